@@ -106,6 +106,8 @@ def audit(
     arithmetic = Arithmetic.parse(np.dtype(dtype).name)
     audited = Audited(attention, backward, arithmetic, d_k, tuple(n_keys), scaling, mask, softcap, sink, alibi, groups)
     audited.exact(*(normals("q", 1, heads, 4, d_k) for heads in (groups, 1, 1)))
+    if not audited.near(n_keys[0], n_keys[0]).all():
+        raise ValueError(f"alibi: expected a slope that leaves {n_keys[0]} keys a weight in {arithmetic}, got {alibi}")
     found: list[Finding] = []
     for item in (*_ALONE, *_SUMS, *(_WHOLE if backward else _WHOLE[:-1])):
         wrong = {one.item for one in found if one.verdict == "FINDING"}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import FloatArray
+from sdpa._arrays import BoolArray, FloatArray
 from sdpa.arithmetic import Arithmetic
 from sdpa.attention import masked
 from sdpa.row_maps import RowMap
@@ -135,6 +135,12 @@ class Audited:
         if not np.isfinite(weights).all():
             raise CallError(f"expected finite outputs for equal scores, got {weights[~np.isfinite(weights)][0]}")
         return weights
+
+    def near(self, n_queries: int, n_keys: int) -> BoolArray:
+        """True where the expected bias leaves a key of an equal score a weight above the smallest number."""
+        position = np.arange(n_keys)
+        distance = np.abs(position[-n_queries:, None] - position)
+        return np.asarray(self.alibi * distance < -0.8 * math.log(self.arithmetic.smallest_normal))
 
     def odd_logits(self, q: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
         """Half the change of the log weights from -q to q, without bias and sink; not finite where a weight is 0."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
+from sdpa._arrays import BoolArray
 from sdpa.arithmetic import FORMATS
 from sdpa.attention import allowed_keys
 from sdpa.auditing.function import ROWS, Audited, CallError, LostMass, along, normals
@@ -29,15 +30,20 @@ def mask(audited: Audited) -> Result:
     names = (expected, "none", "causal", f"window-{max(1, *(int(rows.sum(axis=-1).max()) for rows in seen))}")
     masks = {name: [allowed_keys(name, shape) for shape in shapes] for name in names}
     masks["causal from the first key (query i sees keys 0 to i)"] = [np.tri(*shape, dtype=bool) for shape in shapes]
-    found = next((name for name, rows in masks.items() if all(map(np.array_equal, rows, seen))), "another")
+    far = [~audited.near(*shape) for shape in shapes]
+    found = next((name for name, rows in masks.items() if all(map(_agree, rows, seen, far))), "another")
     counts = (f"{len(x)} queries see {x[0].sum()} and {x[-1].sum()} of {len(x[0])} keys" for x in seen)
     return found == expected, found, expected, f"Under equal scores, the first and the last of {'; '.join(counts)}."
+
+
+def _agree(rows: BoolArray, seen: BoolArray, far: BoolArray) -> bool:
+    return bool(((rows == seen) | far).all())
 
 
 def hidden_keys(audited: Audited) -> Result:
     """Weights of hidden keys under scores far above those of visible ones: 0 only if their scores are -inf."""
     n, d = audited.n_keys[0], audited.d_k
-    hidden = audited.equal(n, n) == 0
+    hidden = (audited.equal(n, n) == 0) & audited.near(n, n)
     if not hidden.any():
         return True, "none", "", ""
     divisor = audited.divisor(d, n)

@@ -87,6 +87,10 @@ RIGHT = {
     "window": (variant(seen=partial(window, 5)), {"mask": "window-5"}),
     "soft cap": (variant(logits=capped), {"softcap": 30.0}),
     "sink": (variant(extra=0.5), {"sink": 0.5}),
+    "steep ALiBi": (
+        variant(logits=lambda s, position: s - 0.5 * position, seen=causal),
+        {"alibi": 0.5, "mask": "causal", "dtype": np.float32},
+    ),
     "ALiBi": (variant(logits=alibi, seen=causal), {"alibi": 0.25, "mask": "causal"}),
     "grouped": (attention, {"groups": 2}),
     "muP": (variant(divide=float), {"scaling": "d_k^1"}),
@@ -234,7 +238,12 @@ def test_outputs_of_0_are_findings():
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
-    [("n_keys", (16, 8), "rising"), ("mask", "window-0", "window-N"), ("mask", "window-1", "one key")],
+    [
+        ("n_keys", (16, 8), "rising"),
+        ("mask", "window-0", "window-N"),
+        ("mask", "window-1", "one key"),
+        ("alibi", 99.0, "slope"),
+    ],
 )
 def test_wrong_expectations_are_refused(name, value, message):
     with pytest.raises(ValueError, match=message):
