@@ -354,7 +354,7 @@ FINDINGS = (
         drawing="phase/phase",
         title="Unscaled, wide heads attend to few keys; under d_k^1/2, to many",
         sentence="At d_k = 4096, the mean entropy of rows of 4 to 4096 keys is at most {few:.1%} of ln n_keys "
-        "unscaled, and at least {many:.0%} under d_k^1/2.",
+        "unscaled, and about {many:.0%} or more under d_k^1/2.",
         values=lambda tables: {
             "few": _entropy_shares(tables, _PLAIN).max(),
             "many": _entropy_shares(tables, _ROOT).min(),
@@ -498,7 +498,7 @@ FINDINGS = (
         drawing="training/variance_ratio",
         title="Training spreads scores beyond those of independent entries",
         sentence="The variance of the scores within rows is at most {before:.2f} times that of independent entries of "
-        "q and k before training, and {least:.1f} to {most:.0f} times after it.",
+        "q and k before training, and {least:.1f} to {most:.0f} times after it, at the best rates.",
         values=lambda tables: {
             name: _at_best(tables)[f"variance_ratio_{when}"].agg(end)
             for name, when, end in (("before", "before", "max"), ("least", "after", "min"), ("most", "after", "max"))

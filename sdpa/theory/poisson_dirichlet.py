@@ -1,6 +1,6 @@
 """The frozen phase: for n to infinity, the weights of a row with sigma > sigma_c tend to Poisson-Dirichlet PD(m, 0).
 
-m = sigma_c / sigma < 1, sigma_c = sqrt(2 ln n) (Derrida 1981; Ruelle 1987; Pitman and Yor 1997, Ann. Probab. 25:855).
+m = sigma_c / sigma < 1, sigma_c = sqrt(2 ln n) (Ruelle 1987; Pitman and Yor 1997, Ann. Probab. 25:855).
 Convergence is slow, with corrections of the order ln ln n / ln n (Bovier, Kurkova and Loewe 2002): docs/theory.md
 compares these limits with exact numbers.
 """
@@ -34,7 +34,7 @@ def jacobian_square(m: float) -> float:
     """E |J|_F^2 = m (1 - m) / 3.
 
     |J|_F^2 = s_2 - 2 s_3 + s_2^2 with s_p = sum_j w_j^p, E s_2 = 1 - m, E s_3 = (1 - m) (2 - m) / 2, and
-    E s_2^2 = (1 - m) (3 - 2m) / 3 (Derrida 1981).
+    E s_2^2 = (1 - m) (3 - 2m) / 3 (Derrida and Toulouse 1985, J. Phys. Lett. 46:L223).
 
     >>> round(jacobian_square(0.5) * 12, 12)
     1.0
