@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
-from sdpa._arrays import BoolArray
 from sdpa.arithmetic import FORMATS
 from sdpa.attention import allowed_keys
 from sdpa.auditing.function import ROWS, Audited, CallError, LostMass, along, normals
@@ -30,14 +29,12 @@ def mask(audited: Audited) -> Result:
     names = (expected, "none", "causal", f"window-{max(1, *(int(rows.sum(axis=-1).max()) for rows in seen))}")
     masks = {name: [allowed_keys(name, shape) for shape in shapes] for name in names}
     masks["causal from the first key (query i sees keys 0 to i)"] = [np.tri(*shape, dtype=bool) for shape in shapes]
-    far = [~audited.near(*shape) for shape in shapes]
-    found = next((name for name, rows in masks.items() if all(map(_agree, rows, seen, far))), "another")
+    apart = {
+        name: [(x != y) & audited.near(*x.shape) for x, y in zip(masks[name], seen, strict=True)] for name in masks
+    }
+    found = next((name for name, keys in apart.items() if not any(map(np.any, keys))), "another")
     counts = (f"{len(x)} queries see {x[0].sum()} and {x[-1].sum()} of {len(x[0])} keys" for x in seen)
     return found == expected, found, expected, f"Under equal scores, the first and the last of {'; '.join(counts)}."
-
-
-def _agree(rows: BoolArray, seen: BoolArray, far: BoolArray) -> bool:
-    return bool(((rows == seen) | far).all())
 
 
 def hidden_keys(audited: Audited) -> Result:
