@@ -87,10 +87,7 @@ RIGHT = {
     "window": (variant(seen=partial(window, 5)), {"mask": "window-5"}),
     "soft cap": (variant(logits=capped), {"softcap": 30.0}),
     "sink": (variant(extra=0.5), {"sink": 0.5}),
-    "steep": (
-        variant(logits=lambda s, p: s - p / 2, seen=causal),
-        {"alibi": 0.5, "mask": "causal", "dtype": "float32"},
-    ),
+    "steep": (variant(logits=lambda s, p: s - p / 2, seen=causal), {"alibi": 0.5, "mask": "causal", "dtype": "f4"}),
     "ALiBi": (variant(logits=alibi, seen=causal), {"alibi": 0.25, "mask": "causal"}),
     "grouped": (attention, {"groups": 2}),
     "muP": (variant(divide=float), {"scaling": "d_k^1"}),
