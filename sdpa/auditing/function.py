@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from sdpa._arrays import BoolArray, FloatArray
 from sdpa.arithmetic import Arithmetic
-from sdpa.attention import masked
-from sdpa.row_maps import RowMap
+from sdpa.attention import attention_weights
 from sdpa.scaling import Rule, resolve_divisor
 
 Attention = Callable[..., Any]
@@ -69,12 +68,8 @@ class Audited:
     def exact(self, q: FloatArray, k: FloatArray, v: FloatArray) -> FloatArray:
         """The expected output in double precision; q has `groups` times the heads of k and v."""
         keys, values = (np.repeat(x, self.groups, axis=1) for x in (k, v))
-        scores: FloatArray = q @ keys.mT / self.divisor(q.shape[-1], k.shape[-2])
-        if self.softcap:
-            scores = self.softcap * np.tanh(scores / self.softcap)
-        position = np.arange(k.shape[-2])
-        scores = scores - self.alibi * (position[-q.shape[-2] :, None] - position)
-        return np.asarray(RowMap(sink=self.sink).weights(masked(scores, self.mask)) @ values)
+        chosen: dict[str, Any] = {"softcap": self.softcap, "sink": self.sink, "alibi": self.alibi}
+        return np.asarray(attention_weights(q, keys, scaling=self.scaling, mask=self.mask, **chosen) @ values)
 
     @property
     def eps(self) -> float:
@@ -83,9 +78,9 @@ class Audited:
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """Numbers of queries and keys: square, with fewer queries, and long."""
-        few = self.n_keys[0]
-        return [*((n, n) for n in self.n_keys if n <= 1024), (max(1, few // 3), few), (min(ROWS, few), self.n_keys[-1])]
+        """Numbers of queries and keys: square, with fewer queries, with one, and long."""
+        few, square = self.n_keys[0], [(n, n) for n in self.n_keys if n <= 1024]
+        return [*square, (max(1, few // 3), few), (1, few), (min(ROWS, few), self.n_keys[-1])]
 
     def cast(self, values: npt.ArrayLike) -> Array:
         """Values in the format of the function, with leading axes of batch and heads."""

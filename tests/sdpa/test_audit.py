@@ -167,6 +167,7 @@ PLANTED = {
     "the tail of long rows": (dropped_tail, {}, "mask", "another"),
     "wrong from 257": (lambda q, k, v: attention(q, k, v) * (1 + (k.shape[2] > 256) / 999), {}, "lost mass", "-0.001"),
     "arguments changed": (lambda q, k, v: attention(np.multiply(q, 0.5, out=q), k, v), {}, "divisor", "no output"),
+    "one query": (lambda q, k, v: attention(q * (1 + (q.shape[2] == 1)), k, v), {}, "outputs", "wrong"),
     "half of dL/dq": (attention, {"backward": partial(backward, factor=0.5)}, "gradients", "wrong"),
 }
 
