@@ -166,7 +166,7 @@ def plan(job: Job) -> None:
 
 
 def _to_draw(job: Job, todo: Work) -> str:
-    """How many figures of the requested sweeps a run would draw; all of a sweep whose tables it would write."""
+    """The number of figures that a run would draw: all of a sweep whose tables it would write."""
     current = [sweep for sweep in job.sweeps if is_current(job.config, sweep, job.results, todo)]
     count = sum(len(sweep.figures) for sweep in job.sweeps if sweep not in current)
     if current:

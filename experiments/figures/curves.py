@@ -41,9 +41,9 @@ Floats = npt.NDArray[np.floating]
 _SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
 _APART = 0.16  # between the points of the scalings of a cell
-_WITH_BANDS = ("unscaled", "d_k^1/2")  # of losses; those of more rules overlap
-_BOTH_RULES = ("unscaled", "d_k^1/2")
-_MECHANISMS = {"softcap": "soft cap {:g}", "sink": "sink", "normalize": "QK-norm", "normalizer": "{}"}
+_BOTH_RULES = ("unscaled", "d_k^1/2")  # bands of losses of more rules overlap
+_MECHANISMS = {"softcap": "soft cap {:g}", "sink": "sink {}", "alibi": "ALiBi {:g}"}
+_MECHANISMS |= {"normalize": "QK-norm ({})", "normalizer": "{}"}
 _FREEZING = {"entropy_share": "entropy / ln n_keys", "collision": "$\\sum w^2$, the sum of squared weights"}
 _LARGEST_LOSS = 3 * math.log(N_CLASSES)  # on an axis: three times that of a guess
 _CASE, _MOST_CASES = ["task", "d_k"], 9
@@ -135,7 +135,7 @@ def mechanisms(tables: Tables) -> Drawing:
     for ax, (metric, rule) in zip(axes, itertools.product(metrics, rules), strict=True):
         shown, ends = table[table["scaling"] == rule], []
         for i, (_, rows) in enumerate(shown.groupby(others, sort=False) if others else [((), shown)]):
-            rows, dashes = rows.sort_values("d_k"), ("-", (0, (4, 4)))[i % 2]  # lines may coincide
+            rows, dashes = rows.sort_values("d_k"), ("-", (0, (4, 4)))[(i + i // 6) % 2]  # lines may coincide
             line = Series(_mechanism(rows.iloc[0], others), UNORDERED_COLOURS[i % 6], "o", rows, dashes)
             plot_metric(ax, [line], "d_k", metric)
             ends.append(line)
@@ -260,7 +260,7 @@ def _plot_losses(ax: Axes, table: pd.DataFrame) -> None:
         rates = rows["learning_rate"].to_numpy()
         names = [f"final_loss{end}" for end in ("", "_low", "_high")]
         loss, low, high = rows[names].clip(upper=_LARGEST_LOSS).to_numpy().T
-        if rule in _WITH_BANDS:
+        if rule in _BOTH_RULES:
             ax.fill_between(rates, low, high, color=colours[rule], alpha=0.15, linewidth=0)
         ax.plot(rates, loss, color=colours[rule], label=rule)
         solves, diverges = ((rows[share] >= 0.5).to_numpy() for share in ("solved", "diverged"))
