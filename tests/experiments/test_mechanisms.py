@@ -77,6 +77,12 @@ def test_every_metric_is_that_of_plain_loops_over_the_same_draws(change):
             assert row[f"{name}_median"] == pytest.approx(statistics.median(found[of]), rel=0.02), name
 
 
+def test_rows_with_a_shift_of_each_key_have_no_exact_values():
+    cell = replace(CELL, mask=MaskName("causal"), alibi=0.5, scaling=RULES[1:])
+    known = {one.name for one in MECHANISM_METRICS if one.exact and not math.isnan(one.exact.value(theory, cell))}
+    assert known == {"score_variance"}
+
+
 @pytest.mark.parametrize("mask", ["none", "causal"])
 def test_the_plain_softmax_is_that_of_saturation(mask):
     """The same draws: every metric that both have, from two different kernels."""
