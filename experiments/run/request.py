@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -181,6 +182,16 @@ def outcome(*, measures: bool = False, refused: tuple[type[Exception], ...] = ()
         stopped.append(number)
         raise SystemExit(128 + number)
 
+    def dropped(unraisable: Any) -> None:
+        """Python drops what a destructor or a callback raises: send a signal that came in one again, a little later."""
+        if not (stopped and isinstance(unraisable.exc_value, SystemExit)):
+            hook(unraisable)
+            return
+        again = threading.Timer(0.1, signal.pthread_kill, (threading.main_thread().ident, stopped[-1]))
+        again.daemon = True
+        again.start()
+
+    hook, sys.unraisablehook = sys.unraisablehook, dropped
     try:
         signal.signal(signal.SIGTERM, stop)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it is ignored under nohup
@@ -205,6 +216,8 @@ def outcome(*, measures: bool = False, refused: tuple[type[Exception], ...] = ()
             print(text, file=sys.stderr)
             raise
         _exit(text, 1)
+    finally:
+        sys.unraisablehook = hook
 
 
 def _message(error: Exception) -> str:

@@ -5,6 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+import weakref
 
 import pytest
 import typer
@@ -110,10 +113,20 @@ def hidden(sent) -> None:
         raise ImportError("initialization failed") from error
 
 
+def dropped(sent) -> None:
+    """As a signal that comes during a destructor, whose exceptions Python drops."""
+    collected = threading.Event()
+    reference = weakref.ref(collected, lambda _: signal.raise_signal(sent))
+    del collected
+    assert reference() is None
+    time.sleep(20)
+    pytest.fail("no signal came again")
+
+
 @pytest.mark.usefixtures("handlers")
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("stop", [signal.raise_signal, hidden])
-def test_a_signal_has_its_status_also_if_an_import_hides_it(sent, status, stop, capsys):
+@pytest.mark.parametrize("stop", [signal.raise_signal, hidden, dropped])
+def test_a_signal_has_its_status_wherever_it_comes(sent, status, stop, capsys):
     with pytest.raises(typer.Exit) as caught, outcome():
         stop(sent)
     assert caught.value.exit_code == status
