@@ -206,6 +206,7 @@ help: ## show this list
 $(READY): requirements.lock pyproject.toml
 	@"$$PYTHON" -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("expected Python 3.11 or later, got %d.%d; choose another with PYTHON=" % v)'
 	@echo "Installing $$(grep -c == requirements.lock) packages into .venv; this takes about half a minute, once"
+	@test ! -L .venv || { echo "expected a folder .venv of this clone alone, got a link; remove it" >&2; exit 1; }
 	"$$PYTHON" -m venv --clear .venv
 	$(INSTALL) requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

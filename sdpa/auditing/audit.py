@@ -100,9 +100,10 @@ def audit(
     >>> print(str(audit(scaled_dot_product_attention, n_keys=(16, 128), scaling="unscaled")).partition(";")[0])
     audit of scaled_dot_product_attention: findings: divisor
     """
-    if min((d_k, *n_keys)) < 4 or not n_keys or [*n_keys] != sorted(set(n_keys)) or mask == "window-1":
-        expected = "expected d_k of at least 4, rising n_keys of at least 4, and rows of more than one key"
-        raise ValueError(f"{expected}, got d_k = {d_k}, {tuple(n_keys)} and the mask {mask}")
+    is_size = min((d_k, *n_keys)) >= 4 and groups >= 1 and n_keys and [*n_keys] == sorted(set(n_keys))
+    if not is_size or not isinstance(mask, str) or mask == "window-1":
+        expected = "expected d_k and rising n_keys from 4, groups from 1, and the name of a mask of several keys"
+        raise ValueError(f"{expected}, got d_k = {d_k}, {tuple(n_keys)}, {groups} and {mask!r}")
     arithmetic = Arithmetic.parse(np.dtype(dtype).name)
     audited = Audited(attention, backward, arithmetic, d_k, tuple(n_keys), scaling, mask, softcap, sink, alibi, groups)
     audited.exact(*(normals("q", 1, heads, 4, d_k) for heads in (groups, 1, 1)))

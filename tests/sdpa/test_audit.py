@@ -81,6 +81,10 @@ def backward(q, k, v, upstream, factor=1.0):
     return factor * found.q, found.k, found.v
 
 
+def large_wrong(q, k, v, upstream):
+    return backward(q, k, v, upstream, factor=1.0 if np.abs(q @ k.swapaxes(-1, -2)).max() < 80 else 0.9)
+
+
 RIGHT = {
     "plain": (attention, {}),
     "causal": (variant(seen=causal), {"mask": "causal"}),
@@ -155,7 +159,14 @@ PLANTED = {
     "onnx#7274: heads tiled": (variant(tile=True), {"groups": 2}, "heads", "[[0, 1, 0, 1], [2, 3, 2, 3]]"),
     "flash-attention#2694: weights in 8 bits": (variant(weights=eight_bits), {}, "lost mass", "0."),
     "FlyDSL#1020, flashinfer#5020: sums stand still": (in_halves, {"dtype": ml_dtypes.bfloat16}, "lost mass", "0."),
-    "no maximum subtracted": (variant(shift=False), {}, "large scores", "the maximum is not subtracted"),
+    "no maximum subtracted": (variant(shift=False), {}, "large scores", "it is not"),
+    "one maximum for all rows": (variant(shift=False, logits=lambda s, _: s - s.max()), {}, "large scores", "it is"),
+    "a clip at 30": (variant(logits=lambda s, _: np.clip(s, -30, 30)), {}, "outputs", "errors like"),
+    "a score that grows": (variant(logits=lambda s, _: s + s**3 / 1e4), {}, "soft cap", "another function"),
+    "ln n beyond 16 keys": (variant(logits=lambda s, _: s * (1 + (s.shape[3] > 16) / 9)), {}, "divisor", "of no"),
+    "8 at half as wide again": (variant(divide=lambda d: 8.0 if d == 96 else d**0.5), {}, "divisor", "of no known"),
+    "heads of keys exchanged": (lambda q, k, v: attention(q, k[:, ::-1], v), {}, "outputs", "wrong"),
+    "noise": (lambda *qkv: attention(*qkv) + 1e-15 * np.random.default_rng().normal(), {}, "outputs", "different in"),
     "a cap before the divisor": (cap_first, {"softcap": 30.0}, "soft cap", "3.75"),
     "no cap": (attention, {"softcap": 50.0}, "soft cap", "none"),
     "a sink of 0 that is not wanted": (variant(extra=0.0), {}, "sink", "0"),
@@ -168,6 +179,7 @@ PLANTED = {
     "wrong from 257": (lambda q, k, v: attention(q, k, v) * (1 + (k.shape[2] > 256) / 999), {}, "lost mass", "-0.001"),
     "arguments changed": (lambda q, k, v: attention(np.multiply(q, 0.5, out=q), k, v), {}, "divisor", "no output"),
     "one query": (lambda q, k, v: attention(q * (1 + (q.shape[2] == 1)), k, v), {}, "outputs", "wrong"),
+    "dL/dq of large scores": (attention, {"backward": large_wrong}, "gradients", "wrong"),
     "half of dL/dq": (attention, {"backward": partial(backward, factor=0.5)}, "gradients", "wrong"),
 }
 
@@ -239,7 +251,8 @@ def test_outputs_of_0_are_findings():
     [
         ("n_keys", (16, 8), "rising"),
         ("mask", "window-0", "window-N"),
-        ("mask", "window-1", "one key"),
+        ("mask", "window-1", "several keys"),
+        ("groups", 0, "groups from 1"),
         ("alibi", 99.0, "slope"),
     ],
 )
