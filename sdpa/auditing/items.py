@@ -48,9 +48,7 @@ def hidden_keys(audited: Audited) -> Result:
     q, k = along(step * np.arange(n), divisor, d)
     rows = [audited.weights(np.repeat(sign * q, n, axis=0), k)[hidden] for sign in (1.0, -1.0)]
     leak = np.nan_to_num(np.abs(rows), nan=1.0).max()
-    evidence = (
-        f"Largest weight of a hidden key, under scaled scores that rise or fall by {step:.2g} per key: {leak:.2g}."
-    )
+    evidence = f"Largest weight of a hidden key, if scaled scores rise or fall by {step:.2g} per key: {leak:.2g}."
     return leak == 0, "they leak" if leak else "no weight", "no weight", evidence
 
 
@@ -246,9 +244,7 @@ def outputs(audited: Audited) -> Result:
     worst, where = max(off)
     formats = ("float64", "float32", "float16", "bfloat16")
     found = next((f"errors like those of {f}" for f in formats if worst <= 2.0 ** (7 - FORMATS[f].digits)), "wrong")
-    evidence = (
-        f"Random outputs deviate from double precision by up to {worst:.2g}{' times the spread' * is_wide}, {where}."
-    )
+    evidence = f"Outputs deviate from double precision by up to {worst:.2g}{' times the spread' * is_wide}, {where}."
     is_expected = is_same and worst <= 64 * audited.eps
     found = found if is_same else "different in each call"
     return is_expected, found, f"errors like those of {audited.arithmetic}, the same in each call", evidence
@@ -270,7 +266,5 @@ def gradients(audited: Audited) -> Result:
             off.append((float(np.nan_to_num(error, nan=math.inf)), f"dL/d{'qkv'[i]} at spread {spread:g}"))
     worst, where = max(off)
     is_right = worst <= 1e-6 + 64 * audited.eps
-    evidence = (
-        f"Derivatives along a random direction deviate from central differences by up to {worst:.2g}, in {where}."
-    )
+    evidence = f"Derivatives along a direction deviate from central differences by up to {worst:.2g}, in {where}."
     return is_right, "right" if is_right else "wrong", "right", evidence

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -49,6 +49,7 @@ def sigma_for(target: Target, value: float, n_keys: int, row_of: RowOf = Gaussia
     1.6619
     """
 
+    @cache
     def excess(log_sigma: float) -> float:
         row = row_of(math.exp(log_sigma), n_keys)
         return (row.entropy() if target == "entropy" else row.max_weight()) - value
