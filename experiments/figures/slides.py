@@ -178,7 +178,7 @@ SLIDES: Mapping[str, Slide] = {
         _typical_vanishes,
     ),
     "mean-square-gradient": Slide(
-        "Its mean square stays larger for much longer",
+        "The mean square softmax gradient falls far later",
         "dimension",
         _along(Panel("jacobian_norm", floor=0)),
         _mean_square_falls_later,
