@@ -47,7 +47,7 @@ def _holds(tables: Tables) -> bool:
 
 FINDING = Finding(
     drawing="minilm/slide",
-    title="With 128 tokens, few trained heads are flatter than Gaussian rows",
+    title="At 128 tokens, few heads are flatter than Gaussian rows",
     sentence="With 128 tokens of prose, the entropy share of {near} of {heads} heads is within 0.05 of that of "
     "Gaussian rows of the same spread, that of {below} lower and of {above} higher. Without the first key, the token "
     "[CLS], {rest} are within 0.05. With 512 tokens, {long} are higher.",
