@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +11,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from sdpa.arithmetic import Arithmetic
+from sdpa.attention import most_visible
 from sdpa.auditing import items
 from sdpa.auditing.function import Attention, Audited, CallError, LostMass, normals
 from sdpa.scaling import Rule
 
 _ALONE = (items.mask, items.hidden_keys, items.divisor, items.soft_cap, items.bias, items.sink, items.heads)
 _SUMS = (items.lost_mass, items.large_scores)  # another sink would show here, too
+_LARGEST_SINK = 50.0  # beside which other weights keep their digits
 _WHOLE = (items.scaled, items.outputs, items.gradients)  # so would whatever is wrong
 
 
@@ -82,8 +85,8 @@ def audit(
         attention: attention(q, k, v) of NumPy arrays (batch, heads, n, d_k), with the output (batch, heads, n_queries,
             d_k); k and v have heads / groups heads. The queries are the last n_queries of n_keys positions.
         d_k: the width of queries, keys and values; half and one and a half of it are tried, too.
-        n_keys: numbers of keys, at least 4 and rising.
-        dtype: the type of the arrays: float64, float32, float16, or `ml_dtypes.bfloat16`.
+        n_keys: numbers of keys, rising from at least 4; the first, of at most 512, is that of most probes.
+        dtype: the type of the arrays: float64, float32, float16 or bfloat16, by name or as a type.
         scaling, mask, softcap, sink: what the function should have, as in `sdpa.attention_weights`; a mask by name.
         alibi: the slope of a bias -slope (query position - key position) (Press et al. 2022); 0 for none.
         groups: query heads per head of keys and values, in consecutive order (Ainslie et al. 2023).
@@ -100,12 +103,18 @@ def audit(
     >>> print(str(audit(scaled_dot_product_attention, n_keys=(16, 128), scaling="unscaled")).partition(";")[0])
     audit of scaled_dot_product_attention: findings: divisor
     """
-    is_size = min((d_k, *n_keys)) >= 4 and groups >= 1 and n_keys and [*n_keys] == sorted(set(n_keys))
-    if not is_size or not isinstance(mask, str) or mask == "window-1":
-        expected = "expected d_k and rising n_keys from 4, groups from 1, and the name of a mask of several keys"
-        raise ValueError(f"{expected}, got d_k = {d_k}, {tuple(n_keys)}, {groups} and {mask!r}")
-    arithmetic = Arithmetic.parse(np.dtype(dtype).name)
-    audited = Audited(attention, backward, arithmetic, d_k, tuple(n_keys), scaling, mask, softcap, sink, alibi, groups)
+    lengths = np.atleast_1d(n_keys).tolist()
+    sizes, most = [d_k, groups, *lengths], most_visible(mask) if isinstance(mask, str) else 0
+    is_whole = all(isinstance(size, (int, np.integer)) for size in sizes) and min(d_k, 4 * groups, *lengths) >= 4
+    if not (is_whole and lengths == sorted(set(lengths)) and lengths[0] <= 512):
+        expected = "expected d_k from 4, groups from 1, and rising n_keys from 4, the first to 512, all whole numbers"
+        raise ValueError(f"{expected}, got {d_k}, {groups} and {n_keys}")
+    if most is not None and not (1 < most < lengths[-1] or most == math.inf):
+        raise ValueError(f"mask: expected a name, of a window from 2 to below {lengths[-1]}, got {mask!r}")
+    if not abs(sink or 0.0) <= _LARGEST_SINK:
+        raise ValueError(f"sink: expected None, or a logit within ±{_LARGEST_SINK:g}, got {sink}")
+    arithmetic = Arithmetic.parse(dtype if isinstance(dtype, str) else np.dtype(dtype).name)
+    audited = Audited(attention, backward, arithmetic, d_k, tuple(lengths), scaling, mask, softcap, sink, alibi, groups)
     audited.exact(*(normals("q", 1, heads, 4, d_k) for heads in (groups, 1, 1)))
     if not audited.near(n_keys[0], n_keys[0]).all():
         raise ValueError(f"alibi: expected a slope that leaves {n_keys[0]} keys a weight in {arithmetic}, got {alibi}")
@@ -117,10 +126,10 @@ def audit(
             try:
                 result = item(audited)
             except CallError as error:
-                result = (False, "no output", "an output", f"{error}.")
+                result = (False, "no usable output", "a usable output", f"{error}.")
         is_expected, *words = result
         verdict = "not tested" if is_expected is None else "as expected" if is_expected else "FINDING"
         found.append(Finding(item.__name__.replace("_", " "), verdict, *map(str, words)))
-        if item is items.mask and words[0] == "no output":
+        if item is items.mask and words[0] == "no usable output":
             break
     return Audit(getattr(attention, "__name__", repr(attention)), tuple(found), tuple(audited.lost))

@@ -78,9 +78,9 @@ class Audited:
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """Numbers of queries and keys: square, with fewer queries, with one, and long."""
-        few, square = self.n_keys[0], [(n, n) for n in self.n_keys if n <= 1024]
-        return [*square, (max(1, few // 3), few), (1, few), (min(ROWS, few), self.n_keys[-1])]
+        """Numbers of queries and keys: square, with fewer queries, with one, and long, of two remainders by blocks."""
+        few, long, square = self.n_keys[0], self.n_keys[-1], [(n, n) for n in self.n_keys if n <= 1024]
+        return [*square, (max(1, few // 3), few), (1, few), *((min(ROWS, few), n) for n in (max(few, long - 3), long))]
 
     def cast(self, values: npt.ArrayLike) -> Array:
         """Values in the format of the function, with leading axes of batch and heads."""
@@ -102,7 +102,7 @@ class Audited:
                 result = function(*copies)
                 found = [np.asarray(x).astype(float) for x in (result if len(shapes) > 1 else [result])]
         except Exception as error:  # whatever the function raises is a result of the audit
-            raise CallError(f"the function raised {type(error).__name__}: {error}") from error
+            raise CallError(f"a call for {len(shapes)} array raised {type(error).__name__}: {error}") from error
         if [x.shape for x in found] != [*shapes]:
             got = " and ".join(str(x.shape) for x in found)
             raise CallError(f"expected an output of shape {' and '.join(map(str, shapes))}, got {got}")
@@ -135,7 +135,7 @@ class Audited:
         """True where the expected bias leaves a key of an equal score a weight above the smallest number."""
         position = np.arange(n_keys)
         distance = np.abs(position[-n_queries:, None] - position)
-        return np.asarray(self.alibi * distance < -0.8 * math.log(self.arithmetic.smallest_normal))
+        return np.asarray(abs(self.alibi) * distance < -0.8 * math.log(self.arithmetic.smallest_normal))
 
     def odd_logits(self, q: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
         """Half the change of the log weights from -q to q, without bias and sink; not finite where a weight is 0."""
