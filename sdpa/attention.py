@@ -99,7 +99,7 @@ def attention_weights(
     divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2], mask=mask)
     scores = masked(queries @ keys.swapaxes(-1, -2) / divisor, mask)
     row_map = RowMap(softcap, sink, normalizer)
-    if row_map.is_plain and not np.any(alibi):
+    if row_map.is_plain and isinstance(alibi, Real) and alibi == 0:
         return softmax(scores)
     return row_map.weights(scores, alibi_bias(alibi, *scores.shape[-2:]))
 

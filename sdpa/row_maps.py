@@ -154,7 +154,7 @@ class RowMap:
             raise ValueError(f"softcap: expected a finite number above 0, or 0 for none, got {self.softcap!r}")
         if self.sink is not None and not (isinstance(self.sink, Real) and math.isfinite(self.sink)):
             raise ValueError(f"sink: expected a finite number, or None for none, got {self.sink!r}")
-        if self.normalizer not in NORMALIZERS:
+        if not isinstance(self.normalizer, str) or self.normalizer not in NORMALIZERS:
             raise ValueError(f"normalizer: {not_among(self.normalizer, NORMALIZERS)}")
         if self.normalizer != "softmax" and self.sink is not None:
             raise ValueError(f"sink: expected none beside the normalizer {self.normalizer}, got {self.sink}")
@@ -165,13 +165,13 @@ class RowMap:
         return self == PLAIN
 
     def weights(self, scores: npt.ArrayLike, bias: FloatArray | float = 0.0) -> FloatArray:
-        """The weights of scaled scores (..., n_keys), -inf and so the weight 0 where masked, and a bias of them.
+        """The weights of scaled scores (..., n_keys), in their type, and a bias; -inf, where masked, has the weight 0.
 
         Raises:
             ValueError: a row contains a NaN, a +inf or only -inf (the message names the row).
         """
         given = _checked(scores)
-        return np.asarray(self._normalized(given, bias).weights[..., : given.shape[-1]])
+        return self._normalized(given, bias).weights[..., : given.shape[-1]].astype(given.dtype, copy=False)
 
     def rows(
         self, scores: npt.ArrayLike, keys: npt.ArrayLike | None = None, bias: FloatArray | float = 0.0

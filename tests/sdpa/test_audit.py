@@ -176,6 +176,7 @@ PLANTED = {
     "no cap": (attention, {"softcap": 50.0}, "soft cap", "none"),
     "a sink of 0 that is not wanted": (variant(extra=0.0), {}, "sink", "0"),
     "a slope of half": (variant(logits=alibi), {"alibi": 0.5}, "bias", "slope 0.25"),
+    "no slope in 16 bits": (variant(seen=causal), {"alibi": 2**-8, "mask": "causal", "dtype": "float16"}, "bias", "no"),
     "scaled twice": (variant(divide=float), {}, "divisor", "d_k^1"),
     "a temperature by position": (variant(logits=lambda s, p: s * (1 + p[:, :1] / 999)), {}, "divisor", "different in"),
     "values two rows off": (lambda q, k, v: attention(q, k, np.roll(v, 2, axis=2)), {}, "divisor", "no divisor of q·k"),

@@ -106,6 +106,7 @@ def test_attention_takes_a_map_between_divisor_and_weights():
             scores = [math.fsum(q[i] * key) / 0.7 for key in k]
             bias = [-alibi * (N_KEYS - N_QUERIES + i - j) for j in range(N_KEYS)]
             np.testing.assert_allclose(weights[i], plain_weights(scores, row_map, bias), rtol=1e-12, atol=1e-14)
+        assert attention_weights(q.astype(np.float32), k.astype(np.float32), **chosen).dtype == np.float32
         output = scaled_dot_product_attention(q, k, v, scaling=0.7, **chosen)
         np.testing.assert_allclose(output, weights @ v, rtol=1e-12)
 
@@ -118,6 +119,7 @@ def test_attention_takes_a_map_between_divisor_and_weights():
         ({"sink": math.inf}, "sink: expected a finite number, or None for none, got inf"),
         ({"sink": "0"}, "sink: expected a finite number, or None for none, got '0'"),
         ({"alibi": math.nan}, "alibi: expected a slope within ±1e6, or 0 for none, got nan"),
+        ({"alibi": None}, "alibi: expected a slope within ±1e6, or 0 for none, got None"),
         ({"alibi": 1e308}, "alibi: expected a slope within ±1e6, or 0 for none, got 1e[+]308"),
         ({"alibi": np.array([0.5, 1.0])}, "alibi: expected a slope within ±1e6, or 0 for none, got array"),
         ({"mask": "window-0"}, "mask: expected window-N with a whole number N from 1 to 999999999, got 'window-0'"),
