@@ -17,9 +17,8 @@ from sdpa.auditing.function import Attention, Audited, CallError, LostMass, norm
 from sdpa.scaling import Rule
 
 _ALONE = (items.mask, items.hidden_keys, items.divisor, items.soft_cap, items.bias, items.sink, items.heads)
-_SUMS = (items.lost_mass, items.large_scores)  # another sink would show here, too
 _LARGEST_SINK = 50.0  # beside which other weights keep their digits
-_WHOLE = (items.scaled, items.outputs, items.gradients)  # so would whatever is wrong
+_WHOLE = (items.large_scores, items.scaled, items.outputs, items.gradients)  # whatever is wrong would show here, too
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def audit(
     attention: Attention,
     *,
     d_k: int = 64,
-    n_keys: Sequence[int] = (16, 512, 4096),
+    n_keys: int | Sequence[int] = (16, 512, 4096),
     dtype: DTypeLike = "float64",
     scaling: Rule = "d_k^1/2",
     mask: str = "none",
@@ -106,7 +105,7 @@ def audit(
     lengths = np.atleast_1d(n_keys).tolist()
     sizes, most = [d_k, groups, *lengths], most_visible(mask) if isinstance(mask, str) else 0
     is_whole = all(isinstance(size, (int, np.integer)) for size in sizes) and min(d_k, 4 * groups, *lengths) >= 4
-    if not (is_whole and lengths == sorted(set(lengths)) and lengths[0] <= 512):
+    if not (is_whole and lengths and lengths == sorted(set(lengths)) and lengths[0] <= 512):
         expected = "expected d_k from 4, groups from 1, and rising n_keys from 4, the first to 512, all whole numbers"
         raise ValueError(f"{expected}, got {d_k}, {groups} and {n_keys}")
     if most is not None and not (1 < most < lengths[-1] or most == math.inf):
@@ -116,13 +115,13 @@ def audit(
     arithmetic = Arithmetic.parse(dtype if isinstance(dtype, str) else np.dtype(dtype).name)
     audited = Audited(attention, backward, arithmetic, d_k, tuple(lengths), scaling, mask, softcap, sink, alibi, groups)
     audited.exact(*(normals("q", 1, heads, 4, d_k) for heads in (groups, 1, 1)))
-    if not audited.near(n_keys[0], n_keys[0]).all():
-        raise ValueError(f"alibi: expected a slope that leaves {n_keys[0]} keys a weight in {arithmetic}, got {alibi}")
+    if not audited.near(lengths[0], lengths[0]).all():
+        raise ValueError(f"alibi: expected a slope that leaves {lengths[0]} keys a weight in {arithmetic}, got {alibi}")
     found: list[Finding] = []
-    for item in (*_ALONE, *_SUMS, *(_WHOLE if backward else _WHOLE[:-1])):
+    for item in (*_ALONE, items.lost_mass, *(_WHOLE if backward else _WHOLE[:-1])):
         wrong = {one.item for one in found if one.verdict == "FINDING"}
         result: items.Result = (None, "not compared", "", "The findings above would show here, too.")
-        if not ((item in _WHOLE and wrong) or (item in _SUMS and "sink" in wrong)):
+        if not ((item in _WHOLE and wrong) or (item is items.lost_mass and "sink" in wrong)):
             try:
                 result = item(audited)
             except CallError as error:

@@ -102,7 +102,7 @@ class Audited:
                 result = function(*copies)
                 found = [np.asarray(x).astype(float) for x in (result if len(shapes) > 1 else [result])]
         except Exception as error:  # whatever the function raises is a result of the audit
-            raise CallError(f"a call for {len(shapes)} array raised {type(error).__name__}: {error}") from error
+            raise CallError(f"calling it, or reading its output, raised {type(error).__name__}: {error}") from error
         if [x.shape for x in found] != [*shapes]:
             got = " and ".join(str(x.shape) for x in found)
             raise CallError(f"expected an output of shape {' and '.join(map(str, shapes))}, got {got}")

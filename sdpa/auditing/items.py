@@ -201,9 +201,7 @@ def large_scores(audited: Audited) -> Result:
         q, k = along(scores, audited.divisor(d, len(scores)), d)
         out, exact = audited.outputs(signs * q, k, 1 + scores[:, None] / size * np.eye(1, d))
         worst = max(worst, float(np.nan_to_num(np.abs(out - exact), nan=np.inf).max()))
-    evidence = (
-        f"Outputs for scores that are all {size:.4g}, all {-size:.4g}, or between, are wrong by up to {worst:.2g}."
-    )
+    evidence = f"Outputs for scores all {size:.4g}, all {-size:.4g}, or between, are wrong by up to {worst:.2g}."
     # Products of so large numbers are rounded, too.
     is_right = worst <= 1e-9 + 16 * audited.eps * (size if audited.eps < 1e-4 else 1.0)
     expected = "the maximum of each row is subtracted"
@@ -256,7 +254,7 @@ def outputs(audited: Audited) -> Result:
     # Sixteen bits alone leave no room for other causes: errors of 16-bit functions are below eps.
     limits = {name: 2.0 ** ((7 if FORMATS[name].digits > 16 else 3) - FORMATS[name].digits) for name in formats}
     found = next((f"errors like those of {name}" for name in formats if worst <= limits[name]), "wrong")
-    evidence = f"Outputs deviate from double precision by up to {worst:.2g}{' times the spread' * is_wide}, {where}."
+    evidence = f"Outputs per unit of v are wrong by up to {worst:.2g}{' times the spread' * is_wide}, {where}."
     is_expected = is_same and worst <= 64 * audited.eps
     wanted = f"errors like those of {audited.arithmetic}, the same in each call"
     return is_expected, wanted if is_expected else found if is_same else "different in each call", wanted, evidence
