@@ -85,10 +85,6 @@ def large_wrong(q, k, v, upstream):
     return backward(q, k, v, upstream, factor=1.0 if np.abs(q @ k.swapaxes(-1, -2)).max() < 80 else 0.9)
 
 
-def batches_wrong(q, k, v, upstream):
-    return backward(q, k, v, upstream, factor=len(q))
-
-
 RIGHT = {
     "plain": (attention, {}),
     "causal": (variant(seen=causal), {"mask": "causal"}),
@@ -177,6 +173,7 @@ PLANTED = {
     "a sink of 0 that is not wanted": (variant(extra=0.0), {}, "sink", "0"),
     "a slope of half": (variant(logits=alibi), {"alibi": 0.5}, "bias", "slope 0.25"),
     "no slope in 16 bits": (variant(seen=causal), {"alibi": 2**-8, "mask": "causal", "dtype": "float16"}, "bias", "no"),
+    "outputs of 0": (lambda q, *_: 0 * q, {}, "mask", "another"),
     "scaled twice": (variant(divide=float), {}, "divisor", "d_k^1"),
     "a temperature by position": (variant(logits=lambda s, p: s * (1 + p[:, :1] / 999)), {}, "divisor", "different in"),
     "values two rows off": (lambda q, k, v: attention(q, k, np.roll(v, 2, axis=2)), {}, "divisor", "no divisor of q·k"),
@@ -186,7 +183,7 @@ PLANTED = {
     "arguments changed": (lambda q, k, v: attention(np.multiply(q, 0.5, out=q), k, v), {}, "divisor", "no usable"),
     "one query": (lambda q, k, v: attention(q * (1 + (q.shape[2] == 1)), k, v), {}, "outputs", "wrong"),
     "dL/dq of large scores": (attention, {"backward": large_wrong}, "gradients", "wrong"),
-    "dL/dq of batches": (attention, {"backward": batches_wrong}, "gradients", "wrong"),
+    "dL/dq of batches": (attention, {"backward": lambda q, *r: backward(q, *r, factor=len(q))}, "gradients", "wrong"),
     "half of dL/dq": (attention, {"backward": partial(backward, factor=0.5)}, "gradients", "wrong"),
 }
 
@@ -246,11 +243,6 @@ def test_scaled_arrays_are_named_and_no_finding(place, function, dtype):
 def test_a_divisor_of_1_rounds_nothing():
     report = audit(variant(divide=lambda _: 1.0), n_keys=SIZES, scaling="unscaled")
     assert [one.item for one in report.items if one.verdict == "not tested"] == ["scaled"]
-
-
-def test_outputs_of_0_are_findings():
-    report = audit(lambda q, *_: 0 * q, n_keys=SIZES)
-    assert {"mask", "divisor", "sink"} <= {item.item for item in report.findings}
 
 
 @pytest.mark.parametrize(
