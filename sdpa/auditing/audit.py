@@ -125,10 +125,10 @@ def audit(
             try:
                 result = item(audited)
             except CallError as error:
-                result = (False, "no usable output", "a usable output", f"{error}.")
+                result = (False, error.found, error.expected, f"{error}.")
         is_expected, *words = result
         verdict = "not tested" if is_expected is None else "as expected" if is_expected else "FINDING"
         found.append(Finding(item.__name__.replace("_", " "), verdict, *map(str, words)))
-        if item is items.mask and words[0] == "no usable output":
+        if item is items.mask and words[0] == CallError.found:
             break
     return Audit(getattr(attention, "__name__", repr(attention)), tuple(found), tuple(audited.lost))

@@ -27,6 +27,14 @@ ROWS = 8  # queries among the longest rows
 class CallError(Exception):
     """The function raised, changed its arguments, or returned something else than an output."""
 
+    found, expected = "no usable output", "a usable output"
+
+
+class OneKeyError(CallError):
+    """No query gives two keys a weight, so that nothing shows the slope of log weights."""
+
+    found, expected = "weights of one key alone", "weights of several keys"
+
 
 @dataclass(frozen=True)
 class LostMass:

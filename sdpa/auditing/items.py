@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from sdpa.arithmetic import FORMATS
 from sdpa.attention import allowed_keys
-from sdpa.auditing.function import ROWS, Audited, CallError, LostMass, along, normals
+from sdpa.auditing.function import ROWS, Audited, CallError, LostMass, OneKeyError, along, normals
 from sdpa.scaling import Scaling
 from sdpa.theory.formats import weight_below
 
@@ -68,7 +68,7 @@ def _slope(audited: Audited, d_k: int, n_queries: int, n_keys: int) -> tuple[flo
         logits, scores = (np.asarray((x - x.mean(axis=-1, keepdims=True)).filled(0.0)) for x in (odd, products))
         squares = np.vecdot(scores, scores)
         if not squares.any():
-            raise CallError(f"no query gives two keys a weight above 0 at d_k = {d_k} and {n_keys} keys")
+            raise OneKeyError(f"no query gives two keys a weight above 0 at d_k = {d_k} and {n_keys} keys")
         slope = float(np.vecdot(logits, scores).sum() / squares.sum()) or 1e-300
         long = squares > squares.max() / 4
         slopes = np.vecdot(logits, scores)[long, None] / squares[long, None]

@@ -174,6 +174,7 @@ PLANTED = {
     "a slope of half": (variant(logits=alibi), {"alibi": 0.5}, "bias", "slope 0.25"),
     "no slope in 16 bits": (variant(seen=causal), {"alibi": 2**-8, "mask": "causal", "dtype": "float16"}, "bias", "no"),
     "outputs of 0": (lambda q, *_: 0 * q, {}, "mask", "another"),
+    "no scale in 16 bits": (variant(divide=lambda _: 1), {"dtype": "float16"}, "divisor", "weights of one key alone"),
     "scaled twice": (variant(divide=float), {}, "divisor", "d_k^1"),
     "a temperature by position": (variant(logits=lambda s, p: s * (1 + p[:, :1] / 999)), {}, "divisor", "different in"),
     "values two rows off": (lambda q, k, v: attention(q, k, np.roll(v, 2, axis=2)), {}, "divisor", "no divisor of q·k"),
