@@ -119,10 +119,10 @@ def divisor(audited: Audited) -> Result:
 def soft_cap(audited: Audited) -> Result:
     """The scaled score that a large one becomes, beside 0, and the c of c tanh(s / c) that explains it."""
     n, d, score = audited.n_keys[0], audited.d_k, 20.0 if audited.eps < 1e-6 else 8.0
-    c, within, of_rows, _ = _slope(audited, d, n, n)
+    c, within, of_rows, residual = _slope(audited, d, n, n)
     q, k = along(np.where(np.arange(n) == n - 1, score, 0.0), abs(c), d)
     logits = (audited.odd_logits(np.repeat(x * q, n, axis=0), k)[-1] for x in (1.0, 0.5))
-    (became, half), tolerance = (float(row[-1] - row[-2]) for row in logits), max(within, 4 * audited.eps)
+    (became, half), tolerance = (float(row[-1] - row[-2]) for row in logits), max(within, residual, 4 * audited.eps)
     if of_rows > 50 * within or not math.isfinite(became):
         return None, "not visible", "", "A key loses all weight beside a large score, or rows have no common divisor."
     wanted = audited.softcap * math.tanh(score / audited.softcap) if audited.softcap else score
