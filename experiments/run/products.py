@@ -61,6 +61,7 @@ def build(
     *,
     quietly: bool = False,
     jobs: int | None = None,
+    are_slow: bool = False,
 ) -> None:
     """Make the products that are not up to date, several at a time, and write their files.
 
@@ -69,7 +70,7 @@ def build(
         products: in the order of the report.
         report: shows a bar while products are made, and what became of each.
         quietly: True for files that are no tables or figures of a sweep, which nobody counts.
-        jobs: number of processes; None for one per processor.
+        jobs, are_slow: as for `experiments.run.workers.helpers`.
 
     Raises:
         BusyError: another run uses the folder.
@@ -79,7 +80,8 @@ def build(
         listed, made = list(products), _ledger(results)
         due = outdated(results, listed)
         of, tell = f"{len(due)} to make", report.made_quietly if quietly else report.made
-        with report.progress(len(due), of, due[0].label if due else "") as advance, helpers(jobs, len(due)) as submit:
+        workers = helpers(jobs, len(due), are_slow=are_slow)
+        with report.progress(len(due), of, due[0].label if due else "") as advance, workers as submit:
             contents = {product.files[0]: submit(product.make) for product in due}
 
             def finish(product: Product) -> None:

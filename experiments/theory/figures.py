@@ -33,7 +33,8 @@ def write_theory(results: Path, report: Reporter = ALOUD) -> None:
     """
     folder = results / THEORY
     tables = {name: folder / f"{name}.csv" for name in TABLES}
-    build(results, [Product((path,), partial(_written, name)) for name, path in tables.items()], report)
+    written = [Product((path,), partial(_written, name)) for name, path in tables.items()]
+    build(results, written, report, are_slow=True)
     files = {name: tuple(folder / f"{name}{suffix}" for suffix in DRAWN) for name in tables}
     drawn = [Product(files[name], partial(_drawn, name, path), (path,)) for name, path in tables.items()]
     build(results, drawn, report)

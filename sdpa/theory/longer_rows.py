@@ -110,6 +110,11 @@ RULES = (
 )
 
 
+@cache
+def _entropy(rule: LengthRule, sigma: float, n_keys: int) -> float:
+    return rule.row_of(rule.sigma(sigma, n_keys), n_keys).entropy()
+
+
 def lengths_that_keep(rule: LengthRule, entropy: float, tolerance: float = 0.1) -> tuple[int, int]:
     """The lengths around 4096 over which a rule, fitted there, keeps the entropy within a share of its value.
 
@@ -120,15 +125,12 @@ def lengths_that_keep(rule: LengthRule, entropy: float, tolerance: float = 0.1) 
     (2173, 7437)
     """
 
-    def entropy_at(sigma: float, n_keys: int) -> float:
-        return rule.row_of(rule.sigma(sigma, n_keys), n_keys).entropy()
-
     sigmas = np.geomspace(1e-3, 100, 24)
-    first = next(i for i, sigma in enumerate(sigmas) if entropy_at(sigma, TRAINED) < entropy)
-    sigma = float(optimize.brentq(lambda x: entropy_at(x, TRAINED) - entropy, sigmas[first - 1], sigmas[first]))
+    first = next(i for i, sigma in enumerate(sigmas) if _entropy(rule, float(sigma), TRAINED) < entropy)
+    sigma = float(optimize.brentq(lambda x: _entropy(rule, x, TRAINED) - entropy, sigmas[first - 1], sigmas[first]))
 
     def keeps(n_keys: int) -> bool:
-        return abs(entropy_at(sigma, n_keys) / entropy - 1) <= tolerance
+        return abs(_entropy(rule, sigma, n_keys) / entropy - 1) <= tolerance
 
     def end(limit: int) -> int:
         inside = TRAINED
