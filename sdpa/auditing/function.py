@@ -16,12 +16,13 @@ import numpy.typing as npt
 
 from sdpa._arrays import BoolArray, FloatArray
 from sdpa.arithmetic import Arithmetic
-from sdpa.attention import attention_weights
+from sdpa.attention import attention_weights, most_visible
 from sdpa.scaling import Rule, resolve_divisor
 
 Attention = Callable[..., Any]
 Array = npt.NDArray[Any]
 ROWS = 8  # queries among the longest rows
+_LARGEST_SINK = 50.0  # beside which other weights keep their digits
 
 
 class CallError(Exception):
@@ -68,6 +69,22 @@ class Audited:
     alibi: float
     groups: int
     lost: list[LostMass] = field(default_factory=list)  # the item of that name adds to it
+
+    def __post_init__(self) -> None:
+        few, sizes = self.n_keys[:1], (self.d_k, 4 * self.groups, *self.n_keys)
+        is_whole = all(isinstance(size, (int, np.integer)) for size in sizes) and min(sizes) >= 4
+        if not (is_whole and few and max(few) <= 512 and [*self.n_keys] == sorted(set(self.n_keys))):
+            expected = "expected whole d_k from 4, groups from 1, and rising n_keys from 4, the first up to 512"
+            raise ValueError(f"{expected}, got {self.d_k}, {self.groups} and {self.n_keys}")
+        most = most_visible(self.mask) if isinstance(self.mask, str) else 0
+        if most is not None and not (1 < most < self.n_keys[-1] or most == math.inf):
+            raise ValueError(f"mask: expected a name, of a window from 2 to below {self.n_keys[-1]}, got {self.mask!r}")
+        if not abs(self.sink or 0.0) <= _LARGEST_SINK:
+            raise ValueError(f"sink: expected None, or a logit within ±{_LARGEST_SINK:g}, got {self.sink}")
+        self.exact(*(normals("q", 1, heads, 4, self.d_k) for heads in (self.groups, 1, 1)))  # refuses the others
+        if not self.near(*few, *few).all():
+            expected = f"expected a slope that leaves {few[0]} keys a weight in {self.arithmetic}"
+            raise ValueError(f"alibi: {expected}, got {self.alibi}")
 
     def divisor(self, d_k: int, n_keys: int) -> float:
         """The expected divisor at these sizes."""

@@ -252,8 +252,8 @@ def test_a_divisor_of_1_rounds_nothing():
     [
         ("n_keys", (16, 8), "rising"),
         ("mask", "window-0", "window-N"),
-        ("n_keys", (), "whole numbers"),
-        ("n_keys", 16.0, "whole numbers"),
+        ("n_keys", (), "whole d_k"),
+        ("n_keys", 16.0, "whole d_k"),
         ("mask", "window-1", "from 2"),
         ("mask", "window-4096", "below 4096"),
         ("sink", 800.0, "within ±50"),
