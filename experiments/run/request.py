@@ -177,26 +177,9 @@ def outcome(*, measures: bool = False, refused: tuple[type[Exception], ...] = ()
     """
     usage: tuple[type[Exception], ...] = (UsageError, *refused)
     stopped: list[int] = []
-
-    def stop(number: int, _: object) -> None:
-        stopped.append(number)
-        raise SystemExit(128 + number)
-
-    def dropped(unraisable: Any) -> None:
-        """Python drops what a destructor or a callback raises: send a signal that came in one again, a little later."""
-        if not (stopped and isinstance(unraisable.exc_value, SystemExit)):
-            hook(unraisable)
-            return
-        again = threading.Timer(0.1, signal.pthread_kill, (threading.main_thread().ident, stopped[-1]))
-        again.daemon = True
-        again.start()
-
-    hook, sys.unraisablehook = sys.unraisablehook, dropped
     try:
-        signal.signal(signal.SIGTERM, stop)
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it is ignored under nohup
-            signal.signal(signal.SIGINT, stop)
-        with threadpool_limits(limits=1):  # more threads wait for each other beside busy workers, and sum differently
+        # More threads wait for each other beside busy workers, and sum differently.
+        with _raising_signals(stopped), threadpool_limits(limits=1):
             yield
     except usage as error:
         _exit(str(error), 2)
@@ -216,6 +199,31 @@ def outcome(*, measures: bool = False, refused: tuple[type[Exception], ...] = ()
             print(text, file=sys.stderr)
             raise
         _exit(text, 1)
+
+
+@contextmanager
+def _raising_signals(came: list[int]) -> Iterator[None]:
+    """Make SIGTERM and Ctrl-C raise SystemExit, and add each to a list."""
+
+    def stop(number: int, _: object) -> None:
+        came.append(number)
+        raise SystemExit(128 + number)
+
+    def dropped(unraisable: Any) -> None:
+        """Python drops what a destructor or a callback raises: send a signal that came in one again, a little later."""
+        if not (came and isinstance(unraisable.exc_value, SystemExit)):
+            hook(unraisable)
+            return
+        again = threading.Timer(0.1, signal.pthread_kill, (threading.main_thread().ident, came[-1]))
+        again.daemon = True
+        again.start()
+
+    hook, sys.unraisablehook = sys.unraisablehook, dropped
+    try:
+        signal.signal(signal.SIGTERM, stop)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it is ignored under nohup
+            signal.signal(signal.SIGINT, stop)
+        yield
     finally:
         sys.unraisablehook = hook
 
