@@ -244,8 +244,11 @@ def planted(kind: str, *, keys: int = 24, **options) -> list[str]:
     if kind == "first":
         q[:, 1] += 3.0
         k[:, 1, 0] += 3.0
+    elif kind == "spike":  # one large score among many that are equal
+        q[:, 1], k[:, 1] = 1.0, 0.0
+        k[:, 1, 5] = np.log(keys) / 4
     else:
-        q[:, 1] *= {"hard": 40.0, "flat": 0.05, "normal": 1.0}[kind]
+        q[:, 1] *= {"hard": 40.0, "flat": 0.05, "equal": 0.0, "normal": 1.0}[kind]
     row_map = RowMap(options.get("softcap", 0.0), options.get("sink"))
     table = diagnosis_table([HeadArrays(None, None, q, k)], mask=options.get("mask"), row_map=row_map)
     return advice(table, is_capped=row_map.softcap > 0)
@@ -265,7 +268,8 @@ def test_no_advice_rests_on_a_cap_a_sink_logit_or_few_keys():
     assert "change the soft cap or the divisor" in capped
     assert "divide" not in capped
     assert planted("hard", sink=0.0) == planted("normal", sink=0.0) == []
-    assert planted("first", keys=12) == []
+    assert planted("first", keys=12) == planted("equal") == []
+    assert planted("spike", keys=2000) == planted("normal")  # a spread below 0.2, but no equal weights
 
 
 @pytest.mark.parametrize(
