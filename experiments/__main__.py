@@ -176,7 +176,7 @@ def _to_draw(job: Job, todo: Work) -> str:
         tables = dict(checks.sound(job.config, job.results))
         drawn = figures(job.config, current, job.results, tables)
         count += len(outdated(job.results, drawn))
-    return f"total to draw: {counted(count, 'figure')}"
+    return f"total to draw: {counted(count, 'figure')} of sweeps"
 
 
 @about_sweeps(app, "config", "results")

@@ -92,9 +92,9 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
     suite("run")
     complete = suite("plan").stdout
     assert re.search(r"mine +saturation +2 +3 +0 of 2 chunks .* complete\n", complete)
-    figures = int(re.search(r"^total to draw: (\d+) figures$", complete, re.MULTILINE)[1])
+    figures = int(re.search(r"^total to draw: (\d+) figures of sweeps$", complete, re.MULTILINE)[1])
     assert f"figures: {figures} drawn" in suite("draw").stdout
-    assert "total to draw: 0 figures" in suite("plan").stdout
+    assert "total to draw: 0 figures of sweeps" in suite("plan").stdout
     other = suite("plan", text=SMALL.replace("2000]", "2000, 3000]")).stdout
     assert re.search(r"mine +saturation +3 +3 +1 of 3 chunks .* stale: .* got d_k \[1000, 2000\], expected", other)
     (suite.folder / "mine.csv").unlink()
