@@ -19,13 +19,14 @@ from typer import Argument, Option
 from experiments.config.problems import UsageError, attempt, counted
 from experiments.run import check as checks
 from experiments.run.files import STORE, write_atomically
-from experiments.run.measure import is_current, measure, plan_lines
+from experiments.run.measure import duration, is_current, measure, plan_lines
 from experiments.run.paths import HOME
 from experiments.run.request import Job, about_sweeps, outcome
 from experiments.run.store import Store
 from experiments.run.work import Work, find_work
 
 SWEEPS = ("names", "config", "results", "verbose")
+_SECONDS_OF_A_FIGURE = 1.5  # as seen
 WORKERS = ("jobs", "scheduler", "scheduler_file")
 Wish = Annotated[float | None, Option(metavar="NUMBER", help="The wanted value of this metric.")]
 Mask = Annotated[
@@ -66,13 +67,12 @@ def all_parts(job: Job) -> str | None:
     A problem in one part does not stop the others; all problems are reported at the end.
     """
     from experiments.figures import draw as figures
-    from experiments.figures import findings
 
     asked, work, report = job.asked, (job.config, job.sweeps, job.results), job.report
     parts: list[Callable[[], object]] = [
         *_measuring(job),
         partial(figures.draw, *work, jobs=asked.jobs, formats=asked.further_formats, report=report),
-        partial(checks.check, *work, check_findings=findings.check_findings, report=report),
+        partial(checks.check, *work, report=report),
     ]
     if asked.names:
         attempt(parts)
@@ -110,14 +110,12 @@ def draw(job: Job) -> None:
 @about_sweeps(app, *SWEEPS)
 def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files."""
-    from experiments.figures import findings
-
-    checks.check(job.config, job.sweeps, job.results, check_findings=findings.check_findings, report=job.report)
+    checks.check(job.config, job.sweeps, job.results, report=job.report)
 
 
 @about_sweeps(app, "config", "results", "verbose")
 def slides(job: Job) -> str:
-    """Draw slides for a talk, PNG and PDF, from the tables of the shipped config."""
+    """Draw the slides for a talk, PNG and PDF, whose titles the tables support."""
     from experiments.figures.slides import write_slides
 
     write_slides(job.config, job.results, job.report)
@@ -176,7 +174,9 @@ def _to_draw(job: Job, todo: Work) -> str:
         tables = dict(checks.sound(job.config, job.results))
         drawn = figures(job.config, current, job.results, tables)
         count += len(outdated(job.results, drawn))
-    return f"total to draw: {counted(count, 'figure')} of sweeps"
+    return (
+        f"total to draw: {counted(count, 'figure')} of sweeps, about {duration(_SECONDS_OF_A_FIGURE * count)} of a core"
+    )
 
 
 @about_sweeps(app, "config", "results")

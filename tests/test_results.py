@@ -111,8 +111,8 @@ def test_it_is_whole_small_and_asks_for_nothing():
 @shipped_only
 def test_the_sentences_of_the_first_screen_hold():
     """Each sentence of index.html.j2 about the shipped config, with its numbers, on the tables and in theory."""
-    found = {name: float(value) for name, value in opening(TABLES).items()}
-    assert len(found) == 6
+    found = {name: float(value) for name, value in opening(CONFIG, TABLES).items()}
+    assert len(found) == 10
     text = (ROOT / "experiments" / "pages" / "index.html.j2").read_text(encoding="utf-8")
     assert set(re.findall(r"{{ opening\.(\w+) }}", text)) == set(found)
     measured = TABLES["dimension"]["measured"].set_index("scaling")
@@ -129,9 +129,9 @@ def test_the_sentences_of_the_first_screen_hold():
     assert unscaled["max_weight"].max() > 3 * unscaled["max_weight"].min()
     # "The median of |J|_F is larger with the division only above d_k = ..."
     ratios = TABLES["crossing"]["ratios"].query("norm == 'jacobian' and statistic == 'median'")
-    for n_keys in (64, 4096):
-        of_keys = ratios[ratios["n_keys"] == n_keys]
-        above = of_keys["d_k"] > found[f"crossing_{n_keys}"]
+    for length in ("shortest", "longest"):
+        of_keys = ratios[ratios["n_keys"] == found[length]]
+        above = of_keys["d_k"] > found[f"crossing_{length}"]
         assert (of_keys.loc[above, "ratio"] < 1).all()
         assert (of_keys.loc[~above, "ratio"] > 1).all()
         assert above.sum() > 2 < (~above).sum()

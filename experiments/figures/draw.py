@@ -7,15 +7,17 @@ from pathlib import Path
 from experiments.analysis.agreement import agreement_tables
 from experiments.analysis.derived import Tables
 from experiments.config.loader import Config
-from experiments.config.problems import attempt
+from experiments.config.problems import attempt, counted
 from experiments.config.sweep import Sweep
 from experiments.figures.declared import FIGURES, figures_of
-from experiments.figures.findings import told
+from experiments.figures.findings import dropped, told
 from experiments.run.check import sound
-from experiments.run.paths import ALL_SWEEPS, DRAWN, ON_REQUEST, figure_path
+from experiments.run.paths import ALL_SWEEPS, DRAWN, HOME, ON_REQUEST, figure_path
 from experiments.run.products import Product, build
-from experiments.run.reporter import ALOUD, Reporter
+from experiments.run.reporter import ALOUD, FLAGGED, Reporter
 from experiments.run.tables import read_sweep
+
+_BACK = "; the shipped config has them all: git checkout config.yaml && make all && make prune"
 
 
 def draw(
@@ -36,6 +38,11 @@ def draw(
     # An unsound table is an error, after the figures of all others.
     unsound = (partial(read_sweep, results, config, sweep) for sweep in sweeps if sweep.name not in tables)
     attempt([lambda: build(results, figures(config, sweeps, results, tables, formats), report, jobs=jobs), *unsound])
+    lost = [each for sweep in sweeps if sweep.name in tables for each in dropped(sweep, tables[sweep.name])]
+    if lost:
+        back = _BACK if results.resolve() == HOME.resolve() else ""
+        text = f"{counted(len(lost), 'figure')} with a plain title instead: {'; '.join(lost)}{back}"
+        report.verdict("findings", text, FLAGGED)
 
 
 def figures(
@@ -44,12 +51,13 @@ def figures(
     """The figures of those sweeps that have tables, and of all sweeps together."""
     tables = dict(tables)
     shown = [(sweep.name, figure) for sweep in sweeps if sweep.name in tables for figure in sweep.figures]
+    named = {sweep.name: sweep for sweep in config.sweeps}
     if together := agreement_tables([sweep for sweep in config.sweeps if sweep.name in tables], tables):
         tables[ALL_SWEEPS] = together
         shown += [(ALL_SWEEPS, figure) for figure in figures_of(ALL_SWEEPS)]
 
     def product(name: str, figure: str) -> Product:
-        stem, finding = figure_path(results, name, figure, ""), told(config, name, figure, tables[name])
+        stem, finding = figure_path(results, name, figure, ""), told(name, figure, named.get(name), tables[name])
         asked = [each for each in ON_REQUEST if each[1:] in formats or stem.with_name(f"{stem.name}{each}").exists()]
         files = tuple(stem.with_name(f"{stem.name}{suffix}") for suffix in (*DRAWN, *asked))
         behind = [sweep.name for sweep in config.sweeps if name in (sweep.name, ALL_SWEEPS)]

@@ -1,48 +1,60 @@
-"""What the figures of the shipped config show: titles and sentences written by people, checked by the tables.
+"""What figures show: titles and sentences written by people, checked by the tables.
 
-A finding belongs to one figure of one sweep of `config.yaml`. Its numbers come from the tables. Its predicate fails as
-soon as the tables no longer support title and sentence; predicates compare 95% intervals, so that chance does not
-decide. Another config gets plain titles.
+A finding belongs to one figure of one sweep. It appears if the sweep has the values that it speaks of, and if its
+predicate holds; otherwise the figure has its plain title, and `draw` says why. Its numbers and sizes come from the
+tables. Predicates compare 95% intervals, so that chance does not decide.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from experiments.config.loader import Config
 from experiments.config.problems import Problem
+from experiments.config.sweep import Sweep
 from experiments.figures.figure import Tables
+from experiments.measuring.columns import axis_names, defaults, plain
 from experiments.run.paths import ALL_SWEEPS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Table: TypeAlias = "pd.DataFrame"
+# The axes that a sentence speaks of: one value, values that a sweep must have among its own, or () for any.
+Needs: TypeAlias = Mapping[str, Any]
 
-# `Config.digest` of the shipped config.yaml.
-SHIPPED = "a32c039d08a79aa69658a25f03e0703fc40e7dfcb548319b7910e9c16e92ab27"
 _A_TENTH = 1.1
 _ROOT, _PLAIN = "d_k^1/2", "unscaled"
+_BOTH = (_PLAIN, _ROOT)
+_POWERS = (_PLAIN, "d_k^1/3", _ROOT, "d_k^2/3")
 _WITH_LN = "d_k^1/2/0.43/ln(n_keys)"
 _LOST = ("zero_weights", "wrong_gradient_rows")
+_ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
 
 
 class FindingError(Problem):
-    """The tables of the shipped config do not support one of its findings."""
+    """A table does not support the title of its figure."""
+
+
+class Ends(NamedTuple):
+    """The smallest and the largest value of an axis."""
+
+    least: Any
+    most: Any
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a figure of the shipped config shows.
+    """What a figure shows.
 
     Attributes:
         drawing: the sweep and the figure, `dimension/slide`.
         title: at most twelve words, without numbers.
-        sentence: one sentence, with a format field for each number.
+        sentence: one sentence, with a format field for each number; `{d_k.least}` and `{d_k.most}` for sizes.
         values: the numbers, from the tables of the sweep.
         holds: True if these tables support title and sentence.
+        needs: the axes and treatments that title and sentence speak of.
     """
 
     drawing: str
@@ -50,33 +62,69 @@ class Finding:
     sentence: str
     values: Callable[[Tables], Mapping[str, Any]]
     holds: Callable[[Tables], bool]
+    needs: Needs = field(default_factory=dict)
 
 
-def is_shipped(config: Config) -> bool:
-    """True for the config that findings are about, whatever its comments and layout."""
-    return config.digest == SHIPPED
+def lack(sweep: Sweep, needs: Needs) -> str:
+    """The first reason why sentences are not about a sweep; empty if they are.
 
-
-def told(config: Config, sweep: str, figure: str, tables: Tables) -> tuple[str, str] | None:
-    """Title and sentence for a drawing; None for other configs, and for tables that do not support them."""
-    for finding in FINDINGS if is_shipped(config) else ():
-        if finding.drawing == f"{sweep}/{figure}" and finding.holds(tables):
-            return finding.title, finding.sentence.format(**finding.values(tables)).replace(" -", " −")
-    return None
-
-
-def check_findings(config: Config, sweep: str, tables: Tables) -> None:
-    """Refuse tables of a sweep of the shipped config that do not support one of its findings.
-
-    Raises:
-        FindingError: the message names these findings.
+    Args:
+        sweep: any sweep.
+        needs: the axes and treatments that the sentences speak of. Any other axis must have one value: its default,
+            if it has one.
     """
-    mine = [one for one in FINDINGS if one.drawing.startswith(f"{sweep}/")] if is_shipped(config) else []
-    failed = [f"{one.drawing}: {one.title}" for one in mine if not one.holds(tables)]
-    if failed:
-        raise FindingError(
-            f"the tables do not support findings of experiments/figures/findings.py: {'; '.join(failed)}"
-        )
+    usual = defaults(sweep.experiment.cell)
+    values = {name: {plain(value) for grid in sweep.grids() for value in grid[name]} for name in sweep.values}
+    for name, needed in needs.items():
+        if isinstance(needed, tuple):
+            missing = [value for value in needed if value not in values[name]]
+        else:
+            missing = [needed] if values[name] != {needed} else []
+        if missing:
+            return f"expected {name} = {missing[0]}"
+    for name in axis_names(sweep.experiment.cell):
+        is_usual = name == _ROWS or name not in usual or values[name] == {plain(usual[name])}
+        if name not in needs and not (len(values[name]) == 1 and is_usual):
+            return f"got {name} = {', '.join(sorted(map(str, values[name])))}"
+    return ""
+
+
+def told(name: str, figure: str, sweep: Sweep | None, tables: Tables) -> tuple[str, str] | None:
+    """Title and sentence for a drawing; None if no finding is about it, or its sweep or tables do not support it.
+
+    Args:
+        name: of the sweep, or `all-sweeps`.
+        figure: its name.
+        sweep: None for all sweeps together.
+        tables: of the sweep.
+    """
+    finding = BY_DRAWING.get(f"{name}/{figure}")
+    if not finding or _objection(finding, sweep, tables):
+        return None
+    sentence = finding.sentence.format(**{**_sizes(tables, sweep), **finding.values(tables)})
+    return finding.title, sentence.replace(" -", " −")
+
+
+def dropped(sweep: Sweep, tables: Tables) -> Iterator[str]:
+    """The drawings of a sweep whose findings do not appear, each with the reason."""
+    for figure in sweep.figures:
+        finding = BY_DRAWING.get(f"{sweep.name}/{figure}")
+        if finding and (reason := _objection(finding, sweep, tables)):
+            yield f"{finding.drawing} ({reason})"
+
+
+def _objection(finding: Finding, sweep: Sweep | None, tables: Tables) -> str:
+    if sweep and (reason := lack(sweep, finding.needs)):
+        return reason
+    return "" if finding.holds(tables) else "its intervals do not support it"
+
+
+def _sizes(tables: Tables, sweep: Sweep | None) -> dict[str, Ends]:
+    """The ends of each axis."""
+    if not sweep:
+        return {}
+    measured = tables["measured"]
+    return {name: Ends(measured[name].min(), measured[name].max()) for name in axis_names(sweep.experiment.cell)}
 
 
 def rows_of(tables: Tables, kind: str = "measured", **values: Any) -> Table:
@@ -111,7 +159,9 @@ def changes(rows: Table, metric: str) -> bool:
 def rises(rows: Table, x: str, metric: str, *, falls: bool = False) -> bool:
     """True if each interval lies above the one before along x; with `falls`, below it."""
     ordered = rows.sort_values(x, ascending=not falls)
-    return bool((ordered[f"{metric}_low"].to_numpy()[1:] > ordered[f"{metric}_high"].to_numpy()[:-1]).all())
+    return len(ordered) > 1 and bool(
+        (ordered[f"{metric}_low"].to_numpy()[1:] > ordered[f"{metric}_high"].to_numpy()[:-1]).all()
+    )
 
 
 def alone_is_level(rows: Table, metric: str) -> bool:
@@ -126,6 +176,17 @@ def _ends(tables: Tables, metric: str, x: str, **values: Any) -> dict[str, float
     """A metric at both ends of an axis, in rows with these values of columns."""
     found = rows_of(tables, **values).sort_values(x)[metric]
     return {"first": found.iloc[0], "last": found.iloc[-1]}
+
+
+def _at_most(tables: Tables, x: str, **values: Any) -> Table:
+    """The rows with these values of columns and the largest value of an axis."""
+    rows = rows_of(tables, **values)
+    return rows[rows[x] == rows[x].max()]
+
+
+def _weights(tables: Tables, x: str) -> dict[str, float]:
+    """The exact mean largest weight without a scale at both ends of an axis."""
+    return _ends(tables, "max_weight_exact", x, scaling=_PLAIN)
 
 
 _MECHANISM = ["normalize", "softcap", "sink", "normalizer"]
@@ -162,7 +223,7 @@ def _crossings(tables: Tables, norm: str) -> Table:
 
 def _entropy_shares(tables: Tables, rule: str, end: str = "") -> Any:
     """The entropy over ln n_keys at the largest d_k, or an end of its interval."""
-    rows = rows_of(tables, scaling=rule, d_k=4096)
+    rows = _at_most(tables, "d_k", scaling=rule)
     return rows[f"entropy{end}"] / np.log(rows["n_keys"])
 
 
@@ -179,16 +240,17 @@ def _over_first(tables: Tables, end: str = "", other_end: str = "") -> Any:
 
 
 def _factors(tables: Tables) -> dict[str, tuple[float, float, float]]:
-    """The largest over the smallest largest weight of uncorrelated rows by rule, with limits from the intervals."""
+    """The exact largest over the smallest largest weight of uncorrelated rows by rule, with limits from intervals."""
     found = {}
     for rule, rows in rows_of(tables, correlation=0).groupby("scaling"):
-        weight, low, high = (rows[f"max_weight{end}"] for end in ("", "_low", "_high"))
+        weight, low, high = (rows[f"max_weight{end}"] for end in ("_exact", "_low", "_high"))
         found[str(rule)] = weight.max() / weight.min(), low.max() / high.min(), high.max() / low.min()
     return found
 
 
 def _mask_matters_in_short_rows(tables: Tables) -> bool:
-    short, long = ([rows_of(tables, n_keys=n, scaling=rule) for rule in (_PLAIN, _ROOT)] for n in (64, 1024))
+    lengths = tables["measured"]["n_keys"].agg(["min", "max"])
+    short, long = ([rows_of(tables, n_keys=n, scaling=rule) for rule in _BOTH] for n in lengths)
     sharper = all(is_below(rows.query("mask == 'none'"), rows.query("mask != 'none'"), "max_weight") for rows in short)
     exact = rows_of(tables, scaling=_ROOT).set_index(["mask", "n_keys"])["max_weight_exact"]
     level = all(is_level(rows, "max_weight") for rows in long)
@@ -200,11 +262,17 @@ def _raised_by_mask(tables: Tables) -> dict[str, float]:
     none, causal = (
         _ends(tables, "max_weight_exact", "n_keys", scaling=_ROOT, mask=mask) for mask in ("none", "causal")
     )
-    return {"none": none["first"], "causal": causal["first"], "more": causal["last"] / none["last"] - 1}
+    longest = _at_most(tables, "n_keys").iloc[0]
+    return {
+        "none": none["first"],
+        "causal": causal["first"],
+        "more": causal["last"] / none["last"] - 1,
+        "visible": longest["n_keys"] - longest["n_queries"] + 1,
+    }
 
 
 def _lost_unscaled(tables: Tables, end: str = "") -> Table:
-    rows = rows_of(tables, scaling=_PLAIN, d_k=4096).query("arithmetic != 'float64'")
+    rows = _at_most(tables, "d_k", scaling=_PLAIN).query("arithmetic != 'float64'")
     return rows[[f"{share}{end}" for share in _LOST]]
 
 
@@ -229,9 +297,9 @@ def _at_best(tables: Tables) -> Table:
     return at_best_rates(tables["measured"], tables["bands"])
 
 
-def _exact_at_freezing(tables: Tables) -> list[float]:
+def _exact_at_freezing(tables: Tables) -> Table:
     """The exact sum of squared weights at the freezing spread, of each n_keys in order."""
-    return [float(number) for number in rows_of(tables, "first_layer", ratio=1.0).sort_values("n_keys")["collision"]]
+    return rows_of(tables, "first_layer", ratio=1.0).sort_values("n_keys")["collision"]
 
 
 def _nearest_below(tables: Tables) -> Table:
@@ -259,12 +327,19 @@ def _collapse_later_unscaled(tables: Tables) -> bool:
     )
 
 
+_ASSUMPTIONS = (
+    *("inputs", "query_mean", "key_mean", "query_std", "key_std"),
+    *("correlation", "spectrum", "normalize", "arithmetic"),
+)
+_BOTH_TASKS = {"task": ("recall", "pair"), "d_k": (512,), "learning_rate": (), "scaling": _BOTH}
+
 FINDINGS = (
     Finding(
         drawing="dimension/variance",
         title="Only d_k^1/2 keeps the variance of scores level at every width",
         sentence="The variance of the scores goes with d_k to the power {unscaled:.2f} unscaled, {d_k^1/3:.2f} under "
         "d_k^1/3 and {d_k^2/3:.2f} under d_k^2/3, and stays level under d_k^1/2.",
+        needs={"d_k": (), "scaling": _POWERS},
         values=_slopes,
         holds=lambda tables: (
             alone_is_level(tables["measured"], "score_variance")
@@ -273,30 +348,33 @@ FINDINGS = (
     ),
     Finding(
         drawing="dimension/saturation",
-        title="Only d_k^1/2 keeps the largest weight almost equal at every width",
-        sentence="From d_k = 4 to 512, the mean largest of 64 weights rises from {first:.2f} to {last:.2f} unscaled, "
-        "and stays within a tenth under d_k^1/2.",
-        values=lambda tables: _ends(tables, "max_weight", "d_k", scaling=_PLAIN),
+        title="In short rows, only d_k^1/2 keeps the largest weight almost equal",
+        sentence="From d_k = {d_k.least} to {d_k.most}, the mean largest of {n_keys.most} weights rises from "
+        "{first:.3f} to {last:.3f} unscaled (exact), and stays within a tenth under d_k^1/2.",
+        needs={"d_k": (), "scaling": _BOTH},
+        values=lambda tables: _weights(tables, "d_k"),
         holds=lambda tables: alone_is_level(tables["measured"], "max_weight"),
     ),
     Finding(
         drawing="dimension/gradients",
         title="Unscaled, the typical |dL/dq| rises, then falls with d_k; its r.m.s. rises",
-        sentence="Unscaled, with 64 keys, the median of |dL/dq| rises to {peak:.2f} and falls to {last:.3f} at d_k = "
-        "512, where the root mean square is {mean:.2f}.",
+        sentence="Unscaled, with {n_keys.most} keys, the median of |dL/dq| rises to {peak:.2f} and falls to "
+        "{last:.3f} at d_k = {d_k.most}, where the root mean square is {mean:.2f}.",
+        needs={"d_k": (), "scaling": _BOTH},
         values=lambda tables: {
             "peak": rows_of(tables, scaling=_PLAIN)["query_gradient_norm_median"].max(),
-            "last": value(tables, "query_gradient_norm_median", scaling=_PLAIN, d_k=512),
-            "mean": value(tables, "query_gradient_norm", scaling=_PLAIN, d_k=512),
+            "last": _at_most(tables, "d_k", scaling=_PLAIN)["query_gradient_norm_median"].item(),
+            "mean": _at_most(tables, "d_k", scaling=_PLAIN)["query_gradient_norm_exact"].item(),
         },
         holds=_medians_turn,
     ),
     Finding(
         drawing="dimension/slide",
         title="Without sqrt(d_k), wider queries and keys sharpen attention",
-        sentence="From d_k = 4 to 512, the mean largest of 64 weights rises from {first:.2f} to {last:.2f} without "
-        "sqrt(d_k), and stays within a tenth with it.",
-        values=lambda tables: _ends(tables, "max_weight", "d_k", scaling=_PLAIN),
+        sentence="From d_k = {d_k.least} to {d_k.most}, the mean largest of {n_keys.most} weights rises from "
+        "{first:.2f} to {last:.2f} without sqrt(d_k), and stays within a tenth with it.",
+        needs={"d_k": (), "scaling": _BOTH},
+        values=lambda tables: _weights(tables, "d_k"),
         holds=lambda tables: (
             rises(rows_of(tables, scaling=_PLAIN), "d_k", "max_weight")
             and changes(rows_of(tables, scaling=_PLAIN), "max_weight")
@@ -306,30 +384,40 @@ FINDINGS = (
     Finding(
         drawing="mechanisms/mechanisms",
         title="Under every mechanism here, unscaled wide heads have larger top weights",
-        sentence="At d_k = 512, the mean largest of 64 weights is at least {least:.2f} without sqrt(d_k) under "
-        "softmax, soft cap, sink, QK-norm and sigmoid, and at most {most:.2f} with it.",
+        sentence="At d_k = {d_k.most}, the mean largest of {n_keys.most} weights is at least {least:.2f} without "
+        "sqrt(d_k) under softmax, soft cap, sink, QK-norm and sigmoid, and at most {most:.2f} with it.",
+        needs={
+            "d_k": (),
+            "softcap": (0, 50),
+            "sink": ("0",),
+            "normalize": ("none", "rms"),
+            "normalizer": ("softmax", "sigmoid"),
+            "scaling": _BOTH,
+        },
         values=lambda tables: {
-            "least": rows_of(tables, scaling=_PLAIN, d_k=512)["max_weight"].min(),
-            "most": rows_of(tables, scaling=_ROOT, d_k=512)["max_weight"].max(),
+            "least": _at_most(tables, "d_k", scaling=_PLAIN)["max_weight"].min(),
+            "most": _at_most(tables, "d_k", scaling=_ROOT)["max_weight"].max(),
         },
         holds=_sharpens_under_each,
     ),
     Finding(
         drawing="powers/powers",
-        title="Only d_k^1/2 keeps the largest weight almost equal at both widths",
-        sentence="The mean largest of 64 weights is {first:.2f} at d_k = 64 and {last:.2f} at 512 unscaled, and within "
-        "a tenth of each other under d_k^1/2 alone.",
-        values=lambda tables: _ends(tables, "max_weight", "d_k", scaling=_PLAIN),
+        title="Only d_k^1/2 keeps the largest weight almost equal at these widths",
+        sentence="The mean largest of {n_keys.most} weights is {first:.2f} at d_k = {d_k.least} and {last:.2f} at "
+        "{d_k.most} unscaled, and within a tenth of each other under d_k^1/2 alone.",
+        needs={"d_k": (), "scaling": _POWERS},
+        values=lambda tables: _weights(tables, "d_k"),
         holds=lambda tables: alone_is_level(tables["measured"], "max_weight"),
     ),
     Finding(
         drawing="length/length",
         title="Longer rows spread attention over more keys under every rule here",
-        sentence="From 16 to 4096 keys at d_k = 64, the mean largest weight falls from {first:.2f} to {last:.2f} "
-        "unscaled, and to {scaled:.3f} under d_k^1/2.",
+        sentence="From {n_keys.least} to {n_keys.most} keys at d_k = {d_k.most}, the mean largest weight falls from "
+        "{first:.2f} to {last:.2f} unscaled, and to {scaled:.3f} under d_k^1/2.",
+        needs={"n_keys": (), "scaling": _BOTH},
         values=lambda tables: {
-            **_ends(tables, "max_weight", "n_keys", scaling=_PLAIN),
-            "scaled": value(tables, "max_weight", scaling=_ROOT, n_keys=4096),
+            **_weights(tables, "n_keys"),
+            "scaled": _at_most(tables, "n_keys", scaling=_ROOT)["max_weight_exact"].item(),
         },
         holds=lambda tables: all(
             rises(rows, "n_keys", "entropy") and rises(rows, "n_keys", "max_weight", falls=True)
@@ -339,8 +427,9 @@ FINDINGS = (
     Finding(
         drawing="crossing/map",
         title="Typical unscaled gradients fall below scaled ones at widths growing with n_keys",
-        sentence="Unscaled, the median of |dL/dq| falls below that under d_k^1/2 at d_k = {first:.0f} with 16 keys, "
-        "and at {last:.0f} with 4096.",
+        sentence="Unscaled, the median of |dL/dq| falls below that under d_k^1/2 at d_k = {first:.0f} with "
+        "{n_keys.least} keys, and at {last:.0f} with {n_keys.most}.",
+        needs={"d_k": (), "n_keys": (), "scaling": _BOTH},
         values=lambda tables: {
             name: _crossings(tables, "query_gradient")["crossing"].iloc[place]
             for name, place in (("first", 0), ("last", -1))
@@ -353,8 +442,9 @@ FINDINGS = (
     Finding(
         drawing="phase/phase",
         title="Unscaled, wide heads attend to few keys; under d_k^1/2, to many",
-        sentence="At d_k = 4096, the mean entropy of rows of 4 to 4096 keys is at most {few:.1%} of ln n_keys "
-        "unscaled, and about {many:.0%} or more under d_k^1/2.",
+        sentence="At d_k = {d_k.most}, the mean entropy of rows of {n_keys.least} to {n_keys.most} keys is at most "
+        "{few:.1%} of ln n_keys unscaled, and about {many:.0%} or more under d_k^1/2.",
+        needs={"d_k": (), "n_keys": (), "scaling": _BOTH},
         values=lambda tables: {
             "few": _entropy_shares(tables, _PLAIN).max(),
             "many": _entropy_shares(tables, _ROOT).min(),
@@ -367,15 +457,17 @@ FINDINGS = (
         drawing="phase/freezing",
         title="The longer the rows, the more sharply they freeze",
         sentence="The exact entropy of a row, divided by ln n_keys, lies at most {first:.3f} above its limit for many "
-        "keys with 4 keys, and at most {last:.3f} with 4096 keys.",
+        "keys with {n_keys.least} keys, and at most {last:.3f} with {n_keys.most} keys.",
+        needs={"d_k": (), "n_keys": (), "scaling": _BOTH},
         values=lambda tables: dict(zip(("first", "last"), _distances(tables).iloc[[0, -1]], strict=True)),
         holds=lambda tables: bool((_distances(tables).diff().dropna() < -0.01).all()),
     ),
     Finding(
         drawing="assumptions/assumptions",
         title="Some changed assumptions sharpen attention under d_k^1/2, others flatten it",
-        sentence="At d_k = 64 with 64 keys, the mean largest weight under d_k^1/2 is {least:.2f} to {most:.2f} times "
-        "that of the textbook case, if one assumption changes at a time.",
+        sentence="At d_k = {d_k.most} with {n_keys.most} keys, the mean largest weight under d_k^1/2 is {least:.2f} "
+        "to {most:.2f} times that of the textbook case, if one assumption changes at a time.",
+        needs={**dict.fromkeys(_ASSUMPTIONS, ()), "scaling": _BOTH},
         values=lambda tables: {"least": _over_first(tables).min(), "most": _over_first(tables).max()},
         holds=lambda tables: bool(
             _over_first(tables, "_low", "_high").max() > _A_TENTH
@@ -385,21 +477,25 @@ FINDINGS = (
     Finding(
         drawing="rules/rules",
         title=f"Of these divisors, {_WITH_LN} changes the largest weight least",
-        sentence="From 16 to 16384 keys at d_k = 64, the mean largest weight of uncorrelated rows changes by a factor "
-        f"of {{ln:.2f}} under {_WITH_LN} and {{root:.0f}} under d_k^1/2; without a divisor, by {{plain:.2f}}.",
+        sentence="From {n_keys.least} to {n_keys.most} keys at d_k = {d_k.most}, the exact mean largest weight of "
+        f"uncorrelated rows changes by a factor of {{ln:.2f}} under {_WITH_LN} and {{root:.3g}} under d_k^1/2; without "
+        "a divisor, by {plain:.2f}.",
+        needs={"n_keys": (), "correlation": (0,), "scaling": (*_BOTH, _WITH_LN)},
         values=lambda tables: {
             name: _factors(tables)[rule][0] for name, rule in (("ln", _WITH_LN), ("root", _ROOT), ("plain", _PLAIN))
         },
         holds=lambda tables: all(
-            low > (_A_TENTH if rule in (_WITH_LN, _PLAIN) else _factors(tables)[_WITH_LN][2])
+            low > (_A_TENTH if rule == _PLAIN else _factors(tables)[_WITH_LN][2])
             for rule, (_, low, _) in _factors(tables).items()
+            if rule != _WITH_LN
         ),
     ),
     Finding(
         drawing="correlation/correlation",
         title="Strongly correlated queries and keys need a higher power of d_k here",
-        sentence="The power of d_k that keeps the largest of 64 weights from d_k = 256 to 1024 is {none:.2f} without "
-        "correlation, {some:.2f} at a correlation of 0.1, and {half:.2f} at 0.5.",
+        sentence="The power of d_k that keeps the largest of {n_keys.most} weights from d_k = 256 to 1024 is "
+        "{none:.2f} without correlation, {some:.2f} at a correlation of 0.1, and {half:.2f} at 0.5.",
+        needs={"d_k": (256, 1024), "correlation": (0, 0.1, 0.5), "scaling": (_ROOT,)},
         values=lambda tables: {
             name: value(tables, "power", "steady", correlation=strength, from_d_k=256)
             for name, strength in (("none", 0), ("some", 0.1), ("half", 0.5))
@@ -412,15 +508,21 @@ FINDINGS = (
         drawing="causal/causal",
         title="A causal mask sharpens short rows and hardly changes long ones",
         sentence="Under d_k^1/2, the mask raises the exact mean largest weight from {none:.2f} to {causal:.2f} "
-        "in rows of up to 64 keys, and by {more:.0%} in rows of 961 to 1024.",
+        "in rows of up to {n_keys.least} keys, and by {more:.0%} in rows of {visible} to {n_keys.most}.",
+        needs={"n_keys": (), "mask": ("none", "causal"), "scaling": _BOTH},
         values=_raised_by_mask,
         holds=_mask_matters_in_short_rows,
     ),
     Finding(
         drawing="initialisation/initialisation",
         title="Most schemes meant for d_k^1/2 keep score variance in wider models",
-        sentence="From d_model = 256 to 2048, the variance of the scores under d_k^1/2 stays within a tenth for "
-        "xavier, xavier_packed and kaiming, and grows from {first:.2f} to {last:.2f} for gpt2.",
+        sentence="From d_model = {d_model.least} to {d_model.most}, the variance of the scores under d_k^1/2 stays "
+        "within a tenth for xavier, xavier_packed and kaiming, and grows from {first:.2f} to {last:.2f} for gpt2.",
+        needs={
+            "d_model": (),
+            "scheme": ("gpt2", "xavier", "xavier_packed", "kaiming"),
+            "scaling": (_ROOT,),
+        },
         values=lambda tables: _ends(tables, "score_variance", "d_model", scaling=_ROOT, scheme="gpt2"),
         holds=lambda tables: (
             all(
@@ -433,9 +535,10 @@ FINDINGS = (
     Finding(
         drawing="depth/first_layer",
         title="At the limit's critical spread, rows of real lengths are already concentrated",
-        sentence="At β_c, the exact sum of squared weights is {collision[0]:.2f} with 64 keys and {collision[2]:.2f} "
-        "with 4096, where the limit for many keys has 0.",
-        values=lambda tables: {"collision": _exact_at_freezing(tables)},
+        sentence="At β_c, the exact sum of squared weights is {first:.2f} with {n_keys.least} keys and {last:.2f} "
+        "with {n_keys.most}, where the limit for many keys has 0.",
+        needs={"n_keys": (), "token_cosine": (), "scaling": (_PLAIN,)},
+        values=lambda tables: dict(zip(("first", "last"), _exact_at_freezing(tables).iloc[[0, -1]], strict=True)),
         holds=lambda tables: bool(
             (_nearest_below(tables)["collision_low"] > 0.05).all()
             and (_nearest_below(tables)["cosine_high"] < 0.9).all()
@@ -444,21 +547,34 @@ FINDINGS = (
     ),
     Finding(
         drawing="collapse/propagation",
-        title="Without the scale, tokens become alike later, but they do",
-        sentence="With 64 tokens of cosine 0.3, the mean cosine after one layer is {root:.2f} under d_k^1/2 and "
-        "{plain:.2f} unscaled; after four, it is {late:.2f} unscaled.",
+        title="Without a residual stream, unscaled tokens become alike later, but they do",
+        sentence="With 64 tokens of cosine {token_cosine.most} and no residual stream, the mean cosine after one layer "
+        "is {root:.2f} under d_k^1/2 and {plain:.2f} unscaled; after four layers, it is {late:.2f} unscaled, and "
+        "{stream:.2f} with a residual stream.",
+        needs={"n_keys": (64,), "token_cosine": (), "layers": (), "residual": (0, 1), "scaling": _BOTH},
         values=lambda tables: {
-            name: value(tables, "cosine", "propagation", n_keys=64, layer=layer, residual=0.0, scaling=rule)
-            for name, rule, layer in (("root", _ROOT, 1), ("plain", _PLAIN, 1), ("late", _PLAIN, 4))
+            name: value(tables, "cosine", "propagation", n_keys=64, layer=layer, residual=residual, scaling=rule)
+            for name, rule, layer, residual in (
+                ("root", _ROOT, 1, 0),
+                ("plain", _PLAIN, 1, 0),
+                ("late", _PLAIN, 4, 0),
+                ("stream", _PLAIN, 4, 1),
+            )
         },
         holds=_collapse_later_unscaled,
     ),
     Finding(
         drawing="precision/formats",
         title="Rounding loses more weights and gradients unscaled than under d_k^1/2",
-        sentence="Unscaled at d_k = 4096, with 16 or 256 keys, in float32, bfloat16 and float16, at least "
+        sentence="Unscaled at d_k = {d_k.most}, with 16 or 256 keys, in float32, bfloat16 and float16, at least "
         "{zero_weights:.0%} of the weights are 0, and at least {wrong_gradient_rows:.0%} of the gradients wrong by "
         "more than half of their length; under d_k^1/2, none are.",
+        needs={
+            "d_k": (),
+            "n_keys": (16, 256),
+            "arithmetic": ("float32", "bfloat16", "float16"),
+            "scaling": _BOTH,
+        },
         values=lambda tables: dict(_lost_unscaled(tables).min()),
         holds=lambda tables: bool(
             (_lost_unscaled(tables, "_low") > 0).all(axis=None)
@@ -470,6 +586,7 @@ FINDINGS = (
         title="The widest layers accept more learning rates under d_k^1/2 than unscaled",
         sentence="At d_k = 512, the learning rates that solve recall span {plain:.1f} decades unscaled and {root:.1f} "
         "under d_k^1/2.",
+        needs=_BOTH_TASKS,
         values=lambda tables: {
             name: _band(tables, "recall", rule)["band_decades"].iloc[0]
             for name, rule in (("plain", _PLAIN), ("root", _ROOT))
@@ -484,6 +601,7 @@ FINDINGS = (
         title="From equal initial weights, the widest layers need more steps unscaled",
         sentence="At d_k = 512, the median run solves recall in {plain:g} steps unscaled and {root:g} under d_k^1/2, "
         "and pair in {pair:g} under d_k^1/2 but not unscaled.",
+        needs=_BOTH_TASKS,
         values=lambda tables: {
             name: _band(tables, task, rule)["steps_to_solve"].iloc[0]
             for name, task, rule in (("plain", "recall", _PLAIN), ("root", "recall", _ROOT), ("pair", "pair", _ROOT))
@@ -499,6 +617,7 @@ FINDINGS = (
         title="Training spreads scores beyond those of independent entries",
         sentence="The variance of the scores within rows is at most {before:.2f} times that of independent entries of "
         "q and k before training, and {least:.1f} to {most:.0f} times after it, at the best rates.",
+        needs=_BOTH_TASKS,
         values=lambda tables: {
             name: _at_best(tables)[f"variance_ratio_{when}"].agg(end)
             for name, when, end in (("before", "before", "max"), ("least", "after", "min"), ("most", "after", "max"))
@@ -512,6 +631,14 @@ FINDINGS = (
         title="Here only a smaller start lets unscaled layers learn pair",
         sentence="No unscaled run solves pair unless W_Q and W_K start at 1/d_k^1/4 of their size; then the median "
         "takes {start:g} steps, or {both:g} with their rate divided by d_k^1/4 too, and {root:g} under d_k^1/2.",
+        needs={
+            "task": "pair",
+            "learning_rate": (),
+            "steps": (),
+            "initial_divisor": (_PLAIN, "d_k^1/4"),
+            "rate_divisor": (_PLAIN, "d_k^1/4"),
+            "scaling": _BOTH,
+        },
         values=lambda tables: {
             name: _divided(tables, *case)["steps_to_solve"].iloc[0]
             for name, case in (("start", (1, 0)), ("both", (1, 1)), ("root", (0, 0, _ROOT)))
@@ -526,7 +653,9 @@ FINDINGS = (
     Finding(
         drawing="dot_products/distribution",
         title="Scores have heavier tails than normal ones, less so in wide heads",
-        sentence="The excess kurtosis of a score is {first:.2f} at d_k = 1 and {last:.3f} at 256; a normal one has 0.",
+        sentence="The excess kurtosis of a score is {first:.2f} at d_k = {d_k.least} and {last:.3f} at {d_k.most}; a "
+        "normal one has 0.",
+        needs={"d_k": ()},
         values=lambda tables: _ends(tables, "score_kurtosis", "d_k"),
         holds=lambda tables: (
             rises(tables["measured"], "d_k", "score_kurtosis", falls=True)
@@ -549,3 +678,5 @@ FINDINGS = (
         ),
     ),
 )
+
+BY_DRAWING: Mapping[str, Finding] = {finding.drawing: finding for finding in FINDINGS}

@@ -11,12 +11,13 @@ import pandas as pd
 
 from experiments.analysis.derived import Tables
 from experiments.config.loader import Config
+from experiments.config.sweep import Sweep
 from experiments.figures.figure import Figure, Lines, Panel
-from experiments.figures.findings import SHIPPED, FindingError
+from experiments.figures.findings import FindingError, Needs, lack
 from experiments.run.check import sound
 from experiments.run.paths import SLIDES as FOLDER
 from experiments.run.products import Product, build
-from experiments.run.reporter import ALOUD, Reporter
+from experiments.run.reporter import ALOUD, FLAGGED, Reporter
 
 _INCHES = (10, 5.625)
 _DPI = 192  # 1920 by 1080 pixels
@@ -42,35 +43,47 @@ class Slide:
     lines: Lines
     holds: Callable[[pd.DataFrame], bool]
 
+    @property
+    def needs(self) -> Needs:
+        """The axes that it shows, and the rules."""
+        axes = {name: () for name in (self.lines.x, self.lines.by) if name not in ("scaling", "exponent")}
+        return {**axes, "scaling": _RULES}
+
 
 def write_slides(config: Config, results: Path, report: Reporter = ALOUD) -> None:
-    """Draw the outdated slides as PNG and PDF into the folder `slides` of the results.
+    """Draw the outdated slides as PNG and PDF into the folder `slides` of the results, and name those left out.
 
     Raises:
-        FindingError: the config is not the shipped one, or a table does not support the title of its slide.
-        TableError: a sweep has no sound table.
+        FindingError: no title is about the sweeps and their tables.
     """
-    if config.digest != SHIPPED:
-        raise FindingError(
-            "expected the config.yaml that the titles of slides are about, got another; see make figures"
-        )
     tables = dict(sound(config, results))
-    products = []
+    sweeps = {sweep.name: sweep for sweep in config.sweeps if sweep.name in tables}
+    products, left_out = [], []
     for name, slide in SLIDES.items():
+        if reason := _objection(slide, sweeps.get(slide.sweep), tables):
+            left_out.append(f"{name} ({reason})")
+            continue
         files = tuple(results / FOLDER / f"{name}{suffix}" for suffix in (".png", ".pdf"))
         inputs = (results / f"{slide.sweep}.json",)
         products.append(Product(files, partial(slide_files, slide, tables[slide.sweep]), inputs))
+    if not products:
+        raise FindingError(f"{results}: expected tables that support the title of a slide; {'; '.join(left_out)}")
+    if left_out:
+        report.verdict("left out", "; ".join(left_out), FLAGGED)
     build(results, products, report)
 
 
-def slide_files(slide: Slide, tables: Tables) -> list[bytes]:
-    """A slide as PNG and as PDF, without anything that varies between equal runs.
+def _objection(slide: Slide, sweep: Sweep | None, tables: Mapping[str, Tables]) -> str:
+    """The reason why a sweep does not support the title of a slide; empty if it does."""
+    if not sweep:
+        return f"no table of a sweep {slide.sweep}"
+    if reason := lack(sweep, slide.needs):
+        return f"sweep {sweep.name}: {reason}"
+    return "" if slide.holds(tables[sweep.name]["measured"]) else f"sweep {sweep.name} does not support its title"
 
-    Raises:
-        FindingError: the measured table does not support the title.
-    """
-    if not slide.holds(tables["measured"]):
-        raise FindingError(f"the table of {slide.sweep} does not support: {slide.title}")
+
+def slide_files(slide: Slide, tables: Tables) -> list[bytes]:
+    """A slide as PNG and as PDF, without anything that varies between equal runs."""
     import matplotlib as mpl  # takes a second to load, as all that draws
     import seaborn as sns
 

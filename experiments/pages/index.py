@@ -16,7 +16,7 @@ from experiments.analysis.written import csv_name
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
 from experiments.figures.declared import FIGURES
-from experiments.figures.findings import is_shipped
+from experiments.figures.findings import told
 from experiments.kinds import axes_of
 from experiments.pages import explorer
 from experiments.pages.parts import (
@@ -38,6 +38,8 @@ from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, Reporter
 
 _MOST_ROWS, _MOST_METRICS = 12, 5
+# The figures whose findings support the sentences of the first screen.
+_OPENING = (("dimension", "variance"), ("dimension", "saturation"), ("crossing", "map"))
 _COLOURS = 256  # of an image, which take two thirds of the bytes; none is off by more than 2%
 
 
@@ -95,12 +97,12 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     )
     environment.filters |= {"typeset": typeset}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    shipped = is_shipped(config) and not problems
+    first_screen = opening(config, tables)
     text = environment.get_template("index.html.j2").render(
-        opening=opening(tables) if shipped else None,
+        opening=first_screen,
         main=next((one for one in drawn.get("dimension", ()) if one.name == "dimension-slide"), None),
         explorer=explorer.explorer([sweep for sweep in config.sweeps if sweep.name in tables], tables)
-        | {"own": [] if shipped else explorer.own_laws(tables)},
+        | {"own": [] if first_screen else explorer.own_laws(tables)},
         law=explorer.LAW,
         positions=explorer.POSITIONS,
         relative_error=explorer.RELATIVE_ERROR,
@@ -115,26 +117,33 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
         made_with=versions(*MADE_WITH),
         config=config,
         config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
-        shipped=shipped,
     )
     return text.encode()
 
 
-def opening(tables: SweepTables) -> dict[str, str]:
-    """The numbers of the first screen of the shipped config, by name.
+def opening(config: Config, tables: SweepTables) -> dict[str, str] | None:
+    """The numbers of the first screen, by name; None if the tables do not support its sentences.
 
-    Means at d_k = 512 with 64 keys are exact; the d_k at which the medians of |J|_F are equal is measured.
+    Means of the sweep `dimension` at its largest d_k are exact; the d_k of `crossing` at which the medians of |J|_F are
+    equal is measured.
     """
-    wide = tables["dimension"]["measured"].query("d_k == 512 and n_keys == 64").set_index("scaling")
+    sweeps = {sweep.name: sweep for sweep in config.sweeps if sweep.name in tables}
+    shown = (told(name, figure, sweeps[name], tables[name]) for name, figure in _OPENING if name in sweeps)
+    if sum(map(bool, shown)) < len(_OPENING):
+        return None
+    measured = tables["dimension"]["measured"]
+    widest = measured[measured["d_k"] == measured["d_k"].max()].set_index("scaling")
     found = {
-        f"{metric}_{name}": wide.loc[rule, f"{metric}_exact"]
+        f"{metric}_{name}": f"{widest.loc[rule, f'{metric}_exact']:.3g}"
         for metric in ("score_variance", "max_weight")
         for name, rule in (("unscaled", UNSCALED), ("scaled", SCALED))
     }
+    sizes = {"d_k": widest["d_k"].iloc[0], "n_keys": widest["n_keys"].iloc[0]}
     equal = tables["crossing"]["crossings"].query("norm == 'jacobian' and statistic == 'median' and level == 1")
-    crossings = equal.set_index("n_keys")["crossing"]
-    of_keys = {f"crossing_{n_keys}": f"{crossings[n_keys]:.0f}" for n_keys in (64, 4096)}
-    return {name: f"{value:.3g}" for name, value in found.items()} | of_keys
+    ends = zip(("shortest", "longest"), equal.sort_values("n_keys").iloc[[0, -1]].itertuples(), strict=True)
+    for name, row in ends:
+        found |= {name: str(row.n_keys), f"crossing_{name}": f"{row.crossing:.0f}"}
+    return found | {name: str(size) for name, size in sizes.items()}
 
 
 def _picture(of: str, path: Path) -> Picture:

@@ -1,5 +1,6 @@
 """Published statements: statements.csv, from the shipped tables of config.yaml and of the folder `statements`."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pandas as pd
 from experiments.analysis.written import csv_bytes
 from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
-from experiments.figures.findings import is_shipped
+from experiments.figures.findings import Needs, lack
 from experiments.measuring.experiment import MEASURED
 from experiments.published.table import CONFIG, compute_table, table_path
 from experiments.run.paths import STATEMENTS
@@ -16,11 +17,38 @@ from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, Reporter
 from experiments.run.tables import read_sweep
 
-_READ = ("dimension", "powers", "dot_products", "phase")  # sweeps of config.yaml
+# The sweeps of config.yaml that statements read: the least number of trials, and what must be in them.
+_READ: Mapping[str, tuple[int, Needs]] = {
+    "dimension": (
+        4000,
+        {
+            "d_k": (4, 8, 16, 32, 64, 128, 256, 512),
+            "n_keys": 64,
+            "scaling": ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3"),
+        },
+    ),
+    "powers": (
+        3000,
+        {
+            "d_k": (64, 512),
+            "n_keys": 64,
+            "scaling": ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^1"),
+        },
+    ),
+    "dot_products": (2_000_000, {"d_k": (1, 4, 16, 64, 256)}),
+    "phase": (
+        20,
+        {
+            "d_k": tuple(2**power for power in range(1, 13)),
+            "n_keys": (4, 16, 64, 256, 1024, 4096),
+            "scaling": ("unscaled", "d_k^1/2"),
+        },
+    ),
+}
 
 
 def update_statements(config: Config, results: Path, report: Reporter = ALOUD) -> None:
-    """Bring statements.csv up to date; under another config than the shipped one, it stays as it is.
+    """Bring statements.csv up to date; if a sweep lacks what they are judged by, it stays as it is.
 
     Args:
         config: the config of the results.
@@ -31,11 +59,24 @@ def update_statements(config: Config, results: Path, report: Reporter = ALOUD) -
         TableError: a table is missing, altered, or from another config.
     """
     path = table_path(results)
-    if not is_shipped(config):
-        report.line(f"kept {path}: statements are judged for the shipped config.yaml only")
+    if reason := cannot_judge(config):
+        report.line(f"kept {path}: {reason}")
         return
     sidecars = tuple(folder / f"{sweep.name}.json" for folder, _, sweep in _sources(config, results))
     build(results, [Product((path,), partial(_table, config, results), sidecars)], report)
+
+
+def cannot_judge(config: Config) -> str:
+    """The first reason why the sweeps of a config do not judge the statements; empty if they do."""
+    sweeps = {sweep.name: sweep for sweep in config.sweeps}
+    for name, (trials, needs) in _READ.items():
+        if name not in sweeps:
+            return f"statements are judged by the sweep {name}, which the config does not have"
+        if reason := lack(sweeps[name], needs):
+            return f"statements are judged by the sweep {name}: {reason}"
+        if sweeps[name].trials < trials:
+            return f"statements are judged by the sweep {name}: expected {trials} trials, got {sweeps[name].trials}"
+    return ""
 
 
 def _table(config: Config, results: Path) -> list[bytes]:

@@ -1,6 +1,6 @@
 """The check of the tables of a config, their overview, and leftover files."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -65,7 +65,6 @@ def check(
     sweeps: Sequence[Sweep],
     results: Path,
     *,
-    check_findings: "Callable[[Config, str, Tables], None]",  # raises an error if a table supports one no longer
     report: Reporter = ALOUD,
 ) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files.
@@ -74,7 +73,6 @@ def check(
 
     Raises:
         TableError: a table is incomplete or altered.
-        Problem: a table of the shipped config does not support a finding.
         DisagreementError: measured and exact values are too far apart.
     """
     from experiments.analysis.agreement import agreement
@@ -90,7 +88,6 @@ def check(
         tables[sweep.name] = read
         if verdict := agreement([sweep], tables).verdict():
             report.detail(f"  {verdict}")
-        check_findings(config, sweep.name, read)
 
     def check_all() -> None:
         together = agreement([sweep for sweep in sweeps if sweep.name in tables], tables)

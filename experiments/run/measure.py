@@ -131,13 +131,13 @@ def exceeds(limit: float | None, work: "Work", workers: "Workers") -> bool:
 def refuse_beyond(limit: float | None, work: "Work", workers: "Workers") -> None:
     """Raise `LongRunError` if the estimate exceeds a limit in seconds; None is no limit."""
     if exceeds(limit, work, workers):
-        expected = f"expected an estimate of at most {_duration(limit or 0)}"
+        expected = f"expected an estimate of at most {duration(limit or 0)}"
         raise LongRunError(f"{expected}, got {_estimate(work, workers)}; no further chunk was measured")
 
 
 def _estimate(work: "Work", workers: "Workers") -> str:
     plus = ", plus the trials that the pilots will request" if work.waiting else ""
-    return f"{_duration(work.seconds / workers.slots)} with {workers}{plus}"
+    return f"{duration(work.seconds / workers.slots)} with {workers}{plus}"
 
 
 def plan_lines(
@@ -147,19 +147,19 @@ def plan_lines(
 
     Times are rough estimates from counts of draws, products and exponentials.
     """
-    yield f"{'sweep':<16} {'experiment':<14} {'cells':>6} {'trials':>9} {'to measure':>18} {'per worker':>10}  table"
+    yield f"{'sweep':<16} {'cells':>6} {'trials':>9} {'to measure':>18} {'per worker':>10}  table"
     for sweep in sweeps:
         cells, kind = sweep.cells(), "pilots" if sweep.name in work.waiting else "chunks"
         memory = max(sweep.experiment.memory(cell) for cell in cells) + _WORKER_BASE
         chunks = f"{work.left[sweep.name]} of {work.total[sweep.name]} {kind}"
         trials = "by pilot" if sweep.precision else sweep.trials
         yield (
-            f"{sweep.name:<16} {sweep.experiment.name:<14} {len(cells):>6} {trials:>9}"
+            f"{sweep.name:<16} {len(cells):>6} {trials:>9}"
             f" {chunks:>18} {memory / 2**20:>6.0f} MiB  {_state(config, sweep, results, work)}"
         )
     yield f"total to measure: about {_estimate(work, workers)}; tables go to {results}"
     if exceeds(limit, work, workers):
-        yield f"A run of more than {_duration(limit or 0)} starts only with YES=1 (--yes)."
+        yield f"A run of more than {duration(limit or 0)} starts only with YES=1 (--yes)."
 
 
 def is_current(config: Config, sweep: Sweep, results: Path, work: "Work") -> bool:
@@ -174,10 +174,10 @@ def _state(config: Config, sweep: Sweep, results: Path, work: "Work") -> str:
     return "complete" if work.is_complete(sweep) else "complete, chunks missing"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """A time in words, in seconds below 90 s, in minutes below 90 min, else in hours.
 
-    >>> _duration(75), _duration(600), _duration(9000)
+    >>> duration(75), duration(600), duration(9000)
     ('75 s', '10 min', '2.5 h')
     """
     if seconds < 90:

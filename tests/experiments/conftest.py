@@ -12,12 +12,11 @@ import pytest
 from experiments.config.loader import Config, load_config
 from experiments.figures.declared import figures_of
 from experiments.figures.draw import draw
-from experiments.figures.findings import is_shipped
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names, defaults, treatment_names
 from experiments.measuring.experiment import load_experiment
 from experiments.pages import explorer
-from experiments.published.statements import measured_tables
+from experiments.published.statements import cannot_judge, measured_tables
 from experiments.published.table import Names, chosen, claims, judge
 from experiments.run import workers as local
 from experiments.run.measure import measure
@@ -158,9 +157,9 @@ def suite(tmp_path, in_this_process) -> Suite:  # noqa: ARG001
 @pytest.fixture(scope="session")
 def tables() -> dict[str, Any]:
     """The measured tables by name; skips where results are of another config."""
-    if not is_shipped(CONFIG):
-        assert not IS_SHIPPED, "SHIPPED in experiments/figures/findings.py is to be changed with the shipped results"
-        pytest.skip("results/ are of another config")
+    if reason := cannot_judge(CONFIG):
+        assert not IS_SHIPPED, reason
+        pytest.skip(reason)
     return measured_tables(CONFIG, RESULTS)
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from experiments.config.loader import load_config
 from experiments.figures.declared import figures_of
 from experiments.figures.draw import draw
-from experiments.figures.findings import check_findings
 from experiments.pages.index import write_page
 from experiments.run.check import check
 from experiments.run.measure import measure
@@ -132,7 +131,7 @@ def run_whole(config: dict, folder: Path) -> None:
     path.write_text(yaml.safe_dump(config))
     loaded = load_config(path)
     measure(loaded, loaded.sweeps, folder, LocalWorkers(1))
-    check(loaded, loaded.sweeps, folder, check_findings=check_findings)
+    check(loaded, loaded.sweeps, folder)
     draw(loaded, loaded.sweeps, folder, jobs=1)
     write_page(loaded, folder, path)
     page = (folder / "index.html").read_text(encoding="utf-8")

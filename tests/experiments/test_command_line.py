@@ -88,15 +88,17 @@ def test_bad_usage_exits_2(suite, words, message):
 
 
 def test_plan_says_what_is_missing_and_what_is_there(suite):
-    assert re.search(r"mine +saturation +2 +3 +2 of 2 chunks .* missing\n", suite("plan").stdout)
+    assert re.search(r"mine +2 +3 +2 of 2 chunks .* missing\n", suite("plan").stdout)
     suite("run")
     complete = suite("plan").stdout
-    assert re.search(r"mine +saturation +2 +3 +0 of 2 chunks .* complete\n", complete)
-    figures = int(re.search(r"^total to draw: (\d+) figures of sweeps$", complete, re.MULTILINE)[1])
+    assert re.search(r"mine +2 +3 +0 of 2 chunks .* complete\n", complete)
+    figures = int(
+        re.search(r"^total to draw: (\d+) figures of sweeps, about \d+ s of a core$", complete, re.MULTILINE)[1]
+    )
     assert f"figures: {figures} drawn" in suite("draw").stdout
     assert "total to draw: 0 figures of sweeps" in suite("plan").stdout
     other = suite("plan", text=SMALL.replace("2000]", "2000, 3000]")).stdout
-    assert re.search(r"mine +saturation +3 +3 +1 of 3 chunks .* stale: .* got d_k \[1000, 2000\], expected", other)
+    assert re.search(r"mine +3 +3 +1 of 3 chunks .* stale: .* got d_k \[1000, 2000\], expected", other)
     (suite.folder / "mine.csv").unlink()
     partial = suite("plan", text=SMALL.replace("2000]", "2000, 3000]").replace("mine", "yours")).stdout
     assert re.search(r"yours +.* 1 of 3 chunks .* missing\n", partial)

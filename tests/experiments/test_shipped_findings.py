@@ -2,21 +2,20 @@
 
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from experiments.analysis.agreement import agreement_tables
-from experiments.config.loader import load_config
-from experiments.figures.findings import FINDINGS, SHIPPED, FindingError, Tables, check_findings, is_shipped, told
+from experiments.config.sweep import Sweep
+from experiments.figures.findings import BY_DRAWING, Tables, dropped, lack, told
 from experiments.run.paths import ALL_SWEEPS
 from experiments.run.tables import read_sweep
-from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only
+from tests.shipped import CONFIG, RESULTS, shipped_only
 
 pytestmark = shipped_only
 
-BY_DRAWING = {one.drawing: one for one in FINDINGS}
+SWEEPS = {sweep.name: sweep for sweep in CONFIG.sweeps}
 # The axis whose values, or the columns whose contents, change places, so that the effect goes elsewhere.
 REVERSED = {
     "length/length": "n_keys",
@@ -38,8 +37,12 @@ def tables_of(drawing: str) -> Tables:
     sweep = drawing.partition("/")[0]
     if sweep == ALL_SWEEPS:
         return agreement_tables(CONFIG.sweeps, {one.name: read_sweep(RESULTS, CONFIG, one) for one in CONFIG.sweeps})
-    (found,) = (one for one in CONFIG.sweeps if one.name == sweep)
-    return read_sweep(RESULTS, CONFIG, found)
+    return read_sweep(RESULTS, CONFIG, SWEEPS[sweep])
+
+
+def told_of(drawing: str, tables: Tables) -> tuple[str, str] | None:
+    name, _, figure = drawing.partition("/")
+    return told(name, figure, SWEEPS.get(name), tables)
 
 
 def swapped(table: pd.DataFrame, what: str | tuple[str, str]) -> pd.DataFrame:
@@ -64,7 +67,7 @@ def noisy(table: pd.DataFrame) -> pd.DataFrame:
 def test_the_shipped_tables_support_title_and_sentence(drawing):
     finding, tables = BY_DRAWING[drawing], tables_of(drawing)
     assert finding.holds(tables)
-    title, sentence = told(CONFIG, *drawing.split("/"), tables)
+    title, sentence = told_of(drawing, tables)
     assert len(title.split()) <= 12
     assert sentence.endswith(".")
     assert not {"nan", "inf", "{"} & set(sentence.replace("{", " { ").split())
@@ -82,7 +85,7 @@ def test_a_finding_fails_without_its_effect(drawing):
     else:
         changed = {kind: swapped(table, REVERSED.get(drawing, "scaling")) for kind, table in tables.items()}
     assert not BY_DRAWING[drawing].holds(changed)
-    assert told(CONFIG, *drawing.split("/"), changed) is None
+    assert told_of(drawing, changed) is None
 
 
 def with_interval(table: pd.DataFrame, metric: str) -> list[str]:
@@ -124,20 +127,43 @@ def test_chance_supports_no_finding(drawing):
     assert not BY_DRAWING[drawing].holds({kind: noisy(table) for kind, table in tables_of(drawing).items()})
 
 
-def test_check_names_the_finding_that_fails():
-    tables = tables_of("length/length")
-    check_findings(CONFIG, "length", tables)
-    reverse = {kind: swapped(table, "n_keys") for kind, table in tables.items()}
-    with pytest.raises(FindingError, match="length/length: Longer rows spread attention"):
-        check_findings(CONFIG, "length", reverse)
-
-
-def test_findings_are_about_figures_of_the_shipped_config_alone():
+def test_each_finding_is_about_a_figure_of_the_shipped_config():
     drawings = {f"{sweep.name}/{figure}" for sweep in CONFIG.sweeps for figure in sweep.figures}
     assert set(BY_DRAWING) <= {*drawings, f"{ALL_SWEEPS}/calibration"}
-    assert load_config(Path(ROOT / "config.yaml")).digest == SHIPPED
-    mine = replace(CONFIG, sweeps=CONFIG.sweeps[1:])
-    assert is_shipped(CONFIG)
-    assert not is_shipped(mine)
-    assert told(mine, "length", "length", tables_of("length/length")) is None
-    check_findings(mine, "length", {})
+    assert [reason for name, sweep in SWEEPS.items() for reason in dropped(sweep, tables_of(f"{name}/"))] == []
+
+
+def edited(name: str, **values: tuple) -> Sweep:
+    return replace(SWEEPS[name], values={**SWEEPS[name].values, **values})
+
+
+@pytest.mark.parametrize(
+    ("sweep", "reason"),
+    [
+        (edited("dimension", d_k=(4, 7, 900)), ""),
+        (edited("dimension", n_queries=(8,)), ""),
+        (edited("dimension", n_keys=(64, 65)), "got n_keys = 64, 65"),
+        (edited("dimension", query_std=(2.0,)), "got query_std = 2.0"),
+        (edited("dimension", scaling=SWEEPS["dimension"].values["scaling"][1:]), "expected scaling = unscaled"),
+        (edited("control", task=("recall",)), "expected task = pair"),
+        (edited("control", task=("recall", "pair")), "expected task = pair"),
+    ],
+)
+def test_a_finding_needs_the_values_that_it_speaks_of(sweep, reason):
+    figure = sweep.figures[0]
+    assert lack(sweep, BY_DRAWING[f"{sweep.name}/{figure}"].needs) == reason
+
+
+def test_sizes_in_sentences_are_those_of_the_table():
+    tables, slide = tables_of("dimension/slide"), edited("dimension", d_k=(4, 8, 16, 32))
+    narrow = {kind: table[table["d_k"] <= 32] for kind, table in tables.items() if "d_k" in table}
+    title, sentence = told("dimension", "slide", slide, narrow)
+    assert sentence.startswith("From d_k = 4 to 32, the mean largest of 64 weights rises from 0.27 to ")
+    assert title == told_of("dimension/slide", tables)[0]
+
+
+def test_dropped_findings_are_named_with_the_reason():
+    tables = tables_of("length/length")
+    reverse = {kind: swapped(table, "n_keys") for kind, table in tables.items()}
+    assert [*dropped(SWEEPS["length"], reverse)] == ["length/length (its intervals do not support it)"]
+    assert [*dropped(edited("length", mask=("causal",)), tables)] == ["length/length (got mask = causal)"]

@@ -33,8 +33,6 @@ def test_a_title_holds_for_the_shipped_table_and_not_for_its_values_in_another_o
     order = np.random.default_rng(0).permutation(len(measured))
     other = measured.assign(**{metric: measured[metric].to_numpy()[order] for metric in metrics})
     assert not slide.holds(other)
-    with pytest.raises(FindingError, match=slide.title):
-        slide_files(slide, {"measured": other})
 
 
 def test_a_slide_is_16_to_9_and_the_same_every_time(tables):
@@ -44,6 +42,6 @@ def test_a_slide_is_16_to_9_and_the_same_every_time(tables):
     assert slide_files(SLIDES["longer-rows"], tables["length"]) == files
 
 
-def test_slides_of_another_config_are_refused(tmp_path):
-    with pytest.raises(FindingError, match=r"expected the config\.yaml"):
+def test_without_a_table_there_is_no_slide(tmp_path):
+    with pytest.raises(FindingError, match=r"variance \(no table of a sweep dimension\)"):
         write_slides(load_config(ROOT / "quick.yaml"), tmp_path)
