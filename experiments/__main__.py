@@ -33,7 +33,7 @@ Mask = Annotated[
     str | None,
     Option(
         metavar="none|causal|window-N",
-        help="causal: the keys up to the query's own; window-N: its last N. Default: none.",
+        help="causal: the keys up to the query's own; window-N: causal, the last N of these. Default: none.",
     ),
 ]
 Rule = Annotated[str | None, Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")]

@@ -1,8 +1,9 @@
 """Softmax, attention weights and scaled dot-product attention (Vaswani et al. 2017, equation 1).
 
-A mask is boolean, True where a query may attend to a key. The other keys get the score -inf, and so the weight 0. Every
-query needs a visible key. The words `none`, `causal` and `window-512`, with any whole number, stand for masks, in every
-function that takes booleans; a window is causal, and shows each query at most so many keys, the last ones.
+A mask is boolean, True where a query may attend to a key, or additive: 0 there, and -10,000 or less, such as -inf, for
+the other keys. These get the score -inf, and so the weight 0. Every query needs a visible key. The words `none`,
+`causal` and `window-512`, with any whole number, stand for masks; a window is causal, and shows each query at most so
+many keys, the last ones.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sdpa.row_maps import RowMap
 from sdpa.scaling import Rule, resolve_divisor
 
 MaskName = Literal["none", "causal"]
+HIDDEN = -1e4  # an additive mask hides a key by this or less
 
 
 def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
@@ -76,8 +78,8 @@ def attention_weights(
         k: keys, (..., n_keys, d_k); leading axes broadcast against those of q.
         scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
         mask: `none`; `causal`, where the last query sees every key; `window-512`, causal and of at most 512 keys; or
-            booleans, broadcast to (..., n_queries, n_keys), True where the query may attend to the key. The other
-            scores become -inf.
+            an array, broadcast to (..., n_queries, n_keys), of booleans (True where the query may attend to the key)
+            or of 0 and -10,000 or less. The other scores become -inf.
         softcap, sink, normalizer: as in `sdpa.row_maps.RowMap`, between the divisor and the weights.
         alibi: slope of `alibi_bias`, added behind the soft cap; 0 for none.
 
@@ -85,9 +87,9 @@ def attention_weights(
         Weights, (..., n_queries, n_keys); rows sum to 1, but not beside a sink or under `sigmoid`.
 
     Raises:
-        ValueError: a wrong shape, different d_k in q and k, a mask that is not boolean, or a row whose keys are
-            all masked (the message names the row), a scaling that is neither a rule nor above 0, a softcap, sink or
-            normalizer that `RowMap` refuses, or a slope beyond ±1e6.
+        ValueError: a wrong shape, different d_k in q and k, a mask that is neither boolean nor additive, or a row whose
+            keys are all masked (the message names the row), a scaling that is neither a rule nor above 0, or the
+            number 1/sqrt(d_k), a softcap, sink or normalizer that `RowMap` refuses, or a slope beyond ±1e6.
         TypeError: a scaling of another type.
 
     Source: Vaswani et al. (2017), section 3.2.1.
@@ -324,7 +326,7 @@ def masked(scores: FloatArray, mask: npt.ArrayLike | None) -> FloatArray:
 
 
 def allowed_keys(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
-    """The mask in the shape of the scores; ValueError unless it is boolean, broadcasts and shows each query a key."""
+    """The mask as booleans in the shape of the scores; ValueError unless it broadcasts and shows each query a key."""
     if isinstance(mask, str):
         n_queries, n_keys = (1, *shape)[-2:]
         mask = np.True_ if (most := most_visible(mask)) is None else causal_mask(n_queries, n_keys, most)
@@ -336,11 +338,13 @@ def allowed_keys(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
 
 
 def broadcast_mask(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
-    """A mask in the shape of the scores, without a copy; ValueError unless it is boolean and broadcasts."""
-    allowed = np.asarray(mask)
-    if allowed.dtype != np.bool_:
+    """A mask as booleans in the shape of the scores; ValueError unless it is boolean or additive, and broadcasts."""
+    given = np.asarray(mask)
+    allowed = given if given.dtype == np.bool_ else given == 0
+    if given.dtype != np.bool_ and not (as_float("mask", given, min_ndim=0)[~allowed] <= HIDDEN).all():
         raise ValueError(
-            f"mask: expected booleans (True: may attend; mask.astype(bool)), got an array of {allowed.dtype}"
+            "mask: expected booleans (True: may attend; of ones and zeros, mask == 1), or numbers to add to scores"
+            f" (0, or {HIDDEN:,.0f} and less), got an array of {given.dtype} with {given[~allowed].max()}"
         )
     try:
         return np.broadcast_to(allowed, shape)

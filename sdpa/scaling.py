@@ -121,7 +121,7 @@ class Scaling:
     def divisor(self, d_k: float, n_keys: float, n_visible: float | None = None) -> float:
         """The divisor for keys of width d_k, of which a row sees n_visible, by default all.
 
-        ValueError unless finite and above 0, as 1/ln(n_keys) of a single key.
+        ValueError unless finite and above 0, as 1/ln(n_keys) of a single key, and for the number 1/sqrt(d_k).
         """
         divisor = float(self.constant)
         for factor, power in self.powers:
@@ -130,6 +130,8 @@ class Scaling:
         if not 0 < divisor < math.inf:
             sizes = f"d_k={d_k}, n_keys={n_keys}" + (f", n_visible={n_visible}" if self.is_by_row else "")
             raise ValueError(f"{self.name}: expected a finite divisor above 0, got {divisor} for {sizes}")
+        if not self.powers:
+            _refuse_multiplier(self.name, divisor, d_k)
         return divisor
 
     def inverse(self) -> Scaling:
@@ -293,7 +295,7 @@ Rule = Scaling | str | float  # a rule, its name, or the divisor itself
 def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = None) -> float:
     """The divisor of a rule, of the text of a rule, or a number itself; ValueError or TypeError for anything else.
 
-    Also ValueError for n_visible beside a mask, where rows have divisors of their own.
+    Also ValueError for n_visible beside a mask, where rows have divisors of their own, and for the number 1/sqrt(d_k).
 
     >>> resolve_divisor("d_k^1/2", d_k=16, n_keys=3), resolve_divisor(2, d_k=16, n_keys=3)
     (4.0, 2.0)
@@ -312,7 +314,14 @@ def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = Non
     divisor = float(scaling)
     if not 0 < divisor < math.inf:
         raise ValueError(f"scaling: expected a divisor that is finite and above 0, got {_shown(scaling)}")
+    _refuse_multiplier("scaling", divisor, d_k)
     return divisor
+
+
+def _refuse_multiplier(name: str, divisor: float, d_k: float) -> None:
+    """ValueError for the number 1/sqrt(d_k), which multiplies scores elsewhere, as PyTorch's `scale`."""
+    if d_k > 1 and math.isclose(divisor * math.sqrt(d_k), 1, rel_tol=1e-3):
+        raise ValueError(f"{name}: got {divisor:g}, or 1/sqrt(d_k), but the scores are divided by it; pass d_k^1/2")
 
 
 def _shown(value: object) -> str:

@@ -31,6 +31,7 @@ from experiments.run.files import checksum, write_atomically
 from experiments.run.paths import DIAGNOSIS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, DRAWN, HOME, diagnosis_path
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, Reporter, tell
+from sdpa.diagnosis.heads import hidden_scores
 from sdpa.row_maps import RowMap
 
 _MODEL_TABLES = (DIAGNOSIS_TABLE, *model.TABLES.values())
@@ -75,6 +76,9 @@ def diagnose(
     order = ", ".join([*axes_of(heads[0], axes), *last])
     title = f"Diagnosis of {' and '.join(map(str, files))}, {what} of shape {heads[0].q.shape} read as ({order})"
     _tell(title, table, is_capped=softcap > 0)
+    hidden = 0 if scaling else int((hidden_scores(heads[0].q) & (heads[0].q != -np.inf)).sum())
+    if hidden:
+        tell(f"Hidden keys: {hidden} of {heads[0].q.size} scores are more than 5,000 below the largest of their row.")
     write_atomically(record, sources.encode())  # first, so that no table of other files replaces this one
     write_atomically(folder / DIAGNOSIS_TABLE, csv_bytes(table))
     for suffix, content in zip(DRAWN, _drawn_heads(folder / DIAGNOSIS_TABLE), strict=True):

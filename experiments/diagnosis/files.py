@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes  # noqa: F401 NumPy then knows the bfloat16 of safetensors
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError

@@ -190,7 +190,9 @@ def sizes(table: pd.DataFrame) -> str:
     parts = [f"{name} {_range(table[column])}" for name, column in named.items() if column in table]
     rule = f" ({table['scaling'].iloc[0]})" if "scaling" in table else ""
     swapped = "head" in table and table["head"].nunique() > table["n_keys"].max()
-    text = f"Heads {len(table)}, {', '.join(parts)}{rule}, mask {table['mask'].iloc[0]}"
+    mask = table["mask"].iloc[0]
+    causal = " (causal: no key after the query's own)" if mask.startswith("window") else ""
+    text = f"Heads {len(table)}, {', '.join(parts)}{rule}, mask {mask}{causal}"
     single = (table["sequences"] == 1).any()
     return "\n".join([text, *([_SWAPPED] if swapped else []), *([_NO_ERRORS] if single else [])])
 

@@ -14,7 +14,7 @@ from sdpa._arrays import FloatArray
 from sdpa.diagnosis.heads import ALL, REST, HeadRows, Heads, Mask, Rows, label
 from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, VISIBLE_MASS, Quantity, Sums, values_of_rows
 from sdpa.row_maps import PLAIN, RowMap
-from sdpa.scaling import Rule, Scaling, resolve_divisor
+from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.attention import Target, divisor_with
 from sdpa.theory.gaussian_rows import gaussian_rows
 
@@ -86,8 +86,8 @@ def diagnose(
             as in grouped-query attention, consecutive heads of q share one of k.
         scaling: a rule such as `d_k^1/2`, or the divisor itself.
         mask: `none`; `causal`, where the last query sees every key; `window-512`, causal and of at most 512 keys; or
-            booleans, broadcast to (..., n_queries, n_keys), True where the query may attend to the key. Queries and
-            keys that no counted row uses may be any padding.
+            an array, broadcast to (..., n_queries, n_keys), of booleans (True where the query may attend to the key)
+            or of 0 and -10,000 or less. Queries and keys that no counted row uses may be any padding.
         axes: names of the leading axes of q. By default `head`; `batch`, `head`; or `batch`, `layer`, `head`, by their
             number. The axis `batch` has independent sequences, from which standard errors come.
         softcap, sink: as in `sdpa.row_maps.RowMap`. Quantities of scores are those before the cap, the entropy is that
@@ -106,7 +106,7 @@ def diagnose(
     array([1., 1., 1.])
     """
     heads = Heads.of(q, k, mask, axes)
-    return _diagnosis(heads, _divisor(scaling, heads.q.shape[-1], heads.n_keys, mask), RowMap(softcap, sink))
+    return _diagnosis(heads, resolve_divisor(scaling, heads.q.shape[-1], heads.n_keys, mask), RowMap(softcap, sink))
 
 
 def diagnose_scores(scores: npt.ArrayLike, mask: Mask | None = None, *, axes: Sequence[str] | None = None) -> Diagnosis:
@@ -157,16 +157,6 @@ def _diagnosis(heads: Heads, divisor: float, row_map: RowMap) -> Diagnosis:
         estimates[quantity.name] = Estimate(*(values.reshape(shape) for values in (value, error, gaussian)))
     rows = sums[ALL].together().by_name["rows"].astype(np.int64).reshape(shape)
     return Diagnosis(axes, len(found[0]), d_k, heads.q.shape[-2], heads.n_keys, divisor, rows, estimates)
-
-
-def _divisor(scaling: Rule, d_k: int, n_keys: int, mask: Mask | None) -> float:
-    """The divisor of a rule or number; ValueError for the number 1/sqrt(d_k), which multiplies scores elsewhere."""
-    divisor = resolve_divisor(scaling, d_k, n_keys, mask)
-    rule = Scaling.parse(scaling) if isinstance(scaling, str) else scaling
-    is_number = not isinstance(rule, Scaling) or not rule.powers
-    if is_number and d_k > 1 and math.isclose(divisor * math.sqrt(d_k), 1, rel_tol=1e-3):
-        raise ValueError(f"scaling: got {divisor:g}, or 1/sqrt(d_k), but the scores are divided by it; pass d_k^1/2")
-    return divisor
 
 
 def _of_sums(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, FloatArray]:

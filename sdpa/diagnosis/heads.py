@@ -24,6 +24,7 @@ AXES: dict[int, tuple[str, ...]] = {0: (), 1: ("head",), 2: ("batch", "head"), 3
 Mask = MaskName | npt.ArrayLike
 _TILE = 2**20  # scores at once: 8 MiB
 ALL, REST = "", "_without_first"  # parts of rows: with every key, and without the first one
+_APART = 5000  # a score so far below the largest of its row comes from an additive mask that is finite
 _LARGEST = 1e70  # in size; products of the squares of lengths do not overflow
 
 
@@ -126,6 +127,11 @@ class Heads:
         array = _numbers("scores", scores)
         if array.shape[-1] < 2:
             raise ValueError(f"scores: expected 2 keys or more, got {array.shape}")
+        if _are_weights(array[(0,) * (array.ndim - 2)]):
+            raise ValueError(
+                "scores: expected those before the softmax, got rows that are non-negative and sum to 1, as weights do;"
+                " np.log(weights) has the same softmax"
+            )
         return cls(array, None, _mask(mask, array.shape), _names(array.ndim - 2, axes))
 
     @property
@@ -147,7 +153,7 @@ class Heads:
         q, k = np.asarray(self.q[index], dtype=np.float64), None
         mask = self.mask[index] if isinstance(self.mask, np.ndarray) else self.mask
         if self.k is None:
-            shown, visible = q != -np.inf, np.zeros(q.shape, np.bool_)
+            shown, visible = ~hidden_scores(q), np.zeros(q.shape, np.bool_)
             for chosen, seen in tiles(q.shape[0], q.shape[1], mask):
                 visible[chosen, : seen.shape[-1]] = seen & shown[chosen, : seen.shape[-1]]
             q, mask = np.where(visible, q, 0.0), visible
@@ -158,6 +164,20 @@ class Heads:
             return _rows(q, k, mask, divisor, row_map)
         except ValueError as error:
             raise ValueError(f"{error}{label(self.axes, index)}") from None
+
+
+def hidden_scores(scores: FloatArray) -> BoolArray:
+    """True for the scores, (..., n_keys), that a mask hides: -inf, or far below the largest of their row."""
+    largest = scores.max(axis=-1, keepdims=True)
+    least = np.where(np.isfinite(largest), largest - _APART, -np.inf)
+    return np.asarray((scores == -np.inf) | (scores < least))
+
+
+def _are_weights(rows: npt.NDArray[Any]) -> bool:
+    """True if every row is non-negative and sums to 1, to the precision of 8 binary digits, or is all 0 as padding."""
+    rows = rows.astype(np.float64)
+    sums = rows.sum(axis=-1)
+    return bool((rows >= 0).all() and (sums > 0).any() and (np.abs(sums[sums > 0] - 1) < 0.01).all())
 
 
 def tiles(n_queries: int, n_keys: int, mask: float | BoolArray | None) -> Iterator[tuple[slice, BoolArray]]:

@@ -14,7 +14,7 @@ from scipy import optimize
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, resolve_divisor
 from sdpa.theory.gaussian_rows import mean_over_lengths
-from sdpa.theory.integrals import FloatArray
+from sdpa.theory.integrals import FloatArray, check_sizes
 from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics, check_arguments, row_means
 from sdpa.theory.row_variance import row_variance
 
@@ -96,7 +96,8 @@ def attention_expectations(
         raise TypeError(f"shortest: expected a whole number or None, got {shortest!r}")
     rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
     is_by_row = isinstance(rule, Scaling) and rule.is_by_row and shortest is not None
-    c = rule if is_by_row else resolve_divisor(rule, d_k, n_keys) if isinstance(rule, Scaling) else float(rule)
+    check_sizes(d_k, n_keys)
+    c = rule if is_by_row else resolve_divisor(rule, d_k, n_keys)
     return _expectations(float(d_k), float(n_keys), c, law, shortest)
 
 
@@ -155,10 +156,11 @@ def divisor_for(
     """
     if target not in get_args(Target):
         raise ValueError(f"target: expected one of {', '.join(get_args(Target))}, got {target!r}")
+    check_sizes(d_k, n_keys)
     unit = math.sqrt(row_variance(d_k, n_keys, 1.0, law, shortest))
 
     def of_divisor(divisor: float) -> float:
-        found = attention_expectations(d_k, n_keys, divisor, law, shortest)
+        found = _expectations(float(d_k), float(n_keys), divisor, law, shortest)
         if target == "entropy_share":
             return found.entropy / largest_entropy(n_keys, shortest)
         return found.max_weight if target == "max_weight" else math.exp(found.entropy)

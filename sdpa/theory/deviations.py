@@ -12,7 +12,7 @@ import numpy as np
 
 from sdpa.pairs import PairLaw
 from sdpa.theory.gaussian_rows import ROW_SPREADS, mean_over_lengths, row_values
-from sdpa.theory.integrals import FloatArray
+from sdpa.theory.integrals import FloatArray, check_sizes
 from sdpa.theory.row_metrics import ZERO, RowMetrics, check_arguments, means_by_length, row_moments, saturated_share
 from sdpa.theory.row_variance import spread_of_row_variance
 
@@ -46,8 +46,7 @@ def attention_deviations(
     >>> round(attention_deviations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
     0.04808
     """
-    if n_keys != int(n_keys):
-        raise ValueError(f"expected a whole number of keys, got {n_keys}")
+    check_sizes(d_k, n_keys)
     check_arguments(d_k, divisor)
 
     def variances(length: float) -> FloatArray:
@@ -85,6 +84,7 @@ def least_draw_deviations(
     >>> round(draw.entropy / row.entropy, 3)  # below 1: any number of queries sees no more than one pair of keys
     0.115
     """
+    check_sizes(d_k, n_keys)
     check_arguments(d_k, divisor)
     if law.correlation or law.normalize != "none":
 

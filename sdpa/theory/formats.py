@@ -12,7 +12,7 @@ from scipy import special
 from sdpa.arithmetic import Arithmetic
 from sdpa.pairs import PairLaw
 from sdpa.theory.gaussian_rows import mean_over_lengths, saturated_rows
-from sdpa.theory.integrals import STEP, FloatArray, UnknownError, gauss_panels, span, trapezoid
+from sdpa.theory.integrals import STEP, FloatArray, UnknownError, check_sizes, gauss_panels, span, trapezoid
 from sdpa.theory.largest_weight import OF_LARGEST, V, log_below
 from sdpa.theory.normal_rows import FEW_SIGMA, NormalLaw, kappa, log_g, widest_step
 from sdpa.theory.row_metrics import check_arguments
@@ -58,6 +58,7 @@ def out_of_range(
     """
     if isinstance(arithmetic, str):
         arithmetic = Arithmetic.parse(arithmetic)
+    check_sizes(d_k, n_keys)
     check_arguments(d_k, divisor)
     lengths = gaussian_queries(d_k, law)
     if law.key_mean:
@@ -145,6 +146,7 @@ def rounding_loss(
     """
     if isinstance(arithmetic, str):
         arithmetic = Arithmetic.parse(arithmetic)
+    check_sizes(d_k, n_keys)
     check_arguments(d_k, divisor)
     lengths = gaussian_queries(d_k, law)
     if not arithmetic.has_8_bits:

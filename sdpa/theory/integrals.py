@@ -23,6 +23,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, reduce
+from numbers import Real
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -42,6 +43,14 @@ HIGHEST = 4.2  # exp(-e^4.2) is below 1e-28
 
 class UnknownError(ValueError):
     """No exact value is known for this law; the message is a short reason."""
+
+
+def check_sizes(d_k: float, n_keys: float, fewest: int = 2) -> None:
+    """ValueError unless d_k is a number of at least 1, and n_keys a whole number of at least `fewest`."""
+    if not (isinstance(d_k, Real) and d_k >= 1):
+        raise ValueError(f"d_k: expected a number of at least 1, got {d_k!r}")
+    if not (isinstance(n_keys, Real) and n_keys >= fewest and n_keys % 1 == 0):
+        raise ValueError(f"n_keys: expected a whole number of at least {fewest}, got {n_keys!r}")
 
 
 def trapezoid(low: float, high: float, step: float) -> tuple[FloatArray, float]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sdpa.pairs import PairLaw, spectrum_of
 from sdpa.scaling import Scaling
-from sdpa.theory.integrals import FloatArray, UnknownError
+from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.scores import score_variance
 
 
@@ -33,6 +33,7 @@ def row_variance(
     >>> row_variance(d_k=64, n_keys=4, divisor=8.0)
     0.75
     """
+    check_sizes(d_k, n_keys, fewest=1)
     n = np.array([n_keys]) if shortest is None else np.arange(shortest, n_keys + 1)
     relative = np.ones(len(n))
     if isinstance(divisor, Scaling):

@@ -3,6 +3,8 @@
 import math
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +77,14 @@ def test_names_give_layer_and_head(saved, suffix, dtype, q, k, numbers):
     (head,) = read_heads(saved(f"qk.{suffix}", **arrays))
     same(head, Q.astype(dtype), K.astype(dtype))
     assert (head.layer, head.head) == numbers
+
+
+def test_bfloat16_of_safetensors_is_read_where_nothing_else_knows_it(saved):
+    path = saved("qk.safetensors", q=Q.astype(bfloat16), k=K.astype(bfloat16))[0]
+    script = "import sys, pathlib; from experiments.diagnosis.files import read_heads as read;"
+    script += "print(read([pathlib.Path(sys.argv[1])])[0].q.dtype)"
+    shown = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    assert shown.stdout == "bfloat16\n"
 
 
 ONE = "qk.npz: expected one q and one k for each layer, or layer and head, got"

@@ -72,6 +72,15 @@ def test_scaling_is_a_rule_its_name_or_the_divisor(qkv):
     np.testing.assert_allclose(attention_weights(q / D_K ** (1 / 3), k, scaling="unscaled"), by_name)
 
 
+@pytest.mark.parametrize("hidden", [-math.inf, -1e4, np.finfo(np.float32).min, np.float16(-65504)])
+def test_an_additive_mask_hides_what_it_lowers(qkv, hidden):
+    q, k, v = qkv
+    causal = causal_mask(N_QUERIES, N_KEYS)
+    additive = np.where(causal, 0.0, hidden)
+    found = scaled_dot_product_attention(q, k, v, mask=additive)
+    np.testing.assert_array_equal(found, scaled_dot_product_attention(q, k, v, mask=causal))
+
+
 def test_a_masked_key_gets_no_weight_and_the_rest_are_renormalised(qkv):
     q, k, v = qkv
     mask = np.ones((N_QUERIES, N_KEYS), dtype=bool)
@@ -126,7 +135,10 @@ def test_a_mask_has_the_same_words_everywhere(qkv, word, mask):
     [
         ({"k": np.zeros((N_KEYS, 6))}, r"same d_k \(last axis\), got 7 in q .* and 6 in k"),
         ({"k": np.zeros((4, N_KEYS, D_K))}, r"leading axes of q and k that broadcast, got \(2,\), \(4,\)"),
-        ({"mask": np.ones((N_QUERIES, N_KEYS))}, "expected booleans .* got an array of float64"),
+        ({"mask": np.ones((N_QUERIES, N_KEYS))}, r"mask == 1\), .* got an array of float64 with 1\.0"),
+        ({"mask": np.full((N_QUERIES, N_KEYS), -100.0)}, r"\(0, or -10,000 and less\), .* with -100\.0"),
+        ({"scaling": D_K**-0.5}, r"or 1/sqrt\(d_k\), .* pass d_k\^1/2"),
+        ({"scaling": "0.378"}, r"^0.378: got 0.378, or 1/sqrt\(d_k\), .* pass d_k\^1/2"),
         ({"mask": np.arange(N_QUERIES)[:, None] != [1] * N_KEYS}, r"a key, got none in row \(0, 1\)"),
         ({"scaling": 0.0}, "finite and above 0, got 0.0"),
     ],

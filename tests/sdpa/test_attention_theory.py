@@ -328,17 +328,16 @@ def test_expectations_under_a_mask_are_means_over_the_lengths(shortest, n_keys):
 
 
 def test_interpolation_between_lengths_has_converged():
-    """The mean over the rows of 200 to 263 keys against Simpson's rule over every eighth length."""
+    """The mean over the rows of 200 to 263 keys against the sum over every length."""
 
     def values(n):
         found = squares_of(attention_expectations(64, n, 6.0, PairLaw()))
         return np.array([found[name] for name in ("max_weight", "entropy", "jacobian_square", "collision")])
 
-    lengths = np.linspace(199.5, 263.5, 9)  # the sum over 64 whole numbers is that integral, but for f'' / 24
-    simpson = np.array([1, 4, 2, 4, 2, 4, 2, 4, 1]) / 24 @ np.array([values(n) for n in lengths])
+    mean = np.mean([values(n) for n in range(200, 264)], axis=0)
     masked = squares_of(attention_expectations(64, 263, 6.0, shortest=200))
     found = [masked[name] for name in ("max_weight", "entropy", "jacobian_square", "collision")]
-    np.testing.assert_allclose(found, simpson, rtol=3e-6)
+    np.testing.assert_allclose(found, mean, rtol=1e-9)
 
 
 def test_means_and_spreads_of_entries_act_through_the_scores():
@@ -362,12 +361,13 @@ def test_a_rule_is_a_divisor():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("wide", 64, 8.0), "could not convert string to float"),
+        (("64", 64, 8.0), "d_k: expected a number of at least 1, got '64'"),
+        ((64, 64.5, 8.0), r"n_keys: expected a whole number of at least 2, got 64\.5"),
+        ((64, 64, 1 / 8), r"got 0\.125, or 1/sqrt\(d_k\)"),
         ((64, 64, 8.0, "gaussian"), "law: expected a PairLaw, got 'gaussian'"),
-        ((4, 2.5, 1.0, PairLaw(correlation=0.5)), "expected a whole number of keys beside a correlation"),
         ((4, 4, 1.0, PairLaw(), 5), "expected whole numbers with shortest from 1 to n_keys"),
-        ((4, 4, 0.0), "and a divisor above 0"),
-        ((4, 1, 1.0), "expected sigma of at least 0 and n_keys from 2"),
+        ((4, 4, 0.0), "expected a divisor that is finite and above 0"),
+        ((4, 1, 1.0), "n_keys: expected a whole number of at least 2, got 1"),
     ],
 )
 def test_arguments_of_another_type_are_refused(arguments, message):
@@ -390,7 +390,7 @@ def test_unknown_rows_are_refused_with_a_reason(law, divisor, reason):
             function(4, 4, divisor, law)
     with pytest.raises(UnknownError, match="unknown"):
         attention_deviations(4, 4, 1.0, PairLaw(correlation=0.5))
-    with pytest.raises(ValueError, match=r"expected a whole number of keys, got 2\.5"):
+    with pytest.raises(ValueError, match=r"n_keys: expected a whole number of at least 2, got 2\.5"):
         attention_deviations(4, 2.5, 1.0)
 
 

@@ -6,9 +6,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 from scipy import special
 
-from sdpa import diagnose, diagnose_scores, theory
+from sdpa import causal_mask, diagnose, diagnose_scores, theory
 from sdpa.diagnosis import QUANTITIES, divisor_for
 from sdpa.diagnosis.quantities import OF_VECTORS
 from tests.plain_attention import entropy, softmax
@@ -353,6 +354,29 @@ def test_visible_scores_are_finite_numbers_of_two_keys():
     ):
         with pytest.raises(ValueError, match=message):
             diagnose_scores(scores)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", bfloat16])
+def test_weights_are_no_scores_and_their_logarithms_are(dtype):
+    scores = np.random.default_rng(0).standard_normal((3, 7, 11))
+    weights = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
+    logarithms, weights = np.log(weights), weights.astype(dtype)
+    weights[2, 5:] = 0  # padding
+    with pytest.raises(ValueError, match=r"sum to 1, as weights do; np\.log\(weights\) has the same softmax"):
+        diagnose_scores(weights)
+    found, of_logarithms = diagnose_scores(scores), diagnose_scores(logarithms)
+    for name in ("entropy", "max_weight", "row_variance"):
+        np.testing.assert_allclose(of_logarithms[name].value, found[name].value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("hidden", [-1e4, -65504, float(np.finfo(np.float32).min)])
+def test_a_finite_mask_hides_scores_as_minus_infinity_does(hidden):
+    scores = np.random.default_rng(0).standard_normal((2, 5, 11))
+    causal = causal_mask(5, 11)
+    added = diagnose_scores(scores + np.where(causal, 0, hidden))
+    exact = diagnose_scores(np.where(causal, scores, -np.inf))
+    for name in ("entropy", "row_variance", "max_weight"):
+        np.testing.assert_array_equal(added[name].value, exact[name].value)
 
 
 def test_a_divisor_for_each_row_is_refused_beside_a_mask():
