@@ -178,6 +178,7 @@ LIMITS = (
     "A rule that solves nothing here may do so in more steps. One layer and two tasks show nothing about depth, layer"
     " norm or warm-up"
 )
+ONE_LAYER = "One layer on two small tasks decides nothing about transformers trained on text"
 OUTCOMES = (
     "Runs that solve the task at the best learning rate, unscaled and under d_k^1/2, with the median number of steps"
     " and its 95% interval"
@@ -233,19 +234,6 @@ def sooner(runs: pd.DataFrame, most: float) -> Truths:
     """True where d_k^1/2 works, and takes fewer steps (with disjoint 95% intervals) or works alone."""
     fewer = runs.scaled["steps_to_solve_high"] < runs.unscaled["steps_to_solve_low"]
     return decided(runs, most) | (works(runs.scaled, most) & fewer)
-
-
-def attended(runs: pd.DataFrame, most: float, dominant: float) -> Truths:
-    """True if the tokens asked for get more than half of the weight, and more than before training.
-
-    Under each of both rules that works; a layer that has not learned the task has not found out which pairs are
-    relevant, so that setups without such a rule do not count.
-    """
-    rules = (runs.unscaled, runs.scaled)
-    attends = [r["asked_weight_after_low"] > r["asked_weight_before_high"].clip(lower=dominant) for r in rules]
-    solves = [works(rows, most) for rows in rules]
-    both = (~solves[0] | attends[0]) & (~solves[1] | attends[1])
-    return both[solves[0] | solves[1]]
 
 
 def second(rows: pd.DataFrame, of_asked: str = "", of_largest: str = "") -> "pd.Series[float]":

@@ -150,11 +150,30 @@ def test_a_wrong_number_is_a_slip_if_it_is_close(claimed, right, expected):
     assert severity("to rounding", "wrong number", numbers, answer, CUT) == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # One layer on two tasks decides nothing about the training of transformers, neither for nor against.
+        *((name, ("open", "")) for name in ("lesson-22", "lesson-05", "notebook-19b", "qa-35")),
+        # True over all draws, and the source's own draw is within sampling error of that.
+        *((f"article-{n}", ("holds", "")) for n in (122, 123, 125, 127)),
+        # Under the lesson's meaning of unit vectors, which it states later.
+        ("lesson-13", ("reproduced", "")),
+        ("lesson-16", ("wrong", "wrong number")),
+        ("lesson-17", ("reproduced", "")),
+        ("lesson-33", ("misleading", "slip")),
+    ],
+)
+def test_a_verdict_stays_within_its_evidence(names, name, expected):
+    (claim,) = (claim for claim in claims() if name in claim.id.split())
+    row = compute_row(claim, names)
+    assert (row["verdict"], row["severity"]) == expected
+
+
 NORMS = (MEDIAN, "jacobian_norm_exact", "query_gradient_norm_exact")
 BARE, ROOT, LARGE = {"scaling": "unscaled"}, {"scaling": "d_k^1/2"}, {"d_k": 4096}
 STEPS = ["steps_to_solve", "steps_to_solve_low", "steps_to_solve_high"]
 FAILED = {"solved": 0.0, "solved_low": 0.0, "solved_high": 0.46, **dict.fromkeys(STEPS, math.nan)}
-LATE = {"solved": 1.0, "solved_low": 0.54, "solved_high": 1.0, **dict(zip(STEPS, (300, 290, 310), strict=True))}
 
 
 @pytest.mark.parametrize("d", [3, 8, 64, 512])
@@ -209,13 +228,9 @@ def times(factor: float):
         ("article-50", "phase", {}, {"saturated_rows_exact": 0.995}, "holds"),
         ("qa-12", "phase", {}, {"saturated_rows_exact": 0.01}, "misleading"),
         ("qa-12", "phase", {}, {"max_weight_exact": 0.95}, "misleading"),
-        ("lesson-22", "training", BARE, FAILED, "holds"),
-        ("notebook-19b", "training", {}, LATE, "wrong"),
-        ("notebook-19b", "training", ROOT | {"initial": "small"}, LATE, "holds"),  # not those of the source
         ("textbook-13", "training", BARE, FAILED, "holds"),
         ("article-54", "training", ROOT | {"task": "recall"}, {"max_weight_after_low": 0.45}, "misleading"),
         ("article-54", "training", ROOT | {"task": "pair"}, FAILED, "misleading"),
-        ("lesson-05", "training", ROOT, {"asked_weight_after_low": 0.5}, "wrong"),
     ],
 )
 def test_a_verdict_follows_the_measured_tables(tables, judged, name, table, where, values, expected):
@@ -236,8 +251,7 @@ def far(own):
     ("name", "module", "attribute", "change", "expected"),
     [
         ("article-27", laws, "variances", lambda own: lambda: 1.05 * own(), "misleading"),
-        *((name, laws, "article_draw", far, "misleading") for name in ("article-123", "article-131")),
-        ("article-125", laws, "article_draw", lambda own: lambda d_k: (own(d_k)[0], 1.04), "reproduced"),
+        *((f"article-{n}", laws, "article_draw", far, "misleading") for n in (122, 123, 125, 127, 131)),
         ("qa-37", laws, "layer", lambda _: lambda *_: ScaledDotProductAttention(6, 4, 4, seed=99), "wrong"),
         ("article-16", laws, "SCHEMES", lambda own: {name: own[name] for name in ("lecun", "xavier")}, "holds"),
         # Weights of scores five times as far apart are sharpened in every row.
