@@ -106,7 +106,7 @@ def test_at_random_weights_the_variance_within_rows_is_that_of_independent_q_and
 
 @pytest.mark.parametrize(("optimizer", "rate", "rate_divisor"), [("sgd", 0.3, "d_k^1/2"), ("adam", 0.003, "d_k^1/4")])
 def test_a_cell_with_both_divisors_is_that_of_the_rule(optimizer, rate, rate_divisor):
-    """Losses under d_k^1/2, unscaled; those of Adam up to its epsilon. The proof is in docs/theory.md."""
+    """Losses under d_k^1/2, unscaled; those of Adam up to its epsilon. docs/theory.md has the symmetry."""
     scaled = dataclasses.replace(CELL, optimizer=optimizer, learning_rate=rate, scaling=(Scaling.parse("d_k^1/2"),))
     divisors = {"initial_divisor": Scaling.parse("d_k^1/4"), "rate_divisor": Scaling.parse(rate_divisor)}
     unscaled = dataclasses.replace(scaled, scaling=RULES[:1], **divisors)

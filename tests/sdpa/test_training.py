@@ -326,6 +326,45 @@ def test_with_the_usual_epsilon_it_holds_up_to_a_multiple_of_epsilon(monkeypatch
     assert distance("adam", both, both) == pytest.approx(usual / 10, rel=0.1)
 
 
+def trusting(gradient, weights):
+    """A gradient with the norm of its matrix, as LARS steps; LAMB does the same to Adam's steps, here of one sign."""
+    return gradient * np.linalg.norm(weights) / np.linalg.norm(gradient)
+
+
+def orthogonal(gradient, _):
+    """A gradient on its way to the nearest orthogonal matrix, by five steps of Newton and Schulz, as Muon steps."""
+    matrix = gradient / np.linalg.norm(gradient)
+    for _ in range(5):
+        matrix = 1.5 * matrix - 0.5 * matrix @ matrix.T @ matrix
+    return matrix
+
+
+@pytest.mark.parametrize(
+    ("step", "rate", "power"),
+    [
+        (trusting, 0.01, 0),
+        (lambda gradient, weights: trusting(np.sign(gradient), weights), 0.01, 0),
+        (orthogonal, 0.01, 1),
+    ],
+    ids=["lars", "lamb", "muon"],
+)
+def test_other_optimizers_need_the_rates_of_the_docs(step, rate, power, monkeypatch):
+    """docs/theory.md: trust ratios scale steps with the matrix, so that rates stay; Muon's are divided as Adam's."""
+
+    def descend(weights, rates):
+        def one(gradients):
+            for array, gradient, own in zip(weights, gradients, rates, strict=True):
+                array -= own * step(gradient, array)
+
+        return one
+
+    monkeypatch.setitem(OPTIMIZERS, "other", descend)
+    monkeypatch.setitem(RATES, "other", rate)
+    starts = SPLITS["both"]
+    assert distance("other", starts, [x**power for x in starts]) < 1e-9
+    assert distance("other", starts, [x ** (1 - power) for x in starts]) > 0.02
+
+
 # The first run ends after 26 of these steps; the others would take more than 40.
 BLOWING_UP = {"seed": 2, "d_k": 64, "optimizer": "sgd", "learning_rate": 4.0, "steps": 33}
 
