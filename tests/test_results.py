@@ -122,7 +122,7 @@ def test_the_sentences_of_the_first_screen_hold():
     assert ((root["score_variance_low"] < 1.02) & (root["score_variance_high"] > 0.98)).all()
     unscaled = measured.loc["unscaled"]
     np.testing.assert_allclose(unscaled["score_variance"], unscaled["d_k"], rtol=0.02)
-    # "So the softmax is about equally sharp at every width."
+    # "With it, the softmax of 64 keys is about equally sharp at every width."
     for name, divisor in (("scaled", 512**0.5), ("unscaled", 1)):
         assert found[f"max_weight_{name}"] == float(f"{attention_expectations(512, 64, divisor).max_weight:.3g}")
     assert root["max_weight"].max() < 1.1 * root["max_weight"].min()

@@ -12,6 +12,7 @@ from experiments.kinds.depth import EXPERIMENT, LAYERS, Cell, measure, tabulate
 from experiments.measuring.experiment import MEASURED
 from sdpa import Scaling, softmax, theory
 from sdpa.theory.overlap import mean_cosine, next_cosine
+from tests.shipped import RESULTS, shipped_only
 
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 CELL = Cell(d_k=32, n_keys=12, scaling=RULES, token_cosine=0.3, residual=0.5, layers=3)
@@ -71,6 +72,16 @@ def test_mean_cosines_are_above_the_ratio_of_means():
     at = 0.3, 512**0.25, 64
     assert abs(row["cosine"] - mean_cosine(*at)) < 5 * row["cosine_se"] + 0.01 * row["cosine"]
     assert row["cosine"] - 5 * row["cosine_se"] > next_cosine(*at)
+
+
+@shipped_only
+def test_shipped_layers_are_as_far_from_both_laws_as_stated():
+    """docs/theory.md, at p = 0.3: C / S up to 8% low, and the second order within 2%."""
+    rows = pd.read_csv(RESULTS / "depth.csv")
+    at = [(p, math.sqrt(d_k) / c, n) for p, d_k, c, n in rows[["token_cosine", "d_k", "divisor", "n_keys"]].values]
+    ratios, second = (np.array([law(*one) for one in at]) / rows["cosine"] for law in (next_cosine, mean_cosine))
+    assert 0.06 < 1 - ratios.min() < 0.08
+    assert abs(second - 1).max() < 0.02
 
 
 def test_tables_of_theory_have_the_numbers_of_one_layer():
