@@ -39,6 +39,37 @@ def test_the_medians_cross_where_stated(n_keys):
         assert low > 1 > high, which
 
 
+def largest_norms(z, sigma, n_keys):
+    """|J|_F of rows whose largest of n_keys standard scores are z, with the sums over the others at their means."""
+    few, least = z.shape[1], z[:, -1]
+
+    def others(p):
+        shares = special.log_ndtr(least - p * sigma) - special.log_ndtr(least)
+        return (n_keys - few) * np.exp(shares + (p * sigma) ** 2 / 2 - p * sigma * z[:, 0])
+
+    x = np.exp(sigma[:, None] * (z[:, 1:] - z[:, :1]))
+    r, x2, x3 = ((x**p).sum(axis=-1) + others(p) for p in (1, 2, 3))
+    r, u2, u3, first = r / (1 + r), x2 / (1 + r) ** 2, x3 / (1 + r) ** 3, 1 / (1 + r)
+    return np.sqrt(u2 + first**2 * (r**2 + 2 * u2) - 2 * u3 + u2**2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_keys", "few"), [(12, 12), (4096, 6), (2**20, 6)])
+def test_medians_of_jacobians_cross_within_1_percent(n_keys, few):
+    """Of 1,500,000 rows with exact draws of their largest scores: 4 standard errors of the crossing or more."""
+    rng, count = np.random.default_rng(1), 1_500_000
+    logs = np.cumsum(np.log(rng.random((count, few))) / (n_keys - np.arange(few)), axis=1)
+    z, crossing = -special.ndtri(-np.expm1(logs)), limits.jacobian_crossing(n_keys)
+
+    def log_ratio(d_k):
+        length = np.sqrt(2 * rng.standard_gamma(d_k / 2, count))
+        unscaled, scaled = (np.median(largest_norms(z, length / c, n_keys)) for c in (1.0, d_k**0.5))
+        return math.log(unscaled / scaled)
+
+    slope = (log_ratio(1.2 * crossing) - log_ratio(crossing / 1.2)) / (2 * math.log(1.2))
+    assert abs(log_ratio(crossing) / slope) < 0.01
+
+
 def ratios(d_k, n_keys):
     """Exact root mean squares of |J|_F and |dL/dq|, unscaled over scaled."""
     unscaled, scaled = (attention_expectations(d_k, n_keys, divisor) for divisor in (1.0, d_k**0.5))
