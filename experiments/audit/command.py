@@ -53,7 +53,10 @@ def function_of(target: str) -> Callable[..., Any]:
     try:
         found: object = pkgutil.resolve_name(target)
     except (ImportError, SyntaxError, ValueError, AttributeError) as error:
-        raise UsageError(f"{expected}, got {target}: {error}") from error
+        missing = getattr(error, "name", None) or ""
+        elsewhere = missing and missing.partition(".")[0] != target.partition(".")[0]
+        hint = f"; install {missing} into .venv, or call sdpa.audit where it is installed" if elsewhere else ""
+        raise UsageError(f"{expected}, got {target}: {error}{hint}") from error
     if not callable(found):
         raise UsageError(f"{expected}, got {target}, which is no function")
     return found

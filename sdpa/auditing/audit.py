@@ -94,11 +94,14 @@ def audit(
 
     Raises:
         ValueError: an expectation that `sdpa.attention_weights` refuses, an unknown dtype, or unusable sizes.
+        TypeError: `attention` is no function.
 
     >>> from sdpa import scaled_dot_product_attention
     >>> print(str(audit(scaled_dot_product_attention, n_keys=(16, 128), scaling="unscaled")).partition(";")[0])
     audit of scaled_dot_product_attention: findings: divisor
     """
+    if not callable(attention):
+        raise TypeError(f"attention: expected a function of q, k and v, got {attention!r}")
     arithmetic = Arithmetic.parse(dtype if isinstance(dtype, str) else np.dtype(dtype).name)
     lengths = tuple(np.atleast_1d(n_keys).tolist())
     audited = Audited(attention, backward, arithmetic, d_k, lengths, scaling, mask, softcap, sink, alibi, groups)

@@ -124,8 +124,7 @@ class Audited:
         copies = [x.copy() for x in given]
         try:
             with np.errstate(all="ignore"):
-                result = function(*copies)
-                found = [np.asarray(x).astype(float) for x in (result if len(shapes) > 1 else [result])]
+                found = _doubles(function(*copies), len(shapes))
         except Exception as error:  # whatever the function raises is a result of the audit
             raise CallError(f"calling it, or reading its output, raised {type(error).__name__}: {error}") from error
         if [x.shape for x in found] != [*shapes]:
@@ -141,11 +140,20 @@ class Audited:
         (found,) = self.call(self.function, given, (*given[0].shape[:-1], given[2].shape[-1]))
         return found, self.exact(*(x.astype(float) for x in given))
 
-    def weights(self, q: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
-        """The weights of q (n_queries, d_k) over k (n_keys, d_k): outputs for the columns of the identity."""
+    def weights(self, q: npt.ArrayLike, k: npt.ArrayLike, *, is_wide: bool = False) -> FloatArray:
+        """The weights of q (n_queries, d_k) over k (n_keys, d_k): outputs for the columns of the identity.
+
+        With `is_wide`, two batch entries and four heads of keys have the same q and k.
+        """
         queries, keys = self.cast(q), self.cast(k)
+        if is_wide:
+            queries = np.tile(queries, (2, 4 * self.groups, 1, 1))
+            keys = np.tile(keys, (2, 4, 1, 1))
         n_keys, width = keys.shape[-2:]
-        columns = (self.cast(np.eye(n_keys, width, -start)) for start in range(0, n_keys, width))
+        columns = (
+            np.broadcast_to(self.cast(np.eye(n_keys, width, -start)), (*keys.shape[:2], n_keys, width))
+            for start in range(0, n_keys, width)
+        )
         blocks = [self.call(self.function, (queries, keys, v), (*queries.shape[:-1], width))[0] for v in columns]
         return np.concatenate(blocks, axis=-1)[0, 0, :, :n_keys]
 
@@ -162,10 +170,19 @@ class Audited:
         distance = np.abs(position[-n_queries:, None] - position)
         return np.asarray(abs(self.alibi) * distance < -0.8 * math.log(self.arithmetic.smallest_normal))
 
-    def odd_logits(self, q: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
+    def odd_logits(self, q: npt.ArrayLike, k: npt.ArrayLike, *, is_wide: bool = False) -> FloatArray:
         """Half the change of the log weights from -q to q, without bias and sink; not finite where a weight is 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(np.log(self.weights(q, k)) - np.log(self.weights(-np.asarray(q), k))) / 2
+            sides = (np.log(self.weights(sign * np.asarray(q), k, is_wide=is_wide)) for sign in (1, -1))
+            return np.asarray(np.subtract(*sides)) / 2
+
+
+def _doubles(result: Any, count: int) -> list[FloatArray]:
+    """One array, or a sequence of several, as doubles."""
+    if count == 1 and isinstance(result, tuple):
+        wrapped = "lambda q, k, v: attention(q, k, v)[0]"
+        raise TypeError(f"expected the output alone, got {len(result)} values; wrap the function, as {wrapped}")
+    return [np.asarray(x).astype(float) for x in (result if count > 1 else [result])]
 
 
 def normals(name: str, *shape: int) -> FloatArray:

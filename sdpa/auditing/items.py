@@ -52,7 +52,9 @@ def hidden_keys(audited: Audited) -> Result:
     return leak == 0, "they leak" if leak else "no weight", "no weight", evidence
 
 
-def _slope(audited: Audited, d_k: int, n_queries: int, n_keys: int) -> tuple[float, float, float, float]:
+def _slope(
+    audited: Audited, d_k: int, n_queries: int, n_keys: int, *, is_wide: bool = False
+) -> tuple[float, float, float, float]:
     """The divisor, its tolerance, and the largest deviations of rows from it, and of log weights from their rows.
 
     The spread is as small as the format allows, so that a soft cap hardly matters. Weights coarser than the format
@@ -63,7 +65,7 @@ def _slope(audited: Audited, d_k: int, n_queries: int, n_keys: int) -> tuple[flo
     tolerance += 2 * (small / audited.softcap) ** 2 if audited.softcap else 0.0
     for spread in dict.fromkeys((small, 1.0)):
         q, k = (x[0, 0] for x in audited.random(spread, n_queries, n_keys, d_k)[:2])
-        odd = np.ma.masked_invalid(audited.odd_logits(q, k))
+        odd = np.ma.masked_invalid(audited.odd_logits(q, k, is_wide=is_wide))
         products = np.ma.array(q.astype(float) @ k.astype(float).T, mask=np.ma.getmaskarray(odd))
         logits, scores = (np.asarray((x - x.mean(axis=-1, keepdims=True)).filled(0.0)) for x in (odd, products))
         squares = np.vecdot(scores, scores)
@@ -110,6 +112,9 @@ def divisor(audited: Audited) -> Result:
         name = "different in different rows"
     if any(residual > 50 * within for _, within, _, residual in found.values()):
         name = "no divisor of q·k"
+    wide = _slope(audited, d, few, few, is_wide=True)[0]
+    if abs(wide / one - 1) > 2 * within:
+        name = f"{wide / one:.4g} times as large with 2 batch entries and 4 heads of keys as with one"
     numbers = ", ".join(f"{value[0]:.8g} at d_k = {s[0]} and {s[2]} keys" for s, value in found.items())
     off = "{:.1g} of it, log weights from multiples of q·k by {:.1g}".format(*np.max([*found.values()], axis=0)[2:])
     evidence = f"Slopes of log weights over scores near 0, to {within:.1g}: {numbers}. Rows deviate by up to {off}."

@@ -26,6 +26,13 @@ def test_an_example_has_the_finding_that_it_promises_and_the_files_say_so(functi
     assert (tmp_path / "lost_mass.png").exists()
 
 
+def test_a_module_that_needs_another_package_is_told_where_to_run(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("import not_installed_here\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError, match=r"install not_installed_here into \.venv, or call sdpa\.audit"):
+        function_of("mine:attention")
+
+
 def test_without_a_target_the_examples_are_listed():
     ran = CliRunner().invoke(app, ["audit"])
     assert ran.exit_code == 0

@@ -147,6 +147,10 @@ def dropped_tail(q, k, v):
     return attention(q, k[:, :, :n], v[:, :, :n])
 
 
+def by_size(axis):
+    return lambda q, k, v: attention(q / q.shape[axis] ** 0.5, k, v)
+
+
 PLANTED = {
     "torchtitan#2170: m squared is never used": (attention, {"scaling": "d_k^1/2/1.873854"}, "divisor", "d_k^1/2"),
     "mlc-llm#3426: no scale": (variant(divide=lambda _: 1.0), {}, "divisor", "unscaled"),
@@ -185,6 +189,8 @@ PLANTED = {
     "one query": (lambda q, k, v: attention(q * (1 + (q.shape[2] == 1)), k, v), {}, "outputs", "wrong"),
     "dL/dq of large scores": (attention, {"backward": large_wrong}, "gradients", "wrong"),
     "dL/dq of batches": (attention, {"backward": lambda q, *r: backward(q, *r, factor=len(q))}, "gradients", "wrong"),
+    "vit-pytorch#65: width of all heads": (by_size(1), {}, "divisor", "2 times as large with 2 batch entries and 4"),
+    "the number of batch entries": (by_size(0), {}, "divisor", "1.414 times as large with 2 batch entries and 4"),
     "half of dL/dq": (attention, {"backward": partial(backward, factor=0.5)}, "gradients", "wrong"),
 }
 
@@ -211,6 +217,7 @@ def test_lost_mass_grows_with_the_spread_beside_the_exact_share_of_zeros():
     ("function", "message"),
     [
         (lambda _: None, "calling it, or reading its output, raised TypeError"),
+        (lambda q, *_: (q, q), "expected the output alone, got 2 values; wrap the function, as lambda q, k, v:"),
         (lambda q, *_: q[0], "expected an output of shape (1, 1, 16, 64), got (1, 16, 64)"),
         (lambda q, *_: np.nan * q, "expected finite outputs for equal scores, got nan"),
     ],
@@ -219,6 +226,11 @@ def test_a_function_without_an_output_has_one_finding_with_its_message(function,
     report = audit(function, n_keys=SIZES)
     assert [item.item for item in report.items] == ["mask"]
     assert message in " ".join(str(report).split())
+
+
+def test_a_number_is_no_function():
+    with pytest.raises(TypeError, match="expected a function of q, k and v, got 3"):
+        audit(3)
 
 
 def test_a_temperature_by_position_is_no_soft_cap():
