@@ -31,6 +31,14 @@ PYTHON ?= python3
 # The browser that tests the page.
 CHROMIUM ?= /usr/bin/chromium
 
+COMMANDS = all quick results figures slides check page plan prune walk diagnose audit model test test-page test-coverage test-faults test-edits test-cluster test-recipes test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
+
+# make takes any other word for a file, and would do nothing.
+words := $(filter-out $(COMMANDS) .venv/%,$(MAKECMDGOALS))
+ifneq ($(words),)
+$(error make: got the words $(words), expected values as NAME=VALUE, such as make diagnose Q=q.npy K=k.npy; make help lists all commands)
+endif
+
 # A misspelled variable is refused. MAKE and SHELL are make's own.
 typed := $(foreach one,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(one)))),$(one)))
 taken = PYTHON $(takes_$(1)) $(words_$(1)) $(if $(filter RESULTS,$(takes_$(1))),$(RUN))
@@ -72,7 +80,7 @@ LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashe
   --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL = help
-.PHONY: all quick results figures slides check page plan prune walk diagnose audit model test test-page test-coverage test-faults test-edits test-cluster test-recipes test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
+.PHONY: $(COMMANDS)
 
 ##@ Running sweeps
 
@@ -204,6 +212,7 @@ help: ## show this list
 	@echo "  all, figures: FORMAT=pdf,svg draws these, too; all, results: YES=1 for more than an hour; VERBOSE=1"
 
 $(READY): requirements.lock pyproject.toml
+	@command -v "$$PYTHON" >/dev/null || { echo "expected Python 3.11 or later, found no program $$PYTHON; choose one with PYTHON=" >&2; exit 1; }
 	@"$$PYTHON" -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("expected Python 3.11 or later, got %d.%d; choose another with PYTHON=" % v)'
 	@echo "Installing $$(grep -c == requirements.lock) packages into .venv; this takes about half a minute, once"
 	@test ! -L .venv || { echo "expected a folder .venv of this clone alone, got a link; remove it" >&2; exit 1; }

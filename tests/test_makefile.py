@@ -125,3 +125,13 @@ def test_files_with_hostile_names_are_read_and_written(tmp_path):
         assert (tmp_path / own / "diagnosis.csv").exists()
         before |= {own}
     assert {path.name for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("words", [["diagnose", "q.npy", "k.npy"], ["plan", "config.full.yaml"], ["test_all"]])
+def test_words_that_are_no_commands_are_refused(tree, words):
+    for word in words[1:]:
+        (tree / word).touch()  # make has nothing to do for a file that exists
+    ran = make(tree, *words)
+    assert ran.returncode == 2
+    assert "expected values as NAME=VALUE, such as make diagnose Q=q.npy K=k.npy" in ran.stderr
+    assert ran.stdout == ""

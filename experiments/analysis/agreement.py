@@ -177,7 +177,7 @@ def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreemen
         judged = own[VERDICTS][["test", "remark"]] if VERDICTS in own else pd.DataFrame(columns=["test", "remark"])
         for (test, remark), count in judged[judged["test"] != T_TEST].value_counts(sort=False).items():
             gaps[f"{_STATES[test]} ({remark})"] += count
-        gaps["without exact ones"] += len(own[MEASURED]) * len(metrics) - len(judged)
+        gaps["without a known exact value"] += len(own[MEASURED]) * len(metrics) - len(judged)
     crossed = [(sweep, tables[sweep.name]["crossings"]) for sweep in sweeps if "crossings" in tables[sweep.name]]
     far = tuple(f"{sweep.name}: {line}" for sweep, crossings in crossed for line in off_law(crossings))
     return Agreement(_distinct(cells, ["key"]), distinct, gaps, far)

@@ -10,6 +10,7 @@ from experiments.analysis.written import COLUMNS, DERIVED, LONG, csv_bytes, csv_
 from experiments.config.loader import Config
 from experiments.config.problems import TableError, attempt, counted
 from experiments.config.sweep import Sweep
+from experiments.measuring.experiment import MEASURED
 from experiments.run.files import checksum, locked
 from experiments.run.paths import ALL_SWEEPS, FIGURES
 from experiments.run.reporter import ALOUD, FLAGGED, Reporter
@@ -18,6 +19,7 @@ from experiments.run.tables import ANOTHER_VERSION, read_sidecar, read_sweep, wh
 if TYPE_CHECKING:
     from experiments.analysis.derived import Tables
 
+_FLAT = 1e-4  # variance of scores below which weights differ by about one percent
 NOTHING_JUDGED = "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
 
 
@@ -86,6 +88,12 @@ def check(
         if reason := why_stale(results, config, sweep):
             report.flag(f"{sweep.name}: {reason}")
         tables[sweep.name] = read
+        variances = read[MEASURED].get("score_variance")
+        if variances is not None and variances.max() < _FLAT:
+            report.flag(
+                f"{sweep.name}: scaled scores have variances up to {variances.max():.2g}, so weights are nearly equal;"
+                " query_std and key_std belong to entries of q and k, not of W_Q and W_K (experiment: initialisation)"
+            )
         if verdict := agreement([sweep], tables).verdict():
             report.detail(f"  {verdict}")
 
@@ -98,7 +106,7 @@ def check(
             verdict, gaps = together.verdict(), together.gaps_in_short()
             report.verdict(*(("agreed", verdict) if verdict else ("not tested", NOTHING_JUDGED, FLAGGED)))
             if gaps:
-                report.verdict("gaps", gaps, None)
+                report.verdict("others", gaps, None)
 
     for line in leftover_lines(config, results):
         report.flag(line)

@@ -119,8 +119,8 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     agreed = suite("check", "-v")
     assert (agreed.returncode, agreed.stderr) == (0, "")
     assert re.search(r"14 measured values with exact ones in 1 cell \(p = ", agreed.stdout)
-    assert re.search(r"gaps: .*\d tested only by a bound", agreed.stdout)
-    assert re.search(r"gaps: .*\d without exact ones", agreed.stdout)
+    assert re.search(r"others: .*\d tested only by a bound", agreed.stdout)
+    assert re.search(r"others: .*\d without a known exact value", agreed.stdout)
     assert re.search(r"agreed: 14 measured values .* \(p = .*\)", agreed.stdout)
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
     (suite.folder / "mine.json").unlink()  # so that no table is expected to be the same
@@ -186,3 +186,10 @@ def test_a_command_goes_on_when_the_reader_of_its_output_leaves(suite):
     with subprocess.Popen([*words, "--results", suite.folder], cwd=ROOT, stdout=subprocess.PIPE) as process:
         process.stdout.close()
         assert process.wait(60) == 0
+
+
+def test_scores_that_change_no_weight_are_flagged(suite):
+    """A standard deviation of 0.02 is that of matrices at the start, and not of entries of q and k."""
+    assert "nearly equal" not in suite("all", "mine").stdout
+    suite("run", text=f"{SMALL}    query_std: 0.02\n    key_std: 0.02\n")
+    assert "weights are nearly equal" in suite("check").stdout
