@@ -73,8 +73,9 @@ def means_by_length(
     d_k: float, n_keys: float, divisor: float, law: PairLaw
 ) -> tuple[QueryLengths, RowMetrics[FloatArray]]:
     """The law of |q| of independent Gaussian entries, and the means over rows given |q|, (nodes,) each."""
-    lengths = gaussian_queries(d_k, law)
-    sigma = law.query_std * law.key_std / divisor * lengths.length
+    scale = law.query_std * law.key_std / divisor
+    lengths = gaussian_queries(d_k, law, scale=scale)
+    sigma = scale * lengths.length
     row = row_values(sigma, n_keys)
     to_query = row.pop("along") + (d_k - 1) * row["jacobian_square"]
     return lengths, RowMetrics(

@@ -23,6 +23,7 @@ from sdpa.theory.integrals import FloatArray, UnknownError
 _RANGE, _STEP = 42.0, 0.2  # e^-42 is below the precision of a double
 # Shares of the shortest and longest queries that integrals omit; a small probability needs more (`mean_share`).
 _SHORTEST, _LONGEST = 1e-9, 1e-14
+_SATURATING = 8.0  # scales of scores up to which _SHORTEST is small enough
 _LARGEST_NONCENTRALITY = 1e18  # beyond, the counts of Poisson's law leave the range of 64 bits
 
 
@@ -108,9 +109,13 @@ class _Halves:
 
 
 def gaussian_queries(
-    d_k: float, law: PairLaw, *, halvings: int | None = None, longest: float = _LONGEST
+    d_k: float, law: PairLaw, *, halvings: int | None = None, longest: float = _LONGEST, scale: float = 1.0
 ) -> QueryLengths:
-    """|q| of independent Gaussian queries and keys, as in `query_lengths`; UnknownError for any other law."""
+    """|q| of independent Gaussian queries and keys, as in `query_lengths`; UnknownError for any other law.
+
+    With a `scale`, of scores to |q| / query_std, far above 1, nearly all rows are saturated. The shortest queries then
+    carry the mean entropy and Jacobian, of order 1 / scale or less, so that nodes omit a smaller share of them.
+    """
     if law.entries.name != "gaussian":
         raise UnknownError("softmax rows are known only for gaussian entries")
     if law.spectrum:
@@ -119,7 +124,9 @@ def gaussian_queries(
         raise UnknownError("deviations of rows are unknown for queries that correlate with their keys")
     if law.normalize != "none":
         raise UnknownError("deviations of rows are unknown for normalized vectors")
-    return query_lengths(d_k, d_k * (law.query_mean / law.query_std) ** 2, halvings, longest=longest)
+    shortest = max(_SHORTEST / max(1.0, scale / _SATURATING) ** 2, 1e-290)
+    noncentrality = d_k * (law.query_mean / law.query_std) ** 2
+    return query_lengths(d_k, noncentrality, halvings, shortest, longest)
 
 
 def mean_share(d_k: float, divisor: float, law: PairLaw, share: Callable[[FloatArray], FloatArray]) -> float:

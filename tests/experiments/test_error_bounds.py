@@ -78,9 +78,12 @@ def of_two_keys(d_k, divisor):
     }
 
 
-@pytest.mark.parametrize("d_k", WIDTHS)
-def test_two_keys_by_the_density_of_their_gap(d_k):
-    for scaling in SCALINGS:
+@pytest.mark.parametrize(
+    ("d_k", "scalings"),
+    [*((d_k, SCALINGS) for d_k in WIDTHS), *((d_k, ("0.01", "0.001", "0.00001")) for d_k in (1, 2, 3, 7))],
+)
+def test_two_keys_by_the_density_of_their_gap(d_k, scalings):
+    for scaling in scalings:
         cell = scored(Cell, scaling, d_k=d_k, n_keys=2)
         truth = of_two_keys(d_k, cell.divisor)
         for metric in METRICS:
