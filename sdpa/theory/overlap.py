@@ -24,7 +24,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from sdpa.theory.integrals import FloatArray, hermite_rule, trapezoid
+from sdpa.theory.integrals import FloatArray, UnknownError, hermite_rule, trapezoid
 from sdpa.theory.normal_rows import NormalLaw, normal_density
 from sdpa.theory.rows import GaussianRow
 
@@ -32,12 +32,14 @@ _STEP, _Z_STEP = 0.28, 0.6  # of a and b where tau is 0, and of z
 _SMALL = 0.2  # a deviation c below which Hermite's nodes resolve z
 _FINE = 8  # points of z within a step: with more, a table on their lattice is longer than one for each pair
 _RANGE = 30.0
+_MOST_WIDTH = 100.0  # of the common share of scores over the step: beyond, nodes take gigabytes
 
 
 def weight_overlap(sigma: float, other: float, correlation: float, n_keys: float) -> float:
     """E sum_j w_j w'_j of two rows over n keys, whose scores have deviations sigma and other and a correlation.
 
-    The relative error is below 1e-8 for n to 2^20. It is 1 / n without correlation, and E sum_j w_j^2 at 1.
+    The relative error is below 1e-8 for n to 2^20. UnknownError where the deviations differ so much that it would take
+    more than a gigabyte. It is 1 / n without correlation, and E sum_j w_j^2 at 1.
 
     >>> round(weight_overlap(3.0, 3.0, 0.0, 64) * 64, 8), round(weight_overlap(3.0, 3.0, 0.5, 64), 8)
     (1.0, 0.0858444)
@@ -47,6 +49,9 @@ def weight_overlap(sigma: float, other: float, correlation: float, n_keys: float
         raise ValueError(f"expected deviations from 0, a correlation from -1 to 1 and n_keys from 2 to 1e9, got {got}")
     common, apart = math.sqrt(abs(correlation)), math.sqrt(1 - abs(correlation))
     step = _STEP * (1 + 0.5 * apart * min(sigma, other) / math.sqrt(2 * math.log(n_keys) + 2))
+    if common * max(sigma, other) > _MOST_WIDTH * step:
+        got = f"{sigma:g} and {other:g}"
+        raise UnknownError(f"overlaps of rows are unknown for deviations of scores that differ so much, got {got}")
     if common * max(sigma, other) < _SMALL:
         (z, p), dz = hermite_rule(12), 0.0
     else:

@@ -1,12 +1,13 @@
 """The overlap of two rows beside its special cases and drawn rows, and the map of a layer beside wide layers."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from sdpa import softmax
-from sdpa.theory import GaussianRow
+from sdpa.theory import GaussianRow, UnknownError
 from sdpa.theory.overlap import attention_overlap, next_cosine, next_moments, weight_overlap
 
 
@@ -80,6 +81,15 @@ def test_the_map_is_that_of_a_wide_layer():
     expected = [*next_moments(cosine, sigma, n_keys), next_cosine(cosine, sigma, n_keys, residual=2.0)]
     for drawn, value in zip(np.column_stack([moments, cosines]).T, expected, strict=True):
         assert abs(drawn.mean() - value) < 5 * drawn.std() / math.sqrt(len(drawn)) + 0.01 * value
+
+
+@pytest.mark.parametrize("other", [100.0, 1000.0, 1e6])
+def test_very_different_deviations_are_refused_before_they_take_the_memory(other):
+    tracemalloc.start()
+    with pytest.raises(UnknownError, match="unknown for deviations of scores that differ so much"):
+        weight_overlap(1.0, other, -0.8, 2)
+    assert tracemalloc.get_traced_memory()[1] < 2e8
+    tracemalloc.stop()
 
 
 def test_impossible_arguments_are_refused():
