@@ -275,7 +275,7 @@ METRICS = (
     *score_metrics(divided=True),
     Metric(
         "row_variance",
-        "variance of the scaled scores within a row, which alone changes its softmax; mean over rows",
+        "variance of the scaled scores within a row; mean over rows",
         "E (1/n) sum_j (s_j - mean)^2",
         "variance within a row",
         exact=_row_variance(),

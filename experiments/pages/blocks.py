@@ -178,14 +178,16 @@ def _crossing(row: "pd.Series[Any]") -> str:
 def _bands(results: Path, sweep: str) -> str:
     """One row per combination of the varied axes, one column per rule: steps at the best rate, and decades of the band.
 
-    Where most runs do not solve the task: the share of those that do, and the loss.
+    Where most runs do not solve the task: the share of those that do, and the loss. With ≤ and ≥ where the best rate is
+    an end of the grid of rates, so that a better one may lie outside.
     """
     table = pd.read_csv(results / csv_name(sweep, "bands"))
     axes = [*(name for name in axes_of(table) if name != "d_k" and len(table[name].unique()) > 1), "d_k"]
     fields: dict[Any, dict[str, str]] = {}
     for _, row in table.iterrows():
         solving = f"{row['solved']:.0%} solve" if row["solved"] else "–"
-        solved = f"{row['steps_to_solve']:.0f}; {row['band_decades']:.1f}"
+        at_end = row["best_rate"] in (row["lowest_rate"], row["highest_rate"])
+        solved = f"{'≤ ' * at_end}{row['steps_to_solve']:.0f}; {'≥ ' * at_end}{row['band_decades']:.1f}"
         field = solved if row["steps_to_solve"] > 0 else f"{solving} (loss {row['final_loss']:.2f})"
         fields.setdefault(tuple(row[axes]), {})[row["scaling"]] = field
     rules = table["scaling"].unique()

@@ -217,3 +217,17 @@ def test_exact_probabilities_are_right_or_empty(change, is_known):
         if is_known:
             reach = 5 * table[f"{name}_se"] + 4 / (400 * cell.n_queries)
             assert ((table[name] - table[f"{name}_exact"]).abs() <= reach).all(), name
+
+
+@pytest.mark.parametrize(
+    ("prescale", "above", "of_row", "of_others"),
+    [(256, 13, 0.006, 0.21), (1, 8, 0.35, 0.42), (1, 10, 0.37, 0.97)],
+)
+def test_a_sink_takes_what_a_prescale_keeps(prescale, above, of_row, of_others):
+    """The numbers of docs/cases.md, for weights e^(s - max s) in 8 bits, as fused kernels round them."""
+    others = np.random.default_rng(0).standard_normal((40, 8192))
+    weights = np.exp(np.column_stack([others, np.full(40, above)]) - above)
+    kept = (weights * prescale).astype(ml_dtypes.float8_e4m3fn).astype(float) / prescale
+    lost = weights - kept
+    assert (lost.sum(axis=1) / weights.sum(axis=1)).mean() == pytest.approx(of_row, abs=0.01)
+    assert (lost[:, :-1].sum(axis=1) / weights[:, :-1].sum(axis=1)).mean() == pytest.approx(of_others, abs=0.01)
