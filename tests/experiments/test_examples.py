@@ -190,8 +190,9 @@ def test_a_power_law_is_straight_and_each_panel_has_one_quantity(axes):
 def test_a_weight_of_one_has_the_darkest_colour_and_numbers_can_be_read(axes):
     ax = axes("causal_mask")[0]
     assert ax.images[0].to_rgba(1.0) == SEQUENTIAL(1.0)
-    for text in ax.texts:
-        shade = ax.images[0].to_rgba(float(ax.images[0].get_array()[text.xy[::-1]]))[:3]
+    maps = [ax for name in DECLARED for ax in axes(name) if ax.images]
+    for image, text in ((ax.images[0], text) for ax in maps for text in ax.texts):
+        shade = image.to_rgba(float(image.get_array()[text.xy[::-1]]))[:3]
         dark, light = sorted(
             np.dot(np.power(colour, 2.2), (0.2126, 0.7152, 0.0722)) + 0.05
             for colour in (shade, {"black": (0, 0, 0), "white": (1, 1, 1)}[text.get_color()])
