@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from experiments.diagnosis.model import GROUPS, LENGTH, SEQUENCES, read_model
-from experiments.diagnosis.picture import plot_heads
+from experiments.diagnosis.picture import CLOSE, plot_heads
 from experiments.diagnosis.table import gaussian_curves, read_diagnosis
 from experiments.figures.figure import Drawing, Tables
 from experiments.figures.findings import Finding, FindingError, rows_of
@@ -17,7 +17,6 @@ from experiments.figures.style import INK
 from experiments.run.paths import DIAGNOSIS_TABLE, diagnosis_path
 
 REACH = float(stats.t.isf(0.025, GROUPS - 1))  # half the width of a 95% interval over the standard error
-CLOSE = 0.05  # entropy shares that differ by less are called equal
 
 
 def heads(tables: Tables, weights: str = "trained", text: str = "prose", n_keys: int = LENGTH) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from experiments.analysis.bands import BEST_RATE, at_best_rates
 from experiments.figures.figure import Drawing, Tables
 from experiments.figures.lines import (
     DECLARED,
+    MARKERS,
     Series,
     legend,
     name_ends,
@@ -40,6 +41,7 @@ Floats = npt.NDArray[np.floating]
 
 _SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
+_LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
 _APART = 0.16  # between the points of the scalings of a cell
 _BOTH_RULES = ("unscaled", "d_k^1/2")  # bands of losses of more rules overlap
 _MECHANISMS = {"softcap": "soft cap {:g}", "sink": "sink {}", "alibi": "ALiBi {:g}"}
@@ -57,7 +59,7 @@ _FEW = 10  # scores; a bin with fewer has no interval, because its count is not 
 
 
 def assumptions(tables: Tables) -> Drawing:
-    """A panel for each metric: its ratio to the first cell, for each cell and scaling."""
+    """A panel for each metric: its ratio to the first cell, for each cell and scaling; far smaller ones at the edge."""
     table = tables["measured"].assign(cell=labels(tables["measured"]))
     cells = list(dict.fromkeys(table["cell"]))
     colours = scaling_colours(table["scaling"])
@@ -72,12 +74,17 @@ def assumptions(tables: Tables) -> Drawing:
                 ax.plot(exact / exact.iloc[0], at, color=colours[scaling], **pale)
             look = {"fmt": "o", "markersize": 4, "capsize": 2, "elinewidth": 1, "label": under(scaling)}
             first = rows[metric].iloc[0]
-            ax.errorbar(rows[metric] / first, at, xerr=reach(rows, metric) / first, color=colours[scaling], **look)
+            ratio = rows[metric] / first
+            ax.errorbar(ratio, at, xerr=reach(rows, metric) / first, color=colours[scaling], **look)
+            for y, value in zip(at[ratio < _LEAST_RATIO], ratio[ratio < _LEAST_RATIO], strict=True):
+                look = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
+                ax.text(0.02, y, f"← {value:.0e}", color=colours[scaling], **look)
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         ax.set_xscale("log")
+        ax.set_xlim(left=max(ax.get_xlim()[0], _LEAST_RATIO))
         plain_numbers(ax.xaxis)
         ax.set_title(DECLARED[metric].title, fontsize=9.5)
-        ax.set_xlabel("over its value in the first cell", fontsize=8.5)
+        ax.set_xlabel("over its value in the first row", fontsize=8.5)
     axes[0].set_yticks(range(len(cells)), cells)
     axes[0].invert_yaxis()
     legend(axes[0])
@@ -169,7 +176,7 @@ def freezing(tables: Tables) -> Drawing:
     table, curves = tables["measured"], tables["curves"]
     sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
     shares = {"entropy_share": table["entropy"] / np.log(table["n_keys"]), "collision": 1 - table["jacobian_trace"]}
-    groups = curves.groupby("n_keys")
+    groups, rooted = curves.groupby("n_keys"), {"label": "under d_k^1/2, any d_k"}
     for ax, (metric, title) in zip(axes, _FREEZING.items(), strict=True):
         ax.set_xscale("log")
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
@@ -178,13 +185,16 @@ def freezing(tables: Tables) -> Drawing:
             ratio = sigma[table["n_keys"] == n_keys] / curve["freezing_sigma"].iloc[0]
             look = {"s": 22, "edgecolors": "white", "linewidths": 0.5, "zorder": 3}
             ax.scatter(ratio, shares[metric][ratio.index], color=colour, **look)
+            under_root = ratio.index[table.loc[ratio.index, "scaling"] == "d_k^1/2"]
+            look = {"s": 60, "facecolors": "none", "edgecolors": INK, "zorder": 4, "label": rooted.pop("label", None)}
+            ax.scatter(ratio[under_root], shares[metric][under_root], **look)
         ax.set_xlim(curves["ratio"].min(), 1.1 * curves["ratio"].max())
         plain_numbers(ax.xaxis)
         limit = curves.drop_duplicates("ratio")
         ax.plot(limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label="many keys")
-        ax.set_xlabel("$\\sigma / \\sigma_c$")
+        ax.set_xlabel("spread of the scores over $\\sigma_c = \\sqrt{2 \\ln n_\\mathrm{keys}}$")
         ax.set_title(title)
-    axes[0].legend(fontsize=8.5, loc="lower left")
+    legend(axes[0])
     return figure
 
 
@@ -328,6 +338,7 @@ def learning_curves(tables: Tables) -> Drawing:
         elif largest > 0:
             ax.set_yscale("log")
             plain_numbers(ax.yaxis)
+    axes[0].set_title(f"{_CURVES['loss']}, {rows['task'].iloc[0]}, d_k = {rows['d_k'].iloc[0]}")
     axes[0].set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square))  # as runs record
     axes[0].set_xlim(0, last)
     axes[0].set_xticks(sorted({round(last * (i / 4) ** 2) for i in range(5)}))
@@ -347,20 +358,23 @@ def first_layer(tables: Tables) -> Drawing:
     p = table["token_cosine"].iloc[0]
     table, curves = (each[each["token_cosine"] == p] for each in (table, curves))
     figure, axes = panels(2, 2, (10, 4.4))
-    groups = curves.groupby("n_keys")
+    groups, named = curves.groupby("n_keys"), {}
     for ax, metric in zip(axes, ("collision", "cosine"), strict=True):
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         for (n_keys, curve), colour in zip(groups, ordered_colours(len(groups)), strict=True):
             ax.plot(curve["ratio"], curve[metric], color=colour, linewidth=1.2, label=f"n_keys = {n_keys}")
-            rows = table[table["n_keys"] == n_keys]
-            sigma = np.sqrt(rows["d_k"] * (1 - p)) / rows["divisor"]
-            look = {"color": colour, "marker": "o", "markersize": 4.5, "linestyle": ""}
-            plot_measured(ax, sigma / freezing_sigma(n_keys), rows[metric], rows, metric, **look)
+            for (rule, rows), marker in zip(table[table["n_keys"] == n_keys].groupby("scaling"), MARKERS, strict=False):
+                sigma = np.sqrt(rows["d_k"] * (1 - p)) / rows["divisor"]
+                look = {"color": colour, "marker": marker, "markersize": 5, "linestyle": ""}
+                plot_measured(ax, sigma / freezing_sigma(n_keys), rows[metric], rows, metric, **look)
+                named[under(rule)] = marker
         limit = curves.drop_duplicates("ratio")
         ax.plot(limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label="limit of many keys")
         ax.set_xlim(0, curves["ratio"].max())
         ax.set_ylim(0, 1.03)
-        ax.set_xlabel("$\\beta / \\beta_c$, the spread of the scores")
+        ax.set_xlabel("$\\beta / \\beta_c$: spread of the scores over $\\sqrt{2 \\ln n_\\mathrm{keys}}$")
+    for name, marker in named.items():
+        axes[0].plot([], [], color=INK, marker=marker, linestyle="", label=f"measured, {name}")
     axes[0].set_title("$\\sum w^2$, the sum of squared weights")
     axes[1].set_title(f"cosine of two tokens after one layer, {p:g} before")
     legend(axes[0])

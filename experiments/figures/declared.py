@@ -44,9 +44,9 @@ _DECLARED = (
     ),
     _Saturation(
         name="assumptions",
-        shows="Metrics under changed assumptions, over their value in the first cell",
+        shows="Metrics under changed assumptions, over their value in the first row",
         metrics=("max_weight", "score_variance", "row_variance", "query_gradient_norm_median"),
-        note="Each point: a metric over its value in the first cell, with the 95% interval of the cell; pale: of "
+        note="Each point: a metric over its value in the first row, with the 95% interval of the cell; pale: of "
         "exact values, where known.",
     ),
     _Saturation(

@@ -613,6 +613,21 @@ FINDINGS = (
         ),
     ),
     Finding(
+        drawing="training/learning_curves",
+        title="Before training, the widest unscaled layers are almost one-hot",
+        sentence="At d_k = {d_k.most}, the mean largest weight before training is {plain:.2f} unscaled and {root:.2f} "
+        "under d_k^1/2.",
+        needs=_BOTH_TASKS,
+        values=lambda tables: {
+            name: _at_most(tables, "d_k", scaling=rule, task="recall")["max_weight_before"].mean()
+            for name, rule in (("plain", _PLAIN), ("root", _ROOT))
+        },
+        holds=lambda tables: bool(
+            _at_most(tables, "d_k", scaling=_PLAIN)["max_weight_before_low"].min() > 0.9
+            and _at_most(tables, "d_k", scaling=_ROOT)["max_weight_before_high"].max() < 0.5
+        ),
+    ),
+    Finding(
         drawing="training/variance_ratio",
         title="Training spreads scores beyond those of independent entries",
         sentence="The variance of the scores within rows is at most {before:.2f} times that of independent entries of "
@@ -628,9 +643,10 @@ FINDINGS = (
     ),
     Finding(
         drawing="control/divisors",
-        title="Here only a smaller start lets unscaled layers learn pair",
-        sentence="No unscaled run solves pair unless W_Q and W_K start at 1/d_k^1/4 of their size; then the median "
-        "takes {start:g} steps, or {both:g} with their rate divided by d_k^1/4 too, and {root:g} under d_k^1/2.",
+        title="Here no unscaled layer learns pair without a smaller start",
+        sentence="No unscaled run solves pair unless W_Q and W_K start at 1/d_k^1/4 of their size. Then, at the better "
+        "rate, the median takes {start:g} steps, or {both:g} with their rate divided by d_k^1/4 too, and {root:g} "
+        "under d_k^1/2.",
         needs={
             "task": "pair",
             "learning_rate": (),

@@ -22,7 +22,7 @@ from experiments.measuring.metric import FEW_DRAWS
 
 DECLARED = {metric.name: metric for name in experiment_names() for metric in load_experiment(name).metrics}
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
-_MARKERS = "osD^vP*X"
+MARKERS = "osD^vP*X"
 _STYLES = ("-", "--", ":")
 # Lines of two names may coincide, so dashes of one leave gaps for those of the other.
 _DASHES = ("-", (0, (4, 4)), "-", (0, (4, 4)), "-", (4, (4, 4)))
@@ -176,7 +176,7 @@ def series(table: pd.DataFrame, x: str, by: str = "scaling", colours: Mapping[An
             Series(
                 label=", ".join(filter(None, words)),
                 colour=colours[value],
-                marker=_MARKERS[other % len(_MARKERS)],
+                marker=MARKERS[other % len(MARKERS)],
                 rows=rows.sort_values(x) if is_number(table, x) else rows,
                 dashes=dashes[0][dashes[1] % len(dashes[0])],
             )

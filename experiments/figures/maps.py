@@ -24,7 +24,8 @@ _CLEAR = 1.6  # cells between a point and the nearest number in its row
 _LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _LABEL_HEIGHT = 0.8  # share of a contour below its label
 _LIGHT_FROM = 0.55  # beyond this share, contours are white on the darker colours
-_BRIGHTNESS, _DARK = (0.3, 0.59, 0.11), 0.55  # of red, green and blue; numbers are white on darker colours
+_LUMINANCE = (0.2126, 0.7152, 0.0722)  # of linear red, green and blue (WCAG 2)
+_DARK = 0.179  # white has more contrast than black on darker colours, and each at least 4.5 to 1
 _MAX_MAPS, _MAX_TICKS = 4, 12
 _SHARES = {
     "zero_weights": "weights that are 0",
@@ -60,11 +61,16 @@ def plot_plane(
         ax.set_ylabel(values.index.name)
     for (row, column), value in np.ndenumerate(values.to_numpy()):
         if write and column % every == 0 and np.isfinite(value):
-            ink = "white" if np.dot(image.to_rgba(value)[:3], _BRIGHTNESS) < _DARK else INK
             side = {0: "left", values.shape[1] - 1: "right"}.get(column, "center") if every > 1 else "center"
             x = column + {"left": -0.4, "right": 0.4, "center": 0.0}[side]
-            ax.annotate(write(value), (x, row), ha=side, va="center", fontsize=7.5, color=ink)
+            ax.annotate(write(value), (x, row), ha=side, va="center", fontsize=7.5, color=ink_on(image, value))
     return image
+
+
+def ink_on(image: Any, value: float) -> str:
+    """The colour of a number on the colour of its value in an image: the one with more contrast."""
+    linear = np.power(image.to_rgba(value)[:3], 2.2)
+    return "white" if np.dot(linear, _LUMINANCE) < _DARK else "black"
 
 
 def pivoted(rows: pd.DataFrame, values: str) -> pd.DataFrame:

@@ -276,12 +276,12 @@ def _model(results: Path) -> str:
 
 
 def _scales(results: Path, n_keys: Sequence[int], *, whole: bool = False) -> str:
-    """The three scales of d_k: laws, with exact values behind them; the whole table also has refined laws."""
+    """The three scales of d_k: laws, with computed values behind them; the whole table also has refined laws."""
     table = pd.read_csv(results / THEORY / "scales.csv").set_index(["scale", "n_keys"])
     rows = []
     for name in SCALES if whole else MAIN:
         found = table.loc[name].loc[[*n_keys]].to_numpy()
-        numbers = (_law(law) + ("" if math.isnan(exact) else f" ({_law(exact)})") for law, exact in found)
+        numbers = (_law(law) + ("" if math.isnan(value) else f" ({_law(value)})") for law, value in found)
         rows.append([_formulas(f"{SCALES[name].what}: {SCALES[name].formula}"), *numbers])
     head = ["scale of d<sub>k</sub>: law (value)", *(f"n = {n}" for n in n_keys)]
     return markdown(head, rows, "-" + "r" * len(n_keys))

@@ -44,7 +44,7 @@ _ABC_K = np.array([[0.8, 0.2], [0.3, 0.7], [0.1, 0.9]])
 ABC = trace(_ABC_Q, _ABC_K, np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
 
 
-@example("A, B and C in two dimensions, by hand", _ARTICLE, "cosines scores weights output")
+@example("A, B and C in two dimensions, by hand", _ARTICLE, "arrows:q scores weights bars:output")
 def abc() -> list[Step]:
     """Angles and lengths, then every step by hand: a score is q.k = |q| |k| cos(angle), and a sum of two products."""
     steps = attention(ABC, LETTERS, LETTERS, widths=XY, outputs=XY)
@@ -198,7 +198,7 @@ def variances() -> Floats:
     return np.array([np.var((q * k).sum(axis=1)) for q, k in drawn])
 
 
-@example("The variance of scores grows as d_k", _ARTICLE, "~variances")
+@example("The variance of scores grows as d_k", _ARTICLE, "lines:variances:sample")
 def variance_sweep() -> list[Step]:
     """Samples beside the exact variance of scores of standard normal q and k, d_k; their excess kurtosis is 6/d_k."""
     exact, sample = SWEPT.astype(float), variances()
@@ -226,7 +226,7 @@ def _band(d_k: int, rng: np.random.Generator) -> Floats:
     return np.asarray(np.quantile(drawn, (0.05, 0.95), axis=1))
 
 
-@example("Scaled and unscaled, one draw at each d_k", _ARTICLE, "~drawn ~exact")
+@example("Scaled and unscaled, one draw at each d_k", _ARTICLE, "lines:drawn:deviation lines:drawn:largest")
 def comparison() -> list[Step]:
     """One draw of five queries and keys, which mixes trend and chance; exact expectations; and how draws spread."""
     rng = np.random.default_rng(0)
@@ -314,6 +314,8 @@ LARGE_SCORES = 20 * SMALL
 NOTEBOOK = tuple(np.random.RandomState(42).standard_normal((2, 3, 4)))  # Q and K
 _query, *_keys = np.random.default_rng(42).standard_normal((9, 64))
 STRIP = np.array(_keys) @ _query  # the scores of one query and eight keys
+_LINES = "undivided_weights weights rows:undivided_weights rows:weights"
+_STRIP = "weights lines:measures:largest lines:measures:entropy lines:measures:Jacobian"
 _RULES = ("unscaled", "d_k^1/8", "d_k^1/4", "d_k^3/8", "d_k^1/2", "d_k^5/8", "d_k^3/4", "d_k^7/8", "d_k^1")
 
 
@@ -337,7 +339,7 @@ def triples() -> list[Step]:
     ]
 
 
-@example("Four scores at two scales", _ARTICLE, "scores weights")
+@example("Four scores at two scales", _ARTICLE, "bars:scores bars:weights")
 def two_scales() -> list[Step]:
     """Four scores, and the same times 20, as if q and k were 400 times as wide: saturation alone, in the same order."""
     scores, rows = np.array([SMALL, LARGE_SCORES]), ("small", "large")
@@ -349,13 +351,13 @@ def two_scales() -> list[Step]:
     ]
 
 
-@example("Three tokens of width 4, with and without scaling", _NOTEBOOK, "scores undivided_weights weights")
+@example("Three tokens of width 4, with and without scaling", _NOTEBOOK, _LINES)
 def notebook() -> list[Step]:
     """Three tokens, with and without scaling."""
     return list(attention(trace(*NOTEBOOK), numbered(3, "q"), numbered(3, "k")).values())
 
 
-@example("A strip of weights under a slider", f"{_TEXTBOOK}; the scores are ours", "weights ~measures")
+@example("A strip of weights under a slider", f"{_TEXTBOOK}; the scores are ours", _STRIP)
 def weight_strip() -> list[Step]:
     """Eight weights under a slider of the divisor, from 1 to d_k: the largest falls from 0.75 to 0.14, near 1/8."""
     divisors = np.array([Scaling.parse(rule).divisor(64, 8) for rule in _RULES])

@@ -48,7 +48,9 @@ class Step(NamedTuple):
 class Example(NamedTuple):
     """A worked example: title, source of its numbers, names of the steps in its picture, and what computes all steps.
 
-    Names in `draws` are separated by spaces; a name with a `~` is drawn as lines.
+    Names in `draws` are separated by spaces. A name alone is drawn as a heat map, `rows:name` as a line for each row,
+    `bars:name` as groups of bars, `lines:name:quantity` as the columns of a quantity over d_k or the divisor, and
+    `arrows:q` as the queries and keys in two dimensions.
     """
 
     title: str

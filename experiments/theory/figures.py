@@ -53,14 +53,14 @@ def _drawn(name: str, path: Path) -> list[bytes]:
 
 
 def _draw_scales(table: pd.DataFrame) -> Drawing:
-    """d_k over the number of keys: laws as lines, and exact values as points of the same colour."""
+    """d_k over the number of keys: laws as lines, and computed values as points of the same colour."""
     figure, [ax] = panels(1, 1, (8.5, 5.2))
     ax.axhspan(*_WIDTHS, color=INK, alpha=0.08, linewidth=0)
     ax.annotate("d_k of most models", (2048, 93), ha="center", va="center")
     for name, colour in zip(MAIN, UNORDERED_COLOURS, strict=False):
         rows, scale = table[table["scale"] == name], SCALES[name]
         ax.plot(rows["n_keys"], rows["law"], color=colour, label=_raised(f"{scale.what}: {scale.formula}"))
-        ax.plot(rows["n_keys"], rows["exact"], "o", color=colour)
+        ax.plot(rows["n_keys"], rows["computed"], "o", color=colour)
     ax.set(ylim=(4, 2e6), yscale="log", ylabel="d_k")
     _along_lengths(ax, table)
     ax.legend(loc="upper right")
@@ -82,7 +82,7 @@ def _draw_lengths(table: pd.DataFrame) -> Drawing:
     axes[0].set(yscale="log", title="standard deviation of the scores in a row")
     axes[0].set_yticks([1, 2, 5, 10, 20, 50], labels=["1", "2", "5", "10", "20", "50"])
     axes[0].yaxis.set_minor_locator(NullLocator())
-    axes[1].set(ylim=(0, 4), title="its power of ln n, up to the next point")
+    axes[1].set(ylim=(0, 4), title="power p if it grows as $(\\ln n)^p$ from n to 4n keys")
     for ax in axes:
         _along_lengths(ax, table)
     axes[0].legend(loc="upper left", fontsize=9)
@@ -122,20 +122,20 @@ def _raised(text: str) -> str:
     return re.sub(r"\^\(?([\d/]+)\)?", r"$^{\1}$", text).replace("|J|_F", "$|J|_F$")
 
 
-def _exact(table: pd.DataFrame, scale: str) -> pd.Series:
-    return table[table["scale"] == scale].set_index("n_keys")["exact"]
+def _computed(table: pd.DataFrame, scale: str) -> pd.Series:
+    return table[table["scale"] == scale].set_index("n_keys")["computed"]
 
 
 def _powers(table: pd.DataFrame) -> dict[str, pd.Series]:
     """Local powers of exact crossings: of ln n for the typical one; of n for the mean one over ln n."""
-    logs = {name: np.log(_exact(table, name)) for name in ("typical", "mean")}
+    logs = {name: np.log(_computed(table, name)) for name in ("typical", "mean")}
     ln_n = np.log(logs["mean"].index.to_series())
     mean = (logs["mean"] - np.log(ln_n)).diff() / ln_n.diff()
     return {"typical": (logs["typical"].diff() / np.log(ln_n).diff()).dropna(), "mean": mean.dropna()}
 
 
 def _of_scales(tables: Tables) -> dict[str, Any]:
-    exact = {name: _exact(tables["scales"], name)[4096] for name in ("typical", "mean")}
+    exact = {name: _computed(tables["scales"], name)[4096] for name in ("typical", "mean")}
     return {
         "typical": exact["typical"],
         "mean": exact["mean"] / 1e6,
@@ -173,8 +173,9 @@ FIGURES = {
         Finding(
             drawing="theory/scales",
             title="Typical Jacobians cross at the cube of ln n, mean squares near n squared",
-            sentence="Unscaled, standard normal q and k. Lines: laws; points: exact. With 4096 keys, the median of "
-            "|J|_F falls below that under d_k^1/2 at d_k = {typical:.0f}, and its r.m.s. at {mean:.1f} million.",
+            sentence="Unscaled, standard normal q and k. Lines: laws; points: exact for r.m.s., within 2% for medians. "
+            "With 4096 keys, the median of |J|_F falls below that under d_k^1/2 at d_k = {typical:.0f}, and its r.m.s. "
+            "at {mean:.1f} million.",
             values=_of_scales,
             holds=_scales_hold,
         ),
@@ -184,7 +185,8 @@ FIGURES = {
         Finding(
             drawing="theory/lengths",
             title="No single power of ln n keeps the entropy of all rows",
-            sentence="Exact. For 3 nats over Gaussian scores, the power from one length to the next falls from "
+            sentence="Exact. Left: the spread that keeps the value in the legend, entropy in nats or largest weight. "
+            "Right: its slope from one length to the next. For 3 nats over Gaussian scores, the power falls from "
             "{first:.2f} to {last:.2f}; for unit keys of width 8 it rises to {unit:.2f}.",
             values=lambda tables: {
                 "first": _three_nats(tables).iloc[0],

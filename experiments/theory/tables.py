@@ -1,4 +1,4 @@
-"""Tables of exact values beside the laws of docs/theory.md: three scales of d_k, spreads that keep attention, rules."""
+"""Tables of laws of docs/theory.md beside computed values: three scales of d_k, spreads that keep attention, rules."""
 
 import math
 from functools import partial
@@ -22,9 +22,9 @@ ROWS: dict[str, tuple[RowOf, dict[Target, tuple[float, ...]]]] = {
 
 
 def three_scales() -> pd.DataFrame:
-    """A row for each scale and number of keys: the d_k of the law, and the exact one."""
+    """A row for each scale and number of keys: the d_k of the law, and the computed one: exact but for medians."""
     rows = [(name, n, each.law(n), each.exact and each.exact(n)) for name, each in SCALES.items() for n in N_KEYS]
-    return pd.DataFrame(rows, columns=["scale", "n_keys", "law", "exact"])
+    return pd.DataFrame(rows, columns=["scale", "n_keys", "law", "computed"])
 
 
 def lengths() -> pd.DataFrame:

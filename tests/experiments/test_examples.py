@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 from experiments.analysis.written import csv_bytes
+from experiments.figures.style import SEQUENTIAL
+from experiments.published import picture
 from experiments.published.examples import EXAMPLES as DECLARED
 from experiments.published.steps import ExampleError, long_table, own_steps, read_matrix
 from experiments.run.paths import EXAMPLES
@@ -156,3 +158,54 @@ def test_the_command_prints_writes_and_draws(tmp_path, monkeypatch):
     assert ["dog", "0.5341", "0.3406", "0.1253"] in [line.split() for line in walked.stdout.splitlines()]
     assert (tmp_path / "results" / "examples" / "dog_bites_man.png").exists()
     assert "make walk EXAMPLE=dog-bites-man  " in listed.stdout
+
+
+@pytest.fixture
+def axes(monkeypatch):
+    """The axes of an example's picture."""
+    monkeypatch.setattr(picture, "render", lambda plot, *_: plot())
+
+    def of(name):
+        title, source, draws, steps = DECLARED[name]
+        return picture.draw(title, source, steps(), draws).axes
+
+    return of
+
+
+def test_a_power_law_is_straight_and_each_panel_has_one_quantity(axes):
+    (ax,) = axes("variance_sweep")
+    exact, drawn = (line for line in ax.lines)
+    assert list(exact.get_xdata()) == list(exact.get_ydata()) == [8, 32, 64, 128, 256, 512]
+    assert drawn.get_marker() == "o"
+    ax.figure.draw_without_rendering()
+    places = ax.transData.transform(exact.get_xydata())
+    np.testing.assert_allclose(np.corrcoef(places.T), 1)
+    deviation, largest = axes("comparison")
+    assert [len(ax.lines) for ax in (deviation, largest)] == [4, 4]  # two rules, drawn and exact
+    assert max(line.get_ydata().max() for line in largest.lines) <= 1 < deviation.lines[0].get_ydata().min()
+    strip = axes("weight_strip")
+    assert [len(ax.lines) for ax in strip] == [0, 1, 1, 1]
+
+
+def test_a_weight_of_one_has_the_darkest_colour_and_numbers_can_be_read(axes):
+    ax = axes("causal_mask")[0]
+    assert ax.images[0].to_rgba(1.0) == SEQUENTIAL(1.0)
+    maps = [ax for name in DECLARED for ax in axes(name) if ax.images]
+    for image, text in ((ax.images[0], text) for ax in maps for text in ax.texts):
+        shade = image.to_rgba(float(image.get_array()[text.xy[::-1]]))[:3]
+        dark, light = sorted(
+            np.dot(np.power(colour, 2.2), (0.2126, 0.7152, 0.0722)) + 0.05
+            for colour in (shade, {"black": (0, 0, 0), "white": (1, 1, 1)}[text.get_color()])
+        )
+        assert light / dark >= 4.5
+
+
+def test_the_sources_arrows_bars_and_lines_are_drawn(axes):
+    arrows, *_, bars = axes("abc")
+    ends = [text.xy for text in arrows.texts if text.arrowprops]
+    assert ends == [(1, 0), (0.5, 0.5), (0, 1), (0.8, 0.2), (0.3, 0.7), (0.1, 0.9)]
+    outputs = DECLARED["abc"].steps()[-3].table
+    np.testing.assert_allclose([[bar.get_height() for bar in group] for group in bars.containers], outputs.T)
+    weights = {step.name: step.table for step in DECLARED["notebook"].steps()}
+    for ax, name in zip(axes("notebook")[2:], ("undivided_weights", "weights"), strict=True):
+        np.testing.assert_allclose([line.get_ydata() for line in ax.lines], weights[name])

@@ -16,13 +16,14 @@ from experiments.figures.lines import Series, name_ends, series
 from experiments.figures.maps import place
 from experiments.figures.rendering import draw, render_figure
 from experiments.figures.style import panels
-from experiments.figures.words import plain_caption
+from experiments.figures.words import plain_caption, under
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names, cell_fields
 from experiments.measuring.experiment import load_experiment
 from experiments.run.files import write_files
 from experiments.run.paths import ALL_SWEEPS, drawn_texts, figure_path
 from experiments.run.tables import read_sweep
+from sdpa.theory.limits import freezing_sigma
 from tests.command_line import SMALL
 from tests.shipped import CONFIG, RESULTS
 
@@ -206,3 +207,25 @@ def test_labels_at_coinciding_ends_stand_apart_and_in_the_order_of_their_lines()
     assert ax.bbox.y0 < low.y0 < low.y1 <= same.y0 < same.y1 <= other.y0 < other.y1 < near.y0 < near.y1 <= top.y0
     assert (top.y0 + top.y1) / 2 < ax.bbox.y1 + 1
     assert set(boxes) == set(ends) - {"never"}
+
+
+def test_figures_name_their_points_and_show_where_the_root_is():
+    tables = shipped("first_layer")
+    drawing = draw(FIGURES["first_layer"], tables)
+    names = {text.get_text() for text in drawing.legends[0].get_texts()}
+    rules = tables["measured"].query("layers == 1")["scaling"].unique()
+    assert {f"measured, {under(rule)}" for rule in rules} <= names
+    tables = shipped("freezing")
+    measured = tables["measured"].query("scaling == 'd_k^1/2'")
+    for ax in draw(FIGURES["freezing"], tables).axes:
+        rings = np.concatenate([points.get_offsets() for points in ax.collections if not len(points.get_facecolors())])
+        assert np.allclose(sorted(rings[:, 0]), sorted(1 / freezing_sigma(n) for n in measured["n_keys"]))
+
+
+def test_a_point_far_below_the_others_does_not_squeeze_their_panel():
+    tables = shipped("assumptions")
+    for ax in draw(FIGURES["assumptions"], tables).axes:
+        assert np.ptp(np.log(ax.get_xlim())) < np.log(200)
+    (far,) = ax.texts
+    rows = tables["measured"].query("scaling == 'unscaled'")["query_gradient_norm_median"]
+    assert far.get_text() == f"← {(rows / rows.iloc[0]).min():.0e}"
