@@ -65,13 +65,13 @@ def diagnose(
     folder = HOME / DIAGNOSIS / files[0].stem if out is None else out
     if folder.resolve() == diagnosis_path(HOME, DIAGNOSIS_TABLE).parent.resolve():
         raise ValueError(f"{folder} has the shipped example; choose another folder with OUT=DIR (--out DIR)")
-    record, sources = folder / "files.txt", "".join(f"{path.resolve()}\n" for path in files)
-    if out is None and record.exists() and record.read_text() != sources:
-        raise ValueError(f"{folder} has the diagnosis of files listed in {record}; choose another folder with OUT=DIR")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out: expected a folder, got the file {folder}")
     heads = read_heads(files) if scaling else read_scores(files[0])
     table = diagnosis_table(heads, scaling or "unscaled", mask, axes, RowMap(softcap, sink))
+    record, sources = folder / "files.txt", "".join(f"{path.resolve()}\n" for path in files)
+    if out is None and record.exists() and record.read_text() != sources:
+        raise ValueError(f"{folder} has the diagnosis of files listed in {record}; choose another folder with OUT=DIR")
     what, last = ("q", ("position", "d_k")) if scaling else ("scores", ("query", "key"))
     order = ", ".join([*axes_of(heads[0], axes), *last])
     title = f"Diagnosis of {' and '.join(map(str, files))}, {what} of shape {heads[0].q.shape} read as ({order})"

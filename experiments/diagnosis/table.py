@@ -256,18 +256,24 @@ def _has_sink(heads: pd.DataFrame) -> pd.Series:
     return (heads["first_key_weight"] > 0.5) & (heads["n_keys"] >= 16)
 
 
+# A head that is so much sharper than Gaussian rows of its spread picks its keys: another divisor is no remedy.
+_SHARPER = 0.1
 # Rows that saturate on the first key idle on purpose; beside a sink logit, gradients of saturated rows may be large.
 _ADVICE: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
     (
         lambda heads: (
-            (heads["saturated_rows"] > 0.5) & (heads["first_key_weight"] < 0.5) & ("visible_mass" not in heads)
+            (heads["saturated_rows"] > 0.5)
+            & (heads["first_key_weight"] < 0.5)
+            & ~(heads["entropy_share"] < heads.get("entropy_share_exact", math.nan) - _SHARPER)
+            & ("visible_mass" not in heads)
         ),
         "In {heads}, {saturated_rows} of the rows have a weight above 0.99, so their softmax passes almost no "
         "gradient: to train on, {divide}; a trained model may need such heads as they are.",
     ),
     (
         # A single large score among many keys gives a small spread, too, but not a large entropy.
-        lambda heads: (heads["row_variance"] < 0.2**2) & (heads["row_variance"] > 0) & (heads["entropy_share"] > 0.95),
+        # Below a spread of 0.001, scores are equal but for rounding.
+        lambda heads: heads["row_variance"].between(1e-6, 0.2**2) & (heads["entropy_share"] > 0.95),
         "In {heads}, the scores of a row have a spread of {spread}, so their weights are almost equal, and the "
         "head averages: to train on, {divide}.",
     ),

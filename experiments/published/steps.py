@@ -196,6 +196,7 @@ def read_matrix(path: Path) -> Matrix:
     except (UnicodeDecodeError, csv.Error) as error:
         raise ExampleError(f"{path}: expected comma-separated numbers as UTF-8 text, got {error}") from None
     first = lines[0][1] if lines else [""]
+    _expect(len(first) > 1 or ";" not in first[0], path, "commas between numbers", "semicolons")
     header = first[0] == "" or any(_number(cell) is None for cell in first[1:])
     body = lines[header:]
     named = (header and first[0] == "") or all(_number(cells[0]) is None for _, cells in body)

@@ -257,8 +257,10 @@ def planted(kind: str, *, keys: int = 24, **options) -> list[str]:
     elif kind == "spike":  # one large score among many that are equal
         q[:, 1], k[:, 1] = 1.0, 0.0
         k[:, 1, 5] = np.log(keys) / 4
+    elif kind == "picks":  # each query picks its own key
+        q[:, 1] = 5.0 * k[:, 1, -q.shape[2] :]
     else:
-        q[:, 1] *= {"hard": 40.0, "flat": 0.05, "equal": 0.0, "normal": 1.0}[kind]
+        q[:, 1] *= {"hard": 40.0, "flat": 0.05, "rounding": 1e-6, "equal": 0.0, "normal": 1.0}[kind]
     row_map = RowMap(options.get("softcap", 0.0), options.get("sink"))
     table = diagnosis_table([HeadArrays(None, None, q, k)], mask=options.get("mask"), row_map=row_map)
     return advice(table, is_capped=row_map.softcap > 0)
@@ -278,7 +280,7 @@ def test_no_advice_rests_on_a_cap_a_sink_logit_or_few_keys():
     assert "change the soft cap or the divisor" in capped
     assert "divide" not in capped
     assert planted("hard", sink=0.0) == planted("normal", sink=0.0) == []
-    assert planted("first", keys=12) == planted("equal") == []
+    assert planted("first", keys=12) == planted("equal") == planted("rounding") == planted("picks") == []
     assert planted("spike", keys=2000) == planted("normal")  # a spread below 0.2, but no equal weights
 
 
