@@ -617,7 +617,7 @@ FINDINGS = (
         title="Before training, the widest unscaled layers are almost one-hot",
         sentence="At d_k = {d_k.most}, the mean largest weight before training is {plain:.2f} unscaled and {root:.2f} "
         "under d_k^1/2.",
-        needs=_BOTH_TASKS,
+        needs={"task": ("recall",), "d_k": (), "learning_rate": (), "steps": (), "scaling": _BOTH},
         values=lambda tables: {
             name: _at_most(tables, "d_k", scaling=rule, task="recall")["max_weight_before"].mean()
             for name, rule in (("plain", _PLAIN), ("root", _ROOT))
