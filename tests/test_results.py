@@ -15,6 +15,7 @@ from experiments.pages.index import few_rows, opening
 from experiments.pages.parts import pictures, provenance
 from experiments.published.table import read_statements
 from experiments.run.paths import BENCHMARKS, drawn_texts
+from experiments.run.tables import sound_contents
 from sdpa.theory import attention_expectations
 from tests.page_text import as_shown, assert_whole, words
 from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only, tables_of_results
@@ -156,3 +157,14 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
         for name in ("statement", "note", "source"):
             assert as_shown(row[name]) in plain or row[name] in plain, row["id"]
     assert "incomplete results" not in plain
+
+
+@pytest.mark.parametrize("config", ["config.yaml", "config.full.yaml", "experiments/published/config.yaml"])
+def test_shipped_tables_are_those_of_their_config(config):
+    """Not those of an earlier config, as `plan` would say: only some sweeps of config.full.yaml have tables."""
+    folder = {"config.yaml": RESULTS, "config.full.yaml": RESULTS / "config.full"}.get(config, RESULTS / "statements")
+    loaded = load_config(ROOT / config)
+    shipped = [sweep for sweep in loaded.sweeps if (folder / f"{sweep.name}.json").exists()]
+    assert shipped
+    for sweep in shipped:
+        sound_contents(folder, loaded, sweep)

@@ -8,6 +8,7 @@ import pytest
 
 from experiments.analysis.agreement import agreement_tables
 from experiments.config.sweep import Sweep
+from experiments.figures.draw import figures
 from experiments.figures.findings import BY_DRAWING, Tables, dropped, lack, told
 from experiments.run.paths import ALL_SWEEPS
 from experiments.run.tables import read_sweep
@@ -131,6 +132,16 @@ def test_each_finding_is_about_a_figure_of_the_shipped_config():
     drawings = {f"{sweep.name}/{figure}" for sweep in CONFIG.sweeps for figure in sweep.figures}
     assert set(BY_DRAWING) <= {*drawings, f"{ALL_SWEEPS}/calibration"}
     assert [reason for name, sweep in SWEEPS.items() for reason in dropped(sweep, tables_of(f"{name}/"))] == []
+
+
+def test_one_more_sweep_changes_no_figure_of_another():
+    more = replace(CONFIG, sweeps=(*CONFIG.sweeps, replace(SWEEPS["length"], name="mine")))
+    tables = {name: tables_of(f"{name}/") for name in SWEEPS}
+    before, after = (
+        {one.files: (one.inputs, one.parameters) for one in figures(config, config.sweeps, RESULTS, tables)}
+        for config in (CONFIG, more)
+    )
+    assert {files[0].parent.name for files in before if before[files] != after[files]} == {ALL_SWEEPS}
 
 
 def edited(name: str, **values: tuple) -> Sweep:
