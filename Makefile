@@ -181,7 +181,7 @@ prune: $(READY) ## remove tables and figures of sweeps that the config no longer
 calibration: $(READY) ## slow: count false alarms and missed faults of the check (NAME=pair or FULL=1)
 	@$(PY) -m benchmarks.calibration $(OPTIONS) $(WORDS)
 
-cost: $(READY) ## measure the time and memory of attention on this machine, and their growth
+cost: $(READY) ## measure time and memory of attention here, into results/benchmarks/here
 	@$(PY) -m benchmarks.speed cost
 
 bench: $(READY) ## slow: compare the time of the suite with the least work for it

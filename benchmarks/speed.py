@@ -28,6 +28,7 @@ from sdpa import Scaling, scaled_dot_product_attention
 
 Task = Callable[[], object]
 
+HERE = HOME / BENCHMARKS / "here"  # of this machine: git ignores it; the shipped tables are beside it
 SIZE = ["d_k", "n_keys", "n_queries"]
 # Small and large square cells, many keys, wide keys, rows so short that function calls dominate, and a large K.
 CELLS = ((64, 64, 64), (512, 512, 512), (16, 4096, 64), (512, 64, 64), (64, 512, 64), (4, 16, 16), (4096, 16384, 64))
@@ -150,8 +151,8 @@ def exponents(table: pd.DataFrame, swept: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["grows with", "time as", "memory as"])
 
 
-def main(what: str, results: Path = HOME) -> None:
-    """Measure `cost` or `speed`, write its table and print a summary."""
+def main(what: str, folder: Path = HERE) -> None:
+    """Measure `cost` or `speed`, write its table into a folder and print a summary."""
     threadpool_limits(limits=1)
     if what == "cost":
         found = cost_of_attention()
@@ -161,9 +162,10 @@ def main(what: str, results: Path = HOME) -> None:
         found = pd.DataFrame([*cells, *(row for growing in GROWTH.items() for row in growth_rows(*growing))])
         growth = found[found["part"] == "growth"]
         summary = [ratios(found), exponents(growth, "what")]
-    found.to_csv(results / BENCHMARKS / f"{what}.csv", index=False, float_format=DIGITS)
+    folder.mkdir(parents=True, exist_ok=True)
+    found.to_csv(folder / f"{what}.csv", index=False, float_format=DIGITS)
     print(*(table.to_string(index=False) for table in summary), sep="\n\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], *map(Path, sys.argv[2:]))

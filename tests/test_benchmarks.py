@@ -28,8 +28,8 @@ def test_a_benchmark_writes_its_table_and_prints_a_summary(tmp_path, monkeypatch
     monkeypatch.setattr(speed, "cost_of_attention", partial(speed.cost_of_attention, 512))
     (tmp_path / "benchmarks").mkdir()
     for what in ("speed", "cost"):
-        speed.main(what, tmp_path)
-    found = pd.read_csv(tmp_path / "benchmarks" / "speed.csv")
+        speed.main(what, tmp_path / "here")
+    found = pd.read_csv(tmp_path / "here" / "speed.csv")
     assert set(found) == set(pd.read_csv(RESULTS / "benchmarks" / "speed.csv"))
     said = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert any(line[:4] == ["4", "8", "5", "False"] for line in said)
