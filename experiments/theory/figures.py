@@ -172,8 +172,8 @@ FIGURES = {
         _draw_scales,
         Finding(
             drawing="theory/scales",
-            title="Typical Jacobians cross at the cube of ln n, mean squares near n squared",
-            sentence="Unscaled, standard normal q and k. Lines: laws; points: exact for r.m.s., within 2% for medians. "
+            title="Typical Jacobians cross near the cube of ln n, mean squares near n squared",
+            sentence="Unscaled, standard normal q and k. Lines: laws; points: exact for r.m.s., within 1% for medians. "
             "With 4096 keys, the median of |J|_F falls below that under d_k^1/2 at d_k = {typical:.0f}, and its r.m.s. "
             "at {mean:.1f} million.",
             values=_of_scales,
