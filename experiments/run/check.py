@@ -19,7 +19,7 @@ from experiments.run.tables import ANOTHER_VERSION, read_sidecar, read_sweep, wh
 if TYPE_CHECKING:
     from experiments.analysis.derived import Tables
 
-_FLAT = 1e-4  # variance of scores below which weights differ by about one percent
+_OF_MATRICES = 0.05  # deviations below it are rather those of matrices at the start
 NOTHING_JUDGED = "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
 
 
@@ -88,11 +88,11 @@ def check(
         if reason := why_stale(results, config, sweep):
             report.flag(f"{sweep.name}: {reason}")
         tables[sweep.name] = read
-        variances = read[MEASURED].get("score_variance")
-        if variances is not None and variances.max() < _FLAT:
+        deviations = read[MEASURED].filter(["query_std", "key_std"])
+        if (deviations < _OF_MATRICES).any(axis=None):
             report.flag(
-                f"{sweep.name}: scaled scores have variances up to {variances.max():.2g}, so weights are nearly equal;"
-                " query_std and key_std belong to entries of q and k, not of W_Q and W_K (experiment: initialisation)"
+                f"{sweep.name}: with a query_std or key_std of {deviations.min(axis=None):g}, weights are nearly equal;"
+                " they belong to entries of q and k, not of W_Q and W_K (experiment: initialisation)"
             )
         if verdict := agreement([sweep], tables).verdict():
             report.detail(f"  {verdict}")

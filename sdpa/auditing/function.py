@@ -179,7 +179,7 @@ class Audited:
 
 def _doubles(result: Any, count: int) -> list[FloatArray]:
     """One array, or a sequence of several, as doubles."""
-    if count == 1 and isinstance(result, tuple):
+    if count == 1 and isinstance(result, (tuple, list)):
         wrapped = "lambda q, k, v: attention(q, k, v)[0]"
         raise TypeError(f"expected the output alone, got {len(result)} values; wrap the function, as {wrapped}")
     return [np.asarray(x).astype(float) for x in (result if count > 1 else [result])]

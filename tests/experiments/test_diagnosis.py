@@ -83,7 +83,8 @@ def test_bfloat16_of_safetensors_is_read_where_nothing_else_knows_it(saved):
     path = saved("qk.safetensors", q=Q.astype(bfloat16), k=K.astype(bfloat16))[0]
     script = "import sys, pathlib; from experiments.diagnosis.files import read_heads as read;"
     script += "print(read([pathlib.Path(sys.argv[1])])[0].q.dtype)"
-    shown = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", script, str(path)]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert shown.stdout == "bfloat16\n"
 
 

@@ -217,6 +217,7 @@ def test_lost_mass_grows_with_the_spread_beside_the_exact_share_of_zeros():
     ("function", "message"),
     [
         (lambda _: None, "calling it, or reading its output, raised TypeError"),
+        (lambda q, *_: [q, q[0]], "expected the output alone, got 2 values; wrap the function, as lambda q, k, v:"),
         (lambda q, *_: (q, q), "expected the output alone, got 2 values; wrap the function, as lambda q, k, v:"),
         (lambda q, *_: q[0], "expected an output of shape (1, 1, 16, 64), got (1, 16, 64)"),
         (lambda q, *_: np.nan * q, "expected finite outputs for equal scores, got nan"),
