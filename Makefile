@@ -31,7 +31,8 @@ PYTHON ?= python3
 # The browser that tests the page.
 CHROMIUM ?= /usr/bin/chromium
 
-COMMANDS = all quick results figures slides check page plan prune walk diagnose audit model test test-page test-coverage test-faults test-edits test-cluster test-recipes test-notebooks test-models cluster calibration lint statements cost bench readme notebooks lock clean help
+# The targets that `make help` lists.
+COMMANDS := $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 # make takes any other word for a file, and would do nothing.
 words := $(filter-out $(COMMANDS) .venv/%,$(MAKECMDGOALS))

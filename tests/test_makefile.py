@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -135,3 +136,11 @@ def test_words_that_are_no_commands_are_refused(tree, words):
     assert ran.returncode == 2
     assert "expected values as NAME=VALUE, such as make diagnose Q=q.npy K=k.npy" in ran.stderr
     assert ran.stdout == ""
+
+
+def test_every_command_that_users_and_ci_run_is_one_of_make():
+    texts = [(ROOT / name).read_text() for name in (".ci/run", "README.md", "CONTRIBUTING.md")]
+    commands = {word for text in texts for word in re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE)}
+    assert commands >= {"all", "quick", "test-slow"}
+    ran = make(ROOT, "--dry-run", *sorted(commands))
+    assert (ran.returncode, ran.stderr) == (0, "")
