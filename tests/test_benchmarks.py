@@ -26,7 +26,6 @@ def test_a_benchmark_writes_its_table_and_prints_a_summary(tmp_path, monkeypatch
     monkeypatch.setattr(speed, "CELLS", ((4, 8, 5), (8, 4, 4)))
     monkeypatch.setattr(speed, "GROWTH", {"d_k": 64, "trials": 64})
     monkeypatch.setattr(speed, "cost_of_attention", partial(speed.cost_of_attention, 512))
-    (tmp_path / "benchmarks").mkdir()
     for what in ("speed", "cost"):
         speed.main(what, tmp_path / "here")
     found = pd.read_csv(tmp_path / "here" / "speed.csv")
@@ -34,7 +33,7 @@ def test_a_benchmark_writes_its_table_and_prints_a_summary(tmp_path, monkeypatch
     said = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert any(line[:4] == ["4", "8", "5", "False"] for line in said)
     assert any(line[:2] == ["trials", "trials^0.00"] for line in said)  # each size took a second
-    cost = pd.read_csv(tmp_path / "benchmarks" / "cost.csv").query("swept == 'n'")
+    cost = pd.read_csv(tmp_path / "here" / "cost.csv").query("swept == 'n'")
     assert cost["peak_bytes"].between(8 * cost["n"] ** 2, 40 * cost["n"] ** 2).all()  # a few arrays of n^2 doubles
 
 
