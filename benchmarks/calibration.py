@@ -65,7 +65,7 @@ Floats = npt.NDArray[np.floating]
 
 
 def statistics_of(sweep: Sweep) -> RowStatistics:
-    """The metrics of the experiment of a sweep, with their measurement; its module binds STATISTICS."""
+    """The statistics of rows of the experiment of a sweep; its module binds STATISTICS."""
     return importlib.import_module(f"experiments.kinds.{sweep.experiment.name}").STATISTICS  # type: ignore[no-any-return]
 
 
@@ -179,7 +179,7 @@ def _run(sweep: Sweep, seed: int, factors: Sequence[Factor]) -> tuple[Row, Float
     tables, found = _check(sweep, measured)
     judged = {name: (tables[VERDICTS]["test"] == test).sum() for name, test in _JUDGED.items()}
     low, high, exact = (_values(sweep, tables[MEASURED], suffix) for suffix in ("_low", "_high", "_exact"))
-    names = [metric.name for metric in statistics_of(sweep).metrics]
+    names = [metric.name for metric in sweep.experiment.metrics]
     flags = [[name in few.split() for name in names] for few in tables[MEASURED][FEW_DRAWS]]
     check = {"alarm": found.disagrees, "p_cells": found.p_cells, **judged}
     return check, np.array([low, high, flags, exact]), measurements, [_plant(sweep, measured, each) for each in factors]
@@ -187,7 +187,7 @@ def _run(sweep: Sweep, seed: int, factors: Sequence[Factor]) -> tuple[Row, Float
 
 def _values(sweep: Sweep, table: pd.DataFrame, suffix: str = "") -> Floats:
     """The columns METRIC + suffix of all metrics of a sweep, (rows, metrics); NaN without such a column."""
-    names = [f"{metric.name}{suffix}" for metric in statistics_of(sweep).metrics]
+    names = [f"{metric.name}{suffix}" for metric in sweep.experiment.metrics]
     return np.asarray(table.reindex(columns=names), dtype=float)
 
 
@@ -230,21 +230,21 @@ def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) 
 
     `values` are those of `_run` by seed, and `pooled` are all draws of each cell, whose quantiles lie within a bin.
     """
-    cells, statistics = sweep.cells(), statistics_of(sweep)
+    cells, metrics = sweep.cells(), sweep.experiment.metrics
     lows, highs, flags, (exact, *_) = np.moveaxis(values, 1, 0)
     low = np.where(np.isnan(exact), _values(sweep, tabulated(sweep.experiment, cells, pooled)[MEASURED]), exact)
     high = low.copy()
     rules = [(cell, drawn, rule.name) for cell, drawn in zip(cells, pooled, strict=True) for rule in cell.scaling]
-    for (row, (cell, drawn, rule)), (place, metric) in product(enumerate(rules), enumerate(statistics.metrics)):
+    for (row, (cell, drawn, rule)), (place, metric) in product(enumerate(rules), enumerate(metrics)):
         if metric.kind == "quantile" and np.isnan(exact[row, place]):
-            series = statistics.series(cell, rule, metric)
+            series = statistics_of(sweep).series(cell, rule, metric)
             low[row, place], high[row, place] = drawn.norms.known_within(series, metric.share)
     # Exact values are good to 1e-9, and those that are 0 to the precision of a double are ends of intervals.
     slack = 1e-9 * np.abs(high) + 1e-300
     covering = (lows <= high + slack) & (highs >= low - slack) & (flags == 0)
     each = np.array([flags == 0, covering, flags == 1]).sum(axis=(1, 2)).T
     found = pd.DataFrame([*each, each.sum(axis=0)], columns=_COUNTED)
-    found.insert(0, "metric", [*(metric.name for metric in statistics.metrics), "all"])
+    found.insert(0, "metric", [*(metric.name for metric in metrics), "all"])
     found.insert(0, "config", sweep.name)
     return found
 

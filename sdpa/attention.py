@@ -23,7 +23,7 @@ from sdpa.row_maps import RowMap
 from sdpa.scaling import Rule, resolve_divisor
 
 MaskName = Literal["none", "causal"]
-HIDDEN = -1e4  # an additive mask hides a key by this or less
+HIDDEN = -9984.0  # -1e4 in bfloat16; an additive mask hides a key by this or less
 
 
 def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
@@ -344,7 +344,7 @@ def broadcast_mask(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
     if given.dtype != np.bool_ and not (as_float("mask", given, min_ndim=0)[~allowed] <= HIDDEN).all():
         raise ValueError(
             "mask: expected booleans (True: may attend; of ones and zeros, mask == 1), or numbers to add to scores"
-            f" (0, or {HIDDEN:,.0f} and less), got an array of {given.dtype} with {given[~allowed].max()}"
+            f" (0, or -10,000 and less), got an array of {given.dtype} with {given[~allowed].max()}"
         )
     try:
         return np.broadcast_to(allowed, shape)

@@ -70,8 +70,8 @@ def verdicts(experiment: Experiment, table: pd.DataFrame, cells: Iterable[Cell])
         return pd.DataFrame(columns=declared)
     for name, frame in frames.items():
         like, enough = frames[known[name].draws_like or name]["effective_draws"], known[name].min_draws
-        frame["few"] = ~(like >= enough)
-        frame["rare"] = frame["few"] & (like * (_MAX_TRIALS / frame["trials"]) < enough)
+        frame["few"] = ~(like >= enough) | (frame["trials"] < known[name].min_trials)
+        frame["rare"] = ~(like >= enough) & (like * (_MAX_TRIALS / frame["trials"]) < enough)
         frame["few"] |= frame["separate"] < MIN_SEPARATE_ROWS
     rows = pd.concat(frames.values()).sort_index(kind="stable")  # the index is that of the table
     return _judged(rows)[declared]

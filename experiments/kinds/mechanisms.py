@@ -21,6 +21,7 @@ from experiments.measuring.row_metrics import METRICS, from_theory
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.sampling import Cell as SampledCell
 from experiments.measuring.sampling import Floats
+from experiments.measuring.second_kernel import DrawnRow, Expected, plain_row
 from sdpa.attention import alibi_bias, most_visible
 from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap, rotated
 
@@ -159,9 +160,7 @@ class Cell(SampledCell):
             return super().scores
         return int(np.minimum(np.arange(self.n_keys - self.n_queries, self.n_keys) + 1, self.window).sum())
 
-    def further(
-        self, rows: slice, _: Floats, keys: Floats, scores: Floats, __: np.random.Generator
-    ) -> dict[str, Floats]:
+    def further(self, rows: slice, keys: Floats, scores: Floats) -> dict[str, Floats]:
         """As `AttentionCell.further`: the numbers behind the metrics, under the row map."""
         seen = self.visible(rows)
         n_seen = self.n_keys if seen is None else seen.sum(axis=-1)
@@ -175,6 +174,10 @@ class Cell(SampledCell):
             zeros = ((weights == 0) & np.isfinite(scaled)).sum(axis=-1) / n_seen
             found.append((weights.max(axis=-1), zeros, *of_row, to_query / divisor))
         return dict(zip(_NUMBERS, np.stack(found, axis=1), strict=True))
+
+    def plain_row(self, row: DrawnRow) -> Expected:
+        """As `AttentionCell.plain_row`, under the row map."""
+        return plain_row(row, self.row_map, -self.alibi * (row.own_key - np.arange(self.n_keys)))
 
 
 # Prefixed, because the same names without it are attributes of `RowDiagnostics`, which then would be computed too.
@@ -266,4 +269,5 @@ MECHANISM_METRICS = (
     _of_saturation("query_gradient_norm_median", "K^T J^T g", "K^T J g"),
 )
 
-EXPERIMENT = RowStatistics(MECHANISM_METRICS).experiment("mechanisms", Cell)
+STATISTICS = RowStatistics(MECHANISM_METRICS)
+EXPERIMENT = STATISTICS.experiment("mechanisms", Cell)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from experiments.measuring.columns import Meaning
 from experiments.measuring.metric import ErrorBound, Exact, Metric, OfCell, Theory
+from experiments.measuring.plain_rounding import plain_rounded_row
 from experiments.measuring.row_metrics import (
     METRICS,
     SHARE_BOUNDS,
@@ -33,6 +34,7 @@ from experiments.measuring.row_metrics import (
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.sampling import Cell as SampledCell
 from experiments.measuring.sampling import Floats
+from experiments.measuring.second_kernel import DrawnRow, Expected
 from sdpa.arithmetic import Arithmetic, RoundedRows, rounded_rows
 from sdpa.gradients import other_weights
 
@@ -61,13 +63,20 @@ class Cell(SampledCell):
         code = [Arithmetic, rounded_rows, *astuple(self.arithmetic)]
         return {"arithmetic": code, **super().stamp()}
 
+    def behind(self, queries: Floats, keys: Floats, scores: Floats, rng: np.random.Generator) -> dict[str, Floats]:
+        """As `AttentionCell.behind`: gradients to the weights, and rounded scores before the divisor."""
+        gradient, round_to = rng.standard_normal(scores.shape), self.arithmetic.round
+        return {
+            "gradient": gradient,
+            "products": self.arithmetic.product(round_to(queries), round_to(keys).swapaxes(-1, -2)),
+        }
+
     def further(
-        self, rows: slice, queries: Floats, keys: Floats, scores: Floats, rng: np.random.Generator
+        self, rows: slice, keys: Floats, scores: Floats, gradient: Floats, products: Floats
     ) -> dict[str, Floats]:
         """As `AttentionCell.further`: the numbers behind the metrics, from rounded and exact rows of the same draws."""
-        gradient, visible = rng.standard_normal(scores.shape), self.visible(rows)
+        visible = self.visible(rows)
         rounded_keys, rounded_gradient = self.arithmetic.round(keys), self.arithmetic.round(gradient)
-        products = self.arithmetic.product(self.arithmetic.round(queries), rounded_keys.swapaxes(-1, -2))
         scores = scores if visible is None else np.where(visible, scores, -np.inf)
         found = []
         for divisor in self.divisors():
@@ -75,6 +84,10 @@ class Cell(SampledCell):
             rounded = rounded_rows(products, rounded_keys, rounded_gradient, *of_rows)
             found.append(_compared(self, rows, rounded, scores / divisor, keys, gradient, divisor))
         return {name: np.stack([values[name] for values in found]) for name in found[0]}
+
+    def plain_row(self, row: DrawnRow) -> Expected:
+        """As `AttentionCell.plain_row`, with the numbers of the rounded row."""
+        return super().plain_row(row) | plain_rounded_row(row, self.arithmetic, self.prescale)
 
 
 def _compared(

@@ -102,7 +102,7 @@ class Metric:
         share: the share of the rows below a quantile.
         exact: the exact value, if theory knows it.
         within: the range of the quantity.
-        min_draws: effective draws below which its error bar is unreliable.
+        min_draws, min_trials: effective draws, and trials, below which its error bar is unreliable.
         draws_like: the metric whose effective draws count for a metric without limits.
         scale_free: True if its z-score does not depend on the divisor of the scores.
         is_precise: True if the `precision` of a sweep bounds its relative standard error.
@@ -122,6 +122,7 @@ class Metric:
     exact: Exact | None = None
     within: tuple[End, End] = (-math.inf, math.inf)
     min_draws: int = MIN_DRAWS
+    min_trials: int = MIN_TRIALS
     draws_like: str = ""
     scale_free: bool = False
     is_precise: bool = False
@@ -163,14 +164,15 @@ class Metric:
         return draws / 4 if self.kind == "root" else draws
 
 
-def metric_columns(metrics: Iterable[Metric]) -> tuple[Column, ...]:
+def metric_columns(metrics: Sequence[Metric]) -> tuple[Column, ...]:
     """The columns of metrics, and a column that lists the metrics with unreliable error bars in each row."""
+    patient = [f"{metric.min_trials} of {metric.name}" for metric in metrics if metric.min_trials != MIN_TRIALS]
     few_draws = Column(
         FEW_DRAWS,
         "str",
         "metrics of this row with too few effective draws for reliable error bars, which more trials give: fewer than "
-        f"{MIN_DRAWS} effective draws, {MIN_TRIALS} trials, {MIN_SEPARATE_ROWS} separate rows, or {MIN_TRIALS} of them "
-        "below or above a quantile",
+        f"{MIN_DRAWS} effective draws, {', '.join([f'{MIN_TRIALS} trials', *patient])}, {MIN_SEPARATE_ROWS} separate "
+        f"rows, or {MIN_TRIALS} of them below or above a quantile",
         "effective draws = (distance from the nearer limit / se)^2, a quarter of it for a root mean square; separate "
         "rows = trials min(n_queries, n_keys - 1)",
         may_be_empty=True,
@@ -199,8 +201,8 @@ def fields(
 
     Returns:
         NAME, NAME_se (except of quantiles), NAME_low and NAME_high of each metric, and `few_draws`: the names,
-        separated by spaces, of metrics with unreliable error bars. Below 20 trials or 50 separate rows these are all;
-        otherwise means and roots of fewer effective draws than `min_draws`, and quantiles whose interval is not
+        separated by spaces, of metrics with unreliable error bars. Below `min_trials` or 50 separate rows these are
+        all; otherwise means and roots of fewer effective draws than `min_draws`, and quantiles whose interval is not
         `inside` or that have fewer than 20 separate rows below or above.
     """
     draws = {
@@ -225,7 +227,7 @@ def fields(
                 low, high = mean_interval(value, error, trials, metric.limits(cell))
                 enough = draws[metric.draws_like or name] >= metric.min_draws
             row |= {name: value, f"{name}_se": error, f"{name}_low": low, f"{name}_high": high}
-        if trials < MIN_TRIALS or separate_rows < MIN_SEPARATE_ROWS or not enough:
+        if trials < metric.min_trials or separate_rows < MIN_SEPARATE_ROWS or not enough:
             few.append(name)
     row[FEW_DRAWS] = " ".join(few)
     return row

@@ -14,6 +14,7 @@ The `of` of a metric is
                         set of power sums serves every divisor
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -27,7 +28,7 @@ from experiments.measuring.metric import Metric, fields, metric_columns
 from experiments.measuring.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
 from experiments.measuring.quantiles import MAX_BINS, Histograms, Quantile
 from experiments.measuring.sampling import TREATMENT, AttentionCell, Floats, of_cells
-from experiments.measuring.second_kernel import compare_row
+from experiments.measuring.second_kernel import DrawnRow, compare
 from sdpa import RowDiagnostics, row_diagnostics, softmax
 from sdpa.row_tiles import tile_rows
 
@@ -46,6 +47,7 @@ class Block:
     divisors: Floats  # of each query under each rule, (n_divisors, 1, n_queries)
     rows: RowDiagnostics  # of the scores
     rows_per_key: float  # the number of queries of a whole draw over its number of keys
+    behind: Mapping[str, Floats]  # arrays of the shape of the scores, from `AttentionCell.behind`
     further: Mapping[str, Floats]  # numbers per row, (n_divisors, n_draws, n_queries), from `AttentionCell.further`
 
     def values(self, of: "PerRow") -> Floats:
@@ -151,7 +153,7 @@ class RowStatistics:
             score_sums += _power_sums(scores, cell.visible(rows), cell.score_centre)
             block = self._block(cell, rows, keys, queries, scores, rng)
             if is_last and rows.stop == cell.n_queries:
-                _compare(cell, rows, keys, block, rng)
+                self._compare(cell, rows, keys, block, rng)
             row_sums = row_sums + np.stack([_sum_over_rows(m, block) for m in self._means("row")], axis=1)
             series.append(np.stack([block.values(of) for of in self._ranked], axis=1))
         key_means = _stacked([metric.of(keys).mean(axis=-1) for metric in self._means("key")], trials)
@@ -163,7 +165,8 @@ class RowStatistics:
         self, cell: AttentionCell, rows: slice, keys: Floats, queries: Floats, scores: Floats, rng: np.random.Generator
     ) -> Block:
         """These rows of each draw, with what the metrics need of them."""
-        further = cell.further(rows, queries, keys, scores, rng)
+        behind = cell.behind(queries, keys, scores, rng)
+        further = cell.further(rows, keys, scores, **behind)
         sources = {*map(_source, self._means("row")), *self._ranked}
         if (visible := cell.visible(rows)) is not None:
             scores = np.where(visible, scores, -np.inf)
@@ -178,7 +181,26 @@ class RowStatistics:
         each = np.reshape(divisors, (-1, 1, 1)) * (
             np.ones((1, 1, scores.shape[1])) if relative is None else relative[:, None]
         )
-        return Block(queries, scores, each, found, cell.n_queries / cell.n_keys, further)
+        return Block(queries, scores, each, found, cell.n_queries / cell.n_keys, behind, further)
+
+    def _compare(self, cell: AttentionCell, rows: slice, keys: Floats, block: Block, rng: np.random.Generator) -> None:
+        """Compare some rows under each rule in turn with their definitions, fewer where keys are long."""
+        reported = {metric.name: block.values(_source(metric)) for metric in self._means("row")}
+        rules, draws, queries = block.rows.max_weight.shape
+        at_most = max(1, _COMPARED_NUMBERS // keys[0].size)
+        for rule in itertools.islice(itertools.cycle(rng.permutation(rules)), min(max(_COMPARED, rules), at_most)):
+            draw, query = (int(rng.integers(size)) for size in (draws, queries))
+            row = DrawnRow(
+                block.queries[draw, query],
+                keys[draw],
+                block.scores[draw, query],
+                float(block.divisors[rule, 0, query]),
+                int(cell.own_keys(rows)[query]),
+                block.rows_per_key,
+                {name: values[draw, query] for name, values in block.behind.items()},
+            )
+            found = {name: float(values[rule, draw, query]) for name, values in reported.items()}
+            compare(row, found, cell.plain_row(row))
 
     def tabulate(self, cell: AttentionCell, measurement: RowMeasurement) -> dict[str, list[Row]]:
         """One row per scaling with each metric of two trials or more, and the correlations of all metrics.
@@ -284,12 +306,3 @@ def _sum_over_rows(metric: Metric, block: Block) -> Floats:
     """Sums of a metric over the queries, (scalings, trials); of its squares for a root mean square."""
     doubles = block.values(_source(metric)).astype(np.float64, copy=False)
     return np.asarray(np.vecdot(doubles, doubles if metric.kind == "root" else np.ones(doubles.shape[-1])))
-
-
-def _compare(cell: AttentionCell, rows: slice, keys: Floats, block: Block, rng: np.random.Generator) -> None:
-    """Compare some rows with the plain kernel, fewer where keys are long."""
-    for _ in range(min(_COMPARED, max(1, _COMPARED_NUMBERS // keys[0].size))):
-        rule, draw, query = (int(rng.integers(size)) for size in block.rows.max_weight.shape)
-        row = RowDiagnostics(*(values[rule : rule + 1, draw, query] for values in vars(block.rows).values()))
-        own_key, divisor = int(cell.own_keys(rows)[query]), float(block.divisors[rule, 0, query])
-        compare_row(block.queries[draw, query], keys[draw], block.scores[draw, query], own_key, divisor, row)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from annotated_types import Ge, Le
 
 from experiments.measuring.columns import Column, Meaning
+from experiments.measuring.second_kernel import DrawnRow, Expected, plain_row
 from sdpa import LAWS, InputLaw, PairLaw, Scaling
 from sdpa.attention import MaskName
 from sdpa.pairs import Normalize, spectrum_of
@@ -109,12 +110,23 @@ class AttentionCell(ScaledCell):
         """
         raise NotImplementedError
 
-    def further(self, *_: Any, **__: Any) -> Mapping[str, Floats]:
-        """Numbers per row by name, (scalings, trials, queries), for metrics that need more than the scores.
+    def behind(self, *_: Any, **__: Any) -> Mapping[str, Floats]:
+        """Arrays of the shape of the scores by name, for metrics that need more than these.
 
-        Of the slice of the queries, the queries, keys and scores of some draws, without a divisor or mask, and rng.
+        Of the queries, keys and scores of some draws, without a divisor or mask, and rng.
         """
         return {}
+
+    def further(self, *_: Any, **__: Any) -> Mapping[str, Floats]:
+        """Numbers per row by name, (scalings, trials, queries), for metrics that need more than the softmax.
+
+        Of the slice of the queries, the keys and scores of some draws, without a divisor or mask, and what is `behind`.
+        """
+        return {}
+
+    def plain_row(self, row: DrawnRow) -> Expected:
+        """The numbers of one row behind the metrics, by metric and from their definitions."""
+        return plain_row(row)
 
     @property
     def dtype(self) -> np.dtype[np.floating]:

@@ -1,101 +1,196 @@
-"""A second, plain kernel: the softmax of a row and its Jacobian written out, to compare with the fast one.
+"""A second, plain kernel: the definitions of the numbers of a row, to compare with what a run reports.
 
-Theory has no exact values for most laws of q and k. So every chunk compares a few of its rows with these definitions,
-value by value. With w the softmax of the scores s over the divisor c, and J = diag(w) - w w^T:
+Theory has no exact values for most laws of q and k, and for most row maps. So every chunk compares all numbers of a
+few of its rows with these definitions. With w the weights, J their Jacobian (diag(a) - b a a^T) diag(t) of
+`sdpa.row_maps` (a = w, b = t = 1 for softmax), and c the divisor:
 
-    J_ii = w_i sum_{j != i} w_j,   |J|_F^2 = sum_i w_i^2 ((sum_{j != i} w_j)^2 + sum_{j != i} w_j^2)
-    K^T J has the columns w_i (k_i - m) with m = sum_j w_j k_j,   |dL/dq| = |K^T J|_F / c
+    |J|_F^2 = sum_j t_j^2 a_j^2 ((1 - b a_j)^2 + b^2 sum_{i != j} a_i^2)
+    |dL/dq|^2 = sum_i a_i^2 |t_i k_i - b m|^2 / c^2,   m = sum_j a_j t_j k_j
 
-The sums over j != i leave the largest weight out, instead of subtracting it from 1: saturated rows keep their digits.
+Where b is not 0, 1 - b a_j of the largest a is b times the sum of the others: saturated rows keep their digits. The
+weights of sparsemax and entmax come from a root finder, those of softmax and sigmoid from SciPy.
 """
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from scipy import optimize, special
 
-from sdpa import RowDiagnostics
+from sdpa.metrics import SATURATED
+from sdpa.row_maps import PLAIN, RowMap
 
 Floats = npt.NDArray[np.floating]
+Expected = dict[str, tuple[float, float]]  # by metric: a number of a row, and the absolute error that it may have
 
 # Relative, by the precision of the scores: above the rounding of both kernels in any row that a config allows.
 _RELATIVE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-2}
 _ROUNDINGS = 1e3  # of the squared lengths of keys
-_CACHED = 2**16  # numbers of keys at a time
-_TINY = 1e-280  # smaller numbers lose digits in double precision
+_DIVISIONS = 16  # roundings of scaled scores, in units of the largest
+_TINY = 1e-150  # squares of smaller numbers leave the range of a double
+_VANISHING = 1e-300  # weights that may round to 0 in one kernel alone
+_LOST = 1e-14  # of an entropy, as a sum of terms up to 1
+_NEAR = 1e-3  # of the limit of saturated rows, in single precision
+_EDGE = 1e-12  # sparse weights this near 0 may be 0 in the other kernel, which then has another Jacobian
 
 
-def plain_row(scores: Floats, divisor: float, keys: Floats, own_key: int) -> dict[str, float]:
-    """The attributes of `sdpa.RowDiagnostics` of one row of scores q.k (n_keys,), -inf where masked, by name.
+@dataclass(frozen=True)
+class DrawnRow:
+    """One row of a draw under one divisor."""
 
-    >>> row = plain_row(np.zeros(2), 1.0, np.array([[3.0], [1.0]]), 0)
-    >>> row["max_weight"], row["jacobian_norm"], round(row["query_gradient_norm"], 9)
+    query: Floats  # (d_k,)
+    keys: Floats  # (n_keys, d_k)
+    scores: Floats  # q.k before any divisor, (n_keys,); -inf where masked
+    divisor: float
+    own_key: int
+    rows_per_key: float
+    behind: Mapping[str, Floats] = field(default_factory=dict)  # arrays (n_keys,) from `AttentionCell.behind`
+
+    @property
+    def scaled(self) -> Floats:
+        """The scores over the divisor, in double precision."""
+        return self.scores.astype(np.float64) / self.divisor
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    """The weights of a row, and the parts of their Jacobian, each (n_keys,) but the coupling."""
+
+    weights: Floats
+    log_weights: Floats  # up to a constant
+    slopes: Floats  # a
+    coupling: float  # b
+    rest: Floats  # 1 - b a
+    steepness: Floats  # t
+
+    def norm_through(self, keys: Floats) -> float:
+        """|K^T J^T|_F; at the largest slope, t k - b m is (1 - b a) t k - b sum of a_j t_j k_j over the others."""
+        top, share, length = self.slopes.argmax(), self.slopes * self.steepness, np.vecdot(keys, keys)
+        mean = self.coupling * (share @ keys)
+        squares = self.steepness**2 * length - 2 * self.steepness * (keys @ mean) + mean @ mean
+        squares[top] = 0.0
+        other_shares = share.copy()
+        other_shares[top] = 0.0
+        at_top = self.rest[top] * self.steepness[top] * keys[top] - self.coupling * (other_shares @ keys)
+        total = self.slopes**2 @ squares + self.slopes[top] ** 2 * (at_top @ at_top)
+        return math.sqrt(max(float(total), 0.0))
+
+
+def plain_row(row: DrawnRow, row_map: RowMap = PLAIN, bias: Floats | float = 0.0) -> Expected:
+    """The numbers of one row by metric of rows; none where a sparse weight is at the edge of 0.
+
+    >>> found = plain_row(DrawnRow(np.ones(1), np.array([[3.0], [1.0]]), np.zeros(2), 1.0, 0, 1.0))
+    >>> found["max_weight"][0], found["jacobian_norm"][0], round(found["query_gradient_norm"][0], 9)
     (0.5, 0.5, 0.707106781)
     """
-    top = scores.argmax()
-    w = np.exp((scores - scores[top]) / divisor)
-    w /= w.sum()
-    largest, own = float(w[top]), float(w[own_key])
-    # The other weights in units of the largest of them, whose squares may leave the range of a double.
-    w[top] = 0.0
-    unit = float(w.max()) or 1.0
-    others, rest = w / unit, float(w.sum())
-    squares, collision = others * others, largest**2 + float(w @ w)
-    of_top = largest**2 * (float(others.sum()) ** 2 + float(squares.sum()))
-    entropy = -float(w @ np.log(np.where(w > 0, w, 1.0))) - largest * math.log1p(-rest)
+    mapped = _mapped(row.scaled, row_map, bias)
+    if mapped is None:
+        return {}
+    visible = np.isfinite(row.scores)
+    w, seen = mapped.weights, row.scores[visible].astype(np.float64, copy=False)
+    of_seen = w[visible]
+    largest, collision = float(w.max()), float(w @ w)
+    entropy = _entropy(special.softmax(mapped.log_weights))
+    norm = jacobian_norm(mapped.slopes, mapped.coupling, mapped.rest, mapped.steepness)
+    keys, eps = row.keys.astype(np.float64, copy=False), float(np.finfo(row.scores.dtype).eps)
+    # Differences of squares give distances of keys, and the mean of the scores is rounded.
+    longest = math.sqrt(float(np.vecdot(keys, keys)[visible].max()))
+    of_distance = (norm * math.sqrt(_ROUNDINGS * eps) + _TINY) * longest / row.divisor
+    of_mean = 4 * math.sqrt(len(w)) * eps * float(np.abs(seen).max()) / row.divisor
+    to_key = math.sqrt(row.rows_per_key * float(row.query @ row.query)) / row.divisor
     return {
-        "max_weight": largest,
-        "entropy": entropy,
-        "jacobian_trace": largest * rest + float(w @ (1 - w)),
-        "jacobian_norm": unit * math.sqrt(of_top + float(squares @ ((1 - w) ** 2 + collision - w * w))),
-        "query_gradient_norm": unit * math.sqrt(_spread(others, unit, largest, keys, keys[top])) / divisor,
-        "row_variance": float(np.var(scores[np.isfinite(scores)])) / divisor / divisor,
-        "own_weight": own,
-        "effective_keys": math.exp(entropy),
-        "collision": collision,
-        "participation": 1 / collision,
+        "visible_mass": (float(w.sum()), 0.0),
+        "zero_weights": (float((of_seen == 0).mean()), float(((of_seen > 0) & (of_seen < _VANISHING)).mean())),
+        "max_weight": (largest, 0.0),
+        "own_weight": (float(w[row.own_key]), _TINY),
+        "saturated_rows": (float(largest > SATURATED), float(abs(largest - SATURATED) < _NEAR)),
+        "entropy": (entropy, _LOST),
+        "effective_keys": (math.exp(entropy), 0.0),
+        "participation": (1 / collision if collision else math.inf, 0.0),
+        "output_std": (math.sqrt(collision), 0.0),
+        "value_gradient_norm": (math.sqrt(row.rows_per_key * collision), 0.0),
+        "row_variance": (float(np.var(seen)) / row.divisor / row.divisor, of_mean**2 + _TINY),
+        "jacobian_trace": (float((mapped.slopes * mapped.steepness) @ mapped.rest), _TINY),
+        "jacobian_norm": (norm, _TINY),
+        "query_gradient_norm": (mapped.norm_through(keys) / row.divisor, of_distance),
+        "key_gradient_norm": (norm * to_key, _TINY * to_key),
     }
 
 
-def _spread(others: Floats, unit: float, largest: float, keys: Floats, top: Floats) -> float:
-    """sum_i w_i^2 |k_i - m|^2 / unit^2, with keys less the one of the largest weight, a part of them at a time."""
-    size = max(1, _CACHED // keys.shape[-1])
-    parts = [slice(first, first + size) for first in range(0, len(keys), size)]
-    mean = np.sum([others[part] @ (keys[part] - top) for part in parts], axis=0)
-    total = largest**2 * float(mean @ mean)
-    for part in parts:
-        from_mean = keys[part] - top
-        from_mean -= unit * mean
-        total += float(others[part] ** 2 @ np.vecdot(from_mean, from_mean))
-    return total
+def _mapped(scaled: Floats, row_map: RowMap, bias: Floats | float) -> _Mapped | None:
+    """The row map at scaled scores, -inf where masked; None if a sparse weight is at its edge."""
+    steepness, capped = np.ones(len(scaled)), scaled
+    if cap := row_map.softcap:
+        capped = np.where(np.isfinite(scaled), cap * np.tanh(scaled / cap), -np.inf)
+        # 1 / cosh^2, without overflow.
+        steepness = np.exp(2 * (math.log(2) - np.logaddexp(scaled / cap, -scaled / cap)))
+    z = capped + bias
+    if row_map.normalizer == "softmax":
+        logits = z if row_map.sink is None else np.append(z, row_map.sink)
+        w = special.softmax(logits)
+        visible = w[: len(z)]
+        return _Mapped(visible, z, visible, 1.0, remainders(w)[: len(z)], steepness)
+    if row_map.normalizer == "sigmoid":
+        shifted = z - math.log(len(z))
+        w = special.expit(shifted)
+        return _Mapped(w, special.log_expit(shifted), w * special.expit(-shifted), 0.0, np.ones(len(z)), steepness)
+    share, power = (1.0, 1) if row_map.normalizer == "sparsemax" else (0.5, 2)
+    scores = share * (z - z.max())
+
+    def excess(threshold: float) -> float:
+        return float((np.maximum(scores - threshold, 0.0) ** power).sum()) - 1
+
+    threshold = optimize.brentq(excess, -1.0, 0.0, xtol=1e-15)
+    if (np.abs(scores - threshold) < _EDGE).any():
+        return None
+    roots = np.maximum(scores - threshold, 0.0)
+    slopes = np.where(roots > 0, roots ** (power - 1), 0.0)
+    log_weights = np.log(roots**power, out=np.full(len(z), -np.inf), where=roots > 0)
+    coupling = 1 / float(slopes.sum())
+    return _Mapped(roots**power, log_weights, slopes, coupling, remainders(coupling * slopes), steepness)
 
 
-def compare_row(query: Floats, keys: Floats, scores: Floats, own_key: int, divisor: float, row: RowDiagnostics) -> None:
-    """Compare the scores of one row, and its numbers from the fast kernel, with the definitions.
+def remainders(shares: Floats) -> Floats:
+    """1 - x of each of some shares that sum to 1; of the largest, the sum of the others."""
+    rest, top = 1 - shares, shares.argmax()
+    rest[top] = np.delete(shares, top).sum()
+    return rest
+
+
+def jacobian_norm(slopes: Floats, coupling: float, rest: Floats, steepness: Floats) -> float:
+    """|J|_F of (diag(a) - b a a^T) diag(t), with 1 - b a in `rest`."""
+    squares, top = slopes**2, slopes.argmax()
+    others = squares.sum() - squares
+    others[top] = np.delete(squares, top).sum()
+    return math.sqrt(float((steepness**2 * squares) @ (rest**2 + coupling**2 * others)))
+
+
+def _entropy(w: Floats) -> float:
+    top = w.argmax()
+    others = np.delete(w, top)
+    return float(special.entr(others).sum() - w[top] * math.log1p(-float(others.sum())))
+
+
+def compare(row: DrawnRow, reported: Mapping[str, float], expected: Expected) -> None:
+    """Compare the scores of a row with q.k, and its reported numbers with the expected ones.
 
     Raises:
         ArithmeticError: a score or a number of the row differs by more than rounding explains.
     """
-    relative, eps = _RELATIVE[scores.dtype], float(np.finfo(scores.dtype).eps)
-    query, keys, scores = (array.astype(np.float64, copy=False) for array in (query, keys, scores))
-    seen = np.isfinite(scores)
+    eps = float(np.finfo(row.scores.dtype).eps)
+    query, keys, scores = (each.astype(np.float64, copy=False) for each in (row.query, row.keys, row.scores))
     products, squares = keys @ query, np.vecdot(keys, keys)
     rounding = 2 * len(query) * eps * np.sqrt(squares * (query @ query))
-    for key in np.flatnonzero(seen & (np.abs(scores - products) > rounding)):
+    for key in np.flatnonzero(np.isfinite(scores) & (np.abs(scores - products) > rounding)):
         raise _difference(f"score of key {key}", products[key], scores[key])
-    # Differences of squares give distances of keys, and the mean of the scores is rounded.
-    of_jacobian = float(row.jacobian_norm[0]) * math.sqrt(_ROUNDINGS * eps) + _TINY
-    of_mean = 4 * math.sqrt(len(scores)) * eps * float(np.abs(scores[seen]).max()) / divisor
-    absolute = {
-        "query_gradient_norm": of_jacobian * math.sqrt(squares[seen].max()) / divisor,
-        "row_variance": of_mean**2 + _TINY,
-    }
-    for name, expected in plain_row(scores, divisor, keys, own_key).items():
-        for found in getattr(row, name):
-            if not abs(found - expected) <= relative * expected + absolute.get(name, _TINY):
-                raise _difference(name, expected, float(found))
+    largest = float(np.abs(row.scaled[np.isfinite(scores)]).max())
+    relative = _RELATIVE[row.scores.dtype] + _DIVISIONS * np.finfo(float).eps * largest
+    for name, (value, absolute) in expected.items():
+        if name in reported and not abs(reported[name] - value) <= relative * abs(value) + absolute:
+            raise _difference(name, value, reported[name])
 
 
 def _difference(what: str, expected: float, got: float) -> ArithmeticError:
-    written_out = "from the softmax and its Jacobian written out"
-    return ArithmeticError(f"{what}: expected {expected:.10g} {written_out}, got {got:.10g} from the kernel")
+    return ArithmeticError(f"{what}: expected {expected:.10g} from the definition, got {got:.10g} from the kernel")

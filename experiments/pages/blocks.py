@@ -106,6 +106,7 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
         "all-scales": lambda _: _scales(results, (16, 256, 4096, 2**20), whole=True),
         "frozen": lambda _: _frozen(),
         "error-bounds": lambda _: _error_bounds(),
+        "without-exact": lambda _: _without_exact(),
         "figures": lambda _: _figures(),
     }
 
@@ -344,6 +345,16 @@ def _error_bounds() -> str:
                 columns.setdefault((bound.where, str(bound)), {})[f"`{metric.name}_exact`"] = None
     rows = [[", ".join(names), where or "all others", bound] for (where, bound), names in columns.items()]
     return markdown(["column", "cells", "error at most"], rows)
+
+
+def _without_exact() -> str:
+    """The metrics of each experiment of rows whose means theory does not know; training has no exact values at all."""
+    unknown = {
+        experiment.name: [f"`{metric.name}`" for metric in experiment.metrics if metric.exact is None]
+        for experiment in map(load_experiment, experiment_names())
+        if any(metric.exact for metric in experiment.metrics)
+    }
+    return markdown(["experiment", "metrics"], ([f"`{name}`", ", ".join(found)] for name, found in unknown.items()))
 
 
 def _figures() -> str:

@@ -24,7 +24,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from sdpa.theory.integrals import FloatArray, UnknownError, hermite_rule, trapezoid
+from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes, hermite_rule, trapezoid
 from sdpa.theory.normal_rows import NormalLaw, normal_density
 from sdpa.theory.rows import GaussianRow
 
@@ -103,6 +103,7 @@ def attention_overlap(d_k: float, n_keys: float, divisor: float, cosine: float =
     >>> round(attention_overlap(64, 64, 8.0, cosine=0.3) * 64, 4)
     1.225
     """
+    check_sizes(d_k, n_keys)
     if not (d_k >= 16 and 0 <= cosine <= 1):
         raise ValueError(f"expected d_k from 16 and a cosine from 0 to 1, got {d_k} and {cosine}")
     unit, total = math.sqrt(1 - cosine) / divisor, 0.0

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdpa.pairs import PairLaw, spectrum_of
-from sdpa.theory.integrals import FloatArray, UnknownError
+from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 
 
 def score_mean(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:
@@ -107,7 +107,7 @@ def score_power_deviations(
     >>> round(score_power_deviations(1, 10**9, 1, divisor=1.0).score_variance ** 2, 6)  # Var q^2
     2.0
     """
-    _check_width(d_k)
+    check_sizes(d_k, n_keys, fewest=1)
     if law.correlation:
         return _least_deviations(d_k, n_keys, n_queries, divisor, law)
 
