@@ -17,13 +17,13 @@ from typing import Annotated
 
 import numpy as np
 from annotated_types import Ge, Le, Lt
-from scipy import special
 
 from experiments.measuring.columns import Column, Meaning, names
 from experiments.measuring.experiment import MEASURED, Experiment, Row
 from experiments.measuring.metric import ErrorBound, Exact, Metric, Theory, fields, metric_columns
 from experiments.measuring.moments import Moments
 from experiments.measuring.sampling import TREATMENT, Floats, ScaledCell, of_cells
+from experiments.measuring.second_kernel import softmax_of
 from sdpa import Scaling, softmax
 
 LAYERS = "layers"  # the table of all layers
@@ -136,7 +136,7 @@ class _PlainStack:
         Raises:
             ArithmeticError: a value differs by more than rounding explains.
         """
-        rows = np.array([special.softmax(keys @ query / divisor) for query in queries])
+        rows = np.array([softmax_of(keys @ query / divisor) for query in queries])
         products = rows @ self._products @ rows.T + self._residual**2 * self._products[: len(rows), : len(rows)]
         self._products = products / np.sqrt(np.outer(products.diagonal(), products.diagonal()))
         shown = range(min(len(rows), _MEASURED))

@@ -7,9 +7,8 @@ them, and the same row without rounding, is computed here.
 import math
 
 import numpy as np
-from scipy import special
 
-from experiments.measuring.second_kernel import DrawnRow, Expected, Floats, jacobian_norm, remainders
+from experiments.measuring.second_kernel import DrawnRow, Expected, Floats, jacobian_norm, remainders, softmax_of
 from sdpa.arithmetic import Arithmetic, rounded_rows
 
 _RELATIVE, _ABSOLUTE = 1e-12, 1e-14  # of a number with and without rounding, of which an error is the difference
@@ -23,7 +22,7 @@ def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) ->
     seen, round_to, of_products = np.isfinite(row.scores), arithmetic.round, arithmetic.of_products
     keys, gradient, own = row.keys[seen], row.behind["gradient"], int(seen[: row.own_key].sum())
     scores = row.scaled[seen]
-    weights = special.softmax(scores)
+    weights = softmax_of(scores)
     given = row.behind["products"][None], round_to(row.keys), round_to(gradient)[None]
     rounded = rounded_rows(*given, row.divisor, arithmetic, seen, prescale)
     results = rounded.weights[0, seen], rounded.score_gradient[0, seen], rounded.query_gradient[0]
@@ -43,7 +42,7 @@ def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) ->
 
     eights = arithmetic.has_8_bits
     shifted, log_smallest = scores - scores.max(), math.log(arithmetic.smallest) - math.log(2 * prescale)
-    tiny = (shifted if eights else special.log_softmax(scores)) < log_smallest
+    tiny = (shifted if eights else shifted - math.log(float(np.exp(shifted).sum()))) < log_smallest
     least_normal = (1 - 1e-6) * arithmetic.smallest_normal / prescale * (w.max() if eights else 1.0)
     kept = arithmetic.weights(np.exp(shifted), prescale)
     with np.errstate(over="ignore"):
@@ -76,7 +75,7 @@ def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) ->
 
 def _metrics(scores: Floats, weights: Floats, rest: Floats, own: int) -> dict[str, float]:
     """The metrics that have errors, of weights that need not sum to 1, with 1 - w."""
-    entropy = float(special.entr(weights).sum())
+    entropy = -float(weights @ np.log(weights, out=np.zeros_like(weights), where=weights > 0))
     return {
         "row_variance": float(np.var(scores)),
         "max_weight": float(weights.max()),

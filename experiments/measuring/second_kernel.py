@@ -8,7 +8,7 @@ few of its rows with these definitions. With w the weights, J their Jacobian (di
     |dL/dq|^2 = sum_i a_i^2 |t_i k_i - b m|^2 / c^2,   m = sum_j a_j t_j k_j
 
 Where b is not 0, 1 - b a_j of the largest a is b times the sum of the others: saturated rows keep their digits. The
-weights of sparsemax and entmax come from a root finder, those of softmax and sigmoid from SciPy.
+weights of sparsemax and entmax come from bisection.
 """
 
 import math
@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special
 
 from sdpa.metrics import SATURATED
 from sdpa.row_maps import PLAIN, RowMap
@@ -33,6 +32,7 @@ _TINY = 1e-150  # squares of smaller numbers leave the range of a double
 _VANISHING = 1e-300  # weights that may round to 0 in one kernel alone
 _LOST = 1e-14  # of an entropy, as a sum of terms up to 1
 _NEAR = 1e-3  # of the limit of saturated rows, in single precision
+_HALVINGS = 60  # of the interval from -1 to 0 that has the threshold
 _EDGE = 1e-12  # sparse weights this near 0 may be 0 in the other kernel, which then has another Jacobian
 
 
@@ -92,7 +92,7 @@ def plain_row(row: DrawnRow, row_map: RowMap = PLAIN, bias: Floats | float = 0.0
     w, seen = mapped.weights, row.scores[visible].astype(np.float64, copy=False)
     of_seen = w[visible]
     largest, collision = float(w.max()), float(w @ w)
-    entropy = _entropy(special.softmax(mapped.log_weights))
+    entropy = entropy_of(softmax_of(mapped.log_weights))
     norm = jacobian_norm(mapped.slopes, mapped.coupling, mapped.rest, mapped.steepness)
     keys, eps = row.keys.astype(np.float64, copy=False), float(np.finfo(row.scores.dtype).eps)
     # Differences of squares give distances of keys, and the mean of the scores is rounded.
@@ -129,20 +129,19 @@ def _mapped(scaled: Floats, row_map: RowMap, bias: Floats | float) -> _Mapped | 
     z = capped + bias
     if row_map.normalizer == "softmax":
         logits = z if row_map.sink is None else np.append(z, row_map.sink)
-        w = special.softmax(logits)
+        w = softmax_of(logits)
         visible = w[: len(z)]
         return _Mapped(visible, z, visible, 1.0, remainders(w)[: len(z)], steepness)
     if row_map.normalizer == "sigmoid":
         shifted = z - math.log(len(z))
-        w = special.expit(shifted)
-        return _Mapped(w, special.log_expit(shifted), w * special.expit(-shifted), 0.0, np.ones(len(z)), steepness)
+        log_w, log_rest = -np.logaddexp(0, -shifted), -np.logaddexp(0, shifted)
+        return _Mapped(np.exp(log_w), log_w, np.exp(log_w + log_rest), 0.0, np.ones(len(z)), steepness)
     share, power = (1.0, 1) if row_map.normalizer == "sparsemax" else (0.5, 2)
     scores = share * (z - z.max())
-
-    def excess(threshold: float) -> float:
-        return float((np.maximum(scores - threshold, 0.0) ** power).sum()) - 1
-
-    threshold = optimize.brentq(excess, -1.0, 0.0, xtol=1e-15)
+    threshold = -0.5
+    for halvings in range(2, _HALVINGS):
+        total = (np.maximum(scores - threshold, 0.0) ** power).sum()
+        threshold += 0.5**halvings * np.sign(total - 1)
     if (np.abs(scores - threshold) < _EDGE).any():
         return None
     roots = np.maximum(scores - threshold, 0.0)
@@ -167,10 +166,18 @@ def jacobian_norm(slopes: Floats, coupling: float, rest: Floats, steepness: Floa
     return math.sqrt(float((steepness**2 * squares) @ (rest**2 + coupling**2 * others)))
 
 
-def _entropy(w: Floats) -> float:
+def softmax_of(scores: Floats) -> Floats:
+    """The softmax of the scores of one row."""
+    exponentials = np.exp(scores - scores.max())
+    return np.asarray(exponentials / exponentials.sum())
+
+
+def entropy_of(w: Floats) -> float:
+    """The entropy of weights that sum to 1, in nats."""
     top = w.argmax()
     others = np.delete(w, top)
-    return float(special.entr(others).sum() - w[top] * math.log1p(-float(others.sum())))
+    logarithms = np.log(others, out=np.zeros_like(others), where=others > 0)
+    return float(-(others @ logarithms) - w[top] * math.log1p(-float(others.sum())))
 
 
 def compare(row: DrawnRow, reported: Mapping[str, float], expected: Expected) -> None:
