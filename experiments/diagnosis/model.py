@@ -4,7 +4,7 @@ The queries and keys of `minilm` on three texts pass through `sdpa.diagnose` in 
 is the mean over groups; its standard error comes from the differences between them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ import pandas as pd
 from experiments.diagnosis import minilm
 from experiments.run.files import checksum
 from experiments.run.paths import diagnosis_path
-from sdpa import diagnose
+from sdpa import diagnose, row_diagnostics
 from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.theory.limits import freezing_sigma, median_jacobian_norm
 
@@ -28,6 +28,13 @@ _RULES = ("unscaled", "d_k^1/2", "d_k^1")
 _TEXTS = ("prose", "code", "shuffled")
 _CURVE = np.geomspace(1e-3, 1e3, 120)  # spreads at which a law is computed; heads lie between them
 _AXES = ("group", "batch", "layer", "head")
+# Draws of variance 1 from laws of scores beside the Gaussian one.
+CONTROLS: dict[str, Callable[[np.random.Generator, tuple[int, int]], minilm.Floats]] = {
+    "logistic": lambda rng, shape: rng.logistic(size=shape) * (np.sqrt(3) / np.pi),
+    "uniform": lambda rng, shape: rng.uniform(-np.sqrt(3), np.sqrt(3), shape),
+    "laplace": lambda rng, shape: rng.laplace(size=shape) / np.sqrt(2),
+}
+_CONTROL_ROWS = 4096  # whose mean entropy share has a standard error below 0.005
 
 # The columns of both tables after those of `Case`, each with its standard error as NAME_se.
 QUANTITIES = {
@@ -40,7 +47,13 @@ QUANTITIES = {
     "frozen": "1 if the spread is above sqrt(2 ln n)",
     "first_key_weight": "weight of the first key, the token [CLS]",
     "first_key_variance": "part of the variance within rows that is gone without the first key",
-    "rest_distance": "entropy_share_distance without the first key, beside Gaussian rows of the spread that remains",
+    "rest_spread": "spread without the first key",
+    "rest_entropy_share": "entropy_share without the first key",
+    "rest_distance": "rest_entropy_share less that of Gaussian rows of rest_spread",
+    **{
+        f"rest_distance_{name}": f"rest_entropy_share less that of rows of independent {name} scores of rest_spread"
+        for name in CONTROLS
+    },
     "variance_ratio": "variance within rows over that of independent entries of the same standard deviations",
     "length_effect": "part of variance_ratio that is due to the lengths of q and k",
     "alignment_effect": "part of variance_ratio that is due to their directions",
@@ -114,7 +127,10 @@ def of_case(case: Case, q: minilm.Floats, k: minilm.Floats) -> pd.DataFrame:
     for name in ("entropy_share", "jacobian_norm_median"):
         table[f"{name}_law"] = law(name, spread, case.n_keys)
     table["entropy_share_distance"] = table["entropy_share"] - table["entropy_share_law"]
-    table["rest_distance"] = table["entropy_share_without_first"] - law("entropy_share", rest, case.n_keys - 1)
+    table["rest_spread"], table["rest_entropy_share"] = rest, table["entropy_share_without_first"]
+    table["rest_distance"] = table["rest_entropy_share"] - law("entropy_share", rest, case.n_keys - 1)
+    for name in CONTROLS:
+        table[f"rest_distance_{name}"] = table["rest_entropy_share"] - control(name, rest, case.n_keys - 1)
     table["frozen"] = (spread > freezing_sigma(case.n_keys)).astype(float)
     return table[[*NAMES, "group", "layer", "head", *QUANTITIES]]
 
@@ -128,6 +144,19 @@ def law(name: str, spread: npt.ArrayLike, n_keys: int) -> npt.NDArray[np.float64
     if name == "jacobian_norm_median":
         return np.asarray(np.interp(sigma, _CURVE, _medians(n_keys)))
     return np.asarray(gaussian_rows(sigma, np.full(sigma.shape, n_keys))[:, 1] / np.log(n_keys))
+
+
+def control(name: str, spread: npt.ArrayLike, n_keys: int) -> npt.NDArray[np.float64]:
+    """The entropy share of rows of independent scores of another law with given spreads, from simulated rows."""
+    sigma = np.asarray(spread, np.float64) / np.sqrt(1 - 1 / n_keys)
+    return np.asarray(np.interp(np.log(sigma), np.log(_CURVE), _simulated(name, n_keys)))
+
+
+@cache
+def _simulated(name: str, n_keys: int) -> list[float]:
+    scores = CONTROLS[name](np.random.default_rng([*name.encode(), n_keys]), (_CONTROL_ROWS, n_keys))
+    shares = (row_diagnostics(scores, [1 / sigma]).entropy.mean() / np.log(n_keys) for sigma in _CURVE)
+    return [float(share) for share in shares]
 
 
 @cache
