@@ -362,8 +362,11 @@ def test_weights_are_no_scores_and_their_logarithms_are(dtype):
     weights = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
     logarithms, weights = np.log(weights), weights.astype(dtype)
     weights[2, 5:] = 0  # padding
-    with pytest.raises(ValueError, match=r"sum to 1, as weights do; np\.log\(weights\) has the same softmax"):
-        diagnose_scores(weights)
+    padded = np.concatenate([np.zeros_like(weights[:1]), weights])
+    for given in (weights, padded, weights / 2):  # the last ones as beside a sink
+        with pytest.raises(ValueError, match=r"as weights do; np\.log\(weights\) has the same softmax"):
+            diagnose_scores(given)
+    assert diagnose_scores([[0.1, 0.2]])["entropy"].value > 0
     found, of_logarithms = diagnose_scores(scores), diagnose_scores(logarithms)
     for name in ("entropy", "max_weight", "row_variance"):
         np.testing.assert_allclose(of_logarithms[name].value, found[name].value, rtol=1e-9)
