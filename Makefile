@@ -32,7 +32,7 @@ PYTHON ?= python3
 CHROMIUM ?= /usr/bin/chromium
 
 # The targets that `make help` lists.
-COMMANDS := $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))
+COMMANDS := $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' $(lastword $(MAKEFILE_LIST)))
 
 # make takes any other word for a file, and would do nothing.
 words := $(filter-out $(COMMANDS) .venv/%,$(MAKECMDGOALS))

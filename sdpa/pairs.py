@@ -74,6 +74,10 @@ class PairLaw:
         ):
             if self.correlation and not holds_too:
                 raise ValueError(f"correlation: expected {expected} beside it, got {got}")
+        for of, mean, std in (("query", self.query_mean, self.query_std), ("key", self.key_mean, self.key_std)):
+            if self.normalize != "none" and self.entries.name == "rademacher" and abs(mean) == std:
+                expected = f"not {of}_std, whose vectors of rademacher entries may be 0, beside normalize"
+                raise ValueError(f"{of}_mean: expected {expected} {self.normalize}, got {mean}")
 
     def __repr__(self) -> str:
         """The attributes that differ from their defaults: signatures in `help` show this as a default."""

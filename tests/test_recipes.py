@@ -98,6 +98,7 @@ def test_a_rule_with_a_factor_of_its_own(repository):
     assert repository.edited == {"sdpa/scaling.py"}
 
 
+KERNEL = "experiments/measuring/second_kernel.py"
 METRIC = """    Metric(
         "smallest_weight",
         "smallest weight of a row, mean over rows",
@@ -109,8 +110,12 @@ METRIC = """    Metric(
 """
 
 
+DEFINITION = '        "smallest_weight": (float(w.min()), 0.0),\n'
+
+
 def test_a_metric(repository):
     repository.write(METRICS, METRIC, before=")")
+    repository.write(KERNEL, DEFINITION, before='        "max_weight": (largest, 0.0),')
     table = repository.sweep("saturation", SATURATION.format(rule="d_k^1/2") + "    figures: metrics\n")
     assert table["smallest_weight"].between(0, 1 / 8).all()
     assert (table["smallest_weight_low"] < table["smallest_weight_high"]).all()
@@ -119,7 +124,9 @@ def test_a_metric(repository):
     # Tables of training and of single rows are made again, too, as analysis reads the metrics.
     shipped = {*experiment_names()} - {"eight_bits"}
     assert repository.stale() == shipped - repository.stale_before
-    assert repository.edited == {METRICS}
+    repository.run("experiments", "readme")
+    repository.run("pytest", "-q", "tests/experiments/test_second_kernel.py")
+    assert repository.edited == {METRICS, KERNEL}
 
 
 LAW = '''

@@ -16,7 +16,7 @@ from experiments.analysis.derived import TESTS, VERDICTS, Derived, columns_of_te
 from experiments.kinds import axes_of
 from experiments.measuring.columns import Column, axis_columns, names
 from experiments.measuring.experiment import MEASURED, Cell, Experiment
-from experiments.measuring.intervals import MIN_DRAWS, MIN_DRAWS_OF_FOURTH_POWERS, MIN_SEPARATE_ROWS, MIN_TRIALS, Limits
+from experiments.measuring.intervals import MIN_DRAWS, MIN_DRAWS_OF_FOURTH_POWERS, MIN_SEPARATE_ROWS, Limits
 from experiments.measuring.metric import FEW_DRAWS, Metric
 from experiments.measuring.moments import CORRELATIONS
 
@@ -31,7 +31,7 @@ _PER_DIRECTION = MIN_DRAWS
 _MIN_SHARE = 1e-2
 
 T_TEST, BOUND, NONE = "t", "bound", "none"
-FEW_TRIALS = f"fewer than {MIN_TRIALS} trials"
+FEW_TRIALS = "too few trials"
 TOO_FEW = "too few effective draws"
 TOO_RARE = "events too rare for any run"
 NO_ERROR = "inputs have no moment behind its error"
@@ -41,7 +41,7 @@ _MAX_TRIALS = 1e9  # the most that a run can take
 def verdicts(experiment: Experiment, table: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
     """One row for every measured value with a known exact value.
 
-    Student's t tests a mean of at least `min_draws` effective draws, 20 trials and 50 separate rows
+    Student's t tests a mean of at least `min_draws` effective draws, `min_trials` and 50 separate rows
     (`AttentionCell.separate_rows`). A mean of fewer draws is not normal: where most rows are saturated, the few near a
     tie carry both the mean and its standard error (sizes: `experiments.measuring.intervals`). The mean m of T
     independent draws between 0 and 1 still exceeds its expectation mu with a probability of at most e^(-T D), where
@@ -70,8 +70,9 @@ def verdicts(experiment: Experiment, table: pd.DataFrame, cells: Iterable[Cell])
         return pd.DataFrame(columns=declared)
     for name, frame in frames.items():
         like, enough = frames[known[name].draws_like or name]["effective_draws"], known[name].min_draws
-        frame["few"] = ~(like >= enough) | (frame["trials"] < known[name].min_trials)
-        frame["rare"] = ~(like >= enough) & (like * (_MAX_TRIALS / frame["trials"]) < enough)
+        frame["few"] = ~(like >= enough)
+        frame["rare"] = frame["few"] & (like * (_MAX_TRIALS / frame["trials"]) < enough)
+        frame["few_trials"] = frame["trials"] < known[name].min_trials
         frame["few"] |= frame["separate"] < MIN_SEPARATE_ROWS
     rows = pd.concat(frames.values()).sort_index(kind="stable")  # the index is that of the table
     return _judged(rows)[declared]
@@ -132,8 +133,7 @@ def _judged(rows: pd.DataFrame) -> pd.DataFrame:
     # infinite one, nothing does.
     endless = np.isinf(rows["error"])
     z = pd.Series(np.divide(distance, rows["error"], out=np.zeros(len(rows)), where=rows["error"] > 0), rows.index)
-    few_trials = rows["trials"] < MIN_TRIALS
-    by_t = ~few_trials & ~rows["few"] & ~endless
+    by_t = ~rows["few_trials"] & ~rows["few"] & ~endless
     by_bound = ~by_t & rows["bound"].notna()
     p_value = np.select(
         [by_t, by_bound], [2 * special.stdtr(rows["trials"] - 1, -z.abs()), rows["bound"]], default=np.nan
@@ -146,7 +146,9 @@ def _judged(rows: pd.DataFrame) -> pd.DataFrame:
         test=np.select([by_t, by_bound], [T_TEST, BOUND], default=NONE),
         p_value=[_six_digits(value) for value in p_value],
         remark=np.select(
-            [few_trials, endless, rows["rare"], rows["few"]], [FEW_TRIALS, NO_ERROR, TOO_RARE, TOO_FEW], default=""
+            [rows["few_trials"], endless, rows["rare"], rows["few"]],
+            [FEW_TRIALS, NO_ERROR, TOO_RARE, TOO_FEW],
+            default="",
         ),
     )
 

@@ -1,16 +1,27 @@
 """The second, plain kernel for rows in a number format: their shares and errors, one row at a time.
 
-The rounded products q.k are those of the run, because sums in another order round otherwise. All that follows from
-them, and the same row without rounding, is computed here.
+Sums in another order round otherwise. So each stage of the rounded row (products, scores, weights, gradients) is
+compared with the one before it, to the rounding of its format. Its numbers then come from these stages and the exact
+row.
 """
 
 import math
 
 import numpy as np
+import numpy.typing as npt
 
-from experiments.measuring.second_kernel import DrawnRow, Expected, Floats, jacobian_norm, remainders, softmax_of
+from experiments.measuring.second_kernel import (
+    DrawnRow,
+    Expected,
+    Floats,
+    difference,
+    jacobian_norm,
+    remainders,
+    softmax_of,
+)
 from sdpa.arithmetic import Arithmetic, rounded_rows
 
+_SMALLEST = 4  # units of the smallest number, by which numbers near it may be off
 _RELATIVE, _ABSOLUTE = 1e-12, 1e-14  # of a number with and without rounding, of which an error is the difference
 
 
@@ -18,37 +29,30 @@ def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) ->
     """The numbers of one row by metric, with `behind`: products R(q.k), and gradient to the weights, (n_keys,) each.
 
     A lost row, with an infinite number or NaN, counts as scores, weights and gradients of 0.
+
+    Raises:
+        ArithmeticError: a stage of the row is not what the stage before it gives.
     """
-    seen, round_to, of_products = np.isfinite(row.scores), arithmetic.round, arithmetic.of_products
-    keys, gradient, own = row.keys[seen], row.behind["gradient"], int(seen[: row.own_key].sum())
+    seen = np.isfinite(row.scores)
+    given = row.behind["products"][None], arithmetic.round(row.keys), arithmetic.round(row.behind["gradient"])[None]
+    rounded = rounded_rows(*given, row.divisor, arithmetic, seen, prescale)
+    stages = (rounded.scores[0, seen], rounded.weights[0, seen], rounded.score_gradient[0, seen])
+    stages = tuple(each.astype(np.float64) for each in (*stages, rounded.query_gradient[0]))
+    _check_stages(row, seen, stages, arithmetic, prescale)
+    is_lost = not all(np.isfinite(each).all() for each in stages[1:])
+    s, w, to_scores, to_query = (np.where(is_lost, 0.0, each) for each in stages)
+    with np.errstate(over="ignore"):
+        overflows = not np.isfinite(arithmetic.round(np.exp(rounded.scores[0].max())))
+
     scores = row.scaled[seen]
     weights = softmax_of(scores)
-    given = row.behind["products"][None], round_to(row.keys), round_to(gradient)[None]
-    rounded = rounded_rows(*given, row.divisor, arithmetic, seen, prescale)
-    results = rounded.weights[0, seen], rounded.score_gradient[0, seen], rounded.query_gradient[0]
-    is_lost = not all(np.isfinite(values).all() for values in results)
-    s, w, to_scores, to_query = (
-        np.where(is_lost, 0.0, values.astype(np.float64)) for values in (rounded.scores[0, seen], *results)
-    )
-
-    # Of equal gradients at all keys, nothing is left: so those less the one at the largest weight.
-    from_top = gradient[seen] - gradient[seen][weights.argmax()]
-    exact_to_query = (weights * (from_top - weights @ from_top) / row.divisor) @ keys
-    error, length = float(np.linalg.norm(to_query - exact_to_query)), float(np.linalg.norm(exact_to_query))
-    # Sums over keys in another order differ, and may round an entry of dL/dq to the next number.
-    of_sums = 4 * math.sqrt(len(keys)) * float(np.finfo(arithmetic.accumulator).eps)
-    step = of_sums * float(np.linalg.norm(np.abs(to_scores) @ np.abs(keys)))
-    step += float(np.abs(to_query).max()) * 2.0 ** (1 - of_products.digits) + of_products.smallest
-
-    eights = arithmetic.has_8_bits
-    shifted, log_smallest = scores - scores.max(), math.log(arithmetic.smallest) - math.log(2 * prescale)
-    tiny = (shifted if eights else shifted - math.log(float(np.exp(shifted).sum()))) < log_smallest
-    least_normal = (1 - 1e-6) * arithmetic.smallest_normal / prescale * (w.max() if eights else 1.0)
-    kept = arithmetic.weights(np.exp(shifted), prescale)
-    with np.errstate(over="ignore"):
-        overflows = not np.isfinite(round_to(np.exp(rounded.scores[0].max())))
+    has_8_bits, of_products, shifted = arithmetic.has_8_bits, arithmetic.of_products, scores - scores.max()
+    before = shifted if has_8_bits else shifted - math.log(float(np.exp(shifted).sum()))
+    least_normal = arithmetic.smallest_normal
+    if has_8_bits:
+        least_normal *= (1 - 1e-6) * w.max() / prescale
     shares = {
-        "tiny_weights": tiny.mean(),
+        "tiny_weights": (before < math.log(arithmetic.smallest) - math.log(2 * prescale)).mean(),
         "nearly_one_rows": remainders(weights).min() < 2.0 ** -(of_products.digits + 1),
         "large_rows": scores.max() > math.log(arithmetic.largest),
         "zero_weights": (w == 0).mean(),
@@ -56,21 +60,79 @@ def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) ->
         "one_rows": w.max() == 1,
         "overflowing_rows": overflows,
         "zero_gradients": (to_scores == 0).mean(),
-        "zero_gradient_rows": not to_query.any(),
         "lost_rows": is_lost,
     }
+    kept = arithmetic.weights(np.exp(shifted), prescale).sum(dtype=np.float64)
     expected: Expected = {name: (float(share), 0.0) for name, share in shares.items()}
-    expected["wrong_gradient_rows"] = float(error > length / 2), float(abs(error - length / 2) <= step)
-    expected["query_gradient_error"] = error, step
-    expected["rounding_loss"] = 1 - float(kept.sum(dtype=np.float64)), _ABSOLUTE
-    expected["lost_mass"] = 1 - float(w.sum()), _ABSOLUTE
-    limited = np.clip(s, -of_products.largest, of_products.largest)
+    expected |= {"rounding_loss": (1 - float(kept), _ABSOLUTE), "lost_mass": (1 - float(w.sum()), _ABSOLUTE)}
+    expected |= _errors_of_gradient(row, seen, weights, to_scores, to_query, arithmetic)
+    own = int(seen[: row.own_key].sum())
     exact = _metrics(scores, weights, remainders(weights), own)
     relative = _RELATIVE + 16 * np.finfo(float).eps * float(np.abs(scores).max())
-    for name, value in _metrics(limited, w, 1 - w, own).items():
+    for name, value in _metrics(np.clip(s, -of_products.largest, of_products.largest), w, 1 - w, own).items():
         tolerance = relative * (abs(value) + abs(exact[name])) + _ABSOLUTE
         expected |= dict.fromkeys((f"{name}_bias", f"{name}_error"), (value - exact[name], tolerance))
     return expected
+
+
+def _check_stages(
+    row: DrawnRow, seen: npt.NDArray[np.bool_], stages: tuple[Floats, ...], arithmetic: Arithmetic, prescale: float
+) -> None:
+    """Compare each stage of a row with the one before it, to the rounding of the format and of its sums."""
+    scores, weights, to_scores, to_query = stages
+    divisor, root = row.divisor, math.sqrt(len(scores))
+    query, keys, gradient = (
+        arithmetic.round(each).astype(np.float64) for each in (row.query, row.keys[seen], row.behind["gradient"][seen])
+    )
+    products = row.behind["products"][seen].astype(np.float64)
+    unit, of_product = (2.0**-each.digits for each in (arithmetic, arithmetic.of_products))
+    of_sum = 8 * float(np.finfo(arithmetic.accumulator).eps)
+    least, least_product = _SMALLEST * arithmetic.smallest, _SMALLEST * arithmetic.of_products.smallest
+    with np.errstate(all="ignore"):  # of lost rows
+        absolute = of_sum * len(query) * (np.abs(keys) @ np.abs(query)) + least_product
+        _compare("product", keys @ query, products, of_product, absolute)
+        _compare("score", products / divisor, scores, of_product + of_sum, least_product)
+
+        shifted = scores - scores.max()
+        factor = prescale * float(np.exp(shifted).sum()) if arithmetic.has_8_bits else 1.0
+        _compare("weight", softmax_of(scores), weights, unit + of_sum * (root + np.abs(shifted)), least / factor)
+
+        size = weights * (np.abs(gradient) + weights @ np.abs(gradient))
+        absolute = of_sum * root * size / divisor + least * (1 + 1 / divisor)
+        centred = weights * (gradient - weights @ gradient) / divisor
+        _compare("gradient to score", centred, to_scores, 2.1 * unit, absolute)
+
+        absolute = of_sum * root * (np.abs(to_scores) @ np.abs(keys)) + least_product
+        _compare("gradient to entry", to_scores @ keys, to_query, of_product, absolute)
+
+
+def _compare(name: str, expected: Floats, got: Floats, relative: Floats | float, absolute: Floats | float) -> None:
+    """ArithmeticError for a number beyond its tolerance; one that is infinite or NaN is not compared."""
+    beyond = np.abs(got - expected) > relative * np.abs(expected) + absolute
+    for place in np.flatnonzero(beyond & np.isfinite(got) & np.isfinite(expected)):
+        raise difference(f"rounded {name} {place}", expected[place], got[place])
+
+
+def _errors_of_gradient(
+    row: DrawnRow, seen: npt.NDArray[np.bool_], weights: Floats, to_scores: Floats, to_query: Floats, of: Arithmetic
+) -> Expected:
+    """The error of the rounded dL/dq; sums over keys in another order differ, and may round to the next number."""
+    keys, gradient = row.keys[seen], row.behind["gradient"][seen]
+    # Of equal gradients at all keys, nothing is left: so those less the one at the largest weight.
+    from_top = gradient - gradient[weights.argmax()]
+    exact_to_scores = weights * (from_top - weights @ from_top) / row.divisor
+    exact = exact_to_scores @ keys
+    error, length = float(np.linalg.norm(to_query - exact)), float(np.linalg.norm(exact))
+    sums = ((to_scores, float(np.finfo(of.accumulator).eps)), (exact_to_scores, float(np.finfo(np.float64).eps)))
+    step = float(np.abs(to_query).max()) * 2.0 ** (1 - of.of_products.digits) + of.of_products.smallest
+    for terms, eps in sums:
+        step += 16 * math.sqrt(len(keys)) * eps * float(np.linalg.norm(np.abs(terms) @ np.abs(keys)))
+    may_be_zero = to_scores.any() and np.linalg.norm(to_query) <= step
+    return {
+        "query_gradient_error": (error, step),
+        "wrong_gradient_rows": (float(error > length / 2), float(abs(error - length / 2) <= step)),
+        "zero_gradient_rows": (float(not to_query.any()), float(may_be_zero)),
+    }
 
 
 def _metrics(scores: Floats, weights: Floats, rest: Floats, own: int) -> dict[str, float]:

@@ -22,7 +22,6 @@ from sdpa.row_maps import PLAIN, RowMap
 # The names of leading axes by their number.
 AXES: dict[int, tuple[str, ...]] = {0: (), 1: ("head",), 2: ("batch", "head"), 3: ("batch", "layer", "head")}
 Mask = MaskName | npt.ArrayLike
-_MANY = 16  # numbers that are no scores if none is negative and all rows sum to 1 or less
 _TILE = 2**20  # scores at once: 8 MiB
 ALL, REST = "", "_without_first"  # parts of rows: with every key, and without the first one
 _APART = 5000  # a score so far below the largest of its row comes from an additive mask that is finite
@@ -131,8 +130,8 @@ class Heads:
         heads = array.reshape(-1, *array.shape[-2:])
         if _are_weights(next(filter(np.any, heads), heads[0])):
             raise ValueError(
-                "scores: expected those before the softmax, got rows that are non-negative and sum to 1 (beside a sink,"
-                " less), as weights do; np.log(weights) has the same softmax"
+                "scores: expected those before the softmax, got rows that are non-negative and sum to 1, as weights do;"
+                " np.log(weights) has the same softmax"
             )
         return cls(array, None, _mask(mask, array.shape), _names(array.ndim - 2, axes))
 
@@ -176,15 +175,11 @@ def hidden_scores(scores: FloatArray) -> BoolArray:
 
 
 def _are_weights(rows: npt.NDArray[Any]) -> bool:
-    """True if every row is non-negative and sums to 1, or is all 0 as padding; of many numbers, also to less than 1.
-
-    Rows sum to 1 to the precision of 8 binary digits.
-    """
+    """True if every row is non-negative and sums to 1, to the precision of 8 binary digits, or is all 0 as padding."""
     rows = rows.astype(np.float64)
     sums = rows.sum(axis=-1)
     sums = sums[sums > 0]
-    least = 0.0 if rows.size >= _MANY else 0.99
-    return bool((rows >= 0).all() and sums.size and (sums > least).all() and (sums < 1.01).all())
+    return bool((rows >= 0).all() and sums.size and (np.abs(sums - 1) < 0.01).all())
 
 
 def tiles(n_queries: int, n_keys: int, mask: float | BoolArray | None) -> Iterator[tuple[slice, BoolArray]]:

@@ -11,13 +11,15 @@ from benchmarks import calibration
 from experiments.config.loader import load_config
 from experiments.kinds import depth, eight_bits, initialisation, mechanisms, rounding, saturation
 from experiments.kinds.mechanisms import MaskName, Sink
+from experiments.measuring import plain_rounding
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.row_statistics import Block
 from sdpa import LAWS, Scaling
-from sdpa.arithmetic import FORMATS
+from sdpa.arithmetic import FORMATS, Arithmetic, rounded_rows
 from sdpa.initialisation import Scheme
 from sdpa.row_maps import NORMALIZERS
 
+product = Arithmetic.product
 ROOT = Path(__file__).parents[2]
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2", "d_k^1")))
 ATTENTION = {"d_k": 5, "n_keys": 7, "n_queries": 3, "scaling": RULES}
@@ -27,10 +29,9 @@ def cell(**changes):
     return saturation.STATISTICS, saturation.Cell(**(ATTENTION | changes))
 
 
-def at_initialisation():
-    return initialisation.STATISTICS, initialisation.Cell(
-        d_model=12, n_heads=2, n_keys=5, n_queries=3, scheme=Scheme.parse("gpt2"), scaling=RULES
-    )
+def at_initialisation(scheme, **changes):
+    sizes = {"d_model": 12, "n_heads": 2, "n_keys": 5, "n_queries": 3} | changes
+    return initialisation.STATISTICS, initialisation.Cell(scheme=Scheme.parse(scheme), scaling=RULES, **sizes)
 
 
 def mapped(**changes):
@@ -48,7 +49,8 @@ CASES = {
     "causal, correlated": cell(mask="causal", correlation=0.5, query_std=30.0),
     "float32": cell(arithmetic=FORMATS["float32"], query_std=30.0),
     "long": cell(d_k=64, n_keys=2000, query_std=3.0),
-    "initialisation": at_initialisation(),
+    "initialisation": at_initialisation("gpt2"),
+    "saturated at initialisation": at_initialisation("kaiming", d_model=512, n_heads=1),
     "plain": mapped(query_std=10.0),
     "cap and sink": mapped(softcap=2.0, sink=Sink(0.5)),
     **{name: mapped(normalizer=one) for name, one in NORMALIZERS.items()},
@@ -59,8 +61,13 @@ CASES = {
     "bfloat16": rounded("bfloat16", mask="causal", query_std=30.0),
     "float8": rounded("float8_e4m3fn", query_std=6.0),
     "beyond float8": rounded("float8_e4m3fn", query_std=0.01, key_std=600.0),
+    "saturated float8": rounded("float8_e5m2", query_std=60.0),
     "prescale": rounded("float8_e5m2", query_std=6.0, prescale=256.0),
 }
+
+
+def is_of_rows(metric):
+    return metric.per == "row" and metric.kind != "quantile"
 
 
 def unseen_faults(case, monkeypatch):
@@ -68,7 +75,7 @@ def unseen_faults(case, monkeypatch):
     statistics, one = CASES[case]
     values, unseen = Block.values, {}
     for metric in statistics.metrics:
-        if metric.per != "row" or metric.kind == "quantile":
+        if not is_of_rows(metric):
             continue
         shares = []
 
@@ -89,11 +96,52 @@ def unseen_faults(case, monkeypatch):
     return unseen
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_factor_of_1_3_in_the_numbers_of_rows_stops_the_run(case, monkeypatch):
-    """No theory takes part: the definitions find every fault that changes more than a few rows."""
-    unseen = unseen_faults(case, monkeypatch)
-    assert all(share < 0.1 for share in unseen.values()), unseen
+def test_a_factor_of_1_3_in_the_numbers_of_rows_stops_the_run(monkeypatch):
+    """No theory takes part: the definitions find every fault that changes more than a few rows, and each metric's."""
+    seen, all_metrics = set(), set()
+    for case, (_, one) in CASES.items():
+        unseen, experiment = unseen_faults(case, monkeypatch), type(one).__module__
+        assert all(share < 0.1 for share in unseen.values()), (case, unseen)
+        metrics = {(experiment, metric.name) for metric in CASES[case][0].metrics if is_of_rows(metric)}
+        all_metrics |= metrics
+        seen |= metrics - {(experiment, name) for name in unseen}
+    assert all_metrics == seen, "no case of CASES, or no `plain_row`, for these metrics"
+
+
+def doubled(function):
+    """The function, with 1.3 times what it returns."""
+    return lambda *args, **kwargs: 1.3 * function(*args, **kwargs)
+
+
+def scaled_gradients(*args, **kwargs):
+    found = rounded_rows(*args, **kwargs)
+    return found._replace(query_gradient=np.float32(1.3) * found.query_gradient)
+
+
+@pytest.mark.parametrize("format_name", ["bfloat16", "float8_e5m2"])
+@pytest.mark.parametrize(
+    ("where", "name", "faulty"),
+    [
+        (Arithmetic, "product", doubled(Arithmetic.product)),
+        (Arithmetic, "product", lambda of, a, b: product(of, a, b[..., ::-1])),
+        (Arithmetic, "weights", doubled(Arithmetic.weights)),
+        ((rounding, plain_rounding), "rounded_rows", scaled_gradients),
+    ],
+)
+def test_a_fault_of_a_stage_of_rounded_rows_stops_the_run(where, name, faulty, format_name, monkeypatch):
+    """Also one that the second kernel shares, because it compares each stage with the one before."""
+    for place in where if isinstance(where, tuple) else (where,):
+        monkeypatch.setattr(place, name, faulty)
+    statistics, one = rounded(format_name, d_k=16, n_keys=16)
+    with pytest.raises(ArithmeticError, match=r"expected .* from the definition"):
+        statistics.measure(one, 20, np.random.default_rng(0))
+
+
+def test_a_wrong_length_of_tokens_after_a_layer_stops_the_run(monkeypatch):
+    monkeypatch.setattr(np.linalg, "qr", doubled(np.linalg.qr))
+    one = depth.Cell(d_k=8, n_keys=5, layers=2, residual=1.0, scaling=RULES[:1])
+    with pytest.raises(ArithmeticError, match=r"^product of tokens 0 and 0: expected 1 .*, got 1\.69"):
+        depth.measure(one, 2, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("layer", [0, 2])
@@ -101,10 +149,10 @@ def test_a_factor_of_1_3_in_the_numbers_of_rows_stops_the_run(case, monkeypatch)
 def test_a_factor_of_1_3_in_any_layer_stops_the_run(place, layer, monkeypatch):
     compare, calls = depth._PlainStack.compare, itertools.count()
 
-    def faulty(stack, queries, keys, divisor, found):
+    def faulty(stack, queries, keys, divisor, found, factor):
         if next(calls) == layer:
             found[place] *= 1.3
-        compare(stack, queries, keys, divisor, found)
+        compare(stack, queries, keys, divisor, found, factor)
 
     one = depth.Cell(d_k=8, n_keys=5, token_cosine=0.3, layers=4, residual=1.0, scaling=RULES[:1])
     depth.measure(one, 2, np.random.default_rng(0))
@@ -152,6 +200,23 @@ FAR = {"query_mean": 1e6, "key_mean": -1e6, "query_std": 1e-6, "key_std": 1e-6}
 def test_takes_no_rounding_for_a_fault(changes, seed):
     statistics, one = cell(**changes)
     statistics.measure(one, 8, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"d_k": 8, "n_keys": 16, "inputs": LAWS["rademacher"], "query_std": 10.0},
+        {"d_k": 1, "n_keys": 4, "normalize": "rms"},
+        {"d_k": 16, "n_keys": 300, "query_std": 1e-6, "key_std": 1e3},
+        {"d_k": 2, "n_keys": 3, "query_std": 1e5, "key_std": 1e5, "mask": "causal"},
+        {"d_k": 16, "n_keys": 8, "query_mean": 1e3, "key_std": 1e-6},
+    ],
+    ids=str,
+)
+def test_takes_no_rounding_of_formats_for_a_fault(changes, format_name):
+    statistics, one = rounded(format_name, **changes)
+    statistics.measure(one, 100, np.random.default_rng(0))
 
 
 AFTER_ROWS = """

@@ -363,10 +363,10 @@ def test_weights_are_no_scores_and_their_logarithms_are(dtype):
     logarithms, weights = np.log(weights), weights.astype(dtype)
     weights[2, 5:] = 0  # padding
     padded = np.concatenate([np.zeros_like(weights[:1]), weights])
-    for given in (weights, padded, weights / 2):  # the last ones as beside a sink
+    for given in (weights, padded):
         with pytest.raises(ValueError, match=r"as weights do; np\.log\(weights\) has the same softmax"):
             diagnose_scores(given)
-    assert diagnose_scores([[0.1, 0.2]])["entropy"].value > 0
+    assert diagnose_scores(weights / 2)["entropy"].value.all()  # as small scores may be
     found, of_logarithms = diagnose_scores(scores), diagnose_scores(logarithms)
     for name in ("entropy", "max_weight", "row_variance"):
         np.testing.assert_allclose(of_logarithms[name].value, found[name].value, rtol=1e-9)
