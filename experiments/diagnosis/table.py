@@ -218,7 +218,7 @@ def summary(table: pd.DataFrame) -> list[str]:
 # (docs/your-model.md has numbers).
 _CONDITIONS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
     "a weight above 0.99 in most rows": lambda heads: heads["saturated_rows"] > 0.5,
-    "a spread below 0.5 or above 2": lambda heads: ~heads["row_variance"].between(0.5**2, 2.0**2),
+    "a spread below 0.5 or above 2": lambda heads: _is_far_from_1(heads),
     "an entropy share more than 0.05 from that of Gaussian rows": lambda heads: (
         (heads["entropy_share"] - heads.get("entropy_share_exact", math.nan)).abs() > 0.05
     ),
@@ -231,7 +231,7 @@ _CONDITIONS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
 
 
 def advice(table: pd.DataFrame, *, is_capped: bool) -> list[str]:
-    """At most three sentences on what to do; none where the numbers of the table do not settle it.
+    """At most four sentences on what to do; none where the numbers of the table do not settle it.
 
     Args:
         table: of a diagnosis.
@@ -248,7 +248,13 @@ def advice(table: pd.DataFrame, *, is_capped: bool) -> list[str]:
             numbers["divide"] = "change the soft cap or the divisor" if is_capped else f"{divide}, for a spread of 1"
             told.append(words.format(heads=f"{len(heads)} of {counted(len(table), 'head')}", **numbers))
     is_healthy = (table["saturated_rows"] < 0.05) & (table["entropy_share"] < 0.95) & ("visible_mass" not in table)
+    is_healthy &= ~_is_far_from_1(table).all()
     return told or ([_HEALTHY] if is_healthy.all() else [])
+
+
+def _is_far_from_1(heads: pd.DataFrame) -> pd.Series:
+    """True where the spread is below 0.5 or above 2."""
+    return ~heads["row_variance"].between(0.5**2, 2.0**2)
 
 
 def _has_sink(heads: pd.DataFrame) -> pd.Series:
@@ -276,6 +282,12 @@ _ADVICE: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
         lambda heads: heads["row_variance"].between(1e-6, 0.2**2) & (heads["entropy_share"] > 0.95),
         "In {heads}, the scores of a row have a spread of {spread}, so their weights are almost equal, and the "
         "head averages: to train on, {divide}.",
+    ),
+    (
+        # All heads together: then the cause is rather the scale than what a head has learned.
+        lambda heads: (heads["row_variance"] > 0) & (heads["row_variance"] > 2.0**2).all(),
+        "In {heads}, the scores of a row have a spread of {spread}, far above 1: check that they are divided; to start "
+        "training, {divide}.",
     ),
     (
         _has_sink,

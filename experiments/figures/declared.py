@@ -18,7 +18,7 @@ _FOUR = ("score_variance", "max_weight", "entropy", "query_gradient_norm_median"
 _POWERS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm_median", "saturated_rows")
 _READING = "Bars: 95% intervals; hollow points: too few draws for reliable ones; pale bands: exact values."
 _BEST_RATE = "At the best learning rate of each rule, if there are several: most runs solve, then fewest steps."
-_INTERVALS = "95% intervals (for a median of few runs, their range)"
+_INTERVALS = "95% intervals (94 to 96% for a median of five to nine runs)"
 _OF_RUNS = f"{_BEST_RATE} Bars: {_INTERVALS}; hollow points: too few runs for reliable ones."
 
 _DECLARED = (

@@ -643,7 +643,7 @@ FINDINGS = (
     ),
     Finding(
         drawing="control/divisors",
-        title="Here no unscaled layer learns pair without a smaller start",
+        title="Unscaled, pair is learned in time only from a smaller start",
         sentence="No unscaled run solves pair unless W_Q and W_K start at 1/d_k^1/4 of their size. Then, at the better "
         "rate, the median takes {start:g} steps, or {both:g} with their rate divided by d_k^1/4 too, and {root:g} "
         "under d_k^1/2.",

@@ -198,6 +198,8 @@ def read_matrix(path: Path) -> Matrix:
     first = lines[0][1] if lines else [""]
     _expect(len(first) > 1 or ";" not in first[0], path, "commas between numbers", "semicolons")
     header = first[0] == "" or any(_number(cell) is None for cell in first[1:])
+    is_mixed = header and first[0] != "" and any(_number(cell) is not None for cell in first)
+    _expect(not is_mixed, path, "numbers or names in the first line", f"both: {','.join(first)}")
     body = lines[header:]
     named = (header and first[0] == "") or all(_number(cells[0]) is None for _, cells in body)
     size = f"{len(body)} x {len(first) - named}"

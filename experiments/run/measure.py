@@ -171,7 +171,7 @@ def _state(config: Config, sweep: Sweep, results: Path, work: "Work") -> str:
     """The state of the tables of a sweep."""
     if reason := why_stale(results, config, sweep):
         return f"stale: {reason}" if (results / csv_name(sweep.name, MEASURED)).exists() else "missing"
-    return "complete" if work.is_complete(sweep) else "complete, chunks missing"
+    return "complete" if work.is_complete(sweep) else "complete as shipped; a run measures it again"
 
 
 def duration(seconds: float) -> str:

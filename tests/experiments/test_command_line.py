@@ -104,7 +104,7 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
     assert re.search(r"yours +.* 1 of 3 chunks .* missing\n", partial)
     suite("run", text=SMALL)
     shutil.rmtree(suite.folder / ".cells")
-    assert re.search(r" 2 of 2 chunks .* complete, chunks missing\n", suite("plan").stdout)
+    assert re.search(r" 2 of 2 chunks .* complete as shipped; a run measures it again\n", suite("plan").stdout)
     record = (suite.folder / "mine.json").read_text()
     (suite.folder / "mine.json").write_text(record.replace('"measuring": "', '"measuring": "0'))
     assert "stale: another version of the source" in suite("plan").stdout

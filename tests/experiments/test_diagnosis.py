@@ -276,6 +276,12 @@ def test_each_fault_gets_its_advice_and_healthy_heads_none(mask):
     assert healthy.endswith("so nothing here asks for another divisor.")
 
 
+def test_scores_without_a_divisor_are_not_called_healthy():
+    q, k = np.random.default_rng(0).standard_normal((2, 3, 64, 16))
+    (told,) = advice(diagnosis_table([HeadArrays(None, None, q, k)], "unscaled"), is_capped=False)
+    assert re.match(r"In 3 of 3 heads, .* spread of 3\.\d* to 4\.?\d*, far above 1: check that they are divided;", told)
+
+
 def test_no_advice_rests_on_a_cap_a_sink_logit_or_few_keys():
     (capped,) = planted("hard", softcap=500.0)
     assert "change the soft cap or the divisor" in capped

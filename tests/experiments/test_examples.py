@@ -115,6 +115,7 @@ def test_own_matrices_are_those_of_plain_python(tmp_path, scaling, power, causal
     [
         ("\n \n", ": expected 1 to 64 rows and columns, got 0 x 0"),
         ("0,1,2\n3,4,5\n", ": expected numbers or names, got a header that counts from 0; omit it"),
+        ("1,0,x\n0,1,0\n1,1,0\n", ": expected numbers or names in the first line, got both: 1,0,x"),
         ("1;2\n3;4\n", ": expected commas between numbers, got semicolons"),
         ("1,2\n\n3,4,5\n", ":3: expected 2 cells, as above, got 3"),
         ("1,2\n3,x\n", ":2: expected a number within ±1e+100, got 'x'"),
