@@ -274,7 +274,7 @@ _ADVICE: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
             & ("visible_mass" not in heads)
         ),
         "In {heads}, {saturated_rows} of the rows have a weight above 0.99, so their softmax passes almost no "
-        "gradient: to train on, {divide}; a trained model may need such heads as they are.",
+        "gradient. At the start of training that is a fault; a trained model may need such heads as they are.",
     ),
     (
         # A single large score among many keys gives a small spread, too, but not a large entropy.
