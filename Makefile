@@ -215,8 +215,8 @@ help: ## show this list
 $(READY): requirements.lock pyproject.toml
 	@command -v "$$PYTHON" >/dev/null || { echo "expected Python 3.11 or later, found no program $$PYTHON; choose one with PYTHON=" >&2; exit 1; }
 	@"$$PYTHON" -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) or sys.exit("expected Python 3.11 or later, got %d.%d; choose another with PYTHON=" % v)'
-	@echo "Installing $$(grep -c == requirements.lock) packages into .venv; this takes about half a minute, once"
 	@test ! -L .venv || { echo "expected a folder .venv of this clone alone, got a link; remove it" >&2; exit 1; }
+	@echo "Installing $$(grep -c == requirements.lock) packages into .venv; this takes about half a minute, once"
 	"$$PYTHON" -m venv --clear .venv
 	$(INSTALL) requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

@@ -53,7 +53,7 @@ def function_of(target: str) -> Callable[..., Any]:
     try:
         found: object = pkgutil.resolve_name(target)
     except (ImportError, SyntaxError, ValueError, AttributeError) as error:
-        missing = getattr(error, "name", None) or ""
+        missing = (error.name if isinstance(error, ImportError) else None) or ""
         elsewhere = missing and missing.partition(".")[0] != target.partition(".")[0]
         hint = f"; install {missing} into .venv, or call sdpa.audit where it is installed" if elsewhere else ""
         raise UsageError(f"{expected}, got {target}: {error}{hint}") from error

@@ -61,6 +61,8 @@ def read_heads(paths: Sequence[Path]) -> list[HeadArrays]:
         FilesError: a file cannot be read, or it holds no pair of arrays.
     """
     files = [_opened(path) for path in paths]
+    if len(files) == 1 and list(files[0]) == [""]:
+        raise FilesError(f"{paths[0]}: expected queries and keys, got one array; name two files: Q=q.npy K=k.npy")
     if len(files) == 1:
         return _pairs(paths[0], files[0])
     single = len(files) == 2 and all(len(file) == 1 for file in files)

@@ -126,9 +126,9 @@ class Reporter:
         for label, text, style in self._verdicts:
             self._labelled(label, text, style)
         if self._flags:
-            self._labelled("flagged", f"{counted(self._flags, 'line')} above", FLAGGED)
+            self._labelled("warnings", f"{counted(self._flags, 'line')} above", FLAGGED)
         elif self._verdicts and not failed:
-            self._labelled("flagged", "nothing", GOOD)
+            self._labelled("warnings", "none", GOOD)
 
     def next(self, text: str) -> None:
         """Print what the reader can do next."""

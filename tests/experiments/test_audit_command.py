@@ -44,7 +44,7 @@ def test_without_a_target_the_examples_are_listed():
     [
         ("sdpa:__doc__", "got sdpa:__doc__, which is no function"),
         ("sdpa.nothing:f", "importable here, got sdpa.nothing:f: No module named"),
-        ("sdpa:nothing", "importable here, got sdpa:nothing: module 'sdpa' has no attribute"),
+        ("sdpa:nothing", "importable here, got sdpa:nothing: module 'sdpa' has no attribute 'nothing'$"),
     ],
 )
 def test_a_target_that_is_no_function_is_refused(target, message):

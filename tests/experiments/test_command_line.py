@@ -129,7 +129,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     assert checked.returncode == 1
     assert "checked: 1 sweep, complete and unaltered" in checked.stdout
     assert "agreed" not in checked.stdout
-    assert "flagged: nothing" not in checked.stdout
+    assert "warnings: none" not in checked.stdout
     assert re.search(r"disagree: .*\n  entropy of mine, d_k\^1: z = -7\.50, p = ", checked.stderr)
 
 
