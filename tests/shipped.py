@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 CONFIG = load_config(RESULTS / STORED_CONFIG)
 # Of the shipped results: to be changed with them.
-SHIPPED_DIGEST = "1a0ddbe8f6b41e6db689f957207561aca7e672ae7ec7b58993a2654808208ad7"
+SHIPPED_DIGEST = "e4758102ffef6022945e9306fce312d9adac96c2c2c4d6dbadf903d0528de2df"
 
 
 def _skip(reason: str) -> None:
