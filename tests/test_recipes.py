@@ -110,7 +110,7 @@ METRIC = """    Metric(
 """
 
 
-DEFINITION = '        "smallest_weight": (float(w.min()), 0.0),\n'
+DEFINITION = '        "smallest_weight": (float(w.min()), 0.1 * float(w.min()) + 1e-37),\n'
 
 
 def test_a_metric(repository):
