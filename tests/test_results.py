@@ -14,6 +14,7 @@ from experiments.config.loader import load_config
 from experiments.pages.index import few_rows, opening
 from experiments.pages.parts import pictures, provenance
 from experiments.published.table import read_statements
+from experiments.run.fingerprint import measuring_fingerprint, tables_fingerprint
 from experiments.run.paths import BENCHMARKS, drawn_texts
 from experiments.run.tables import read_sidecar, why_stale
 from sdpa.theory import attention_expectations
@@ -173,6 +174,9 @@ def test_shipped_tables_are_those_of_their_config(config, folder):
     shipped = [sweep for sweep in loaded.sweeps if (folder / f"{sweep.name}.json").exists()]
     assert shipped
     for sweep in shipped:
-        assert read_sidecar(folder / f"{sweep.name}.json")["parameters"] == sweep.parameters()
+        made, name = read_sidecar(folder / f"{sweep.name}.json"), sweep.experiment.name
+        assert made["parameters"] == sweep.parameters()
+        assert made["fingerprint"]["measuring"] == measuring_fingerprint(name)
+        assert made["fingerprint"]["tables"] == tables_fingerprint(name)
         reason = why_stale(folder, loaded, sweep)
         assert not reason or reason.endswith("learning_curves.csv: No such file or directory")
