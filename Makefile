@@ -88,7 +88,7 @@ LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashe
 all: $(CAN_RUN) ## set up the environment, measure every sweep, draw, check, write the page
 	@$(SUITE) all $(OPTIONS)
 
-quick: $(CAN_RUN) ## run make all on quick.yaml, a small config: a first look in 65 CPU-seconds
+quick: $(CAN_RUN) ## run make all on quick.yaml, a small config: a first look in 45 to 65 CPU-seconds
 	@$(SUITE) all --config=quick.yaml $(OPTIONS)
 
 results: $(CAN_RUN) ## measure every sweep and write its table

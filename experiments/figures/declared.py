@@ -19,7 +19,7 @@ _POWERS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gr
 _READING = "Bars: 95% intervals; hollow points: too few draws for reliable ones; pale bands: exact values."
 _BEST_RATE = "At the best learning rate of each rule, if there are several: most runs solve, then fewest steps."
 _INTERVALS = "95% intervals (94 to 96% for a median of five to nine runs)"
-_OF_RUNS = f"{_BEST_RATE} Bars: {_INTERVALS}; hollow points: too few runs for reliable ones."
+_OF_RUNS = f"{_BEST_RATE} Bars: {_INTERVALS}; hollow points: fewer than 20 runs."
 
 _DECLARED = (
     _Saturation(
@@ -239,8 +239,8 @@ _DECLARED = (
         shows="Steps to solve a task with divided initial weights or learning rates",
         metrics=("steps_to_solve", "final_loss"),
         default=Default(varied=("learning_rate", "initial_divisor", "rate_divisor")),
-        note="Left: median of the steps to an accuracy of 90%; not solved: more than all steps. Right: median after "
-        f"training. Bars: {_INTERVALS}; hollow points: too few runs for reliable ones. initial_divisor divides the "
+        note="Median of the steps to an accuracy of 90% (not solved: more than all steps), and of the loss after "
+        f"training. Bars: {_INTERVALS}; hollow points: fewer than 20 runs. initial_divisor divides the "
         "initial W_Q and W_K, rate_divisor their learning rate.",
     ),
     _Training(

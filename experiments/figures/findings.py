@@ -547,7 +547,7 @@ FINDINGS = (
     ),
     Finding(
         drawing="collapse/propagation",
-        title="Without a residual stream, unscaled tokens become alike later, but they do",
+        title="Without a residual stream, unscaled tokens still become alike, but later",
         sentence="With 64 tokens of cosine {token_cosine.most} and no residual stream, the mean cosine after one layer "
         "is {root:.2f} under d_k^1/2 and {plain:.2f} unscaled; after four layers, it is {late:.2f} unscaled, and "
         "{stream:.2f} with a residual stream.",
