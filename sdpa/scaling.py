@@ -131,7 +131,7 @@ class Scaling:
             sizes = f"d_k={d_k}, n_keys={n_keys}" + (f", n_visible={n_visible}" if self.is_by_row else "")
             raise ValueError(f"{self.name}: expected a finite divisor above 0, got {divisor} for {sizes}")
         if not self.powers:
-            _refuse_multiplier(self.name, divisor, d_k)
+            refuse_multiplier(self.name, divisor, d_k)
         return divisor
 
     def inverse(self) -> Scaling:
@@ -314,11 +314,11 @@ def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = Non
     divisor = float(scaling)
     if not 0 < divisor < math.inf:
         raise ValueError(f"scaling: expected a divisor that is finite and above 0, got {_shown(scaling)}")
-    _refuse_multiplier("scaling", divisor, d_k)
+    refuse_multiplier("scaling", divisor, d_k)
     return divisor
 
 
-def _refuse_multiplier(name: str, divisor: float, d_k: float) -> None:
+def refuse_multiplier(name: str, divisor: float, d_k: float) -> None:
     """ValueError for the number 1/sqrt(d_k), which multiplies scores elsewhere, as PyTorch's `scale`."""
     if d_k > 1 and math.isclose(divisor * math.sqrt(d_k), 1, rel_tol=1e-3):
         raise ValueError(f"{name}: got {divisor:g}, or 1/sqrt(d_k), but the scores are divided by it; pass d_k^1/2")

@@ -15,8 +15,8 @@ from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, resolve_divisor
 from sdpa.theory.gaussian_rows import mean_over_lengths
 from sdpa.theory.integrals import FloatArray, check_sizes
-from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics, check_arguments, row_means
-from sdpa.theory.row_variance import row_variance
+from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics, row_means
+from sdpa.theory.row_variance import expected_row_variance
 
 # Where a correlation saturates all but one in 10^10 rows, integrals lose the few that carry these means.
 _OF_UNSATURATED = ("entropy", "jacobian_trace", "jacobian_square", "query_gradient_square", "key_gradient_square")
@@ -107,7 +107,6 @@ def _expectations(
 ) -> AttentionExpectations:
     def values(length: float) -> FloatArray:
         c = divisor.divisor(d_k, n_keys, length) if isinstance(divisor, Scaling) else divisor
-        check_arguments(d_k, c)
         return np.array(row_means(d_k, length, c, law))
 
     # Interpolated over lengths, a probability near 0 may come out below it.
@@ -122,7 +121,7 @@ def _expectations(
         jacobian_norm=math.sqrt(of.jacobian_square),
         query_gradient_norm=math.sqrt(of.query_gradient_square),
         saturated_rows=of.saturated_rows,
-        row_variance=row_variance(d_k, n_keys, divisor, law, shortest),
+        row_variance=expected_row_variance(d_k, n_keys, divisor, law, shortest),
         output_std=math.sqrt(of.collision),
         key_gradient_norm=math.sqrt(of.key_gradient_square),
         value_gradient_norm=math.sqrt(of.collision),
@@ -157,7 +156,7 @@ def divisor_for(
     if target not in get_args(Target):
         raise ValueError(f"target: expected one of {', '.join(get_args(Target))}, got {target!r}")
     check_sizes(d_k, n_keys)
-    unit = math.sqrt(row_variance(d_k, n_keys, 1.0, law, shortest))
+    unit = math.sqrt(expected_row_variance(d_k, n_keys, 1.0, law, shortest))
 
     def of_divisor(divisor: float) -> float:
         found = _expectations(float(d_k), float(n_keys), divisor, law, shortest)

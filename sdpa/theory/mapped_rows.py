@@ -34,8 +34,9 @@ from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
 from sdpa.theory.attention import attention_expectations
 from sdpa.theory.gaussian_rows import interpolated, mean_over_lengths
-from sdpa.theory.integrals import HIGHEST, RANGE, FloatArray, UnknownError, gauss_panels
+from sdpa.theory.integrals import HIGHEST, RANGE, FloatArray, UnknownError, check_sizes, gauss_panels
 from sdpa.theory.normal_rows import normal_density
+from sdpa.theory.row_metrics import check_arguments
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.score_law import gaussian_queries
 
@@ -94,6 +95,8 @@ def mapped_expectations(
     >>> round(found.visible_mass, 5), round(found.max_weight, 5)
     (0.99034, 0.10617)
     """
+    check_sizes(d_k, n_keys)
+    check_arguments(d_k, divisor)
     most = int(min(n_keys, window))
     means = _plain_means if row_map.is_plain else _mapped_means
     found = means(d_k, most, n_keys, divisor, law, row_map, None if shortest is None or shortest >= most else shortest)

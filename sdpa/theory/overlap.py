@@ -24,6 +24,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
+from sdpa.scaling import refuse_multiplier
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes, hermite_rule, trapezoid
 from sdpa.theory.normal_rows import NormalLaw, normal_density
 from sdpa.theory.rows import GaussianRow
@@ -106,6 +107,7 @@ def attention_overlap(d_k: float, n_keys: float, divisor: float, cosine: float =
     check_sizes(d_k, n_keys)
     if not (d_k >= 16 and 0 <= cosine <= 1):
         raise ValueError(f"expected d_k from 16 and a cosine from 0 to 1, got {d_k} and {cosine}")
+    refuse_multiplier("divisor", divisor, d_k)
     unit, total = math.sqrt(1 - cosine) / divisor, 0.0
     lengths = _gauss_rule(np.array([d_k, d_k + 2.0]), np.array([math.sqrt(d_k)]))  # of r / 2
     nodes = itertools.product(lengths, _symmetric_rule(d_k + 1, 5), _symmetric_rule(d_k, 3))

@@ -16,12 +16,12 @@ import numpy as np
 
 from sdpa.metrics import SATURATED
 from sdpa.pairs import PairLaw
-from sdpa.scaling import Scaling
+from sdpa.scaling import Scaling, refuse_multiplier
 from sdpa.theory.cosine_rows import CosineLaw, cosine_rows
 from sdpa.theory.gaussian_rows import ROW_MEANS, RowFunctions, row_values, saturated_rows
 from sdpa.theory.integrals import FloatArray, UnknownError, span
 from sdpa.theory.normal_rows import NormalLaw, normal_rows
-from sdpa.theory.row_variance import row_variance
+from sdpa.theory.row_variance import expected_row_variance
 from sdpa.theory.rows import Row
 from sdpa.theory.score_law import QueryLengths, gaussian_queries, mean_share, query_lengths
 
@@ -53,11 +53,12 @@ OF_ONE_KEY = ZERO._replace(max_weight=1.0, saturated_rows=1.0, collision=1.0, ow
 
 
 def check_arguments(d_k: float, divisor: float | Scaling) -> None:
-    """ValueError unless d_k is at least 1 and the divisor is above 0; UnknownError for a rule by row."""
+    """ValueError unless d_k is at least 1 and the divisor above 0 and not 1/sqrt(d_k); UnknownError for a rule."""
     if isinstance(divisor, Scaling):
         raise UnknownError(f"deviations of rows with divisors of their own are unknown, got {divisor}")
     if not (d_k >= 1 and 0 < divisor < math.inf):
         raise ValueError(f"expected d_k of at least 1, and a divisor above 0, got {d_k} and {divisor}")
+    refuse_multiplier("divisor", divisor, d_k)
 
 
 def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMetrics[float]:
@@ -99,7 +100,7 @@ def row_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowM
     """Means over rows with a correlation or normalization, and E of max w^2, (tr J)^2, |J|_F^4 and w_own^2."""
     of_law = _normalized_moments if law.normalize != "none" else _correlated_moments
     means, squares = of_law(d_k, n_keys, divisor, law)
-    return means._replace(row_variance=row_variance(d_k, n_keys, divisor, law)), squares
+    return means._replace(row_variance=expected_row_variance(d_k, n_keys, divisor, law)), squares
 
 
 def _correlated_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMoments:

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from sdpa.pairs import PairLaw, spectrum_of
-from sdpa.scaling import Scaling
+from sdpa.scaling import Scaling, refuse_multiplier
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.scores import score_variance
 
@@ -34,13 +34,22 @@ def row_variance(
     0.75
     """
     check_sizes(d_k, n_keys, fewest=1)
+    if not isinstance(divisor, Scaling):
+        refuse_multiplier("divisor", divisor, d_k)
+    return expected_row_variance(d_k, n_keys, divisor, law, shortest)
+
+
+def expected_row_variance(
+    d_k: float, n_keys: float, divisor: float | Scaling, law: PairLaw = PairLaw(), shortest: int | None = None
+) -> float:
+    """As `row_variance`, for divisors of any size."""
     n = np.array([n_keys]) if shortest is None else np.arange(shortest, n_keys + 1)
     relative = np.ones(len(n))
     if isinstance(divisor, Scaling):
         relative = np.array([divisor.divisor(d_k, n_keys, length) for length in n.tolist()])
         divisor = 1.0
     if law.normalize != "none":
-        same, own = score_variance(d_k, divisor, law), 0.0
+        same, own = score_variance(d_k, 1.0, law) / divisor**2, 0.0
     else:
         squares = float((spectrum_of(int(d_k), law.spectrum) ** 2).sum()) if law.spectrum else d_k
         of_keys = (law.key_std / divisor) ** 2
@@ -63,6 +72,7 @@ def row_variance_deviation(
     """
     if isinstance(divisor, Scaling):
         raise UnknownError(f"deviations of rows with divisors of their own are unknown, got {divisor}")
+    refuse_multiplier("divisor", divisor, d_k)
     lengths = range(shortest or n_keys, n_keys + 1)
     return math.sqrt(sum(spread_of_row_variance(d_k, n, divisor, law) for n in lengths) / len(lengths))
 
@@ -85,7 +95,7 @@ def spread_of_row_variance(d_k: float, n_keys: float, divisor: float, law: PairL
         return 0.0
     if law.normalize != "none":
         gain = (1.0 if law.normalize == "l2" else d) / divisor
-        second, fourth = score_variance(d_k, divisor, law), 3 * gain**4 / (d * (d + 2))
+        second, fourth = score_variance(d_k, 1.0, law) / divisor**2, 3 * gain**4 / (d * (d + 2))
         return (n - 1) ** 2 / n**3 * (fourth - second**2 * (n - 3) / (n - 1))
     if not law.correlation:
         second_powers, fourth_powers, key_variances, times = _entry_powers(d_k, law)
@@ -114,6 +124,7 @@ def least_shared_row_variance(d_k: float, n_keys: float, divisor: float, law: Pa
     >>> round(least_shared_row_variance(1, 3, 1.0, PairLaw(normalize="l2")), 6)  # 8/9 in 3 of 4 draws, otherwise 0
     0.148148
     """
+    refuse_multiplier("divisor", divisor, d_k)
     n, d = n_keys, d_k
     if law.correlation or n <= 1:
         return 0.0

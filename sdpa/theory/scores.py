@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdpa.pairs import PairLaw, spectrum_of
+from sdpa.scaling import refuse_multiplier
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 
 
@@ -34,7 +35,7 @@ def score_mean(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: flo
 
     Args:
         d_k: width of q and k, from 1.
-        divisor: above 0.
+        divisor: above 0, and not 1/sqrt(d_k), which multiplies scores elsewhere.
         law: of queries and keys.
         n_keys: keys of a draw, under a mask the mean number that a query sees; required if the law has a correlation,
             and unused otherwise.
@@ -47,6 +48,7 @@ def score_mean(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: flo
     >>> score_mean(d_k=64, divisor=8.0, law=PairLaw(correlation=0.5), n_keys=4)
     1.0
     """
+    refuse_multiplier("divisor", divisor, d_k)
     return _pooled(d_k, law, n_keys)[0] / divisor
 
 
@@ -61,6 +63,7 @@ def score_variance(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys:
     >>> score_variance(d_k=64, divisor=8.0)
     1.0
     """
+    refuse_multiplier("divisor", divisor, d_k)
     return _pooled(d_k, law, n_keys)[1] / divisor**2
 
 
@@ -108,6 +111,7 @@ def score_power_deviations(
     2.0
     """
     check_sizes(d_k, n_keys, fewest=1)
+    refuse_multiplier("divisor", divisor, d_k)
     if law.correlation:
         return _least_deviations(d_k, n_keys, n_queries, divisor, law)
 

@@ -3,13 +3,15 @@
 import itertools
 import math
 from dataclasses import dataclass
+from inspect import isfunction, signature, unwrap
 
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from sdpa import LAWS
+from sdpa import LAWS, theory
 from sdpa.pairs import PairLaw
+from sdpa.row_maps import RowMap
 from sdpa.theory import (
     GaussianRow,
     UnknownError,
@@ -373,6 +375,18 @@ def test_a_rule_is_a_divisor():
 def test_arguments_of_another_type_are_refused(arguments, message):
     with pytest.raises((TypeError, ValueError), match=message):
         attention_expectations(*arguments)
+
+
+def test_no_function_with_a_divisor_takes_the_number_that_multiplies_scores_elsewhere():
+    public = [getattr(theory, name) for name in theory.__all__]
+    functions = [each for each in public if isfunction(unwrap(each)) and "divisor" in signature(each).parameters]
+    given = {"d_k": 64, "n_keys": 64, "n_queries": 4, "divisor": 1 / 8, "law": PairLaw(), "shortest": None}
+    given |= {"arithmetic": "float8_e5m2", "row_map": RowMap(softcap=5.0), "window": 64}
+    assert len(functions) >= 9
+    for function in (*functions, theory.overlap.attention_overlap):
+        arguments = {name: given[name] for name in signature(function).parameters if name in given}
+        with pytest.raises(ValueError, match=r"got 0\.125, or 1/sqrt\(d_k\)"):
+            function(**arguments)
 
 
 @pytest.mark.parametrize(
