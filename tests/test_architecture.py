@@ -19,6 +19,7 @@ MODULES = {
 }
 LATER = {"pandas", "matplotlib", "seaborn", "typer", "rich"}
 ORDER = [
+    "plain",
     "measuring",
     "kinds",
     "config",
@@ -32,7 +33,7 @@ ORDER = [
     "pages",
     "__main__",
 ]
-LATER |= {f"experiments.{name}" for name in ORDER[2:]}
+LATER |= {f"experiments.{name}" for name in ORDER[3:]}
 # Which figures there are, as data: the config reads them, and the check for leftover files.
 DECLARATIONS = {"experiments.figures.declared", "experiments.figures.figure"}
 

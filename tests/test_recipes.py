@@ -98,7 +98,7 @@ def test_a_rule_with_a_factor_of_its_own(repository):
     assert repository.edited == {"sdpa/scaling.py"}
 
 
-KERNEL = "experiments/measuring/second_kernel.py"
+KERNEL = "experiments/plain/rows.py"
 METRIC = """    Metric(
         "smallest_weight",
         "smallest weight of a row, mean over rows",

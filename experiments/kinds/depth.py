@@ -23,7 +23,7 @@ from experiments.measuring.experiment import MEASURED, Experiment, Row
 from experiments.measuring.metric import ErrorBound, Exact, Metric, Theory, fields, metric_columns
 from experiments.measuring.moments import Moments
 from experiments.measuring.sampling import TREATMENT, Floats, ScaledCell, of_cells
-from experiments.measuring.second_kernel import difference, softmax_of
+from experiments.plain.stacks import PlainStack
 from sdpa import Scaling, softmax
 
 LAYERS = "layers"  # the table of all layers
@@ -32,7 +32,6 @@ _LEAST_D_K = 32  # for overlaps within 1e-3
 # limits of Student's t are passed by 0.2 to 1.2% of runs with 60 stacks, and by 0.1 to 0.24% with 600.
 _MIN_STACKS = 400
 _COMPARED_TOKENS = 64  # of stacks that are compared with the definitions, at most
-_TOLERANCE = 1e-9  # of numbers up to 1, for the rounding of two kernels
 _MEASURED = 16  # tokens, of a layer: overlaps vary between stacks, because their queries share a part
 _CHUNK_WORK, _MOST_TRIALS = 4e9, 256  # of a chunk: multiplications under a rule, less than a second
 _Size = Annotated[int, Ge(1), Le(2**16)]
@@ -88,7 +87,8 @@ def _stack(cell: Cell, rng: np.random.Generator, *, compare: bool) -> Floats:
     """The values of one stack of layers, (rules, layers, metrics); rules share the draws behind queries and keys."""
     n, m = cell.n_keys, cell.measured
     factors: list[Floats | None] = [None] * len(cell.scaling)
-    plain = [_PlainStack(cell) for _ in cell.scaling if compare and n <= _COMPARED_TOKENS]
+    start = n, cell.token_cosine, cell.residual, m
+    plain = [PlainStack(*start) for _ in cell.scaling if compare and n <= _COMPARED_TOKENS]
     found = np.empty((len(cell.scaling), cell.layers, len(METRICS)))
     for layer in range(cell.layers):
         rows = n if layer + 1 < cell.layers else m  # that the next layer needs
@@ -118,43 +118,11 @@ def _stack(cell: Cell, rng: np.random.Generator, *, compare: bool) -> Floats:
                 after = np.asarray(np.linalg.qr(after.T, mode="r")).T
             factors[rule] = after
             if plain:
-                plain[rule].compare(queries[:rows], keys, divisor, found[rule, layer], after)
+                values = dict(zip((metric.name for metric in METRICS), found[rule, layer].tolist(), strict=True))
+                plain[rule].compare_inputs(queries[:rows], drawn[0])
+                plain[rule].compare_inputs(keys, drawn[1])
+                plain[rule].compare(queries[:rows], keys, divisor, values, after)
     return found
-
-
-class _PlainStack:
-    """The second, plain kernel of a stack: softmax rows, pairs of them, and the products C of tokens.
-
-    With weights A, the tokens (a x, A x) have the products a^2 C + A C A^T.
-    """
-
-    def __init__(self, cell: Cell) -> None:
-        self._residual, n = cell.residual, cell.n_keys
-        self._products = np.where(np.eye(n, dtype=bool), 1.0, cell.token_cosine)
-
-    def compare(self, queries: Floats, keys: Floats, divisor: float, found: Floats, factor: Floats) -> None:
-        """Compare the values of a layer, and the factor after it, with the definitions, and go on to the next layer.
-
-        Raises:
-            ArithmeticError: a value or a product of tokens differs by more than rounding explains.
-        """
-        rows = np.array([softmax_of(keys @ query / divisor) for query in queries])
-        products = rows @ self._products @ rows.T + self._residual**2 * self._products[: len(rows), : len(rows)]
-        self._products = products / np.sqrt(np.outer(products.diagonal(), products.diagonal()))
-        shown = range(min(len(rows), _MEASURED))
-        pairs = list(itertools.combinations(shown, 2))
-        expected = (
-            np.mean([rows[i] @ rows[i] for i in shown]),
-            np.mean([rows[i] @ rows[j] for i, j in pairs]),
-            np.mean([rows[i, i] for i in shown]),
-            np.mean([self._products[i, j] for i, j in pairs]),
-        )
-        for metric, value, got in zip(METRICS, expected, found, strict=True):
-            if not abs(got - value) <= _TOLERANCE:
-                raise difference(metric.name, value, got)
-        for place in np.argwhere(np.abs(factor @ factor.T - self._products) > _TOLERANCE):
-            i, j = place
-            raise difference(f"product of tokens {i} and {j}", self._products[i, j], factor[i] @ factor[j])
 
 
 def _collision(theory: Theory, cell: Cell) -> float:

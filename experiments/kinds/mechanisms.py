@@ -22,7 +22,7 @@ from experiments.measuring.row_metrics import METRICS, from_theory
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.sampling import Cell as SampledCell
 from experiments.measuring.sampling import Floats
-from experiments.measuring.second_kernel import DrawnRow, Expected, plain_row
+from experiments.plain.rows import DrawnRow, Expected, plain_row
 from sdpa.attention import alibi_bias, most_visible
 from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap, rotated
 

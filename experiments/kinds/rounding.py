@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from experiments.measuring.columns import Meaning
 from experiments.measuring.metric import ErrorBound, Exact, Metric, OfCell, Theory
-from experiments.measuring.plain_rounding import plain_rounded_row
 from experiments.measuring.row_metrics import (
     METRICS,
     SHARE_BOUNDS,
@@ -34,7 +33,8 @@ from experiments.measuring.row_metrics import (
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.sampling import Cell as SampledCell
 from experiments.measuring.sampling import Floats
-from experiments.measuring.second_kernel import DrawnRow, Expected
+from experiments.plain.rounded_rows import plain_rounded_row
+from experiments.plain.rows import DrawnRow, Expected
 from sdpa.arithmetic import Arithmetic, RoundedRows, rounded_rows
 from sdpa.gradients import other_weights
 

@@ -28,7 +28,7 @@ from experiments.measuring.metric import Metric, fields, metric_columns
 from experiments.measuring.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
 from experiments.measuring.quantiles import MAX_BINS, Histograms, Quantile
 from experiments.measuring.sampling import TREATMENT, AttentionCell, Floats, of_cells
-from experiments.measuring.second_kernel import DrawnRow, compare
+from experiments.plain.rows import DrawnRow, compare
 from sdpa import RowDiagnostics, row_diagnostics, softmax
 from sdpa.row_tiles import tile_rows
 

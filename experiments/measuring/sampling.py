@@ -20,7 +20,7 @@ import numpy.typing as npt
 from annotated_types import Ge, Le
 
 from experiments.measuring.columns import Column, Meaning
-from experiments.measuring.second_kernel import DrawnRow, Expected, plain_row
+from experiments.plain.rows import DrawnRow, Expected, plain_row
 from sdpa import LAWS, InputLaw, PairLaw, Scaling
 from sdpa.attention import MaskName
 from sdpa.pairs import Normalize, spectrum_of

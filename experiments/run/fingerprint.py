@@ -1,36 +1,37 @@
 """Fingerprints of source: a number depends on its parameters and on the code that computes it.
 
-This module declares the code, by files and folders; a test follows imports and proves that the declaration is complete.
-Comments, docstrings and layout do not count. Results are cached: a process sees the source as it was when first asked.
+The code of an experiment is its module and all modules that this one imports, directly or not, except those declared
+here. Comments, docstrings and layout do not count. Results are cached: a process sees the source as it was when first
+asked.
 """
 
 import ast
 import hashlib
 import inspect
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from experiments.measuring.experiment import Cell, Experiment, load_experiment
+from experiments.measuring.experiment import Cell, Experiment
 
 ROOT = Path(__file__).parents[2]
-# Modules that measure chunks, seed them and merge them, by folder; the module of the experiment counts in addition.
+MEASURING = ("experiments/measuring/chunk.py",)  # beside the module of the experiment, which imports the rest
+TABULATING = ("experiments/analysis/analyse.py", "experiments/run/work.py", "experiments/run/tables.py")
 # Rules, laws, formats and schemes count in the stamp of a cell instead, so that a new one leaves all results complete.
-MEASURING = {
-    "sdpa": "_arrays attention diagnostics gradients metrics pairs row_maps row_tiles training",
-    "experiments/measuring": "*",
-}
-# Modules that, beside those, make the tables of records: number of trials, tabulating, analysis and writing.
-TABULATING = {
-    "sdpa/theory": "*",
-    "experiments/kinds": "__init__ depth distribution training",
-    "experiments/config": "sweep",
-    "experiments/analysis": "analyse bands crossings depth derived laws slopes verdicts written",
-    "experiments/run": "store tables work",
-}
+STAMPED = ("sdpa/scaling.py", "sdpa/inputs.py", "sdpa/initialisation.py", "sdpa/arithmetic.py", "sdpa/_names.py")
+COMPARING = ("experiments/plain/*",)  # stops a wrong run, and changes no number
+# Tables import these, which read configs, write files and word messages.
+AROUND = (
+    "experiments/config/loader.py",
+    "experiments/config/problems.py",
+    "experiments/run/compare.py",
+    "experiments/run/files.py",
+    "experiments/run/fingerprint.py",
+)
 
 
 @cache
@@ -45,41 +46,86 @@ def versions(*packages: str) -> dict[str, str]:
 
 def measuring_fingerprint(experiment: str) -> str:
     """SHA-256 of the code that measures an experiment."""
-    return _fingerprint((*_listed(MEASURING), *_own([experiment])))
+    return _fingerprint(measuring_code(experiment))
 
 
 def worker_fingerprint(*experiments: str) -> str:
-    """SHA-256 of the code that measures them, with the rules and laws that stamps describe."""
-    return _fingerprint(("sdpa/*.py", *_listed(MEASURING), *_own(experiments)))
+    """SHA-256 of all code that a worker runs for them."""
+    return _fingerprint(_code_of((*MEASURING, *map(_module, experiments))))
 
 
 def tables_fingerprint(experiment: str) -> str:
     """SHA-256 of the code that makes the finished tables of an experiment."""
-    return _fingerprint((*_listed(MEASURING), *_listed(TABULATING), *_own([experiment])))
+    return _fingerprint(tables_code(experiment))
 
 
-def _listed(declared: Mapping[str, str]) -> Iterator[str]:
-    return (f"{folder}/{name}.py" for folder, names in declared.items() for name in names.split())
+def measuring_code(experiment: str) -> dict[str, str]:
+    """The code that measures an experiment, by file."""
+    return _code_of((*MEASURING, _module(experiment)), (*STAMPED, *COMPARING))
 
 
-def _own(experiments: Iterable[str]) -> Iterator[str]:
-    """The modules of the experiments, and those of the cells from which theirs derive."""
-    for name in experiments:
-        yield f"experiments/kinds/{name}.py"
-        modules = (each.__module__ for each in load_experiment(name).cell.__mro__)
-        yield from (f"{module.replace('.', '/')}.py" for module in modules if module.startswith("experiments.kinds."))
+def tables_code(experiment: str) -> dict[str, str]:
+    """The code that makes the finished tables of an experiment, by file."""
+    return _code_of((*MEASURING, *TABULATING, _module(experiment)), (*STAMPED, *COMPARING, *AROUND))
+
+
+def _module(experiment: str) -> str:
+    return f"experiments/kinds/{experiment}.py"
 
 
 @cache
-def _fingerprint(patterns: tuple[str, ...]) -> str:
-    files = {path.relative_to(ROOT).as_posix(): path for pattern in patterns for path in ROOT.glob(pattern)}
-    text = "\n".join(f"{name} {_code(files[name].read_bytes())}" for name in sorted(files))
+def _code_of(roots: tuple[str, ...], without: tuple[str, ...] = ()) -> dict[str, str]:
+    """The code of these files and of all that they import; without some files, and what only these import."""
+    found: dict[str, str] = {}
+    todo = list(roots)
+    while todo:
+        file = todo.pop()
+        if file in found or any(fnmatch(file, pattern) for pattern in without):
+            continue
+        source = (ROOT / file).read_bytes()
+        found[file] = _code(source)
+        todo += (path for name in _imported(source) if (path := _file(name)))
+    return found
+
+
+def _fingerprint(code: Mapping[str, str]) -> str:
+    text = "\n".join(f"{file} {code[file]}" for file in sorted(code))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @cache
 def _code(source: bytes) -> str:
     return _bare(ast.parse(source))
+
+
+@cache
+def _imported(source: bytes) -> list[str]:
+    """The full names of all modules, functions, classes and constants that a source imports, also within functions.
+
+    >>> _imported(b"import numpy as np\\nfrom sdpa.pairs import PairLaw")
+    ['numpy', 'sdpa.pairs.PairLaw']
+    """
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return found
+
+
+def _file(name: str) -> str | None:
+    """The project file behind a name: of a module or package, or the one that defines what a module or package has."""
+    path = name.replace(".", "/")
+    above, _, last = name.rpartition(".")
+    for file in (f"{path}.py", f"{path}/__init__.py", f"{above.replace('.', '/')}.py"):
+        if (ROOT / file).is_file():
+            return file
+    package = f"{above.replace('.', '/')}/__init__.py"
+    if not (ROOT / package).is_file():
+        return None
+    exported = _imported((ROOT / package).read_bytes())
+    return next((_file(one) for one in exported if one.endswith(f".{last}")), package)
 
 
 def _bare(node: ast.AST) -> str:

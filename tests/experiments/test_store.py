@@ -1,21 +1,24 @@
 """Records of finished chunks: exact, refused when anything about them is not right, and stale with their source."""
 
-import ast
 import dataclasses
 import random
 import shutil
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from experiments.analysis.analyse import analyse
 from experiments.kinds import distribution, experiment_names, rows, saturation, training
 from experiments.measuring import sampling
 from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.run import fingerprint, store
+from experiments.run.files import STORE
 from experiments.run.store import RecordError, Store, measure_record
+from experiments.run.work import cell_chunks, tabulate_sweep
 from sdpa import LAWS, Scaling, scaling
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
@@ -102,7 +105,7 @@ def copied_sources(tmp_path, monkeypatch):
     """A copy of both packages, and a function that reads the fingerprints of their files."""
 
     def fingerprints() -> dict[str, str]:
-        fingerprint._fingerprint.cache_clear()
+        fingerprint._code_of.cache_clear()
         measuring = {name: fingerprint.measuring_fingerprint(name) for name in CHUNKS}
         others = {"tables": fingerprint.tables_fingerprint("saturation")}
         return measuring | others | {"worker": fingerprint.worker_fingerprint(*CHUNKS)}
@@ -111,7 +114,7 @@ def copied_sources(tmp_path, monkeypatch):
         shutil.copytree(fingerprint.ROOT / package, tmp_path / package)
     monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
     yield tmp_path, fingerprints
-    fingerprint._fingerprint.cache_clear()
+    fingerprint._code_of.cache_clear()
 
 
 def test_a_comment_changes_no_fingerprint(copied_sources):
@@ -128,17 +131,18 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
     folder, fingerprints = copied_sources
     before = fingerprints()
     for path, changed in {
-        "sdpa/diagnostics.py": {*CHUNKS, "worker", "tables"},
+        "sdpa/diagnostics.py": {"saturation", "worker", "tables"},
         "sdpa/scaling.py": {"worker"},
         "sdpa/inputs.py": {"worker"},
         "sdpa/theory/rows.py": {"tables"},
         "experiments/run/work.py": {"tables"},
         "experiments/figures/lines.py": set(),
         "experiments/measuring/chunk.py": {*CHUNKS, "worker", "tables"},
-        "experiments/measuring/moments.py": {*CHUNKS, "worker", "tables"},
+        "experiments/measuring/moments.py": {"distribution", "saturation", "worker", "tables"},
         "experiments/kinds/distribution.py": {"distribution", "worker", "tables"},
         "experiments/kinds/rows.py": {"rows", "worker"},
-        "sdpa/training.py": {*CHUNKS, "worker", "tables"},
+        "experiments/plain/rows.py": {"worker"},
+        "sdpa/training.py": {"training", "worker", "tables"},
         "experiments/__main__.py": set(),
     }.items():
         text = (folder / path).read_text()
@@ -149,52 +153,43 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
     assert fingerprints() == before
 
 
-# Undeclared, because a cell's stamp has their values, or because they only word messages.
-UNDECLARED = {f"sdpa/{name}.py" for name in ("scaling", "inputs", "initialisation", "arithmetic", "_names")}
-# What tables import and takes part in no number of them; what these import does not count either.
-AROUND = {f"experiments/run/{name}.py" for name in ("compare", "files", "fingerprint")}
-AROUND |= {f"experiments/config/{name}.py" for name in ("loader", "problems")}
-EXPORTS = {
-    alias.name: f"{node.module}.{alias.name}"
-    for node in ast.parse((fingerprint.ROOT / "sdpa/__init__.py").read_bytes()).body
-    if isinstance(node, ast.ImportFrom)
-    for alias in node.names
-}
+def files_that_run(function: Callable[[], object]) -> set[str]:
+    """The project files whose functions a call runs."""
+    names: set[str] = set()
+    sys.setprofile(lambda frame, *_: names.add(frame.f_code.co_filename))
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    folders = [f"{fingerprint.ROOT / package}/" for package in ("sdpa", "experiments")]
+    paths = [Path(name) for name in names if any(name.startswith(folder) for folder in folders)]
+    return {path.relative_to(fingerprint.ROOT).as_posix() for path in paths}
 
 
-def imports(file: str) -> Iterator[str]:
-    """The project files that a file imports, also within functions."""
-    for node in ast.walk(ast.parse((fingerprint.ROOT / file).read_bytes())):
-        full = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
-        if isinstance(node, ast.ImportFrom):
-            exports = EXPORTS if node.module == "sdpa" else {}
-            full = [exports.get(name, f"{node.module}.{name}") for name in full]
-        for name in full:
-            path = fingerprint.ROOT / name.replace(".", "/")
-            places = (place for one in (path, path.parent) for place in (one.with_suffix(".py"), one / "__init__.py"))
-            yield from [place.relative_to(fingerprint.ROOT).as_posix() for place in places if place.is_file()][:1]
+def without(files: set[str], patterns: Iterable[str]) -> set[str]:
+    return {file for file in files if not any(fnmatch(file, pattern) for pattern in patterns)}
 
 
-def undeclared(*roots: str, declared: Iterable[str], around: set[str]) -> set[str]:
-    """The files that these import, directly or not, and that no pattern lists."""
-    found: set[str] = set()
-    todo = list(roots)
-    while todo:
-        if (file := todo.pop()) not in found | around:
-            found.add(file)
-            todo += imports(file)
-    return {file for file in found if not any(fnmatch(file, pattern) for pattern in declared)} - UNDECLARED
+@pytest.mark.parametrize("experiment", experiment_names())
+def test_all_files_that_run_for_a_table_count_or_are_declared_not_to(tiny, experiment):
+    """An independent route: the fingerprint follows imports, and this test what runs."""
+    config, folder = tiny
+    sweep = next(each for each in config.sweeps if each.experiment.name == experiment)
+    kept = Store(folder / STORE, config.seed)
+    chunk = cell_chunks(kept, sweep, sweep.cells()[0])[0]
+
+    ran = files_that_run(lambda: measure_chunk(chunk, config.seed))
+    assert f"experiments/kinds/{experiment}.py" in ran | {"experiments/kinds/eight_bits.py"}
+    assert without(ran, fingerprint.STAMPED + fingerprint.COMPARING) <= {*fingerprint.measuring_code(experiment)}
+
+    ran = files_that_run(lambda: analyse(sweep, tabulate_sweep(kept, sweep)))
+    assert "experiments/analysis/analyse.py" in ran
+    assert without(ran, fingerprint.STAMPED + fingerprint.AROUND) <= {*fingerprint.tables_code(experiment)}
 
 
-@pytest.mark.parametrize("name", experiment_names())
-def test_the_declared_code_is_all_that_measuring_and_tabulating_import(name):
-    own, measuring = f"experiments/kinds/{name}.py", "experiments/measuring/chunk.py"
-    listed = [*fingerprint._own([name]), *fingerprint._listed(fingerprint.MEASURING)]
-    assert undeclared(own, measuring, declared=listed, around=set()) == set()
-    assert undeclared(own, measuring, declared=[one for one in listed if one != own], around=set())  # it is needed
-    roots = (own, *(f"experiments/{one}.py" for one in ("analysis/analyse", "run/work", "run/tables")))
-    tables = [*listed, *fingerprint._listed(fingerprint.TABULATING)]
-    assert undeclared(*roots, declared=tables, around=AROUND) == set()
+def test_code_that_changes_no_number_of_an_experiment_counts_in_no_fingerprint():
+    assert not {file for file in fingerprint.tables_code("saturation") if "figures" in file or "pages" in file}
+    assert "experiments/measuring/row_metrics.py" not in fingerprint.measuring_code("training")
 
 
 def test_a_law_or_rule_that_means_something_else_makes_its_results_stale(monkeypatch):

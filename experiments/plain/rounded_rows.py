@@ -10,7 +10,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from experiments.measuring.second_kernel import (
+from experiments.plain.rows import (
     DrawnRow,
     Expected,
     Floats,
