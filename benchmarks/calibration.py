@@ -24,6 +24,7 @@ from scipy import stats
 from experiments.analysis.agreement import ALARM, SURE, Agreement, agreement
 from experiments.analysis.analyse import analyse
 from experiments.analysis.derived import VERDICTS
+from experiments.analysis.results import Results
 from experiments.analysis.verdicts import BOUND, NONE, T_TEST
 from experiments.analysis.written import DIGITS
 from experiments.config.loader import load_config
@@ -191,10 +192,10 @@ def _values(sweep: Sweep, table: pd.DataFrame, suffix: str = "") -> Floats:
     return np.asarray(table.reindex(columns=names), dtype=float)
 
 
-def _check(sweep: Sweep, measured: Tables) -> tuple[Tables, Agreement]:
+def _check(sweep: Sweep, measured: Tables) -> tuple[Results, Agreement]:
     """The analysed tables of a run, and their agreement with theory."""
     tables = analyse(sweep, measured)
-    return tables, agreement([sweep], {sweep.name: tables})
+    return tables, agreement([tables])
 
 
 def _plant(sweep: Sweep, measured: Tables, fault: Factor) -> Row:

@@ -171,8 +171,7 @@ def _to_draw(job: Job, todo: Work) -> str:
         from experiments.figures.draw import figures
         from experiments.run.products import outdated
 
-        tables = dict(checks.sound(job.config, job.results))
-        drawn = figures(job.config, current, job.results, tables)
+        drawn = figures(job.config, current, job.results, checks.sound(job.config, job.results))
         count += len(outdated(job.results, drawn))
     return (
         f"total to draw: {counted(count, 'figure')} of sweeps, about {duration(_SECONDS_OF_A_FIGURE * count)} of a core"

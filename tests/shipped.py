@@ -10,9 +10,9 @@ import json
 import os
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
+from experiments.analysis.results import Results
 from experiments.config.loader import load_config
 from experiments.config.problems import TableError
 from experiments.run.files import STORED_CONFIG
@@ -31,7 +31,7 @@ def _skip(reason: str) -> None:
     pytest.skip(reason, allow_module_level=True)
 
 
-def tables_of_results() -> dict[str, dict[str, pd.DataFrame]]:
+def tables_of_results() -> dict[str, Results]:
     """The tables of every sweep of the stored config; skips a module of tests where results are incomplete."""
     try:
         return {sweep.name: read_sweep(RESULTS, CONFIG, sweep) for sweep in CONFIG.sweeps}

@@ -28,7 +28,7 @@ BENCHMARK_TABLES = [f"{BENCHMARKS}/{path.name}" for path in sorted((RESULTS / BE
 
 @pytest.mark.parametrize("sweep", CONFIG.sweeps, ids=lambda sweep: sweep.name)
 def test_tables_are_whole_and_of_this_config(sweep):
-    assert "complete" in check_table(sweep, TABLES[sweep.name])
+    assert "complete" in check_table(TABLES[sweep.name])
 
 
 @pytest.mark.parametrize("name", ["statements/statements.csv", "examples/examples.csv", *BENCHMARK_TABLES])
@@ -100,8 +100,8 @@ def test_slopes_hold_the_exact_ones_in_narrow_intervals():
 
 def test_measured_values_agree_with_the_exact_ones():
     """Every sweep by itself and all together: p below 0.001 is the alarm of `make check`."""
-    for sweeps in (*([sweep] for sweep in CONFIG.sweeps), CONFIG.sweeps):
-        assert not agreement(sweeps, TABLES).disagrees
+    for sweeps in (*([results] for results in TABLES.values()), TABLES.values()):
+        assert not agreement(sweeps).disagrees
 
 
 @shipped_only
@@ -113,7 +113,7 @@ def test_it_is_whole_small_and_asks_for_nothing():
 @shipped_only
 def test_the_sentences_of_the_first_screen_hold():
     """Each sentence of index.html.j2 about the shipped config, with its numbers, on the tables and in theory."""
-    found = {name: float(value) for name, value in opening(CONFIG, TABLES).items()}
+    found = {name: float(value) for name, value in opening(TABLES).items()}
     assert len(found) == 10
     text = (ROOT / "experiments" / "pages" / "index.html.j2").read_text(encoding="utf-8")
     assert set(re.findall(r"{{ opening\.(\w+) }}", text)) == set(found)
@@ -148,7 +148,7 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
     for path in (path for paths in drawn.values() for path in paths):
         caption = as_shown(drawn_texts(path)[1])
         assert caption in plain or path.stem == "slide", path
-    _, rows = few_rows(TABLES["dimension"]["measured"], ["max_weight"])
+    _, rows = few_rows(TABLES["dimension"].measured, TABLES["dimension"].axes, ["max_weight"])
     assert all(as_shown(row[-1]) in plain for row in rows)
     made = provenance(CONFIG, RESULTS, TABLES, {})
     for value in (made["verdict"], *(value for sweep in made["sweeps"] for value in sweep.values())):

@@ -6,7 +6,7 @@ at most 1 of 1,000 runs; docs/methods.md reports the measured rates.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,13 +14,11 @@ import pandas as pd
 from scipy import special
 
 from experiments.analysis.crossings import off_law
-from experiments.analysis.derived import TESTS, VERDICTS, Tables, fold
+from experiments.analysis.derived import TESTS, VERDICTS, fold
+from experiments.analysis.results import Results
 from experiments.analysis.verdicts import BOUND, NONE, T_TEST
 from experiments.analysis.written import as_written
 from experiments.config.problems import Problem, counted
-from experiments.config.sweep import Sweep
-from experiments.kinds import axes_of
-from experiments.measuring.experiment import MEASURED
 
 # At most this share of all honest runs of a config raises the alarm; each test accounts for a third of it.
 ALARM = 1e-3
@@ -159,59 +157,48 @@ def _summed(judged: pd.DataFrame) -> Iterator[dict[str, float]]:
     yield {"cells": len(group), "z": float(weights @ group["normal"] / np.sqrt(weights @ weights))}
 
 
-def agreement(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Agreement:
-    """The tests of these sweeps; cells that several sweeps share (and so their draws) count once.
-
-    Args:
-        sweeps: the sweeps to test.
-        tables: the finished tables of each sweep by its name.
-    """
-    tests = [(sweep, tables[sweep.name][TESTS]) for sweep in sweeps if TESTS in tables[sweep.name]]
-    cells = [_named(sweep, rows, rows[["trials", "p_value"]]) for sweep, rows in tests]
-    values = [_values(sweep, tables[sweep.name][VERDICTS]) for sweep in sweeps if VERDICTS in tables[sweep.name]]
+def agreement(sweeps: Iterable[Results]) -> Agreement:
+    """The tests of these sweeps; cells that several sweeps share (and so their draws) count once."""
+    sweeps = list(sweeps)
+    cells = [_named(one, one[TESTS], one[TESTS][["trials", "p_value"]]) for one in sweeps if TESTS in one]
+    values = [_values(one) for one in sweeps if VERDICTS in one]
     # A score metric has the same z-score under every divisor.
     distinct = _distinct([_distinct(values, ["key", "scaling", "metric"])], ["key", "metric", "which"])
     gaps: Counter[str] = Counter()
-    for sweep in sweeps:
-        own, metrics = tables[sweep.name], sweep.experiment.metrics
-        judged = own[VERDICTS][["test", "remark"]] if VERDICTS in own else pd.DataFrame(columns=["test", "remark"])
+    for one in sweeps:
+        judged = one[VERDICTS][["test", "remark"]] if VERDICTS in one else pd.DataFrame(columns=["test", "remark"])
         for (test, remark), count in judged[judged["test"] != T_TEST].value_counts(sort=False).items():
             gaps[f"{_STATES[test]} ({remark})"] += count
-        gaps["without a known exact value"] += len(own[MEASURED]) * len(metrics) - len(judged)
-    crossed = [(sweep, tables[sweep.name]["crossings"]) for sweep in sweeps if "crossings" in tables[sweep.name]]
-    far = tuple(f"{sweep.name}: {line}" for sweep, crossings in crossed for line in off_law(crossings))
+        gaps["without a known exact value"] += len(one.measured) * len(one.metrics) - len(judged)
+    far = tuple(f"{one.name}: {line}" for one in sweeps if "crossings" in one for line in off_law(one["crossings"]))
     return Agreement(_distinct(cells, ["key"]), distinct, gaps, far)
 
 
-def agreement_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:
+def agreement_tables(sweeps: Iterable[Results]) -> Results:
     """The tables behind the figures of all sweeps together; none if no value can be compared with theory.
-
-    Args:
-        sweeps: the sweeps to show.
-        tables: the finished tables of each sweep by its name.
 
     Returns:
         `cells` and `z_scores`, the tested cells and the values that t judges, and `agreement`, one row with verdict, in
         words, and disagrees.
     """
-    whole = agreement(sweeps, tables)
+    whole = agreement(sweeps)
     if whole.cells.empty or whole.by_t.empty or whole.by_t["of_own_error"].isna().all():
-        return {}
+        return Results(None, {})
     together = pd.DataFrame([{"verdict": whole.verdict(), "disagrees": whole.disagrees}])
-    return {"cells": whole.cells, "z_scores": whole.by_t, "agreement": together}
+    return Results(None, {"cells": whole.cells, "z_scores": whole.by_t, "agreement": together})
 
 
-def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
+def _values(results: Results) -> pd.DataFrame:
     """The tested values of a sweep; `key` and `which` identify equal values of several rows or sweeps."""
-    judged = rows[rows["test"] != NONE]
+    judged = results[VERDICTS]
+    judged = judged[judged["test"] != NONE]
     judged = judged.assign(scaling=judged.get("scaling", np.nan))
     # The normal score that corresponds to a z-score of few trials, which follows Student's t.
     normal = -np.sign(judged["z"]) * special.ndtri((judged["p_value"] / 2).clip(lower=_SMALLEST))
     own = (judged["measured"] - judged["exact"]) / judged["se"].where(judged["se"] > 0)
     tails = special.stdtr(judged["trials"] - 1, -own.abs()).clip(lower=_SMALLEST)
-    metrics = sweep.experiment.metrics
-    enough = {metric.name: metric.min_draws for metric in metrics}
-    scale_free = judged["metric"].isin([metric.name for metric in metrics if metric.scale_free])
+    enough = {name: metric.min_draws for name, metric in results.metrics.items()}
+    scale_free = judged["metric"].isin([name for name, metric in results.metrics.items() if metric.scale_free])
     columns = judged[["scaling", "metric", "trials", "z", "test", "p_value"]].assign(
         # Multiples of the required effective draws; a metric without limits is symmetric.
         multiple=(judged["effective_draws"] / judged["metric"].map(enough)).fillna(np.inf),
@@ -220,20 +207,20 @@ def _values(sweep: Sweep, rows: pd.DataFrame) -> pd.DataFrame:
         of_own_error=-np.sign(own) * special.ndtri(tails),
         weight=judged["exact"].abs() / judged["error"],
     )
-    return _named(sweep, judged, columns)
+    return _named(results, judged, columns)
 
 
-def _named(sweep: Sweep, rows: pd.DataFrame, columns: pd.DataFrame) -> pd.DataFrame:
+def _named(results: Results, rows: pd.DataFrame, columns: pd.DataFrame) -> pd.DataFrame:
     """Columns of rows, with `where`, their name, and `key`, which rows of the same draws share."""
-    axes = axes_of(rows)
+    axes = results.axes.among(rows)
     parts = [f"{name} = " + rows[name].map(as_written) for name in axes if len(rows[name].unique()) > 1]
     if "scaling" in rows and rows["scaling"].notna().all():
         parts.append(rows["scaling"])
-    where = pd.Series(sweep.name, index=rows.index)
+    where = pd.Series(results.name, index=rows.index)
     for part in parts:
         where = where + ", " + part
     points = (map(as_written, point) for point in rows[axes].itertuples(index=False))
-    key = [" ".join([sweep.experiment.name, *point]) for point in points]
+    key = [" ".join([results.experiment.name, *point]) for point in points]
     return columns.assign(where=where, key=pd.Series(key, index=rows.index, dtype=str)).reset_index(drop=True)
 
 

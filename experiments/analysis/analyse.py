@@ -10,6 +10,7 @@ import pandas as pd
 
 from experiments.analysis import bands, crossings, depth, laws, slopes, verdicts
 from experiments.analysis.derived import VERDICTS, add_exact
+from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, Experiment
@@ -18,25 +19,26 @@ from experiments.measuring.experiment import MEASURED, Experiment
 DERIVED_TABLES = (*verdicts.TABLES, *slopes.TABLES, *crossings.TABLES, *laws.TABLES, *bands.TABLES, *depth.TABLES)
 
 
-def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """The finished main table of a sweep, with its exact columns, and all its derived tables.
+def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
+    """The results of a sweep: its finished main table, with its exact columns, and all its derived tables.
 
     Args:
         sweep: a block of the config.
         measured: its measured tables by kind: the main one as `measured`, and those beside it.
 
     Returns:
-        The tables by kind, without empty ones and without the tables beside the main one. `few_draws` of the main table
-        then also lists metrics that have too few effective draws by theory (`flag_few_draws`).
+        The results without empty tables and without the tables beside the main one. `few_draws` of the main table then
+        also lists metrics that have too few effective draws by theory (`flag_few_draws`).
     """
     tables = {**measured, MEASURED: add_exact(sweep.experiment, measured[MEASURED], sweep.cells())}
-    found = {}
+    growing = Results(sweep, tables)
     for derived in DERIVED_TABLES:
-        if derived.source in tables and derived.needs <= set(tables[derived.source]):
-            tables[derived.kind] = found[derived.kind] = derived.derive(sweep, tables)
-    if VERDICTS in found:
-        tables[MEASURED] = verdicts.flag_few_draws(tables[MEASURED], found[VERDICTS])
-    return {kind: frame for kind, frame in {MEASURED: tables[MEASURED], **found}.items() if len(frame)}
+        if derived.applies_to(tables):
+            tables[derived.kind] = derived.derive(growing)
+    if VERDICTS in tables:
+        tables[MEASURED] = verdicts.flag_few_draws(tables[MEASURED], tables[VERDICTS])
+    kinds = [MEASURED, *(derived.kind for derived in DERIVED_TABLES)]
+    return Results(sweep, {kind: tables[kind] for kind in kinds if kind in tables and len(tables[kind])})
 
 
 def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:

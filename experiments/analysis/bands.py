@@ -21,10 +21,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.analysis.derived import Derived, axes_but, columns_of_text, fold
-from experiments.kinds import axes_of
+from experiments.analysis.results import Axes
 from experiments.kinds.training import HISTORY, HISTORY_COLUMNS
 from experiments.measuring.columns import Column, axis_columns
-from experiments.measuring.experiment import MEASURED, Experiment
+from experiments.measuring.experiment import Experiment
 
 BANDS = "bands"
 BEST_RATE = "best_rate"
@@ -35,7 +35,7 @@ _AT_BEST_COLUMNS = [f"{name}{end}" for name in _AT_BEST for end in ("", "_low", 
 Floats = npt.NDArray[np.floating]
 
 
-def bands(table: pd.DataFrame) -> pd.DataFrame:
+def bands(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     """One row for each rule and each combination of the axes but the learning rate.
 
     Empty for a combination with a single learning rate. The best rate is the one that solves most often; of several,
@@ -43,8 +43,9 @@ def bands(table: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         table: a main table of `training`.
+        axes: of its cells.
     """
-    names = [*(name for name in axes_of(table) if name != _RATE), "scaling"]
+    names = [*axes.among(table, but=_RATE), "scaling"]
     return fold(table, names, _band, ["exponent", "divisor", *(column.name for column in _BAND), *_AT_BEST_COLUMNS])
 
 
@@ -92,14 +93,15 @@ def band_width(rates: Floats, shares: Floats, low: Floats, high: Floats) -> tupl
     return width, max(width - reach[0], 0.0), min(width + reach[1], float(decades.sum()))
 
 
-def at_best_rates(measured: pd.DataFrame, bands: pd.DataFrame) -> pd.DataFrame:
+def at_best_rates(measured: pd.DataFrame, bands: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     """The measured rows at the best learning rate of each rule, with the column `best_rate` for the rate.
 
     Args:
         measured: rows of `training`.
         bands: their derived table; it has no row, or no column, where a rule has a single rate.
+        axes: of their cells.
     """
-    names = [*(name for name in axes_of(measured) if name != _RATE), "scaling"]
+    names = [*axes.among(measured, but=_RATE), "scaling"]
     best = bands[[*names, BEST_RATE]] if BEST_RATE in bands else pd.DataFrame(columns=[*names, BEST_RATE])
     keys = pd.MultiIndex.from_frame(measured[names])
     found = best.set_index(names)[BEST_RATE].reindex(keys).to_numpy(dtype=float)
@@ -138,13 +140,16 @@ def _columns(experiment: Experiment) -> tuple[Column, ...]:
 
 TABLES = (
     Derived(
-        BANDS, needs=frozenset({_RATE, *_AT_BEST}), columns=_columns, derive=lambda _, tables: bands(tables[MEASURED])
+        BANDS,
+        needs=frozenset({_RATE, *_AT_BEST}),
+        columns=_columns,
+        derive=lambda results: bands(results.measured, results.axes),
     ),
     Derived(
         "learning_curves",
         needs=frozenset({"step", "loss"}),
         columns=lambda experiment: (*axis_columns(experiment.cell), *HISTORY_COLUMNS),
-        derive=lambda _, tables: tables[HISTORY],
+        derive=lambda results: results[HISTORY],
         source=HISTORY,
     ),
 )

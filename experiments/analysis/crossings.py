@@ -6,17 +6,16 @@ norm is larger than that under d_k^1/2 (level 1), or than a tenth of it (level 0
 
 import math
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from experiments.analysis.derived import Derived, axes_but, columns_of_text, fold
+from experiments.analysis.results import Axes
 from experiments.analysis.slopes import fall_through_zero, interpolated
-from experiments.kinds import axes_of, unusual_axes
 from experiments.measuring.columns import axis_columns, names
-from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.metric import FEW_DRAWS
 from sdpa.theory import limits
@@ -47,7 +46,7 @@ LAWS: dict[tuple[str, str], Callable[[float], float]] = {
 }
 
 
-def norm_ratios(table: pd.DataFrame) -> pd.DataFrame:
+def norm_ratios(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     """Ratio of each norm and statistic at each point of a sweep that varies d_k and has both rules; otherwise empty.
 
     The interval is (low / high, high / low) of the two norms' own intervals. With normal errors it holds at least as
@@ -56,20 +55,21 @@ def norm_ratios(table: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         table: a finished main table with the columns of _NEEDS.
+        axes: of its cells.
 
     Returns:
         One row per point, norm (NORMS) and statistic (STATISTICS), with the axes of the point.
     """
-    axes = axes_of(table)
-    unscaled, scaled = (table[table["scaling"] == name].set_index(axes) for name in (UNSCALED, SCALED))
+    point = axes.among(table)
+    unscaled, scaled = (table[table["scaling"] == name].set_index(point) for name in (UNSCALED, SCALED))
     if table["d_k"].nunique() < 2 or unscaled.empty or scaled.empty:
-        return pd.DataFrame(columns=[*axes, *names(_RATIO_COLUMNS)])
+        return pd.DataFrame(columns=[*point, *names(_RATIO_COLUMNS)])
     parts = [
         _ratio(unscaled, scaled, f"{metric}{suffix}", times_divisor).assign(norm=name, statistic=statistic)
         for name, (metric, times_divisor) in NORMS.items()
         for statistic, suffix in STATISTICS.items()
     ]
-    return pd.concat(parts)[[*axes, *names(_RATIO_COLUMNS)]]
+    return pd.concat(parts)[[*point, *names(_RATIO_COLUMNS)]]
 
 
 def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divisor: bool) -> pd.DataFrame:
@@ -95,7 +95,7 @@ def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divi
     return found.reset_index()
 
 
-def crossings(table: pd.DataFrame) -> pd.DataFrame:
+def crossings(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     """Crossing of each norm, statistic and level for each combination of the axes besides d_k.
 
     The function interpolates ln ratio in ln d_k, with an interval at every d_k. The crossing's interval begins where
@@ -104,11 +104,13 @@ def crossings(table: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         table: a finished main table with the columns of _NEEDS.
+        axes: of its cells.
     """
-    kind = [*(name for name in axes_of(table) if name != "d_k"), "norm", "statistic"]
-    ratios = norm_ratios(table)
+    kind = [*axes.among(table, but="d_k"), "norm", "statistic"]
+    ratios = norm_ratios(table, axes)
     enough = table["d_k"].nunique() >= _MIN_D_K
-    return fold(ratios if enough else ratios.head(0), kind, _crossings, names(_CROSSING_COLUMNS[len(_KIND) :]))
+    columns = names(_CROSSING_COLUMNS[len(_KIND) :])
+    return fold(ratios if enough else ratios.head(0), kind, partial(_crossings, axes), columns)
 
 
 def off_law(crossings: pd.DataFrame) -> list[str]:
@@ -132,10 +134,10 @@ def off_law(crossings: pd.DataFrame) -> list[str]:
     return far
 
 
-def _crossings(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _crossings(axes: Axes, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The crossing of each level in a group of cells that differ only in d_k; none for fewer than 4 known ratios."""
     smallest, largest, first = cells["d_k"].min(), cells["d_k"].max(), cells.iloc[0]
-    has_law = not unusual_axes(first[axes_of(cells)].to_dict())
+    has_law = not axes.changed(first)
     cells = cells.dropna(subset=_RATIO).sort_values("d_k")
     if len(cells) < _MIN_D_K:
         cells = cells.iloc[:0]
@@ -202,12 +204,12 @@ TABLES = (
         "ratios",
         _NEEDS,
         lambda experiment: (*axis_columns(experiment.cell), *_RATIO_COLUMNS),
-        lambda _, tables: norm_ratios(tables[MEASURED]),
+        lambda results: norm_ratios(results.measured, results.axes),
     ),
     Derived(
         "crossings",
         _NEEDS,
         lambda experiment: (*axes_but(experiment, "d_k"), *_CROSSING_COLUMNS),
-        lambda _, tables: crossings(tables[MEASURED]),
+        lambda results: crossings(results.measured, results.axes),
     ),
 )

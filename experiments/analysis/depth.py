@@ -12,10 +12,9 @@ import numpy as np
 import pandas as pd
 
 from experiments.analysis.derived import Derived, columns_of_text
-from experiments.kinds import axes_of
+from experiments.analysis.results import Axes
 from experiments.kinds.depth import LAYER_COLUMNS, LAYERS
 from experiments.measuring.columns import axis_columns, names
-from experiments.measuring.experiment import MEASURED
 from sdpa.scaling import Scaling
 from sdpa.theory.limits import freezing_sigma, frozen_collision
 from sdpa.theory.overlap import mean_cosine, next_cosine, next_moments
@@ -41,15 +40,16 @@ _CURVES = columns_of_text(
 )
 
 
-def with_map(layers: pd.DataFrame) -> pd.DataFrame:
+def with_map(layers: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     """The table of layers with the cosine that the map gives after each."""
     found = pd.Series(math.nan, layers.index)
-    for (scaling, *point), rows in layers.groupby(["scaling", *(shared := axes_of(layers))], sort=False):
-        axes = dict(zip(shared, point, strict=True))
-        sigma = math.sqrt(axes["d_k"]) / Scaling.parse(scaling).divisor(axes["d_k"], axes["n_keys"])
-        cosine = axes["token_cosine"]
+    names_of_cell = axes.among(layers)
+    for (scaling, *values), rows in layers.groupby(["scaling", *names_of_cell], sort=False):
+        cell = dict(zip(names_of_cell, values, strict=True))
+        sigma = math.sqrt(cell["d_k"]) / Scaling.parse(scaling).divisor(cell["d_k"], cell["n_keys"])
+        cosine = cell["token_cosine"]
         for place in rows.sort_values("layer").index:
-            found[place] = cosine = next_cosine(cosine, sigma, axes["n_keys"], axes["residual"])
+            found[place] = cosine = next_cosine(cosine, sigma, cell["n_keys"], cell["residual"])
     return layers.assign(cosine_map=found)
 
 
@@ -75,13 +75,13 @@ TABLES = (
         "propagation",
         needs=frozenset({"layer", "overlap"}),
         columns=lambda experiment: (*axis_columns(experiment.cell), *LAYER_COLUMNS, *_MAP),
-        derive=lambda _, tables: with_map(tables[LAYERS]),
+        derive=lambda results: with_map(results[LAYERS], results.axes),
         source=LAYERS,
     ),
     Derived(
         "first_layer",
         needs=frozenset({"token_cosine", "overlap"}),
         columns=lambda _: _CURVES,
-        derive=lambda _, tables: first_layer_curves(tables[MEASURED]),
+        derive=lambda results: first_layer_curves(results.measured),
     ),
 )

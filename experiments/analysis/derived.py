@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.config.sweep import Sweep
+from experiments.analysis.results import Results
 from experiments.measuring.columns import Column, Type, axis_columns, names, treatment_names
 from experiments.measuring.experiment import MEASURED, Cell, Experiment
 from experiments.measuring.metric import OfCell
@@ -19,8 +19,6 @@ from sdpa import theory
 
 TESTS = "tests"  # the kind of a table of one test per cell
 VERDICTS = "verdicts"  # the kind of the table of one verdict per measured value
-
-Tables = Mapping[str, pd.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -31,15 +29,19 @@ class Derived:
         kind: its name.
         needs: required columns of the source table.
         columns: its own columns, for an experiment.
-        derive: makes it from the existing tables of a sweep; gives no rows if it does not apply.
+        derive: makes it from the results so far; gives no rows if it does not apply.
         source: the source table.
     """
 
     kind: str
     needs: frozenset[str]
     columns: Callable[[Experiment], tuple[Column, ...]]
-    derive: Callable[[Sweep, Tables], pd.DataFrame]
+    derive: Callable[[Results], pd.DataFrame]
     source: str = MEASURED
+
+    def applies_to(self, tables: Mapping[str, pd.DataFrame]) -> bool:
+        """True if the source table is among these and has the required columns."""
+        return self.source in tables and self.needs <= set(tables[self.source])
 
 
 def fold(

@@ -20,11 +20,11 @@ import pandas as pd
 from scipy.optimize import brentq
 
 from experiments.analysis.derived import TESTS, Derived, axes_but, columns_of_text, row_cells
+from experiments.analysis.results import Axes
 from experiments.analysis.slopes import shared_by_line
-from experiments.kinds import axes_of, unusual_axes
 from experiments.kinds.distribution import BINS, COUNTS, bin_edges
 from experiments.measuring.columns import names
-from experiments.measuring.experiment import MEASURED, Cell
+from experiments.measuring.experiment import Cell
 from experiments.measuring.intervals import MIN_TRIALS
 from sdpa import theory
 from sdpa.theory import GaussianRow, limits
@@ -107,7 +107,7 @@ _TEST_COLUMNS = columns_of_text(
 
 def _of_counts(derive: Callable[[pd.DataFrame, Sequence[Floats]], pd.DataFrame]) -> Any:
     """A `derive` of `Derived` from a function of the main table and the counts of each cell."""
-    return lambda _, tables: derive(tables[MEASURED], list(tables[COUNTS]["counts"]))
+    return lambda results: derive(results.measured, list(results[COUNTS]["counts"]))
 
 
 _MIN_VALUES = 3  # of both d_k and n_keys: a sweep with as many is a map
@@ -137,7 +137,7 @@ _ZERO_LIMITS = columns_of_text(
 )
 
 
-def freezing_curves(table: pd.DataFrame) -> pd.DataFrame:
+def freezing_curves(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     """Curves over the spreads in the sweep, for each of its n_keys, if the sweep is a map of d_k and n_keys.
 
     The spread of a cell is sigma = query_std key_std sqrt(d_k) / divisor. The curves go from sigma / sigma_c = 1/8 to
@@ -145,14 +145,14 @@ def freezing_curves(table: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         table: a main table with the columns that `curves` needs.
+        axes: of its cells.
 
     Returns:
         One row per n_keys and ratio; none unless the sweep has at least 3 values of d_k and 3 of n_keys with Gaussian
         entries that are independent and have mean 0.
     """
     columns = names(_CURVES)
-    axes = table[axes_of(table)].to_dict("records")
-    table = table[[not {*unusual_axes(row)} - {"query_std", "key_std"} for row in axes]]
+    table = table[[not {*axes.changed(row)} - {"query_std", "key_std"} for _, row in table.iterrows()]]
     if table["d_k"].nunique() < _MIN_VALUES or table["n_keys"].nunique() < _MIN_VALUES:
         return pd.DataFrame(columns=columns)
     sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
@@ -170,14 +170,15 @@ def freezing_curves(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def zero_limits(table: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
+def zero_limits(table: pd.DataFrame, axes: Axes, cells: Iterable[Cell]) -> pd.DataFrame:
     """One row for each rule and each combination of the axes but d_k; `half_zero_d_k` is empty if there is none.
 
     Args:
         table: a finished main table of `rounding`.
+        axes: of its cells.
         cells: of its sweep.
     """
-    shared = shared_by_line(table)
+    shared = shared_by_line(table, axes)
     rows = table.drop_duplicates(shared)
     of_rows = dict(zip(table.index, row_cells(cells), strict=True))
     found = [_limit(of_rows[place]) for place in rows.index]
@@ -209,7 +210,7 @@ TABLES = (
         "curves",
         needs=frozenset({"d_k", "n_keys", "query_std", "key_std", "divisor", "entropy", "jacobian_trace"}),
         columns=lambda _: _CURVES,
-        derive=lambda _, tables: freezing_curves(tables[MEASURED]),
+        derive=lambda results: freezing_curves(results.measured, results.axes),
     ),
     Derived("histogram", frozenset({"counts"}), lambda _: _HISTOGRAM_COLUMNS, _of_counts(histograms), COUNTS),
     Derived(TESTS, frozenset({"counts"}), lambda _: _TEST_COLUMNS, _of_counts(distances), COUNTS),
@@ -217,6 +218,6 @@ TABLES = (
         "zero_limits",
         needs=frozenset({"arithmetic", "zero_weights"}),
         columns=lambda experiment: (*axes_but(experiment, "d_k"), *_ZERO_LIMITS),
-        derive=lambda sweep, tables: zero_limits(tables[MEASURED], sweep.cells()),
+        derive=lambda results: zero_limits(results.measured, results.axes, results.cells()),
     ),
 )

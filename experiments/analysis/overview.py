@@ -6,7 +6,7 @@ the check and from `few_draws`. The rows of columns.csv describe every table.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,13 +14,13 @@ import pandas as pd
 
 from experiments.analysis.agreement import agreement
 from experiments.analysis.analyse import columns_of
-from experiments.analysis.derived import VERDICTS, Tables, columns_of_text
+from experiments.analysis.derived import VERDICTS, columns_of_text
+from experiments.analysis.results import Results
 from experiments.analysis.written import IDENTITY, LONG, as_written, csv_name
 from experiments.config.problems import TableError, counted
-from experiments.config.sweep import Sweep
-from experiments.measuring.columns import Column, axis_columns, axis_names, axis_values, names
+from experiments.measuring.columns import Column, axis_columns, axis_values, names
 from experiments.measuring.experiment import MEASURED
-from experiments.measuring.metric import FEW_DRAWS, Metric
+from experiments.measuring.metric import FEW_DRAWS
 
 DISAGREES, FEW = "disagrees", "few draws"
 _OF_VALUES = columns_of_text(
@@ -36,39 +36,35 @@ _OF_VALUES = columns_of_text(
 )
 
 
-def check_table(sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> str:
-    """A line about a whole table.
-
-    Args:
-        sweep: a block of the config.
-        tables: its finished tables by kind, with the main one as `measured`.
+def check_table(results: Results) -> str:
+    """A line about the whole main table of a sweep.
 
     Raises:
         TableError: a table has other columns, an empty or infinite value in a column that allows none, or the main
             table lacks a cell, has a foreign one, or has another number of rows for a cell.
     """
-    experiment = sweep.experiment
+    experiment, name = results.experiment, results.name
     columns = columns_of(experiment)
-    for kind, frame in tables.items():
+    for kind, frame in results.items():
         expected = names(columns.get(kind, ()))
         if list(frame.columns) != expected:
             got = ", ".join(map(str, frame.columns))
-            raise TableError(f"{sweep.name}, {kind}: expected the columns {', '.join(expected)}, got {got}")
+            raise TableError(f"{name}, {kind}: expected the columns {', '.join(expected)}, got {got}")
         wrong = [column.name for column in columns[kind] if not (column.may_be_empty or _is_full(frame[column.name]))]
         if wrong:
-            raise TableError(f"{sweep.name}, {kind}: expected finite numbers, got other values in {', '.join(wrong)}")
-    table = tables[MEASURED]
-    cells = sweep.cells()
+            raise TableError(f"{name}, {kind}: expected finite numbers, got other values in {', '.join(wrong)}")
+    table, cells = results.measured, results.cells()
     wanted = {
-        tuple(map(as_written, axis_values(cell).values())): experiment.table_rows(cell, sweep.trials) for cell in cells
+        tuple(map(as_written, axis_values(cell).values())): experiment.table_rows(cell, results.block.trials)
+        for cell in cells
     }
     axes = list(axis_values(cells[0]))
     found = Counter(tuple(map(as_written, point)) for point in table[axes].itertuples(index=False))
     of_cells = f"for {counted(len(wanted), 'cell')}"
     if found != wanted:
         rows = counted(sum(wanted.values()), "row")
-        raise TableError(f"{sweep.name}: expected {rows} {of_cells}, got {len(table)}")
-    return f"checked {sweep.name}: {counted(len(table), 'row')} {of_cells}, complete and unaltered"
+        raise TableError(f"{name}: expected {rows} {of_cells}, got {len(table)}")
+    return f"checked {name}: {counted(len(table), 'row')} {of_cells}, complete and unaltered"
 
 
 def _is_full(values: pd.Series) -> bool:
@@ -76,7 +72,7 @@ def _is_full(values: pd.Series) -> bool:
     return bool(values.notna().all() and (values.dtype.kind not in "iuf" or np.isfinite(values).all()))
 
 
-def long_columns(sweeps: Sequence[Sweep]) -> tuple[Column, ...]:
+def long_columns(sweeps: Iterable[Results]) -> tuple[Column, ...]:
     """The columns for these sweeps: the sweep, every axis that one of them has, and the columns of a value.
 
     A sweep without an axis leaves its fields empty. Sweeps of an experiment without metrics do not count.
@@ -88,23 +84,19 @@ def long_columns(sweeps: Sequence[Sweep]) -> tuple[Column, ...]:
     return (IDENTITY[0], *axes.values(), *_OF_VALUES)
 
 
-def long_tables(sweeps: Sequence[Sweep], tables: Mapping[str, Tables]) -> Iterator[pd.DataFrame]:
+def long_tables(sweeps: Sequence[Results]) -> Iterator[pd.DataFrame]:
     """The rows of one sweep after the other, one per cell, rule and metric; none of a sweep without metrics.
 
-    Args:
-        sweeps: the sweeps to include; the check tests their values together.
-        tables: the finished tables of each sweep by its name.
+    The check tests the values of all these sweeps together.
     """
-    together, columns = agreement(sweeps, tables), names(long_columns(sweeps))
-    for sweep in sweeps:
-        experiment, measured = sweep.experiment, tables[sweep.name][MEASURED]
-        if experiment.metrics:
-            untested = measured.head(0).assign(metric="", test="", z=np.nan, p_value=np.nan)
-            judged = tables[sweep.name].get(VERDICTS, untested)
+    together, columns = agreement(sweeps), names(long_columns(sweeps))
+    for one in sweeps:
+        if one.metrics:
+            untested = one.measured.head(0).assign(metric="", test="", z=np.nan, p_value=np.nan)
+            judged = one.get(VERDICTS, untested)
             judged = _with_scaling(judged).assign(disagrees=together.alarming(judged))
-            key = [*axis_names(experiment.cell), "scaling"]
-            rows = _rows(_with_scaling(measured), experiment.metrics, judged, key)
-            yield rows.assign(sweep=sweep.name).reindex(columns=columns)
+            rows = _rows(_with_scaling(one.measured), one.metrics, judged, [*one.axes.usual, "scaling"])
+            yield rows.assign(sweep=one.name).reindex(columns=columns)
 
 
 def _with_scaling(table: pd.DataFrame) -> pd.DataFrame:
@@ -112,14 +104,14 @@ def _with_scaling(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(scaling=table.get("scaling", ""))
 
 
-def _rows(measured: pd.DataFrame, metrics: Sequence[Metric], judged: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+def _rows(measured: pd.DataFrame, metrics: Iterable[str], judged: pd.DataFrame, key: list[str]) -> pd.DataFrame:
     """One row for each metric in each row of a main table, which `key` identifies, with z and flag of the verdicts."""
     values = [
         measured[[*key, FEW_DRAWS]].assign(
-            metric=metric.name,
-            value=measured[metric.name],
-            se=measured.get(f"{metric.name}_se", np.nan),
-            exact=measured.get(f"{metric.name}_exact", np.nan),
+            metric=metric,
+            value=measured[metric],
+            se=measured.get(f"{metric}_se", np.nan),
+            exact=measured.get(f"{metric}_exact", np.nan),
         )
         for metric in metrics
     ]
@@ -130,23 +122,19 @@ def _rows(measured: pd.DataFrame, metrics: Sequence[Metric], judged: pd.DataFram
     return rows.assign(flag=np.select([rows["disagrees"].eq(True), few], [DISAGREES, FEW], default=""))
 
 
-def described(sweeps: Sequence[Sweep], kinds: Mapping[str, Collection[str]]) -> pd.DataFrame:
+def described(sweeps: Sequence[Results]) -> pd.DataFrame:
     """The columns of each file, in its order, and last those of long-format.csv.
-
-    Args:
-        sweeps: the sweeps that have tables.
-        kinds: the kinds of tables of each sweep, by its name.
 
     Returns:
         One row per file and column: file (its path below the results folder), table (EXPERIMENT, EXPERIMENT/KIND or
         long-format.csv), column, type, unit, meaning and formula.
     """
     files: list[tuple[str, str, tuple[Column, ...]]] = []
-    for sweep in sweeps:
-        name, columns = sweep.experiment.name, columns_of(sweep.experiment)
-        for kind in kinds[sweep.name]:
-            table = name if kind == MEASURED else f"{name}/{kind}"
-            files.append((csv_name(sweep.name, kind), table, (*IDENTITY, *columns[kind])))
+    for one in sweeps:
+        experiment, columns = one.experiment.name, columns_of(one.experiment)
+        for kind in one:
+            table = experiment if kind == MEASURED else f"{experiment}/{kind}"
+            files.append((csv_name(one.name, kind), table, (*IDENTITY, *columns[kind])))
     told = ("type", "unit", "meaning", "formula")
     rows = [
         {"file": file, "table": table, "column": column.name, **{name: getattr(column, name) for name in told}}

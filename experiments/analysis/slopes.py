@@ -25,9 +25,8 @@ import pandas as pd
 from scipy import special
 
 from experiments.analysis.derived import Derived, axes_but, columns_of_text, fold
-from experiments.kinds import axes_of
+from experiments.analysis.results import Axes
 from experiments.measuring.columns import names
-from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import LEVEL as INTERVAL_LEVEL
 
 LEVEL = 0.999  # of the intervals of slopes
@@ -39,16 +38,12 @@ _STEPS = 64  # places of an interpolated curve between neighbours, for the ends 
 Floats = npt.NDArray[np.float64]
 
 
-def shared_by_line(table: pd.DataFrame) -> list[str]:
-    """The columns that identify a line: the axes besides d_k, and the scaling.
-
-    >>> shared_by_line(pd.DataFrame(columns=["d_k", "n_keys", "scaling", "score_variance"]))
-    ['n_keys', 'scaling']
-    """
-    return [*(name for name in axes_of(table) if name != "d_k"), "scaling"]
+def shared_by_line(table: pd.DataFrame, axes: Axes) -> list[str]:
+    """The columns that identify a line: the axes besides d_k, and the scaling."""
+    return [*axes.among(table, but="d_k"), "scaling"]
 
 
-def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
+def fit_slopes(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     """One row per scaling (and combination of the other axes) with at least two values of d_k; otherwise empty.
 
     ln(variance) = y has the standard error e = se / variance; cells of different d_k are independent draws, so the
@@ -56,7 +51,7 @@ def fit_slopes(table: pd.DataFrame) -> pd.DataFrame:
     are estimates, hence Student's t (Welch and Satterthwaite). Points have equal weights, because estimated weights
     favour points whose error came out too small.
     """
-    return fold(table, shared_by_line(table), _fit, names(_FITTED))
+    return fold(table, shared_by_line(table, axes), _fit, names(_FITTED))
 
 
 def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -82,7 +77,7 @@ def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
     }
 
 
-def steady_powers(table: pd.DataFrame) -> pd.DataFrame:
+def steady_powers(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     """The power of each pair of neighbouring d_k, for each combination of the other axes.
 
     Empty if fewer than 4 rules of the sweep are powers of d_k. `power` is empty unless 4 of them leave rows between the
@@ -90,8 +85,9 @@ def steady_powers(table: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         table: a finished main table with the columns that `steady` needs.
+        axes: of its cells.
     """
-    others = [name for name in axes_of(table) if name != "d_k"]
+    others = axes.among(table, but="d_k")
     powers = table[table["exponent"].notna()].sort_values("exponent")
     enough = powers["exponent"].nunique() >= _MIN_POWERS
     return fold(powers if enough else powers.head(0), others, _pairs, names(_POWERS))
@@ -236,12 +232,12 @@ TABLES = (
             *(column for column in experiment.columns if column.name == "scaling"),
             *_FITTED,
         ),
-        derive=lambda _, tables: fit_slopes(tables[MEASURED]),
+        derive=lambda results: fit_slopes(results.measured, results.axes),
     ),
     Derived(
         "steady",
         needs=frozenset({"d_k", "scaling", "exponent", _SHARPNESS, f"{_SHARPNESS}_low"}),
         columns=lambda experiment: (*axes_but(experiment, "d_k"), *_POWERS),
-        derive=lambda _, tables: steady_powers(tables[MEASURED]),
+        derive=lambda results: steady_powers(results.measured, results.axes),
     ),
 )

@@ -13,9 +13,9 @@ import pandas as pd
 from scipy import special
 
 from experiments.analysis.derived import TESTS, VERDICTS, Derived, columns_of_text, of_cells, row_cells
-from experiments.kinds import axes_of
+from experiments.analysis.results import Axes
 from experiments.measuring.columns import Column, axis_columns, names
-from experiments.measuring.experiment import MEASURED, Cell, Experiment
+from experiments.measuring.experiment import Cell, Experiment
 from experiments.measuring.intervals import MIN_DRAWS, MIN_DRAWS_OF_FOURTH_POWERS, MIN_SEPARATE_ROWS, Limits
 from experiments.measuring.metric import FEW_DRAWS, Metric
 from experiments.measuring.moments import CORRELATIONS
@@ -170,7 +170,7 @@ def flag_few_draws(table: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{FEW_DRAWS: flagged})
 
 
-def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+def cell_tests(table: pd.DataFrame, axes: Axes, correlations: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     """One row per cell of at least 20 trials and 100 rows: a joint test of all its values against the exact ones.
 
     The z-scores of a cell depend on each other, because metrics and scalings share its draws. With R their correlation
@@ -182,16 +182,17 @@ def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataF
 
     Args:
         table: measured values, with their exact ones.
+        axes: of its cells.
         correlations: one row per value: its correlation between draws with each value of the cell, in order.
         judged: the verdicts of the table; the test uses only values that t judges.
     """
-    axes = axes_of(table)
+    point_names = axes.among(table)
     # If the spread of the draws approaches the accuracy of the exact values, z in standard errors is meaningless.
     known = judged["se"] > 10 * judged["accuracy"] * judged["exact"].abs()
-    tested = dict(list(judged[(judged["test"] == T_TEST) & known].groupby(axes, sort=False)))
-    matrices = dict(list(correlations.groupby(axes, sort=False)))
+    tested = dict(list(judged[(judged["test"] == T_TEST) & known].groupby(point_names, sort=False)))
+    matrices = dict(list(correlations.groupby(point_names, sort=False)))
     rows = []
-    for point, cell in table.groupby(axes, sort=False):
+    for point, cell in table.groupby(point_names, sort=False):
         trials = int(cell["trials"].iloc[0])
         # An experiment without queries has one row per trial.
         rows_in_all = trials * int(cell.get("n_queries", pd.Series(1, cell.index)).iloc[0])
@@ -208,7 +209,7 @@ def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataF
         ratio = statistic * (trials - directions) / (directions * (trials - 1))
         rows.append(
             {
-                **dict(zip(axes, point, strict=True)),
+                **dict(zip(point_names, point, strict=True)),
                 "trials": trials,
                 "values": len(z),
                 "directions": directions,
@@ -216,7 +217,7 @@ def cell_tests(table: pd.DataFrame, correlations: pd.DataFrame, judged: pd.DataF
                 "p_value": _six_digits(special.fdtrc(directions, trials - directions, ratio)),
             }
         )
-    return pd.DataFrame(rows, columns=[*axes, *names(_TEST)])
+    return pd.DataFrame(rows, columns=[*point_names, *names(_TEST)])
 
 
 def _leading(z: Floats, correlation: Floats, error: Floats, most: int) -> tuple[int, float]:
@@ -281,13 +282,13 @@ TABLES = (
         VERDICTS,
         needs=frozenset({FEW_DRAWS}),
         columns=_verdict_columns,
-        derive=lambda sweep, tables: verdicts(sweep.experiment, tables[MEASURED], sweep.cells()),
+        derive=lambda results: verdicts(results.experiment, results.measured, results.cells()),
     ),
     Derived(
         TESTS,
         needs=frozenset({"correlations"}),
         columns=lambda experiment: (*axis_columns(experiment.cell), *_TEST),
-        derive=lambda _, tables: cell_tests(tables[MEASURED], tables[CORRELATIONS], tables[VERDICTS]),
+        derive=lambda results: cell_tests(results.measured, results.axes, results[CORRELATIONS], results[VERDICTS]),
         source=CORRELATIONS,
     ),
 )

@@ -8,9 +8,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
+from experiments.analysis.results import Results
 from experiments.diagnosis.model import CONTROLS, GROUPS, LENGTH, SEQUENCES, control, law, read_model
 from experiments.diagnosis.picture import CLOSE, plot_heads
-from experiments.figures.figure import Drawing, Tables
+from experiments.figures.figure import Drawing
 from experiments.figures.findings import Finding, FindingError, rows_of
 from experiments.figures.rendering import render
 from experiments.figures.style import INK
@@ -18,12 +19,12 @@ from experiments.figures.style import INK
 REACH = float(stats.t.isf(0.025, GROUPS - 1))  # half the width of a 95% interval over the standard error
 
 
-def heads(tables: Tables, weights: str = "trained", text: str = "prose", n_keys: int = LENGTH) -> pd.DataFrame:
+def heads(tables: Results, weights: str = "trained", text: str = "prose", n_keys: int = LENGTH) -> pd.DataFrame:
     """The heads of a case."""
     return rows_of(tables, "heads", weights=weights, text=text, n_keys=n_keys)
 
 
-def _numbers(tables: Tables) -> dict[str, Any]:
+def _numbers(tables: Results) -> dict[str, Any]:
     found, distance = heads(tables), heads(tables)["entropy_share_distance"]
     near, is_sharp = found["rest_distance"].abs() < CLOSE, found["rest_spread"] > 2
     others = found[[f"rest_distance_{name}" for name in CONTROLS]].abs() < CLOSE
@@ -41,7 +42,7 @@ def _numbers(tables: Tables) -> dict[str, Any]:
     }
 
 
-def _holds(tables: Tables) -> bool:
+def _holds(tables: Results) -> bool:
     """True if intervals put more heads near Gaussian rows, without the first key, than are near any other law."""
     found, count = heads(tables), _numbers(tables)
     rest = found["rest_distance"].abs() + REACH * found["rest_distance_se"] < CLOSE
@@ -67,7 +68,7 @@ def slide(results: Path) -> list[bytes]:
     Raises:
         FindingError: the tables do not support its title.
     """
-    tables = read_model(results)
+    tables = Results(None, read_model(results))
     if not FINDING.holds(tables):
         raise FindingError(f"the tables of the pretrained model do not support: {FINDING.title}")
     about = f"all-MiniLM-L6-v2, {SEQUENCES} sequences; spread: standard deviation of the scaled scores in a row."
@@ -75,7 +76,7 @@ def slide(results: Path) -> list[bytes]:
     return [*render(lambda: _draw(tables), FINDING.title, caption, is_slide=True).values()]
 
 
-def _draw(tables: Tables) -> Drawing:
+def _draw(tables: Results) -> Drawing:
     """Heads without their first key, over the curves of four laws of scores."""
     figure = Figure(figsize=(10, 6), layout="constrained")
     ax = figure.subplots()

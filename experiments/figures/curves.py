@@ -14,9 +14,10 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from experiments.analysis.bands import BEST_RATE, at_best_rates
-from experiments.figures.figure import Drawing, Tables
+from experiments.analysis.results import Axes as SweepAxes
+from experiments.analysis.results import Results
+from experiments.figures.figure import Drawing
 from experiments.figures.lines import (
-    DECLARED,
     MARKERS,
     Series,
     legend,
@@ -31,8 +32,7 @@ from experiments.figures.lines import (
     series,
 )
 from experiments.figures.style import INK, UNORDERED_COLOURS, empty, ordered_colours, panels, scaling_colours
-from experiments.figures.words import by_scaling, first_combination, latex, under, values_of, varied_axes
-from experiments.kinds import axes_of, unusual_axes
+from experiments.figures.words import by_scaling, latex, under, values_of
 from experiments.measuring.metric import FEW_DRAWS
 from sdpa.theory.limits import freezing_sigma
 from sdpa.training import N_CLASSES, loss_levels
@@ -58,9 +58,9 @@ _LOGARITHMIC = ("largest_score",)
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
 
 
-def assumptions(tables: Tables) -> Drawing:
+def assumptions(results: Results) -> Drawing:
     """A panel for each metric: its ratio to the first cell, for each cell and scaling; far smaller ones at the edge."""
-    table = tables["measured"].assign(cell=labels(tables["measured"]))
+    table = results.measured.assign(cell=labels(results.measured, results.axes))
     cells = list(dict.fromkeys(table["cell"]))
     colours = scaling_colours(table["scaling"])
     figure, axes = panels(len(_CHANGED), len(_CHANGED), (11, 1.5 + 0.3 * len(cells)), sharey=True)
@@ -83,7 +83,7 @@ def assumptions(tables: Tables) -> Drawing:
         ax.set_xscale("log")
         ax.set_xlim(left=max(ax.get_xlim()[0], _LEAST_RATIO))
         plain_numbers(ax.xaxis)
-        ax.set_title(DECLARED[metric].title, fontsize=9.5)
+        ax.set_title(results.metrics[metric].title, fontsize=9.5)
         ax.set_xlabel("over its value in the first row", fontsize=8.5)
     axes[0].set_yticks(range(len(cells)), cells)
     axes[0].invert_yaxis()
@@ -91,30 +91,33 @@ def assumptions(tables: Tables) -> Drawing:
     return figure
 
 
-def labels(table: pd.DataFrame) -> list[str]:
-    """The name of each row's cell: the axes in which it is unusual, or else all that vary.
+def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
+    """The name of each row's cell: its sizes and the axes in which it is unusual, of those that vary.
 
-    >>> labels(pd.DataFrame({"d_k": [4, 4], "key_std": [1.0, 2.0]}))
+    >>> labels(pd.DataFrame({"d_k": [4, 4], "key_std": [1.0, 2.0]}), SweepAxes({"d_k": None, "key_std": 1.0}))
     ['textbook case', 'key std = 2']
     """
-    found = []
+    found, varied = [], axes.varied(table)
     for _, row in table.iterrows():
-        varied = [name for name in varied_axes(table) if name in unusual_axes(row.to_dict()) or name in _SIZES]
-        found.append(values_of(row, varied) or "textbook case")
+        changed = axes.changed(row)
+        named = [name for name in varied if name in changed or name in _SIZES]
+        found.append(values_of(row, named) or "textbook case")
     return found
 
 
-def correlation(tables: Tables) -> Drawing:
+def correlation(results: Results) -> Drawing:
     """Left: the weight of the own key. Right: the power that keeps the largest weight, for neighbouring d_k."""
-    table = first_combination(tables["measured"], "correlation", "d_k")
+    table = results.axes.first_combination(results.measured, "correlation", "d_k")
     figure, [left, right] = panels(2, 2, (9.5, 4))
     rule = "d_k^1/2" if "d_k^1/2" in set(table["scaling"]) else table["scaling"].iloc[0]
-    plot_metric(left, series(table[table["scaling"] == rule], "correlation", "d_k"), "correlation", "own_weight")
-    left.set_title(f"{DECLARED['own_weight'].title}, {under(rule)}")
+    plot_metric(
+        left, series(table[table["scaling"] == rule], results.axes, "correlation", "d_k"), "correlation", "own_weight"
+    )
+    left.set_title(f"{results.metrics['own_weight'].title}, {under(rule)}")
     left.legend(fontsize=9, loc="lower right")
     left.set_ylim(0, 1.02)
-    if "steady" in tables:
-        steady = first_combination(tables["steady"], "correlation")
+    if "steady" in results:
+        steady = results.axes.first_combination(results["steady"], "correlation")
         pairs = steady.groupby(["from_d_k", "to_d_k"], sort=False)
         for ((small, large), rows), colour in zip(pairs, ordered_colours(len(pairs)), strict=True):
             rows = rows.sort_values("correlation")
@@ -131,11 +134,11 @@ def correlation(tables: Tables) -> Drawing:
     return figure
 
 
-def mechanisms(tables: Tables) -> Drawing:
+def mechanisms(results: Results) -> Drawing:
     """A row of panels for each metric and a column for each rule; a line for each mechanism, named at its end."""
-    table = tables["measured"]
+    table = results.measured
     rules = [rule for rule in _BOTH_RULES if rule in set(table["scaling"])] or [table["scaling"].iloc[0]]
-    others = varied_axes(table, "d_k")
+    others = results.axes.varied(table, "d_k")
     metrics = [metric for metric in ("max_weight", "query_gradient_norm_median") if metric in table]
     size = 5.0 * len(rules), 3.1 * len(metrics)
     figure, axes = panels(len(metrics) * len(rules), len(rules), size, sharey="row")
@@ -143,37 +146,37 @@ def mechanisms(tables: Tables) -> Drawing:
         shown, ends = table[table["scaling"] == rule], []
         for i, (_, rows) in enumerate(shown.groupby(others, sort=False) if others else [((), shown)]):
             rows, dashes = rows.sort_values("d_k"), ("-", (0, (4, 4)))[(i + i // 6) % 2]  # lines may coincide
-            line = Series(_mechanism(rows.iloc[0], others), UNORDERED_COLOURS[i % 6], "o", rows, dashes)
+            line = Series(_mechanism(rows.iloc[0], others, results.axes), UNORDERED_COLOURS[i % 6], "o", rows, dashes)
             plot_metric(ax, [line], "d_k", metric)
             ends.append(line)
         scale_x(ax, table, "d_k")
         if metric == "max_weight":
             ax.set_ylim(0, 1.05)
         else:
-            scale_y(ax, table[table["scaling"].isin(rules)], metric)
-        ax.set_title(f"{DECLARED[metric].title}, {latex(under(rule))}")
+            scale_y(ax, table[table["scaling"].isin(rules)], metric, may_be_log=results.metrics[metric].is_logarithmic)
+        ax.set_title(f"{results.metrics[metric].title}, {latex(under(rule))}")
         ax.set_xlabel("d_k" if ax.get_subplotspec().is_last_row() else "")
         name_ends(ax, ends, "d_k", metric)
     return figure
 
 
-def _mechanism(row: pd.Series, others: list[str]) -> str:
+def _mechanism(row: pd.Series, others: list[str], axes: SweepAxes) -> str:
     """The name of a mechanism from the axes in which it is unusual."""
-    unusual = [name for name in others if name in unusual_axes(row.to_dict())]
+    unusual = [name for name in others if name in axes.changed(row)]
     named = [_MECHANISMS[name].format(row[name]) for name in unusual if name in _MECHANISMS]
     rest = values_of(row, [name for name in others if name not in _MECHANISMS])
     return ", ".join(filter(None, [" + ".join(named) or "softmax", rest]))
 
 
-def freezing(tables: Tables) -> Drawing:
+def freezing(results: Results) -> Drawing:
     """Entropy and collision against sigma / sigma_c: measured rows on the exact curves of each n_keys, and their limit.
 
     For many keys, the entropy is the share 1 - (sigma / sigma_c)^2 of ln n below sigma_c, and 0 above it.
     """
-    if "curves" not in tables:
+    if "curves" not in results:
         return empty((10, 4.4), "No curves: they need Gaussian inputs, and three values of d_k and of n_keys.")
     figure, axes = panels(2, 2, (10, 4.4))
-    table, curves = tables["measured"], tables["curves"]
+    table, curves = results.measured, results["curves"]
     sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
     shares = {"entropy_share": table["entropy"] / np.log(table["n_keys"]), "collision": 1 - table["jacobian_trace"]}
     groups, rooted = curves.groupby("n_keys"), {"label": "under d_k^1/2, any d_k"}
@@ -198,9 +201,9 @@ def freezing(tables: Tables) -> Drawing:
     return figure
 
 
-def distribution(tables: Tables) -> Drawing:
+def distribution(results: Results) -> Drawing:
     """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
-    table, histogram = tables["measured"], tables["histogram"]
+    table, histogram = results.measured, results["histogram"]
     figure, [linear, logarithmic, right] = panels(3, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
     groups = histogram.groupby("d_k", sort=False)
     for ax in (linear, logarithmic):
@@ -230,18 +233,18 @@ def distribution(tables: Tables) -> Drawing:
     return figure
 
 
-def at_best(tables: Tables) -> pd.DataFrame:
+def at_best(results: Results) -> pd.DataFrame:
     """The measured rows at the best learning rate of each rule, with its band if the sweep has several rates."""
-    bands = tables.get("bands", pd.DataFrame())
-    rows = at_best_rates(tables["measured"], bands)
-    same = [*axes_of(bands), "scaling"]
+    bands = results.get("bands", pd.DataFrame())
+    rows = at_best_rates(results.measured, bands, results.axes)
+    same = [*results.axes.among(bands), "scaling"]
     widths = [f"band_decades{end}" for end in ("", "_low", "_high")]
     return rows if bands.empty else rows.merge(bands[[*same, *widths]], how="left", on=same)
 
 
-def learning_rates(tables: Tables) -> Drawing:
+def learning_rates(results: Results) -> Drawing:
     """The median loss over runs against the learning rate: a panel for each task and d_k, a line for each rule."""
-    table = first_combination(tables["measured"], *_CASE, "learning_rate")
+    table = results.axes.first_combination(results.measured, *_CASE, "learning_rate")
     cases = list(table.groupby(_CASE, sort=False))[:_MOST_CASES]
     columns = math.ceil(math.sqrt(len(cases)))
     size = max(3.2 * columns + 1.4, 6.0), 2.7 * -(-len(cases) // columns) + 0.9
@@ -279,9 +282,9 @@ def _plot_losses(ax: Axes, table: pd.DataFrame) -> None:
             ax.plot(rates[where], loss[where], color=colours[rule], **look)
 
 
-def divisors(tables: Tables) -> Drawing:
+def divisors(results: Results) -> Drawing:
     """Steps to solve and loss under each rule: a row for what is divided, and a colour for each learning rate."""
-    table = first_combination(tables["measured"], "learning_rate", "initial_divisor", "rate_divisor")
+    table = results.axes.first_combination(results.measured, "learning_rate", "initial_divisor", "rate_divisor")
     divided = {"initial_divisor": "initial weights / {}", "rate_divisor": "learning rate / {}"}
     words = [
         [text.format(latex(row[name])) for name, text in divided.items() if row[name] != "unscaled"]
@@ -310,15 +313,15 @@ def divisors(tables: Tables) -> Drawing:
     return figure
 
 
-def learning_curves(tables: Tables) -> Drawing:
+def learning_curves(results: Results) -> Drawing:
     """The first task at its largest d_k, step by step, at the best rate of d_k^1/2 (of the last rule without it)."""
-    rows = first_combination(at_best(tables), *_CASE)
+    rows = results.axes.first_combination(at_best(results), *_CASE)
     rows = rows[rows["task"] == rows["task"].iloc[0]]
     rows = rows[rows["d_k"] == rows["d_k"].max()]
     rule = "d_k^1/2" if "d_k^1/2" in set(rows["scaling"]) else rows["scaling"].iloc[-1]
-    axes_of_curves = axes_of(tables["learning_curves"])
+    axes_of_curves = results.axes.among(results["learning_curves"])
     chosen = rows[rows["scaling"] == rule].rename(columns={BEST_RATE: "learning_rate"})[axes_of_curves]
-    curves = tables["learning_curves"].merge(chosen, on=axes_of_curves).sort_values("step", kind="stable")
+    curves = results["learning_curves"].merge(chosen, on=axes_of_curves).sort_values("step", kind="stable")
     colours, last = scaling_colours(rows["scaling"]), int(curves["step"].max())
     figure, axes = panels(3, 3, (10, 3.5), sharex=True)
     for ax, (name, title) in zip(axes, _CURVES.items(), strict=True):
@@ -346,14 +349,14 @@ def learning_curves(tables: Tables) -> Drawing:
     return figure
 
 
-def first_layer(tables: Tables) -> Drawing:
+def first_layer(results: Results) -> Drawing:
     """Sum of squared weights and cosine after one layer: measured points, exact curves of wide layers and their limit.
 
     Of the first start cosine, and the smallest residual weight.
     """
-    if "first_layer" not in tables:
+    if "first_layer" not in results:
         return empty((10, 4.4), "No curves: they need cells of one layer.")
-    curves, table = tables["first_layer"], tables["measured"]
+    curves, table = results["first_layer"], results.measured
     table = table[(table["layers"] == 1) & (table["residual"] == table["residual"].min())]
     p = table["token_cosine"].iloc[0]
     table, curves = (each[each["token_cosine"] == p] for each in (table, curves))
@@ -381,11 +384,11 @@ def first_layer(tables: Tables) -> Drawing:
     return figure
 
 
-def propagation(tables: Tables) -> Drawing:
+def propagation(results: Results) -> Drawing:
     """The cosine of two tokens after each layer: a panel for each case, a line of the map for each rule."""
-    table = tables["propagation"]
+    table = results["propagation"]
     table = table[table["layers"] > 1] if table["layers"].max() > 1 else table
-    shared = axes_of(table)
+    shared = results.axes.among(table)
     cases = list(table.groupby(shared, sort=False))[:_MOST_CASES]
     colours, columns = scaling_colours(table["scaling"]), min(3, len(cases))
     size = max(3.4 * columns, 6.0), 3.4 * -(-len(cases) // columns)
@@ -397,7 +400,7 @@ def propagation(tables: Tables) -> Drawing:
             ax.plot([0, *layers["layer"]], [start, *layers["cosine_map"]], **look)
             look = {"color": colours[rule], "fmt": "o", "markersize": 4.5, "capsize": 2}
             ax.errorbar(layers["layer"], layers["cosine"], 2 * layers["cosine_se"], **look)
-        ax.set_title(values_of(rows.iloc[0], [name for name in varied_axes(table) if name != "layers"]))
+        ax.set_title(values_of(rows.iloc[0], results.axes.varied(table, "layers")))
         ax.set_ylim(0, 1.03)
         ax.set_xlabel("layer")
     axes[0].set_ylabel("cosine of two tokens")
@@ -405,11 +408,11 @@ def propagation(tables: Tables) -> Drawing:
     return figure
 
 
-def calibration(tables: Tables) -> Drawing:
+def calibration(results: Results) -> Drawing:
     """The z-scores as a histogram and in order, beside N(0, 1), and the p-values of cells in order, if uniform."""
     figure, [left, middle, right] = panels(3, 3, (11, 4.2))
-    z = np.sort(tables["z_scores"]["of_own_error"].dropna().to_numpy())
-    p = np.sort(tables["cells"]["p_value"].to_numpy())
+    z = np.sort(results["z_scores"]["of_own_error"].dropna().to_numpy())
+    p = np.sort(results["cells"]["p_value"].to_numpy())
     x = np.linspace(-4, 4, 200)
     left.hist(z, bins=np.arange(-5, 5.01, 0.25), density=True, color=INK, alpha=0.3)
     left.plot(x, stats.norm.pdf(x), color=INK)

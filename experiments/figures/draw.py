@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from experiments.analysis.agreement import agreement_tables
-from experiments.analysis.derived import Tables
+from experiments.analysis.results import Results
 from experiments.config.loader import Config
 from experiments.config.problems import attempt, counted
 from experiments.config.sweep import Sweep
@@ -34,11 +34,11 @@ def draw(
     Raises:
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
-    tables = dict(sound(config, results))
+    found = sound(config, results)
     # An unsound table is an error, after the figures of all others.
-    unsound = (partial(read_sweep, results, config, sweep) for sweep in sweeps if sweep.name not in tables)
-    attempt([lambda: build(results, figures(config, sweeps, results, tables, formats), report, jobs=jobs), *unsound])
-    lost = [each for sweep in sweeps if sweep.name in tables for each in dropped(sweep, tables[sweep.name])]
+    unsound = (partial(read_sweep, results, config, sweep) for sweep in sweeps if sweep.name not in found)
+    attempt([lambda: build(results, figures(config, sweeps, results, found, formats), report, jobs=jobs), *unsound])
+    lost = [each for sweep in sweeps if sweep.name in found for each in dropped(found[sweep.name])]
     if lost:
         back = _BACK if results.resolve() == HOME.resolve() else ""
         text = f"{counted(len(lost), 'figure')} with a plain title instead: {'; '.join(lost)}{back}"
@@ -46,28 +46,25 @@ def draw(
 
 
 def figures(
-    config: Config, sweeps: Sequence[Sweep], results: Path, tables: Mapping[str, Tables], formats: Collection[str] = ()
+    config: Config, sweeps: Sequence[Sweep], results: Path, found: Mapping[str, Results], formats: Collection[str] = ()
 ) -> list[Product]:
-    """The figures of those sweeps that have tables, and of all sweeps together."""
-    tables = dict(tables)
-    shown = [(sweep.name, figure) for sweep in sweeps if sweep.name in tables for figure in sweep.figures]
-    named = {sweep.name: sweep for sweep in config.sweeps}
-    if together := agreement_tables([sweep for sweep in config.sweeps if sweep.name in tables], tables):
-        tables[ALL_SWEEPS] = together
-        shown += [(ALL_SWEEPS, figure) for figure in figures_of(ALL_SWEEPS)]
+    """The figures of those sweeps that have results, and of all sweeps together."""
+    shown = [(sweep.name, found[sweep.name], name) for sweep in sweeps if sweep.name in found for name in sweep.figures]
+    if together := agreement_tables(found.values()):
+        shown += [(ALL_SWEEPS, together, name) for name in figures_of(ALL_SWEEPS)]
 
-    def product(name: str, figure: str) -> Product:
-        stem, finding = figure_path(results, name, figure, ""), told(name, figure, named.get(name), tables[name])
+    def product(name: str, of: Results, figure: str) -> Product:
+        stem, finding = figure_path(results, name, figure, ""), told(f"{name}/{figure}", of)
         asked = [each for each in ON_REQUEST if each[1:] in formats or stem.with_name(f"{stem.name}{each}").exists()]
         files = tuple(stem.with_name(f"{stem.name}{suffix}") for suffix in (*DRAWN, *asked))
         behind = [sweep.name for sweep in config.sweeps if name in (sweep.name, ALL_SWEEPS)]
         inputs = tuple(results / f"{sweep}.json" for sweep in behind)
-        return Product(files, partial(_drawn, figure, tables[name], finding, asked), inputs, finding)
+        return Product(files, partial(_drawn, figure, of, finding, asked), inputs, finding)
 
     return [product(*each) for each in shown]
 
 
-def _drawn(figure: str, tables: Tables, finding: tuple[str, str] | None, formats: Sequence[str]) -> list[bytes]:
+def _drawn(figure: str, results: Results, finding: tuple[str, str] | None, formats: Sequence[str]) -> list[bytes]:
     from experiments.figures.rendering import render_figure  # takes a second to load
 
-    return [*render_figure(FIGURES[figure], tables, finding=finding, formats=formats).values()]
+    return [*render_figure(FIGURES[figure], results, finding=finding, formats=formats).values()]

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import matplotlib.figure
-    import pandas as pd
 
 Drawing: TypeAlias = "matplotlib.figure.Figure"
-Tables: TypeAlias = "Mapping[str, pd.DataFrame]"
 
 
 @dataclass(frozen=True)

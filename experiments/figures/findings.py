@@ -1,8 +1,8 @@
-"""What figures show: titles and sentences written by people, checked by the tables.
+"""Titles and sentences of figures, written by people and checked by the tables.
 
 A finding belongs to one figure of one sweep. It appears if the sweep has the values that it speaks of, and if its
 predicate holds; otherwise the figure has its plain title, and `draw` says why. Its numbers and sizes come from the
-tables. Predicates compare 95% intervals, so that chance does not decide.
+results. Predicates compare 95% intervals, so that chance does not decide.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from experiments.analysis.results import Results
 from experiments.config.problems import Problem
 from experiments.config.sweep import Sweep
-from experiments.figures.figure import Tables
 from experiments.measuring.columns import axis_names, defaults, plain
 from experiments.run.paths import ALL_SWEEPS
 
@@ -52,16 +52,16 @@ class Finding:
         drawing: the sweep and the figure, `dimension/slide`.
         title: at most twelve words, without numbers.
         sentence: one sentence, with a format field for each number; `{d_k.least}` and `{d_k.most}` for sizes.
-        values: the numbers, from the tables of the sweep.
-        holds: True if these tables support title and sentence.
+        values: the numbers, from the results of the sweep.
+        holds: True if these results support title and sentence.
         needs: the axes and treatments that title and sentence speak of.
     """
 
     drawing: str
     title: str
     sentence: str
-    values: Callable[[Tables], Mapping[str, Any]]
-    holds: Callable[[Tables], bool]
+    values: Callable[[Results], Mapping[str, Any]]
+    holds: Callable[[Results], bool]
     needs: Needs = field(default_factory=dict)
 
 
@@ -89,55 +89,50 @@ def lack(sweep: Sweep, needs: Needs) -> str:
     return ""
 
 
-def told(name: str, figure: str, sweep: Sweep | None, tables: Tables) -> tuple[str, str] | None:
+def told(drawing: str, results: Results) -> tuple[str, str] | None:
     """Title and sentence for a drawing; None if no finding is about it, or its sweep or tables do not support it.
 
     Args:
-        name: of the sweep, or `all-sweeps`.
-        figure: its name.
-        sweep: None for all sweeps together.
-        tables: of the sweep.
+        drawing: the sweep, or `all-sweeps`, and the figure, as `dimension/slide`.
+        results: of the sweep.
     """
-    finding = BY_DRAWING.get(f"{name}/{figure}")
-    if not finding or _objection(finding, sweep, tables):
+    finding = BY_DRAWING.get(drawing)
+    if not finding or _objection(finding, results):
         return None
-    sentence = finding.sentence.format(**{**_sizes(tables, sweep), **finding.values(tables)})
+    sentence = finding.sentence.format(**{**_sizes(results), **finding.values(results)})
     return finding.title, sentence.replace(" -", " −")
 
 
-def dropped(sweep: Sweep, tables: Tables) -> Iterator[str]:
+def dropped(results: Results) -> Iterator[str]:
     """The drawings of a sweep whose findings do not appear, each with the reason."""
-    for figure in sweep.figures:
-        finding = BY_DRAWING.get(f"{sweep.name}/{figure}")
-        if finding and (reason := _objection(finding, sweep, tables)):
+    for figure in results.block.figures:
+        finding = BY_DRAWING.get(f"{results.name}/{figure}")
+        if finding and (reason := _objection(finding, results)):
             yield f"{finding.drawing} ({reason})"
 
 
-def _objection(finding: Finding, sweep: Sweep | None, tables: Tables) -> str:
-    if sweep and (reason := lack(sweep, finding.needs)):
+def _objection(finding: Finding, results: Results) -> str:
+    if results.sweep and (reason := lack(results.sweep, finding.needs)):
         return reason
-    return "" if finding.holds(tables) else "its intervals do not support it"
+    return "" if finding.holds(results) else "its intervals do not support it"
 
 
-def _sizes(tables: Tables, sweep: Sweep | None) -> dict[str, Ends]:
+def _sizes(results: Results) -> dict[str, Ends]:
     """The ends of each axis."""
-    if not sweep:
-        return {}
-    measured = tables["measured"]
-    return {name: Ends(measured[name].min(), measured[name].max()) for name in axis_names(sweep.experiment.cell)}
+    return {name: Ends(results.measured[name].min(), results.measured[name].max()) for name in results.axes.usual}
 
 
-def rows_of(tables: Tables, kind: str = "measured", **values: Any) -> Table:
+def rows_of(results: Results, kind: str = "measured", **values: Any) -> Table:
     """The rows of a table with these values of columns."""
-    table = tables[kind]
+    table = results[kind]
     for name, value in values.items():
         table = table[table[name] == value]
     return table
 
 
-def value(tables: Tables, metric: str, kind: str = "measured", **values: Any) -> float:
+def value(results: Results, metric: str, kind: str = "measured", **values: Any) -> float:
     """The value of a metric in the one row with these values of columns."""
-    (found,) = rows_of(tables, kind, **values)[metric]
+    (found,) = rows_of(results, kind, **values)[metric]
     return float(found)
 
 
@@ -172,29 +167,29 @@ def alone_is_level(rows: Table, metric: str) -> bool:
     )
 
 
-def _ends(tables: Tables, metric: str, x: str, **values: Any) -> dict[str, float]:
+def _ends(results: Results, metric: str, x: str, **values: Any) -> dict[str, float]:
     """A metric at both ends of an axis, in rows with these values of columns."""
-    found = rows_of(tables, **values).sort_values(x)[metric]
+    found = rows_of(results, **values).sort_values(x)[metric]
     return {"first": found.iloc[0], "last": found.iloc[-1]}
 
 
-def _at_most(tables: Tables, x: str, **values: Any) -> Table:
+def _at_most(results: Results, x: str, **values: Any) -> Table:
     """The rows with these values of columns and the largest value of an axis."""
-    rows = rows_of(tables, **values)
+    rows = rows_of(results, **values)
     return rows[rows[x] == rows[x].max()]
 
 
-def _weights(tables: Tables, x: str) -> dict[str, float]:
+def _weights(results: Results, x: str) -> dict[str, float]:
     """The exact mean largest weight without a scale at both ends of an axis."""
-    return _ends(tables, "max_weight_exact", x, scaling=_PLAIN)
+    return _ends(results, "max_weight_exact", x, scaling=_PLAIN)
 
 
 _MECHANISM = ["normalize", "softcap", "sink", "normalizer"]
 
 
-def _sharpens_under_each(tables: Tables) -> bool:
+def _sharpens_under_each(results: Results) -> bool:
     """True if without the scale the largest weight grows from the first to the last d_k, and exceeds that with it."""
-    for _, rows in tables["measured"].groupby(_MECHANISM):
+    for _, rows in results["measured"].groupby(_MECHANISM):
         plain, scaled = (rows[rows["scaling"] == rule].sort_values("d_k") for rule in (_PLAIN, _ROOT))
         first, last = plain.iloc[0], plain.iloc[-1]
         if last["max_weight_low"] <= _A_TENTH * first["max_weight_high"] or not all(
@@ -204,65 +199,65 @@ def _sharpens_under_each(tables: Tables) -> bool:
     return True
 
 
-def _slopes(tables: Tables) -> dict[str, float]:
-    return dict(tables["slopes"].set_index("scaling")["slope"])
+def _slopes(results: Results) -> dict[str, float]:
+    return dict(results["slopes"].set_index("scaling")["slope"])
 
 
-def _medians_turn(tables: Tables) -> bool:
-    rows, median = rows_of(tables, scaling=_PLAIN), "query_gradient_norm_median"
+def _medians_turn(results: Results) -> bool:
+    rows, median = rows_of(results, scaling=_PLAIN), "query_gradient_norm_median"
     peak = rows.loc[rows[median].idxmax(), "d_k"]
     up, down = rows[rows["d_k"] <= peak], rows[rows["d_k"] >= peak]
     turns = len(up) > 1 < len(down) and rises(up, "d_k", median) and rises(down, "d_k", median, falls=True)
     return turns and rises(rows, "d_k", "query_gradient_norm")
 
 
-def _crossings(tables: Tables, norm: str) -> Table:
+def _crossings(results: Results, norm: str) -> Table:
     """Those of medians where both norms are equal, by n_keys."""
-    return rows_of(tables, "crossings", norm=norm, statistic="median", level=1.0).sort_values("n_keys")
+    return rows_of(results, "crossings", norm=norm, statistic="median", level=1.0).sort_values("n_keys")
 
 
-def _entropy_shares(tables: Tables, rule: str, end: str = "") -> Any:
+def _entropy_shares(results: Results, rule: str, end: str = "") -> Any:
     """The entropy over ln n_keys at the largest d_k, or an end of its interval."""
-    rows = _at_most(tables, "d_k", scaling=rule)
+    rows = _at_most(results, "d_k", scaling=rule)
     return rows[f"entropy{end}"] / np.log(rows["n_keys"])
 
 
-def _distances(tables: Tables) -> Any:
+def _distances(results: Results) -> Any:
     """The largest distance of the exact entropy share from its limit, by n_keys."""
-    curves = tables["curves"]
+    curves = results["curves"]
     return (curves["entropy_share"] - curves["entropy_share_limit"]).abs().groupby(curves["n_keys"]).max()
 
 
-def _over_first(tables: Tables, end: str = "", other_end: str = "") -> Any:
+def _over_first(results: Results, end: str = "", other_end: str = "") -> Any:
     """The largest weight of each other cell under d_k^1/2 over that of the first, of values or ends of intervals."""
-    rows = rows_of(tables, scaling=_ROOT)
+    rows = rows_of(results, scaling=_ROOT)
     return rows[f"max_weight{end}"].iloc[1:] / rows[f"max_weight{other_end}"].iloc[0]
 
 
-def _factors(tables: Tables) -> dict[str, tuple[float, float, float]]:
+def _factors(results: Results) -> dict[str, tuple[float, float, float]]:
     """The exact largest over the smallest largest weight of uncorrelated rows by rule, with limits from intervals."""
     found = {}
-    for rule, rows in rows_of(tables, correlation=0).groupby("scaling"):
+    for rule, rows in rows_of(results, correlation=0).groupby("scaling"):
         weight, low, high = (rows[f"max_weight{end}"] for end in ("_exact", "_low", "_high"))
         found[str(rule)] = weight.max() / weight.min(), low.max() / high.min(), high.max() / low.min()
     return found
 
 
-def _mask_matters_in_short_rows(tables: Tables) -> bool:
-    lengths = tables["measured"]["n_keys"].agg(["min", "max"])
-    short, long = ([rows_of(tables, n_keys=n, scaling=rule) for rule in _BOTH] for n in lengths)
+def _mask_matters_in_short_rows(results: Results) -> bool:
+    lengths = results["measured"]["n_keys"].agg(["min", "max"])
+    short, long = ([rows_of(results, n_keys=n, scaling=rule) for rule in _BOTH] for n in lengths)
     sharper = all(is_below(rows.query("mask == 'none'"), rows.query("mask != 'none'"), "max_weight") for rows in short)
-    exact = rows_of(tables, scaling=_ROOT).set_index(["mask", "n_keys"])["max_weight_exact"]
+    exact = rows_of(results, scaling=_ROOT).set_index(["mask", "n_keys"])["max_weight_exact"]
     level = all(is_level(rows, "max_weight") for rows in long)
     return sharper and changes(short[1], "max_weight") and level and bool((exact["causal"] > exact["none"]).all())
 
 
-def _raised_by_mask(tables: Tables) -> dict[str, float]:
+def _raised_by_mask(results: Results) -> dict[str, float]:
     """The exact largest weight in the shortest rows without and with the mask, and its relative rise in the longest."""
     none, causal = (
-        _ends(tables, "max_weight_exact", "n_keys", scaling=_ROOT, mask=mask) for mask in ("none", "causal")
+        _ends(results, "max_weight_exact", "n_keys", scaling=_ROOT, mask=mask) for mask in ("none", "causal")
     )
-    longest = _at_most(tables, "n_keys").iloc[0]
+    longest = _at_most(results, "n_keys").iloc[0]
     return {
         "none": none["first"],
         "causal": causal["first"],
@@ -271,47 +266,56 @@ def _raised_by_mask(tables: Tables) -> dict[str, float]:
     }
 
 
-def _lost_unscaled(tables: Tables, end: str = "") -> Table:
-    rows = _at_most(tables, "d_k", scaling=_PLAIN).query("arithmetic != 'float64'")
+def _lost_unscaled(results: Results, end: str = "") -> Table:
+    rows = _at_most(results, "d_k", scaling=_PLAIN).query("arithmetic != 'float64'")
     return rows[[f"{share}{end}" for share in _LOST]]
 
 
-def _beyond(tables: Tables, limit: float) -> float:
+def _beyond(results: Results, limit: float) -> float:
     """The share of z-scores further from 0 than a limit."""
-    return float((tables["z_scores"]["of_own_error"].dropna().abs() > limit).mean())
+    return float((results["z_scores"]["of_own_error"].dropna().abs() > limit).mean())
 
 
-def _band(tables: Tables, task: str, rule: str) -> Table:
-    return rows_of(tables, "bands", task=task, d_k=512, scaling=rule)
+def _rises_everywhere(crossings: Table) -> bool:
+    return bool(crossings["crossing"].notna().all()) and rises(crossings, "n_keys", "crossing")
 
 
-def _divided(tables: Tables, initial: int, rate: int, rule: str = _PLAIN) -> Table:
+def _freezes_unscaled_alone(results: Results) -> bool:
+    unscaled, scaled = _entropy_shares(results, _PLAIN, "_high"), _entropy_shares(results, _ROOT, "_low")
+    return bool(unscaled.max() < 0.1 and scaled.min() > 0.5)
+
+
+def _band(results: Results, task: str, rule: str) -> Table:
+    return rows_of(results, "bands", task=task, d_k=512, scaling=rule)
+
+
+def _divided(results: Results, initial: int, rate: int, rule: str = _PLAIN) -> Table:
     """The band with (1) and without (0) each divisor."""
     divisors = {"initial_divisor": (_PLAIN, "d_k^1/4")[initial], "rate_divisor": (_PLAIN, "d_k^1/4")[rate]}
-    return rows_of(tables, "bands", scaling=rule, **divisors)
+    return rows_of(results, "bands", scaling=rule, **divisors)
 
 
-def _at_best(tables: Tables) -> Table:
+def _at_best(results: Results) -> Table:
     from experiments.analysis.bands import at_best_rates
 
-    return at_best_rates(tables["measured"], tables["bands"])
+    return at_best_rates(results.measured, results["bands"], results.axes)
 
 
-def _exact_at_freezing(tables: Tables) -> Table:
+def _exact_at_freezing(results: Results) -> Table:
     """The exact sum of squared weights at the freezing spread, of each n_keys in order."""
-    return rows_of(tables, "first_layer", ratio=1.0).sort_values("n_keys")["collision"]
+    return rows_of(results, "first_layer", ratio=1.0).sort_values("n_keys")["collision"]
 
 
-def _nearest_below(tables: Tables) -> Table:
+def _nearest_below(results: Results) -> Table:
     """The measured first layer with the widest scores below the freezing spread, for each n_keys in order."""
-    rows = rows_of(tables, residual=0.0)
+    rows = rows_of(results, residual=0.0)
     ratio = np.sqrt(rows["d_k"] * (1 - rows["token_cosine"]) / (2 * np.log(rows["n_keys"]))) / rows["divisor"]
     return rows.assign(ratio=ratio)[ratio < 1].sort_values(["n_keys", "ratio"]).groupby("n_keys").tail(1)
 
 
-def _collapse_later_unscaled(tables: Tables) -> bool:
+def _collapse_later_unscaled(results: Results) -> bool:
     """Unscaled tokens are less alike than under d_k^1/2 after one layer, and after four by three standard errors."""
-    layers = tables["propagation"].query("layers > 1")
+    layers = results["propagation"].query("layers > 1")
     plain, root = (
         layers[layers["scaling"] == rule].set_index(["n_keys", "residual", "layer"]) for rule in (_PLAIN, _ROOT)
     )
@@ -320,7 +324,7 @@ def _collapse_later_unscaled(tables: Tables) -> bool:
     return (
         all(
             is_below(rows[rows["scaling"] == _PLAIN], rows[rows["scaling"] == _ROOT], "cosine")
-            for _, rows in tables["measured"].groupby(["n_keys", "residual"])
+            for _, rows in results["measured"].groupby(["n_keys", "residual"])
         )
         and bool(apart[apart.index.get_level_values("layer") <= 4].all())
         and bool((last["cosine"] - 3 * last["cosine_se"] > 0.9).all())
@@ -341,9 +345,9 @@ FINDINGS = (
         "d_k^1/3 and {d_k^2/3:.2f} under d_k^2/3, and stays level under d_k^1/2.",
         needs={"d_k": (), "scaling": _POWERS},
         values=_slopes,
-        holds=lambda tables: (
-            alone_is_level(tables["measured"], "score_variance")
-            and _slopes(tables)[_PLAIN] > _slopes(tables)["d_k^1/3"] > 0 > _slopes(tables)["d_k^2/3"]
+        holds=lambda results: (
+            alone_is_level(results["measured"], "score_variance")
+            and _slopes(results)[_PLAIN] > _slopes(results)["d_k^1/3"] > 0 > _slopes(results)["d_k^2/3"]
         ),
     ),
     Finding(
@@ -352,8 +356,8 @@ FINDINGS = (
         sentence="From d_k = {d_k.least} to {d_k.most}, the mean largest of {n_keys.most} weights rises from "
         "{first:.3f} to {last:.3f} unscaled (exact), and stays within a tenth under d_k^1/2.",
         needs={"d_k": (), "scaling": _BOTH},
-        values=lambda tables: _weights(tables, "d_k"),
-        holds=lambda tables: alone_is_level(tables["measured"], "max_weight"),
+        values=lambda results: _weights(results, "d_k"),
+        holds=lambda results: alone_is_level(results["measured"], "max_weight"),
     ),
     Finding(
         drawing="dimension/gradients",
@@ -361,10 +365,10 @@ FINDINGS = (
         sentence="Unscaled, with {n_keys.most} keys, the median of |dL/dq| rises to {peak:.2f} and falls to "
         "{last:.3f} at d_k = {d_k.most}, where the root mean square is {mean:.2f}.",
         needs={"d_k": (), "scaling": _BOTH},
-        values=lambda tables: {
-            "peak": rows_of(tables, scaling=_PLAIN)["query_gradient_norm_median"].max(),
-            "last": _at_most(tables, "d_k", scaling=_PLAIN)["query_gradient_norm_median"].item(),
-            "mean": _at_most(tables, "d_k", scaling=_PLAIN)["query_gradient_norm_exact"].item(),
+        values=lambda results: {
+            "peak": rows_of(results, scaling=_PLAIN)["query_gradient_norm_median"].max(),
+            "last": _at_most(results, "d_k", scaling=_PLAIN)["query_gradient_norm_median"].item(),
+            "mean": _at_most(results, "d_k", scaling=_PLAIN)["query_gradient_norm_exact"].item(),
         },
         holds=_medians_turn,
     ),
@@ -374,11 +378,11 @@ FINDINGS = (
         sentence="From d_k = {d_k.least} to {d_k.most}, the mean largest of {n_keys.most} weights rises from "
         "{first:.2f} to {last:.2f} without sqrt(d_k), and stays within a tenth with it.",
         needs={"d_k": (), "scaling": _BOTH},
-        values=lambda tables: _weights(tables, "d_k"),
-        holds=lambda tables: (
-            rises(rows_of(tables, scaling=_PLAIN), "d_k", "max_weight")
-            and changes(rows_of(tables, scaling=_PLAIN), "max_weight")
-            and is_level(rows_of(tables, scaling=_ROOT), "max_weight")
+        values=lambda results: _weights(results, "d_k"),
+        holds=lambda results: (
+            rises(rows_of(results, scaling=_PLAIN), "d_k", "max_weight")
+            and changes(rows_of(results, scaling=_PLAIN), "max_weight")
+            and is_level(rows_of(results, scaling=_ROOT), "max_weight")
         ),
     ),
     Finding(
@@ -394,9 +398,9 @@ FINDINGS = (
             "normalizer": ("softmax", "sigmoid"),
             "scaling": _BOTH,
         },
-        values=lambda tables: {
-            "least": _at_most(tables, "d_k", scaling=_PLAIN)["max_weight"].min(),
-            "most": _at_most(tables, "d_k", scaling=_ROOT)["max_weight"].max(),
+        values=lambda results: {
+            "least": _at_most(results, "d_k", scaling=_PLAIN)["max_weight"].min(),
+            "most": _at_most(results, "d_k", scaling=_ROOT)["max_weight"].max(),
         },
         holds=_sharpens_under_each,
     ),
@@ -406,8 +410,8 @@ FINDINGS = (
         sentence="The mean largest of {n_keys.most} weights is {first:.2f} at d_k = {d_k.least} and {last:.2f} at "
         "{d_k.most} unscaled, and within a tenth of each other under d_k^1/2 alone.",
         needs={"d_k": (), "scaling": _POWERS},
-        values=lambda tables: _weights(tables, "d_k"),
-        holds=lambda tables: alone_is_level(tables["measured"], "max_weight"),
+        values=lambda results: _weights(results, "d_k"),
+        holds=lambda results: alone_is_level(results["measured"], "max_weight"),
     ),
     Finding(
         drawing="length/length",
@@ -415,13 +419,13 @@ FINDINGS = (
         sentence="From {n_keys.least} to {n_keys.most} keys at d_k = {d_k.most}, the mean largest weight falls from "
         "{first:.2f} to {last:.2f} unscaled, and to {scaled:.3f} under d_k^1/2.",
         needs={"n_keys": (), "scaling": _BOTH},
-        values=lambda tables: {
-            **_weights(tables, "n_keys"),
-            "scaled": _at_most(tables, "n_keys", scaling=_ROOT)["max_weight_exact"].item(),
+        values=lambda results: {
+            **_weights(results, "n_keys"),
+            "scaled": _at_most(results, "n_keys", scaling=_ROOT)["max_weight_exact"].item(),
         },
-        holds=lambda tables: all(
+        holds=lambda results: all(
             rises(rows, "n_keys", "entropy") and rises(rows, "n_keys", "max_weight", falls=True)
-            for _, rows in tables["measured"].groupby("scaling")
+            for _, rows in results["measured"].groupby("scaling")
         ),
     ),
     Finding(
@@ -430,12 +434,13 @@ FINDINGS = (
         sentence="Unscaled, the median of |dL/dq| falls below that under d_k^1/2 at d_k = {first:.0f} with "
         "{n_keys.least} keys, and at {last:.0f} with {n_keys.most}.",
         needs={"d_k": (), "n_keys": (), "scaling": _BOTH},
-        values=lambda tables: {
-            name: _crossings(tables, "query_gradient")["crossing"].iloc[place]
+        values=lambda results: {
+            name: _crossings(results, "query_gradient")["crossing"].iloc[place]
             for name, place in (("first", 0), ("last", -1))
         },
-        holds=lambda tables: all(
-            _crossings(tables, norm)["crossing"].notna().all() and rises(_crossings(tables, norm), "n_keys", "crossing")
+        holds=lambda results: all(
+            _crossings(results, norm)["crossing"].notna().all()
+            and rises(_crossings(results, norm), "n_keys", "crossing")
             for norm in ("jacobian", "query_gradient")
         ),
     ),
@@ -445,12 +450,13 @@ FINDINGS = (
         sentence="At d_k = {d_k.most}, the mean entropy of rows of {n_keys.least} to {n_keys.most} keys is at most "
         "{few:.1%} of ln n_keys unscaled, and about {many:.0%} or more under d_k^1/2.",
         needs={"d_k": (), "n_keys": (), "scaling": _BOTH},
-        values=lambda tables: {
-            "few": _entropy_shares(tables, _PLAIN).max(),
-            "many": _entropy_shares(tables, _ROOT).min(),
+        values=lambda results: {
+            "few": _entropy_shares(results, _PLAIN).max(),
+            "many": _entropy_shares(results, _ROOT).min(),
         },
-        holds=lambda tables: bool(
-            _entropy_shares(tables, _PLAIN, "_high").max() < 0.1 and _entropy_shares(tables, _ROOT, "_low").min() > 0.5
+        holds=lambda results: bool(
+            _entropy_shares(results, _PLAIN, "_high").max() < 0.1
+            and _entropy_shares(results, _ROOT, "_low").min() > 0.5
         ),
     ),
     Finding(
@@ -459,8 +465,8 @@ FINDINGS = (
         sentence="The exact entropy of a row, divided by ln n_keys, lies at most {first:.3f} above its limit for many "
         "keys with {n_keys.least} keys, and at most {last:.3f} with {n_keys.most} keys.",
         needs={"d_k": (), "n_keys": (), "scaling": _BOTH},
-        values=lambda tables: dict(zip(("first", "last"), _distances(tables).iloc[[0, -1]], strict=True)),
-        holds=lambda tables: bool((_distances(tables).diff().dropna() < -0.01).all()),
+        values=lambda results: dict(zip(("first", "last"), _distances(results).iloc[[0, -1]], strict=True)),
+        holds=lambda results: bool((_distances(results).diff().dropna() < -0.01).all()),
     ),
     Finding(
         drawing="assumptions/assumptions",
@@ -468,10 +474,10 @@ FINDINGS = (
         sentence="At d_k = {d_k.most} with {n_keys.most} keys, the mean largest weight under d_k^1/2 is {least:.2f} "
         "to {most:.2f} times that of the textbook case, if one assumption changes at a time.",
         needs={**dict.fromkeys(_ASSUMPTIONS, ()), "scaling": _BOTH},
-        values=lambda tables: {"least": _over_first(tables).min(), "most": _over_first(tables).max()},
-        holds=lambda tables: bool(
-            _over_first(tables, "_low", "_high").max() > _A_TENTH
-            and _over_first(tables, "_high", "_low").min() < 1 / _A_TENTH
+        values=lambda results: {"least": _over_first(results).min(), "most": _over_first(results).max()},
+        holds=lambda results: bool(
+            _over_first(results, "_low", "_high").max() > _A_TENTH
+            and _over_first(results, "_high", "_low").min() < 1 / _A_TENTH
         ),
     ),
     Finding(
@@ -481,12 +487,12 @@ FINDINGS = (
         f"uncorrelated rows changes by a factor of {{ln:.2f}} under {_WITH_LN} and {{root:.3g}} under d_k^1/2; without "
         "a divisor, by {plain:.2f}.",
         needs={"n_keys": (), "correlation": (0,), "scaling": (*_BOTH, _WITH_LN)},
-        values=lambda tables: {
-            name: _factors(tables)[rule][0] for name, rule in (("ln", _WITH_LN), ("root", _ROOT), ("plain", _PLAIN))
+        values=lambda results: {
+            name: _factors(results)[rule][0] for name, rule in (("ln", _WITH_LN), ("root", _ROOT), ("plain", _PLAIN))
         },
-        holds=lambda tables: all(
-            low > (_A_TENTH if rule == _PLAIN else _factors(tables)[_WITH_LN][2])
-            for rule, (_, low, _) in _factors(tables).items()
+        holds=lambda results: all(
+            low > (_A_TENTH if rule == _PLAIN else _factors(results)[_WITH_LN][2])
+            for rule, (_, low, _) in _factors(results).items()
             if rule != _WITH_LN
         ),
     ),
@@ -496,12 +502,12 @@ FINDINGS = (
         sentence="The power of d_k that keeps the largest of {n_keys.most} weights from d_k = 256 to 1024 is "
         "{none:.2f} without correlation, {some:.2f} at a correlation of 0.1, and {half:.2f} at 0.5.",
         needs={"d_k": (256, 1024), "correlation": (0, 0.1, 0.5), "scaling": (_ROOT,)},
-        values=lambda tables: {
-            name: value(tables, "power", "steady", correlation=strength, from_d_k=256)
+        values=lambda results: {
+            name: value(results, "power", "steady", correlation=strength, from_d_k=256)
             for name, strength in (("none", 0), ("some", 0.1), ("half", 0.5))
         },
-        holds=lambda tables: is_below(
-            rows_of(tables, "steady", correlation=0), tables["steady"].query("correlation >= 0.2"), "power"
+        holds=lambda results: is_below(
+            rows_of(results, "steady", correlation=0), results["steady"].query("correlation >= 0.2"), "power"
         ),
     ),
     Finding(
@@ -523,13 +529,13 @@ FINDINGS = (
             "scheme": ("gpt2", "xavier", "xavier_packed", "kaiming"),
             "scaling": (_ROOT,),
         },
-        values=lambda tables: _ends(tables, "score_variance", "d_model", scaling=_ROOT, scheme="gpt2"),
-        holds=lambda tables: (
+        values=lambda results: _ends(results, "score_variance", "d_model", scaling=_ROOT, scheme="gpt2"),
+        holds=lambda results: (
             all(
-                is_level(rows_of(tables, scaling=_ROOT, scheme=name), "score_variance")
+                is_level(rows_of(results, scaling=_ROOT, scheme=name), "score_variance")
                 for name in ("xavier", "xavier_packed", "kaiming")
             )
-            and rises(rows_of(tables, scaling=_ROOT, scheme="gpt2"), "d_model", "score_variance")
+            and rises(rows_of(results, scaling=_ROOT, scheme="gpt2"), "d_model", "score_variance")
         ),
     ),
     Finding(
@@ -538,11 +544,11 @@ FINDINGS = (
         sentence="At β_c, the exact sum of squared weights is {first:.2f} with {n_keys.least} keys and {last:.2f} "
         "with {n_keys.most}, where the limit for many keys has 0.",
         needs={"n_keys": (), "token_cosine": (), "scaling": (_PLAIN,)},
-        values=lambda tables: dict(zip(("first", "last"), _exact_at_freezing(tables).iloc[[0, -1]], strict=True)),
-        holds=lambda tables: bool(
-            (_nearest_below(tables)["collision_low"] > 0.05).all()
-            and (_nearest_below(tables)["cosine_high"] < 0.9).all()
-            and min(_exact_at_freezing(tables)) > 0.2
+        values=lambda results: dict(zip(("first", "last"), _exact_at_freezing(results).iloc[[0, -1]], strict=True)),
+        holds=lambda results: bool(
+            (_nearest_below(results)["collision_low"] > 0.05).all()
+            and (_nearest_below(results)["cosine_high"] < 0.9).all()
+            and min(_exact_at_freezing(results)) > 0.2
         ),
     ),
     Finding(
@@ -552,8 +558,8 @@ FINDINGS = (
         "is {root:.2f} under d_k^1/2 and {plain:.2f} unscaled; after four layers, it is {late:.2f} unscaled, and "
         "{stream:.2f} with a residual stream.",
         needs={"n_keys": (64,), "token_cosine": (), "layers": (), "residual": (0, 1), "scaling": _BOTH},
-        values=lambda tables: {
-            name: value(tables, "cosine", "propagation", n_keys=64, layer=layer, residual=residual, scaling=rule)
+        values=lambda results: {
+            name: value(results, "cosine", "propagation", n_keys=64, layer=layer, residual=residual, scaling=rule)
             for name, rule, layer, residual in (
                 ("root", _ROOT, 1, 0),
                 ("plain", _PLAIN, 1, 0),
@@ -575,10 +581,10 @@ FINDINGS = (
             "arithmetic": ("float32", "bfloat16", "float16"),
             "scaling": _BOTH,
         },
-        values=lambda tables: dict(_lost_unscaled(tables).min()),
-        holds=lambda tables: bool(
-            (_lost_unscaled(tables, "_low") > 0).all(axis=None)
-            and (rows_of(tables, scaling=_ROOT)[[*_LOST]] == 0).all(axis=None)
+        values=lambda results: dict(_lost_unscaled(results).min()),
+        holds=lambda results: bool(
+            (_lost_unscaled(results, "_low") > 0).all(axis=None)
+            and (rows_of(results, scaling=_ROOT)[[*_LOST]] == 0).all(axis=None)
         ),
     ),
     Finding(
@@ -587,12 +593,12 @@ FINDINGS = (
         sentence="At d_k = 512, the learning rates that solve recall span {plain:.1f} decades unscaled and {root:.1f} "
         "under d_k^1/2.",
         needs=_BOTH_TASKS,
-        values=lambda tables: {
-            name: _band(tables, "recall", rule)["band_decades"].iloc[0]
+        values=lambda results: {
+            name: _band(results, "recall", rule)["band_decades"].iloc[0]
             for name, rule in (("plain", _PLAIN), ("root", _ROOT))
         },
-        holds=lambda tables: all(
-            is_below(_band(tables, task, _PLAIN), _band(tables, task, _ROOT), "band_decades")
+        holds=lambda results: all(
+            is_below(_band(results, task, _PLAIN), _band(results, task, _ROOT), "band_decades")
             for task in ("recall", "pair")
         ),
     ),
@@ -602,14 +608,14 @@ FINDINGS = (
         sentence="At d_k = 512, the median run solves recall in {plain:g} steps unscaled and {root:g} under d_k^1/2, "
         "and pair in {pair:g} under d_k^1/2 but not unscaled.",
         needs=_BOTH_TASKS,
-        values=lambda tables: {
-            name: _band(tables, task, rule)["steps_to_solve"].iloc[0]
+        values=lambda results: {
+            name: _band(results, task, rule)["steps_to_solve"].iloc[0]
             for name, task, rule in (("plain", "recall", _PLAIN), ("root", "recall", _ROOT), ("pair", "pair", _ROOT))
         },
-        holds=lambda tables: bool(  # a rule that never solves a task needs more than all steps
-            is_below(_band(tables, "recall", _ROOT), _band(tables, "recall", _PLAIN), "steps_to_solve")
-            and _band(tables, "pair", _PLAIN)["band_from"].isna().all()
-            and _band(tables, "pair", _ROOT)["steps_to_solve_high"].notna().all()
+        holds=lambda results: bool(  # a rule that never solves a task needs more than all steps
+            is_below(_band(results, "recall", _ROOT), _band(results, "recall", _PLAIN), "steps_to_solve")
+            and _band(results, "pair", _PLAIN)["band_from"].isna().all()
+            and _band(results, "pair", _ROOT)["steps_to_solve_high"].notna().all()
         ),
     ),
     Finding(
@@ -618,13 +624,13 @@ FINDINGS = (
         sentence="At d_k = {d_k.most}, the mean largest weight before training is {plain:.2f} unscaled and {root:.2f} "
         "under d_k^1/2.",
         needs={"task": ("recall",), "d_k": (), "learning_rate": (), "steps": (), "scaling": _BOTH},
-        values=lambda tables: {
-            name: _at_most(tables, "d_k", scaling=rule, task="recall")["max_weight_before"].mean()
+        values=lambda results: {
+            name: _at_most(results, "d_k", scaling=rule, task="recall")["max_weight_before"].mean()
             for name, rule in (("plain", _PLAIN), ("root", _ROOT))
         },
-        holds=lambda tables: bool(
-            _at_most(tables, "d_k", scaling=_PLAIN)["max_weight_before_low"].min() > 0.9
-            and _at_most(tables, "d_k", scaling=_ROOT)["max_weight_before_high"].max() < 0.5
+        holds=lambda results: bool(
+            _at_most(results, "d_k", scaling=_PLAIN)["max_weight_before_low"].min() > 0.9
+            and _at_most(results, "d_k", scaling=_ROOT)["max_weight_before_high"].max() < 0.5
         ),
     ),
     Finding(
@@ -633,12 +639,12 @@ FINDINGS = (
         sentence="The variance of the scores within rows is at most {before:.2f} times that of independent entries of "
         "q and k before training, and {least:.1f} to {most:.0f} times after it, at the best rates.",
         needs=_BOTH_TASKS,
-        values=lambda tables: {
-            name: _at_best(tables)[f"variance_ratio_{when}"].agg(end)
+        values=lambda results: {
+            name: _at_best(results)[f"variance_ratio_{when}"].agg(end)
             for name, when, end in (("before", "before", "max"), ("least", "after", "min"), ("most", "after", "max"))
         },
-        holds=lambda tables: bool(
-            _at_best(tables).eval("variance_ratio_after_low > variance_ratio_before_high.clip(lower=1)").all()
+        holds=lambda results: bool(
+            _at_best(results).eval("variance_ratio_after_low > variance_ratio_before_high.clip(lower=1)").all()
         ),
     ),
     Finding(
@@ -655,15 +661,15 @@ FINDINGS = (
             "rate_divisor": (_PLAIN, "d_k^1/4"),
             "scaling": _BOTH,
         },
-        values=lambda tables: {
-            name: _divided(tables, *case)["steps_to_solve"].iloc[0]
+        values=lambda results: {
+            name: _divided(results, *case)["steps_to_solve"].iloc[0]
             for name, case in (("start", (1, 0)), ("both", (1, 1)), ("root", (0, 0, _ROOT)))
         },
-        holds=lambda tables: bool(
-            all(_divided(tables, 0, rate)["solved_high"].max() < 0.5 for rate in (0, 1))
-            and rows_of(tables, scaling=_PLAIN, initial_divisor=_PLAIN)["solved"].max() == 0
-            and is_below(_divided(tables, 1, 1), _divided(tables, 1, 0), "steps_to_solve")
-            and is_below(_divided(tables, 0, 0, _ROOT), _divided(tables, 1, 0), "steps_to_solve")
+        holds=lambda results: bool(
+            all(_divided(results, 0, rate)["solved_high"].max() < 0.5 for rate in (0, 1))
+            and rows_of(results, scaling=_PLAIN, initial_divisor=_PLAIN)["solved"].max() == 0
+            and is_below(_divided(results, 1, 1), _divided(results, 1, 0), "steps_to_solve")
+            and is_below(_divided(results, 0, 0, _ROOT), _divided(results, 1, 0), "steps_to_solve")
         ),
     ),
     Finding(
@@ -672,10 +678,10 @@ FINDINGS = (
         sentence="The excess kurtosis of a score is {first:.2f} at d_k = {d_k.least} and {last:.3f} at {d_k.most}; a "
         "normal one has 0.",
         needs={"d_k": ()},
-        values=lambda tables: _ends(tables, "score_kurtosis", "d_k"),
-        holds=lambda tables: (
-            rises(tables["measured"], "d_k", "score_kurtosis", falls=True)
-            and bool((tables["measured"]["score_kurtosis_low"] > 0).all())
+        values=lambda results: _ends(results, "score_kurtosis", "d_k"),
+        holds=lambda results: (
+            rises(results["measured"], "d_k", "score_kurtosis", falls=True)
+            and bool((results["measured"]["score_kurtosis_low"] > 0).all())
         ),
     ),
     Finding(
@@ -683,14 +689,14 @@ FINDINGS = (
         title="Measured values deviate from exact ones as their errors predict",
         sentence="Of {count} z-scores of measured against exact values, {wide:.1%} lie beyond ±1.96, where N(0, 1) "
         "has 5.0%.",
-        values=lambda tables: {
-            "count": len(tables["z_scores"]["of_own_error"].dropna()),
-            "wide": _beyond(tables, 1.96),
+        values=lambda results: {
+            "count": len(results["z_scores"]["of_own_error"].dropna()),
+            "wide": _beyond(results, 1.96),
         },
         # The values of a cell depend on each other, so that honest shares vary, but by less than a half.
-        holds=lambda tables: (
-            not tables["agreement"]["disagrees"].any()
-            and all(2 / 3 < _beyond(tables, z) / share < 3 / 2 for z, share in ((1.96, 0.05), (2.58, 0.01)))
+        holds=lambda results: (
+            not results["agreement"]["disagrees"].any()
+            and all(2 / 3 < _beyond(results, z) / share < 3 / 2 for z, share in ((1.96, 0.05), (2.58, 0.01)))
         ),
     ),
 )

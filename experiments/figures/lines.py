@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +13,13 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
 
+from experiments.analysis.results import Axes as SweepAxes
+from experiments.analysis.results import Results
 from experiments.figures.figure import Drawing, Lines, Panel
 from experiments.figures.style import INK, UNORDERED_COLOURS, empty, ordered_colours, panels, scaling_colours
-from experiments.figures.words import is_number, latex, plain, spoken, under, values_of, varied_axes
-from experiments.kinds import experiment_names, unusual_axes
-from experiments.measuring.experiment import load_experiment
-from experiments.measuring.metric import FEW_DRAWS
+from experiments.figures.words import is_number, latex, plain, spoken, under, values_of
+from experiments.measuring.metric import FEW_DRAWS, Metric
 
-DECLARED = {metric.name: metric for name in experiment_names() for metric in load_experiment(name).metrics}
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 MARKERS = "osD^vP*X"
 _STYLES = ("-", "--", ":")
@@ -45,14 +44,15 @@ class Series:
     dashes: Any = "-"
 
 
-def draw_lines(picture: Lines, table: pd.DataFrame) -> Drawing:
-    """The picture of a measured table."""
+def draw_lines(picture: Lines, table: pd.DataFrame, results: Results) -> Drawing:
+    """The picture of rows of the main table of a sweep."""
+    axes, metrics = results.axes, results.metrics
     if picture.by not in table:  # of an experiment without scaling
         table = table.assign(**{picture.by: "", "exponent": np.nan})
     if picture.rules and table["scaling"].isin(picture.rules).any():
         table = table[table["scaling"].isin(picture.rules)]
     free = table.drop(columns=picture.by)
-    x = picture.x or [*varied_axes(free), "scaling"][0]
+    x = picture.x or [*axes.varied(free), "scaling"][0]
     table = table[table[x].notna()]
     if table.empty:
         return empty(picture.size, f"No rule of this sweep has a value of {x}.")
@@ -66,13 +66,13 @@ def draw_lines(picture: Lines, table: pd.DataFrame) -> Drawing:
         width, height = width * len(groups), height * len(shown)
     share = "row" if picture.beside or any(panel.like for panel in shown) else "none"
     colours = _colours(table, picture.by)
-    figure, axes = panels(len(shown) * len(groups), columns, (width, height), sharey=share)
-    for ax, (panel, rows) in zip(axes, itertools.product(shown, groups), strict=True):
+    figure, places = panels(len(shown) * len(groups), columns, (width, height), sharey=share)
+    for ax, (panel, rows) in zip(places, itertools.product(shown, groups), strict=True):
         chosen = _chosen(rows, panel)
         if not is_number(chosen, x):
             ax.xaxis.update_units(chosen[x].unique())  # the order of categories, whatever the first line has
-        plot_metric(ax, series(chosen, x, picture.by, colours), x, panel.metric)
-        parts = [panel.title or DECLARED[panel.metric].title]
+        plot_metric(ax, series(chosen, axes, x, picture.by, colours), x, panel.metric)
+        parts = [panel.title or metrics[panel.metric].title]
         if panel.only:
             parts.append(f"{panel.only[0]} {plain(chosen[panel.only[0]].iloc[0])}")
         if picture.beside:
@@ -81,10 +81,10 @@ def draw_lines(picture: Lines, table: pd.DataFrame) -> Drawing:
         ax.set_title(", ".join(parts))
         if panel.equal:
             _mark_equal(ax, chosen, x, panel.metric)
-    for ax, (panel, rows) in zip(axes, itertools.product(shown, groups), strict=True):  # once the whole row is plotted
-        _scale(ax, _chosen(table, panel), _chosen(rows, panel), x, panel)
+    for ax, (panel, rows) in zip(places, itertools.product(shown, groups), strict=True):  # once a row is plotted
+        _scale(ax, _chosen(table, panel), _chosen(rows, panel), x, panel, metrics)
     if x != picture.by:
-        legend(axes[0])
+        legend(places[0])
     return figure
 
 
@@ -100,7 +100,9 @@ def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
             ax.axhline(value, **look)
 
 
-def _scale(ax: Axes, table: pd.DataFrame, own: pd.DataFrame, x: str, panel: Panel) -> None:
+def _scale(
+    ax: Axes, table: pd.DataFrame, own: pd.DataFrame, x: str, panel: Panel, metrics: Mapping[str, Metric]
+) -> None:
     """The scales of a panel: x from its own rows, y from all of its row of panels, which share it."""
     if x == "exponent":
         if table[x].between(0, 1).all():
@@ -113,7 +115,8 @@ def _scale(ax: Axes, table: pd.DataFrame, own: pd.DataFrame, x: str, panel: Pane
     else:
         scale_x(ax, own, x, log=x == "d_model")
     if panel.floor is None:
-        scale_y(ax, table, *filter(None, (panel.metric, panel.like)), may_be_log=panel.is_logarithmic)
+        shown = [name for name in (panel.metric, panel.like) if name]
+        scale_y(ax, table, *shown, may_be_log=panel.is_logarithmic or _are_logarithmic(metrics, shown))
     else:
         ax.set_ylim(bottom=panel.floor)
 
@@ -154,13 +157,19 @@ def _colours(table: pd.DataFrame, by: str) -> dict[Any, Any]:
     return dict(zip(values, itertools.cycle(UNORDERED_COLOURS), strict=False))
 
 
-def series(table: pd.DataFrame, x: str, by: str = "scaling", colours: Mapping[Any, Any] | None = None) -> list[Series]:
+def _are_logarithmic(metrics: Mapping[str, Metric], names: Iterable[str]) -> bool:
+    return all(metrics[name].is_logarithmic for name in names)
+
+
+def series(
+    table: pd.DataFrame, axes: SweepAxes, x: str, by: str = "scaling", colours: Mapping[Any, Any] | None = None
+) -> list[Series]:
     """One line along x per value of `by` (its colour) and combination of the other axes (its marker and dashes).
 
     Axes that x and `by` determine, as d_model does n_heads, distinguish no lines. `colours` are those of the values of
     `by`, of a whole figure if this table is one panel's.
     """
-    others = [name for name in varied_axes(table, x, by) if table.groupby([x, by])[name].nunique().max() > 1]
+    others = [name for name in axes.varied(table, x, by) if table.groupby([x, by])[name].nunique().max() > 1]
     combinations = list(dict.fromkeys(table[others].itertuples(index=False, name=None))) if others else [()]
     values = list(table[by].unique())
     ordered = is_number(table, by)
@@ -168,7 +177,7 @@ def series(table: pd.DataFrame, x: str, by: str = "scaling", colours: Mapping[An
     lines = []
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
         is_named = ordered or (bool(others) and by != "scaling")
-        told = others if len(others) <= _FEW_OTHERS else [name for name in unusual_axes(rows.iloc[0]) if name in others]
+        told = others if len(others) <= _FEW_OTHERS else [name for name in axes.changed(rows.iloc[0]) if name in others]
         words = [f"{spoken(by)} = {plain(value)}" if is_named else str(value), values_of(rows.iloc[0], told)]
         other = combinations.index(tuple(combination))
         dashes = (_STYLES, other) if by == "scaling" or ordered else (_DASHES, values.index(value))
@@ -269,9 +278,8 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None
     ax.xaxis.set_minor_locator(NullLocator())
 
 
-def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, may_be_log: bool = False) -> None:
-    """A logarithmic y axis for positive variances, norms and weights with a wide range, or any with `may_be_log`."""
-    may_be_log = may_be_log or all(DECLARED[metric].is_logarithmic for metric in metrics)
+def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, may_be_log: bool) -> None:
+    """A y axis for some metrics, logarithmic if it may be and they are positive with a wide range."""
     if may_be_log and spans_widely(table[list(metrics)].to_numpy()):
         ax.set_yscale("log")
         plain_numbers(ax.yaxis)

@@ -12,10 +12,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.analysis.crossings import EQUAL, NORMS, STATISTICS
-from experiments.figures.figure import Drawing, Tables
+from experiments.analysis.results import Axes as SweepAxes
+from experiments.analysis.results import Results
+from experiments.figures.figure import Drawing
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, empty, panels
-from experiments.figures.words import by_scaling, first_combination, plain, under
-from experiments.kinds import axes_of, unusual_axes
+from experiments.figures.words import by_scaling, plain, under
 
 _NORM_NAMES = dict(zip(NORMS, ("$|J|_F$", "|dL/dq|", "divisor · |dL/dq|"), strict=True))
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
@@ -85,13 +86,13 @@ def place(at: Any, values: pd.Index) -> Any:
     return np.interp(np.log(at), np.log(values.to_numpy(dtype=float)), range(len(values)))
 
 
-def ratio_map(tables: Tables) -> Drawing:
+def ratio_map(results: Results) -> Drawing:
     """Unscaled gradient norms over scaled ones (d_k^1/2), and where they cross 1: maps by statistic and norm."""
-    if "ratios" not in tables:
+    if "ratios" not in results:
         return empty((11, 6.4), "No ratios: they need values unscaled and under d_k^1/2, and several d_k.")
     figure, axes = panels(len(STATISTICS) * len(NORMS), len(NORMS), (11, 6.4), sharex=True, sharey=True)
-    ratios = first_combination(tables["ratios"], "d_k", "n_keys")
-    crossings = first_combination(tables["crossings"], "n_keys") if "crossings" in tables else None
+    ratios = results.axes.first_combination(results["ratios"], "d_k", "n_keys")
+    crossings = results.axes.first_combination(results["crossings"], "n_keys") if "crossings" in results else None
     image: Any = None
     for ax, (statistic, norm) in zip(axes, itertools.product(STATISTICS, NORMS), strict=True):
         chosen = f"norm == {norm!r} and statistic == {statistic!r}"
@@ -130,9 +131,9 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
     ax.plot(place(crossings["law"], shown.columns), y, color=INK, linestyle="--", linewidth=1.2)
 
 
-def phase(tables: Tables) -> Drawing:
+def phase(results: Results) -> Drawing:
     """Entropy of rows as a share of ln n_keys: a map for each of the first four scalings, with contours."""
-    table = first_combination(tables["measured"], "d_k", "n_keys")
+    table = results.axes.first_combination(results.measured, "d_k", "n_keys")
     groups = list(by_scaling(table, "d_k").items())[:_MAX_MAPS]
     columns = min(len(groups), 2)
     size = 10, 0.8 + 2.9 * -(-len(groups) // columns)
@@ -145,7 +146,7 @@ def phase(tables: Tables) -> Drawing:
         if min(shown.shape) > 1:
             known = cells["entropy" if cells["entropy_exact"].isna().any() else "entropy_exact"]
             _plot_contours(ax, pivoted(cells.assign(share=known * per_ln), "share"))
-            _plot_freezing(ax, cells, shown)
+            _plot_freezing(ax, cells, shown, results.axes)
         ax.set_title(under(scaling))
     figure.colorbar(image, ax=axes, label="entropy / ln n_keys", fraction=0.03, pad=0.01, aspect=30)
     return figure
@@ -163,23 +164,23 @@ def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
         ax.clabel(lines, fmt="%g", fontsize=8.5, manual=places)
 
 
-def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame) -> None:
+def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame, axes: SweepAxes) -> None:
     """The line query_std key_std d_k^(1/2 - p) = sqrt(2 ln n_keys) of independent Gaussian entries of mean 0."""
     first = rows.iloc[0]
     exponent, spread = first["exponent"], first["query_std"] * first["key_std"]
-    is_gaussian = not {*unusual_axes(first[axes_of(rows)].to_dict())} - {"query_std", "key_std"}
+    is_gaussian = not {*axes.changed(first)} - {"query_std", "key_std"}
     if is_gaussian and exponent < 1 / 2:  # NaN for a rule other than a power of d_k
         at = np.geomspace(shown.index[0], shown.index[-1], 50)
         freezing = (2 * np.log(at) / spread**2) ** (1 / (1 - 2 * exponent))
         ax.plot(place(freezing, shown.columns), place(at, shown.index), color=INK, linestyle="--", linewidth=1.5)
 
 
-def formats(tables: Tables) -> Drawing:
+def formats(results: Results) -> Drawing:
     """A row of maps over d_k and number formats for each share, a column for each of the first two rules.
 
     Of the number of keys with most values of d_k, or the largest of these.
     """
-    table = first_combination(tables["measured"], "d_k", "n_keys", "arithmetic")
+    table = results.axes.first_combination(results.measured, "d_k", "n_keys", "arithmetic")
     widths = table.groupby("n_keys")["d_k"].nunique()
     table = table[table["n_keys"] == widths[widths == widths.max()].index[-1]]
     groups = list(by_scaling(table, "d_k").items())[:2]
@@ -209,9 +210,9 @@ def _percent(share: float) -> str:
     return f"{100 * share:.{1 if share < 0.095 else 0}f}%" if share else "0"
 
 
-def rows(tables: Tables) -> Drawing:
+def rows(results: Results) -> Drawing:
     """One heat map of weights per d_k and scaling, of the first draw; darker is a larger weight."""
-    table = first_combination(tables["measured"], "d_k")
+    table = results.axes.first_combination(results.measured, "d_k")
     groups = list(table[table["trial"] == 0].groupby(["d_k", "scaling"], sort=False))
     columns = min(table["scaling"].nunique(), _MAX_MAPS)
     size = 9, 1.1 + 2.1 * -(-len(groups) // columns)

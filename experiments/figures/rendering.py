@@ -1,4 +1,4 @@
-"""The common way to draw and save figures: a declaration and tables go in, files come out."""
+"""The common way to draw and save figures: a declaration and results go in, files come out."""
 
 import io
 from collections.abc import Callable, Iterable
@@ -15,8 +15,9 @@ from matplotlib.text import Text
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from experiments.analysis.results import Results
 from experiments.figures import curves, maps
-from experiments.figures.figure import Drawing, Figure, Tables
+from experiments.figures.figure import Drawing, Figure
 from experiments.figures.lines import draw_lines
 from experiments.figures.style import DPI, SLIDE, STYLE
 from experiments.figures.words import latex, plain_caption
@@ -32,27 +33,28 @@ _JOINED = "\u00a0=\u00a0"
 Pixels = npt.NDArray[np.uint8]
 
 
-def draw(figure: Figure, tables: Tables) -> Drawing:
+def draw(figure: Figure, results: Results) -> Drawing:
     """The picture of a figure, without title and caption, in the style that is set."""
     if not figure.lines:
-        return _DRAW[figure.name](tables)
-    return draw_lines(figure.lines, curves.at_best(tables) if figure.lines.at_best else tables["measured"])
+        return _DRAW[figure.name](results)
+    table = curves.at_best(results) if figure.lines.at_best else results.measured
+    return draw_lines(figure.lines, table, results)
 
 
 def render_figure(
-    figure: Figure, tables: Tables, *, finding: tuple[str, str] | None = None, formats: Iterable[str] = ()
+    figure: Figure, results: Results, *, finding: tuple[str, str] | None = None, formats: Iterable[str] = ()
 ) -> dict[str, bytes]:
     """The files of a declared figure, as of `render`.
 
     Args:
         figure: the declaration.
-        tables: those of its sweep.
+        results: of its sweep.
         finding: title and sentence of `findings.told`, instead of the plain title and before the plain caption.
         formats: suffixes of further files.
     """
     title, sentence = finding or (figure.shows, "")
-    caption = f"{sentence} {plain_caption(figure, tables)}".strip()
-    return render(partial(draw, figure, tables), title, caption, formats=formats, is_slide=figure.is_slide)
+    caption = f"{sentence} {plain_caption(figure, results)}".strip()
+    return render(partial(draw, figure, results), title, caption, formats=formats, is_slide=figure.is_slide)
 
 
 def render(

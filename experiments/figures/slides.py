@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.analysis.derived import Tables
+from experiments.analysis.results import Results
 from experiments.config.loader import Config
-from experiments.config.sweep import Sweep
 from experiments.figures.figure import Figure, Lines, Panel
 from experiments.figures.findings import FindingError, Needs, lack
 from experiments.run.check import sound
@@ -56,16 +55,15 @@ def write_slides(config: Config, results: Path, report: Reporter = ALOUD) -> Non
     Raises:
         FindingError: no title is about the sweeps and their tables.
     """
-    tables = dict(sound(config, results))
-    sweeps = {sweep.name: sweep for sweep in config.sweeps if sweep.name in tables}
+    found = sound(config, results)
     products, left_out = [], []
     for name, slide in SLIDES.items():
-        if reason := _objection(slide, sweeps.get(slide.sweep), tables):
+        if reason := _objection(slide, found.get(slide.sweep)):
             left_out.append(f"{name} ({reason})")
             continue
         files = tuple(results / FOLDER / f"{name}{suffix}" for suffix in (".png", ".pdf"))
         inputs = (results / f"{slide.sweep}.json",)
-        products.append(Product(files, partial(slide_files, slide, tables[slide.sweep]), inputs))
+        products.append(Product(files, partial(slide_files, slide, found[slide.sweep]), inputs))
     if not products:
         raise FindingError(f"{results}: expected tables that support the title of a slide; {'; '.join(left_out)}")
     if left_out:
@@ -73,16 +71,16 @@ def write_slides(config: Config, results: Path, report: Reporter = ALOUD) -> Non
     build(results, products, report)
 
 
-def _objection(slide: Slide, sweep: Sweep | None, tables: Mapping[str, Tables]) -> str:
+def _objection(slide: Slide, results: Results | None) -> str:
     """The reason why a sweep does not support the title of a slide; empty if it does."""
-    if not sweep:
+    if not results:
         return f"no table of a sweep {slide.sweep}"
-    if reason := lack(sweep, slide.needs):
-        return f"sweep {sweep.name}: {reason}"
-    return "" if slide.holds(tables[sweep.name]["measured"]) else f"sweep {sweep.name} does not support its title"
+    if reason := lack(results.block, slide.needs):
+        return f"sweep {results.name}: {reason}"
+    return "" if slide.holds(results.measured) else f"sweep {results.name} does not support its title"
 
 
-def slide_files(slide: Slide, tables: Tables) -> list[bytes]:
+def slide_files(slide: Slide, results: Results) -> list[bytes]:
     """A slide as PNG and as PDF, without anything that varies between equal runs."""
     import matplotlib as mpl  # takes a second to load, as all that draws
     import seaborn as sns
@@ -91,7 +89,7 @@ def slide_files(slide: Slide, tables: Tables) -> list[bytes]:
     from experiments.figures.style import SLIDE, STYLE
 
     with mpl.rc_context({**sns.axes_style("ticks"), **STYLE, **SLIDE}):
-        drawing = draw(Figure(shows=slide.title, of="saturation", lines=slide.lines), tables)
+        drawing = draw(Figure(shows=slide.title, of="saturation", lines=slide.lines), results)
         drawing.set_size_inches(_INCHES)
         drawing.set_layout_engine("constrained", rect=(0, 0, 1, _BELOW_TITLE))
         for legend in drawing.legends:  # above the panel, where the title is

@@ -10,8 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.figures.figure import Figure, Tables
-from experiments.kinds import axes_of, usual_values
+from experiments.analysis.results import Axes, Results
+from experiments.figures.figure import Figure
+from experiments.measuring.experiment import MEASURED
 
 _FEW_VALUES = 3
 _POWER = r"\([^()]+\)|[-−]?\d+(?:\.\d+)?(?:/\d+(?!\d|\.\d))?|[a-z]\b"
@@ -34,22 +35,6 @@ _TYPESET: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"/([\d.]+)/(.+)", r"/(\1\\thinspace \2)"),
     (r"([A-Za-zβσ])_([A-Za-z]{2,})", r"\1_\\mathrm{\2}"),
 )
-
-
-def varied_axes(table: pd.DataFrame, *shown: str) -> list[str]:
-    """The axes with more than one value in a table, besides those shown."""
-    return [name for name in axes_of(table) if name not in shown and len(table[name].unique()) > 1]
-
-
-def first_combination(table: pd.DataFrame, *shown: str) -> pd.DataFrame:
-    """The rows of the first combination of the other axes.
-
-    Args:
-        table: a measured table.
-        shown: the axes along which the rows may differ; the scaling always may.
-    """
-    others = varied_axes(table, *shown)
-    return table[(table[others] == table.iloc[0][others]).all(axis=1)]
 
 
 def values_of(row: pd.Series, names: Sequence[str]) -> str:
@@ -97,21 +82,16 @@ def under(scaling: str) -> str:
     return f"under the divisor {scaling}" if re.fullmatch("[0-9./]+", scaling) else f"under {scaling}"
 
 
-def plain_caption(figure: Figure, tables: Tables) -> str:
-    """The sizes, inputs and trials of the measured table, and the note of the figure.
-
-    >>> table = pd.DataFrame({"d_k": [4, 8, 4, 8], "n_keys": 64, "inputs": "gaussian", "key_std": 1.0, "trials": 20})
-    >>> plain_caption(Figure(shows="", of="", note="Bars: 95% intervals."), {"measured": table})
-    'd_k = 4 and 8, n_keys = 64, inputs = gaussian; 20 trials. Bars: 95% intervals.'
-    """
-    if "measured" not in tables:
+def plain_caption(figure: Figure, results: Results) -> str:
+    """The sizes, inputs and trials of the measured table, and the note of the figure."""
+    if MEASURED not in results:
         return figure.note
-    table = tables["measured"]
-    partial = _not_crossed(table)
+    table, usual = results.measured, results.axes.usual
+    partial = _not_crossed(table, results.axes)
     named = [
         f"{name} = {_values(list(table[name].unique()))}"
-        for name in axes_of(table)
-        if name not in partial and (name == "inputs" or list(table[name].unique()) != [usual_values().get(name)])
+        for name in results.axes.among(table)
+        if name not in partial and (name == "inputs" or list(table[name].unique()) != [usual[name]])
     ]
     if partial:
         named.append(f"{len(table[partial].drop_duplicates())} cases of {_values(partial)}")
@@ -120,21 +100,21 @@ def plain_caption(figure: Figure, tables: Tables) -> str:
     return f"{', '.join(named)}{count}. {figure.note}".strip()
 
 
-def _not_crossed(table: pd.DataFrame) -> list[str]:
+def _not_crossed(table: pd.DataFrame, axes: Axes) -> list[str]:
     """The axes whose values do not all occur with each combination of the others.
 
-    >>> _not_crossed(pd.DataFrame({"d_k": [4, 8, 4, 8], "key_std": [1.0, 1.0, 2.0, 2.0]}))
+    >>> axes = Axes({"d_k": None, "key_std": 1.0})
+    >>> _not_crossed(pd.DataFrame({"d_k": [4, 8, 4, 8], "key_std": [1.0, 1.0, 2.0, 2.0]}), axes)
     []
-    >>> _not_crossed(pd.DataFrame({"d_k": [4, 8, 4], "key_std": [1.0, 1.0, 2.0]}))
+    >>> _not_crossed(pd.DataFrame({"d_k": [4, 8, 4], "key_std": [1.0, 1.0, 2.0]}), axes)
     ['d_k', 'key_std']
-    >>> _not_crossed(pd.DataFrame({"d_k": [4, 8]}))
+    >>> _not_crossed(pd.DataFrame({"d_k": [4, 8]}), axes)
     []
     """
-    axes = axes_of(table)
-    cells = table[axes].drop_duplicates()
+    cells = table[axes.among(table)].drop_duplicates()
     return [
         name
-        for name in varied_axes(cells)
+        for name in axes.varied(cells)
         if len(cells) != cells[name].nunique() * len({*cells.drop(columns=name).itertuples(index=False, name=None)})
     ]
 

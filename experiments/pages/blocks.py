@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.analysis.crossings import EQUAL, TENTH
+from experiments.analysis.results import Axes
 from experiments.analysis.written import csv_name
 from experiments.config.loader import Config, load_config
 from experiments.config.problems import Problem
@@ -24,7 +25,7 @@ from experiments.diagnosis.model_figures import REACH
 from experiments.diagnosis.table import COLUMNS
 from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.figure import Default
-from experiments.kinds import axes_of, experiment_names
+from experiments.kinds import experiment_names
 from experiments.measuring.experiment import load_experiment
 from experiments.pages.parts import pictures, typeset
 from experiments.published.table import counts, read_statements, severities
@@ -183,7 +184,7 @@ def _bands(results: Path, sweep: str) -> str:
     an end of the grid of rates, so that a better one may lie outside.
     """
     table = pd.read_csv(results / csv_name(sweep, "bands"))
-    axes = [*(name for name in axes_of(table) if name != "d_k" and len(table[name].unique()) > 1), "d_k"]
+    axes = [*Axes.of_cell(load_experiment("training").cell).varied(table, "d_k"), "d_k"]
     fields: dict[Any, dict[str, str]] = {}
     for _, row in table.iterrows():
         solving = f"{row['solved']:.0%} solve" if row["solved"] else "–"

@@ -6,18 +6,17 @@ n_keys, are enough for every d_k and every divisor: attention.js interpolates th
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from experiments.analysis.crossings import EQUAL, LAWS
-from experiments.config.sweep import Sweep
+from experiments.analysis.results import Results
 from experiments.figures.words import values_of
-from experiments.kinds import axes_of, unusual_axes
 from experiments.measuring.columns import axis_values
-from experiments.pages.parts import SweepTables
+from experiments.measuring.experiment import MEASURED
 from sdpa.theory import GaussianRow
 
 LAW = "independent standard normal q and k without a mask"  # of every number but those of `own_laws`
@@ -36,7 +35,7 @@ _SHARPER = 2.0  # sigma reaches this multiple of the largest of unscaled rows, f
 _LOG_DECIMALS = 9  # fewer than in a double, so that machines agree
 
 
-def explorer(sweeps: Sequence[Sweep], tables: SweepTables) -> dict[str, Any]:
+def explorer(sweeps: Collection[Results]) -> dict[str, Any]:
     """Everything that the explorer shows, as JSON values.
 
     These are the choices `d_k` and `n_keys`, the pair `start` of most cells of the sweeps, `rows`, exact expectations
@@ -47,14 +46,13 @@ def explorer(sweeps: Sequence[Sweep], tables: SweepTables) -> dict[str, Any]:
     lengths = _most_common((n_keys for _, n_keys in counts.elements()), _MOST_LENGTHS)
     of_choices = {size: count for size, count in counts.items() if size[0] in widths and size[1] in lengths}
     start = max(of_choices, key=lambda size: of_choices[size]) if of_choices else (widths[0], lengths[0])
-    found = [tables[sweep.name] for sweep in sweeps]
     return {
         "d_k": widths,
         "n_keys": lengths,
         "start": start,
         "rows": row_means(widths, lengths),
-        "medians": list(_medians([kinds["measured"] for kinds in found], widths, lengths)),
-        "crossings": _crossings([kinds["crossings"] for kinds in found if "crossings" in kinds], lengths),
+        "medians": list(_medians(sweeps, widths, lengths)),
+        "crossings": _crossings(sweeps, lengths),
     }
 
 
@@ -81,7 +79,7 @@ def _curves(n_keys: int, largest: float) -> dict[str, list[float]]:
     return dict(zip(CURVES, np.log(values).round(_LOG_DECIMALS).T.tolist(), strict=True))
 
 
-def _sizes(sweeps: Sequence[Sweep]) -> Counter[tuple[int, int]]:
+def _sizes(sweeps: Iterable[Results]) -> Counter[tuple[int, int]]:
     """The number of cells by (d_k, n_keys); only those with rows that a softmax changes."""
     cells = [axis_values(cell) for sweep in sweeps for cell in sweep.cells()]
     sizes = [(cell["d_k"], cell["n_keys"]) for cell in cells if "d_k" in cell and "n_keys" in cell]
@@ -93,15 +91,16 @@ def _most_common(values: Iterable[int], most: int) -> list[int]:
     return sorted(value for value, _ in Counter(sorted(values)).most_common(most))
 
 
-def _usual(table: pd.DataFrame) -> pd.DataFrame:
+def _usual(results: Results, kind: str) -> pd.DataFrame:
     """The rows of a table whose entries are independent standard normal numbers."""
-    return table[[not unusual_axes(row) for row in table[axes_of(table)].to_dict("records")]]
+    table = results[kind]
+    return table[[not results.axes.changed(row) for _, row in table.iterrows()]]
 
 
-def _medians(found: Sequence[pd.DataFrame], widths: Sequence[int], lengths: Sequence[int]) -> Iterator[list[Any]]:
+def _medians(sweeps: Iterable[Results], widths: Sequence[int], lengths: Sequence[int]) -> Iterator[list[Any]]:
     """d_k, n_keys, divisor and measured medians of usual rows: for each cell those from the largest number of rows."""
     cell, sizes = ["d_k", "n_keys", "divisor"], ["trials", "n_queries"]
-    usual = [_usual(table) for table in found if {*cell, *sizes, *_MEDIANS} <= set(table)]
+    usual = [_usual(each, MEASURED) for each in sweeps if {*cell, *sizes, *_MEDIANS} <= set(each.measured)]
     if usual:
         rows = pd.concat(usual)
         rows = rows[rows["d_k"].isin(widths) & rows["n_keys"].isin(lengths)]
@@ -111,19 +110,19 @@ def _medians(found: Sequence[pd.DataFrame], widths: Sequence[int], lengths: Sequ
             yield [int(d_k), int(n_keys), divisor, *map(_short, medians)]
 
 
-def own_laws(tables: SweepTables) -> list[list[Any]]:
+def own_laws(sweeps: Iterable[Results]) -> list[list[Any]]:
     """d_k, n_keys, divisor, inputs in words and measured mean largest weight of every row with unusual inputs."""
     found = []
-    for table in (kinds["measured"] for kinds in tables.values()):
-        if {"d_k", "n_keys", "divisor", "max_weight"} <= set(table):
-            for _, row in table.iterrows():
-                if unusual := unusual_axes(row[axes_of(table)].to_dict()):
-                    law, weight = values_of(row, unusual), _short(row["max_weight"])
+    for results in sweeps:
+        if {"d_k", "n_keys", "divisor", "max_weight"} <= set(results.measured):
+            for _, row in results.measured.iterrows():
+                if changed := results.axes.changed(row):
+                    law, weight = values_of(row, changed), _short(row["max_weight"])
                     found.append([int(row["d_k"]), int(row["n_keys"]), float(row["divisor"]), law, weight])
     return found
 
 
-def _crossings(found: Sequence[pd.DataFrame], lengths: Sequence[int]) -> dict[str, list[list[float | None]]]:
+def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, list[list[float | None]]]:
     """n_keys, the law's d_k of equal medians, the measured one and the ends of its interval, by norm.
 
     The first table with several n_keys counts, or else the first one. Lengths without measured crossings have the law's
@@ -131,7 +130,8 @@ def _crossings(found: Sequence[pd.DataFrame], lengths: Sequence[int]) -> dict[st
     """
     columns = ["n_keys", "law", "crossing", "crossing_low", "crossing_high"]
     empty = pd.DataFrame(columns=["norm", "statistic", "level", *columns])
-    table = max(map(_usual, found), key=lambda rows: len(rows["n_keys"].unique()) > 1, default=empty)
+    usual = [_usual(each, "crossings") for each in sweeps if "crossings" in each]
+    table = max(usual, key=lambda rows: len(rows["n_keys"].unique()) > 1, default=empty)
     equal = table[(table["statistic"] == "median") & (table["level"] == EQUAL)].drop_duplicates(["norm", "n_keys"])
     points = {}
     for norm in _NORMS:

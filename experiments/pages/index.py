@@ -12,22 +12,21 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from experiments.analysis.crossings import SCALED, UNSCALED
+from experiments.analysis.results import Axes, Results
 from experiments.analysis.written import csv_name
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
 from experiments.figures.declared import FIGURES
 from experiments.figures.findings import told
-from experiments.kinds import axes_of
 from experiments.pages import explorer
 from experiments.pages.parts import (
     FOLDER,
     MADE_WITH,
-    SweepTables,
     page_path,
     pictures,
     provenance,
     shown,
-    sound_tables,
+    sound_results,
     typeset,
 )
 from experiments.published.judge import SEVERITIES
@@ -56,7 +55,7 @@ class Picture(NamedTuple):
 
 def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Sweep]:
     """The sweeps with sound and whole tables; `TableError` if a sweep has none and `incomplete` is false."""
-    tables, _ = sound_tables(config, results, incomplete=incomplete)
+    tables, _ = sound_results(config, results, incomplete=incomplete)
     return [sweep for sweep in config.sweeps if sweep.name in tables]
 
 
@@ -89,7 +88,7 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     Raises:
         TableError: a sweep has no sound table, and `incomplete` is false.
     """
-    tables, problems = sound_tables(config, results, incomplete=incomplete)
+    found, problems = sound_results(config, results, incomplete=incomplete)
     drawn = {name: [_picture(name, path) for path in paths] for name, paths in pictures(config, results).items()}
     loader = FileSystemLoader(FOLDER)
     environment = Environment(
@@ -97,23 +96,22 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     )
     environment.filters |= {"typeset": typeset}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    first_screen = opening(config, tables)
+    first_screen = opening(found)
     text = environment.get_template("index.html.j2").render(
         opening=first_screen,
         main=next((one for one in drawn.get("dimension", ()) if one.name == "dimension-slide"), None),
-        explorer=explorer.explorer([sweep for sweep in config.sweeps if sweep.name in tables], tables)
-        | {"own": [] if first_screen else explorer.own_laws(tables)},
+        explorer=explorer.explorer(found.values()) | {"own": [] if first_screen else explorer.own_laws(found.values())},
         law=explorer.LAW,
         positions=explorer.POSITIONS,
         relative_error=explorer.RELATIVE_ERROR,
-        sections=[_section(sweep, tables[sweep.name], drawn) for sweep in config.sweeps if sweep.name in tables],
+        sections=[_section(each, drawn) for each in found.values()],
         of_all=drawn[ALL_SWEEPS],
         diagnosis=drawn[DIAGNOSIS],
         theory=drawn[THEORY],
         examples=drawn[EXAMPLES],
         statements=statements(results),
         statements_csv=table_path(results).relative_to(results).as_posix(),
-        made=provenance(config, results, tables, problems),
+        made=provenance(config, results, found, problems),
         made_with=versions(*MADE_WITH),
         config=config,
         config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
@@ -121,29 +119,28 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
     return text.encode()
 
 
-def opening(config: Config, tables: SweepTables) -> dict[str, str] | None:
+def opening(found: Mapping[str, Results]) -> dict[str, str] | None:
     """The numbers of the first screen, by name; None if the tables do not support its sentences.
 
     Means of the sweep `dimension` at its largest d_k are exact; the d_k of `crossing` at which the medians of |J|_F are
     equal is measured.
     """
-    sweeps = {sweep.name: sweep for sweep in config.sweeps if sweep.name in tables}
-    shown = (told(name, figure, sweeps[name], tables[name]) for name, figure in _OPENING if name in sweeps)
+    shown = (told(f"{name}/{figure}", found[name]) for name, figure in _OPENING if name in found)
     if sum(map(bool, shown)) < len(_OPENING):
         return None
-    measured = tables["dimension"]["measured"]
+    measured = found["dimension"].measured
     widest = measured[measured["d_k"] == measured["d_k"].max()].set_index("scaling")
-    found = {
+    numbers = {
         f"{metric}_{name}": f"{widest.loc[rule, f'{metric}_exact']:.3g}"
         for metric in ("score_variance", "max_weight")
         for name, rule in (("unscaled", UNSCALED), ("scaled", SCALED))
     }
     sizes = {"d_k": widest["d_k"].iloc[0], "n_keys": widest["n_keys"].iloc[0]}
-    equal = tables["crossing"]["crossings"].query("norm == 'jacobian' and statistic == 'median' and level == 1")
+    equal = found["crossing"]["crossings"].query("norm == 'jacobian' and statistic == 'median' and level == 1")
     ends = zip(("shortest", "longest"), equal.sort_values("n_keys").iloc[[0, -1]].itertuples(), strict=True)
     for name, row in ends:
-        found |= {name: str(row.n_keys), f"crossing_{name}": f"{row.crossing:.0f}"}
-    return found | {name: str(size) for name, size in sizes.items()}
+        numbers |= {name: str(row.n_keys), f"crossing_{name}": f"{row.crossing:.0f}"}
+    return numbers | {name: str(size) for name, size in sizes.items()}
 
 
 def _picture(of: str, path: Path) -> Picture:
@@ -157,15 +154,15 @@ def _picture(of: str, path: Path) -> Picture:
     return Picture(f"{of}-{path.stem}", title, caption, f"data:image/webp;base64,{data}", *fewer.size)
 
 
-def _section(sweep: Sweep, tables: Mapping[str, pd.DataFrame], drawn: Mapping[str, list[Picture]]) -> dict[str, Any]:
+def _section(results: Results, drawn: Mapping[str, list[Picture]]) -> dict[str, Any]:
     """The figures of a sweep, the names of its tables, and a few rows of the main one below the head."""
-    table = tables["measured"]
-    metrics = dict.fromkeys(metric for figure in sweep.figures for metric in FIGURES[figure].metrics)
-    head, rows = few_rows(table, [metric for metric in metrics if metric in table][:_MOST_METRICS])
-    csvs = list(dict.fromkeys(csv_name(sweep.name, kind) for kind in tables))
+    table = results.measured
+    metrics = dict.fromkeys(metric for figure in results.block.figures for metric in FIGURES[figure].metrics)
+    head, rows = few_rows(table, results.axes, [metric for metric in metrics if metric in table][:_MOST_METRICS])
+    csvs = list(dict.fromkeys(csv_name(results.name, kind) for kind in results))
     return {
-        "name": sweep.name,
-        "pictures": drawn[sweep.name],
+        "name": results.name,
+        "pictures": drawn[results.name],
         "csvs": csvs,
         "head": head,
         "rows": rows,
@@ -173,17 +170,18 @@ def _section(sweep: Sweep, tables: Mapping[str, pd.DataFrame], drawn: Mapping[st
     }
 
 
-def few_rows(table: pd.DataFrame, metrics: Iterable[str]) -> tuple[list[str], list[list[str]]]:
+def few_rows(table: pd.DataFrame, axes: Axes, metrics: Iterable[str]) -> tuple[list[str], list[list[str]]]:
     """The rows at both ends of every axis.
 
     Args:
         table: the main table of a sweep.
+        axes: of its cells.
         metrics: columns to show after the varied axes and the scaling.
 
     Returns:
         A head, and at most 12 rows; of more, only those unscaled and under d_k^1/2 count.
     """
-    varied = [axis for axis in axes_of(table) if len(table[axis].unique()) > 1]
+    varied = axes.varied(table)
     named = [*varied, *(["scaling"] if "scaling" in table else [])]
     shown = table.drop_duplicates(named) if named else table.head(1)
     for axis in varied:

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from markupsafe import Markup
 
 from experiments.analysis.agreement import DisagreementError, agreement
 from experiments.analysis.overview import check_table
+from experiments.analysis.results import Results
 from experiments.analysis.written import DERIVED
 from experiments.config.loader import Config
 from experiments.config.problems import TableError, counted
@@ -30,8 +30,6 @@ from experiments.run.paths import (
     figure_path,
 )
 from experiments.run.tables import read_sweep, why_stale
-
-SweepTables = Mapping[str, Mapping[str, pd.DataFrame]]  # by sweep and kind
 
 FOLDER = Path(__file__).parent
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy", "seaborn")
@@ -90,29 +88,29 @@ def typeset(text: str) -> Markup:
     return Markup(_POWER.sub(lambda power: f"<sup>{power[1] or power[2]}</sup>", text))
 
 
-def sound_tables(
-    config: Config, results: Path, *, incomplete: bool
-) -> tuple[dict[str, dict[str, pd.DataFrame]], dict[str, str]]:
-    """The sound and whole tables of every sweep, by sweep and kind, and a message for each of the others.
+def sound_results(config: Config, results: Path, *, incomplete: bool) -> tuple[dict[str, Results], dict[str, str]]:
+    """The results of every sweep with sound and whole tables, by name, and a message for each of the others.
 
     Raises:
         TableError: there is a problem, and `incomplete` is false.
     """
-    tables, problems = {}, {}
+    found, problems = {}, {}
     for sweep in config.sweeps:
         try:
             read = read_sweep(results, config, sweep)
-            check_table(sweep, read)
-            tables[sweep.name] = read
+            check_table(read)
+            found[sweep.name] = read
         except TableError as error:
             problems[sweep.name] = str(error)
     if problems and not incomplete:
         remedy = "to write a page marked as incomplete: .venv/bin/python -m experiments page --incomplete"
         raise TableError("\n".join([*problems.values(), remedy]))
-    return tables, problems
+    return found, problems
 
 
-def provenance(config: Config, results: Path, tables: SweepTables, problems: Mapping[str, str]) -> dict[str, Any]:
+def provenance(
+    config: Config, results: Path, found: Mapping[str, Results], problems: Mapping[str, str]
+) -> dict[str, Any]:
     """Seed, versions, the state of every sweep, and the verdict of `check` on the tables.
 
     Returns:
@@ -128,16 +126,16 @@ def provenance(config: Config, results: Path, tables: SweepTables, problems: Map
         else:
             made = json.loads((results / f"{sweep.name}.json").read_bytes())
             versions |= made["versions"]
-            table = tables[sweep.name]["measured"]
+            table = found[sweep.name].measured
             trials = sorted({*table["trials"]}) if "trials" in table else [sweep.trials]
             state = f"complete: {counted(len(table), 'row')} for {counted(len(sweep.cells()), 'cell')}"
             if reason := why_stale(results, config, sweep):
                 state += f"; {reason}"
             span = " to ".join(f"{n:,}" for n in dict.fromkeys((trials[0], trials[-1])))
-            values = [sweep.name, sweep.experiment.name, span, state, agreement([sweep], tables).verdict() or "–"]
+            values = [sweep.name, sweep.experiment.name, span, state, agreement([found[sweep.name]]).verdict() or "–"]
             values += [made["fingerprint"][part][:_SHOWN_DIGITS] for part in ("measuring", "tables")]
         rows.append(dict(zip(fields, values, strict=True)))
-    whole = agreement([sweep for sweep in config.sweeps if sweep.name in tables], tables)
+    whole = agreement(found.values())
     try:
         whole.raise_alarm()
         alarm = ""

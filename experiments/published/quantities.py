@@ -5,7 +5,7 @@ expression leaves this argument out.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,12 +14,14 @@ import pandas as pd
 from scipy import optimize
 
 from experiments.analysis.bands import at_best_rates
-from experiments.analysis.derived import Tables
+from experiments.analysis.results import Axes
+from experiments.kinds.training import Cell
 from experiments.published.judge import parse_claimed
 from sdpa import softmax
 from sdpa.training import loss_levels
 
 Floats = npt.NDArray[np.floating]
+Tables = Mapping[str, pd.DataFrame]
 UNTRAINED = "for independent, centred and untrained q and k"  # the inputs behind measured and exact values, for notes
 
 
@@ -201,7 +203,7 @@ def setups(tables: Tables, **axes: str) -> pd.DataFrame:
     chosen = bands.assign(steps=bands["steps"] - _OTHER_DRAWS)
     rates = rows.groupby(AXES, sort=False)["learning_rate"].nunique()
     found = []
-    for setup, at_best in at_best_rates(rows, chosen).groupby(AXES, sort=False):
+    for setup, at_best in at_best_rates(rows, chosen, Axes.of_cell(Cell)).groupby(AXES, sort=False):
         task, d_k, n_keys, initial, optimizer, steps = setup
         words = f"{task} of {n_keys} keys from {_STARTS[initial]} with {_OPTIMIZERS[optimizer]} in {steps} steps"
         others = f"the best of {rates[setup]} learning rates in {bands['trials'].min()} others"

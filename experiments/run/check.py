@@ -10,24 +10,25 @@ from experiments.analysis.written import COLUMNS, DERIVED, LONG, csv_bytes, csv_
 from experiments.config.loader import Config
 from experiments.config.problems import TableError, attempt, counted
 from experiments.config.sweep import Sweep
-from experiments.measuring.experiment import MEASURED
 from experiments.run.files import checksum, locked
 from experiments.run.paths import ALL_SWEEPS, FIGURES
 from experiments.run.reporter import ALOUD, FLAGGED, Reporter
 from experiments.run.tables import ANOTHER_VERSION, read_sidecar, read_sweep, why_stale
 
 if TYPE_CHECKING:
-    from experiments.analysis.derived import Tables
+    from experiments.analysis.results import Results
 
 _OF_MATRICES = 0.05  # deviations below it are rather those of matrices at the start
 NOTHING_JUDGED = "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
 
 
-def sound(config: Config, results: Path) -> "Iterator[tuple[str, Tables]]":
-    """The sweeps with sound tables, by name."""
+def sound(config: Config, results: Path) -> "dict[str, Results]":
+    """The results of the sweeps with sound tables, by name, in the order of the config."""
+    found = {}
     for sweep in config.sweeps:
         with suppress(TableError):
-            yield sweep.name, read_sweep(results, config, sweep)
+            found[sweep.name] = read_sweep(results, config, sweep)
+    return found
 
 
 def write_overview(config: Config, results: Path, report: Reporter = ALOUD) -> None:
@@ -43,7 +44,7 @@ def write_overview(config: Config, results: Path, report: Reporter = ALOUD) -> N
         path for each in sidecars for path in (each.with_suffix(".csv"), *results.glob(f"{DERIVED}/{each.stem}/*"))
     ]
     files = (results / LONG, results / COLUMNS)
-    if any(sound(config, results)):
+    if sound(config, results):
         made = Product(files, partial(_overview, config, results), (*sidecars, *sorted(tables)), config.digest)
         build(results, [made], report, quietly=True)
 
@@ -55,11 +56,10 @@ def _overview(config: Config, results: Path) -> list[bytes | Iterator[bytes]]:
     from experiments.analysis.overview import described, long_columns, long_tables
     from experiments.measuring.columns import names
 
-    tables = dict(sound(config, results))
-    sweeps = [sweep for sweep in config.sweeps if sweep.name in tables]
+    sweeps = [*sound(config, results).values()]
     header = csv_bytes(pd.DataFrame(columns=names(long_columns(sweeps))))
-    values = (csv_bytes(table).removeprefix(header) for table in long_tables(sweeps, tables))
-    return [b"".join([header, *values]), csv_bytes(described(sweeps, tables))]
+    values = (csv_bytes(table).removeprefix(header) for table in long_tables(sweeps))
+    return [b"".join([header, *values]), csv_bytes(described(sweeps))]
 
 
 def check(
@@ -80,29 +80,29 @@ def check(
     from experiments.analysis.agreement import agreement
     from experiments.analysis.overview import check_table
 
-    tables = {}
+    whole: list[Results] = []
 
     def check_sweep(sweep: Sweep) -> None:
         read = read_sweep(results, config, sweep)
-        report.detail(check_table(sweep, read))
+        report.detail(check_table(read))
         if reason := why_stale(results, config, sweep):
             report.flag(f"{sweep.name}: {reason}")
-        tables[sweep.name] = read
-        deviations = read[MEASURED].filter(["query_std", "key_std"])
+        whole.append(read)
+        deviations = read.measured.filter(["query_std", "key_std"])
         if (deviations < _OF_MATRICES).any(axis=None):
             report.flag(
                 f"{sweep.name}: with a query_std or key_std of {deviations.min(axis=None):g}, weights are nearly equal;"
                 " they belong to entries of q and k, not of W_Q and W_K (experiment: initialisation)"
             )
-        if verdict := agreement([sweep], tables).verdict():
+        if verdict := agreement([read]).verdict():
             report.detail(f"  {verdict}")
 
     def check_all() -> None:
-        together = agreement([sweep for sweep in sweeps if sweep.name in tables], tables)
-        if tables:
-            report.verdict("checked", f"{counted(len(tables), 'sweep')}, complete and unaltered")
+        together = agreement(whole)
+        if whole:
+            report.verdict("checked", f"{counted(len(whole), 'sweep')}, complete and unaltered")
         together.raise_alarm()
-        if tables:
+        if whole:
             verdict, gaps = together.verdict(), together.gaps_in_short()
             report.verdict(*(("agreed", verdict) if verdict else ("not tested", NOTHING_JUDGED, FLAGGED)))
             if gaps:

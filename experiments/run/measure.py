@@ -17,7 +17,7 @@ from experiments.run.reporter import ALOUD, Reporter
 from experiments.run.tables import read_sidecar, why_stale, write_sweep
 
 if TYPE_CHECKING:
-    from experiments.analysis.derived import Tables
+    from experiments.analysis.results import Results
     from experiments.run.store import Store
     from experiments.run.work import Work, Workers
 
@@ -102,10 +102,10 @@ def _write_tables(
                 for kind in read_sidecar(results / f"{sweep.name}.json")["sha256"]:
                     report.made(results / csv_name(sweep.name, kind), None)
                 return
-            tables, (line, is_met) = made.pop(sweep.name).result()
+            found, (line, is_met) = made.pop(sweep.name).result()
             if line:
                 (report.detail if is_met else report.flag)(line)
-            for path, change in write_sweep(results, config, sweep, tables).items():
+            for path, change in write_sweep(results, config, found).items():
                 report.made(path, change)
                 if change.kind == "equal to rounding" and is_supported():
                     report.flag(f"{path}: expected the same bytes, as from the same C library")
@@ -114,8 +114,8 @@ def _write_tables(
         attempt(partial(write, sweep) for sweep in complete)
 
 
-def _tables(records: "Store", sweep: Sweep) -> "tuple[Tables, tuple[str, bool]]":
-    """The finished tables of a sweep, and the precision that they reached; runs in another process."""
+def _tables(records: "Store", sweep: Sweep) -> "tuple[Results, tuple[str, bool]]":
+    """The results of a sweep, and the precision that they reached; runs in another process."""
     from experiments.analysis.analyse import analyse
     from experiments.run.work import reached, tabulate_sweep
 

@@ -8,7 +8,6 @@ the checksum of the table; it is current if the same source and libraries would 
 import hashlib
 import io
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,8 +24,7 @@ from experiments.run.files import checksum, write_atomically
 from experiments.run.fingerprint import measuring_fingerprint, stamp, tables_fingerprint, versions
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from experiments.analysis.results import Results
     from experiments.run.compare import Change
 
 ANOTHER_VERSION = "another version of the source or of the libraries made it"
@@ -36,10 +34,8 @@ class ChangedError(Problem):
     """A table that came out different although the same source, config and libraries made its previous version."""
 
 
-def write_sweep(
-    results: Path, config: Config, sweep: Sweep, tables: "Mapping[str, pd.DataFrame]"
-) -> "dict[Path, Change]":
-    """Write the table of a sweep (`measured`), its derived tables, and last the JSON that vouches for them.
+def write_sweep(results: Path, config: Config, found: "Results") -> "dict[Path, Change]":
+    """Write the main table of a sweep, its derived tables, and last the JSON that vouches for them.
 
     A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes them again. Tables
     that the same source, config and libraries made before stay if they are equal to rounding. Derived tables that the
@@ -50,10 +46,9 @@ def write_sweep(
     """
     from experiments.run.compare import Change, compare, update
 
+    sweep = found.block
     identity = dict(zip(names(IDENTITY), (sweep.name, sweep.experiment.name, config.seed), strict=True))
-    contents = {
-        kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]]) for kind, table in tables.items()
-    }
+    contents = {kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]]) for kind, table in found.items()}
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
     sidecar = results / f"{sweep.name}.json"
     before: dict[str, str] = {}
@@ -61,8 +56,8 @@ def write_sweep(
         before = read_sidecar(sidecar)["sha256"]
     was_made_alike = not why_stale(results, config, sweep)
     if was_made_alike and is_supported():
-        found = {path: compare(path.read_bytes(), contents[kind]) for kind, path in paths.items() if kind in before}
-        if different := [f"{path}: {change.where}" for path, change in found.items() if change.kind == "different"]:
+        compared = {path: compare(path.read_bytes(), contents[kind]) for kind, path in paths.items() if kind in before}
+        if different := [f"{path}: {change.where}" for path, change in compared.items() if change.kind == "different"]:
             raise ChangedError(
                 "expected the same tables from the same source, config and libraries, got others; the previous ones"
                 " stay, delete them to write these:\n" + "\n".join(different)
@@ -108,13 +103,15 @@ def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
     }
 
 
-def read_sweep(results: Path, config: Config, sweep: Sweep) -> "dict[str, pd.DataFrame]":
-    """The table of a sweep as `measured`, and its derived tables, by kind, without the columns of `IDENTITY`.
+def read_sweep(results: Path, config: Config, sweep: Sweep) -> "Results":
+    """The results of a sweep, without the columns of `IDENTITY`.
 
     Raises:
         TableError: a table is missing, altered, or from another config.
     """
     import pandas as pd
+
+    from experiments.analysis.results import Results
 
     text = dict.fromkeys([FEW_DRAWS, *treatment_names(sweep.experiment.cell)], str)
     tables = {}
@@ -124,7 +121,7 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> "dict[str, pd.Dat
         table = own.copy()
         # An empty field is a list of no metrics there, elsewhere a missing number.
         tables[kind] = table.fillna({FEW_DRAWS: ""}) if FEW_DRAWS in table else table
-    return tables
+    return Results(sweep, tables)
 
 
 def sound_contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:

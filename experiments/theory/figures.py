@@ -10,8 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
+from experiments.analysis.results import Results
 from experiments.analysis.written import csv_bytes
-from experiments.figures.figure import Drawing, Tables
+from experiments.figures.figure import Drawing
 from experiments.figures.findings import Finding, FindingError, rows_of
 from experiments.figures.rendering import render
 from experiments.figures.style import INK, UNORDERED_COLOURS, ordered_colours, panels
@@ -46,9 +47,10 @@ def _written(name: str) -> list[bytes]:
 
 def _drawn(name: str, path: Path) -> list[bytes]:
     table, (draw, finding) = pd.read_csv(path), FIGURES[name]
-    if not finding.holds({name: table}):
+    shown = Results(None, {name: table})
+    if not finding.holds(shown):
         raise FindingError(f"{path} does not support: {finding.title}")
-    caption = finding.sentence.format(**finding.values({name: table}))
+    caption = finding.sentence.format(**finding.values(shown))
     return [*render(lambda: draw(table), finding.title, caption).values()]
 
 
@@ -134,7 +136,7 @@ def _powers(table: pd.DataFrame) -> dict[str, pd.Series]:
     return {"typical": (logs["typical"].diff() / np.log(ln_n).diff()).dropna(), "mean": mean.dropna()}
 
 
-def _of_scales(tables: Tables) -> dict[str, Any]:
+def _of_scales(tables: Results) -> dict[str, Any]:
     exact = {name: _computed(tables["scales"], name)[4096] for name in ("typical", "mean")}
     return {
         "typical": exact["typical"],
@@ -143,24 +145,24 @@ def _of_scales(tables: Tables) -> dict[str, Any]:
     }
 
 
-def _scales_hold(tables: Tables) -> bool:
+def _scales_hold(tables: Results) -> bool:
     """True if the powers are 3 and 2 within a tenth, the second one from 64 keys on."""
     found = _powers(tables["scales"])
     return bool((found["typical"] - 3).abs().max() < 0.1 and (found["mean"].loc[256:] - 2).abs().max() < 0.1)
 
 
-def _three_nats(tables: Tables, rows: str = "Gaussian") -> pd.Series:
+def _three_nats(tables: Results, rows: str = "Gaussian") -> pd.Series:
     return rows_of(tables, "lengths", rows=rows, target="entropy", value=3.0).set_index("n_keys")["power"].dropna()
 
 
-def _lengths_hold(tables: Tables) -> bool:
+def _lengths_hold(tables: Results) -> bool:
     """True if the power falls at each step for Gaussian rows, through 1, and rises for short unit keys."""
     gaussian, unit = _three_nats(tables), _three_nats(tables, "unit, d_k = 8")
     falls = (gaussian.diff().dropna() < 0).all() and gaussian.iloc[0] > 1.5 and gaussian.iloc[-1] < 0.75
     return bool(falls and (unit.loc[256:].diff().dropna() > 0).all() and unit.min() > 2)
 
 
-def _widest(tables: Tables) -> pd.DataFrame:
+def _widest(tables: Results) -> pd.DataFrame:
     """For each entropy, the rule for Gaussian rows that holds over the widest range of lengths."""
     table = tables["rules"][~tables["rules"]["rule"].str.contains("unit")]
     width = table["longest"] / table["shortest"]

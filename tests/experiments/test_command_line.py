@@ -124,7 +124,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     assert re.search(r"agreed: 14 measured values .* \(p = .*\)", agreed.stdout)
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
     (suite.folder / "mine.json").unlink()  # so that no table is expected to be the same
-    write_sweep(suite.folder, config, config.sweeps[0], tables)
+    write_sweep(suite.folder, config, tables)
     checked = suite("check")
     assert checked.returncode == 1
     assert "checked: 1 sweep, complete and unaltered" in checked.stdout

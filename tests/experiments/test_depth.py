@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from experiments.analysis.depth import first_layer_curves, with_map
+from experiments.analysis.results import Axes
 from experiments.kinds.depth import EXPERIMENT, LAYERS, Cell, measure, tabulate
 from experiments.measuring.experiment import MEASURED
 from sdpa import Scaling, softmax, theory
@@ -96,5 +97,5 @@ def test_tables_of_theory_have_the_numbers_of_one_layer():
     assert between == pytest.approx(next_cosine(0.3, 1.5 * math.sqrt(math.log(512)), 512), abs=1e-3)
     layers = pd.DataFrame({"d_k": 64, "n_keys": 64, "token_cosine": 0.3, "residual": 1.0, "layer": [1, 2]})
     once = next_cosine(0.3, 1.0, 64, 1.0)
-    found = with_map(layers.assign(layers=2, scaling="d_k^1/2"))["cosine_map"]
+    found = with_map(layers.assign(layers=2, scaling="d_k^1/2"), Axes.of_cell(Cell))["cosine_map"]
     assert found.tolist() == pytest.approx([once, next_cosine(once, 1.0, 64, 1.0)])

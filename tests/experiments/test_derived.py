@@ -13,16 +13,19 @@ from experiments.analysis.bands import band_width, bands
 from experiments.analysis.crossings import EQUAL, NORMS, TENTH, crossings, norm_ratios
 from experiments.analysis.derived import add_exact
 from experiments.analysis.laws import freezing_curves, zero_limits
+from experiments.analysis.results import Axes
 from experiments.analysis.slopes import fall_through_zero, fit_slopes, steady_powers
-from experiments.kinds import usual_values
+from experiments.kinds import training
 from experiments.kinds.rounding import Cell
 from experiments.kinds.saturation import EXPERIMENT
-from experiments.measuring.columns import axis_names, axis_values, names
+from experiments.measuring.columns import axis_values, names
 from experiments.measuring.intervals import share_interval
 from experiments.run.tables import read_sweep
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
 from sdpa.theory import attention_expectations
+
+OF_ROWS, OF_RUNS = Axes.of_cell(EXPERIMENT.cell), Axes.of_cell(training.Cell)
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ def table(tiny) -> pd.DataFrame:
 
 def test_slopes_are_those_of_another_fit(table):
     """And their errors those of a simulation; of 4,000 draws the spread is 1.1% off on average."""
-    slopes = fit_slopes(table).set_index("scaling")
+    slopes = fit_slopes(table, OF_ROWS).set_index("scaling")
     for scaling, rows in table.groupby("scaling"):
         x, y = np.log(rows["d_k"]), np.log(rows["score_variance"])
         errors = (rows["score_variance_se"] / rows["score_variance"]).to_numpy()
@@ -50,7 +53,9 @@ def test_intervals_of_slopes_hold_them_at_any_number_of_trials(trials, points):
     cells = {"key_std": np.repeat(np.arange(1000), points), "d_k": np.tile(2 ** np.arange(2, 2 + points), 1000)}
     moments = {"score_variance": drawn.mean(axis=2), "score_variance_se": drawn.std(axis=2, ddof=1) / np.sqrt(trials)}
     moments["score_variance_exact"] = np.ones((1000, points))
-    lines = fit_slopes(pd.DataFrame({**cells, **{name: of.ravel() for name, of in moments.items()}}).assign(**axes))
+    lines = fit_slopes(
+        pd.DataFrame({**cells, **{name: of.ravel() for name, of in moments.items()}}).assign(**axes), OF_ROWS
+    )
     assert len(lines) == 1000
     assert ((lines["slope_low"] > 0) | (lines["slope_high"] < 0)).sum() <= 6
 
@@ -69,7 +74,7 @@ def test_exact_columns_stand_behind_the_errors(table, tiny):
 def test_few_trials_widen_the_interval_as_students_t(table):
     """Equal errors at two points of T trials have 2 (T - 1) degrees of freedom; t of 4 at 99.9% is 8.610."""
     two = table[table["scaling"] == "unscaled"].assign(score_variance_se=table["score_variance"] * 0.01, trials=3)
-    (_, fitted), *_ = fit_slopes(two).iterrows()
+    (_, fitted), *_ = fit_slopes(two, OF_ROWS).iterrows()
     assert (fitted["slope_high"] - fitted["slope"]) / fitted["slope_se"] == pytest.approx(8.610302, rel=1e-6)
 
 
@@ -99,7 +104,7 @@ def width_of(rates, shares, trials) -> tuple[float, float, float]:
 
 
 def band(*arguments, **options) -> dict:
-    (row,) = bands(rates_table(*arguments, **options)).to_dict("records")
+    (row,) = bands(rates_table(*arguments, **options), OF_RUNS).to_dict("records")
     return row
 
 
@@ -178,7 +183,7 @@ def test_intervals_hold_the_width_of_a_band(shares, trials):
 def test_the_best_rate_solves_most_often_then_soonest_then_with_the_smallest_loss(changed, expected):
     table = rates_table(**changed)
     for rows in (table, table.iloc[::-1]):  # in any order
-        (found,) = bands(rows).to_dict("records")
+        (found,) = bands(rows, OF_RUNS).to_dict("records")
         assert found["best_rate"] == expected
         best = table.set_index("learning_rate").loc[expected]
         for name in ("solved", "steps_to_solve", "final_loss"):
@@ -209,7 +214,7 @@ def powers_table(growth, reach=0.0, d_k=(16, 64), powers=POWERS):
 @pytest.mark.parametrize("power", [0.4, 0.7, 0.95])
 def test_the_power_is_where_the_growth_is_zero(power):
     """A cubic growth is interpolated exactly; of two d_k of reach 0.01 each, and slope -2, the interval is known."""
-    found = steady_powers(powers_table(lambda p: -2 * (p - power) - (p - power) ** 3)).iloc[0]
+    found = steady_powers(powers_table(lambda p: -2 * (p - power) - (p - power) ** 3), OF_ROWS).iloc[0]
     assert found["power"] == pytest.approx(power, abs=1e-4)
     assert found["power_exact"] == pytest.approx(power, abs=1e-4)
     assert (found["from_d_k"], found["to_d_k"]) == (16, 64)
@@ -218,7 +223,7 @@ def test_the_power_is_where_the_growth_is_zero(power):
 @pytest.mark.parametrize("power", [0.5, 0.58])
 def test_the_interval_follows_from_the_errors_of_both_widths(power):
     """At a rule, the reach of both over the slope; between two rules, which share draws, somewhat more, never less."""
-    found = steady_powers(powers_table(lambda p: -2 * (p - power), reach=0.01)).iloc[0]
+    found = steady_powers(powers_table(lambda p: -2 * (p - power), reach=0.01), OF_ROWS).iloc[0]
     for reach in (found["power_high"] - found["power"], found["power"] - found["power_low"]):
         assert 1 <= reach / (np.hypot(0.01, 0.01) / 2) < 1.3
 
@@ -233,11 +238,11 @@ def test_the_power_is_that_of_a_search():
     names = ["max_weight", "max_weight_low", "max_weight_high"]
     table = powers_table(lambda p: p, d_k=(64, 256)).assign(n_keys=32, **dict.fromkeys(names, weights))
     root = optimize.brentq(lambda p: weight(256, p) - weight(64, p), 1 / 3, 1)
-    assert steady_powers(table).iloc[0]["power"] == pytest.approx(root, abs=2e-3)
+    assert steady_powers(table, OF_ROWS).iloc[0]["power"] == pytest.approx(root, abs=2e-3)
 
 
 # Crossings of uniform inputs have no laws, each of which takes half a second.
-USUAL = {axis: value for axis, value in usual_values().items() if axis in axis_names(EXPERIMENT.cell)}
+USUAL = {axis: value for axis, value in OF_ROWS.usual.items() if value is not None}
 AXES = {"n_queries": 64, **USUAL, "inputs": "uniform", "trials": 100, "few_draws": ""}
 METRICS = ("jacobian_norm", "jacobian_norm_median", "query_gradient_norm", "query_gradient_norm_median")
 
@@ -254,7 +259,7 @@ def norms_table(d_k: np.ndarray, unscaled: np.ndarray, scaled: np.ndarray, error
 
 
 def crossings_at(table: pd.DataFrame, level: float = EQUAL) -> pd.DataFrame:
-    found = crossings(table)
+    found = crossings(table, OF_ROWS)
     return found[found["level"] == level].reset_index(drop=True)
 
 
@@ -293,7 +298,7 @@ def test_ratios_hold_for_any_correlation_and_name_few_draws():
     d_k = np.array([4, 8])
     table = norms_table(d_k, np.array([0.3, 0.2]), np.array([0.1, 0.4]), error=0.1)
     table.loc[1, "few_draws"] = "entropy jacobian_norm"
-    ratios = norm_ratios(table)
+    ratios = norm_ratios(table, OF_ROWS)
     assert list(ratios.columns) == names(columns_of(EXPERIMENT)["ratios"])
     first = ratios[(ratios["norm"] == "jacobian") & (ratios["statistic"] == "r.m.s.")]
     np.testing.assert_allclose(first["ratio"], [3, 0.5])
@@ -332,7 +337,7 @@ def test_intervals_of_crossings_hold_the_truth(correlation):
 @pytest.fixture(scope="module")
 def curves() -> pd.DataFrame:
     grid = pd.MultiIndex.from_product([(2, 64, 512), (2, 30, 4096)], names=["d_k", "n_keys"]).to_frame(index=False)
-    return freezing_curves(grid.assign(divisor=grid["d_k"] ** 0.25, query_std=1.0, key_std=1.0))
+    return freezing_curves(grid.assign(divisor=grid["d_k"] ** 0.25, query_std=1.0, key_std=1.0), OF_ROWS)
 
 
 def test_two_keys_are_those_of_an_integral(curves):
@@ -363,7 +368,7 @@ CELL = Cell(d_k=8, n_keys=16, n_queries=4, arithmetic=FORMATS["float16"], scalin
 
 def limits(*cells: Cell) -> pd.DataFrame:
     rows = [{**axis_values(cell), "scaling": cell.scaling[0].name} for cell in cells]
-    return zero_limits(pd.DataFrame(rows), cells)
+    return zero_limits(pd.DataFrame(rows), Axes.of_cell(Cell), cells)
 
 
 def test_half_of_simulated_weights_are_below_half_the_smallest_number():

@@ -9,9 +9,9 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 
 from experiments.analysis.agreement import agreement_tables
+from experiments.analysis.results import Results
 from experiments.figures.curves import at_best
 from experiments.figures.declared import FIGURES, figures_of
-from experiments.figures.figure import Tables
 from experiments.figures.lines import Series, name_ends, series
 from experiments.figures.maps import place
 from experiments.figures.rendering import draw, render_figure
@@ -37,20 +37,20 @@ def sources(tiny):
     """All tables that a figure may be drawn from, each with its name: those of every sweep of its experiment."""
     config, folder = tiny
 
-    def of(name: str) -> dict[str, Tables]:
+    def of(name: str) -> dict[str, Results]:
         subject = FIGURES[name].of
         sweeps = [sweep for sweep in config.sweeps if subject in (sweep.experiment.name, ALL_SWEEPS)]
         tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in sweeps}
-        return {ALL_SWEEPS: agreement_tables(config.sweeps, tables)} if subject == ALL_SWEEPS else tables
+        return {ALL_SWEEPS: agreement_tables(tables.values())} if subject == ALL_SWEEPS else tables
 
     return of
 
 
-def shipped(name: str) -> Tables:
+def shipped(name: str) -> Results:
     return read_sweep(RESULTS, CONFIG, SHOWN[name])
 
 
-def rows_in(tables: Tables) -> int:
+def rows_in(tables: Results) -> int:
     return sum(map(len, tables.values()))
 
 
@@ -95,7 +95,7 @@ def test_lines_have_the_values_the_intervals_and_the_exact_values_of_the_table(n
             rows = rows[rows["correlation"] == strengths[-1 if panel.only[1] is max else 0]]
         if panel.over == "exact":
             rows = rows[rows["scaling"] == "unscaled"]
-        lines, bars = series(rows, x, picture.by), intervals(drawing.axes[i])
+        lines, bars = series(rows, tables.axes, x, picture.by), intervals(drawing.axes[i])
         assert len(bars) == len(lines)
         pale = [band.get_ydata() for band in drawing.axes[i].lines if band.get_alpha() == 0.3]
         for series_of_rule, (line, _, (bar,)) in zip(lines, bars, strict=True):
@@ -117,7 +117,7 @@ def test_names_of_categories_stand_below_their_points():
     measured = shipped("assumptions")["measured"].query("scaling == 'unscaled'").iloc[:4]
     inputs = ["gaussian", "rademacher", "student_t", "gaussian"]
     table = measured.assign(inputs=inputs, query_mean=[0.0, 0.5, 0.0, 0.5], key_mean=0.0, query_std=1.0)
-    ax = draw(FIGURES["metrics"], {"measured": table}).axes[2]
+    ax = draw(FIGURES["metrics"], Results(shipped("assumptions").sweep, {"measured": table})).axes[2]
     names = [text.get_text() for text in ax.get_xticklabels()]
     points = {
         (names[round(at)], y) for bar in intervals(ax) for at, y in zip(*bar[0].get_data(orig=False), strict=True)

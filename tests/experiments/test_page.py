@@ -104,7 +104,7 @@ def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
     tables = read_sweep(folder, config, config.sweeps[0])
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
     (folder / f"{config.sweeps[0].name}.json").unlink()  # so that no table is expected to be the same
-    write_sweep(folder, config, config.sweeps[0], tables)
+    write_sweep(folder, config, tables)
     status, _, said = run("all", "--jobs", "1")
     assert status == 1
     assert "disagree" in said
@@ -117,18 +117,19 @@ def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
 def test_medians_and_crossings_are_those_of_the_tables(drawn):
     config, folder = drawn
     tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
-    data = explorer.explorer(config.sweeps, tables)
+    data = explorer.explorer(tables.values())
     several = ("scaling", "single", "many", "laws", "formats", "map", "mechanisms")
-    rows = pd.concat(tables[name]["measured"].assign(sweep=name) for name in several).fillna({"arithmetic": "float64"})
-    rows = rows.query("inputs == 'gaussian' and arithmetic == 'float64'")
+    rows = pd.concat(tables[name]["measured"].assign(sweep=name) for name in several)
+    rows = rows.query("inputs == 'gaussian'")  # medians are those of rows without rounding in any format
     rows = rows[rows["d_k"].isin(data["d_k"]) & rows["n_keys"].isin(data["n_keys"])]
     found = {tuple(cell[:3]): cell[3:] for cell in data["medians"]}
     cells = rows.groupby(["d_k", "n_keys", "divisor"])
     assert len(data["medians"]) == len(found) == len(cells)
     for cell, of_sweeps in cells:
-        _, largest = max(of_sweeps.iterrows(), key=lambda row: row[1]["trials"] * row[1]["n_queries"])
-        medians = [largest["jacobian_norm_median"], largest["query_gradient_norm_median"]]
-        assert found[cell] == pytest.approx(medians, rel=1e-3), cell
+        rows_in_all = of_sweeps["trials"] * of_sweeps["n_queries"]
+        largest = of_sweeps[rows_in_all == rows_in_all.max()]  # several, in formats that measure the same rows
+        medians = largest[["jacobian_norm_median", "query_gradient_norm_median"]].to_numpy()
+        assert np.isclose(found[cell], medians, rtol=1e-3).all(axis=1).any(), cell
     assert rows["sweep"].nunique() > 2
     crossings = tables["map"]["crossings"].query("level == 1 and statistic == 'median'")
     for norm, rows in data["crossings"].items():
@@ -143,13 +144,13 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
 def test_numbers_of_other_inputs_are_those_of_the_tables_with_their_law(drawn):
     config, folder = drawn
     tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
-    found = explorer.own_laws({"laws": tables["laws"]})
+    found = explorer.own_laws([tables["laws"]])
     rows = tables["laws"]["measured"].query("inputs != 'gaussian'")
     assert len(found) == len(rows) > 0
     for (*_, divisor, law, weight), (_, row) in zip(found, rows.iterrows(), strict=True):
         assert f"inputs = {row['inputs'].replace('_', ' ')}" in law
         assert (divisor, weight) == pytest.approx((row["divisor"], row["max_weight"]), rel=1e-3)
-    assert explorer.own_laws({"single": tables["single"]}) == []
+    assert explorer.own_laws([tables["single"]]) == []
 
 
 def expectations(rows, n_keys: int, d_k: int, divisor: float) -> list[float]:

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from experiments.analysis.agreement import agreement_tables
+from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
 from experiments.figures.draw import figures
-from experiments.figures.findings import BY_DRAWING, Tables, dropped, lack, told
+from experiments.figures.findings import BY_DRAWING, dropped, lack, told
 from experiments.run.paths import ALL_SWEEPS
 from experiments.run.tables import read_sweep
 from tests.shipped import CONFIG, RESULTS, shipped_only
@@ -34,16 +35,11 @@ EXACT = ("phase/freezing", f"{ALL_SWEEPS}/calibration")  # without intervals
 
 
 @cache
-def tables_of(drawing: str) -> Tables:
+def tables_of(drawing: str) -> Results:
     sweep = drawing.partition("/")[0]
     if sweep == ALL_SWEEPS:
-        return agreement_tables(CONFIG.sweeps, {one.name: read_sweep(RESULTS, CONFIG, one) for one in CONFIG.sweeps})
+        return agreement_tables([read_sweep(RESULTS, CONFIG, one) for one in CONFIG.sweeps])
     return read_sweep(RESULTS, CONFIG, SWEEPS[sweep])
-
-
-def told_of(drawing: str, tables: Tables) -> tuple[str, str] | None:
-    name, _, figure = drawing.partition("/")
-    return told(name, figure, SWEEPS.get(name), tables)
 
 
 def swapped(table: pd.DataFrame, what: str | tuple[str, str]) -> pd.DataFrame:
@@ -68,7 +64,7 @@ def noisy(table: pd.DataFrame) -> pd.DataFrame:
 def test_the_shipped_tables_support_title_and_sentence(drawing):
     finding, tables = BY_DRAWING[drawing], tables_of(drawing)
     assert finding.holds(tables)
-    title, sentence = told_of(drawing, tables)
+    title, sentence = told(drawing, tables)
     assert len(title.split()) <= 12
     assert sentence.endswith(".")
     assert not {"nan", "inf", "{"} & set(sentence.replace("{", " { ").split())
@@ -80,13 +76,13 @@ def test_a_finding_fails_without_its_effect(drawing):
     if drawing == "assumptions/assumptions":
         rows = tables["measured"]
         level = rows.assign(**{f"max_weight{end}": rows["divisor"] for end in ("", "_low", "_high")})
-        changed = {"measured": level}
+        changed = {**tables, "measured": level}
     elif drawing == f"{ALL_SWEEPS}/calibration":
         changed = {**tables, "agreement": tables["agreement"].assign(disagrees=True)}
     else:
         changed = {kind: swapped(table, REVERSED.get(drawing, "scaling")) for kind, table in tables.items()}
-    assert not BY_DRAWING[drawing].holds(changed)
-    assert told_of(drawing, changed) is None
+    assert not BY_DRAWING[drawing].holds(replace(tables, tables=changed))
+    assert told(drawing, replace(tables, tables=changed)) is None
 
 
 def with_interval(table: pd.DataFrame, metric: str) -> list[str]:
@@ -120,18 +116,19 @@ def backwards(table: pd.DataFrame, x: str, metric: str, rows: str) -> pd.DataFra
 )
 def test_a_finding_fails_as_soon_as_its_sentence_is_false(drawing, kind, change):
     tables = tables_of(drawing)
-    assert not BY_DRAWING[drawing].holds({**tables, kind: change(tables[kind])})
+    assert not BY_DRAWING[drawing].holds(replace(tables, tables={**tables, kind: change(tables[kind])}))
 
 
 @pytest.mark.parametrize("drawing", [name for name in BY_DRAWING if name not in EXACT])
 def test_chance_supports_no_finding(drawing):
-    assert not BY_DRAWING[drawing].holds({kind: noisy(table) for kind, table in tables_of(drawing).items()})
+    tables = tables_of(drawing)
+    assert not BY_DRAWING[drawing].holds(replace(tables, tables={kind: noisy(tables[kind]) for kind in tables}))
 
 
 def test_each_finding_is_about_a_figure_of_the_shipped_config():
     drawings = {f"{sweep.name}/{figure}" for sweep in CONFIG.sweeps for figure in sweep.figures}
     assert set(BY_DRAWING) <= {*drawings, f"{ALL_SWEEPS}/calibration"}
-    assert [reason for name, sweep in SWEEPS.items() for reason in dropped(sweep, tables_of(f"{name}/"))] == []
+    assert [reason for name in SWEEPS for reason in dropped(tables_of(f"{name}/"))] == []
 
 
 def test_one_more_sweep_changes_no_figure_of_another():
@@ -168,13 +165,13 @@ def test_a_finding_needs_the_values_that_it_speaks_of(sweep, reason):
 def test_sizes_in_sentences_are_those_of_the_table():
     tables, slide = tables_of("dimension/slide"), edited("dimension", d_k=(4, 8, 16, 32))
     narrow = {kind: table[table["d_k"] <= 32] for kind, table in tables.items() if "d_k" in table}
-    title, sentence = told("dimension", "slide", slide, narrow)
+    title, sentence = told("dimension/slide", Results(slide, narrow))
     assert sentence.startswith("From d_k = 4 to 32, the mean largest of 64 weights rises from 0.27 to ")
-    assert title == told_of("dimension/slide", tables)[0]
+    assert title == told("dimension/slide", tables)[0]
 
 
 def test_dropped_findings_are_named_with_the_reason():
     tables = tables_of("length/length")
-    reverse = {kind: swapped(table, "n_keys") for kind, table in tables.items()}
-    assert [*dropped(SWEEPS["length"], reverse)] == ["length/length (its intervals do not support it)"]
-    assert [*dropped(edited("length", mask=("causal",)), tables)] == ["length/length (got mask = causal)"]
+    reverse = Results(tables.sweep, {kind: swapped(table, "n_keys") for kind, table in tables.items()})
+    assert [*dropped(reverse)] == ["length/length (its intervals do not support it)"]
+    assert [*dropped(Results(edited("length", mask=("causal",)), tables))] == ["length/length (got mask = causal)"]

@@ -16,7 +16,7 @@ from tests.shipped import ROOT
 
 @pytest.fixture(scope="module")
 def tables():
-    return dict(sound(load_config(ROOT / "config.yaml"), ROOT / "results"))
+    return sound(load_config(ROOT / "config.yaml"), ROOT / "results")
 
 
 def test_slides_are_few_and_titles_are_short_and_without_numbers():

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from experiments.analysis.overview import check_table
+from experiments.analysis.results import Results
 from experiments.analysis.written import as_written, csv_bytes
 from experiments.config.problems import TableError
 from experiments.measuring.columns import axis_names
@@ -28,8 +29,7 @@ def copied(tiny, tmp_path):
     """A folder with the table of one sweep, to spoil."""
     config, folder = tiny
     sweep = config.sweeps[0]
-    tables = read_sweep(folder, config, sweep)
-    write_sweep(tmp_path, config, sweep, tables)
+    write_sweep(tmp_path, config, read_sweep(folder, config, sweep))
     return config, sweep, tmp_path
 
 
@@ -87,13 +87,13 @@ def test_check_refuses_missing_rows_columns_and_numbers(copied):
     config, sweep, folder = copied
     table = read_sweep(folder, config, sweep)["measured"]
     with pytest.raises(TableError, match="expected 6 rows for 2 cells, got 5"):
-        check_table(sweep, {"measured": table.iloc[1:]})
+        check_table(Results(sweep, {"measured": table.iloc[1:]}))
     with pytest.raises(TableError, match="expected the columns"):
-        check_table(sweep, {"measured": table.drop(columns="entropy")})
+        check_table(Results(sweep, {"measured": table.drop(columns="entropy")}))
     spoilt = table.copy()
     spoilt.loc[2, "entropy"] = float("nan")
     with pytest.raises(TableError, match="expected finite numbers, got other values in entropy"):
-        check_table(sweep, {"measured": spoilt})
+        check_table(Results(sweep, {"measured": spoilt}))
 
 
 TABLE = b"name,x,x_se,y,z,p_value\na,1.5,1e-3,-3.5,0.1,0.5\nb,2.5,1e-13,inf,-4,1e-9\n"
@@ -127,16 +127,16 @@ def test_a_table_that_should_be_the_same_and_is_not_is_never_written(copied):
     config, sweep, folder = copied
     tables = read_sweep(folder, config, sweep)
     before = {path: path.read_bytes() for path in folder.rglob("*.*")}
-    other = tables | {"measured": tables["measured"].assign(entropy=1.0)}
+    other = Results(sweep, {**tables, "measured": tables.measured.assign(entropy=1.0)})
     with pytest.raises(ChangedError, match=r"scaling\.csv: entropy in row \d+: "):
-        write_sweep(folder, config, sweep, other)
+        write_sweep(folder, config, other)
     assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before
 
 
 def written(config, source: Path, folder: Path) -> Path:
     """A copy of the tables of a config, with the files that cover all of them."""
     for sweep in config.sweeps:
-        write_sweep(folder, config, sweep, read_sweep(source, config, sweep))
+        write_sweep(folder, config, read_sweep(source, config, sweep))
     write_overview(config, folder)
     return folder
 

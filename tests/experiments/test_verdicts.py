@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from experiments.analysis.agreement import ALARM, Agreement, DisagreementError, agreement
+from experiments.analysis.results import Axes, Results
 from experiments.analysis.verdicts import (
     BOUND,
     FEW_TRIALS,
@@ -21,14 +22,13 @@ from experiments.analysis.verdicts import (
     verdicts,
 )
 from experiments.config.sweep import Sweep
-from experiments.kinds import usual_values
 from experiments.kinds.saturation import EXPERIMENT, METRICS, Cell
-from experiments.measuring.columns import axis_names
 from experiments.measuring.metric import Exact
 from sdpa import Scaling
 from sdpa.arithmetic import FORMATS
 
-USUAL = {axis: value for axis, value in usual_values().items() if axis in axis_names(EXPERIMENT.cell)}
+OF_CELL = Axes.of_cell(EXPERIMENT.cell)
+USUAL = {axis: value for axis, value in OF_CELL.usual.items() if value is not None}
 AXES = {"d_k": 4, "n_keys": 8, "n_queries": 5, **USUAL}
 KNOWN = [metric.name for metric in METRICS if metric.exact]
 
@@ -67,7 +67,7 @@ def correlations_of(table: pd.DataFrame, correlation: np.ndarray) -> pd.DataFram
 
 
 def cells_of(table: pd.DataFrame, correlation: np.ndarray) -> pd.DataFrame:
-    return cell_tests(table, correlations_of(table, correlation), judged(table))
+    return cell_tests(table, OF_CELL, correlations_of(table, correlation), judged(table))
 
 
 @pytest.mark.parametrize("trials", [25, 2000])
@@ -170,7 +170,7 @@ def test_a_cell_s_statistic_is_that_of_the_inverse_correlation():
     (row,) = cells_of(table, correlation).to_dict("records")
     z = np.array([-4.0, 2.5, 1.0])
     doubled = judged(table, max_weight=0.02, entropy=0.04, jacobian_trace=0.02)
-    (wide,) = cell_tests(table, correlations_of(table, correlation), doubled).to_dict("records")
+    (wide,) = cell_tests(table, OF_CELL, correlations_of(table, correlation), doubled).to_dict("records")
     assert wide["statistic"] == pytest.approx(row["statistic"] / 4, rel=1e-5)
     assert (row["values"], row["directions"]) == (3, 3)
     assert row["statistic"] == pytest.approx(z @ np.linalg.solve(correlation, z), rel=1e-5)
@@ -189,7 +189,7 @@ def test_few_trials_and_few_rows_test_few_directions():
     for queries, directions in ((4, []), (5, [1])):  # 80 rows, and 100
         table = table_of(metrics, 20).assign(n_queries=queries)
         correlations = correlations_of(table, np.eye(3)).assign(n_queries=queries)
-        assert cell_tests(table, correlations, judged(table))["directions"].tolist() == directions
+        assert cell_tests(table, OF_CELL, correlations, judged(table))["directions"].tolist() == directions
 
 
 @pytest.mark.slow
@@ -252,7 +252,7 @@ def test_a_metric_stuck_at_its_limit_under_one_rule_raises_the_alarm():
         for rule, value in (("d_k^1", 0.0), ("d_k^1/2", 1.0))
     ]
     table = pd.concat(parts, ignore_index=True)
-    suite = agreement([sweep()], {"mine": {"measured": table, "verdicts": judged(table)}})
+    suite = agreement([Results(sweep(), {"measured": table, "verdicts": judged(table)})])
     assert sorted(suite.values["p_value"]) == [0.0, 1.0]
     with pytest.raises(DisagreementError, match="saturated_rows"):
         suite.raise_alarm()
@@ -279,7 +279,7 @@ def test_a_value_seven_errors_off_raises_the_alarm_among_any_number():
 def test_a_cell_that_two_sweeps_share_counts_once():
     few = tables_of(table_of({"max_weight": (0.3, 0.02, 0.34), "entropy": (1.5, 0.02, 1.48)}, trials=1000))
     many = tables_of(table_of({"max_weight": (0.3, 0.02, 0.34), "entropy": (1.5, 0.02, 1.46)}, trials=3000))
-    suite = agreement([sweep(), sweep("other")], {"mine": few, "other": many})
+    suite = agreement([Results(sweep(), few), Results(sweep("other"), many)])
     assert len(suite.cells) == 1
     assert suite.cells["p_value"].tolist() == many["tests"]["p_value"].tolist()
     assert set(suite.values["where"]) == {"other, d_k^1/2"}
@@ -288,7 +288,7 @@ def test_a_cell_that_two_sweeps_share_counts_once():
 
 def test_an_alarm_names_what_is_far_off():
     table = table_of({"max_weight": (0.3, 0.01, 0.30), "entropy": (1.5, 0.02, 1.38)})
-    suite = agreement([sweep()], {"mine": tables_of(table)})
+    suite = agreement([Results(sweep(), tables_of(table))])
     assert suite.p_value < ALARM
     expected = (
         r"(?s)disagree: .*\n  entropy of mine, .* z = \+6\.00, p = .*\n  entropy, d_k\^1/2, all cells: .*cell mine"
@@ -305,5 +305,5 @@ def test_single_precision_resolves_no_smaller_difference_than_its_rounding():
     entropy = single[single["metric"] == "entropy"].squeeze()
     assert (entropy["accuracy"], entropy["error"], entropy["z"]) == pytest.approx((5e-6, 5e-6, 0.4))
     correlations = correlations_of(table, np.eye(2)).assign(arithmetic="float32")
-    joint = cell_tests(table.assign(arithmetic="float32"), correlations, single)
+    joint = cell_tests(table.assign(arithmetic="float32"), OF_CELL, correlations, single)
     assert joint["values"].item() == 1  # not the entropy

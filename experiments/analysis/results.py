@@ -1,0 +1,122 @@
+"""Results of a sweep: its block of the config, and its tables, which know their axes and metrics."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pandas as pd
+
+from experiments.config.sweep import Sweep
+from experiments.measuring.columns import axis_names, defaults, plain
+from experiments.measuring.experiment import MEASURED, Cell, Experiment
+from experiments.measuring.metric import Metric
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The axes of cells by name, in their order, each with its usual value.
+
+    Attributes:
+        usual: the default of each axis; None for a size, and for an axis without a default.
+    """
+
+    usual: Mapping[str, Any]
+
+    @classmethod
+    @cache
+    def of_cell(cls, cell: type[Any]) -> "Axes":
+        """The axes that a class of cells declares.
+
+        >>> from experiments.measuring.sampling import Cell
+        >>> usual = Axes.of_cell(Cell).usual
+        >>> usual["d_k"], usual["inputs"], usual["query_std"]
+        (None, 'gaussian', 1.0)
+        """
+        given = {name: plain(value) for name, value in defaults(cell).items()}
+        sizes = {name for name, value in given.items() if isinstance(value, int)}
+        return cls({name: None if name in sizes else given.get(name) for name in axis_names(cell)})
+
+    def among(self, table: pd.DataFrame, *, but: str = "") -> list[str]:
+        """The axes among the columns of a table, in its order; without one."""
+        return [name for name in table.columns if name in self.usual and name != but]
+
+    def varied(self, table: pd.DataFrame, *shown: str) -> list[str]:
+        """The axes with more than one value in a table, besides those shown."""
+        return [name for name in self.among(table) if name not in shown and len(table[name].unique()) > 1]
+
+    def changed(self, row: "pd.Series[Any]") -> list[str]:
+        """The axes of a row of a table that have another value than the usual one, in its order.
+
+        >>> Axes({"d_k": None, "key_mean": 0.0}).changed(pd.Series({"d_k": 7, "key_mean": 2.0, "trials": 3}))
+        ['key_mean']
+        """
+        return [str(name) for name in row.index if self.usual.get(name) is not None and row[name] != self.usual[name]]
+
+    def first_combination(self, table: pd.DataFrame, *shown: str) -> pd.DataFrame:
+        """The rows of the first combination of the other axes.
+
+        Args:
+            table: a table of the sweep.
+            shown: the axes along which the rows may differ; the scaling always may.
+        """
+        others = self.varied(table, *shown)
+        return table[(table[others] == table.iloc[0][others]).all(axis=1)]
+
+
+@dataclass(frozen=True)
+class Results(Mapping[str, pd.DataFrame]):
+    """The tables of a sweep by kind: the main one as `measured`, and the derived ones.
+
+    Attributes:
+        sweep: the block of the config; None for tables of all sweeps together, which have no axes.
+        tables: by kind.
+    """
+
+    sweep: Sweep | None
+    tables: Mapping[str, pd.DataFrame]
+
+    def __getitem__(self, kind: str) -> pd.DataFrame:
+        return self.tables[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tables)
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    @property
+    def block(self) -> Sweep:
+        """The sweep; ValueError for tables of all sweeps together."""
+        if self.sweep is None:
+            raise ValueError("expected the results of one sweep, got tables of all sweeps together")
+        return self.sweep
+
+    @property
+    def name(self) -> str:
+        """The name of the sweep."""
+        return self.block.name
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment of the sweep."""
+        return self.block.experiment
+
+    def cells(self) -> list[Cell]:
+        """The cells of the sweep, in the order of the main table."""
+        return self.block.cells()
+
+    @property
+    def measured(self) -> pd.DataFrame:
+        """The main table: a row per cell and rule."""
+        return self.tables[MEASURED]
+
+    @property
+    def axes(self) -> Axes:
+        """The axes of the cells of the sweep."""
+        return Axes.of_cell(self.sweep.experiment.cell) if self.sweep else Axes({})
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """The metrics of the experiment by name."""
+        return {metric.name: metric for metric in self.sweep.experiment.metrics} if self.sweep else {}
