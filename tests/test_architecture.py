@@ -31,6 +31,7 @@ ORDER = [
     "audit",
     "theory",
     "pages",
+    "entry",
     "__main__",
 ]
 LATER |= {f"experiments.{name}" for name in ORDER[3:]}

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -24,7 +23,6 @@ class Axes:
     usual: Mapping[str, Any]
 
     @classmethod
-    @cache
     def of_cell(cls, cell: type[Any]) -> "Axes":
         """The axes that a class of cells declares.
 

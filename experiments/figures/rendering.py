@@ -41,6 +41,12 @@ def draw(figure: Figure, results: Results) -> Drawing:
     return draw_lines(figure.lines, table, results)
 
 
+def picture(figure: Figure, results: Results) -> Drawing:
+    """The picture of a figure with its formulas typeset, in the style of all figures."""
+    with mpl.rc_context({**sns.axes_style("ticks"), **STYLE}):
+        return typeset(draw(figure, results))
+
+
 def render_figure(
     figure: Figure, results: Results, *, finding: tuple[str, str] | None = None, formats: Iterable[str] = ()
 ) -> dict[str, bytes]:

@@ -93,8 +93,8 @@ def _most_common(values: Iterable[int], most: int) -> list[int]:
 
 def _usual(results: Results, kind: str) -> pd.DataFrame:
     """The rows of a table whose entries are independent standard normal numbers."""
-    table = results[kind]
-    return table[[not results.axes.changed(row) for _, row in table.iterrows()]]
+    table, axes = results[kind], results.axes
+    return table[[not axes.changed(row) for _, row in table.iterrows()]]
 
 
 def _medians(sweeps: Iterable[Results], widths: Sequence[int], lengths: Sequence[int]) -> Iterator[list[Any]]:

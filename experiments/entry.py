@@ -1,0 +1,90 @@
+"""The Python entry: sweeps of a config, measured, as tables and drawings.
+
+    from experiments import run
+
+    results = run("mine.yaml")                 # or a mapping with the same keys
+    results["wide"].measured                   # the table of the sweep `wide`, with exact values, as a data frame
+    results.draw("saturation")                 # a Matplotlib figure
+
+A script calls it below `if __name__ == "__main__":`, because workers import the script.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from experiments.analysis.results import Results
+from experiments.config.loader import load_config
+from experiments.config.problems import UsageError
+from experiments.figures.declared import FIGURES
+from experiments.run.files import write_atomically
+from experiments.run.measure import measure
+from experiments.run.paths import HOME, default_results
+from experiments.run.reporter import Reporter
+from experiments.run.tables import read_sweep
+from experiments.run.workers import LocalWorkers, default_jobs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_OF_MAPPINGS = HOME / "python"
+
+
+@dataclass(frozen=True)
+class Study(Mapping[str, Results]):
+    """The results of all sweeps of a config, by name."""
+
+    sweeps: Mapping[str, Results]
+
+    def __getitem__(self, name: str) -> Results:
+        return self.sweeps[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sweeps)
+
+    def __len__(self) -> int:
+        return len(self.sweeps)
+
+    def draw(self, figure: str, sweep: str | None = None) -> "Figure":
+        """A figure of docs/config.md of a sweep; of the first one whose experiment has it unless you name one.
+
+        Raises:
+            UsageError: no figure or no sweep has the name, or the sweep has no such figure.
+        """
+        from experiments.figures.rendering import picture
+
+        if figure not in FIGURES:
+            raise UsageError(f"figure: expected one of {', '.join(FIGURES)}, got {figure!r}")
+        of = FIGURES[figure].of
+        fitting = [name for name, results in self.items() if results.experiment.name == of]
+        if (chosen := sweep or next(iter(fitting), "")) not in fitting:
+            raise UsageError(f"{figure}: expected a sweep of the experiment {of}, got {chosen or ', '.join(self)!r}")
+        return picture(FIGURES[figure], self[chosen])
+
+
+def run(config: str | Path | Mapping[str, Any], folder: str | Path | None = None, *, jobs: int | None = None) -> Study:
+    """Measure the sweeps of a config as far as the folder lacks them, and read their tables.
+
+    Args:
+        config: the path of a YAML file, or a mapping with its keys `seed` and `sweeps`.
+        folder: of tables and stored chunks. Default: results/NAME for NAME.yaml, and results/python for a mapping.
+        jobs: worker processes; by default one per processor.
+
+    Raises:
+        ConfigError: the config is invalid; the message lists all faults.
+        Problem: a measurement failed.
+    """
+    if isinstance(config, Mapping):
+        folder = Path(folder or _OF_MAPPINGS)
+        path = folder / "sweeps.yaml"
+        write_atomically(path, yaml.safe_dump(dict(config), sort_keys=False).encode())
+    else:
+        path = Path(config)
+        folder = Path(folder) if folder else default_results(path)
+    loaded = load_config(path)
+    silent = Reporter(say=lambda _: None)
+    measure(loaded, loaded.sweeps, folder, LocalWorkers(jobs or default_jobs()), jobs=jobs, report=silent)
+    return Study({sweep.name: read_sweep(folder, loaded, sweep) for sweep in loaded.sweeps})

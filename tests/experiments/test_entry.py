@@ -1,0 +1,56 @@
+"""The Python entry gives what the command line writes, measures nothing twice, and refuses what does not exist."""
+
+import pandas as pd
+import pytest
+
+from experiments.config.loader import ConfigError
+from experiments.config.problems import UsageError
+from experiments.entry import run
+from experiments.run.workers import LocalWorkers
+from tests.command_line import Suite
+
+SWEEP = {
+    "experiment": "saturation",
+    "d_k": [4, 64],
+    "n_keys": 8,
+    "n_queries": 5,
+    "scaling": ["unscaled", "d_k^1/2"],
+    "trials": 20,
+}
+CONFIG = {"seed": 0, "sweeps": {"wide": SWEEP}}
+
+
+def test_tables_are_those_of_the_command_line(suite: Suite, tmp_path):
+    results = run(CONFIG, tmp_path / "mine", jobs=1)
+    suite("run", text=(tmp_path / "mine" / "sweeps.yaml").read_text())
+    written = pd.read_csv(suite.folder / "wide.csv").drop(columns=["sweep", "experiment", "seed"])
+    pd.testing.assert_frame_equal(results["wide"].measured.fillna({"few_draws": ""}), written, check_dtype=False)
+    assert results["wide"].measured["score_variance_exact"].tolist() == [4, 1, 64, 1]
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_nothing_is_measured_twice_and_one_more_width_costs_its_own_chunks(tmp_path, monkeypatch):
+    run(CONFIG, tmp_path)
+    measured = LocalWorkers.measure
+    asked: list[int] = []
+    monkeypatch.setattr(
+        LocalWorkers, "measure", lambda workers, tasks: asked.append(len(tasks)) or measured(workers, tasks)
+    )
+    run(CONFIG, tmp_path)
+    run(CONFIG | {"sweeps": {"wide": SWEEP | {"d_k": [4, 16, 64]}}}, tmp_path)
+    assert asked == [1]
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_figure_is_drawn_and_another_name_is_refused(tmp_path):
+    results = run(CONFIG, tmp_path)
+    assert len(results.draw("saturation").axes) == 3
+    with pytest.raises(UsageError, match=r"figure: expected one of metrics, .*, got 'histogram'"):
+        results.draw("histogram")
+    with pytest.raises(UsageError, match=r"expected a sweep of the experiment training, got 'wide'"):
+        results.draw("learning_rates")
+
+
+def test_a_wrong_config_is_refused_with_its_place(tmp_path):
+    with pytest.raises(ConfigError, match=r"sweeps\.yaml:3:\d+: sweeps\.wide\.experiment: missing key"):
+        run({"seed": 0, "sweeps": {"wide": {"d_k": 4}}}, tmp_path)
