@@ -32,7 +32,7 @@ from experiments.config.sweep import Sweep
 from experiments.kinds.saturation import Cell
 from experiments.measuring.chunk import bit_generator, chunks, measure_chunk
 from experiments.measuring.columns import defaults
-from experiments.measuring.experiment import MEASURED, Experiment
+from experiments.measuring.experiment import MEASURED, AnyCell, Experiment
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
@@ -68,6 +68,11 @@ Floats = npt.NDArray[np.floating]
 def statistics_of(sweep: Sweep) -> RowStatistics:
     """The statistics of rows of the experiment of a sweep; its module binds STATISTICS."""
     return importlib.import_module(f"experiments.kinds.{sweep.experiment.name}").STATISTICS  # type: ignore[no-any-return]
+
+
+def cells_of(sweep: Sweep) -> list[AnyCell]:
+    """The cells of a sweep, for functions that use what cells of rows have."""
+    return [*sweep.cells()]
 
 
 def measure_cells(experiment: Experiment, cells: Iterable[Any], trials: int, seed: int) -> list[Any]:
@@ -118,7 +123,7 @@ class _DivisorOff(Scaling):
 
 def _with_pairs(sweep: Sweep, seed: int) -> Tables:
     """Draws whose i-th query and key have the correlation 0.05, in tables of cells without it."""
-    drawn = [replace(cell, correlation=0.05) for cell in sweep.cells()]
+    drawn = [replace(cell, correlation=0.05) for cell in cells_of(sweep)]
     measured = measure_cells(sweep.experiment, drawn, sweep.trials, seed)
     return tabulated(sweep.experiment, sweep.cells(), measured)
 
@@ -131,7 +136,7 @@ def _edited(edit: Callable[[pd.DataFrame], pd.DataFrame], sweep: Sweep, seed: in
 def _largest_over_queries(sweep: Sweep, seed: int) -> Tables:
     """The largest weight over queries instead of keys, from other draws under the same seed."""
     measured, rng, rows = measure_sweep(sweep, seed), bit_generator(seed), []
-    for cell in sweep.cells():
+    for cell in cells_of(sweep):
         keys, queries = cell.draw(sweep.trials, rng)
         scores = np.concatenate([queries(block) @ keys.swapaxes(-1, -2) for block in cell.query_blocks()], axis=1)
         for divisor in cell.divisors():
@@ -231,7 +236,7 @@ def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) 
 
     `values` are those of `_run` by seed, and `pooled` are all draws of each cell, whose quantiles lie within a bin.
     """
-    cells, metrics = sweep.cells(), sweep.experiment.metrics
+    cells, metrics = cells_of(sweep), sweep.experiment.metrics
     lows, highs, flags, (exact, *_) = np.moveaxis(values, 1, 0)
     low = np.where(np.isnan(exact), _values(sweep, tabulated(sweep.experiment, cells, pooled)[MEASURED]), exact)
     high = low.copy()

@@ -8,7 +8,6 @@ import sys
 import timeit
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
 from statistics import median
@@ -19,7 +18,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from experiments.analysis.written import DIGITS
-from experiments.kinds.saturation import EXPERIMENT, SINGLE, Cell
+from experiments.kinds.saturation import EXPERIMENT, Cell
 from experiments.measuring.chunk import bit_generator, chunks
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
@@ -61,7 +60,7 @@ def peak_bytes(task: Task) -> int:
 def measure(cell: Cell, trials: int, gradients: bool) -> object:
     """The measurement of a sweep: chunk after chunk, merged."""
     rng = bit_generator(0)
-    metrics = (metric for metric in METRICS if gradients or "query_gradient_norm" not in (metric.name, metric.of))
+    metrics = (metric for metric in METRICS if gradients or "query_gradient_norm" not in (metric.name, metric.compute))
     statistics = RowStatistics(tuple(metrics))
     counts = (chunk.trials for chunk in chunks(EXPERIMENT, cell, trials))
     return reduce(RowMeasurement.merge, (statistics.measure(cell, count, rng) for count in counts))
@@ -81,18 +80,20 @@ def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:
 
 
 def cell_rows(size: tuple[int, ...]) -> Iterator[dict[str, object]]:
-    """Seconds per trial of the suite in both precisions, with peak bytes of a block of trials, and of the floor."""
+    """Seconds per trial of the suite, with peak bytes of a block of trials, and of the floor."""
     sized = dict(zip(SIZE, size, strict=True))
     cell = _cell(sized)
     for gradients in (False, True):
-        ways = {"suite": cell, "suite, float32": replace(cell, arithmetic=SINGLE)}
         tasks = floor_tasks(cell)
-        for name, way in ways.items():
-            tasks[name] = (partial(measure, way, way.block_trials, gradients), 1 / way.block_trials)
+        tasks["suite"] = (partial(measure, cell, cell.block_trials, gradients), 1 / cell.block_trials)
         took = interleaved({name: task for name, (task, _) in tasks.items()})
         for name, (task, per_trial) in tasks.items():
             row = {**sized, "part": "cell", "gradients": gradients, "what": name}
-            yield {**row, "seconds": took[name] * per_trial, "peak_bytes": peak_bytes(task) if name in ways else None}
+            yield {
+                **row,
+                "seconds": took[name] * per_trial,
+                "peak_bytes": peak_bytes(task) if name == "suite" else None,
+            }
 
 
 def growth_rows(swept: str, largest: int) -> Iterator[dict[str, object]]:
@@ -130,7 +131,7 @@ def ratios(bench: pd.DataFrame) -> pd.DataFrame:
     """The table that `make bench` prints."""
     table = over_floor(bench).set_index(keys := [*SIZE, "gradients"])
     peaks = bench[(bench["part"] == "cell") & (bench["what"] == "suite")].set_index(keys)["peak_bytes"]
-    found = {"suite / floor": table["suite"], "float32 / float64": table["suite, float32"] / table["suite"]}
+    found = {"suite / floor": table["suite"]}
     texts = {name: values.map("{:.2f}".format) for name, values in found.items()}
     return table[[]].assign(**texts, MiB=(peaks.reindex(table.index) / 2**20).map("{:.0f}".format)).reset_index()
 

@@ -1,14 +1,6 @@
 """The laws from which the entries of q and k are drawn: independent, mean 0, variance 1.
 
 A law is a sampler with its moments; `@input_law` registers it under its name.
-
-Standard normal numbers in single precision take a third of the time of NumPy's (Box and Muller 1958):
-
-    x = sqrt(-2 ln u) cos(2 pi v),   y = sqrt(-2 ln u) sin(2 pi v)
-
-for independent u and v, uniform on (0, 1) and on (-1/2, 1/2). Two random integers of 32 bits give a pair: v comes from
-the second one, and u = (first + (last 8 bits of the second + 1/2) / 256) / 2^32. So u reaches down to 2^-41 and the
-numbers up to 7.5 standard deviations, beyond which lie 5e-14 of all. Single precision keeps 24 digits of v.
 """
 
 from __future__ import annotations
@@ -19,19 +11,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
 from sdpa._names import not_among
 
 Sampler = Callable[[np.random.Generator, tuple[int, ...]], FloatArray]
 LAWS: dict[str, InputLaw] = {}
-
-_PAIRS = 2**13  # made at a time, so that all buffers stay in cache
-_UNIT = np.float32(2.0**-32)
-_LAST_BITS = np.int32(255)
-_PART, _MIDDLE = np.float32(2.0**-40), np.float32(2.0**-41)
-_ANGLE = np.float32(2 * math.pi * 2.0**-32)
 
 
 @dataclass(frozen=True)
@@ -55,18 +40,6 @@ class InputLaw:
 
     def __str__(self) -> str:
         return self.name
-
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> FloatArray:
-        """Independent entries of that shape, in double or in single precision, which give different numbers."""
-        if np.dtype(dtype) == np.float32 and draws_single(self):
-            return single_normals(rng, shape)
-        return self.sample(rng, shape).astype(dtype, copy=False)
-
-
-# A function, because a stored result records the code of `InputLaw.draw` and of the functions that it calls.
-def draws_single(law: InputLaw) -> bool:
-    """True if a law draws in single precision; the entries of any other are drawn in double precision and rounded."""
-    return law.sample is gaussian
 
 
 def input_law(*moments: float) -> Callable[[Sampler], Sampler]:
@@ -127,41 +100,6 @@ def student_t(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
 def lognormal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     """x = (e^z - e^(1/2)) / sqrt(e (e - 1)), z ~ N(0, 1): skewed, mean 0, variance 1; independent entries."""
     return (np.exp(rng.standard_normal(shape)) - math.sqrt(math.e)) / math.sqrt(math.e * (math.e - 1))
-
-
-def single_normals(rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-    """Independent N(0, 1) numbers of that shape, from -7.5 to 7.5."""
-    count = math.prod(shape)
-    pairs = -(-count // 2)
-    found = np.empty(2 * pairs, np.float32)
-    radii, angles = np.empty((2, min(pairs, _PAIRS)), np.float32)
-    for first in range(0, pairs, _PAIRS):
-        size = min(_PAIRS, pairs - first)
-        _fill(rng, radii[:size], angles[:size], found[2 * first : 2 * (first + size)])
-    return found[:count].reshape(shape)
-
-
-def _fill(rng: np.random.Generator, radius: FloatArray, angle: FloatArray, out: FloatArray) -> None:
-    """Fill the halves of `out` with x and y; `radius` and `angle` are buffers of half its length."""
-    size = len(radius)
-    x, y = out[:size], out[size:]
-    # The same integers on every machine, whatever the order of its bytes.
-    integers = rng.integers(0, 2**64, size, dtype=np.uint64).astype("<u8", copy=False)
-    np.copyto(radius, integers.view("<u4")[:size], casting="unsafe")
-    np.copyto(angle, integers.view("<i4")[size:], casting="unsafe")
-    np.copyto(x, integers.view("<i4")[size:] & _LAST_BITS, casting="unsafe")
-    x *= _PART
-    x += _MIDDLE
-    radius *= _UNIT
-    radius += x
-    np.log(radius, out=radius)
-    radius *= np.float32(-2)
-    np.sqrt(radius, out=radius)
-    angle *= _ANGLE
-    np.cos(angle, out=x)
-    np.sin(angle, out=y)
-    x *= radius
-    y *= radius
 
 
 class NormalSource(Protocol):

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
 from sdpa.inputs import LAWS, InputLaw
@@ -84,19 +83,15 @@ class PairLaw:
         changed = (each for each in fields(self) if getattr(self, each.name) != each.default)
         return f"PairLaw({', '.join(f'{each.name}={getattr(self, each.name)!r}' for each in changed)})"
 
-    def keys(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> FloatArray:
-        """Keys of the given shape (..., n_keys, d_k), drawn in double or single precision as in `InputLaw.draw`."""
-        return self._finished(self.entries.draw(rng, shape, dtype), self.key_std, self.key_mean)
+    def keys(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Keys of the given shape (..., n_keys, d_k)."""
+        return self._finished(self.entries.sample(rng, shape), self.key_std, self.key_mean)
 
     def queries(
-        self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
-        own_keys: FloatArray | None = None,
-        dtype: npt.DTypeLike = np.float64,
+        self, rng: np.random.Generator, shape: tuple[int, ...], own_keys: FloatArray | None = None
     ) -> FloatArray:
-        """Queries of the given shape (..., n_queries, d_k), as `keys`; a correlation needs their own keys."""
-        drawn = self.entries.draw(rng, shape, dtype)
+        """Queries of the given shape (..., n_queries, d_k); a correlation needs their own keys."""
+        drawn = self.entries.sample(rng, shape)
         if self.correlation:
             if own_keys is None or own_keys.shape != tuple(shape):
                 got = None if own_keys is None else own_keys.shape

@@ -38,15 +38,13 @@ def test_a_benchmark_writes_its_table_and_prints_a_summary(tmp_path, monkeypatch
 
 
 def test_the_shipped_speed_is_what_the_docs_say():
-    """Single precision misses 0.4 without gradients, and short rows stay far above the floor: the page says why."""
+    """Short rows stay far above the floor; the page says why."""
     bench = pd.read_csv(RESULTS / "benchmarks" / "speed.csv")
     table = speed.over_floor(bench)
     without = table[~table["gradients"]].set_index("d_k")["suite"]
     assert without.median() <= 2.5
     assert without.drop(4).max() <= 3.5
     assert without[4] <= 9
-    gain = (table["suite, float32"] / table["suite"]).groupby(table["gradients"]).median()
-    assert gain.between(0.4, 0.6).all()
     shares = without.drop(4)
     page = " ".join((ROOT / "docs" / "architecture.md").read_text().split())
     assert f"takes {shares.min():.1f} to {shares.max():.1f} times the floor, and {without[4]:.0f} times" in page

@@ -104,7 +104,7 @@ METRIC = """    Metric(
         "smallest weight of a row, mean over rows",
         "E min_j w_j",
         "smallest weight of a row",
-        of=lambda block: block.of_weights(lambda weights: weights.min(axis=-1)),
+        compute=lambda block: block.of_weights(lambda weights: weights.min(axis=-1)),
         within=(0, lambda cells: 1 / cells.n_keys),
     ),
 """
@@ -184,7 +184,8 @@ from annotated_types import Ge, Le
 from experiments.measuring.columns import Meaning
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowStatistics
-from experiments.measuring.sampling import AttentionCell, Floats
+from experiments.measuring.rules import Floats
+from experiments.measuring.sampling import AttentionCell
 from sdpa import Scaling
 
 

@@ -66,9 +66,9 @@ def row_cells(cells: Iterable[Cell]) -> list[Cell]:
 
     Its divisor follows from the rule of the sweep, not from the column `divisor`, which may hold a wrong number.
 
-    >>> from experiments.measuring.sampling import Cell
+    >>> from experiments.measuring.sampling import SampledCell
     >>> from sdpa import Scaling
-    >>> cell = Cell(d_k=4, n_keys=8, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))
+    >>> cell = SampledCell(d_k=4, n_keys=8, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))
     >>> [one.divisor for one in row_cells([cell])]
     [1.0, 2.0]
     """

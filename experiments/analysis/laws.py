@@ -24,7 +24,7 @@ from experiments.analysis.results import Axes
 from experiments.analysis.slopes import shared_by_line
 from experiments.kinds.distribution import BINS, COUNTS, bin_edges
 from experiments.measuring.columns import names
-from experiments.measuring.experiment import Cell
+from experiments.measuring.experiment import AnyCell
 from experiments.measuring.intervals import MIN_TRIALS
 from sdpa import theory
 from sdpa.theory import GaussianRow, limits
@@ -170,7 +170,7 @@ def freezing_curves(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def zero_limits(table: pd.DataFrame, axes: Axes, cells: Iterable[Cell]) -> pd.DataFrame:
+def zero_limits(table: pd.DataFrame, axes: Axes, cells: Iterable[AnyCell]) -> pd.DataFrame:
     """One row for each rule and each combination of the axes but d_k; `half_zero_d_k` is empty if there is none.
 
     Args:
@@ -185,7 +185,7 @@ def zero_limits(table: pd.DataFrame, axes: Axes, cells: Iterable[Cell]) -> pd.Da
     return rows[shared].assign(half_zero_d_k=found, searched_to=2**_LARGEST).reset_index(drop=True)
 
 
-def _limit(cell: Cell) -> float:
+def _limit(cell: AnyCell) -> float:
     """The d_k from 1 to 2^20 where half of the weights of a cell with one rule round to 0; NaN if there is none."""
     if cell.has_mask:  # one value takes seconds
         return math.nan

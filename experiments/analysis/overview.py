@@ -55,8 +55,7 @@ def check_table(results: Results) -> str:
             raise TableError(f"{name}, {kind}: expected finite numbers, got other values in {', '.join(wrong)}")
     table, cells = results.measured, results.cells()
     wanted = {
-        tuple(map(as_written, axis_values(cell).values())): experiment.table_rows(cell, results.block.trials)
-        for cell in cells
+        tuple(map(as_written, axis_values(cell).values())): cell.table_rows(results.block.trials) for cell in cells
     }
     axes = list(axis_values(cells[0]))
     found = Counter(tuple(map(as_written, point)) for point in table[axes].itertuples(index=False))

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.config.sweep import Sweep
-from experiments.measuring.columns import axis_names, defaults, plain
+from experiments.measuring.columns import as_json, axis_names, defaults
 from experiments.measuring.experiment import MEASURED, Cell, Experiment
 from experiments.measuring.metric import Metric
 
@@ -26,12 +26,12 @@ class Axes:
     def of_cell(cls, cell: type[Any]) -> "Axes":
         """The axes that a class of cells declares.
 
-        >>> from experiments.measuring.sampling import Cell
-        >>> usual = Axes.of_cell(Cell).usual
+        >>> from experiments.measuring.sampling import SampledCell
+        >>> usual = Axes.of_cell(SampledCell).usual
         >>> usual["d_k"], usual["inputs"], usual["query_std"]
         (None, 'gaussian', 1.0)
         """
-        given = {name: plain(value) for name, value in defaults(cell).items()}
+        given = {name: as_json(value) for name, value in defaults(cell).items()}
         sizes = {name for name, value in given.items() if isinstance(value, int)}
         return cls({name: None if name in sizes else given.get(name) for name in axis_names(cell)})
 

@@ -15,7 +15,7 @@ from scipy import special
 from experiments.analysis.derived import TESTS, VERDICTS, Derived, columns_of_text, of_cells, row_cells
 from experiments.analysis.results import Axes
 from experiments.measuring.columns import Column, axis_columns, names
-from experiments.measuring.experiment import Cell, Experiment
+from experiments.measuring.experiment import ACCURACY, Cell, Experiment
 from experiments.measuring.intervals import MIN_DRAWS, MIN_DRAWS_OF_FOURTH_POWERS, MIN_SEPARATE_ROWS, Limits
 from experiments.measuring.metric import FEW_DRAWS, Metric
 from experiments.measuring.moments import CORRELATIONS
@@ -83,9 +83,9 @@ def _compared(experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells:
     bounds = [metric.exact.bound(cell) for cell in cells]  # type: ignore[union-attr]
     exact = rows[f"{metric.name}_exact"].abs().to_numpy()
     floor = np.divide([bound.floor for bound in bounds], exact, out=np.zeros(len(rows)), where=exact > 0)
-    relative = [max(experiment.accuracy(cell), bound.relative) for cell, bound in zip(cells, bounds, strict=True)]
+    relative = [max(ACCURACY, bound.relative) for bound in bounds]
     accuracy = np.maximum(relative, floor)
-    separate = rows["trials"] * [experiment.separate_rows(cell) for cell in cells]
+    separate = rows["trials"] * [cell.separate_rows for cell in cells]
     least, largest = (
         of_cells(deviation, cells) / np.sqrt(rows["trials"].to_numpy())
         for deviation in (metric.exact.min_deviation, metric.exact.max_deviation)  # type: ignore[union-attr]

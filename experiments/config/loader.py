@@ -35,7 +35,7 @@ from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import FRACTION, POWER, RANGE, Document, Fault, KeyPath, YamlError, with_range
 from experiments.figures.declared import default_figures, figures_of
 from experiments.kinds import experiment_names
-from experiments.measuring.columns import Meaning, axis_names, cell_fields, defaults, describe, plain
+from experiments.measuring.columns import Meaning, as_json, axis_names, cell_fields, defaults, describe
 from experiments.measuring.experiment import load_experiment
 from experiments.measuring.intervals import MIN_TRIALS
 from sdpa._names import did_you_mean, nearest
@@ -247,22 +247,21 @@ def _problems(sweep: Sweep) -> Iterator[tuple[KeyPath, str]]:
 
     A sweep with a precision counts with its `max_trials`.
     """
-    experiment = sweep.experiment
     points = sum(math.prod(map(len, grid.values())) for grid in sweep.grids())
     if points > _MAX_CELLS:
         yield (), f"got a grid of {points} cells and scalings, expected at most {_MAX_CELLS}"
     cells = sweep.cells()
-    largest = max(cells, key=experiment.memory)
-    if (needed := experiment.memory(largest) / 2**30) > _MAX_GIB:
+    largest = max(cells, key=lambda cell: cell.memory)
+    if (needed := largest.memory / 2**30) > _MAX_GIB:
         got = f"got the cell {describe(largest)}, which needs {needed:.3g} GiB per worker"
         yield (), f"{got}, expected at most {_MAX_GIB} GiB"
-    chunks = sum(math.ceil(sweep.trials / experiment.chunk_trials(cell)) for cell in cells)
+    chunks = sum(math.ceil(sweep.trials / cell.chunk_trials) for cell in cells)
     if chunks > _MAX_CHUNKS:
         yield (), f"got {sweep.trials} trials in {chunks} chunks of work, expected at most {_MAX_CHUNKS} chunks"
-    rows = sum(experiment.table_rows(cell, sweep.trials) for cell in cells)
+    rows = sum(cell.table_rows(sweep.trials) for cell in cells)
     if rows > _MAX_ROWS:
         yield (), f"got a table of {rows} rows, expected at most {_MAX_ROWS}"
-    for problem in filter(None, map(experiment.problem, cells)):
+    for problem in filter(None, (cell.problem() for cell in cells)):
         key, _, text = problem.partition(": ")
         yield (key,), text
     for cell, count in Counter(cells).items():
@@ -330,7 +329,7 @@ def sweep_model(name: str) -> type[BaseModel]:
         about: dict[str, Any] = {"description": meaning}
         if key in usual:  # by a factory, because pydantic would look for a JSON form of the default itself
             about["default_factory"] = partial(tuple, [usual[key]])
-            about["json_schema_extra"] = {"default": plain(usual[key])}
+            about["json_schema_extra"] = {"default": as_json(usual[key])}
         fields[key] = (lists[key], Field(**about))
     axes: dict[str, Any] = {axis: (lists[axis], None) for axis in axis_names(experiment.cell)}
     variant: Any = create_model(f"{name}_variant", __config__=_STRICT, **axes)

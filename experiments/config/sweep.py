@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.measuring.columns import axis_names, plain, treatment_names
+from experiments.measuring.columns import as_json, axis_names, treatment_names
 from experiments.measuring.experiment import Cell, Experiment
 
 
@@ -50,4 +50,4 @@ class Sweep:
 
 
 def _plain_values(values: Mapping[str, tuple[Any, ...]]) -> dict[str, list[Any]]:
-    return {name: [plain(value) for value in given] for name, given in values.items()}
+    return {name: [as_json(value) for value in given] for name, given in values.items()}

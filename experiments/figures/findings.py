@@ -14,7 +14,7 @@ import numpy as np
 from experiments.analysis.results import Results
 from experiments.config.problems import Problem
 from experiments.config.sweep import Sweep
-from experiments.measuring.columns import axis_names, defaults, plain
+from experiments.measuring.columns import as_json, axis_names, defaults
 from experiments.run.paths import ALL_SWEEPS
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def lack(sweep: Sweep, needs: Needs) -> str:
             if it has one.
     """
     usual = defaults(sweep.experiment.cell)
-    values = {name: {plain(value) for grid in sweep.grids() for value in grid[name]} for name in sweep.values}
+    values = {name: {as_json(value) for grid in sweep.grids() for value in grid[name]} for name in sweep.values}
     for name, needed in needs.items():
         if isinstance(needed, tuple):
             missing = [value for value in needed if value not in values[name]]
@@ -83,7 +83,7 @@ def lack(sweep: Sweep, needs: Needs) -> str:
         if missing:
             return f"expected {name} = {missing[0]}"
     for name in axis_names(sweep.experiment.cell):
-        is_usual = name == _ROWS or name not in usual or values[name] == {plain(usual[name])}
+        is_usual = name == _ROWS or name not in usual or values[name] == {as_json(usual[name])}
         if name not in needs and not (len(values[name]) == 1 and is_usual):
             return f"got {name} = {', '.join(sorted(map(str, values[name])))}"
     return ""

@@ -20,9 +20,9 @@ from annotated_types import Ge, Le, Lt
 
 from experiments.measuring.columns import Column, Meaning, names
 from experiments.measuring.experiment import MEASURED, Experiment, Row
-from experiments.measuring.metric import ErrorBound, Exact, Metric, Theory, fields, metric_columns
+from experiments.measuring.metric import ErrorBound, Exact, Metric, Theory, metric_columns, metric_row
 from experiments.measuring.moments import Moments
-from experiments.measuring.sampling import TREATMENT, Floats, ScaledCell, of_cells
+from experiments.measuring.rules import TREATMENT, Floats, ScaledCell
 from experiments.plain.stacks import PlainStack
 from sdpa import Scaling, softmax
 
@@ -32,6 +32,7 @@ _LEAST_D_K = 32  # for overlaps within 1e-3
 # limits of Student's t are passed by 0.2 to 1.2% of runs with 60 stacks, and by 0.1 to 0.24% with 600.
 _MIN_STACKS = 400
 _COMPARED_TOKENS = 64  # of stacks that are compared with the definitions, at most
+_METRICS_OF_A_LAYER = 4
 _MEASURED = 16  # tokens, of a layer: overlaps vary between stacks, because their queries share a part
 _CHUNK_WORK, _MOST_TRIALS = 4e9, 256  # of a chunk: multiplications under a rule, less than a second
 _Size = Annotated[int, Ge(1), Le(2**16)]
@@ -59,6 +60,29 @@ class Cell(ScaledCell):
         """Rows of weights that sum to 1, times the factor X of the first tokens."""
         common = np.full((len(weights), 1), math.sqrt(self.token_cosine))
         return np.hstack([common, math.sqrt(1 - self.token_cosine) * weights])
+
+    @property
+    def chunk_trials(self) -> int:
+        """As `Cell.chunk_trials`."""
+        return int(max(1, min(_MOST_TRIALS, _CHUNK_WORK // self.work)))
+
+    @property
+    def seconds_per_trial(self) -> float:
+        """As `Cell.seconds_per_trial`."""
+        return len(self.scaling) * (1e-4 * self.layers + 1e-10 * self.work)
+
+    @property
+    def memory(self) -> int:
+        """As `Cell.memory`: factors of all rules, arrays of a layer (more with a residual), its draws, the moments."""
+        rows = self.n_keys if self.layers > 1 else self.measured
+        squares = rows * (self.n_keys + 1) * (len(self.scaling) + 6 + 8 * (self.residual > 0))
+        values = len(self.scaling) * self.layers * _METRICS_OF_A_LAYER
+        return 8 * (squares + 6 * (self.n_keys + 1) * self.d_k + 4 * values**2 + 2 * values * _MOST_TRIALS) + 2**20
+
+    @property
+    def separate_rows(self) -> float:
+        """As `Cell.separate_rows`: one, because overlaps share keys, and the common part of all queries."""
+        return 1
 
     @property
     def work(self) -> int:
@@ -89,7 +113,7 @@ def _stack(cell: Cell, rng: np.random.Generator, *, compare: bool) -> Floats:
     factors: list[Floats | None] = [None] * len(cell.scaling)
     start = n, cell.token_cosine, cell.residual, m
     plain = [PlainStack(*start) for _ in cell.scaling if compare and n <= _COMPARED_TOKENS]
-    found = np.empty((len(cell.scaling), cell.layers, len(METRICS)))
+    found = np.empty((len(cell.scaling), cell.layers, _METRICS_OF_A_LAYER))
     for layer in range(cell.layers):
         rows = n if layer + 1 < cell.layers else m  # that the next layer needs
         drawn = [rng.standard_normal(((n if layer else rows) + 1, cell.d_k)), rng.standard_normal((n + 1, cell.d_k))]
@@ -179,10 +203,10 @@ def tabulate(cell: Cell, moments: Moments) -> dict[str, list[Row]]:
     """One row per rule for the first layer, and one row per rule and layer."""
     trials, rows, layers = moments.trials, [], []
     pairs = np.column_stack([moments.mean, np.sqrt(np.diag(moments.covariance) / trials)])
-    of_rules = pairs.reshape(len(cell.scaling), cell.layers, len(METRICS), 2).tolist()
+    of_rules = pairs.reshape(len(cell.scaling), cell.layers, _METRICS_OF_A_LAYER, 2).tolist()
     for treatment, of_layers in zip(cell.treatments(), of_rules, strict=True):
         found = {metric.name: tuple(pair) for metric, pair in zip(METRICS, of_layers[0], strict=True)}
-        measured = fields(METRICS, cell, trials, found, cell.measured, trials)
+        measured = metric_row(METRICS, cell, trials, found, cell.measured, trials)
         rows.append({**treatment, "trials": trials, **measured})
         for layer, numbers in enumerate(of_layers, 1):
             row = treatment["scaling"], trials, layer, *itertools.chain(*numbers)
@@ -190,26 +214,13 @@ def tabulate(cell: Cell, moments: Moments) -> dict[str, list[Row]]:
     return {MEASURED: rows, LAYERS: layers}
 
 
-def _memory(cell: Cell) -> int:
-    """Factors of all rules, the arrays of one layer (more with a residual stream), its draws, and the moments."""
-    rows = cell.n_keys if cell.layers > 1 else cell.measured
-    squares = rows * (cell.n_keys + 1) * (len(cell.scaling) + 6 + 8 * (cell.residual > 0))
-    values = len(cell.scaling) * cell.layers * len(METRICS)
-    return 8 * (squares + 6 * (cell.n_keys + 1) * cell.d_k + 4 * values**2 + 2 * values * _MOST_TRIALS) + 2**20
-
-
 EXPERIMENT = Experiment(
     name="depth",
-    **of_cells(Cell),
+    cell=Cell,
     columns=(*TREATMENT, _TRIALS, *metric_columns(METRICS)),
     metrics=METRICS,
     beside={LAYERS: tuple(names(LAYER_COLUMNS))},
-    chunk_trials=lambda cell: int(max(1, min(_MOST_TRIALS, _CHUNK_WORK // cell.work))),
     measure=measure,
     tabulate=tabulate,
-    seconds_per_trial=lambda cell: len(cell.scaling) * (1e-4 * cell.layers + 1e-10 * cell.work),
-    memory=_memory,
-    table_rows=lambda cell, _: len(cell.scaling),
     min_trials=2,
-    separate_rows=lambda _: 1,  # overlaps share keys, and the common part of all queries
 )

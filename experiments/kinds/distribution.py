@@ -16,9 +16,10 @@ from annotated_types import Ge, Le
 
 from experiments.measuring.columns import Column, Meaning
 from experiments.measuring.experiment import MEASURED, Experiment, Row
+from experiments.measuring.experiment import Cell as AnyCell
 from experiments.measuring.intervals import MIN_TRIALS
-from experiments.measuring.metric import fields, metric_columns
-from experiments.measuring.moments import Estimates, Moments, Shape, power_sums
+from experiments.measuring.metric import metric_columns, metric_row
+from experiments.measuring.moments import Estimates, Moments, ScoreMoments, power_sums
 from experiments.measuring.row_metrics import score_metrics
 from sdpa import PairLaw
 
@@ -32,7 +33,7 @@ _BLOCK_NUMBERS, _CHUNK_BLOCKS = 2**20, 16
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(AnyCell):
     """One point of the grid: a width."""
 
     d_k: Annotated[int, Ge(1), Le(2**31), Meaning("width of queries and keys")]
@@ -50,6 +51,30 @@ class Cell:
     def numbers(self) -> int:
         """Entries of one query and one key."""
         return 2 * self.d_k
+
+    @property
+    def block_trials(self) -> int:
+        """Trials drawn at once: at most 2^20 random numbers, and at least one trial."""
+        return max(1, _BLOCK_NUMBERS // self.numbers)
+
+    @property
+    def chunk_trials(self) -> int:
+        """As `Cell.chunk_trials`: 16 blocks."""
+        return _CHUNK_BLOCKS * self.block_trials
+
+    @property
+    def seconds_per_trial(self) -> float:
+        """As `Cell.seconds_per_trial`."""
+        return 1e-8 * (self.numbers + 6)
+
+    @property
+    def memory(self) -> int:
+        """As `Cell.memory`: a block, its powers, and the bins."""
+        return 8 * (self.block_trials * (self.numbers + 18) + 16 * BINS)
+
+    def stamp(self) -> list[float]:
+        """As `Cell.stamp`: the moments of the entries."""
+        return list(self.law.entries.moments)
 
 
 @dataclass(frozen=True)
@@ -75,7 +100,7 @@ def bin_edges() -> npt.NDArray[np.floating]:
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
     """Scores of that many independent pairs, a block at a time: queries, then keys, of each block."""
-    size = _block_trials(cell)
+    size = cell.block_trials
     counts = (min(size, trials - first) for first in range(0, trials, size))
     return reduce(Scores.merge, (_measure_block(cell, count, rng) for count in counts))
 
@@ -91,16 +116,11 @@ def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
 
 def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
     """One row with the moments of 20 trials or more and their intervals; and the counts of the bins."""
-    shape, trials = Shape.of(measured.moments), measured.moments.trials
-    estimates = Estimates.of(measured.moments, {metric.name: metric.of(shape, 1.0) for metric in METRICS})
+    shape, trials = ScoreMoments.of(measured.moments), measured.moments.trials
+    estimates = Estimates.of(measured.moments, {metric.name: metric.compute(shape, 1.0) for metric in METRICS})
     found = {metric.name: estimates.pair(metric.name) for metric in METRICS}
-    row = {"trials": trials, **fields(METRICS, cell, trials, found)}
+    row = {"trials": trials, **metric_row(METRICS, cell, trials, found)}
     return {MEASURED: [row], COUNTS: [{"counts": measured.counts}]}
-
-
-def _block_trials(cell: Cell) -> int:
-    """Trials drawn at once: at most 2^20 random numbers, and at least one trial."""
-    return max(1, _BLOCK_NUMBERS // cell.numbers)
 
 
 EXPERIMENT = Experiment(
@@ -109,12 +129,7 @@ EXPERIMENT = Experiment(
     columns=(Column("trials", "int", "independent pairs of a query and a key"), *metric_columns(METRICS)),
     metrics=METRICS,
     beside={COUNTS: ("counts",)},
-    chunk_trials=lambda cell: _CHUNK_BLOCKS * _block_trials(cell),
     measure=measure,
     tabulate=tabulate,
-    seconds_per_trial=lambda cell: 1e-8 * (cell.numbers + 6),
-    memory=lambda cell: 8 * (_block_trials(cell) * (cell.numbers + 18) + 16 * BINS),
-    table_rows=lambda _cell, _trials: 1,
     min_trials=MIN_TRIALS,
-    stamp=lambda cell: list(cell.law.entries.moments),
 )

@@ -16,7 +16,8 @@ from experiments.measuring.columns import Meaning
 from experiments.measuring.metric import Exact, Metric
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowStatistics
-from experiments.measuring.sampling import AttentionCell, Floats
+from experiments.measuring.rules import Floats
+from experiments.measuring.sampling import AttentionCell
 from sdpa import Scaling
 from sdpa.initialisation import Scheme, layer_normed_tokens
 
@@ -99,7 +100,7 @@ def _variance_of(per: Literal["query", "key"], title: str, place: int) -> Metric
         f"E {title}_a^2",
         f"variance of {title}",
         per=per,
-        of=lambda entries: (entries**2).mean(axis=-1),
+        compute=lambda entries: (entries**2).mean(axis=-1),
         exact=_known("d_model times the variance of the weights", lambda cell: cell.variances[place], 1),
         within=(0, math.inf),
         scale_free=True,

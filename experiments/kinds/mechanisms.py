@@ -15,13 +15,13 @@ import numpy.typing as npt
 from annotated_types import Ge, Le
 
 from experiments.measuring.columns import Meaning
-from experiments.measuring.experiment import Cell as AnyCell
+from experiments.measuring.experiment import AnyCell
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.metric import ErrorBound, Exact, Metric, Theory
 from experiments.measuring.row_metrics import METRICS, from_theory
 from experiments.measuring.row_statistics import RowStatistics
-from experiments.measuring.sampling import Cell as SampledCell
-from experiments.measuring.sampling import Floats
+from experiments.measuring.rules import Floats
+from experiments.measuring.sampling import SampledCell
 from experiments.plain.rows import DrawnRow, Expected, plain_row
 from sdpa.attention import alibi_bias, most_visible
 from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap, rotated
@@ -161,8 +161,8 @@ class Cell(SampledCell):
             return super().scores
         return int(np.minimum(np.arange(self.n_keys - self.n_queries, self.n_keys) + 1, self.window).sum())
 
-    def further(self, rows: slice, keys: Floats, scores: Floats) -> dict[str, Floats]:
-        """As `AttentionCell.further`: the numbers behind the metrics, under the row map."""
+    def extra_values(self, rows: slice, keys: Floats, scores: Floats) -> dict[str, Floats]:
+        """As `AttentionCell.extra_values`: the numbers behind the metrics, under the row map."""
         seen = self.visible(rows)
         n_seen = self.n_keys if seen is None else seen.sum(axis=-1)
         bias = alibi_bias(self.alibi, self.n_queries, self.n_keys)[rows] if self.alibi else 0.0
@@ -232,7 +232,7 @@ def _of_saturation(name: str, meaning: str = "", was: str = "", **changes: Any) 
     metric = next(each for each in METRICS if each.name == name)
     return replace(
         metric,
-        of=_OF_MAP + (metric.of or name),
+        compute=_OF_MAP + (metric.compute or name),
         exact=metric.exact and _exact(name),
         meaning=metric.meaning.replace(was, meaning) if was else metric.meaning,
         **changes,
@@ -258,7 +258,7 @@ MECHANISM_METRICS = (
         "sum of the weights of the visible keys, without that of a sink; mean over rows",
         "E sum_j w_j",
         "sum of the weights",
-        of="mapped_visible_mass",
+        compute="mapped_visible_mass",
         exact=_exact("visible_mass"),
         within=(0, _largest_mass),
         min_draws=_MANY,
@@ -271,7 +271,7 @@ MECHANISM_METRICS = (
         "share of the weights of visible keys that are 0 in double precision",
         "P(w = 0)",
         "share of weights equal to 0",
-        of="mapped_zero_weights",
+        compute="mapped_zero_weights",
         within=(0, 1),
     ),
     _of_saturation("jacobian_norm", _J[1], _J[0], within=(0, math.inf), min_draws=_MANY),

@@ -31,8 +31,8 @@ from experiments.measuring.row_metrics import (
     from_theory,
 )
 from experiments.measuring.row_statistics import RowStatistics
-from experiments.measuring.sampling import Cell as SampledCell
-from experiments.measuring.sampling import Floats
+from experiments.measuring.rules import Floats
+from experiments.measuring.sampling import SampledCell
 from experiments.plain.rounded_rows import plain_rounded_row
 from experiments.plain.rows import DrawnRow, Expected
 from sdpa.arithmetic import Arithmetic, RoundedRows, rounded_rows
@@ -63,18 +63,20 @@ class Cell(SampledCell):
         code = [Arithmetic, rounded_rows, *astuple(self.arithmetic)]
         return {"arithmetic": code, **super().stamp()}
 
-    def behind(self, queries: Floats, keys: Floats, scores: Floats, rng: np.random.Generator) -> dict[str, Floats]:
-        """As `AttentionCell.behind`: gradients to the weights, and rounded scores before the divisor."""
+    def extra_arrays(
+        self, queries: Floats, keys: Floats, scores: Floats, rng: np.random.Generator
+    ) -> dict[str, Floats]:
+        """As `AttentionCell.extra_arrays`: gradients to the weights, and rounded scores before the divisor."""
         gradient, round_to = rng.standard_normal(scores.shape), self.arithmetic.round
         return {
             "gradient": gradient,
             "products": self.arithmetic.product(round_to(queries), round_to(keys).swapaxes(-1, -2)),
         }
 
-    def further(
+    def extra_values(
         self, rows: slice, keys: Floats, scores: Floats, gradient: Floats, products: Floats
     ) -> dict[str, Floats]:
-        """As `AttentionCell.further`: the numbers behind the metrics, from rounded and exact rows of the same draws."""
+        """As `AttentionCell.extra_values`: from rounded and exact rows of the same draws."""
         visible = self.visible(rows)
         rounded_keys, rounded_gradient = self.arithmetic.round(keys), self.arithmetic.round(gradient)
         scores = scores if visible is None else np.where(visible, scores, -np.inf)
@@ -263,7 +265,7 @@ def _share(name: str, meaning: str, formula: str, title: str, exact: Exact | Non
 
 def _root_of_error(name: str, of: str, meaning: str, square: str, title: str, unit: str = "") -> Metric:
     """The root mean square over rows of an error, whose formula is that of its square in a row."""
-    more: Any = {"unit": unit, "of": of, "within": (0, math.inf), "is_logarithmic": True}
+    more: Any = {"unit": unit, "compute": of, "within": (0, math.inf), "is_logarithmic": True}
     return Metric(name, f"{meaning}; root mean square over rows", f"sqrt(E {square})", title, "root", **more)
 
 

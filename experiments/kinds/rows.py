@@ -12,8 +12,33 @@ import numpy as np
 
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, Experiment, Row
-from experiments.measuring.sampling import TREATMENT, Cell, Floats, of_cells
+from experiments.measuring.rules import TREATMENT, Floats
+from experiments.measuring.sampling import SampledCell
 from sdpa import softmax
+
+
+@dataclass(frozen=True)
+class Cell(SampledCell):
+    """One point of the grid."""
+
+    @property
+    def chunk_trials(self) -> int:
+        """As `Cell.chunk_trials`: one block."""
+        return self.block_trials
+
+    @property
+    def seconds_per_trial(self) -> float:
+        """As `Cell.seconds_per_trial`: the rows of the table take most of it."""
+        return 1e-8 * self.numbers + 1e-5 * len(self.scaling) * self.scores
+
+    @property
+    def memory(self) -> int:
+        """As `Cell.memory`: entries and scores of a block, and their copies."""
+        return 16 * self.block_trials * (self.entries + self.n_queries * self.n_keys)
+
+    def table_rows(self, trials: int) -> int:
+        """As `Cell.table_rows`: one for each rule and score."""
+        return len(self.scaling) * trials * self.scores
 
 
 @dataclass(frozen=True)
@@ -56,7 +81,7 @@ def _rows(cell: Cell, scores: Floats) -> Iterator[Row]:
 
 EXPERIMENT = Experiment(
     name="rows",
-    **of_cells(Cell),
+    cell=Cell,
     columns=(
         *TREATMENT,
         Column("trial", "int", "number of the draw of (Q, K), from 0"),
@@ -65,10 +90,6 @@ EXPERIMENT = Experiment(
         Column("scaled_score", "float", "score of the query and the key, divided by the divisor", "q.k / divisor"),
         Column("weight", "float", "softmax weight of the key in the query's row", "softmax(q.k / divisor)"),
     ),
-    chunk_trials=lambda cell: cell.block_trials,
     measure=measure,
     tabulate=tabulate,
-    seconds_per_trial=lambda cell: 1e-8 * cell.numbers + 1e-5 * len(cell.scaling) * cell.scores,
-    memory=lambda cell: 16 * cell.block_trials * (cell.entries + cell.n_queries * cell.n_keys),
-    table_rows=lambda cell, trials: len(cell.scaling) * trials * cell.scores,
 )

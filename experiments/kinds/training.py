@@ -26,9 +26,9 @@ from annotated_types import Ge, Gt, Le
 
 from experiments.measuring.columns import Column, Meaning, names
 from experiments.measuring.experiment import MEASURED, Experiment, Row
-from experiments.measuring.metric import Metric, fields, metric_columns
+from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.quantiles import Histograms, Quantile
-from experiments.measuring.sampling import TREATMENT, Floats, ScaledCell, of_cells
+from experiments.measuring.rules import TREATMENT, Floats, ScaledCell
 from sdpa import Scaling
 from sdpa.metrics import entropy, max_weight
 from sdpa.training import D_MODEL, Initial, OptimizerName, Run, Task, accuracy, train
@@ -79,6 +79,27 @@ class Cell(ScaledCell):
         return None
 
     @property
+    def chunk_trials(self) -> int:
+        """As `Cell.chunk_trials`: a run."""
+        return 1
+
+    @property
+    def seconds_per_trial(self) -> float:
+        """As `Cell.seconds_per_trial`: of a run under all rules."""
+        return 1e-6 * self.steps * (100 + len(self.scaling) * (150 + 1.5e-3 * self._numbers))
+
+    @property
+    def memory(self) -> int:
+        """As `Cell.memory`."""
+        return 8 * len(self.scaling) * self._numbers
+
+    @property
+    def _numbers(self) -> int:
+        """Upper limit of the numbers of a rule in memory: weights with gradients and sums, a batch and its products."""
+        batch = self.n_sequences * (self.n_keys * (3 * D_MODEL + 8) + 4 * (self.d_k + D_MODEL))
+        return 12 * D_MODEL * self.d_k + batch + 2**14
+
+    @property
     def recorded_steps(self) -> list[int]:
         """The steps before which a run records, from 0 to the last one; closer together at the start.
 
@@ -120,7 +141,7 @@ RECORDED = (
         "cross-entropy of a batch",
         "mean of -sum_c y_c ln p_c",
         "loss (nats)",
-        of=lambda run, _: run.at.losses.mean(axis=-1),
+        compute=lambda run, _: run.at.losses.mean(axis=-1),
         unit="nats",
     ),
     Metric(
@@ -128,28 +149,28 @@ RECORDED = (
         "share of the sequences of a batch whose largest logits are the classes of the target",
         "",
         "accuracy",
-        of=lambda run, _: accuracy(run.at.logits, run.batch.targets),
+        compute=lambda run, _: accuracy(run.at.logits, run.batch.targets),
     ),
     Metric(
         "max_weight",
         "largest weight of a row, mean over a batch",
         "E max_j w_j",
         "largest weight",
-        of=lambda run, _: max_weight(run.at.weights).mean(axis=-1),
+        compute=lambda run, _: max_weight(run.at.weights).mean(axis=-1),
     ),
     Metric(
         "asked_weight",
         "weight of the tokens that a query asks for, together; mean over a batch",
         "E sum_asked w_j",
         "weight of the tokens asked for",
-        of=lambda run, _: run.at.weights[..., : run.batch.n_asked].sum(axis=-1).mean(axis=-1),
+        compute=lambda run, _: run.at.weights[..., : run.batch.n_asked].sum(axis=-1).mean(axis=-1),
     ),
     Metric(
         "entropy",
         "entropy of a row, mean over a batch",
         "E[-sum_j w_j ln w_j]",
         "entropy (nats)",
-        of=lambda run, _: entropy(run.at.weights).mean(axis=-1),
+        compute=lambda run, _: entropy(run.at.weights).mean(axis=-1),
         unit="nats",
     ),
     Metric(
@@ -157,7 +178,7 @@ RECORDED = (
         "largest absolute scaled score of a batch",
         "max |s_j|",
         "largest |scaled score|",
-        of=lambda run, _: np.abs(run.at.scores).max(axis=(-2, -1)),
+        compute=lambda run, _: np.abs(run.at.scores).max(axis=(-2, -1)),
     ),
     Metric(
         "variance_ratio",
@@ -165,28 +186,28 @@ RECORDED = (
         "variances",
         "E (1/(n-1)) sum_j (s_j - mean)^2 / (d_k Var[q_a] Var[k_a] / divisor^2)",
         "variance within rows over that of independent entries",
-        of=lambda run, divisors: _variance_ratio(run.at.scores, run, divisors),
+        compute=lambda run, divisors: _variance_ratio(run.at.scores, run, divisors),
     ),
     Metric(
         "unrelated_variance_ratio",
         "variance_ratio of each query with the tokens of the next sequence of the batch",
         "",
         "the same, with the keys of another sequence",
-        of=_unrelated_variance_ratio,
+        compute=_unrelated_variance_ratio,
     ),
     Metric(
         "score_gradient",
         "norm of the gradient of a sequence's loss to its scores q.k, root mean square over a batch",
         "sqrt(E |dL/ds|^2)",
         r"$|\partial L/\partial s|$",
-        of=lambda run, _: np.sqrt(np.square(run.at.score_gradients).sum(axis=-1).mean(axis=-1)),
+        compute=lambda run, _: np.sqrt(np.square(run.at.score_gradients).sum(axis=-1).mean(axis=-1)),
     ),
     Metric(
         "query_weights_gradient",
         "Frobenius norm of the gradient of a batch's loss to W_Q",
         "|dL/dW_Q|_F",
         r"$|\partial L/\partial W_Q|$",
-        of=lambda run, _: np.sqrt(np.square(run.at.gradients.W_Q).sum(axis=(-2, -1))),
+        compute=lambda run, _: np.sqrt(np.square(run.at.gradients.W_Q).sum(axis=(-2, -1))),
     ),
 )
 RECORDED_NAMES = [each.name for each in RECORDED]
@@ -322,7 +343,7 @@ def _train(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats]:
             now = (reached == _NEVER) & (np.mean(accuracies, axis=0) >= SOLVED_ACCURACY)
             reached = np.where(now, float(run.step), reached)
         if run.step in recorded_steps:
-            values = np.stack([each.of(run, divisors) for each in RECORDED], axis=-1)
+            values = np.stack([each.compute(run, divisors) for each in RECORDED], axis=-1)
             history.append(np.where(has_ended[:, None], history[-1], values) if history else values)
     final_loss, final_accuracy = np.mean(losses, axis=0), np.mean(accuracies, axis=0)
     solved = final_accuracy >= SOLVED_ACCURACY
@@ -349,7 +370,7 @@ def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
             else:
                 mean, error = _mean_and_error(values)
                 found[metric.name] = float(mean), float(error)
-        rows.append({**treatment, "trials": trials, **fields(TRAINING_METRICS, cell, trials, found)})
+        rows.append({**treatment, "trials": trials, **metric_row(TRAINING_METRICS, cell, trials, found)})
         of_steps = np.stack(_mean_and_error(runs.history[:, i]), axis=-1)
         for step, numbers in zip(cell.recorded_steps, of_steps.reshape(len(of_steps), -1).tolist(), strict=True):
             of_step = treatment["scaling"], trials, step, *numbers
@@ -391,23 +412,13 @@ HISTORY_COLUMNS = (
 )
 
 
-def _numbers(cell: Cell) -> int:
-    """Upper limit of the numbers of a rule in memory: weights with gradients and sums, a batch and its products."""
-    batch = cell.n_sequences * (cell.n_keys * (3 * D_MODEL + 8) + 4 * (cell.d_k + D_MODEL))
-    return 12 * D_MODEL * cell.d_k + batch + 2**14
-
-
 EXPERIMENT = Experiment(
     name="training",
-    **of_cells(Cell),
+    cell=Cell,
     columns=(*TREATMENT, _RUNS, *metric_columns(TRAINING_METRICS)),
     metrics=TRAINING_METRICS,
     beside={HISTORY: tuple(names(HISTORY_COLUMNS))},
-    chunk_trials=lambda _: 1,
     measure=measure,
     tabulate=tabulate,
-    seconds_per_trial=lambda cell: 1e-6 * cell.steps * (100 + len(cell.scaling) * (150 + 1.5e-3 * _numbers(cell))),
-    memory=lambda cell: 8 * len(cell.scaling) * _numbers(cell),
-    table_rows=lambda cell, _: len(cell.scaling),
     min_trials=2,
 )

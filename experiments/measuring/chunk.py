@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.measuring.columns import axis_values, defaults, plain
+from experiments.measuring.columns import as_json, axis_values, defaults
 from experiments.measuring.experiment import Cell, Experiment, Measurement
 from experiments.measuring.processor import require_fixed
 
@@ -27,13 +27,13 @@ class Chunk:
 
 
 def chunks(experiment: Experiment, cell: Cell, trials: int, first_index: int = 0) -> Iterator[Chunk]:
-    """The chunks of a cell, in merge order: each of the experiment's `chunk_trials`, the last of those left over.
+    """The chunks of a cell, in merge order: each of the cell's `chunk_trials`, the last of those left over.
 
     >>> from experiments.kinds.distribution import EXPERIMENT, Cell
     >>> [(chunk.index, chunk.trials) for chunk in chunks(EXPERIMENT, Cell(d_k=2**20), 30)]
     [(0, 16), (1, 14)]
     """
-    size = experiment.chunk_trials(cell)
+    size = cell.chunk_trials
     for index, first in enumerate(range(0, trials, size), first_index):
         yield Chunk(experiment, cell, index, min(size, trials - first))
 
@@ -66,7 +66,7 @@ def chunk_key(chunk: Chunk) -> tuple[int, ...]:
     default do not count either, so that a new axis keeps the draws of all cells that do not use it. Neither does the
     number of trials.
     """
-    usual = {name: plain(value) for name, value in defaults(type(chunk.cell)).items()}
+    usual = {name: as_json(value) for name, value in defaults(type(chunk.cell)).items()}
     axes = {
         name: value if isinstance(value, str) else float(value)
         for name, value in axis_values(chunk.cell).items()

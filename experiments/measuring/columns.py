@@ -102,11 +102,11 @@ def defaults(cell: type[Any]) -> dict[str, Any]:
     return {f.name: f.default for f in dataclasses.fields(cell) if f.default is not dataclasses.MISSING}
 
 
-def plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """A parameter as in tables and JSON: numbers stay numbers, everything else becomes its name.
 
     >>> from sdpa import Scaling
-    >>> plain(0.5), plain(Scaling.parse("d_k^1/2"))
+    >>> as_json(0.5), as_json(Scaling.parse("d_k^1/2"))
     (0.5, 'd_k^1/2')
     """
     return value if isinstance(value, int | float) else str(value)
@@ -114,19 +114,19 @@ def plain(value: Any) -> Any:
 
 def axis_values(cell: object) -> dict[str, Any]:
     """The axes of a cell and their values, as in a table."""
-    return {name: plain(getattr(cell, name)) for name in axis_names(type(cell))}
+    return {name: as_json(getattr(cell, name)) for name in axis_names(type(cell))}
 
 
 def describe(cell: object) -> str:
     """The name of a cell in messages: its sizes, and other axes unless they have their default.
 
-    >>> from experiments.measuring.sampling import Cell
-    >>> describe(Cell(d_k=8, n_keys=64, scaling=(), key_std=2.0))
+    >>> from experiments.measuring.sampling import SampledCell
+    >>> describe(SampledCell(d_k=8, n_keys=64, scaling=(), key_std=2.0))
     'd_k=8, n_keys=64, n_queries=64, key_std=2.0'
     """
     usual = defaults(type(cell))
     return ", ".join(
         f"{name}={value}"
         for name, value in axis_values(cell).items()
-        if isinstance(value, int) or name not in usual or value != plain(usual[name])
+        if isinstance(value, int) or name not in usual or value != as_json(usual[name])
     )

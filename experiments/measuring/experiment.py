@@ -9,7 +9,7 @@ import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -18,11 +18,54 @@ from experiments.measuring.columns import Column, axis_columns
 if TYPE_CHECKING:
     from experiments.measuring.metric import Metric
 
-# The experiment defines a cell as a frozen dataclass; a row maps the columns of a table to values.
-Cell = Any
-Row = dict[str, Any]
+AnyCell: TypeAlias = Any  # in functions that use what the cells of their own experiment have
+Row = dict[str, Any]  # the columns of a table, with their values
 MEASURED = "measured"  # the main table of an experiment
-ACCURACY = 1e-8  # of sums in double precision and of exact values, as far as measured
+ACCURACY = 1e-8  # relative, of sums in double precision and of exact values; no test resolves smaller differences
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid of an experiment, which declares it as a frozen dataclass.
+
+    Its fields are keys of a sweep in the config. A field of type tuple[T, ...] holds treatments: the whole list applies
+    to the same draw. Any other field is an axis: each of its values makes its own cells.
+    """
+
+    @property
+    def chunk_trials(self) -> int:
+        """Trials of a chunk. They follow from the axes alone, so that more trials leave earlier chunks unchanged."""
+        raise NotImplementedError
+
+    @property
+    def seconds_per_trial(self) -> float:
+        """Rough time of a trial, for `plan` and the order of work."""
+        raise NotImplementedError
+
+    @property
+    def memory(self) -> int:
+        """Bytes that a worker needs to measure one chunk."""
+        raise NotImplementedError
+
+    def table_rows(self, trials: int) -> int:  # noqa: ARG002
+        """Rows of the main table of a cell of that many trials."""
+        return 1
+
+    @property
+    def separate_rows(self) -> float:
+        """Rows of a trial that share nothing; with few of them in all, draws do not show their own spread."""
+        return math.inf
+
+    def stamp(self) -> Any:
+        """JSON values, functions and classes that the names in a cell stand for, such as rules and laws.
+
+        An edit of one of them makes only the results that use it stale, because their modules count in no fingerprint.
+        """
+        return None
+
+    def problem(self) -> str | None:
+        """A field whose value others exclude, as `field: expected ..., got ...`; None for a possible cell."""
+        return None
 
 
 class Measurement(Protocol):
@@ -39,37 +82,18 @@ class Measurement(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """A kind of measurement, swept over cells.
-
-    The fields of `cell` are the keys of a sweep in the config. A field of type tuple[T, ...] holds treatments: the
-    whole list applies to the same draw. Any other field is an axis: each of its values makes its own cells.
-
-    An experiment travels to other processes as its name.
-    """
+    """A kind of measurement, swept over cells; it travels to other processes as its name."""
 
     name: str  # of its module; it keys the random numbers
     cell: type[Cell]
     columns: tuple[Column, ...]  # of the main table after the axes, including those of its metrics
-    chunk_trials: Callable[[Cell], int]  # from the axes alone, so that more trials leave earlier chunks unchanged
-    measure: Callable[[Cell, int, np.random.Generator], Measurement]
+    measure: Callable[[AnyCell, int, np.random.Generator], Measurement]
     # The rows of a cell, without its axes, by table: MEASURED, and any others that analysis needs.
-    tabulate: Callable[[Cell, Any], Mapping[str, Iterable[Row]]]
-    seconds_per_trial: Callable[[Cell], float]  # rough, for `plan` and the order of work
-    memory: Callable[[Cell], int]  # bytes that a worker needs to measure one chunk
-    table_rows: Callable[[Cell, int], int]  # rows of a cell of that many trials
+    tabulate: Callable[[AnyCell, Any], Mapping[str, Iterable[Row]]]
     metrics: "tuple[Metric, ...]" = ()
     # The columns, without the axes, of the tables beside the main one; only analysis reads them.
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     min_trials: int = 1
-    # Relative error of measured and exact values apart from that of the draws; no test resolves smaller differences.
-    accuracy: Callable[[Cell], float] = lambda _: ACCURACY
-    # Rows of a trial that share nothing; with few of them in all, draws do not show their own spread.
-    separate_rows: Callable[[Cell], float] = lambda _: math.inf
-    # JSON values, functions and classes that the names in a cell stand for, such as rules and laws: a change of one of
-    # them makes only the results that use it stale, because their modules count in no fingerprint.
-    stamp: Callable[[Cell], Any] = lambda _: None
-    # The field of a cell whose value other fields exclude, as `field: expected ..., got ...`; None for a possible cell.
-    problem: Callable[[Cell], str | None] = lambda _: None
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return load_experiment, (self.name,)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import ACCURACY, Cell, Row
+from experiments.measuring.experiment import ACCURACY, AnyCell, Row
 from experiments.measuring.intervals import (
     LEVEL,
     MIN_DRAWS,
@@ -29,7 +29,7 @@ from experiments.measuring.quantiles import Quantile
 FEW_DRAWS = "few_draws"
 
 Theory = Any  # the module `sdpa.theory`, which only analysis loads
-OfCell = Callable[[Theory, Cell], float]
+OfCell = Callable[[Theory, AnyCell], float]
 End = float | Callable[[Any], Any]  # of a range: a number, or a function of anything with a cell's axes as attributes
 
 
@@ -47,7 +47,7 @@ class ErrorBound:
     relative: float = ACCURACY
     floor: float = 0.0
     where: str = ""
-    holds: Callable[[Cell], Any] = lambda _: True
+    holds: Callable[[AnyCell], Any] = lambda _: True
 
     def __str__(self) -> str:
         """The bound as in a table.
@@ -77,11 +77,11 @@ class Exact:
     max_deviation: OfCell = lambda *_: math.inf
     bounds: tuple[ErrorBound, ...] = (ErrorBound(),)
 
-    def bound(self, cell: Cell) -> ErrorBound:
+    def bound(self, cell: AnyCell) -> ErrorBound:
         """The bound of the error of the exact value of a cell."""
         return next(bound for bound in self.bounds if bound.holds(cell))
 
-    def rounded(self, theory: Theory, cell: Cell) -> float:
+    def rounded(self, theory: Theory, cell: AnyCell) -> float:
         """The exact value, 0 where the bound of its error exceeds it."""
         value = self.value(theory, cell)
         return 0.0 if abs(value) < self.bound(cell).floor else value
@@ -98,7 +98,7 @@ class Metric:
         kind: the reduction of a trial's values: a mean, the root of a mean, a share of rows, or a quantile of all rows.
         unit: unit of its values; empty for a number without one.
         per: what has one value: a row of attention, a query or a key, the scores of all trials, or a run of training.
-        of: the value, in the terms of the module that measures it; None for the value of the metric's own name.
+        compute: how to compute the value, as the module that measures it says; None for the number of its own name.
         share: the share of the rows below a quantile.
         exact: the exact value, if theory knows it.
         within: the range of the quantity.
@@ -117,7 +117,7 @@ class Metric:
     kind: Literal["mean", "root", "share", "quantile"] = "mean"
     unit: str = ""
     per: Literal["row", "query", "key", "scores", "run"] = "row"
-    of: Any = None
+    compute: Any = None
     share: float = math.nan
     exact: Exact | None = None
     within: tuple[End, End] = (-math.inf, math.inf)
@@ -180,9 +180,9 @@ def metric_columns(metrics: Sequence[Metric]) -> tuple[Column, ...]:
     return (*(column for metric in metrics for column in metric.columns()), few_draws)
 
 
-def fields(
+def metric_row(
     metrics: Sequence[Metric],
-    cell: Cell,
+    cell: AnyCell,
     trials: int,
     found: Mapping[str, tuple[float, float] | Quantile],
     rows_per_trial: int = 1,

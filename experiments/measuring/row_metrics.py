@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.measuring.experiment import Cell
+from experiments.measuring.experiment import AnyCell
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.metric import End, ErrorBound, Exact, Metric, OfCell, Theory
 from sdpa.metrics import SATURATED
@@ -43,7 +43,7 @@ _INTEGRALS = (
 
 
 def from_theory(
-    function: str, arguments: Callable[[Cell], tuple[Any, ...]], field: str = "", otherwise: float = math.nan
+    function: str, arguments: Callable[[AnyCell], tuple[Any, ...]], field: str = "", otherwise: float = math.nan
 ) -> OfCell:
     """A function of `sdpa.theory` at the arguments that a cell gives, or a field of what it returns.
 
@@ -56,7 +56,7 @@ def from_theory(
     nan
     """
 
-    def value(theory: Theory, cell: Cell) -> float:
+    def value(theory: Theory, cell: AnyCell) -> float:
         try:
             found = getattr(theory, function)(*arguments(cell))
         except theory.UnknownError:
@@ -66,17 +66,17 @@ def from_theory(
     return value
 
 
-def _row(cell: Cell) -> tuple[Any, ...]:
+def _row(cell: AnyCell) -> tuple[Any, ...]:
     """The arguments of functions of one row."""
     return cell.d_k, cell.n_keys, _divisor(cell), cell.law, cell.shortest_row
 
 
-def _draw(cell: Cell) -> tuple[Any, ...]:
+def _draw(cell: AnyCell) -> tuple[Any, ...]:
     """The arguments of functions of the rows of a draw."""
     return cell.d_k, cell.n_keys, cell.n_queries, _divisor(cell), cell.law, cell.shortest_row
 
 
-def _divisor(cell: Cell) -> Any:
+def _divisor(cell: AnyCell) -> Any:
     """The divisor of a cell with one rule; the rule itself where rows have divisors of their own."""
     (rule,) = cell.scaling
     return rule if rule.is_by_row and cell.has_mask else cell.divisor
@@ -100,15 +100,15 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
         exact_variance = "d_k query_std^2 key_std^2 / divisor^2; more terms if means or a correlation are not 0"
 
     def metric(name: str, meaning: str, formula: str, title: str, exact: str, of: Any, **more: Any) -> Metric:
-        def of_law(cell: Cell) -> tuple[Any, ...]:  # no divisor changes the kurtosis
+        def of_law(cell: AnyCell) -> tuple[Any, ...]:  # no divisor changes the kurtosis
             return cell.d_k, *(() if name == "score_kurtosis" else (cell.divisor,)), cell.law, cell.mean_length
 
-        def of_draw(cell: Cell) -> tuple[Any, ...]:
+        def of_draw(cell: AnyCell) -> tuple[Any, ...]:
             return cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.law
 
         deviation = from_theory("score_power_deviations", of_draw, name, 0.0)
         known = Exact(exact, from_theory(name, of_law), deviation)
-        return Metric(name, meaning, formula, title, per="scores", of=of, exact=known, scale_free=True, **more)
+        return Metric(name, meaning, formula, title, per="scores", compute=of, exact=known, scale_free=True, **more)
 
     return (
         metric(
@@ -163,7 +163,7 @@ def _exact(
     least = from_theory("least_draw_deviations", _draw, of_row, 0.0)
     largest = from_theory("attention_deviations", _row, of_row, math.inf)
 
-    def share(cell: Cell) -> float:
+    def share(cell: AnyCell) -> float:
         return cell.n_queries / cell.n_keys if per_key else 1.0
 
     return Exact(
@@ -180,7 +180,7 @@ def _saturated_rows() -> Exact:
     exact = _exact("saturated_rows", "saturated_rows")
     of_share = deviation_of_share(exact.value)
 
-    def largest(theory: Theory, cell: Cell) -> float:
+    def largest(theory: Theory, cell: AnyCell) -> float:
         deviation = exact.max_deviation(theory, cell)
         return deviation if math.isfinite(deviation) else of_share(theory, cell)
 
@@ -198,10 +198,10 @@ def _row_variance() -> Exact:
     least = _exact("row_variance", "row_variance").min_deviation
     of_row = from_theory("row_variance_deviation", _row, otherwise=math.inf)
 
-    def largest(theory: Theory, cell: Cell) -> float:
+    def largest(theory: Theory, cell: AnyCell) -> float:
         return of_row(theory, cell) or math.inf
 
-    def closer(theory: Theory, cell: Cell) -> float:
+    def closer(theory: Theory, cell: AnyCell) -> float:
         deviation = largest(theory, cell)
         if cell.shortest_row is not None or not math.isfinite(deviation):
             return least(theory, cell)
@@ -219,7 +219,7 @@ def deviation_of_share(share: OfCell) -> OfCell:
     Infinite where p is 0 or 1, which stand for a p that theory cannot tell from them; NaN where p is unknown.
     """
 
-    def deviation(theory: Theory, cell: Cell) -> float:
+    def deviation(theory: Theory, cell: AnyCell) -> float:
         p = share(theory, cell)
         return math.sqrt(max(p * (1 - p), 0.0)) or math.inf
 
@@ -232,7 +232,7 @@ def at_least_independent(closer: OfCell, of_row: OfCell) -> OfCell:
     Rows that share keys vary together rather than in turn.
     """
 
-    def least(theory: Theory, cell: Cell) -> float:
+    def least(theory: Theory, cell: AnyCell) -> float:
         deviation = of_row(theory, cell)
         independent = deviation / math.sqrt(cell.n_queries) if math.isfinite(deviation) else 0.0
         return max(closer(theory, cell), independent)
@@ -262,7 +262,7 @@ def _norm_metrics(
             f"F^-1({share})",
             f"{title}, {name if name == 'median' else f'{share:.0%} quantile'}",
             "quantile",
-            of=norm,
+            compute=norm,
             share=share,
             is_logarithmic=True,
         )
@@ -334,7 +334,7 @@ METRICS = (
         "sqrt(E sum_j w_j^2)",
         "standard deviation of the output",
         "root",
-        of=lambda block: np.sqrt(block.rows.collision),
+        compute=lambda block: np.sqrt(block.rows.collision),
         exact=_exact("output_std", "jacobian_trace", _POWER_BOUNDS),
         within=(lambda cells: 1 / np.sqrt(cells.n_keys), 1),
         is_logarithmic=True,
@@ -370,7 +370,7 @@ METRICS = (
         "$|dL/dk|$, r.m.s.",
         "root",
         # |J|_F |q| / divisor of each row: the mean square is that of dL/dk_j = sum_i (J_i g_i)_j q_i / divisor.
-        of=lambda block: (
+        compute=lambda block: (
             block.rows.jacobian_norm
             * np.sqrt(block.rows_per_key * np.vecdot(block.queries, block.queries))
             / block.divisors
@@ -385,7 +385,7 @@ METRICS = (
         "sqrt(E (dL/dv_ja)^2)",
         "entries of $dL/dv$, r.m.s.",
         "root",
-        of=lambda block: np.sqrt(block.rows_per_key * block.rows.collision),  # dL/dv_j = sum_i w_ij o_i
+        compute=lambda block: np.sqrt(block.rows_per_key * block.rows.collision),  # dL/dv_j = sum_i w_ij o_i
         exact=_exact("value_gradient_norm", "jacobian_trace", _POWER_BOUNDS, per_key=True),
         within=(
             lambda cells: np.sqrt(cells.n_queries) / cells.n_keys,
@@ -399,7 +399,7 @@ METRICS = (
         f"P(max_j w_j > {SATURATED})",
         f"share of rows with a weight > {SATURATED}",
         "share",
-        of=lambda block: (block.rows.max_weight > SATURATED).astype(float),
+        compute=lambda block: (block.rows.max_weight > SATURATED).astype(float),
         exact=_saturated_rows(),
         within=(0, 1),
     ),

@@ -5,13 +5,13 @@ independent draws. A cell goes in, and two tables come out: the main table with 
 between draws of all estimates of the cell, which a joint test of its values needs.
 
 An experiment of this kind is a class of cells, which draw Q and K, with a tuple of metrics: `kinds.saturation`.
-The `of` of a metric is
+The `compute` of a metric is
 
-    per row             a name of `RowDiagnostics` or of `Block.further`, or a function from a `Block` to an array
+    per row             a name of `RowDiagnostics` or of `Block.extra_values`, or a function from a `Block` to an array
                         (n_divisors, n_draws, n_queries)
     per query or key    a function from vectors (..., d_k) to an array (...)
-    per scores          a function from the `Shape` of the undivided scores and a divisor to an `Estimate`, so that one
-                        set of power sums serves every divisor
+    per scores          a function from the `ScoreMoments` of the undivided scores and a divisor to an `Estimate`, so
+                        that one set of power sums serves every divisor
 """
 
 import itertools
@@ -23,14 +23,14 @@ from typing import Any, Self
 import numpy as np
 
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import ACCURACY, MEASURED, Experiment, Row
-from experiments.measuring.metric import Metric, fields, metric_columns
-from experiments.measuring.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, Shape, power_sums
-from experiments.measuring.quantiles import MAX_BINS, Histograms, Quantile
-from experiments.measuring.sampling import TREATMENT, AttentionCell, Floats, of_cells
+from experiments.measuring.experiment import MEASURED, Experiment, Row
+from experiments.measuring.metric import Metric, metric_columns, metric_row
+from experiments.measuring.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, ScoreMoments, power_sums
+from experiments.measuring.quantiles import Histograms, Quantile
+from experiments.measuring.rules import TREATMENT, Floats
+from experiments.measuring.sampling import AttentionCell
 from experiments.plain.rows import DrawnRow, compare
 from sdpa import RowDiagnostics, row_diagnostics, softmax
-from sdpa.row_tiles import tile_rows
 
 # Rows of a chunk that are compared with the plain kernel, and a limit of the numbers in their keys: at least one row.
 _COMPARED, _COMPARED_NUMBERS = 8, 2**20
@@ -47,19 +47,20 @@ class Block:
     divisors: Floats  # of each query under each rule, (n_divisors, 1, n_queries)
     rows: RowDiagnostics  # of the scores
     rows_per_key: float  # the number of queries of a whole draw over its number of keys
-    behind: Mapping[str, Floats]  # arrays of the shape of the scores, from `AttentionCell.behind`
-    further: Mapping[str, Floats]  # numbers per row, (n_divisors, n_draws, n_queries), from `AttentionCell.further`
+    extra_arrays: Mapping[str, Floats]  # of the shape of the scores
+    extra_values: Mapping[
+        str, Floats
+    ]  # numbers per row, (n_divisors, n_draws, n_queries), from `AttentionCell.extra_values`
 
     def values(self, of: "PerRow") -> Floats:
         """A number per row, (n_divisors, n_draws, n_queries)."""
         if callable(of):
             return of(self)
-        return self.further[of] if of in self.further else np.asarray(getattr(self.rows, of))
+        return self.extra_values[of] if of in self.extra_values else np.asarray(getattr(self.rows, of))
 
     def of_weights(self, function: Callable[[Floats], Floats]) -> Floats:
         """A function of weights (n_draws, n_queries, n_keys), from one softmax of all scores for each divisor."""
-        divisors = self.divisors.astype(self.scores.dtype)
-        return np.stack([function(softmax(self.scores / divisor[..., None])) for divisor in divisors])
+        return np.stack([function(softmax(self.scores / divisor[..., None])) for divisor in self.divisors])
 
 
 PerRow = str | Callable[[Block], Floats]
@@ -89,27 +90,19 @@ class RowStatistics:
 
     metrics: tuple[Metric, ...]  # in the order of the columns
 
-    def experiment(self, name: str, cell: type[AttentionCell], **more: Any) -> Experiment:
-        """The experiment of a module's name that measures these metrics in cells of a class.
-
-        `more` are further fields of the experiment, or others in place of those that follow from the metrics.
-        """
+    def experiment(self, name: str, cell: type[AttentionCell]) -> Experiment:
+        """The experiment of a module's name that measures these metrics in cells of a class."""
         trials = Column("trials", "int", "independent draws of (Q, K)")
-        fields: dict[str, Any] = {
-            "columns": (*TREATMENT, trials, *metric_columns(self.metrics)),
-            "metrics": self.metrics,
-            "beside": {CORRELATIONS: _CORRELATION_COLUMNS},
-            "chunk_trials": lambda cell: cell.chunk_trials,
-            "measure": self.measure,
-            "tabulate": self.tabulate,
-            "seconds_per_trial": self.seconds_per_trial,
-            "memory": self.memory,
-            "table_rows": lambda cell, _: len(cell.scaling),
-            "min_trials": 2,
-            "accuracy": lambda cell: max(ACCURACY, 10 * cell.rounding_error),  # tests add up values
-            "separate_rows": lambda cell: cell.separate_rows,
-        }
-        return Experiment(name, **(of_cells(cell) | fields | more))
+        return Experiment(
+            name,
+            cell,
+            columns=(*TREATMENT, trials, *metric_columns(self.metrics)),
+            measure=self.measure,
+            tabulate=self.tabulate,
+            metrics=self.metrics,
+            beside={CORRELATIONS: _CORRELATION_COLUMNS},
+            min_trials=2,
+        )
 
     def _means(self, per: str) -> list[Metric]:
         """The metrics that are a mean over rows, queries or keys, or its root, in order."""
@@ -148,7 +141,7 @@ class RowStatistics:
         score_sums, query_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), np.zeros(()), []
         for rows in cell.query_blocks():
             queries = queries_of(rows)
-            query_sums = query_sums + _stacked([m.of(queries).sum(axis=-1) for m in self._means("query")], trials)
+            query_sums = query_sums + _stacked([m.compute(queries).sum(axis=-1) for m in self._means("query")], trials)
             scores = queries @ keys.swapaxes(-1, -2)
             score_sums += _power_sums(scores, cell.visible(rows), cell.score_centre)
             block = self._block(cell, rows, keys, queries, scores, rng)
@@ -156,7 +149,7 @@ class RowStatistics:
                 self._compare(cell, rows, keys, block, rng)
             row_sums = row_sums + np.stack([_sum_over_rows(m, block) for m in self._means("row")], axis=1)
             series.append(np.stack([block.values(of) for of in self._ranked], axis=1))
-        key_means = _stacked([metric.of(keys).mean(axis=-1) for metric in self._means("key")], trials)
+        key_means = _stacked([metric.compute(keys).mean(axis=-1) for metric in self._means("key")], trials)
         row_means = row_sums.reshape(-1, trials) / cell.n_queries
         means = np.concatenate([score_sums / cell.scores, query_sums / cell.n_queries, key_means, row_means])
         return means, np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
@@ -165,8 +158,8 @@ class RowStatistics:
         self, cell: AttentionCell, rows: slice, keys: Floats, queries: Floats, scores: Floats, rng: np.random.Generator
     ) -> Block:
         """These rows of each draw, with what the metrics need of them."""
-        behind = cell.behind(queries, keys, scores, rng)
-        further = cell.further(rows, keys, scores, **behind)
+        arrays = cell.extra_arrays(queries, keys, scores, rng)
+        values = cell.extra_values(rows, keys, scores, **arrays)
         sources = {*map(_source, self._means("row")), *self._ranked}
         if (visible := cell.visible(rows)) is not None:
             scores = np.where(visible, scores, -np.inf)
@@ -181,7 +174,7 @@ class RowStatistics:
         each = np.reshape(divisors, (-1, 1, 1)) * (
             np.ones((1, 1, scores.shape[1])) if relative is None else relative[:, None]
         )
-        return Block(queries, scores, each, found, cell.n_queries / cell.n_keys, behind, further)
+        return Block(queries, scores, each, found, cell.n_queries / cell.n_keys, arrays, values)
 
     def _compare(self, cell: AttentionCell, rows: slice, keys: Floats, block: Block, rng: np.random.Generator) -> None:
         """Compare some rows under each rule in turn with their definitions, fewer where keys are long."""
@@ -197,7 +190,7 @@ class RowStatistics:
                 float(block.divisors[rule, 0, query]),
                 int(cell.own_keys(rows)[query]),
                 block.rows_per_key,
-                {name: values[draw, query] for name, values in block.behind.items()},
+                {name: values[draw, query] for name, values in block.extra_arrays.items()},
             )
             found = {name: float(values[rule, draw, query]) for name, values in reported.items()}
             compare(row, found, cell.plain_row(row))
@@ -215,7 +208,7 @@ class RowStatistics:
             for metric in self.metrics:
                 is_mean, name = metric.kind != "quantile", (scaling, metric.name)
                 found[metric.name] = means.pair(name) if is_mean else self.quantile(cell, measurement, scaling, metric)
-            measured = fields(self.metrics, cell, trials, found, cell.n_queries, trials * cell.separate_rows)
+            measured = metric_row(self.metrics, cell, trials, found, cell.n_queries, trials * cell.separate_rows)
             rows.append({**treatment, "trials": trials, **measured})
         named = zip(means.names, means.correlation, strict=True)
         correlations = [dict(zip(_CORRELATION_COLUMNS, (*name, row), strict=True)) for name, row in named]
@@ -234,10 +227,10 @@ class RowStatistics:
         """Every metric of every scaling except the quantiles, named (scaling, metric), with their covariance.
 
         Each estimate is a smooth function of the means over trials. Its gradient in these means gives its standard
-        error and its correlations (delta method, `Estimates.of`). `AttentionCell.rounding_error` adds to the errors.
+        error and its correlations (delta method, `Estimates.of`).
         """
         moments = measurement.moments
-        shape, unit = Shape.of(moments, cell.score_centre), np.eye(len(moments.mean))
+        shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
         of_vectors, of_rows = [*self._means("query"), *self._means("key")], self._means("row")
         functions: dict[tuple[str, str], Estimate] = {}
         for rule, (scaling, divisor) in enumerate(zip(cell.scaling, cell.divisors(), strict=True)):
@@ -246,28 +239,11 @@ class RowStatistics:
             place |= {metric.name: i for i, metric in enumerate(of_rows, first)}
             for metric in self.metrics:
                 if metric.per == "scores":
-                    functions[scaling.name, metric.name] = metric.of(shape, divisor)
+                    functions[scaling.name, metric.name] = metric.compute(shape, divisor)
                 elif metric.kind != "quantile":
                     estimate = Estimate(float(moments.mean[place[metric.name]]), unit[place[metric.name]])
                     functions[scaling.name, metric.name] = estimate.root() if metric.kind == "root" else estimate
-        found = Estimates.of(moments, functions)
-        return replace(found, errors=np.hypot(found.errors, cell.rounding_error * np.abs(found.values)))
-
-    def seconds_per_trial(self, cell: AttentionCell) -> float:
-        """Rough time of a draw and all its scalings, for `plan` and the order of work."""
-        per_score = cell.dtype.itemsize * (0.004 * min(2 * cell.d_k, cell.n_keys) + 0.06 * cell.score_arrays)
-        rows = (1 + len(cell.scaling)) * cell.n_queries
-        return 1e-9 * (8 * cell.numbers + rows * (100 + per_score * cell.n_keys))
-
-    def memory(self, cell: AttentionCell) -> int:
-        """Upper limit of the bytes of a chunk: a block, the kernel's tiles, and the values of all rows and draws."""
-        trials, rules, chunk = cell.block_trials, len(cell.scaling), cell.chunk_trials
-        rows = trials * cell.block_queries
-        tile = min(tile_rows(cell.n_keys, cell.dtype.itemsize, with_gradient=True), rows)
-        block = 5 * trials * cell.entries + cell.score_arrays * rows * cell.n_keys
-        kernel = 7 * tile * max(cell.n_keys, cell.d_k) + 20 * cell.n_keys
-        values = rules * (13 * rows + 50 * chunk + 2 * MAX_BINS) + (6 * rules + 12) * chunk * cell.n_queries
-        return cell.dtype.itemsize * (block + kernel) + 8 * values
+        return Estimates.of(moments, functions)
 
 
 def _by_row(
@@ -276,7 +252,7 @@ def _by_row(
     """Diagnostics under divisors times those of rows, relative (rules, queries): one softmax of all rows per rule."""
     each = []
     for divisor, of_rows in zip(divisors, relative, strict=True):
-        found = diagnostics(scores / of_rows[:, None].astype(scores.dtype), [divisor])
+        found = diagnostics(scores / of_rows[:, None], [divisor])
         each.append(replace(found, query_gradient_norm=found.query_gradient_norm / of_rows))
     return RowDiagnostics(
         *(np.concatenate(values) for values in zip(*(vars(one).values() for one in each), strict=True))
@@ -285,7 +261,7 @@ def _by_row(
 
 def _source(metric: Metric) -> PerRow:
     """The number per row behind a metric; by default, the diagnostic of its own name."""
-    return metric.name if metric.of is None else metric.of
+    return metric.name if metric.compute is None else metric.compute
 
 
 def _stacked(means: list[Floats], trials: int) -> Floats:
@@ -304,5 +280,5 @@ def _power_sums(scores: Floats, visible: Any, centre: float) -> Floats:
 
 def _sum_over_rows(metric: Metric, block: Block) -> Floats:
     """Sums of a metric over the queries, (scalings, trials); of its squares for a root mean square."""
-    doubles = block.values(_source(metric)).astype(np.float64, copy=False)
-    return np.asarray(np.vecdot(doubles, doubles if metric.kind == "root" else np.ones(doubles.shape[-1])))
+    values = block.values(_source(metric))
+    return np.asarray(np.vecdot(values, values if metric.kind == "root" else np.ones(values.shape[-1])))

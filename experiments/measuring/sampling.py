@@ -1,4 +1,4 @@
-"""Cells: scaling rules as treatments of a draw, the joint law of Q and K, and the draw itself, in blocks.
+"""Cells of attention rows: the joint law of Q and K, and the draw itself, in blocks.
 
 A trial is one draw of (Q, K). Three sizes divide the trials of a cell:
 
@@ -10,7 +10,6 @@ These sizes determine the random numbers of each trial: a change here changes ev
 scalings, so that an additional scaling sees the same draws.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
@@ -19,13 +18,14 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Le
 
-from experiments.measuring.columns import Column, Meaning
+from experiments.measuring.columns import Meaning
+from experiments.measuring.quantiles import MAX_BINS
+from experiments.measuring.rules import Floats, ScaledCell
 from experiments.plain.rows import DrawnRow, Expected, plain_row
 from sdpa import LAWS, InputLaw, PairLaw, Scaling
 from sdpa.attention import MaskName
 from sdpa.pairs import Normalize, spectrum_of
-
-Floats = npt.NDArray[np.floating]
+from sdpa.row_tiles import tile_rows
 
 # A block's scores take 512 KiB, which fits into the second-level cache of current cores; its inputs at most 8 MiB.
 _BLOCK_BYTES, _BLOCK_INPUT_BYTES = 2**19, 2**23
@@ -37,61 +37,14 @@ _CHUNK_BYTES = 2**27
 _MAX_CHUNK_TRIALS = 1024  # unless a block has more
 _MAX_CHUNK_ROWS = 2**17  # a worker keeps their norms until the chunk is complete
 
+_BYTES = 8  # of a number
 _FEWEST_DIRECTIONS = 1.5  # of queries whose rows differ in more than their spread
-
-TREATMENT = (
-    Column("scaling", "str", "scaling rule"),
-    Column("exponent", "float", "p if the divisor is d_k^p; empty for any other rule", may_be_empty=True),
-    Column("divisor", "float", "divisor of the scores; with n_visible, that of a query that sees all keys"),
-)
 
 _Size = Annotated[int, Ge(1), Le(2**31)]
 _Mean = Annotated[float, Ge(-1e6), Le(1e6)]
 _Std = Annotated[float, Ge(1e-6), Le(1e6)]
 _Correlation = Annotated[float, Ge(-1), Le(1)]
 _Inputs = Annotated[InputLaw, Meaning("law of the entries of q and k, scaled to their means and deviations")]
-
-
-class ScaledCell:
-    """The part of all cells with scaling rules: frozen dataclasses with these attributes, as fields or properties."""
-
-    d_k: int  # width of queries and keys
-    n_keys: int  # length of a softmax row
-    scaling: tuple[Scaling, ...]  # rules: treatments of the same draw
-
-    def stamp(self) -> dict[str, Any]:
-        """The values behind the names in a cell: an edit of a rule or law makes only the results that use it stale."""
-        rules = [[rule.name, str(rule.exponent), str(rule.power_of("d_k"))] for rule in self.scaling]
-        return {"rules": rules, "divisors": self.divisors()}
-
-    def problem(self) -> str | None:
-        """A field whose value others exclude, as `field: expected ..., got ...`; None for a possible cell."""
-        return None
-
-    def divisors(self) -> list[float]:
-        """The divisor of each scaling, in order; under a rule with n_visible, that of a query that sees all keys."""
-        return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]
-
-    @property
-    def divisor(self) -> float:
-        """The divisor of a cell with one scaling, as of a row of a table."""
-        (divisor,) = self.divisors()
-        return divisor
-
-    def treatments(self) -> Iterator[dict[str, Any]]:
-        """The fields of TREATMENT for each scaling, in order; `exponent` is NaN unless the divisor is a power of d_k.
-
-        >>> next(Cell(d_k=64, n_keys=4, scaling=(Scaling.parse("d_k^1/2"),)).treatments())
-        {'scaling': 'd_k^1/2', 'exponent': 0.5, 'divisor': 8.0}
-        """
-        for scaling, divisor in zip(self.scaling, self.divisors(), strict=True):
-            exponent = math.nan if scaling.exponent is None else float(scaling.exponent)
-            yield {"scaling": scaling.name, "exponent": exponent, "divisor": divisor}
-
-
-def of_cells(cell: type[ScaledCell]) -> dict[str, Any]:
-    """The fields of an experiment that follow from its class of cells alone."""
-    return {"cell": cell, "problem": cell.problem, "stamp": cell.stamp}
 
 
 class AttentionCell(ScaledCell):
@@ -110,17 +63,17 @@ class AttentionCell(ScaledCell):
         """
         raise NotImplementedError
 
-    def behind(self, *_: Any, **__: Any) -> Mapping[str, Floats]:
+    def extra_arrays(self, *_: Any, **__: Any) -> Mapping[str, Floats]:
         """Arrays of the shape of the scores by name, for metrics that need more than these.
 
-        Of the queries, keys and scores of some draws, without a divisor or mask, and rng.
+        Args: queries, keys and scores of some draws, without a divisor or mask; and the generator.
         """
         return {}
 
-    def further(self, *_: Any, **__: Any) -> Mapping[str, Floats]:
+    def extra_values(self, *_: Any, **__: Any) -> Mapping[str, Floats]:
         """Numbers per row by name, (scalings, trials, queries), for metrics that need more than the softmax.
 
-        Of the slice of the queries, the keys and scores of some draws, without a divisor or mask, and what is `behind`.
+        Args: the slice of the queries; keys and scores of some draws, without a divisor or mask; the `extra_arrays`.
         """
         return {}
 
@@ -129,19 +82,27 @@ class AttentionCell(ScaledCell):
         return plain_row(row)
 
     @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """Type of the queries and keys that `draw` returns; scores, and sums over keys, take the same."""
-        return np.dtype(np.float64)
-
-    @property
     def separate_rows(self) -> int:
         """Rows of a draw that share neither a query nor a difference of keys, which is all that a softmax sees."""
         return min(self.n_queries, max(self.n_keys - 1, 1))
 
     @property
-    def rounding_error(self) -> float:
-        """Relative error of means that rounding leaves in any number of draws, where it matters; else 0."""
-        return 0.0
+    def seconds_per_trial(self) -> float:
+        """As `Cell.seconds_per_trial`: of a draw under all rules."""
+        per_score = 0.032 * min(2 * self.d_k, self.n_keys) + 0.48 * self.score_arrays
+        rows = (1 + len(self.scaling)) * self.n_queries
+        return 1e-9 * (8 * self.numbers + rows * (100 + per_score * self.n_keys))
+
+    @property
+    def memory(self) -> int:
+        """As `Cell.memory`: a block, the kernel's tiles, and the values of all rows and draws."""
+        trials, rules, chunk = self.block_trials, len(self.scaling), self.chunk_trials
+        rows = trials * self.block_queries
+        tile = min(tile_rows(self.n_keys, _BYTES, with_gradient=True), rows)
+        block = 5 * trials * self.entries + self.score_arrays * rows * self.n_keys
+        kernel = 7 * tile * max(self.n_keys, self.d_k) + 20 * self.n_keys
+        values = rules * (13 * rows + 50 * chunk + 2 * MAX_BINS) + (6 * rules + 12) * chunk * self.n_queries
+        return _BYTES * (block + kernel + values)
 
     @property
     def shortest_row(self) -> int | None:
@@ -156,7 +117,7 @@ class AttentionCell(ScaledCell):
     def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
         """True where one of these queries of a draw sees a key, (queries, n_keys); None if all see all keys.
 
-        >>> Cell(d_k=2, n_keys=3, n_queries=2, mask="causal", scaling=()).visible(slice(0, 2))
+        >>> SampledCell(d_k=2, n_keys=3, n_queries=2, mask="causal", scaling=()).visible(slice(0, 2))
         array([[ True,  True, False],
                [ True,  True,  True]])
         """
@@ -207,10 +168,10 @@ class AttentionCell(ScaledCell):
     def block_trials(self) -> int:
         """Trials drawn and scored at once: at least one, else at most 512 KiB of scores and 8 MiB of `entries`.
 
-        >>> [Cell(d_k=64, n_keys=64, scaling=(), n_queries=n_queries).block_trials for n_queries in (16, 64)]
+        >>> [SampledCell(d_k=64, n_keys=64, scaling=(), n_queries=n_queries).block_trials for n_queries in (16, 64)]
         [64, 16]
         """
-        scores, entries = (self.dtype.itemsize * size for size in (self.n_queries * self.n_keys, self.entries))
+        scores, entries = (_BYTES * size for size in (self.n_queries * self.n_keys, self.entries))
         return max(1, min(_BLOCK_BYTES // scores, _BLOCK_INPUT_BYTES // entries))
 
     @property
@@ -219,10 +180,11 @@ class AttentionCell(ScaledCell):
 
         They share the work on the keys, so these are up to 512 rows as long as their scores take at most 8 MiB.
 
-        >>> [Cell(d_k=64, n_keys=n_keys, n_queries=300, scaling=()).block_queries for n_keys in (64, 4096, 65536)]
+        >>> lengths = (64, 4096, 65536)
+        >>> [SampledCell(d_k=64, n_keys=n_keys, n_queries=300, scaling=()).block_queries for n_keys in lengths]
         [300, 256, 16]
         """
-        row = self.dtype.itemsize * self.n_keys
+        row = _BYTES * self.n_keys
         long_rows = min(_PRODUCT_QUERIES, _MAX_BLOCK_BYTES // row)
         return min(self.n_queries, max(1, _BLOCK_BYTES // row, long_rows))
 
@@ -237,21 +199,21 @@ class AttentionCell(ScaledCell):
 
         A chunk has at most 128 MiB of entries and scores, 2^17 rows and 1024 trials, unless a single block has more.
 
-        >>> [Cell(d_k=d_k, n_keys=64, scaling=()).chunk_trials for d_k in (64, 512)]
+        >>> [SampledCell(d_k=d_k, n_keys=64, scaling=()).chunk_trials for d_k in (64, 512)]
         [1024, 240]
         """
-        trial = self.dtype.itemsize * (self.entries + self.n_queries * self.n_keys)
+        trial = _BYTES * (self.entries + self.n_queries * self.n_keys)
         trials = min(_CHUNK_BYTES // trial, _MAX_CHUNK_ROWS // self.n_queries, _MAX_CHUNK_TRIALS)
         return max(1, trials // self.block_trials) * self.block_trials
 
 
 @dataclass(frozen=True)
-class Cell(AttentionCell):
+class SampledCell(AttentionCell):
     """One point of the grid, and the scalings applied to its draws, in the order of the rows of a table.
 
     Every axis has its `Meaning`; those of the joint law are as in `sdpa.PairLaw`.
 
-    >>> cell = Cell(d_k=64, n_keys=64, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))
+    >>> cell = SampledCell(d_k=64, n_keys=64, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))
     >>> cell.divisors(), cell.scores, cell.numbers
     ([1.0, 8.0], 4096, 8192)
     """
@@ -284,7 +246,7 @@ class Cell(AttentionCell):
     def problem(self) -> str | None:
         """As `ScaledCell.problem`: the law excludes a combination, or a query has no own key.
 
-        >>> Cell(d_k=4, n_keys=3, n_queries=5, correlation=0.5, scaling=()).problem()
+        >>> SampledCell(d_k=4, n_keys=3, n_queries=5, correlation=0.5, scaling=()).problem()
         'correlation: expected n_queries (64 by default) of at most n_keys beside it, got n_queries = 5 and n_keys = 3'
         """
         try:
@@ -307,17 +269,17 @@ class Cell(AttentionCell):
     def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
         """As `AttentionCell.draw`, from the joint law.
 
-        >>> keys, queries = Cell(d_k=2, n_keys=3, n_queries=4, scaling=()).draw(5, np.random.default_rng(0))
+        >>> keys, queries = SampledCell(d_k=2, n_keys=3, n_queries=4, scaling=()).draw(5, np.random.default_rng(0))
         >>> keys.shape, queries(slice(0, 4)).shape
         ((5, 3, 2), (5, 4, 2))
         """
         law = self.law
-        keys = law.keys(rng, (trials, self.n_keys, self.d_k), self.dtype)
+        keys = law.keys(rng, (trials, self.n_keys, self.d_k))
         own_keys = keys[:, self.n_keys - self.n_queries :] if law.correlation else None
 
         def queries(rows: slice) -> Floats:
             shape = (trials, rows.stop - rows.start, self.d_k)
-            return law.queries(rng, shape, None if own_keys is None else own_keys[:, rows], self.dtype)
+            return law.queries(rng, shape, None if own_keys is None else own_keys[:, rows])
 
         return keys, queries
 
@@ -347,4 +309,4 @@ class Cell(AttentionCell):
         """As `ScaledCell.stamp`, with the draws, the sampler and the moments of the law."""
         of_first = self.relative_divisors(slice(0, 1))
         by_row = {} if of_first is None else {"of_first_row": of_first.tolist()}
-        return {"inputs": [InputLaw.draw, self.inputs.sample, *self.inputs.moments], **super().stamp(), **by_row}
+        return {"inputs": [self.inputs.sample, *self.inputs.moments], **super().stamp(), **by_row}

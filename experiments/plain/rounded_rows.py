@@ -26,7 +26,7 @@ _RELATIVE, _ABSOLUTE = 1e-12, 1e-14  # of a number with and without rounding, of
 
 
 def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) -> Expected:
-    """The numbers of one row by metric, with `behind`: products R(q.k), and gradient to the weights, (n_keys,) each.
+    """The numbers of one row by metric; its `extra_arrays` are products R(q.k) and gradient to the weights, (n_keys,).
 
     A lost row, with an infinite number or NaN, counts as scores, weights and gradients of 0.
 
@@ -34,7 +34,11 @@ def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) ->
         ArithmeticError: a stage of the row is not what the stage before it gives.
     """
     seen = np.isfinite(row.scores)
-    given = row.behind["products"][None], arithmetic.round(row.keys), arithmetic.round(row.behind["gradient"])[None]
+    given = (
+        row.extra_arrays["products"][None],
+        arithmetic.round(row.keys),
+        arithmetic.round(row.extra_arrays["gradient"])[None],
+    )
     rounded = rounded_rows(*given, row.divisor, arithmetic, seen, prescale)
     stages = (rounded.scores[0, seen], rounded.weights[0, seen], rounded.score_gradient[0, seen])
     stages = tuple(each.astype(np.float64) for each in (*stages, rounded.query_gradient[0]))
@@ -82,9 +86,10 @@ def _check_stages(
     scores, weights, to_scores, to_query = stages
     divisor, root = row.divisor, math.sqrt(len(scores))
     query, keys, gradient = (
-        arithmetic.round(each).astype(np.float64) for each in (row.query, row.keys[seen], row.behind["gradient"][seen])
+        arithmetic.round(each).astype(np.float64)
+        for each in (row.query, row.keys[seen], row.extra_arrays["gradient"][seen])
     )
-    products = row.behind["products"][seen].astype(np.float64)
+    products = row.extra_arrays["products"][seen].astype(np.float64)
     unit, of_product = (2.0**-each.digits for each in (arithmetic, arithmetic.of_products))
     of_sum = 8 * float(np.finfo(arithmetic.accumulator).eps)
     least, least_product = _SMALLEST * arithmetic.smallest, _SMALLEST * arithmetic.of_products.smallest
@@ -117,7 +122,7 @@ def _errors_of_gradient(
     row: DrawnRow, seen: npt.NDArray[np.bool_], weights: Floats, to_scores: Floats, to_query: Floats, of: Arithmetic
 ) -> Expected:
     """The error of the rounded dL/dq; sums over keys in another order differ, and may round to the next number."""
-    keys, gradient = row.keys[seen], row.behind["gradient"][seen]
+    keys, gradient = row.keys[seen], row.extra_arrays["gradient"][seen]
     # Of equal gradients at all keys, nothing is left: so those less the one at the largest weight.
     from_top = gradient - gradient[weights.argmax()]
     exact_to_scores = weights * (from_top - weights @ from_top) / row.divisor

@@ -24,14 +24,14 @@ from sdpa.row_maps import PLAIN, RowMap
 Floats = npt.NDArray[np.floating]
 Expected = dict[str, tuple[float, float]]  # by metric: a number of a row, and the absolute error that it may have
 
-# Relative, by the precision of the scores: above the rounding of both kernels in any row that a config allows.
-_RELATIVE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-2}
+_EPS = float(np.finfo(float).eps)
+_RELATIVE = 1e-8  # above the rounding of both kernels in any row that a config allows
 _ROUNDINGS = 1e3  # of the squared lengths of keys
 _DIVISIONS = 16  # roundings of scaled scores, in units of the largest
 _TINY = 1e-150  # squares of smaller numbers leave the range of a double
 _VANISHING = 1e-300  # weights that may round to 0 in one kernel alone
 _LOST = 1e-14  # of an entropy, as a sum of terms up to 1
-_NEAR = 1e-3  # of the limit of saturated rows, in single precision
+_NEAR = 1e-9  # of the limit of saturated rows
 _HALVINGS = 60  # of the interval from -1 to 0 that has the threshold
 _EDGE = 1e-12  # sparse weights this near 0 may be 0 in the other kernel, which then has another Jacobian
 
@@ -46,12 +46,14 @@ class DrawnRow:
     divisor: float
     own_key: int
     rows_per_key: float
-    behind: Mapping[str, Floats] = field(default_factory=dict)  # arrays (n_keys,) from `AttentionCell.behind`
+    extra_arrays: Mapping[str, Floats] = field(
+        default_factory=dict
+    )  # arrays (n_keys,) from `AttentionCell.extra_arrays`
 
     @property
     def scaled(self) -> Floats:
-        """The scores over the divisor, in double precision."""
-        return self.scores.astype(np.float64) / self.divisor
+        """The scores over the divisor."""
+        return self.scores / self.divisor
 
 
 @dataclass(frozen=True)
@@ -88,16 +90,16 @@ def plain_row(row: DrawnRow, row_map: RowMap = PLAIN, bias: Floats | float = 0.0
     """
     mapped = _mapped(row.scaled, row_map, bias)
     visible = np.isfinite(row.scores)
-    w, seen = mapped.weights, row.scores[visible].astype(np.float64, copy=False)
+    w, seen = mapped.weights, row.scores[visible]
     of_seen = w[visible]
     largest, collision = float(w.max()), float(w @ w)
     entropy = entropy_of(softmax_of(mapped.log_weights))
     norm = jacobian_norm(mapped.slopes, mapped.coupling, mapped.rest, mapped.steepness)
-    keys, eps = row.keys.astype(np.float64, copy=False), float(np.finfo(row.scores.dtype).eps)
+    keys = row.keys
     # Differences of squares give distances of keys, and the mean of the scores is rounded.
     longest = math.sqrt(float(np.vecdot(keys, keys)[visible].max()))
-    of_distance = (norm * math.sqrt(_ROUNDINGS * eps) + _TINY) * longest / row.divisor
-    of_mean = 4 * math.sqrt(len(w)) * eps * float(np.abs(seen).max()) / row.divisor
+    of_distance = (norm * math.sqrt(_ROUNDINGS * _EPS) + _TINY) * longest / row.divisor
+    of_mean = 4 * math.sqrt(len(w)) * _EPS * float(np.abs(seen).max()) / row.divisor
     to_key = math.sqrt(row.rows_per_key * float(row.query @ row.query)) / row.divisor
     expected: Expected = {
         "visible_mass": (float(w.sum()), 0.0),
@@ -188,14 +190,13 @@ def compare(row: DrawnRow, reported: Mapping[str, float], expected: Expected) ->
     Raises:
         ArithmeticError: a score or a number of the row differs by more than rounding explains.
     """
-    eps = float(np.finfo(row.scores.dtype).eps)
-    query, keys, scores = (each.astype(np.float64, copy=False) for each in (row.query, row.keys, row.scores))
+    query, keys, scores = row.query, row.keys, row.scores
     products, squares = keys @ query, np.vecdot(keys, keys)
-    rounding = 2 * len(query) * eps * np.sqrt(squares * (query @ query))
+    rounding = 2 * len(query) * _EPS * np.sqrt(squares * (query @ query))
     for key in np.flatnonzero(np.isfinite(scores) & (np.abs(scores - products) > rounding)):
         raise difference(f"score of key {key}", products[key], scores[key])
     largest = float(np.abs(row.scaled[np.isfinite(scores)]).max())
-    relative = _RELATIVE[row.scores.dtype] + _DIVISIONS * np.finfo(float).eps * largest
+    relative = _RELATIVE + _DIVISIONS * _EPS * largest
     for name, (value, absolute) in expected.items():
         if name in reported and not abs(reported[name] - value) <= relative * abs(value) + absolute:
             raise difference(name, value, reported[name])

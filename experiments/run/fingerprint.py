@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from experiments.measuring.experiment import Cell, Experiment
+from experiments.measuring.experiment import Cell
 
 ROOT = Path(__file__).parents[2]
 MEASURING = ("experiments/measuring/chunk.py",)  # beside the module of the experiment, which imports the rest
@@ -140,12 +140,12 @@ def _bare(node: ast.AST) -> str:
     return ast.unparse(node)
 
 
-def stamp(experiment: Experiment, cell: Cell) -> Any:
+def stamp(cell: Cell) -> Any:
     """JSON values behind the names in a cell, such as the divisors of its rules, with functions as fingerprints.
 
     So a changed rule or law makes only its own results stale.
     """
-    return json.loads(json.dumps(experiment.stamp(cell), default=definition_fingerprint))
+    return json.loads(json.dumps(cell.stamp(), default=definition_fingerprint))
 
 
 @cache

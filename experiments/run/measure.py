@@ -150,7 +150,7 @@ def plan_lines(
     yield f"{'sweep':<16} {'cells':>6} {'trials':>9} {'to measure':>18} {'per worker':>10}  table"
     for sweep in sweeps:
         cells, kind = sweep.cells(), "pilots" if sweep.name in work.waiting else "chunks"
-        memory = max(sweep.experiment.memory(cell) for cell in cells) + _WORKER_BASE
+        memory = max(cell.memory for cell in cells) + _WORKER_BASE
         chunks = f"{work.left[sweep.name]} of {work.total[sweep.name]} {kind}"
         trials = "by pilot" if sweep.precision else sweep.trials
         yield (

@@ -21,7 +21,7 @@ import numpy as np
 
 from experiments.config.problems import Problem
 from experiments.measuring.chunk import Chunk, measure_chunk
-from experiments.measuring.columns import cell_fields, plain
+from experiments.measuring.columns import as_json, cell_fields
 from experiments.measuring.experiment import Measurement
 from experiments.run.files import write_atomically
 from experiments.run.fingerprint import measuring_fingerprint, stamp, versions
@@ -56,7 +56,7 @@ class Store:
     def stamp(self, chunk: Chunk) -> Stamp:
         """The stamp that this source and these libraries give a chunk's record: all that determines its numbers."""
         made_by = {"fingerprint": measuring_fingerprint(chunk.experiment.name), "versions": versions()}
-        named = stamp(chunk.experiment, chunk.cell)
+        named = stamp(chunk.cell)
         return {**_parameters(chunk), "named": named, "seed": self.seed, "format": _FORMAT, **made_by}
 
     def state(self, chunk: Chunk) -> State:
@@ -129,7 +129,7 @@ def _parameters(chunk: Chunk) -> dict[str, Any]:
     cell = {}
     for name in cell_fields(type(chunk.cell)):
         value = getattr(chunk.cell, name)
-        cell[name] = [plain(item) for item in value] if isinstance(value, tuple) else plain(value)
+        cell[name] = [as_json(item) for item in value] if isinstance(value, tuple) else as_json(value)
     return {"experiment": chunk.experiment.name, "cell": cell, "chunk": chunk.index, "trials": chunk.trials}
 
 

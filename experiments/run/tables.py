@@ -88,7 +88,7 @@ def why_stale(results: Path, config: Config, sweep: Sweep) -> str:
 
 def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
     """Everything that determines the tables of a sweep, as JSON values."""
-    stamps = [stamp(sweep.experiment, cell) for cell in sweep.cells()]
+    stamps = [stamp(cell) for cell in sweep.cells()]
     fingerprint = {
         "measuring": measuring_fingerprint(sweep.experiment.name),
         "tables": tables_fingerprint(sweep.experiment.name),

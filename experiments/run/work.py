@@ -56,7 +56,7 @@ class Task:
     @property
     def seconds(self) -> float:
         """Estimated seconds that one worker needs."""
-        return self.chunk.experiment.seconds_per_trial(self.chunk.cell) * self.chunk.trials
+        return self.chunk.cell.seconds_per_trial * self.chunk.trials
 
     def failure(self, problem: str) -> MeasurementError:
         """The error of a chunk that failed for this reason."""
@@ -111,7 +111,7 @@ def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
     work = Work()
     asked: dict[Path, Task] = {}
     for sweep in sweeps:
-        cells = sorted(sweep.cells(), key=sweep.experiment.seconds_per_trial, reverse=True)
+        cells = sorted(sweep.cells(), key=lambda cell: cell.seconds_per_trial, reverse=True)
         found = [chunk for cell in cells for chunk in pilot_chunks(sweep, cell)]
         if any(store.state(chunk) != "sound" for chunk in found):
             work.waiting.add(sweep.name)
@@ -228,6 +228,6 @@ def tabulated(
     for row in tables[MEASURED]:
         for name in full:
             if isinstance(row[name], float) and not math.isfinite(row[name]):
-                cell = ", ".join(f"{axis}={row[axis]}" for axis in axis_names(experiment.cell))
-                raise MeasurementError(f"cell {cell}: expected a finite {name}, got {row[name]} in {row}")
+                where = ", ".join(f"{axis}={row[axis]}" for axis in axis_names(experiment.cell))
+                raise MeasurementError(f"cell {where}: expected a finite {name}, got {row[name]} in {row}")
     return {kind: pd.DataFrame(rows) for kind, rows in tables.items()}

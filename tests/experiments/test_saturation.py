@@ -1,4 +1,4 @@
-"""The core experiment against a plain recomputation of the same draws, in double and in single precision."""
+"""The core experiment against a plain recomputation of the same draws."""
 
 import dataclasses
 import math
@@ -9,14 +9,14 @@ import pytest
 from scipy import stats
 
 from experiments.analysis.derived import add_exact
-from experiments.kinds.saturation import DOUBLE, EXPERIMENT, SINGLE, STATISTICS, Cell
+from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
 from experiments.measuring import sampling
 from experiments.measuring.chunk import Chunk, generator
 from experiments.measuring.columns import axis_values
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement
-from experiments.measuring.sampling import Cell as SampledCell
+from experiments.measuring.sampling import SampledCell
 from sdpa import LAWS, Scaling, attention_weights, theory
 from tests.plain_rows import metrics_of_draw
 
@@ -97,70 +97,6 @@ def test_a_chunk_is_the_one_it_has_always_been():
     assert generator(0, first).standard_normal(3).tolist() == FIRST_NORMALS
     used = dataclasses.replace(cell, key_std=2.0)
     assert generator(0, Chunk(EXPERIMENT, used, 0, 1024)).standard_normal() != FIRST_NORMALS[0]
-
-
-FOUR_RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^1")))
-
-
-class InDouble(Cell):
-    """The draws of single precision, with everything after them in double precision."""
-
-    def draw(self, trials, rng):
-        keys, queries = super().draw(trials, rng)
-        return keys.astype(float), lambda rows: queries(rows).astype(float)
-
-
-@pytest.mark.parametrize(
-    ("d_k", "n_keys", "n_queries", "trials", "more"),
-    [
-        (64, 64, 64, 32, {}),
-        (16, 4096, 64, 3, {}),
-        (4, 16, 16, 500, {}),
-        (1, 2, 1, 5000, {}),
-        (4096, 2, 4, 200, {}),
-        (64, 64, 64, 32, {"mask": "causal"}),
-        (64, 64, 16, 100, {"query_mean": 1.0, "key_mean": -1.0}),
-        (64, 64, 16, 100, {"normalize": "rms", "query_mean": 3.0}),
-        (64, 64, 16, 100, {"correlation": 0.5}),
-        (64, 64, 16, 100, {"inputs": LAWS["lognormal"]}),
-        (64, 64, 16, 100, {"normalize": "l2"}),
-        (64, 64, 16, 100, {"query_std": 3.0, "spectrum": 1.0}),
-    ],
-)
-def test_means_agree_with_double_precision_on_the_same_draws(d_k, n_keys, n_queries, trials, more):
-    """Within 1e-5 of their size, and of 1 for the kurtosis, where more than a few rows carry them; error bars alike."""
-    sizes = {"d_k": d_k, "n_keys": n_keys, "n_queries": n_queries, "scaling": FOUR_RULES, "arithmetic": SINGLE, **more}
-    assert Cell(**sizes).problem() is None
-    found, expected = (
-        STATISTICS.tabulate(cell, STATISTICS.measure(cell, trials, np.random.default_rng(1)))[MEASURED]
-        for cell in (Cell(**sizes), InDouble(**sizes))
-    )
-    for row, same in zip(found, expected, strict=True):
-        for metric in STATISTICS.metrics:
-            if metric.kind == "quantile":
-                continue  # a histogram's bin may end between two roundings of a value
-            scale = {"score_mean": same["score_variance"] ** 0.5, "score_kurtosis": 1.0}.get(metric.name, 0.0)
-            scale = max(scale, abs(same[metric.name]))
-            # The floor is for weights near 0: that of 1e-25 has a score of -57, whose last digit counts for 6e-5.
-            assert abs(row[metric.name] - same[metric.name]) <= 1e-5 * scale + 1e-20, metric.name
-            error = same[f"{metric.name}_se"]
-            assert abs(row[f"{metric.name}_se"] - error) <= 1e-3 * error + 1e-6 * scale + 1e-20, metric.name
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"key_mean": -11.0}, "a |key_mean| beyond 10 key_std, got float32 and key_mean = -11"),
-        ({"query_std": 1e6}, "a score deviation outside 1e-06 to 1e+06, got float32 and score deviation = 2e+06"),
-        ({"query_std": 60.0}, "scaled scores of an r.m.s. beyond 100, got float32 and their r.m.s. = 120"),
-        ({"d_k": 4096, "spectrum": 2.0}, "scaled scores of an r.m.s. beyond 100, got float32 and their r.m.s. ="),
-        ({"normalize": "rms", "query_mean": 1.0, "key_mean": 1.0}, "normalize rms with two means, got float32 and"),
-    ],
-)
-def test_sizes_beyond_single_precision_are_refused(more, words):
-    cell = Cell(**{"d_k": 4, "n_keys": 8, "n_queries": 8, "scaling": FOUR_RULES, "arithmetic": SINGLE, **more})
-    assert cell.problem().startswith(f"arithmetic: expected float64 beside {words}")
-    assert dataclasses.replace(cell, arithmetic=DOUBLE).problem() is None
 
 
 def test_rules_with_visible_keys_divide_each_row_by_its_own_divisor():

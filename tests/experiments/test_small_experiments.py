@@ -9,9 +9,8 @@ import pytest
 from scipy import stats
 
 from experiments.analysis.laws import distances, histograms
-from experiments.kinds import distribution, initialisation
+from experiments.kinds import distribution, initialisation, rows
 from experiments.kinds.distribution import Scores, bin_edges
-from experiments.measuring import sampling
 from experiments.measuring.experiment import MEASURED, load_experiment
 from experiments.measuring.moments import Moments, power_sums
 from sdpa import Scaling
@@ -93,7 +92,7 @@ def test_histograms_have_the_mean_density_of_each_bin(measured):
     assert z.abs().max() < 5  # of some 60 bins: chance does so once in 30,000 seeds
 
 
-ROWS_CELL = sampling.Cell(
+ROWS_CELL = rows.Cell(
     d_k=5,
     n_keys=3,
     n_queries=2,

@@ -9,7 +9,7 @@ from scipy import stats
 from experiments.kinds.saturation import STATISTICS, Cell
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import Limits, effective_draws, mean_interval, share_interval
-from experiments.measuring.moments import Estimate, Estimates, Moments, Shape
+from experiments.measuring.moments import Estimate, Estimates, Moments, ScoreMoments
 from experiments.measuring.quantiles import MAX_BINS, Histograms
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement
@@ -147,7 +147,7 @@ def test_the_variance_of_scores_of_one_size_is_rarely_far_off(trials):
     for positive in range(1, trials):
         signs = np.where(np.arange(trials) < positive, 1.0, -1.0)
         moments = Moments.of(np.stack([signs**power for power in (1, 2, 3, 4)]))
-        value, error = Estimates.of(moments, {"": Shape.of(moments).variance}).pair("")
+        value, error = Estimates.of(moments, {"": ScoreMoments.of(moments).variance}).pair("")
         far = abs(value - 1) > stats.t.isf(5e-4, trials - 1) * error
         found += stats.binom.pmf(positive, trials, 0.5) * far
     assert found < 1e-3

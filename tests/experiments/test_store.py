@@ -13,7 +13,6 @@ import pytest
 
 from experiments.analysis.analyse import analyse
 from experiments.kinds import distribution, experiment_names, rows, saturation, training
-from experiments.measuring import sampling
 from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.run import fingerprint, store
 from experiments.run.files import STORE
@@ -24,7 +23,7 @@ from sdpa import LAWS, Scaling, scaling
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 CHUNKS = {
     "saturation": Chunk(saturation.EXPERIMENT, saturation.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 0, 7),
-    "rows": Chunk(rows.EXPERIMENT, sampling.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 2, 3),
+    "rows": Chunk(rows.EXPERIMENT, rows.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 2, 3),
     "distribution": Chunk(distribution.EXPERIMENT, distribution.Cell(d_k=4), 1, 50),
     "training": Chunk(training.EXPERIMENT, training.Cell("pair", 4, 5, 0.1, SCALINGS, steps=11, n_sequences=3), 1, 2),
 }
@@ -179,7 +178,7 @@ def test_all_files_that_run_for_a_table_count_or_are_declared_not_to(tiny, exper
     chunk = cell_chunks(kept, sweep, sweep.cells()[0])[0]
 
     ran = files_that_run(lambda: measure_chunk(chunk, config.seed))
-    assert f"experiments/kinds/{experiment}.py" in ran | {"experiments/kinds/eight_bits.py"}
+    assert f"experiments/kinds/{experiment}.py" in fingerprint.measuring_code(experiment)
     assert without(ran, fingerprint.STAMPED + fingerprint.COMPARING) <= {*fingerprint.measuring_code(experiment)}
 
     ran = files_that_run(lambda: analyse(sweep, tabulate_sweep(kept, sweep)))

@@ -85,7 +85,7 @@ def test_what_a_run_records_is_that_of_plain_loops(task, initial):
     cell = dataclasses.replace(CELL, task=task, initial=initial, learning_rate=0.1, steps=10, n_sequences=13, n_keys=5)
     divisors = np.array(cell.divisors())
     for run in itertools.islice(states(cell, np.random.default_rng(3)), 0, None, 5):
-        found = {each.name: each.of(run, divisors) for each in RECORDED}
+        found = {each.name: each.compute(run, divisors) for each in RECORDED}
         for layer, divisor in enumerate(cell.divisors()):
             expected = plain_records(run, layer, divisor)
             assert {name: values[layer] for name, values in found.items()} == pytest.approx(expected, rel=1e-9)
@@ -96,7 +96,7 @@ def test_what_a_run_records_is_that_of_plain_loops(task, initial):
 @pytest.mark.parametrize("name", ["variance_ratio", "unrelated_variance_ratio"])
 def test_at_random_weights_the_variance_within_rows_is_that_of_independent_q_and_k(task, initial, name):
     """Means of 400 runs within 5 standard errors, 4% here: 1 of 1.7 million seeds fails each."""
-    ratio = next(each.of for each in RECORDED if each.name == name)
+    ratio = next(each.compute for each in RECORDED if each.name == name)
     cell = dataclasses.replace(CELL, task=task, initial=initial, d_k=11, n_sequences=61)
     rng, divisors = np.random.default_rng(9), np.array(cell.divisors())
     found = np.array([ratio(next(states(cell, rng)), divisors) for _ in range(400)])
@@ -145,7 +145,7 @@ def replayed() -> tuple[dict[str, list], list[list[dict[str, float]]]]:
     records = [[[] for _ in range(3)] for _ in RULES]
     for trial in range(3):
         for run in states(CELL, rng):
-            found = {each.name: each.of(run, divisors) for each in RECORDED}
+            found = {each.name: each.compute(run, divisors) for each in RECORDED}
             for rule in range(len(RULES)):
                 records[rule][trial].append({name: values[rule] for name, values in found.items()})
     return {name: list(rows) for name, rows in tables.items()}, records
@@ -195,7 +195,7 @@ def test_a_run_that_blows_up_keeps_its_last_records_and_raises_nothing():
         runs = measure(BLOWING_UP, 1, np.random.default_rng(2))
     losses, accuracies = ([[] for _ in BLOWING_UP.scaling] for _ in range(2))
     for run in states(BLOWING_UP, np.random.default_rng(2)):
-        accuracy = RECORDED[1].of(run, np.array([]))
+        accuracy = RECORDED[1].compute(run, np.array([]))
         for rule, ended in enumerate(run.has_ended):
             losses[rule].append(losses[rule][-1] if ended else run.at.losses[rule].mean())
             accuracies[rule].append(0.0 if ended else accuracy[rule])

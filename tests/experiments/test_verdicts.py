@@ -25,7 +25,6 @@ from experiments.config.sweep import Sweep
 from experiments.kinds.saturation import EXPERIMENT, METRICS, Cell
 from experiments.measuring.metric import Exact
 from sdpa import Scaling
-from sdpa.arithmetic import FORMATS
 
 OF_CELL = Axes.of_cell(EXPERIMENT.cell)
 USUAL = {axis: value for axis, value in OF_CELL.usual.items() if value is not None}
@@ -54,8 +53,7 @@ def judged(table: pd.DataFrame, most: float = math.inf, **least: float) -> pd.Da
 
 def row_cells_of(table: pd.DataFrame) -> list[Cell]:
     sizes = table[["d_k", "n_keys", "n_queries"]].to_dict("records")
-    formats, rules = (FORMATS[name] for name in table["arithmetic"]), map(Scaling.parse, table["scaling"])
-    return [Cell(**of, arithmetic=name, scaling=(rule,)) for of, name, rule in zip(sizes, formats, rules, strict=True)]
+    return [Cell(**of, scaling=(Scaling.parse(rule),)) for of, rule in zip(sizes, table["scaling"], strict=True)]
 
 
 def correlations_of(table: pd.DataFrame, correlation: np.ndarray) -> pd.DataFrame:
@@ -295,15 +293,3 @@ def test_an_alarm_names_what_is_far_off():
     )
     with pytest.raises(DisagreementError, match=expected):
         suite.raise_alarm()
-
-
-def test_single_precision_resolves_no_smaller_difference_than_its_rounding():
-    """Nearly uniform rows of many draws have errors below the rounding of their means."""
-    table = table_of({"entropy": (1 + 2e-6, 1e-9, 1.0), "max_weight": (0.5, 1e-2, 0.5)})
-    assert judged(table)["z"].abs().max() > 100
-    single = judged(table.assign(arithmetic="float32"))
-    entropy = single[single["metric"] == "entropy"].squeeze()
-    assert (entropy["accuracy"], entropy["error"], entropy["z"]) == pytest.approx((5e-6, 5e-6, 0.4))
-    correlations = correlations_of(table, np.eye(2)).assign(arithmetic="float32")
-    joint = cell_tests(table.assign(arithmetic="float32"), OF_CELL, correlations, single)
-    assert joint["values"].item() == 1  # not the entropy
