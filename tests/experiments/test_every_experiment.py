@@ -19,6 +19,7 @@ from experiments.kinds import (
     training,
 )
 from experiments.measuring.chunk import Chunk, measure_chunk
+from experiments.measuring.columns import cell_fields
 from experiments.measuring.experiment import MEASURED, load_experiment
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
@@ -107,6 +108,12 @@ def test_every_field_of_a_cell_changes_its_row(name, field):
     )
     alike = {metric.name for metric in experiment.metrics if one[metric.name] == other[metric.name]}
     assert alike <= may_stay | STAY.get(field, set())
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_no_metric_bears_the_name_of_an_axis_or_a_treatment(name):
+    experiment = load_experiment(name)
+    assert not {metric.name for metric in experiment.metrics} & {*cell_fields(experiment.cell)}
 
 
 def test_every_field_is_varied_above():
