@@ -68,7 +68,7 @@ class Suite:
 
 
 def ends_within(seconds: float, group: int) -> bool:
-    """Whether no process of a group is left after that time at most."""
+    """True if no process of a group is left after that time at most."""
     for _ in range(int(seconds / 0.05)):
         try:
             os.killpg(group, 0)

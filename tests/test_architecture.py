@@ -1,4 +1,4 @@
-"""What may import what: the library nothing of the suite, measuring no table, figure or page; and no circles."""
+"""Imports go one way: the library imports nothing of the suite, measuring no table, figure or page; no circles."""
 
 import ast
 import graphlib

@@ -60,7 +60,7 @@ class Repository:
         return pd.read_csv(self.folder / "results" / "tiny" / "tiny.csv")
 
     def shown(self, figure: str, title: str) -> bool:
-        """Whether the sweep has the figure, and its page the title."""
+        """True if the sweep has the figure, and its page the title."""
         results = self.folder / "results" / "tiny"
         page = (results / "index.html").read_text(encoding="utf-8")
         return (results / "figures" / "tiny" / f"{figure}.png").exists() and title in page

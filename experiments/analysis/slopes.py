@@ -101,7 +101,10 @@ def _pairs(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _power(below: pd.DataFrame, above: pd.DataFrame) -> dict[str, float]:
-    """Where the growth between two d_k, whose rows are indexed by exponent, falls through 0; its ends and truth."""
+    """The power at which the growth between two d_k falls through 0, its interval and its exact value.
+
+    The rows of both d_k are indexed by exponent.
+    """
     small, large = (
         pd.DataFrame({end: _log_odds(rows, f"{_SHARPNESS}{end}") for end in _VALUES}) for rows in (below, above)
     )

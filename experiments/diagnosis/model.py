@@ -64,7 +64,7 @@ QUANTITIES = {
 
 @dataclass(frozen=True)
 class Case:
-    """What is recorded and how it is read."""
+    """The recorded queries and keys of a model, and how they are read."""
 
     weights: Literal["trained", "initial"] = "trained"
     text: str = "prose"

@@ -46,7 +46,7 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a figure shows.
+    """Title and sentence of a figure, with the predicate that its tables have to fulfil.
 
     Attributes:
         drawing: the sweep and the figure, `dimension/slide`.

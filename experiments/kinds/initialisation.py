@@ -53,7 +53,7 @@ class Cell(AttentionCell):
 
     @property
     def spread(self) -> float:
-        """Var of E[q_a^2] given the weights, over its squared mean: what no number of tokens in a draw averages.
+        """Var of E[q_a^2] given the weights, over its squared mean: the part that more tokens do not average away.
 
         Tokens have D - 1 free dimensions, D = d_model. With k the excess kurtosis of the weights, the squared length of
         the weights of each of d_k entries in these has the relative variance (2 + k (D - 1) / D) / (D - 1).

@@ -103,7 +103,7 @@ class Metric:
         exact: the exact value, if theory knows it.
         within: the range of the quantity.
         min_draws, min_trials: effective draws, and trials, below which its error bar is unreliable.
-        draws_like: the metric whose effective draws count for a metric without limits.
+        draws_like: for a metric without a range, such as score_mean, the metric whose effective draws it uses.
         scale_free: True if its z-score does not depend on the divisor of the scores.
         is_precise: True if the `precision` of a sweep bounds its relative standard error.
         is_logarithmic: True if figures may show it on a logarithmic axis.

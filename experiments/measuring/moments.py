@@ -80,7 +80,7 @@ class Estimate:
 
     value: float
     gradient: Floats  # in that mean, (len(x),)
-    least_error: float = 0.0  # of its second-order term, the whole standard error where the gradient vanishes
+    least_error: float = 0.0  # of the second order, used where the gradient is 0
 
     def __truediv__(self, number: float) -> "Estimate":
         """The function over a positive number."""

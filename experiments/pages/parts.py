@@ -1,4 +1,4 @@
-"""What the page and the generated Markdown show: files, the origin of results, and formulas of plain text as HTML.
+"""The parts of the page and of generated Markdown: files, the origin of results, and formulas of plain text as HTML.
 
 Captions, notes and names of scalings are plain text, such as `|J|_F under d_k^1/2`, because files and the terminal
 show them too. A name of several letters, such as `score_mean`, is a column and keeps its underscore.

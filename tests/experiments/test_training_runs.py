@@ -37,7 +37,7 @@ def mean(numbers):
 
 
 def plain_records(run, layer: int, divisor: float) -> dict[str, float]:
-    """What a layer records, from its weights and the batch, with its keys as an array."""
+    """The numbers that a layer records, from its weights and the batch, with its keys as an array."""
     w_q, w_k, w_v, w_o = (array[layer].tolist() for array in run.weights)
     sequences = list(zip(*(array.tolist() for array in run.batch[:3]), strict=True))
     size, n_asked = len(sequences), run.batch.n_asked
