@@ -64,7 +64,7 @@ QUANTITIES = {
 
 @dataclass(frozen=True)
 class Case:
-    """The recorded queries and keys of a model, and how they are read."""
+    """One way to record queries and keys of a model and to read them."""
 
     weights: Literal["trained", "initial"] = "trained"
     text: str = "prose"

@@ -74,7 +74,7 @@ def diagnose(
     softcap: float = 0.0,
     sink: float | None = None,
 ) -> Diagnosis:
-    """The effect of a scale on the attention of each head, and how far its q and k are from independent Gaussian entries.
+    """The effect of a scale on each head, and how far its q and k are from independent Gaussian entries.
 
     `sdpa.diagnosis.QUANTITIES` has the meaning and the formula of every quantity. Rows of a query that sees fewer than
     two keys do not count: their softmax has nothing to choose. Memory is that of the arguments, of one head in double
