@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from experiments.config.problems import UsageError, attempt, counted
+from experiments.errors import UsageError, attempt, counted
 from experiments.run import check as checks
 from experiments.run.files import STORE, write_atomically
 from experiments.run.measure import duration, is_current, measure, plan_lines

@@ -18,7 +18,7 @@ import yaml
 
 from experiments.analysis.results import Results
 from experiments.config.loader import load_config
-from experiments.config.problems import UsageError
+from experiments.errors import UsageError
 from experiments.figures.declared import FIGURES
 from experiments.run.files import write_atomically
 from experiments.run.measure import measure

@@ -22,6 +22,7 @@ ORDER = [
     "plain",
     "measuring",
     "kinds",
+    "errors",
     "config",
     "analysis",
     "run",

@@ -18,7 +18,7 @@ from experiments.analysis.derived import TESTS, VERDICTS, fold
 from experiments.analysis.results import Results
 from experiments.analysis.verdicts import BOUND, NONE, T_TEST
 from experiments.analysis.written import as_written
-from experiments.config.problems import Problem, counted
+from experiments.errors import Problem, counted
 
 # At most this share of all honest runs of a config raises the alarm; each test accounts for a third of it.
 ALARM = 1e-3

@@ -17,7 +17,7 @@ from experiments.analysis.analyse import columns_of
 from experiments.analysis.derived import VERDICTS, columns_of_text
 from experiments.analysis.results import Results
 from experiments.analysis.written import IDENTITY, LONG, as_written, csv_name
-from experiments.config.problems import TableError, counted
+from experiments.errors import TableError, counted
 from experiments.measuring.columns import Column, axis_columns, axis_values, names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS

@@ -9,7 +9,7 @@ import pandas as pd
 
 from experiments.analysis.written import csv_bytes
 from experiments.audit.examples import EXAMPLES
-from experiments.config.problems import UsageError
+from experiments.errors import UsageError
 from experiments.figures.figure import Drawing
 from experiments.figures.rendering import render
 from experiments.figures.style import ordered_colours, panels

@@ -30,9 +30,9 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from experiments.config.problems import UsageError
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import FRACTION, POWER, RANGE, Document, Fault, KeyPath, YamlError, with_range
+from experiments.errors import UsageError
 from experiments.figures.declared import default_figures, figures_of
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import Meaning, as_json, axis_names, cell_fields, defaults, describe

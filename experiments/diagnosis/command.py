@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from experiments.analysis.written import csv_bytes
-from experiments.config.problems import TableError
 from experiments.diagnosis import minilm, model
 from experiments.diagnosis.files import HeadArrays, read_heads, read_scores
 from experiments.diagnosis.table import (
@@ -27,6 +26,7 @@ from experiments.diagnosis.table import (
     sizes,
     summary,
 )
+from experiments.errors import TableError
 from experiments.run.files import checksum, write_atomically
 from experiments.run.paths import DIAGNOSIS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, DRAWN, HOME, diagnosis_path
 from experiments.run.products import Product, build

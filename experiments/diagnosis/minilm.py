@@ -15,7 +15,7 @@ import numpy.typing as npt
 import safetensors.numpy
 from scipy.special import ndtr
 
-from experiments.config.problems import UsageError
+from experiments.errors import UsageError
 from sdpa import softmax
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.config.problems import counted
 from experiments.diagnosis.files import HeadArrays
+from experiments.errors import counted
 from experiments.measuring.columns import Column
 from sdpa import Scaling, diagnose, diagnose_scores
 from sdpa.attention import most_visible

@@ -7,8 +7,8 @@ from pathlib import Path
 from experiments.analysis.agreement import agreement_tables
 from experiments.analysis.results import Results
 from experiments.config.loader import Config
-from experiments.config.problems import attempt, counted
 from experiments.config.sweep import Sweep
+from experiments.errors import attempt, counted
 from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.findings import dropped, told
 from experiments.run.check import sound

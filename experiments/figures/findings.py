@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from experiments.analysis.results import Results
-from experiments.config.problems import Problem
 from experiments.config.sweep import Sweep
+from experiments.errors import Problem
 from experiments.measuring.columns import as_json, axis_names, defaults
 from experiments.run.paths import ALL_SWEEPS
 

@@ -18,11 +18,11 @@ from experiments.analysis.crossings import EQUAL, TENTH
 from experiments.analysis.results import Axes
 from experiments.analysis.written import csv_name
 from experiments.config.loader import Config, load_config
-from experiments.config.problems import Problem
 from experiments.diagnosis.minilm import LAYERS
 from experiments.diagnosis.model import LENGTH, NAMES, QUANTITIES, read_model
 from experiments.diagnosis.model_figures import REACH
 from experiments.diagnosis.table import COLUMNS
+from experiments.errors import Problem
 from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.figure import Default
 from experiments.kinds import experiment_names

@@ -17,7 +17,7 @@ from experiments.analysis.overview import check_table
 from experiments.analysis.results import Results
 from experiments.analysis.written import DERIVED
 from experiments.config.loader import Config
-from experiments.config.problems import TableError, counted
+from experiments.errors import TableError, counted
 from experiments.published.table import table_path
 from experiments.run.paths import (
     ALL_SWEEPS,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from experiments.analysis.written import COLUMNS, DERIVED, LONG, csv_bytes, csv_name
 from experiments.config.loader import Config
-from experiments.config.problems import TableError, attempt, counted
 from experiments.config.sweep import Sweep
 from experiments.run.files import checksum, locked
 from experiments.run.paths import ALL_SWEEPS, FIGURES

@@ -26,7 +26,7 @@ from distributed.core import rpc
 from distributed.versions import VersionMismatchWarning
 from threadpoolctl import threadpool_limits
 
-from experiments.config.problems import MeasurementError
+from experiments.errors import MeasurementError
 from experiments.kinds import experiment_names
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import load_experiment

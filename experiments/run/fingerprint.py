@@ -27,7 +27,7 @@ COMPARING = ("experiments/plain/*",)  # stops a wrong run, and changes no number
 # Tables import these, which read configs, write files and word messages.
 AROUND = (
     "experiments/config/loader.py",
-    "experiments/config/problems.py",
+    "experiments/errors.py",
     "experiments/run/compare.py",
     "experiments/run/files.py",
     "experiments/run/fingerprint.py",

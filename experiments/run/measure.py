@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from experiments.analysis.written import csv_name
 from experiments.config.loader import Config
-from experiments.config.problems import LongRunError, MeasurementError, attempt, counted
 from experiments.config.sweep import Sweep
+from experiments.errors import LongRunError, MeasurementError, attempt, counted
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
 from experiments.run.files import STORE, STORED_CONFIG, locked, write_atomically

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from experiments.analysis.written import DERIVED
-from experiments.config.problems import UsageError
+from experiments.errors import UsageError
 
 SHIPPED_CONFIG = Path("config.yaml")
 HOME = Path("results")  # the results of this repository: beside its tables they have statements, examples, benchmarks

@@ -13,7 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.config.problems import attempt
+from experiments.errors import attempt
 from experiments.run.files import checksum, locked, write_atomically
 from experiments.run.fingerprint import ROOT, versions
 from experiments.run.workers import helpers

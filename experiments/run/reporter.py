@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from experiments.config.problems import counted
+from experiments.errors import counted
 
 if TYPE_CHECKING:
     from experiments.run.compare import Change

@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_limits
 from typer import Argument, Option
 
 from experiments.config.loader import Config, load_config
-from experiments.config.problems import MeasurementError, Problem, TableError, UsageError, leaves
 from experiments.config.sweep import Sweep
+from experiments.errors import MeasurementError, Problem, TableError, UsageError, leaves
 from experiments.run.measure import LONGEST
 from experiments.run.paths import SHIPPED_CONFIG, default_results
 from experiments.run.reporter import Reporter, reporter

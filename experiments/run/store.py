@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from experiments.config.problems import Problem
+from experiments.errors import Problem
 from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.measuring.columns import as_json, cell_fields
 from experiments.measuring.experiment import Measurement

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.written import IDENTITY, csv_bytes, csv_name
 from experiments.config.loader import Config
-from experiments.config.problems import Problem, TableError
 from experiments.config.sweep import Sweep
+from experiments.errors import Problem, TableError
 from experiments.measuring.columns import names, treatment_names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
-from experiments.config.problems import counted
+from experiments.errors import counted
 from experiments.run.store import measure_record
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from experiments.__main__ import app
 from experiments.audit.command import function_of
 from experiments.audit.examples import EXAMPLES
-from experiments.config.problems import UsageError
+from experiments.errors import UsageError
 
 WRONG = {"unused_scale": "divisor", "weights_of_8_bits": "lost mass"}
 

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from experiments.config.loader import ConfigError
-from experiments.config.problems import UsageError
 from experiments.entry import run
+from experiments.errors import UsageError
 from experiments.run.workers import LocalWorkers
 from tests.command_line import Suite
 

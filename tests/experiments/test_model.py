@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from experiments.config.problems import TableError
 from experiments.diagnosis import minilm, model
 from experiments.diagnosis.command import write_diagnosis
 from experiments.diagnosis.model_figures import FINDING, REACH
 from experiments.diagnosis.model_figures import heads as of_case
+from experiments.errors import TableError
 from experiments.run.paths import HOME, diagnosis_path
 from experiments.run.reporter import Reporter
 from sdpa import softmax

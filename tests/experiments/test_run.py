@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
-from experiments.config.problems import MeasurementError
 from experiments.config.sweep import Sweep
+from experiments.errors import MeasurementError
 from experiments.kinds import rows
 from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
 from experiments.measuring import row_statistics

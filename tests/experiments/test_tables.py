@@ -11,7 +11,7 @@ import pytest
 from experiments.analysis.overview import check_table
 from experiments.analysis.results import Results
 from experiments.analysis.written import as_written, csv_bytes
-from experiments.config.problems import TableError
+from experiments.errors import TableError
 from experiments.measuring.columns import axis_names
 from experiments.measuring.processor import is_supported
 from experiments.run import products
