@@ -36,7 +36,7 @@ from experiments.measuring.experiment import MEASURED, AnyCell, Experiment
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
-from experiments.run.paths import BENCHMARKS, HOME
+from experiments.paths import BENCHMARKS, HOME
 from experiments.run.work import tabulated
 from experiments.run.workers import default_jobs, worker_pool
 from sdpa import Scaling, softmax

@@ -22,7 +22,7 @@ from experiments.kinds.saturation import EXPERIMENT, Cell
 from experiments.measuring.chunk import bit_generator, chunks
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
-from experiments.run.paths import BENCHMARKS, HOME
+from experiments.paths import BENCHMARKS, HOME
 from sdpa import Scaling, scaled_dot_product_attention
 
 Task = Callable[[], object]

@@ -17,10 +17,10 @@ import typer
 from typer import Argument, Option
 
 from experiments.errors import UsageError, attempt, counted
+from experiments.paths import HOME, STORE
 from experiments.run import check as checks
-from experiments.run.files import STORE, write_atomically
+from experiments.run.files import write_atomically
 from experiments.run.measure import duration, is_current, measure, plan_lines
-from experiments.run.paths import HOME
 from experiments.run.request import Job, about_sweeps, outcome
 from experiments.run.store import Store
 from experiments.run.work import Work, find_work

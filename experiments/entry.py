@@ -20,9 +20,9 @@ from experiments.analysis.results import Results
 from experiments.config.loader import load_config
 from experiments.errors import UsageError
 from experiments.figures.declared import FIGURES
+from experiments.paths import HOME, default_results
 from experiments.run.files import write_atomically
 from experiments.run.measure import measure
-from experiments.run.paths import HOME, default_results
 from experiments.run.reporter import Reporter
 from experiments.run.tables import read_sweep
 from experiments.run.workers import LocalWorkers, default_jobs

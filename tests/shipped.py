@@ -14,7 +14,7 @@ import pytest
 from experiments.analysis.results import Results
 from experiments.config.loader import load_config
 from experiments.errors import TableError
-from experiments.run.files import STORED_CONFIG
+from experiments.paths import STORED_CONFIG
 from experiments.run.tables import read_sweep
 
 ROOT = Path(__file__).parents[1]

@@ -23,6 +23,7 @@ ORDER = [
     "measuring",
     "kinds",
     "errors",
+    "paths",
     "config",
     "analysis",
     "run",

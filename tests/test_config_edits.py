@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from experiments.config.loader import load_config
-from experiments.run.paths import figure_path
+from experiments.paths import figure_path
 
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".cells", ".lock", "*.svg", ".*_cache", ".hypothesis")

@@ -13,9 +13,9 @@ from experiments.analysis.overview import check_table
 from experiments.config.loader import load_config
 from experiments.pages.index import few_rows, opening
 from experiments.pages.parts import pictures, provenance
+from experiments.paths import BENCHMARKS, drawn_texts
 from experiments.published.table import read_statements
 from experiments.run.fingerprint import measuring_fingerprint, tables_fingerprint
-from experiments.run.paths import BENCHMARKS, drawn_texts
 from experiments.run.tables import read_sidecar, why_stale
 from sdpa.theory import attention_expectations
 from tests.page_text import as_shown, assert_whole, words

@@ -16,11 +16,12 @@ from experiments.analysis.agreement import agreement
 from experiments.analysis.analyse import columns_of
 from experiments.analysis.derived import VERDICTS, columns_of_text
 from experiments.analysis.results import Results
-from experiments.analysis.written import IDENTITY, LONG, as_written, csv_name
+from experiments.analysis.written import IDENTITY, as_written
 from experiments.errors import TableError, counted
 from experiments.measuring.columns import Column, axis_columns, axis_values, names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
+from experiments.paths import LONG, csv_name
 
 DISAGREES, FEW = "disagrees", "few draws"
 _OF_VALUES = columns_of_text(

@@ -1,31 +1,18 @@
-"""Tables as CSV files: their paths, their digits, and the columns that name their sweep."""
+"""Tables as CSV: their digits, and the columns that name their sweep."""
 
 from typing import TYPE_CHECKING
 
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import MEASURED
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = "columns.csv"  # the meaning of every column
-LONG = "long-format.csv"  # the values of all sweeps; no sweep has a hyphen in its name
-DERIVED = "derived"  # the folder of the tables that follow from measured ones
 DIGITS = "%.10g"
 IDENTITY = (
     Column("sweep", "str", "name of the sweep"),
     Column("experiment", "str", "name of the experiment"),
     Column("seed", "int", "root seed of the config"),
 )
-
-
-def csv_name(sweep: str, kind: str) -> str:
-    """The path of a table below a results folder: SWEEP.csv for `measured`, else derived/SWEEP/KIND.csv.
-
-    >>> csv_name("dimension", "measured"), csv_name("dimension", "slopes")
-    ('dimension.csv', 'derived/dimension/slopes.csv')
-    """
-    return f"{sweep}.csv" if kind == MEASURED else f"{DERIVED}/{sweep}/{kind}.csv"
 
 
 def csv_bytes(table: "pd.DataFrame") -> bytes:

@@ -13,8 +13,8 @@ from experiments.errors import UsageError
 from experiments.figures.figure import Drawing
 from experiments.figures.rendering import render
 from experiments.figures.style import ordered_colours, panels
+from experiments.paths import AUDIT, HOME
 from experiments.run.files import write_atomically
-from experiments.run.paths import AUDIT, HOME
 from experiments.run.reporter import tell
 from sdpa import audit as audited
 

@@ -27,8 +27,8 @@ from experiments.diagnosis.table import (
     summary,
 )
 from experiments.errors import TableError
+from experiments.paths import DIAGNOSIS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, DRAWN, HOME, diagnosis_path
 from experiments.run.files import checksum, write_atomically
-from experiments.run.paths import DIAGNOSIS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, DRAWN, HOME, diagnosis_path
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, Reporter, tell
 from sdpa.diagnosis.heads import hidden_scores

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.diagnosis import minilm
+from experiments.paths import diagnosis_path
 from experiments.run.files import checksum
-from experiments.run.paths import diagnosis_path
 from sdpa import diagnose, row_diagnostics
 from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.theory.limits import freezing_sigma, median_jacobian_norm

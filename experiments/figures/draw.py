@@ -11,8 +11,8 @@ from experiments.config.sweep import Sweep
 from experiments.errors import attempt, counted
 from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.findings import dropped, told
+from experiments.paths import ALL_SWEEPS, DRAWN, HOME, ON_REQUEST, figure_path
 from experiments.run.check import sound
-from experiments.run.paths import ALL_SWEEPS, DRAWN, HOME, ON_REQUEST, figure_path
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, FLAGGED, Reporter
 from experiments.run.tables import read_sweep

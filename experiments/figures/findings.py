@@ -15,7 +15,7 @@ from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
 from experiments.errors import Problem
 from experiments.measuring.columns import as_json, axis_names, defaults
-from experiments.run.paths import ALL_SWEEPS
+from experiments.paths import ALL_SWEEPS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ from experiments.analysis.results import Results
 from experiments.config.loader import Config
 from experiments.figures.figure import Figure, Lines, Panel
 from experiments.figures.findings import FindingError, Needs, lack
+from experiments.paths import SLIDES as FOLDER
 from experiments.run.check import sound
-from experiments.run.paths import SLIDES as FOLDER
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, FLAGGED, Reporter
 

@@ -15,12 +15,11 @@ from markupsafe import Markup
 from experiments.analysis.agreement import DisagreementError, agreement
 from experiments.analysis.overview import check_table
 from experiments.analysis.results import Results
-from experiments.analysis.written import DERIVED
 from experiments.config.loader import Config
 from experiments.errors import TableError, counted
-from experiments.published.table import table_path
-from experiments.run.paths import (
+from experiments.paths import (
     ALL_SWEEPS,
+    DERIVED,
     DIAGNOSIS,
     DIAGNOSIS_TABLE,
     EXAMPLES,
@@ -29,6 +28,7 @@ from experiments.run.paths import (
     diagnosis_path,
     figure_path,
 )
+from experiments.published.table import table_path
 from experiments.run.tables import read_sweep, why_stale
 
 FOLDER = Path(__file__).parent

@@ -11,8 +11,8 @@ from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
 from experiments.figures.findings import Needs, lack
 from experiments.measuring.experiment import MEASURED
+from experiments.paths import STATEMENTS
 from experiments.published.table import CONFIG, compute_table, table_path
-from experiments.run.paths import STATEMENTS
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, Reporter
 from experiments.run.tables import read_sweep

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments.paths import STATEMENTS
 from experiments.published.judge import FAULTY, SEVERITIES, VERDICTS, Answer, parse_claimed, severity, verdict
-from experiments.run.paths import STATEMENTS
 
 FOLDER = Path(__file__).parent
 CONFIG = FOLDER / "config.yaml"  # of the measurements that config.yaml lacks

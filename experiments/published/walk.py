@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.analysis.written import csv_bytes
+from experiments.paths import DRAWN, EXAMPLES, HOME
 from experiments.published.examples import EXAMPLES as DECLARED
 from experiments.published.steps import ExampleError, Step, long_table, own_steps
 from experiments.run.files import write_atomically, write_files
-from experiments.run.paths import DRAWN, EXAMPLES, HOME
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, WIDTH, Reporter, tell, wrapped
 

@@ -6,11 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.analysis.written import COLUMNS, DERIVED, LONG, csv_bytes, csv_name
+from experiments.analysis.written import csv_bytes
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
+from experiments.errors import TableError, attempt, counted
+from experiments.paths import ALL_SWEEPS, COLUMNS, DERIVED, FIGURES, LONG, csv_name
 from experiments.run.files import checksum, locked
-from experiments.run.paths import ALL_SWEEPS, FIGURES
 from experiments.run.reporter import ALOUD, FLAGGED, Reporter
 from experiments.run.tables import ANOTHER_VERSION, read_sidecar, read_sweep, why_stale
 

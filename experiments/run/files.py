@@ -1,4 +1,4 @@
-"""Files of a results folder: their names, writing them whole or not at all, and a lock that lets in one run at a time.
+"""Files of a results folder: written whole or not at all, and a lock that lets in one run at a time.
 
 Tables, records, drawings and the page all go through `write_atomically`: a kill or a full disk leaves the old file.
 """
@@ -14,8 +14,6 @@ from pathlib import Path
 
 from experiments.errors import BusyError
 
-STORE = ".cells"  # the folder of finished chunks
-STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
 _TEMPORARY = ".sdpa-part"  # of no file that a user may keep among results
 _LOCK = ".lock"
 

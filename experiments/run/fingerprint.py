@@ -24,10 +24,11 @@ TABULATING = ("experiments/analysis/analyse.py", "experiments/run/work.py", "exp
 # Rules, laws, formats and schemes count in the stamp of a cell instead, so that a new one leaves all results complete.
 STAMPED = ("sdpa/scaling.py", "sdpa/inputs.py", "sdpa/initialisation.py", "sdpa/arithmetic.py", "sdpa/_names.py")
 COMPARING = ("experiments/plain/*",)  # stops a wrong run, and changes no number
-# Tables import these, which read configs, write files and word messages.
+# Tables import these, which read configs, name and write files, and word messages.
 AROUND = (
     "experiments/config/loader.py",
     "experiments/errors.py",
+    "experiments/paths.py",
     "experiments/run/compare.py",
     "experiments/run/files.py",
     "experiments/run/fingerprint.py",

@@ -5,13 +5,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.analysis.written import csv_name
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
 from experiments.errors import LongRunError, MeasurementError, attempt, counted
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
-from experiments.run.files import STORE, STORED_CONFIG, locked, write_atomically
+from experiments.paths import STORE, STORED_CONFIG, csv_name
+from experiments.run.files import locked, write_atomically
 from experiments.run.fingerprint import tables_fingerprint
 from experiments.run.reporter import ALOUD, Reporter
 from experiments.run.tables import read_sidecar, why_stale, write_sweep

@@ -22,8 +22,8 @@ from typer import Argument, Option
 from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
 from experiments.errors import MeasurementError, Problem, TableError, UsageError, leaves
+from experiments.paths import SHIPPED_CONFIG, default_results
 from experiments.run.measure import LONGEST
-from experiments.run.paths import SHIPPED_CONFIG, default_results
 from experiments.run.reporter import Reporter, reporter
 from experiments.run.work import Workers
 from experiments.run.workers import LocalWorkers, default_jobs

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.written import IDENTITY, csv_bytes, csv_name
+from experiments.analysis.written import IDENTITY, csv_bytes
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
 from experiments.errors import Problem, TableError
@@ -20,6 +20,7 @@ from experiments.measuring.columns import names, treatment_names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.measuring.processor import is_supported
+from experiments.paths import csv_name
 from experiments.run.files import checksum, write_atomically
 from experiments.run.fingerprint import measuring_fingerprint, stamp, tables_fingerprint, versions
 

@@ -16,7 +16,7 @@ from experiments.figures.figure import Drawing
 from experiments.figures.findings import Finding, FindingError, rows_of
 from experiments.figures.rendering import render
 from experiments.figures.style import INK, UNORDERED_COLOURS, ordered_colours, panels
-from experiments.run.paths import DRAWN, THEORY
+from experiments.paths import DRAWN, THEORY
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, Reporter
 from experiments.theory.tables import ENTROPIES, MAIN, TABLES

@@ -12,9 +12,9 @@ from experiments.config.loader import load_config
 from experiments.figures.declared import figures_of
 from experiments.figures.draw import draw
 from experiments.pages.index import write_page
+from experiments.paths import figure_path
 from experiments.run.check import check
 from experiments.run.measure import measure
-from experiments.run.paths import figure_path
 from experiments.run.workers import LocalWorkers
 from sdpa import LAWS
 from sdpa.arithmetic import FORMATS

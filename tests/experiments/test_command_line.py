@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from experiments.config.loader import load_config
-from experiments.run.paths import DRAWN
+from experiments.paths import DRAWN
 from experiments.run.tables import read_sweep, write_sweep
 from experiments.run.workers import LocalWorkers
 from tests.command_line import ROOT, SMALL, Suite, in_a_process

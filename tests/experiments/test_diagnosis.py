@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 from experiments.diagnosis import command
 from experiments.diagnosis.files import FilesError, HeadArrays, read_heads
 from experiments.diagnosis.table import COLUMNS, advice, diagnosis_table, gaussian_curves, read_diagnosis, summary
-from experiments.run.paths import DIAGNOSIS_TABLE
+from experiments.paths import DIAGNOSIS_TABLE
 from sdpa import diagnose, diagnose_scores
 from sdpa.row_maps import RowMap
 from sdpa.theory import GaussianRow

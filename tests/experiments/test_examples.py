@@ -10,10 +10,10 @@ import pytest
 
 from experiments.analysis.written import csv_bytes
 from experiments.figures.style import SEQUENTIAL
+from experiments.paths import EXAMPLES
 from experiments.published import picture
 from experiments.published.examples import EXAMPLES as DECLARED
 from experiments.published.steps import ExampleError, long_table, own_steps, read_matrix
-from experiments.run.paths import EXAMPLES
 from tests.command_line import call
 from tests.plain_attention import attention, softmax, times
 from tests.plain_examples import COMPARED, REFERENCES, comparison

@@ -20,8 +20,8 @@ from experiments.figures.words import plain_caption, under
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names, cell_fields
 from experiments.measuring.experiment import load_experiment
+from experiments.paths import ALL_SWEEPS, drawn_texts, figure_path
 from experiments.run.files import write_files
-from experiments.run.paths import ALL_SWEEPS, drawn_texts, figure_path
 from experiments.run.tables import read_sweep
 from sdpa.theory.limits import freezing_sigma
 from tests.command_line import SMALL

@@ -18,7 +18,7 @@ from experiments.diagnosis.command import write_diagnosis
 from experiments.diagnosis.model_figures import FINDING, REACH
 from experiments.diagnosis.model_figures import heads as of_case
 from experiments.errors import TableError
-from experiments.run.paths import HOME, diagnosis_path
+from experiments.paths import HOME, diagnosis_path
 from experiments.run.reporter import Reporter
 from sdpa import softmax
 from sdpa.theory import GaussianRow

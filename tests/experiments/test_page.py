@@ -14,7 +14,7 @@ from experiments.config.loader import load_config
 from experiments.pages import explorer, index
 from experiments.pages.explorer import CURVES, RELATIVE_ERROR, row_means
 from experiments.pages.index import make_page
-from experiments.run.paths import drawn_texts, figure_path
+from experiments.paths import drawn_texts, figure_path
 from experiments.run.tables import read_sweep, write_sweep
 from sdpa.theory import attention_expectations
 from sdpa.theory.score_law import query_lengths

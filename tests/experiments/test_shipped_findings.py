@@ -11,7 +11,7 @@ from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
 from experiments.figures.draw import figures
 from experiments.figures.findings import BY_DRAWING, dropped, lack, told
-from experiments.run.paths import ALL_SWEEPS
+from experiments.paths import ALL_SWEEPS
 from experiments.run.tables import read_sweep
 from tests.shipped import CONFIG, RESULTS, shipped_only
 

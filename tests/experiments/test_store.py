@@ -14,8 +14,8 @@ import pytest
 from experiments.analysis.analyse import analyse
 from experiments.kinds import distribution, experiment_names, rows, saturation, training
 from experiments.measuring.chunk import Chunk, measure_chunk
+from experiments.paths import STORE
 from experiments.run import fingerprint, store
-from experiments.run.files import STORE
 from experiments.run.store import RecordError, Store, measure_record
 from experiments.run.work import cell_chunks, tabulate_sweep
 from sdpa import LAWS, Scaling, scaling

@@ -1,12 +1,17 @@
-"""Folders of results: who writes where, in one place, so that nobody overwrites another's results."""
+"""Files and folders of results: who writes where, in one place, so that nobody overwrites another's results."""
 
 from pathlib import Path
 
-from experiments.analysis.written import DERIVED
 from experiments.errors import UsageError
+from experiments.measuring.experiment import MEASURED
 
 SHIPPED_CONFIG = Path("config.yaml")
 HOME = Path("results")  # the results of this repository: beside its tables they have statements, examples, benchmarks
+STORE = ".cells"  # the folder of finished chunks
+STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
+COLUMNS = "columns.csv"  # the meaning of every column
+LONG = "long-format.csv"  # the values of all sweeps; no sweep has a hyphen in its name
+DERIVED = "derived"  # the folder of the tables that follow from measured ones
 FIGURES = "figures"  # a folder for each sweep
 ALL_SWEEPS = "all-sweeps"  # in place of a sweep's name, which has no hyphen: figures of all sweeps together
 STATEMENTS = "statements"
@@ -37,6 +42,15 @@ def default_results(config: Path) -> Path:
             f"{config}: {HOME / config.stem} has other results; choose a folder by RESULTS=DIR (--results DIR)"
         )
     return HOME / config.stem
+
+
+def csv_name(sweep: str, kind: str) -> str:
+    """The path of a table below a results folder: SWEEP.csv for `measured`, else derived/SWEEP/KIND.csv.
+
+    >>> csv_name("dimension", "measured"), csv_name("dimension", "slopes")
+    ('dimension.csv', 'derived/dimension/slopes.csv')
+    """
+    return f"{sweep}.csv" if kind == MEASURED else f"{DERIVED}/{sweep}/{kind}.csv"
 
 
 def diagnosis_path(results: Path, name: str) -> Path:
