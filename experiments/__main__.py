@@ -8,10 +8,11 @@ Exit status: 0 success; 1 failed measurement or check; 2 bad config or bad usage
 
 # Commands import what takes long to load, such as pandas, when they run.
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -337,5 +338,13 @@ def readme() -> None:
             write_atomically(path, text.encode())
 
 
+def main() -> None:
+    """Run a command. Its options may come from make: as variables of the environment that SDPA_GIVEN names."""
+    names = os.environ.get("SDPA_GIVEN", "").split()
+    values = {name.lower(): os.environ[name] for name in names if os.environ.get(name)}
+    commands: Any = typer.main.get_command(app)
+    commands(prog_name="python -m experiments", default_map=dict.fromkeys(commands.commands, values))
+
+
 if __name__ == "__main__":
-    app(prog_name="python -m experiments")
+    main()
