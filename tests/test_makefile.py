@@ -1,4 +1,4 @@
-"""The Makefile: values reach the program in the environment; misspelled variables and stray words are refused."""
+"""The Makefile: values reach the program; misspelled variables and stray words are refused."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def make(tree: Path, *words: str, **environment: str) -> subprocess.CompletedPro
 
 @pytest.fixture
 def tree(tmp_path):
-    """A folder with the Makefile, and with a program that prints its arguments and the values that make names."""
+    """A folder with the Makefile, and a program that prints its arguments and values."""
     (tmp_path / "Makefile").symlink_to(ROOT / "Makefile")
     program = tmp_path / ".venv" / "bin" / "python"
     program.parent.mkdir(parents=True)

@@ -1,7 +1,8 @@
-"""config.schema.json, by which editors complete, explain and check a config: what pydantic says of the loader's models.
+"""config.schema.json, by which editors complete, explain and check a config: what pydantic says of
+the models.
 
-The schema accepts whatever the loader accepts. The loader refuses more: a schema has no rules across fields and no size
-of a sweep, and sees numbers such as `2^6`, `1/3` and `4..512*2` as text.
+The schema accepts whatever the loader accepts. The loader refuses more: a schema has no rules
+across fields and no size of a sweep, and sees numbers such as `2^6`, `1/3` and `4..512*2` as text.
 """
 
 import json
@@ -9,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from experiments.config.loader import config_model
+from experiments.config.models import config_model
 from sdpa import LAWS
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import SCHEMES
@@ -38,12 +39,13 @@ _NAMED: dict[str, Any] = {
 
 def schema_text() -> str:
     """The JSON Schema of the config (draft 7), as its file holds it."""
-    text = json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **config_model().model_json_schema()})
+    dialect = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    text = json.dumps(dialect | config_model().model_json_schema())
     return json.dumps(json.loads(text, object_hook=_completed), indent=1) + "\n"
 
 
 def _completed(part: dict[str, Any]) -> Any:
-    """A part of the schema with the values of named types, and without the titles that pydantic makes from names."""
+    """A part of the schema with the values of named types, and without titles from names."""
     if isinstance(part.get("title"), str):
         del part["title"]
     return _NAMED.get(str(part.get("type")), part)

@@ -8,46 +8,64 @@ from typing import Any
 from experiments.measuring.columns import as_json, axis_names, treatment_names
 from experiments.measuring.experiment import Cell, Experiment
 
+Values = Mapping[str, tuple[Any, ...]]  # of fields of a cell, by name
+
 
 @dataclass(frozen=True)
 class Sweep:
     """One resolved block of the config: every key has a value, and every value has its type.
 
-    A variant has values of some axes in the place of `values`, and a grid of its own; the sweep consists of all grids.
+    A variant has values of some axes in the place of `values`, and a grid of its own; the sweep
+    consists of all grids.
     """
 
     name: str  # of the block and of its table
     experiment: Experiment
-    values: Mapping[str, tuple[Any, ...]]  # of every field of the cell, in the cell's order
+    values: Values  # of every field of the cell, in the cell's order
     trials: int  # of each cell; the maximum in a sweep with a precision
     figures: tuple[str, ...]
-    precision: float | None = None  # the relative standard error that determines the number of trials
-    variants: tuple[Mapping[str, tuple[Any, ...]], ...] = ()
+    precision: float | None = None  # the relative standard error that decides the trials
+    variants: tuple[Values, ...] = ()
 
-    def grids(self) -> list[dict[str, tuple[Any, ...]]]:
+    def grids(self) -> list[Values]:
         """The values of every field in each grid, in order."""
         return [{**self.values, **variant} for variant in self.variants or ({},)]
 
+    def spanned(self) -> Values:
+        """The different values of every field in all grids, in any order."""
+        grids = self.grids()
+        spanned = {}
+        for name in self.values:
+            of_grids = [grid[name] for grid in grids]
+            spanned[name] = tuple(set().union(*of_grids))
+        return spanned
+
     def cells(self) -> list[Cell]:
-        """One cell per point of each grid of axes, the last axis varying fastest; each cell holds all treatments."""
+        """One cell per point of each grid, the last axis varying fastest; each has all treatments."""
         cell = self.experiment.cell
-        axes, treatments = axis_names(cell), treatment_names(cell)
-        fixed = {name: self.values[name] for name in treatments}
-        points = (point for grid in self.grids() for point in itertools.product(*(grid[name] for name in axes)))
-        return [cell(**dict(zip(axes, point, strict=True)), **fixed) for point in points]
+        axes = axis_names(cell)
+        treatments = {name: self.values[name] for name in treatment_names(cell)}
+        cells = []
+        for grid in self.grids():
+            for point in itertools.product(*(grid[axis] for axis in axes)):
+                values = dict(zip(axes, point, strict=True))
+                cells.append(cell(**values, **treatments))
+        return cells
 
     def parameters(self) -> dict[str, Any]:
         """The parameters that determine the table, as plain JSON values.
 
-        The keys are `experiment`, the fields of the cell, `variants` if there are any, and `trials`, or `precision` and
-        `max_trials`. Name and figures do not belong to them: they change no number.
+        The keys are `experiment`, the fields of the cell, `variants` if there are any, and
+        `trials`, or `precision` and `max_trials`. Name and figures do not belong to them: they
+        change no number.
         """
-        values: dict[str, Any] = {"experiment": self.experiment.name, **_plain_values(self.values)}
+        parameters = {"experiment": self.experiment.name, **_json_of(self.values)}
         if self.variants:
-            values["variants"] = [_plain_values(variant) for variant in self.variants]
-        precise = {"precision": self.precision, "max_trials": self.trials}
-        return values | (precise if self.precision else {"trials": self.trials})
+            parameters["variants"] = [_json_of(variant) for variant in self.variants]
+        if self.precision:
+            return parameters | {"precision": self.precision, "max_trials": self.trials}
+        return parameters | {"trials": self.trials}
 
 
-def _plain_values(values: Mapping[str, tuple[Any, ...]]) -> dict[str, list[Any]]:
+def _json_of(values: Values) -> dict[str, Any]:
     return {name: [as_json(value) for value in given] for name, given in values.items()}

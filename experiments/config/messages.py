@@ -1,0 +1,109 @@
+"""Faults that pydantic finds, as `got ..., expected ...`, with a hint at the key that is meant."""
+
+import re
+
+from pydantic_core import ErrorDetails
+
+from experiments.config.models import sweep_model
+from experiments.config.yaml_text import Document
+from experiments.kinds import experiment_names
+from experiments.measuring.columns import axis_names
+from experiments.measuring.experiment import load_experiment
+from sdpa._names import did_you_mean, nearest
+
+_OUR_MESSAGES = {
+    "too_short": "expected at least one",
+    "dict_type": "expected keys with values",
+    "model_type": "expected keys with values",
+    "model_attributes_type": "expected keys with values",
+}
+_OUR_WORDS = {
+    "Value error, ": "",
+    "Input should be ": "expected ",
+    "valid integer": "whole number",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "more than",
+}
+# Keys in the words of other programs and papers.
+_OTHER_WORDS = {
+    "causal": "mask: causal",
+    "dim": "d_k",
+    "dtype": "arithmetic",
+    "head_dim": "d_k",
+    "rope": "position: rope",
+    "samples": "trials",
+    "seq_len": "n_keys",
+    "softcapping": "softcap",
+    "std": "query_std or key_std",
+    "temperature": "scaling",
+}
+
+
+def note(document: Document, error: ErrorDetails) -> None:
+    """Note one of pydantic's errors as a fault of the document."""
+    kind = error["type"]
+    path = error["loc"]
+    experiment = ""
+    if len(path) > 2:  # after the name of a sweep, pydantic has that of its experiment
+        experiment = str(path[2])
+        path = (*path[:2], *path[3:])
+    if kind == "extra_forbidden":
+        expected = _known_keys(str(path[-1]), experiment, in_variant="variants" in path)
+        document.fault(path, f"got an unknown key, {expected}", of_key=True)
+    elif kind == "missing":
+        document.fault(path, "missing key")
+    elif kind == "union_tag_not_found":
+        document.fault((*path, "experiment"), f"missing key; {_one_of(experiment_names())}")
+    else:
+        if kind == "union_tag_invalid":
+            path = (*path, "experiment")
+        if kind == "repeated":
+            path = (*path, error["ctx"]["index"])
+        document.fault(path, f"got {document.written(path)}, {_expected(error)}")
+
+
+def _expected(error: ErrorDetails) -> str:
+    """The values that a key takes, in our words."""
+    kind = error["type"]
+    if kind == "union_tag_invalid":
+        return _one_of(experiment_names(), error["ctx"]["tag"])
+    if kind == "literal_error":
+        names = re.findall("'(.*?)'", error["ctx"]["expected"])
+        return _one_of(names, error["input"])
+    if kind in _OUR_MESSAGES:
+        return _OUR_MESSAGES[kind]
+    message = re.sub(", got '.*?'", "", error["msg"])
+    for theirs, ours in _OUR_WORDS.items():
+        message = message.replace(theirs, ours)
+    return message
+
+
+def _one_of(names: list[str], given: object = "") -> str:
+    return f"expected one of {', '.join(names)}{did_you_mean(nearest(given, names))}"
+
+
+def _known_keys(key: str, experiment: str, *, in_variant: bool) -> str:
+    """The keys that a mapping with an unknown one may have, and the one that it may mean."""
+    if not experiment:
+        return _one_of(["seed", "sweeps"], key)
+    known = list(sweep_model(experiment).model_fields)
+    if in_variant:
+        known = axis_names(load_experiment(experiment).cell)
+    if meant := _other_word(key.lower(), experiment):
+        return f"{_one_of(known)}{did_you_mean(meant)}"
+    return _one_of(known, key[:80])
+
+
+def _other_word(word: str, experiment: str) -> str:
+    """The key that others call by a word, or one of other experiments; empty without any.
+
+    >>> _other_word("seq_len", "saturation"), _other_word("softcap", "saturation")
+    ('n_keys', 'softcap in experiment: mechanisms')
+    """
+    meant = _OTHER_WORDS.get(word, word)
+    key = re.split(r"\W", meant)[0]
+    owners = [name for name in experiment_names() if key in sweep_model(name).model_fields]
+    if experiment in owners:
+        return "" if meant == word else meant
+    return f"{meant} in experiment: {' or '.join(owners)}" if owners else ""

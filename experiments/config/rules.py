@@ -1,0 +1,78 @@
+"""Rules that no single key decides: names and trials of sweeps, and the size of their work."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from experiments.config.models import NAME
+from experiments.config.sweep import Sweep
+from experiments.config.yaml_text import KeyPath
+from experiments.kinds import experiment_names
+from experiments.measuring.columns import describe
+from experiments.measuring.experiment import load_experiment
+
+_MAX_CELLS = 100_000
+_MAX_ROWS = 200_000
+_MAX_CHUNKS = 500_000  # days of work, and one record per chunk
+_MAX_GIB = 4  # of memory of a worker
+_EXPECTED_NAME = "expected a letter, then letters, digits and underscores, at most 64 characters"
+
+Problem = tuple[KeyPath, str]  # the path of a key, and the message
+
+
+def block_problems(blocks: Any) -> Iterator[Problem]:
+    """The faults of blocks, as read, beside those of their keys; each path is below `sweeps`."""
+    lowered = Counter(map(str.lower, blocks))
+    for name, block in blocks.items():
+        got = f"got the sweep name {name!r}"
+        if not re.fullmatch(NAME, name) or name.lower() == "columns":
+            yield (name,), f"{got}, {_EXPECTED_NAME}, not columns"
+        if lowered[name.lower()] > 1:
+            yield (name,), f"{got}, expected names that differ by more than case"
+        if isinstance(block, dict):
+            for key, message in _trials_problems(block):
+                yield (name, key), message
+
+
+def _trials_problems(block: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    experiment = block.get("experiment")
+    if experiment not in experiment_names() or not load_experiment(experiment).has_precision:
+        return
+    if "trials" not in block and "precision" not in block:
+        yield "trials", "missing key; expected trials or precision"
+    if "trials" in block and "precision" in block:
+        yield "precision", "got both precision and trials, expected one of them"
+    if "max_trials" in block and "precision" not in block:
+        yield "max_trials", "got max_trials without precision, expected both"
+
+
+def impossible(sweep: Sweep) -> Problem | None:
+    """The first reason why a valid sweep cannot run; None without any. Its path is below the block.
+
+    A sweep with a precision counts with its `max_trials`.
+    """
+    points = sum(math.prod(map(len, grid.values())) for grid in sweep.grids())
+    if points > _MAX_CELLS:
+        return (), f"got a grid of {points} cells and scalings, expected at most {_MAX_CELLS}"
+    cells = sweep.cells()
+    largest = max(cells, key=lambda cell: cell.memory)
+    gibibytes = largest.memory / 2**30
+    if gibibytes > _MAX_GIB:
+        got = f"got the cell {describe(largest)}, which needs {gibibytes:.3g} GiB per worker"
+        return (), f"{got}, expected at most {_MAX_GIB} GiB"
+    chunks = sum(math.ceil(sweep.trials / cell.chunk_trials) for cell in cells)
+    if chunks > _MAX_CHUNKS:
+        got = f"got {sweep.trials} trials in {chunks} chunks of work"
+        return (), f"{got}, expected at most {_MAX_CHUNKS} chunks"
+    rows = sum(cell.table_rows(sweep.trials) for cell in cells)
+    if rows > _MAX_ROWS:
+        return (), f"got a table of {rows} rows, expected at most {_MAX_ROWS}"
+    for problem in filter(None, (cell.problem() for cell in cells)):
+        key, _, message = problem.partition(": ")
+        return (key,), message
+    cell, count = Counter(cells).most_common(1)[0]
+    if count > 1:
+        return ("variants",), f"got the cell {describe(cell)} twice, expected each cell once"
+    return None
