@@ -11,15 +11,12 @@ from experiments.measuring.columns import axis_names
 from experiments.measuring.experiment import load_experiment
 from sdpa._names import did_you_mean, nearest
 
-_OUR_MESSAGES = {
-    "too_short": "expected at least one",
-    "dict_type": "expected keys with values",
-    "model_type": "expected keys with values",
-    "model_attributes_type": "expected keys with values",
-}
+# Patterns in pydantic's messages, and what we say instead.
 _OUR_WORDS = {
-    "Value error, ": "",
-    "Input should be ": "expected ",
+    "^Value error, |, got '.*?'": "",
+    "^Input should be ": "expected ",
+    "^(List|Dictionary) should have .*": "expected at least one",
+    "a valid dictionary.*": "keys with values",
     "valid integer": "whole number",
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
@@ -71,11 +68,9 @@ def _expected(error: ErrorDetails) -> str:
     if kind == "literal_error":
         names = re.findall("'(.*?)'", error["ctx"]["expected"])
         return _one_of(names, error["input"])
-    if kind in _OUR_MESSAGES:
-        return _OUR_MESSAGES[kind]
-    message = re.sub(", got '.*?'", "", error["msg"])
+    message = error["msg"]
     for theirs, ours in _OUR_WORDS.items():
-        message = message.replace(theirs, ours)
+        message = re.sub(theirs, ours, message)
     return message
 
 
