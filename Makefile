@@ -83,7 +83,7 @@ test: $(DEV_READY) ## run all tests except the slow ones
 	@$(PARALLEL)
 
 test-coverage: ## slow: coverage of intervals, p-values, exact standard deviations
-test-faults: ## slow: kills, damaged files and hostile configs on real processes
+test-faults: ## slow: kills and damaged files, on real processes
 test-edits: ## slow: edit config.yaml in a copy of this folder, and run make all
 test-cluster: $(DASK_READY) ## slow: runs on a Dask cluster, with kills and wrong workers
 test-recipes: ## slow: the recipes of CONTRIBUTING.md, in copies of this folder
