@@ -16,6 +16,8 @@ given := $(sort $(foreach one,$(.VARIABLES),$(if $(filter command,$(firstword $(
 unknown := $(filter-out $(ANYWHERE) $(TYPED) MAKE% SHELL,$(given))
 $(if $(unknown),$(error make: got $(unknown:%=%=), expected some of $(ANYWHERE) $(TYPED)))
 
+$(if $(filter quick,$(MAKECMDGOALS)),$(if $(filter CONFIG,$(given)),$(error make quick: got CONFIG=, expected none; make all takes it)))
+
 # The values of those variables that are given, as arguments without a name.
 values = $(foreach one,$(filter $(given),$(1)),"$$$(one)")
 
@@ -38,7 +40,7 @@ INSTALL = $(PIP) --require-hashes --requirement
 all: $(CAN_RUN) ## measure every sweep, draw, check, and write the page
 	@$(SUITE) all
 
-quick: export CONFIG = quick.yaml
+quick: override export CONFIG = quick.yaml
 quick: $(CAN_RUN) ## the same for quick.yaml, a small config: a first look in a minute
 	@$(SUITE) all
 

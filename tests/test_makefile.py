@@ -81,15 +81,15 @@ def test_data_and_consent_count_on_the_command_line_only(tree):
     assert values == {"CONFIG": ODD, "JOBS": "3"}
 
 
-def test_quick_has_a_config_of_its_own_unless_another_is_typed(tree):
+def test_quick_has_a_config_of_its_own(tree):
     assert passed_on(tree, "quick", CONFIG="of-the-environment.yaml")[1] == {"CONFIG": "quick.yaml"}
-    assert passed_on(tree, "quick", "CONFIG=mine.yaml")[1] == {"CONFIG": "mine.yaml"}
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["plan", "config=quick.yaml"], "make: got config=, expected some of CONFIG RESULTS"),
+        (["quick", "CONFIG=mine.yaml"], "make quick: got CONFIG=, expected none; make all takes it"),
         (["diagnose", "q.npy", "k.npy"], "make: got the words q.npy k.npy, expected values as NAME=VALUE"),
     ],
 )
