@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -34,11 +34,11 @@ class LocalWorkers:
     def __str__(self) -> str:
         return counted(self.slots, "worker")
 
-    def measure(self, tasks: "Sequence[Task]") -> Generator["tuple[Task, bytes]", None, None]:
-        """Records in the order of completion; at most three chunks per worker wait or run at a time."""
+    def measure(self, tasks: "Iterable[Task]") -> Generator["tuple[Task, bytes]", None, None]:
+        """Records in the order of completion, as `experiments.run.work.Workers.measure`."""
         with worker_pool(self.slots) as pool:
             in_flight = _QUEUED_PER_WORKER * self.slots
-            yield from measured(lambda *arguments: pool.submit(measure_record, *arguments), tasks, in_flight)
+            yield from measured(lambda *call: pool.submit(measure_record, *call), tasks, in_flight)
 
 
 def default_jobs() -> int:
@@ -76,11 +76,11 @@ def _done_here(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
 class _Pool(ProcessPoolExecutor):
     """A pool whose workers start undisturbed: signals wait until the call that starts one returns."""
 
-    def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+    def submit(self, *call: Any, **options: Any) -> Future[Any]:
         # A signal between the start of a worker and its instructions would leave a worker that reads the end of a file.
         # The worker inherits this setting, so that Ctrl-C does not interrupt its imports either.
         with _held_back():
-            return super().submit(function, *arguments, **options)
+            return super().submit(*call, **options)
 
 
 @contextmanager
@@ -110,20 +110,19 @@ def _held_back() -> Iterator[None]:
     """Hold Ctrl-C and SIGTERM back until the end of the block; processes that start in it inherit this.
 
     A mask alone does not hold a signal back: another thread, such as one of BLAS, takes it, and Python then calls the
-    handler in the main thread. Other threads run no handlers.
+    handler in the main thread.
     """
-    is_main = threading.current_thread() is threading.main_thread()
-    handlers = {number: handler for number in _SIGNALS if is_main and callable(handler := signal.getsignal(number))}
     came: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
-        for number in handlers:
+        for number in _SIGNALS:
             signal.signal(number, lambda number, _: came.append(number))
         yield
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        for caught in dict.fromkeys(came):
+        for caught in set(came):
             signal.raise_signal(caught)  # waits for the mask
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
@@ -139,7 +138,7 @@ def _end_with_parent() -> None:
 def _stop(pool: ProcessPoolExecutor) -> None:
     """End the workers at once; the next run measures their unfinished chunks again."""
     with _held_back():
-        for worker in list((pool._processes or {}).values()):  # another pool may have work to finish
+        for worker in list((pool._processes or {}).values()):
             worker.kill()
         # A killed worker may have sent half a record. The pool's thread would wait forever for the rest, because this
         # process also holds the sending end of the pipe. Once that is closed, the thread reads the end of the file.
@@ -150,35 +149,22 @@ def _stop(pool: ProcessPoolExecutor) -> None:
 
 def measured(
     submit: Callable[..., Future[bytes]],
-    tasks: "Sequence[Task]",
+    tasks: "Iterable[Task]",
     in_flight: int,  # chunks that wait or run at a time, at most, so that memory stays bounded
-    *,
     deaths: type[Exception] = BrokenProcessPool,  # of a chunk whose process died
-    seconds: float | None = None,  # without a record, after which `look` raises an error if none can come
-    look: Callable[[], object] = lambda: None,
-    is_astray: Callable[[BaseException | None], bool] = lambda _: False,  # a wrong process got the chunk
 ) -> Iterator["tuple[Task, bytes]"]:
     """Records in the order of completion, from the processes of this machine or of a cluster."""
     todo = iter(tasks)
     pending: dict[Future[bytes], Task] = {}
-
-    def hand_out(task: "Task") -> None:
-        with _naming(task, deaths):
-            pending[submit(*task.arguments)] = task
-
     while True:
         for task in itertools.islice(todo, in_flight - len(pending)):
-            hand_out(task)
+            with _naming(task, deaths):
+                pending[submit(*task.arguments)] = task
         if not pending:
             return
-        done, _ = wait(pending, seconds, FIRST_COMPLETED)
-        if not done:
-            look()
+        done, _ = wait(pending, return_when=FIRST_COMPLETED)
         for future in sorted(done, key=_has_failed):  # what succeeded is kept
             task = pending.pop(future)
-            if _has_failed(future) and not future.cancelled() and is_astray(future.exception()):
-                hand_out(task)
-                continue
             with _naming(task, deaths):
                 record = future.result()
             yield task, record
@@ -190,9 +176,9 @@ def _has_failed(future: Future[bytes]) -> bool:
 
 @contextmanager
 def _naming(task: "Task", deaths: type[Exception]) -> Iterator[None]:
-    """Turn a failure of a chunk, or of the workers when they take the chunk, into an error that names the chunk.
+    """Turn a failure of a chunk, or of the workers when they take it, into an error that names it.
 
-    Arithmetic, memory and value errors come from measuring. Others, such as an import error, are bugs and pass through.
+    Arithmetic, memory and value errors come from measuring. Others are bugs and pass through.
     """
     try:
         yield

@@ -14,22 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.measuring.processor import is_supported
 from tests.suite_process import ROOT, Suite
 
 pytestmark = pytest.mark.cluster
 
 TRIALS = 3000
-CONTINUE = r"finished work is kept; repeat the command to continue\n"
-# The trials of each cell follow from a pilot.
-PRECISE = """\
-  precise:
-    experiment: saturation
-    d_k: [16, 64]
-    n_keys: 64
-    scaling: [unscaled, d_k^1/2]
-    precision: 0.01
-"""
 # Loaded into a worker: a chunk of this cell kills its process, as the kernel does when memory runs out.
 KILLING = """
 import os, signal
@@ -104,18 +93,13 @@ def cluster(tmp_path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def suite(tmp_path) -> Suite:
-    return precise(Suite(tmp_path, TRIALS))
-
-
-def precise(suite: Suite) -> Suite:
-    suite.config.write_text(suite.config.read_text() + PRECISE)
-    return suite
+    return Suite(tmp_path, TRIALS)
 
 
 @pytest.fixture(scope="module")
 def local_tables(tmp_path_factory) -> dict[str, bytes]:
     """The tables of a run on local processes."""
-    suite = precise(Suite(tmp_path_factory.mktemp("local"), TRIALS))
+    suite = Suite(tmp_path_factory.mktemp("local"), TRIALS)
     assert suite.run("run")[0] == 0
     return suite.tables()
 
@@ -127,10 +111,10 @@ def wait_for(condition, seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-def on_a_new_cluster(suite: Suite, address: str) -> subprocess.Popen[str]:
-    """A run that has measured its two pilots on a cluster, and has begun with the chunks."""
-    process = suite.start("run", "--scheduler", address)
-    wait_for(lambda: len(suite.records()) > 2 or process.poll() is not None)
+def begun(suite: Suite, cluster: Cluster) -> subprocess.Popen[str]:
+    """A run on a cluster that has finished a chunk."""
+    process = suite.start("run", "--scheduler", cluster.address)
+    wait_for(lambda: suite.records() or process.poll() is not None)
     return process
 
 
@@ -138,16 +122,14 @@ def resumes(suite: Suite, local_tables: dict[str, bytes]) -> bool:
     """True if a run on local processes keeps every record and gives the same tables."""
     kept = suite.records()
     assert suite.run("run")[0] == 0
-    return {name: suite.records()[name] for name in kept} == kept and suite.tables() == local_tables
+    return kept.items() <= suite.records().items() and suite.tables() == local_tables
 
 
-def test_killed_workers_and_those_that_leave_cost_their_chunks_alone(suite, cluster, local_tables):
-    killed, restarted, left, _ = (cluster.worker() for _ in range(4))
-    cluster.wait_for_workers(4)
-    process = on_a_new_cluster(suite, cluster.address)
+def test_killed_workers_and_those_that_leave_change_no_byte(suite, cluster, local_tables):
+    killed, left, _ = (cluster.worker() for _ in range(3))
+    cluster.wait_for_workers(3)
+    process = begun(suite, cluster)
     os.killpg(killed.pid, signal.SIGKILL)
-    children = subprocess.run(["pgrep", "-P", str(restarted.pid), "-f", "spawn_main"], capture_output=True, text=True)
-    os.kill(int(children.stdout.split()[-1]), signal.SIGKILL)  # its nanny starts another
     left.terminate()  # as a queueing system does
     out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
@@ -165,77 +147,54 @@ def test_a_cell_that_kills_every_worker_is_named_and_all_else_is_kept(suite, clu
     assert resumes(suite, local_tables)
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_lost_scheduler_ends_the_run_and_a_later_one_resumes(suite, cluster, local_tables, sent):
+def test_a_lost_scheduler_ends_the_run_which_resumes(suite, cluster, local_tables):
     cluster.worker()
-    process = on_a_new_cluster(suite, cluster.address)
-    os.killpg(cluster.scheduler.pid, sent)
-    started = time.monotonic()
-    _, err = process.communicate(timeout=60)
-    assert time.monotonic() - started < 30
+    process = begun(suite, cluster)
+    os.killpg(cluster.scheduler.pid, signal.SIGKILL)
+    _, err = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert re.match(rf"(lost the|no) scheduler (at|answers at) {cluster.address}", err)
+    assert err.startswith(f"lost the scheduler at {cluster.address}\n")
+    status, _, err = suite.run("run", "--scheduler", cluster.address)
+    assert status == 1
+    assert err.startswith(f"no scheduler answers at {cluster.address}: ")
     assert resumes(suite, local_tables)
 
 
-@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
-def test_an_interrupted_client_leaves_no_task_behind(suite, cluster, sent, status):
-    for _ in range(2):
-        cluster.worker()
+def test_an_interrupted_client_leaves_no_task_behind(suite, cluster):
+    cluster.worker()
     suite.set_trials(10**6)
-    process = on_a_new_cluster(suite, cluster.address)
-    process.send_signal(sent)
+    process = begun(suite, cluster)
+    process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
-    assert process.returncode == status
-    assert sent == signal.SIGKILL or re.fullmatch(f"interrupted; {CONTINUE}", err)
+    assert process.returncode == 130
+    assert err == "interrupted; finished work is kept; repeat the command to continue\n"
     wait_for(lambda: cluster.tasks() == 0, seconds=15)
 
 
-def another_copy(folder: Path, line: str) -> dict[str, str]:
-    """The environment of a worker with another copy of the suite, which has this line too."""
+def another_copy(folder: Path) -> dict[str, str]:
+    """The environment of a worker with a line more in the source of the suite."""
     for package in ("sdpa", "experiments"):
-        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-    measuring = folder / "experiments" / "measuring" / "chunk.py"
-    measuring.write_text(f"{measuring.read_text()}\n{line}\n")
+        shutil.copytree(ROOT / package, folder / package)
+    with (folder / "experiments/measuring/chunk.py").open("a") as module:
+        module.write("X = 1\n")
     return {"PYTHONPATH": str(folder)}
 
 
-def another_numpy(folder: Path) -> dict[str, str]:
-    (folder / "numpy-0.1.dist-info").mkdir(parents=True)
-    (folder / "numpy-0.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 0.1\n")
-    return {"PYTHONPATH": str(folder)}
-
-
-@pytest.mark.parametrize(
-    ("environment", "reason"),
-    [
-        (lambda folder: another_copy(folder, "X = 1"), r"source of the suite: expected \w{12}, got \w{12}"),
-        (another_numpy, r"numpy: expected [\d.]+, got 0.1"),
-        pytest.param(
-            lambda _: {"OPENBLAS_CORETYPE": "Sandybridge"},
-            "got {'simd': 'X86_V3', 'blas': 'Sandybridge'}",
-            marks=pytest.mark.skipif(not is_supported(), reason="no instructions in common with other processors"),
-        ),
-    ],
-    ids=["source", "numpy", "instructions"],
-)
-def test_a_wrong_worker_is_refused_before_any_chunk_and_not_used_when_it_joins_late(
-    suite, tmp_path, cluster, local_tables, environment, reason
-):
-    wrong = environment(tmp_path / "other")
-    cluster.worker(**wrong)
+def test_a_worker_of_another_version_is_refused_whenever_it_joins(suite, tmp_path, cluster, local_tables):
+    wrong = another_copy(tmp_path / "other")
+    refusal = r"worker \d+ on \S+ cannot take part: expected source \w{12}, .*, got source \w{12}, "
+    first = cluster.worker(**wrong)
     cluster.wait_for_workers(1)
     status, _, err = suite.run("run", "--scheduler", cluster.address)
     assert status == 1
-    assert re.search(f"{reason}.*\n{CONTINUE}", err)
+    assert re.match(refusal, err)
     assert suite.records() == {}
-    for process in cluster.processes[1:]:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+    os.killpg(first.pid, signal.SIGKILL)
     cluster.worker()
     cluster.wait_for_workers(2)
-    process = on_a_new_cluster(suite, cluster.address)
+    process = begun(suite, cluster)
     cluster.worker(**wrong)
-    out, err = process.communicate(timeout=300)
-    assert (process.returncode, err) == (0, ""), out
-    assert suite.tables() == local_tables
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert re.match(refusal, err)
+    assert resumes(suite, local_tables)
