@@ -59,8 +59,8 @@ def _options_of_all(
     pass
 
 
-@about_sweeps(app, *SWEEPS, *WORKERS, "format", "yes", name="all", measures=True)
-def all_parts(job: Job) -> str | None:
+@about_sweeps(app, *SWEEPS, *WORKERS, "format", "yes", name="all")
+def all_parts(job: Job) -> None:
     """Measure sweeps, draw their figures, check their tables and write the page.
 
     In the folder `results`, it also updates the published statements, the worked examples and the shipped diagnosis.
@@ -77,15 +77,15 @@ def all_parts(job: Job) -> str | None:
     ]
     if asked.names:
         attempt(parts)
-        return None
+        return
     from experiments.pages import index
 
     last = partial(index.write_page, job.config, job.results, asked.config, report=report)
     attempt([*parts, *_of_this_repository(job), last])
-    return f"open {job.results / 'index.html'} in a browser"
+    job.report.next(f"open {job.results / 'index.html'} in a browser")
 
 
-@about_sweeps(app, *SWEEPS, *WORKERS, "yes", measures=True)
+@about_sweeps(app, *SWEEPS, *WORKERS, "yes")
 def run(job: Job) -> None:
     """Measure the missing chunks of sweeps and write their tables."""
     attempt(_measuring(job))
@@ -115,16 +115,16 @@ def check(job: Job) -> None:
 
 
 @about_sweeps(app, "config", "results", "verbose")
-def slides(job: Job) -> str:
+def slides(job: Job) -> None:
     """Draw the slides for a talk, PNG and PDF, whose titles the tables support."""
     from experiments.figures.slides import write_slides
 
     write_slides(job.config, job.results, job.report)
-    return f"see {job.results / 'slides'}"
+    job.report.next(f"see {job.results / 'slides'}")
 
 
 @about_sweeps(app, "config", "results", "incomplete", "verbose")
-def page(job: Job) -> str:
+def page(job: Job) -> None:
     """Write the page, index.html in the results folder, and draw its figures."""
     from experiments.figures import draw as figures
     from experiments.pages import index
@@ -134,7 +134,7 @@ def page(job: Job) -> str:
     figures.draw(job.config, whole, job.results, report=job.report)
     attempt(_of_this_repository(job))
     index.write_page(job.config, job.results, job.asked.config, incomplete=incomplete, report=job.report)
-    return f"open {job.results / 'index.html'} in a browser"
+    job.report.next(f"open {job.results / 'index.html'} in a browser")
 
 
 def _of_this_repository(job: Job) -> list[Callable[[], object]]:
@@ -206,7 +206,7 @@ def walk(
     out: Annotated[Path | None, Option(metavar="DIR", help="Output folder. Default: results/walk.")] = None,
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
-    with outcome(refused=(ValueError,)):
+    with outcome(ValueError):
         from experiments.published import walk as examples
 
         of_own = any((q, k, v, scaling, mask, out))
@@ -248,7 +248,7 @@ def diagnose(
 
     Files are .npy, .npz or .safetensors; docs/your-model.md explains them.
     """
-    with outcome(refused=(ValueError,)):
+    with outcome(ValueError):
         from experiments.diagnosis import command as diagnosis
 
         if scores is not None:
@@ -279,7 +279,7 @@ def audit(
 
     Exit status 1 if there are findings. docs/audit.md explains the items of the report.
     """
-    with outcome(refused=(ValueError,)):
+    with outcome(ValueError):
         from experiments.audit import command
 
         expected = {"scaling": scaling or "d_k^1/2", "mask": mask or "none", "softcap": softcap, "sink": sink}
@@ -314,7 +314,7 @@ def design(
     mask: Annotated[str, Option(metavar="none|causal", help="causal: rows of 1 to N keys.")] = "none",
 ) -> None:
     """Find the divisor that gives a row a wanted entropy, effective number of keys, largest weight or variance."""
-    with outcome(refused=(ValueError,)):
+    with outcome(ValueError):
         from experiments.diagnosis.design import designed
         from sdpa import InputLaw, PairLaw
         from sdpa.attention import is_causal

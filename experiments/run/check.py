@@ -10,6 +10,7 @@ from experiments.analysis.written import csv_bytes
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
 from experiments.errors import TableError, attempt, counted
+from experiments.measuring.experiment import MEASURED
 from experiments.paths import ALL_SWEEPS, COLUMNS, DERIVED, FIGURES, LONG, csv_name
 from experiments.run.files import checksum, locked
 from experiments.run.reporter import ALOUD, FLAGGED, Reporter
@@ -39,18 +40,18 @@ def write_overview(config: Config, results: Path, report: Reporter = ALOUD) -> N
     """
     from experiments.run.products import Product, build
 
-    sidecars = [results / f"{sweep.name}.json" for sweep in config.sweeps]
-    tables = [
-        path for each in sidecars for path in (each.with_suffix(".csv"), *results.glob(f"{DERIVED}/{each.stem}/*"))
-    ]
-    files = (results / LONG, results / COLUMNS)
+    inputs: list[Path] = []
+    for sweep in config.sweeps:
+        inputs += [results / f"{sweep.name}.json", results / csv_name(sweep.name, MEASURED)]
+        inputs += sorted((results / DERIVED / sweep.name).glob("*"))
     if sound(config, results):
-        made = Product(files, partial(_overview, config, results), (*sidecars, *sorted(tables)), config.digest)
+        files = (results / LONG, results / COLUMNS)
+        made = Product(files, partial(_overview, config, results), tuple(inputs), config.digest)
         build(results, [made], report, quietly=True)
 
 
-def _overview(config: Config, results: Path) -> list[bytes | Iterator[bytes]]:
-    """The content of long-format.csv, in parts, and of columns.csv."""
+def _overview(config: Config, results: Path) -> list[bytes]:
+    """The content of long-format.csv and of columns.csv."""
     import pandas as pd
 
     from experiments.analysis.overview import described, long_columns, long_tables
@@ -62,13 +63,7 @@ def _overview(config: Config, results: Path) -> list[bytes | Iterator[bytes]]:
     return [b"".join([header, *values]), csv_bytes(described(sweeps))]
 
 
-def check(
-    config: Config,
-    sweeps: Sequence[Sweep],
-    results: Path,
-    *,
-    report: Reporter = ALOUD,
-) -> None:
+def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Reporter = ALOUD) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files.
 
     Each sweep is checked alone and all of them together; one alarm is raised, for all together.
@@ -98,15 +93,17 @@ def check(
             report.detail(f"  {verdict}")
 
     def check_all() -> None:
+        if not whole:
+            return
         together = agreement(whole)
-        if whole:
-            report.verdict("checked", f"{counted(len(whole), 'sweep')}, complete and unaltered")
+        report.verdict("checked", f"{counted(len(whole), 'sweep')}, complete and unaltered")
         together.raise_alarm()
-        if whole:
-            verdict, gaps = together.verdict(), together.gaps_in_short()
-            report.verdict(*(("agreed", verdict) if verdict else ("not tested", NOTHING_JUDGED, FLAGGED)))
-            if gaps:
-                report.verdict("others", gaps, None)
+        if verdict := together.verdict():
+            report.verdict("agreed", verdict)
+        else:
+            report.verdict("not tested", NOTHING_JUDGED, FLAGGED)
+        if gaps := together.gaps_in_short():
+            report.verdict("others", gaps, None)
 
     for line in leftover_lines(config, results):
         report.flag(line)
@@ -122,25 +119,41 @@ def leftover_lines(config: Config, results: Path) -> Iterator[str]:
 def _leftovers(config: Config, results: Path) -> list[Path]:
     """The tables and figures that the suite wrote, nobody changed, and the config does not name.
 
-    Sidecars and the ledger prove what the suite wrote. A folder without a table of this config belongs to another one.
+    A folder without a table of this config belongs to another one.
     """
+    states = {why_stale(results, config, sweep) for sweep in config.sweeps}
+    if not states & {"", ANOTHER_VERSION}:
+        return []
+    return [*_leftover_tables(config, results), *_leftover_figures(config, results)]
+
+
+def _leftover_tables(config: Config, results: Path) -> Iterator[Path]:
+    """Sidecars prove which tables the suite wrote."""
+    named = {sweep.name for sweep in config.sweeps}
+    for sidecar in sorted(results.glob("*.json")):
+        name = sidecar.stem
+        with suppress(TableError):
+            content = read_sidecar(sidecar)
+            if name in named or content.get("sweep") != name:
+                continue
+            yield sidecar
+            for kind, sha256 in content["sha256"].items():
+                path = results / csv_name(name, kind)
+                if checksum(path) == sha256:
+                    yield path
+
+
+def _leftover_figures(config: Config, results: Path) -> Iterator[Path]:
+    """The ledger of products proves which figures the suite wrote."""
     from experiments.figures.declared import figures_of
     from experiments.run.products import untouched
 
-    shown = {sweep.name: sweep.figures for sweep in config.sweeps} | {ALL_SWEEPS: figures_of(ALL_SWEEPS)}
-    found: list[Path] = []
-    if not {why_stale(results, config, sweep) for sweep in config.sweeps} & {"", ANOTHER_VERSION}:
-        return found
-    for sidecar in sorted(results.glob("*.json")):
-        with suppress(TableError):
-            if sidecar.stem not in shown and (content := read_sidecar(sidecar)).get("sweep") == sidecar.stem:
-                tables = {results / csv_name(sidecar.stem, kind): each for kind, each in content["sha256"].items()}
-                found += [sidecar, *(path for path, sha256 in tables.items() if checksum(path) == sha256)]
+    named = {(sweep.name, figure) for sweep in config.sweeps for figure in sweep.figures}
+    named |= {(ALL_SWEEPS, figure) for figure in figures_of(ALL_SWEEPS)}
     for files in untouched(results):
-        sweep = files[0].parent
-        if sweep.parent == results / FIGURES and files[0].stem not in shown.get(sweep.name, ()):
-            found += files
-    return found
+        folder, figure = files[0].parent, files[0].stem
+        if folder.parent == results / FIGURES and (folder.name, figure) not in named:
+            yield from files
 
 
 def prune(config: Config, results: Path) -> None:
@@ -153,8 +166,8 @@ def prune(config: Config, results: Path) -> None:
         for path in found:
             path.unlink()
             print(f"removed {path}")
-        for folder in {path.parent for path in found} - {results}:
-            if not any(folder.iterdir()):
-                folder.rmdir()
+        for folder in {path.parent for path in found}:
+            with suppress(OSError):
+                folder.rmdir()  # fails unless it is empty
     if not found:
         print(f"{results}: no leftover files to remove")

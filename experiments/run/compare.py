@@ -75,50 +75,56 @@ def compare(old: bytes | None, new: bytes) -> Change:
     if old == new:
         return Change("unchanged")
     try:
-        before, after = (pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False) for content in (old, new))
-    except (ValueError, UnicodeDecodeError):
+        before, after = map(_fields, (old, new))
+    except ValueError:
         return Change("different", "the previous file is not a table")
     if list(before.columns) != list(after.columns):
-        apart = sorted({*before.columns} ^ {*after.columns}) or ["their order"]
-        return Change("different", f"other columns: {', '.join(map(str, apart))}")
+        others = before.columns.symmetric_difference(after.columns)
+        return Change("different", f"other columns: {', '.join(others) or 'their order'}")
     if len(before) != len(after):
         return Change("different", f"{len(before)} rows before, {len(after)} now")
     excess, column, row = max(_excesses(before, after), default=(0.0, "", 0))
     if not column:
         return Change(ROUNDING, "numbers in another form")
     was, now = (table[column][row] or "empty" for table in (before, after))
-    return Change(
-        ROUNDING if excess <= 1 else "different", f"{column} in row {row + 1}: {was:.40} before, {now:.40} now"
-    )
+    where = f"{column} in row {row + 1}: {was:.40} before, {now:.40} now"
+    return Change(ROUNDING if excess <= 1 else "different", where)
+
+
+def _fields(content: bytes) -> pd.DataFrame:
+    """A table as texts."""
+    return pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
 
 
 def _excesses(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[tuple[float, str, int]]:
     """For each column with differences: the largest one over what counts as rounding, the column and the row."""
     old, new = (table.apply(pd.to_numeric, errors="coerce") for table in (before, after))
-    is_single = after["arithmetic"] != "float64" if "arithmetic" in after else False
-    of_value = np.where(is_single, _OF_SINGLE, _OF_VALUE) * np.ones(len(after))
     for name in map(str, before):
-        rows = np.flatnonzero(before[name] != after[name])
-        if len(rows):
-            apart = np.abs(old[name] - new[name]).to_numpy(float)[rows]
-            excess = apart / np.maximum(_allowed(name, new, of_value)[rows], 1e-290)  # 0 allows no difference
+        differs = (before[name] != after[name]).to_numpy()
+        if differs.any():
+            apart = np.abs(old[name] - new[name]).to_numpy(float)
+            excess = apart / np.maximum(_allowed(name, new, after), 1e-290)  # 0 allows no difference
             excess = np.nan_to_num(excess, nan=np.inf)  # text and empty fields are no rounding of anything else
-            yield float(excess.max()), name, int(rows[excess.argmax()])
+            row = int(np.where(differs, excess, -1.0).argmax())
+            yield float(excess[row]), name, row
 
 
-def _allowed(name: str, table: pd.DataFrame, of_value: Floats) -> Floats:
+def _allowed(name: str, table: pd.DataFrame, texts: pd.DataFrame) -> Floats:
     """The largest difference that counts as rounding, in each row of a column of numbers."""
 
     def size(column: str) -> Floats:
         return np.abs(np.nan_to_num(table[column].to_numpy(float))) if column in table else np.zeros(len(table))
 
-    number, base = np.abs(table[name].to_numpy(float)), re.sub("_(se|low|high|exact)$", "", name)
+    number: Floats = np.abs(table[name].to_numpy(float))
+    base = re.sub("_(se|low|high|exact)$", "", name)
     if name == "effective_draws":
-        return np.asarray(_OF_DRAWS * (1 + number))
+        return _OF_DRAWS * (1 + number)
     if name in _TESTS or name.endswith("_se"):
         tested = size("measured" if name in ("se", "error") else base)
-        return np.asarray(_OF_TEST * number + _OF_TESTED * tested + _OF_ERROR * (name == "z"))
+        return _OF_TEST * number + _OF_TESTED * tested + _OF_ERROR * (name == "z")
     error = size("se" if base in ("measured", "exact") else f"{base}_se")
     if f"{base}_high" in table and f"{base}_se" not in table:
         error = np.nan_to_num((table[f"{base}_high"] - table[f"{base}_low"]).to_numpy(float) / 4)
-    return np.asarray(np.fmax(of_value * number, _OF_ERROR * error))
+    is_single = texts["arithmetic"] != "float64" if "arithmetic" in texts else False
+    allowed: Floats = np.fmax(np.where(is_single, _OF_SINGLE, _OF_VALUE) * number, _OF_ERROR * error)
+    return allowed

@@ -8,7 +8,7 @@ import hashlib
 import os
 import platform
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,15 +18,11 @@ _TEMPORARY = ".sdpa-part"  # of no file that a user may keep among results
 _LOCK = ".lock"
 
 
-def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that readers see the old one or the new one, never a part, even if this process is killed.
 
     The content goes to a temporary file in the same folder, which then replaces the old file. The function makes
     missing folders. A killed process may leave its temporary file; `locked` removes it.
-
-    Args:
-        path: of the file.
-        content: all of it, or its parts in order, each written before the next is made.
 
     Raises:
         OSError: the file cannot be written; it names the path, and the old file is unchanged.
@@ -36,7 +32,7 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_TEMPORARY)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.writelines([content] if isinstance(content, bytes) else content)
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
                 os.fchmod(file.fileno(), 0o644)

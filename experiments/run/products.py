@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from experiments.run.reporter import Reporter
 
 _LEDGER = ".made.json"
+Record = dict[str, Any]
 _MADE_WITH = ("jinja2", "matplotlib", "numpy", "pandas", "scipy", "seaborn")
 
 
@@ -38,16 +39,15 @@ class Product:
     """
 
     files: tuple[Path, ...]
-    make: Callable[[], Sequence[bytes | Iterable[bytes]]]
+    make: Callable[[], Sequence[bytes]]
     inputs: tuple[Path, ...] = ()
     parameters: Any = None
 
-    @property
-    def label(self) -> str:
-        """The name of the first file and its folder, beside a bar."""
-        return "/".join(self.files[0].parts[-2:])
+    def name(self, results: Path) -> str:
+        """The name of the product in the ledger of a folder of results."""
+        return os.path.relpath(self.files[0], results)
 
-    def record(self, results: Path) -> dict[str, Any]:
+    def record(self, results: Path) -> Record:
         """Everything that determines the content (source, libraries, inputs and parameters), and that of the files."""
         inputs = [checksum(path) for path in self.inputs]
         origin = _digest([inputs, self.parameters, source_of_the_suite(), versions(*_MADE_WITH)])
@@ -76,23 +76,26 @@ def build(
         BusyError: another run uses the folder.
         Exception: making a product failed; all others are made. An ExceptionGroup if several failed.
     """
+    tell = report.made_quietly if quietly else report.made
     with locked(results):
-        listed, made = list(products), _ledger(results)
+        listed = list(products)
+        made = _ledger(results)
         due = outdated(results, listed)
-        of, tell = f"{len(due)} to make", report.made_quietly if quietly else report.made
         workers = helpers(jobs, len(due), are_slow=are_slow)
-        with report.progress(len(due), of, due[0].label if due else "") as advance, workers as submit:
+        with report.progress(len(due), f"{len(due)} to make") as advance, workers as submit:
             contents = {product.files[0]: submit(product.make) for product in due}
 
             def finish(product: Product) -> None:
-                path, change = product.files[0], None
-                if path in contents:
-                    changes = [_write(*file) for file in zip(product.files, contents.pop(path).result(), strict=True)]
-                    change = changes[0]
-                    made[os.path.relpath(path, results)] = product.record(results)
-                    write_atomically(results / _LEDGER, (json.dumps(made, indent=1) + "\n").encode())
-                    advance(product.label, 1.0)
-                tell(path, change)
+                path = product.files[0]
+                if path not in contents:
+                    tell(path, None)
+                    return
+                written = zip(product.files, contents.pop(path).result(), strict=True)
+                changes = [_write(*file) for file in written]
+                made[product.name(results)] = product.record(results)
+                write_atomically(results / _LEDGER, (json.dumps(made, indent=1) + "\n").encode())
+                advance("/".join(path.parts[-2:]), 1.0)
+                tell(path, changes[0])
 
             attempt(partial(finish, product) for product in listed)
 
@@ -100,17 +103,19 @@ def build(
 def outdated(results: Path, products: Iterable[Product]) -> list[Product]:
     """The products that `build` would make."""
     made = _ledger(results)
-    return [each for each in products if made.get(os.path.relpath(each.files[0], results)) != each.record(results)]
+    return [each for each in products if made.get(each.name(results)) != each.record(results)]
 
 
-def _write(path: Path, content: bytes | Iterable[bytes]) -> "Change":
+def _write(path: Path, content: bytes) -> "Change":
     from experiments.run.compare import Change, update
 
-    if isinstance(content, bytes) and path.suffix == ".csv":
+    if path.suffix == ".csv":
         return update(path, content)
     before = checksum(path)
     write_atomically(path, content)
-    return Change(("unchanged" if before == checksum(path) else "different") if before else "new")
+    if not before:
+        return Change("new")
+    return Change("unchanged" if before == checksum(path) else "different")
 
 
 def untouched(results: Path) -> Iterator[list[Path]]:
@@ -121,13 +126,13 @@ def untouched(results: Path) -> Iterator[list[Path]]:
             yield [*files]
 
 
-def _ledger(results: Path) -> dict[str, Any]:
-    """The records of products by name; without those that are damaged, which are then made again."""
+def _ledger(results: Path) -> dict[str, Record]:
+    """The records of products by name; none if the file is damaged, so that all are made again."""
     try:
-        content = json.loads((results / _LEDGER).read_bytes())
-        return {name: each for name, each in content.items() if isinstance(each["files"], dict)}
-    except (OSError, ValueError, AttributeError, LookupError, TypeError):
+        content: dict[str, Record] = json.loads((results / _LEDGER).read_bytes())
+    except (OSError, ValueError):
         return {}
+    return content
 
 
 def _digest(value: Any) -> str:
@@ -137,5 +142,5 @@ def _digest(value: Any) -> str:
 @cache
 def source_of_the_suite() -> str:
     """SHA-256 of the files of both packages."""
-    files = (path for package in ("sdpa", "experiments") for path in sorted((ROOT / package).rglob("*.*")))
+    files = [path for package in ("sdpa", "experiments") for path in sorted((ROOT / package).rglob("*.*"))]
     return _digest([(path.relative_to(ROOT).as_posix(), checksum(path)) for path in files if path.suffix != ".pyc"])

@@ -13,9 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -28,20 +27,21 @@ if TYPE_CHECKING:
 _SECONDS_BETWEEN_LINES = 30  # in a log, to show that a long run is alive
 _SHARE_BETWEEN_LINES = 0.1  # of the elapsed time, so that the log of a longer run stays short
 GOOD, FLAGGED = "green", "yellow"
+WIDTH = 100  # columns
 Say = Callable[[str], object]
 Advance = Callable[[str, float], None]
-WIDTH = 100  # columns
 
 
 class _Terminal(Console):
     """A console whose command goes on when the reader of its output leaves."""
 
     def on_broken_pipe(self) -> None:
-        _discard_output()
+        """Give up standard output, as the documentation of Python's signal module advises."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Reporter:
-    """The sentences, counts and flags of one command.
+    """The sentences, counts and flags of one command; a context that ends with a summary.
 
     On a terminal, labels have colours, as `rich` chooses them: none with `NO_COLOR`, some with `FORCE_COLOR` even in a
     pipe.
@@ -54,13 +54,31 @@ class Reporter:
     def __init__(self, *, verbose: bool = False, say: Say | None = None) -> None:
         self.verbose = verbose
         self._say = say
+        self._console = _Terminal()
         self._counts: dict[str, Counter[str]] = {"tables": Counter(), "figures": Counter()}
         self._verdicts: list[tuple[str, str, str | None]] = []
         self._flags = 0
+        self._next = ""
 
-    def line(self, text: str, style: str | None = None) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: object, *_: object) -> None:
+        for noun, counts in self._counts.items():
+            if counts:
+                self._print(noun, ", ".join(f"{count} {state}" for state, count in counts.items()))
+        for verdict in self._verdicts:
+            self._print(*verdict)
+        if self._flags:
+            self._print("warnings", f"{counted(self._flags, 'line')} above", FLAGGED)
+        elif self._verdicts and not error:
+            self._print("warnings", "none", GOOD)
+        if self._next and not error:
+            self._print("next", self._next)
+
+    def line(self, text: str) -> None:
         """Print a line."""
-        self._labelled("", text, style)
+        self._print("", text)
 
     def detail(self, text: str) -> None:
         """Print a line if the reporter is verbose."""
@@ -70,10 +88,10 @@ class Reporter:
     def flag(self, text: str) -> None:
         """Print a line about something that deserves a look, and count it."""
         self._flags += 1
-        self.line(text, FLAGGED)
+        self._print("", text, FLAGGED)
 
     def made(self, path: Path, change: "Change | None") -> None:
-        """Count a table or figure that was made, or is up to date if there is no change; name one that needs a look."""
+        """Count a table or figure, up to date if there is no change; name one that needs a look."""
         if path.suffix == ".png":
             self._counts["figures"]["drawn" if change else "up to date"] += 1
             self.detail(f"{'drew' if change else 'kept'} {path}")
@@ -89,52 +107,42 @@ class Reporter:
         self.detail(change.of(path) if change else f"{path}: up to date")
 
     def verdict(self, label: str, text: str, style: str | None = GOOD) -> None:
-        """Keep a verdict of the command for `end`."""
+        """Keep a verdict of the command for the summary."""
         self._verdicts.append((label, text, style))
 
+    def next(self, text: str) -> None:
+        """Keep for the summary what the reader can do next."""
+        self._next = text
+
     @contextmanager
-    def progress(self, total: float, of: str = "the run", first: str = "starting") -> Iterator[Advance]:
+    def progress(self, total: float, of: str = "the run") -> Iterator[Advance]:
         """A function that counts finished work: its name, and its share of the total, such as estimated seconds.
 
         On a terminal a bar is visible during the block; in a log, a line appears now and then.
         """
         columns = (TextColumn("{task.description}"), BarColumn(16), TaskProgressColumn())
         progress = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=self._console, transient=True)
-        of_run = progress.add_task(first, total=total)
+        name = progress.add_task("starting", total=total)
         last_line = time.monotonic()
 
         def advance(sweep: str, seconds: float) -> None:
             nonlocal last_line
-            progress.update(of_run, advance=seconds, description=sweep)
-            now, (task,) = time.monotonic(), progress.tasks
-            elapsed = timedelta(seconds=int(task.elapsed or 0))
-            left = f", about {timedelta(seconds=int(task.time_remaining))} remaining" if task.time_remaining else ""
-            pause = max(_SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES * elapsed.total_seconds())
-            if not self._console.is_terminal and now - last_line >= pause:
-                self.line(f"{sweep}: {task.percentage:.0f}% of {of}, elapsed {elapsed}{left}")
-                last_line = now
+            progress.update(name, advance=seconds, description=sweep)
+            if self._console.is_terminal:
+                return
+            (task,) = progress.tasks
+            elapsed = task.elapsed or 0
+            if time.monotonic() - last_line < max(_SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES * elapsed):
+                return
+            last_line = time.monotonic()
+            left = f", about {_whole(task.time_remaining)} remaining" if task.time_remaining else ""
+            self.line(f"{sweep}: {task.percentage:.0f}% of {of}, elapsed {_whole(elapsed)}{left}")
 
         # Without a terminal nobody starts the bar, and it only keeps count.
         with progress if self._console.is_terminal else nullcontext():
             yield advance
 
-    def end(self, *, failed: bool) -> None:
-        """Print the counts, the verdicts and the number of flags; after a failure, do not say that there is none."""
-        for noun, counts in self._counts.items():
-            if counts:
-                self._labelled(noun, ", ".join(f"{count} {state}" for state, count in counts.items()))
-        for label, text, style in self._verdicts:
-            self._labelled(label, text, style)
-        if self._flags:
-            self._labelled("warnings", f"{counted(self._flags, 'line')} above", FLAGGED)
-        elif self._verdicts and not failed:
-            self._labelled("warnings", "none", GOOD)
-
-    def next(self, text: str) -> None:
-        """Print what the reader can do next."""
-        self._labelled("next", text)
-
-    def _labelled(self, label: str, text: str, style: str | None = None) -> None:
+    def _print(self, label: str, text: str, style: str | None = None) -> None:
         if self._say:
             self._say(f"{label}: {text}" if label else text)
             return
@@ -142,21 +150,9 @@ class Reporter:
             self._console.out(f"{label}:", style=style, highlight=False, end=" ")
         self._console.out(text, style=None if label else style, highlight=False)
 
-    @cached_property
-    def _console(self) -> Console:
-        return _Terminal()
 
-
-@contextmanager
-def reporter(*, verbose: bool) -> Iterator[Reporter]:
-    """The reporter of a command; its counts and verdicts appear at the end of the block, also after an error."""
-    report = Reporter(verbose=verbose)
-    try:
-        yield report
-    except BaseException:
-        report.end(failed=True)
-        raise
-    report.end(failed=False)
+def _whole(seconds: float) -> timedelta:
+    return timedelta(seconds=int(seconds))
 
 
 ALOUD = Reporter(verbose=True)  # for callers that want every sentence and no summary
@@ -171,15 +167,9 @@ def tell(text: str, *, wrap: bool = True) -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    try:
-        print("\n".join(map(wrapped, text.split("\n"))) if wrap else text, flush=True)
-    except BrokenPipeError:
-        _discard_output()
-
-
-def _discard_output() -> None:
-    """Give up standard output after its reader has left; as the documentation of Python's signal module advises."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if wrap:
+        text = "\n".join(map(wrapped, text.split("\n")))
+    _Terminal().out(text, highlight=False)
 
 
 def wrapped(line: str) -> str:

@@ -3,16 +3,14 @@
 An exception or a signal in a command goes in; a message on standard error and a status come out.
 """
 
-import dataclasses
 import inspect
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, get_type_hints
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -24,7 +22,7 @@ from experiments.config.sweep import Sweep
 from experiments.errors import MeasurementError, Problem, TableError, UsageError, leaves
 from experiments.paths import SHIPPED_CONFIG, default_results
 from experiments.run.measure import LONGEST
-from experiments.run.reporter import Reporter, reporter
+from experiments.run.reporter import Reporter
 from experiments.run.work import Workers
 from experiments.run.workers import LocalWorkers, default_jobs
 
@@ -64,22 +62,26 @@ class Request:
     verbose: Annotated[bool, Option("--verbose", "-v", help="Print a line about each table, figure and test.")] = False
     yes: Annotated[bool, Option("--yes", help="Start even if the estimate is longer than an hour.")] = False
 
+    @property
+    def cluster(self) -> str | Path | None:
+        """The scheduler of a Dask cluster, or its file; None for workers of this machine."""
+        return self.scheduler or self.scheduler_file
+
     def workers(self, say: Callable[[str], object]) -> Workers:
         """The processes that measure: those of a cluster, or as many here, by default one per processor.
 
         Raises:
             UsageError: the options exclude each other, or Dask is not installed.
         """
-        cluster = self.scheduler or self.scheduler_file
-        if not cluster:
-            return LocalWorkers(self.jobs or default_jobs())
-        if self.jobs or (self.scheduler and self.scheduler_file):
+        if sum(map(bool, (self.jobs, self.scheduler, self.scheduler_file))) > 1:
             raise UsageError("expected one of --jobs, --scheduler and --scheduler-file, got several")
+        if not self.cluster:
+            return LocalWorkers(self.jobs or default_jobs())
         try:
             from experiments.run.cluster import DaskCluster
         except ModuleNotFoundError as error:
             raise UsageError(f"a cluster needs the package {error.name}; install it with: make cluster") from None
-        return DaskCluster(cluster, say)
+        return DaskCluster(self.cluster, say)
 
     @property
     def limit(self) -> float | None:
@@ -87,7 +89,7 @@ class Request:
 
         The workers of a cluster come and go, so nobody knows the time before the run.
         """
-        return None if self.yes or self.scheduler or self.scheduler_file else LONGEST
+        return None if self.yes or self.cluster else LONGEST
 
     @property
     def further_formats(self) -> list[str]:
@@ -126,50 +128,37 @@ def job_of(asked: Request, report: Reporter) -> Job:
     return Job(asked, config, chosen, asked.results or default_results(asked.config), report)
 
 
-def about_sweeps(
-    app: typer.Typer, *options: str, name: str = "", measures: bool = False
-) -> Callable[[Callable[[Job], str | None]], None]:
-    """A decorator that makes a function of a job a command; its result tells the user what to do next.
+def about_sweeps(app: typer.Typer, *options: str, name: str = "") -> Callable[[Callable[[Job], None]], None]:
+    """A decorator that makes a function of a job a command.
 
     Args:
         app: receives the command.
         options: the fields of the request that the command takes.
         name: of the command, if it is not that of the function.
-        measures: True for a command that measures, so that a failure says how to continue.
     """
-    types = get_type_hints(Request, include_extras=True)
-    parameters = [
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
-        )
-        for field in dataclasses.fields(Request)
-        if field.name in options
-    ]
+    fields = inspect.signature(Request).parameters.values()
+    signature = inspect.Signature([field for field in fields if field.name in options])
 
-    def register(body: Callable[[Job], str | None]) -> None:
+    def register(body: Callable[[Job], None]) -> None:
         def command(**given: Any) -> None:
             asked = Request(**given)
-            with outcome(measures=measures):
-                with reporter(verbose=asked.verbose) as report:
-                    following = body(job_of(asked, report))
-                if following:
-                    report.next(following)
+            with outcome(), Reporter(verbose=asked.verbose) as report:
+                body(job_of(asked, report))
 
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__signature__ = signature  # type: ignore[attr-defined]
         app.command(name or body.__name__, help=inspect.getdoc(body))(command)
 
     return register
 
 
 @contextmanager
-def outcome(*, measures: bool = False, refused: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+def outcome(*refused: type[Exception]) -> Iterator[None]:
     """Turn an error into a message and an exit status; a bug in this code keeps its traceback.
 
     SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts fail, all messages
     appear, each line once.
 
     Args:
-        measures: as for `about_sweeps`.
         refused: errors that mean bad usage, beside `UsageError`.
 
     Raises:
@@ -189,16 +178,9 @@ def outcome(*, measures: bool = False, refused: tuple[type[Exception], ...] = ()
         if not isinstance(error, Exception):
             raise
         errors = list(leaves(error))
-        messages = list(map(_message, errors))
-        if any(isinstance(each, TableError) for each in errors):
-            messages.append("to complete or restore the tables: make results, with the same options")
-        elif measures and any(isinstance(each, MeasurementError) for each in errors):
-            messages.append(_KEPT)
-        text = "\n".join(dict.fromkeys("\n".join(messages).splitlines()))  # several parts may meet one problem
-        if "" in messages:
-            print(text, file=sys.stderr)
+        if not all(map(_message, errors)):
             raise
-        _exit(text, 1)
+        _exit("\n".join([*map(_message, errors), *_advice(errors)]), 1)
 
 
 @contextmanager
@@ -210,17 +192,16 @@ def _raising_signals(came: list[int]) -> Iterator[None]:
         raise SystemExit(128 + number)
 
     def dropped(unraisable: Any) -> None:
-        """Python drops what a destructor or a callback raises: send a signal that came in one again, a little later."""
-        if not (came and isinstance(unraisable.exc_value, SystemExit)):
+        """Python drops what a destructor or a callback raises: stop a little later."""
+        if came and isinstance(unraisable.exc_value, SystemExit):
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+        else:
             hook(unraisable)
-            return
-        again = threading.Timer(0.1, signal.pthread_kill, (threading.main_thread().ident, came[-1]))
-        again.daemon = True
-        again.start()
 
     hook, sys.unraisablehook = sys.unraisablehook, dropped
     try:
         signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGALRM, stop)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it is ignored under nohup
             signal.signal(signal.SIGINT, stop)
         yield
@@ -235,7 +216,15 @@ def _message(error: Exception) -> str:
     return str(error) if isinstance(error, Problem) else ""
 
 
+def _advice(errors: list[Exception]) -> Iterator[str]:
+    if any(isinstance(error, TableError) for error in errors):
+        yield "to complete or restore the tables: make results, with the same options"
+    elif any(isinstance(error, MeasurementError) for error in errors):
+        yield _KEPT
+
+
 def _exit(message: str, status: int) -> NoReturn:
-    """Print a message to standard error, in red if it is a terminal, and exit with a status."""
-    Console(stderr=True).out(message, style="red", highlight=False)
+    """Print the lines of a message to standard error, each once, and exit with a status."""
+    lines = dict.fromkeys(message.splitlines())  # several parts may meet one problem
+    Console(stderr=True).out("\n".join(lines), style="red", highlight=False)
     raise typer.Exit(status)
