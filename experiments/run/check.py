@@ -10,9 +10,11 @@ from experiments.analysis.written import csv_bytes
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
 from experiments.errors import TableError, attempt, counted
+from experiments.figures.declared import figures_of
 from experiments.measuring.experiment import MEASURED
 from experiments.paths import ALL_SWEEPS, COLUMNS, DERIVED, FIGURES, LONG, csv_name
 from experiments.run.files import checksum, locked
+from experiments.run.products import Product, build, untouched
 from experiments.run.reporter import ALOUD, FLAGGED, Reporter
 from experiments.run.tables import ANOTHER_VERSION, read_sidecar, read_sweep, why_stale
 
@@ -38,8 +40,6 @@ def write_overview(config: Config, results: Path, report: Reporter = ALOUD) -> N
     Raises:
         BusyError: another run uses the results folder.
     """
-    from experiments.run.products import Product, build
-
     inputs: list[Path] = []
     for sweep in config.sweeps:
         inputs += [results / f"{sweep.name}.json", results / csv_name(sweep.name, MEASURED)]
@@ -145,9 +145,6 @@ def _leftover_tables(config: Config, results: Path) -> Iterator[Path]:
 
 def _leftover_figures(config: Config, results: Path) -> Iterator[Path]:
     """The ledger of products proves which figures the suite wrote."""
-    from experiments.figures.declared import figures_of
-    from experiments.run.products import untouched
-
     named = {(sweep.name, figure) for sweep in config.sweeps for figure in sweep.figures}
     named |= {(ALL_SWEEPS, figure) for figure in figures_of(ALL_SWEEPS)}
     for files in untouched(results):

@@ -9,14 +9,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from experiments.measuring.processor import is_supported
 from experiments.run.files import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Kind = Literal["new", "unchanged", "equal to rounding", "different", "removed"]
 ROUNDING: Kind = "equal to rounding"
@@ -91,13 +93,17 @@ def compare(old: bytes | None, new: bytes) -> Change:
     return Change(ROUNDING if excess <= 1 else "different", where)
 
 
-def _fields(content: bytes) -> pd.DataFrame:
+def _fields(content: bytes) -> "pd.DataFrame":
     """A table as texts."""
+    import pandas as pd
+
     return pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
 
 
-def _excesses(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[tuple[float, str, int]]:
+def _excesses(before: "pd.DataFrame", after: "pd.DataFrame") -> Iterator[tuple[float, str, int]]:
     """For each column with differences: the largest one over what counts as rounding, the column and the row."""
+    import pandas as pd
+
     old, new = (table.apply(pd.to_numeric, errors="coerce") for table in (before, after))
     for name in map(str, before):
         differs = (before[name] != after[name]).to_numpy()
@@ -109,7 +115,7 @@ def _excesses(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[tuple[float
             yield float(excess[row]), name, row
 
 
-def _allowed(name: str, table: pd.DataFrame, texts: pd.DataFrame) -> Floats:
+def _allowed(name: str, table: "pd.DataFrame", texts: "pd.DataFrame") -> Floats:
     """The largest difference that counts as rounding, in each row of a column of numbers."""
 
     def size(column: str) -> Floats:

@@ -1,25 +1,29 @@
 """From a config to its tables: the plan of a run, the measurements that the store lacks, and the analysis of sweeps."""
 
+import math
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.errors import LongRunError, MeasurementError, attempt, counted
+from experiments.errors import LongRunError, attempt, counted
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
 from experiments.paths import STORE, STORED_CONFIG, csv_name
+from experiments.run.compare import ROUNDING
 from experiments.run.files import locked, write_atomically
 from experiments.run.fingerprint import tables_fingerprint
 from experiments.run.reporter import ALOUD, Reporter
-from experiments.run.tables import read_sidecar, why_stale, write_sweep
+from experiments.run.store import Store
+from experiments.run.tables import sound_contents, why_stale, write_sweep
+from experiments.run.work import Work, Workers, find_work, measure_missing, reached, tabulate_sweep
+from experiments.run.workers import helpers
 
 if TYPE_CHECKING:
     from experiments.analysis.results import Results
-    from experiments.run.store import Store
-    from experiments.run.work import Work, Workers
 
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 LONGEST = 3600.0  # estimated seconds of a run that starts without consent
@@ -29,10 +33,10 @@ def measure(
     config: Config,
     sweeps: Sequence[Sweep],
     results: Path,
-    workers: "Workers",
+    workers: Workers,
     *,
     jobs: int | None = None,
-    limit: float | None = None,
+    limit: float = math.inf,
     report: Reporter = ALOUD,
 ) -> None:
     """Measure the chunks of sweeps that the store lacks, and write the tables that change.
@@ -43,105 +47,93 @@ def measure(
         MeasurementError: a cell failed; the tables of complete sweeps are written.
         ChangedError: a table differs from its previous version, although the same source and libraries made both.
     """
-    from experiments.run.store import Store
-    from experiments.run.work import find_work, measure_missing
-
     for sweep in sweeps:
         tables_fingerprint(sweep.experiment.name)  # of the source as it is imported now, not of edits during the run
     with locked(results):
         records = Store(results / STORE, config.seed)
-        current = [sweep for sweep in sweeps if not why_stale(results, config, sweep)]
         work = find_work(records, sweeps)
-        kept = {sweep.name for sweep in current if work.is_complete(sweep)}
+        current = [sweep for sweep in sweeps if not why_stale(results, config, sweep)]
+        kept = [sweep for sweep in current if work.is_complete(sweep)]
         if again := len(current) - len(kept):
             same = "byte for byte" if is_supported() else "to rounding"
             report.line(f"{counted(again, 'sweep')} came with tables but without chunks: expecting the same, {same}")
         if work.todo and not is_supported():
             report.line("this is not Linux on an x86-64 processor with AVX2: last digits differ from those elsewhere")
-        write = partial(_write_tables, config, results, records, sweeps, kept, jobs, report)
-        try:
-            while True:
-                refuse_beyond(limit, work, workers)
-                for path in work.damaged:
-                    report.flag(f"{path} is damaged; measuring it again")
-                if work.todo:
-                    report.line(f"measuring {counted(len(work.todo), 'chunk')} of trials for {results} with {workers}")
-                    with report.progress(work.seconds) as advance:
-                        measure_missing(records, work, workers, advance)
-                if not work.waiting:
-                    break
+
+        def measure_chunks() -> None:
+            nonlocal work
+            _measure_chunks(records, work, workers, limit, report)
+            if work.waiting:
                 work = find_work(records, sweeps)  # the pilots have set the trials
-        except MeasurementError:
-            write(work)
-            raise
-        write(work)
+                _measure_chunks(records, work, workers, limit, report)
+
+        def write_tables() -> None:
+            for sweep in kept:
+                for kind in sound_contents(results, config, sweep):
+                    report.made(results / csv_name(sweep.name, kind), None)
+            due = [sweep for sweep in sweeps if work.is_complete(sweep) and sweep not in kept]
+            _write_tables(config, results, records, due, jobs, report)
+
+        attempt([measure_chunks, write_tables])
         if not any(why_stale(results, config, sweep) for sweep in config.sweeps):
             write_atomically(results / STORED_CONFIG, config.text.encode())
 
 
+def _measure_chunks(records: Store, work: Work, workers: Workers, limit: float, report: Reporter) -> None:
+    """Measure what the store lacks; `LongRunError` if the estimate exceeds a limit in seconds."""
+    if exceeds(limit, work, workers):
+        expected = f"expected an estimate of at most {duration(limit)}"
+        raise LongRunError(f"{expected}, got {_estimate(work, workers)}; no further chunk was measured")
+    for path in work.damaged:
+        report.flag(f"{path} is damaged; measuring it again")
+    if work.todo:
+        report.line(
+            f"measuring {counted(len(work.todo), 'chunk')} of trials for {records.folder.parent} with {workers}"
+        )
+        with report.progress(work.seconds) as advance:
+            measure_missing(records, work, workers, advance)
+
+
 def _write_tables(
-    config: Config,
-    results: Path,
-    records: "Store",
-    sweeps: Sequence[Sweep],
-    kept: set[str],  # sweeps whose tables are up to date
-    jobs: int | None,
-    report: Reporter,
-    work: "Work",
+    config: Config, results: Path, records: Store, due: Sequence[Sweep], jobs: int | None, report: Reporter
 ) -> None:
-    """Write the tables of the sweeps whose chunks are complete."""
-    from experiments.run.workers import helpers
-
-    complete = [sweep for sweep in sweeps if work.is_complete(sweep)]
-    due = [sweep for sweep in complete if sweep.name not in kept]
+    """Write the tables of sweeps whose chunks are complete."""
     with report.progress(len(due)) as advance, helpers(jobs, len(due)) as submit:
-        made = {sweep.name: submit(_tables, records, sweep) for sweep in due}
 
-        def write(sweep: Sweep) -> None:
-            if sweep.name in kept:
-                for kind in read_sidecar(results / f"{sweep.name}.json")["sha256"]:
-                    report.made(results / csv_name(sweep.name, kind), None)
-                return
-            found, (line, is_met) = made.pop(sweep.name).result()
+        def write(made: "Future[tuple[Results, tuple[str, bool]]]") -> None:
+            found, (line, is_met) = made.result()
             if line:
                 (report.detail if is_met else report.flag)(line)
             for path, change in write_sweep(results, config, found).items():
                 report.made(path, change)
-                if change.kind == "equal to rounding" and is_supported():
+                if change.kind == ROUNDING and is_supported():
                     report.flag(f"{path}: expected the same bytes, as from the same C library")
-            advance(f"tables of {sweep.name}", 1.0)
+            advance(f"tables of {found.block.name}", 1.0)
 
-        attempt(partial(write, sweep) for sweep in complete)
+        futures = [submit(_tables, records, sweep) for sweep in due]
+        attempt(partial(write, made) for made in futures)
 
 
-def _tables(records: "Store", sweep: Sweep) -> "tuple[Results, tuple[str, bool]]":
+def _tables(records: Store, sweep: Sweep) -> "tuple[Results, tuple[str, bool]]":
     """The results of a sweep, and the precision that they reached; runs in another process."""
     from experiments.analysis.analyse import analyse
-    from experiments.run.work import reached, tabulate_sweep
 
     measured = tabulate_sweep(records, sweep)
     return analyse(sweep, measured), reached(sweep, measured[MEASURED])
 
 
-def exceeds(limit: float | None, work: "Work", workers: "Workers") -> bool:
-    """True if the estimate exceeds a limit in seconds; None is no limit."""
-    return limit is not None and work.seconds / workers.slots > limit
+def exceeds(limit: float, work: Work, workers: Workers) -> bool:
+    """True if the estimate exceeds a limit in seconds; without a limit nobody asks for the number of workers."""
+    return limit < math.inf and work.seconds / workers.slots > limit
 
 
-def refuse_beyond(limit: float | None, work: "Work", workers: "Workers") -> None:
-    """Raise `LongRunError` if the estimate exceeds a limit in seconds; None is no limit."""
-    if exceeds(limit, work, workers):
-        expected = f"expected an estimate of at most {duration(limit or 0)}"
-        raise LongRunError(f"{expected}, got {_estimate(work, workers)}; no further chunk was measured")
-
-
-def _estimate(work: "Work", workers: "Workers") -> str:
+def _estimate(work: Work, workers: Workers) -> str:
     plus = ", plus the trials that the pilots will request" if work.waiting else ""
     return f"{duration(work.seconds / workers.slots)} with {workers}{plus}"
 
 
 def plan_lines(
-    config: Config, sweeps: Sequence[Sweep], results: Path, work: "Work", workers: "Workers", limit: float | None
+    config: Config, sweeps: Sequence[Sweep], results: Path, work: Work, workers: Workers, limit: float
 ) -> Iterator[str]:
     """One line per sweep, and a total.
 
@@ -149,25 +141,24 @@ def plan_lines(
     """
     yield f"{'sweep':<16} {'cells':>6} {'trials':>9} {'to measure':>18} {'per worker':>10}  table"
     for sweep in sweeps:
-        cells, kind = sweep.cells(), "pilots" if sweep.name in work.waiting else "chunks"
-        memory = max(cell.memory for cell in cells) + _WORKER_BASE
-        chunks = f"{work.left[sweep.name]} of {work.total[sweep.name]} {kind}"
+        cells = sweep.cells()
         trials = "by pilot" if sweep.precision else sweep.trials
-        yield (
-            f"{sweep.name:<16} {len(cells):>6} {trials:>9}"
-            f" {chunks:>18} {memory / 2**20:>6.0f} MiB  {_state(config, sweep, results, work)}"
-        )
+        kind = "pilots" if sweep.name in work.waiting else "chunks"
+        chunks = f"{work.left[sweep.name]} of {work.total[sweep.name]} {kind}"
+        memory = (max(cell.memory for cell in cells) + _WORKER_BASE) / 2**20
+        state = _state(config, sweep, results, work)
+        yield f"{sweep.name:<16} {len(cells):>6} {trials:>9} {chunks:>18} {memory:>6.0f} MiB  {state}"
     yield f"total to measure: about {_estimate(work, workers)}; tables go to {results}"
     if exceeds(limit, work, workers):
-        yield f"A run of more than {duration(limit or 0)} starts only with YES=1 (--yes)."
+        yield f"A run of more than {duration(limit)} starts only with YES=1 (--yes)."
 
 
-def is_current(config: Config, sweep: Sweep, results: Path, work: "Work") -> bool:
+def is_current(config: Config, sweep: Sweep, results: Path, work: Work) -> bool:
     """True if a run would leave the tables of a sweep as they are."""
     return not why_stale(results, config, sweep) and work.is_complete(sweep)
 
 
-def _state(config: Config, sweep: Sweep, results: Path, work: "Work") -> str:
+def _state(config: Config, sweep: Sweep, results: Path, work: Work) -> str:
     """The state of the tables of a sweep."""
     if reason := why_stale(results, config, sweep):
         return f"stale: {reason}" if (results / csv_name(sweep.name, MEASURED)).exists() else "missing"

@@ -11,16 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.errors import attempt
+from experiments.run.compare import Change, update
 from experiments.run.files import checksum, locked, write_atomically
 from experiments.run.fingerprint import ROOT, versions
+from experiments.run.reporter import Reporter
 from experiments.run.workers import helpers
-
-if TYPE_CHECKING:
-    from experiments.run.compare import Change
-    from experiments.run.reporter import Reporter
 
 _LEDGER = ".made.json"
 Record = dict[str, Any]
@@ -57,7 +55,7 @@ class Product:
 def build(
     results: Path,
     products: Iterable[Product],
-    report: "Reporter",
+    report: Reporter,
     *,
     quietly: bool = False,
     jobs: int | None = None,
@@ -106,9 +104,7 @@ def outdated(results: Path, products: Iterable[Product]) -> list[Product]:
     return [each for each in products if made.get(each.name(results)) != each.record(results)]
 
 
-def _write(path: Path, content: bytes) -> "Change":
-    from experiments.run.compare import Change, update
-
+def _write(path: Path, content: bytes) -> Change:
     if path.suffix == ".csv":
         return update(path, content)
     before = checksum(path)

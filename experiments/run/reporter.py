@@ -14,15 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from experiments.errors import counted
-
-if TYPE_CHECKING:
-    from experiments.run.compare import Change
+from experiments.run.compare import Change
 
 _SECONDS_BETWEEN_LINES = 30  # in a log, to show that a long run is alive
 _SHARE_BETWEEN_LINES = 0.1  # of the elapsed time, so that the log of a longer run stays short
@@ -90,7 +88,7 @@ class Reporter:
         self._flags += 1
         self._print("", text, FLAGGED)
 
-    def made(self, path: Path, change: "Change | None") -> None:
+    def made(self, path: Path, change: Change | None) -> None:
         """Count a table or figure, up to date if there is no change; name one that needs a look."""
         if path.suffix == ".png":
             self._counts["figures"]["drawn" if change else "up to date"] += 1
@@ -102,7 +100,7 @@ class Reporter:
         else:
             self.made_quietly(path, change)
 
-    def made_quietly(self, path: Path, change: "Change | None") -> None:
+    def made_quietly(self, path: Path, change: Change | None) -> None:
         """Print a line about a file if the reporter is verbose."""
         self.detail(change.of(path) if change else f"{path}: up to date")
 

@@ -4,6 +4,7 @@ An exception or a signal in a command goes in; a message on standard error and a
 """
 
 import inspect
+import math
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -84,12 +85,12 @@ class Request:
         return DaskCluster(self.cluster, say)
 
     @property
-    def limit(self) -> float | None:
-        """The estimated seconds beyond which a run needs consent; None with it, and on a cluster.
+    def limit(self) -> float:
+        """The estimated seconds beyond which a run needs consent; infinite with it, and on a cluster.
 
         The workers of a cluster come and go, so nobody knows the time before the run.
         """
-        return None if self.yes or self.cluster else LONGEST
+        return math.inf if self.yes or self.cluster else LONGEST
 
     @property
     def further_formats(self) -> list[str]:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import typing
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -55,9 +55,14 @@ class Store:
 
     def stamp(self, chunk: Chunk) -> Stamp:
         """The stamp that this source and these libraries give a chunk's record: all that determines its numbers."""
-        made_by = {"fingerprint": measuring_fingerprint(chunk.experiment.name), "versions": versions()}
-        named = stamp(chunk.cell)
-        return {**_parameters(chunk), "named": named, "seed": self.seed, "format": _FORMAT, **made_by}
+        return {
+            **_parameters(chunk),
+            "named": stamp(chunk.cell),
+            "seed": self.seed,
+            "format": _FORMAT,
+            "fingerprint": measuring_fingerprint(chunk.experiment.name),
+            "versions": versions(),
+        }
 
     def state(self, chunk: Chunk) -> State:
         """The state of the record of a chunk.
@@ -65,15 +70,7 @@ class Store:
         `sound`: its checksum and its stamp are right; `missing`: there is none; `damaged`: its checksum is wrong;
         `stale`: another version of the source, of a rule, of a law or of the libraries made it.
         """
-        try:
-            content = self.path(chunk).read_bytes()
-        except FileNotFoundError:
-            return "missing"
-        try:
-            header, _ = _opened(content)
-        except RecordError:
-            return "damaged"
-        return "sound" if header["stamp"] == self.stamp(chunk) else "stale"
+        return self._opened(chunk)[0]
 
     def write(self, chunk: Chunk, record: bytes) -> None:
         """Write a record from `measure_record`."""
@@ -85,20 +82,28 @@ class Store:
         Raises:
             RecordError: the record is missing, damaged, stale or another chunk's.
         """
-        path = self.path(chunk)
-        try:
-            header, payload = _opened(path.read_bytes())
-        except FileNotFoundError:
-            raise RecordError(f"{path}: expected the record of chunk {chunk.index}, found no file") from None
-        except RecordError as error:
-            raise RecordError(f"{path}: {error}") from None
-        if header["stamp"] != self.stamp(chunk):
-            raise RecordError(f"{path}: expected the record of {self.stamp(chunk)}, got that of {header['stamp']}")
+        state, described, payload = self._opened(chunk)
+        if state != "sound":
+            raise RecordError(
+                f"{self.path(chunk)}: expected the record of chunk {chunk.index}, got one that is {state}"
+            )
         kind = typing.get_type_hints(chunk.experiment.measure)["return"]
-        measurement: Measurement = _built(kind, _arrays(header["arrays"], payload), "")
+        measurement: Measurement = _built(kind, _arrays(described, payload), "")
         return measurement
 
-    def merged(self, chunks: Iterator[Chunk]) -> Measurement:
+    def _opened(self, chunk: Chunk) -> tuple[State, list[Any], bytes]:
+        """The state of a record, the description of its arrays, and their compressed bytes."""
+        try:
+            checksum, _, rest = self.path(chunk).read_bytes().partition(b"\n")
+        except FileNotFoundError:
+            return "missing", [], b""
+        if checksum != hashlib.sha256(rest).hexdigest().encode():
+            return "damaged", [], b""
+        line, _, payload = rest.partition(b"\n")
+        header = json.loads(line)
+        return "sound" if header["stamp"] == self.stamp(chunk) else "stale", header["arrays"], payload
+
+    def merged(self, chunks: Iterable[Chunk]) -> Measurement:
         """The measurement of a cell: its chunks, merged in order. The order counts: sums of floats depend on it.
 
         Raises:
@@ -126,22 +131,12 @@ def measure_record(chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
 
 def _parameters(chunk: Chunk) -> dict[str, Any]:
     """The parameters of a chunk, as plain JSON values."""
-    cell = {}
-    for name in cell_fields(type(chunk.cell)):
-        value = getattr(chunk.cell, name)
-        cell[name] = [as_json(item) for item in value] if isinstance(value, tuple) else as_json(value)
+    cell = {name: _json_of(getattr(chunk.cell, name)) for name in cell_fields(type(chunk.cell))}
     return {"experiment": chunk.experiment.name, "cell": cell, "chunk": chunk.index, "trials": chunk.trials}
 
 
-def _opened(content: bytes) -> tuple[dict[str, Any], bytes]:
-    """The header and the payload of a record, after a check of its checksum."""
-    checksum, _, rest = content.partition(b"\n")
-    got = hashlib.sha256(rest).hexdigest()
-    if checksum != got.encode():
-        raise RecordError(f"damaged: expected SHA-256 {checksum[:12]!r}..., got {got[:12]}...")
-    header, _, payload = rest.partition(b"\n")
-    opened: dict[str, Any] = json.loads(header)
-    return opened, payload
+def _json_of(value: Any) -> Any:
+    return [as_json(item) for item in value] if isinstance(value, tuple) else as_json(value)
 
 
 def _flattened(value: Any, name: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:

@@ -21,12 +21,12 @@ from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.measuring.processor import is_supported
 from experiments.paths import csv_name
+from experiments.run.compare import Change, compare, update
 from experiments.run.files import checksum, write_atomically
 from experiments.run.fingerprint import measuring_fingerprint, stamp, tables_fingerprint, versions
 
 if TYPE_CHECKING:
     from experiments.analysis.results import Results
-    from experiments.run.compare import Change
 
 ANOTHER_VERSION = "another version of the source or of the libraries made it"
 
@@ -35,7 +35,7 @@ class ChangedError(Problem):
     """A table that came out different although the same source, config and libraries made its previous version."""
 
 
-def write_sweep(results: Path, config: Config, found: "Results") -> "dict[Path, Change]":
+def write_sweep(results: Path, config: Config, found: "Results") -> dict[Path, Change]:
     """Write the main table of a sweep, its derived tables, and last the JSON that vouches for them.
 
     A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes them again. Tables
@@ -45,24 +45,17 @@ def write_sweep(results: Path, config: Config, found: "Results") -> "dict[Path, 
     Raises:
         ChangedError: a table is different from one that should be the same; nothing is written.
     """
-    from experiments.run.compare import Change, compare, update
-
     sweep = found.block
+    sidecar = results / f"{sweep.name}.json"
     identity = dict(zip(names(IDENTITY), (sweep.name, sweep.experiment.name, config.seed), strict=True))
     contents = {kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]]) for kind, table in found.items()}
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
-    sidecar = results / f"{sweep.name}.json"
     before: dict[str, str] = {}
     with suppress(TableError):
         before = read_sidecar(sidecar)["sha256"]
     was_made_alike = not why_stale(results, config, sweep)
     if was_made_alike and is_supported():
-        compared = {path: compare(path.read_bytes(), contents[kind]) for kind, path in paths.items() if kind in before}
-        if different := [f"{path}: {change.where}" for path, change in compared.items() if change.kind == "different"]:
-            raise ChangedError(
-                "expected the same tables from the same source, config and libraries, got others; the previous ones"
-                " stay, delete them to write these:\n" + "\n".join(different)
-            )
+        _require_same({paths[kind]: contents[kind] for kind in contents if kind in before})
     changes = {path: update(path, contents[kind], keep=was_made_alike) for kind, path in paths.items()}
     made = {**_provenance(config, sweep), "sha256": {kind: checksum(path) for kind, path in paths.items()}}
     content = (json.dumps(made, indent=1) + "\n").encode()
@@ -76,6 +69,15 @@ def write_sweep(results: Path, config: Config, found: "Results") -> "dict[Path, 
     return changes
 
 
+def _require_same(contents: dict[Path, bytes]) -> None:
+    """`ChangedError` if the content of a table is different from its file."""
+    changes = {path: compare(path.read_bytes(), content) for path, content in contents.items()}
+    different = [f"{path}: {change.where}" for path, change in changes.items() if change.kind == "different"]
+    if different:
+        expected = "expected the same tables from the same source, config and libraries, got others"
+        raise ChangedError("\n".join([f"{expected}; the previous ones stay, delete them to write these:", *different]))
+
+
 def why_stale(results: Path, config: Config, sweep: Sweep) -> str:
     """The reason why the tables of a sweep are not those of this config, source and libraries; empty if they are."""
     try:
@@ -83,8 +85,7 @@ def why_stale(results: Path, config: Config, sweep: Sweep) -> str:
         made = read_sidecar(results / f"{sweep.name}.json")
     except TableError as error:
         return str(error)
-    is_current = made.items() >= _provenance(config, sweep).items()
-    return "" if is_current else ANOTHER_VERSION
+    return "" if made.items() >= _provenance(config, sweep).items() else ANOTHER_VERSION
 
 
 def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
@@ -128,39 +129,35 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> "Results":
 def sound_contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
     """The bytes of a sweep's tables by kind, after a check of their config and their checksums."""
     sidecar = read_sidecar(results / f"{sweep.name}.json")
-    got, expected = sidecar["parameters"], sweep.parameters()
-    differing = [key for key in {**expected, **got} if got.get(key) != expected.get(key)]
-    if sidecar.get("seed") != config.seed:
-        differing, got, expected = ["seed"], sidecar, {"seed": config.seed}
-    if differing:
-        key = differing[0]
-        was = f"got {key} {json.dumps(got.get(key))}, expected {json.dumps(expected.get(key))}"
-        raise TableError(f"{results / sweep.name}.csv is from another config: {was}")
+    got = {"seed": sidecar.get("seed"), **sidecar["parameters"]}
+    expected = {"seed": config.seed, **sweep.parameters()}
+    for key in {**expected, **got}:
+        if got.get(key) != expected.get(key):
+            was = f"got {key} {json.dumps(got.get(key))}, expected {json.dumps(expected.get(key))}"
+            raise TableError(f"{results / sweep.name}.csv is from another config: {was}")
     contents = {}
-    for kind, expected in sidecar["sha256"].items():
+    for kind, sha256 in sidecar["sha256"].items():
         path = results / csv_name(sweep.name, kind)
         try:
-            content = path.read_bytes()
+            contents[kind] = path.read_bytes()
         except OSError as error:
             raise TableError(f"{path}: {error.strerror}") from None
-        got = hashlib.sha256(content).hexdigest()
-        if got != expected:
-            raise TableError(f"{path} has been altered: got SHA-256 {got[:12]}..., expected {expected[:12]}...")
-        contents[kind] = content
+        found = hashlib.sha256(contents[kind]).hexdigest()
+        if found != sha256:
+            raise TableError(f"{path} has been altered: got SHA-256 {found[:12]}..., expected {sha256[:12]}...")
     return contents
 
 
 def read_sidecar(path: Path) -> dict[str, Any]:
     """The content of SWEEP.json; `TableError` if it is missing or invalid."""
     try:
-        content = json.loads(path.read_bytes())
+        sidecar: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise TableError(f"{path.with_suffix('.csv')} is missing or incomplete: found no {path.name}") from None
     except (OSError, ValueError) as error:
         raise TableError(f"{path}: cannot read: {error}") from None
-    sidecar: dict[str, Any] = content if isinstance(content, dict) else {}
-    checksums = sidecar.get("sha256")
-    is_whole = isinstance(sidecar.get("parameters"), dict) and isinstance(checksums, dict) and MEASURED in checksums
+    is_whole = isinstance(sidecar, dict) and {"parameters", "sha256"} <= sidecar.keys()
+    is_whole = is_whole and MEASURED in sidecar["sha256"]
     if not is_whole or not all(map(str.isidentifier, sidecar["sha256"])):  # kinds become paths
         raise TableError(f"{path}: expected the parameters and checksums of a sweep")
     return sidecar

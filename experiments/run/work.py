@@ -119,14 +119,13 @@ def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
             found = [chunk for cell in cells for chunk in cell_chunks(store, sweep, cell)]
         work.total[sweep.name] = len(found)
         for chunk in found:
-            if (state := store.state(chunk)) == "sound":
+            state, path = store.state(chunk), store.path(chunk)
+            if state == "sound":
                 continue
             work.left[sweep.name] += 1
-            if (path := store.path(chunk)) in asked:
-                asked[path].sweeps.append(sweep.name)
-                continue
-            asked[path] = Task(chunk, store, [sweep.name])
-            work.damaged += [path] * (state == "damaged")
+            if state == "damaged" and path not in asked:
+                work.damaged.append(path)
+            asked.setdefault(path, Task(chunk, store, [])).sweeps.append(sweep.name)
     work.todo = [*asked.values()]
     return work
 
@@ -140,8 +139,6 @@ def measure_missing(store: Store, work: Work, workers: Workers, on_progress: Cal
         MeasurementError: a worker failed or died, or a number is not finite; the message names the cell.
         OSError: writing a record failed.
     """
-    if not work.todo:
-        return
     with closing(workers.measure(work.todo)) as records:
         for task, record in records:
             store.write(task.chunk, record)
@@ -169,7 +166,7 @@ def cell_trials(store: Store, sweep: Sweep, cell: Cell) -> int:
     """
     if sweep.precision is None:
         return sweep.trials
-    pilot = store.merged(iter(pilot_chunks(sweep, cell)))
+    pilot = store.merged(pilot_chunks(sweep, cell))
     error = relative_error(sweep.experiment.metrics, sweep.experiment.tabulate(cell, pilot)[MEASURED])
     if not math.isfinite(error):
         return sweep.trials
@@ -186,10 +183,11 @@ def reached(sweep: Sweep, table: "pd.DataFrame") -> tuple[str, bool]:
         return "", True
     found = [rows for _, rows in table.groupby(list(axis_values(sweep.cells()[0])), sort=False)]
     trials = [rows["trials"].iloc[0] for rows in found]
-    met = [relative_error(sweep.experiment.metrics, rows.to_dict("records")) <= sweep.precision for rows in found]
-    line = f"{sweep.name}: {min(trials)} to {max(trials)} trials per cell; "
-    line += f"{sum(met)} of {counted(len(met), 'cell')} met the precision {sweep.precision:g}"
-    return line + ("" if all(met) else f", others need more than max_trials {sweep.trials}"), all(met)
+    errors = [relative_error(sweep.experiment.metrics, rows.to_dict("records")) for rows in found]
+    met = sum(error <= sweep.precision for error in errors)
+    others = "" if met == len(found) else f", others need more than max_trials {sweep.trials}"
+    cells = f"{met} of {counted(len(found), 'cell')} met the precision {sweep.precision:g}"
+    return f"{sweep.name}: {min(trials)} to {max(trials)} trials per cell; {cells}{others}", not others
 
 
 def tabulate_sweep(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
@@ -200,10 +198,9 @@ def tabulate_sweep(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
         RecordError: a record is missing, damaged or stale.
     """
     cells = sweep.cells()
+    measurements = (store.merged(cell_chunks(store, sweep, cell)) for cell in cells)
     try:
-        return tabulated(
-            sweep.experiment, cells, (store.merged(iter(cell_chunks(store, sweep, cell))) for cell in cells)
-        )
+        return tabulated(sweep.experiment, cells, measurements)
     except MeasurementError as error:
         raise MeasurementError(f"sweep {sweep.name}, {error}") from None
 

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,27 +50,16 @@ def default_jobs() -> int:
 def helpers(jobs: int | None, tasks: int, *, are_slow: bool = False) -> Iterator[Callable[..., Future[Any]]]:
     """Processes for further work of this one; `submit(function, *arguments)` gives a future of the result.
 
-    Up to three tasks that are not slow are done in this process, at once, because starting others takes longer.
+    Up to three tasks that are not slow are done in a thread of this process, because starting others takes longer.
 
     Args:
         jobs: number of processes; None for one per processor.
         tasks: number of tasks at most.
         are_slow: True if each takes longer than the start of a process.
     """
-    if tasks <= (1 if are_slow else _FEW):
-        yield _done_here
-        return
-    with worker_pool(jobs or default_jobs()) as pool:
+    few = 1 if are_slow else _FEW
+    with ThreadPoolExecutor(1) if tasks <= few else worker_pool(jobs or default_jobs()) as pool:
         yield pool.submit
-
-
-def _done_here(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-    future: Future[Any] = Future()
-    try:
-        future.set_result(function(*arguments))
-    except Exception as error:
-        future.set_exception(error)
-    return future
 
 
 class _Pool(ProcessPoolExecutor):

@@ -66,7 +66,7 @@ def test_each_of_200_flipped_bits_is_noticed(kept):
         flipped[place // 8] ^= 1 << place % 8
         kept.path(CHUNK).write_bytes(bytes(flipped))
         assert kept.state(CHUNK) == "damaged", place
-        with pytest.raises(RecordError, match=r"expected SHA-256"):
+        with pytest.raises(RecordError, match="got one that is damaged"):
             kept.read(CHUNK)
 
 
