@@ -22,6 +22,7 @@ from experiments.paths import HOME, STORE
 from experiments.run import check as checks
 from experiments.run.files import write_atomically
 from experiments.run.measure import duration, is_current, measure, plan_lines
+from experiments.run.products import outdated
 from experiments.run.request import Job, about_sweeps, outcome
 from experiments.run.store import Store
 from experiments.run.work import Work, find_work
@@ -69,11 +70,11 @@ def all_parts(job: Job) -> None:
     """
     from experiments.figures import draw as figures
 
-    asked, work, report = job.asked, (job.config, job.sweeps, job.results), job.report
+    asked, report = job.asked, job.report
     parts: list[Callable[[], object]] = [
         *_measuring(job),
-        partial(figures.draw, *work, jobs=asked.jobs, formats=asked.further_formats, report=report),
-        partial(checks.check, *work, report=report),
+        partial(figures.draw, *job.work, jobs=asked.jobs, formats=asked.further_formats, report=report),
+        partial(checks.check, *job.work, report=report),
     ]
     if asked.names:
         attempt(parts)
@@ -93,9 +94,9 @@ def run(job: Job) -> None:
 
 def _measuring(job: Job) -> list[Callable[[], object]]:
     asked, report = job.asked, job.report
-    work, workers = (job.config, job.sweeps, job.results), asked.workers(report.line)
+    workers = asked.workers(report.line)
     return [
-        partial(measure, *work, workers, jobs=asked.jobs, limit=asked.limit, report=report),
+        partial(measure, *job.work, workers, jobs=asked.jobs, limit=asked.limit, report=report),
         partial(checks.write_overview, job.config, job.results, report),
     ]
 
@@ -105,13 +106,13 @@ def draw(job: Job) -> None:
     """Draw the figures of sweeps from their tables."""
     from experiments.figures import draw as figures
 
-    figures.draw(job.config, job.sweeps, job.results, formats=job.asked.further_formats, report=job.report)
+    figures.draw(*job.work, formats=job.asked.further_formats, report=job.report)
 
 
 @about_sweeps(app, *SWEEPS)
 def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files."""
-    checks.check(job.config, job.sweeps, job.results, report=job.report)
+    checks.check(*job.work, report=job.report)
 
 
 @about_sweeps(app, "config", "results", "verbose")
@@ -157,11 +158,12 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
 @about_sweeps(app, *SWEEPS, *WORKERS)
 def plan(job: Job) -> None:
     """Print the chunks that a run would measure, and roughly how much time and memory it would take."""
-    asked, work = job.asked, (job.config, job.sweeps, job.results)
-    workers = asked.workers(print)
+    workers = job.asked.workers(print)
     todo = find_work(Store(job.results / STORE, job.config.seed), job.sweeps)
-    lines = plan_lines(*work, todo, workers, asked.limit)
-    print("\n".join([*lines, _to_draw(job, todo), *checks.leftover_lines(job.config, job.results)]))
+    print(*plan_lines(*job.work, todo, workers, job.asked.limit), sep="\n")
+    print(_to_draw(job, todo))
+    for line in checks.leftover_lines(job.config, job.results):
+        print(line)
 
 
 def _to_draw(job: Job, todo: Work) -> str:
@@ -170,13 +172,11 @@ def _to_draw(job: Job, todo: Work) -> str:
     count = sum(len(sweep.figures) for sweep in job.sweeps if sweep not in current)
     if current:
         from experiments.figures.draw import figures
-        from experiments.run.products import outdated
 
         drawn = figures(job.config, current, job.results, checks.sound(job.config, job.results))
         count += len(outdated(job.results, drawn))
-    return (
-        f"total to draw: {counted(count, 'figure')} of sweeps, about {duration(_SECONDS_OF_A_FIGURE * count)} of a core"
-    )
+    time = duration(_SECONDS_OF_A_FIGURE * count)
+    return f"total to draw: {counted(count, 'figure')} of sweeps, about {time} of a core"
 
 
 @about_sweeps(app, "config", "results")

@@ -28,6 +28,7 @@ class Suite:
     """The command line on a config and a results folder of its own."""
 
     def __init__(self, folder: Path, trials: int) -> None:
+        folder.mkdir(exist_ok=True)
         self.folder, self.results = folder, folder / "out"
         self.config = folder / "faults.yaml"
         self.set_trials(trials)

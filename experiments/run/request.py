@@ -113,6 +113,11 @@ class Job:
     results: Path
     report: Reporter
 
+    @property
+    def work(self) -> tuple[Config, tuple[Sweep, ...], Path]:
+        """The first arguments of functions about sweeps."""
+        return self.config, self.sweeps, self.results
+
 
 def job_of(asked: Request, report: Reporter) -> Job:
     """The job that a user asked for.

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import weakref
 
@@ -42,18 +41,14 @@ def test_a_processor_without_these_instructions_keeps_its_own(flags, monkeypatch
     monkeypatch.setattr(processor, "arithmetic", lambda: {"simd": "baseline", "blas": "Nehalem"})
     for name in VARIABLES:
         monkeypatch.setenv(name, "its own")
-    is_supported.cache_clear()
-    require_fixed.cache_clear()
-    try:
-        assert not is_supported()
-        fix_arithmetic()
-        require_fixed()
-        assert {os.environ[name] for name in VARIABLES} == {"its own"}
-    finally:
-        is_supported.cache_clear()
-        require_fixed.cache_clear()
+    monkeypatch.setattr(processor, "is_supported", is_supported.__wrapped__)
+    assert not processor.is_supported()
+    fix_arithmetic()
+    require_fixed.__wrapped__()
+    assert {os.environ[name] for name in VARIABLES} == {"its own"}
 
 
+WORKER = "\n".join(f"import experiments.kinds.{name}" for name in experiment_names())
 HEAVY = {"pandas", "scipy", "matplotlib", "seaborn", "jinja2", "pydantic", "typer"}
 
 
@@ -70,21 +65,13 @@ def loaded(code: str) -> set[str]:
 
 
 def command(words: str) -> str:
-    lines = (
-        "from typer.testing import CliRunner",
-        "from experiments.__main__ import app",
-        f"CliRunner().invoke(app, {words.split()})",
-    )
-    return "\n".join(lines)
+    return f"from tests.command_line import call\ncall(*{words.split()})"
 
 
 @pytest.mark.parametrize(
     ("code", "needed"),
     [
-        (
-            f"import experiments.run.workers, {', '.join(f'experiments.kinds.{name}' for name in experiment_names())}",
-            set(),
-        ),
+        (f"import experiments.run.workers\n{WORKER}", set()),
         ("import sdpa", set()),
         ("from sdpa import theory", {"scipy"}),
         (command("--help"), {"typer", "pydantic"}),
@@ -115,21 +102,19 @@ def hidden(sent) -> None:
 
 def dropped(sent) -> None:
     """As a signal that comes during a destructor, whose exceptions Python drops."""
-    collected = threading.Event()
-    reference = weakref.ref(collected, lambda _: signal.raise_signal(sent))
-    del collected
-    assert reference() is None
+    weakref.finalize(set(), signal.raise_signal, sent)
     time.sleep(20)
     pytest.fail("no signal came again")
 
 
 @pytest.mark.usefixtures("handlers")
-@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("stop", [signal.raise_signal, hidden, dropped])
-def test_a_signal_has_its_status_wherever_it_comes(sent, status, stop, capsys):
+@pytest.mark.parametrize(
+    ("stop", "sent"), [(signal.raise_signal, signal.SIGINT), (hidden, signal.SIGINT), (dropped, signal.SIGTERM)]
+)
+def test_a_signal_has_its_status_wherever_it_comes(stop, sent, capsys):
     with pytest.raises(typer.Exit) as caught, outcome():
         stop(sent)
-    assert caught.value.exit_code == status
+    assert caught.value.exit_code == 128 + sent
     assert capsys.readouterr().err.startswith("interrupted; finished work is kept;")
 
 
