@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import weakref
 
@@ -102,7 +103,10 @@ def hidden(sent) -> None:
 
 def dropped(sent) -> None:
     """As a signal that comes during a destructor, whose exceptions Python drops."""
-    weakref.finalize(set(), signal.raise_signal, sent)
+    collected = threading.Event()
+    reference = weakref.ref(collected, lambda _: signal.raise_signal(sent))
+    del collected
+    assert reference() is None
     time.sleep(20)
     pytest.fail("no signal came again")
 

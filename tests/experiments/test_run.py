@@ -187,6 +187,10 @@ def test_trials_follow_from_the_pilot_alone_whose_draws_are_in_no_estimate(store
         pd.testing.assert_frame_equal(measured(Store(tmp_path / "plain", 0), plain), rows.reset_index(drop=True))
     trials = f"{table['trials'].min()} to {table['trials'].max()}"
     assert reached(PRECISE, table) == (f"precise: {trials} trials per cell; 2 of 2 cells met the precision 0.02", True)
+    between = relative_errors(table).groupby(table["d_k"]).max().mean()
+    said, is_met = reached(dataclasses.replace(PRECISE, precision=between), table)
+    assert "1 of 2 cells" in said
+    assert not is_met
 
 
 @pytest.mark.usefixtures("in_this_process")
