@@ -142,9 +142,9 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
     """The parts that the folder `results` has beside tables, figures and page; none for other folders."""
     if job.results.resolve() != HOME.resolve():
         return []
+    from experiments.claims import statements
     from experiments.diagnosis import command as diagnosis
-    from experiments.published import statements
-    from experiments.published import walk as examples
+    from experiments.examples import walk as examples
     from experiments.theory import figures as theory
 
     return [
@@ -188,8 +188,8 @@ def prune(job: Job) -> None:
 @about_sweeps(app, "verbose")
 def statements(job: Job) -> None:
     """Compare published statements with measurements and computations; list wrong and misleading ones."""
-    from experiments.published.statements import update_statements
-    from experiments.published.table import read_statements, summary
+    from experiments.claims.statements import update_statements
+    from experiments.claims.table import read_statements, summary
 
     update_statements(job.config, job.results, job.report)
     print(summary(read_statements(HOME), whole=job.asked.verbose))
@@ -207,7 +207,7 @@ def walk(
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
     with outcome(ValueError):
-        from experiments.published import walk as examples
+        from experiments.examples import walk as examples
 
         of_own = any((q, k, v, scaling, mask, out))
         if example and of_own:

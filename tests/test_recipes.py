@@ -23,7 +23,7 @@ SATURATION = "    d_k: [4, 16]\n    n_keys: 8\n    n_queries: 4\n    trials: 40\
 DECLARED, METRICS, CLAIMS = (
     "experiments/figures/declared.py",
     "experiments/measuring/row_metrics.py",
-    "experiments/published",
+    "experiments/claims/record/qa.py",
 )
 
 pytestmark = pytest.mark.recipes
@@ -232,14 +232,22 @@ def test_an_experiment_and_its_figure(repository):
     assert repository.edited == {"experiments/kinds/stretched.py", DECLARED}
 
 
+STATEMENT = """
+
+@in_general("{name}")
+def two_and_two_are_fifty(given: Given) -> Cases:
+    \"\"\"Two and two are fifty.\"\"\"
+    four = 2 + 2
+    return {{"their sum is": abs(four / 50 - 1) < given.about}}, f"The sum is {{four}}"
+"""
+
+
 def test_a_published_statement(repository):
-    shipped = (repository.folder / CLAIMS / "claims.csv").read_text(encoding="utf-8")
+    shipped = (repository.folder / CLAIMS).read_text(encoding="utf-8")
     name = f"qa-{1 + max(map(int, re.findall(r'qa-([0-9]+)', shipped)))}"
-    repository.write(f"{CLAIMS}/claims.csv", f"{name},Two and two are fifty.,50,digits,wrong number,TWO + TWO\n")
-    repository.write(f"{CLAIMS}/notes.csv", f"{name},The sum is {{TWO + TWO}}\n")
-    repository.write(f"{CLAIMS}/quantities.py", "TWO = 2.0\n")
+    repository.write(CLAIMS, STATEMENT.format(name=name))
     repository.run("experiments", "statements")
     table = pd.read_csv(repository.folder / "results" / "statements" / "statements.csv").set_index("id")
-    assert table.loc[name, ["computed", "verdict"]].tolist() == ["4", "wrong"]
-    assert table.loc[name, "note"] == "The sum is 4.0"
-    assert repository.edited == {f"{CLAIMS}/{part}" for part in ("claims.csv", "notes.csv", "quantities.py")}
+    assert table.loc[name, ["computed", "verdict", "note"]].tolist() == ["no: their sum is", "wrong", "The sum is 4"]
+    repository.run("pytest", "-q", "tests/experiments/test_claims.py", "-k", "qa")
+    assert repository.edited == {CLAIMS}

@@ -10,11 +10,11 @@ from scipy import optimize
 from benchmarks import calibration
 from experiments.analysis.agreement import agreement
 from experiments.analysis.overview import check_table
+from experiments.claims.table import read_statements
 from experiments.config.loader import load_config
 from experiments.pages.index import few_rows, opening
 from experiments.pages.parts import pictures, provenance
 from experiments.paths import BENCHMARKS, drawn_texts
-from experiments.published.table import read_statements
 from experiments.run.fingerprint import measuring_fingerprint, tables_fingerprint
 from experiments.run.tables import read_sidecar, why_stale
 from sdpa.theory import attention_expectations
@@ -165,7 +165,7 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
     [
         ("config.yaml", RESULTS),
         ("config.full.yaml", RESULTS / "config.full"),
-        ("experiments/published/config.yaml", RESULTS / "statements"),
+        ("experiments/claims/config.yaml", RESULTS / "statements"),
     ],
 )
 def test_shipped_tables_are_those_of_their_config(config, folder):

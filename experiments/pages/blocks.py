@@ -16,6 +16,7 @@ import pandas as pd
 
 from experiments.analysis.crossings import EQUAL, TENTH
 from experiments.analysis.results import Axes
+from experiments.claims.table import counts, read_statements, severities
 from experiments.config.loader import Config, load_config
 from experiments.diagnosis.minilm import LAYERS
 from experiments.diagnosis.model import LENGTH, NAMES, QUANTITIES, read_model
@@ -28,7 +29,6 @@ from experiments.kinds import experiment_names
 from experiments.measuring.experiment import load_experiment
 from experiments.pages.parts import pictures, typeset
 from experiments.paths import ALL_SWEEPS, BENCHMARKS, DIAGNOSIS, EXAMPLES, STORED_CONFIG, THEORY, csv_name, drawn_texts
-from experiments.published.table import counts, read_statements, severities
 from experiments.theory.tables import MAIN
 from sdpa import Scaling
 from sdpa.theory import attention_expectations, limits

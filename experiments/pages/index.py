@@ -13,6 +13,8 @@ from PIL import Image
 
 from experiments.analysis.crossings import SCALED, UNSCALED
 from experiments.analysis.results import Axes, Results
+from experiments.claims.judge import SEVERITIES
+from experiments.claims.table import read_statements, table_path
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
 from experiments.figures.declared import FIGURES
@@ -29,8 +31,6 @@ from experiments.pages.parts import (
     typeset,
 )
 from experiments.paths import ALL_SWEEPS, DIAGNOSIS, EXAMPLES, THEORY, csv_name, drawn_texts
-from experiments.published.judge import SEVERITIES
-from experiments.published.table import read_statements, table_path
 from experiments.run.fingerprint import versions
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, Reporter

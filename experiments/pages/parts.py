@@ -15,6 +15,7 @@ from markupsafe import Markup
 from experiments.analysis.agreement import DisagreementError, agreement
 from experiments.analysis.overview import check_table
 from experiments.analysis.results import Results
+from experiments.claims.table import table_path
 from experiments.config.loader import Config
 from experiments.errors import TableError, counted
 from experiments.paths import (
@@ -28,7 +29,6 @@ from experiments.paths import (
     diagnosis_path,
     figure_path,
 )
-from experiments.published.table import table_path
 from experiments.run.tables import read_sweep, why_stale
 
 FOLDER = Path(__file__).parent

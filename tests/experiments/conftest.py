@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from experiments.claims.compute import judge
+from experiments.claims.measured import Given
+from experiments.claims.record import CLAIMS
+from experiments.claims.statements import cannot_judge, measured_tables
 from experiments.config.loader import Config, load_config
 from experiments.figures.declared import figures_of
 from experiments.figures.draw import draw
@@ -16,8 +20,6 @@ from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names, defaults, treatment_names
 from experiments.measuring.experiment import load_experiment
 from experiments.pages import explorer
-from experiments.published.statements import cannot_judge, measured_tables
-from experiments.published.table import Names, chosen, claims, judge
 from experiments.run import workers as local
 from experiments.run.measure import measure
 from experiments.run.store import measure_record
@@ -166,10 +168,10 @@ def tables() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def judged(tables) -> Callable[..., tuple[str, dict[str, bool]]]:
     """The verdict on the claim that has an id and its cases, from these tables if others are given."""
-    by_id = {name: claim for claim in claims() for name in claim.id.split()}
+    by_id = {name: claim for claim in CLAIMS for name in claim.id.split()}
 
     def found(name: str, **others) -> tuple[str, dict[str, bool]]:
-        answer, _, (verdict, _) = judge(by_id[name], Names({**tables, **others}), chosen())
+        answer, _, (verdict, _) = judge(by_id[name], Given(tables={**tables, **others}))
         return verdict, dict(answer.cases)
 
     return found

@@ -1,100 +1,134 @@
-"""The table of claims, its rule for verdicts, planted claims, and answers against other ways to compute the same."""
+"""The record of claims, its rule for verdicts, planted claims, and laws against other ways to compute the same."""
 
 import io
 import math
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from experiments.analysis.written import csv_bytes
-from experiments.published import answers as laws
-from experiments.published import examples as declared
-from experiments.published import quantities
-from experiments.published.judge import FAULTY, RULES, SEVERITIES, Answer, parse_claimed, severity, verdict
-from experiments.published.quantities import MEDIAN
-from experiments.published.table import FOLDER, Claim, Names, chosen, claims, compute_row, read_statements, sources
+from experiments.claims import entry, laws
+from experiments.claims.compute import compute_row
+from experiments.claims.cutoffs import Cutoffs
+from experiments.claims.judge import (
+    FAULTY,
+    RULES,
+    SEVERITIES,
+    WRONG_NUMBER,
+    Answer,
+    parse_claimed,
+    severity,
+    verdict,
+)
+from experiments.claims.measured import KEYS, MEDIAN, WIDTHS, Given
+from experiments.claims.record import CLAIMS, article_comparison, article_softmax, lesson, qa
+from experiments.claims.sources import LEFT_OUT, SOURCES
+from experiments.claims.table import read_statements
+from experiments.examples.examples import ABC, CAT_SCORES
 from sdpa import ScaledDotProductAttention, metrics, softmax
 from tests.shipped import RESULTS
 
-IDS = [name for claim in claims() for name in claim.id.split()]
-PLANTED = Claim("se-98 qa-99", "So.", "", "true", "conceptual error", "")
-LEFT_OUT = set(pd.read_csv(FOLDER / "left_out.csv")["id"])
+IDS = [name for claim in CLAIMS for name in claim.id.split()]
+BY_ID = {name: claim for claim in CLAIMS for name in claim.id.split()}
+PLANTED = "se-98 qa-99"
+CUT = Cutoffs()
 
 
 @pytest.fixture(scope="module")
-def names(tables) -> Names:
-    return Names(tables)
+def shipped():
+    return read_statements(RESULTS).set_index("id")
 
 
-def as_text(rows: list[dict]) -> pd.DataFrame:
-    """Rows as the shipped table has them."""
-    return pd.read_csv(io.BytesIO(csv_bytes(pd.DataFrame(rows))), keep_default_na=False, dtype=str).set_index("id")
+@pytest.fixture
+def planted(monkeypatch):
+    """The row of a claim that a declaration adds to the record."""
+    found = []
+    monkeypatch.setattr(entry, "CLAIMS", found)
+
+    def row(tables=None):
+        (claim,) = found
+        return compute_row(claim, tables or {})
+
+    return row
 
 
-@pytest.mark.parametrize("source", sources())
-def test_every_claim_is_answered_as_the_shipped_table_has_it(names, source):
-    own = [claim for claim in claims() if claim.id.startswith(f"{source}-")]
-    computed, shipped = as_text([compute_row(claim, names) for claim in own]), read_statements(RESULTS).set_index("id")
-    assert computed.compare(shipped.loc[[claim.id for claim in own]]).to_dict() == {}
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_claim_is_answered_as_the_shipped_table_has_it(tables, shipped, source):
+    own = [claim for claim in CLAIMS if claim.id.startswith(f"{source}-")]
+    rows = pd.DataFrame([compute_row(claim, tables) for claim in own])
+    computed = pd.read_csv(io.BytesIO(csv_bytes(rows)), keep_default_na=False, dtype=str)
+    expected = shipped.loc[[claim.id for claim in own]]
+    assert computed.set_index("id").compare(expected).to_dict() == {}
 
 
-def test_the_shipped_table_has_every_claim_and_says_why_one_is_wrong():
-    shipped = read_statements(RESULTS)
-    assert shipped["id"].tolist() == [claim.id for claim in claims()]
+def test_the_shipped_table_has_every_claim_and_says_why_one_is_wrong(shipped):
+    assert shipped.index.tolist() == [claim.id for claim in CLAIMS]
     assert (shipped.loc[shipped["verdict"].isin(FAULTY), "note"] != "").all()
 
 
-@pytest.mark.parametrize("claim", claims(), ids=lambda claim: claim.id)
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
 def test_a_claim_is_complete(claim):
-    """A source, an id of its own, a rule and a severity, and either cases, or numbers and a quantity."""
-    assert all(name.partition("-")[0] in sources() and IDS.count(name) == 1 for name in claim.id.split())
-    assert not set(claim.id.split()) & LEFT_OUT
-    if not claim.rule:
-        assert (claim.claimed, claim.severity, claim.quantity, claim.cases) == ("", "", "", ())
-        return
-    assert claim.rule in RULES
-    assert claim.severity in SEVERITIES
-    assert bool(claim.cases) == (claim.rule == "true")
-    assert bool(claim.quantity) == bool(parse_claimed(claim.claimed)) == (claim.rule != "true")
-
-
-def cases_of(*tests: str) -> dict:
-    return {"cases": tuple((f"{test} at {{n}}", test) for test in tests)}
+    """A source, ids of its own, a text, a severity of mistakes, and numbers if its rule is about numbers."""
+    left_out = " ".join(LEFT_OUT.values()).split()
+    for name in claim.id.split():
+        assert name.partition("-")[0] in SOURCES
+        assert [*IDS, *left_out].count(name) == 1
+    assert claim.statement.endswith(".")
+    assert claim.rule in ("", *RULES)
+    assert claim.severity in SEVERITIES or not claim.rule
+    assert bool(parse_claimed(claim.claimed)) == (claim.rule not in ("", "true"))
 
 
 @pytest.mark.parametrize(
-    ("planted", "verdict"),
+    ("declare", "claimed", "right", "p_value", "expected"),
     [
-        ({"claimed": "2.83", "rule": "digits", "quantity": "sqrt(8)"}, "reproduced"),
-        ({"claimed": "2.84", "rule": "digits", "quantity": "sqrt(8)"}, "wrong"),
-        (
-            {"claimed": "9", "rule": "draw", "quantity": "Answer([8], p_value=share_beyond(9, 64))"},
-            "within sampling error",
-        ),
-        ({"claimed": "40", "rule": "draw", "quantity": "Answer([8], p_value=share_beyond(40, 64))"}, "wrong"),
-        (cases_of("sqrt(8) > TENTH", "sqrt(8) < TENTH"), "misleading"),
-        (cases_of("bare('max_weight_exact').loc[LARGE] > ONE_HOT"), "holds"),
-        (cases_of("bare('max_weight_exact').loc[LARGE] < ONE_HOT"), "wrong"),
+        (entry.digits, "2.83", math.sqrt(8), None, "reproduced"),
+        (entry.digits, "2.84", math.sqrt(8), None, "wrong"),
+        (entry.draw, "9", 8, laws.share_beyond(9, 64), "within sampling error"),
+        (entry.draw, "40", 8, laws.share_beyond(40, 64), "wrong"),
     ],
 )
-def test_a_planted_claim_gets_its_verdict(names, planted, verdict):
-    row = compute_row(replace(PLANTED, **planted), names)
-    assert (row["verdict"], bool(row["severity"])) == (verdict, verdict in FAULTY)
-    assert row["source"] == f"{sources()['se']}; {sources()['qa']}"
-    if "bare" in row["computed"]:  # a case for each number of keys
-        assert [int(case.split(" at ")[1]) for case in row["computed"].split("; ")] == [4, 64, 1024, 4096]
+def test_planted_numbers_get_their_verdict(planted, declare, claimed, right, p_value, expected):
+    declare(PLANTED, "So.", claimed, lambda _: entry.numbers(right, p_value=p_value))
+    row = planted()
+    assert (row["verdict"], bool(row["severity"])) == (expected, expected in FAULTY)
+    assert row["source"] == f"{SOURCES['se']}; {SOURCES['qa']}"
 
 
-def test_a_verdict_that_another_cut_off_changes_is_told(names):
-    row = compute_row(replace(PLANTED, cases=(("here", "0.15 < TENTH"),)), names)
+@pytest.mark.parametrize(
+    ("truths", "expected"),
+    [((True, True), "holds"), ((True, False), "misleading"), ((False, False), "wrong")],
+)
+def test_planted_cases_get_their_verdict(planted, truths, expected):
+    @entry.in_general(PLANTED)
+    def _(_):
+        """One statement
+        in two lines.
+        """
+        return {f"case {n}": np.bool_(true) for n, true in enumerate(truths)}, "Why"
+
+    row = planted()
+    assert (row["verdict"], row["statement"]) == (expected, "One statement in two lines.")
+    assert row["severity"] == "conceptual error" * (expected in FAULTY)
+
+
+def test_a_verdict_that_another_cut_off_changes_is_told(planted):
+    entry.in_example(PLANTED)(lambda given: ({"here": given.tenth > 0.15}, ""))
+    row = planted()
     assert (row["verdict"], row["other_cutoffs"]) == ("wrong", "TENTH = 0.2: holds")
-    assert not compute_row(replace(PLANTED, cases=(("here", "0.15 < 1"),)), names)["other_cutoffs"]
-    assert chosen()["SATURATED"] == metrics.SATURATED
 
 
-CUT = chosen()
+def test_a_mistake_in_an_answer_names_the_entry(planted):
+    entry.in_example(PLANTED)(lambda given: ({"here": given.phase("d_k^1/2", MEDIAN)}, ""))
+    with pytest.raises(KeyError) as caught:
+        planted()
+    assert caught.value.__notes__ == [f"in statement {PLANTED}"]
+
+
+def test_the_cut_off_of_saturation_is_that_of_the_metric():
+    assert CUT.saturated == metrics.SATURATED
 
 
 def judged_alone(rule: str, claimed: str, *computed: float, **answer) -> str:
@@ -118,18 +152,19 @@ def judged_alone(rule: str, claimed: str, *computed: float, **answer) -> str:
     ],
 )
 def test_numbers_are_judged_by_the_digits_that_are_shown(claimed, rule, right, expected):
-    assert judged_alone(rule, claimed, right) == judged_alone(rule, f"{claimed} 1", right, 1.0) == expected
+    assert judged_alone(rule, claimed, right) == expected
+    assert judged_alone(rule, f"{claimed} 1", right, 1.0) == expected
 
 
-def test_cases_draws_and_open_statements():
-    for found, expected in (((True, True), "holds"), ((True, False), "misleading"), ((False, False), "wrong")):
-        assert judged_alone("true", "", cases=dict(enumerate(found))) == expected
+def test_a_draw_is_wrong_below_one_in_a_hundred():
     assert judged_alone("draw", "1.6", 1.5, p_value=0.01) == "within sampling error"
     assert judged_alone("draw", "1.6", 1.5, p_value=0.0099) == "wrong"
-    assert judged_alone("", "") == "open"
 
 
-@pytest.mark.parametrize(("claimed", "rule", "found"), [("1 2", "digits", [1]), ("", "true", []), ("1", "draw", [1])])
+@pytest.mark.parametrize(
+    ("claimed", "rule", "found"),
+    [("1 2", "digits", [1]), ("", "true", []), ("1", "draw", [1])],
+)
 def test_an_answer_that_does_not_fit_is_refused(claimed, rule, found):
     with pytest.raises(ValueError, match=r"expected (2 computed numbers|cases|a p-value)"):
         judged_alone(rule, claimed, *found)
@@ -144,10 +179,10 @@ def test_an_answer_that_does_not_fit_is_refused(claimed, rule, found):
     ],
 )
 def test_a_wrong_number_is_a_slip_if_it_is_close(claimed, right, expected):
-    numbers, answer = parse_claimed(claimed), Answer((right,))
-    assert severity("wrong", "wrong number", numbers, answer, CUT) == expected
-    assert severity("wrong", "conceptual error", numbers, answer, CUT) == "conceptual error"
-    assert severity("to rounding", "wrong number", numbers, answer, CUT) == ""
+    of = partial(severity, claimed=parse_claimed(claimed), answer=Answer((right,)), cut=CUT)
+    assert of("wrong", WRONG_NUMBER) == expected
+    assert of("wrong", "conceptual error") == "conceptual error"
+    assert of("to rounding", WRONG_NUMBER) == ""
 
 
 @pytest.mark.parametrize(
@@ -164,16 +199,9 @@ def test_a_wrong_number_is_a_slip_if_it_is_close(claimed, right, expected):
         ("lesson-33", ("misleading", "slip")),
     ],
 )
-def test_a_verdict_stays_within_its_evidence(names, name, expected):
-    (claim,) = (claim for claim in claims() if name in claim.id.split())
-    row = compute_row(claim, names)
+def test_a_verdict_stays_within_its_evidence(tables, name, expected):
+    row = compute_row(BY_ID[name], tables)
     assert (row["verdict"], row["severity"]) == expected
-
-
-NORMS = (MEDIAN, "jacobian_norm_exact", "query_gradient_norm_exact")
-BARE, ROOT, LARGE = {"scaling": "unscaled"}, {"scaling": "d_k^1/2"}, {"d_k": 4096}
-STEPS = ["steps_to_solve", "steps_to_solve_low", "steps_to_solve_high"]
-FAILED = {"solved": 0.0, "solved_low": 0.0, "solved_high": 0.46, **dict.fromkeys(STEPS, math.nan)}
 
 
 @pytest.mark.parametrize("d", [3, 8, 64, 512])
@@ -196,18 +224,24 @@ def test_a_draw_in_twenty_has_a_deviation_with_a_p_value_below_one_twentieth(sha
     q = rng.standard_normal((2000, queries, 1, d))
     k = rng.standard_normal((2000, 1 if shared else queries, 8, d))
     deviations = np.sqrt(((q @ k.swapaxes(-1, -2)) ** 2).mean(axis=(1, 2, 3)))
-    p_values = [laws.deviation_p_value(d, deviation, queries, shared=shared) for deviation in deviations]
+    p_values = [laws.deviation_p_value(d, own, queries, shared=shared) for own in deviations]
     assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.02)
 
 
 def test_the_error_of_a_ratio_of_medians_follows_from_their_intervals():
     """(low / high, high / low) as half a width of two standard errors: (6/2 - 3/3) / 4 = 0.5."""
     ends = {"unscaled": (3.0, 4.4, 6.0), "d_k^1/2": (2.0, 2.5, 3.0)}
-    names = (f"{MEDIAN}_low", MEDIAN, f"{MEDIAN}_high")
-    plane = pd.MultiIndex.from_product([quantities.WIDTHS, quantities.KEYS, ends], names=["d_k", "n_keys", "scaling"])
-    rows = [dict(zip(names, ends[scaling], strict=True)) for _, _, scaling in plane]
-    found = quantities.ratios_of_medians({"phase": pd.DataFrame(rows, index=plane).reset_index()})
+    axes = ["d_k", "n_keys", "scaling"]
+    plane = pd.MultiIndex.from_product([WIDTHS, KEYS, ends], names=axes).to_frame(index=False)
+    plane[[f"{MEDIAN}_low", MEDIAN, f"{MEDIAN}_high"]] = plane["scaling"].map(ends).tolist()
+    found = Given(tables={"phase": plane}).ratios_of_medians()
     assert set(found.to_numpy().ravel()) == {"1.8"}
+
+
+NORMS = (MEDIAN, "jacobian_norm_exact", "query_gradient_norm_exact")
+BARE, ROOT, LARGE = {"scaling": "unscaled"}, {"scaling": "d_k^1/2"}, {"d_k": 4096}
+STEPS = ["steps_to_solve", "steps_to_solve_low", "steps_to_solve_high"]
+FAILED = {"solved": 0.0, "solved_low": 0.0, "solved_high": 0.46, **dict.fromkeys(STEPS, math.nan)}
 
 
 def times(factor: float):
@@ -250,14 +284,14 @@ def far(own):
 @pytest.mark.parametrize(
     ("name", "module", "attribute", "change", "expected"),
     [
-        ("article-27", laws, "variances", lambda own: lambda: 1.05 * own(), "misleading"),
-        *((f"article-{n}", laws, "article_draw", far, "misleading") for n in (122, 123, 125, 127, 131)),
-        ("qa-37", laws, "layer", lambda _: lambda *_: ScaledDotProductAttention(6, 4, 4, seed=99), "wrong"),
-        ("article-16", laws, "SCHEMES", lambda own: {name: own[name] for name in ("lecun", "xavier")}, "holds"),
+        ("article-27", article_softmax, "variances", lambda own: lambda: 1.05 * own(), "misleading"),
+        *((f"article-{n}", article_comparison, "article_draw", far, "misleading") for n in (122, 123, 125, 127, 131)),
+        ("qa-37", qa, "layer", lambda _: lambda *_: ScaledDotProductAttention(6, 4, 4, seed=99), "wrong"),
+        ("article-16", qa, "SCHEMES", lambda own: {name: own[name] for name in ("lecun", "xavier")}, "holds"),
         # Weights of scores five times as far apart are sharpened in every row.
-        ("lesson-28", declared, "CAT_WEIGHTS", lambda _: softmax(5 * declared.CAT_SCORES), "holds"),
-        ("lesson-37", declared, "CAT_WEIGHTS", lambda _: np.array([[7, 1, 1, 1], [1, 7, 1, 1]] * 2) / 10, "wrong"),
-        ("article-13", declared, "SESSION", lambda _: declared.ABC, "misleading"),
+        ("lesson-28", lesson, "CAT_WEIGHTS", lambda _: softmax(5 * CAT_SCORES), "holds"),
+        ("lesson-37", lesson, "CAT_WEIGHTS", lambda _: np.array([[7, 1, 1, 1], [1, 7, 1, 1]] * 2) / 10, "wrong"),
+        ("article-13", article_softmax, "SESSION", lambda _: ABC, "misleading"),
     ],
 )
 def test_a_verdict_follows_its_inputs(judged, monkeypatch, name, module, attribute, change, expected):

@@ -22,7 +22,7 @@ from tests.shipped import ROOT, shipped_only
 
 VALIDATOR = Draft7Validator(json.loads(schema_text()))
 CONFIGS = [
-    *("config.full.yaml", "quick.yaml", "experiments/published/config.yaml", "results/statements/config.yaml"),
+    *("config.full.yaml", "quick.yaml", "experiments/claims/config.yaml", "results/statements/config.yaml"),
     *(pytest.param(path, marks=shipped_only) for path in ("config.yaml", "results/config.yaml")),
 ]
 SOUND = """\

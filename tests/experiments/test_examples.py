@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from experiments.analysis.written import csv_bytes
+from experiments.examples import picture
+from experiments.examples.examples import EXAMPLES as DECLARED
+from experiments.examples.steps import ExampleError, long_table, own_steps, read_matrix
 from experiments.figures.style import SEQUENTIAL
 from experiments.paths import EXAMPLES
-from experiments.published import picture
-from experiments.published.examples import EXAMPLES as DECLARED
-from experiments.published.steps import ExampleError, long_table, own_steps, read_matrix
 from tests.command_line import call
 from tests.plain_attention import attention, softmax, times
 from tests.plain_examples import COMPARED, REFERENCES, comparison

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from experiments.claims import statements as step
+from experiments.claims.table import table_path
 from experiments.paths import STATEMENTS
-from experiments.published import statements as step
-from experiments.published.table import table_path
 from sdpa import Scaling, theory
 from tests.command_line import call
 from tests.shipped import CONFIG, RESULTS

@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.analysis.written import csv_bytes
+from experiments.examples.examples import EXAMPLES as DECLARED
+from experiments.examples.steps import ExampleError, Step, long_table, own_steps
 from experiments.paths import DRAWN, EXAMPLES, HOME
-from experiments.published.examples import EXAMPLES as DECLARED
-from experiments.published.steps import ExampleError, Step, long_table, own_steps
 from experiments.run.files import write_atomically, write_files
 from experiments.run.products import Product, build
 from experiments.run.reporter import ALOUD, WIDTH, Reporter, tell, wrapped
@@ -36,7 +36,7 @@ def _drawn(name: str) -> list[bytes]:
 
 
 def _draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, bytes]:
-    from experiments.published.picture import draw  # takes a second to load
+    from experiments.examples.picture import draw  # takes a second to load
 
     return draw(title, source, steps, draws)
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from experiments.published import steps as shared
-from experiments.published.steps import Example, Floats, Names, Step, attention, chosen, from_scores, numbered, step
+from experiments.examples import steps as shared
+from experiments.examples.steps import Example, Floats, Names, Step, attention, chosen, from_scores, numbered, step
 from sdpa import Scaling, Trace, compare_scaling, entropy, jacobian_norm, softmax, trace
 from sdpa import scaled_dot_product_attention as attended
 

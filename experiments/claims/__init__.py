@@ -1,0 +1,1 @@
+"""Published statements with their verdicts."""

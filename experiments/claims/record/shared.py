@@ -1,0 +1,57 @@
+"""What statements of several sources share."""
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.claims.entry import Answering, digits, numbers
+from experiments.claims.judge import Answer
+from experiments.claims.laws import normals
+from experiments.claims.measured import Floats, Given
+from experiments.claims.words import tempered
+from sdpa import softmax
+
+
+def weights_of(ids: str, statement: str, claimed: str, scores: npt.ArrayLike) -> None:
+    """Declare a printed softmax of scores; the note says of which scores the printed one is."""
+    note = f"The claimed weights are {tempered(scores, claimed)}"
+    digits(ids, statement, claimed, softmax(scores), note)
+
+
+def slope(scaling: str) -> Answering:
+    """The exact slope of ln variance against ln d_k under a rule, beside the measured one."""
+
+    def answer(given: Given) -> Answer:
+        row = given.tables["dimension/slopes"].set_index("scaling").loc[scaling]
+        note = (
+            "This is the slope of ln variance against ln d_k, exactly 1 - 2 p for the divisor"
+            f" d_k^p. The measured slope is {row['slope']:.4f}, with a 99.9% interval from"
+            f" {row['slope_low']:.4f} to {row['slope_high']:.4f} (derived/dimension/slopes.csv)"
+        )
+        return numbers(row["slope_exact"], note)
+
+    return answer
+
+
+def tokens(moved: float = 0.0) -> Floats:
+    """Five tokens of width 6, with the first entry of token 1 moved."""
+    found = normals(5, 6)
+    found[1, 0] += moved
+    return np.asarray(found)
+
+
+FORMULA = "softmax(Q @ K.T / d_k**0.5) @ V"
+_PROJECTIONS = "X @ W_Q, X @ W_K, X @ W_V"
+PRODUCTS = (
+    f"The formula has {FORMULA.count('@')} matrix products, and"
+    f" {(FORMULA + _PROJECTIONS).count('@')} with the projections of Q, K and V"
+)
+
+
+def multiplications(n: int, width: int, columns: int) -> int:
+    """Those of a product (n, width) @ (width, columns): one for each pair of entries that meet."""
+    return np.broadcast(np.empty((n, width, 1)), np.empty((1, width, columns))).size
+
+
+def work(n: int) -> int:
+    """Multiplications of attention of n tokens with d_k = d_v = 5."""
+    return multiplications(n, 5, n) + multiplications(n, n, 5)

@@ -1,0 +1,227 @@
+"""Statements of the textbook chapter."""
+
+from math import prod
+
+from experiments.claims.entry import (
+    Cases,
+    count,
+    digits,
+    in_example,
+    in_general,
+    of_training,
+    undecided,
+)
+from experiments.claims.judge import SLIP
+from experiments.claims.laws import expectations, qkv, score_deviation, share_beyond
+from experiments.claims.measured import MEDIAN, UNTRAINED, Given, spread
+from experiments.claims.record.shared import FORMULA, PRODUCTS, multiplications, work
+from experiments.claims.training import (
+    LIMITS,
+    ONE_LAYER,
+    OUTCOMES,
+    decided,
+    one_hot_setups,
+    outcomes,
+    setups,
+    told,
+    works,
+)
+from experiments.claims.words import between, by_keys, each, shown
+from experiments.examples.examples import STRIP
+from sdpa import jacobian_norm, scaled_dot_product_attention, softmax, trace_shapes
+from sdpa.training import loss_levels
+
+
+@undecided("textbook-04 lesson-22 article-151 article-01b notebook-23b")
+def scaling_decides(given: Given) -> str:
+    """Scaling decides whether training of transformers works at large d_k."""
+    runs = setups(given)
+    unit, small = setups(given, initial="unit"), setups(given, initial="small")
+    return (
+        f"{ONE_LAYER}. Unscaled training fails where training under d_k^1/2 works in"
+        f" {decided(runs, given).sum()} of {len(runs)} setups. {OUTCOMES}: {outcomes(runs, given)}."
+        " Before training, the mean largest weight of unscaled rows is"
+        f" {between(unit.unscaled['max_weight_before'])} from unit-variance q and k and"
+        f" {between(small.unscaled['max_weight_before'])} from small initial weights. {LIMITS}"
+    )
+
+
+_DEVIATION = score_deviation(64)
+digits(
+    "textbook-10",
+    "At d_k = 64 scores swing by 8 or more.",
+    "8.0",
+    _DEVIATION,
+    f"This is the standard deviation at d_k = 64, {UNTRAINED}; the absolute value of a score"
+    f" exceeds it with probability {share_beyond(_DEVIATION, 64):.2f}",
+)
+
+
+@in_general("textbook-11")
+def swings_make_rows_one_hot(given: Given) -> Cases:
+    """The swings of scores at d_k = 64 make softmax nearly one-hot."""
+    largest = given.bare("max_weight_exact").loc[64]
+    percent = 100 * given.bare("saturated_rows_exact").loc[64]
+    return each("the mean largest weight is above 0.9 with {n} keys", largest > given.one_hot), (
+        f"Unscaled at d_k = 64, {UNTRAINED}, the mean largest weight and the share of rows with a"
+        f" weight above 0.99 are exactly {by_keys('%.3f and %.0f%%', largest, percent, between='; ')}"
+        " (phase.csv)"
+    )
+
+
+@of_training("textbook-13")
+def saturated_rows_stall(given: Given) -> Cases:
+    """With a saturated softmax learning stalls."""
+    runs = one_hot_setups(given)
+    unscaled_works = works(runs.unscaled, given)
+    solved, stalled = runs[unscaled_works], runs[~unscaled_works]
+    bare = stalled.unscaled
+    ends = told(
+        stalled,
+        "the mean weight of the tokens asked for changes from %.2f to %.2f, the mean largest weight"
+        " is %.3f after training, and the loss %.2f (%.2f under d_k^1/2)",
+        bare["asked_weight_before"],
+        bare["asked_weight_after"],
+        bare["max_weight_after"],
+        bare["final_loss"],
+        stalled.scaled["final_loss"],
+    )
+    return each(
+        "from nearly one-hot rows, training fails and training under d_k^1/2 works: {n}",
+        decided(runs, given),
+    ), (
+        "Before training, the mean largest weight of unscaled rows is"
+        f" {between(runs.unscaled['max_weight_before'])}. {OUTCOMES}: {outcomes(solved, given)}."
+        f" Unscaled training does not solve these: {ends}. With one-hot rows, the loss of pair is"
+        f" at least {loss_levels('pair')['one-hot row']:.2f}. {LIMITS}"
+    )
+
+
+@in_general("textbook-15 lesson-23 article-53")
+def gradients_are_level(given: Given) -> Cases:
+    """With scaling, softmax keeps gradients that do not shrink with d_k."""
+    root, query = "jacobian_norm_exact", "query_gradient_norm_exact"
+    of_root, of_query, large = given.scaled(root), given.scaled(query), given.large
+    of_few = given.phase("d_k^1/2", query)[4096][2]
+    level = "is level from d_k = 64 to 4096 with {n} keys"
+    return {
+        **each(f"the median of |J|_F {level}", spread(given.scaled(MEDIAN)) < given.level),
+        **each(f"the root mean square of |J|_F {level}", spread(of_root) < given.level),
+        **each(f"the root mean square of |dL/dq| {level}", spread(of_query) < given.level),
+    }, (
+        f"Under d_k^1/2 at d_k = {large:g}, {UNTRAINED} (phase.csv), the median of |J|_F is"
+        f" {by_keys('%s', given.medians().loc[large])}; its root mean square is exactly"
+        f" {by_keys('%.3g', of_root.loc[large])}, and that of |dL/dq| is exactly"
+        f" {by_keys('%.3g', of_query.loc[large])}. All three are level in d_k from 64 on, but fall"
+        " with the number of keys. Below that d_k, norms also fall with d_k if there are many"
+        " keys: with 4096 keys, the root mean square of |dL/dq| falls from"
+        f" {of_few:.3g} at d_k = 2 to {of_query[4096][64]:.3g} at 64"
+    )
+
+
+count(
+    "textbook-20",
+    "Attention is two matrix products and a softmax.",
+    "2",
+    FORMULA.count("@"),
+    PRODUCTS,
+    SLIP,
+)
+
+
+@in_general("textbook-21")
+def outputs_average_values(_: Given) -> Cases:
+    """Each output averages all values by its weights."""
+    q, k, v = qkv(7, 4, 3)
+    output, weights = scaled_dot_product_attention(q, k, v, return_weights=True)
+    inside = (output >= v.min(axis=0)) & (output <= v.max(axis=0))
+    return {
+        "every weight is positive": (weights > 0).all(),
+        "every output lies between the smallest and the largest value": inside.all(),
+    }, ""
+
+
+count(
+    "textbook-22",
+    "For n = 100 and d_k = 64, Q K^T costs n^2 d_k multiplications.",
+    "640000",
+    multiplications(100, 64, 100),
+)
+count(
+    "textbook-23",
+    "For n = 100, the score matrix has n^2 elements.",
+    "10000",
+    prod(trace_shapes(*qkv(100, 64, 64))["Q K^T"]),
+)
+
+
+@in_general("textbook-24")
+def work_is_quadratic(_: Given) -> Cases:
+    """The work of attention is proportional to n^2 and to the widths."""
+    found = multiplications(9, 4, 9) + multiplications(9, 9, 3)
+    return {"there are n^2 (d_k + d_v) multiplications": found == 9**2 * (4 + 3)}, (
+        f"There are {found} multiplications for n = 9, d_k = 4 and d_v = 3"
+    )
+
+
+def _stored(n: int) -> int:
+    return prod(trace_shapes(*qkv(n, 5, 5))["weights"])
+
+
+digits(
+    "textbook-25 article-143 article-152",
+    "Twice the tokens take four times the work and the memory.",
+    "4.00 4.00",
+    [work(24) / work(12), _stored(24) / _stored(12)],
+)
+
+
+@in_example("textbook-28")
+def the_unscaled_strip_is_one_hot(given: Given) -> Cases:
+    """Unscaled, a row of the strip of weights puts almost all weight on one key."""
+    largest = softmax(STRIP).max()
+    at_64, at_512 = (expectations(d_k, 8, 1.0).max_weight for d_k in (64, 512))
+    return {
+        "the largest weight is above 0.9 in our strip": largest > given.one_hot,
+        "the largest weight is above 0.9 on average at d_k = 64": at_64 > given.one_hot,
+        "the largest weight is above 0.9 on average at d_k = 512": at_512 > given.one_hot,
+    }, (
+        f"The largest of 8 weights at d_k = 64 is {largest:.3f} in our strip and {at_64:.3f} on"
+        f" average; at d_k = 512 it is {at_512:.3f} on average (exact, {UNTRAINED})"
+    )
+
+
+@in_example("textbook-29")
+def the_scaled_strip_is_spread(given: Given) -> Cases:
+    """At 1/sqrt(d_k) the same row spreads its weights."""
+    weights, on_average = softmax(STRIP / 8), expectations(64, 8, 8.0).max_weight
+    return {
+        "the largest weight is below one half in our strip": weights.max() < given.dominant,
+        "the largest weight is below one half on average": on_average < given.dominant,
+    }, (
+        f"With 8 keys at d_k = 64, the weights of our strip are {shown(weights, 2)}; the largest"
+        f" weight is {on_average:.3f} on average (exact, {UNTRAINED})"
+    )
+
+
+@in_example("textbook-30")
+def the_unscaled_gradient_is_dead(given: Given) -> Cases:
+    """Unscaled, the gradient of the row is dead; at 1/sqrt(d_k) it flows."""
+    bare, scaled = jacobian_norm(softmax(STRIP)), jacobian_norm(softmax(STRIP / 8))
+    median, root = given.ratio(MEDIAN).loc[512], given.ratio("jacobian_norm_exact").loc[512]
+    below = "is below a tenth of the scaled one"
+    return {
+        f"|J|_F {below} in our strip": bare < given.tenth * scaled,
+        **each(
+            f"the median of |J|_F {below} at d_k = 512 with {{n}} keys",
+            median < given.tenth,
+        ),
+        f"the root mean square of |J|_F {below} at d_k = 512 with any of these numbers of keys": (
+            (root < given.tenth).any()
+        ),
+    }, (
+        f"In our strip (8 keys, d_k = 64), |J|_F is {bare:.3g} unscaled and {scaled:.3g} scaled."
+        f" At d_k = 512, {UNTRAINED} (phase.csv), the unscaled median over the scaled one is"
+        f" {by_keys('%s', given.ratios_of_medians().loc[512])}; for root mean squares, the ratio is"
+        f" exactly {by_keys('%.3g', root)}"
+    )

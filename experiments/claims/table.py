@@ -1,0 +1,68 @@
+"""The shipped table of published statements, results/statements/statements.csv, and its summaries."""
+
+import textwrap
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.claims.judge import FAULTY, SEVERITIES, VERDICTS
+from experiments.claims.sources import SOURCES, cited
+from experiments.paths import STATEMENTS
+
+_ALL = "all sources, each entry once"
+_WIDTH = 100  # of a line in the terminal
+
+
+def table_path(results: Path) -> Path:
+    """The table of statements in a results folder, whether it exists or not."""
+    return results / STATEMENTS / "statements.csv"
+
+
+def read_statements(results: Path) -> pd.DataFrame:
+    """The table as text, because some fields have several numbers; without rows if there is none."""
+    path = table_path(results)
+    return pd.read_csv(path, keep_default_na=False, dtype=str) if path.exists() else pd.DataFrame()
+
+
+def counts(statements: pd.DataFrame) -> pd.DataFrame:
+    """The number of rows by source and verdict; a row of several sources counts for each, and once in all."""
+    each = statements.assign(source=statements["id"].map(cited)).explode("source")
+    table = pd.crosstab(each["source"], each["verdict"])
+    table = table.reindex(index=[*SOURCES.values()], columns=list(VERDICTS), fill_value=0)
+    table.loc[_ALL] = statements["verdict"].value_counts().reindex(VERDICTS, fill_value=0)
+    return table
+
+
+def severities(statements: pd.DataFrame) -> pd.DataFrame:
+    """The number of wrong and misleading rows by severity, the gravest first."""
+    table = pd.crosstab(statements["severity"], statements["verdict"])
+    return table.reindex(index=list(SEVERITIES), columns=list(FAULTY), fill_value=0)
+
+
+def summary(statements: pd.DataFrame, *, whole: bool) -> str:
+    """The number of entries by verdict, and every wrong or misleading one, the gravest first.
+
+    Args:
+        statements: the table.
+        whole: True for counts by source and by severity, and for the numbers and reasons behind each.
+    """
+    by_source = counts(statements)
+    by_verdict = ", ".join(f"{count} {verdict}" for verdict, count in by_source.loc[_ALL].items() if count)
+    lines = [f"{len(statements)} entries: {by_verdict}"]
+    if whole:
+        lines += ["", by_source.to_string(), "", severities(statements).to_string(), ""]
+    for grave in SEVERITIES:
+        rows = statements[statements["severity"] == grave].sort_values("verdict", ascending=False, kind="stable")
+        lines += [f"{grave}:"] * bool(len(rows))
+        lines += [_line(row, whole=whole) for _, row in rows.iterrows()]
+    return "\n".join(lines)
+
+
+def _line(row: "pd.Series[str]", *, whole: bool) -> str:
+    said = f"  {row['verdict']}: {row['statement']}"
+    if not whole:
+        place = f" [{row['id'].split()[0]}]"
+        return f"  {textwrap.shorten(said, _WIDTH - len(place) - 2, placeholder=' ...')}{place}"
+    claimed = f" Claimed: {row['claimed']}." if row["claimed"] else ""
+    note = f" {row['note']}." if row["note"] else ""
+    return f"{said}{claimed} Computed: {row['computed']}.{note} [{row['id']}]"

@@ -1,0 +1,1 @@
+"""The worked examples: their numbers, pictures and walks through them."""
