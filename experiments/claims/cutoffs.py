@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 
-def _bound(value: float, *others: float, words: str, reason: str) -> Any:
-    """A field with its value, `others` that one might choose, its words and the reason."""
+def _bound(value: float, others: tuple[float, ...], words: str, reason: str) -> Any:
+    """A field with its value, other values that one might choose, its words and the reason."""
     return field(
         default=value,
         metadata={"others": others, "words": words, "reason": reason},
@@ -18,112 +18,106 @@ class Cutoffs:
 
     about: float = _bound(
         0.05,
-        0.02,
-        0.1,
-        words="about, around",
-        reason="5%, a usual rounding in prose; between 0 and 1, of the distance from the nearer end",
+        (0.02, 0.1),
+        "about, around",
+        "5%, a usual rounding in prose; between 0 and 1, of the distance from the nearer end",
     )
     unlikely: float = _bound(
         0.01,
-        0.001,
-        0.05,
-        words="by chance",
-        reason="a random draw this improbable does not count as chance: one false alarm in a hundred such statements",
+        (0.001, 0.05),
+        "by chance",
+        "a random draw this improbable does not count as chance: one false alarm in a hundred"
+        " such statements",
     )
     certain: float = _bound(
         4.5,
-        3,
-        6,
-        words="agrees",
-        reason="standard errors between a measured and an exact value; by chance once in 150,000",
+        (3, 6),
+        "agrees",
+        "standard errors between a measured and an exact value; by chance once in 150,000",
     )
     slip_units: float = _bound(
         3,
-        1,
-        5,
-        words="slip",
-        reason="of the last digit, and 5%: the limit of a slip; anything further away is another number",
+        (1, 5),
+        "slip",
+        "of the last digit, and 5%: the limit of a slip; anything further away is another number",
     )
     one_hot: float = _bound(
         0.9,
-        0.8,
-        0.95,
-        words="nearly one-hot, close to 1",
-        reason="one weight is nine times the sum of all others",
+        (0.8, 0.95),
+        "nearly one-hot, close to 1",
+        "one weight is nine times the sum of all others",
     )
     saturated: float = _bound(
         0.99,
-        0.95,
-        0.999,
-        words="saturated",
-        reason="the bound of the metric saturated_rows, which stays there",
+        (0.95, 0.999),
+        "saturated",
+        "the bound of the metric saturated_rows, which stays there",
     )
     rare: float = _bound(
         0.01,
-        0.001,
-        0.05,
-        words="keeps from, stays, always",
-        reason="fewer than one row in a hundred is an exception",
+        (0.001, 0.05),
+        "keeps from, stays, always",
+        "fewer than one row in a hundred is an exception",
     )
     dominant: float = _bound(
         0.5,
-        0.4,
-        0.6,
-        words="dominant, sharp",
-        reason='one weight exceeds all others together; below, a row is "soft"',
+        (0.4, 0.6),
+        "dominant, sharp",
+        'one weight exceeds all others together; below, a row is "soft"',
     )
     strongly: float = _bound(
         2,
-        1.5,
-        3,
-        words="strongly",
-        reason="times the weight of a key in a uniform row",
+        (1.5, 3),
+        "strongly",
+        "times the weight of a key in a uniform row",
     )
     broad: float = _bound(
         0.9,
-        0.8,
-        0.95,
-        words="broadly",
-        reason="nine tenths of the entropy of a uniform row",
+        (0.8, 0.95),
+        "broadly",
+        "nine tenths of the entropy of a uniform row",
     )
     most: float = _bound(
         0.5,
-        0.4,
-        0.6,
-        words="works, fails",
-        reason="training works if the 95% interval of the share of runs that solve lies above one"
+        (0.4, 0.6),
+        "works, fails",
+        "training works if the 95% interval of the share of runs that solve lies above one"
         " half, and fails if below",
     )
     large: float = _bound(
         4096,
-        512,
-        words="large d_k",
-        reason="eight times 512, the largest d_k in the sources, and equal to the largest measured"
+        (512,),
+        "large d_k",
+        "eight times 512, the largest d_k in the sources, and equal to the largest measured"
         " number of keys; training is measured at 512 only, because a run at 4096 takes several"
         " times as long",
     )
     tenth: float = _bound(
         0.1,
-        0.05,
-        0.2,
-        words="vanishing, small, modest",
-        reason='a tenth or less; more is "meaningful"',
+        (0.05, 0.2),
+        "vanishing, small, modest",
+        'a tenth or less; more is "meaningful"',
     )
     level: float = _bound(
         1.1,
-        1.05,
-        1.25,
-        words="does not change",
-        reason="the largest value is within 10% of the smallest",
+        (1.05, 1.25),
+        "does not change",
+        "the largest value is within 10% of the smallest",
     )
     typical: float = _bound(
         0.95,
-        0.9,
-        0.99,
-        words="typically",
-        reason="19 cases in 20, as with two standard deviations",
+        (0.9, 0.99),
+        "typically",
+        "19 cases in 20, as with two standard deviations",
     )
-    amplified: float = _bound(2, 1.5, 3, words="much larger", reason="twice as large")
+    amplified: float = _bound(
+        2,
+        (1.5, 3),
+        "much larger",
+        "twice as large",
+    )
 
 
-OTHERS: dict[str, tuple[float, ...]] = {cutoff.name: cutoff.metadata["others"] for cutoff in fields(Cutoffs)}
+OTHERS: dict[str, tuple[float, ...]] = {
+    cutoff.name: cutoff.metadata["others"] for cutoff in fields(Cutoffs)
+}

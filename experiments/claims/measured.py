@@ -78,7 +78,7 @@ def _with_errors(values: pd.DataFrame, low: pd.DataFrame, high: pd.DataFrame) ->
 
 
 def agrees(rows: pd.DataFrame, metric: str, expected: object, errors: float) -> bool:
-    """True if each distance of a metric from its expected value is below so many standard errors."""
+    """True if a metric is everywhere within so many standard errors of its expected value."""
     distance = abs(rows[metric] - expected)
     return bool((distance < errors * rows[f"{metric}_se"]).all())
 

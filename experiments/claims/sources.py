@@ -1,13 +1,15 @@
 """The publications, and their statements that no computation could refute."""
 
 SOURCES = {
-    "qa": 'Q&A "Why divide by sqrt(d_k)?", www.songjunxi.com/language/transformer-5-scaling-and-value-output',
+    "qa": 'Q&A "Why divide by sqrt(d_k)?",'
+    " www.songjunxi.com/language/transformer-5-scaling-and-value-output",
     "notebook": 'notebook "Understanding the Division by sqrt(d) in the Attention Mechanism",'
     " pantelis.github.io/aiml-common/lectures/nlp/transformers/attention_scaling_explained.html",
     "textbook": 'textbook chapter "Scaled Dot-Product Attention",'
     " interactiveprimer.com/concepts/computer-science/deep-learning/transformers/"
     "scaled-dot-product-attention.html",
-    "lesson": 'lesson "Softmax & Attention Output", cs-visualizations.com/algorithms/ai-ml/transformers/softmax-output',
+    "lesson": 'lesson "Softmax & Attention Output",'
+    " cs-visualizations.com/algorithms/ai-ml/transformers/softmax-output",
     "article": 'article "Scaled Dot-Product Attention: The Core Transformer Mechanism" (2025),'
     " Michael Brenndoerfer,"
     " mbrenndoerfer.com/writing/scaled-dot-product-attention-transformer-mechanism",
@@ -15,7 +17,8 @@ SOURCES = {
     " github.com/CodeVinci8/attention-scaling-experiment",
     "usc": "repository unit-scaling, notebook on almost-scaled attention, Graphcore Research,"
     " github.com/graphcore-research/unit-scaling",
-    "hello": "thread hello-agents#840, datawhalechina, github.com/datawhalechina/hello-agents/issues/840",
+    "hello": "thread hello-agents#840, datawhalechina,"
+    " github.com/datawhalechina/hello-agents/issues/840",
     "infw": 'preprint "Infinite-Width Limit of a Single Attention Layer: Analysis via Tensor'
     ' Programs" (2025), Mana Sakai, Ryo Karakida, Masaaki Imaizumi, arxiv.org/abs/2506.00846',
     "ssmax": 'preprint "Scalable-Softmax Is Superior for Attention" (2025), figure 1,'

@@ -1,4 +1,4 @@
-"""Published statements: statements.csv, from the shipped tables of config.yaml and of the folder `statements`."""
+"""The file statements.csv, from the shipped tables of config.yaml and of its own config."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -19,7 +19,7 @@ from experiments.run.reporter import ALOUD, Reporter
 from experiments.run.tables import read_sweep
 
 CONFIG = Path(__file__).parent / "config.yaml"  # of the measurements that config.yaml lacks
-# The sweeps of config.yaml that statements read: the least number of trials, and what must be in them.
+# The sweeps of config.yaml that statements read: the least number of trials, and the needed values.
 _READ: Mapping[str, tuple[int, Needs]] = {
     "dimension": (
         4000,
@@ -64,7 +64,9 @@ def update_statements(config: Config, results: Path, report: Reporter = ALOUD) -
     if reason := cannot_judge(config):
         report.line(f"kept {path}: {reason}")
         return
-    sidecars = tuple(folder / f"{sweep.name}.json" for folder, _, sweep in _sources(config, results))
+    sidecars = tuple(
+        folder / f"{sweep.name}.json" for folder, _, sweep in _sources(config, results)
+    )
     build(results, [Product((path,), partial(_table, config, results), sidecars)], report)
 
 
@@ -72,12 +74,14 @@ def cannot_judge(config: Config) -> str:
     """The first reason why the sweeps of a config do not judge the statements; empty if they do."""
     sweeps = {sweep.name: sweep for sweep in config.sweeps}
     for name, (trials, needs) in _READ.items():
+        judged_by = f"statements are judged by the sweep {name}"
         if name not in sweeps:
-            return f"statements are judged by the sweep {name}, which the config does not have"
+            return f"{judged_by}, which the config does not have"
         if reason := lack(sweeps[name], needs):
-            return f"statements are judged by the sweep {name}: {reason}"
+            return f"{judged_by}: {reason}"
         if sweeps[name].trials < trials:
-            return f"statements are judged by the sweep {name}: expected {trials} trials, got {sweeps[name].trials}"
+            got = sweeps[name].trials
+            return f"{judged_by}: expected {trials} trials, got {got}"
     return ""
 
 
@@ -86,7 +90,7 @@ def _table(config: Config, results: Path) -> list[bytes]:
 
 
 def measured_tables(config: Config, results: Path) -> dict[str, pd.DataFrame]:
-    """The tables behind the statements by name: SWEEP for a measured table, SWEEP/KIND for a derived one."""
+    """The tables behind the statements by name: SWEEP if measured, SWEEP/KIND if derived."""
     return {
         sweep.name if kind == MEASURED else f"{sweep.name}/{kind}": table
         for folder, of, sweep in _sources(config, results)

@@ -1,4 +1,4 @@
-"""The shipped table of published statements, results/statements/statements.csv, and its summaries."""
+"""The shipped table of published statements, statements.csv, and its summaries."""
 
 import textwrap
 from pathlib import Path
@@ -19,13 +19,16 @@ def table_path(results: Path) -> Path:
 
 
 def read_statements(results: Path) -> pd.DataFrame:
-    """The table as text, because some fields have several numbers; without rows if there is none."""
+    """The table as text, because some fields have several numbers; no rows without a table."""
     path = table_path(results)
     return pd.read_csv(path, keep_default_na=False, dtype=str) if path.exists() else pd.DataFrame()
 
 
 def counts(statements: pd.DataFrame) -> pd.DataFrame:
-    """The number of rows by source and verdict; a row of several sources counts for each, and once in all."""
+    """The number of rows by source and verdict.
+
+    A row of several sources counts for each, and once in all.
+    """
     each = statements.assign(source=statements["id"].map(cited)).explode("source")
     table = pd.crosstab(each["source"], each["verdict"])
     table = table.reindex(index=[*SOURCES.values()], columns=list(VERDICTS), fill_value=0)
@@ -44,15 +47,19 @@ def summary(statements: pd.DataFrame, *, whole: bool) -> str:
 
     Args:
         statements: the table.
-        whole: True for counts by source and by severity, and for the numbers and reasons behind each.
+        whole: True for counts by source and severity, and for the numbers and reasons behind each.
     """
     by_source = counts(statements)
-    by_verdict = ", ".join(f"{count} {verdict}" for verdict, count in by_source.loc[_ALL].items() if count)
+    by_verdict = ", ".join(
+        f"{count} {verdict}" for verdict, count in by_source.loc[_ALL].items() if count
+    )
     lines = [f"{len(statements)} entries: {by_verdict}"]
     if whole:
         lines += ["", by_source.to_string(), "", severities(statements).to_string(), ""]
     for grave in SEVERITIES:
-        rows = statements[statements["severity"] == grave].sort_values("verdict", ascending=False, kind="stable")
+        rows = statements[statements["severity"] == grave].sort_values(
+            "verdict", ascending=False, kind="stable"
+        )
         lines += [f"{grave}:"] * bool(len(rows))
         lines += [_line(row, whole=whole) for _, row in rows.iterrows()]
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """The worked examples with their inputs, each a function that computes its steps.
 
-Published statements use the inputs and draws, too. The order of draws from NumPy's legacy generator is part of an
-example.
+Published statements use the inputs and draws, too. The order of draws from NumPy's legacy
+generator is part of an example.
 """
 
 import math
@@ -13,7 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.examples import steps as shared
-from experiments.examples.steps import Example, Floats, Names, Step, attention, chosen, from_scores, numbered, step
+from experiments.examples.steps import (
+    Example,
+    Floats,
+    Names,
+    Step,
+    attention,
+    chosen,
+    from_scores,
+    numbered,
+    step,
+)
 from sdpa import Scaling, Trace, compare_scaling, entropy, jacobian_norm, softmax, trace
 from sdpa import scaled_dot_product_attention as attended
 
@@ -26,10 +36,13 @@ _TEXTBOOK = "the textbook chapter Scaled Dot-Product Attention"
 EXAMPLES: dict[str, Example] = {}  # by name, which is that of the function
 
 
-def example(title: str, source: str, draws: str) -> Callable[[Callable[[], list[Step]]], Callable[[], list[Step]]]:
-    """Declares the example whose steps the function below computes; for the arguments see `Example`."""
+Steps = Callable[[], list[Step]]
 
-    def declare(steps: Callable[[], list[Step]]) -> Callable[[], list[Step]]:
+
+def example(title: str, source: str, draws: str) -> Callable[[Steps], Steps]:
+    """Declares an `Example`, whose steps the function below computes."""
+
+    def declare(steps: Steps) -> Steps:
         EXAMPLES[steps.__name__] = Example(title, source, draws, steps)
         return steps
 
@@ -46,11 +59,12 @@ ABC = trace(_ABC_Q, _ABC_K, np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
 
 @example("A, B and C in two dimensions, by hand", _ARTICLE, "arrows:q scores weights bars:output")
 def abc() -> list[Step]:
-    """Angles and lengths, then every step by hand: a score is q.k = |q| |k| cos(angle), and a sum of two products."""
+    """Every step by hand: a score is q.k = |q| |k| cos(angle), and a sum of two products."""
     steps = attention(ABC, LETTERS, LETTERS, widths=XY, outputs=XY)
     arrows = np.vstack([_ABC_Q, _ABC_K])
     names = [f"{kind} {token}" for kind in ("query", "key") for token in LETTERS]
-    angles, lengths = np.degrees(np.arctan2(arrows[:, 1], arrows[:, 0])), np.linalg.norm(arrows, axis=1)
+    angles = np.degrees(np.arctan2(arrows[:, 1], arrows[:, 0]))
+    lengths = np.linalg.norm(arrows, axis=1)
     cosines = _ABC_Q @ _ABC_K.T / np.outer(lengths[:3], lengths[3:])
     terms = (_ABC_Q[:, None] * _ABC_K[None]).reshape(-1, 2)
     pairs = [f"{query} with {key}" for query in LETTERS for key in LETTERS]
@@ -59,18 +73,43 @@ def abc() -> list[Step]:
     exponentials = np.column_stack([values, values.sum(axis=1)])
     return [
         *chosen(steps, "q k v"),
-        step("geometry", "Arrows: degrees from x.", np.column_stack([angles, lengths]), names, ("angle", "length")),
-        step("cosines", "Cosines of the angles: a score is this times both lengths.", cosines, LETTERS, LETTERS),
-        step("terms", "Products and score.", np.column_stack([terms, terms.sum(axis=1)]), pairs, (*XY, "score"), 2),
+        step(
+            "geometry",
+            "Arrows: degrees from x.",
+            np.column_stack([angles, lengths]),
+            names,
+            ("angle", "length"),
+        ),
+        step(
+            "cosines",
+            "Cosines of the angles: a score is this times both lengths.",
+            cosines,
+            LETTERS,
+            LETTERS,
+        ),
+        step(
+            "terms",
+            "Products and score.",
+            np.column_stack([terms, terms.sum(axis=1)]),
+            pairs,
+            (*XY, "score"),
+            2,
+        ),
         *chosen(steps, "scores divisor scaled_scores"),
-        step("exponentials", "Softmax: exp(scaled score), and the sum.", exponentials, LETTERS, (*LETTERS, "sum")),
+        step(
+            "exponentials",
+            "Softmax: exp(scaled score), and the sum.",
+            exponentials,
+            LETTERS,
+            (*LETTERS, "sum"),
+        ),
         steps["weights"],
         shared.blend(ABC, "A", 0, LETTERS, XY),
         *chosen(steps, "output undivided_weights divisor_effect"),
     ]
 
 
-# The cat sat down: the source prints scores that are already divided by sqrt(8), without queries and keys.
+# The cat sat down: the source prints scores over sqrt(8), without queries and keys.
 
 WORDS = ("The", "cat", "sat", "down")
 CAT_SCORES = np.array(
@@ -96,10 +135,29 @@ def cat_sat_down() -> list[Step]:
     order = np.argsort(-uniform[:, 0])
     words, measures = [WORDS[i] for i in order], ("entropy / ln n", "largest - smallest")
     return [
-        step("scaled_scores", "Scaled scores, as the source prints them.", CAT_SCORES, WORDS, WORDS, 3),
+        step(
+            "scaled_scores",
+            "Scaled scores, as the source prints them.",
+            CAT_SCORES,
+            WORDS,
+            WORDS,
+            3,
+        ),
         *chosen(steps, "exponentials weights"),
-        step("diagonal", "Each word's weight for itself.", own_row, ("own weight",), (*WORDS, "mean", "even share")),
-        step("columns", "The hub has the largest.", columns, ("mean weight", "share of rows it leads"), WORDS),
+        step(
+            "diagonal",
+            "Each word's weight for itself.",
+            own_row,
+            ("own weight",),
+            (*WORDS, "mean", "even share"),
+        ),
+        step(
+            "columns",
+            "The hub has the largest.",
+            columns,
+            ("mean weight", "share of rows it leads"),
+            WORDS,
+        ),
         step("rows", "The most uniform row comes first.", uniform[order], words, measures),
         *chosen(steps, "divisor undivided_weights divisor_effect"),
     ]
@@ -118,16 +176,23 @@ class Projected(NamedTuple):
 
     def trace(self, mask: npt.NDArray[np.bool_] | None = None) -> Trace:
         """Attention of q = X W_q, k = X W_k and v = X W_v under the default divisor sqrt(d_k)."""
-        return trace(self.tokens @ self.w_q, self.tokens @ self.w_k, self.tokens @ self.w_v, mask=mask)
+        return trace(
+            self.tokens @ self.w_q, self.tokens @ self.w_k, self.tokens @ self.w_v, mask=mask
+        )
 
     def steps(self, words: Names) -> list[Step]:
         """Tokens and projections as steps."""
         of = dict(zip("qkv", self[1:], strict=True))
-        weights = [step(f"w_{name}", f"{name.upper()} = X times this.", w, digits=3) for name, w in of.items()]
+        weights = [
+            step(f"w_{name}", f"{name.upper()} = X times this.", values, digits=3)
+            for name, values in of.items()
+        ]
         return [step("x", "Tokens X: one row per token.", self.tokens, words, digits=3), *weights]
 
 
-def _projected(rng: np.random.RandomState, d_k: int, of_tokens: float, of_weights: float) -> Projected:
+def _projected(
+    rng: np.random.RandomState, d_k: int, of_tokens: float, of_weights: float
+) -> Projected:
     """Four tokens of width 8, then W_q, W_k and W_v, with these standard deviations."""
     tokens = rng.standard_normal((4, 8)) * of_tokens
     return Projected(tokens, *(rng.standard_normal((8, d_k)) * of_weights for _ in range(3)))
@@ -136,7 +201,8 @@ def _projected(rng: np.random.RandomState, d_k: int, of_tokens: float, of_weight
 _of_42, _of_123 = np.random.RandomState(42), np.random.RandomState(123)
 _FOUR, _SESSION = _projected(_of_123, 4, 0.5, 0.3), _projected(_of_42, 6, 1.0, 0.1)
 FOUR, SESSION, SESSION_TOKENS = _FOUR.trace(), _SESSION.trace(), _SESSION.tokens
-BATCH = [_of_123.standard_normal((3, 4, 6)) for _ in range(3)]  # q, k and v of three sequences; the next numbers
+# q, k and v of three sequences; the next numbers.
+BATCH = [_of_123.standard_normal((3, 4, 6)) for _ in range(3)]
 
 
 @example("Four words, from tokens to output", _ARTICLE, "scaled_scores weights output")
@@ -146,7 +212,9 @@ def four_words() -> list[Step]:
     return [*_FOUR.steps(WORDS), *chosen(attention(FOUR, WORDS, WORDS, digits=3), names)]
 
 
-@example("The article's running example, then a batch", _ARTICLE, "scores scaled_scores weights output")
+@example(
+    "The article's running example, then a batch", _ARTICLE, "scores scaled_scores weights output"
+)
 def session() -> list[Step]:
     """Four tokens from projections to output, then a batch of three sequences."""
     tokens = numbered(4, "t")
@@ -157,30 +225,68 @@ def session() -> list[Step]:
     return [
         *_SESSION.steps(tokens),
         *chosen(steps, "q k v scores divisor scaled_scores weights output divisor_effect"),
-        step("batch_shapes", "A batch: attention acts on the last two axes.", shapes, rows, columns, 0),
+        step(
+            "batch_shapes",
+            "A batch: attention acts on the last two axes.",
+            shapes,
+            rows,
+            columns,
+            0,
+        ),
     ]
 
 
-@example("A causal mask hides later words", f"{_ARTICLE}; the mask is ours", "weights output changed_output moved")
+@example(
+    "A causal mask hides later words",
+    f"{_ARTICLE}; the mask is ours",
+    "weights output changed_output moved",
+)
 def causal_mask() -> list[Step]:
     """When a token changes, the outputs of earlier tokens stay identical to the bit.
 
-    A hidden key has the scaled score -inf and the weight 0, so its value adds 0 to the output. The four words run
-    twice, with one token negated in the second run, with the mask and without it.
+    A hidden key has the scaled score -inf and the weight 0, so its value adds 0 to the output. The
+    four words run twice, with one token negated in the second run, with the mask and without it.
     """
     mask = np.tri(len(WORDS), dtype=bool)  # a word sees itself and the words before it
     tokens = _FOUR.tokens * [[-1] if word == "sat" else [1] for word in WORDS]
     changed = _FOUR._replace(tokens=tokens)
-    before, after = ([np.asarray(each.trace(m).output) for m in (mask, None)] for each in (_FOUR, changed))
+    before, after = (
+        [np.asarray(each.trace(m).output) for m in (mask, None)] for each in (_FOUR, changed)
+    )
     steps = attention(_FOUR.trace(mask), WORDS, WORDS, digits=3)
     moved = np.max(np.abs(np.subtract(after, before)), axis=2)
     return [
         step("x", "Tokens X: one row per token.", _FOUR.tokens, WORDS, digits=3),
-        step("changed_x", "Tokens X after the change: the row of sat is negated.", tokens, WORDS, digits=3),
-        step("mask", "The mask: 1 where a query may see a key, itself and earlier words.", mask, WORDS, WORDS, 0),
+        step(
+            "changed_x",
+            "Tokens X after the change: the row of sat is negated.",
+            tokens,
+            WORDS,
+            digits=3,
+        ),
+        step(
+            "mask",
+            "The mask: 1 where a query may see a key, itself and earlier words.",
+            mask,
+            WORDS,
+            WORDS,
+            0,
+        ),
         *chosen(steps, "scaled_scores exponentials weights output"),
-        step("changed_output", "After the change, The and cat keep theirs.", after[0], WORDS, digits=3),
-        step("moved", "Largest change of an entry; 0 before sat.", moved, ("with the mask", "without it"), WORDS),
+        step(
+            "changed_output",
+            "After the change, The and cat keep theirs.",
+            after[0],
+            WORDS,
+            digits=3,
+        ),
+        step(
+            "moved",
+            "Largest change of an entry; 0 before sat.",
+            moved,
+            ("with the mask", "without it"),
+            WORDS,
+        ),
         *chosen(steps, "undivided_weights divisor_effect"),
     ]
 
@@ -193,56 +299,78 @@ _SAMPLE = 10_000
 
 @cache
 def variances() -> Floats:
-    """The variance of 10,000 scores at each width of `SWEPT`, (6,); the stream continues where the session ends."""
-    drawn = ((_of_42.standard_normal((_SAMPLE, d_k)), _of_42.standard_normal((_SAMPLE, d_k))) for d_k in SWEPT)
+    """The variance of 10,000 scores at each width of `SWEPT`, (6,); draws follow the session."""
+    drawn = (_of_42.standard_normal((2, _SAMPLE, d_k)) for d_k in SWEPT)
     return np.array([np.var((q * k).sum(axis=1)) for q, k in drawn])
 
 
 @example("The variance of scores grows as d_k", _ARTICLE, "lines:variances:sample")
 def variance_sweep() -> list[Step]:
-    """Samples beside the exact variance of scores of standard normal q and k, d_k; their excess kurtosis is 6/d_k."""
+    """Samples beside the exact variance d_k of scores, whose excess kurtosis is 6/d_k."""
     exact, sample = SWEPT.astype(float), variances()
     errors = exact * np.sqrt((2 + 6 / exact) / _SAMPLE)
     columns = ("sample", "exact", "sample / exact", "standard error", "errors away")
     values = np.column_stack([sample, exact, sample / exact, errors, (sample - exact) / errors])
-    says = "Variance of 10,000 scores at each d_k, with the standard error d_k sqrt((2 + 6 / d_k) / n)."
+    error = "with the standard error d_k sqrt((2 + 6 / d_k) / n)"
+    says = f"Variance of 10,000 scores at each d_k, {error}."
     return [step("variances", says, values, [str(d_k) for d_k in SWEPT], columns)]
 
 
 @cache
 def article_draw(d_k: int, kind: str = "") -> tuple[float, ...]:
-    """Deviations of scores unscaled and scaled, then mean largest weights, of five q and k of seed 42; or `exact_`."""
+    """Deviations of scores unscaled and scaled, then mean largest weights; drawn, or `exact_`.
+
+    The draw is of five queries and keys, with seed 42.
+    """
     found = compare_scaling(d_k, rng=np.random.RandomState(42))
     both, names = (found.unscaled, found.scaled), ("score_std", "max_weight")
     return tuple(getattr(rule, f"{kind}{name}") for name in names for rule in both)
 
 
 def _band(d_k: int, rng: np.random.Generator) -> Floats:
-    """The 5% and the 95% quantile over 2,000 draws of the four numbers that `comparison` shows, (2, 4)."""
+    """The 5% and the 95% quantile over 2,000 draws of the four numbers of `comparison`, (2, 4)."""
     q, k = rng.standard_normal((2, 2000, 5, d_k))
     unscaled = q @ k.swapaxes(-1, -2)
     both = unscaled, unscaled / math.sqrt(d_k)
-    drawn = [scores.std(axis=(-1, -2)) for scores in both] + [softmax(scores).max(-1).mean(-1) for scores in both]
-    return np.asarray(np.quantile(drawn, (0.05, 0.95), axis=1))
+    deviations = [scores.std(axis=(-1, -2)) for scores in both]
+    largest = [softmax(scores).max(axis=-1).mean(axis=-1) for scores in both]
+    return np.asarray(np.quantile(deviations + largest, (0.05, 0.95), axis=1))
 
 
-@example("Scaled and unscaled, one draw at each d_k", _ARTICLE, "lines:drawn:deviation lines:drawn:largest")
+@example(
+    "Scaled and unscaled, one draw at each d_k",
+    _ARTICLE,
+    "lines:drawn:deviation lines:drawn:largest",
+)
 def comparison() -> list[Step]:
-    """One draw of five queries and keys, which mixes trend and chance; exact expectations; and how draws spread."""
+    """One draw, which mixes trend and chance; exact expectations; and quantiles of many draws."""
     rng = np.random.default_rng(0)
     low, high = zip(*(_band(d_k, rng) for d_k in COMPARED), strict=True)
     drawn, exact = ([article_draw(d_k, kind) for d_k in COMPARED] for kind in ("", "exact_"))
     rows = ("deviation unscaled", "deviation d_k^1/2", "largest unscaled", "largest d_k^1/2")
     widths = [str(d_k) for d_k in COMPARED]
     return [
-        step("drawn", "The article's draw of 25 scores at each d_k, seed 42.", np.transpose(drawn), rows, widths),
-        step("exact", "Exact, over all draws; the deviation is that of a score.", np.transpose(exact), rows, widths),
+        step(
+            "drawn",
+            "The article's draw of 25 scores at each d_k, seed 42.",
+            np.transpose(drawn),
+            rows,
+            widths,
+        ),
+        step(
+            "exact",
+            "Exact, over all draws; the deviation is that of a score.",
+            np.transpose(exact),
+            rows,
+            widths,
+        ),
         step("low", "The 5% quantile of 2,000 draws.", np.transpose(low), rows, widths),
         step("high", "The 95% quantile of 2,000 draws.", np.transpose(high), rows, widths),
     ]
 
 
-# Dog bites man: the source prints scaled scores, weights and values, but no d_k; 4 is the width of the values.
+# Dog bites man: the source prints scaled scores, weights and values, but no d_k; the width of the
+# values is 4.
 
 DOG_WORDS = ("dog", "bites", "man")
 DOG_SCORES = np.array([[1.25, 0.80, -0.20], [0.80, 1.09, -0.40], [-0.20, -0.40, 1.16]])
@@ -252,9 +380,13 @@ DOG_VALUES = np.array([[0.9, 0.1, -0.3, 0.5], [0.2, 0.8, 0.1, -0.4], [0.4, -0.2,
 _DOG_OUTPUT = np.array([0.550, 0.282, 0.050, 0.143])
 
 
-@example("Dog bites man: from scores to a blend of values", _QUESTIONS, "scaled_scores weights printed output")
+@example(
+    "Dog bites man: from scores to a blend of values",
+    _QUESTIONS,
+    "scaled_scores weights printed output",
+)
 def dog_bites_man() -> list[Step]:
-    """From scores to outputs. The printed weights are not the softmax of the scores; later steps look for theirs."""
+    """From scores to outputs, and scores that give the printed weights, which these do not."""
     found = from_scores(DOG_SCORES, DOG_VALUES, 2.0)
     steps, weights = attention(found, DOG_WORDS, DOG_WORDS), found.weights
     rows = ("printed weights of dog", "softmax of half the scores", "softmax of the scores")
@@ -263,13 +395,26 @@ def dog_bites_man() -> list[Step]:
     outputs = ("printed", "of the printed weights", "of the softmax")
     blended = [_DOG_OUTPUT, DOG_PRINTED[0] @ DOG_VALUES, weights[0] @ DOG_VALUES]
     return [
-        step("scaled_scores", "Scaled scores, as the source prints them.", DOG_SCORES, DOG_WORDS, DOG_WORDS, 2),
+        step(
+            "scaled_scores",
+            "Scaled scores, as the source prints them.",
+            DOG_SCORES,
+            DOG_WORDS,
+            DOG_WORDS,
+            2,
+        ),
         *chosen(steps, "exponentials weights v"),
         *(shared.blend(found, word, i, DOG_WORDS, numbered(4)) for i, word in enumerate(DOG_WORDS)),
         steps["output"],
         step("printed", "Weights as printed.", DOG_PRINTED, DOG_WORDS, DOG_WORDS, 2),
         step("halved", halves, halved, rows, DOG_WORDS),
-        step("printed_output", "The output of dog blends the printed weights.", blended, outputs, digits=3),
+        step(
+            "printed_output",
+            "The output of dog blends the printed weights.",
+            blended,
+            outputs,
+            digits=3,
+        ),
         *chosen(steps, "undivided_weights divisor_effect"),
     ]
 
@@ -283,7 +428,14 @@ def _pair(names: str, words: Names, order: list[int], before: Trace, after: Trac
     return [
         step(first, "Each word's output.", one, words),
         step(second, "The same words in another order.", other, [words[i] for i in order]),
-        step(apart, says, [*away[:, None], [away.max()]], (*words, "all"), ("largest difference",), 12),
+        step(
+            apart,
+            says,
+            [*away[:, None], [away.max()]],
+            (*words, "all"),
+            ("largest difference",),
+            12,
+        ),
     ]
 
 
@@ -294,12 +446,16 @@ _BOTH = f"the article by M. Brenndoerfer (2025), and {_QUESTIONS} Our order"
 def permutation() -> list[Step]:
     """Outputs shuffle along with tokens, so attention without a mask ignores the order of words.
 
-    With P a permutation of the rows, softmax(P S P^T) P V = P softmax(S) V: the weights of a row move with their keys.
-    The sums of a row then have another order, so differences are shown to 12 decimals, which hides rounding.
+    With P a permutation of the rows, softmax(P S P^T) P V = P softmax(S) V: the weights of a row
+    move with their keys. The sums of a row then have another order, so differences are shown to 12
+    decimals, which hides rounding.
     """
     order, swap = [2, 0, 3, 1], [2, 1, 0]
     shuffled = _FOUR._replace(tokens=_FOUR.tokens[order])
-    dog, man = from_scores(DOG_SCORES, DOG_VALUES), from_scores(DOG_SCORES[np.ix_(swap, swap)], DOG_VALUES[swap])
+    dog, man = (
+        from_scores(DOG_SCORES, DOG_VALUES),
+        from_scores(DOG_SCORES[np.ix_(swap, swap)], DOG_VALUES[swap]),
+    )
     return [
         *_pair("outputs shuffled difference", WORDS, order, FOUR, shuffled.trace()),
         *_pair("dog_bites_man man_bites_dog swap_difference", DOG_WORDS, swap, dog, man),
@@ -316,22 +472,49 @@ _query, *_keys = np.random.default_rng(42).standard_normal((9, 64))
 STRIP = np.array(_keys) @ _query  # the scores of one query and eight keys
 _LINES = "undivided_weights weights rows:undivided_weights rows:weights"
 _STRIP = "weights lines:measures:largest lines:measures:entropy lines:measures:Jacobian"
-_RULES = ("unscaled", "d_k^1/8", "d_k^1/4", "d_k^3/8", "d_k^1/2", "d_k^5/8", "d_k^3/4", "d_k^7/8", "d_k^1")
+_RULES = (
+    "unscaled",
+    "d_k^1/8",
+    "d_k^1/4",
+    "d_k^3/8",
+    "d_k^1/2",
+    "d_k^5/8",
+    "d_k^3/4",
+    "d_k^7/8",
+    "d_k^1",
+)
 
 
 @example("Three scores, small and large, and over sqrt(512)", _QUESTIONS, "weights printed")
 def triples() -> list[Step]:
-    """The softmax of three scores, ten and a hundred times as large, beside the one that the source prints.
+    """The softmax of three scores, ten and a hundred times as large, beside the printed one.
 
     The last row is the third one over sqrt(512); the source rounds it to 8.8, 4.4 and 4.4.
     """
-    rows, keys = ("2, 1, 1", "20, 10, 10", "200, 100, 100", "(200, 100, 100) / √512"), ("first", "second", "third")
-    printed = np.array([(0.50, 0.25, 0.25), (0.99, 0.005, 0.005), (1.00, 0.00, 0.00), (0.90, 0.05, 0.05)])
+    rows, keys = (
+        ("2, 1, 1", "20, 10, 10", "200, 100, 100", "(200, 100, 100) / √512"),
+        ("first", "second", "third"),
+    )
+    printed = np.array(
+        [(0.50, 0.25, 0.25), (0.99, 0.005, 0.005), (1.00, 0.00, 0.00), (0.90, 0.05, 0.05)]
+    )
     scores = np.array([ONES, TENS, HUNDREDS, np.divide(HUNDREDS, math.sqrt(512))])
     found = from_scores(scores)
     return [
-        step("divisor", "The square root of d_k.", [[512, math.sqrt(512)]], ("d_k^1/2",), ("d_k", "divisor")),
-        step("scores", "Four rows of scores; the last is the third over the divisor.", scores, rows, keys),
+        step(
+            "divisor",
+            "The square root of d_k.",
+            [[512, math.sqrt(512)]],
+            ("d_k^1/2",),
+            ("d_k", "divisor"),
+        ),
+        step(
+            "scores",
+            "Four rows of scores; the last is the third over the divisor.",
+            scores,
+            rows,
+            keys,
+        ),
         *chosen(attention(found, rows, keys), "exponentials weights"),
         step("printed", "Weights as printed.", printed, rows, keys, 3),
         step("difference", "Weights minus the printed ones.", found.weights - printed, rows, keys),
@@ -341,11 +524,17 @@ def triples() -> list[Step]:
 
 @example("Four scores at two scales", _ARTICLE, "bars:scores bars:weights")
 def two_scales() -> list[Step]:
-    """Four scores, and the same times 20, as if q and k were 400 times as wide: saturation alone, in the same order."""
+    """Four scores, and the same times 20, as if q and k were 400 times as wide."""
     scores, rows = np.array([SMALL, LARGE_SCORES]), ("small", "large")
     found = from_scores(scores)
     return [
-        step("scores", "Scores at two scales; the large ones are 20 times the small ones.", scores, rows, digits=1),
+        step(
+            "scores",
+            "Scores at two scales; the large ones are 20 times the small ones.",
+            scores,
+            rows,
+            digits=1,
+        ),
         *chosen(attention(found, rows, numbered(4)), "exponentials weights"),
         shared.spread(found.weights, rows),
     ]
@@ -359,15 +548,22 @@ def notebook() -> list[Step]:
 
 @example("A strip of weights under a slider", f"{_TEXTBOOK}; the scores are ours", _STRIP)
 def weight_strip() -> list[Step]:
-    """Eight weights under a slider of the divisor, from 1 to d_k: the largest falls from 0.75 to 0.14, near 1/8."""
+    """Eight weights under divisors from 1 to d_k: the largest falls from 0.75 to 0.14, near 1/8."""
     divisors = np.array([Scaling.parse(rule).divisor(64, 8) for rule in _RULES])
     weights = softmax(STRIP / divisors[:, None])
-    measures = np.column_stack([divisors, weights.max(axis=1), entropy(weights), jacobian_norm(weights)])
+    measures = np.column_stack(
+        [divisors, weights.max(axis=1), entropy(weights), jacobian_norm(weights)]
+    )
     columns = ("divisor", "largest", "entropy", "Jacobian |J|")
     told = "The weights under each divisor, from undivided scores to scores over d_k."
     says = "Properties of each row; |J| is the norm of the softmax Jacobian."
     return [
-        step("scores", "One row of scores at d_k = 64: standard normal q and k of seed 42.", [STRIP], ("score",)),
+        step(
+            "scores",
+            "One row of scores at d_k = 64: standard normal q and k of seed 42.",
+            [STRIP],
+            ("score",),
+        ),
         step("weights", told, weights, _RULES),
         step("measures", says, measures, _RULES, columns),
     ]

@@ -1,4 +1,6 @@
-"""The picture of an example: heat maps, lines, grouped bars or arrows, with one quantity in each panel."""
+"""The picture of an example: heat maps, lines, bars or arrows, with one quantity in each panel."""
+
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,51 +25,68 @@ _TITLES = {
     "entropy": "entropy (nats)",
     "Jacobian": "norm of the softmax Jacobian, |J|",
 }
+_READS = {
+    "map": "Maps: queries in rows, keys or values in columns; darker means more.",
+    "arrows": "Arrows: queries solid, keys dashed.",
+}
+
+Tables = dict[str, pd.DataFrame]
+
+
+class _Panel(NamedTuple):
+    kind: str
+    step: str
+    quantity: str = ""
+
+    @property
+    def title(self) -> str:
+        name = self.quantity or self.step
+        return _TITLES.get(name, name.replace("_", " "))
 
 
 def draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, bytes]:
     """The picture of the steps in `draws` (see `Example`) and its texts, by suffix."""
     tables = {each.name: each.table for each in steps}
-    # A panel: its kind, step and quantity; a heat map has only a step.
-    wanted = [[*(("map:" * (":" not in each)) + each).split(":"), ""][:3] for each in draws.split()]
-    shown = [each for each in wanted if each[1] in tables]
+    wanted = [each if ":" in each else f"map:{each}" for each in draws.split()]
+    shown = [
+        panel for panel in (_Panel(*each.split(":")) for each in wanted) if panel.step in tables
+    ]
 
     def plot() -> Drawing:
         columns = 2 if len(shown) == 4 else len(shown)
         size = max(7.0, 4.4 * columns), 0.6 + 3.6 * (len(shown) // columns)
         figure, axes = panels(len(shown), columns, size)
-        for ax, (kind, name, quantity) in zip(axes, shown, strict=True):
-            ax.set_title(_TITLES.get(quantity or name, name.replace("_", " ")))
-            if kind == "lines":
-                _lines(ax, tables, name, quantity)
-            elif kind == "arrows":
-                _arrows(ax, tables)
-            else:
-                {"map": _heatmap, "rows": _rows, "bars": _bars}[kind](ax, name, tables[name])
+        for ax, panel in zip(axes, shown, strict=True):
+            ax.set_title(panel.title)
+            _KINDS[panel.kind](ax, panel, tables)
         return figure
 
-    reads = {
-        "map": "Maps: queries in rows, keys or values in columns; darker means more.",
-        "lines": "Points: drawn. Pale lines: exact." * bool({"exact"} & {*tables, *tables[shown[0][1]]}),
-        "arrows": "Arrows: queries solid, keys dashed.",
-    }
-    notes = [reads.get(kind, "") for kind in dict.fromkeys(kind for kind, *_ in shown)]
-    notes.append("Pale areas: 90% of draws." * ("low" in tables))
-    return render(plot, title, " ".join(filter(None, [f"From {source}.", *notes])))
+    notes = [f"From {source}."]
+    notes += [
+        _READS[kind] for kind in dict.fromkeys(panel.kind for panel in shown) if kind in _READS
+    ]
+    if shown[0].kind == "lines" and ("exact" in tables or "exact" in tables[shown[0].step]):
+        notes.append("Points: drawn. Pale lines: exact.")
+    if "low" in tables:
+        notes.append("Pale areas: 90% of draws.")
+    return render(plot, title, " ".join(notes))
 
 
-def _heatmap(ax: Axes, name: str, table: pd.DataFrame) -> None:
-    """A matrix with numbers in its cells, or with a colour scale beside it if it has more than 12 rows or columns."""
-    finite = table.to_numpy()[np.isfinite(table.to_numpy())]
-    low, high = (0.0, 1.0) if name.endswith(("weights", "printed")) else (finite.min(), finite.max())
+def _heatmap(ax: Axes, panel: _Panel, tables: Tables) -> None:
+    """A matrix with numbers in its cells; with a colour scale if it is larger than 12 x 12."""
+    table = tables[panel.step]
+    values = table.to_numpy()
+    finite = values[np.isfinite(values)]
+    low, high = finite.min(), finite.max()
+    if panel.step.endswith(("weights", "printed")):
+        low, high = 0.0, 1.0
     shades = table.clip(lower=low)  # a hidden key, -inf, gets the lightest colour
     image = ax.imshow(shades, cmap=SEQUENTIAL, vmin=low, vmax=high, aspect="auto")
     if max(table.shape) <= _MAX_WITH_NUMBERS:
         digits = 3 if table.shape[1] <= _WIDE else 2
-        for (i, j), value in np.ndenumerate(table.to_numpy()):
-            # Halves are rounded up, as on paper.
-            text = "−∞" if value == -np.inf else f"{value * (1 + 1e-9):z.{digits}f}".replace("-", "−")
-            ax.annotate(text, (j, i), ha="center", va="center", color=ink_on(image, shades.iloc[i, j]))
+        for (i, j), value in np.ndenumerate(values):
+            colour = ink_on(image, shades.iloc[i, j])
+            ax.annotate(_number(value, digits), (j, i), ha="center", va="center", color=colour)
     else:
         ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02)
     for set_ticks, names in ((ax.set_xticks, table.columns), (ax.set_yticks, table.index)):
@@ -78,22 +97,35 @@ def _heatmap(ax: Axes, name: str, table: pd.DataFrame) -> None:
     ax.tick_params(length=0)
 
 
-def _lines(ax: Axes, tables: dict[str, pd.DataFrame], name: str, quantity: str) -> None:
-    """The columns of a quantity over d_k or the divisor, with the exact values and quantiles that the example has.
+def _number(value: float, digits: int) -> str:
+    """A number in a cell. Halves are rounded up, as on paper."""
+    if value == -np.inf:
+        return "−∞"
+    return f"{value * (1 + 1e-9):z.{digits}f}".replace("-", "−")
 
-    A quantity that spans widely has a logarithmic axis, so that a power law is straight; others start at 0.
+
+def _lines(ax: Axes, panel: _Panel, tables: Tables) -> None:
+    """The columns of a quantity over d_k or the divisor, with exact values and quantiles, if any.
+
+    A quantity that spans widely has a logarithmic axis, so that a power law is straight; others
+    start at 0.
     """
-    over = {key: table.T if table.columns[0].isdecimal() else table for key, table in tables.items()}
-    table, is_width = over[name], tables[name].columns[0].isdecimal() or tables[name].index[0].isdecimal()
+    over = {name: _by_width(table) for name, table in tables.items()}
+    table = over[panel.step]
+    is_width = table.index[0].isdecimal()
     at = table.index.astype(float) if is_width else table["divisor"]
-    columns = [quantity] if quantity in table else [each for each in table if each.startswith(quantity)]
+    columns = [column for column in table if column.split()[0] == panel.quantity]
+    if panel.quantity in table:
+        columns = [panel.quantity]
+    exact = over.get("exact", table.get(["exact"]))
     for column in columns:
         rule = column.split()[-1]
         colour = scaling_colours([]).get(rule, INK)
-        if "exact" in (*over, *table):
-            plot_exact(ax, at, over["exact"][column] if "exact" in over else table["exact"], colour)
+        if exact is not None:
+            plot_exact(ax, at, exact.get(column, exact.iloc[:, 0]), colour)
         if "low" in over:
-            ax.fill_between(at, over["low"][column], over["high"][column], color=colour, alpha=0.12, linewidth=0)
+            ends = over["low"][column], over["high"][column]
+            ax.fill_between(at, *ends, color=colour, alpha=0.12, linewidth=0)
         ax.plot(at, table[column], "o-", color=colour, label=latex(rule))
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter("{x:g}")
@@ -107,30 +139,46 @@ def _lines(ax: Axes, tables: dict[str, pd.DataFrame], name: str, quantity: str) 
         ax.legend()
 
 
-def _rows(ax: Axes, _name: str, table: pd.DataFrame) -> None:
+def _by_width(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a row for each d_k, if it has a column for each."""
+    return table.T if table.columns[0].isdecimal() else table
+
+
+def _rows(ax: Axes, panel: _Panel, tables: Tables) -> None:
     """Each row of weights as a line over the keys."""
-    for (name, row), colour in zip(table.iterrows(), UNORDERED_COLOURS, strict=False):
+    rows = tables[panel.step].iterrows()
+    for (name, row), colour in zip(rows, UNORDERED_COLOURS, strict=False):
         ax.plot(row.index, row, "o-", color=colour, label=name)
     ax.set_ylim(0, 1)
     ax.legend(title="query")
 
 
-def _bars(ax: Axes, name: str, table: pd.DataFrame) -> None:
+def _bars(ax: Axes, panel: _Panel, tables: Tables) -> None:
     """A group of bars for each row, with a bar for each column."""
+    table = tables[panel.step]
+    rows, columns = table.shape
+    width = 0.8 / columns
     for j, (column, colour) in enumerate(zip(table, UNORDERED_COLOURS, strict=False)):
-        places = np.arange(len(table)) + (j - (table.shape[1] - 1) / 2) * 0.8 / table.shape[1]
-        bars = ax.bar(places, table[column], 0.8 / table.shape[1], color=colour, label=column)
+        places = np.arange(rows) + (j - (columns - 1) / 2) * 0.8 / columns
+        bars = ax.bar(places, table[column], width, color=colour, label=column)
         ax.bar_label(bars, fmt="%.3f", fontsize=8)
-    ax.set_xticks(range(len(table)), table.index)
-    ax.legend(loc="upper left", title="value" if name == "output" else "key", ncols=table.shape[1])
+    ax.set_xticks(range(rows), table.index)
+    title = "value" if panel.step == "output" else "key"
+    ax.legend(loc="upper left", title=title, ncols=columns)
     ax.margins(y=0.25)
 
 
-def _arrows(ax: Axes, tables: dict[str, pd.DataFrame]) -> None:
+def _arrows(ax: Axes, _: _Panel, tables: Tables) -> None:
     """Queries and keys of two dimensions as arrows from the origin."""
     for name, style in (("q", "-"), ("k", "--")):
-        for (token, (x, y)), colour in zip(tables[name].iterrows(), UNORDERED_COLOURS, strict=False):
-            look = {"arrowstyle": "->", "linestyle": style, "color": colour, "shrinkA": 0, "shrinkB": 0}
-            ax.annotate("", (x, y), (0, 0), arrowprops=look)
-            ax.annotate(f"{name} {token}", (x, y), (3, 3), textcoords="offset points", color=colour)
-    ax.set(xlim=(0, 1.2), ylim=(0, 1.2), xlabel="x", ylabel="y", aspect="equal", title="queries and keys")
+        tips = tables[name].iterrows()
+        for (token, tip), colour in zip(tips, UNORDERED_COLOURS, strict=False):
+            look = {"arrowstyle": "->", "linestyle": style, "color": colour}
+            ax.annotate("", tuple(tip), (0, 0), arrowprops=look | {"shrinkA": 0, "shrinkB": 0})
+            beside = {"xytext": (3, 3), "textcoords": "offset points"}
+            ax.annotate(f"{name} {token}", tuple(tip), color=colour, **beside)
+    ax.set(xlim=(0, 1.2), ylim=(0, 1.2), xlabel="x", ylabel="y", aspect="equal")
+    ax.set_title("queries and keys")
+
+
+_KINDS = {"map": _heatmap, "lines": _lines, "rows": _rows, "bars": _bars, "arrows": _arrows}

@@ -11,7 +11,8 @@ import pytest
 from experiments.analysis.written import csv_bytes
 from experiments.examples import picture
 from experiments.examples.examples import EXAMPLES as DECLARED
-from experiments.examples.steps import ExampleError, long_table, own_steps, read_matrix
+from experiments.examples.own import ExampleError, own_steps, read_matrix
+from experiments.examples.steps import long_table
 from experiments.figures.style import SEQUENTIAL
 from experiments.paths import EXAMPLES
 from tests.command_line import call

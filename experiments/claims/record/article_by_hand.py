@@ -62,7 +62,8 @@ def a_and_c_align_with_themselves(_: Given) -> Cases:
             "C aligns best with its own key": cosines[2].argmax() == 2,
             "B has the same score with all keys": np.ptp(_SCORES[1]) < 1e-12,
         },
-        f"Row by row, the cosines are {shown(cosines, 3)}; the scores of B are {shown(_SCORES[1], 2)}",
+        f"Row by row, the cosines are {shown(cosines, 3)}; the scores of B are"
+        f" {shown(_SCORES[1], 2)}",
     )
 
 

@@ -41,12 +41,15 @@ _PRINTED = {
 
 def _declare_draw(number: int, d_k: int, claimed: str) -> None:
     def answer(_: Given) -> Answer:
-        note = "The computation repeats the article's draw of five queries and five keys with seed 42"
+        note = (
+            "The computation repeats the article's draw of five queries and five keys with seed 42"
+        )
         return numbers(article_draw(d_k), note)
 
     digits(
         f"article-{number}",
-        f"At d_k = {d_k}: standard deviation of scores unscaled and scaled, mean largest weight unscaled and scaled.",
+        f"At d_k = {d_k}: standard deviation of scores unscaled and scaled, mean largest weight"
+        " unscaled and scaled.",
         claimed,
         answer,
     )
@@ -151,7 +154,9 @@ def the_deviation_grows_from_2_to_22(given: Given) -> Cases:
     """The unscaled standard deviation grows from 2 to 22."""
     chance, ratios = _chance(0), [score_deviation(4) / 2, score_deviation(512) / 22]
     return {
-        "over all draws, it is within 5% of 2 at d_k = 4 and of 22 at d_k = 512": same(ratios, 1, given.about),
+        "over all draws, it is within 5% of 2 at d_k = 4 and of 22 at d_k = 512": same(
+            ratios, 1, given.about
+        ),
         _OWN: chance >= given.unlikely,
     }, (
         f"Over all draws, it is exactly 2 and {sqrt(512):.2f}; the article's own draws of 25 scores"
@@ -161,7 +166,10 @@ def the_deviation_grows_from_2_to_22(given: Given) -> Cases:
 
 def _mean_of_the_column(_: Given) -> Answer:
     exact = expectations(512, 5, sqrt(512)).max_weight
-    note = f"This is the mean of the article's own column; the exact mean for five keys at d_k = 512 is {exact:.3f}"
+    note = (
+        "This is the mean of the article's own column; the exact mean for five keys at d_k = 512"
+        f" is {exact:.3f}"
+    )
     return numbers(_columns()[3].mean(), note)
 
 

@@ -27,7 +27,8 @@ shape(
 digits(
     "article-67",
     "The sixteen weights.",
-    "0.258 0.230 0.252 0.260 0.236 0.294 0.242 0.228 0.229 0.261 0.247 0.263 0.241 0.270 0.264 0.224",
+    "0.258 0.230 0.252 0.260 0.236 0.294 0.242 0.228 0.229 0.261 0.247 0.263 0.241 0.270 0.264"
+    " 0.224",
     SESSION.weights,
 )
 _SUMS = SESSION.weights.sum(axis=1)
@@ -129,7 +130,8 @@ shape(
 )
 count(
     "article-80 article-81 article-145 article-146",
-    "100, 10,000, 4,000 and 8,000 tokens have ten thousand, 100 million, 16 million and 64 million scores.",
+    "100, 10,000, 4,000 and 8,000 tokens have ten thousand, 100 million, 16 million and 64 million"
+    " scores.",
     "10000 100000000 16000000 64000000",
     [n * n for n in (100, 10_000, 4_000, 8_000)],
 )

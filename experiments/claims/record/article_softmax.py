@@ -51,14 +51,16 @@ def scaling_prevents_saturation(given: Given) -> Cases:
             share.max() < given.rare,
         ),
         **each(
-            f"the mean largest weight is below {given.one_hot:g} and level from d_k = 64 to 4096 with {{n}} keys",
+            f"the mean largest weight is below {given.one_hot:g} and level from d_k = 64 to 4096"
+            f" with {{n}} keys",
             small,
         ),
     }, (
         f"From d_k = 64 to 4096 with 4 to 4096 keys, {UNTRAINED}, at most"
         f" {1e6 * share.max(axis=None):.0f} in a million rows have a weight above 0.99 under"
         f" d_k^1/2, and {bare.min(axis=None):.0%} to {bare.max(axis=None):.0%} of rows unscaled"
-        f" (exact, phase.csv). At d_k = 2 with 4 keys, {1e6 * of_two:.0f} in a million rows do under"
+        f" (exact, phase.csv). At d_k = 2 with 4 keys, {1e6 * of_two:.0f} in a million rows do"
+        " under"
         f" d_k^1/2. At d_k = {given.large:g}, the mean largest weight under d_k^1/2 is"
         f" {by_keys('%.3g', largest.loc[given.large])}. Scaled, the Q&A's scores {shown(HUNDREDS)}"
         f" at d_k = 512 still give a weight of {of_qa:.3f}, but random scores do not get that large"
@@ -89,14 +91,17 @@ shape(
 def one_product_replaces_many(_: Given) -> Cases:
     """One matrix product replaces n^2 dot products."""
     equal = same(SESSION.scores, sums_of_products(SESSION.q, SESSION.k), 1e-15)
-    return {"the product equals the dot products": equal}, (f"There are {SESSION.scores.size} dot products")
+    return {"the product equals the dot products": equal}, (
+        f"There are {SESSION.scores.size} dot products"
+    )
 
 
 shape("article-11", "The score matrix is 4 x 4.", "4 4", SESSION.scores.shape)
 digits(
     "article-12",
     "The sixteen raw scores.",
-    "0.045 -0.237 -0.014 0.061 -0.053 0.492 0.015 -0.134 -0.147 0.173 0.044 0.191 -0.114 0.163 0.109 -0.301",
+    "0.045 -0.237 -0.014 0.061 -0.053 0.492 0.015 -0.134 -0.147 0.173 0.044 0.191 -0.114 0.163"
+    " 0.109 -0.301",
     SESSION.scores,
 )
 
@@ -204,7 +209,8 @@ def saturated_rows_are_not_soft(given: Given) -> Cases:
     """A saturated softmax cannot express soft attention."""
     small, large = entropy(_SMALL), entropy(_LARGE)
     return {"less than a tenth of the entropy is left": large < given.tenth * small}, (
-        f"The entropy is {small:.3f} nats for the small scores and {large:.3f} nats for the large ones"
+        f"The entropy is {small:.3f} nats for the small scores and {large:.3f} nats for the large"
+        " ones"
     )
 
 
@@ -271,7 +277,9 @@ about(
 @in_example("article-47")
 def small_scores_attend_to_all(given: Given) -> Cases:
     """Small scores give every position a meaningful weight."""
-    return {"every weight is above a tenth": _SMALL.min() > given.tenth}, (f"The smallest weight is {_SMALL.min():.3f}")
+    return {"every weight is above a tenth": _SMALL.min() > given.tenth}, (
+        f"The smallest weight is {_SMALL.min():.3f}"
+    )
 
 
 @in_general("article-50")

@@ -60,7 +60,11 @@ def signs_of_scores(_: Given) -> Cases:
 def relevant_pairs_score_high(given: Given) -> str:
     """Training makes relevant pairs of query and key score high."""
     runs = setups(given)
-    weights = [runs[rule][f"asked_weight_{when}"] for rule in ("unscaled", "scaled") for when in ("before", "after")]
+    weights = [
+        runs[rule][f"asked_weight_{when}"]
+        for rule in ("unscaled", "scaled")
+        for when in ("before", "after")
+    ]
     changes = told(runs, "from %.2f to %.2f and from %.2f to %.2f", *weights)
     return (
         f"{ONE_LAYER}. The mean weight of the tokens asked for changes, unscaled and under d_k^1/2:"
@@ -113,7 +117,9 @@ def variances_before_and_after(given: Given) -> Cases:
     """
     metric, bare, scaled = "score_variance", given.dimension("unscaled"), given.dimension("d_k^1/2")
     return {
-        "the measured variance agrees with d_k before": agrees(bare, metric, bare["d_k"], given.certain),
+        "the measured variance agrees with d_k before": agrees(
+            bare, metric, bare["d_k"], given.certain
+        ),
         "it agrees with 1 after": agrees(scaled, metric, 1, given.certain),
     }, f"Both are measured from d_k = 4 to 512 with 64 keys, {UNTRAINED} (dimension.csv)"
 
@@ -130,8 +136,8 @@ def exponentials_amplify(given: Given) -> Cases:
     median = median_ratio(8, sqrt(8))
     over_smallest, over_second = (_largest_over(CAT_WEIGHTS, place) for place in (3, 1))
     return {
-        "in the median pair of scaled scores at d_k = 8, one exponential is more than twice the other": median
-        > given.amplified
+        "in the median pair of scaled scores at d_k = 8, one exponential is more than twice the"
+        " other": median > given.amplified
     }, (
         "The ratio of two exponentials, e^(a - b), depends on the difference alone. Its median is"
         f" {median:.2f} for two scaled scores at d_k = 8, {UNTRAINED}. In the rows of the table, it"
@@ -150,8 +156,14 @@ def softmax_sharpens_the_table(_: Given) -> Cases:
     larger = "is larger for weights than for scores"
     rows = list(enumerate(WORDS))
     return {
-        **{f"in row {row}, the largest over the second {larger}": weights[i] > scores[i] for i, row in rows},
-        **{f"in row {row}, its share of the sum {larger}": share[i] > share_before[i] for i, row in rows},
+        **{
+            f"in row {row}, the largest over the second {larger}": weights[i] > scores[i]
+            for i, row in rows
+        },
+        **{
+            f"in row {row}, its share of the sum {larger}": share[i] > share_before[i]
+            for i, row in rows
+        },
     }, (
         f"Row by row, the largest over the second is {shown(scores, 3)} for scores and"
         f" {shown(weights, 3)} for weights; its share of the sum is {shown(share_before, 3)} and"
@@ -201,7 +213,9 @@ def bright_columns_get_attention(_: Given) -> Cases:
     least = attention.argmin()
     return {
         "the brightest column gets the most attention if darker means more": least == leads,
-        "the brightest column gets the most attention if brighter means more": (attention.argmax() == leads),
+        "the brightest column gets the most attention if brighter means more": (
+            attention.argmax() == leads
+        ),
     }, f"If darker means more, {WORDS[least]} has the brightest column and gets the least attention"
 
 
@@ -212,7 +226,8 @@ def the_strongest_column_leads(_: Given) -> Cases:
     strongest = attention.argmax()
     rows = (CAT_WEIGHTS.argmax(axis=-1) == strongest).sum()
     return {"the strongest column leads most rows": rows > 4 / 2}, (
-        f"The column of {WORDS[strongest]} gets {attention.max():.1%} on average and leads {rows} of 4 rows"
+        f"The column of {WORDS[strongest]} gets {attention.max():.1%} on average and leads {rows}"
+        " of 4 rows"
     )
 
 

@@ -26,7 +26,10 @@ def products_are_product_normal(given: Given) -> Cases:
     return {
         "its density integrates to 1": abs(moment_of_product(0) - 1) < 1e-8,
         "measured products follow it": p_value >= given.unlikely,
-    }, (f"The Kolmogorov-Smirnov test gives p = {p_value:.2f} (derived/dot_products/tests.csv, d_k = 1)")
+    }, (
+        f"The Kolmogorov-Smirnov test gives p = {p_value:.2f} (derived/dot_products/tests.csv, d_k"
+        " = 1)"
+    )
 
 
 _DRAWS = 100_000
@@ -99,7 +102,11 @@ def scaling_keeps_softmax_stable(given: Given) -> Cases:
         f"{keeps} does not subtract the maximum with {{n}} keys",
         (bare > given.rare) & (given.rare > scaled),
     )
-    shifted = {f"{keeps} subtracts the maximum with 4096 keys": (_lost(1.0) > given.rare > _lost(sqrt(512)))}
+    shifted = {
+        f"{keeps} subtracts the maximum with 4096 keys": (
+            _lost(1.0) > given.rare > _lost(sqrt(512))
+        )
+    }
     return plain | shifted, (
         "In single precision at d_k = 512, a softmax that does not subtract the maximum overflows"
         f" in these shares of unscaled rows: {by_keys('%.1f%%', 100 * bare)};"
@@ -165,4 +172,7 @@ def scaling_smooths_the_example(_: Given) -> Cases:
     return {
         "every largest weight falls": (largest_after < largest_before).all(),
         "every entropy rises": (entropy(after) > entropy(before)).all(),
-    }, (f"The largest weights are {shown(largest_before, 3)} before and {shown(largest_after, 3)} after")
+    }, (
+        f"The largest weights are {shown(largest_before, 3)} before and {shown(largest_after, 3)}"
+        " after"
+    )

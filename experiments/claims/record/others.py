@@ -151,7 +151,9 @@ def limits_of_infinite_width(given: Given) -> Cases:
     kurtosis = theory.score_kurtosis(256)
     of_root, of_width = theory.score_variance(256, 16.0), theory.score_variance(256, 256.0)
     return {
-        "at width 256, scores are nearly standard normal under 1/sqrt(d)": (of_root == 1 and kurtosis < given.tenth),
+        "at width 256, scores are nearly standard normal under 1/sqrt(d)": (
+            of_root == 1 and kurtosis < given.tenth
+        ),
         "they are nearly 0 under 1/d": of_width < given.tenth,
     }, (
         f"At width 256, scores have variance {of_root:g} and excess kurtosis {kurtosis:.3f} under"
@@ -183,7 +185,8 @@ def scalable_softmax_keeps_the_largest(given: Given) -> Cases:
 _VARIANCE = variance_of_unit_vectors(64)
 digits(
     "ngpt-1",
-    "Unit queries and keys have products of variance 1/d_k, so that the scale is sqrt(d_k), here at d_k = 64.",
+    "Unit queries and keys have products of variance 1/d_k, so that the scale is sqrt(d_k), here"
+    " at d_k = 64.",
     "0.015625 8.000",
     [_VARIANCE, 1 / sqrt(_VARIANCE)],
 )

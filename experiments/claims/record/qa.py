@@ -124,8 +124,13 @@ digits(
 def the_mean_is_0(given: Given) -> Cases:
     """The mean of a score is 0."""
     unscaled = given.dimension("unscaled")
-    return {"the measured mean agrees with 0 at every d_k": agrees(unscaled, "score_mean", 0, given.certain)}, (
-        f"The mean is measured unscaled from d_k = 4 to 512 with 64 keys, {UNTRAINED} (dimension.csv)"
+    return {
+        "the measured mean agrees with 0 at every d_k": agrees(
+            unscaled, "score_mean", 0, given.certain
+        )
+    }, (
+        f"The mean is measured unscaled from d_k = 4 to 512 with 64 keys, {UNTRAINED}"
+        " (dimension.csv)"
     )
 
 
@@ -141,7 +146,8 @@ def the_variance_is_the_width(given: Given) -> Cases:
 
 
 @in_general(
-    "qa-17 qa-20 qa-22a notebook-13 notebook-14 notebook-24 textbook-14 lesson-21 article-51 article-55 article-58"
+    "qa-17 qa-20 qa-22a notebook-13 notebook-14 notebook-24 textbook-14 lesson-21 article-51"
+    " article-55 article-58"
 )
 def the_scaled_variance_is_1(given: Given) -> Cases:
     """Scores over sqrt(d_k), of independent entries of mean 0 and variance 1, have variance 1 at
@@ -179,7 +185,10 @@ def only_one_half_keeps_the_variance(given: Given) -> Cases:
     return {
         "one half keeps the variance": apart[0.5] <= given.certain,
         "twelve others do not": (apart.drop(0.5) > given.certain).all(),
-    }, (f"The test compares the variances at d_k = 64 and 512 with 64 keys, {UNTRAINED} (powers.csv)")
+    }, (
+        f"The test compares the variances at d_k = 64 and 512 with 64 keys, {UNTRAINED}"
+        " (powers.csv)"
+    )
 
 
 @in_general("qa-22b article-16")
@@ -263,7 +272,10 @@ def outputs_depend_on_other_tokens(_: Given) -> Cases:
     return {
         "its own projection does not change with another token": before_attention,
         "its output does": not same(module(after)[0], module(before)[0], 1e-12),
-    }, (f"For a small change of one entry of token 1, the output of token 0 changes {change / 1e-6:.3f} times as much")
+    }, (
+        "For a small change of one entry of token 1, the output of token 0 changes"
+        f" {change / 1e-6:.3f} times as much"
+    )
 
 
 @undecided("qa-35")
@@ -296,7 +308,9 @@ def shapes_of_a_kept_width(_: Given) -> Cases:
     module, x = layer(6, 6, 6), tokens()
     projections = (module.W_Q, module.W_K, module.W_V)
     return {
-        "Q, K and V have the shape of the input": all((x @ w).shape == x.shape for w in projections),
+        "Q, K and V have the shape of the input": all(
+            (x @ w).shape == x.shape for w in projections
+        ),
         "the output has it too": module(x).shape == x.shape,
     }, (
         "The source chooses such d_k and d_v. For d_model = 6 and d_k = d_v = 4, the output of 5"
