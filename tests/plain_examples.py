@@ -4,9 +4,12 @@ Each function of REFERENCES returns the matrices of the example of its name, by 
 """
 
 import math
+from statistics import fmean, pvariance, quantiles
 
 import numpy as np
 
+from experiments.examples import examples as declared
+from sdpa.theory import attention_expectations
 from tests.plain_attention import (
     attention,
     blend,
@@ -22,17 +25,11 @@ from tests.plain_attention import (
     without,
 )
 
-DOG = [[1.25, 0.80, -0.20], [0.80, 1.09, -0.40], [-0.20, -0.40, 1.16]]
-DOG_VALUES = [[0.9, 0.1, -0.3, 0.5], [0.2, 0.8, 0.1, -0.4], [0.4, -0.2, 0.7, 0.3]]
-DOG_PRINTED = [[0.44, 0.35, 0.21], [0.38, 0.41, 0.21], [0.19, 0.15, 0.66]]
-CAT = [
-    [0.226, 0.827, 0.029, 0.630],
-    [0.413, 0.820, 0.094, 0.587],
-    [0.847, 0.349, -0.078, 0.955],
-    [-0.070, 0.648, 0.056, 0.200],
-]
-ABC_Q, ABC_K = [[1, 0], [0.5, 0.5], [0, 1]], [[0.8, 0.2], [0.3, 0.7], [0.1, 0.9]]
-ABC_V = [[1, 0], [0, 1], [0.5, 0.5]]
+DOG = declared.DOG_SCORES.tolist()
+DOG_VALUES = declared.DOG_VALUES.tolist()
+DOG_PRINTED = declared.DOG_PRINTED.tolist()
+CAT = declared.CAT_SCORES.tolist()
+ABC_Q, ABC_K, ABC_V = declared.ABC.q.tolist(), declared.ABC.k.tolist(), declared.ABC.v.tolist()
 WIDTHS = (8, 32, 64, 128, 256, 512)
 COMPARED = (4, 16, 64, 256, 512)
 
@@ -136,45 +133,39 @@ def variance_sweep():
     rows = []
     for d_k in WIDTHS:
         scores = np.einsum("ij,ij->i", rng.randn(10_000, d_k), rng.randn(10_000, d_k)).tolist()
-        mean = math.fsum(scores) / 10_000
-        variance = math.fsum((x - mean) ** 2 for x in scores) / 10_000
+        variance = pvariance(scores)
         error = d_k * math.sqrt((2 + 6 / d_k) / 10_000)
         rows.append([variance, d_k, variance / d_k, error, (variance - d_k) / error])
     return {"variances": rows}
 
 
-def deviation(a):
-    values = [x for row in a for x in row]
-    mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((x - mean) ** 2 for x in values) / len(values))
+def deviation(rows):
+    values = [x for row in rows for x in row]
+    mean = fmean(values)
+    return math.sqrt(fmean((x - mean) ** 2 for x in values))
 
 
 def four_of(scores, d_k):
     scaled = times(scores, 1 / math.sqrt(d_k))
-    largest = [sum(map(max, softmax(a))) / 5 for a in (scores, scaled)]
-    return [deviation(scores), deviation(scaled), *largest]
-
-
-def quantile(values, share):
-    values = sorted(values)
-    place = share * (len(values) - 1)
-    low = math.floor(place)
-    return values[low] + (place - low) * (values[low + 1] - values[low])
+    deviations = [deviation(rows) for rows in (scores, scaled)]
+    return deviations + [fmean(map(max, softmax(rows))) for rows in (scores, scaled)]
 
 
 def comparison():
-    """Without the exact expectations, which the draws check by themselves."""
     rng = np.random.default_rng(0)
-    drawn, low, high = [], [], []
+    steps = {"drawn": [], "exact": [], "low": [], "high": []}
     for d_k in COMPARED:
         one = np.random.RandomState(42)
         q, k = one.randn(5, d_k).tolist(), one.randn(5, d_k).tolist()
-        drawn.append(four_of(product(q, transposed(k)), d_k))
+        steps["drawn"].append(four_of(product(q, transposed(k)), d_k))
+        means = [attention_expectations(d_k, 5, divisor).max_weight for divisor in (1.0, d_k**0.5)]
+        steps["exact"].append([math.sqrt(d_k), 1, *means])
         qs, ks = rng.standard_normal((2, 2000, 5, d_k))
         found = transposed([four_of((a @ b.T).tolist(), d_k) for a, b in zip(qs, ks, strict=True)])
-        low.append([quantile(values, 0.05) for values in found])
-        high.append([quantile(values, 0.95) for values in found])
-    return {"drawn": transposed(drawn), "low": transposed(low), "high": transposed(high)}
+        cuts = [quantiles(values, n=20, method="inclusive") for values in found]
+        steps["low"].append([cut[0] for cut in cuts])
+        steps["high"].append([cut[-1] for cut in cuts])
+    return {name: transposed(values) for name, values in steps.items()}
 
 
 def weight_strip():
@@ -205,11 +196,6 @@ def permutation():
     dog = from_scores(DOG, 1, DOG_VALUES)["output"]
     turned = [[DOG[i][j] for j in (2, 1, 0)] for i in (2, 1, 0)]
     man = from_scores(turned, 1, [DOG_VALUES[i] for i in (2, 1, 0)])["output"]
-    assert all(
-        math.isclose(x, y, abs_tol=1e-14)
-        for i, row in enumerate((2, 0, 3, 1))
-        for x, y in zip(shuffled[i], outputs[row], strict=True)
-    )
     return {
         "outputs": outputs,
         "shuffled": shuffled,
@@ -220,27 +206,28 @@ def permutation():
     }
 
 
+def largest_change(before, after):
+    pairs = zip(before["output"], after["output"], strict=True)
+    return [max(abs(x - y) for x, y in zip(*rows, strict=True)) for rows in pairs]
+
+
 def causal_mask():
     def later(i, j):
         return j > i
 
     inputs = words()
-    changed = inputs | {"x": [[-x for x in row] if i == 2 else row for i, row in enumerate(inputs["x"])]}
+    the, cat, sat, down = inputs["x"]
+    changed = inputs | {"x": [the, cat, [-x for x in sat], down]}
     masked, after = of_tokens(inputs, later), of_tokens(changed, later)
-    pairs = [(masked, after), (of_tokens(inputs), of_tokens(changed))]
-    moved = [
-        [
-            max(abs(x - y) for x, y in zip(a, b, strict=True))
-            for a, b in zip(one["output"], other["output"], strict=True)
-        ]
-        for one, other in pairs
-    ]
     return without(masked, "q", "k", "v", "scores", "divisor") | {
         "x": inputs["x"],
         "changed_x": changed["x"],
         "mask": [[int(j <= i) for j in range(4)] for i in range(4)],
         "changed_output": after["output"],
-        "moved": moved,
+        "moved": [
+            largest_change(masked, after),
+            largest_change(of_tokens(inputs), of_tokens(changed)),
+        ],
     }
 
 

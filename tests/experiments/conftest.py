@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from experiments.claims.compute import judge
-from experiments.claims.measured import Given
-from experiments.claims.record import CLAIMS
 from experiments.claims.statements import cannot_judge, measured_tables
 from experiments.config.loader import Config, load_config
 from experiments.figures.declared import figures_of
@@ -163,15 +160,3 @@ def tables() -> dict[str, Any]:
         assert not IS_SHIPPED, reason
         pytest.skip(reason)
     return measured_tables(CONFIG, RESULTS)
-
-
-@pytest.fixture(scope="session")
-def judged(tables) -> Callable[..., tuple[str, dict[str, bool]]]:
-    """The verdict on the claim that has an id and its cases, from these tables if others are given."""
-    by_id = {name: claim for claim in CLAIMS for name in claim.id.split()}
-
-    def found(name: str, **others) -> tuple[str, dict[str, bool]]:
-        answer, _, (verdict, _) = judge(by_id[name], Given(tables={**tables, **others}))
-        return verdict, dict(answer.cases)
-
-    return found
