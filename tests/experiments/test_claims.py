@@ -25,7 +25,7 @@ from experiments.claims.judge import (
 from experiments.claims.measured import KEYS, MEDIAN, WIDTHS, Given
 from experiments.claims.record import CLAIMS, article_comparison, article_softmax, lesson, qa
 from experiments.claims.sources import LEFT_OUT, SOURCES
-from experiments.claims.table import read_statements
+from experiments.claims.table import read_statements, summary
 from experiments.examples.examples import ABC, CAT_SCORES
 from sdpa import ScaledDotProductAttention, metrics, softmax
 from tests.shipped import RESULTS
@@ -71,6 +71,12 @@ def test_the_shipped_table_has_every_claim_and_says_why_one_is_wrong(shipped):
 def test_every_id_is_unique():
     names = [name for name, _ in NAMED] + " ".join(LEFT_OUT.values()).split()
     assert len(names) == len(set(names))
+
+
+def test_the_summary_lists_the_gravest_first():
+    lines = summary(read_statements(RESULTS), whole=False).splitlines()
+    assert [line for line in lines if line.endswith(":")] == [f"{grave}:" for grave in SEVERITIES]
+    assert lines[lines.index("slip:") + 1].startswith("  wrong: ")
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)

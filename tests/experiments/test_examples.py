@@ -70,6 +70,7 @@ def test_own_matrices_are_those_of_plain_python(tmp_path, scaling, power, causal
         ("1;2\n3;4\n", ": expected commas between numbers, got semicolons"),
         ("1,2\n\n3,4,5\n", ":3: expected 2 cells, as above, got 3"),
         ("1,2\n3,x\n", ":2: expected a number within ±1e+100, got 'x'"),
+        ("1,2\n3,1e101\n", ":2: expected a number within ±1e+100, got '1e101'"),
         (b"1,2\n\xff\xfe,3\n", ": expected comma-separated numbers as UTF-8 text, got 'utf-8' codec"),
         ("1\n" * 65, ": expected 1 to 64 rows and columns, got 65 x 1"),
     ],

@@ -4,7 +4,7 @@ from decimal import Decimal, localcontext
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
+import pandas as pd
 
 from experiments.claims.entry import (
     Cases,
@@ -29,7 +29,7 @@ from experiments.claims.laws import (
 from experiments.claims.measured import UNTRAINED, Floats, Given, agrees
 from experiments.claims.record.shared import FORMULA, PRODUCTS, tokens
 from experiments.claims.training import LIMITS, ONE_LAYER, setups, told
-from experiments.claims.words import between, shown
+from experiments.claims.words import between, each, shown
 from experiments.examples.examples import CAT_SCORES, CAT_WEIGHTS, WORDS
 from sdpa import attention_gradients, softmax, softmax_jacobian, theory, trace_shapes
 
@@ -153,17 +153,13 @@ def softmax_sharpens_the_table(_: Given) -> Cases:
     """
     scores, weights = _largest_over(CAT_SCORES, 1), _largest_over(CAT_WEIGHTS, 1)
     share_before, share = CAT_SCORES.max(-1) / CAT_SCORES.sum(-1), CAT_WEIGHTS.max(-1)
+    leads, shares = (
+        pd.Series(truths, WORDS) for truths in (weights > scores, share > share_before)
+    )
     larger = "is larger for weights than for scores"
-    rows = list(enumerate(WORDS))
     return {
-        **{
-            f"in row {row}, the largest over the second {larger}": weights[i] > scores[i]
-            for i, row in rows
-        },
-        **{
-            f"in row {row}, its share of the sum {larger}": share[i] > share_before[i]
-            for i, row in rows
-        },
+        **each(f"in row {{n}}, the largest over the second {larger}", leads),
+        **each(f"in row {{n}}, its share of the sum {larger}", shares),
     }, (
         f"Row by row, the largest over the second is {shown(scores, 3)} for scores and"
         f" {shown(weights, 3)} for weights; its share of the sum is {shown(share_before, 3)} and"
@@ -236,7 +232,7 @@ def attention_is_differentiable(_: Given) -> Cases:
     """Attention is differentiable from its output back to the tokens."""
     x, module, upstream = tokens(), layer(6, 4, 3), normals(5, 3, seed=3)
 
-    def loss(x: Floats) -> npt.NDArray[np.floating]:
+    def loss(x: Floats) -> Floats:
         return np.asarray((module(x) * upstream).sum())
 
     of = attention_gradients(x @ module.W_Q, x @ module.W_K, x @ module.W_V, upstream)
