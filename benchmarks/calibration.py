@@ -29,6 +29,8 @@ from experiments.analysis.verdicts import BOUND, NONE, T_TEST
 from experiments.analysis.written import DIGITS
 from experiments.config.loader import load_config
 from experiments.config.sweep import Sweep
+from experiments.engine.work import tabulated
+from experiments.engine.workers import default_jobs, worker_pool
 from experiments.kinds.saturation import Cell
 from experiments.measuring.chunk import bit_generator, chunks, measure_chunk
 from experiments.measuring.columns import defaults
@@ -37,21 +39,19 @@ from experiments.measuring.metric import FEW_DRAWS
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
 from experiments.paths import BENCHMARKS, HOME
-from experiments.run.work import tabulated
-from experiments.run.workers import default_jobs, worker_pool
 from sdpa import Scaling, softmax
 
 CONFIG = Path(__file__).with_name("calibration.yaml")
 TABLES = ("calibration", "calibration-coverage", "calibration-faults")
-MIN_COVERAGE = 0.93  # of unflagged 95% intervals, in any config with at least _MIN_INTERVALS of them
+MIN_COVERAGE = (
+    0.93  # of unflagged 95% intervals, in any config with at least _MIN_INTERVALS of them
+)
 _MIN_INTERVALS = 100
 _CHANCE = 1e-3  # p-value above which chance explains more alarms than promised
 _FAULTY = 10  # runs with planted factors, and seeds of one task of a worker
 # Configs whose runs take about a second; the others take up to twenty minutes more.
-_QUICK = (
-    "pair_spread_3 pair four_keys_wide usual_20 usual_99 flat uniform_20 narrowest_query_20 correlated_20 causal_20 "
-)
-_QUICK += "unit_vectors initial small"
+_QUICK = "pair_spread_3 pair four_keys_wide usual_20 usual_99 flat uniform_20 "
+_QUICK += "narrowest_query_20 correlated_20 causal_20 unit_vectors initial small"
 _FAULTED = ("usual_20", "usual_99", "usual_500", "many_trials")  # get FACTORS: four sizes of runs
 _MISTAKEN = ("usual_20", "small")  # get MISTAKES: few trials, and many
 _PROMISED = "small"  # has enough trials that the check must find every mistake
@@ -75,16 +75,24 @@ def cells_of(sweep: Sweep) -> list[AnyCell]:
     return [*sweep.cells()]
 
 
-def measure_cells(experiment: Experiment, cells: Iterable[Any], trials: int, seed: int) -> list[Any]:
+def measure_cells(
+    experiment: Experiment, cells: Iterable[Any], trials: int, seed: int
+) -> list[Any]:
     """The measurement of every cell, merged from the chunks that a run of the suite with that root seed has."""
-    of_cells = ([measure_chunk(chunk, seed) for chunk in chunks(experiment, cell, trials)] for cell in cells)
+    of_cells = (
+        [measure_chunk(chunk, seed) for chunk in chunks(experiment, cell, trials)] for cell in cells
+    )
     return [reduce(lambda one, more: one.merge(more), of_chunks) for of_chunks in of_cells]
 
 
-def measure_sweep(sweep: Sweep, seed: int, change: Callable[[Any], Any] = lambda cell: cell) -> Tables:
+def measure_sweep(
+    sweep: Sweep, seed: int, change: Callable[[Any], Any] = lambda cell: cell
+) -> Tables:
     """The tables of a sweep before analysis; `change` gives the cell to measure in place of each, to plant a fault."""
     cells = [change(cell) for cell in sweep.cells()]
-    return tabulated(sweep.experiment, cells, measure_cells(sweep.experiment, cells, sweep.trials, seed))
+    return tabulated(
+        sweep.experiment, cells, measure_cells(sweep.experiment, cells, sweep.trials, seed)
+    )
 
 
 @dataclass(frozen=True)
@@ -104,8 +112,13 @@ class Factor:
 
 _AVERAGED = [metric.name for metric in METRICS if metric.kind != "quantile"]
 _ERRORS = [f"{name}_se" for name in _AVERAGED]
-_SCALABLE = [name for name in _AVERAGED if name != "score_mean"]  # its exact value is 0, and a factor leaves it there
-FACTORS = [Factor(*each) for each in product(_SCALABLE, ("all", "unscaled", "d_k^1/2"), (1.01, 1.03, 1.1, 1.3))]
+_SCALABLE = [
+    name for name in _AVERAGED if name != "score_mean"
+]  # its exact value is 0, and a factor leaves it there
+FACTORS = [
+    Factor(*each)
+    for each in product(_SCALABLE, ("all", "unscaled", "d_k^1/2"), (1.01, 1.03, 1.1, 1.3))
+]
 
 
 class _DivisorOff(Scaling):
@@ -118,7 +131,9 @@ class _DivisorOff(Scaling):
     @classmethod
     def of(cls, cell: Cell) -> Cell:
         """The cell under such rules."""
-        return replace(cell, scaling=tuple(cls(rule.constant, rule.powers) for rule in cell.scaling))
+        return replace(
+            cell, scaling=tuple(cls(rule.constant, rule.powers) for rule in cell.scaling)
+        )
 
 
 def _with_pairs(sweep: Sweep, seed: int) -> Tables:
@@ -138,7 +153,9 @@ def _largest_over_queries(sweep: Sweep, seed: int) -> Tables:
     measured, rng, rows = measure_sweep(sweep, seed), bit_generator(seed), []
     for cell in cells_of(sweep):
         keys, queries = cell.draw(sweep.trials, rng)
-        scores = np.concatenate([queries(block) @ keys.swapaxes(-1, -2) for block in cell.query_blocks()], axis=1)
+        scores = np.concatenate(
+            [queries(block) @ keys.swapaxes(-1, -2) for block in cell.query_blocks()], axis=1
+        )
         for divisor in cell.divisors():
             of_trials = softmax(scores / divisor).max(axis=-2).mean(axis=-1)
             rows.append((of_trials.mean(), of_trials.std(ddof=1) / math.sqrt(sweep.trials)))
@@ -173,22 +190,39 @@ def run_seeds(
     for check, value, measured, found in run_all(_run, repeat(sweep), seeds, planted):
         checks.append(check)
         values.append(value)
-        pooled = [one.merge(more) for one, more in zip(pooled, measured, strict=True)] if pooled else measured
+        pooled = (
+            [one.merge(more) for one, more in zip(pooled, measured, strict=True)]
+            if pooled
+            else measured
+        )
         faults += found
-    return alarms_of(sweep, pd.DataFrame(checks)), coverage_of(sweep, np.array(values), pooled), faults
+    return (
+        alarms_of(sweep, pd.DataFrame(checks)),
+        coverage_of(sweep, np.array(values), pooled),
+        faults,
+    )
 
 
-def _run(sweep: Sweep, seed: int, factors: Sequence[Factor]) -> tuple[Row, Floats, list[RowMeasurement], list[Row]]:
+def _run(
+    sweep: Sweep, seed: int, factors: Sequence[Factor]
+) -> tuple[Row, Floats, list[RowMeasurement], list[Row]]:
     """A run: what the check says, `low, high, flag, exact` as (4, rows, metrics), all draws, and its planted faults."""
     measurements = measure_cells(sweep.experiment, sweep.cells(), sweep.trials, seed)
     measured = tabulated(sweep.experiment, sweep.cells(), measurements)
     tables, found = _check(sweep, measured)
     judged = {name: (tables[VERDICTS]["test"] == test).sum() for name, test in _JUDGED.items()}
-    low, high, exact = (_values(sweep, tables[MEASURED], suffix) for suffix in ("_low", "_high", "_exact"))
+    low, high, exact = (
+        _values(sweep, tables[MEASURED], suffix) for suffix in ("_low", "_high", "_exact")
+    )
     names = [metric.name for metric in sweep.experiment.metrics]
     flags = [[name in few.split() for name in names] for few in tables[MEASURED][FEW_DRAWS]]
     check = {"alarm": found.disagrees, "p_cells": found.p_cells, **judged}
-    return check, np.array([low, high, flags, exact]), measurements, [_plant(sweep, measured, each) for each in factors]
+    return (
+        check,
+        np.array([low, high, flags, exact]),
+        measurements,
+        [_plant(sweep, measured, each) for each in factors],
+    )
 
 
 def _values(sweep: Sweep, table: pd.DataFrame, suffix: str = "") -> Floats:
@@ -207,8 +241,18 @@ def _plant(sweep: Sweep, measured: Tables, fault: Factor) -> Row:
     """A run with a factor: its alarm, and the largest shift of a value that t judges, in errors."""
     tables, found = _check(sweep, {**measured, MEASURED: fault.plant(measured[MEASURED])})
     mine = tables[VERDICTS].query("metric == @fault.metric and test == @T_TEST")
-    off = np.nan_to_num(mine.loc[mine["scaling"].isin([fault.scaling]) | (fault.scaling == "all"), "z"].abs().max())
-    row = (f"{fault.factor - 1:.0%}", sweep.name, sweep.trials, fault.metric, fault.scaling, off, off >= SURE)
+    off = np.nan_to_num(
+        mine.loc[mine["scaling"].isin([fault.scaling]) | (fault.scaling == "all"), "z"].abs().max()
+    )
+    row = (
+        f"{fault.factor - 1:.0%}",
+        sweep.name,
+        sweep.trials,
+        fault.metric,
+        fault.scaling,
+        off,
+        off >= SURE,
+    )
     return dict(zip(_FAULT, (*row, found.disagrees), strict=True))
 
 
@@ -216,16 +260,35 @@ def _mistaken(sweep: Sweep, seed: int, mistake: str) -> Row:
     """A run with a mistake: its alarm, and `sure` where the check promises one."""
     _, found = _check(sweep, MISTAKES[mistake](sweep, seed))
     is_sure = sweep.name == _PROMISED and mistake not in HARMLESS
-    return dict(zip(_FAULT, (mistake, sweep.name, sweep.trials, "", "", np.nan, is_sure, found.disagrees), strict=True))
+    return dict(
+        zip(
+            _FAULT,
+            (mistake, sweep.name, sweep.trials, "", "", np.nan, is_sure, found.disagrees),
+            strict=True,
+        )
+    )
 
 
 def alarms_of(sweep: Sweep, checks: pd.DataFrame) -> Row:
     """The row of a config: keys, alarms, and a test for uniform p-values of its cells (Kolmogorov and Smirnov)."""
     told = {name: "/".join(map(str, values)) for name, values in sweep.values.items()}
     usual = defaults(sweep.experiment.cell)
-    other = [f"{name}={told[name]}" for name in told if name not in _SIZES and told[name] != str(usual.get(name))]
-    row: Row = {"config": sweep.name, **{name: told.get(name, "") for name in _SIZES}, "other": ", ".join(other)}
-    row |= {"trials": sweep.trials, "runs": len(checks), "alarms": int(checks["alarm"].sum()), "uniform_p": math.nan}
+    other = [
+        f"{name}={told[name]}"
+        for name in told
+        if name not in _SIZES and told[name] != str(usual.get(name))
+    ]
+    row: Row = {
+        "config": sweep.name,
+        **{name: told.get(name, "") for name in _SIZES},
+        "other": ", ".join(other),
+    }
+    row |= {
+        "trials": sweep.trials,
+        "runs": len(checks),
+        "alarms": int(checks["alarm"].sum()),
+        "uniform_p": math.nan,
+    }
     if (checks["p_cells"] < 1).any():  # without a tested cell, all are 1
         row["uniform_p"] = float(f"{stats.kstest(checks['p_cells'], 'uniform').pvalue:.3g}")
     return row | dict(checks[[*_JUDGED]].mean().round(1))
@@ -238,10 +301,18 @@ def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) 
     """
     cells, metrics = cells_of(sweep), sweep.experiment.metrics
     lows, highs, flags, (exact, *_) = np.moveaxis(values, 1, 0)
-    low = np.where(np.isnan(exact), _values(sweep, tabulated(sweep.experiment, cells, pooled)[MEASURED]), exact)
+    low = np.where(
+        np.isnan(exact), _values(sweep, tabulated(sweep.experiment, cells, pooled)[MEASURED]), exact
+    )
     high = low.copy()
-    rules = [(cell, drawn, rule.name) for cell, drawn in zip(cells, pooled, strict=True) for rule in cell.scaling]
-    for (row, (cell, drawn, rule)), (place, metric) in product(enumerate(rules), enumerate(metrics)):
+    rules = [
+        (cell, drawn, rule.name)
+        for cell, drawn in zip(cells, pooled, strict=True)
+        for rule in cell.scaling
+    ]
+    for (row, (cell, drawn, rule)), (place, metric) in product(
+        enumerate(rules), enumerate(metrics)
+    ):
         if metric.kind == "quantile" and np.isnan(exact[row, place]):
             series = statistics_of(sweep).series(cell, rule, metric)
             low[row, place], high[row, place] = drawn.norms.known_within(series, metric.share)
@@ -258,9 +329,13 @@ def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) 
 def faults_of(planted: Sequence[Row]) -> pd.DataFrame:
     """One row per fault and config: its runs and alarms, and how many of those `sure` to raise one are `missed`."""
     table = pd.DataFrame(planted, columns=_FAULT)
-    groups = table.assign(missed=table["sure"] & ~table["alarm"].astype(bool)).groupby(_FAULT[:5], sort=False)
+    groups = table.assign(missed=table["sure"] & ~table["alarm"].astype(bool)).groupby(
+        _FAULT[:5], sort=False
+    )
     sums = {"alarms": ("alarm", "sum"), "sure": ("sure", "sum"), "missed": ("missed", "sum")}
-    found = groups.agg(runs=("alarm", "size"), errors_off=("errors_off", "median"), **sums).reset_index()
+    found = groups.agg(
+        runs=("alarm", "size"), errors_off=("errors_off", "median"), **sums
+    ).reset_index()
     found["errors_off"] = found["errors_off"].map("{:.3g}".format).astype(float)
     return found.assign(sure=found["sure"].where(found["metric"] != ""))
 
@@ -270,9 +345,13 @@ def with_totals(alarms: pd.DataFrame, coverage: pd.DataFrame) -> tuple[pd.DataFr
     whole = {"config": "all", "runs": alarms["runs"].sum(), "alarms": alarms["alarms"].sum()}
     alarms = pd.concat([alarms, pd.DataFrame([whole])], ignore_index=True)
     alarms["p_value"] = stats.binom.sf(alarms["alarms"] - 1, alarms["runs"], ALARM)
-    of_all = coverage.groupby("metric", sort=False)[[*_COUNTED]].sum().reset_index().assign(config="all")
+    of_all = (
+        coverage.groupby("metric", sort=False)[[*_COUNTED]].sum().reset_index().assign(config="all")
+    )
     coverage = pd.concat([coverage, of_all], ignore_index=True)
-    coverage["coverage"] = coverage.pop("covering") / coverage["intervals"].where(coverage["intervals"] > 0)
+    coverage["coverage"] = coverage.pop("covering") / coverage["intervals"].where(
+        coverage["intervals"] > 0
+    )
     return alarms, coverage
 
 
@@ -282,9 +361,18 @@ def failures(alarms: pd.DataFrame, coverage: pd.DataFrame, faults: pd.DataFrame)
     enough = (coverage["metric"] == "all") & (coverage["intervals"] >= _MIN_INTERVALS)
     few = coverage[enough & (coverage["coverage"] < MIN_COVERAGE)]
     return [
-        *(f"{row.config}: {row.alarms} alarms in {row.runs} runs, p = {row.p_value:.2g}" for row in many.itertuples()),
-        *(f"{row.config}: 95% intervals cover {row.coverage:.1%} of {row.intervals}" for row in few.itertuples()),
-        *(f"{row.fault} {row.metric} {row.scaling}, {row.config}: missed {row.missed}" for row in missed.itertuples()),
+        *(
+            f"{row.config}: {row.alarms} alarms in {row.runs} runs, p = {row.p_value:.2g}"
+            for row in many.itertuples()
+        ),
+        *(
+            f"{row.config}: 95% intervals cover {row.coverage:.1%} of {row.intervals}"
+            for row in few.itertuples()
+        ),
+        *(
+            f"{row.fault} {row.metric} {row.scaling}, {row.config}: missed {row.missed}"
+            for row in missed.itertuples()
+        ),
     ]
 
 
@@ -295,14 +383,20 @@ def calibrate(results: Path, names: Sequence[str] = (), *, full: bool = False) -
     if unknown := [name for name in names if name not in sweeps]:
         return [f"expected names of configs in {CONFIG.name}, got {', '.join(unknown)}"]
     chosen = [sweep for name, sweep in sweeps.items() if full or name in (names or _QUICK.split())]
-    seeds, mistaken_seeds = (range(config.seed, config.seed + n) for n in ((300, 50) if full or names else (60, 10)))
+    seeds, mistaken_seeds = (
+        range(config.seed, config.seed + n) for n in ((300, 50) if full or names else (60, 10))
+    )
     alarms, coverage, planted = list[Row](), list[pd.DataFrame](), list[Row]()
     with worker_pool(default_jobs()) as pool:
         for number, sweep in enumerate(chosen, 1):
             print(f"{number} of {len(chosen)}: {sweep.name} under {len(seeds)} seeds", flush=True)
-            row, rows, faults = run_seeds(sweep, seeds, FACTORS if sweep.name in _FAULTED else (), pool)
+            row, rows, faults = run_seeds(
+                sweep, seeds, FACTORS if sweep.name in _FAULTED else (), pool
+            )
             alarms, coverage, planted = [*alarms, row], [*coverage, rows], [*planted, *faults]
-        for mistake, sweep in product(MISTAKES, [sweeps[name] for name in _MISTAKEN if sweeps[name] in chosen]):
+        for mistake, sweep in product(
+            MISTAKES, [sweeps[name] for name in _MISTAKEN if sweeps[name] in chosen]
+        ):
             planted += pool.map(_mistaken, repeat(sweep), mistaken_seeds, repeat(mistake))
     tables = [*with_totals(pd.DataFrame(alarms), pd.concat(coverage)), faults_of(planted)]
     print(*(table.to_string(index=False) for table in tables), sep="\n")
@@ -314,4 +408,9 @@ def calibrate(results: Path, names: Sequence[str] = (), *, full: bool = False) -
 
 if __name__ == "__main__":
     given = [name for argument in sys.argv[1:] for name in argument.split(",")]
-    sys.exit("\n".join(calibrate(HOME, [name for name in given if name != "--full"], full="--full" in given)) or 0)
+    sys.exit(
+        "\n".join(
+            calibrate(HOME, [name for name in given if name != "--full"], full="--full" in given)
+        )
+        or 0
+    )

@@ -27,24 +27,45 @@ from sdpa import Scaling, scaled_dot_product_attention
 
 Task = Callable[[], object]
 
-HERE = HOME / BENCHMARKS / "here"  # of this machine: git ignores it; the shipped tables are beside it
+HERE = (
+    HOME / BENCHMARKS / "here"
+)  # of this machine: git ignores it; the shipped tables are beside it
 SIZE = ["d_k", "n_keys", "n_queries"]
 # Small and large square cells, many keys, wide keys, rows so short that function calls dominate, and a large K.
-CELLS = ((64, 64, 64), (512, 512, 512), (16, 4096, 64), (512, 64, 64), (64, 512, 64), (4, 16, 16), (4096, 16384, 64))
-GROWTH = {"d_k": 4096, "n_keys": 16384, "trials": 4096}  # the largest of six sizes; each is twice the one before
+CELLS = (
+    (64, 64, 64),
+    (512, 512, 512),
+    (16, 4096, 64),
+    (512, 64, 64),
+    (64, 512, 64),
+    (4, 16, 16),
+    (4096, 16384, 64),
+)
+GROWTH = {
+    "d_k": 4096,
+    "n_keys": 16384,
+    "trials": 4096,
+}  # the largest of six sizes; each is twice the one before
 _SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
 _ROUNDS, _CACHED = 7, 2**15
 
 
 def _cell(sizes: Mapping[str, int]) -> Cell:
-    return Cell(d_k=sizes["d_k"], n_keys=sizes["n_keys"], n_queries=sizes["n_queries"], scaling=_SCALINGS)
+    return Cell(
+        d_k=sizes["d_k"], n_keys=sizes["n_keys"], n_queries=sizes["n_queries"], scaling=_SCALINGS
+    )
 
 
 def interleaved(tasks: Mapping[Any, Task]) -> dict[Any, float]:
     """The median seconds of each task over rounds in which all take turns: a slow moment then affects all equally."""
     timers = {name: timeit.Timer(task) for name, task in tasks.items()}
-    calls = {name: timer.autorange()[0] for name, timer in timers.items()}  # about 0.2 s, so that caches are warm
-    rounds = [{name: timer.timeit(calls[name]) / calls[name] for name, timer in timers.items()} for _ in range(_ROUNDS)]
+    calls = {
+        name: timer.autorange()[0] for name, timer in timers.items()
+    }  # about 0.2 s, so that caches are warm
+    rounds = [
+        {name: timer.timeit(calls[name]) / calls[name] for name, timer in timers.items()}
+        for _ in range(_ROUNDS)
+    ]
     return {name: median(one[name] for one in rounds) for name in tasks}
 
 
@@ -60,7 +81,11 @@ def peak_bytes(task: Task) -> int:
 def measure(cell: Cell, trials: int, gradients: bool) -> object:
     """The measurement of a sweep: chunk after chunk, merged."""
     rng = bit_generator(0)
-    metrics = (metric for metric in METRICS if gradients or "query_gradient_norm" not in (metric.name, metric.compute))
+    metrics = (
+        metric
+        for metric in METRICS
+        if gradients or "query_gradient_norm" not in (metric.name, metric.compute)
+    )
     statistics = RowStatistics(tuple(metrics))
     counts = (chunk.trials for chunk in chunks(EXPERIMENT, cell, trials))
     return reduce(RowMeasurement.merge, (statistics.measure(cell, count, rng) for count in counts))
@@ -69,13 +94,22 @@ def measure(cell: Cell, trials: int, gradients: bool) -> object:
 def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:
     """Each part of the floor as a task, and how many times a trial runs it, which may be a fraction."""
     rng, trials, queries = bit_generator(0), cell.block_trials, cell.block_queries
-    drawn, exponents, powers = np.empty(_CACHED), -np.abs(rng.standard_normal(_CACHED)), np.empty(_CACHED)
+    drawn, exponents, powers = (
+        np.empty(_CACHED),
+        -np.abs(rng.standard_normal(_CACHED)),
+        np.empty(_CACHED),
+    )
     q, k = (rng.standard_normal((trials, n, cell.d_k)) for n in (queries, cell.n_keys))
-    product: Task = partial(np.matmul, q, k.swapaxes(-1, -2), out=np.empty((trials, queries, cell.n_keys)))
+    product: Task = partial(
+        np.matmul, q, k.swapaxes(-1, -2), out=np.empty((trials, queries, cell.n_keys))
+    )
     return {
         "floor: normals": (partial(rng.standard_normal, out=drawn), cell.numbers / _CACHED),
         "floor: product": (product, cell.n_queries / queries / trials),
-        "floor: exponentials": (partial(np.exp, exponents, out=powers), len(cell.scaling) * cell.scores / _CACHED),
+        "floor: exponentials": (
+            partial(np.exp, exponents, out=powers),
+            len(cell.scaling) * cell.scores / _CACHED,
+        ),
     }
 
 
@@ -85,7 +119,10 @@ def cell_rows(size: tuple[int, ...]) -> Iterator[dict[str, object]]:
     cell = _cell(sized)
     for gradients in (False, True):
         tasks = floor_tasks(cell)
-        tasks["suite"] = (partial(measure, cell, cell.block_trials, gradients), 1 / cell.block_trials)
+        tasks["suite"] = (
+            partial(measure, cell, cell.block_trials, gradients),
+            1 / cell.block_trials,
+        )
         took = interleaved({name: task for name, (task, _) in tasks.items()})
         for name, (task, per_trial) in tasks.items():
             row = {**sized, "part": "cell", "gradients": gradients, "what": name}
@@ -98,12 +135,21 @@ def cell_rows(size: tuple[int, ...]) -> Iterator[dict[str, object]]:
 
 def growth_rows(swept: str, largest: int) -> Iterator[dict[str, object]]:
     """Seconds per trial (of all trials where these grow) and peak bytes, with gradients, while one size grows."""
-    points = [{"d_k": 64, "n_keys": 64, "n_queries": 64, "trials": 16, swept: largest >> i} for i in (5, 4, 3, 2, 1, 0)]
+    points = [
+        {"d_k": 64, "n_keys": 64, "n_queries": 64, "trials": 16, swept: largest >> i}
+        for i in (5, 4, 3, 2, 1, 0)
+    ]
     tasks = [partial(measure, _cell(point), point["trials"], True) for point in points]
     took = interleaved(dict(enumerate(tasks)))
     for i, point in enumerate(points):
         seconds = took[i] / (1 if swept == "trials" else point["trials"])
-        yield {**point, "part": "growth", "what": swept, "seconds": seconds, "peak_bytes": peak_bytes(tasks[i])}
+        yield {
+            **point,
+            "part": "growth",
+            "what": swept,
+            "seconds": seconds,
+            "peak_bytes": peak_bytes(tasks[i]),
+        }
 
 
 def cost_of_attention(largest: int = 4096) -> pd.DataFrame:
@@ -111,9 +157,14 @@ def cost_of_attention(largest: int = 4096) -> pd.DataFrame:
 
     The arithmetic of Q K^T and of W V grows as n^2 d_k, and the memory of the scores as n^2.
     """
-    sizes = [("n", largest >> i, 64) for i in (4, 3, 2, 1, 0)] + [("d_k", largest >> 2, 64 << i) for i in range(5)]
+    sizes = [("n", largest >> i, 64) for i in (4, 3, 2, 1, 0)] + [
+        ("d_k", largest >> 2, 64 << i) for i in range(5)
+    ]
     rng = np.random.default_rng(0)
-    tasks = {size: partial(scaled_dot_product_attention, *rng.standard_normal((3, *size[1:]))) for size in sizes}
+    tasks = {
+        size: partial(scaled_dot_product_attention, *rng.standard_normal((3, *size[1:])))
+        for size in sizes
+    }
     took = interleaved(tasks)
     rows = [(*size, took[size], peak_bytes(task)) for size, task in tasks.items()]
     return pd.DataFrame(rows, columns=["swept", "n", "d_k", "seconds", "peak_bytes"])
@@ -121,7 +172,9 @@ def cost_of_attention(largest: int = 4096) -> pd.DataFrame:
 
 def over_floor(bench: pd.DataFrame) -> pd.DataFrame:
     """One row per cell, without gradients and then with: seconds of the suite over the sum of those of the floor."""
-    took = bench[bench["part"] == "cell"].pivot_table("seconds", [*SIZE, "gradients"], "what", sort=False)
+    took = bench[bench["part"] == "cell"].pivot_table(
+        "seconds", [*SIZE, "gradients"], "what", sort=False
+    )
     parts = took.columns.str.startswith("floor: ")
     table = took.loc[:, ~parts].div(took.loc[:, parts].sum(axis=1), axis=0).reset_index()
     return table.astype(dict.fromkeys(SIZE, int)).sort_values("gradients", kind="stable")
@@ -130,10 +183,16 @@ def over_floor(bench: pd.DataFrame) -> pd.DataFrame:
 def ratios(bench: pd.DataFrame) -> pd.DataFrame:
     """The table that `make bench` prints."""
     table = over_floor(bench).set_index(keys := [*SIZE, "gradients"])
-    peaks = bench[(bench["part"] == "cell") & (bench["what"] == "suite")].set_index(keys)["peak_bytes"]
+    peaks = bench[(bench["part"] == "cell") & (bench["what"] == "suite")].set_index(keys)[
+        "peak_bytes"
+    ]
     found = {"suite / floor": table["suite"]}
     texts = {name: values.map("{:.2f}".format) for name, values in found.items()}
-    return table[[]].assign(**texts, MiB=(peaks.reindex(table.index) / 2**20).map("{:.0f}".format)).reset_index()
+    return (
+        table[[]]
+        .assign(**texts, MiB=(peaks.reindex(table.index) / 2**20).map("{:.0f}".format))
+        .reset_index()
+    )
 
 
 def exponents(table: pd.DataFrame, swept: str) -> pd.DataFrame:
@@ -147,8 +206,15 @@ def exponents(table: pd.DataFrame, swept: str) -> pd.DataFrame:
     """
     rows = []
     for name, group in table.groupby(swept, sort=False):
-        upper = np.log(group.nlargest(3, str(name))[[str(name), "seconds", "peak_bytes"]].to_numpy(dtype=float))
-        rows.append((name, *(f"{name}^{slope:z.2f}" for slope in np.polyfit(upper[:, 0], upper[:, 1:], 1)[0])))
+        upper = np.log(
+            group.nlargest(3, str(name))[[str(name), "seconds", "peak_bytes"]].to_numpy(dtype=float)
+        )
+        rows.append(
+            (
+                name,
+                *(f"{name}^{slope:z.2f}" for slope in np.polyfit(upper[:, 0], upper[:, 1:], 1)[0]),
+            )
+        )
     return pd.DataFrame(rows, columns=["grows with", "time as", "memory as"])
 
 
@@ -160,7 +226,9 @@ def main(what: str, folder: Path = HERE) -> None:
         summary = [exponents(found, "swept")]
     else:
         cells = (row for size in CELLS for row in cell_rows(size))
-        found = pd.DataFrame([*cells, *(row for growing in GROWTH.items() for row in growth_rows(*growing))])
+        found = pd.DataFrame(
+            [*cells, *(row for growing in GROWTH.items() for row in growth_rows(*growing))]
+        )
         growth = found[found["part"] == "growth"]
         summary = [ratios(found), exponents(growth, "what")]
     folder.mkdir(parents=True, exist_ok=True)

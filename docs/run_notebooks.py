@@ -44,8 +44,14 @@ def executed(path: Path) -> dict[str, Any]:
     notebook = nbformat.read(path, as_version=4)
     with TemporaryDirectory() as home:
         (Path(home) / "matplotlibrc").touch()
-        ours = {"IPYTHONDIR": home, "MATPLOTLIBRC": f"{home}/matplotlibrc", "OPENBLAS_NUM_THREADS": "1"}
-        environment = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"} | ours
+        ours = {
+            "IPYTHONDIR": home,
+            "MATPLOTLIBRC": f"{home}/matplotlibrc",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        environment = {
+            name: value for name, value in os.environ.items() if name != "MPLBACKEND"
+        } | ours
         resources = {"metadata": {"path": str(path.parent)}}
         options = {"timeout": _SECONDS_PER_CELL, "record_timing": False, "coalesce_streams": True}
         problem = ""
@@ -70,15 +76,23 @@ def normalized(notebook: Mapping[str, Any]) -> dict[str, Any]:
     for cell in notebook["cells"]:
         kept = {name: cell[name] for name in ("cell_type", "id", "source")} | {"metadata": {}}
         if cell["cell_type"] == "code":
-            kept |= {"execution_count": None, "outputs": [_normalized_output(output) for output in cell["outputs"]]}
+            kept |= {
+                "execution_count": None,
+                "outputs": [_normalized_output(output) for output in cell["outputs"]],
+            }
         cells.append(kept)
     return {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
 
 
 def _normalized_output(output: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: output[name] for name in ("output_type", "name", "text", "data") if name in output}
+    kept = {
+        name: output[name] for name in ("output_type", "name", "text", "data") if name in output
+    }
     if "data" in kept:
-        kept |= {"metadata": {}, "data": {kind: _small(kind, data) for kind, data in kept["data"].items()}}
+        kept |= {
+            "metadata": {},
+            "data": {kind: _small(kind, data) for kind, data in kept["data"].items()},
+        }
     return kept | ({"execution_count": None} if output["output_type"] == "execute_result" else {})
 
 

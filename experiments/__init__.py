@@ -1,8 +1,23 @@
 """Config-driven sweeps of scaled dot-product attention: measured in tables, analysed, drawn.
 
-`kinds` has the experiments and `config` reads which of them to run; docs/architecture.md shows all folders.
+`kinds` has the experiments and `config` reads which of them to run; docs/architecture.md shows all folders. From
+Python, `run` measures a config (`experiments.entry`).
 """
+
+from typing import TYPE_CHECKING, Any
 
 from experiments.measuring.processor import fix_arithmetic
 
 fix_arithmetic()  # before any module here imports NumPy
+
+if TYPE_CHECKING:
+    from experiments.entry import run as run
+
+
+def __getattr__(name: str) -> Any:
+    # Not at the top: workers and most commands do not need the packages that it loads.
+    if name == "run":
+        from experiments.entry import run
+
+        return run
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

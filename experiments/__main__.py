@@ -17,15 +17,15 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from experiments.engine import check as checks
+from experiments.engine.files import write_atomically
+from experiments.engine.measure import duration, is_current, measure, plan_lines
+from experiments.engine.products import outdated
+from experiments.engine.request import Job, about_sweeps, outcome
+from experiments.engine.store import Store
+from experiments.engine.work import Work, find_work
 from experiments.errors import UsageError, attempt, counted
 from experiments.paths import HOME, STORE
-from experiments.run import check as checks
-from experiments.run.files import write_atomically
-from experiments.run.measure import duration, is_current, measure, plan_lines
-from experiments.run.products import outdated
-from experiments.run.request import Job, about_sweeps, outcome
-from experiments.run.store import Store
-from experiments.run.work import Work, find_work
 
 SWEEPS = ("names", "config", "results", "verbose")
 _SECONDS_OF_A_FIGURE = 1.5  # as seen
@@ -40,7 +40,9 @@ Mask = Annotated[
 ]
 Rule = Annotated[str | None, Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")]
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
+app = typer.Typer(
+    add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__
+)
 
 
 def _print_version(wanted: bool) -> None:
@@ -54,7 +56,13 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options_of_all(
     version: Annotated[
-        bool, Option("--version", callback=_print_version, is_eager=True, help="Print name and version, and exit.")
+        bool,
+        Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print name and version, and exit.",
+        ),
     ] = False,
 ) -> None:
     pass
@@ -73,7 +81,9 @@ def all_parts(job: Job) -> None:
     asked, report = job.asked, job.report
     parts: list[Callable[[], object]] = [
         *_measuring(job),
-        partial(figures.draw, *job.work, jobs=asked.jobs, formats=asked.further_formats, report=report),
+        partial(
+            figures.draw, *job.work, jobs=asked.jobs, formats=asked.further_formats, report=report
+        ),
         partial(checks.check, *job.work, report=report),
     ]
     if asked.names:
@@ -134,7 +144,9 @@ def page(job: Job) -> None:
     whole = index.whole_sweeps(job.config, job.results, incomplete=incomplete)
     figures.draw(job.config, whole, job.results, report=job.report)
     attempt(_of_this_repository(job))
-    index.write_page(job.config, job.results, job.asked.config, incomplete=incomplete, report=job.report)
+    index.write_page(
+        job.config, job.results, job.asked.config, incomplete=incomplete, report=job.report
+    )
     job.report.next(f"open {job.results / 'index.html'} in a browser")
 
 
@@ -197,13 +209,17 @@ def statements(job: Job) -> None:
 
 @app.command()
 def walk(
-    example: Annotated[str | None, Argument(help="Name of an example; omit it to list all.")] = None,
+    example: Annotated[
+        str | None, Argument(help="Name of an example; omit it to list all.")
+    ] = None,
     q: Annotated[Path | None, Option("--q", metavar="FILE", help="Your queries, as CSV.")] = None,
     k: Annotated[Path | None, Option("--k", metavar="FILE", help="Your keys, as CSV.")] = None,
     v: Annotated[Path | None, Option("--v", metavar="FILE", help="Your values, as CSV.")] = None,
     scaling: Rule = None,
     mask: Mask = None,
-    out: Annotated[Path | None, Option(metavar="DIR", help="Output folder. Default: results/walk.")] = None,
+    out: Annotated[
+        Path | None, Option(metavar="DIR", help="Output folder. Default: results/walk.")
+    ] = None,
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
     with outcome(ValueError):
@@ -219,7 +235,9 @@ def walk(
         elif q and k:
             examples.walk_own(q, k, v, scaling or "d_k^1/2", mask or "none", out or HOME / "walk")
         elif of_own:
-            raise UsageError("expected both queries and keys, as --q FILE --k FILE (make walk Q=FILE K=FILE)")
+            raise UsageError(
+                "expected both queries and keys, as --q FILE --k FILE (make walk Q=FILE K=FILE)"
+            )
         else:
             examples.list_all()
 
@@ -228,21 +246,35 @@ def walk(
 def diagnose(
     files: Annotated[
         list[Path] | None,
-        Argument(metavar="FILE [FILE]", help="One file with q and k, or one for each; omit it for the shipped one."),
+        Argument(
+            metavar="FILE [FILE]",
+            help="One file with q and k, or one for each; omit it for the shipped one.",
+        ),
     ] = None,
     scores: Annotated[
-        Path | None, Option(metavar="FILE", help="Scores before the softmax, divided already, in place of q and k.")
+        Path | None,
+        Option(
+            metavar="FILE", help="Scores before the softmax, divided already, in place of q and k."
+        ),
     ] = None,
     scaling: Rule = None,
     mask: Mask = None,
     axes: Annotated[
-        str | None, Option(metavar="NAMES", help="Leading axes of q. Default: the last ones of batch,layer,head.")
+        str | None,
+        Option(
+            metavar="NAMES", help="Leading axes of q. Default: the last ones of batch,layer,head."
+        ),
     ] = None,
     out: Annotated[
-        Path | None, Option(metavar="DIR", help="Output folder. Default: results/diagnosis/NAME of the file.")
+        Path | None,
+        Option(metavar="DIR", help="Output folder. Default: results/diagnosis/NAME of the file."),
     ] = None,
-    softcap: Annotated[float, Option(metavar="C", help="Soft cap of divided scores of q and k; 0 for none.")] = 0.0,
-    sink: Annotated[float | None, Option(metavar="LOGIT", help="Logit of a sink beside scores of q and k.")] = None,
+    softcap: Annotated[
+        float, Option(metavar="C", help="Soft cap of divided scores of q and k; 0 for none.")
+    ] = 0.0,
+    sink: Annotated[
+        float | None, Option(metavar="LOGIT", help="Logit of a sink beside scores of q and k.")
+    ] = None,
 ) -> None:
     """Diagnose the attention of your own queries and keys; without files, show that of a pretrained model.
 
@@ -253,7 +285,9 @@ def diagnose(
 
         if scores is not None:
             if files or scaling or softcap or sink is not None:
-                raise UsageError("--scores: expected no other files, --scaling, --softcap or --sink beside scores")
+                raise UsageError(
+                    "--scores: expected no other files, --scaling, --softcap or --sink beside scores"
+                )
             diagnosis.diagnose([scores], None, mask, axes, out)
         elif files:
             diagnosis.diagnose(files, scaling or "d_k^1/2", mask, axes, out, softcap, sink)
@@ -266,14 +300,19 @@ def diagnose(
 @app.command()
 def audit(
     target: Annotated[
-        str | None, Argument(metavar="PACKAGE.MODULE:FUNCTION", help="The function; omit it to list examples.")
+        str | None,
+        Argument(metavar="PACKAGE.MODULE:FUNCTION", help="The function; omit it to list examples."),
     ] = None,
     scaling: Rule = None,
     mask: Mask = None,
     softcap: Annotated[float, Option(metavar="C", help="Expected soft cap; 0 for none.")] = 0.0,
     sink: Annotated[float | None, Option(metavar="LOGIT", help="Expected logit of a sink.")] = None,
-    dtype: Annotated[str, Option(metavar="NAME", help="Type of the arrays that it gets.")] = "float64",
-    out: Annotated[Path | None, Option(metavar="DIR", help="Output folder. Default: results/audit/TARGET.")] = None,
+    dtype: Annotated[
+        str, Option(metavar="NAME", help="Type of the arrays that it gets.")
+    ] = "float64",
+    out: Annotated[
+        Path | None, Option(metavar="DIR", help="Output folder. Default: results/audit/TARGET.")
+    ] = None,
 ) -> None:
     """Audit an attention function of NumPy arrays: say from its outputs what it computes, and what is not as expected.
 
@@ -282,8 +321,17 @@ def audit(
     with outcome(ValueError):
         from experiments.audit import command
 
-        expected = {"scaling": scaling or "d_k^1/2", "mask": mask or "none", "softcap": softcap, "sink": sink}
-        audited = command.audit_function(target, out, dtype=dtype, **expected) if target else command.list_examples()
+        expected = {
+            "scaling": scaling or "d_k^1/2",
+            "mask": mask or "none",
+            "softcap": softcap,
+            "sink": sink,
+        }
+        audited = (
+            command.audit_function(target, out, dtype=dtype, **expected)
+            if target
+            else command.list_examples()
+        )
     raise typer.Exit(not audited)
 
 
@@ -309,9 +357,15 @@ def design(
     query_std: Annotated[float, Option(help="Standard deviation of the entries of queries.")] = 1.0,
     key_std: Annotated[float, Option(help="Standard deviation of the entries of keys.")] = 1.0,
     correlation: Annotated[float, Option(help="Of a query and its own key, from -1 to 1.")] = 0.0,
-    spectrum: Annotated[float, Option(help="Power of the covariance spectrum, as in a config.")] = 0.0,
-    normalize: Annotated[str, Option(metavar="none|l2|rms", help="Normalization of queries and keys.")] = "none",
-    mask: Annotated[str, Option(metavar="none|causal", help="causal: rows of 1 to N keys.")] = "none",
+    spectrum: Annotated[
+        float, Option(help="Power of the covariance spectrum, as in a config.")
+    ] = 0.0,
+    normalize: Annotated[
+        str, Option(metavar="none|l2|rms", help="Normalization of queries and keys.")
+    ] = "none",
+    mask: Annotated[
+        str, Option(metavar="none|causal", help="causal: rows of 1 to N keys.")
+    ] = "none",
 ) -> None:
     """Find the divisor that gives a row a wanted entropy, effective number of keys, largest weight or variance."""
     with outcome(ValueError):
@@ -343,7 +397,9 @@ def main() -> None:
     names = os.environ.get("SDPA_GIVEN", "").split()
     values = {name.lower(): os.environ[name] for name in names if os.environ.get(name)}
     commands: Any = typer.main.get_command(app)
-    commands(prog_name="python -m experiments", default_map=dict.fromkeys(commands.commands, values))
+    commands(
+        prog_name="python -m experiments", default_map=dict.fromkeys(commands.commands, values)
+    )
 
 
 if __name__ == "__main__":

@@ -18,14 +18,14 @@ import yaml
 
 from experiments.analysis.results import Results
 from experiments.config.loader import load_config
+from experiments.engine.files import write_atomically
+from experiments.engine.measure import measure
+from experiments.engine.reporter import Reporter
+from experiments.engine.tables import read_sweep
+from experiments.engine.workers import LocalWorkers, default_jobs
 from experiments.errors import UsageError
 from experiments.figures.declared import FIGURES
 from experiments.paths import HOME, default_results
-from experiments.run.files import write_atomically
-from experiments.run.measure import measure
-from experiments.run.reporter import Reporter
-from experiments.run.tables import read_sweep
-from experiments.run.workers import LocalWorkers, default_jobs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,11 +61,18 @@ class Study(Mapping[str, Results]):
         of = FIGURES[figure].of
         fitting = [name for name, results in self.items() if results.experiment.name == of]
         if (chosen := sweep or next(iter(fitting), "")) not in fitting:
-            raise UsageError(f"{figure}: expected a sweep of the experiment {of}, got {chosen or ', '.join(self)!r}")
+            raise UsageError(
+                f"{figure}: expected a sweep of the experiment {of}, got {chosen or ', '.join(self)!r}"
+            )
         return picture(FIGURES[figure], self[chosen])
 
 
-def run(config: str | Path | Mapping[str, Any], folder: str | Path | None = None, *, jobs: int | None = None) -> Study:
+def run(
+    config: str | Path | Mapping[str, Any],
+    folder: str | Path | None = None,
+    *,
+    jobs: int | None = None,
+) -> Study:
     """Measure the sweeps of a config as far as the folder lacks them, and read their tables.
 
     Args:
@@ -86,5 +93,12 @@ def run(config: str | Path | Mapping[str, Any], folder: str | Path | None = None
         folder = Path(folder) if folder else default_results(path)
     loaded = load_config(path)
     silent = Reporter(say=lambda _: None)
-    measure(loaded, loaded.sweeps, folder, LocalWorkers(jobs or default_jobs()), jobs=jobs, report=silent)
+    measure(
+        loaded,
+        loaded.sweeps,
+        folder,
+        LocalWorkers(jobs or default_jobs()),
+        jobs=jobs,
+        report=silent,
+    )
     return Study({sweep.name: read_sweep(folder, loaded, sweep) for sweep in loaded.sweeps})

@@ -6,14 +6,18 @@ from experiments.errors import UsageError
 from experiments.measuring.experiment import MEASURED
 
 SHIPPED_CONFIG = Path("config.yaml")
-HOME = Path("results")  # the results of this repository: beside its tables they have statements, examples, benchmarks
+HOME = Path(
+    "results"
+)  # the results of this repository: beside its tables they have statements, examples, benchmarks
 STORE = ".cells"  # the folder of finished chunks
 STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
 COLUMNS = "columns.csv"  # the meaning of every column
 LONG = "long-format.csv"  # the values of all sweeps; no sweep has a hyphen in its name
 DERIVED = "derived"  # the folder of the tables that follow from measured ones
 FIGURES = "figures"  # a folder for each sweep
-ALL_SWEEPS = "all-sweeps"  # in place of a sweep's name, which has no hyphen: figures of all sweeps together
+ALL_SWEEPS = (
+    "all-sweeps"  # in place of a sweep's name, which has no hyphen: figures of all sweeps together
+)
 STATEMENTS = "statements"
 EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
@@ -21,9 +25,23 @@ THEORY = "theory"  # tables and figures of laws
 DIAGNOSIS = "diagnosis"  # a folder for each diagnosed file, and one for the shipped example
 DIAGNOSIS_TABLE, DIAGNOSIS_FIGURE = "diagnosis.csv", "heads"  # the names of its files
 AUDIT, SLIDES = "audit", "slides"  # a folder for each audited function; for talks
-_TAKEN = (DERIVED, FIGURES, STATEMENTS, EXAMPLES, BENCHMARKS, THEORY, DIAGNOSIS, AUDIT, SLIDES, "walk")
+_TAKEN = (
+    DERIVED,
+    FIGURES,
+    STATEMENTS,
+    EXAMPLES,
+    BENCHMARKS,
+    THEORY,
+    DIAGNOSIS,
+    AUDIT,
+    SLIDES,
+    "walk",
+)
 DRAWN = (".png", ".txt")  # the files of a figure: the drawing; title and caption
-ON_REQUEST = (".pdf", ".svg")  # one from an earlier run is drawn again, so that it does not go out of date
+ON_REQUEST = (
+    ".pdf",
+    ".svg",
+)  # one from an earlier run is drawn again, so that it does not go out of date
 
 
 def default_results(config: Path) -> Path:

@@ -80,7 +80,12 @@ __all__ = [
     "value_gradient_square",
 ]
 
-_LATE = {"Diagnosis": "diagnosis", "diagnose": "diagnosis", "diagnose_scores": "diagnosis", "audit": "auditing"}
+_LATE = {
+    "Diagnosis": "diagnosis",
+    "diagnose": "diagnosis",
+    "diagnose_scores": "diagnosis",
+    "audit": "auditing",
+}
 
 
 def __getattr__(name: str) -> Any:

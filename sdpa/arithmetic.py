@@ -30,8 +30,19 @@ from sdpa._arrays import FloatArray
 from sdpa._names import not_among
 
 # Other names of formats, for suggestions alone: tables need one name for each format.
-_ALIASES = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "single": "float32"}
-_ALIASES |= {"fp64": "float64", "double": "float64", "float8": "float8_e4m3fn", "fp8": "float8_e4m3fn"}
+_ALIASES = {
+    "fp16": "float16",
+    "half": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "single": "float32",
+}
+_ALIASES |= {
+    "fp64": "float64",
+    "double": "float64",
+    "float8": "float8_e4m3fn",
+    "fp8": "float8_e4m3fn",
+}
 _ALIASES |= {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 
 
@@ -100,7 +111,9 @@ class Arithmetic:
         if not self.has_8_bits:
             return self.round(exponentials / total)
         factor = self.accumulator(prescale)
-        return np.asarray(self.round(factor * exponentials) / (factor * total).astype(self.accumulator))
+        return np.asarray(
+            self.round(factor * exponentials) / (factor * total).astype(self.accumulator)
+        )
 
     def product(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """R(a b) of matrices of numbers of the format, with sums in the accumulator, R that of `of_products`."""
@@ -135,7 +148,9 @@ FORMATS = {
         _format("bfloat16", 8, 128),
         _format("float16", 11, 16),
         _format("float8_e5m2", 3, 16),
-        Arithmetic("float8_e4m3fn", 4, 448.0, 2.0**-6, 2.0**-9),  # of highest exponent, all numbers but NaN are finite
+        Arithmetic(
+            "float8_e4m3fn", 4, 448.0, 2.0**-6, 2.0**-9
+        ),  # of highest exponent, all numbers but NaN are finite
     )
 }
 
@@ -175,7 +190,9 @@ def rounded_rows(
     if isinstance(arithmetic, str):
         arithmetic = Arithmetic.parse(arithmetic)
     if gradient.shape != products.shape:
-        raise ValueError(f"gradient: expected shape {products.shape}, as the products, got {gradient.shape}")
+        raise ValueError(
+            f"gradient: expected shape {products.shape}, as the products, got {gradient.shape}"
+        )
     c = arithmetic.accumulator(divisor)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         scores = arithmetic.of_products.round(products / c)
@@ -185,4 +202,6 @@ def rounded_rows(
         weights = arithmetic.weights(exponentials, prescale)
         centred = gradient - (weights * gradient).sum(axis=-1, keepdims=True)
         score_gradient = arithmetic.round(arithmetic.round(weights * centred) / c)
-        return RoundedRows(scores, weights, score_gradient, arithmetic.product(score_gradient, keys))
+        return RoundedRows(
+            scores, weights, score_gradient, arithmetic.product(score_gradient, keys)
+        )

@@ -40,9 +40,13 @@ def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     """
     array = as_float("x", x)
     if not -array.ndim <= axis < array.ndim:
-        raise ValueError(f"softmax: expected an axis of an array with {array.ndim} axes, got axis {axis}")
+        raise ValueError(
+            f"softmax: expected an axis of an array with {array.ndim} axes, got axis {axis}"
+        )
     if array.shape[axis] == 0:
-        raise ValueError(f"softmax: expected at least one entry along axis {axis}, got shape {array.shape}")
+        raise ValueError(
+            f"softmax: expected at least one entry along axis {axis}, got shape {array.shape}"
+        )
     exponentials = shifted_exponentials(array, axis)
     return np.asarray(exponentials / exponentials.sum(axis=axis, keepdims=True))
 
@@ -56,7 +60,9 @@ def shifted_exponentials(scores: FloatArray, axis: int = -1) -> FloatArray:
             f"softmax: expected every row to have a finite largest score, got {largest.squeeze(axis)[tuple(index)]}"
             f" in {row_label(tuple(index))}"
         )
-    with np.errstate(over="ignore"):  # the difference of scores may be -inf if it exceeds the largest float
+    with np.errstate(
+        over="ignore"
+    ):  # the difference of scores may be -inf if it exceeds the largest float
         return np.asarray(np.exp(scores - largest))
 
 
@@ -169,7 +175,12 @@ def scaled_dot_product_attention(
     """
     queries, keys = queries_and_keys(q, k)
     values = values_for(v, queries, keys)
-    chosen: dict[str, Any] = {"softcap": softcap, "sink": sink, "normalizer": normalizer, "alibi": alibi}
+    chosen: dict[str, Any] = {
+        "softcap": softcap,
+        "sink": sink,
+        "normalizer": normalizer,
+        "alibi": alibi,
+    }
     weights = attention_weights(queries, keys, scaling=scaling, mask=mask, **chosen)
     output = weights @ values
     return (output, weights) if return_weights else output
@@ -185,7 +196,9 @@ class Trace:
     scores: FloatArray  # q k^T, (..., n_queries, n_keys)
     divisor: float  # the divisor of the scores
     scaled_scores: FloatArray  # scores / divisor, and -inf where the mask hides the key
-    exponentials: FloatArray  # exp(scaled_scores - the largest of the row); subtracting it changes no weight
+    exponentials: (
+        FloatArray  # exp(scaled_scores - the largest of the row); subtracting it changes no weight
+    )
     sums: FloatArray  # the sum of the exponentials of a row, (..., n_queries, 1)
     weights: FloatArray  # exponentials / sums; rows sum to 1
     output: FloatArray | None  # weights v, (..., n_queries, d_v), or None without v
@@ -221,10 +234,14 @@ def trace(
     sums = exponentials.sum(axis=-1, keepdims=True)
     weights = exponentials / sums
     output = None if values is None else weights @ values
-    return Trace(queries, keys, values, scores, divisor, scaled, exponentials, sums, weights, output)
+    return Trace(
+        queries, keys, values, scores, divisor, scaled, exponentials, sums, weights, output
+    )
 
 
-def trace_shapes(q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike | None = None) -> dict[str, tuple[int, ...]]:
+def trace_shapes(
+    q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike | None = None
+) -> dict[str, tuple[int, ...]]:
     """Q, K, V, K^T, Q K^T, scaled scores, weights, output: the shape of each, in this order, from arguments of `trace`.
 
     >>> trace_shapes([[3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])["Q K^T"]
@@ -254,7 +271,9 @@ def causal_mask(n_queries: int, n_keys: int, window: float = math.inf) -> BoolAr
            [ True,  True,  True]])
     """
     if not 1 <= n_queries <= n_keys:
-        raise ValueError(f"causal_mask: expected n_queries from 1 to n_keys, got {n_queries} and {n_keys}")
+        raise ValueError(
+            f"causal_mask: expected n_queries from 1 to n_keys, got {n_queries} and {n_keys}"
+        )
     own = np.arange(n_keys - n_queries, n_keys)[:, None]
     keys = np.arange(n_keys)
     return np.asarray((keys <= own) & (keys > own - window))
@@ -284,7 +303,9 @@ def most_visible(name: str) -> float | None:
         return float(window[1])
     names = get_args(MaskName)
     if name.startswith("window"):
-        raise ValueError(f"mask: expected window-N with a whole number N from 1 to 999999999, got {name!r}")
+        raise ValueError(
+            f"mask: expected window-N with a whole number N from 1 to 999999999, got {name!r}"
+        )
     if name not in names:
         raise ValueError(f"mask: {not_among(name, [*names, 'window-512'])}")
     return math.inf if name == "causal" else None
@@ -306,7 +327,9 @@ def queries_and_keys(q: npt.ArrayLike, k: npt.ArrayLike) -> tuple[FloatArray, Fl
             f" and {keys.shape[-1]} in k {keys.shape}"
         )
     if queries.shape[-1] == 0 or keys.shape[-2] == 0:
-        raise ValueError(f"expected at least one key and d_k of at least 1, got k of shape {keys.shape}")
+        raise ValueError(
+            f"expected at least one key and d_k of at least 1, got k of shape {keys.shape}"
+        )
     _broadcast_leading("q and k", queries, keys)
     return queries, keys
 
@@ -315,7 +338,9 @@ def values_for(v: npt.ArrayLike, queries: FloatArray, keys: FloatArray) -> Float
     """v as an array of floats; ValueError unless it has one row per key and leading axes that broadcast."""
     values = as_float("v", v, min_ndim=2)
     if values.shape[-2] != keys.shape[-2]:
-        raise ValueError(f"v: expected {keys.shape[-2]} rows, one per key, got shape {values.shape}")
+        raise ValueError(
+            f"v: expected {keys.shape[-2]} rows, one per key, got shape {values.shape}"
+        )
     _broadcast_leading("q, k and v", queries, keys, values)
     return values
 
@@ -329,11 +354,17 @@ def allowed_keys(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
     """The mask as booleans in the shape of the scores; ValueError unless it broadcasts and shows each query a key."""
     if isinstance(mask, str):
         n_queries, n_keys = (1, *shape)[-2:]
-        mask = np.True_ if (most := most_visible(mask)) is None else causal_mask(n_queries, n_keys, most)
+        mask = (
+            np.True_
+            if (most := most_visible(mask)) is None
+            else causal_mask(n_queries, n_keys, most)
+        )
     allowed = broadcast_mask(mask, shape)
     empty = np.argwhere(~allowed.any(axis=-1))
     if len(empty):
-        raise ValueError(f"mask: expected every query to see a key, got none in {row_label(tuple(empty[0]))}")
+        raise ValueError(
+            f"mask: expected every query to see a key, got none in {row_label(tuple(empty[0]))}"
+        )
     return allowed
 
 
@@ -341,7 +372,10 @@ def broadcast_mask(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
     """A mask as booleans in the shape of the scores; ValueError unless it is boolean or additive, and broadcasts."""
     given = np.asarray(mask)
     allowed = given if given.dtype == np.bool_ else given == 0
-    if given.dtype != np.bool_ and not (as_float("mask", given, min_ndim=0)[~allowed] <= HIDDEN).all():
+    if (
+        given.dtype != np.bool_
+        and not (as_float("mask", given, min_ndim=0)[~allowed] <= HIDDEN).all()
+    ):
         raise ValueError(
             "mask: expected booleans (True: may attend; of ones and zeros, mask == 1), or numbers to add to scores"
             f" (0, or -10,000 and less), got an array of {given.dtype} with {given[~allowed].max()}"
@@ -349,7 +383,9 @@ def broadcast_mask(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
     try:
         return np.broadcast_to(allowed, shape)
     except ValueError:
-        raise ValueError(f"mask: expected a shape that broadcasts to {shape}, got {allowed.shape}") from None
+        raise ValueError(
+            f"mask: expected a shape that broadcasts to {shape}, got {allowed.shape}"
+        ) from None
 
 
 def _broadcast_leading(names: str, *arrays: FloatArray) -> None:

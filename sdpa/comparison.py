@@ -66,7 +66,9 @@ def compare_scaling(
     """
     if d_k < 1 or n_queries < 1 or n_keys < 2:
         got = f"{d_k}, {n_queries} and {n_keys}"
-        raise ValueError(f"expected d_k and n_queries of at least 1 and n_keys of at least 2, got {got}")
+        raise ValueError(
+            f"expected d_k and n_queries of at least 1 and n_keys of at least 2, got {got}"
+        )
     divisor = resolve_divisor(scaling, d_k, n_keys)
     source = normal_source(seed, rng)
     q, k = source.standard_normal((n_queries, d_k)), source.standard_normal((n_keys, d_k))
@@ -75,7 +77,10 @@ def compare_scaling(
 
 
 def _divided(scores: FloatArray, d_k: int, divisor: float) -> DividedScores:
-    from sdpa.theory import attention_expectations, score_variance  # not at the top: theory loads SciPy
+    from sdpa.theory import (  # not at the top: theory loads SciPy
+        attention_expectations,
+        score_variance,
+    )
 
     scaled = scores / divisor
     weights = softmax(scaled)

@@ -111,11 +111,17 @@ def row_diagnostics(
     >>> row_diagnostics([[0.0, 0.0]], 1.0, keys=[[3.0], [1.0]]).query_gradient_norm
     array([0.70710678])
     """
-    given, vectors = masked(as_float("scores", scores), mask), None if keys is None else as_float("keys", keys)
+    given, vectors = (
+        masked(as_float("scores", scores), mask),
+        None if keys is None else as_float("keys", keys),
+    )
     # Both are in the byte order of the machine, and `_SMALLEST_DIVISOR` has both.
     is_single = given.dtype == np.float32 and (vectors is None or vectors.dtype == np.float32)
     given = given.astype(np.float32 if is_single else np.float64, copy=False)
-    several, each = np.ndim(divisors) > 0, np.ravel(as_float("divisors", divisors, min_ndim=0)).tolist()
+    several, each = (
+        np.ndim(divisors) > 0,
+        np.ravel(as_float("divisors", divisors, min_ndim=0)).tolist(),
+    )
     has_masked = _check(given, each)
     own_scores = None if own_keys is None else _own_scores(given, own_keys)
     variance = row_variance(_draws(given)) if with_variance else None
@@ -125,7 +131,14 @@ def row_diagnostics(
             vectors = _without_unseen(vectors, _draws(given))
     largest, gap, sums = _sums(_draws(given), each, vectors, has_masked=has_masked)
     own_gap = None if own_scores is None else largest - own_scores
-    rows = _metrics(np.reshape(each, (-1, 1, 1)), gap, sums, variance, own_gap, with_gradient=vectors is not None)
+    rows = _metrics(
+        np.reshape(each, (-1, 1, 1)),
+        gap,
+        sums,
+        variance,
+        own_gap,
+        with_gradient=vectors is not None,
+    )
     if several and given.ndim == 3:
         return rows
     leading = given.shape[:-1]
@@ -183,7 +196,9 @@ def _keys(scores: FloatArray, keys: FloatArray) -> FloatArray:
     vectors = keys.astype(scores.dtype, copy=False)
     of_keys = (*scores.shape[:-2], scores.shape[-1])
     if vectors.shape[:-1] != of_keys:
-        raise ValueError(f"keys: expected ({', '.join(map(str, of_keys))}, d_k), got {vectors.shape}")
+        raise ValueError(
+            f"keys: expected ({', '.join(map(str, of_keys))}, d_k), got {vectors.shape}"
+        )
     return _draws(vectors)
 
 
@@ -223,7 +238,9 @@ def _metrics(
         entropy=np.log1p(t) + a * b * (scaled_gap * e1 - es / c),
         jacobian_trace=trace_from_shares(r, u2),
         jacobian_norm=norm_from_shares(r, u2, u3),
-        query_gradient_norm=(a * b / c * np.sqrt(np.maximum(gradient_square, 0.0)))[: None if with_gradient else 0],
+        query_gradient_norm=(a * b / c * np.sqrt(np.maximum(gradient_square, 0.0)))[
+            : None if with_gradient else 0
+        ],
         row_variance=empty if variance is None else variance / c / c,
         own_weight=empty if own_gap is None else a * np.exp(-own_gap / c),
     )
@@ -250,7 +267,9 @@ def _check(scores: FloatArray, divisors: Sequence[float]) -> bool:
         if not smallest <= divisor < math.inf:
             raise ValueError(f"divisors: expected finite numbers from {smallest}, got {divisor}")
     if scores.ndim < 2 or scores.shape[-1] < 2:
-        raise ValueError(f"scores: expected (..., n_queries, n_keys) with 2 keys or more, got {scores.shape}")
+        raise ValueError(
+            f"scores: expected (..., n_queries, n_keys) with 2 keys or more, got {scores.shape}"
+        )
     with np.errstate(over="ignore", invalid="ignore"):
         # Sums are faster than testing each entry, but may overflow for large numbers.
         sums = scores @ np.ones(scores.shape[-1], scores.dtype)

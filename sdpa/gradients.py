@@ -53,7 +53,9 @@ def softmax_vjp(weights: npt.ArrayLike, weights_gradient: npt.ArrayLike) -> Floa
     except ValueError:
         shape = ()
     if not shape or not w.shape[-1] == g.shape[-1] == shape[-1]:
-        raise ValueError(f"weights_gradient: expected shape {w.shape}, as the weights, got {g.shape}")
+        raise ValueError(
+            f"weights_gradient: expected shape {w.shape}, as the weights, got {g.shape}"
+        )
     w, g = np.broadcast_to(w, shape), np.broadcast_to(g, shape)
     top = w.argmax(axis=-1, keepdims=True)
     relative = g - np.take_along_axis(g, top, axis=-1)
@@ -129,11 +131,15 @@ def attention_gradients(
     >>> gradients.scores
     array([[ 0.25, -0.25]])
     """
-    output, weights = scaled_dot_product_attention(q, k, v, scaling=scaling, mask=mask, return_weights=True)
+    output, weights = scaled_dot_product_attention(
+        q, k, v, scaling=scaling, mask=mask, return_weights=True
+    )
     queries, keys, values = as_float("q", q), as_float("k", k), as_float("v", v)
     upstream = as_float("output_gradient", output_gradient)
     if upstream.shape != output.shape:
-        raise ValueError(f"output_gradient: expected the output's shape {output.shape}, got {upstream.shape}")
+        raise ValueError(
+            f"output_gradient: expected the output's shape {output.shape}, got {upstream.shape}"
+        )
     divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2])
     to_scaled_scores = softmax_vjp(weights, upstream @ values.swapaxes(-1, -2))
     to_scores = _sum_to(to_scaled_scores / divisor, weights.shape)
@@ -146,7 +152,10 @@ def attention_gradients(
 
 
 def key_gradient_square(
-    jacobian_norms: npt.ArrayLike, query_norms: npt.ArrayLike, n_keys: int, divisor: npt.ArrayLike = 1.0
+    jacobian_norms: npt.ArrayLike,
+    query_norms: npt.ArrayLike,
+    n_keys: int,
+    divisor: npt.ArrayLike = 1.0,
 ) -> FloatArray:
     """Mean over keys of E |dL/dk_j|^2 = sum_i |J_i|_F^2 |q_i|^2 / (n_keys divisor^2), (...).
 
@@ -176,7 +185,9 @@ def value_gradient_square(collisions: npt.ArrayLike, n_keys: int) -> FloatArray:
 def _sum_to(gradient: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     """Undo broadcasting: sum over the axes that broadcasting added or stretched from length 1."""
     added = gradient.ndim - len(shape)
-    stretched = tuple(added + i for i, size in enumerate(shape) if size == 1 and gradient.shape[added + i] != 1)
+    stretched = tuple(
+        added + i for i, size in enumerate(shape) if size == 1 and gradient.shape[added + i] != 1
+    )
     return np.asarray(gradient.sum(axis=(*range(added), *stretched)).reshape(shape))
 
 

@@ -45,13 +45,17 @@ class Scheme:
             raise ValueError(not_among(text, SCHEMES))
         return SCHEMES[text]
 
-    def weights(self, rng: np.random.Generator, draws: int, d_model: int, d_k: int) -> tuple[FloatArray, FloatArray]:
+    def weights(
+        self, rng: np.random.Generator, draws: int, d_model: int, d_k: int
+    ) -> tuple[FloatArray, FloatArray]:
         """W_Q and W_K of one head for that many draws, each (draws, d_model, d_k)."""
         shape = (draws, d_model, d_k)
         query, key = (math.sqrt(variance) for variance in self.variances(d_model, d_k))
         if self.law == "uniform":
             limits = math.sqrt(3) * query, math.sqrt(3) * key
-            return rng.uniform(-limits[0], limits[0], shape), rng.uniform(-limits[1], limits[1], shape)
+            return rng.uniform(-limits[0], limits[0], shape), rng.uniform(
+                -limits[1], limits[1], shape
+            )
         return rng.standard_normal(shape) * query, rng.standard_normal(shape) * key
 
     def __str__(self) -> str:

@@ -59,7 +59,10 @@ def input_law(*moments: float) -> Callable[[Sampler], Sampler]:
 
 def _lognormal_moment(order: int) -> float:
     """E x^n = sum_j C(n, j) (-1)^(n-j) e^(j (j-1) / 2) / (e - 1)^(n/2) of `lognormal`, from E e^(j z) = e^(j^2 / 2)."""
-    terms = (math.comb(order, j) * (-1) ** (order - j) * math.exp(j * (j - 1) / 2) for j in range(order + 1))
+    terms = (
+        math.comb(order, j) * (-1) ** (order - j) * math.exp(j * (j - 1) / 2)
+        for j in range(order + 1)
+    )
     return math.fsum(terms) / math.pow(math.e - 1, order / 2)
 
 
@@ -99,7 +102,9 @@ def student_t(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
 @input_law(*map(_lognormal_moment, range(3, 9)))
 def lognormal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     """x = (e^z - e^(1/2)) / sqrt(e (e - 1)), z ~ N(0, 1): skewed, mean 0, variance 1; independent entries."""
-    return (np.exp(rng.standard_normal(shape)) - math.sqrt(math.e)) / math.sqrt(math.e * (math.e - 1))
+    return (np.exp(rng.standard_normal(shape)) - math.sqrt(math.e)) / math.sqrt(
+        math.e * (math.e - 1)
+    )
 
 
 class NormalSource(Protocol):
@@ -124,7 +129,9 @@ def normal_source(seed: int | None, rng: NormalSource | None) -> NormalSource:
         raise ValueError(f"expected seed or rng, got both: seed {seed!r} and an rng")
     if rng is not None:
         if not hasattr(rng, "standard_normal"):
-            raise TypeError(f"rng: expected a NumPy Generator or RandomState, got {rng!r} (pass an integer as seed)")
+            raise TypeError(
+                f"rng: expected a NumPy Generator or RandomState, got {rng!r} (pass an integer as seed)"
+            )
         return rng
     seed = 0 if seed is None else seed
     if not isinstance(seed, int | np.integer):

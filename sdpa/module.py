@@ -20,7 +20,11 @@ class _Module:
 
     @overload
     def __call__(
-        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[False] = ...
+        self,
+        X: npt.ArrayLike,
+        *,
+        mask: npt.ArrayLike | None = ...,
+        return_weights: Literal[False] = ...,
     ) -> FloatArray: ...
     @overload
     def __call__(
@@ -45,11 +49,15 @@ class _Module:
         """
         tokens = as_float("X", X, min_ndim=2)
         if tokens.shape[-1] != self.d_model:
-            raise ValueError(f"X: expected {self.d_model} columns (d_model), got shape {tokens.shape}")
+            raise ValueError(
+                f"X: expected {self.d_model} columns (d_model), got shape {tokens.shape}"
+            )
         output, weights = self._attend(tokens, mask)
         return (output, weights) if return_weights else output
 
-    def _attend(self, tokens: FloatArray, mask: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    def _attend(
+        self, tokens: FloatArray, mask: npt.ArrayLike | None
+    ) -> tuple[FloatArray, FloatArray]:
         raise NotImplementedError
 
 
@@ -86,15 +94,25 @@ class ScaledDotProductAttention(_Module):
         scaling: Rule = "d_k^1/2",
     ) -> None:
         if min(d_model, d_k, d_v) < 1:
-            raise ValueError(f"expected d_model, d_k and d_v of at least 1, got {d_model}, {d_k} and {d_v}")
+            raise ValueError(
+                f"expected d_model, d_k and d_v of at least 1, got {d_model}, {d_k} and {d_v}"
+            )
         self.d_model, self.d_k, self.d_v, self.scaling = d_model, d_k, d_v, scaling
-        resolve_divisor(scaling, d_k, n_keys=2)  # refuses a wrong scaling now, not at the first call
+        resolve_divisor(
+            scaling, d_k, n_keys=2
+        )  # refuses a wrong scaling now, not at the first call
         source = normal_source(seed, rng)
-        self.W_Q, self.W_K, self.W_V = (_glorot(source, d_model, width) for width in (d_k, d_k, d_v))
+        self.W_Q, self.W_K, self.W_V = (
+            _glorot(source, d_model, width) for width in (d_k, d_k, d_v)
+        )
 
-    def _attend(self, tokens: FloatArray, mask: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    def _attend(
+        self, tokens: FloatArray, mask: npt.ArrayLike | None
+    ) -> tuple[FloatArray, FloatArray]:
         queries, keys, values = tokens @ self.W_Q, tokens @ self.W_K, tokens @ self.W_V
-        return scaled_dot_product_attention(queries, keys, values, scaling=self.scaling, mask=mask, return_weights=True)
+        return scaled_dot_product_attention(
+            queries, keys, values, scaling=self.scaling, mask=mask, return_weights=True
+        )
 
 
 class MultiHeadAttention(_Module):
@@ -124,16 +142,28 @@ class MultiHeadAttention(_Module):
         scaling: Rule = "d_k^1/2",
     ) -> None:
         if min(d_model, n_heads) < 1 or d_model % n_heads:
-            raise ValueError(f"expected n_heads of at least 1 that divides d_model, got {n_heads} and {d_model}")
+            raise ValueError(
+                f"expected n_heads of at least 1 that divides d_model, got {n_heads} and {d_model}"
+            )
         self.d_model, self.n_heads, self.scaling = d_model, n_heads, scaling
         self.d_k = self.d_v = d_model // n_heads
-        resolve_divisor(scaling, self.d_k, n_keys=2)  # refuses a wrong scaling now, not at the first call
+        resolve_divisor(
+            scaling, self.d_k, n_keys=2
+        )  # refuses a wrong scaling now, not at the first call
         source = normal_source(seed, rng)
-        self.W_Q, self.W_K, self.W_V, self.W_O = (_glorot(source, d_model, d_model) for _ in range(4))
+        self.W_Q, self.W_K, self.W_V, self.W_O = (
+            _glorot(source, d_model, d_model) for _ in range(4)
+        )
 
-    def _attend(self, tokens: FloatArray, mask: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
-        queries, keys, values = (self._heads(tokens @ matrix) for matrix in (self.W_Q, self.W_K, self.W_V))
-        if mask is not None:  # its leading axes are those of X: the axis of the heads comes after them
+    def _attend(
+        self, tokens: FloatArray, mask: npt.ArrayLike | None
+    ) -> tuple[FloatArray, FloatArray]:
+        queries, keys, values = (
+            self._heads(tokens @ matrix) for matrix in (self.W_Q, self.W_K, self.W_V)
+        )
+        if (
+            mask is not None
+        ):  # its leading axes are those of X: the axis of the heads comes after them
             mask = allowed_keys(mask, (*tokens.shape[:-1], tokens.shape[-2]))[..., None, :, :]
         heads, weights = scaled_dot_product_attention(
             queries, keys, values, scaling=self.scaling, mask=mask, return_weights=True

@@ -19,7 +19,10 @@ Normalize = Literal["none", "l2", "rms"]
 
 _RANGES: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     *((name, "a finite number", math.isfinite) for name in ("query_mean", "key_mean")),
-    *((name, "a finite number above 0", lambda x: 0 < x < math.inf) for name in ("query_std", "key_std")),
+    *(
+        (name, "a finite number above 0", lambda x: 0 < x < math.inf)
+        for name in ("query_std", "key_std")
+    ),
     ("correlation", "a number from -1 to 1", lambda x: -1 <= x <= 1),
     ("spectrum", "a finite number of at least 0", lambda x: 0 <= x < math.inf),
     ("normalize", f"one of {', '.join(get_args(Normalize))}", lambda x: x in get_args(Normalize)),
@@ -73,15 +76,22 @@ class PairLaw:
         ):
             if self.correlation and not holds_too:
                 raise ValueError(f"correlation: expected {expected} beside it, got {got}")
-        for of, mean, std in (("query", self.query_mean, self.query_std), ("key", self.key_mean, self.key_std)):
+        for of, mean, std in (
+            ("query", self.query_mean, self.query_std),
+            ("key", self.key_mean, self.key_std),
+        ):
             if self.normalize != "none" and self.entries.name == "rademacher" and abs(mean) == std:
-                expected = f"not {of}_std, whose vectors of rademacher entries may be 0, beside normalize"
+                expected = (
+                    f"not {of}_std, whose vectors of rademacher entries may be 0, beside normalize"
+                )
                 raise ValueError(f"{of}_mean: expected {expected} {self.normalize}, got {mean}")
 
     def __repr__(self) -> str:
         """The attributes that differ from their defaults: signatures in `help` show this as a default."""
         changed = (each for each in fields(self) if getattr(self, each.name) != each.default)
-        return f"PairLaw({', '.join(f'{each.name}={getattr(self, each.name)!r}' for each in changed)})"
+        return (
+            f"PairLaw({', '.join(f'{each.name}={getattr(self, each.name)!r}' for each in changed)})"
+        )
 
     def keys(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Keys of the given shape (..., n_keys, d_k)."""
@@ -95,7 +105,9 @@ class PairLaw:
         if self.correlation:
             if own_keys is None or own_keys.shape != tuple(shape):
                 got = None if own_keys is None else own_keys.shape
-                raise ValueError(f"own_keys: expected the key of each query, of shape {tuple(shape)}, got {got}")
+                raise ValueError(
+                    f"own_keys: expected the key of each query, of shape {tuple(shape)}, got {got}"
+                )
             drawn *= math.sqrt(1 - self.correlation**2)
             # b of the own keys; a and b have the same law, so that a = rho b + sqrt(1 - rho^2) noise.
             standard = (own_keys - self.key_mean) / self.key_std

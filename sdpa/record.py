@@ -18,11 +18,20 @@ class Recording:
     """Queries and keys of attention calls, and what each call does to their scores."""
 
     def __init__(self) -> None:
-        self.arrays: dict[str, npt.NDArray[np.float32]] = {}  # `q.0`, `k.0`, `q.1`, ... by the number of the call
+        self.arrays: dict[
+            str, npt.NDArray[np.float32]
+        ] = {}  # `q.0`, `k.0`, `q.1`, ... by the number of the call
         # Divisor, `d_k^1/2` or a number, and mask: `none`, `causal` as in `sdpa.diagnose`, or `tensor` for any other.
         self.calls: dict[int, tuple[str, str]] = {}
 
-    def add(self, q: Any, k: Any, scale: float | None = None, mask: str = "none", layer: int | None = None) -> None:
+    def add(
+        self,
+        q: Any,
+        k: Any,
+        scale: float | None = None,
+        mask: str = "none",
+        layer: int | None = None,
+    ) -> None:
         """Add q and k, (..., n, d_k), of any array type; `scale` multiplies scores, and is 1/sqrt(d_k) by default.
 
         `layer` is the number of the call, if calls do not come in order.
@@ -32,7 +41,9 @@ class Recording:
         """
         number = len(self.calls) if layer is None else layer
         if number in self.calls or scale == 0:
-            raise ValueError(f"expected each layer once and a scale other than 0, got layer {number} and scale {scale}")
+            raise ValueError(
+                f"expected each layer once and a scale other than 0, got layer {number} and scale {scale}"
+            )
         for name, values in (("q", q), ("k", k)):
             if hasattr(values, "detach"):  # a tensor of PyTorch, whose type NumPy may not know
                 values = values.detach().float().cpu()
@@ -44,7 +55,9 @@ class Recording:
     def save(self, path: str) -> None:
         """Write the arrays to an .npz file, which `make diagnose FILE=` reads; ValueError if there are none."""
         if not self.arrays:
-            raise ValueError("expected attention calls, got none: docs/your-model.md names what is recorded")
+            raise ValueError(
+                "expected attention calls, got none: docs/your-model.md names what is recorded"
+            )
         np.savez(path, **self.arrays)  # type: ignore[arg-type]
 
 
@@ -72,7 +85,14 @@ def _of_pytorch(recording: Recording) -> Any:
     from torch.nn import functional
     from torch.overrides import TorchFunctionMode
 
-    def record(query: Any, key: Any, value: Any, attn_mask: Any = None, *rest: Any, **options: Any) -> Any:  # noqa: ARG001
+    def record(
+        query: Any,
+        key: Any,
+        value: Any,  # noqa: ARG001  # of the signature that it replaces
+        attn_mask: Any = None,
+        *rest: Any,
+        **options: Any,
+    ) -> Any:
         options |= dict(zip(("dropout_p", "is_causal", "scale"), rest, strict=False))
         n_queries, n_keys = query.shape[-2], key.shape[-2]
         visible = torch.ones(n_queries, n_keys, dtype=torch.bool, device=key.device)
@@ -86,12 +106,19 @@ def _of_pytorch(recording: Recording) -> Any:
         return query
 
     class Mode(TorchFunctionMode):  # type: ignore[misc]
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             kwargs = kwargs or {}
             if func is functional.scaled_dot_product_attention:
                 record(*args, **kwargs)
-            elif func is functional.multi_head_attention_forward:  # calls the function above only without weights
-                with torch.no_grad(), patch.object(functional, "scaled_dot_product_attention", record):
+            elif (
+                func is functional.multi_head_attention_forward
+            ):  # calls the function above only without weights
+                with (
+                    torch.no_grad(),
+                    patch.object(functional, "scaled_dot_product_attention", record),
+                ):
                     func(*args, **{**kwargs, "need_weights": False})
             return func(*args, **kwargs)
 
@@ -111,5 +138,7 @@ def _of_transformers(recording: Recording, model: Any) -> Iterator[None]:
         attend = registered or sys.modules[module.__module__].eager_attention_forward
         return attend(module, query, key, *args, **kwargs)
 
-    with patch.dict(ALL_ATTENTION_FUNCTIONS._local_mapping, {name: record}):  # may have an entry of a user
+    with patch.dict(
+        ALL_ATTENTION_FUNCTIONS._local_mapping, {name: record}
+    ):  # may have an entry of a user
         yield

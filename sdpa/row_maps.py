@@ -28,7 +28,9 @@ import numpy.typing as npt
 from sdpa._arrays import FloatArray, as_float, row_label
 from sdpa._names import not_among
 
-_BELOW = 3.0  # sparsemax gives no weight to scores 1 below the largest, 1.5-entmax none to those 2 below
+_BELOW = (
+    3.0  # sparsemax gives no weight to scores 1 below the largest, 1.5-entmax none to those 2 below
+)
 
 
 class Normalized(NamedTuple):
@@ -47,7 +49,9 @@ class Normalizer:
     name: str
     formula: str
     source: str
-    of: Callable[[FloatArray, float], Normalized] = field(repr=False)  # of scores with finite maxima, and ln n
+    of: Callable[[FloatArray, float], Normalized] = field(
+        repr=False
+    )  # of scores with finite maxima, and ln n
 
     @classmethod
     def parse(cls, name: str) -> Normalizer:
@@ -114,9 +118,24 @@ NORMALIZERS = {
     one.name: one
     for one in (
         Normalizer("softmax", "e^(s_i) / sum_j e^(s_j)", "Vaswani et al. 2017", _softmax),
-        Normalizer("sigmoid", "1 / (1 + n e^(-s)), n keys", "Ramapuram et al. 2024, arXiv:2409.04431", _sigmoid),
-        Normalizer("sparsemax", "max(s_i - c, 0), sum 1", "Martins and Astudillo 2016, arXiv:1602.02068", _sparsemax),
-        Normalizer("entmax", "max(s_i / 2 - c, 0)^2, sum 1", "Peters et al. 2019, arXiv:1905.05702", _entmax),
+        Normalizer(
+            "sigmoid",
+            "1 / (1 + n e^(-s)), n keys",
+            "Ramapuram et al. 2024, arXiv:2409.04431",
+            _sigmoid,
+        ),
+        Normalizer(
+            "sparsemax",
+            "max(s_i - c, 0), sum 1",
+            "Martins and Astudillo 2016, arXiv:1602.02068",
+            _sparsemax,
+        ),
+        Normalizer(
+            "entmax",
+            "max(s_i / 2 - c, 0)^2, sum 1",
+            "Peters et al. 2019, arXiv:1905.05702",
+            _entmax,
+        ),
     )
 }
 
@@ -128,7 +147,9 @@ class MappedRows(NamedTuple):
     visible_mass: FloatArray  # sum of the weights
     entropy: FloatArray  # of the weights over their sum, in nats
     jacobian_norm: FloatArray  # |J|_F, of the weights to the scores before the cap
-    gradient_norm: FloatArray  # |K^T J^T|_F, the norm of dL/dq times the divisor; empty without keys
+    gradient_norm: (
+        FloatArray  # |K^T J^T|_F, the norm of dL/dq times the divisor; empty without keys
+    )
 
 
 @dataclass(frozen=True)
@@ -151,13 +172,17 @@ class RowMap:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.softcap, Real) and 0 <= self.softcap < math.inf):
-            raise ValueError(f"softcap: expected a finite number above 0, or 0 for none, got {self.softcap!r}")
+            raise ValueError(
+                f"softcap: expected a finite number above 0, or 0 for none, got {self.softcap!r}"
+            )
         if self.sink is not None and not (isinstance(self.sink, Real) and math.isfinite(self.sink)):
             raise ValueError(f"sink: expected a finite number, or None for none, got {self.sink!r}")
         if not isinstance(self.normalizer, str) or self.normalizer not in NORMALIZERS:
             raise ValueError(f"normalizer: {not_among(self.normalizer, NORMALIZERS)}")
         if self.normalizer != "softmax" and self.sink is not None:
-            raise ValueError(f"sink: expected none beside the normalizer {self.normalizer}, got {self.sink}")
+            raise ValueError(
+                f"sink: expected none beside the normalizer {self.normalizer}, got {self.sink}"
+            )
 
     @property
     def is_plain(self) -> bool:
@@ -171,10 +196,17 @@ class RowMap:
             ValueError: a row contains a NaN, a +inf or only -inf (the message names the row).
         """
         given = _checked(scores)
-        return self._normalized(given, bias).weights[..., : given.shape[-1]].astype(given.dtype, copy=False)
+        return (
+            self._normalized(given, bias)
+            .weights[..., : given.shape[-1]]
+            .astype(given.dtype, copy=False)
+        )
 
     def rows(
-        self, scores: npt.ArrayLike, keys: npt.ArrayLike | None = None, bias: FloatArray | float = 0.0
+        self,
+        scores: npt.ArrayLike,
+        keys: npt.ArrayLike | None = None,
+        bias: FloatArray | float = 0.0,
     ) -> MappedRows:
         """The weights of scaled scores (..., n_queries, n_keys), as `weights`, and their properties.
 
@@ -193,7 +225,9 @@ class RowMap:
         top = a[..., visible].argmax(axis=-1, keepdims=True)
         others = a.copy()
         np.put_along_axis(others, top, 0.0, axis=-1)
-        rest = b * others.sum(axis=-1, keepdims=True) if np.any(b) else np.ones(top.shape)  # 1 - b a at the top
+        rest = (
+            b * others.sum(axis=-1, keepdims=True) if np.any(b) else np.ones(top.shape)
+        )  # 1 - b a at the top
         a_top, t_top = (np.take_along_axis(x, top, axis=-1) for x in (a, t))
         others = others[..., visible]
         # Squares of smaller numbers may leave the range of a double.
@@ -201,9 +235,13 @@ class RowMap:
         unit[unit == 0] = 1.0
         others, of_top = others / unit, a_top * rest / unit
         squares, steep = others**2, others * t
-        of_others = (b * unit) ** 2 * (squares.sum(axis=-1, keepdims=True) - squares) + (b * a_top) ** 2
+        of_others = (b * unit) ** 2 * (squares.sum(axis=-1, keepdims=True) - squares) + (
+            b * a_top
+        ) ** 2
         norm = np.vecdot(steep**2, (1 - b * unit * others) ** 2 + of_others)
-        norm += (t_top**2 * (of_top**2 + (b * a_top) ** 2 * squares.sum(axis=-1, keepdims=True)))[..., 0]
+        norm += (t_top**2 * (of_top**2 + (b * a_top) ** 2 * squares.sum(axis=-1, keepdims=True)))[
+            ..., 0
+        ]
         to_query = np.empty((0, *norm.shape))
         if keys is not None:
             vectors = as_float("keys", keys, min_ndim=2)
@@ -215,7 +253,11 @@ class RowMap:
                 steep**2 @ np.vecdot(vectors, vectors)[..., None]
                 + squares.sum(-1, keepdims=True) * np.vecdot(centre, centre)[..., None]
             )
-            total = total[..., 0] - 2 * np.vecdot((steep * others) @ vectors, centre) + np.vecdot(at_top, at_top)
+            total = (
+                total[..., 0]
+                - 2 * np.vecdot((steep * others) @ vectors, centre)
+                + np.vecdot(at_top, at_top)
+            )
             to_query = unit[..., 0] * np.sqrt(np.maximum(total, 0.0))
         return MappedRows(w, w.sum(-1), entropy, unit[..., 0] * np.sqrt(norm), to_query)
 
@@ -223,7 +265,9 @@ class RowMap:
         """The weights of the scores, with those of the sink, if there is one, at the end of each row."""
         z = scores
         if self.softcap:
-            z = np.where(np.isneginf(scores), -np.inf, self.softcap * np.tanh(scores / self.softcap))
+            z = np.where(
+                np.isneginf(scores), -np.inf, self.softcap * np.tanh(scores / self.softcap)
+            )
         z = z + bias
         if self.sink is not None:
             z = np.concatenate([z, np.full((*z.shape[:-1], 1), self.sink)], axis=-1)

@@ -47,7 +47,9 @@ class Exponential:
     function: np.ufunc  # np.exp with the unit 1, or np.exp2 with 1 / ln 2
     unit: float
     negligible: float  # a key of smaller e changes no digit of a sum whose largest e is 1
-    floor: float | None = None  # smallest argument of the function that counts; e is 0 below. None if all count
+    floor: float | None = (
+        None  # smallest argument of the function that counts; e is 0 below. None if all count
+    )
 
 
 def in_single_precision(*, has_simd_exp2: bool) -> Exponential:
@@ -75,7 +77,9 @@ _EXPONENTIALS = {
 def tile_rows(n_keys: int, itemsize: int, *, with_gradient: bool) -> int:
     """Number of rows of n_keys scores that `row_diagnostics` processes at a time; it determines its memory."""
     row = n_keys * itemsize
-    return max(1, _TILE_BYTES // row, min(_PRODUCT_ROWS, _MAX_TILE_BYTES // row) if with_gradient else 0)
+    return max(
+        1, _TILE_BYTES // row, min(_PRODUCT_ROWS, _MAX_TILE_BYTES // row) if with_gradient else 0
+    )
 
 
 def takes_distances(n_keys: int, d_k: int, n_queries: int) -> bool:
@@ -121,11 +125,15 @@ class Tile:
             flat[top] = second
         below -= second.reshape(*scores.shape[:-1], 1)
         self._below = below  # s - s2, and 0 at the largest score and at masked keys: NumPy takes long for exp(-inf)
-        self.e, self.squared, self._scratch = (shaped(buffer, below.shape) for buffer in buffers[1:4])
+        self.e, self.squared, self._scratch = (
+            shaped(buffer, below.shape) for buffer in buffers[1:4]
+        )
         self._free = buffers[3:]  # for `dot` and `other_product`, for `gather`, and for `product`
         self._ones = np.ones(below.shape[-1], below.dtype)
         self._exponential = _EXPONENTIALS[below.dtype]
-        self._lowest = 0.0 if self._exponential.floor is None else self._exponential.unit * float(below.min())
+        self._lowest = (
+            0.0 if self._exponential.floor is None else self._exponential.unit * float(below.min())
+        )
 
     def gather(self, matrix: FloatArray) -> None:
         """Keep the row of a matrix (n_draws, n_keys, width) at the key of each row's largest score."""
@@ -175,7 +183,9 @@ class Tile:
             counts = (kept := rows > self._exponential.negligible).sum(axis=-1)
             places = np.flatnonzero(kept)
             starts = np.concatenate([[0], np.cumsum(counts)])
-            found.append(csr_array((rows.reshape(-1)[places], places % n_keys, starts), shape=rows.shape))
+            found.append(
+                csr_array((rows.reshape(-1)[places], places % n_keys, starts), shape=rows.shape)
+            )
         return found
 
     def dot(self, one: FloatArray, other: FloatArray) -> FloatArray:
@@ -191,11 +201,15 @@ class Tile:
 
     def product(self, rows: FloatArray, matrix: FloatArray) -> FloatArray:
         """Rows times a matrix (n_draws, n_keys, width), in a buffer of its own."""
-        return np.matmul(rows, matrix, out=shaped(self._free[2], (*rows.shape[:-1], matrix.shape[-1])))
+        return np.matmul(
+            rows, matrix, out=shaped(self._free[2], (*rows.shape[:-1], matrix.shape[-1]))
+        )
 
     def other_product(self, rows: FloatArray, matrix: FloatArray) -> FloatArray:
         """As `product`, in the buffer of `dot` for short rows."""
-        return np.matmul(rows, matrix, out=shaped(self._free[0], (*rows.shape[:-1], matrix.shape[-1])))
+        return np.matmul(
+            rows, matrix, out=shaped(self._free[0], (*rows.shape[:-1], matrix.shape[-1]))
+        )
 
 
 def shaped(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:
@@ -227,7 +241,10 @@ class Distances:
         y = tile.product(tile.e, self.matrix)
         y_top, half = tile.at_top(y), tile.dot(tile.e, y) / 2
         spread = tile.dot(tile.squared, y) - a * tile.e2 * (y_top + b * half)
-        return np.asarray(a * a * (tile.e1 * y_top - half) + a * (tile.dot(tile.squared, tile.of_top) + b * spread))
+        return np.asarray(
+            a * a * (tile.e1 * y_top - half)
+            + a * (tile.dot(tile.squared, tile.of_top) + b * spread)
+        )
 
 
 @dataclass(frozen=True)

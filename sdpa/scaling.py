@@ -40,7 +40,9 @@ FACTORS: dict[str, Callable[[float, float, float], float]] = {
     "n_visible": lambda *sizes: sizes[2],
     "ln(n_visible)": lambda *sizes: math.log(sizes[2]),
 }
-_AFFINE = re.compile(r"\((?P<a>[\d.]+)\+(?P<b>[\d.]+)\*ln\((?P<n>n_keys|n_visible)/(?P<c>[\d.]+)\)\)")
+_AFFINE = re.compile(
+    r"\((?P<a>[\d.]+)\+(?P<b>[\d.]+)\*ln\((?P<n>n_keys|n_visible)/(?P<c>[\d.]+)\)\)"
+)
 _NUMBER = re.compile(r"([0-9]+(\.[0-9]+)?|\.[0-9]+)([eE][-+]?[0-9]{1,2})?")
 _MAX_LENGTH = 200
 _MAX_EXPONENT = 10
@@ -52,7 +54,9 @@ _EXPECTED = (
 )
 # Words and names that people use instead of those of the grammar.
 _WORDS = dict.fromkeys(("none", "no", "off", "null", "false", "raw"), "unscaled")
-_WORDS |= dict.fromkeys(("sqrt", "root", "scaled", "default", "standard", "yes", "on", "true"), "d_k^1/2")
+_WORDS |= dict.fromkeys(
+    ("sqrt", "root", "scaled", "default", "standard", "yes", "on", "true"), "d_k^1/2"
+)
 _NAMES = {"d": "d_k", "dk": "d_k", "head_dim": "d_k", "n": "n_keys", "log": "ln"}
 
 
@@ -83,7 +87,9 @@ class Scaling:
         try:
             rule = _divisor_rule(text)
         except _RefusedError as refused:
-            raise ValueError(f"{refused.expected}, got {text!r}{refused.hint or _nearest(text)}") from None
+            raise ValueError(
+                f"{refused.expected}, got {text!r}{refused.hint or _nearest(text)}"
+            ) from None
         return cls(rule.constant, rule.powers)
 
     @property
@@ -128,8 +134,12 @@ class Scaling:
             base = _function(factor)(d_k, n_keys, n_keys if n_visible is None else n_visible)
             divisor *= math.pow(base, power) if base > 0 or (base == 0 and power > 0) else math.inf
         if not 0 < divisor < math.inf:
-            sizes = f"d_k={d_k}, n_keys={n_keys}" + (f", n_visible={n_visible}" if self.is_by_row else "")
-            raise ValueError(f"{self.name}: expected a finite divisor above 0, got {divisor} for {sizes}")
+            sizes = f"d_k={d_k}, n_keys={n_keys}" + (
+                f", n_visible={n_visible}" if self.is_by_row else ""
+            )
+            raise ValueError(
+                f"{self.name}: expected a finite divisor above 0, got {divisor} for {sizes}"
+            )
         if not self.powers:
             refuse_multiplier(self.name, divisor, d_k)
         return divisor
@@ -214,7 +224,11 @@ def _product(node: ast.expr, source: str) -> Scaling:
             return _times(Scaling(), _product(base, source), _rational(exponent, source))
         case ast.Call(ast.Name("sqrt"), [inner], []):
             return _times(Scaling(), _product(inner, source), Fraction(1, 2))
-        case ast.BinOp(a, ast.Add(), ast.BinOp(b, ast.Mult(), ast.Call(ast.Name("ln"), [ast.BinOp(n, ast.Div(), c)]))):
+        case ast.BinOp(
+            a,
+            ast.Add(),
+            ast.BinOp(b, ast.Mult(), ast.Call(ast.Name("ln"), [ast.BinOp(n, ast.Div(), c)])),
+        ):
             numbers = [_decimal(_rational(number, source)) for number in (a, b, c)]
             factor = "({}+{}*ln({}/{}))".format(*numbers[:2], ast.unparse(n), numbers[2])
             if _AFFINE.fullmatch(factor) and numbers[2] != "0":
@@ -245,7 +259,9 @@ def _times(left: Scaling, right: Scaling, power: Fraction) -> Scaling:
     """left * right^power; `_RefusedError` beyond the limits, or if the power of the constant is no fraction."""
     if abs(power) > _MAX_EXPONENT:
         raise _RefusedError
-    root = Fraction(*(_root(number, power.denominator) for number in right.constant.as_integer_ratio()))
+    root = Fraction(
+        *(_root(number, power.denominator) for number in right.constant.as_integer_ratio())
+    )
     names = dict.fromkeys([*FACTORS, *(factor for factor, _ in (*left.powers, *right.powers))])
     powers = {factor: left.power_of(factor) + power * right.power_of(factor) for factor in names}
     return _within_limits(left.constant * root**power.numerator, powers)
@@ -261,7 +277,11 @@ def _root(number: int, degree: int) -> int:
 
 def _within_limits(constant: Fraction, powers: Mapping[str, Fraction]) -> Scaling:
     sizes = [*constant.as_integer_ratio(), *(power.denominator for power in powers.values())]
-    if not constant or max(sizes) > _MAX_NUMBER or any(abs(power) > _MAX_EXPONENT for power in powers.values()):
+    if (
+        not constant
+        or max(sizes) > _MAX_NUMBER
+        or any(abs(power) > _MAX_EXPONENT for power in powers.values())
+    ):
         raise _RefusedError
     return Scaling(constant, tuple((factor, power) for factor, power in powers.items() if power))
 
@@ -304,7 +324,9 @@ def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = Non
         scaling = Scaling.parse(scaling)
     if isinstance(scaling, Scaling):
         if scaling.is_by_row and not (mask is None or (isinstance(mask, str) and mask == "none")):
-            raise ValueError(f"{scaling}: expected no n_visible beside a mask; divide q by the divisor of each row")
+            raise ValueError(
+                f"{scaling}: expected no n_visible beside a mask; divide q by the divisor of each row"
+            )
         return scaling.divisor(d_k, n_keys)
     if isinstance(scaling, bool) or not isinstance(scaling, numbers.Real):
         raise TypeError(
@@ -313,7 +335,9 @@ def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = Non
         )
     divisor = float(scaling)
     if not 0 < divisor < math.inf:
-        raise ValueError(f"scaling: expected a divisor that is finite and above 0, got {_shown(scaling)}")
+        raise ValueError(
+            f"scaling: expected a divisor that is finite and above 0, got {_shown(scaling)}"
+        )
     refuse_multiplier("scaling", divisor, d_k)
     return divisor
 
@@ -321,7 +345,9 @@ def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = Non
 def refuse_multiplier(name: str, divisor: float, d_k: float) -> None:
     """ValueError for the number 1/sqrt(d_k), which multiplies scores elsewhere, as PyTorch's `scale`."""
     if d_k > 1 and math.isclose(divisor * math.sqrt(d_k), 1, rel_tol=1e-3):
-        raise ValueError(f"{name}: got {divisor:g}, or 1/sqrt(d_k), but the scores are divided by it; pass d_k^1/2")
+        raise ValueError(
+            f"{name}: got {divisor:g}, or 1/sqrt(d_k), but the scores are divided by it; pass d_k^1/2"
+        )
 
 
 def _shown(value: object) -> str:

@@ -137,7 +137,9 @@ def draw_batch(rng: np.random.Generator, task: Task, n_sequences: int, n_keys: i
         classes[:, 1] = (classes[:, 0] + rng.integers(1, N_CLASSES, n_sequences)) % N_CLASSES
     tokens = np.zeros((n_sequences, n_keys, D_MODEL))
     tokens[..., :N_KEY_FEATURES] = keys
-    np.put_along_axis(tokens[..., N_KEY_FEATURES:], classes[..., None], math.sqrt(N_CLASSES), axis=-1)
+    np.put_along_axis(
+        tokens[..., N_KEY_FEATURES:], classes[..., None], math.sqrt(N_CLASSES), axis=-1
+    )
     queries = np.zeros((n_sequences, D_MODEL))
     copies = keys[:, :asked].sum(axis=1) / math.sqrt(asked)
     noise = _NOISE * rng.standard_normal((n_sequences, N_KEY_FEATURES))
@@ -171,13 +173,17 @@ def loss_levels(task: Task) -> dict[str, float]:
     """
     asked = N_ASKED[task]
     others = 1 - 1 / asked
-    one_hot = math.log(asked) / asked + (others * math.log((N_CLASSES - 1) / others) if others else 0.0)
+    one_hot = math.log(asked) / asked + (
+        others * math.log((N_CLASSES - 1) / others) if others else 0.0
+    )
     return {"best row": math.log(asked), "one-hot row": one_hot, "guess": math.log(N_CLASSES)}
 
 
 # A step of an optimizer: it changes the arrays in place along their gradients, which it overwrites.
 Descend = Callable[[Sequence[FloatArray]], None]
-Optimizer = Callable[[Sequence[FloatArray], Sequence[float]], Descend]  # of arrays, with a learning rate for each
+Optimizer = Callable[
+    [Sequence[FloatArray], Sequence[float]], Descend
+]  # of arrays, with a learning rate for each
 
 
 def sgd(arrays: Sequence[FloatArray], rates: Sequence[float]) -> Descend:
@@ -202,7 +208,9 @@ def adam(arrays: Sequence[FloatArray], rates: Sequence[float]) -> Descend:
     def step(gradients: Sequence[FloatArray]) -> None:
         t = next(steps)
         scale = math.sqrt((1 - _B2**t) / (1 - _B2))
-        for array, gradient, rate, (first, second) in zip(arrays, gradients, rates, sums, strict=True):
+        for array, gradient, rate, (first, second) in zip(
+            arrays, gradients, rates, sums, strict=True
+        ):
             first *= _B1
             first += gradient
             gradient *= gradient
@@ -226,7 +234,11 @@ def initial_weights(rng: np.random.Generator, d_k: int, initial: Initial) -> Wei
     `unit` gives W_Q the variance 1/16 (16 features of a query token have the mean square 1, the others are 0) and W_K
     1/24, so that entries of q and k have 1; `small` gives both the deviation 0.02. W_V and W_O have 1/d_in in both.
     """
-    query, key = (1 / math.sqrt(N_KEY_FEATURES), 1 / math.sqrt(D_MODEL)) if initial == "unit" else (_SMALL, _SMALL)
+    query, key = (
+        (1 / math.sqrt(N_KEY_FEATURES), 1 / math.sqrt(D_MODEL))
+        if initial == "unit"
+        else (_SMALL, _SMALL)
+    )
     return Weights(
         W_Q=query * rng.standard_normal((D_MODEL, d_k)),
         W_K=key * rng.standard_normal((D_MODEL, d_k)),

@@ -30,7 +30,9 @@ def call(*words: object) -> CompletedProcess[str]:
     handlers = {sent: signal.getsignal(sent) for sent in (signal.SIGINT, signal.SIGTERM)}
     arguments = [str(word) for word in words]
     try:
-        ran = CliRunner().invoke(app, arguments, prog_name="python -m experiments", catch_exceptions=False)
+        ran = CliRunner().invoke(
+            app, arguments, prog_name="python -m experiments", catch_exceptions=False
+        )
     finally:
         for sent, handler in handlers.items():
             signal.signal(sent, handler)

@@ -63,7 +63,8 @@ def long_vectors() -> Arrays:
 
 
 KINDS: dict[str, Callable[[], Arrays]] = {
-    each.__name__: each for each in (normal, saturated, uniform, sink, aligned, opposed, long_vectors)
+    each.__name__: each
+    for each in (normal, saturated, uniform, sink, aligned, opposed, long_vectors)
 }
 
 

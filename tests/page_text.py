@@ -56,4 +56,8 @@ def assert_whole(text: str, folder: Path) -> None:
             assert attributes["src"].startswith("data:image/webp;base64,")
             assert len(attributes["alt"]) > 20
         target = attributes.get("href", "data:")
-        assert target.startswith("data:") or target[1:] in ids or (tag == "a" and (folder / target).is_file()), target
+        assert (
+            target.startswith("data:")
+            or target[1:] in ids
+            or (tag == "a" and (folder / target).is_file())
+        ), target

@@ -11,7 +11,10 @@ def transposed(a):
 
 
 def product(a, b):
-    return [[math.fsum(x * y for x, y in zip(row, column, strict=True)) for column in transposed(b)] for row in a]
+    return [
+        [math.fsum(x * y for x, y in zip(row, column, strict=True)) for column in transposed(b)]
+        for row in a
+    ]
 
 
 def times(a, factor):
@@ -46,7 +49,9 @@ def from_scores(scores, divisor, v=None, hidden=lambda _i, _j: False):
     """The steps from scores to what the divisor changed."""
 
     def masked(a):
-        return [[-math.inf if hidden(i, j) else x for j, x in enumerate(row)] for i, row in enumerate(a)]
+        return [
+            [-math.inf if hidden(i, j) else x for j, x in enumerate(row)] for i, row in enumerate(a)
+        ]
 
     scaled, raw = masked(times(scores, 1 / divisor)), masked(scores)
     weights, before = softmax(scaled), softmax(raw)
@@ -57,7 +62,9 @@ def from_scores(scores, divisor, v=None, hidden=lambda _i, _j: False):
         "exponentials": with_sums([shifted(row) for row in scaled]),
         "weights": weights,
         "undivided_weights": before,
-        "divisor_effect": [[max(b), max(w), entropy(b), entropy(w)] for b, w in zip(before, weights, strict=True)],
+        "divisor_effect": [
+            [max(b), max(w), entropy(b), entropy(w)] for b, w in zip(before, weights, strict=True)
+        ],
     }
     return steps | ({} if v is None else {"v": v, "output": product(weights, v)})
 

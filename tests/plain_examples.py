@@ -45,7 +45,10 @@ def triples():
         "exponentials": with_sums([shifted(row) for row in scores]),
         "weights": weights,
         "printed": printed,
-        "difference": [[w - p for w, p in zip(*rows, strict=True)] for rows in zip(weights, printed, strict=True)],
+        "difference": [
+            [w - p for w, p in zip(*rows, strict=True)]
+            for rows in zip(weights, printed, strict=True)
+        ],
         "spread": spread(weights),
     }
 
@@ -53,10 +56,17 @@ def triples():
 def dog_bites_man():
     steps = from_scores(times(DOG, 2), 2, DOG_VALUES)
     weights = steps["weights"]
-    blends = {f"blend_{word}": blend(w, DOG_VALUES) for word, w in zip(("dog", "bites", "man"), weights, strict=True)}
+    blends = {
+        f"blend_{word}": blend(w, DOG_VALUES)
+        for word, w in zip(("dog", "bites", "man"), weights, strict=True)
+    }
     halved = softmax(times(DOG, 0.5))
     outputs = [[0.550, 0.282, 0.050, 0.143], *product([DOG_PRINTED[0], weights[0]], DOG_VALUES)]
-    own = {"printed": DOG_PRINTED, "halved": [DOG_PRINTED[0], halved[0], weights[0]], "printed_output": outputs}
+    own = {
+        "printed": DOG_PRINTED,
+        "halved": [DOG_PRINTED[0], halved[0], weights[0]],
+        "printed_output": outputs,
+    }
     return without(steps, "scores", "divisor") | blends | own
 
 
@@ -76,7 +86,9 @@ def cat_sat_down():
             [sum(column) / 4 for column in transposed(weights)],
             [sum(row[j] == max(row) for row in weights) / 4 for j in range(4)],
         ],
-        "rows": [[entropy(weights[i]) / math.log(4), max(weights[i]) - min(weights[i])] for i in order],
+        "rows": [
+            [entropy(weights[i]) / math.log(4), max(weights[i]) - min(weights[i])] for i in order
+        ],
     }
 
 
@@ -90,7 +102,8 @@ def abc():
             for arrow, length in zip(ABC_Q + ABC_K, lengths, strict=True)
         ],
         "cosines": [
-            [x / lengths[i] / lengths[3 + j] for j, x in enumerate(row)] for i, row in enumerate(steps["scores"])
+            [x / lengths[i] / lengths[3 + j] for j, x in enumerate(row)]
+            for i, row in enumerate(steps["scores"])
         ],
         "terms": with_sums([[q[0] * k[0], q[1] * k[1]] for q, k in pairs]),
         "exponentials": with_sums([[math.exp(x) for x in row] for row in steps["scaled_scores"]]),
@@ -118,13 +131,19 @@ def four_words():
 def session():
     inputs = projected(np.random.RandomState(42), 4, 8, 6, 1, 0.1)
     shapes = [[3, 4, 6], [3, 4, 6], [3, 4, 6], [3, 4, 4], [3, 4, 6]]
-    return inputs | without(of_tokens(inputs), "undivided_weights", "exponentials") | {"batch_shapes": shapes}
+    return (
+        inputs
+        | without(of_tokens(inputs), "undivided_weights", "exponentials")
+        | {"batch_shapes": shapes}
+    )
 
 
 def two_scales():
     scores = [[1.0, 0.8, 0.5, 0.2], [20.0, 16.0, 10.0, 4.0]]
     steps = from_scores(scores, 1)
-    return {name: steps[name] for name in ("scores", "exponentials", "weights")} | {"spread": spread(steps["weights"])}
+    return {name: steps[name] for name in ("scores", "exponentials", "weights")} | {
+        "spread": spread(steps["weights"])
+    }
 
 
 def variance_sweep():
@@ -182,7 +201,13 @@ def weight_strip():
                 divisor,
                 max(row),
                 entropy(row),
-                math.sqrt(math.fsum(((i == j) * x - x * y) ** 2 for i, x in enumerate(row) for j, y in enumerate(row))),
+                math.sqrt(
+                    math.fsum(
+                        ((i == j) * x - x * y) ** 2
+                        for i, x in enumerate(row)
+                        for j, y in enumerate(row)
+                    )
+                ),
             ]
             for divisor, row in zip(divisors, weights, strict=True)
         ],

@@ -37,7 +37,10 @@ def by_loops(q, k, g, divisor, name, prescale=1.0):
     mean = wide(0)
     for x, y in zip(w, g, strict=True):
         mean = wide(mean + wide(x * y))
-    to_scores = [to_format(to_format(wide(x * wide(y - mean))) / wide(divisor)) for x, y in zip(w, g, strict=True)]
+    to_scores = [
+        to_format(to_format(wide(x * wide(y - mean))) / wide(divisor))
+        for x, y in zip(w, g, strict=True)
+    ]
     to_query = []
     for a in range(len(q)):
         total = wide(0)

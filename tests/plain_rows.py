@@ -23,7 +23,9 @@ def metrics_of_draw(q, k, divisor, *, causal=False):
         row = [sum(x * y for x, y in zip(q[i], k[j], strict=True)) / divisor for j in range(seen)]
         w = softmax_of(row)
         jacobian = np.diag(w) - np.outer(w, w)
-        gradients = np.array(k[:seen]).T @ jacobian / divisor  # a column for a gradient of 1 to one weight
+        gradients = (
+            np.array(k[:seen]).T @ jacobian / divisor
+        )  # a column for a gradient of 1 to one weight
         scores += row
         found["row_variance"].append(sum((s - sum(row) / seen) ** 2 for s in row) / seen)
         found["max_weight"].append(max(w))
@@ -39,7 +41,9 @@ def metrics_of_draw(q, k, divisor, *, causal=False):
         found["query_gradient_norm"].append((gradients**2).sum())
         found["saturated_rows"].append(max(w) > 0.99)
         length = sum(x * x for x in q[i])
-        key_square += sum((jacobian @ jacobian)[j, j] for j in range(seen)) * length / divisor**2 / n_keys
+        key_square += (
+            sum((jacobian @ jacobian)[j, j] for j in range(seen)) * length / divisor**2 / n_keys
+        )
         value_square += squares / n_keys
     found["key_gradient_norm"], found["value_gradient_norm"] = [key_square], [value_square]
     return {name: np.mean(values) for name, values in found.items() if values}, scores

@@ -13,9 +13,9 @@ import pytest
 
 from experiments.analysis.results import Results
 from experiments.config.loader import load_config
+from experiments.engine.tables import read_sweep
 from experiments.errors import TableError
 from experiments.paths import STORED_CONFIG
-from experiments.run.tables import read_sweep
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -41,7 +41,10 @@ def _are_committed() -> bool:
     """True if git knows this config and these results as they are."""
     compared = ["git", "diff", "--quiet", "HEAD", "--", "config.yaml", "results"]
     try:
-        return subprocess.run(compared, cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode == 0
+        return (
+            subprocess.run(compared, cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode
+            == 0
+        )
     except FileNotFoundError:
         return False
 

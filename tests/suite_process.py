@@ -37,9 +37,20 @@ class Suite:
         self.config.write_text(CONFIG.format(trials=trials))
 
     def start(self, *words: str, **options) -> subprocess.Popen[str]:
-        options = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)} | options
+        options = {
+            "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)
+        } | options
         return subprocess.Popen(
-            [sys.executable, "-m", "experiments", *words, "--config", self.config, "--results", self.results],
+            [
+                sys.executable,
+                "-m",
+                "experiments",
+                *words,
+                "--config",
+                self.config,
+                "--results",
+                self.results,
+            ],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -62,7 +73,10 @@ class Suite:
         return {path.name: path.stat().st_mtime_ns for path in files}
 
     def tables(self) -> dict[str, bytes]:
-        return {path.relative_to(self.results).as_posix(): path.read_bytes() for path in self.results.rglob("*.csv")}
+        return {
+            path.relative_to(self.results).as_posix(): path.read_bytes()
+            for path in self.results.rglob("*.csv")
+        }
 
     def temporary_files(self) -> list[Path]:
         return list(self.results.rglob("*.sdpa-part"))

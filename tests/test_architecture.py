@@ -13,7 +13,11 @@ from experiments.kinds import experiment_names
 
 ROOT = Path(__file__).parents[1]
 MODULES = {
-    path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__"): path
+    path.relative_to(ROOT)
+    .with_suffix("")
+    .as_posix()
+    .replace("/", ".")
+    .removesuffix(".__init__"): path
     for folder in ("sdpa", "experiments", "benchmarks")
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
@@ -26,7 +30,7 @@ ORDER = [
     "paths",
     "config",
     "analysis",
-    "run",
+    "engine",
     "figures",
     "examples",
     "claims",
@@ -60,24 +64,38 @@ def reached(start: str) -> set[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting += imported(MODULES[name].read_text(), at_import=True) if name in MODULES else []
+            waiting += (
+                imported(MODULES[name].read_text(), at_import=True) if name in MODULES else []
+            )
     return found
 
 
 def trespasses(names: set[str], forbidden: set[str]) -> set[str]:
-    return {name for name in names if any(name == one or name.startswith(f"{one}.") for one in forbidden)}
+    return {
+        name
+        for name in names
+        if any(name == one or name.startswith(f"{one}.") for one in forbidden)
+    }
 
 
 def test_the_library_computes_with_numpy_and_scipy_alone():
     """It imports nothing of the suite and reads no file; other libraries are loaded by the function that needs them."""
     late = {"ml_dtypes", "torch", "transformers"}
-    allowed = {"sdpa", "numpy", "scipy"} | set(sys.stdlib_module_names) - {"io", "pathlib", "os", "csv", "json"}
+    allowed = {"sdpa", "numpy", "scipy"} | set(sys.stdlib_module_names) - {
+        "io",
+        "pathlib",
+        "os",
+        "csv",
+        "json",
+    }
     for name, path in MODULES.items():
         if name.startswith("sdpa"):
             assert {one.split(".")[0] for one in imported(path.read_text())} <= allowed | late, name
             assert {one.split(".")[0] for one in reached(name)} <= allowed, name
         if name.startswith("sdpa.theory"):
-            assert not re.search(r"default_rng|np\.random|import random|\.sample\(", path.read_text()), name
+            assert not re.search(
+                r"default_rng|np\.random|import random|\.sample\(", path.read_text()
+            ), name
 
 
 @pytest.mark.parametrize("name", experiment_names())
@@ -89,16 +107,24 @@ def test_measuring_loads_no_table_figure_or_page(name):
 def test_a_folder_imports_only_those_before_it(place):
     """Within functions, too."""
     assert {name.split(".")[1] for name in MODULES if name.startswith("experiments.")} == {*ORDER}
-    own, after = f"experiments.{ORDER[place]}", {f"experiments.{name}" for name in ORDER[place + 1 :]}
-    modules = {name: path for name, path in MODULES.items() if name == own or name.startswith(f"{own}.")}
+    own, after = (
+        f"experiments.{ORDER[place]}",
+        {f"experiments.{name}" for name in ORDER[place + 1 :]},
+    )
+    modules = {
+        name: path for name, path in MODULES.items() if name == own or name.startswith(f"{own}.")
+    }
     assert modules
     for name, path in modules.items():
-        allowed = DECLARATIONS if ORDER[place] in ("config", "run") else set()
+        allowed = DECLARATIONS if ORDER[place] in ("config", "engine") else set()
         assert trespasses(set(imported(path.read_text())), after) <= allowed, name
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    graph = {name: set(imported(path.read_text(), at_import=True)) - {name} for name, path in MODULES.items()}
+    graph = {
+        name: set(imported(path.read_text(), at_import=True)) - {name}
+        for name, path in MODULES.items()
+    }
     assert list(graphlib.TopologicalSorter(graph).static_order())
 
 
@@ -123,4 +149,6 @@ def test_the_locks_name_no_index_and_agree_and_every_requirement_has_a_hash():
             versions.setdefault(name, {}).setdefault(lock.name, set()).add(version)
     for name, of_locks in versions.items():
         assert len({frozenset(found) for found in of_locks.values()}) == 1, name
-    assert not any("requirements.lock" in versions[tool] for tool in ("pytest", "mypy", "ruff", "hypothesis"))
+    assert not any(
+        "requirements.lock" in versions[tool] for tool in ("pytest", "mypy", "ruff", "hypothesis")
+    )

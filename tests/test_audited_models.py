@@ -53,5 +53,9 @@ def test_a_row_of_the_table_is_found_again(package, number, backend, arrays, fou
     if not version(name).startswith(number):
         pytest.skip(f"the table is about {package} {number}, got {version(name)}")
     function = wrapper("jax") if package == "JAX" else in_torch(backend, arrays)
-    report = audit(function, n_keys=SIZES, dtype=np.float32 if arrays == "float32" else ml_dtypes.bfloat16)
-    assert "; ".join(f"{one.item}: {one.found}" for one in report.findings) == found.replace("none", ""), str(report)
+    report = audit(
+        function, n_keys=SIZES, dtype=np.float32 if arrays == "float32" else ml_dtypes.bfloat16
+    )
+    assert "; ".join(f"{one.item}: {one.found}" for one in report.findings) == found.replace(
+        "none", ""
+    ), str(report)

@@ -22,7 +22,9 @@ NAMES = [metric.name for metric in METRICS]
 @pytest.mark.slow
 def test_a_benchmark_writes_its_table_and_prints_a_summary(tmp_path, monkeypatch, capsys):
     """Without clocks: each task runs once and takes a second."""
-    monkeypatch.setattr(speed, "interleaved", lambda tasks: {name: [task(), 1.0][1] for name, task in tasks.items()})
+    monkeypatch.setattr(
+        speed, "interleaved", lambda tasks: {name: [task(), 1.0][1] for name, task in tasks.items()}
+    )
     monkeypatch.setattr(speed, "CELLS", ((4, 8, 5), (8, 4, 4)))
     monkeypatch.setattr(speed, "GROWTH", {"d_k": 64, "trials": 64})
     monkeypatch.setattr(speed, "cost_of_attention", partial(speed.cost_of_attention, 512))
@@ -34,7 +36,9 @@ def test_a_benchmark_writes_its_table_and_prints_a_summary(tmp_path, monkeypatch
     assert any(line[:4] == ["4", "8", "5", "False"] for line in said)
     assert any(line[:2] == ["trials", "trials^0.00"] for line in said)  # each size took a second
     cost = pd.read_csv(tmp_path / "here" / "cost.csv").query("swept == 'n'")
-    assert cost["peak_bytes"].between(8 * cost["n"] ** 2, 40 * cost["n"] ** 2).all()  # a few arrays of n^2 doubles
+    assert (
+        cost["peak_bytes"].between(8 * cost["n"] ** 2, 40 * cost["n"] ** 2).all()
+    )  # a few arrays of n^2 doubles
 
 
 def test_the_shipped_speed_is_what_the_docs_say():
@@ -47,8 +51,13 @@ def test_the_shipped_speed_is_what_the_docs_say():
     assert without[4] <= 9
     shares = without.drop(4)
     page = " ".join((ROOT / "docs" / "architecture.md").read_text().split())
-    assert f"takes {shares.min():.1f} to {shares.max():.1f} times the floor, and {without[4]:.0f} times" in page
-    cost = speed.exponents(pd.read_csv(RESULTS / "benchmarks" / "cost.csv"), "swept").set_index("grows with")
+    assert (
+        f"takes {shares.min():.1f} to {shares.max():.1f} times the floor, and {without[4]:.0f} times"
+        in page
+    )
+    cost = speed.exponents(pd.read_csv(RESULTS / "benchmarks" / "cost.csv"), "swept").set_index(
+        "grows with"
+    )
     assert 1.7 < float(cost.loc["n", "time as"].split("^")[1]) < 2.3
     assert cost.loc["n", "memory as"] == "n^2.00"
 
@@ -63,7 +72,9 @@ def test_a_mistake_changes_what_it_says():
     """The weights of one query over two keys sum to 1, so that the mean of the largest over queries is 1/2."""
     honest = calibration.measure_sweep(SMALL, 1)[MEASURED]
     found = {name: mistaken(SMALL, 1)[MEASURED] for name, mistaken in MISTAKES.items()}
-    assert np.allclose(found["divisor off by 1%"]["score_variance"], honest["score_variance"] / 1.01**2)
+    assert np.allclose(
+        found["divisor off by 1%"]["score_variance"], honest["score_variance"] / 1.01**2
+    )
     assert found["error bars halved"]["entropy_se"].equals(honest["entropy_se"] / 2)
     assert np.allclose(found["entropy in bits"]["entropy"], honest["entropy"] / np.log(2))
     over_queries = MISTAKES["largest weight over the wrong axis"](SWEEPS["pair"], 1)[MEASURED]
@@ -73,7 +84,15 @@ def test_a_mistake_changes_what_it_says():
 def test_broken_promises_are_told():
     alarms, coverage = calibration.with_totals(
         pd.DataFrame({"config": ["a", "b"], "runs": [300, 300], "alarms": [1, 4]}),
-        pd.DataFrame({"config": ["a", "b"], "metric": "all", "intervals": [99, 100], "covering": 50, "flagged": 0}),
+        pd.DataFrame(
+            {
+                "config": ["a", "b"],
+                "metric": "all",
+                "intervals": [99, 100],
+                "covering": 50,
+                "flagged": 0,
+            }
+        ),
     )
     fault = dict(zip(calibration._FAULT, ("10%", "a", 20, "m", "all", 8, True, False), strict=True))
     told = failures(alarms, coverage, calibration.faults_of([fault]))

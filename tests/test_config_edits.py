@@ -16,7 +16,9 @@ from experiments.config.loader import load_config
 from experiments.paths import figure_path
 
 ROOT = Path(__file__).parents[1]
-LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".cells", ".lock", "*.svg", ".*_cache", ".hypothesis")
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", "__pycache__", ".cells", ".lock", "*.svg", ".*_cache", ".hypothesis"
+)
 pytestmark = pytest.mark.edits
 
 
@@ -38,7 +40,9 @@ def with_few_trials(config: dict) -> dict:
 
 def run(tree: Path, *command: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "SHIPPED"}
-    return subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=tree, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def write_config(tree: Path, config: dict) -> None:
@@ -58,7 +62,9 @@ def tree(tmp_path) -> Path:
 def with_other_axes(config: dict) -> None:
     """Other widths, a single rule, rows of 5 keys, a new name, and no `assumptions`: its 64 queries need a key each."""
     del config["sweeps"]["assumptions"]
-    config["sweeps"] = {"mine" if name == "dimension" else name: body for name, body in config["sweeps"].items()}
+    config["sweeps"] = {
+        "mine" if name == "dimension" else name: body for name, body in config["sweeps"].items()
+    }
     other = {"d_k": [8, 32, 128], "scaling": "d_k^3/4", "n_keys": 5, "n_queries": 3}
     for body in config["sweeps"].values():
         body |= {key: value for key, value in other.items() if key in body}
@@ -85,5 +91,13 @@ def test_an_edited_config_runs_and_its_results_pass_the_tests(tree, edit):
             assert figure_path(results, sweep.name, figure, ".png").stat().st_size > 10_000
             assert f'id="{sweep.name}-{figure}"' in page
     assert (results / "statements" / "statements.csv").read_bytes() == statements
-    tested = run(tree, ".venv/bin/python", "-m", "pytest", "-q", "tests/test_results.py", "tests/test_docs.py")
+    tested = run(
+        tree,
+        ".venv/bin/python",
+        "-m",
+        "pytest",
+        "-q",
+        "tests/test_results.py",
+        "tests/test_docs.py",
+    )
     assert tested.returncode == 0, tested.stdout

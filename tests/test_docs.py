@@ -17,7 +17,8 @@ from tests.shipped import IS_SHIPPED, RESULTS, shipped_only
 ROOT = Path(__file__).parents[1]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 PAGES = {
-    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in (README, *sorted(DOCS.glob("*.md")))
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in (README, *sorted(DOCS.glob("*.md")))
 }
 FIGURES = RESULTS / "figures"
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -37,7 +38,11 @@ def blocks(text: str, language: str) -> list[str]:
 def test_pages_are_short():
     assert len(README.read_bytes()) < 6_000
     generated = {"docs/columns.md"}
-    assert [name for name, text in PAGES.items() if name not in generated and len(text.encode()) >= 12_000] == []
+    assert [
+        name
+        for name, text in PAGES.items()
+        if name not in generated and len(text.encode()) >= 12_000
+    ] == []
 
 
 @shipped_only
@@ -55,7 +60,9 @@ def test_the_code_of_first_steps_runs(monkeypatch, capsys, tmp_path):
 def test_commands_are_targets_and_links_lead_somewhere(name):
     commands = re.findall(r"(?:^|`)make ([a-z-]+)", PAGES[name], re.MULTILINE)
     assert set(commands) <= TARGETS
-    links = [(ROOT / name).parent / link for link in re.findall(r"\]\((?!https:)([^)#]+)\)", PAGES[name])]
+    links = [
+        (ROOT / name).parent / link for link in re.findall(r"\]\((?!https:)([^)#]+)\)", PAGES[name])
+    ]
     missing = [link.resolve() for link in links if not link.exists()]
     # Figures of sweeps are those of the shipped config; a user may have deleted a sweep.
     assert [link for link in missing if IS_SHIPPED or FIGURES not in link.parents] == []
@@ -64,23 +71,33 @@ def test_commands_are_targets_and_links_lead_somewhere(name):
 def anchors(text: str) -> set[str]:
     """The anchors that a forge gives the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", re.sub(r"<[^>]+>", "", one)).lower().replace(" ", "-") for one in headings}
+    return {
+        re.sub(r"[^\w\- ]", "", re.sub(r"<[^>]+>", "", one)).lower().replace(" ", "-")
+        for one in headings
+    }
 
 
 def test_links_lead_to_headings():
-    notebooks = {f"docs/{path.name}": path.read_text(encoding="utf-8") for path in DOCS.glob("*.ipynb")}
+    notebooks = {
+        f"docs/{path.name}": path.read_text(encoding="utf-8") for path in DOCS.glob("*.ipynb")
+    }
     wrong = [
         f"{name}: {page}#{anchor}"
         for name, text in {**PAGES, **notebooks}.items()
         for page, anchor in re.findall(r"\]\((?!https:)([\w/.-]*\.md)?#([^)]+)\)", text)
-        if anchor not in anchors(((ROOT / name).parent / page if page else ROOT / name).read_text(encoding="utf-8"))
+        if anchor
+        not in anchors(
+            ((ROOT / name).parent / page if page else ROOT / name).read_text(encoding="utf-8")
+        )
     ]
     assert wrong == []
 
 
 def test_every_named_module_exists():
     """Paths of Python files in README.md and docs, below the root, `experiments/` or `sdpa/`."""
-    named = {(page, path) for page, text in PAGES.items() for path in re.findall(r"`([\w/]+\.py)`", text)}
+    named = {
+        (page, path) for page, text in PAGES.items() for path in re.findall(r"`([\w/]+\.py)`", text)
+    }
     assert len(named) > 30
     assert [
         one
@@ -108,7 +125,11 @@ def test_every_config_key_is_described_with_its_default():
 
 
 def test_every_item_of_the_sources_has_a_command_or_an_import():
-    page = PAGES["docs/from-formula-to-numbers.md"].split("| command or import | item |")[1].split("\n\n")[0]
+    page = (
+        PAGES["docs/from-formula-to-numbers.md"]
+        .split("| command or import | item |")[1]
+        .split("\n\n")[0]
+    )
     items = re.findall(r"^\| `([^`]+)` \| .+ \|$", page, re.MULTILINE)
     assert len(items) > 12
     for item in items:
@@ -125,7 +146,9 @@ _FENCE = re.compile(r"^[ \t]*(```|~~~).*$", re.MULTILINE)
 def failures(text: str, name: str, report: list[str]) -> int:
     """The number of `>>>` examples that print something else than the page says, all in one namespace."""
     # Without fences, which doctest would read as output; every line keeps its number.
-    test = doctest.DocTestParser().get_doctest(_FENCE.sub("", text), {"__name__": "__main__"}, name, name, 0)
+    test = doctest.DocTestParser().get_doctest(
+        _FENCE.sub("", text), {"__name__": "__main__"}, name, name, 0
+    )
     return doctest.DocTestRunner().run(test, out=report.append).failed
 
 
@@ -142,7 +165,9 @@ def test_a_planted_wrong_output_is_found():
         assert failures(page.replace(right, wrong, 1), "wrong", []) == 1
 
 
-CASES = dict(re.findall(r"^## (.*?)\n\n```yaml\n(.*?)```", PAGES["docs/cases.md"], re.MULTILINE | re.DOTALL))
+CASES = dict(
+    re.findall(r"^## (.*?)\n\n```yaml\n(.*?)```", PAGES["docs/cases.md"], re.MULTILINE | re.DOTALL)
+)
 
 
 @pytest.mark.parametrize("title", CASES)

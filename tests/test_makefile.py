@@ -89,8 +89,14 @@ def test_quick_has_a_config_of_its_own(tree):
     ("words", "message"),
     [
         (["plan", "config=quick.yaml"], "make: got config=, expected some of CONFIG RESULTS"),
-        (["quick", "CONFIG=mine.yaml"], "make quick: got CONFIG=, expected none; make all takes it"),
-        (["diagnose", "q.npy", "k.npy"], "make: got the words q.npy k.npy, expected values as NAME=VALUE"),
+        (
+            ["quick", "CONFIG=mine.yaml"],
+            "make quick: got CONFIG=, expected none; make all takes it",
+        ),
+        (
+            ["diagnose", "q.npy", "k.npy"],
+            "make: got the words q.npy k.npy, expected values as NAME=VALUE",
+        ),
     ],
 )
 def test_misspelled_variables_and_stray_words_are_refused(tree, words, message):
@@ -104,7 +110,9 @@ def test_another_python_than_the_expected_is_refused(tree):
     for name in ("requirements.lock", "pyproject.toml"):
         (tree / name).touch()
     old = tree / "old python"
-    old.write_text(f"#!/bin/sh\n{sys.executable} -c 'import sys; sys.version_info = (3, 10); '\"$2\"\n")
+    old.write_text(
+        f"#!/bin/sh\n{sys.executable} -c 'import sys; sys.version_info = (3, 10); '\"$2\"\n"
+    )
     old.chmod(0o755)
     for program, got in (("missing", "found no program missing"), (str(old), "got 3.10")):
         command = ["make", ".venv/ready", f"PYTHON={program}"]
@@ -124,7 +132,9 @@ def test_files_with_odd_names_are_read_and_written(tmp_path):
 
 def test_every_command_that_users_and_ci_run_is_one_of_make():
     texts = [(ROOT / name).read_text() for name in (".ci/run", "README.md", "CONTRIBUTING.md")]
-    commands = {word for text in texts for word in re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE)}
+    commands = {
+        word for text in texts for word in re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE)
+    }
     assert commands >= {"all", "quick", "test-slow"}
     ran = make(ROOT, "--dry-run", *sorted(commands))
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -71,7 +71,9 @@ class Repository:
         planned = self.run("experiments", "plan").partition("total to measure")[0]
         lines = [line for line in planned.splitlines() if line.split()[0] in sweeps]
         assert len(lines) == len(sweeps)
-        return {sweeps[line.split()[0]]["experiment"] for line in lines if "complete" not in line} - self.stale_before
+        return {
+            sweeps[line.split()[0]]["experiment"] for line in lines if "complete" not in line
+        } - self.stale_before
 
 
 @pytest.fixture(scope="module")
@@ -90,10 +92,14 @@ def repository(tmp_path, stale_before):
 
 
 def test_a_rule_with_a_factor_of_its_own(repository):
-    repository.write("sdpa/scaling.py", '    "ln(d_k)": lambda d_k, *_: math.log(d_k),\n', before="}")
+    repository.write(
+        "sdpa/scaling.py", '    "ln(d_k)": lambda d_k, *_: math.log(d_k),\n', before="}"
+    )
     table = repository.sweep("saturation", SATURATION.format(rule="d_k^1/2/ln(d_k)"))
     rows = table[table["scaling"] == "d_k^1/2/ln(d_k)"]
-    assert rows["score_variance_exact"].tolist() == pytest.approx([1.9218120557, 7.6872482226])  # ln(d_k)^2
+    assert rows["score_variance_exact"].tolist() == pytest.approx(
+        [1.9218120557, 7.6872482226]
+    )  # ln(d_k)^2
     assert repository.stale() == set()
     assert repository.edited == {"sdpa/scaling.py"}
 
@@ -116,7 +122,9 @@ DEFINITION = '        "smallest_weight": (float(w.min()), 0.1 * float(w.min()) +
 def test_a_metric(repository):
     repository.write(METRICS, METRIC, before=")")
     repository.write(KERNEL, DEFINITION, before='        "max_weight": (largest, 0.0),')
-    table = repository.sweep("saturation", SATURATION.format(rule="d_k^1/2") + "    figures: metrics\n")
+    table = repository.sweep(
+        "saturation", SATURATION.format(rule="d_k^1/2") + "    figures: metrics\n"
+    )
     assert table["smallest_weight"].between(0, 1 / 8).all()
     assert (table["smallest_weight_low"] < table["smallest_weight_high"]).all()
     columns = pd.read_csv(repository.folder / "results" / "tiny" / "columns.csv")
@@ -136,16 +144,22 @@ def arcsine(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     """x = sqrt(2) cos(U), U uniform from 0 to pi; independent entries of the given shape."""
     return math.sqrt(2) * np.cos(rng.uniform(0, math.pi, shape))
 '''
-NODES = '    "arcsine": (math.sqrt(2) * np.cos(np.pi * (np.arange(5) + 0.5) / 5), np.full(5, 0.2)),\n'
+NODES = (
+    '    "arcsine": (math.sqrt(2) * np.cos(np.pi * (np.arange(5) + 0.5) / 5), np.full(5, 0.2)),\n'
+)
 
 
 def test_an_input_law(repository):
     test = "tests/sdpa/test_inputs.py"
     repository.write("sdpa/inputs.py", LAW)
     repository.write(test, NODES, before="}\nDISTRIBUTIONS = {")
-    table = repository.sweep("saturation", SATURATION.format(rule="d_k^1/2") + "    inputs: [gaussian, arcsine]\n")
+    table = repository.sweep(
+        "saturation", SATURATION.format(rule="d_k^1/2") + "    inputs: [gaussian, arcsine]\n"
+    )
     rows = table[table["inputs"] == "arcsine"]
-    assert rows["score_kurtosis_exact"].tolist() == pytest.approx([-0.75 / 4] * 2 + [-0.75 / 16] * 2)
+    assert rows["score_kurtosis_exact"].tolist() == pytest.approx(
+        [-0.75 / 4] * 2 + [-0.75 / 16] * 2
+    )
     repository.run("pytest", "-q", test, "tests/sdpa/test_score_moments.py", "-k", "arcsine")
     assert repository.stale() == set()
     assert repository.edited == {"sdpa/inputs.py", test}
@@ -164,8 +178,12 @@ HEADS = "    d_model: [8, 16]\n    n_heads: 2\n    scheme: wide\n"
 def test_initial_weights(repository):
     test = "tests/sdpa/test_inputs.py"
     repository.write("sdpa/initialisation.py", SCHEME)
-    repository.write(test, '    "wide": (2, 4),\n', before='}\n\n\n@pytest.mark.parametrize("name", SCHEMES)')
-    table = repository.sweep("initialisation", HEADS + SATURATION.partition("\n")[2].format(rule="d_k^1/2"))
+    repository.write(
+        test, '    "wide": (2, 4),\n', before='}\n\n\n@pytest.mark.parametrize("name", SCHEMES)'
+    )
+    table = repository.sweep(
+        "initialisation", HEADS + SATURATION.partition("\n")[2].format(rule="d_k^1/2")
+    )
     assert (table["score_variance_exact"] > 0).all()
     repository.run("pytest", "-q", test, "-k", "wide")
     assert repository.stale() == set()
@@ -221,7 +239,9 @@ FIGURE = """    Figure(
 def test_an_experiment_and_its_figure(repository):
     repository.write("experiments/kinds/stretched.py", EXPERIMENT)
     repository.write(DECLARED, FIGURE, before=")")
-    table = repository.sweep("stretched", SATURATION.format(rule="d_k^1/2") + "    stretch: [1, 3]\n")
+    table = repository.sweep(
+        "stretched", SATURATION.format(rule="d_k^1/2") + "    stretch: [1, 3]\n"
+    )
     pivot = table.pivot_table(index=["scaling", "d_k"], columns="stretch", values="max_weight")
     assert (pivot[3] > pivot[1]).all()
     assert repository.shown("stretch", "The largest weight of stretched queries")
@@ -247,7 +267,13 @@ def test_a_published_statement(repository):
     name = f"qa-{1 + max(map(int, re.findall(r'qa-([0-9]+)', shipped)))}"
     repository.write(CLAIMS, STATEMENT.format(name=name))
     repository.run("experiments", "statements")
-    table = pd.read_csv(repository.folder / "results" / "statements" / "statements.csv").set_index("id")
-    assert table.loc[name, ["computed", "verdict", "note"]].tolist() == ["no: their sum is", "wrong", "The sum is 4"]
+    table = pd.read_csv(repository.folder / "results" / "statements" / "statements.csv").set_index(
+        "id"
+    )
+    assert table.loc[name, ["computed", "verdict", "note"]].tolist() == [
+        "no: their sum is",
+        "wrong",
+        "The sum is 4",
+    ]
     repository.run("pytest", "-q", "tests/experiments/test_claims.py", "-k", "qa")
     assert repository.edited == {CLAIMS}

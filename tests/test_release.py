@@ -22,9 +22,15 @@ CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 
 def test_the_last_release_of_the_changelog_and_the_citation_have_this_version():
     assert RELEASES[0][0] == sdpa.__version__
-    assert sorted(RELEASES, key=lambda release: tuple(map(int, release[0].split("."))), reverse=True) == RELEASES
+    assert (
+        sorted(RELEASES, key=lambda release: tuple(map(int, release[0].split("."))), reverse=True)
+        == RELEASES
+    )
     version, date = RELEASES[0]
-    assert (CITATION["version"], CITATION["date-released"]) == (version, datetime.date.fromisoformat(date))
+    assert (CITATION["version"], CITATION["date-released"]) == (
+        version,
+        datetime.date.fromisoformat(date),
+    )
 
 
 def test_the_wheel_is_the_library_alone(monkeypatch, tmp_path):
@@ -37,7 +43,10 @@ def test_the_wheel_is_the_library_alone(monkeypatch, tmp_path):
     assert "sdpa/py.typed" in names
     assert stated["Version"] == sdpa.__version__
     assert "Provides-Extra" not in stated
-    assert [re.match(r"\w+", one)[0] for one in stated.get_all("Requires-Dist")] == ["numpy", "scipy"]
+    assert [re.match(r"\w+", one)[0] for one in stated.get_all("Requires-Dist")] == [
+        "numpy",
+        "scipy",
+    ]
 
 
 def test_every_name_that_is_offered_is_there_and_theory_is_loaded_late():

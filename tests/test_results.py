@@ -12,18 +12,20 @@ from experiments.analysis.agreement import agreement
 from experiments.analysis.overview import check_table
 from experiments.claims.table import read_statements
 from experiments.config.loader import load_config
+from experiments.engine.fingerprint import measuring_fingerprint, tables_fingerprint
+from experiments.engine.tables import read_sidecar, why_stale
 from experiments.pages.index import few_rows, opening
 from experiments.pages.parts import pictures, provenance
 from experiments.paths import BENCHMARKS, drawn_texts
-from experiments.run.fingerprint import measuring_fingerprint, tables_fingerprint
-from experiments.run.tables import read_sidecar, why_stale
 from sdpa.theory import attention_expectations
 from tests.page_text import as_shown, assert_whole, words
 from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only, tables_of_results
 
 TABLES = tables_of_results()
 PAGE = RESULTS / "index.html"
-BENCHMARK_TABLES = [f"{BENCHMARKS}/{path.name}" for path in sorted((RESULTS / BENCHMARKS).glob("*.csv"))]
+BENCHMARK_TABLES = [
+    f"{BENCHMARKS}/{path.name}" for path in sorted((RESULTS / BENCHMARKS).glob("*.csv"))
+]
 
 
 @pytest.mark.parametrize("sweep", CONFIG.sweeps, ids=lambda sweep: sweep.name)
@@ -31,9 +33,13 @@ def test_tables_are_whole_and_of_this_config(sweep):
     assert "complete" in check_table(TABLES[sweep.name])
 
 
-@pytest.mark.parametrize("name", ["statements/statements.csv", "examples/examples.csv", *BENCHMARK_TABLES])
+@pytest.mark.parametrize(
+    "name", ["statements/statements.csv", "examples/examples.csv", *BENCHMARK_TABLES]
+)
 def test_columns_of_other_tables_are_described(name):
-    _, described = (ROOT / "docs/columns.md").read_text(encoding="utf-8").split("## All sweeps in one file")
+    _, described = (
+        (ROOT / "docs/columns.md").read_text(encoding="utf-8").split("## All sweeps in one file")
+    )
     for column in pd.read_csv(RESULTS / name, nrows=0).columns:
         assert f"`{column}`" in described, column
 
@@ -41,11 +47,17 @@ def test_columns_of_other_tables_are_described(name):
 def test_the_shipped_calibration_meets_what_the_check_promises():
     """The tables of `make calibration FULL=1`: every config under 300 seeds, every fault of many errors found."""
     alarms, coverage, faults = (
-        pd.read_csv(RESULTS / BENCHMARKS / f"{name}.csv", keep_default_na=False, na_values={"coverage": [""]})
+        pd.read_csv(
+            RESULTS / BENCHMARKS / f"{name}.csv",
+            keep_default_na=False,
+            na_values={"coverage": [""]},
+        )
         for name in calibration.TABLES
     )
     configs = alarms[alarms["config"] != "all"]
-    assert configs["config"].tolist() == [sweep.name for sweep in load_config(calibration.CONFIG).sweeps]
+    assert configs["config"].tolist() == [
+        sweep.name for sweep in load_config(calibration.CONFIG).sweeps
+    ]
     assert len(configs) >= 24
     assert (configs["runs"] == 300).all()
     assert set(calibration.MISTAKES) <= set(faults["fault"])
@@ -74,17 +86,24 @@ def test_root_mean_squares_cross_where_the_exact_ones_do():
 
     Intervals 1.5 times as wide as those of 95%: P(|z| > 1.96 x 1.5) = 0.3% for each.
     """
-    table = TABLES["crossing"]["crossings"].query("statistic == 'r.m.s.' and norm == 'jacobian' and level == 1")
+    table = TABLES["crossing"]["crossings"].query(
+        "statistic == 'r.m.s.' and norm == 'jacobian' and level == 1"
+    )
     crossed = table.dropna(subset="crossing")
     assert len(crossed)
     for _, row in crossed.iterrows():
 
         def excess(d_k: float, n_keys: int = row["n_keys"]) -> float:
-            unscaled, scaled = (attention_expectations(d_k, n_keys, divisor) for divisor in (1.0, d_k**0.5))
+            unscaled, scaled = (
+                attention_expectations(d_k, n_keys, divisor) for divisor in (1.0, d_k**0.5)
+            )
             return unscaled.jacobian_norm / scaled.jacobian_norm - 1
 
         exact = optimize.brentq(excess, row["crossing"] / 2, row["crossing"] * 2, xtol=0.01)
-        low, high = (row["crossing"] * (row[f"crossing_{end}"] / row["crossing"]) ** 1.5 for end in ("low", "high"))
+        low, high = (
+            row["crossing"] * (row[f"crossing_{end}"] / row["crossing"]) ** 1.5
+            for end in ("low", "high")
+        )
         assert low < exact < high, row["n_keys"]
 
 
@@ -126,7 +145,9 @@ def test_the_sentences_of_the_first_screen_hold():
     np.testing.assert_allclose(unscaled["score_variance"], unscaled["d_k"], rtol=0.02)
     # "With it, the softmax of 64 keys is about equally sharp at every width."
     for name, divisor in (("scaled", 512**0.5), ("unscaled", 1)):
-        assert found[f"max_weight_{name}"] == float(f"{attention_expectations(512, 64, divisor).max_weight:.3g}")
+        assert found[f"max_weight_{name}"] == float(
+            f"{attention_expectations(512, 64, divisor).max_weight:.3g}"
+        )
     assert root["max_weight"].max() < 1.1 * root["max_weight"].min()
     assert unscaled["max_weight"].max() > 3 * unscaled["max_weight"].min()
     # "The median of |J|_F is larger with the division only above d_k = ..."
@@ -151,7 +172,10 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
     _, rows = few_rows(TABLES["dimension"].measured, TABLES["dimension"].axes, ["max_weight"])
     assert all(as_shown(row[-1]) in plain for row in rows)
     made = provenance(CONFIG, RESULTS, TABLES, {})
-    for value in (made["verdict"], *(value for sweep in made["sweeps"] for value in sweep.values())):
+    for value in (
+        made["verdict"],
+        *(value for sweep in made["sweeps"] for value in sweep.values()),
+    ):
         assert as_shown(value) in plain
     statements = read_statements(RESULTS)
     for _, row in statements.iterrows():

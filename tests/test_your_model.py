@@ -22,7 +22,9 @@ NAMES = {"torch": "PyTorch", "transformers": "Transformers", "jax": "JAX"}
 CLOSE = {"rtol": 0, "atol": 1e-5}
 N = 7  # positions
 CAUSAL = causal_mask(N, N)
-REAL = np.arange(N) < np.array([[N], [N - 2], [3]])  # the positions of three sequences that are no padding
+REAL = np.arange(N) < np.array(
+    [[N], [N - 2], [3]]
+)  # the positions of three sequences that are no padding
 PADDED = REAL[:, None, None, :]
 
 # A warning of another package, such as that of a prototype, is no error here.
@@ -58,7 +60,9 @@ def weights(
     """The weights of a layer from its saved q and k; each key head serves a block of query heads."""
     q, k = saved[f"q.{layer}"], saved[f"k.{layer}"]
     assert q.dtype == k.dtype == np.float32
-    return attention_weights(q, np.repeat(k, q.shape[-3] // k.shape[-3], axis=-3), scaling=scaling, mask=mask)
+    return attention_weights(
+        q, np.repeat(k, q.shape[-3] // k.shape[-3], axis=-3), scaling=scaling, mask=mask
+    )
 
 
 def tensors(*shapes: tuple[int, ...]) -> list[Any]:
@@ -91,14 +95,26 @@ def test_the_attention_function_of_pytorch(options, mask, call, imported):
     outputs = []
 
     def model(_):
-        attend = scaled_dot_product_attention if imported else functional.scaled_dot_product_attention
-        outputs.append(attend(q, key=k, value=v, attn_mask=None if mask is None else torch.from_numpy(mask), **options))
+        attend = (
+            scaled_dot_product_attention if imported else functional.scaled_dot_product_attention
+        )
+        outputs.append(
+            attend(
+                q,
+                key=k,
+                value=v,
+                attn_mask=None if mask is None else torch.from_numpy(mask),
+                **options,
+            )
+        )
 
     recipe = run_recipe(TORCH, {"model": model, "inputs": None})
     assert recipe["recorded"].calls == {0: call}
     assert recipe["saved"]["k.0"].shape == (3, heads, N, 8)
     ours = weights(recipe["saved"], 0, call[0], CAUSAL if "is_causal" in options else mask)
-    np.testing.assert_allclose(ours @ np.repeat(v.numpy(), 4 // heads, axis=1), outputs[0].numpy(), **CLOSE)
+    np.testing.assert_allclose(
+        ours @ np.repeat(v.numpy(), 4 // heads, axis=1), outputs[0].numpy(), **CLOSE
+    )
     model(None)
     assert outputs[0].equal(outputs[1])
     assert len(recipe["recorded"].calls) == 1  # after the recipe, nothing is recorded
@@ -130,7 +146,9 @@ def test_multi_head_attention_of_pytorch(need_weights, training, mask):
     with torch.no_grad():
         model(x)
         theirs = layer.eval()(x, x, x, average_attn_weights=False, **options)[1]
-    np.testing.assert_allclose(weights(recipe["saved"], 0, "d_k^1/2", allowed), theirs.numpy(), **CLOSE)
+    np.testing.assert_allclose(
+        weights(recipe["saved"], 0, "d_k^1/2", allowed), theirs.numpy(), **CLOSE
+    )
     (recorded, recorded_weights), (output, output_weights) = results
     np.testing.assert_allclose(recorded.numpy(), output.numpy(), **CLOSE)
     assert (recorded_weights is None) == (output_weights is None) == (not need_weights)
@@ -146,7 +164,11 @@ ROOT = ["d_k^1/2"] * 3
     [
         ("Llama", GROUPED, ROOT),
         ("Gemma3Text", GROUPED | {"query_pre_attn_scalar": 64}, ["8"] * 3),
-        ("GPT2", SMALL | {"scale_attn_by_inverse_layer_idx": True}, ["d_k^1/2", "5.656854", "8.485281"]),
+        (
+            "GPT2",
+            SMALL | {"scale_attn_by_inverse_layer_idx": True},
+            ["d_k^1/2", "5.656854", "8.485281"],
+        ),
         ("OPT", SMALL | {"word_embed_proj_dim": 32, "ffn_dim": 64}, ["1"] * 3),
         ("Bert", SMALL | {"intermediate_size": 64}, ROOT),
     ],
@@ -167,7 +189,9 @@ def test_a_model_of_transformers(name, options, divisors, implementation):
         theirs = model(input_ids, output_attentions=True).attentions
     model.set_attn_implementation(implementation)
     recipe = run_recipe(TRANSFORMERS, {"model": model, "input_ids": input_ids})
-    assert recipe["recorded"].calls == {layer: (divisor, "not recorded") for layer, divisor in enumerate(divisors)}
+    assert recipe["recorded"].calls == {
+        layer: (divisor, "not recorded") for layer, divisor in enumerate(divisors)
+    }
     saved = recipe["saved"]
     assert len(saved) == 6
     for layer in range(3):
@@ -186,7 +210,12 @@ def test_the_forward_pass_of_minilm_is_that_of_bert():
     transformers = framework("transformers")
     torch = framework("torch")
     torch.manual_seed(0)
-    sizes = {"hidden_size": 384, "intermediate_size": 1536, "num_hidden_layers": 6, "num_attention_heads": 12}
+    sizes = {
+        "hidden_size": 384,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 12,
+    }
     model = transformers.BertModel(transformers.BertConfig(vocab_size=50, **sizes)).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.08)
@@ -194,10 +223,14 @@ def test_the_forward_pass_of_minilm_is_that_of_bert():
     with torch.no_grad(), recorded_attention(model) as outer, recorded_attention(model) as recorded:
         model(tokens)
     assert outer.calls == recorded.calls
-    ours = minilm.queries_and_keys({name: x.numpy() for name, x in model.state_dict().items()}, tokens.numpy())
+    ours = minilm.queries_and_keys(
+        {name: x.numpy() for name, x in model.state_dict().items()}, tokens.numpy()
+    )
     for layer in range(6):
         for name, array in zip("qk", ours, strict=True):
-            np.testing.assert_allclose(array[:, layer], recorded.arrays[f"{name}.{layer}"], rtol=0, atol=1e-4)
+            np.testing.assert_allclose(
+                array[:, layer], recorded.arrays[f"{name}.{layer}"], rtol=0, atol=1e-4
+            )
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 0.05)])
@@ -206,15 +239,21 @@ def test_the_forward_pass_of_minilm_is_that_of_bert():
 def test_attention_of_jax(dtype, error, key_heads, transform):
     jax = framework("jax")
     random = jax.random.split(jax.random.key(0), 3)
-    shapes = [(3, 2, N, heads, 8) for heads in (4, key_heads, key_heads)]  # layer, batch, position, head, d_k
-    given = [2 * jax.random.normal(key, shape, dtype) for key, shape in zip(random, shapes, strict=True)]
+    shapes = [
+        (3, 2, N, heads, 8) for heads in (4, key_heads, key_heads)
+    ]  # layer, batch, position, head, d_k
+    given = [
+        2 * jax.random.normal(key, shape, dtype) for key, shape in zip(random, shapes, strict=True)
+    ]
     names: dict[str, Any] = {"inputs": given}
 
     def layers(inputs):
         return [names["attention"](layer, *(x[layer] for x in inputs)) for layer in range(3)]
 
     def scanned(inputs):
-        return jax.lax.scan(lambda layer, x: (layer + 1, names["attention"](layer, *x)), 0, inputs)[1]
+        return jax.lax.scan(lambda layer, x: (layer + 1, names["attention"](layer, *x)), 0, inputs)[
+            1
+        ]
 
     model = {"none": layers, "jit": jax.jit(layers), "scan": jax.jit(scanned)}[transform]
     outputs = []
@@ -222,10 +261,13 @@ def test_attention_of_jax(dtype, error, key_heads, transform):
     saved = run_recipe(JAX, names)["saved"]
     assert len(saved) == 6
     q, k, v, output = (
-        np.stack([np.asarray(x, dtype=np.float32) for x in array]).swapaxes(-3, -2) for array in (*given, outputs)
+        np.stack([np.asarray(x, dtype=np.float32) for x in array]).swapaxes(-3, -2)
+        for array in (*given, outputs)
     )
     for layer in range(3):
         np.testing.assert_array_equal(saved[f"q.{layer}"], q[layer])
         np.testing.assert_array_equal(saved[f"k.{layer}"], k[layer])
-        ours = weights(saved, layer, "d_k^1/2", CAUSAL) @ np.repeat(v[layer], 4 // key_heads, axis=-3)
+        ours = weights(saved, layer, "d_k^1/2", CAUSAL) @ np.repeat(
+            v[layer], 4 // key_heads, axis=-3
+        )
         np.testing.assert_allclose(ours, output[layer], rtol=0, atol=error)

@@ -123,7 +123,9 @@ class Agreement:
             return ""
         cells = f" in {counted(len(self.cells), 'cell')}" if len(self.cells) else ""
         values = f"{counted(len(self.values), 'measured value')} with exact ones{cells}"
-        word = ", no sign of a difference" if self.p_value == 1 else ""  # the most that the correction allows
+        word = (
+            ", no sign of a difference" if self.p_value == 1 else ""
+        )  # the most that the correction allows
         return f"{values} (p = {self.p_value:.2g}{word}; an alarm below {ALARM:g})"
 
     def gaps_in_short(self) -> str:
@@ -137,16 +139,25 @@ class Agreement:
         """Raise `DisagreementError` if measured and exact values disagree, with up to five rows of each test."""
         if not self.disagrees:
             return
-        chance = f": chance separates them so far with p = {self.p_value:.2g}" if self.p_value < ALARM else ""
+        chance = (
+            f": chance separates them so far with p = {self.p_value:.2g}"
+            if self.p_value < ALARM
+            else ""
+        )
         lines = [*self.off_law]
         for frame, text in (
             (self.values, "{metric} of {where}: z = {z:+.2f}, p = {p_value:.2g}"),
-            (self.rules if len(self.values) else self.values, "{metric}, {scaling}, all cells: z = {z:+.2f}"),
+            (
+                self.rules if len(self.values) else self.values,
+                "{metric}, {scaling}, all cells: z = {z:+.2f}",
+            ),
             (self.cells, "cell {where}: p = {p_value:.2g}"),
         ):
             worst = frame.nsmallest(_SHOWN, "p_value") if len(frame) else frame
             lines += [text.format(**row) for row in worst.to_dict("records")]
-        raise DisagreementError("\n  ".join([f"measured and exact values disagree{chance}", *lines]))
+        raise DisagreementError(
+            "\n  ".join([f"measured and exact values disagree{chance}", *lines])
+        )
 
 
 def _summed(judged: pd.DataFrame) -> Iterator[dict[str, float]]:
@@ -160,17 +171,32 @@ def _summed(judged: pd.DataFrame) -> Iterator[dict[str, float]]:
 def agreement(sweeps: Iterable[Results]) -> Agreement:
     """The tests of these sweeps; cells that several sweeps share (and so their draws) count once."""
     sweeps = list(sweeps)
-    cells = [_named(one, one[TESTS], one[TESTS][["trials", "p_value"]]) for one in sweeps if TESTS in one]
+    cells = [
+        _named(one, one[TESTS], one[TESTS][["trials", "p_value"]]) for one in sweeps if TESTS in one
+    ]
     values = [_values(one) for one in sweeps if VERDICTS in one]
     # A score metric has the same z-score under every divisor.
-    distinct = _distinct([_distinct(values, ["key", "scaling", "metric"])], ["key", "metric", "which"])
+    distinct = _distinct(
+        [_distinct(values, ["key", "scaling", "metric"])], ["key", "metric", "which"]
+    )
     gaps: Counter[str] = Counter()
     for one in sweeps:
-        judged = one[VERDICTS][["test", "remark"]] if VERDICTS in one else pd.DataFrame(columns=["test", "remark"])
-        for (test, remark), count in judged[judged["test"] != T_TEST].value_counts(sort=False).items():
+        judged = (
+            one[VERDICTS][["test", "remark"]]
+            if VERDICTS in one
+            else pd.DataFrame(columns=["test", "remark"])
+        )
+        for (test, remark), count in (
+            judged[judged["test"] != T_TEST].value_counts(sort=False).items()
+        ):
             gaps[f"{_STATES[test]} ({remark})"] += count
         gaps["without a known exact value"] += len(one.measured) * len(one.metrics) - len(judged)
-    far = tuple(f"{one.name}: {line}" for one in sweeps if "crossings" in one for line in off_law(one["crossings"]))
+    far = tuple(
+        f"{one.name}: {line}"
+        for one in sweeps
+        if "crossings" in one
+        for line in off_law(one["crossings"])
+    )
     return Agreement(_distinct(cells, ["key"]), distinct, gaps, far)
 
 
@@ -198,7 +224,9 @@ def _values(results: Results) -> pd.DataFrame:
     own = (judged["measured"] - judged["exact"]) / judged["se"].where(judged["se"] > 0)
     tails = special.stdtr(judged["trials"] - 1, -own.abs()).clip(lower=_SMALLEST)
     enough = {name: metric.min_draws for name, metric in results.metrics.items()}
-    scale_free = judged["metric"].isin([name for name, metric in results.metrics.items() if metric.scale_free])
+    scale_free = judged["metric"].isin(
+        [name for name, metric in results.metrics.items() if metric.scale_free]
+    )
     columns = judged[["scaling", "metric", "trials", "z", "test", "p_value"]].assign(
         # Multiples of the required effective draws; a metric without limits is symmetric.
         multiple=(judged["effective_draws"] / judged["metric"].map(enough)).fillna(np.inf),
@@ -213,7 +241,9 @@ def _values(results: Results) -> pd.DataFrame:
 def _named(results: Results, rows: pd.DataFrame, columns: pd.DataFrame) -> pd.DataFrame:
     """Columns of rows, with `where`, their name, and `key`, which rows of the same draws share."""
     axes = results.axes.among(rows)
-    parts = [f"{name} = " + rows[name].map(as_written) for name in axes if len(rows[name].unique()) > 1]
+    parts = [
+        f"{name} = " + rows[name].map(as_written) for name in axes if len(rows[name].unique()) > 1
+    ]
     if "scaling" in rows and rows["scaling"].notna().all():
         parts.append(rows["scaling"])
     where = pd.Series(results.name, index=rows.index)
@@ -221,7 +251,9 @@ def _named(results: Results, rows: pd.DataFrame, columns: pd.DataFrame) -> pd.Da
         where = where + ", " + part
     points = (map(as_written, point) for point in rows[axes].itertuples(index=False))
     key = [" ".join([results.experiment.name, *point]) for point in points]
-    return columns.assign(where=where, key=pd.Series(key, index=rows.index, dtype=str)).reset_index(drop=True)
+    return columns.assign(where=where, key=pd.Series(key, index=rows.index, dtype=str)).reset_index(
+        drop=True
+    )
 
 
 def _distinct(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:
@@ -238,4 +270,6 @@ def _sidak(p_values: pd.Series) -> float:
     >>> round(_sidak(pd.Series([0.01, 0.5])), 6)
     0.0199
     """
-    return float(-np.expm1(len(p_values) * np.log1p(-p_values.min()))) if p_values.min() < 1 else 1.0
+    return (
+        float(-np.expm1(len(p_values) * np.log1p(-p_values.min()))) if p_values.min() < 1 else 1.0
+    )

@@ -16,7 +16,14 @@ from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, Experiment
 
 # In the order of derivation: each table may use the earlier ones.
-DERIVED_TABLES = (*verdicts.TABLES, *slopes.TABLES, *crossings.TABLES, *laws.TABLES, *bands.TABLES, *depth.TABLES)
+DERIVED_TABLES = (
+    *verdicts.TABLES,
+    *slopes.TABLES,
+    *crossings.TABLES,
+    *laws.TABLES,
+    *bands.TABLES,
+    *depth.TABLES,
+)
 
 
 def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
@@ -38,12 +45,18 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
     if VERDICTS in tables:
         tables[MEASURED] = verdicts.flag_few_draws(tables[MEASURED], tables[VERDICTS])
     kinds = [MEASURED, *(derived.kind for derived in DERIVED_TABLES)]
-    return Results(sweep, {kind: tables[kind] for kind in kinds if kind in tables and len(tables[kind])})
+    return Results(
+        sweep, {kind: tables[kind] for kind in kinds if kind in tables and len(tables[kind])}
+    )
 
 
 def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:
     """The columns of every possible table of an experiment, by kind; a sweep need not have all these tables."""
     columns = {MEASURED: {column.name for column in experiment.table_columns}, **experiment.beside}
     possible = (table for table in DERIVED_TABLES if table.source in columns)
-    derived = {table.kind: table.columns(experiment) for table in possible if table.needs <= set(columns[table.source])}
+    derived = {
+        table.kind: table.columns(experiment)
+        for table in possible
+        if table.needs <= set(columns[table.source])
+    }
     return {MEASURED: experiment.table_columns, **derived}

@@ -46,7 +46,12 @@ def bands(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
         axes: of its cells.
     """
     names = [*axes.among(table, but=_RATE), "scaling"]
-    return fold(table, names, _band, ["exponent", "divisor", *(column.name for column in _BAND), *_AT_BEST_COLUMNS])
+    return fold(
+        table,
+        names,
+        _band,
+        ["exponent", "divisor", *(column.name for column in _BAND), *_AT_BEST_COLUMNS],
+    )
 
 
 def _band(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -55,7 +60,9 @@ def _band(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
         return
     rows = rows.sort_values(_RATE)
     rates = rows[_RATE].to_numpy()
-    width, low, high = band_width(rates, *(rows[f"solved{end}"].to_numpy() for end in ("", "_low", "_high")))
+    width, low, high = band_width(
+        rates, *(rows[f"solved{end}"].to_numpy() for end in ("", "_low", "_high"))
+    )
     best = rows.sort_values([*_AT_BEST], ascending=[False, True, True], kind="stable").iloc[0]
     solving = rows[rows["solved"] >= 0.5]
     yield {
@@ -72,7 +79,9 @@ def _band(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     }
 
 
-def band_width(rates: Floats, shares: Floats, low: Floats, high: Floats) -> tuple[float, float, float]:
+def band_width(
+    rates: Floats, shares: Floats, low: Floats, high: Floats
+) -> tuple[float, float, float]:
     """W and its 95% interval, in decades, as in the module.
 
     Args:
@@ -102,12 +111,20 @@ def at_best_rates(measured: pd.DataFrame, bands: pd.DataFrame, axes: Axes) -> pd
         axes: of their cells.
     """
     names = [*axes.among(measured, but=_RATE), "scaling"]
-    best = bands[[*names, BEST_RATE]] if BEST_RATE in bands else pd.DataFrame(columns=[*names, BEST_RATE])
+    best = (
+        bands[[*names, BEST_RATE]]
+        if BEST_RATE in bands
+        else pd.DataFrame(columns=[*names, BEST_RATE])
+    )
     keys = pd.MultiIndex.from_frame(measured[names])
     found = best.set_index(names)[BEST_RATE].reindex(keys).to_numpy(dtype=float)
     rate = np.where(np.isnan(found), measured[_RATE], found)
-    order = measured.groupby(names, sort=False).ngroup()  # that of the table, whatever the best rates are
-    rows = measured.assign(**{BEST_RATE: rate})[measured[_RATE].to_numpy() == rate].drop(columns=_RATE)
+    order = measured.groupby(
+        names, sort=False
+    ).ngroup()  # that of the table, whatever the best rates are
+    rows = measured.assign(**{BEST_RATE: rate})[measured[_RATE].to_numpy() == rate].drop(
+        columns=_RATE
+    )
     return rows.loc[order[rows.index].sort_values(kind="stable").index]
 
 

@@ -22,7 +22,10 @@ from sdpa.theory import limits
 
 UNSCALED, SCALED = "unscaled", "d_k^1/2"
 STATISTICS = {"median": "_median", "r.m.s.": ""}
-EQUAL, TENTH = 1.0, 0.1  # levels that ratios cross: the unscaled norm equals the scaled one, or a tenth of it
+EQUAL, TENTH = (
+    1.0,
+    0.1,
+)  # levels that ratios cross: the unscaled norm equals the scaled one, or a tenth of it
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
 _LAW_OF = ("norm", "statistic", "n_keys")
 _SMALLEST = np.finfo(float).tiny  # replaces an interval's end of 0, so that it has a logarithm
@@ -61,28 +64,39 @@ def norm_ratios(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
         One row per point, norm (NORMS) and statistic (STATISTICS), with the axes of the point.
     """
     point = axes.among(table)
-    unscaled, scaled = (table[table["scaling"] == name].set_index(point) for name in (UNSCALED, SCALED))
+    unscaled, scaled = (
+        table[table["scaling"] == name].set_index(point) for name in (UNSCALED, SCALED)
+    )
     if table["d_k"].nunique() < 2 or unscaled.empty or scaled.empty:
         return pd.DataFrame(columns=[*point, *names(_RATIO_COLUMNS)])
     parts = [
-        _ratio(unscaled, scaled, f"{metric}{suffix}", times_divisor).assign(norm=name, statistic=statistic)
+        _ratio(unscaled, scaled, f"{metric}{suffix}", times_divisor).assign(
+            norm=name, statistic=statistic
+        )
         for name, (metric, times_divisor) in NORMS.items()
         for statistic, suffix in STATISTICS.items()
     ]
     return pd.concat(parts)[[*point, *names(_RATIO_COLUMNS)]]
 
 
-def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divisor: bool) -> pd.DataFrame:
+def _ratio(
+    unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divisor: bool
+) -> pd.DataFrame:
     """The ratio of one metric of the rows of each rule, whose index are the axes; empty if one of the norms is 0."""
     factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
     exact = f"{metric}_exact"
-    few = [rows[FEW_DRAWS].str.split().map(lambda names: metric in names) for rows in (unscaled, scaled)]
+    few = [
+        rows[FEW_DRAWS].str.split().map(lambda names: metric in names)
+        for rows in (unscaled, scaled)
+    ]
     found = pd.DataFrame(
         {
             "ratio": factor * unscaled[metric] / scaled[metric],
             "ratio_low": factor * unscaled[f"{metric}_low"] / scaled[f"{metric}_high"],
             "ratio_high": factor * unscaled[f"{metric}_high"] / scaled[f"{metric}_low"],
-            "ratio_exact": factor * unscaled[exact] / scaled[exact] if exact in unscaled else np.nan,
+            "ratio_exact": factor * unscaled[exact] / scaled[exact]
+            if exact in unscaled
+            else np.nan,
             FEW_DRAWS: [
                 " ".join(name for name, is_few in ((UNSCALED, one), (SCALED, other)) if is_few)
                 for one, other in zip(*few, strict=True)
@@ -90,7 +104,9 @@ def _ratio(unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divi
         }
     )
     # A norm too small for a double is 0 and has no ratio.
-    known = (unscaled[metric] > 0) & (scaled[f"{metric}_low"] > 0) & np.isfinite(found["ratio_high"])
+    known = (
+        (unscaled[metric] > 0) & (scaled[f"{metric}_low"] > 0) & np.isfinite(found["ratio_high"])
+    )
     found[_RATIO] = found[_RATIO].where(known)
     return found.reset_index()
 
@@ -126,10 +142,14 @@ def off_law(crossings: pd.DataFrame) -> list[str]:
     far = []
     for _, row in known.iterrows():
         away = math.log(row["law"] / row["crossing"])
-        reach = abs(math.log(row["crossing_high" if away > 0 else "crossing_low"] / row["crossing"]))
+        reach = abs(
+            math.log(row["crossing_high" if away > 0 else "crossing_low"] / row["crossing"])
+        )
         if abs(away) > math.log1p(_LAW_ACCURACY) + _REACHES * reach:
             kind = f"{row['statistic']} of {NORMS[row['norm']][0]}"
-            sizes = f"{row['n_keys']} keys: unscaled and {SCALED} cross at d_k = {row['crossing']:.4g}"
+            sizes = (
+                f"{row['n_keys']} keys: unscaled and {SCALED} cross at d_k = {row['crossing']:.4g}"
+            )
             far.append(f"{kind}, {sizes}; the law of theory gives {row['law']:.4g}")
     return far
 
@@ -145,7 +165,9 @@ def _crossings(axes: Axes, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
     values = np.log(cells[[*_RATIO, "ratio_exact"]].clip(lower=_SMALLEST).to_numpy(dtype=float))
     at, *curves = interpolated(x, *values.T)
     for level in (EQUAL, TENTH):
-        middle, low, high, exact = (math.exp(fall_through_zero(at, curve - math.log(level))) for curve in curves)
+        middle, low, high, exact = (
+            math.exp(fall_through_zero(at, curve - math.log(level))) for curve in curves
+        )
         known = not math.isnan(middle)
         yield {
             "level": level,
@@ -198,7 +220,9 @@ _CROSSING_COLUMNS = _KIND + columns_of_text(
     law float? crossing by an approximate law of theory for standard normal inputs; empty without a law
     """
 )
-_NEEDS = frozenset({"d_k", "n_keys", "inputs", "scaling", "divisor", *(metric for metric, _ in NORMS.values())})
+_NEEDS = frozenset(
+    {"d_k", "n_keys", "inputs", "scaling", "divisor", *(metric for metric, _ in NORMS.values())}
+)
 TABLES = (
     Derived(
         "ratios",

@@ -59,9 +59,17 @@ def first_layer_curves(table: pd.DataFrame) -> pd.DataFrame:
     For each start cosine and n_keys of the cells of one layer.
     """
     table, rows = table[table["layers"] == 1], []
-    for p, n_keys in table[["token_cosine", "n_keys"]].drop_duplicates().sort_values(["token_cosine", "n_keys"]).values:
+    for p, n_keys in (
+        table[["token_cosine", "n_keys"]]
+        .drop_duplicates()
+        .sort_values(["token_cosine", "n_keys"])
+        .values
+    ):
         for ratio in _RATIOS:
-            sigma, limit = ratio * freezing_sigma(n_keys) / math.sqrt(1 - p), frozen_collision(ratio)
+            sigma, limit = (
+                ratio * freezing_sigma(n_keys) / math.sqrt(1 - p),
+                frozen_collision(ratio),
+            )
             square, product = next_moments(p, sigma, n_keys)
             values = (x / (1 - p) for x in (square - p, product - p))
             of_limit = p / (p + (1 - p) * limit) if p or limit else math.nan

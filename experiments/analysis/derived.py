@@ -57,7 +57,9 @@ def fold(
     [[4, 3], [8, 3]]
     """
     groups = table.groupby([*by], sort=False, dropna=False)
-    found = [{**dict(zip(by, key, strict=True)), **row} for key, rows in groups for row in rows_of(rows)]
+    found = [
+        {**dict(zip(by, key, strict=True)), **row} for key, rows in groups for row in rows_of(rows)
+    ]
     return pd.DataFrame(found, columns=[*by, *columns])
 
 
@@ -76,11 +78,17 @@ def row_cells(cells: Iterable[Cell]) -> list[Cell]:
     for cell in cells:
         treatments = treatment_names(type(cell))
         for point in itertools.product(*(getattr(cell, name) for name in treatments)):
-            found.append(replace(cell, **{name: (value,) for name, value in zip(treatments, point, strict=True)}))
+            found.append(
+                replace(
+                    cell, **{name: (value,) for name, value in zip(treatments, point, strict=True)}
+                )
+            )
     return found
 
 
-def add_exact(experiment: Experiment, measured: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
+def add_exact(
+    experiment: Experiment, measured: pd.DataFrame, cells: Iterable[Cell]
+) -> pd.DataFrame:
     """The finished table: every declared column in order, including NAME_exact of each metric that theory knows.
 
     Args:
@@ -88,7 +96,10 @@ def add_exact(experiment: Experiment, measured: pd.DataFrame, cells: Iterable[Ce
         measured: its measured main table.
         cells: of the sweep, in the order of the table.
     """
-    table, known = measured.copy(), [metric for metric in experiment.metrics if metric.exact is not None]
+    table, known = (
+        measured.copy(),
+        [metric for metric in experiment.metrics if metric.exact is not None],
+    )
     of_rows = row_cells(cells) if known else []
     for metric in known:
         table[f"{metric.name}_exact"] = of_cells(metric.exact.rounded, of_rows)  # type: ignore[union-attr]
@@ -119,7 +130,9 @@ may_be_empty=True),)
         name, kind, words = line.split(maxsplit=2)
         meaning, _, formula = words.partition(" := ")
         type_name, _, unit = kind.rstrip("?").rstrip("]").partition("[")
-        found.append(Column(name, cast(Type, type_name), meaning, formula, unit, kind.endswith("?")))
+        found.append(
+            Column(name, cast(Type, type_name), meaning, formula, unit, kind.endswith("?"))
+        )
     return tuple(found)
 
 

@@ -65,7 +65,9 @@ def distances(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
     3% of the statistic. So the p-value is slightly too large, never too small. Cells with fewer than 20 trials get no
     test. Arguments as in `histograms`.
     """
-    from scipy import stats  # not at the top: it takes half a second to load, and most commands do not need it
+    from scipy import (
+        stats,  # not at the top: it takes half a second to load, and most commands do not need it
+    )
 
     rows = []
     for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
@@ -74,7 +76,14 @@ def distances(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
         below = np.concatenate([[0], np.cumsum(fine)[:-1]]) / trials
         statistic = float(np.abs(below + _survival(bin_edges()[:-1], d_k) - 1).max())
         p_value = float(stats.kstwo.sf(statistic, trials))
-        rows.append({"d_k": d_k, "trials": trials, "statistic": statistic, "p_value": float(f"{p_value:.6g}")})
+        rows.append(
+            {
+                "d_k": d_k,
+                "trials": trials,
+                "statistic": statistic,
+                "p_value": float(f"{p_value:.6g}"),
+            }
+        )
     return pd.DataFrame(rows, columns=names(_TEST_COLUMNS))
 
 
@@ -152,7 +161,9 @@ def freezing_curves(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
         entries that are independent and have mean 0.
     """
     columns = names(_CURVES)
-    table = table[[not {*axes.changed(row)} - {"query_std", "key_std"} for _, row in table.iterrows()]]
+    table = table[
+        [not {*axes.changed(row)} - {"query_std", "key_std"} for _, row in table.iterrows()]
+    ]
     if table["d_k"].nunique() < _MIN_VALUES or table["n_keys"].nunique() < _MIN_VALUES:
         return pd.DataFrame(columns=columns)
     sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
@@ -166,7 +177,16 @@ def freezing_curves(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
         for ratio in ratios:
             row = GaussianRow(ratio * freezing, n_keys)
             at_limit = limits.frozen_entropy_share(ratio), limits.frozen_collision(ratio)
-            rows.append((n_keys, freezing, ratio, row.entropy() / np.log(n_keys), row.power_sum(2), *at_limit))
+            rows.append(
+                (
+                    n_keys,
+                    freezing,
+                    ratio,
+                    row.entropy() / np.log(n_keys),
+                    row.power_sum(2),
+                    *at_limit,
+                )
+            )
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -194,7 +214,9 @@ def _limit(cell: AnyCell) -> float:
     def excess(log_d_k: float) -> float:
         d_k = 2.0**log_d_k
         divisor = rule.divisor(d_k, cell.n_keys)
-        found = theory.out_of_range(d_k, cell.n_keys, divisor, cell.arithmetic, cell.law, None, cell.prescale)
+        found = theory.out_of_range(
+            d_k, cell.n_keys, divisor, cell.arithmetic, cell.law, None, cell.prescale
+        )
         return found.tiny_weights - 0.5
 
     try:
@@ -208,11 +230,19 @@ def _limit(cell: AnyCell) -> float:
 TABLES = (
     Derived(
         "curves",
-        needs=frozenset({"d_k", "n_keys", "query_std", "key_std", "divisor", "entropy", "jacobian_trace"}),
+        needs=frozenset(
+            {"d_k", "n_keys", "query_std", "key_std", "divisor", "entropy", "jacobian_trace"}
+        ),
         columns=lambda _: _CURVES,
         derive=lambda results: freezing_curves(results.measured, results.axes),
     ),
-    Derived("histogram", frozenset({"counts"}), lambda _: _HISTOGRAM_COLUMNS, _of_counts(histograms), COUNTS),
+    Derived(
+        "histogram",
+        frozenset({"counts"}),
+        lambda _: _HISTOGRAM_COLUMNS,
+        _of_counts(histograms),
+        COUNTS,
+    ),
     Derived(TESTS, frozenset({"counts"}), lambda _: _TEST_COLUMNS, _of_counts(distances), COUNTS),
     Derived(
         "zero_limits",

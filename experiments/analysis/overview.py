@@ -50,13 +50,22 @@ def check_table(results: Results) -> str:
         expected = names(columns.get(kind, ()))
         if list(frame.columns) != expected:
             got = ", ".join(map(str, frame.columns))
-            raise TableError(f"{name}, {kind}: expected the columns {', '.join(expected)}, got {got}")
-        wrong = [column.name for column in columns[kind] if not (column.may_be_empty or _is_full(frame[column.name]))]
+            raise TableError(
+                f"{name}, {kind}: expected the columns {', '.join(expected)}, got {got}"
+            )
+        wrong = [
+            column.name
+            for column in columns[kind]
+            if not (column.may_be_empty or _is_full(frame[column.name]))
+        ]
         if wrong:
-            raise TableError(f"{name}, {kind}: expected finite numbers, got other values in {', '.join(wrong)}")
+            raise TableError(
+                f"{name}, {kind}: expected finite numbers, got other values in {', '.join(wrong)}"
+            )
     table, cells = results.measured, results.cells()
     wanted = {
-        tuple(map(as_written, axis_values(cell).values())): cell.table_rows(results.block.trials) for cell in cells
+        tuple(map(as_written, axis_values(cell).values())): cell.table_rows(results.block.trials)
+        for cell in cells
     }
     axes = list(axis_values(cells[0]))
     found = Counter(tuple(map(as_written, point)) for point in table[axes].itertuples(index=False))
@@ -69,7 +78,9 @@ def check_table(results: Results) -> str:
 
 def _is_full(values: pd.Series) -> bool:
     """True if every field has a value, and every number is finite."""
-    return bool(values.notna().all() and (values.dtype.kind not in "iuf" or np.isfinite(values).all()))
+    return bool(
+        values.notna().all() and (values.dtype.kind not in "iuf" or np.isfinite(values).all())
+    )
 
 
 def long_columns(sweeps: Iterable[Results]) -> tuple[Column, ...]:
@@ -95,7 +106,9 @@ def long_tables(sweeps: Sequence[Results]) -> Iterator[pd.DataFrame]:
             untested = one.measured.head(0).assign(metric="", test="", z=np.nan, p_value=np.nan)
             judged = one.get(VERDICTS, untested)
             judged = _with_scaling(judged).assign(disagrees=together.alarming(judged))
-            rows = _rows(_with_scaling(one.measured), one.metrics, judged, [*one.axes.usual, "scaling"])
+            rows = _rows(
+                _with_scaling(one.measured), one.metrics, judged, [*one.axes.usual, "scaling"]
+            )
             yield rows.assign(sweep=one.name).reindex(columns=columns)
 
 
@@ -104,7 +117,9 @@ def _with_scaling(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(scaling=table.get("scaling", ""))
 
 
-def _rows(measured: pd.DataFrame, metrics: Iterable[str], judged: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+def _rows(
+    measured: pd.DataFrame, metrics: Iterable[str], judged: pd.DataFrame, key: list[str]
+) -> pd.DataFrame:
     """One row for each metric in each row of a main table, which `key` identifies, with z and flag of the verdicts."""
     values = [
         measured[[*key, FEW_DRAWS]].assign(
@@ -118,8 +133,13 @@ def _rows(measured: pd.DataFrame, metrics: Iterable[str], judged: pd.DataFrame, 
     rows = pd.concat(values).sort_index(kind="stable")  # the index is that of the table
     key = [*key, "metric"]
     rows = rows.merge(judged[[*key, "z", "disagrees"]], how="left", on=key, validate="one_to_one")
-    few = [metric in listed.split() for metric, listed in zip(rows["metric"], rows[FEW_DRAWS], strict=True)]
-    return rows.assign(flag=np.select([rows["disagrees"].eq(True), few], [DISAGREES, FEW], default=""))
+    few = [
+        metric in listed.split()
+        for metric, listed in zip(rows["metric"], rows[FEW_DRAWS], strict=True)
+    ]
+    return rows.assign(
+        flag=np.select([rows["disagrees"].eq(True), few], [DISAGREES, FEW], default="")
+    )
 
 
 def described(sweeps: Sequence[Results]) -> pd.DataFrame:
@@ -137,7 +157,12 @@ def described(sweeps: Sequence[Results]) -> pd.DataFrame:
             files.append((csv_name(one.name, kind), table, (*IDENTITY, *columns[kind])))
     told = ("type", "unit", "meaning", "formula")
     rows = [
-        {"file": file, "table": table, "column": column.name, **{name: getattr(column, name) for name in told}}
+        {
+            "file": file,
+            "table": table,
+            "column": column.name,
+            **{name: getattr(column, name) for name in told},
+        }
         for file, table, columns in (*files, (LONG, LONG, long_columns(sweeps)))
         for column in columns
     ]

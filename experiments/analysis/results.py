@@ -41,7 +41,11 @@ class Axes:
 
     def varied(self, table: pd.DataFrame, *shown: str) -> list[str]:
         """The axes with more than one value in a table, besides those shown."""
-        return [name for name in self.among(table) if name not in shown and len(table[name].unique()) > 1]
+        return [
+            name
+            for name in self.among(table)
+            if name not in shown and len(table[name].unique()) > 1
+        ]
 
     def changed(self, row: "pd.Series[Any]") -> list[str]:
         """The axes of a row of a table that have another value than the usual one, in its order.
@@ -49,7 +53,11 @@ class Axes:
         >>> Axes({"d_k": None, "key_mean": 0.0}).changed(pd.Series({"d_k": 7, "key_mean": 2.0, "trials": 3}))
         ['key_mean']
         """
-        return [str(name) for name in row.index if self.usual.get(name) is not None and row[name] != self.usual[name]]
+        return [
+            str(name)
+            for name in row.index
+            if self.usual.get(name) is not None and row[name] != self.usual[name]
+        ]
 
     def first_combination(self, table: pd.DataFrame, *shown: str) -> pd.DataFrame:
         """The rows of the first combination of the other axes.
@@ -117,4 +125,6 @@ class Results(Mapping[str, pd.DataFrame]):
     @property
     def metrics(self) -> dict[str, Metric]:
         """The metrics of the experiment by name."""
-        return {metric.name: metric for metric in self.sweep.experiment.metrics} if self.sweep else {}
+        return (
+            {metric.name: metric for metric in self.sweep.experiment.metrics} if self.sweep else {}
+        )

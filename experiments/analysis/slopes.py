@@ -106,19 +106,26 @@ def _power(below: pd.DataFrame, above: pd.DataFrame) -> dict[str, float]:
     The rows of both d_k are indexed by exponent.
     """
     small, large = (
-        pd.DataFrame({end: _log_odds(rows, f"{_SHARPNESS}{end}") for end in _VALUES}) for rows in (below, above)
+        pd.DataFrame({end: _log_odds(rows, f"{_SHARPNESS}{end}") for end in _VALUES})
+        for rows in (below, above)
     )
     growth = (large - small)[(large - small)[["", "_low", "_high"]].notna().all(axis=1)]
     if len(growth) < _MIN_POWERS:
         return dict.fromkeys(names(_POWERS)[2:], math.nan)
     small, large = small.loc[growth.index], large.loc[growth.index]
-    x, y, exact = growth.index.to_numpy(dtype=float), growth[""].to_numpy(), growth["_exact"].to_numpy()
+    x, y, exact = (
+        growth.index.to_numpy(dtype=float),
+        growth[""].to_numpy(),
+        growth["_exact"].to_numpy(),
+    )
     reach_below, reach_above = (
         np.hypot(large[one] - large[""], small[other] - small[""]).to_numpy()
         for one, other in (("_low", "_high"), ("_high", "_low"))
     )
     at, *curves = interpolated(x, y, y - reach_below, y + reach_above, exact, same_draws=True)
-    middle, low, high, truth = (fall_through_zero(at, curve) if curve[-1] < 0 else math.nan for curve in curves)
+    middle, low, high, truth = (
+        fall_through_zero(at, curve) if curve[-1] < 0 else math.nan for curve in curves
+    )
     if math.isnan(middle):
         low = high = math.nan
     return {"power": middle, "power_low": low, "power_high": high, "power_exact": truth}

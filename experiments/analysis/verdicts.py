@@ -12,11 +12,23 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from experiments.analysis.derived import TESTS, VERDICTS, Derived, columns_of_text, of_cells, row_cells
+from experiments.analysis.derived import (
+    TESTS,
+    VERDICTS,
+    Derived,
+    columns_of_text,
+    of_cells,
+    row_cells,
+)
 from experiments.analysis.results import Axes
 from experiments.measuring.columns import Column, axis_columns, names
 from experiments.measuring.experiment import ACCURACY, Cell, Experiment
-from experiments.measuring.intervals import MIN_DRAWS, MIN_DRAWS_OF_FOURTH_POWERS, MIN_SEPARATE_ROWS, Limits
+from experiments.measuring.intervals import (
+    MIN_DRAWS,
+    MIN_DRAWS_OF_FOURTH_POWERS,
+    MIN_SEPARATE_ROWS,
+    Limits,
+)
 from experiments.measuring.metric import FEW_DRAWS, Metric
 from experiments.measuring.moments import CORRELATIONS
 
@@ -69,7 +81,10 @@ def verdicts(experiment: Experiment, table: pd.DataFrame, cells: Iterable[Cell])
     if not frames:
         return pd.DataFrame(columns=declared)
     for name, frame in frames.items():
-        like, enough = frames[known[name].draws_like or name]["effective_draws"], known[name].min_draws
+        like, enough = (
+            frames[known[name].draws_like or name]["effective_draws"],
+            known[name].min_draws,
+        )
         frame["few"] = ~(like >= enough)
         frame["rare"] = frame["few"] & (like * (_MAX_TRIALS / frame["trials"]) < enough)
         frame["few_trials"] = frame["trials"] < known[name].min_trials
@@ -78,11 +93,15 @@ def verdicts(experiment: Experiment, table: pd.DataFrame, cells: Iterable[Cell])
     return _judged(rows)[declared]
 
 
-def _compared(experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells: Iterable[Cell]) -> pd.DataFrame:
+def _compared(
+    experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells: Iterable[Cell]
+) -> pd.DataFrame:
     """A metric beside its known exact values, with the error of its test, its effective draws and its bound."""
     bounds = [metric.exact.bound(cell) for cell in cells]  # type: ignore[union-attr]
     exact = rows[f"{metric.name}_exact"].abs().to_numpy()
-    floor = np.divide([bound.floor for bound in bounds], exact, out=np.zeros(len(rows)), where=exact > 0)
+    floor = np.divide(
+        [bound.floor for bound in bounds], exact, out=np.zeros(len(rows)), where=exact > 0
+    )
     relative = [max(ACCURACY, bound.relative) for bound in bounds]
     accuracy = np.maximum(relative, floor)
     separate = rows["trials"] * [cell.separate_rows for cell in cells]
@@ -104,8 +123,14 @@ def _compared(experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells:
         error=np.maximum.reduce([rows[f"{metric.name}_se"].to_numpy(), least, accuracy * exact]),
     )
     # If a value and its error are far too large, the exact value would seem to rest on few draws.
-    draws = (metric.effective_draws(rows, frame[value], frame["error"]) for value in ("measured", "exact"))
-    return frame.assign(effective_draws=np.maximum(*draws), bound=_bound(frame, metric, metric.limits(rows), largest))
+    draws = (
+        metric.effective_draws(rows, frame[value], frame["error"])
+        for value in ("measured", "exact")
+    )
+    return frame.assign(
+        effective_draws=np.maximum(*draws),
+        bound=_bound(frame, metric, metric.limits(rows), largest),
+    )
 
 
 def _bound(rows: pd.DataFrame, metric: Metric, limits: Limits, max_error: Floats) -> pd.Series:
@@ -132,17 +157,25 @@ def _judged(rows: pd.DataFrame) -> pd.DataFrame:
     # Without an error, for example if an exact value is 0 to the precision of a double, only a bound judges. With an
     # infinite one, nothing does.
     endless = np.isinf(rows["error"])
-    z = pd.Series(np.divide(distance, rows["error"], out=np.zeros(len(rows)), where=rows["error"] > 0), rows.index)
+    z = pd.Series(
+        np.divide(distance, rows["error"], out=np.zeros(len(rows)), where=rows["error"] > 0),
+        rows.index,
+    )
     by_t = ~rows["few_trials"] & ~rows["few"] & ~endless
     by_bound = ~by_t & rows["bound"].notna()
     p_value = np.select(
-        [by_t, by_bound], [2 * special.stdtr(rows["trials"] - 1, -z.abs()), rows["bound"]], default=np.nan
+        [by_t, by_bound],
+        [2 * special.stdtr(rows["trials"] - 1, -z.abs()), rows["bound"]],
+        default=np.nan,
     )
     return rows.assign(
         error=rows["error"].where(~endless),
         z=(z.round(4) + 0.0).where(~endless),  # further decimals differ between machines; no -0.0
         # Few digits, so that all machines round alike.
-        effective_draws=[float(f"{draws:.3g}") if np.isfinite(draws) else np.nan for draws in rows["effective_draws"]],
+        effective_draws=[
+            float(f"{draws:.3g}") if np.isfinite(draws) else np.nan
+            for draws in rows["effective_draws"]
+        ],
         test=np.select([by_t, by_bound], [T_TEST, BOUND], default=NONE),
         p_value=[_six_digits(value) for value in p_value],
         remark=np.select(
@@ -164,13 +197,22 @@ def flag_few_draws(table: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     """
     if judged.empty:
         return table
-    few = judged[judged["remark"].isin((TOO_FEW, TOO_RARE, NO_ERROR))]["metric"].groupby(level=0).agg(list)
+    few = (
+        judged[judged["remark"].isin((TOO_FEW, TOO_RARE, NO_ERROR))]["metric"]
+        .groupby(level=0)
+        .agg(list)
+    )
     measured = table[FEW_DRAWS].str.split()
-    flagged = [" ".join(dict.fromkeys(few_here + few.get(place, []))) for place, few_here in measured.items()]
+    flagged = [
+        " ".join(dict.fromkeys(few_here + few.get(place, [])))
+        for place, few_here in measured.items()
+    ]
     return table.assign(**{FEW_DRAWS: flagged})
 
 
-def cell_tests(table: pd.DataFrame, axes: Axes, correlations: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+def cell_tests(
+    table: pd.DataFrame, axes: Axes, correlations: pd.DataFrame, judged: pd.DataFrame
+) -> pd.DataFrame:
     """One row per cell of at least 20 trials and 100 rows: a joint test of all its values against the exact ones.
 
     The z-scores of a cell depend on each other, because metrics and scalings share its draws. With R their correlation
@@ -200,12 +242,16 @@ def cell_tests(table: pd.DataFrame, axes: Axes, correlations: pd.DataFrame, judg
             continue
         values, matrix = tested[point], matrices[point]
         order = list(zip(matrix["scaling"], matrix["metric"], strict=True))
-        chosen = [order.index(name) for name in zip(values["scaling"], values["metric"], strict=True)]
+        chosen = [
+            order.index(name) for name in zip(values["scaling"], values["metric"], strict=True)
+        ]
         z = ((values["measured"] - values["exact"]) / values["se"]).to_numpy()
         correlation = np.stack(list(matrix["correlations"]))[np.ix_(chosen, chosen)]
         scarce = values["effective_draws"] < MIN_DRAWS_OF_FOURTH_POWERS
         error = (values["error"] / values["se"]).where(scarce, 1.0).to_numpy()
-        directions, statistic = _leading(z, correlation, error, most=max(1, trials // _PER_DIRECTION))
+        directions, statistic = _leading(
+            z, correlation, error, most=max(1, trials // _PER_DIRECTION)
+        )
         ratio = statistic * (trials - directions) / (directions * (trials - 1))
         rows.append(
             {
@@ -233,7 +279,9 @@ def _leading(z: Floats, correlation: Floats, error: Floats, most: int) -> tuple[
     shares, directions = np.linalg.eigh(correlation)
     directions = directions[:, ::-1][:, : min(int((shares > _MIN_SHARE).sum()), most)]
     spread = error[:, None] * directions
-    return directions.shape[1], float(((z @ directions) ** 2 / (spread * (correlation @ spread)).sum(axis=0)).sum())
+    return directions.shape[1], float(
+        ((z @ directions) ** 2 / (spread * (correlation @ spread)).sum(axis=0)).sum()
+    )
 
 
 def _six_digits(value: Any) -> float:
@@ -243,7 +291,9 @@ def _six_digits(value: Any) -> float:
 
 def _verdict_columns(experiment: Experiment) -> tuple[Column, ...]:
     """The columns of verdicts: the axes and the scaling of a value, then the verdict."""
-    treatment = [column for column in experiment.table_columns if column.name in ("scaling", "divisor")]
+    treatment = [
+        column for column in experiment.table_columns if column.name in ("scaling", "divisor")
+    ]
     return (*axis_columns(experiment.cell), *treatment, *_VERDICT)
 
 
@@ -288,7 +338,9 @@ TABLES = (
         TESTS,
         needs=frozenset({"correlations"}),
         columns=lambda experiment: (*axis_columns(experiment.cell), *_TEST),
-        derive=lambda results: cell_tests(results.measured, results.axes, results[CORRELATIONS], results[VERDICTS]),
+        derive=lambda results: cell_tests(
+            results.measured, results.axes, results[CORRELATIONS], results[VERDICTS]
+        ),
         source=CORRELATIONS,
     ),
 )

@@ -9,13 +9,13 @@ import pandas as pd
 
 from experiments.analysis.written import csv_bytes
 from experiments.audit.examples import EXAMPLES
+from experiments.engine.files import write_atomically
+from experiments.engine.reporter import tell
 from experiments.errors import UsageError
 from experiments.figures.figure import Drawing
 from experiments.figures.rendering import render
 from experiments.figures.style import ordered_colours, panels
 from experiments.paths import AUDIT, HOME
-from experiments.run.files import write_atomically
-from experiments.run.reporter import tell
 from sdpa import audit as audited
 
 _SMALLEST = 1e-17  # the lower end of the axis of mass
@@ -34,11 +34,16 @@ def audit_function(target: str, out: Path | None, **expected: Any) -> bool:
     report = audited(function_of(target), **expected)
     folder = HOME / AUDIT / target.replace(":", ".") if out is None else out
     mass = pd.DataFrame(report.lost_mass)
-    files = {"report.txt": f"{report}\n".encode(), "items.csv": csv_bytes(pd.DataFrame(report.items))}
+    files = {
+        "report.txt": f"{report}\n".encode(),
+        "items.csv": csv_bytes(pd.DataFrame(report.items)),
+    }
     if report.lost_mass:
         files["lost_mass.csv"] = csv_bytes(mass)
         drawn = render(
-            lambda: _draw(mass), "Mass that rows lose, over the spread of their scores", f"{target}. {_CAPTION}"
+            lambda: _draw(mass),
+            "Mass that rows lose, over the spread of their scores",
+            f"{target}. {_CAPTION}",
         )
         files |= {f"lost_mass{suffix}": content for suffix, content in drawn.items()}
     tell(f"{report}\nwrote {', '.join(files)} into {folder}")
@@ -55,7 +60,11 @@ def function_of(target: str) -> Callable[..., Any]:
     except (ImportError, SyntaxError, ValueError, AttributeError) as error:
         missing = (error.name if isinstance(error, ImportError) else None) or ""
         elsewhere = missing and missing.partition(".")[0] != target.partition(".")[0]
-        hint = f"; install {missing} into .venv, or call sdpa.audit where it is installed" if elsewhere else ""
+        hint = (
+            f"; install {missing} into .venv, or call sdpa.audit where it is installed"
+            if elsewhere
+            else ""
+        )
         raise UsageError(f"{expected}, got {target}: {error}{hint}") from error
     if not callable(found):
         raise UsageError(f"{expected}, got {target}, which is no function")
@@ -64,8 +73,15 @@ def function_of(target: str) -> Callable[..., Any]:
 
 def list_examples() -> bool:
     """Print the functions that come with the suite, with what each does; True."""
-    lines = [f"  TARGET={one.__module__}:{one.__name__}\n      {(one.__doc__ or '').strip()}" for one in EXAMPLES]
-    tell("\n".join(["To audit your function: make audit TARGET=package.module:function. Examples:", *lines]))
+    lines = [
+        f"  TARGET={one.__module__}:{one.__name__}\n      {(one.__doc__ or '').strip()}"
+        for one in EXAMPLES
+    ]
+    tell(
+        "\n".join(
+            ["To audit your function: make audit TARGET=package.module:function. Examples:", *lines]
+        )
+    )
     return True
 
 
@@ -73,8 +89,16 @@ def _draw(mass: pd.DataFrame) -> Drawing:
     figure, [ax] = panels(1, 1, (8.3, 4.4))
     groups = mass.groupby("n_keys")
     for (n_keys, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-        ax.plot(rows["spread"], rows["lost"].abs().clip(_SMALLEST), "o-", color=colour, label=f"n_keys = {n_keys}")
+        ax.plot(
+            rows["spread"],
+            rows["lost"].abs().clip(_SMALLEST),
+            "o-",
+            color=colour,
+            label=f"n_keys = {n_keys}",
+        )
         ax.plot(rows["spread"], rows["tiny_share"].clip(_SMALLEST), "--", color=colour)
-    ax.set(yscale="log", ylim=(_SMALLEST, 2), xlabel="spread of the scaled scores", ylabel="lost mass")
+    ax.set(
+        yscale="log", ylim=(_SMALLEST, 2), xlabel="spread of the scaled scores", ylabel="lost mass"
+    )
     ax.legend()
     return figure

@@ -28,7 +28,9 @@ def weights_of_8_bits(q: Array, k: Array, v: Array) -> Array:
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.asarray(
-        exponentials.astype(ml_dtypes.float8_e4m3fn).astype(np.float64) @ v / exponentials.sum(axis=-1, keepdims=True)
+        exponentials.astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
+        @ v
+        / exponentials.sum(axis=-1, keepdims=True)
     )
 
 

@@ -11,12 +11,12 @@ from experiments.claims.compute import compute_table
 from experiments.claims.table import table_path
 from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
+from experiments.engine.products import Product, build
+from experiments.engine.reporter import ALOUD, Reporter
+from experiments.engine.tables import read_sweep
 from experiments.figures.findings import Needs, lack
 from experiments.measuring.experiment import MEASURED
 from experiments.paths import STATEMENTS
-from experiments.run.products import Product, build
-from experiments.run.reporter import ALOUD, Reporter
-from experiments.run.tables import read_sweep
 
 CONFIG = Path(__file__).parent / "config.yaml"  # of the measurements that config.yaml lacks
 # The sweeps of config.yaml that statements read: the least number of trials, and the needed values.

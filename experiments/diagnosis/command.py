@@ -26,11 +26,18 @@ from experiments.diagnosis.table import (
     sizes,
     summary,
 )
+from experiments.engine.files import checksum, write_atomically
+from experiments.engine.products import Product, build
+from experiments.engine.reporter import ALOUD, Reporter, tell
 from experiments.errors import TableError
-from experiments.paths import DIAGNOSIS, DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, DRAWN, HOME, diagnosis_path
-from experiments.run.files import checksum, write_atomically
-from experiments.run.products import Product, build
-from experiments.run.reporter import ALOUD, Reporter, tell
+from experiments.paths import (
+    DIAGNOSIS,
+    DIAGNOSIS_FIGURE,
+    DIAGNOSIS_TABLE,
+    DRAWN,
+    HOME,
+    diagnosis_path,
+)
 from sdpa.diagnosis.heads import hidden_scores
 from sdpa.row_maps import RowMap
 
@@ -64,22 +71,30 @@ def diagnose(
     """
     folder = HOME / DIAGNOSIS / files[0].stem if out is None else out
     if folder.resolve() == diagnosis_path(HOME, DIAGNOSIS_TABLE).parent.resolve():
-        raise ValueError(f"{folder} has the shipped example; choose another folder with OUT=DIR (--out DIR)")
+        raise ValueError(
+            f"{folder} has the shipped example; choose another folder with OUT=DIR (--out DIR)"
+        )
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out: expected a folder, got the file {folder}")
     heads = read_heads(files) if scaling else read_scores(files[0])
     table = diagnosis_table(heads, scaling or "unscaled", mask, axes, RowMap(softcap, sink))
     record, sources = folder / "files.txt", "".join(f"{path.resolve()}\n" for path in files)
     if out is None and record.exists() and record.read_text() != sources:
-        raise ValueError(f"{folder} has the diagnosis of files listed in {record}; choose another folder with OUT=DIR")
+        raise ValueError(
+            f"{folder} has the diagnosis of files listed in {record}; choose another folder with OUT=DIR"
+        )
     what, last = ("q", ("position", "d_k")) if scaling else ("scores", ("query", "key"))
     order = ", ".join([*axes_of(heads[0], axes), *last])
     title = f"Diagnosis of {' and '.join(map(str, files))}, {what} of shape {heads[0].q.shape} read as ({order})"
     _tell(title, table, is_capped=softcap > 0)
     hidden = 0 if scaling else int((hidden_scores(heads[0].q) & (heads[0].q != -np.inf)).sum())
     if hidden:
-        tell(f"Hidden keys: {hidden} of {heads[0].q.size} scores are more than 5,000 below the largest of their row.")
-    write_atomically(record, sources.encode())  # first, so that no table of other files replaces this one
+        tell(
+            f"Hidden keys: {hidden} of {heads[0].q.size} scores are more than 5,000 below the largest of their row."
+        )
+    write_atomically(
+        record, sources.encode()
+    )  # first, so that no table of other files replaces this one
     write_atomically(folder / DIAGNOSIS_TABLE, csv_bytes(table))
     for suffix, content in zip(DRAWN, _drawn_heads(folder / DIAGNOSIS_TABLE), strict=True):
         write_atomically(folder / f"{DIAGNOSIS_FIGURE}{suffix}", content)
@@ -89,8 +104,12 @@ def diagnose(
 def diagnose_example(results: Path) -> None:
     """Print the shipped diagnosis of a pretrained model in a folder of results."""
     table = read_diagnosis(diagnosis_path(results, DIAGNOSIS_TABLE))
-    _tell(f"Diagnosis of all-MiniLM-L6-v2 on prose, {diagnosis_path(results, DIAGNOSIS_TABLE)}", table)
-    tell("The shipped example. For your own arrays: make diagnose Q=q.npy K=k.npy [MASK=causal] [SCALING=RULE]")
+    _tell(
+        f"Diagnosis of all-MiniLM-L6-v2 on prose, {diagnosis_path(results, DIAGNOSIS_TABLE)}", table
+    )
+    tell(
+        "The shipped example. For your own arrays: make diagnose Q=q.npy K=k.npy [MASK=causal] [SCALING=RULE]"
+    )
 
 
 def measure_model(results: Path, report: Reporter = ALOUD) -> None:
@@ -104,7 +123,9 @@ def measure_model(results: Path, report: Reporter = ALOUD) -> None:
     build(results, [Product(files, _model_files, parameters=made_of)], report)
     made_of |= {path.name: checksum(path) for path in files}
     sidecar = {"package": minilm.PACKAGE, "sequences": model.SEQUENCES, "sha256": made_of}
-    write_atomically(diagnosis_path(results, _SIDECAR), (json.dumps(sidecar, indent=2) + "\n").encode())
+    write_atomically(
+        diagnosis_path(results, _SIDECAR), (json.dumps(sidecar, indent=2) + "\n").encode()
+    )
     write_diagnosis(results, report)
 
 
@@ -113,8 +134,13 @@ def _model_files() -> list[bytes]:
     found = minilm.pretrained()
     q, k = minilm.queries_and_keys(found.weights, model.sequences(found, "prose", model.LENGTH))
     tables = model.tables(model.measured(found))
-    np.savez(sample := io.BytesIO(), q=q[_SAMPLE].astype(np.float16), k=k[_SAMPLE].astype(np.float16))
-    written = map(csv_bytes, (diagnosis_table([HeadArrays(None, None, q, k)]), tables["heads"], tables["layers"]))
+    np.savez(
+        sample := io.BytesIO(), q=q[_SAMPLE].astype(np.float16), k=k[_SAMPLE].astype(np.float16)
+    )
+    written = map(
+        csv_bytes,
+        (diagnosis_table([HeadArrays(None, None, q, k)]), tables["heads"], tables["layers"]),
+    )
     return [*written, sample.getvalue()]
 
 
@@ -133,7 +159,10 @@ def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
         raise TableError(f"altered or missing: {', '.join(altered)}; make model writes them again")
     from experiments.diagnosis.model_figures import slide  # takes a second to load
 
-    for name, draw in ((DIAGNOSIS_FIGURE, partial(_drawn_heads, inputs[0])), ("slide", partial(slide, results))):
+    for name, draw in (
+        (DIAGNOSIS_FIGURE, partial(_drawn_heads, inputs[0])),
+        ("slide", partial(slide, results)),
+    ):
         drawn = tuple(diagnosis_path(results, f"{name}{suffix}") for suffix in DRAWN)
         build(results, [Product(drawn, draw, inputs)], report)
 
@@ -150,4 +179,8 @@ def _tell(title: str, table: pd.DataFrame, *, is_capped: bool = False) -> None:
     """Print the sizes of a diagnosis, its sharpest heads, what holds of some of them, and what to do."""
     tell(f"{title}\n{sizes(table)}\n")
     tell(sharpest(table), wrap=False)
-    tell("\n".join(["", legend(table), "", *summary(table), "", *advice(table, is_capped=is_capped), ""]))
+    tell(
+        "\n".join(
+            ["", legend(table), "", *summary(table), "", *advice(table, is_capped=is_capped), ""]
+        )
+    )

@@ -31,7 +31,11 @@ def designed(
     >>> print(next(designed([None, None, None, 0.75], 64, 4, PairLaw())))
     divide the scores by 8 for row_variance = 0.75 at d_k = 64 and n_keys = 4
     """
-    wanted = [(target, wish) for target, wish in zip(get_args(Target), wishes, strict=True) if wish is not None]
+    wanted = [
+        (target, wish)
+        for target, wish in zip(get_args(Target), wishes, strict=True)
+        if wish is not None
+    ]
     if len(wanted) != 1:
         options = ", ".join(f"--{target.replace('_', '-')}" for target in get_args(Target))
         raise ValueError(f"expected one of {options}, got {len(wanted)}")
@@ -46,9 +50,18 @@ def designed(
     try:
         for length in sorted({max(_FEWEST, round(factor * n_keys)) for factor in _FACTORS}):
             found = theory.attention_expectations(d_k, length, divisor, law, shortest)
-            row = {"n_keys": length, "entropy_share": found.entropy / largest_entropy(length, shortest)}
+            row = {
+                "n_keys": length,
+                "entropy_share": found.entropy / largest_entropy(length, shortest),
+            }
             row["e^mean_entropy"] = math.exp(found.entropy)
-            names = ("max_weight", "row_variance", "jacobian_norm", "query_gradient_norm", "saturated_rows")
+            names = (
+                "max_weight",
+                "row_variance",
+                "jacobian_norm",
+                "query_gradient_norm",
+                "saturated_rows",
+            )
             rows.append(row | {name: getattr(found, name) for name in names})
     except theory.UnknownError as error:
         yield f"no other exact values: {error}"

@@ -62,13 +62,19 @@ def read_heads(paths: Sequence[Path]) -> list[HeadArrays]:
     """
     files = [_opened(path) for path in paths]
     if len(files) == 1 and list(files[0]) == [""]:
-        raise FilesError(f"{paths[0]}: expected queries and keys, got one array; name two files: Q=q.npy K=k.npy")
+        raise FilesError(
+            f"{paths[0]}: expected queries and keys, got one array; name two files: Q=q.npy K=k.npy"
+        )
     if len(files) == 1:
         return _pairs(paths[0], files[0])
     single = len(files) == 2 and all(len(file) == 1 for file in files)
     if not single:
-        received = " and ".join(f"{path}: {_listed(file)}" for path, file in zip(paths, files, strict=True))
-        raise FilesError(f"expected a file with q and k, or two files with one array each, got {received or 'no file'}")
+        received = " and ".join(
+            f"{path}: {_listed(file)}" for path, file in zip(paths, files, strict=True)
+        )
+        raise FilesError(
+            f"expected a file with q and k, or two files with one array each, got {received or 'no file'}"
+        )
     q, k = (_checked(str(path), *file.values()) for path, file in zip(paths, files, strict=True))
     return [HeadArrays(None, None, q, k, " and ".join(map(str, paths)))]
 
@@ -78,7 +84,9 @@ def read_scores(path: Path) -> list[HeadArrays]:
     file = _opened(path)
     if len(file) != 1:
         raise FilesError(f"{path}: expected one array of scores, got {_listed(file)}")
-    return [HeadArrays(None, None, _checked(str(path), *file.values(), last="n_keys"), None, str(path))]
+    return [
+        HeadArrays(None, None, _checked(str(path), *file.values(), last="n_keys"), None, str(path))
+    ]
 
 
 def _opened(path: Path) -> dict[str, Array]:
@@ -86,13 +94,18 @@ def _opened(path: Path) -> dict[str, Array]:
     suffix = path.suffix.lower()
     if suffix not in (".npy", ".npz", ".safetensors"):
         hint = _FROM_PYTORCH.replace("FILE", repr(str(path))) if suffix in (".pt", ".pth") else ""
-        raise FilesError(f"{path}: expected a name that ends in .npy, .npz or .safetensors, got {path.name!r}{hint}")
+        raise FilesError(
+            f"{path}: expected a name that ends in .npy, .npz or .safetensors, got {path.name!r}{hint}"
+        )
     with _intact(str(path)):
         if suffix == ".safetensors":
             return load_file(path)
         if suffix == ".npy":
             return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:  # np.load leaves a bad one open
+        with (
+            path.open("rb") as file,
+            np.load(file, allow_pickle=False) as content,
+        ):  # np.load leaves a bad one open
             return dict(content)
 
 
@@ -103,8 +116,17 @@ def _intact(place: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise FilesError(f"{place}: cannot read: {error.strerror or error}") from None
-    except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, SafetensorError) as error:
-        raise FilesError(f"{place}: expected arrays of numbers, got other or damaged bytes ({error})") from None
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        EOFError,
+        zipfile.BadZipFile,
+        SafetensorError,
+    ) as error:
+        raise FilesError(
+            f"{place}: expected arrays of numbers, got other or damaged bytes ({error})"
+        ) from None
 
 
 def _pairs(path: Path, file: dict[str, Array]) -> list[HeadArrays]:
@@ -119,10 +141,14 @@ def _pairs(path: Path, file: dict[str, Array]) -> list[HeadArrays]:
     if not found:
         raise FilesError(f"{path}: expected {_ASKED}, got {_listed(file)}")
     pairs = []
-    for numbers, (queries, keys) in sorted((numbers, (*names.values(),)) for numbers, names in found.items()):
+    for numbers, (queries, keys) in sorted(
+        (numbers, (*names.values(),)) for numbers, names in found.items()
+    ):
         if len(queries) != 1 or len(keys) != 1 or len(numbers) > 2:
             received = _listed(queries + keys)
-            raise FilesError(f"{path}: expected one q and one k for each layer, or layer and head, got {received}")
+            raise FilesError(
+                f"{path}: expected one q and one k for each layer, or layer and head, got {received}"
+            )
         q, k = (_checked(f"{path}: {name!r}", file[name]) for (name,) in (queries, keys))
         layer, head = (*numbers, None, None)[:2]
         pairs.append(HeadArrays(layer, head, q, k, f"{path}: {queries[0]!r} and {keys[0]!r}"))
@@ -131,7 +157,9 @@ def _pairs(path: Path, file: dict[str, Array]) -> list[HeadArrays]:
 
 def _checked(place: str, array: Array, *, last: str = "d_k") -> Array:
     if array.ndim < 2:
-        raise FilesError(f"{place}: expected 2 axes or more, the last of size {last}, got shape {array.shape}")
+        raise FilesError(
+            f"{place}: expected 2 axes or more, the last of size {last}, got shape {array.shape}"
+        )
     return array
 
 

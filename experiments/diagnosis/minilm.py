@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 PACKAGE = "all_minilm_l6_v2"
 LAYERS, HEADS = 6, 12
 LONGEST = 512  # tokens of a sequence
-INITIAL_STD = np.float32(0.02)  # of the matrices of an untrained network, `initializer_range` of its config.json
+INITIAL_STD = np.float32(
+    0.02
+)  # of the matrices of an untrained network, `initializer_range` of its config.json
 _EPSILON = np.float32(1e-12)  # of LayerNorm
 
 Floats = npt.NDArray[np.floating]  # single precision
@@ -47,7 +49,9 @@ def pretrained() -> Pretrained:
     """
     found = importlib.util.find_spec(PACKAGE)
     if found is None or not found.origin or importlib.util.find_spec("tokenizers") is None:
-        raise UsageError(f"expected the packages {PACKAGE} and tokenizers; make model installs them, over the network")
+        raise UsageError(
+            f"expected the packages {PACKAGE} and tokenizers; make model installs them, over the network"
+        )
     from tokenizers import Tokenizer
 
     with zipfile.ZipFile(Path(found.origin).parent / "model.zip") as archive:
@@ -73,20 +77,30 @@ def queries_and_keys(weights: Weights, tokens: npt.NDArray[np.int64]) -> tuple[F
     n = tokens.shape[-1]
     if n > LONGEST:
         raise ValueError(f"tokens: expected at most {LONGEST} in a sequence, got {n}")
-    embeddings = {name: weights[f"embeddings.{name}_embeddings.weight"] for name in ("word", "position", "token_type")}
+    embeddings = {
+        name: weights[f"embeddings.{name}_embeddings.weight"]
+        for name in ("word", "position", "token_type")
+    }
     x = embeddings["word"][tokens] + embeddings["position"][:n] + embeddings["token_type"][0]
     x = _normalized(weights, "embeddings", x)
     recorded = []
     for layer in range(LAYERS):
         place = f"encoder.layer.{layer}"
-        q, k, v = (_heads(_affine(weights, f"{place}.attention.self.{name}", x)) for name in ("query", "key", "value"))
+        q, k, v = (
+            _heads(_affine(weights, f"{place}.attention.self.{name}", x))
+            for name in ("query", "key", "value")
+        )
         recorded.append((q, k))
         attended = softmax(q @ k.swapaxes(-1, -2) / np.sqrt(np.float32(q.shape[-1]))) @ v
-        change = _affine(weights, f"{place}.attention.output.dense", attended.swapaxes(-3, -2).reshape(x.shape))
+        change = _affine(
+            weights, f"{place}.attention.output.dense", attended.swapaxes(-3, -2).reshape(x.shape)
+        )
         x = _normalized(weights, f"{place}.attention.output", x + change)
         inner = _affine(weights, f"{place}.intermediate.dense", x)
         gelu = inner * ndtr(inner)
-        x = _normalized(weights, f"{place}.output", x + _affine(weights, f"{place}.output.dense", gelu))
+        x = _normalized(
+            weights, f"{place}.output", x + _affine(weights, f"{place}.output.dense", gelu)
+        )
     q, k = (np.stack(each, axis=1) for each in zip(*recorded, strict=True))
     return q, k
 
@@ -104,4 +118,6 @@ def _normalized(weights: Weights, name: str, x: Floats) -> Floats:
     """LayerNorm over the last axis."""
     centred = x - x.mean(axis=-1, keepdims=True)
     scale = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + _EPSILON)
-    return np.asarray(centred / scale * weights[f"{name}.LayerNorm.weight"] + weights[f"{name}.LayerNorm.bias"])
+    return np.asarray(
+        centred / scale * weights[f"{name}.LayerNorm.weight"] + weights[f"{name}.LayerNorm.bias"]
+    )

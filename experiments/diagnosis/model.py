@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.diagnosis import minilm
+from experiments.engine.files import checksum
 from experiments.paths import diagnosis_path
-from experiments.run.files import checksum
 from sdpa import diagnose, row_diagnostics
 from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.theory.limits import freezing_sigma, median_jacobian_norm
@@ -99,9 +99,13 @@ def measured(model: minilm.Pretrained, cases: Sequence[Case] = CASES) -> pd.Data
     """A row for each case, group, layer and head."""
     initial = minilm.untrained(model.weights, np.random.default_rng([*b"initial"]))
     networks = {"trained": model.weights, "initial": initial}
-    record = cache(lambda net, text, n: minilm.queries_and_keys(networks[net], sequences(model, text, n)))
+    record = cache(
+        lambda net, text, n: minilm.queries_and_keys(networks[net], sequences(model, text, n))
+    )
     recorded = ((case, *record(case.weights, case.text, case.n_keys)) for case in cases)
-    return pd.concat([of_case(case, q, _keys(case, k)) for case, q, k in recorded], ignore_index=True)
+    return pd.concat(
+        [of_case(case, q, _keys(case, k)) for case, q, k in recorded], ignore_index=True
+    )
 
 
 def _keys(case: Case, k: minilm.Floats) -> minilm.Floats:
@@ -128,9 +132,13 @@ def of_case(case: Case, q: minilm.Floats, k: minilm.Floats) -> pd.DataFrame:
         table[f"{name}_law"] = law(name, spread, case.n_keys)
     table["entropy_share_distance"] = table["entropy_share"] - table["entropy_share_law"]
     table["rest_spread"], table["rest_entropy_share"] = rest, table["entropy_share_without_first"]
-    table["rest_distance"] = table["rest_entropy_share"] - law("entropy_share", rest, case.n_keys - 1)
+    table["rest_distance"] = table["rest_entropy_share"] - law(
+        "entropy_share", rest, case.n_keys - 1
+    )
     for name in CONTROLS:
-        table[f"rest_distance_{name}"] = table["rest_entropy_share"] - control(name, rest, case.n_keys - 1)
+        table[f"rest_distance_{name}"] = table["rest_entropy_share"] - control(
+            name, rest, case.n_keys - 1
+        )
     table["frozen"] = (spread > freezing_sigma(case.n_keys)).astype(float)
     return table[[*NAMES, "group", "layer", "head", *QUANTITIES]]
 
@@ -154,8 +162,12 @@ def control(name: str, spread: npt.ArrayLike, n_keys: int) -> npt.NDArray[np.flo
 
 @cache
 def _simulated(name: str, n_keys: int) -> list[float]:
-    scores = CONTROLS[name](np.random.default_rng([*name.encode(), n_keys]), (_CONTROL_ROWS, n_keys))
-    shares = (row_diagnostics(scores, [1 / sigma]).entropy.mean() / np.log(n_keys) for sigma in _CURVE)
+    scores = CONTROLS[name](
+        np.random.default_rng([*name.encode(), n_keys]), (_CONTROL_ROWS, n_keys)
+    )
+    shares = (
+        row_diagnostics(scores, [1 / sigma]).entropy.mean() / np.log(n_keys) for sigma in _CURVE
+    )
     return [float(share) for share in shares]
 
 
@@ -167,15 +179,22 @@ def _medians(n_keys: int) -> list[float]:
 def summary(table: pd.DataFrame, *by: str) -> pd.DataFrame:
     """Means of `measured` over what is neither a case nor in `by`, with standard errors between groups as NAME_se."""
     keys = [*NAMES, *by]
-    of_groups = table.groupby([*keys, "group"], sort=False)[[*QUANTITIES]].mean().groupby(keys, sort=False)
+    of_groups = (
+        table.groupby([*keys, "group"], sort=False)[[*QUANTITIES]].mean().groupby(keys, sort=False)
+    )
     columns = of_groups.mean().join(of_groups.sem().add_suffix("_se"))
-    return columns[[f"{name}{suffix}" for name in QUANTITIES for suffix in ("", "_se")]].reset_index()
+    return columns[
+        [f"{name}{suffix}" for name in QUANTITIES for suffix in ("", "_se")]
+    ].reset_index()
 
 
 def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """`heads`, a row for each head under d_k^1/2, and `layers`, a row for each layer of every case."""
     as_used = (results["keys"] == "recorded") & (results["scaling"] == "d_k^1/2")
-    return {"heads": summary(results[as_used], "layer", "head"), "layers": summary(results, "layer")}
+    return {
+        "heads": summary(results[as_used], "layer", "head"),
+        "layers": summary(results, "layer"),
+    }
 
 
 def read_model(results: Path) -> dict[str, pd.DataFrame]:

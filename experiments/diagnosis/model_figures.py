@@ -9,17 +9,29 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from experiments.analysis.results import Results
-from experiments.diagnosis.model import CONTROLS, GROUPS, LENGTH, SEQUENCES, control, law, read_model
+from experiments.diagnosis.model import (
+    CONTROLS,
+    GROUPS,
+    LENGTH,
+    SEQUENCES,
+    control,
+    law,
+    read_model,
+)
 from experiments.diagnosis.picture import CLOSE, plot_heads
 from experiments.figures.figure import Drawing
 from experiments.figures.findings import Finding, FindingError, rows_of
 from experiments.figures.rendering import render
 from experiments.figures.style import INK
 
-REACH = float(stats.t.isf(0.025, GROUPS - 1))  # half the width of a 95% interval over the standard error
+REACH = float(
+    stats.t.isf(0.025, GROUPS - 1)
+)  # half the width of a 95% interval over the standard error
 
 
-def heads(tables: Results, weights: str = "trained", text: str = "prose", n_keys: int = LENGTH) -> pd.DataFrame:
+def heads(
+    tables: Results, weights: str = "trained", text: str = "prose", n_keys: int = LENGTH
+) -> pd.DataFrame:
     """The heads of a case."""
     return rows_of(tables, "heads", weights=weights, text=text, n_keys=n_keys)
 
@@ -81,13 +93,26 @@ def _draw(tables: Results) -> Drawing:
     figure = Figure(figsize=(10, 6), layout="constrained")
     ax = figure.subplots()
     found, curves, n_keys = heads(tables), np.geomspace(0.2, 10, 60), LENGTH - 1
-    points = found.assign(row_variance=found["rest_spread"] ** 2, entropy_share=found["rest_entropy_share"])
-    gaussian = pd.DataFrame({"n_keys": n_keys, "spread": curves, "entropy_share": law("entropy_share", curves, n_keys)})
+    points = found.assign(
+        row_variance=found["rest_spread"] ** 2, entropy_share=found["rest_entropy_share"]
+    )
+    gaussian = pd.DataFrame(
+        {"n_keys": n_keys, "spread": curves, "entropy_share": law("entropy_share", curves, n_keys)}
+    )
     plot_heads(ax, points[["layer", "head", "row_variance", "entropy_share"]], gaussian, size=70)
     for name, dashes in zip(CONTROLS, ("--", "-.", ":"), strict=True):
         ax.plot(
-            curves, control(name, curves, n_keys), dashes, color=INK, linewidth=1.5, label=f"{name.capitalize()} rows"
+            curves,
+            control(name, curves, n_keys),
+            dashes,
+            color=INK,
+            linewidth=1.5,
+            label=f"{name.capitalize()} rows",
         )
-    ax.set(xlabel="standard deviation of the scaled scores in a row, without [CLS]", ylabel="entropy / ln n", title="")
+    ax.set(
+        xlabel="standard deviation of the scaled scores in a row, without [CLS]",
+        ylabel="entropy / ln n",
+        title="",
+    )
     ax.legend(loc="lower left", fontsize=13)
     return figure

@@ -64,26 +64,52 @@ def draw_heads(heads: pd.DataFrame, curves: pd.DataFrame) -> Drawing:
     return figure
 
 
-def plot_heads(ax: Axes, heads: pd.DataFrame, curves: pd.DataFrame, size: float = 30, has_bars: bool = False) -> None:
+def plot_heads(
+    ax: Axes, heads: pd.DataFrame, curves: pd.DataFrame, size: float = 30, has_bars: bool = False
+) -> None:
     """The entropy share of each head against the spread of its scores, over the exact curves."""
     for i, (_, curve) in enumerate(curves.groupby("n_keys")):
         label = None if i else "exact, for Gaussian rows"
-        ax.plot(curve["spread"], curve["entropy_share"], color=INK, alpha=0.3, linewidth=5, label=label)
+        ax.plot(
+            curve["spread"], curve["entropy_share"], color=INK, alpha=0.3, linewidth=5, label=label
+        )
     # A logarithmic axis has no place for the spread 0 of equal scores.
     heads = heads.assign(spread=np.maximum(np.sqrt(heads["row_variance"]), curves["spread"].min()))
     outer = indices(heads)[:-1][:1]
     layers = list(heads.groupby(outer)) if outer else [("", heads)]
-    for i, ((name, layer), colour) in enumerate(zip(layers, color_palette("viridis", len(layers)), strict=True)):
+    for i, ((name, layer), colour) in enumerate(
+        zip(layers, color_palette("viridis", len(layers)), strict=True)
+    ):
         label = f"{outer[0]} {name[0]}" if 1 < len(layers) <= _FEW_LAYERS else None
         marker = MARKERS[i] if len(layers) <= _FEW_LAYERS else "o"
-        look = {"color": colour, "marker": marker, "edgecolors": "white", "zorder": 3, "label": label}
+        look = {
+            "color": colour,
+            "marker": marker,
+            "edgecolors": "white",
+            "zorder": 3,
+            "label": label,
+        }
         ax.scatter(layer["spread"], layer["entropy_share"], size, **look)
         if has_bars:
             t = stats.t.isf(0.025, np.maximum(layer["sequences"] - 1, 1))
-            reach = np.minimum(t * layer["row_variance_se"] / (2 * layer["spread"]), 0.9 * layer["spread"])
+            reach = np.minimum(
+                t * layer["row_variance_se"] / (2 * layer["spread"]), 0.9 * layer["spread"]
+            )
             error = {"xerr": reach.fillna(0), "yerr": (t * layer["entropy_share_se"]).fillna(0)}
-            ax.errorbar(layer["spread"], layer["entropy_share"], **error, linestyle="", ecolor=colour, elinewidth=1)
-    ax.set(xscale="log", ylim=(-0.03, 1.03), xlabel="spread of the scaled scores within rows", title="entropy share")
+            ax.errorbar(
+                layer["spread"],
+                layer["entropy_share"],
+                **error,
+                linestyle="",
+                ecolor=colour,
+                elinewidth=1,
+            )
+    ax.set(
+        xscale="log",
+        ylim=(-0.03, 1.03),
+        xlabel="spread of the scaled scores within rows",
+        title="entropy share",
+    )
     ax.set_xlim(curves["spread"].min(), curves["spread"].max())
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.xaxis.set_major_formatter("{x:g}")
@@ -95,7 +121,9 @@ def plot_heads(ax: Axes, heads: pd.DataFrame, curves: pd.DataFrame, size: float 
 def _are_sharper(heads: pd.DataFrame) -> bool:
     """True if intervals put over a quarter of the heads below Gaussian rows by 0.05, and at most a twentieth above."""
     away = heads["entropy_share"] - heads.get("entropy_share_exact", np.nan)
-    reach = stats.t.isf(0.025, np.maximum(heads["sequences"] - 1, 1)) * heads.get("entropy_share_se", np.nan)
+    reach = stats.t.isf(0.025, np.maximum(heads["sequences"] - 1, 1)) * heads.get(
+        "entropy_share_se", np.nan
+    )
     return bool((away + reach < -CLOSE).mean() > 0.25 and (away + reach > CLOSE).mean() <= 0.05)
 
 
@@ -107,7 +135,9 @@ def _has_bars(heads: pd.DataFrame) -> bool:
 def _plot_map(ax: Axes, heads: pd.DataFrame, metric: str, **look: Any) -> Any:
     """A metric of all heads as colours with their scale, and as numbers if there is room; columns are the last axis."""
     *outer, last = indices(heads)
-    values = heads.assign(**{" ": ""}).pivot_table(index=outer or " ", columns=last, values=metric, dropna=False)
+    values = heads.assign(**{" ": ""}).pivot_table(
+        index=outer or " ", columns=last, values=metric, dropna=False
+    )
     has_room = all(size <= most for size, most in zip(values.shape, _MOST_NUMBERS, strict=True))
     every = max(1, values.shape[1] // _MOST_NUMBERS[1])
     image = plot_plane(ax, values, every, "{:.2f}".format if has_room else None, **look)

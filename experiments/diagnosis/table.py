@@ -44,7 +44,10 @@ _ROOM = 1.5  # factor by which a curve goes beyond the heads
 _FLATTEST = 0.01  # smallest spread whose place on a curve matters
 MOST_LINES = 20
 _LEGEND = (
-    ("max_weight_exact", "In brackets: exact values of Gaussian rows of the same lengths and variance."),
+    (
+        "max_weight_exact",
+        "In brackets: exact values of Gaussian rows of the same lengths and variance.",
+    ),
     ("row_variance", "Spread: standard deviation of the scaled scores within rows."),
     ("variance_ratio", "Ratio: their variance over that of independent entries."),
     ("row_variance", "Saturated: share of rows with a weight above 0.99. |J|_F: its median."),
@@ -60,14 +63,25 @@ def _of_quantity(quantity: Quantity) -> Iterator[Column]:
     name, unit = quantity.name, quantity.unit
     yield Column(name, "float", quantity.meaning, quantity.formula, unit, may_be_empty=True)
     if quantity.of or quantity.share is not None:
-        yield Column(f"{name}_se", "float", f"standard error of {name} between sequences", "", unit, may_be_empty=True)
+        yield Column(
+            f"{name}_se",
+            "float",
+            f"standard error of {name} between sequences",
+            "",
+            unit,
+            may_be_empty=True,
+        )
     if quantity.gaussian:
         meaning = f"exact value of {name} for Gaussian rows of the same lengths and mean variance"
         yield Column(f"{name}_exact", "float", meaning, "", unit, may_be_empty=True)
 
 
 COLUMNS: tuple[Column, ...] = (
-    Column("layer", "int", "number of the layer, from the name of its arrays or along their axis of that name"),
+    Column(
+        "layer",
+        "int",
+        "number of the layer, from the name of its arrays or along their axis of that name",
+    ),
     Column("head", "int", "number of the head, likewise; other names of axes have a column too"),
     *_SIZES,
     *(column for quantity in (*QUANTITIES, VISIBLE_MASS) for column in _of_quantity(quantity)),
@@ -99,7 +113,9 @@ def diagnosis_table(
     whole = pd.concat(tables, ignore_index=True)
     if others or (numbered and whole.duplicated([*numbered]).any()):
         received = " and ".join(", ".join(names) or "none" for names in (numbered, *others))
-        raise ValueError(f"expected the same axes in each pair and each head once, got heads by {received}")
+        raise ValueError(
+            f"expected the same axes in each pair and each head once, got heads by {received}"
+        )
     return whole[[*numbered, *(name for name in _AFTER_INDICES if name in whole)]].copy()
 
 
@@ -116,28 +132,40 @@ def axes_of(pair: HeadArrays, axes: str | None = None) -> tuple[str, ...]:
         return usual[n_leading]
     names = tuple(name.strip().lower() for name in (axes or "").split(",") if name.strip())
     if taken := {*_AFTER_INDICES, *given}.intersection(names):
-        raise ValueError(f"--axes: expected names that no other column has, got {' and '.join(sorted(taken))}")
+        raise ValueError(
+            f"--axes: expected names that no other column has, got {' and '.join(sorted(taken))}"
+        )
     return names
 
 
 def indices(table: pd.DataFrame) -> list[str]:
     """The columns that number the heads of a table, such as layer and head; none in the table of a single head."""
-    return [str(name) for name in itertools.takewhile(lambda name: name not in _AFTER_INDICES, table.columns)]
+    return [
+        str(name)
+        for name in itertools.takewhile(lambda name: name not in _AFTER_INDICES, table.columns)
+    ]
 
 
-def _of_pair(pair: HeadArrays, rule: Scaling, mask: str | None, axes: str | None, row_map: RowMap) -> pd.DataFrame:
+def _of_pair(
+    pair: HeadArrays, rule: Scaling, mask: str | None, axes: str | None, row_map: RowMap
+) -> pd.DataFrame:
     """The rows of one pair of arrays."""
     names = axes_of(pair, axes)
     try:
         if pair.k is None:
             found = diagnose_scores(pair.q, mask, axes=names)
         else:
-            found = diagnose(pair.q, pair.k, rule, mask, axes=names, softcap=row_map.softcap, sink=row_map.sink)
+            found = diagnose(
+                pair.q, pair.k, rule, mask, axes=names, softcap=row_map.softcap, sink=row_map.sink
+            )
     except ValueError as error:
         raise ValueError(f"{pair.place}: {error}") from None
     columns = found.columns()
     numbers = _given(pair) | {name: columns.pop(name) for name in found.axes}
-    sizes = {name: getattr(found, name) for name in ("d_k", "n_queries", "n_keys", "divisor", "sequences")}
+    sizes = {
+        name: getattr(found, name)
+        for name in ("d_k", "n_queries", "n_keys", "divisor", "sequences")
+    }
     sizes |= {"mask": mask or NO_MASK, "scaling": rule.name}
     if pair.k is None:
         del sizes["d_k"], sizes["scaling"], sizes["divisor"]
@@ -186,7 +214,13 @@ def gaussian_curves(table: pd.DataFrame) -> pd.DataFrame:
 
 def sizes(table: pd.DataFrame) -> str:
     """The sizes and options of a table of a diagnosis, with warnings of one sequence and of swapped axes."""
-    named = {"queries": "n_queries", "keys": "n_keys", "d_k": "d_k", "sequences": "sequences", "divisor": "divisor"}
+    named = {
+        "queries": "n_queries",
+        "keys": "n_keys",
+        "d_k": "d_k",
+        "sequences": "sequences",
+        "divisor": "divisor",
+    }
     parts = [f"{name} {_range(table[column])}" for name, column in named.items() if column in table]
     rule = f" ({table['scaling'].iloc[0]})" if "scaling" in table else ""
     swapped = "head" in table and table["head"].nunique() > table["n_keys"].max()
@@ -200,8 +234,15 @@ def sizes(table: pd.DataFrame) -> str:
 def sharpest(table: pd.DataFrame) -> str:
     """One line for each of the sharpest heads, below the headings of its columns; many axes make the lines long."""
     shown = table.sort_values("entropy_share", kind="stable").head(MOST_LINES)
-    columns = {heading: text for heading, text in _COLUMNS.items() if "q_std" in table or heading not in _OF_VECTORS}
-    texts = {heading: [text(row.to_dict()) for _, row in shown.iterrows()] for heading, text in columns.items()}
+    columns = {
+        heading: text
+        for heading, text in _COLUMNS.items()
+        if "q_std" in table or heading not in _OF_VECTORS
+    }
+    texts = {
+        heading: [text(row.to_dict()) for _, row in shown.iterrows()]
+        for heading, text in columns.items()
+    }
     numbers = shown[indices(shown)].reset_index(drop=True)
     lines = numbers.join(pd.DataFrame(texts)).to_string(index=False)
     rest = len(table) - len(shown)
@@ -211,7 +252,9 @@ def sharpest(table: pd.DataFrame) -> str:
 def summary(table: pd.DataFrame) -> list[str]:
     """Those of six sentences whose condition holds for at least one head, with the number of such heads."""
     counts = {words: int(holds(table).sum()) for words, holds in _CONDITIONS.items()}
-    return [f"Heads with {words}: {count} of {len(table)}." for words, count in counts.items() if count]
+    return [
+        f"Heads with {words}: {count} of {len(table)}." for words, count in counts.items() if count
+    ]
 
 
 # Agreement with Gaussian rows says little below a spread of 0.8, because the rows of most laws agree there
@@ -222,10 +265,16 @@ _CONDITIONS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
     "an entropy share more than 0.05 from that of Gaussian rows": lambda heads: (
         (heads["entropy_share"] - heads.get("entropy_share_exact", math.nan)).abs() > 0.05
     ),
-    "a spread below 0.8, too flat to differ from Gaussian rows": lambda heads: heads["row_variance"] < 0.8**2,
-    "most weight on the first key, an attention sink": lambda heads: heads["first_key_weight"] > 0.5,
+    "a spread below 0.8, too flat to differ from Gaussian rows": lambda heads: (
+        heads["row_variance"] < 0.8**2
+    ),
+    "most weight on the first key, an attention sink": lambda heads: (
+        heads["first_key_weight"] > 0.5
+    ),
     "equal scores in each row, or equal entries of q or k, and so without some numbers (nan)": lambda heads: (
-        heads[[name for name in ("unit_divisor", "variance_ratio") if name in heads]].isna().any(axis=1)
+        heads[[name for name in ("unit_divisor", "variance_ratio") if name in heads]]
+        .isna()
+        .any(axis=1)
     ),
 }
 
@@ -242,12 +291,29 @@ def advice(table: pd.DataFrame, *, is_capped: bool) -> list[str]:
         if (chosen := holds(table)).any():
             heads = table[chosen]
             divide = f"divide there by about {_range(heads['unit_divisor'], 2)}"
-            divide += f" rather than {_range(heads['divisor'])}" if "divisor" in heads else " what is divided already"
-            numbers = {name: _range(100 * heads[name], 2) + "%" for name in ("saturated_rows", "first_key_weight")}
+            divide += (
+                f" rather than {_range(heads['divisor'])}"
+                if "divisor" in heads
+                else " what is divided already"
+            )
+            numbers = {
+                name: _range(100 * heads[name], 2) + "%"
+                for name in ("saturated_rows", "first_key_weight")
+            }
             numbers["spread"] = _range(heads["row_variance"] ** 0.5, 2)
-            numbers["divide"] = "change the soft cap or the divisor" if is_capped else f"{divide}, for a spread of 1"
-            told.append(words.format(heads=f"{len(heads)} of {counted(len(table), 'head')}", **numbers))
-    is_healthy = (table["saturated_rows"] < 0.05) & (table["entropy_share"] < 0.95) & ("visible_mass" not in table)
+            numbers["divide"] = (
+                "change the soft cap or the divisor"
+                if is_capped
+                else f"{divide}, for a spread of 1"
+            )
+            told.append(
+                words.format(heads=f"{len(heads)} of {counted(len(table), 'head')}", **numbers)
+            )
+    is_healthy = (
+        (table["saturated_rows"] < 0.05)
+        & (table["entropy_share"] < 0.95)
+        & ("visible_mass" not in table)
+    )
     is_healthy &= ~_is_far_from_1(table).all()
     return told or ([_HEALTHY] if is_healthy.all() else [])
 
@@ -304,7 +370,9 @@ _HEALTHY = (
 def _range(numbers: pd.Series, digits: int = 4) -> str:
     """The smallest and the largest number, or the only one."""
     return " to ".join(
-        dict.fromkeys(f"{float(f'{number:.{digits}g}'):.6g}" for number in (numbers.min(), numbers.max()))
+        dict.fromkeys(
+            f"{float(f'{number:.{digits}g}'):.6g}" for number in (numbers.min(), numbers.max())
+        )
     )
 
 

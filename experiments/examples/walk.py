@@ -8,13 +8,13 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.analysis.written import csv_bytes
+from experiments.engine.files import write_atomically, write_files
+from experiments.engine.products import Product, build
+from experiments.engine.reporter import ALOUD, WIDTH, Reporter, tell, wrapped
 from experiments.examples.examples import EXAMPLES as DECLARED
 from experiments.examples.own import ExampleError, listed, own_steps
 from experiments.examples.steps import Example, Step, long_table
 from experiments.paths import DRAWN, EXAMPLES, HOME
-from experiments.run.files import write_atomically, write_files
-from experiments.run.products import Product, build
-from experiments.run.reporter import ALOUD, WIDTH, Reporter, tell, wrapped
 
 
 def write_examples(results: Path, report: Reporter = ALOUD) -> None:

@@ -31,7 +31,14 @@ from experiments.figures.lines import (
     scale_y,
     series,
 )
-from experiments.figures.style import INK, UNORDERED_COLOURS, empty, ordered_colours, panels, scaling_colours
+from experiments.figures.style import (
+    INK,
+    UNORDERED_COLOURS,
+    empty,
+    ordered_colours,
+    panels,
+    scaling_colours,
+)
 from experiments.figures.words import by_scaling, latex, under, values_of
 from experiments.measuring.metric import FEW_DRAWS
 from sdpa.theory.limits import freezing_sigma
@@ -46,7 +53,10 @@ _APART = 0.16  # between the points of the scalings of a cell
 _BOTH_RULES = ("unscaled", "d_k^1/2")  # bands of losses of more rules overlap
 _MECHANISMS = {"softcap": "soft cap {:g}", "sink": "sink {}", "alibi": "ALiBi {:g}"}
 _MECHANISMS |= {"normalize": "QK-norm ({})", "normalizer": "{}"}
-_FREEZING = {"entropy_share": "entropy / ln n_keys", "collision": "$\\sum w^2$, the sum of squared weights"}
+_FREEZING = {
+    "entropy_share": "entropy / ln n_keys",
+    "collision": "$\\sum w^2$, the sum of squared weights",
+}
 _LARGEST_LOSS = 3 * math.log(N_CLASSES)  # on an axis: three times that of a guess
 _CASE, _MOST_CASES = ["task", "d_k"], 9
 _CURVES = {
@@ -67,12 +77,26 @@ def assumptions(results: Results) -> Drawing:
     for ax, metric in zip(axes, _CHANGED, strict=True):
         groups = by_scaling(table, "cell")
         for i, (scaling, rows) in enumerate(groups.items()):
-            at = np.array([cells.index(cell) for cell in rows["cell"]]) + _APART * (i - (len(groups) - 1) / 2)
+            at = np.array([cells.index(cell) for cell in rows["cell"]]) + _APART * (
+                i - (len(groups) - 1) / 2
+            )
             if f"{metric}_exact" in rows:
-                pale = {"marker": "|", "markersize": 9, "markeredgewidth": 4, "linestyle": "", "alpha": 0.3}
+                pale = {
+                    "marker": "|",
+                    "markersize": 9,
+                    "markeredgewidth": 4,
+                    "linestyle": "",
+                    "alpha": 0.3,
+                }
                 exact = rows[f"{metric}_exact"]
                 ax.plot(exact / exact.iloc[0], at, color=colours[scaling], **pale)
-            look = {"fmt": "o", "markersize": 4, "capsize": 2, "elinewidth": 1, "label": under(scaling)}
+            look = {
+                "fmt": "o",
+                "markersize": 4,
+                "capsize": 2,
+                "elinewidth": 1,
+                "label": under(scaling),
+            }
             first = rows[metric].iloc[0]
             ratio = rows[metric] / first
             ax.errorbar(ratio, at, xerr=reach(rows, metric) / first, color=colours[scaling], **look)
@@ -111,7 +135,10 @@ def correlation(results: Results) -> Drawing:
     figure, [left, right] = panels(2, 2, (9.5, 4))
     rule = "d_k^1/2" if "d_k^1/2" in set(table["scaling"]) else table["scaling"].iloc[0]
     plot_metric(
-        left, series(table[table["scaling"] == rule], results.axes, "correlation", "d_k"), "correlation", "own_weight"
+        left,
+        series(table[table["scaling"] == rule], results.axes, "correlation", "d_k"),
+        "correlation",
+        "own_weight",
     )
     left.set_title(f"{results.metrics['own_weight'].title}, {under(rule)}")
     left.legend(fontsize=9, loc="lower right")
@@ -123,12 +150,22 @@ def correlation(results: Results) -> Drawing:
             rows = rows.sort_values("correlation")
             plot_exact(right, rows["correlation"], rows["power_exact"], colour)
             # An interval that leaves the sweep's powers has no end there.
-            look = {"marker": "o", "capsize": 2, "elinewidth": 1, "label": f"d_k = {small} to {large}", "color": colour}
-            right.errorbar(rows["correlation"], rows["power"], np.nan_to_num(reach(rows, "power")), **look)
+            look = {
+                "marker": "o",
+                "capsize": 2,
+                "elinewidth": 1,
+                "label": f"d_k = {small} to {large}",
+                "color": colour,
+            }
+            right.errorbar(
+                rows["correlation"], rows["power"], np.nan_to_num(reach(rows, "power")), **look
+            )
         right.legend(fontsize=9, loc="center right")
     for power, name in ((1 / 2, "1/2"), (1, "1")):
         right.axhline(power, color=INK, linestyle=":", linewidth=0.8, zorder=0)
-        right.text(1.01, power, name, transform=right.get_yaxis_transform(), va="center", fontsize=9)
+        right.text(
+            1.01, power, name, transform=right.get_yaxis_transform(), va="center", fontsize=9
+        )
     right.set_xlabel("correlation")
     right.set_title("power of d_k that keeps the largest weight")
     return figure
@@ -137,23 +174,41 @@ def correlation(results: Results) -> Drawing:
 def mechanisms(results: Results) -> Drawing:
     """A row of panels for each metric and a column for each rule; a line for each mechanism, named at its end."""
     table = results.measured
-    rules = [rule for rule in _BOTH_RULES if rule in set(table["scaling"])] or [table["scaling"].iloc[0]]
+    rules = [rule for rule in _BOTH_RULES if rule in set(table["scaling"])] or [
+        table["scaling"].iloc[0]
+    ]
     others = results.axes.varied(table, "d_k")
     metrics = [metric for metric in ("max_weight", "query_gradient_norm_median") if metric in table]
     size = 5.0 * len(rules), 3.1 * len(metrics)
     figure, axes = panels(len(metrics) * len(rules), len(rules), size, sharey="row")
     for ax, (metric, rule) in zip(axes, itertools.product(metrics, rules), strict=True):
         shown, ends = table[table["scaling"] == rule], []
-        for i, (_, rows) in enumerate(shown.groupby(others, sort=False) if others else [((), shown)]):
-            rows, dashes = rows.sort_values("d_k"), ("-", (0, (4, 4)))[(i + i // 6) % 2]  # lines may coincide
-            line = Series(_mechanism(rows.iloc[0], others, results.axes), UNORDERED_COLOURS[i % 6], "o", rows, dashes)
+        for i, (_, rows) in enumerate(
+            shown.groupby(others, sort=False) if others else [((), shown)]
+        ):
+            rows, dashes = (
+                rows.sort_values("d_k"),
+                ("-", (0, (4, 4)))[(i + i // 6) % 2],
+            )  # lines may coincide
+            line = Series(
+                _mechanism(rows.iloc[0], others, results.axes),
+                UNORDERED_COLOURS[i % 6],
+                "o",
+                rows,
+                dashes,
+            )
             plot_metric(ax, [line], "d_k", metric)
             ends.append(line)
         scale_x(ax, table, "d_k")
         if metric == "max_weight":
             ax.set_ylim(0, 1.05)
         else:
-            scale_y(ax, table[table["scaling"].isin(rules)], metric, may_be_log=results.metrics[metric].is_logarithmic)
+            scale_y(
+                ax,
+                table[table["scaling"].isin(rules)],
+                metric,
+                may_be_log=results.metrics[metric].is_logarithmic,
+            )
         ax.set_title(f"{results.metrics[metric].title}, {latex(under(rule))}")
         ax.set_xlabel("d_k" if ax.get_subplotspec().is_last_row() else "")
         name_ends(ax, ends, "d_k", metric)
@@ -174,27 +229,47 @@ def freezing(results: Results) -> Drawing:
     For many keys, the entropy is the share 1 - (sigma / sigma_c)^2 of ln n below sigma_c, and 0 above it.
     """
     if "curves" not in results:
-        return empty((10, 4.4), "No curves: they need Gaussian inputs, and three values of d_k and of n_keys.")
+        return empty(
+            (10, 4.4),
+            "No curves: they need Gaussian inputs, and three values of d_k and of n_keys.",
+        )
     figure, axes = panels(2, 2, (10, 4.4))
     table, curves = results.measured, results["curves"]
     sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
-    shares = {"entropy_share": table["entropy"] / np.log(table["n_keys"]), "collision": 1 - table["jacobian_trace"]}
+    shares = {
+        "entropy_share": table["entropy"] / np.log(table["n_keys"]),
+        "collision": 1 - table["jacobian_trace"],
+    }
     groups, rooted = curves.groupby("n_keys"), {"label": "under d_k^1/2, any d_k"}
     for ax, (metric, title) in zip(axes, _FREEZING.items(), strict=True):
         ax.set_xscale("log")
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         for (n_keys, curve), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-            ax.plot(curve["ratio"], curve[metric], color=colour, linewidth=1.2, label=f"n_keys = {n_keys}")
+            ax.plot(
+                curve["ratio"],
+                curve[metric],
+                color=colour,
+                linewidth=1.2,
+                label=f"n_keys = {n_keys}",
+            )
             ratio = sigma[table["n_keys"] == n_keys] / curve["freezing_sigma"].iloc[0]
             look = {"s": 22, "edgecolors": "white", "linewidths": 0.5, "zorder": 3}
             ax.scatter(ratio, shares[metric][ratio.index], color=colour, **look)
             under_root = ratio.index[table.loc[ratio.index, "scaling"] == "d_k^1/2"]
-            look = {"s": 60, "facecolors": "none", "edgecolors": INK, "zorder": 4, "label": rooted.pop("label", None)}
+            look = {
+                "s": 60,
+                "facecolors": "none",
+                "edgecolors": INK,
+                "zorder": 4,
+                "label": rooted.pop("label", None),
+            }
             ax.scatter(ratio[under_root], shares[metric][under_root], **look)
         ax.set_xlim(curves["ratio"].min(), 1.1 * curves["ratio"].max())
         plain_numbers(ax.xaxis)
         limit = curves.drop_duplicates("ratio")
-        ax.plot(limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label="many keys")
+        ax.plot(
+            limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label="many keys"
+        )
         ax.set_xlabel("spread of the scores over $\\sigma_c = \\sqrt{2 \\ln n_\\mathrm{keys}}$")
         ax.set_title(title)
     legend(axes[0])
@@ -212,7 +287,13 @@ def distribution(results: Results) -> Drawing:
             plot_exact(ax, middle, bins["density_exact"].to_numpy(), colour)
             seen = bins["count"] > 0
             error = (1.96 * bins["density_se"]).where(bins["count"] >= _FEW, 0)[seen]
-            look = {"marker": "o", "markersize": 2.5, "elinewidth": 0.8, "linestyle": "", "label": f"d_k = {d_k}"}
+            look = {
+                "marker": "o",
+                "markersize": 2.5,
+                "elinewidth": 0.8,
+                "linestyle": "",
+                "label": f"d_k = {d_k}",
+            }
             ax.errorbar(middle[seen], bins["density"][seen], error, color=colour, **look)
         ax.set_xlabel("q·k / sqrt(d_k)")
     linear.set_xlim(-4, 4)
@@ -225,7 +306,9 @@ def distribution(results: Results) -> Drawing:
     plot_exact(right, table["d_k"].to_numpy(), table[f"{metric}_exact"].to_numpy(), INK)
     groups = table.groupby("d_k", sort=False)
     for (d_k, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-        plot_measured(right, [d_k], rows[metric], rows, metric, color=colour, marker="o", linestyle="")
+        plot_measured(
+            right, [d_k], rows[metric], rows, metric, color=colour, marker="o", linestyle=""
+        )
     right.set_xlabel("d_k")
     right.set_title("excess kurtosis of q·k (band: 6/d_k)")
     scale_x(right, table, "d_k")
@@ -252,7 +335,9 @@ def learning_rates(results: Results) -> Drawing:
     for ax, ((task, d_k), rows) in zip(axes, cases, strict=True):
         _plot_losses(ax, rows)
         levels = {name: level for name, level in loss_levels(task).items() if level > 0}
-        lowest = min(loss for loss in (_LARGEST_LOSS / 10, *rows["final_loss"], *levels.values()) if loss > 0)
+        lowest = min(
+            loss for loss in (_LARGEST_LOSS / 10, *rows["final_loss"], *levels.values()) if loss > 0
+        )
         ax.set_ylim(lowest / 1.4, 1.3 * _LARGEST_LOSS)
         ax.set_yscale("log")
         plain_numbers(ax.yaxis)
@@ -277,31 +362,53 @@ def _plot_losses(ax: Axes, table: pd.DataFrame) -> None:
             ax.fill_between(rates, low, high, color=colours[rule], alpha=0.15, linewidth=0)
         ax.plot(rates, loss, color=colours[rule], label=rule)
         solves, diverges = ((rows[share] >= 0.5).to_numpy() for share in ("solved", "diverged"))
-        for where, face, marker in ((solves, None, "o"), (~solves & ~diverges, "white", "o"), (diverges, None, "x")):
+        for where, face, marker in (
+            (solves, None, "o"),
+            (~solves & ~diverges, "white", "o"),
+            (diverges, None, "x"),
+        ):
             look = {"marker": marker, "markersize": 5, "markerfacecolor": face, "linestyle": ""}
             ax.plot(rates[where], loss[where], color=colours[rule], **look)
 
 
 def divisors(results: Results) -> Drawing:
     """Steps to solve and loss under each rule: a row for what is divided, and a colour for each learning rate."""
-    table = results.axes.first_combination(results.measured, "learning_rate", "initial_divisor", "rate_divisor")
+    table = results.axes.first_combination(
+        results.measured, "learning_rate", "initial_divisor", "rate_divisor"
+    )
     divided = {"initial_divisor": "initial weights / {}", "rate_divisor": "learning rate / {}"}
     words = [
         [text.format(latex(row[name])) for name, text in divided.items() if row[name] != "unscaled"]
         for _, row in table.iterrows()
     ]
     table = table.assign(case=["\n".join(each) or "nothing divided" for each in words])
-    rules, cases, rates = (list(table[name].unique()) for name in ("scaling", "case", "learning_rate"))
-    shown = list(itertools.product({"steps_to_solve": "steps to solve", "final_loss": "loss (nats)"}.items(), rules))
+    rules, cases, rates = (
+        list(table[name].unique()) for name in ("scaling", "case", "learning_rate")
+    )
+    shown = list(
+        itertools.product(
+            {"steps_to_solve": "steps to solve", "final_loss": "loss (nats)"}.items(), rules
+        )
+    )
     figure, axes = panels(len(shown), len(shown), (11, 1.6 + 0.55 * len(cases)), sharey=True)
     for ax, ((metric, title), rule) in zip(axes, shown, strict=True):
         for i, (rate, colour) in enumerate(zip(rates, ordered_colours(len(rates)), strict=True)):
             rows = table[(table["scaling"] == rule) & (table["learning_rate"] == rate)]
-            at = np.array([cases.index(case) for case in rows["case"]]) + _APART * (2 * i - len(rates) + 1)
+            at = np.array([cases.index(case) for case in rows["case"]]) + _APART * (
+                2 * i - len(rates) + 1
+            )
             few = np.array([metric in names.split() for names in rows[FEW_DRAWS]])
-            look = {"fmt": "o", "capsize": 2, "elinewidth": 1, "color": colour, "label": f"learning rate {rate:g}"}
+            look = {
+                "fmt": "o",
+                "capsize": 2,
+                "elinewidth": 1,
+                "color": colour,
+                "label": f"learning rate {rate:g}",
+            }
             ax.errorbar(rows[metric], at, xerr=reach(rows, metric), **look)
-            ax.plot(rows[metric][few], at[few], "o", color=colour, markerfacecolor="white", zorder=4)
+            ax.plot(
+                rows[metric][few], at[few], "o", color=colour, markerfacecolor="white", zorder=4
+            )
             for y in at[rows[metric].isna()]:
                 look = {"ha": "right", "va": "center", "fontsize": 8.5, "color": colour}
                 ax.text(0.97, y, "not solved", transform=ax.get_yaxis_transform(), **look)
@@ -320,8 +427,14 @@ def learning_curves(results: Results) -> Drawing:
     rows = rows[rows["d_k"] == rows["d_k"].max()]
     rule = "d_k^1/2" if "d_k^1/2" in set(rows["scaling"]) else rows["scaling"].iloc[-1]
     axes_of_curves = results.axes.among(results["learning_curves"])
-    chosen = rows[rows["scaling"] == rule].rename(columns={BEST_RATE: "learning_rate"})[axes_of_curves]
-    curves = results["learning_curves"].merge(chosen, on=axes_of_curves).sort_values("step", kind="stable")
+    chosen = rows[rows["scaling"] == rule].rename(columns={BEST_RATE: "learning_rate"})[
+        axes_of_curves
+    ]
+    curves = (
+        results["learning_curves"]
+        .merge(chosen, on=axes_of_curves)
+        .sort_values("step", kind="stable")
+    )
     colours, last = scaling_colours(rows["scaling"]), int(curves["step"].max())
     figure, axes = panels(3, 3, (10, 3.5), sharex=True)
     for ax, (name, title) in zip(axes, _CURVES.items(), strict=True):
@@ -330,7 +443,9 @@ def learning_curves(results: Results) -> Drawing:
             look = {"color": colours[scaling]}
             ax.plot(curve["step"], curve[name].clip(upper=largest), label=scaling, **look)
             if name not in _LOGARITHMIC:
-                low, high = ((curve[name] + end * curve[f"{name}_se"]).clip(upper=largest) for end in (-1, 1))
+                low, high = (
+                    (curve[name] + end * curve[f"{name}_se"]).clip(upper=largest) for end in (-1, 1)
+                )
                 ax.fill_between(curve["step"], low, high, alpha=0.15, linewidth=0, **look)
             if name == "max_weight":
                 ax.plot(curve["step"], curve["asked_weight"], linestyle="--", linewidth=1.1, **look)
@@ -342,7 +457,9 @@ def learning_curves(results: Results) -> Drawing:
             ax.set_yscale("log")
             plain_numbers(ax.yaxis)
     axes[0].set_title(f"{_CURVES['loss']}, {rows['task'].iloc[0]}, d_k = {rows['d_k'].iloc[0]}")
-    axes[0].set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square))  # as runs record
+    axes[0].set_xscale(
+        "function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square)
+    )  # as runs record
     axes[0].set_xlim(0, last)
     axes[0].set_xticks(sorted({round(last * (i / 4) ** 2) for i in range(5)}))
     legend(axes[0])
@@ -365,17 +482,35 @@ def first_layer(results: Results) -> Drawing:
     for ax, metric in zip(axes, ("collision", "cosine"), strict=True):
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         for (n_keys, curve), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-            ax.plot(curve["ratio"], curve[metric], color=colour, linewidth=1.2, label=f"n_keys = {n_keys}")
-            for (rule, rows), marker in zip(table[table["n_keys"] == n_keys].groupby("scaling"), MARKERS, strict=False):
+            ax.plot(
+                curve["ratio"],
+                curve[metric],
+                color=colour,
+                linewidth=1.2,
+                label=f"n_keys = {n_keys}",
+            )
+            for (rule, rows), marker in zip(
+                table[table["n_keys"] == n_keys].groupby("scaling"), MARKERS, strict=False
+            ):
                 sigma = np.sqrt(rows["d_k"] * (1 - p)) / rows["divisor"]
                 look = {"color": colour, "marker": marker, "markersize": 5, "linestyle": ""}
-                plot_measured(ax, sigma / freezing_sigma(n_keys), rows[metric], rows, metric, **look)
+                plot_measured(
+                    ax, sigma / freezing_sigma(n_keys), rows[metric], rows, metric, **look
+                )
                 named[under(rule)] = marker
         limit = curves.drop_duplicates("ratio")
-        ax.plot(limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label="limit of many keys")
+        ax.plot(
+            limit["ratio"],
+            limit[f"{metric}_limit"],
+            color=INK,
+            linestyle="--",
+            label="limit of many keys",
+        )
         ax.set_xlim(0, curves["ratio"].max())
         ax.set_ylim(0, 1.03)
-        ax.set_xlabel("$\\beta / \\beta_c$: spread of the scores over $\\sqrt{2 \\ln n_\\mathrm{keys}}$")
+        ax.set_xlabel(
+            "$\\beta / \\beta_c$: spread of the scores over $\\sqrt{2 \\ln n_\\mathrm{keys}}$"
+        )
     for name, marker in named.items():
         axes[0].plot([], [], color=INK, marker=marker, linestyle="", label=f"measured, {name}")
     axes[0].set_title("$\\sum w^2$, the sum of squared weights")
@@ -419,8 +554,13 @@ def calibration(results: Results) -> Drawing:
     left.set_xlim(-4.5, 4.5)
     left.set_title(f"density of {len(z)} z-scores, line: N(0, 1)")
     left.set_xlabel("z = (measured − exact) / standard error")
-    for ax, expected, found in ((middle, stats.norm.ppf(_places(len(z))), z), (right, _places(len(p)), p)):
-        ax.plot(expected, found, color=INK, marker=".", linestyle="", rasterized=True)  # thousands of points
+    for ax, expected, found in (
+        (middle, stats.norm.ppf(_places(len(z))), z),
+        (right, _places(len(p)), p),
+    ):
+        ax.plot(
+            expected, found, color=INK, marker=".", linestyle="", rasterized=True
+        )  # thousands of points
         ax.axline((0, 0), slope=1, color=INK, linewidth=0.8)
     middle.set_title("z-scores in order")
     middle.set_xlabel("expected under N(0, 1)")
@@ -438,7 +578,16 @@ def _places(count: int) -> Floats:
 
 
 _OWN = (
-    *(assumptions, correlation, mechanisms, freezing, distribution, learning_rates, divisors, learning_curves),
+    *(
+        assumptions,
+        correlation,
+        mechanisms,
+        freezing,
+        distribution,
+        learning_rates,
+        divisors,
+        learning_curves,
+    ),
     *(first_layer, propagation, calibration),
 )
 OWN: dict[str, Any] = {draw.__name__: draw for draw in _OWN}

@@ -15,8 +15,17 @@ _MEDIAN = "query_gradient_norm_median"
 _D_K, _RATES = Default(varied=("d_k",)), Default(varied=("learning_rate",))
 _BOTH_RULES = ("unscaled", "d_k^1/2")
 _FOUR = ("score_variance", "max_weight", "entropy", "query_gradient_norm_median")
-_POWERS = ("score_variance", "max_weight", "entropy", "jacobian_norm", "query_gradient_norm_median", "saturated_rows")
-_READING = "Bars: 95% intervals; hollow points: too few draws for reliable ones; pale bands: exact values."
+_POWERS = (
+    "score_variance",
+    "max_weight",
+    "entropy",
+    "jacobian_norm",
+    "query_gradient_norm_median",
+    "saturated_rows",
+)
+_READING = (
+    "Bars: 95% intervals; hollow points: too few draws for reliable ones; pale bands: exact values."
+)
 _BEST_RATE = "At the best learning rate of each rule, if there are several: most runs solve, then fewest steps."
 _INTERVALS = "95% intervals (94 to 96% for a median of five to nine runs)"
 _OF_RUNS = f"{_BEST_RATE} Bars: {_INTERVALS}; hollow points: fewer than 20 runs."
@@ -37,7 +46,10 @@ _DECLARED = (
         default=_D_K,
         lines=Lines(
             "d_k",
-            (Panel("score_variance"), Panel("score_variance", "the same over its exact value", over="exact")),
+            (
+                Panel("score_variance"),
+                Panel("score_variance", "the same over its exact value", over="exact"),
+            ),
             (9, 4),
         ),
         note=f"{_READING} All rules divide the same scores, so that the deviation on the right is that of each.",
@@ -61,7 +73,9 @@ _DECLARED = (
         shows="Entropy and largest weight against the number of keys",
         metrics=("max_weight", "entropy"),
         default=Default(varied=("n_keys",)),
-        lines=Lines("n_keys", (Panel("entropy", equal=True), Panel("max_weight", equal=True)), (9, 4)),
+        lines=Lines(
+            "n_keys", (Panel("entropy", equal=True), Panel("max_weight", equal=True)), (9, 4)
+        ),
         note=f"{_READING} Dotted: equal weights.",
     ),
     _Saturation(
@@ -78,7 +92,11 @@ _DECLARED = (
         default=_D_K,
         lines=Lines(
             "d_k",
-            (Panel("max_weight", floor=0), Panel("entropy", floor=0, equal=True), Panel("saturated_rows", floor=0)),
+            (
+                Panel("max_weight", floor=0),
+                Panel("entropy", floor=0, equal=True),
+                Panel("saturated_rows", floor=0),
+            ),
             (11, 3.6),
         ),
         note=_READING + " Dotted: equal weights.",
@@ -121,7 +139,13 @@ _DECLARED = (
         lines=Lines(
             "n_keys",
             (
-                Panel("entropy", "entropy / ln(n_keys)", floor=0, over="ln n_keys", only=("correlation", min)),
+                Panel(
+                    "entropy",
+                    "entropy / ln(n_keys)",
+                    floor=0,
+                    over="ln n_keys",
+                    only=("correlation", min),
+                ),
                 Panel("max_weight", "largest weight", only=("correlation", min)),
                 Panel("own_weight", "weight of the own key", only=("correlation", max)),
             ),
@@ -132,7 +156,12 @@ _DECLARED = (
     _Saturation(
         name="gradients",
         shows="Gradient norms against d_k: medians beside root mean squares",
-        metrics=("jacobian_norm_median", "jacobian_norm", "query_gradient_norm_median", "query_gradient_norm"),
+        metrics=(
+            "jacobian_norm_median",
+            "jacobian_norm",
+            "query_gradient_norm_median",
+            "query_gradient_norm",
+        ),
         default=_D_K,
         lines=Lines(
             "d_k",
@@ -150,7 +179,12 @@ _DECLARED = (
     _Saturation(
         name="map",
         shows="Ratios of unscaled to scaled gradients over d_k and n_keys",
-        metrics=("jacobian_norm_median", "query_gradient_norm_median", "jacobian_norm", "query_gradient_norm"),
+        metrics=(
+            "jacobian_norm_median",
+            "query_gradient_norm_median",
+            "jacobian_norm",
+            "query_gradient_norm",
+        ),
         default=Default(varied=("d_k", "n_keys"), rules=_BOTH_RULES),
         note="Colour and number: the unscaled norm divided by the norm under d_k^1/2; red: the unscaled norm is "
         "larger, blue: it is smaller. Points: d_k at which the ratio falls through 1, with 95% intervals where these "
@@ -232,7 +266,8 @@ _DECLARED = (
             beside="task",
             at_best=True,
         ),
-        note="Above: median of the steps to an accuracy of 90%; no point: more than all steps. " + _OF_RUNS,
+        note="Above: median of the steps to an accuracy of 90%; no point: more than all steps. "
+        + _OF_RUNS,
     ),
     _Training(
         name="divisors",

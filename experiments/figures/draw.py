@@ -8,14 +8,14 @@ from experiments.analysis.agreement import agreement_tables
 from experiments.analysis.results import Results
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
+from experiments.engine.check import sound
+from experiments.engine.products import Product, build
+from experiments.engine.reporter import ALOUD, FLAGGED, Reporter
+from experiments.engine.tables import read_sweep
 from experiments.errors import attempt, counted
 from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.findings import dropped, told
 from experiments.paths import ALL_SWEEPS, DRAWN, HOME, ON_REQUEST, figure_path
-from experiments.run.check import sound
-from experiments.run.products import Product, build
-from experiments.run.reporter import ALOUD, FLAGGED, Reporter
-from experiments.run.tables import read_sweep
 
 _BACK = "; the shipped config has them all: git checkout config.yaml && make all && make prune"
 
@@ -36,8 +36,17 @@ def draw(
     """
     found = sound(config, results)
     # An unsound table is an error, after the figures of all others.
-    unsound = (partial(read_sweep, results, config, sweep) for sweep in sweeps if sweep.name not in found)
-    attempt([lambda: build(results, figures(config, sweeps, results, found, formats), report, jobs=jobs), *unsound])
+    unsound = (
+        partial(read_sweep, results, config, sweep) for sweep in sweeps if sweep.name not in found
+    )
+    attempt(
+        [
+            lambda: build(
+                results, figures(config, sweeps, results, found, formats), report, jobs=jobs
+            ),
+            *unsound,
+        ]
+    )
     lost = [each for sweep in sweeps if sweep.name in found for each in dropped(found[sweep.name])]
     if lost:
         back = _BACK if results.resolve() == HOME.resolve() else ""
@@ -46,16 +55,29 @@ def draw(
 
 
 def figures(
-    config: Config, sweeps: Sequence[Sweep], results: Path, found: Mapping[str, Results], formats: Collection[str] = ()
+    config: Config,
+    sweeps: Sequence[Sweep],
+    results: Path,
+    found: Mapping[str, Results],
+    formats: Collection[str] = (),
 ) -> list[Product]:
     """The figures of those sweeps that have results, and of all sweeps together."""
-    shown = [(sweep.name, found[sweep.name], name) for sweep in sweeps if sweep.name in found for name in sweep.figures]
+    shown = [
+        (sweep.name, found[sweep.name], name)
+        for sweep in sweeps
+        if sweep.name in found
+        for name in sweep.figures
+    ]
     if together := agreement_tables(found.values()):
         shown += [(ALL_SWEEPS, together, name) for name in figures_of(ALL_SWEEPS)]
 
     def product(name: str, of: Results, figure: str) -> Product:
         stem, finding = figure_path(results, name, figure, ""), told(f"{name}/{figure}", of)
-        asked = [each for each in ON_REQUEST if each[1:] in formats or stem.with_name(f"{stem.name}{each}").exists()]
+        asked = [
+            each
+            for each in ON_REQUEST
+            if each[1:] in formats or stem.with_name(f"{stem.name}{each}").exists()
+        ]
         files = tuple(stem.with_name(f"{stem.name}{suffix}") for suffix in (*DRAWN, *asked))
         behind = [sweep.name for sweep in config.sweeps if name in (sweep.name, ALL_SWEEPS)]
         inputs = tuple(results / f"{sweep}.json" for sweep in behind)
@@ -64,7 +86,9 @@ def figures(
     return [product(*each) for each in shown]
 
 
-def _drawn(figure: str, results: Results, finding: tuple[str, str] | None, formats: Sequence[str]) -> list[bytes]:
+def _drawn(
+    figure: str, results: Results, finding: tuple[str, str] | None, formats: Sequence[str]
+) -> list[bytes]:
     from experiments.figures.rendering import render_figure  # takes a second to load
 
     return [*render_figure(FIGURES[figure], results, finding=finding, formats=formats).values()]

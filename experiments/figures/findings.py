@@ -74,7 +74,10 @@ def lack(sweep: Sweep, needs: Needs) -> str:
             if it has one.
     """
     usual = defaults(sweep.experiment.cell)
-    values = {name: {as_json(value) for grid in sweep.grids() for value in grid[name]} for name in sweep.values}
+    values = {
+        name: {as_json(value) for grid in sweep.grids() for value in grid[name]}
+        for name in sweep.values
+    }
     for name, needed in needs.items():
         if isinstance(needed, tuple):
             missing = [value for value in needed if value not in values[name]]
@@ -119,7 +122,10 @@ def _objection(finding: Finding, results: Results) -> str:
 
 def _sizes(results: Results) -> dict[str, Ends]:
     """The ends of each axis."""
-    return {name: Ends(results.measured[name].min(), results.measured[name].max()) for name in results.axes.usual}
+    return {
+        name: Ends(results.measured[name].min(), results.measured[name].max())
+        for name in results.axes.usual
+    }
 
 
 def rows_of(results: Results, kind: str = "measured", **values: Any) -> Table:
@@ -190,10 +196,13 @@ _MECHANISM = ["normalize", "softcap", "sink", "normalizer"]
 def _sharpens_under_each(results: Results) -> bool:
     """True if without the scale the largest weight grows from the first to the last d_k, and exceeds that with it."""
     for _, rows in results["measured"].groupby(_MECHANISM):
-        plain, scaled = (rows[rows["scaling"] == rule].sort_values("d_k") for rule in (_PLAIN, _ROOT))
+        plain, scaled = (
+            rows[rows["scaling"] == rule].sort_values("d_k") for rule in (_PLAIN, _ROOT)
+        )
         first, last = plain.iloc[0], plain.iloc[-1]
         if last["max_weight_low"] <= _A_TENTH * first["max_weight_high"] or not all(
-            is_below(scaled[scaled["d_k"] == d_k], plain[plain["d_k"] == d_k], "max_weight") for d_k in plain["d_k"]
+            is_below(scaled[scaled["d_k"] == d_k], plain[plain["d_k"] == d_k], "max_weight")
+            for d_k in plain["d_k"]
         ):
             return False
     return True
@@ -207,13 +216,19 @@ def _medians_turn(results: Results) -> bool:
     rows, median = rows_of(results, scaling=_PLAIN), "query_gradient_norm_median"
     peak = rows.loc[rows[median].idxmax(), "d_k"]
     up, down = rows[rows["d_k"] <= peak], rows[rows["d_k"] >= peak]
-    turns = len(up) > 1 < len(down) and rises(up, "d_k", median) and rises(down, "d_k", median, falls=True)
+    turns = (
+        len(up) > 1 < len(down)
+        and rises(up, "d_k", median)
+        and rises(down, "d_k", median, falls=True)
+    )
     return turns and rises(rows, "d_k", "query_gradient_norm")
 
 
 def _crossings(results: Results, norm: str) -> Table:
     """Those of medians where both norms are equal, by n_keys."""
-    return rows_of(results, "crossings", norm=norm, statistic="median", level=1.0).sort_values("n_keys")
+    return rows_of(results, "crossings", norm=norm, statistic="median", level=1.0).sort_values(
+        "n_keys"
+    )
 
 
 def _entropy_shares(results: Results, rule: str, end: str = "") -> Any:
@@ -225,7 +240,12 @@ def _entropy_shares(results: Results, rule: str, end: str = "") -> Any:
 def _distances(results: Results) -> Any:
     """The largest distance of the exact entropy share from its limit, by n_keys."""
     curves = results["curves"]
-    return (curves["entropy_share"] - curves["entropy_share_limit"]).abs().groupby(curves["n_keys"]).max()
+    return (
+        (curves["entropy_share"] - curves["entropy_share_limit"])
+        .abs()
+        .groupby(curves["n_keys"])
+        .max()
+    )
 
 
 def _over_first(results: Results, end: str = "", other_end: str = "") -> Any:
@@ -239,23 +259,36 @@ def _factors(results: Results) -> dict[str, tuple[float, float, float]]:
     found = {}
     for rule, rows in rows_of(results, correlation=0).groupby("scaling"):
         weight, low, high = (rows[f"max_weight{end}"] for end in ("_exact", "_low", "_high"))
-        found[str(rule)] = weight.max() / weight.min(), low.max() / high.min(), high.max() / low.min()
+        found[str(rule)] = (
+            weight.max() / weight.min(),
+            low.max() / high.min(),
+            high.max() / low.min(),
+        )
     return found
 
 
 def _mask_matters_in_short_rows(results: Results) -> bool:
     lengths = results["measured"]["n_keys"].agg(["min", "max"])
     short, long = ([rows_of(results, n_keys=n, scaling=rule) for rule in _BOTH] for n in lengths)
-    sharper = all(is_below(rows.query("mask == 'none'"), rows.query("mask != 'none'"), "max_weight") for rows in short)
+    sharper = all(
+        is_below(rows.query("mask == 'none'"), rows.query("mask != 'none'"), "max_weight")
+        for rows in short
+    )
     exact = rows_of(results, scaling=_ROOT).set_index(["mask", "n_keys"])["max_weight_exact"]
     level = all(is_level(rows, "max_weight") for rows in long)
-    return sharper and changes(short[1], "max_weight") and level and bool((exact["causal"] > exact["none"]).all())
+    return (
+        sharper
+        and changes(short[1], "max_weight")
+        and level
+        and bool((exact["causal"] > exact["none"]).all())
+    )
 
 
 def _raised_by_mask(results: Results) -> dict[str, float]:
     """The exact largest weight in the shortest rows without and with the mask, and its relative rise in the longest."""
     none, causal = (
-        _ends(results, "max_weight_exact", "n_keys", scaling=_ROOT, mask=mask) for mask in ("none", "causal")
+        _ends(results, "max_weight_exact", "n_keys", scaling=_ROOT, mask=mask)
+        for mask in ("none", "causal")
     )
     longest = _at_most(results, "n_keys").iloc[0]
     return {
@@ -281,7 +314,10 @@ def _rises_everywhere(crossings: Table) -> bool:
 
 
 def _freezes_unscaled_alone(results: Results) -> bool:
-    unscaled, scaled = _entropy_shares(results, _PLAIN, "_high"), _entropy_shares(results, _ROOT, "_low")
+    unscaled, scaled = (
+        _entropy_shares(results, _PLAIN, "_high"),
+        _entropy_shares(results, _ROOT, "_low"),
+    )
     return bool(unscaled.max() < 0.1 and scaled.min() > 0.5)
 
 
@@ -291,7 +327,10 @@ def _band(results: Results, task: str, rule: str) -> Table:
 
 def _divided(results: Results, initial: int, rate: int, rule: str = _PLAIN) -> Table:
     """The band with (1) and without (0) each divisor."""
-    divisors = {"initial_divisor": (_PLAIN, "d_k^1/4")[initial], "rate_divisor": (_PLAIN, "d_k^1/4")[rate]}
+    divisors = {
+        "initial_divisor": (_PLAIN, "d_k^1/4")[initial],
+        "rate_divisor": (_PLAIN, "d_k^1/4")[rate],
+    }
     return rows_of(results, "bands", scaling=rule, **divisors)
 
 
@@ -309,15 +348,24 @@ def _exact_at_freezing(results: Results) -> Table:
 def _nearest_below(results: Results) -> Table:
     """The measured first layer with the widest scores below the freezing spread, for each n_keys in order."""
     rows = rows_of(results, residual=0.0)
-    ratio = np.sqrt(rows["d_k"] * (1 - rows["token_cosine"]) / (2 * np.log(rows["n_keys"]))) / rows["divisor"]
-    return rows.assign(ratio=ratio)[ratio < 1].sort_values(["n_keys", "ratio"]).groupby("n_keys").tail(1)
+    ratio = (
+        np.sqrt(rows["d_k"] * (1 - rows["token_cosine"]) / (2 * np.log(rows["n_keys"])))
+        / rows["divisor"]
+    )
+    return (
+        rows.assign(ratio=ratio)[ratio < 1]
+        .sort_values(["n_keys", "ratio"])
+        .groupby("n_keys")
+        .tail(1)
+    )
 
 
 def _collapse_later_unscaled(results: Results) -> bool:
     """Unscaled tokens are less alike than under d_k^1/2 after one layer, and after four by three standard errors."""
     layers = results["propagation"].query("layers > 1")
     plain, root = (
-        layers[layers["scaling"] == rule].set_index(["n_keys", "residual", "layer"]) for rule in (_PLAIN, _ROOT)
+        layers[layers["scaling"] == rule].set_index(["n_keys", "residual", "layer"])
+        for rule in (_PLAIN, _ROOT)
     )
     apart = plain["cosine"] + 3 * plain["cosine_se"] < root["cosine"] - 3 * root["cosine_se"]
     last = plain[plain["layers"] == plain.index.get_level_values("layer")]
@@ -347,7 +395,10 @@ FINDINGS = (
         values=_slopes,
         holds=lambda results: (
             alone_is_level(results["measured"], "score_variance")
-            and _slopes(results)[_PLAIN] > _slopes(results)["d_k^1/3"] > 0 > _slopes(results)["d_k^2/3"]
+            and _slopes(results)[_PLAIN]
+            > _slopes(results)["d_k^1/3"]
+            > 0
+            > _slopes(results)["d_k^2/3"]
         ),
     ),
     Finding(
@@ -465,7 +516,9 @@ FINDINGS = (
         sentence="The exact entropy of a row, divided by ln n_keys, lies at most {first:.3f} above its limit for many "
         "keys with {n_keys.least} keys, and at most {last:.3f} with {n_keys.most} keys.",
         needs={"d_k": (), "n_keys": (), "scaling": _BOTH},
-        values=lambda results: dict(zip(("first", "last"), _distances(results).iloc[[0, -1]], strict=True)),
+        values=lambda results: dict(
+            zip(("first", "last"), _distances(results).iloc[[0, -1]], strict=True)
+        ),
         holds=lambda results: bool((_distances(results).diff().dropna() < -0.01).all()),
     ),
     Finding(
@@ -474,7 +527,10 @@ FINDINGS = (
         sentence="At d_k = {d_k.most} with {n_keys.most} keys, the mean largest weight under d_k^1/2 is {least:.2f} "
         "to {most:.2f} times that of the textbook case, if one assumption changes at a time.",
         needs={**dict.fromkeys(_ASSUMPTIONS, ()), "scaling": _BOTH},
-        values=lambda results: {"least": _over_first(results).min(), "most": _over_first(results).max()},
+        values=lambda results: {
+            "least": _over_first(results).min(),
+            "most": _over_first(results).max(),
+        },
         holds=lambda results: bool(
             _over_first(results, "_low", "_high").max() > _A_TENTH
             and _over_first(results, "_high", "_low").min() < 1 / _A_TENTH
@@ -488,7 +544,8 @@ FINDINGS = (
         "a divisor, by {plain:.2f}.",
         needs={"n_keys": (), "correlation": (0,), "scaling": (*_BOTH, _WITH_LN)},
         values=lambda results: {
-            name: _factors(results)[rule][0] for name, rule in (("ln", _WITH_LN), ("root", _ROOT), ("plain", _PLAIN))
+            name: _factors(results)[rule][0]
+            for name, rule in (("ln", _WITH_LN), ("root", _ROOT), ("plain", _PLAIN))
         },
         holds=lambda results: all(
             low > (_A_TENTH if rule == _PLAIN else _factors(results)[_WITH_LN][2])
@@ -507,7 +564,9 @@ FINDINGS = (
             for name, strength in (("none", 0), ("some", 0.1), ("half", 0.5))
         },
         holds=lambda results: is_below(
-            rows_of(results, "steady", correlation=0), results["steady"].query("correlation >= 0.2"), "power"
+            rows_of(results, "steady", correlation=0),
+            results["steady"].query("correlation >= 0.2"),
+            "power",
         ),
     ),
     Finding(
@@ -529,7 +588,9 @@ FINDINGS = (
             "scheme": ("gpt2", "xavier", "xavier_packed", "kaiming"),
             "scaling": (_ROOT,),
         },
-        values=lambda results: _ends(results, "score_variance", "d_model", scaling=_ROOT, scheme="gpt2"),
+        values=lambda results: _ends(
+            results, "score_variance", "d_model", scaling=_ROOT, scheme="gpt2"
+        ),
         holds=lambda results: (
             all(
                 is_level(rows_of(results, scaling=_ROOT, scheme=name), "score_variance")
@@ -544,7 +605,9 @@ FINDINGS = (
         sentence="At β_c, the exact sum of squared weights is {first:.2f} with {n_keys.least} keys and {last:.2f} "
         "with {n_keys.most}, where the limit for many keys has 0.",
         needs={"n_keys": (), "token_cosine": (), "scaling": (_PLAIN,)},
-        values=lambda results: dict(zip(("first", "last"), _exact_at_freezing(results).iloc[[0, -1]], strict=True)),
+        values=lambda results: dict(
+            zip(("first", "last"), _exact_at_freezing(results).iloc[[0, -1]], strict=True)
+        ),
         holds=lambda results: bool(
             (_nearest_below(results)["collision_low"] > 0.05).all()
             and (_nearest_below(results)["cosine_high"] < 0.9).all()
@@ -557,9 +620,23 @@ FINDINGS = (
         sentence="With 64 tokens of cosine {token_cosine.most} and no residual stream, the mean cosine after one layer "
         "is {root:.2f} under d_k^1/2 and {plain:.2f} unscaled; after four layers, it is {late:.2f} unscaled, and "
         "{stream:.2f} with a residual stream.",
-        needs={"n_keys": (64,), "token_cosine": (), "layers": (), "residual": (0, 1), "scaling": _BOTH},
+        needs={
+            "n_keys": (64,),
+            "token_cosine": (),
+            "layers": (),
+            "residual": (0, 1),
+            "scaling": _BOTH,
+        },
         values=lambda results: {
-            name: value(results, "cosine", "propagation", n_keys=64, layer=layer, residual=residual, scaling=rule)
+            name: value(
+                results,
+                "cosine",
+                "propagation",
+                n_keys=64,
+                layer=layer,
+                residual=residual,
+                scaling=rule,
+            )
             for name, rule, layer, residual in (
                 ("root", _ROOT, 1, 0),
                 ("plain", _PLAIN, 1, 0),
@@ -610,10 +687,16 @@ FINDINGS = (
         needs=_BOTH_TASKS,
         values=lambda results: {
             name: _band(results, task, rule)["steps_to_solve"].iloc[0]
-            for name, task, rule in (("plain", "recall", _PLAIN), ("root", "recall", _ROOT), ("pair", "pair", _ROOT))
+            for name, task, rule in (
+                ("plain", "recall", _PLAIN),
+                ("root", "recall", _ROOT),
+                ("pair", "pair", _ROOT),
+            )
         },
         holds=lambda results: bool(  # a rule that never solves a task needs more than all steps
-            is_below(_band(results, "recall", _ROOT), _band(results, "recall", _PLAIN), "steps_to_solve")
+            is_below(
+                _band(results, "recall", _ROOT), _band(results, "recall", _PLAIN), "steps_to_solve"
+            )
             and _band(results, "pair", _PLAIN)["band_from"].isna().all()
             and _band(results, "pair", _ROOT)["steps_to_solve_high"].notna().all()
         ),
@@ -641,10 +724,16 @@ FINDINGS = (
         needs=_BOTH_TASKS,
         values=lambda results: {
             name: _at_best(results)[f"variance_ratio_{when}"].agg(end)
-            for name, when, end in (("before", "before", "max"), ("least", "after", "min"), ("most", "after", "max"))
+            for name, when, end in (
+                ("before", "before", "max"),
+                ("least", "after", "min"),
+                ("most", "after", "max"),
+            )
         },
         holds=lambda results: bool(
-            _at_best(results).eval("variance_ratio_after_low > variance_ratio_before_high.clip(lower=1)").all()
+            _at_best(results)
+            .eval("variance_ratio_after_low > variance_ratio_before_high.clip(lower=1)")
+            .all()
         ),
     ),
     Finding(
@@ -696,7 +785,10 @@ FINDINGS = (
         # The values of a cell depend on each other, so that honest shares vary, but by less than a half.
         holds=lambda results: (
             not results["agreement"]["disagrees"].any()
-            and all(2 / 3 < _beyond(results, z) / share < 3 / 2 for z, share in ((1.96, 0.05), (2.58, 0.01)))
+            and all(
+                2 / 3 < _beyond(results, z) / share < 3 / 2
+                for z, share in ((1.96, 0.05), (2.58, 0.01))
+            )
         ),
     ),
 )

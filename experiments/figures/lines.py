@@ -16,7 +16,14 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodF
 from experiments.analysis.results import Axes as SweepAxes
 from experiments.analysis.results import Results
 from experiments.figures.figure import Drawing, Lines, Panel
-from experiments.figures.style import INK, UNORDERED_COLOURS, empty, ordered_colours, panels, scaling_colours
+from experiments.figures.style import (
+    INK,
+    UNORDERED_COLOURS,
+    empty,
+    ordered_colours,
+    panels,
+    scaling_colours,
+)
 from experiments.figures.words import is_number, latex, plain, spoken, under, values_of
 from experiments.measuring.metric import FEW_DRAWS, Metric
 
@@ -30,7 +37,10 @@ _FEW_OTHERS = 2  # axes that labels name with all their values; of more, those w
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
 _LETTERS_PER_INCH = 12  # of ticks, with a space between them
-_LEGEND_LETTERS, _LEGEND_LINE = 110, 0.027  # letters of one point in an inch; height of a line in inches per point
+_LEGEND_LETTERS, _LEGEND_LINE = (
+    110,
+    0.027,
+)  # letters of one point in an inch; height of a line in inches per point
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,9 @@ def draw_lines(picture: Lines, table: pd.DataFrame, results: Results) -> Drawing
     for ax, (panel, rows) in zip(places, itertools.product(shown, groups), strict=True):
         chosen = _chosen(rows, panel)
         if not is_number(chosen, x):
-            ax.xaxis.update_units(chosen[x].unique())  # the order of categories, whatever the first line has
+            ax.xaxis.update_units(
+                chosen[x].unique()
+            )  # the order of categories, whatever the first line has
         plot_metric(ax, series(chosen, axes, x, picture.by, colours), x, panel.metric)
         parts = [panel.title or metrics[panel.metric].title]
         if panel.only:
@@ -81,7 +93,9 @@ def draw_lines(picture: Lines, table: pd.DataFrame, results: Results) -> Drawing
         ax.set_title(", ".join(parts))
         if panel.equal:
             _mark_equal(ax, chosen, x, panel.metric)
-    for ax, (panel, rows) in zip(places, itertools.product(shown, groups), strict=True):  # once a row is plotted
+    for ax, (panel, rows) in zip(
+        places, itertools.product(shown, groups), strict=True
+    ):  # once a row is plotted
         _scale(ax, _chosen(table, panel), _chosen(rows, panel), x, panel, metrics)
     if x != picture.by:
         legend(places[0])
@@ -101,7 +115,12 @@ def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
 
 
 def _scale(
-    ax: Axes, table: pd.DataFrame, own: pd.DataFrame, x: str, panel: Panel, metrics: Mapping[str, Metric]
+    ax: Axes,
+    table: pd.DataFrame,
+    own: pd.DataFrame,
+    x: str,
+    panel: Panel,
+    metrics: Mapping[str, Metric],
 ) -> None:
     """The scales of a panel: x from its own rows, y from all of its row of panels, which share it."""
     if x == "exponent":
@@ -109,14 +128,18 @@ def _scale(
             ax.set_xticks([*_EXPONENTS], _EXPONENTS.values())
         for exponent in (1 / 3, 1 / 2, 2 / 3):
             ax.axvline(exponent, color=INK, linestyle=":", linewidth=0.8, zorder=0)
-        ax.set_xlabel("exponent p of the divisor d_k^p" if ax.get_subplotspec().is_last_row() else "")
+        ax.set_xlabel(
+            "exponent p of the divisor d_k^p" if ax.get_subplotspec().is_last_row() else ""
+        )
     elif not is_number(own, x):
         _name_categories(ax, list(own[x].unique()), x)
     else:
         scale_x(ax, own, x, log=x == "d_model")
     if panel.floor is None:
         shown = [name for name in (panel.metric, panel.like) if name]
-        scale_y(ax, table, *shown, may_be_log=panel.is_logarithmic or _are_logarithmic(metrics, shown))
+        scale_y(
+            ax, table, *shown, may_be_log=panel.is_logarithmic or _are_logarithmic(metrics, shown)
+        )
     else:
         ax.set_ylim(bottom=panel.floor)
 
@@ -137,12 +160,18 @@ def _chosen(table: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     """The rows of a panel, with its metric as it shows it."""
     if panel.only:
         axis, choose = panel.only
-        table = table[table[axis] == choose(table[axis].unique(), key=lambda value: (abs(value), value))]
+        table = table[
+            table[axis] == choose(table[axis].unique(), key=lambda value: (abs(value), value))
+        ]
     if panel.over == "exact":  # every rule divides the same scores
         table = table[table["scaling"] == table["scaling"].iloc[0]]
     if panel.over:
-        whole = np.log(table["n_keys"]) if panel.over == "ln n_keys" else table[f"{panel.metric}_exact"]
-        columns = [name for name in table if name == panel.metric or name.startswith(f"{panel.metric}_")]
+        whole = (
+            np.log(table["n_keys"]) if panel.over == "ln n_keys" else table[f"{panel.metric}_exact"]
+        )
+        columns = [
+            name for name in table if name == panel.metric or name.startswith(f"{panel.metric}_")
+        ]
         table = table.assign(**{name: table[name] / whole for name in columns})
     return table
 
@@ -162,23 +191,40 @@ def _are_logarithmic(metrics: Mapping[str, Metric], names: Iterable[str]) -> boo
 
 
 def series(
-    table: pd.DataFrame, axes: SweepAxes, x: str, by: str = "scaling", colours: Mapping[Any, Any] | None = None
+    table: pd.DataFrame,
+    axes: SweepAxes,
+    x: str,
+    by: str = "scaling",
+    colours: Mapping[Any, Any] | None = None,
 ) -> list[Series]:
     """One line along x per value of `by` (its colour) and combination of the other axes (its marker and dashes).
 
     Axes that x and `by` determine, as d_model does n_heads, distinguish no lines. `colours` are those of the values of
     `by`, of a whole figure if this table is one panel's.
     """
-    others = [name for name in axes.varied(table, x, by) if table.groupby([x, by])[name].nunique().max() > 1]
-    combinations = list(dict.fromkeys(table[others].itertuples(index=False, name=None))) if others else [()]
+    others = [
+        name
+        for name in axes.varied(table, x, by)
+        if table.groupby([x, by])[name].nunique().max() > 1
+    ]
+    combinations = (
+        list(dict.fromkeys(table[others].itertuples(index=False, name=None))) if others else [()]
+    )
     values = list(table[by].unique())
     ordered = is_number(table, by)
     colours = colours or _colours(table, by)
     lines = []
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
         is_named = ordered or (bool(others) and by != "scaling")
-        told = others if len(others) <= _FEW_OTHERS else [name for name in axes.changed(rows.iloc[0]) if name in others]
-        words = [f"{spoken(by)} = {plain(value)}" if is_named else str(value), values_of(rows.iloc[0], told)]
+        told = (
+            others
+            if len(others) <= _FEW_OTHERS
+            else [name for name in axes.changed(rows.iloc[0]) if name in others]
+        )
+        words = [
+            f"{spoken(by)} = {plain(value)}" if is_named else str(value),
+            values_of(rows.iloc[0], told),
+        ]
         other = combinations.index(tuple(combination))
         dashes = (_STYLES, other) if by == "scaling" or ordered else (_DASHES, values.index(value))
         lines.append(
@@ -200,7 +246,12 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
         if f"{metric}_exact" in line.rows:
             plot_exact(ax, at, line.rows[f"{metric}_exact"], line.colour)
         joined = line.dashes if is_number(line.rows, x) else ""
-        look = {"color": line.colour, "marker": line.marker, "linestyle": joined, "label": line.label}
+        look = {
+            "color": line.colour,
+            "marker": line.marker,
+            "linestyle": joined,
+            "label": line.label,
+        }
         plot_measured(ax, at, values, line.rows, metric, zorder=2 + (line.dashes != "-"), **look)
     ax.set_xlabel(spoken(x))
 
@@ -210,9 +261,14 @@ def name_ends(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
     lines = [line for line in lines if line.rows[metric].notna().any()]
     if not lines:
         return
-    ends = [line.rows.loc[line.rows[metric].notna(), [x, metric]].iloc[-1].to_numpy() for line in lines]
+    ends = [
+        line.rows.loc[line.rows[metric].notna(), [x, metric]].iloc[-1].to_numpy() for line in lines
+    ]
     at = ax.transAxes.inverted().transform(ax.transData.transform(ends))[:, 1]
-    gap, height = 1.35 * mpl.rcParams["font.size"] / 72, ax.get_window_extent().height / ax.figure.dpi
+    gap, height = (
+        1.35 * mpl.rcParams["font.size"] / 72,
+        ax.get_window_extent().height / ax.figure.dpi,
+    )
     order, free = np.argsort(at, kind="stable"), gap / height
     # From the lowest up, each at least a gap above the one before; then down again below the top of the axes.
     steps = free * np.arange(len(at))
@@ -222,19 +278,37 @@ def name_ends(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
         places[i] = min(places[i], places[i + 1] - free)
     for place, which in zip(places, order, strict=True):
         line = lines[which]
-        look = {"xycoords": ax.transAxes, "va": "center", "color": line.colour, "annotation_clip": False}
+        look = {
+            "xycoords": ax.transAxes,
+            "va": "center",
+            "color": line.colour,
+            "annotation_clip": False,
+        }
         ax.annotate(line.label, (1.04, place), **look)
-        ax.plot([0.99, 1.035], [at[which], place], color=line.colour, lw=0.7, transform=ax.transAxes, clip_on=False)
+        ax.plot(
+            [0.99, 1.035],
+            [at[which], place],
+            color=line.colour,
+            lw=0.7,
+            transform=ax.transAxes,
+            clip_on=False,
+        )
 
 
 def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
     """Exact values: a pale band with gaps at NaN, or pale dashes if there is a single value or x is not a number."""
     joined = len(values) > 1 and np.asarray(at).dtype.kind in "iuf"
-    look = {"linewidth": 5} if joined else {"linestyle": "", "marker": "_", "markersize": 22, "markeredgewidth": 5}
+    look = (
+        {"linewidth": 5}
+        if joined
+        else {"linestyle": "", "marker": "_", "markersize": 22, "markeredgewidth": 5}
+    )
     ax.plot(at, values, color=colour, alpha=0.3, zorder=1, **look)
 
 
-def plot_measured(ax: Axes, at: Any, values: Any, rows: pd.DataFrame, metric: str, **look: Any) -> None:
+def plot_measured(
+    ax: Axes, at: Any, values: Any, rows: pd.DataFrame, metric: str, **look: Any
+) -> None:
     """Points with the 95% intervals of the metric in their rows, hollow where it has too few draws.
 
     `look` are keywords of Matplotlib's `errorbar`, with `color` and `marker`.
@@ -243,7 +317,13 @@ def plot_measured(ax: Axes, at: Any, values: Any, rows: pd.DataFrame, metric: st
     hollow = np.array([metric in names.split() for names in rows[FEW_DRAWS]])
     if hollow.any():
         face = {"markerfacecolor": "white", "zorder": 4, "linestyle": ""}
-        ax.plot(np.asarray(at)[hollow], np.asarray(values)[hollow], color=look["color"], marker=look["marker"], **face)
+        ax.plot(
+            np.asarray(at)[hollow],
+            np.asarray(values)[hollow],
+            color=look["color"],
+            marker=look["marker"],
+            **face,
+        )
 
 
 def reach(rows: pd.DataFrame, metric: str) -> Any:
@@ -253,7 +333,9 @@ def reach(rows: pd.DataFrame, metric: str) -> Any:
     >>> reach(rows, "entropy").ravel()
     array([0.5, 1. ])
     """
-    return np.stack([rows[metric] - rows[f"{metric}_low"], rows[f"{metric}_high"] - rows[metric]]).clip(0)
+    return np.stack(
+        [rows[metric] - rows[f"{metric}_low"], rows[f"{metric}_high"] - rows[metric]]
+    ).clip(0)
 
 
 def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None:
@@ -269,7 +351,9 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None
     places = ax.transScale.transform(np.column_stack([values, np.ones(len(values))]))[:, 0]
     width = ax.get_window_extent().width / ax.figure.dpi
     texts = np.array([f"{value:g}" for value in values])
-    nearest = (places[-1] - places[0]) / max(3, width * _LETTERS_PER_INCH / (1 + max(map(len, texts))))
+    nearest = (places[-1] - places[0]) / max(
+        3, width * _LETTERS_PER_INCH / (1 + max(map(len, texts)))
+    )
     shown = [0]
     for i, place in enumerate(places):
         if place - places[shown[-1]] > nearest:
@@ -313,6 +397,10 @@ def legend(ax: Axes) -> None:
     letters = figure.get_figwidth() * _LEGEND_LETTERS / points
     columns = max(1, int(letters / (max(map(len, labels)) + 8)))
     rows = math.ceil(len(labels) / columns)
-    columns = math.ceil(len(labels) / rows)  # full columns, because a legend fills one column after the other
+    columns = math.ceil(
+        len(labels) / rows
+    )  # full columns, because a legend fills one column after the other
     figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * points * rows)
-    figure.legend(handles, labels, loc="outside upper left", ncols=columns, borderpad=0.3, fontsize=points)
+    figure.legend(
+        handles, labels, loc="outside upper left", ncols=columns, borderpad=0.3, fontsize=points
+    )

@@ -48,7 +48,11 @@ def picture(figure: Figure, results: Results) -> Drawing:
 
 
 def render_figure(
-    figure: Figure, results: Results, *, finding: tuple[str, str] | None = None, formats: Iterable[str] = ()
+    figure: Figure,
+    results: Results,
+    *,
+    finding: tuple[str, str] | None = None,
+    formats: Iterable[str] = (),
 ) -> dict[str, bytes]:
     """The files of a declared figure, as of `render`.
 
@@ -60,11 +64,18 @@ def render_figure(
     """
     title, sentence = finding or (figure.shows, "")
     caption = f"{sentence} {plain_caption(figure, results)}".strip()
-    return render(partial(draw, figure, results), title, caption, formats=formats, is_slide=figure.is_slide)
+    return render(
+        partial(draw, figure, results), title, caption, formats=formats, is_slide=figure.is_slide
+    )
 
 
 def render(
-    plot: Callable[[], Drawing], title: str, caption: str, *, formats: Iterable[str] = (), is_slide: bool = False
+    plot: Callable[[], Drawing],
+    title: str,
+    caption: str,
+    *,
+    formats: Iterable[str] = (),
+    is_slide: bool = False,
 ) -> dict[str, bytes]:
     """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, a line each, and others.
 
@@ -78,7 +89,10 @@ def render(
     """
     with mpl.rc_context({**sns.axes_style("ticks"), **STYLE, **(SLIDE if is_slide else {})}):
         drawing = typeset(plot())
-        files = {".png": _png(drawing, title, caption, is_slide), ".txt": f"{title}\n{caption}\n".encode()}
+        files = {
+            ".png": _png(drawing, title, caption, is_slide),
+            ".txt": f"{title}\n{caption}\n".encode(),
+        }
         drawing.set_layout_engine("none")  # the PNG has settled it
         drawing.dpi = DPI  # of points drawn as an image; canvases change it
         about = {".svg": {"Title": title, "Description": caption, "Date": None}}
@@ -109,7 +123,9 @@ def _png(drawing: Drawing, title: str, caption: str, is_slide: bool) -> bytes:
     ]
     info = PngInfo()
     for key, value in (("Title", title), ("Description", caption)):
-        info.add_itxt(key, value)  # as UTF-8 always; Matplotlib chooses the encoding by the characters
+        info.add_itxt(
+            key, value
+        )  # as UTF-8 always; Matplotlib chooses the encoding by the characters
     image = Image.fromarray(np.vstack(parts)).convert("RGB")
     image.save(png := io.BytesIO(), "png", dpi=(drawing.dpi, drawing.dpi), pnginfo=info)
     return png.getvalue()
@@ -120,7 +136,10 @@ def _strip(text: str, width: int, dpi: float, points: float) -> Pixels:
     inches = width / dpi
     letters = (inches - 2 * _MARGIN_INCHES) * 72 / (points * _WIDTH_OF_LETTER)
     # No break between a name and its value.
-    lines = [latex(line.replace(_JOINED, " = ")) for line in wrap(text.replace(" = ", _JOINED), int(letters))]
+    lines = [
+        latex(line.replace(_JOINED, " = "))
+        for line in wrap(text.replace(" = ", _JOINED), int(letters))
+    ]
     height = 2 * _MARGIN_INCHES + len(lines) * points * _LINE / 72
     strip = mpl.figure.Figure(figsize=(inches, height), dpi=dpi)
     at = {"x": _MARGIN_INCHES / inches, "y": 1 - _MARGIN_INCHES / height, "va": "top"}

@@ -11,12 +11,12 @@ import pandas as pd
 
 from experiments.analysis.results import Results
 from experiments.config.loader import Config
+from experiments.engine.check import sound
+from experiments.engine.products import Product, build
+from experiments.engine.reporter import ALOUD, FLAGGED, Reporter
 from experiments.figures.figure import Figure, Lines, Panel
 from experiments.figures.findings import FindingError, Needs, lack
 from experiments.paths import SLIDES as FOLDER
-from experiments.run.check import sound
-from experiments.run.products import Product, build
-from experiments.run.reporter import ALOUD, FLAGGED, Reporter
 
 _INCHES = (10, 5.625)
 _DPI = 192  # 1920 by 1080 pixels
@@ -45,7 +45,11 @@ class Slide:
     @property
     def needs(self) -> Needs:
         """The axes that it shows, and the rules."""
-        axes = {name: () for name in (self.lines.x, self.lines.by) if name not in ("scaling", "exponent")}
+        axes = {
+            name: ()
+            for name in (self.lines.x, self.lines.by)
+            if name not in ("scaling", "exponent")
+        }
         return {**axes, "scaling": _RULES}
 
 
@@ -65,7 +69,9 @@ def write_slides(config: Config, results: Path, report: Reporter = ALOUD) -> Non
         inputs = (results / f"{slide.sweep}.json",)
         products.append(Product(files, partial(slide_files, slide, found[slide.sweep]), inputs))
     if not products:
-        raise FindingError(f"{results}: expected tables that support the title of a slide; {'; '.join(left_out)}")
+        raise FindingError(
+            f"{results}: expected tables that support the title of a slide; {'; '.join(left_out)}"
+        )
     if left_out:
         report.verdict("left out", "; ".join(left_out), FLAGGED)
     build(results, products, report)
@@ -77,7 +83,9 @@ def _objection(slide: Slide, results: Results | None) -> str:
         return f"no table of a sweep {slide.sweep}"
     if reason := lack(results.block, slide.needs):
         return f"sweep {results.name}: {reason}"
-    return "" if slide.holds(results.measured) else f"sweep {results.name} does not support its title"
+    return (
+        "" if slide.holds(results.measured) else f"sweep {results.name} does not support its title"
+    )
 
 
 def slide_files(slide: Slide, results: Results) -> list[bytes]:
@@ -99,12 +107,19 @@ def slide_files(slide: Slide, results: Results) -> list[bytes]:
         typeset(drawing)
         files = []
         for kind, about in (("png", {"Software": None}), ("pdf", {"CreationDate": None})):
-            drawing.savefig(file := io.BytesIO(), format=kind, dpi=_DPI, metadata={"Title": slide.title, **about})
+            drawing.savefig(
+                file := io.BytesIO(),
+                format=kind,
+                dpi=_DPI,
+                metadata={"Title": slide.title, **about},
+            )
             files.append(file.getvalue())
     return files
 
 
-def _along(panel: Panel, x: str = "d_k", *, by: str = "scaling", rules: tuple[str, ...] = _RULES) -> Lines:
+def _along(
+    panel: Panel, x: str = "d_k", *, by: str = "scaling", rules: tuple[str, ...] = _RULES
+) -> Lines:
     return Lines(x, (panel,), _INCHES, by=by, rules=rules)
 
 
@@ -145,7 +160,9 @@ def _typical_vanishes(table: pd.DataFrame) -> bool:
 
 
 def _mean_square_falls_later(table: pd.DataFrame) -> bool:
-    return _falls_below(table, "jacobian_norm") >= _LATER * _falls_below(table, "jacobian_norm_median")
+    return _falls_below(table, "jacobian_norm") >= _LATER * _falls_below(
+        table, "jacobian_norm_median"
+    )
 
 
 def _queries_get_larger_ones(table: pd.DataFrame) -> bool:

@@ -16,11 +16,18 @@ from experiments.figures.figure import Drawing
 INK = "#333333"
 DPI = 150
 _PALETTE = sns.color_palette("colorblind")
-_COLOURS = {"unscaled": _PALETTE[3], "d_k^1/3": _PALETTE[1], "d_k^1/2": _PALETTE[0], "d_k^2/3": _PALETTE[2]}
+_COLOURS = {
+    "unscaled": _PALETTE[3],
+    "d_k^1/3": _PALETTE[1],
+    "d_k^1/2": _PALETTE[0],
+    "d_k^2/3": _PALETTE[2],
+}
 _OTHER_COLOURS = [_PALETTE[i] for i in (4, 5, 7, 9)]
 UNORDERED_COLOURS = [_PALETTE[i] for i in (0, 3, 2, 4, 5, 7)]
 SEQUENTIAL = sns.color_palette("Blues", as_cmap=True)  # of amounts: darker means more
-DIVERGING = sns.color_palette("RdBu_r", as_cmap=True)  # of signed amounts: blue below 0, white at 0, red above
+DIVERGING = sns.color_palette(
+    "RdBu_r", as_cmap=True
+)  # of signed amounts: blue below 0, white at 0, red above
 STYLE = {
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -49,7 +56,9 @@ SLIDE = {
 }
 
 
-def panels(count: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Drawing, list[Axes]]:
+def panels(
+    count: int, columns: int, size: tuple[float, float], **options: Any
+) -> tuple[Drawing, list[Axes]]:
     """A figure of that size in inches with so many axes in rows of `columns`; `options` are those of `subplots`."""
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(-(-count // columns), columns, squeeze=False, **options).ravel().tolist()
@@ -69,7 +78,11 @@ def empty(size: tuple[float, float], reason: str) -> Drawing:
 def scaling_colours(names: Iterable[str]) -> dict[str, Any]:
     """The colour of each scaling of a table: fixed for the four most common rules, by order for the others."""
     others = [name for name in dict.fromkeys(names) if name not in _COLOURS]
-    colours = _OTHER_COLOURS if len(others) <= len(_OTHER_COLOURS) else sns.color_palette("viridis", len(others) + 1)
+    colours = (
+        _OTHER_COLOURS
+        if len(others) <= len(_OTHER_COLOURS)
+        else sns.color_palette("viridis", len(others) + 1)
+    )
     return {**_COLOURS, **dict(zip(others, colours, strict=False))}
 
 

@@ -54,7 +54,9 @@ def spoken(name: str) -> str:
 def by_scaling(table: pd.DataFrame, x: str) -> dict[str, pd.DataFrame]:
     """The rows of each scaling, by its name and in order of x (in table order if x is not a number)."""
     groups = table.groupby("scaling", sort=False)
-    return {str(name): rows.sort_values(x) if is_number(table, x) else rows for name, rows in groups}
+    return {
+        str(name): rows.sort_values(x) if is_number(table, x) else rows for name, rows in groups
+    }
 
 
 def is_number(table: pd.DataFrame, x: str) -> bool:
@@ -79,7 +81,9 @@ def under(scaling: str) -> str:
     """
     if scaling == "unscaled":
         return scaling
-    return f"under the divisor {scaling}" if re.fullmatch("[0-9./]+", scaling) else f"under {scaling}"
+    return (
+        f"under the divisor {scaling}" if re.fullmatch("[0-9./]+", scaling) else f"under {scaling}"
+    )
 
 
 def plain_caption(figure: Figure, results: Results) -> str:
@@ -115,7 +119,9 @@ def _not_crossed(table: pd.DataFrame, axes: Axes) -> list[str]:
     return [
         name
         for name in axes.varied(cells)
-        if len(cells) != cells[name].nunique() * len({*cells.drop(columns=name).itertuples(index=False, name=None)})
+        if len(cells)
+        != cells[name].nunique()
+        * len({*cells.drop(columns=name).itertuples(index=False, name=None)})
     ]
 
 

@@ -20,7 +20,14 @@ from annotated_types import Ge, Le, Lt
 
 from experiments.measuring.columns import Column, Meaning, names
 from experiments.measuring.experiment import MEASURED, Experiment, Row
-from experiments.measuring.metric import ErrorBound, Exact, Metric, Theory, metric_columns, metric_row
+from experiments.measuring.metric import (
+    ErrorBound,
+    Exact,
+    Metric,
+    Theory,
+    metric_columns,
+    metric_row,
+)
 from experiments.measuring.moments import Moments
 from experiments.measuring.rules import TREATMENT, Floats, ScaledCell
 from experiments.plain.stacks import PlainStack
@@ -33,7 +40,9 @@ _LEAST_D_K = 32  # for overlaps within 1e-3
 _MIN_STACKS = 400
 _COMPARED_TOKENS = 64  # of stacks that are compared with the definitions, at most
 _METRICS_OF_A_LAYER = 4
-_MEASURED = 16  # tokens, of a layer: overlaps vary between stacks, because their queries share a part
+_MEASURED = (
+    16  # tokens, of a layer: overlaps vary between stacks, because their queries share a part
+)
 _CHUNK_WORK, _MOST_TRIALS = 4e9, 256  # of a chunk: multiplications under a rule, less than a second
 _Size = Annotated[int, Ge(1), Le(2**16)]
 
@@ -45,9 +54,14 @@ class Cell(ScaledCell):
     d_k: Annotated[_Size, Meaning("width of queries and keys")]
     n_keys: Annotated[_Size, Ge(2), Meaning("tokens, the length of a softmax row")]
     scaling: tuple[Scaling, ...]
-    token_cosine: Annotated[float, Ge(0), Lt(1), Meaning("cosine of any two tokens before the first layer")] = 0.0
+    token_cosine: Annotated[
+        float, Ge(0), Lt(1), Meaning("cosine of any two tokens before the first layer")
+    ] = 0.0
     residual: Annotated[
-        float, Ge(0), Le(1e3), Meaning("weight a of the residual stream: tokens become a x + attention(x), normalised")
+        float,
+        Ge(0),
+        Le(1e3),
+        Meaning("weight a of the residual stream: tokens become a x + attention(x), normalised"),
     ] = 0.0
     layers: Annotated[int, Ge(1), Le(1024), Meaning("attention layers")] = 1
 
@@ -77,7 +91,16 @@ class Cell(ScaledCell):
         rows = self.n_keys if self.layers > 1 else self.measured
         squares = rows * (self.n_keys + 1) * (len(self.scaling) + 6 + 8 * (self.residual > 0))
         values = len(self.scaling) * self.layers * _METRICS_OF_A_LAYER
-        return 8 * (squares + 6 * (self.n_keys + 1) * self.d_k + 4 * values**2 + 2 * values * _MOST_TRIALS) + 2**20
+        return (
+            8
+            * (
+                squares
+                + 6 * (self.n_keys + 1) * self.d_k
+                + 4 * values**2
+                + 2 * values * _MOST_TRIALS
+            )
+            + 2**20
+        )
 
     @property
     def separate_rows(self) -> float:
@@ -87,7 +110,11 @@ class Cell(ScaledCell):
     @property
     def work(self) -> int:
         """Multiplications of a trial under one rule."""
-        deep = (self.layers - 1) * self.n_keys**2 * (3 * self.d_k + 2 * self.n_keys * (1 + 8 * (self.residual > 0)))
+        deep = (
+            (self.layers - 1)
+            * self.n_keys**2
+            * (3 * self.d_k + 2 * self.n_keys * (1 + 8 * (self.residual > 0)))
+        )
         return deep + self.n_keys * (self.d_k + _MEASURED) * (_MEASURED + 50)
 
 
@@ -116,7 +143,10 @@ def _stack(cell: Cell, rng: np.random.Generator, *, compare: bool) -> Floats:
     found = np.empty((len(cell.scaling), cell.layers, _METRICS_OF_A_LAYER))
     for layer in range(cell.layers):
         rows = n if layer + 1 < cell.layers else m  # that the next layer needs
-        drawn = [rng.standard_normal(((n if layer else rows) + 1, cell.d_k)), rng.standard_normal((n + 1, cell.d_k))]
+        drawn = [
+            rng.standard_normal(((n if layer else rows) + 1, cell.d_k)),
+            rng.standard_normal((n + 1, cell.d_k)),
+        ]
         for rule, divisor in enumerate(cell.divisors()):
             factor = factors[rule]
             if factor is None:
@@ -142,7 +172,13 @@ def _stack(cell: Cell, rng: np.random.Generator, *, compare: bool) -> Floats:
                 after = np.asarray(np.linalg.qr(after.T, mode="r")).T
             factors[rule] = after
             if plain:
-                values = dict(zip((metric.name for metric in METRICS), found[rule, layer].tolist(), strict=True))
+                values = dict(
+                    zip(
+                        (metric.name for metric in METRICS),
+                        found[rule, layer].tolist(),
+                        strict=True,
+                    )
+                )
                 plain[rule].compare_inputs(queries[:rows], drawn[0])
                 plain[rule].compare_inputs(keys, drawn[1])
                 plain[rule].compare(queries[:rows], keys, divisor, values, after)
@@ -158,30 +194,55 @@ def _collision(theory: Theory, cell: Cell) -> float:
 def _overlap(theory: Theory, cell: Cell) -> float:
     if cell.d_k < _LEAST_D_K:
         return math.nan
-    return float(theory.overlap.attention_overlap(cell.d_k, cell.n_keys, cell.divisor, cell.token_cosine))
+    return float(
+        theory.overlap.attention_overlap(cell.d_k, cell.n_keys, cell.divisor, cell.token_cosine)
+    )
 
 
 # Of an overlap, the expectation: given the keys and what all queries share, E w and E w' are the same.
 _WEIGHT = partial(Metric, is_logarithmic=True)
-_OVERLAP = Exact("double Laplace integral, over the law of two queries", _overlap, bounds=(ErrorBound(1e-3),))
+_OVERLAP = Exact(
+    "double Laplace integral, over the law of two queries", _overlap, bounds=(ErrorBound(1e-3),)
+)
 METRICS = (
     _WEIGHT(
-        *("collision", "sum of the squared weights of a row, first layer", "E sum_j w_j^2", r"$\sum w^2$"),
+        *(
+            "collision",
+            "sum of the squared weights of a row, first layer",
+            "E sum_j w_j^2",
+            r"$\sum w^2$",
+        ),
         within=(lambda cells: 1 / cells.n_keys, 1),
         exact=Exact("Laplace integral, over the law of |q|", _collision),
     ),
     _WEIGHT(
-        *("overlap", "overlap of the weights of two rows, first layer", "E sum_j w_j w'_j", r"$\sum w w'$"),
+        *(
+            "overlap",
+            "overlap of the weights of two rows, first layer",
+            "E sum_j w_j w'_j",
+            r"$\sum w w'$",
+        ),
         exact=_OVERLAP,
         within=(0, 1),  # only its mean over stacks is at least 1 / n_keys
         min_trials=_MIN_STACKS,
     ),
     Metric(
-        *("own_weight", "weight of a query's own token, first layer", "E w_ii", "weight of the own key"),
+        *(
+            "own_weight",
+            "weight of a query's own token, first layer",
+            "E w_ii",
+            "weight of the own key",
+        ),
         exact=Exact("1 / n_keys", lambda _, cell: 1 / cell.n_keys),
         within=(0, 1),
     ),
-    Metric("cosine", "cosine of two tokens after the first layer", "", "cosine of two tokens", within=(-1, 1)),
+    Metric(
+        "cosine",
+        "cosine of two tokens after the first layer",
+        "",
+        "cosine of two tokens",
+        within=(-1, 1),
+    ),
 )
 _TRIALS = Column("trials", "int", "stacks of layers")
 LAYER_COLUMNS = (
@@ -205,7 +266,9 @@ def tabulate(cell: Cell, moments: Moments) -> dict[str, list[Row]]:
     pairs = np.column_stack([moments.mean, np.sqrt(np.diag(moments.covariance) / trials)])
     of_rules = pairs.reshape(len(cell.scaling), cell.layers, _METRICS_OF_A_LAYER, 2).tolist()
     for treatment, of_layers in zip(cell.treatments(), of_rules, strict=True):
-        found = {metric.name: tuple(pair) for metric, pair in zip(METRICS, of_layers[0], strict=True)}
+        found = {
+            metric.name: tuple(pair) for metric, pair in zip(METRICS, of_layers[0], strict=True)
+        }
         measured = metric_row(METRICS, cell, trials, found, cell.measured, trials)
         rows.append({**treatment, "trials": trials, **measured})
         for layer, numbers in enumerate(of_layers, 1):

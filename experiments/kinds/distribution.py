@@ -117,7 +117,9 @@ def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
 def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
     """One row with the moments of 20 trials or more and their intervals; and the counts of the bins."""
     shape, trials = ScoreMoments.of(measured.moments), measured.moments.trials
-    estimates = Estimates.of(measured.moments, {metric.name: metric.compute(shape, 1.0) for metric in METRICS})
+    estimates = Estimates.of(
+        measured.moments, {metric.name: metric.compute(shape, 1.0) for metric in METRICS}
+    )
     found = {metric.name: estimates.pair(metric.name) for metric in METRICS}
     row = {"trials": trials, **metric_row(METRICS, cell, trials, found)}
     return {MEASURED: [row], COUNTS: [{"counts": measured.counts}]}
@@ -126,7 +128,10 @@ def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
 EXPERIMENT = Experiment(
     name="distribution",
     cell=Cell,
-    columns=(Column("trials", "int", "independent pairs of a query and a key"), *metric_columns(METRICS)),
+    columns=(
+        Column("trials", "int", "independent pairs of a query and a key"),
+        *metric_columns(METRICS),
+    ),
     metrics=METRICS,
     beside={COUNTS: ("counts",)},
     measure=measure,

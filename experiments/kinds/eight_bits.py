@@ -22,12 +22,16 @@ class Cell(rounding.Cell):
     """One point of the grid of `rounding`, in a format of 8 bits."""
 
     takes_8_bits = True
-    prescale: Annotated[float, Ge(1), Le(2**15), Meaning("p, a factor of e^(s - max s) before it becomes 8 bits")] = 1.0
+    prescale: Annotated[
+        float, Ge(1), Le(2**15), Meaning("p, a factor of e^(s - max s) before it becomes 8 bits")
+    ] = 1.0
 
     def problem(self) -> str | None:
         """As `rounding.Cell.problem`, or a prescale that the format does not take."""
         found = super().problem()
-        if found is None and not (self.prescale <= self.arithmetic.largest and math.frexp(self.prescale)[0] == 0.5):
+        if found is None and not (
+            self.prescale <= self.arithmetic.largest and math.frexp(self.prescale)[0] == 0.5
+        ):
             largest = f"the largest number of {self.arithmetic}, {self.arithmetic.largest:g}"
             return f"prescale: expected a power of 2 up to {largest}, got {self.prescale:g}"
         return found

@@ -72,9 +72,14 @@ class Cell(AttentionCell):
 
     def stamp(self) -> dict[str, Any]:
         """As `ScaledCell.stamp`, with the law of the scheme and the code that draws tokens and weights."""
-        return {"scheme": [Scheme, layer_normed_tokens, self.scheme.law, *self.variances], **super().stamp()}
+        return {
+            "scheme": [Scheme, layer_normed_tokens, self.scheme.law, *self.variances],
+            **super().stamp(),
+        }
 
-    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
+    def draw(
+        self, trials: int, rng: np.random.Generator
+    ) -> tuple[Floats, Callable[[slice], Floats]]:
         """As `AttentionCell.draw`: tokens, W_Q and W_K in this order, then keys and queries without further draws."""
         tokens = layer_normed_tokens(rng, (trials, self.n_keys, self.d_model))
         to_queries, to_keys = self.scheme.weights(rng, trials, self.d_model, self.d_k)
@@ -101,7 +106,9 @@ def _variance_of(per: Literal["query", "key"], title: str, place: int) -> Metric
         f"variance of {title}",
         per=per,
         compute=lambda entries: (entries**2).mean(axis=-1),
-        exact=_known("d_model times the variance of the weights", lambda cell: cell.variances[place], 1),
+        exact=_known(
+            "d_model times the variance of the weights", lambda cell: cell.variances[place], 1
+        ),
         within=(0, math.inf),
         scale_free=True,
         is_logarithmic=True,
@@ -110,7 +117,11 @@ def _variance_of(per: Literal["query", "key"], title: str, place: int) -> Metric
 
 def _known(formula: str, value: Callable[[Cell], float], spreads: int) -> Exact:
     """A value whose square varies at least by that many times the spread of the weights."""
-    return Exact(formula, lambda _, cell: value(cell), lambda _, cell: value(cell) * math.sqrt(spreads * cell.spread))
+    return Exact(
+        formula,
+        lambda _, cell: value(cell),
+        lambda _, cell: value(cell) * math.sqrt(spreads * cell.spread),
+    )
 
 
 def _score_variance(cell: Cell) -> float:

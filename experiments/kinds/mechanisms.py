@@ -73,19 +73,27 @@ class Cell(SampledCell):
 
     # More names than those of other experiments.
     mask: Annotated[MaskName, Meaning(_OF_MASK)] = MaskName("none")  # type: ignore[assignment]  # noqa: RUF009
-    softcap: Annotated[float, Ge(0), Le(1e6), Meaning("c of the soft cap c tanh(s / c) of scaled scores; 0: none")] = (
-        0.0
+    softcap: Annotated[
+        float, Ge(0), Le(1e6), Meaning("c of the soft cap c tanh(s / c) of scaled scores; 0: none")
+    ] = 0.0
+    sink: Annotated[Sink, Meaning("logit of a key without a value, beside softmax; or none")] = (
+        Sink()
     )
-    sink: Annotated[Sink, Meaning("logit of a key without a value, beside softmax; or none")] = Sink()
     normalizer: Annotated[
         Normalizer,
-        Meaning("function from capped scores to weights: softmax, sigmoid, sparsemax or entmax (1.5-entmax)"),
+        Meaning(
+            "function from capped scores to weights: softmax, sigmoid, sparsemax or entmax (1.5-entmax)"
+        ),
     ] = NORMALIZERS["softmax"]
     position: Annotated[
-        Literal["none", "rope"], Meaning("none, or rope: queries and keys are rotated by their positions")
+        Literal["none", "rope"],
+        Meaning("none, or rope: queries and keys are rotated by their positions"),
     ] = "none"
     alibi: Annotated[
-        float, Ge(0), Le(1e3), Meaning("slope m of ALiBi, -m (query position - key position), beside a causal mask")
+        float,
+        Ge(0),
+        Le(1e3),
+        Meaning("slope m of ALiBi, -m (query position - key position), beside a causal mask"),
     ] = 0.0
 
     score_arrays = 24
@@ -120,7 +128,9 @@ class Cell(SampledCell):
             return f"position: expected n_queries (64 by default) of at most n_keys beside rope, got {got}"
         return None
 
-    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
+    def draw(
+        self, trials: int, rng: np.random.Generator
+    ) -> tuple[Floats, Callable[[slice], Floats]]:
         """As `Cell.draw`, rotated."""
         keys, queries = super().draw(trials, rng)
         if self.position == "none":
@@ -159,7 +169,9 @@ class Cell(SampledCell):
         """As `Cell.scores`."""
         if self.shortest_row is None:
             return super().scores
-        return int(np.minimum(np.arange(self.n_keys - self.n_queries, self.n_keys) + 1, self.window).sum())
+        return int(
+            np.minimum(np.arange(self.n_keys - self.n_queries, self.n_keys) + 1, self.window).sum()
+        )
 
     def extra_values(self, rows: slice, keys: Floats, scores: Floats) -> dict[str, Floats]:
         """As `AttentionCell.extra_values`: the numbers behind the metrics, under the row map."""
@@ -185,13 +197,23 @@ class Cell(SampledCell):
 _OF_MAP = "mapped_"
 _NUMBERS = tuple(
     _OF_MAP + name
-    for name in ("max_weight", "zero_weights", "visible_mass", "entropy", "jacobian_norm", "query_gradient_norm")
+    for name in (
+        "max_weight",
+        "zero_weights",
+        "visible_mass",
+        "entropy",
+        "jacobian_norm",
+        "query_gradient_norm",
+    )
 )
 # The mass of a sink comes from rare rows without a large score, and norms beside a high sink from rows with one. Theory
 # has no deviation of a draw under a row map, which would keep up the errors of draws that miss these rows.
 _MANY = MIN_DRAWS_OF_FOURTH_POWERS
 # Of the interpolation over the deviation of the scores.
-_BOUNDS = (ErrorBound(1e-4, 1e-12, "above 64 keys", lambda cell: cell.n_keys > 64), ErrorBound(1e-6, 1e-12))
+_BOUNDS = (
+    ErrorBound(1e-4, 1e-12, "above 64 keys", lambda cell: cell.n_keys > 64),
+    ErrorBound(1e-6, 1e-12),
+)
 
 
 def _exact(name: str) -> Exact:
@@ -204,7 +226,9 @@ def _exact(name: str) -> Exact:
     def value(theory: Theory, cell: AnyCell) -> float:
         """Rotations change no law of isotropic vectors, those of independent queries and keys without a spectrum."""
         is_turned = cell.position == "rope" and not _is_isotropic(cell)
-        is_one = name == "visible_mass" and cell.sink.logit is None and cell.normalizer.name != "sigmoid"
+        is_one = (
+            name == "visible_mass" and cell.sink.logit is None and cell.normalizer.name != "sigmoid"
+        )
         return math.nan if is_turned or is_one or cell.alibi else known(theory, cell)
 
     formula = (
@@ -218,7 +242,9 @@ def _exact(name: str) -> Exact:
 def _is_isotropic(cell: AnyCell) -> bool:
     """True if no rotation of a query or of a key changes the joint law of a draw."""
     law = cell.law
-    return law.entries.name == "gaussian" and not (law.spectrum or law.correlation or law.query_mean or law.key_mean)
+    return law.entries.name == "gaussian" and not (
+        law.spectrum or law.correlation or law.query_mean or law.key_mean
+    )
 
 
 def _largest_mass(cells: Any) -> Any:
@@ -245,12 +271,19 @@ def _score_variance() -> Metric:
     assert known is not None
 
     def value(theory: Theory, cell: AnyCell) -> float:
-        return math.nan if cell.position == "rope" and not _is_isotropic(cell) else known.value(theory, cell)
+        return (
+            math.nan
+            if cell.position == "rope" and not _is_isotropic(cell)
+            else known.value(theory, cell)
+        )
 
     return replace(metric, exact=replace(known, value=value))
 
 
-_J = "softmax Jacobian J = diag(w) - w w^T", "Jacobian J of the weights to the scaled scores before the cap"
+_J = (
+    "softmax Jacobian J = diag(w) - w w^T",
+    "Jacobian J of the weights to the scaled scores before the cap",
+)
 MECHANISM_METRICS = (
     _score_variance(),
     Metric(
@@ -265,7 +298,12 @@ MECHANISM_METRICS = (
         is_logarithmic=True,
     ),
     _of_saturation("max_weight", within=(0, 1)),
-    _of_saturation("entropy", "entropy of the weights over their sum", "entropy of a row", formula="E H(w / sum w)"),
+    _of_saturation(
+        "entropy",
+        "entropy of the weights over their sum",
+        "entropy of a row",
+        formula="E H(w / sum w)",
+    ),
     Metric(
         "zero_weights",
         "share of the weights of visible keys that are 0 in double precision",

@@ -46,7 +46,9 @@ class Cell(SampledCell):
     """One point of the grid, with the format of its rounded rows."""
 
     # Without a default: in float64, a sweep that forgets it would measure last digits alone.
-    arithmetic: Annotated[Arithmetic, Meaning("number format of the rounded rows")] = field(kw_only=True)
+    arithmetic: Annotated[Arithmetic, Meaning("number format of the rounded rows")] = field(
+        kw_only=True
+    )
     prescale = 1.0
     takes_8_bits = False
     score_arrays = 20
@@ -55,7 +57,9 @@ class Cell(SampledCell):
         """As `SampledCell.problem`, or a format of another experiment."""
         if self.arithmetic.has_8_bits == self.takes_8_bits:
             return super().problem()
-        expected, other = ("8 bits", "rounding") if self.takes_8_bits else ("16 bits or more", "eight_bits")
+        expected, other = (
+            ("8 bits", "rounding") if self.takes_8_bits else ("16 bits or more", "eight_bits")
+        )
         return f"arithmetic: expected a format of {expected}, got {self.arithmetic}; the experiment {other} takes it"
 
     def stamp(self) -> dict[str, Any]:
@@ -78,7 +82,10 @@ class Cell(SampledCell):
     ) -> dict[str, Floats]:
         """As `AttentionCell.extra_values`: from rounded and exact rows of the same draws."""
         visible = self.visible(rows)
-        rounded_keys, rounded_gradient = self.arithmetic.round(keys), self.arithmetic.round(gradient)
+        rounded_keys, rounded_gradient = (
+            self.arithmetic.round(keys),
+            self.arithmetic.round(gradient),
+        )
         scores = scores if visible is None else np.where(visible, scores, -np.inf)
         found = []
         for divisor in self.divisors():
@@ -93,7 +100,13 @@ class Cell(SampledCell):
 
 
 def _compared(
-    cell: Cell, rows: slice, rounded: RoundedRows, scores: Floats, keys: Floats, gradient: Floats, divisor: float
+    cell: Cell,
+    rows: slice,
+    rounded: RoundedRows,
+    scores: Floats,
+    keys: Floats,
+    gradient: Floats,
+    divisor: float,
 ) -> dict[str, Floats]:
     """The numbers per row behind `ROUNDING_METRICS` under one divisor, by name; NAME_bias is rounded minus exact.
 
@@ -111,14 +124,17 @@ def _compared(
     exponentials = np.exp(shifted)
     total = exponentials.sum(axis=-1, keepdims=True)
     weights, log_weights = exponentials / total, shifted - np.log(total)
-    from_top = gradient - np.take_along_axis(gradient, weights.argmax(axis=-1, keepdims=True), axis=-1)
+    from_top = gradient - np.take_along_axis(
+        gradient, weights.argmax(axis=-1, keepdims=True), axis=-1
+    )
     centred = from_top - np.vecdot(other_weights(weights), from_top)[..., None]
     to_query = (weights * centred / divisor) @ keys
     results = rounded.weights, rounded.score_gradient, rounded.query_gradient
     is_lost = ~np.logical_and.reduce([np.isfinite(values).all(axis=-1) for values in results])
     # Metrics of rounded numbers are computed in double precision, so that their errors are those of the rows alone.
     rounded_scores, rounded_weights, to_scores, rounded_to_query = (
-        np.where(is_lost[..., None], 0.0, values.astype(np.float64)) for values in (rounded.scores, *results)
+        np.where(is_lost[..., None], 0.0, values.astype(np.float64))
+        for values in (rounded.scores, *results)
     )
     # -inf has no weight, but no finite variance.
     largest = arithmetic.of_products.largest
@@ -132,7 +148,9 @@ def _compared(
         before = shifted
         kept = arithmetic.weights(exponentials, prescale).sum(axis=-1, dtype=np.float64)
         losses = {"rounding_loss": 1 - kept, "lost_mass": 1 - rounded_weights.sum(axis=-1)}
-        least_normal = (1 - 1e-6) * least_normal / prescale * rounded_weights.max(axis=-1, keepdims=True)
+        least_normal = (
+            (1 - 1e-6) * least_normal / prescale * rounded_weights.max(axis=-1, keepdims=True)
+        )
 
     def share(happens: npt.NDArray[np.bool_]) -> Floats:
         return np.asarray((happens & seen).sum(axis=-1) / seen.sum(axis=-1))
@@ -141,8 +159,11 @@ def _compared(
     with np.errstate(over="ignore"):
         overflows = ~np.isfinite(arithmetic.round(np.exp(rounded.scores.max(axis=-1))))
     return {
-        "tiny_weights": share(before < math.log(arithmetic.smallest) - math.log(2) - math.log(prescale)),
-        "nearly_one_rows": 1.0 * (other_weights(weights).sum(axis=-1) < 2.0 ** -(arithmetic.of_products.digits + 1)),
+        "tiny_weights": share(
+            before < math.log(arithmetic.smallest) - math.log(2) - math.log(prescale)
+        ),
+        "nearly_one_rows": 1.0
+        * (other_weights(weights).sum(axis=-1) < 2.0 ** -(arithmetic.of_products.digits + 1)),
         "large_rows": 1.0 * (scores.max(axis=-1) > math.log(arithmetic.largest)),
         "zero_weights": share(rounded_weights == 0),
         "subnormal_weights": share((rounded_weights > 0) & (rounded_weights < least_normal)),
@@ -177,7 +198,9 @@ def _row_metrics(
     return {
         "row_variance": (deviations * deviations).sum(axis=-1) / n_seen,
         "max_weight": top,
-        "own_weight": np.take_along_axis(weights, np.broadcast_to(own_keys, top.shape)[..., None], axis=-1)[..., 0],
+        "own_weight": np.take_along_axis(
+            weights, np.broadcast_to(own_keys, top.shape)[..., None], axis=-1
+        )[..., 0],
         "entropy": entropy,
         "effective_keys": np.exp(entropy),
         "output_std": np.sqrt(top**2 + collision),
@@ -215,7 +238,15 @@ def _probability(metric: str) -> OfCell:
 
 def arguments(cell: Any) -> tuple[Any, ...]:
     """The arguments of `sdpa.theory.out_of_range` and `rounding_loss`."""
-    return cell.d_k, cell.n_keys, cell.divisor, cell.arithmetic, cell.law, cell.shortest_row, cell.prescale
+    return (
+        cell.d_k,
+        cell.n_keys,
+        cell.divisor,
+        cell.arithmetic,
+        cell.law,
+        cell.shortest_row,
+        cell.prescale,
+    )
 
 
 def _of_rows(metric: str) -> Exact:
@@ -231,7 +262,9 @@ def _of_rows(metric: str) -> Exact:
     def least(theory: Theory, cell: Cell) -> float:
         if not cell.has_mask:
             return of_equal_rows(theory, cell)
-        certain = 1 / cell.n_queries if metric == "nearly_one_rows" and cell.shortest_row == 1 else 0.0
+        certain = (
+            1 / cell.n_queries if metric == "nearly_one_rows" and cell.shortest_row == 1 else 0.0
+        )
         share = value(theory, cell)
         rare = max(min(share - certain, 1 - share), 0.0)
         return math.sqrt(rare / 2 / cell.n_queries) if 2 * cell.n_queries * rare <= 1 else 0.0
@@ -248,7 +281,11 @@ def _of_weights() -> Exact:
     value = _probability("tiny_weights")
 
     def least(theory: Theory, cell: Cell) -> float:
-        share, spread, n = value(theory, cell), _probability("spread_of_tiny_weights")(theory, cell), cell.n_keys
+        share, spread, n = (
+            value(theory, cell),
+            _probability("spread_of_tiny_weights")(theory, cell),
+            cell.n_keys,
+        )
         of_counts = share / n - share**2
         if cell.has_mask:  # rows of several lengths, each with at most n_queries p
             of_counts = share / (2 * n) if 2 * n * cell.n_queries * share <= 1 else 0.0
@@ -263,19 +300,31 @@ def _share(name: str, meaning: str, formula: str, title: str, exact: Exact | Non
     return Metric(name, meaning, formula, title, kind, exact=exact, within=(0, 1))
 
 
-def _root_of_error(name: str, of: str, meaning: str, square: str, title: str, unit: str = "") -> Metric:
+def _root_of_error(
+    name: str, of: str, meaning: str, square: str, title: str, unit: str = ""
+) -> Metric:
     """The root mean square over rows of an error, whose formula is that of its square in a row."""
     more: Any = {"unit": unit, "compute": of, "within": (0, math.inf), "is_logarithmic": True}
-    return Metric(name, f"{meaning}; root mean square over rows", f"sqrt(E {square})", title, "root", **more)
+    return Metric(
+        name, f"{meaning}; root mean square over rows", f"sqrt(E {square})", title, "root", **more
+    )
 
 
 def _errors(metric: Metric, symbol: str) -> tuple[Metric, Metric]:
     """The mean and the root mean square of the error of a metric, whose value in a row has that symbol."""
     name, unit, title = metric.name, metric.unit, metric.title.removesuffix(", r.m.s.")
-    meaning, error, bias = f"rounded minus exact {name}", f"{symbol}_rounded - {symbol}", f"{name}_bias"
+    meaning, error, bias = (
+        f"rounded minus exact {name}",
+        f"{symbol}_rounded - {symbol}",
+        f"{name}_bias",
+    )
     return (
-        Metric(bias, f"{meaning}; mean over rows", f"E[{error}]", f"bias of the {title}", unit=unit),
-        _root_of_error(f"{name}_error", bias, meaning, f"({error})^2", f"error of the {title}", unit),
+        Metric(
+            bias, f"{meaning}; mean over rows", f"E[{error}]", f"bias of the {title}", unit=unit
+        ),
+        _root_of_error(
+            f"{name}_error", bias, meaning, f"({error})^2", f"error of the {title}", unit
+        ),
     )
 
 
@@ -302,14 +351,24 @@ ROUNDING_METRICS = (
         "share of rows with e^s beyond the largest number",
         _of_rows("large_rows"),
     ),
-    _share("zero_weights", "share of the rounded weights that are 0", "P(w = 0)", "share of weights equal to 0"),
+    _share(
+        "zero_weights",
+        "share of the rounded weights that are 0",
+        "P(w = 0)",
+        "share of weights equal to 0",
+    ),
     _share(
         "subnormal_weights",
         "share of the rounded weights above 0 and below the smallest normal number, which have fewer digits",
         "P(0 < w < smallest normal number)",
         "share of subnormal weights",
     ),
-    _share("one_rows", "share of rows with a rounded weight of 1", "P(max w = 1)", "share of rows with a weight of 1"),
+    _share(
+        "one_rows",
+        "share of rows with a rounded weight of 1",
+        "P(max w = 1)",
+        "share of rows with a weight of 1",
+    ),
     _share(
         "overflowing_rows",
         "share of rows in which e^s of rounded scores, stored in the format, is infinite or not a number without "
@@ -342,7 +401,12 @@ ROUNDING_METRICS = (
         "P(w or dL/dq not finite)",
         "share of lost rows",
     ),
-    *(error for metric in METRICS if metric.name in _SYMBOLS for error in _errors(metric, _SYMBOLS[metric.name])),
+    *(
+        error
+        for metric in METRICS
+        if metric.name in _SYMBOLS
+        for error in _errors(metric, _SYMBOLS[metric.name])
+    ),
     _root_of_error(
         "query_gradient_error",
         "query_gradient_error",

@@ -47,25 +47,42 @@ _Size = Annotated[int, Ge(1), Le(2**20)]
 class Cell(ScaledCell):
     """One point of the grid: a task, a layer and an optimizer (`sdpa.training.train`)."""
 
-    task: Annotated[Task, Meaning("what the layer learns: the class of one token (recall), or of two (pair)")]
+    task: Annotated[
+        Task, Meaning("what the layer learns: the class of one token (recall), or of two (pair)")
+    ]
     d_k: Annotated[_Size, Meaning("width of queries and keys")]
     n_keys: Annotated[_Size, Ge(2), Meaning("tokens of a sequence, the length of a softmax row")]
-    learning_rate: Annotated[float, Gt(0), Le(1e6), Meaning("learning rate of all weights, before rate_divisor")]
+    learning_rate: Annotated[
+        float, Gt(0), Le(1e6), Meaning("learning rate of all weights, before rate_divisor")
+    ]
     scaling: tuple[Scaling, ...]
-    optimizer: Annotated[OptimizerName, Meaning("adam, or sgd: plain stochastic gradient descent")] = "adam"
+    optimizer: Annotated[
+        OptimizerName, Meaning("adam, or sgd: plain stochastic gradient descent")
+    ] = "adam"
     initial: Annotated[
-        Initial, Meaning("initial W_Q and W_K: unit (entries of q and k have variance 1) or small (N(0, 0.02^2))")
+        Initial,
+        Meaning(
+            "initial W_Q and W_K: unit (entries of q and k have variance 1) or small (N(0, 0.02^2))"
+        ),
     ] = "unit"
     steps: Annotated[int, Ge(LAST_BATCHES), Le(2**20), Meaning("steps of the optimizer")] = 400
     n_sequences: Annotated[_Size, Ge(2), Meaning("sequences of a batch, each with one query")] = 64
-    initial_divisor: Annotated[Scaling, Meaning("rule whose divisor divides the initial W_Q and W_K")] = _UNSCALED
+    initial_divisor: Annotated[
+        Scaling, Meaning("rule whose divisor divides the initial W_Q and W_K")
+    ] = _UNSCALED
     rate_divisor: Annotated[
-        Scaling, Meaning("rule whose divisor divides the learning rate of W_Q and W_K; those of W_V and W_O stay")
+        Scaling,
+        Meaning(
+            "rule whose divisor divides the learning rate of W_Q and W_K; those of W_V and W_O stay"
+        ),
     ] = _UNSCALED
 
     def of_weights(self) -> list[float]:
         """The divisors of the initial W_Q and W_K, and of their learning rate."""
-        return [rule.divisor(self.d_k, self.n_keys) for rule in (self.initial_divisor, self.rate_divisor)]
+        return [
+            rule.divisor(self.d_k, self.n_keys)
+            for rule in (self.initial_divisor, self.rate_divisor)
+        ]
 
     def stamp(self) -> dict[str, Any]:
         """As `ScaledCell.stamp`, with the divisors of weights and rates."""
@@ -73,9 +90,13 @@ class Cell(ScaledCell):
 
     def problem(self) -> str | None:
         """As `ScaledCell.problem`: larger initial weights could overflow before the first step."""
-        for name, divisor in zip(("initial_divisor", "rate_divisor"), self.of_weights(), strict=True):
+        for name, divisor in zip(
+            ("initial_divisor", "rate_divisor"), self.of_weights(), strict=True
+        ):
             if divisor < _SMALLEST_DIVISOR:
-                return f"{name}: expected a divisor of at least {_SMALLEST_DIVISOR}, got {divisor:g}"
+                return (
+                    f"{name}: expected a divisor of at least {_SMALLEST_DIVISOR}, got {divisor:g}"
+                )
         return None
 
     @property
@@ -130,7 +151,9 @@ def _variance_ratio(scores: Floats, run: Run, divisors: Floats) -> Floats:
     query_variance = run.at.q.var(axis=-2, ddof=1).mean(axis=-1)
     predicted = d_k * query_variance * key_variance / divisors**2
     found = scores.var(axis=-1, ddof=1).mean(axis=-1)
-    ratio = np.divide(found, predicted, out=np.zeros_like(found), where=predicted > 0)  # 0 in a run that has ended
+    ratio = np.divide(
+        found, predicted, out=np.zeros_like(found), where=predicted > 0
+    )  # 0 in a run that has ended
     return np.asarray(ratio)
 
 
@@ -200,7 +223,9 @@ RECORDED = (
         "norm of the gradient of a sequence's loss to its scores q.k, root mean square over a batch",
         "sqrt(E |dL/ds|^2)",
         r"$|\partial L/\partial s|$",
-        compute=lambda run, _: np.sqrt(np.square(run.at.score_gradients).sum(axis=-1).mean(axis=-1)),
+        compute=lambda run, _: np.sqrt(
+            np.square(run.at.score_gradients).sum(axis=-1).mean(axis=-1)
+        ),
     ),
     Metric(
         "query_weights_gradient",
@@ -353,8 +378,14 @@ def _train(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats]:
         "steps_to_solve": np.where(solved, reached, _NEVER),
         "final_loss": final_loss,
         "final_accuracy": final_accuracy,
-        **{f"{name}_before": values for name, values in zip(RECORDED_NAMES, history[0].T, strict=True)},
-        **{f"{name}_after": values for name, values in zip(RECORDED_NAMES, history[-1].T, strict=True)},
+        **{
+            f"{name}_before": values
+            for name, values in zip(RECORDED_NAMES, history[0].T, strict=True)
+        },
+        **{
+            f"{name}_after": values
+            for name, values in zip(RECORDED_NAMES, history[-1].T, strict=True)
+        },
     }
     return np.stack([found[metric.name] for metric in TRAINING_METRICS]), np.stack(history, axis=1)
 
@@ -370,9 +401,13 @@ def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
             else:
                 mean, error = _mean_and_error(values)
                 found[metric.name] = float(mean), float(error)
-        rows.append({**treatment, "trials": trials, **metric_row(TRAINING_METRICS, cell, trials, found)})
+        rows.append(
+            {**treatment, "trials": trials, **metric_row(TRAINING_METRICS, cell, trials, found)}
+        )
         of_steps = np.stack(_mean_and_error(runs.history[:, i]), axis=-1)
-        for step, numbers in zip(cell.recorded_steps, of_steps.reshape(len(of_steps), -1).tolist(), strict=True):
+        for step, numbers in zip(
+            cell.recorded_steps, of_steps.reshape(len(of_steps), -1).tolist(), strict=True
+        ):
             of_step = treatment["scaling"], trials, step, *numbers
             history.append(dict(zip(names(HISTORY_COLUMNS), of_step, strict=True)))
     return {MEASURED: rows, HISTORY: history}
@@ -392,7 +427,9 @@ def _quantile(values: Floats, share: float) -> Quantile:
     """A quantile over runs, with NaN where its value or an end of its interval is that of runs that never get there."""
     reached = np.where(values == _NEVER, math.inf, values)
     found = Histograms.of(reached[None, :, None]).quantile(0, share)
-    value, low, high = (x if math.isfinite(x) else math.nan for x in (found.value, found.low, found.high))
+    value, low, high = (
+        x if math.isfinite(x) else math.nan for x in (found.value, found.low, found.high)
+    )
     return Quantile(value, low, high, found.inside)
 
 
@@ -406,7 +443,13 @@ HISTORY_COLUMNS = (
         for each in RECORDED
         for column in (
             Column(each.name, "float", f"{each.meaning}; mean over runs", each.formula, each.unit),
-            Column(f"{each.name}_se", "float", f"standard error of {each.name} between runs", "", each.unit),
+            Column(
+                f"{each.name}_se",
+                "float",
+                f"standard error of {each.name} between runs",
+                "",
+                each.unit,
+            ),
         )
     ),
 )

@@ -26,7 +26,9 @@ class Chunk:
     trials: int
 
 
-def chunks(experiment: Experiment, cell: Cell, trials: int, first_index: int = 0) -> Iterator[Chunk]:
+def chunks(
+    experiment: Experiment, cell: Cell, trials: int, first_index: int = 0
+) -> Iterator[Chunk]:
     """The chunks of a cell, in merge order: each of the cell's `chunk_trials`, the last of those left over.
 
     >>> from experiments.kinds.distribution import EXPERIMENT, Cell

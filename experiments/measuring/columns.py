@@ -63,7 +63,9 @@ def axis_columns(cell: type[Any]) -> tuple[Column, ...]:
         bare, *notes = typing.get_args(kind := cell_fields(cell)[name]) or [kind]
         meanings = [note.text for note in notes if isinstance(note, Meaning)]
         if len(meanings) != 1:
-            raise TypeError(f"field {name} of a cell: expected Annotated[..., Meaning(...)], got {kind}")
+            raise TypeError(
+                f"field {name} of a cell: expected Annotated[..., Meaning(...)], got {kind}"
+            )
         columns.append(Column(name, types.get(bare, "str"), meanings[0]))
     return tuple(columns)
 
@@ -99,7 +101,9 @@ def axis_names(cell: type[Any]) -> list[str]:
 
 def defaults(cell: type[Any]) -> dict[str, Any]:
     """The default of each field that a config may leave out; fields without one are required."""
-    return {f.name: f.default for f in dataclasses.fields(cell) if f.default is not dataclasses.MISSING}
+    return {
+        f.name: f.default for f in dataclasses.fields(cell) if f.default is not dataclasses.MISSING
+    }
 
 
 def as_json(value: Any) -> Any:

@@ -108,7 +108,9 @@ def effective_draws(value: float | Floats, error: float | Floats, limits: Limits
     100.0
     """
     distance, error = limits.distance(value), np.asarray(error, dtype=float)
-    ratio = np.divide(distance, error, out=np.full(np.broadcast(distance, error).shape, np.inf), where=error > 0)
+    ratio = np.divide(
+        distance, error, out=np.full(np.broadcast(distance, error).shape, np.inf), where=error > 0
+    )
     return np.where((distance <= 0) & (error == 0), 0.0, ratio**2)
 
 

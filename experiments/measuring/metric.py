@@ -30,7 +30,9 @@ FEW_DRAWS = "few_draws"
 
 Theory = Any  # the module `sdpa.theory`, which only analysis loads
 OfCell = Callable[[Theory, AnyCell], float]
-End = float | Callable[[Any], Any]  # of a range: a number, or a function of anything with a cell's axes as attributes
+End = (
+    float | Callable[[Any], Any]
+)  # of a range: a number, or a function of anything with a cell's axes as attributes
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ class ErrorBound:
         >>> str(ErrorBound(1e-8, 1e-40))
         '1e-8, or 1e-40'
         """
-        return ", or ".join(f"{part:.0e}".replace("e-0", "e-") for part in (self.relative, self.floor) if part)
+        return ", or ".join(
+            f"{part:.0e}".replace("e-0", "e-") for part in (self.relative, self.floor) if part
+        )
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,12 @@ class Metric:
             parts.append(("_exact", f"exact value of {self.name}", self.exact.formula))
         return tuple(
             Column(
-                f"{self.name}{suffix}", "float", meaning, formula, self.unit, suffix == "_exact" or self.may_be_empty
+                f"{self.name}{suffix}",
+                "float",
+                meaning,
+                formula,
+                self.unit,
+                suffix == "_exact" or self.may_be_empty,
             )
             for suffix, meaning, formula in parts
         )
@@ -166,7 +175,11 @@ class Metric:
 
 def metric_columns(metrics: Sequence[Metric]) -> tuple[Column, ...]:
     """The columns of metrics, and a column that lists the metrics with unreliable error bars in each row."""
-    patient = [f"{metric.min_trials} of {metric.name}" for metric in metrics if metric.min_trials != MIN_TRIALS]
+    patient = [
+        f"{metric.min_trials} of {metric.name}"
+        for metric in metrics
+        if metric.min_trials != MIN_TRIALS
+    ]
     few_draws = Column(
         FEW_DRAWS,
         "str",
@@ -215,7 +228,11 @@ def metric_row(
     for metric in metrics:
         name, estimate = metric.name, found[metric.name]
         if isinstance(estimate, Quantile):
-            row |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+            row |= {
+                name: estimate.value,
+                f"{name}_low": estimate.low,
+                f"{name}_high": estimate.high,
+            }
             beyond = round(min(metric.share, 1 - metric.share) * separate_rows, 6)
             enough = estimate.inside and beyond >= MIN_TRIALS
         else:

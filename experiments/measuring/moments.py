@@ -71,7 +71,9 @@ def power_sums(values: Floats) -> Floats:
     array([ 3.,  5.,  9., 17.])
     """
     x, squared = values, values * values
-    return np.stack([x.sum(-1), np.vecdot(x, x), np.vecdot(squared, x), np.vecdot(squared, squared)])
+    return np.stack(
+        [x.sum(-1), np.vecdot(x, x), np.vecdot(squared, x), np.vecdot(squared, squared)]
+    )
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,9 @@ class Estimates(Generic[Name]):
         covariance = gradients @ moments.covariance @ gradients.T / moments.trials
         scale = np.outer(errors, errors)
         correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
-        values, least = np.array([[function.value, function.least_error] for function in functions.values()]).T
+        values, least = np.array(
+            [[function.value, function.least_error] for function in functions.values()]
+        ).T
         return cls(tuple(functions), values, np.maximum(errors, least), correlation)
 
 

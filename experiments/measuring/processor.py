@@ -7,7 +7,7 @@ environment variable when they are loaded. So `experiments/__init__.py` calls `f
 package imports NumPy, and processes that this one starts inherit the environment. The user's own settings do not count.
 
 Other processors, architectures and systems keep their own code: their tables agree to rounding, as
-`experiments.run.compare` defines it. docs/methods.md lists the sources of difference that were examined.
+`experiments.engine.compare` defines it. docs/methods.md lists the sources of difference that were examined.
 """
 
 import os
@@ -15,8 +15,13 @@ import platform
 from functools import cache
 from pathlib import Path
 
-VARIABLES = {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"}
-_CONFLICTING = "NPY_ENABLE_CPU_FEATURES"  # NumPy refuses it beside the variable that disables features
+VARIABLES = {
+    "OPENBLAS_CORETYPE": "Haswell",
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+}
+_CONFLICTING = (
+    "NPY_ENABLE_CPU_FEATURES"  # NumPy refuses it beside the variable that disables features
+)
 FIXED = {"simd": "X86_V3", "blas": "Haswell"}  # AVX2 and FMA, as `arithmetic` reports them
 
 
@@ -36,7 +41,10 @@ def is_supported() -> bool:
 def _flags() -> set[str]:
     """The features of the first processor in /proc/cpuinfo; none without that file."""
     try:
-        fields = (line.partition(":") for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines())
+        fields = (
+            line.partition(":")
+            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        )
         return set(next((value for key, _, value in fields if key.strip() == "flags"), "").split())
     except OSError:
         return set()
@@ -50,7 +58,9 @@ def require_fixed() -> None:
         RuntimeError: NumPy was imported before `experiments`, so that it uses other instructions.
     """
     if is_supported() and (used := arithmetic()) != FIXED:
-        raise RuntimeError(f"expected {FIXED}, got {used}: import experiments before NumPy, or set {VARIABLES}")
+        raise RuntimeError(
+            f"expected {FIXED}, got {used}: import experiments before NumPy, or set {VARIABLES}"
+        )
 
 
 def arithmetic() -> dict[str, str]:

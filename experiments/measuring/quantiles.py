@@ -73,7 +73,9 @@ class Bins:
         # The order of equal keys does not matter: they share a bin, and sums of integers are exact.
         order = np.argsort(keys)
         counts, rank_sums = [self.counts, following.counts], [self.rank_sums, following.rank_sums]
-        return self._grouped(dropped, keys[order], *(np.concatenate(parts)[order] for parts in (counts, rank_sums)))
+        return self._grouped(
+            dropped, keys[order], *(np.concatenate(parts)[order] for parts in (counts, rank_sums))
+        )
 
     def quantile(self, rank: float, end: int = 0) -> float:
         """The value below which `rank` values lie: linear within a bin, halfway across a gap between bins.
@@ -83,16 +85,23 @@ class Bins:
         edge.
         """
         below = np.concatenate([[0], self.counts.cumsum()])
-        ends = [min(int(np.searchsorted(below[1:], rank, side)), len(self.keys) - 1) for side in ("left", "right")]
+        ends = [
+            min(int(np.searchsorted(below[1:], rank, side)), len(self.keys) - 1)
+            for side in ("left", "right")
+        ]
         values = []
         for place in ends:
             if self.keys[place] == 0:
-                values.append(0.0)  # norms that underflowed; the bin spans 0 to the smallest doubles
+                values.append(
+                    0.0
+                )  # norms that underflowed; the bin spans 0 to the smallest doubles
                 continue
             within = min((rank - below[place]) / self.counts[place], 1.0)
             if end and self.counts[place] > _COARSE * below[-1]:
                 within = (end + 1) / 2
-            low, high = (np.array([self.keys[place], self.keys[place] + 1]) << self.dropped).view(np.float64)
+            low, high = (np.array([self.keys[place], self.keys[place] + 1]) << self.dropped).view(
+                np.float64
+            )
             if np.isinf(low):
                 values.append(math.inf)
                 continue
@@ -132,7 +141,9 @@ class Histograms:
 
     def merge(self, following: Self) -> Self:
         """Both chunks together."""
-        series = tuple(one.merge(other) for one, other in zip(self.series, following.series, strict=True))
+        series = tuple(
+            one.merge(other) for one, other in zip(self.series, following.series, strict=True)
+        )
         return type(self)(self.trials + following.trials, self.rows, series)
 
     def quantile(self, series: int, share: float) -> Quantile:

@@ -30,7 +30,10 @@ SHARE_BOUNDS = (
     ErrorBound(1e-7, 1e-40),
 )
 # Powers of weights of long rows change so fast around a deviation of 2 that their interpolation loses digits.
-_MEAN_BOUNDS = (ErrorBound(1e-6, 0, "above 4096 keys", lambda cell: cell.n_keys > 4096), ErrorBound())
+_MEAN_BOUNDS = (
+    ErrorBound(1e-6, 0, "above 4096 keys", lambda cell: cell.n_keys > 4096),
+    ErrorBound(),
+)
 _POWER_BOUNDS = (
     ErrorBound(2e-5, 0, "above 4096 keys", lambda cell: cell.n_keys > 4096),
     ErrorBound(1e-6, 0, "65 to 4096 keys", lambda cell: cell.n_keys > 64),
@@ -43,7 +46,10 @@ _INTEGRALS = (
 
 
 def from_theory(
-    function: str, arguments: Callable[[AnyCell], tuple[Any, ...]], field: str = "", otherwise: float = math.nan
+    function: str,
+    arguments: Callable[[AnyCell], tuple[Any, ...]],
+    field: str = "",
+    otherwise: float = math.nan,
 ) -> OfCell:
     """A function of `sdpa.theory` at the arguments that a cell gives, or a field of what it returns.
 
@@ -91,24 +97,46 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
     Args:
         divided: True for columns that describe scaled scores, False for the scores of a cell with a divisor of 1.
     """
-    scores, over, over_square = ("scaled scores", " / divisor", " / divisor^2") if divided else ("scores", "", "")
+    scores, over, over_square = (
+        ("scaled scores", " / divisor", " / divisor^2") if divided else ("scores", "", "")
+    )
     exact_mean, exact_variance = "0", "d_k"
     if divided:
         exact_mean = (
-            "d_k query_mean key_mean / divisor; plus d_k rho query_std key_std / n_keys / divisor if correlated"
+            "d_k query_mean key_mean / divisor; plus d_k rho query_std key_std / n_keys / divisor if "
+            "correlated"
         )
-        exact_variance = "d_k query_std^2 key_std^2 / divisor^2; more terms if means or a correlation are not 0"
+        exact_variance = (
+            "d_k query_std^2 key_std^2 / divisor^2; more terms if means or a correlation are not 0"
+        )
 
-    def metric(name: str, meaning: str, formula: str, title: str, exact: str, of: Any, **more: Any) -> Metric:
+    def metric(
+        name: str, meaning: str, formula: str, title: str, exact: str, of: Any, **more: Any
+    ) -> Metric:
         def of_law(cell: AnyCell) -> tuple[Any, ...]:  # no divisor changes the kurtosis
-            return cell.d_k, *(() if name == "score_kurtosis" else (cell.divisor,)), cell.law, cell.mean_length
+            return (
+                cell.d_k,
+                *(() if name == "score_kurtosis" else (cell.divisor,)),
+                cell.law,
+                cell.mean_length,
+            )
 
         def of_draw(cell: AnyCell) -> tuple[Any, ...]:
             return cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.law
 
         deviation = from_theory("score_power_deviations", of_draw, name, 0.0)
         known = Exact(exact, from_theory(name, of_law), deviation)
-        return Metric(name, meaning, formula, title, per="scores", compute=of, exact=known, scale_free=True, **more)
+        return Metric(
+            name,
+            meaning,
+            formula,
+            title,
+            per="scores",
+            compute=of,
+            exact=known,
+            scale_free=True,
+            **more,
+        )
 
     return (
         metric(
@@ -145,7 +173,11 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
 
 
 def _exact(
-    metric: str, of_row: str, bounds: tuple[ErrorBound, ...] = (ErrorBound(),), *, per_key: bool = False
+    metric: str,
+    of_row: str,
+    bounds: tuple[ErrorBound, ...] = (ErrorBound(),),
+    *,
+    per_key: bool = False,
 ) -> Exact:
     """The expectation over rows, and bounds of the deviation of a trial, where theory knows them.
 
@@ -210,7 +242,9 @@ def _row_variance() -> Exact:
         return max(least(theory, cell), together)
 
     formula = "(n - 1) / n times the variance of a score given the query, averaged over queries"
-    return Exact(formula, from_theory("row_variance", _row), at_least_independent(closer, largest), largest)
+    return Exact(
+        formula, from_theory("row_variance", _row), at_least_independent(closer, largest), largest
+    )
 
 
 def deviation_of_share(share: OfCell) -> OfCell:
@@ -385,7 +419,9 @@ METRICS = (
         "sqrt(E (dL/dv_ja)^2)",
         "entries of $dL/dv$, r.m.s.",
         "root",
-        compute=lambda block: np.sqrt(block.rows_per_key * block.rows.collision),  # dL/dv_j = sum_i w_ij o_i
+        compute=lambda block: np.sqrt(
+            block.rows_per_key * block.rows.collision
+        ),  # dL/dv_j = sum_i w_ij o_i
         exact=_exact("value_gradient_norm", "jacobian_trace", _POWER_BOUNDS, per_key=True),
         within=(
             lambda cells: np.sqrt(cells.n_queries) / cells.n_keys,

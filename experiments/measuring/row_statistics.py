@@ -25,7 +25,15 @@ import numpy as np
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, Experiment, Row
 from experiments.measuring.metric import Metric, metric_columns, metric_row
-from experiments.measuring.moments import CORRELATIONS, POWERS, Estimate, Estimates, Moments, ScoreMoments, power_sums
+from experiments.measuring.moments import (
+    CORRELATIONS,
+    POWERS,
+    Estimate,
+    Estimates,
+    Moments,
+    ScoreMoments,
+    power_sums,
+)
 from experiments.measuring.quantiles import Histograms, Quantile
 from experiments.measuring.rules import TREATMENT, Floats
 from experiments.measuring.sampling import AttentionCell
@@ -43,7 +51,9 @@ class Block:
     """Rows of some draws under all divisors, and the vectors behind them."""
 
     queries: Floats  # (n_draws, n_queries, d_k)
-    scores: Floats  # q.k before any divisor, (n_draws, n_queries, n_keys); -inf where a key is masked
+    scores: (
+        Floats  # q.k before any divisor, (n_draws, n_queries, n_keys); -inf where a key is masked
+    )
     divisors: Floats  # of each query under each rule, (n_divisors, 1, n_queries)
     rows: RowDiagnostics  # of the scores
     rows_per_key: float  # the number of queries of a whole draw over its number of keys
@@ -56,11 +66,15 @@ class Block:
         """A number per row, (n_divisors, n_draws, n_queries)."""
         if callable(of):
             return of(self)
-        return self.extra_values[of] if of in self.extra_values else np.asarray(getattr(self.rows, of))
+        return (
+            self.extra_values[of] if of in self.extra_values else np.asarray(getattr(self.rows, of))
+        )
 
     def of_weights(self, function: Callable[[Floats], Floats]) -> Floats:
         """A function of weights (n_draws, n_queries, n_keys), from one softmax of all scores for each divisor."""
-        return np.stack([function(softmax(self.scores / divisor[..., None])) for divisor in self.divisors])
+        return np.stack(
+            [function(softmax(self.scores / divisor[..., None])) for divisor in self.divisors]
+        )
 
 
 PerRow = str | Callable[[Block], Floats]
@@ -106,12 +120,16 @@ class RowStatistics:
 
     def _means(self, per: str) -> list[Metric]:
         """The metrics that are a mean over rows, queries or keys, or its root, in order."""
-        return [metric for metric in self.metrics if metric.per == per and metric.kind != "quantile"]
+        return [
+            metric for metric in self.metrics if metric.per == per and metric.kind != "quantile"
+        ]
 
     @cached_property
     def _ranked(self) -> list[PerRow]:
         """The numbers per row behind the quantiles, in order; quantiles of one norm share an entry."""
-        return list(dict.fromkeys(_source(metric) for metric in self.metrics if metric.kind == "quantile"))
+        return list(
+            dict.fromkeys(_source(metric) for metric in self.metrics if metric.kind == "quantile")
+        )
 
     def measure(self, cell: AttentionCell, trials: int, rng: np.random.Generator) -> RowMeasurement:
         """Measure the metrics in that many independent draws of (Q, K), a block of draws at a time.
@@ -123,7 +141,10 @@ class RowStatistics:
         """
         size = cell.block_trials
         counts = [min(size, trials - first) for first in range(0, trials, size)]
-        blocks = [self._measure_block(cell, count, rng, is_last=i == len(counts)) for i, count in enumerate(counts, 1)]
+        blocks = [
+            self._measure_block(cell, count, rng, is_last=i == len(counts))
+            for i, count in enumerate(counts, 1)
+        ]
         return RowMeasurement(
             Moments.of(np.concatenate([means for means, _ in blocks], axis=-1)),
             Histograms.of(np.concatenate([norms for _, norms in blocks], axis=1)),
@@ -138,24 +159,43 @@ class RowStatistics:
         After the last draw of the chunk, the generator chooses the rows to compare with the plain kernel.
         """
         keys, queries_of = cell.draw(trials, rng)
-        score_sums, query_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), np.zeros(()), []
+        score_sums, query_sums, row_sums, series = (
+            np.zeros((POWERS, trials)),
+            np.zeros(()),
+            np.zeros(()),
+            [],
+        )
         for rows in cell.query_blocks():
             queries = queries_of(rows)
-            query_sums = query_sums + _stacked([m.compute(queries).sum(axis=-1) for m in self._means("query")], trials)
+            query_sums = query_sums + _stacked(
+                [m.compute(queries).sum(axis=-1) for m in self._means("query")], trials
+            )
             scores = queries @ keys.swapaxes(-1, -2)
             score_sums += _power_sums(scores, cell.visible(rows), cell.score_centre)
             block = self._block(cell, rows, keys, queries, scores, rng)
             if is_last and rows.stop == cell.n_queries:
                 self._compare(cell, rows, keys, block, rng)
-            row_sums = row_sums + np.stack([_sum_over_rows(m, block) for m in self._means("row")], axis=1)
+            row_sums = row_sums + np.stack(
+                [_sum_over_rows(m, block) for m in self._means("row")], axis=1
+            )
             series.append(np.stack([block.values(of) for of in self._ranked], axis=1))
-        key_means = _stacked([metric.compute(keys).mean(axis=-1) for metric in self._means("key")], trials)
+        key_means = _stacked(
+            [metric.compute(keys).mean(axis=-1) for metric in self._means("key")], trials
+        )
         row_means = row_sums.reshape(-1, trials) / cell.n_queries
-        means = np.concatenate([score_sums / cell.scores, query_sums / cell.n_queries, key_means, row_means])
+        means = np.concatenate(
+            [score_sums / cell.scores, query_sums / cell.n_queries, key_means, row_means]
+        )
         return means, np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
 
     def _block(
-        self, cell: AttentionCell, rows: slice, keys: Floats, queries: Floats, scores: Floats, rng: np.random.Generator
+        self,
+        cell: AttentionCell,
+        rows: slice,
+        keys: Floats,
+        queries: Floats,
+        scores: Floats,
+        rng: np.random.Generator,
     ) -> Block:
         """These rows of each draw, with what the metrics need of them."""
         arrays = cell.extra_arrays(queries, keys, scores, rng)
@@ -170,18 +210,26 @@ class RowStatistics:
             own_keys=cell.own_keys(rows) if "own_weight" in sources else None,
         )
         divisors, relative = cell.divisors(), cell.relative_divisors(rows)
-        found = diagnostics(scores, divisors) if relative is None else _by_row(diagnostics, scores, divisors, relative)
+        found = (
+            diagnostics(scores, divisors)
+            if relative is None
+            else _by_row(diagnostics, scores, divisors, relative)
+        )
         each = np.reshape(divisors, (-1, 1, 1)) * (
             np.ones((1, 1, scores.shape[1])) if relative is None else relative[:, None]
         )
         return Block(queries, scores, each, found, cell.n_queries / cell.n_keys, arrays, values)
 
-    def _compare(self, cell: AttentionCell, rows: slice, keys: Floats, block: Block, rng: np.random.Generator) -> None:
+    def _compare(
+        self, cell: AttentionCell, rows: slice, keys: Floats, block: Block, rng: np.random.Generator
+    ) -> None:
         """Compare some rows under each rule in turn with their definitions, fewer where keys are long."""
         reported = {metric.name: block.values(_source(metric)) for metric in self._means("row")}
         rules, draws, queries = block.rows.max_weight.shape
         at_most = max(1, _COMPARED_NUMBERS // keys[0].size)
-        for rule in itertools.islice(itertools.cycle(rng.permutation(rules)), min(max(_COMPARED, rules), at_most)):
+        for rule in itertools.islice(
+            itertools.cycle(rng.permutation(rules)), min(max(_COMPARED, rules), at_most)
+        ):
             draw, query = (int(rng.integers(size)) for size in (draws, queries))
             row = DrawnRow(
                 block.queries[draw, query],
@@ -207,14 +255,24 @@ class RowStatistics:
             found: dict[str, tuple[float, float] | Quantile] = {}
             for metric in self.metrics:
                 is_mean, name = metric.kind != "quantile", (scaling, metric.name)
-                found[metric.name] = means.pair(name) if is_mean else self.quantile(cell, measurement, scaling, metric)
-            measured = metric_row(self.metrics, cell, trials, found, cell.n_queries, trials * cell.separate_rows)
+                found[metric.name] = (
+                    means.pair(name)
+                    if is_mean
+                    else self.quantile(cell, measurement, scaling, metric)
+                )
+            measured = metric_row(
+                self.metrics, cell, trials, found, cell.n_queries, trials * cell.separate_rows
+            )
             rows.append({**treatment, "trials": trials, **measured})
         named = zip(means.names, means.correlation, strict=True)
-        correlations = [dict(zip(_CORRELATION_COLUMNS, (*name, row), strict=True)) for name, row in named]
+        correlations = [
+            dict(zip(_CORRELATION_COLUMNS, (*name, row), strict=True)) for name, row in named
+        ]
         return {MEASURED: rows, CORRELATIONS: correlations}
 
-    def quantile(self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: Metric) -> Quantile:
+    def quantile(
+        self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: Metric
+    ) -> Quantile:
         """A quantile of rows under the scaling of that name, with its interval."""
         return measurement.norms.quantile(self.series(cell, scaling, metric), metric.share)
 
@@ -223,7 +281,9 @@ class RowStatistics:
         rule = [rule.name for rule in cell.scaling].index(scaling)
         return rule * len(self._ranked) + self._ranked.index(_source(metric))
 
-    def _estimates(self, cell: AttentionCell, measurement: RowMeasurement) -> Estimates[tuple[str, str]]:
+    def _estimates(
+        self, cell: AttentionCell, measurement: RowMeasurement
+    ) -> Estimates[tuple[str, str]]:
         """Every metric of every scaling except the quantiles, named (scaling, metric), with their covariance.
 
         Each estimate is a smooth function of the means over trials. Its gradient in these means gives its standard
@@ -241,13 +301,20 @@ class RowStatistics:
                 if metric.per == "scores":
                     functions[scaling.name, metric.name] = metric.compute(shape, divisor)
                 elif metric.kind != "quantile":
-                    estimate = Estimate(float(moments.mean[place[metric.name]]), unit[place[metric.name]])
-                    functions[scaling.name, metric.name] = estimate.root() if metric.kind == "root" else estimate
+                    estimate = Estimate(
+                        float(moments.mean[place[metric.name]]), unit[place[metric.name]]
+                    )
+                    functions[scaling.name, metric.name] = (
+                        estimate.root() if metric.kind == "root" else estimate
+                    )
         return Estimates.of(moments, functions)
 
 
 def _by_row(
-    diagnostics: Callable[..., RowDiagnostics], scores: Floats, divisors: Sequence[float], relative: Floats
+    diagnostics: Callable[..., RowDiagnostics],
+    scores: Floats,
+    divisors: Sequence[float],
+    relative: Floats,
 ) -> RowDiagnostics:
     """Diagnostics under divisors times those of rows, relative (rules, queries): one softmax of all rows per rule."""
     each = []
@@ -255,7 +322,10 @@ def _by_row(
         found = diagnostics(scores / of_rows[:, None], [divisor])
         each.append(replace(found, query_gradient_norm=found.query_gradient_norm / of_rows))
     return RowDiagnostics(
-        *(np.concatenate(values) for values in zip(*(vars(one).values() for one in each), strict=True))
+        *(
+            np.concatenate(values)
+            for values in zip(*(vars(one).values() for one in each), strict=True)
+        )
     )
 
 
@@ -281,4 +351,6 @@ def _power_sums(scores: Floats, visible: Any, centre: float) -> Floats:
 def _sum_over_rows(metric: Metric, block: Block) -> Floats:
     """Sums of a metric over the queries, (scalings, trials); of its squares for a root mean square."""
     values = block.values(_source(metric))
-    return np.asarray(np.vecdot(values, values if metric.kind == "root" else np.ones(values.shape[-1])))
+    return np.asarray(
+        np.vecdot(values, values if metric.kind == "root" else np.ones(values.shape[-1]))
+    )

@@ -14,8 +14,17 @@ from sdpa import Scaling
 Floats = npt.NDArray[np.floating]
 TREATMENT = (
     Column("scaling", "str", "scaling rule"),
-    Column("exponent", "float", "p if the divisor is d_k^p; empty for any other rule", may_be_empty=True),
-    Column("divisor", "float", "divisor of the scores; with n_visible, that of a query that sees all keys"),
+    Column(
+        "exponent",
+        "float",
+        "p if the divisor is d_k^p; empty for any other rule",
+        may_be_empty=True,
+    ),
+    Column(
+        "divisor",
+        "float",
+        "divisor of the scores; with n_visible, that of a query that sees all keys",
+    ),
 )
 
 
@@ -28,7 +37,9 @@ class ScaledCell(Cell):
 
     def stamp(self) -> dict[str, Any]:
         """The values behind the names in a cell: an edit of a rule or law makes only the results that use it stale."""
-        rules = [[rule.name, str(rule.exponent), str(rule.power_of("d_k"))] for rule in self.scaling]
+        rules = [
+            [rule.name, str(rule.exponent), str(rule.power_of("d_k"))] for rule in self.scaling
+        ]
         return {"rules": rules, "divisors": self.divisors()}
 
     def table_rows(self, trials: int) -> int:  # noqa: ARG002

@@ -44,7 +44,9 @@ _Size = Annotated[int, Ge(1), Le(2**31)]
 _Mean = Annotated[float, Ge(-1e6), Le(1e6)]
 _Std = Annotated[float, Ge(1e-6), Le(1e6)]
 _Correlation = Annotated[float, Ge(-1), Le(1)]
-_Inputs = Annotated[InputLaw, Meaning("law of the entries of q and k, scaled to their means and deviations")]
+_Inputs = Annotated[
+    InputLaw, Meaning("law of the entries of q and k, scaled to their means and deviations")
+]
 
 
 class AttentionCell(ScaledCell):
@@ -54,7 +56,9 @@ class AttentionCell(ScaledCell):
     score_arrays = 5  # numbers in memory at once for each score of a block, at most
     can_divide_by_row = False  # True if `measure` takes rules with n_visible beside a mask
 
-    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
+    def draw(
+        self, trials: int, rng: np.random.Generator
+    ) -> tuple[Floats, Callable[[slice], Floats]]:
         """Keys of all trials at once, and their queries on demand.
 
         Returns:
@@ -101,7 +105,10 @@ class AttentionCell(ScaledCell):
         tile = min(tile_rows(self.n_keys, _BYTES, with_gradient=True), rows)
         block = 5 * trials * self.entries + self.score_arrays * rows * self.n_keys
         kernel = 7 * tile * max(self.n_keys, self.d_k) + 20 * self.n_keys
-        values = rules * (13 * rows + 50 * chunk + 2 * MAX_BINS) + (6 * rules + 12) * chunk * self.n_queries
+        values = (
+            rules * (13 * rows + 50 * chunk + 2 * MAX_BINS)
+            + (6 * rules + 12) * chunk * self.n_queries
+        )
         return _BYTES * (block + kernel + values)
 
     @property
@@ -131,7 +138,10 @@ class AttentionCell(ScaledCell):
         if not (self.has_mask and any(rule.is_by_row for rule in self.scaling)):
             return None
         visible = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows] + 1
-        found = [[rule.divisor(self.d_k, self.n_keys, n) for n in visible.tolist()] for rule in self.scaling]
+        found = [
+            [rule.divisor(self.d_k, self.n_keys, n) for n in visible.tolist()]
+            for rule in self.scaling
+        ]
         return np.asarray(np.array(found) / np.reshape(self.divisors(), (-1, 1)))
 
     def own_keys(self, rows: slice) -> npt.NDArray[np.intp]:
@@ -191,7 +201,10 @@ class AttentionCell(ScaledCell):
     def query_blocks(self) -> Iterator[slice]:
         """The queries of a draw, `block_queries` at a time."""
         size = self.block_queries
-        return (slice(first, min(first + size, self.n_queries)) for first in range(0, self.n_queries, size))
+        return (
+            slice(first, min(first + size, self.n_queries))
+            for first in range(0, self.n_queries, size)
+        )
 
     @property
     def chunk_trials(self) -> int:
@@ -221,21 +234,32 @@ class SampledCell(AttentionCell):
     d_k: Annotated[_Size, Meaning("width of queries and keys")]
     n_keys: Annotated[_Size, Ge(2), Meaning("keys per draw, the length of a softmax row")]
     scaling: tuple[Scaling, ...]
-    n_queries: Annotated[_Size, Meaning("queries per draw, the number of rows that share one K")] = 64
+    n_queries: Annotated[
+        _Size, Meaning("queries per draw, the number of rows that share one K")
+    ] = 64
     inputs: _Inputs = LAWS["gaussian"]
     query_mean: Annotated[_Mean, Meaning("mean of the entries of q")] = 0.0
     key_mean: Annotated[_Mean, Meaning("mean of the entries of k")] = 0.0
     query_std: Annotated[_Std, Meaning("standard deviation of the entries of q")] = 1.0
     key_std: Annotated[_Std, Meaning("standard deviation of the entries of k")] = 1.0
-    correlation: Annotated[_Correlation, Meaning("correlation of a query and its own key, entry by entry")] = 0.0
+    correlation: Annotated[
+        _Correlation, Meaning("correlation of a query and its own key, entry by entry")
+    ] = 0.0
     spectrum: Annotated[
-        float, Ge(0), Le(10), Meaning("alpha: the variance of entry m of q and of k is proportional to m^-alpha")
+        float,
+        Ge(0),
+        Le(10),
+        Meaning("alpha: the variance of entry m of q and of k is proportional to m^-alpha"),
     ] = 0.0
     normalize: Annotated[
-        Normalize, Meaning("length of every query and key: none (as drawn), l2 (1) or rms (sqrt(d_k))")
+        Normalize,
+        Meaning("length of every query and key: none (as drawn), l2 (1) or rms (sqrt(d_k))"),
     ] = "none"
     mask: Annotated[
-        MaskName, Meaning("none, or causal: queries are the last n_queries of n_keys positions and see no later key")
+        MaskName,
+        Meaning(
+            "none, or causal: queries are the last n_queries of n_keys positions and see no later key"
+        ),
     ] = "none"
 
     @property
@@ -259,14 +283,18 @@ class SampledCell(AttentionCell):
                 return f"{name}: expected n_queries (64 by default) of at most n_keys beside it, got {got}"
         for rule in self.scaling:
             if rule.is_by_row and self.has_mask and not self.can_divide_by_row:
-                return f"scaling: expected no n_visible beside a mask in this experiment, got {rule}"
+                return (
+                    f"scaling: expected no n_visible beside a mask in this experiment, got {rule}"
+                )
             try:
                 rule.divisor(self.d_k, self.n_keys, self.shortest_row)
             except ValueError as error:
                 return f"scaling: {error}"
         return None
 
-    def draw(self, trials: int, rng: np.random.Generator) -> tuple[Floats, Callable[[slice], Floats]]:
+    def draw(
+        self, trials: int, rng: np.random.Generator
+    ) -> tuple[Floats, Callable[[slice], Floats]]:
         """As `AttentionCell.draw`, from the joint law.
 
         >>> keys, queries = SampledCell(d_k=2, n_keys=3, n_queries=4, scaling=()).draw(5, np.random.default_rng(0))

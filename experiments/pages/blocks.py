@@ -28,7 +28,16 @@ from experiments.figures.figure import Default
 from experiments.kinds import experiment_names
 from experiments.measuring.experiment import load_experiment
 from experiments.pages.parts import pictures, typeset
-from experiments.paths import ALL_SWEEPS, BENCHMARKS, DIAGNOSIS, EXAMPLES, STORED_CONFIG, THEORY, csv_name, drawn_texts
+from experiments.paths import (
+    ALL_SWEEPS,
+    BENCHMARKS,
+    DIAGNOSIS,
+    EXAMPLES,
+    STORED_CONFIG,
+    THEORY,
+    csv_name,
+    drawn_texts,
+)
 from experiments.theory.tables import MAIN
 from sdpa import Scaling
 from sdpa.theory import attention_expectations, limits
@@ -41,7 +50,11 @@ _UNLIKELY = 0.01
 _FEW_KEYS = (16, 64, 256, 1024, 4096)
 _DEPLOYED = Path(__file__).with_name("deployed.csv")
 _FULL = "config.full"  # the folder of config.full.yaml, of which the sweeps on training are shipped
-_NORMS = {"jacobian": "|J|_F", "query_gradient": "|dL/dq|", "undivided_query_gradient": "divisor · |dL/dq|"}
+_NORMS = {
+    "jacobian": "|J|_F",
+    "query_gradient": "|dL/dq|",
+    "undivided_query_gradient": "divisor · |dL/dq|",
+}
 _CROSSINGS = (  # norm, statistic and level of the columns of the table of crossings
     *(("jacobian", "median", level) for level in (EQUAL, TENTH)),
     *(("query_gradient", "median", level) for level in (EQUAL, TENTH)),
@@ -65,10 +78,14 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
     blocks = _blocks(load_config(results / STORED_CONFIG), results)
     names = sorted(match["name"] for text in pages.values() for match in _BLOCK.finditer(text))
     if names != sorted(blocks):
-        raise BlockError(f"expected the blocks {', '.join(sorted(blocks))}, once each, got {', '.join(names)}")
+        raise BlockError(
+            f"expected the blocks {', '.join(sorted(blocks))}, once each, got {', '.join(names)}"
+        )
 
     def filled(path: Path, text: str) -> str:
-        return _BLOCK.sub(lambda found: f"{found[1]}{blocks[found['name']](path.parent)}\n{found[3]}", text)
+        return _BLOCK.sub(
+            lambda found: f"{found[1]}{blocks[found['name']](path.parent)}\n{found[3]}", text
+        )
 
     return {path: filled(path, text) for path, text in pages.items()}
 
@@ -77,7 +94,9 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
     """The blocks by name, as functions of the folder of a page."""
     drawn = pictures(config, results)
     if missing := {"crossing", "training"} - {sweep.name for sweep in config.sweeps}:
-        raise BlockError(f"docs/ shows the sweeps {', '.join(sorted(missing))}, which the config does not have")
+        raise BlockError(
+            f"docs/ shows the sweeps {', '.join(sorted(missing))}, which the config does not have"
+        )
     trained = [sweep.name for sweep in config.sweeps if sweep.experiment.name == "training"]
     others = [sweep.name for sweep in config.sweeps if sweep.name not in trained]
 
@@ -120,7 +139,9 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[Any]], right: str = ""
     """
     lines = [[*head], *([str(field).replace("|", "\\|") for field in row] for row in rows)]
     text = [f"| {' | '.join(line)} |" for line in lines]
-    sides = "|".join("---:" if side == "r" else "---" for side in right.ljust(len(head))[: len(head)])
+    sides = "|".join(
+        "---:" if side == "r" else "---" for side in right.ljust(len(head))[: len(head)]
+    )
     return "\n".join([text[0], f"|{sides}|", *text[1:]])
 
 
@@ -130,7 +151,9 @@ def _formulas(text: str) -> str:
     >>> _formulas("d_k^1/2 'here'")
     "√d<sub>k</sub> 'here'"
     """
-    return re.sub("</?span[^>]*>", "", str(typeset(text))).replace("&#39;", "'").replace("&#34;", '"')
+    return (
+        re.sub("</?span[^>]*>", "", str(typeset(text))).replace("&#39;", "'").replace("&#34;", '"')
+    )
 
 
 def _in_gallery(path: Path, results: Path, page: Path) -> str:
@@ -148,18 +171,32 @@ def _examples(paths: Sequence[Path], page: Path) -> str:
     for path in paths:
         title, caption = map(_formulas, drawn_texts(path))
         source = caption.removeprefix("From the ").split()[0]
-        rows.append([f"`{path.stem.replace('_', '-')}`", f"[{title}]({os.path.relpath(path, page)})", source])
+        rows.append(
+            [
+                f"`{path.stem.replace('_', '-')}`",
+                f"[{title}]({os.path.relpath(path, page)})",
+                source,
+            ]
+        )
     return markdown(["EXAMPLE", "figure", "source"], rows)
 
 
 def _crossings(table: pd.DataFrame) -> str:
     """The d_k above which each norm is smaller unscaled than under d_k^1/2, with an interval, by n_keys."""
     levels = {EQUAL: "equal", TENTH: "a tenth"}
-    head = [f"{statistic} of {_formulas(_NORMS[norm])}: {levels[level]}" for norm, statistic, level in _CROSSINGS]
+    head = [
+        f"{statistic} of {_formulas(_NORMS[norm])}: {levels[level]}"
+        for norm, statistic, level in _CROSSINGS
+    ]
     found = table.set_index(["n_keys", "norm", "statistic", "level"], drop=False)
     lengths = sorted(table["n_keys"].unique())
-    rows = [[n_keys, *(_crossing(found.loc[(n_keys, *kind)]) for kind in _CROSSINGS)] for n_keys in lengths]
-    return markdown(["n_keys", *(name.replace("|", "\\|") for name in head)], rows, "r" * (1 + len(head)))
+    rows = [
+        [n_keys, *(_crossing(found.loc[(n_keys, *kind)]) for kind in _CROSSINGS)]
+        for n_keys in lengths
+    ]
+    return markdown(
+        ["n_keys", *(name.replace("|", "\\|") for name in head)], rows, "r" * (1 + len(head))
+    )
 
 
 def _crossing(row: "pd.Series[Any]") -> str:
@@ -170,8 +207,13 @@ def _crossing(row: "pd.Series[Any]") -> str:
     low, high = row["crossing_low"], row["crossing_high"]
     reach = np.nanmax([row["crossing"] - low, high - row["crossing"]])
     places = 1 if reach < 2 else 0
-    ends = (end if np.isnan(value) else f"{value:.{places}f}" for value, end in ((low, below), (high, above)))
-    exact = "" if np.isnan(row["crossing_exact"]) else f"; exactly {row['crossing_exact']:.{places}f}"
+    ends = (
+        end if np.isnan(value) else f"{value:.{places}f}"
+        for value, end in ((low, below), (high, above))
+    )
+    exact = (
+        "" if np.isnan(row["crossing_exact"]) else f"; exactly {row['crossing_exact']:.{places}f}"
+    )
     return f"{row['crossing']:.{places}f} ({' to '.join(ends)}{exact})"
 
 
@@ -187,12 +229,16 @@ def _bands(results: Path, sweep: str) -> str:
     for _, row in table.iterrows():
         solving = f"{row['solved']:.0%} solve" if row["solved"] else "–"
         at_end = row["best_rate"] in (row["lowest_rate"], row["highest_rate"])
-        solved = f"{'≤ ' * at_end}{row['steps_to_solve']:.0f}; {'≥ ' * at_end}{row['band_decades']:.1f}"
+        solved = (
+            f"{'≤ ' * at_end}{row['steps_to_solve']:.0f}; {'≥ ' * at_end}{row['band_decades']:.1f}"
+        )
         field = solved if row["steps_to_solve"] > 0 else f"{solving} (loss {row['final_loss']:.2f})"
         fields.setdefault(tuple(row[axes]), {})[row["scaling"]] = field
     rules = table["scaling"].unique()
     rows = [[*key, *(of_rule.get(rule, "") for rule in rules)] for key, of_rule in fields.items()]
-    return markdown([*axes, *(f"`{rule}`" for rule in rules)], rows, "-" * len(axes) + "r" * len(rules))
+    return markdown(
+        [*axes, *(f"`{rule}`" for rule in rules)], rows, "-" * len(axes) + "r" * len(rules)
+    )
 
 
 def _statements(table: pd.DataFrame) -> str:
@@ -202,7 +248,11 @@ def _statements(table: pd.DataFrame) -> str:
     changes = changes[changes["change"] != ""].sort_values("change", kind="stable")
     others = [[*row["change"].split(": ", 1), row["id"]] for _, row in changes.iterrows()]
     parts = [
-        markdown(["source", *by_source], [[name, *row] for name, row in by_source.iterrows()], "-" + "r" * 8),
+        markdown(
+            ["source", *by_source],
+            [[name, *row] for name, row in by_source.iterrows()],
+            "-" + "r" * 8,
+        ),
         markdown(["severity", *grave], [[name, *row] for name, row in grave.iterrows()], "-rr"),
         f"The {table['id'].str.split().explode().size} ids form {len(table)} entries. Another value of a cut-off "
         "changes these verdicts:",
@@ -214,23 +264,40 @@ def _statements(table: pd.DataFrame) -> str:
 def _calibration(results: Path) -> str:
     """False alarms, coverage and planted faults, from the tables of the calibration."""
     alarms, coverage, faults = (
-        pd.read_csv(results / BENCHMARKS / f"calibration{part}.csv") for part in ("", "-coverage", "-faults")
+        pd.read_csv(results / BENCHMARKS / f"calibration{part}.csv")
+        for part in ("", "-coverage", "-faults")
     )
     whole, configs = alarms.set_index("config").loc["all"], alarms[alarms["config"] != "all"]
     covered = coverage[coverage["metric"] == "all"].set_index("config")
     shares, every = covered["coverage"].drop("all"), covered.loc["all"]
     rows = [
         ["honest runs, configs", f"{whole['runs']:,}, {len(configs)}"],
-        ["runs with an alarm; at most, as promised", f"{whole['alarms']}; {whole['runs'] / 1000:.1f}"],
+        [
+            "runs with an alarm; at most, as promised",
+            f"{whole['alarms']}; {whole['runs'] / 1000:.1f}",
+        ],
         ["probability of as many alarms or more", f"{whole['p_value']:.2g}"],
         ["smallest such probability of a single config", f"{configs['p_value'].min():.2g}"],
-        [f"configs whose p-values are not uniform (p < {_UNLIKELY:g})", (configs["uniform_p"] < _UNLIKELY).sum()],
-        ["coverage of 95% intervals that are not flagged", f"{every['coverage']:.1%} of {every['intervals']:,.0f}"],
+        [
+            f"configs whose p-values are not uniform (p < {_UNLIKELY:g})",
+            (configs["uniform_p"] < _UNLIKELY).sum(),
+        ],
+        [
+            "coverage of 95% intervals that are not flagged",
+            f"{every['coverage']:.1%} of {every['intervals']:,.0f}",
+        ],
         ["the same by config", f"{shares.min():.1%} to {shares.max():.1%}"],
-        ["share of flagged intervals", f"{every['flagged'] / (every['flagged'] + every['intervals']):.0%}"],
+        [
+            "share of flagged intervals",
+            f"{every['flagged'] / (every['flagged'] + every['intervals']):.0%}",
+        ],
     ]
     of_metrics, mistakes = faults[faults["metric"].notna()], faults[faults["metric"].isna()]
-    sums = of_metrics.groupby("fault", sort=False)[["runs", "alarms", "sure", "missed"]].sum().astype(int)
+    sums = (
+        of_metrics.groupby("fault", sort=False)[["runs", "alarms", "sure", "missed"]]
+        .sum()
+        .astype(int)
+    )
     head = ["runs", "runs with an alarm", "at least 7 errors off", "missed among these"]
     found = mistakes["alarms"].astype(str) + " of " + mistakes["runs"].astype(str)
     wide = pd.crosstab(mistakes["fault"], mistakes["trials"], found, aggfunc="first").iloc[:, ::-1]
@@ -240,7 +307,11 @@ def _calibration(results: Path) -> str:
     tables = [
         markdown(["without faults", "found"], rows, "-r"),
         markdown(["planted fault", *head], planted, "-rrrr"),
-        markdown(["mistake in the code", *trials], [[fault, *row] for fault, row in wide.iterrows()], "-rrr"),
+        markdown(
+            ["mistake in the code", *trials],
+            [[fault, *row] for fault, row in wide.iterrows()],
+            "-rrr",
+        ),
     ]
     return "\n\n".join(tables)
 
@@ -252,7 +323,9 @@ def _code(text: str) -> str:
 def _diagnosis() -> str:
     """The meaning of each column of a diagnosis, without standard errors and exact values."""
     shown = [column for column in COLUMNS if not column.name.endswith(("_se", "_exact"))]
-    rows = [[f"`{column.name}`", column.unit, column.meaning, _code(column.formula)] for column in shown]
+    rows = [
+        [f"`{column.name}`", column.unit, column.meaning, _code(column.formula)] for column in shown
+    ]
     return markdown(["column", "unit", "meaning", "formula"], rows)
 
 
@@ -266,12 +339,20 @@ def _model(results: Path) -> str:
 
     columns = {
         "spread": ("spread",),
-        **{f"distance: {text}": ("entropy_share_distance", text) for text in ("prose", "code", "shuffled")},
+        **{
+            f"distance: {text}": ("entropy_share_distance", text)
+            for text in ("prose", "code", "shuffled")
+        },
         "distance: content": ("entropy_share_distance", "prose", "content"),
         "without first key": ("rest_distance",),
-        **{f"ratio: {keys}": ("variance_ratio", "prose", keys) for keys in ("recorded", "centred", "content")},
+        **{
+            f"ratio: {keys}": ("variance_ratio", "prose", keys)
+            for keys in ("recorded", "centred", "content")
+        },
     }
-    rows = ([layer, *(mean(layer, *column) for column in columns.values())] for layer in range(LAYERS))
+    rows = (
+        [layer, *(mean(layer, *column) for column in columns.values())] for layer in range(LAYERS)
+    )
     return markdown(["layer", *columns], rows, "r" * 10)
 
 
@@ -281,7 +362,9 @@ def _scales(results: Path, n_keys: Sequence[int], *, whole: bool = False) -> str
     rows = []
     for name in SCALES if whole else MAIN:
         found = table.loc[name].loc[[*n_keys]].to_numpy()
-        numbers = (_law(law) + ("" if math.isnan(value) else f" ({_law(value)})") for law, value in found)
+        numbers = (
+            _law(law) + ("" if math.isnan(value) else f" ({_law(value)})") for law, value in found
+        )
         rows.append([_formulas(f"{SCALES[name].what}: {SCALES[name].formula}"), *numbers])
     head = ["scale of d<sub>k</sub>: law (value)", *(f"n = {n}" for n in n_keys)]
     return markdown(head, rows, "-" + "r" * len(n_keys))
@@ -293,7 +376,11 @@ def _law(value: float) -> str:
     >>> _law(22.18), _law(10929.3), _law(4.584e11)
     ('22.2', '10,900', '4.58e+11')
     """
-    return f"{value:.3g}" if not 1000 <= value < 1e7 else f"{round(value, 2 - int(math.log10(value))):,.0f}"
+    return (
+        f"{value:.3g}"
+        if not 1000 <= value < 1e7
+        else f"{round(value, 2 - int(math.log10(value))):,.0f}"
+    )
 
 
 def _deployed() -> str:
@@ -304,7 +391,9 @@ def _deployed() -> str:
         row = [f"[{name}](https://github.com/{source})" if source else name, d_k, f"`{text}`"]
         for n in lengths.values():
             divisor = Scaling.parse(text).divisor(d_k, n)
-            row.append(f"{attention_expectations(d_k, n, divisor).entropy:.3f}" if n >= fewest else "–")
+            row.append(
+                f"{attention_expectations(d_k, n, divisor).entropy:.3f}" if n >= fewest else "–"
+            )
         rows.append(row)
     return markdown(["model", "d<sub>k</sub>", "rule", *lengths], rows, "-r-rrr")
 
@@ -325,13 +414,25 @@ def _frozen() -> str:
     rows = []
     for ratio in (1.5, 3.0):
         m = 1 / ratio
-        limit = [frozen.max_weight(m), frozen.entropy(m), frozen.jacobian_square(m) ** 0.5, frozen.share_above(m, 0.99)]
+        limit = [
+            frozen.max_weight(m),
+            frozen.entropy(m),
+            frozen.jacobian_square(m) ** 0.5,
+            frozen.share_above(m, 0.99),
+        ]
         for n in (4096, 2**20):
             exact = gaussian_rows(np.array([ratio * limits.freezing_sigma(n)]), np.array([n]))[0]
             exact[2] **= 0.5
             rows.append([ratio, n, *(f"{value:.3f}" for value in exact)])
         rows.append([ratio, "limit", *(f"{value:.3f}" for value in limit)])
-    head = ["sigma / sigma_c", "n", "largest weight", "entropy, nats", "r.m.s. |J|_F", "rows with a weight above 0.99"]
+    head = [
+        "sigma / sigma_c",
+        "n",
+        "largest weight",
+        "entropy, nats",
+        "r.m.s. |J|_F",
+        "rows with a weight above 0.99",
+    ]
     return markdown([_formulas(name).replace("|", "\\|") for name in head], rows, "r" * 6)
 
 
@@ -342,18 +443,26 @@ def _error_bounds() -> str:
         for metric in experiment.metrics:
             for bound in metric.exact.bounds if metric.exact else ():
                 columns.setdefault((bound.where, str(bound)), {})[f"`{metric.name}_exact`"] = None
-    rows = [[", ".join(names), where or "all others", bound] for (where, bound), names in columns.items()]
+    rows = [
+        [", ".join(names), where or "all others", bound]
+        for (where, bound), names in columns.items()
+    ]
     return markdown(["column", "cells", "error at most"], rows)
 
 
 def _without_exact() -> str:
     """The metrics of each experiment of rows whose means theory does not know; training has no exact values at all."""
     unknown = {
-        experiment.name: [f"`{metric.name}`" for metric in experiment.metrics if metric.exact is None]
+        experiment.name: [
+            f"`{metric.name}`" for metric in experiment.metrics if metric.exact is None
+        ]
         for experiment in map(load_experiment, experiment_names())
         if any(metric.exact for metric in experiment.metrics)
     }
-    return markdown(["experiment", "metrics"], ([f"`{name}`", ", ".join(found)] for name, found in unknown.items()))
+    return markdown(
+        ["experiment", "metrics"],
+        ([f"`{name}`", ", ".join(found)] for name, found in unknown.items()),
+    )
 
 
 def _figures() -> str:

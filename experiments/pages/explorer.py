@@ -19,7 +19,9 @@ from experiments.measuring.columns import axis_values
 from experiments.measuring.experiment import MEASURED
 from sdpa.theory import GaussianRow
 
-LAW = "independent standard normal q and k without a mask"  # of every number but those of `own_laws`
+LAW = (
+    "independent standard normal q and k without a mask"  # of every number but those of `own_laws`
+)
 POSITIONS = 120  # steps of the slider, including thirds, halves and quarters of the way
 CURVES = ("max_weight", "entropy", "jacobian_square", "score_gradient_square")
 RELATIVE_ERROR = 1e-5  # of the interpolated expectations up to 65,536 keys; tested against `attention_expectations`
@@ -44,8 +46,14 @@ def explorer(sweeps: Collection[Results]) -> dict[str, Any]:
     counts = _sizes(sweeps)
     widths = _most_common((d_k for d_k, _ in counts.elements()), _MOST_WIDTHS)
     lengths = _most_common((n_keys for _, n_keys in counts.elements()), _MOST_LENGTHS)
-    of_choices = {size: count for size, count in counts.items() if size[0] in widths and size[1] in lengths}
-    start = max(of_choices, key=lambda size: of_choices[size]) if of_choices else (widths[0], lengths[0])
+    of_choices = {
+        size: count for size, count in counts.items() if size[0] in widths and size[1] in lengths
+    }
+    start = (
+        max(of_choices, key=lambda size: of_choices[size])
+        if of_choices
+        else (widths[0], lengths[0])
+    )
     return {
         "d_k": widths,
         "n_keys": lengths,
@@ -67,7 +75,10 @@ def row_means(widths: list[int], lengths: list[int]) -> dict[str, Any]:
         the values at all points.
     """
     largest = _SHARPER * (math.sqrt(max(widths)) + _LONGEST)
-    return {"sigma": largest, "of": {str(n_keys): _curves(n_keys, math.log1p(largest)) for n_keys in lengths}}
+    return {
+        "sigma": largest,
+        "of": {str(n_keys): _curves(n_keys, math.log1p(largest)) for n_keys in lengths},
+    }
 
 
 def _curves(n_keys: int, largest: float) -> dict[str, list[float]]:
@@ -97,16 +108,24 @@ def _usual(results: Results, kind: str) -> pd.DataFrame:
     return table[[not axes.changed(row) for _, row in table.iterrows()]]
 
 
-def _medians(sweeps: Iterable[Results], widths: Sequence[int], lengths: Sequence[int]) -> Iterator[list[Any]]:
+def _medians(
+    sweeps: Iterable[Results], widths: Sequence[int], lengths: Sequence[int]
+) -> Iterator[list[Any]]:
     """d_k, n_keys, divisor and measured medians of usual rows: for each cell those from the largest number of rows."""
     cell, sizes = ["d_k", "n_keys", "divisor"], ["trials", "n_queries"]
-    usual = [_usual(each, MEASURED) for each in sweeps if {*cell, *sizes, *_MEDIANS} <= set(each.measured)]
+    usual = [
+        _usual(each, MEASURED)
+        for each in sweeps
+        if {*cell, *sizes, *_MEDIANS} <= set(each.measured)
+    ]
     if usual:
         rows = pd.concat(usual)
         rows = rows[rows["d_k"].isin(widths) & rows["n_keys"].isin(lengths)]
         order = (rows["trials"] * rows["n_queries"]).argsort(kind="stable")[::-1]
         most = rows.iloc[order].drop_duplicates(cell).sort_values(cell)
-        for d_k, n_keys, divisor, *medians in most[[*cell, *_MEDIANS]].to_numpy(dtype=float).tolist():
+        for d_k, n_keys, divisor, *medians in (
+            most[[*cell, *_MEDIANS]].to_numpy(dtype=float).tolist()
+        ):
             yield [int(d_k), int(n_keys), divisor, *map(_short, medians)]
 
 
@@ -118,11 +137,15 @@ def own_laws(sweeps: Iterable[Results]) -> list[list[Any]]:
             for _, row in results.measured.iterrows():
                 if changed := results.axes.changed(row):
                     law, weight = values_of(row, changed), _short(row["max_weight"])
-                    found.append([int(row["d_k"]), int(row["n_keys"]), float(row["divisor"]), law, weight])
+                    found.append(
+                        [int(row["d_k"]), int(row["n_keys"]), float(row["divisor"]), law, weight]
+                    )
     return found
 
 
-def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, list[list[float | None]]]:
+def _crossings(
+    sweeps: Iterable[Results], lengths: Sequence[int]
+) -> dict[str, list[list[float | None]]]:
     """n_keys, the law's d_k of equal medians, the measured one and the ends of its interval, by norm.
 
     The first table with several n_keys counts, or else the first one. Lengths without measured crossings have the law's
@@ -132,13 +155,19 @@ def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, l
     empty = pd.DataFrame(columns=["norm", "statistic", "level", *columns])
     usual = [_usual(each, "crossings") for each in sweeps if "crossings" in each]
     table = max(usual, key=lambda rows: len(rows["n_keys"].unique()) > 1, default=empty)
-    equal = table[(table["statistic"] == "median") & (table["level"] == EQUAL)].drop_duplicates(["norm", "n_keys"])
+    equal = table[(table["statistic"] == "median") & (table["level"] == EQUAL)].drop_duplicates(
+        ["norm", "n_keys"]
+    )
     points = {}
     for norm in _NORMS:
         measured = equal.loc[equal["norm"] == norm, columns].to_numpy(dtype=float).tolist()
-        others = {n_keys for n_keys in lengths if n_keys >= _SHORTEST_OF_LAWS} - {int(row[0]) for row in measured}
+        others = {n_keys for n_keys in lengths if n_keys >= _SHORTEST_OF_LAWS} - {
+            int(row[0]) for row in measured
+        }
         laws = [[n_keys, LAWS[norm, "median"](n_keys), *[math.nan] * 3] for n_keys in others]
-        points[norm] = [[int(n_keys), *map(_short, row)] for n_keys, *row in sorted(measured + laws)]
+        points[norm] = [
+            [int(n_keys), *map(_short, row)] for n_keys, *row in sorted(measured + laws)
+        ]
     return points
 
 

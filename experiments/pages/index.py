@@ -17,6 +17,9 @@ from experiments.claims.judge import SEVERITIES
 from experiments.claims.table import read_statements, table_path
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
+from experiments.engine.fingerprint import versions
+from experiments.engine.products import Product, build
+from experiments.engine.reporter import ALOUD, Reporter
 from experiments.figures.declared import FIGURES
 from experiments.figures.findings import told
 from experiments.pages import explorer
@@ -31,9 +34,6 @@ from experiments.pages.parts import (
     typeset,
 )
 from experiments.paths import ALL_SWEEPS, DIAGNOSIS, EXAMPLES, THEORY, csv_name, drawn_texts
-from experiments.run.fingerprint import versions
-from experiments.run.products import Product, build
-from experiments.run.reporter import ALOUD, Reporter
 
 _MOST_ROWS, _MOST_METRICS = 12, 5
 # The figures whose findings support the sentences of the first screen.
@@ -59,7 +59,12 @@ def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Swe
 
 
 def write_page(
-    config: Config, results: Path, config_path: Path, *, incomplete: bool = False, report: Reporter = ALOUD
+    config: Config,
+    results: Path,
+    config_path: Path,
+    *,
+    incomplete: bool = False,
+    report: Reporter = ALOUD,
 ) -> None:
     """Write index.html from tables, figures and published statements if one of them changed.
 
@@ -71,10 +76,17 @@ def write_page(
         return [make_page(config, results, config_path, incomplete=incomplete)]
 
     options = [config.text, config_path.as_posix(), incomplete]
-    build(results, [Product((page_path(results),), made, (*shown(config, results),), options)], report, quietly=True)
+    build(
+        results,
+        [Product((page_path(results),), made, (*shown(config, results),), options)],
+        report,
+        quietly=True,
+    )
 
 
-def make_page(config: Config, results: Path, config_path: Path, *, incomplete: bool = False) -> bytes:
+def make_page(
+    config: Config, results: Path, config_path: Path, *, incomplete: bool = False
+) -> bytes:
     """The page of a config's results, as UTF-8 bytes.
 
     Styles, scripts and images are part of the file; tables are links to the CSV files beside it.
@@ -88,18 +100,28 @@ def make_page(config: Config, results: Path, config_path: Path, *, incomplete: b
         TableError: a sweep has no sound table, and `incomplete` is false.
     """
     found, problems = sound_results(config, results, incomplete=incomplete)
-    drawn = {name: [_picture(name, path) for path in paths] for name, paths in pictures(config, results).items()}
+    drawn = {
+        name: [_picture(name, path) for path in paths]
+        for name, paths in pictures(config, results).items()
+    }
     loader = FileSystemLoader(FOLDER)
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters |= {"typeset": typeset}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     first_screen = opening(found)
     text = environment.get_template("index.html.j2").render(
         opening=first_screen,
-        main=next((one for one in drawn.get("dimension", ()) if one.name == "dimension-slide"), None),
-        explorer=explorer.explorer(found.values()) | {"own": [] if first_screen else explorer.own_laws(found.values())},
+        main=next(
+            (one for one in drawn.get("dimension", ()) if one.name == "dimension-slide"), None
+        ),
+        explorer=explorer.explorer(found.values())
+        | {"own": [] if first_screen else explorer.own_laws(found.values())},
         law=explorer.LAW,
         positions=explorer.POSITIONS,
         relative_error=explorer.RELATIVE_ERROR,
@@ -135,8 +157,12 @@ def opening(found: Mapping[str, Results]) -> dict[str, str] | None:
         for name, rule in (("unscaled", UNSCALED), ("scaled", SCALED))
     }
     sizes = {"d_k": widest["d_k"].iloc[0], "n_keys": widest["n_keys"].iloc[0]}
-    equal = found["crossing"]["crossings"].query("norm == 'jacobian' and statistic == 'median' and level == 1")
-    ends = zip(("shortest", "longest"), equal.sort_values("n_keys").iloc[[0, -1]].itertuples(), strict=True)
+    equal = found["crossing"]["crossings"].query(
+        "norm == 'jacobian' and statistic == 'median' and level == 1"
+    )
+    ends = zip(
+        ("shortest", "longest"), equal.sort_values("n_keys").iloc[[0, -1]].itertuples(), strict=True
+    )
     for name, row in ends:
         numbers |= {name: str(row.n_keys), f"crossing_{name}": f"{row.crossing:.0f}"}
     return numbers | {name: str(size) for name, size in sizes.items()}
@@ -146,18 +172,26 @@ def _picture(of: str, path: Path) -> Picture:
     """A figure with its image as lossless WebP in 256 colours."""
     title, caption = drawn_texts(path)
     with Image.open(path) as image:
-        fewer = image.convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        fewer = image.convert("RGB").quantize(
+            _COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+        )
     content = io.BytesIO()
     fewer.convert("RGB").save(content, "WEBP", lossless=True)
     data = base64.b64encode(content.getvalue()).decode()
-    return Picture(f"{of}-{path.stem}", title, caption, f"data:image/webp;base64,{data}", *fewer.size)
+    return Picture(
+        f"{of}-{path.stem}", title, caption, f"data:image/webp;base64,{data}", *fewer.size
+    )
 
 
 def _section(results: Results, drawn: Mapping[str, list[Picture]]) -> dict[str, Any]:
     """The figures of a sweep, the names of its tables, and a few rows of the main one below the head."""
     table = results.measured
-    metrics = dict.fromkeys(metric for figure in results.block.figures for metric in FIGURES[figure].metrics)
-    head, rows = few_rows(table, results.axes, [metric for metric in metrics if metric in table][:_MOST_METRICS])
+    metrics = dict.fromkeys(
+        metric for figure in results.block.figures for metric in FIGURES[figure].metrics
+    )
+    head, rows = few_rows(
+        table, results.axes, [metric for metric in metrics if metric in table][:_MOST_METRICS]
+    )
     csvs = list(dict.fromkeys(csv_name(results.name, kind) for kind in results))
     return {
         "name": results.name,
@@ -169,7 +203,9 @@ def _section(results: Results, drawn: Mapping[str, list[Picture]]) -> dict[str, 
     }
 
 
-def few_rows(table: pd.DataFrame, axes: Axes, metrics: Iterable[str]) -> tuple[list[str], list[list[str]]]:
+def few_rows(
+    table: pd.DataFrame, axes: Axes, metrics: Iterable[str]
+) -> tuple[list[str], list[list[str]]]:
     """The rows at both ends of every axis.
 
     Args:
@@ -190,7 +226,9 @@ def few_rows(table: pd.DataFrame, axes: Axes, metrics: Iterable[str]) -> tuple[l
     if len(shown) > _MOST_ROWS and "scaling" in shown:
         shown = shown[shown["scaling"].isin([UNSCALED, SCALED])]
     head = [*named, *metrics]
-    return head, [[_value(row, name) for name in head] for _, row in shown.head(_MOST_ROWS).iterrows()]
+    return head, [
+        [_value(row, name) for name in head] for _, row in shown.head(_MOST_ROWS).iterrows()
+    ]
 
 
 def _value(row: "pd.Series[Any]", name: str) -> str:
@@ -199,14 +237,22 @@ def _value(row: "pd.Series[Any]", name: str) -> str:
     >>> _value(pd.Series({"share": 0.0, "share_low": 0.0, "share_high": 0.00092}), "share")
     '0 (0 to 0.00092)'
     """
-    value, low, high, exact = (row.get(f"{name}{end}", math.nan) for end in ("", "_low", "_high", "_exact"))
+    value, low, high, exact = (
+        row.get(f"{name}{end}", math.nan) for end in ("", "_low", "_high", "_exact")
+    )
     if isinstance(value, str) or pd.isna(value):
         return value if isinstance(value, str) else "–"
     if math.isnan(low) and math.isnan(exact):
         return f"{value:g}"
-    digits = max(3, 2 + math.floor(math.log10(max(abs(low), abs(high)) / (high - low)))) if low < high else 4
+    digits = (
+        max(3, 2 + math.floor(math.log10(max(abs(low), abs(high)) / (high - low))))
+        if low < high
+        else 4
+    )
     interval = f" ({low:.{digits}g} to {high:.{digits}g})" if low < high else ""
-    return f"{value:.{digits}g}{interval}" + ("" if pd.isna(exact) else f", exactly {exact:.{digits}g}")
+    return f"{value:.{digits}g}{interval}" + (
+        "" if pd.isna(exact) else f", exactly {exact:.{digits}g}"
+    )
 
 
 def statements(results: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
@@ -222,5 +268,6 @@ def statements(results: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
     grouped = table.groupby(["severity", "verdict"])
     groups = sorted(grouped, key=lambda group: (ranks[group[0][0]], order.get(group[0][1], 3)))
     return [
-        (", ".join(filter(None, (verdict, severity))), rows.to_dict("records")) for (severity, verdict), rows in groups
+        (", ".join(filter(None, (verdict, severity))), rows.to_dict("records"))
+        for (severity, verdict), rows in groups
     ]

@@ -17,6 +17,7 @@ from experiments.analysis.overview import check_table
 from experiments.analysis.results import Results
 from experiments.claims.table import table_path
 from experiments.config.loader import Config
+from experiments.engine.tables import read_sweep, why_stale
 from experiments.errors import TableError, counted
 from experiments.paths import (
     ALL_SWEEPS,
@@ -29,7 +30,6 @@ from experiments.paths import (
     diagnosis_path,
     figure_path,
 )
-from experiments.run.tables import read_sweep, why_stale
 
 FOLDER = Path(__file__).parent
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy", "seaborn")
@@ -60,7 +60,10 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
     found[DIAGNOSIS] = sorted(diagnosis_path(results, "").glob("*.png"), reverse=True)
     found[THEORY] = sorted((results / THEORY).glob("*.png"), reverse=True)
     found[EXAMPLES] = sorted((results / EXAMPLES).glob("*.png"))
-    return {name: [path for path in paths if path.with_suffix(".txt").exists()] for name, paths in found.items()}
+    return {
+        name: [path for path in paths if path.with_suffix(".txt").exists()]
+        for name, paths in found.items()
+    }
 
 
 def shown(config: Config, results: Path) -> Iterator[Path]:
@@ -88,7 +91,9 @@ def typeset(text: str) -> Markup:
     return Markup(_POWER.sub(lambda power: f"<sup>{power[1] or power[2]}</sup>", text))
 
 
-def sound_results(config: Config, results: Path, *, incomplete: bool) -> tuple[dict[str, Results], dict[str, str]]:
+def sound_results(
+    config: Config, results: Path, *, incomplete: bool
+) -> tuple[dict[str, Results], dict[str, str]]:
     """The results of every sweep with sound and whole tables, by name, and a message for each of the others.
 
     Raises:
@@ -122,18 +127,36 @@ def provenance(
     rows = []
     for sweep in config.sweeps:
         if sweep.name in problems:
-            values = [sweep.name, sweep.experiment.name, "–", f"missing: {problems[sweep.name]}", "–", "–", "–"]
+            values = [
+                sweep.name,
+                sweep.experiment.name,
+                "–",
+                f"missing: {problems[sweep.name]}",
+                "–",
+                "–",
+                "–",
+            ]
         else:
             made = json.loads((results / f"{sweep.name}.json").read_bytes())
             versions |= made["versions"]
             table = found[sweep.name].measured
             trials = sorted({*table["trials"]}) if "trials" in table else [sweep.trials]
-            state = f"complete: {counted(len(table), 'row')} for {counted(len(sweep.cells()), 'cell')}"
+            state = (
+                f"complete: {counted(len(table), 'row')} for {counted(len(sweep.cells()), 'cell')}"
+            )
             if reason := why_stale(results, config, sweep):
                 state += f"; {reason}"
             span = " to ".join(f"{n:,}" for n in dict.fromkeys((trials[0], trials[-1])))
-            values = [sweep.name, sweep.experiment.name, span, state, agreement([found[sweep.name]]).verdict() or "–"]
-            values += [made["fingerprint"][part][:_SHOWN_DIGITS] for part in ("measuring", "tables")]
+            values = [
+                sweep.name,
+                sweep.experiment.name,
+                span,
+                state,
+                agreement([found[sweep.name]]).verdict() or "–",
+            ]
+            values += [
+                made["fingerprint"][part][:_SHOWN_DIGITS] for part in ("measuring", "tables")
+            ]
         rows.append(dict(zip(fields, values, strict=True)))
     whole = agreement(found.values())
     try:

@@ -22,7 +22,10 @@ from experiments.plain.rows import (
 from sdpa.arithmetic import Arithmetic, rounded_rows
 
 _SMALLEST = 4  # units of the smallest number, by which numbers near it may be off
-_RELATIVE, _ABSOLUTE = 1e-12, 1e-14  # of a number with and without rounding, of which an error is the difference
+_RELATIVE, _ABSOLUTE = (
+    1e-12,
+    1e-14,
+)  # of a number with and without rounding, of which an error is the difference
 
 
 def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) -> Expected:
@@ -50,7 +53,11 @@ def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) ->
 
     scores = row.scaled[seen]
     weights = softmax_of(scores)
-    has_8_bits, of_products, shifted = arithmetic.has_8_bits, arithmetic.of_products, scores - scores.max()
+    has_8_bits, of_products, shifted = (
+        arithmetic.has_8_bits,
+        arithmetic.of_products,
+        scores - scores.max(),
+    )
     before = shifted if has_8_bits else shifted - math.log(float(np.exp(shifted).sum()))
     least_normal = arithmetic.smallest_normal
     if has_8_bits:
@@ -68,19 +75,30 @@ def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) ->
     }
     kept = arithmetic.weights(np.exp(shifted), prescale).sum(dtype=np.float64)
     expected: Expected = {name: (float(share), 0.0) for name, share in shares.items()}
-    expected |= {"rounding_loss": (1 - float(kept), _ABSOLUTE), "lost_mass": (1 - float(w.sum()), _ABSOLUTE)}
+    expected |= {
+        "rounding_loss": (1 - float(kept), _ABSOLUTE),
+        "lost_mass": (1 - float(w.sum()), _ABSOLUTE),
+    }
     expected |= _errors_of_gradient(row, seen, weights, to_scores, to_query, arithmetic)
     own = int(seen[: row.own_key].sum())
     exact = _metrics(scores, weights, remainders(weights), own)
     relative = _RELATIVE + 16 * np.finfo(float).eps * float(np.abs(scores).max())
-    for name, value in _metrics(np.clip(s, -of_products.largest, of_products.largest), w, 1 - w, own).items():
+    for name, value in _metrics(
+        np.clip(s, -of_products.largest, of_products.largest), w, 1 - w, own
+    ).items():
         tolerance = relative * (abs(value) + abs(exact[name])) + _ABSOLUTE
-        expected |= dict.fromkeys((f"{name}_bias", f"{name}_error"), (value - exact[name], tolerance))
+        expected |= dict.fromkeys(
+            (f"{name}_bias", f"{name}_error"), (value - exact[name], tolerance)
+        )
     return expected
 
 
 def _check_stages(
-    row: DrawnRow, seen: npt.NDArray[np.bool_], stages: tuple[Floats, ...], arithmetic: Arithmetic, prescale: float
+    row: DrawnRow,
+    seen: npt.NDArray[np.bool_],
+    stages: tuple[Floats, ...],
+    arithmetic: Arithmetic,
+    prescale: float,
 ) -> None:
     """Compare each stage of a row with the one before it, to the rounding of the format and of its sums."""
     scores, weights, to_scores, to_query = stages
@@ -92,7 +110,10 @@ def _check_stages(
     products = row.extra_arrays["products"][seen].astype(np.float64)
     unit, of_product = (2.0**-each.digits for each in (arithmetic, arithmetic.of_products))
     of_sum = 8 * float(np.finfo(arithmetic.accumulator).eps)
-    least, least_product = _SMALLEST * arithmetic.smallest, _SMALLEST * arithmetic.of_products.smallest
+    least, least_product = (
+        _SMALLEST * arithmetic.smallest,
+        _SMALLEST * arithmetic.of_products.smallest,
+    )
     with np.errstate(all="ignore"):  # of lost rows
         absolute = of_sum * len(query) * (np.abs(keys) @ np.abs(query)) + least_product
         _compare("product", keys @ query, products, of_product, absolute)
@@ -100,7 +121,13 @@ def _check_stages(
 
         shifted = scores - scores.max()
         factor = prescale * float(np.exp(shifted).sum()) if arithmetic.has_8_bits else 1.0
-        _compare("weight", softmax_of(scores), weights, unit + of_sum * (root + np.abs(shifted)), least / factor)
+        _compare(
+            "weight",
+            softmax_of(scores),
+            weights,
+            unit + of_sum * (root + np.abs(shifted)),
+            least / factor,
+        )
 
         size = weights * (np.abs(gradient) + weights @ np.abs(gradient))
         absolute = of_sum * root * size / divisor + least * (1 + 1 / divisor)
@@ -111,7 +138,9 @@ def _check_stages(
         _compare("gradient to entry", to_scores @ keys, to_query, of_product, absolute)
 
 
-def _compare(name: str, expected: Floats, got: Floats, relative: Floats | float, absolute: Floats | float) -> None:
+def _compare(
+    name: str, expected: Floats, got: Floats, relative: Floats | float, absolute: Floats | float
+) -> None:
     """ArithmeticError for a number beyond its tolerance; one that is infinite or NaN is not compared."""
     beyond = np.abs(got - expected) > relative * np.abs(expected) + absolute
     for place in np.flatnonzero(beyond & np.isfinite(got) & np.isfinite(expected)):
@@ -119,7 +148,12 @@ def _compare(name: str, expected: Floats, got: Floats, relative: Floats | float,
 
 
 def _errors_of_gradient(
-    row: DrawnRow, seen: npt.NDArray[np.bool_], weights: Floats, to_scores: Floats, to_query: Floats, of: Arithmetic
+    row: DrawnRow,
+    seen: npt.NDArray[np.bool_],
+    weights: Floats,
+    to_scores: Floats,
+    to_query: Floats,
+    of: Arithmetic,
 ) -> Expected:
     """The error of the rounded dL/dq; sums over keys in another order differ, and may round to the next number."""
     keys, gradient = row.keys[seen], row.extra_arrays["gradient"][seen]
@@ -128,10 +162,17 @@ def _errors_of_gradient(
     exact_to_scores = weights * (from_top - weights @ from_top) / row.divisor
     exact = exact_to_scores @ keys
     error, length = float(np.linalg.norm(to_query - exact)), float(np.linalg.norm(exact))
-    sums = ((to_scores, float(np.finfo(of.accumulator).eps)), (exact_to_scores, float(np.finfo(np.float64).eps)))
-    step = float(np.abs(to_query).max()) * 2.0 ** (1 - of.of_products.digits) + of.of_products.smallest
+    sums = (
+        (to_scores, float(np.finfo(of.accumulator).eps)),
+        (exact_to_scores, float(np.finfo(np.float64).eps)),
+    )
+    step = (
+        float(np.abs(to_query).max()) * 2.0 ** (1 - of.of_products.digits) + of.of_products.smallest
+    )
     for terms, eps in sums:
-        step += 16 * math.sqrt(len(keys)) * eps * float(np.linalg.norm(np.abs(terms) @ np.abs(keys)))
+        step += (
+            16 * math.sqrt(len(keys)) * eps * float(np.linalg.norm(np.abs(terms) @ np.abs(keys)))
+        )
     may_be_zero = to_scores.any() and np.linalg.norm(to_query) <= step
     return {
         "query_gradient_error": (error, step),

@@ -22,7 +22,9 @@ from sdpa.metrics import SATURATED
 from sdpa.row_maps import PLAIN, RowMap
 
 Floats = npt.NDArray[np.floating]
-Expected = dict[str, tuple[float, float]]  # by metric: a number of a row, and the absolute error that it may have
+Expected = dict[
+    str, tuple[float, float]
+]  # by metric: a number of a row, and the absolute error that it may have
 
 _EPS = float(np.finfo(float).eps)
 _RELATIVE = 1e-8  # above the rounding of both kernels in any row that a config allows
@@ -66,17 +68,25 @@ class _Mapped:
     coupling: float  # b
     rest: Floats  # 1 - b a
     steepness: Floats  # t
-    is_at_edge: bool = False  # True if rounding decides whether a sparse weight is 0, which changes J
+    is_at_edge: bool = (
+        False  # True if rounding decides whether a sparse weight is 0, which changes J
+    )
 
     def norm_through(self, keys: Floats) -> float:
         """|K^T J^T|_F; at the largest slope, t k - b m is (1 - b a) t k - b sum of a_j t_j k_j over the others."""
-        top, share, length = self.slopes.argmax(), self.slopes * self.steepness, np.vecdot(keys, keys)
+        top, share, length = (
+            self.slopes.argmax(),
+            self.slopes * self.steepness,
+            np.vecdot(keys, keys),
+        )
         mean = self.coupling * (share @ keys)
         squares = self.steepness**2 * length - 2 * self.steepness * (keys @ mean) + mean @ mean
         squares[top] = 0.0
         other_shares = share.copy()
         other_shares[top] = 0.0
-        at_top = self.rest[top] * self.steepness[top] * keys[top] - self.coupling * (other_shares @ keys)
+        at_top = self.rest[top] * self.steepness[top] * keys[top] - self.coupling * (
+            other_shares @ keys
+        )
         total = self.slopes**2 @ squares + self.slopes[top] ** 2 * (at_top @ at_top)
         return math.sqrt(max(float(total), 0.0))
 
@@ -116,7 +126,10 @@ def plain_row(row: DrawnRow, row_map: RowMap = PLAIN, bias: Floats | float = 0.0
     if mapped.is_at_edge:
         return expected
     return expected | {
-        "zero_weights": (float((of_seen == 0).mean()), float(((of_seen > 0) & (of_seen < _VANISHING)).mean())),
+        "zero_weights": (
+            float((of_seen == 0).mean()),
+            float(((of_seen > 0) & (of_seen < _VANISHING)).mean()),
+        ),
         "jacobian_trace": (float((mapped.slopes * mapped.steepness) @ mapped.rest), _TINY),
         "jacobian_norm": (norm, _TINY),
         "query_gradient_norm": (mapped.norm_through(keys) / row.divisor, of_distance),
@@ -140,7 +153,9 @@ def _mapped(scaled: Floats, row_map: RowMap, bias: Floats | float) -> _Mapped:
     if row_map.normalizer == "sigmoid":
         shifted = z - math.log(len(z))
         log_w, log_rest = -np.logaddexp(0, -shifted), -np.logaddexp(0, shifted)
-        return _Mapped(np.exp(log_w), log_w, np.exp(log_w + log_rest), 0.0, np.ones(len(z)), steepness)
+        return _Mapped(
+            np.exp(log_w), log_w, np.exp(log_w + log_rest), 0.0, np.ones(len(z)), steepness
+        )
     share, power = (1.0, 1) if row_map.normalizer == "sparsemax" else (0.5, 2)
     scores = share * (z - z.max())
     threshold = -0.5
@@ -152,7 +167,15 @@ def _mapped(scaled: Floats, row_map: RowMap, bias: Floats | float) -> _Mapped:
     log_weights = np.log(roots**power, out=np.full(len(z), -np.inf), where=roots > 0)
     coupling = 1 / float(slopes.sum())
     is_at_edge = bool((np.abs(scores - threshold) < _EDGE).any())
-    return _Mapped(roots**power, log_weights, slopes, coupling, remainders(coupling * slopes), steepness, is_at_edge)
+    return _Mapped(
+        roots**power,
+        log_weights,
+        slopes,
+        coupling,
+        remainders(coupling * slopes),
+        steepness,
+        is_at_edge,
+    )
 
 
 def remainders(shares: Floats) -> Floats:
@@ -204,4 +227,6 @@ def compare(row: DrawnRow, reported: Mapping[str, float], expected: Expected) ->
 
 def difference(what: str, expected: float, got: float) -> ArithmeticError:
     """The error of a number that is not what its definition gives."""
-    return ArithmeticError(f"{what}: expected {expected:.10g} from the definition, got {got:.10g} from the kernel")
+    return ArithmeticError(
+        f"{what}: expected {expected:.10g} from the definition, got {got:.10g} from the kernel"
+    )

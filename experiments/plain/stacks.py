@@ -20,7 +20,9 @@ class PlainStack:
 
     def __init__(self, n_keys: int, token_cosine: float, residual: float, measured: int) -> None:
         self._residual, self._measured, self._tolerance = residual, measured, 0.0
-        self._factor = np.hstack([np.full((n_keys, 1), math.sqrt(token_cosine)), np.zeros((n_keys, n_keys))])
+        self._factor = np.hstack(
+            [np.full((n_keys, 1), math.sqrt(token_cosine)), np.zeros((n_keys, n_keys))]
+        )
         np.fill_diagonal(self._factor[:, 1:], math.sqrt(1 - token_cosine))
         self._products = np.where(np.eye(n_keys, dtype=bool), 1.0, token_cosine)
 
@@ -37,7 +39,12 @@ class PlainStack:
                 raise difference(f"entry {entry} of token {token}", expected[entry], vector[entry])
 
     def compare(
-        self, queries: Floats, keys: Floats, divisor: float, found: Mapping[str, float], factor: Floats
+        self,
+        queries: Floats,
+        keys: Floats,
+        divisor: float,
+        found: Mapping[str, float],
+        factor: Floats,
     ) -> None:
         """Compare the values of a layer, and the factor after it, and go on to the next layer.
 
@@ -52,9 +59,15 @@ class PlainStack:
             ArithmeticError: a value or a product of tokens differs by more than rounding explains.
         """
         rows = np.array([softmax_of(keys @ query / divisor) for query in queries])
-        longest = math.sqrt(float(np.vecdot(queries, queries).max() * np.vecdot(keys, keys).max())) / divisor
+        longest = (
+            math.sqrt(float(np.vecdot(queries, queries).max() * np.vecdot(keys, keys).max()))
+            / divisor
+        )
         self._tolerance += _ROUNDINGS * float(np.finfo(float).eps) * len(keys) * (1 + longest)
-        products = rows @ self._products @ rows.T + self._residual**2 * self._products[: len(rows), : len(rows)]
+        products = (
+            rows @ self._products @ rows.T
+            + self._residual**2 * self._products[: len(rows), : len(rows)]
+        )
         self._products = products / np.sqrt(np.outer(products.diagonal(), products.diagonal()))
         self._factor = factor
 
@@ -70,4 +83,6 @@ class PlainStack:
             if not abs(found[name] - value) <= self._tolerance:
                 raise difference(name, float(value), found[name])
         for i, j in np.argwhere(np.abs(factor @ factor.T - self._products) > self._tolerance):
-            raise difference(f"product of tokens {i} and {j}", self._products[i, j], factor[i] @ factor[j])
+            raise difference(
+                f"product of tokens {i} and {j}", self._products[i, j], factor[i] @ factor[j]
+            )

@@ -12,13 +12,13 @@ from matplotlib.ticker import NullLocator
 
 from experiments.analysis.results import Results
 from experiments.analysis.written import csv_bytes
+from experiments.engine.products import Product, build
+from experiments.engine.reporter import ALOUD, Reporter
 from experiments.figures.figure import Drawing
 from experiments.figures.findings import Finding, FindingError, rows_of
 from experiments.figures.rendering import render
 from experiments.figures.style import INK, UNORDERED_COLOURS, ordered_colours, panels
 from experiments.paths import DRAWN, THEORY
-from experiments.run.products import Product, build
-from experiments.run.reporter import ALOUD, Reporter
 from experiments.theory.tables import ENTROPIES, MAIN, TABLES
 from sdpa.theory.longer_rows import TRAINED
 from sdpa.theory.three_scales import SCALES
@@ -37,7 +37,9 @@ def write_theory(results: Path, report: Reporter = ALOUD) -> None:
     written = [Product((path,), partial(_written, name)) for name, path in tables.items()]
     build(results, written, report, are_slow=True)
     files = {name: tuple(folder / f"{name}{suffix}" for suffix in DRAWN) for name in tables}
-    drawn = [Product(files[name], partial(_drawn, name, path), (path,)) for name, path in tables.items()]
+    drawn = [
+        Product(files[name], partial(_drawn, name, path), (path,)) for name, path in tables.items()
+    ]
     build(results, drawn, report)
 
 
@@ -61,7 +63,12 @@ def _draw_scales(table: pd.DataFrame) -> Drawing:
     ax.annotate("d_k of most models", (2048, 93), ha="center", va="center")
     for name, colour in zip(MAIN, UNORDERED_COLOURS, strict=False):
         rows, scale = table[table["scale"] == name], SCALES[name]
-        ax.plot(rows["n_keys"], rows["law"], color=colour, label=_raised(f"{scale.what}: {scale.formula}"))
+        ax.plot(
+            rows["n_keys"],
+            rows["law"],
+            color=colour,
+            label=_raised(f"{scale.what}: {scale.formula}"),
+        )
         ax.plot(rows["n_keys"], rows["computed"], "o", color=colour)
     ax.set(ylim=(4, 2e6), yscale="log", ylabel="d_k")
     _along_lengths(ax, table)
@@ -80,7 +87,9 @@ def _draw_lengths(table: pd.DataFrame) -> Drawing:
             ax.plot(rows["n_keys"], rows[column], "o-", color=colour, label=f"{name}: {what}")
     for power, label in ((0.5, "(ln n)^1/2"), (1, "ln n"), (2, "(ln n)^2")):
         axes[1].axhline(power, color=INK, linewidth=0.8, linestyle=":")
-        axes[1].annotate(_raised(label), (2**20, power), ha="right", va="top" if power < 1 else "bottom")
+        axes[1].annotate(
+            _raised(label), (2**20, power), ha="right", va="top" if power < 1 else "bottom"
+        )
     axes[0].set(yscale="log", title="standard deviation of the scores in a row")
     axes[0].set_yticks([1, 2, 5, 10, 20, 50], labels=["1", "2", "5", "10", "20", "50"])
     axes[0].yaxis.set_minor_locator(NullLocator())
@@ -95,13 +104,26 @@ def _draw_rules(table: pd.DataFrame) -> Drawing:
     """The lengths over which each rule keeps an entropy, as bars by rule and entropy."""
     figure, [ax] = panels(1, 1, (8.5, 5.6))
     names = table["rule"].unique().tolist()
-    for i, (entropy, colour) in enumerate(zip(ENTROPIES, ordered_colours(len(ENTROPIES)), strict=True)):
+    for i, (entropy, colour) in enumerate(
+        zip(ENTROPIES, ordered_colours(len(ENTROPIES)), strict=True)
+    ):
         rows = table[table["entropy"] == entropy]
         places = [names.index(name) + 0.25 * (i - 1) for name in rows["rule"]]
-        ax.hlines(places, rows["shortest"], rows["longest"], color=colour, linewidth=6, label=f"{entropy:g} nats")
+        ax.hlines(
+            places,
+            rows["shortest"],
+            rows["longest"],
+            color=colour,
+            linewidth=6,
+            label=f"{entropy:g} nats",
+        )
     ax.axvline(TRAINED, color=INK, linewidth=0.8, linestyle=":")
     sources = table.groupby("rule", sort=False)["source"].first()
-    ax.set_yticks(range(len(names)), labels=[f"{_raised(name)}\n{sources[name]}" for name in names], fontsize=9)
+    ax.set_yticks(
+        range(len(names)),
+        labels=[f"{_raised(name)}\n{sources[name]}" for name in names],
+        fontsize=9,
+    )
     ax.invert_yaxis()
     _along_lengths(ax, pd.DataFrame({"n_keys": [4**power for power in range(2, 11)]}))
     ax.legend(loc="lower left", title="wanted entropy")
@@ -111,7 +133,10 @@ def _draw_rules(table: pd.DataFrame) -> Drawing:
 def _along_lengths(ax: Axes, table: pd.DataFrame) -> None:
     n_keys = sorted(table["n_keys"].unique())
     ax.set(xscale="log", xlabel="keys in a row, n")
-    ax.set_xticks(n_keys, labels=[f"{n}" if n < 1024 else f"{n // 1024}k" if n < 2**20 else "1M" for n in n_keys])
+    ax.set_xticks(
+        n_keys,
+        labels=[f"{n}" if n < 1024 else f"{n // 1024}k" if n < 2**20 else "1M" for n in n_keys],
+    )
     ax.xaxis.set_minor_locator(NullLocator())
 
 
@@ -133,7 +158,10 @@ def _powers(table: pd.DataFrame) -> dict[str, pd.Series]:
     logs = {name: np.log(_computed(table, name)) for name in ("typical", "mean")}
     ln_n = np.log(logs["mean"].index.to_series())
     mean = (logs["mean"] - np.log(ln_n)).diff() / ln_n.diff()
-    return {"typical": (logs["typical"].diff() / np.log(ln_n).diff()).dropna(), "mean": mean.dropna()}
+    return {
+        "typical": (logs["typical"].diff() / np.log(ln_n).diff()).dropna(),
+        "mean": mean.dropna(),
+    }
 
 
 def _of_scales(tables: Results) -> dict[str, Any]:
@@ -148,17 +176,25 @@ def _of_scales(tables: Results) -> dict[str, Any]:
 def _scales_hold(tables: Results) -> bool:
     """True if the powers are 3 and 2 within a tenth, the second one from 64 keys on."""
     found = _powers(tables["scales"])
-    return bool((found["typical"] - 3).abs().max() < 0.1 and (found["mean"].loc[256:] - 2).abs().max() < 0.1)
+    return bool(
+        (found["typical"] - 3).abs().max() < 0.1 and (found["mean"].loc[256:] - 2).abs().max() < 0.1
+    )
 
 
 def _three_nats(tables: Results, rows: str = "Gaussian") -> pd.Series:
-    return rows_of(tables, "lengths", rows=rows, target="entropy", value=3.0).set_index("n_keys")["power"].dropna()
+    return (
+        rows_of(tables, "lengths", rows=rows, target="entropy", value=3.0)
+        .set_index("n_keys")["power"]
+        .dropna()
+    )
 
 
 def _lengths_hold(tables: Results) -> bool:
     """True if the power falls at each step for Gaussian rows, through 1, and rises for short unit keys."""
     gaussian, unit = _three_nats(tables), _three_nats(tables, "unit, d_k = 8")
-    falls = (gaussian.diff().dropna() < 0).all() and gaussian.iloc[0] > 1.5 and gaussian.iloc[-1] < 0.75
+    falls = (
+        (gaussian.diff().dropna() < 0).all() and gaussian.iloc[0] > 1.5 and gaussian.iloc[-1] < 0.75
+    )
     return bool(falls and (unit.loc[256:].diff().dropna() > 0).all() and unit.min() > 2)
 
 
@@ -207,7 +243,9 @@ FIGURES = {
             "entropy within 10%; exact, for Gaussian scores but in the last rule. Without a rule, 3 nats hold from "
             "{shortest} to {longest} keys.",
             values=lambda tables: dict(
-                tables["rules"].query("rule == '1 (no rule)' and entropy == 3")[["shortest", "longest"]].iloc[0]
+                tables["rules"]
+                .query("rule == '1 (no rule)' and entropy == 3")[["shortest", "longest"]]
+                .iloc[0]
             ),
             holds=lambda tables: _widest(tables)["rule"].nunique() == len(ENTROPIES),
         ),

@@ -14,8 +14,21 @@ from sdpa.auditing import items
 from sdpa.auditing.function import Attention, Audited, CallError, LostMass
 from sdpa.scaling import Rule
 
-_ALONE = (items.mask, items.hidden_keys, items.divisor, items.soft_cap, items.bias, items.sink, items.heads)
-_WHOLE = (items.large_scores, items.scaled, items.outputs, items.gradients)  # whatever is wrong would show here, too
+_ALONE = (
+    items.mask,
+    items.hidden_keys,
+    items.divisor,
+    items.soft_cap,
+    items.bias,
+    items.sink,
+    items.heads,
+)
+_WHOLE = (
+    items.large_scores,
+    items.scaled,
+    items.outputs,
+    items.gradients,
+)  # whatever is wrong would show here, too
 
 
 @dataclass(frozen=True)
@@ -55,9 +68,15 @@ class Audit:
         rest = f"; {untested} of {len(self.items)} items not tested" if untested else ""
         lines = [f"audit of {self.name}: {f'findings: {names}' if names else 'no findings'}{rest}"]
         for item in self.items:
-            what = f"{item.found}, expected {item.expected}" if item.verdict == "FINDING" else item.found
+            what = (
+                f"{item.found}, expected {item.expected}"
+                if item.verdict == "FINDING"
+                else item.found
+            )
             text = f"{item.item}: {what}. {item.evidence}"
-            lines += textwrap.wrap(text, 96, initial_indent=f"  {item.verdict:<12}", subsequent_indent=" " * 14)
+            lines += textwrap.wrap(
+                text, 96, initial_indent=f"  {item.verdict:<12}", subsequent_indent=" " * 14
+            )
         return "\n".join(lines)
 
 
@@ -104,18 +123,27 @@ def audit(
         raise TypeError(f"attention: expected a function of q, k and v, got {attention!r}")
     arithmetic = Arithmetic.parse(dtype if isinstance(dtype, str) else np.dtype(dtype).name)
     lengths = tuple(np.atleast_1d(n_keys).tolist())
-    audited = Audited(attention, backward, arithmetic, d_k, lengths, scaling, mask, softcap, sink, alibi, groups)
+    audited = Audited(
+        attention, backward, arithmetic, d_k, lengths, scaling, mask, softcap, sink, alibi, groups
+    )
     found: list[Finding] = []
     for item in (*_ALONE, items.lost_mass, *(_WHOLE if backward else _WHOLE[:-1])):
         wrong = {one.item for one in found if one.verdict == "FINDING"}
-        result: items.Result = (None, "not compared", "", "The findings above would show here, too.")
+        result: items.Result = (
+            None,
+            "not compared",
+            "",
+            "The findings above would show here, too.",
+        )
         if not ((item in _WHOLE and wrong) or (item is items.lost_mass and "sink" in wrong)):
             try:
                 result = item(audited)
             except CallError as error:
                 result = (False, error.found, error.expected, f"{error}.")
         is_expected, *words = result
-        verdict = "not tested" if is_expected is None else "as expected" if is_expected else "FINDING"
+        verdict = (
+            "not tested" if is_expected is None else "as expected" if is_expected else "FINDING"
+        )
         found.append(Finding(item.__name__.replace("_", " "), verdict, *map(str, words)))
         if item is items.mask and words[0] == CallError.found:
             break

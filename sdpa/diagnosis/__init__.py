@@ -1,6 +1,13 @@
 """Diagnosis of the attention of given queries and keys: what a scale does to each head, beside the exact values."""
 
-from sdpa.diagnosis.estimates import BATCH, Diagnosis, Estimate, diagnose, diagnose_scores, divisor_for
+from sdpa.diagnosis.estimates import (
+    BATCH,
+    Diagnosis,
+    Estimate,
+    diagnose,
+    diagnose_scores,
+    divisor_for,
+)
 from sdpa.diagnosis.heads import AXES, Mask
 from sdpa.diagnosis.quantities import QUANTITIES, Quantity
 

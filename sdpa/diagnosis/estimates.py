@@ -12,15 +12,26 @@ import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
 from sdpa.diagnosis.heads import ALL, REST, HeadRows, Heads, Mask, Rows, label
-from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, VISIBLE_MASS, Quantity, Sums, values_of_rows
+from sdpa.diagnosis.quantities import (
+    OF_VECTORS,
+    QUANTITIES,
+    VISIBLE_MASS,
+    Quantity,
+    Sums,
+    values_of_rows,
+)
 from sdpa.row_maps import PLAIN, RowMap
 from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.attention import Target, divisor_with
 from sdpa.theory.gaussian_rows import gaussian_rows
 
 BATCH = "batch"
-_FEWEST_FOR_QUANTILES = 8  # sequences; with fewer, the error of a quantile is often far too small, or 0
-_LARGEST_SIGMA = 1e6  # rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits
+_FEWEST_FOR_QUANTILES = (
+    8  # sequences; with fewer, the error of a quantile is often far too small, or 0
+)
+_LARGEST_SIGMA = (
+    1e6  # rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits
+)
 
 
 class Estimate(NamedTuple):
@@ -35,13 +46,17 @@ class Estimate(NamedTuple):
 class Diagnosis:
     """The effect of the scale on the attention of each head."""
 
-    axes: tuple[str, ...]  # names of the axes of the heads: those of q without `batch`, n_queries and d_k
+    axes: tuple[
+        str, ...
+    ]  # names of the axes of the heads: those of q without `batch`, n_queries and d_k
     sequences: int  # number of independent ones
     d_k: int | None  # None for scores
     n_queries: int
     n_keys: int
     divisor: float
-    rows: npt.NDArray[np.int64]  # by head, number of rows that see two keys or more, over all sequences
+    rows: npt.NDArray[
+        np.int64
+    ]  # by head, number of rows that see two keys or more, over all sequences
     estimates: Mapping[str, Estimate]  # by the names of `QUANTITIES`
 
     def __getitem__(self, name: str) -> Estimate:
@@ -106,10 +121,16 @@ def diagnose(
     array([1., 1., 1.])
     """
     heads = Heads.of(q, k, mask, axes)
-    return _diagnosis(heads, resolve_divisor(scaling, heads.q.shape[-1], heads.n_keys, mask), RowMap(softcap, sink))
+    return _diagnosis(
+        heads,
+        resolve_divisor(scaling, heads.q.shape[-1], heads.n_keys, mask),
+        RowMap(softcap, sink),
+    )
 
 
-def diagnose_scores(scores: npt.ArrayLike, mask: Mask | None = None, *, axes: Sequence[str] | None = None) -> Diagnosis:
+def diagnose_scores(
+    scores: npt.ArrayLike, mask: Mask | None = None, *, axes: Sequence[str] | None = None
+) -> Diagnosis:
     """The diagnosis of scores as they reach the softmax, (..., n_queries, n_keys), after every divisor, bias and cap.
 
     It lacks the quantities that need q and k. Gaussian rows beside it have one spread for all rows of a head. A score
@@ -130,13 +151,20 @@ def _diagnosis(heads: Heads, divisor: float, row_map: RowMap) -> Diagnosis:
             raise ValueError(f"axes: expected names that no quantity has, got {name!r}")
     d_k = None if heads.k is None else heads.q.shape[-1]
     kept = [place for place, name in enumerate(heads.axes) if name != BATCH]
-    axes, shape = tuple(heads.axes[place] for place in kept), tuple(heads.shape[place] for place in kept)
+    axes, shape = (
+        tuple(heads.axes[place] for place in kept),
+        tuple(heads.shape[place] for place in kept),
+    )
     by_head: dict[tuple[int, ...], list[HeadRows]] = {}  # the sequences of each head
     for index in heads.indices():
-        by_head.setdefault(tuple(index[place] for place in kept), []).append(heads.rows(index, divisor, row_map))
+        by_head.setdefault(tuple(index[place] for place in kept), []).append(
+            heads.rows(index, divisor, row_map)
+        )
     for index, of_head in by_head.items():
         if not any(len(one.rows.n_visible) for one in of_head):
-            raise ValueError(f"mask: expected a query that sees two keys or more, got none{label(axes, index)}")
+            raise ValueError(
+                f"mask: expected a query that sees two keys or more, got none{label(axes, index)}"
+            )
     found = list(by_head.values())
     sums = {part: Sums.of(found, part, d_k or 1, divisor) for part in (ALL, REST)}
     exact = {}
@@ -154,9 +182,13 @@ def _diagnosis(heads: Heads, divisor: float, row_map: RowMap) -> Diagnosis:
             else np.transpose([_of_rows(quantity, each) for each in found])
         )
         gaussian = np.array([each.get(quantity.gaussian, np.nan) for each in exact[quantity.part]])
-        estimates[quantity.name] = Estimate(*(values.reshape(shape) for values in (value, error, gaussian)))
+        estimates[quantity.name] = Estimate(
+            *(values.reshape(shape) for values in (value, error, gaussian))
+        )
     rows = sums[ALL].together().by_name["rows"].astype(np.int64).reshape(shape)
-    return Diagnosis(axes, len(found[0]), d_k, heads.q.shape[-2], heads.n_keys, divisor, rows, estimates)
+    return Diagnosis(
+        axes, len(found[0]), d_k, heads.q.shape[-2], heads.n_keys, divisor, rows, estimates
+    )
 
 
 def _of_sums(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, FloatArray]:
@@ -212,7 +244,9 @@ def gaussian_values(rows: Rows, variance: float) -> dict[str, float]:
     }
 
 
-def divisor_for(target: Target, value: float, q: npt.ArrayLike, k: npt.ArrayLike, mask: Mask | None = None) -> float:
+def divisor_for(
+    target: Target, value: float, q: npt.ArrayLike, k: npt.ArrayLike, mask: Mask | None = None
+) -> float:
     """The divisor c at which a quantity of a head has a wanted value, computed from the scores of the head itself.
 
     `theory.divisor_for` is for rows of a law; this one takes rows as they are, with their spread and structure.

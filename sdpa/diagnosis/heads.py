@@ -20,11 +20,18 @@ from sdpa.diagnostics import row_diagnostics
 from sdpa.row_maps import PLAIN, RowMap
 
 # The names of leading axes by their number.
-AXES: dict[int, tuple[str, ...]] = {0: (), 1: ("head",), 2: ("batch", "head"), 3: ("batch", "layer", "head")}
+AXES: dict[int, tuple[str, ...]] = {
+    0: (),
+    1: ("head",),
+    2: ("batch", "head"),
+    3: ("batch", "layer", "head"),
+}
 Mask = MaskName | npt.ArrayLike
 _TILE = 2**20  # scores at once: 8 MiB
 ALL, REST = "", "_without_first"  # parts of rows: with every key, and without the first one
-_APART = 5000  # a score so far below the largest of its row comes from an additive mask that is finite
+_APART = (
+    5000  # a score so far below the largest of its row comes from an additive mask that is finite
+)
 _LARGEST = 1e70  # in size; products of the squares of lengths do not overflow
 
 
@@ -58,11 +65,23 @@ class Rows(NamedTuple):
         n_visible = visible.sum(axis=-1).astype(np.float64)
         shown = np.where(visible, scores, -np.inf)
         found = row_diagnostics(shown, divisor, with_variance=True, own_keys=np.array(0))
-        of_softmax = found.max_weight, found.entropy, found.jacobian_norm, np.ones_like(n_visible), found.own_weight
+        of_softmax = (
+            found.max_weight,
+            found.entropy,
+            found.jacobian_norm,
+            np.ones_like(n_visible),
+            found.own_weight,
+        )
         if not row_map.is_plain:
             mapped = row_map.rows(shown / divisor)
             w = mapped.weights
-            of_softmax = w.max(axis=-1), mapped.entropy, mapped.jacobian_norm, mapped.visible_mass, w[:, 0]
+            of_softmax = (
+                w.max(axis=-1),
+                mapped.entropy,
+                mapped.jacobian_norm,
+                mapped.visible_mass,
+                w[:, 0],
+            )
         return cls(
             n_visible,
             query_squares * (visible @ key_squares / n_visible),
@@ -101,7 +120,11 @@ class HeadRows(NamedTuple):
         rows = self.part(part)
         count = float(rows.n_visible.sum())
         mean = float(rows.n_visible @ rows.mean) / (count or 1.0)
-        return count, mean, float(rows.n_visible @ (rows.variance + (rows.mean - mean) ** 2)) / (count or 1.0)
+        return (
+            count,
+            mean,
+            float(rows.n_visible @ (rows.variance + (rows.mean - mean) ** 2)) / (count or 1.0),
+        )
 
 
 @dataclass(frozen=True)
@@ -110,11 +133,17 @@ class Heads:
 
     q: npt.NDArray[Any]  # (..., n_queries, d_k), or scores (..., n_queries, n_keys)
     k: npt.NDArray[Any] | None  # (..., n_keys, d_k); None beside scores
-    mask: float | BoolArray | None  # (..., n_queries, n_keys), or the most keys of a row under a causal mask
-    axes: tuple[str, ...]  # names of the leading axes; `batch` has independent sequences, `head` may be shorter in k
+    mask: (
+        float | BoolArray | None
+    )  # (..., n_queries, n_keys), or the most keys of a row under a causal mask
+    axes: tuple[
+        str, ...
+    ]  # names of the leading axes; `batch` has independent sequences, `head` may be shorter in k
 
     @classmethod
-    def of(cls, q: npt.ArrayLike, k: npt.ArrayLike, mask: Mask | None, axes: Sequence[str] | None) -> Heads:
+    def of(
+        cls, q: npt.ArrayLike, k: npt.ArrayLike, mask: Mask | None, axes: Sequence[str] | None
+    ) -> Heads:
         """From the arguments of `diagnose`, which names the errors."""
         queries, keys = _numbers("q", q), _numbers("k", k)
         names = _names(queries.ndim - 2, axes)
@@ -122,7 +151,9 @@ class Heads:
         return cls(queries, keys, _mask(mask, (*queries.shape[:-1], keys.shape[-2])), names)
 
     @classmethod
-    def of_scores(cls, scores: npt.ArrayLike, mask: Mask | None, axes: Sequence[str] | None) -> Heads:
+    def of_scores(
+        cls, scores: npt.ArrayLike, mask: Mask | None, axes: Sequence[str] | None
+    ) -> Heads:
         """From the arguments of `diagnose_scores`."""
         array = _numbers("scores", scores)
         if array.shape[-1] < 2:
@@ -160,7 +191,10 @@ class Heads:
             q, mask = np.where(visible, q, 0.0), visible
         else:
             lengths = zip(index, self.shape, self.k.shape[:-2], strict=True)
-            k = np.asarray(self.k[tuple(i * shared // length for i, length, shared in lengths)], dtype=np.float64)
+            k = np.asarray(
+                self.k[tuple(i * shared // length for i, length, shared in lengths)],
+                dtype=np.float64,
+            )
         try:
             return _rows(q, k, mask, divisor, row_map)
         except ValueError as error:
@@ -182,7 +216,9 @@ def _are_weights(rows: npt.NDArray[Any]) -> bool:
     return bool((rows >= 0).all() and sums.size and (np.abs(sums - 1) < 0.01).all())
 
 
-def tiles(n_queries: int, n_keys: int, mask: float | BoolArray | None) -> Iterator[tuple[slice, BoolArray]]:
+def tiles(
+    n_queries: int, n_keys: int, mask: float | BoolArray | None
+) -> Iterator[tuple[slice, BoolArray]]:
     """Tiles of at most about a million scores: the places of queries, and the keys that they see, up to the last."""
     step = max(1, _TILE // n_keys)
     for first in range(0, n_queries, step):
@@ -192,11 +228,18 @@ def tiles(n_queries: int, n_keys: int, mask: float | BoolArray | None) -> Iterat
             keys = np.arange(seen[-1, 0])
             yield rows, (keys < seen) & (keys >= seen - mask)
         else:
-            yield rows, np.ones((rows.stop - first, n_keys), np.bool_) if mask is None else mask[rows]
+            yield (
+                rows,
+                np.ones((rows.stop - first, n_keys), np.bool_) if mask is None else mask[rows],
+            )
 
 
 def _rows(
-    q: FloatArray, k: FloatArray | None, mask: float | BoolArray | None, divisor: float, row_map: RowMap
+    q: FloatArray,
+    k: FloatArray | None,
+    mask: float | BoolArray | None,
+    divisor: float,
+    row_map: RowMap,
 ) -> HeadRows:
     """The rows of one head in one sequence, from its queries and keys in double precision, or from its scores as q."""
     n_keys = q.shape[1] if k is None else len(k)
@@ -221,11 +264,17 @@ def _rows(
                 of_rows = scores[left, start:], visible[left, start:], squares[left]
                 parts.append(Rows.of(*of_rows, of_keys, divisor, row_map))
     rows, rest = map(Rows.joined, found)
-    return HeadRows(rows, rest, *map(_moments, (q[:0], q[:0]) if k is None else (q[counted], k[seen])))
+    return HeadRows(
+        rows, rest, *map(_moments, (q[:0], q[:0]) if k is None else (q[counted], k[seen]))
+    )
 
 
 def _moments(entries: FloatArray) -> Moments:
-    return (float(entries.size), float(entries.mean()), float(entries.var())) if entries.size else (0.0, 0.0, 0.0)
+    return (
+        (float(entries.size), float(entries.mean()), float(entries.var()))
+        if entries.size
+        else (0.0, 0.0, 0.0)
+    )
 
 
 def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
@@ -242,7 +291,9 @@ def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
 def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     """The values as an array of real numbers in their own type: each head becomes double precision when it is used."""
     array = np.asarray(values)
-    if array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16":  # the type of an optional package
+    if (
+        array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16"
+    ):  # the type of an optional package
         raise ValueError(f"{name}: expected real numbers, got an array of {array.dtype}")
     if array.ndim < 2 or 0 in array.shape:
         last = {"q": "n_queries, d_k", "k": "n_keys, d_k"}.get(name, "n_queries, n_keys")
@@ -257,15 +308,23 @@ def _names(n_leading: int, axes: Sequence[str] | None) -> tuple[str, ...]:
             raise ValueError(f"axes: expected the names of {n_leading} leading axes of q, got none")
         return AXES[n_leading]
     names = tuple(map(str.lower, [axes] if isinstance(axes, str) else axes))
-    if len(names) != n_leading or len(set(names)) < len(names) or not all(map(str.isidentifier, names)):
-        raise ValueError(f"axes: expected a different name for each of {n_leading} leading axes of q, got {names}")
+    if (
+        len(names) != n_leading
+        or len(set(names)) < len(names)
+        or not all(map(str.isidentifier, names))
+    ):
+        raise ValueError(
+            f"axes: expected a different name for each of {n_leading} leading axes of q, got {names}"
+        )
     return names
 
 
 def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], axes: tuple[str, ...]) -> None:
     """ValueError unless the shapes of q and k belong together."""
     if q[-1] != k[-1]:
-        raise ValueError(f"expected q and k with the same d_k (last axis), got {q[-1]} in q {q} and {k[-1]} in k {k}")
+        raise ValueError(
+            f"expected q and k with the same d_k (last axis), got {q[-1]} in q {q} and {k[-1]} in k {k}"
+        )
     if k[-2] < 2:
         raise ValueError(f"k: expected 2 keys or more, got {k}")
     if len(q) != len(k):
@@ -275,7 +334,9 @@ def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], axes: tuple[str, ...])
             expected = "as many heads in q as in k, or a multiple (grouped queries)"
             raise ValueError(f"expected {expected}, got {length} in q {q} and {shared} in k {k}")
         if name != "head" and length != shared:
-            raise ValueError(f"expected the same length of the axis {name!r} in q and k, got {q} and {k}")
+            raise ValueError(
+                f"expected the same length of the axis {name!r} in q and k, got {q} and {k}"
+            )
 
 
 def _mask(mask: Mask | None, shape: tuple[int, ...]) -> float | BoolArray | None:
@@ -285,7 +346,9 @@ def _mask(mask: Mask | None, shape: tuple[int, ...]) -> float | BoolArray | None
     if not isinstance(mask, str):
         return broadcast_mask(mask, shape)
     if (most := most_visible(mask)) is not None and shape[-2] > shape[-1]:
-        raise ValueError(f"mask: expected at most as many queries as keys for {mask!r}, got {shape[-2:]}")
+        raise ValueError(
+            f"mask: expected at most as many queries as keys for {mask!r}, got {shape[-2:]}"
+        )
     return most
 
 

@@ -45,9 +45,14 @@ class Sums:
     @classmethod
     def of(cls, by_head: Sequence[Sequence[HeadRows]], part: str, d_k: int, divisor: float) -> Self:
         """From the sequences of each head, for a part of their rows."""
-        found = list(zip(*by_head, strict=True))  # by sequence, whose sums are added one after the other
+        found = list(
+            zip(*by_head, strict=True)
+        )  # by sequence, whose sums are added one after the other
         rows = [[values_of_rows(one.part(part)) for one in each] for each in found]
-        sums = {name: np.array([[float(one[name].sum()) for one in each] for each in rows]) for name in rows[0][0]}
+        sums = {
+            name: np.array([[float(one[name].sum()) for one in each] for each in rows])
+            for name in rows[0][0]
+        }
         references = {}
         moments = np.array([[(one.q, one.k, one.scores(part)) for one in each] for each in found])
         for name, each in zip(("q", "k", "scores"), np.moveaxis(moments, 2, 0), strict=True):
@@ -69,7 +74,9 @@ class Sums:
 
     def centre(self, name: str) -> FloatArray:
         """Mean of the numbers called so."""
-        return np.asarray(self.references[name] + self.by_name[f"{name}_shift"] / self.by_name[f"{name}_count"])
+        return np.asarray(
+            self.references[name] + self.by_name[f"{name}_shift"] / self.by_name[f"{name}_count"]
+        )
 
     def within_rows(self, name: str) -> FloatArray:
         """A mean variance within rows; 0 where it is rounding noise beside the squares of scores."""
@@ -79,17 +86,25 @@ class Sums:
     def entries(self, factor: int) -> FloatArray:
         """A factor times Var[q_a] Var[k_a]; each is 0 where it is rounding noise beside its mean."""
         q, k = (
-            np.where(self.variance(name) > (_NOISE * self.centre(name)) ** 2, self.variance(name), 0.0) for name in "qk"
+            np.where(
+                self.variance(name) > (_NOISE * self.centre(name)) ** 2, self.variance(name), 0.0
+            )
+            for name in "qk"
         )
         return np.asarray(factor * q * k)
 
     def together(self) -> Self:
         """The sums over all sequences."""
-        return replace(self, by_name={name: values.sum(axis=0) for name, values in self.by_name.items()})
+        return replace(
+            self, by_name={name: values.sum(axis=0) for name, values in self.by_name.items()}
+        )
 
     def without_each(self) -> Self:
         """The sums without each of the sequences, (sequences, heads)."""
-        return replace(self, by_name={name: values.sum(axis=0) - values for name, values in self.by_name.items()})
+        return replace(
+            self,
+            by_name={name: values.sum(axis=0) - values for name, values in self.by_name.items()},
+        )
 
 
 def values_of_rows(rows: Rows) -> dict[str, FloatArray]:
@@ -125,7 +140,9 @@ class Quantity:
     formula: str = ""
     of: Callable[[Sums], FloatArray] | None = None  # None for a value of single rows
     unit: str = ""
-    row: Callable[[Rows], FloatArray] = lambda rows: rows.largest  # the value of single rows, if `of` is None
+    row: Callable[[Rows], FloatArray] = lambda rows: (
+        rows.largest
+    )  # the value of single rows, if `of` is None
     share: float | None = None  # the probability of a quantile of `row`; None for its largest value
     part: str = ALL
     gaussian: str = ""  # its name in `gaussian_values`, if an exact value is known
@@ -134,7 +151,9 @@ class Quantity:
 def _mean(name: str, meaning: str, formula: str, unit: str = "", *, exact: bool = True) -> Quantity:
     """A mean over rows, whose exact value is known."""
     of = partial(Sums.mean, name=name)
-    return Quantity(name, f"{meaning}, mean over rows", formula, of, unit, gaussian=name if exact else "")
+    return Quantity(
+        name, f"{meaning}, mean over rows", formula, of, unit, gaussian=name if exact else ""
+    )
 
 
 def _quantile(name: str, words: str, share: float) -> Quantity:
@@ -144,7 +163,9 @@ def _quantile(name: str, words: str, share: float) -> Quantity:
 
 def _of_entries(name: str) -> Sequence[Quantity]:
     return (
-        Quantity(f"{name}_mean", f"mean of the entries of {name}", of=partial(Sums.centre, name=name)),
+        Quantity(
+            f"{name}_mean", f"mean of the entries of {name}", of=partial(Sums.centre, name=name)
+        ),
         Quantity(
             f"{name}_std",
             f"standard deviation of the entries of {name}",
@@ -196,13 +217,17 @@ QUANTITIES: tuple[Quantity, ...] = (
     *_of_entries("q"),
     *_of_entries("k"),
     Quantity(
-        "score_variance", "variance of all scaled scores about their mean", of=partial(Sums.variance, name="scores")
+        "score_variance",
+        "variance of all scaled scores about their mean",
+        of=partial(Sums.variance, name="scores"),
     ),
     Quantity(
         "variance_ratio",
         "variance of the scaled scores within a row, over that for independent entries of mean 0",
         "E (1/(n-1)) sum_j (s_j - mean)^2 / (d_k Var[q_a] Var[k_a] / divisor^2)",
-        lambda sums: _ratio(sums.within_rows("unbiased_variance"), sums.entries(sums.d_k) / sums.divisor**2),
+        lambda sums: _ratio(
+            sums.within_rows("unbiased_variance"), sums.entries(sums.d_k) / sums.divisor**2
+        ),
     ),
     Quantity(
         "length_effect",
@@ -214,7 +239,10 @@ QUANTITIES: tuple[Quantity, ...] = (
         "alignment_effect",
         "part of variance_ratio that is due to their directions",
         "variance_ratio / length_effect",
-        lambda sums: _ratio(sums.within_rows("unbiased_variance"), sums.mean("lengths") / (sums.d_k * sums.divisor**2)),
+        lambda sums: _ratio(
+            sums.within_rows("unbiased_variance"),
+            sums.mean("lengths") / (sums.d_k * sums.divisor**2),
+        ),
     ),
     Quantity("largest_score", "largest scaled score", "max s"),
     Quantity(
@@ -226,10 +254,17 @@ QUANTITIES: tuple[Quantity, ...] = (
     *_OF_SOFTMAX,
     _mean("first_key_weight", "weight of the first key", "E w_1"),
     *(
-        replace(each, name=each.name + REST, meaning=f"{each.meaning} without the first key", part=REST)
+        replace(
+            each, name=each.name + REST, meaning=f"{each.meaning} without the first key", part=REST
+        )
         for each in _OF_SOFTMAX
     ),
-    Quantity("unit_divisor", "divisor at which row_variance is 1", "divisor sqrt(row_variance)", _unit_divisor),
+    Quantity(
+        "unit_divisor",
+        "divisor at which row_variance is 1",
+        "divisor sqrt(row_variance)",
+        _unit_divisor,
+    ),
     Quantity(
         "unit_exponent",
         "power of d_k that this divisor is",
@@ -237,7 +272,17 @@ QUANTITIES: tuple[Quantity, ...] = (
         _unit_exponent,
     ),
 )
-VISIBLE_MASS = _mean("visible_mass", "sum of the weights of a row beside a sink", "E sum_j w_j", exact=False)
+VISIBLE_MASS = _mean(
+    "visible_mass", "sum of the weights of a row beside a sink", "E sum_j w_j", exact=False
+)
 # The names of those that scores alone do not have.
-OF_VECTORS = {"q_mean", "q_std", "k_mean", "k_std", "variance_ratio", "length_effect", "alignment_effect"}
+OF_VECTORS = {
+    "q_mean",
+    "q_std",
+    "k_mean",
+    "k_std",
+    "variance_ratio",
+    "length_effect",
+    "alignment_effect",
+}
 OF_VECTORS |= {"unit_exponent"}

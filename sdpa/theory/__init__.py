@@ -9,7 +9,13 @@ from sdpa.theory.mapped_rows import MappedExpectations, mapped_expectations
 from sdpa.theory.row_variance import least_shared_row_variance, row_variance, row_variance_deviation
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.score_law import largest_score_survival, score_log_density, score_survival
-from sdpa.theory.scores import ScoreDeviations, score_kurtosis, score_mean, score_power_deviations, score_variance
+from sdpa.theory.scores import (
+    ScoreDeviations,
+    score_kurtosis,
+    score_mean,
+    score_power_deviations,
+    score_variance,
+)
 
 __all__ = [
     "AttentionExpectations",

@@ -19,7 +19,13 @@ from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics, row_means
 from sdpa.theory.row_variance import expected_row_variance
 
 # Where a correlation saturates all but one in 10^10 rows, integrals lose the few that carry these means.
-_OF_UNSATURATED = ("entropy", "jacobian_trace", "jacobian_square", "query_gradient_square", "key_gradient_square")
+_OF_UNSATURATED = (
+    "entropy",
+    "jacobian_trace",
+    "jacobian_square",
+    "query_gradient_square",
+    "key_gradient_square",
+)
 _LEAST_TRACE = 1e-10
 
 Target = Literal["entropy_share", "effective_keys", "max_weight", "row_variance"]
@@ -61,7 +67,11 @@ class AttentionExpectations:
 
 
 def attention_expectations(
-    d_k: float, n_keys: float, divisor: float | Scaling | str, law: PairLaw = PairLaw(), shortest: int | None = None
+    d_k: float,
+    n_keys: float,
+    divisor: float | Scaling | str,
+    law: PairLaw = PairLaw(),
+    shortest: int | None = None,
 ) -> AttentionExpectations:
     """E max w, E H, E tr J, sqrt(E |J|_F^2), P(max w > SATURATED), and sqrt(E |dL/dq|^2) with
 
@@ -130,7 +140,12 @@ def _expectations(
 
 
 def divisor_for(
-    target: Target, value: float, d_k: int, n_keys: int, law: PairLaw = PairLaw(), shortest: int | None = None
+    target: Target,
+    value: float,
+    d_k: int,
+    n_keys: int,
+    law: PairLaw = PairLaw(),
+    shortest: int | None = None,
 ) -> float:
     """The divisor c at which the exact expectation of a metric has a wanted value.
 
@@ -167,7 +182,9 @@ def divisor_for(
     return divisor_with(target, value, unit, of_divisor)
 
 
-def divisor_with(target: Target, value: float, unit: float, of_divisor: Callable[[float], float]) -> float:
+def divisor_with(
+    target: Target, value: float, unit: float, of_divisor: Callable[[float], float]
+) -> float:
     """The divisor c with of_divisor(c) = value, by a search in ln c; for the variance of rows, unit / sqrt(value).
 
     Rows have the variance 1 at the divisor `unit`. The search starts above divisors at which of_divisor is NaN.
@@ -181,8 +198,12 @@ def divisor_with(target: Target, value: float, unit: float, of_divisor: Callable
         low += _STEP
     least, most = sorted(of_divisor(math.exp(end)) for end in (low, high))
     if not least < value < most:
-        raise ValueError(f"{target}: expected a value above {least:.6g} and below {most:.6g}, got {value}")
-    return math.exp(optimize.brentq(lambda x: of_divisor(math.exp(x)) - value, low, high, xtol=_ACCURACY))
+        raise ValueError(
+            f"{target}: expected a value above {least:.6g} and below {most:.6g}, got {value}"
+        )
+    return math.exp(
+        optimize.brentq(lambda x: of_divisor(math.exp(x)) - value, low, high, xtol=_ACCURACY)
+    )
 
 
 def largest_entropy(n_keys: int, shortest: int | None = None) -> float:

@@ -16,7 +16,16 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy import special
 
-from sdpa.theory.integrals import HIGHEST, RANGE, ComplexArray, FloatArray, Integrands, Nodes, Span, gauss_panels
+from sdpa.theory.integrals import (
+    HIGHEST,
+    RANGE,
+    ComplexArray,
+    FloatArray,
+    Integrands,
+    Nodes,
+    Span,
+    gauss_panels,
+)
 from sdpa.theory.largest_weight import Candidates, log_below, log_transform, sum_below, terms_for
 
 _RARE = 1e-24  # the share of the angles that count as impossible, at either end
@@ -38,11 +47,15 @@ class CosineLaw:
         """ln G at every u: G = P(y < window) + int e^(-e^y), or 1 minus the same of 1 - e^(-e^y)."""
         theta, weights = self._window(u)
         exponential = np.exp(u[:, None] + self.gain * np.cos(theta))
-        missing = self._above(_angle_of((HIGHEST - u) / self.gain)) + np.vecdot(weights, -np.expm1(-exponential))
+        missing = self._above(_angle_of((HIGHEST - u) / self.gain)) + np.vecdot(
+            weights, -np.expm1(-exponential)
+        )
         present = self._above(math.pi - _angle_of((-RANGE - 1 - u) / self.gain))
         present = present + np.vecdot(weights, np.exp(-exponential))
         few = missing < 0.5
-        return np.asarray(np.where(few, np.log1p(-np.minimum(missing, 0.6)), np.log(np.maximum(present, 1e-300))))
+        return np.asarray(
+            np.where(few, np.log1p(-np.minimum(missing, 0.6)), np.log(np.maximum(present, 1e-300)))
+        )
 
     def nodes(self, u: FloatArray) -> Nodes:
         """Nodes where e^(-e^y) varies; c = 1 - t^2 = sin(theta)^2."""
@@ -55,7 +68,9 @@ class CosineLaw:
         """Angles with y = u + gain t between -RANGE - 1 and HIGHEST, and their probabilities, (nodes of u, nodes)."""
         first = np.clip(_angle_of((HIGHEST - u) / self.gain), self.least, math.pi - self.least)
         last = np.clip(_angle_of((-RANGE - 1 - u) / self.gain), self.least, math.pi - self.least)
-        return self._panels(first[:, None] + (last - first)[:, None] * np.linspace(0, 1, _PANELS + 1))
+        return self._panels(
+            first[:, None] + (last - first)[:, None] * np.linspace(0, 1, _PANELS + 1)
+        )
 
     def cdf(self, score: FloatArray) -> FloatArray:
         """P(s < score)."""
@@ -64,11 +79,15 @@ class CosineLaw:
     def density(self, score: FloatArray) -> FloatArray:
         """C (1 - t^2)^((d - 3) / 2) / gain, the density of a score."""
         square = np.maximum(1 - (score / self.gain) ** 2, 0)
-        return np.asarray(np.exp(self._log_constant + special.xlogy((self.d - 3) / 2, square)) / self.gain)
+        return np.asarray(
+            np.exp(self._log_constant + special.xlogy((self.d - 3) / 2, square)) / self.gain
+        )
 
     def between(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Scores between falling edges (..., edges), and their probabilities, (..., nodes)."""
-        theta, weights = self._panels(np.clip(_angle_of(edges / self.gain), self.least, math.pi - self.least))
+        theta, weights = self._panels(
+            np.clip(_angle_of(edges / self.gain), self.least, math.pi - self.least)
+        )
         return self.gain * np.cos(theta), weights
 
     @property
@@ -89,15 +108,21 @@ class CosineLaw:
         upper = self._angle_above(np.exp(levels) / most)
         tail = np.arange(math.log(0.5), -RANGE / max(fewest - 1, 1), -1.0)
         tail = np.append(tail, max(-RANGE / max(fewest - 1, 1), math.log(_RARE)))
-        edges = np.concatenate([upper, math.pi - self._angle_above(np.exp(np.minimum(tail, math.log(0.5))))])
+        edges = np.concatenate(
+            [upper, math.pi - self._angle_above(np.exp(np.minimum(tail, math.log(0.5))))]
+        )
         inside = _angle_of(breaks[np.abs(breaks) < self.gain] / self.gain)
-        theta, weights = self._panels(np.unique(np.clip(np.concatenate([edges, inside]), edges.min(), edges.max())))
+        theta, weights = self._panels(
+            np.unique(np.clip(np.concatenate([edges, inside]), edges.min(), edges.max()))
+        )
         return self.gain * np.cos(theta), weights
 
     def _panels(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Gauss's nodes between edges of angles (..., edges), and their probabilities C sin(theta)^(d - 2) dtheta."""
         theta, weights = gauss_panels(edges, _ORDER)
-        density = np.exp(self._log_constant + special.xlogy(self.d - 2, np.maximum(np.sin(theta), 0)))
+        density = np.exp(
+            self._log_constant + special.xlogy(self.d - 2, np.maximum(np.sin(theta), 0))
+        )
         return theta, weights * density
 
     def _above(self, theta: FloatArray) -> FloatArray:
@@ -161,7 +186,9 @@ class CosineRows:
         scores, chances = self.law.largest(counts, self._breaks(counts[0], log_ratio))
         # Each of the others lies below that share of the largest: most scores cannot win by that much.
         kept = chances * self.law.cdf(scores + log_ratio) ** (counts[0] - 1) > _NEGLIGIBLE
-        return chances[kept], log_transform(self.law, scores[kept], math.exp(log_ratio), terms_for(1.0))
+        return chances[kept], log_transform(
+            self.law, scores[kept], math.exp(log_ratio), terms_for(1.0)
+        )
 
     def _breaks(self, count: float, log_ratio: float) -> FloatArray:
         """The ends of the law, their multiples by the ratio, and the score below which the least sum is too large."""

@@ -13,7 +13,14 @@ import numpy as np
 from sdpa.pairs import PairLaw
 from sdpa.theory.gaussian_rows import ROW_SPREADS, mean_over_lengths, row_values
 from sdpa.theory.integrals import FloatArray, check_sizes
-from sdpa.theory.row_metrics import ZERO, RowMetrics, check_arguments, means_by_length, row_moments, saturated_share
+from sdpa.theory.row_metrics import (
+    ZERO,
+    RowMetrics,
+    check_arguments,
+    means_by_length,
+    row_moments,
+    saturated_share,
+)
 from sdpa.theory.row_variance import spread_of_row_variance
 
 _MIN_VARIANCE, _OF_ENTROPY, _LEAST = 2e-8, 0.7, 1e-150
@@ -61,7 +68,12 @@ def attention_deviations(
 
 @cache
 def least_draw_deviations(
-    d_k: float, n_keys: int, n_queries: int, divisor: float, law: PairLaw = PairLaw(), shortest: int | None = None
+    d_k: float,
+    n_keys: int,
+    n_queries: int,
+    divisor: float,
+    law: PairLaw = PairLaw(),
+    shortest: int | None = None,
 ) -> RowMetrics[float]:
     """Lower limits of the standard deviations of the means over the n_queries rows of a draw, which share its keys.
 
@@ -90,13 +102,20 @@ def least_draw_deviations(
 
         def limits(length: float) -> FloatArray:
             of_row = least_row_variances(*row_moments(d_k, length, divisor, law))
-            return np.array(of_row._replace(row_variance=spread_of_row_variance(d_k, length, divisor, law)))
+            return np.array(
+                of_row._replace(row_variance=spread_of_row_variance(d_k, length, divisor, law))
+            )
 
         of_row = np.maximum(mean_over_lengths(limits, np.array(ZERO), n_keys, shortest), 0.0)
         return RowMetrics(*np.sqrt(of_row / n_queries).tolist())
 
     of_keys, of_query = np.split(
-        mean_over_lengths(lambda length: _sensitivities(d_k, length, divisor, law), np.tile(ZERO, 2), n_keys, shortest),
+        mean_over_lengths(
+            lambda length: _sensitivities(d_k, length, divisor, law),
+            np.tile(ZERO, 2),
+            n_keys,
+            shortest,
+        ),
         2,
     )
     per_key = of_keys**2 / (2 * (n_keys - 1) * d_k)
@@ -112,12 +131,16 @@ def _sensitivities(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> F
     lengths, of_metric = means_by_length(d_k, n_keys, divisor, law)
     means = np.column_stack(of_metric)
     mean = lengths.share @ means
-    of_query = (lengths.share * (lengths.length**2 - lengths.share @ lengths.length**2)) @ (means - mean)
+    of_query = (lengths.share * (lengths.length**2 - lengths.share @ lengths.length**2)) @ (
+        means - mean
+    )
     of_keys = (lengths.share * lengths.slope) @ (means - mean) + _KEY_FACTORS * mean
     return np.concatenate([of_keys, of_query**2 / lengths.variance])
 
 
-def _row_variances(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> tuple[FloatArray, FloatArray]:
+def _row_variances(
+    d_k: float, n_keys: float, divisor: float, law: PairLaw
+) -> tuple[FloatArray, FloatArray]:
     """Variances of the metrics of one row, and their mean squares over |q|."""
     lengths, of_metric = means_by_length(d_k, n_keys, divisor, law)
     sigma = law.query_std * law.key_std / divisor * lengths.length
@@ -128,17 +151,24 @@ def _row_variances(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> t
         + across**2 * spread["jacobian_fourth"]
     )
     given_length = RowMetrics(
-        **{name: spread[name] for name in ("max_weight", "entropy", "jacobian_trace", "jacobian_square")},
-        query_gradient_square=second * (law.key_std / divisor) ** 4 - of_metric.query_gradient_square**2,
+        **{
+            name: spread[name]
+            for name in ("max_weight", "entropy", "jacobian_trace", "jacobian_square")
+        },
+        query_gradient_square=second * (law.key_std / divisor) ** 4
+        - of_metric.query_gradient_square**2,
         saturated_rows=of_metric.saturated_rows * (1 - of_metric.saturated_rows),
         row_variance=2 * (n_keys - 1) / n_keys**2 * sigma**4,
         collision=spread["jacobian_trace"],
-        key_gradient_square=spread["jacobian_square"] * (law.query_std / divisor * lengths.length) ** 4,
+        key_gradient_square=spread["jacobian_square"]
+        * (law.query_std / divisor * lengths.length) ** 4,
         own_weight=of_metric.collision / n_keys - 1 / n_keys**2,
     )
     means = np.column_stack(of_metric)
     mean = lengths.share @ means
-    variance = RowMetrics(*(lengths.share @ (np.column_stack(given_length) + (means - mean) ** 2)).tolist())
+    variance = RowMetrics(
+        *(lengths.share @ (np.column_stack(given_length) + (means - mean) ** 2)).tolist()
+    )
     saturated = saturated_share(d_k, n_keys, divisor, law)
     square = RowMetrics(*(lengths.share @ means**2).tolist())
     return (
@@ -161,7 +191,9 @@ def least_row_variances(means: RowMetrics[float], squares: RowMetrics[float]) ->
     relative_square = squares.jacobian_square / square**2 - 1 if square > _LEAST else 0.0
     near_one = squares.jacobian_trace / 4
     limits = RowMetrics(
-        max_weight=max(squares.max_weight - means.max_weight**2, near_one - (1 - means.max_weight) ** 2),
+        max_weight=max(
+            squares.max_weight - means.max_weight**2, near_one - (1 - means.max_weight) ** 2
+        ),
         entropy=(_OF_ENTROPY * means.entropy) ** 2 * relative_trace,
         jacobian_trace=trace**2 * relative_trace,
         jacobian_square=square**2 * relative_square,
@@ -170,6 +202,8 @@ def least_row_variances(means: RowMetrics[float], squares: RowMetrics[float]) ->
         row_variance=0.0,
         collision=trace**2 * relative_trace,
         key_gradient_square=means.key_gradient_square**2 * relative_square,
-        own_weight=max(squares.own_weight - means.own_weight**2, near_one - (1 - means.own_weight) ** 2),
+        own_weight=max(
+            squares.own_weight - means.own_weight**2, near_one - (1 - means.own_weight) ** 2
+        ),
     )
     return RowMetrics(*np.maximum(limits, 0.0).tolist())

@@ -12,7 +12,15 @@ from scipy import special
 from sdpa.arithmetic import Arithmetic
 from sdpa.pairs import PairLaw
 from sdpa.theory.gaussian_rows import mean_over_lengths, saturated_rows
-from sdpa.theory.integrals import STEP, FloatArray, UnknownError, check_sizes, gauss_panels, span, trapezoid
+from sdpa.theory.integrals import (
+    STEP,
+    FloatArray,
+    UnknownError,
+    check_sizes,
+    gauss_panels,
+    span,
+    trapezoid,
+)
 from sdpa.theory.largest_weight import OF_LARGEST, V, log_below
 from sdpa.theory.normal_rows import FEW_SIGMA, NormalLaw, kappa, log_g, widest_step
 from sdpa.theory.row_metrics import check_arguments
@@ -62,7 +70,9 @@ def out_of_range(
     check_arguments(d_k, divisor)
     lengths = gaussian_queries(d_k, law)
     if law.key_mean:
-        raise UnknownError("overflow is unknown for a mean of the keys, which shifts the scores of a row")
+        raise UnknownError(
+            "overflow is unknown for a mean of the keys, which shifts the scores of a row"
+        )
     sigma = law.query_std * law.key_std / divisor * lengths.length
     below = math.log(arithmetic.smallest) - math.log(2) - math.log(prescale)
     near_one = -(arithmetic.of_products.digits + 1) * math.log(2)
@@ -101,10 +111,14 @@ def weight_below(sigma: float, n_keys: float, log_threshold: float) -> float:
     """
     if sigma < FEW_SIGMA:
         if math.log(n_keys) + log_threshold > -_FAR * sigma:
-            raise UnknownError(f"weights near the threshold are unknown for scores of a deviation below {FEW_SIGMA}")
+            raise UnknownError(
+                f"weights near the threshold are unknown for scores of a deviation below {FEW_SIGMA}"
+            )
         return 0.0
     shift = math.log1p(-math.exp(log_threshold)) - log_threshold
-    t, width = trapezoid(-9.0 * sigma - 4, 8.2 * sigma + 3, min(widest_step(sigma), STEP * max(1.0, sigma)))
+    t, width = trapezoid(
+        -9.0 * sigma - 4, 8.2 * sigma + 3, min(widest_step(sigma), STEP * max(1.0, sigma))
+    )
     missing = -np.expm1((n_keys - 1) * log_g(t - shift, sigma))
     return max(float(kappa(t, sigma) @ missing) * width, 0.0)
 
@@ -117,7 +131,9 @@ def far_below(sigma: float, n_keys: float, log_ratio: float) -> float:
     """
     low, high, step = NormalLaw(1.0).largest(span(n_keys))
     z, width = trapezoid(low, high, step)
-    chances = np.exp(-z * z / 2 + (n_keys - 2) * special.log_ndtr(z)) * (width / math.sqrt(2 * math.pi))
+    chances = np.exp(-z * z / 2 + (n_keys - 2) * special.log_ndtr(z)) * (
+        width / math.sqrt(2 * math.pi)
+    )
     return float((n_keys - 1) * chances @ special.ndtr(z + log_ratio / max(sigma, 1e-300)))
 
 
@@ -152,7 +168,9 @@ def rounding_loss(
     if not arithmetic.has_8_bits:
         raise UnknownError("the mass that rounding loses is known for formats of 8 bits")
     of_binade = np.arange(2 ** (arithmetic.digits - 1), 2**arithmetic.digits)
-    binades = arithmetic.smallest * 2.0 ** np.arange(math.log2(prescale / arithmetic.smallest_normal))
+    binades = arithmetic.smallest * 2.0 ** np.arange(
+        math.log2(prescale / arithmetic.smallest_normal)
+    )
     low = np.arange(of_binade[0]) * arithmetic.smallest
     numbers = np.concatenate([low, np.outer(binades, of_binade).ravel(), [prescale]]) / prescale
     sigma = (law.query_std * law.key_std / divisor * lengths.length).tolist()

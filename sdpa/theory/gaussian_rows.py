@@ -54,12 +54,16 @@ ROW_SPREADS: dict[str, Function] = {
 }
 
 
-def row_values(sigma: FloatArray, n_keys: float, of: Mapping[str, Function] = ROW_MEANS) -> dict[str, FloatArray]:
+def row_values(
+    sigma: FloatArray, n_keys: float, of: Mapping[str, Function] = ROW_MEANS
+) -> dict[str, FloatArray]:
     """Functions of rows of n_keys keys by name, at each sigma, rising, (rows,) each; ROW_MEANS or ROW_SPREADS."""
     return dict(zip(of, interpolated(sigma, n_keys, tuple(of.values())).T, strict=True))
 
 
-def saturated_rows(sigma: FloatArray, n_keys: float, log_remainder: float = _OF_SATURATED) -> FloatArray:
+def saturated_rows(
+    sigma: FloatArray, n_keys: float, log_remainder: float = _OF_SATURATED
+) -> FloatArray:
     """P(1 - max w < r) = n Phi(y / sigma) of rows at each sigma, by interpolation of y, which is nearly constant.
 
     Below the first octave, y is a polynomial in sigma^2 through values in that octave and its limit at 0, where the
@@ -68,10 +72,15 @@ def saturated_rows(sigma: FloatArray, n_keys: float, log_remainder: float = _OF_
 
     sigma, (rows,), rises; ln r is at most ln(1/2), and by default that of a saturated row, r = 1 - SATURATED.
     """
-    limit = (log_remainder - math.log1p(-math.exp(log_remainder)) - math.log(n_keys - 1)) * math.sqrt(1 - 1 / n_keys)
+    limit = (
+        log_remainder - math.log1p(-math.exp(log_remainder)) - math.log(n_keys - 1)
+    ) * math.sqrt(1 - 1 / n_keys)
     if n_keys == 2:
         return np.asarray(2 * special.ndtr(limit / sigma))
-    quantile, first = (_scaled_quantile(log_remainder),), 2.0 ** _first_octave(n_keys, log_remainder)
+    quantile, first = (
+        (_scaled_quantile(log_remainder),),
+        2.0 ** _first_octave(n_keys, log_remainder),
+    )
     low = sigma < first
     y = np.empty(len(sigma))
     if low.any():
@@ -86,13 +95,19 @@ def saturated_rows(sigma: FloatArray, n_keys: float, log_remainder: float = _OF_
 @cache
 def _scaled_quantile(log_remainder: float) -> Function:
     """The function from a row to y = sigma Phi^-1(P(1 - max w < r) / n), the same object for the same r."""
-    return lambda row: row.sigma * float(special.ndtri(row.remainder_below(log_remainder) / row.n_keys))
+    return lambda row: (
+        row.sigma * float(special.ndtri(row.remainder_below(log_remainder) / row.n_keys))
+    )
 
 
 @cache
 def _first_octave(n_keys: float, log_remainder: float) -> int:
     """The lowest octave of sigma, from 1/2, in which P(1 - max w < r) is resolved by its integral."""
-    return next(i for i in itertools.count(-1) if GaussianRow(2.0**i, n_keys).remainder_below(log_remainder) > 1e-100)
+    return next(
+        i
+        for i in itertools.count(-1)
+        if GaussianRow(2.0**i, n_keys).remainder_below(log_remainder) > 1e-100
+    )
 
 
 def interpolated(sigma: FloatArray, n_keys: float, functions: tuple[Function, ...]) -> FloatArray:
@@ -102,7 +117,11 @@ def interpolated(sigma: FloatArray, n_keys: float, functions: tuple[Function, ..
     pieces = []
     for octave in np.unique(octaves):
         coefficients = _octave_coefficients(int(octave), n_keys, functions)
-        pieces.append(np.polynomial.chebyshev.chebval(2 * (place[octaves == octave] - octave) - 1, coefficients).T)
+        pieces.append(
+            np.polynomial.chebyshev.chebval(
+                2 * (place[octaves == octave] - octave) - 1, coefficients
+            ).T
+        )
     return np.concatenate(pieces)
 
 
@@ -128,9 +147,13 @@ def mean_over_lengths(
     if shortest is None:
         return values(n_keys)
     if not (n_keys == int(n_keys) and 1 <= shortest <= n_keys):
-        raise ValueError(f"expected whole numbers with shortest from 1 to n_keys, got {shortest} and {n_keys}")
+        raise ValueError(
+            f"expected whole numbers with shortest from 1 to n_keys, got {shortest} and {n_keys}"
+        )
     weights = length_weights(shortest, int(n_keys))
-    return np.asarray(sum(weight * (of_one if n == 1 else values(n)) for n, weight in weights.items()))
+    return np.asarray(
+        sum(weight * (of_one if n == 1 else values(n)) for n, weight in weights.items())
+    )
 
 
 @cache
@@ -141,8 +164,13 @@ def length_weights(shortest: int, longest: int) -> dict[int, float]:
     start = max(shortest, last + 1)
     while start <= longest:
         piece = int(_pieces(np.array([start]))[0])
-        lengths, nodes = np.arange(start, min(longest, piece * _PIECE - 1) + 1), _nodes_of_piece(piece)
-        for node, weight in zip(nodes, lagrange(np.log(lengths), np.log(nodes)).sum(axis=0), strict=True):
+        lengths, nodes = (
+            np.arange(start, min(longest, piece * _PIECE - 1) + 1),
+            _nodes_of_piece(piece),
+        )
+        for node, weight in zip(
+            nodes, lagrange(np.log(lengths), np.log(nodes)).sum(axis=0), strict=True
+        ):
             weights[int(node)] = weights.get(int(node), 0.0) + float(weight)
         start = int(lengths[-1]) + 1
     return {n: weight / (longest - shortest + 1) for n, weight in weights.items()}
@@ -150,8 +178,12 @@ def length_weights(shortest: int, longest: int) -> dict[int, float]:
 
 def _pieces(n_keys: IntArray) -> IntArray:
     """The first length of the piece of each length: 16, 256 and so on; a length below 16 itself."""
-    powers = np.floor(np.log(np.maximum(n_keys, 1) / _EXACT_LENGTHS) / math.log(_PIECE) + 1e-12).astype(int)
-    return np.where(n_keys < _EXACT_LENGTHS, n_keys, _EXACT_LENGTHS * _PIECE ** np.maximum(powers, 0))
+    powers = np.floor(
+        np.log(np.maximum(n_keys, 1) / _EXACT_LENGTHS) / math.log(_PIECE) + 1e-12
+    ).astype(int)
+    return np.where(
+        n_keys < _EXACT_LENGTHS, n_keys, _EXACT_LENGTHS * _PIECE ** np.maximum(powers, 0)
+    )
 
 
 def _nodes_of_piece(piece: int) -> IntArray:
@@ -171,7 +203,9 @@ def gaussian_rows(sigma: FloatArray, n_keys: IntArray) -> FloatArray:
     array([[0.107274, 3.684746, 0.03408 , 0.      ],
            [0.25    , 1.386294, 0.1875  , 0.      ]])
     """
-    found = np.column_stack([1 / n_keys, np.log(n_keys), (1 - 1 / n_keys) / n_keys, np.zeros(len(n_keys))])
+    found = np.column_stack(
+        [1 / n_keys, np.log(n_keys), (1 - 1 / n_keys) / n_keys, np.zeros(len(n_keys))]
+    )
     pieces = np.where(sigma > _LEAST_SIGMA, _pieces(n_keys), 0)
     for piece in np.unique(pieces[pieces > 0]).tolist():
         rows = np.flatnonzero(pieces == piece)
@@ -179,7 +213,13 @@ def gaussian_rows(sigma: FloatArray, n_keys: IntArray) -> FloatArray:
         lengths, place = np.unique(n_keys[rows], return_inverse=True)
         nodes = lengths if len(lengths) <= _LENGTH_NODES else _nodes_of_piece(piece)
         found[rows] = 0.0
-        for node, weights in zip(nodes.tolist(), lagrange(np.log(lengths), np.log(nodes)).T, strict=True):
-            row = row_values(sigma[rows], node) | {"saturated_rows": saturated_rows(sigma[rows], node)}
-            found[rows] += weights[place, None] * np.column_stack([row[name] for name in OF_GAUSSIAN_ROWS])
+        for node, weights in zip(
+            nodes.tolist(), lagrange(np.log(lengths), np.log(nodes)).T, strict=True
+        ):
+            row = row_values(sigma[rows], node) | {
+                "saturated_rows": saturated_rows(sigma[rows], node)
+            }
+            found[rows] += weights[place, None] * np.column_stack(
+                [row[name] for name in OF_GAUSSIAN_ROWS]
+            )
     return np.asarray(np.maximum(found, 0.0))

@@ -67,7 +67,10 @@ def gauss_panels(edges: FloatArray, order: int) -> tuple[FloatArray, FloatArray]
     20.25
     """
     nodes, weights = _gauss_rule(order)
-    half, middle = np.diff(edges)[..., None] / 2, ((edges[..., 1:] + edges[..., :-1]) / 2)[..., None]
+    half, middle = (
+        np.diff(edges)[..., None] / 2,
+        ((edges[..., 1:] + edges[..., :-1]) / 2)[..., None],
+    )
     shape = (*edges.shape[:-1], order * (edges.shape[-1] - 1))
     return (middle + half * nodes).reshape(shape), (half * weights).reshape(shape)
 
@@ -204,7 +207,9 @@ def _partitions(factors: tuple[Index, ...]) -> Iterator[list[Index]]:
 class Integrands:
     """Sums of products of the transforms M of a row's laws, of one unit of x, at nodes u with weights or a step."""
 
-    def __init__(self, laws: Sequence[Law], unit: float, u: FloatArray, weights: float | FloatArray) -> None:
+    def __init__(
+        self, laws: Sequence[Law], unit: float, u: FloatArray, weights: float | FloatArray
+    ) -> None:
         self.laws, self.unit, self.u, self.weights = tuple(laws), unit, u, weights
         self.log_g = np.array([law.log_g(u) for law in laws])
         self._moments: list[dict[Index, FloatArray]] = [{} for _ in laws]
@@ -229,7 +234,9 @@ class Integrands:
             }
         return self._metrics[name]
 
-    def shifted(self, place: int, k: int, centre: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def shifted(
+        self, place: int, k: int, centre: float
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """E[(y - centre)^q e^(k y - e^y)] at every u, for q = 0, 1, 2."""
         m_0, m_1, m_2 = (self.moment(place, (k, q, 0)) * self.unit**q for q in range(3))
         origin = (0.0 if self.unit >= 1 else self.u) - centre
@@ -247,11 +254,15 @@ def _sums_of_products(
         for groups_of in itertools.product(range(groups), repeat=len(indices)):
             taken = tuple(groups_of.count(group) for group in range(groups))
             terms[taken][tuple(sorted(zip(groups_of, indices, strict=True)))] += scale
-    factors = sorted({factor for products in terms.values() for product in products for factor in product})
+    factors = sorted(
+        {factor for products in terms.values() for product in products for factor in product}
+    )
     place = {factor: i for i, factor in enumerate(factors)}
     sums = {}
     for taken, products in terms.items():
-        columns = [np.array([place[factor] for factor in column]) for column in zip(*products, strict=True)]
+        columns = [
+            np.array([place[factor] for factor in column]) for column in zip(*products, strict=True)
+        ]
         sums[taken] = np.array(list(products.values())), columns
     return factors, sums
 
@@ -273,5 +284,7 @@ def _moments(nodes: Nodes, degree: int) -> dict[Index, FloatArray]:
         else:
             of_k = np.vecdot(kernel, powers).T
         found.update({(k, q, 0): of_k[:, q].copy() for q in range(len(powers))})
-        found[k, 0, 1] = across * found[k, 0, 0] if isinstance(across, float) else np.vecdot(kernel, across)
+        found[k, 0, 1] = (
+            across * found[k, 0, 0] if isinstance(across, float) else np.vecdot(kernel, across)
+        )
     return found

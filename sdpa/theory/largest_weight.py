@@ -20,7 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from sdpa.theory.integrals import HIGHEST, RANGE, STEP, ComplexArray, FloatArray, Law, gauss_panels, trapezoid
+from sdpa.theory.integrals import (
+    HIGHEST,
+    RANGE,
+    STEP,
+    ComplexArray,
+    FloatArray,
+    Law,
+    gauss_panels,
+    trapezoid,
+)
 
 V, _V_STEP = trapezoid(-RANGE, HIGHEST, STEP)
 OF_LARGEST = _V_STEP * np.exp(np.outer((1, 2), V) - np.exp(V))
@@ -29,7 +38,9 @@ GRADED = np.array([0, 0.015, 0.04, 0.1, 0.22, 0.5, 1.0])
 _MOST_PANELS = 150
 _ABSCISSA = 25.0  # the inversion is good to e^-25
 _TERMS, _MAX_TERMS, _AVERAGED = 40, 1280, 14
-_BINOMIAL = special.comb(_AVERAGED, np.arange(_AVERAGED + 1)) / 2.0**_AVERAGED  # weights of the last partial sums
+_BINOMIAL = (
+    special.comb(_AVERAGED, np.arange(_AVERAGED + 1)) / 2.0**_AVERAGED
+)  # weights of the last partial sums
 _NARROWEST = 0.0625  # the width for which the terms suffice
 # Edges below the highest e^x that counts. The phase turns by 2 pi k e^x: fine panels where e^x is largest.
 _STEPS = np.concatenate([np.arange(0, 3, 0.2), np.arange(3, 8, 0.7), np.arange(8, 2 * RANGE, 3.0)])
@@ -43,13 +54,17 @@ class Candidates(NamedTuple):
     log_below: FloatArray  # ln A of every law, (laws, scores, nodes of v)
 
 
-def largest_moments(candidates: Sequence[Candidates], counts: Sequence[float]) -> tuple[float, float]:
+def largest_moments(
+    candidates: Sequence[Candidates], counts: Sequence[float]
+) -> tuple[float, float]:
     """E max w and E (max w)^2 of a row of so many scores of each law."""
     moments = np.zeros(2)
     for group, chances, log_below in candidates:
         if counts[group]:
             others = np.array(counts) - (np.arange(len(counts)) == group)
-            moments += counts[group] * (OF_LARGEST @ (chances @ np.exp(np.tensordot(others, log_below, 1))))
+            moments += counts[group] * (
+                OF_LARGEST @ (chances @ np.exp(np.tensordot(others, log_below, 1)))
+            )
     return float(moments[0]), float(moments[1])
 
 
@@ -73,11 +88,15 @@ def _missing(x: FloatArray) -> FloatArray:
 def _common_panels(edges: FloatArray, resolution: float) -> tuple[FloatArray, FloatArray]:
     """Nodes of x = s - m between falling edges, the same for all m, and their weights; no panel is wider."""
     parts = np.ceil(-np.diff(edges) / resolution).astype(int)
-    pieces = [np.linspace(b, a, n + 1)[1:] for a, b, n in zip(edges[:-1], edges[1:], parts, strict=True)]
+    pieces = [
+        np.linspace(b, a, n + 1)[1:] for a, b, n in zip(edges[:-1], edges[1:], parts, strict=True)
+    ]
     return gauss_panels(np.concatenate([edges[-1:], *pieces[::-1]]), 16)
 
 
-def _mean_below_each(law: Law, scores: FloatArray, edges: FloatArray, of: Callable[[FloatArray], Any]) -> Any:
+def _mean_below_each(
+    law: Law, scores: FloatArray, edges: FloatArray, of: Callable[[FloatArray], Any]
+) -> Any:
     """E of functions of x = s - m, (..., functions, nodes), between falling edges of x, at every m, for any law."""
     means = []
     for part in np.array_split(scores, len(scores) // 16 + 1):
@@ -94,7 +113,12 @@ def sum_below(logarithm: ComplexArray) -> FloatArray:
         P = 2 e^(a/2) sum_k (-1)^k Re L(p_k) / (a + 2 pi i k),   half of the term of k = 0.
     """
     k = np.arange(logarithm.shape[-1])
-    terms = 2 * math.exp(_ABSCISSA / 2) * (-1.0) ** k * (np.exp(logarithm) / (_ABSCISSA + 2j * math.pi * k)).real
+    terms = (
+        2
+        * math.exp(_ABSCISSA / 2)
+        * (-1.0) ** k
+        * (np.exp(logarithm) / (_ABSCISSA + 2j * math.pi * k)).real
+    )
     terms[..., 0] /= 2
     return np.asarray(np.clip(np.cumsum(terms, axis=-1)[..., -_AVERAGED - 1 :] @ _BINOMIAL, 0, 1))
 

@@ -96,7 +96,8 @@ def _crossing(n_keys: float, factor: Callable[[float], float]) -> float:
         d_k = math.exp(log_d_k)
         lengths = np.sqrt(2 * special.gammaincinv(d_k / 2, shares))
         unscaled, scaled = (
-            np.median(_typical_norms(sigma, n_keys, largest, rest)) for sigma in (lengths, lengths / math.sqrt(d_k))
+            np.median(_typical_norms(sigma, n_keys, largest, rest))
+            for sigma in (lengths, lengths / math.sqrt(d_k))
         )
         return math.log(factor(d_k) * unscaled / scaled)
 
@@ -112,7 +113,9 @@ def _largest_scores(n_keys: float) -> tuple[FloatArray, FloatArray]:
     return special.ndtri_exp(below), below[-1]
 
 
-def _typical_norms(sigma: FloatArray, n: float, largest: FloatArray, log_below: FloatArray) -> FloatArray:
+def _typical_norms(
+    sigma: FloatArray, n: float, largest: FloatArray, log_below: FloatArray
+) -> FloatArray:
     """|J|_F of rows with three given largest scores over sigma, (3, rows), and ln Phi of the third.
 
     E e^(k sigma z') = e^(k^2 sigma^2 / 2) Phi(z - k sigma) / Phi(z) of the scores z' below z; |J|_F as in
@@ -125,10 +128,17 @@ def _typical_norms(sigma: FloatArray, n: float, largest: FloatArray, log_below: 
         tail = special.log_ndtr(third - k * sigma) - log_below
         return np.asarray((n - 3) * np.exp((k * sigma) ** 2 / 2 + tail - k * sigma * first))
 
-    e = np.exp(np.maximum(sigma * (np.array([second, third]) - first), -200))  # its cube is still a double
+    e = np.exp(
+        np.maximum(sigma * (np.array([second, third]) - first), -200)
+    )  # its cube is still a double
     sums = [(e**k).sum(axis=0) + others(k) for k in (1, 2, 3)]
     partition = 1 + sums[0]
-    a, r, u2, u3 = 1 / partition, sums[0] / partition, sums[1] / sums[0] ** 2, sums[2] / sums[0] ** 3
+    a, r, u2, u3 = (
+        1 / partition,
+        sums[0] / partition,
+        sums[1] / sums[0] ** 2,
+        sums[2] / sums[0] ** 3,
+    )
     return np.asarray(r * np.sqrt(a**2 + u2 * (1 + 2 * a**2) - 2 * r * u3 + (r * u2) ** 2))
 
 

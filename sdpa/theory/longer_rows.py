@@ -37,7 +37,9 @@ def correlated_row(sigma: float, n_keys: int, d_k: int, correlation: float) -> R
     """A row whose own key correlates with the query, of length sqrt(d_k); entries are standard normal."""
     rest = 1 - correlation**2
     own = NormalLaw(sigma, correlation * math.sqrt(d_k), math.sqrt(rest), rest)
-    return Row(normal_rows((own, NormalLaw(sigma)), ((1.0, 1.0), span(n_keys - 1))), (1, n_keys - 1))
+    return Row(
+        normal_rows((own, NormalLaw(sigma)), ((1.0, 1.0), span(n_keys - 1))), (1, n_keys - 1)
+    )
 
 
 def sigma_for(target: Target, value: float, n_keys: int, row_of: RowOf = GaussianRow) -> float:
@@ -57,7 +59,9 @@ def sigma_for(target: Target, value: float, n_keys: int, row_of: RowOf = Gaussia
     low, high = (excess(end) for end in _LOG_SIGMAS)
     if low * high > 0:
         ends = sorted((low + value, high + value))
-        raise ValueError(f"{target}: expected a value from {ends[0]:.3g} to {ends[1]:.3g}, got {value}")
+        raise ValueError(
+            f"{target}: expected a value from {ends[0]:.3g} to {ends[1]:.3g}, got {value}"
+        )
     return math.exp(optimize.brentq(excess, *_LOG_SIGMAS, xtol=1e-9))
 
 
@@ -126,8 +130,14 @@ def lengths_that_keep(rule: LengthRule, entropy: float, tolerance: float = 0.1) 
     """
 
     sigmas = np.geomspace(1e-3, 100, 24)
-    first = next(i for i, sigma in enumerate(sigmas) if _entropy(rule, float(sigma), TRAINED) < entropy)
-    sigma = float(optimize.brentq(lambda x: _entropy(rule, x, TRAINED) - entropy, sigmas[first - 1], sigmas[first]))
+    first = next(
+        i for i, sigma in enumerate(sigmas) if _entropy(rule, float(sigma), TRAINED) < entropy
+    )
+    sigma = float(
+        optimize.brentq(
+            lambda x: _entropy(rule, x, TRAINED) - entropy, sigmas[first - 1], sigmas[first]
+        )
+    )
 
     def keeps(n_keys: int) -> bool:
         return abs(_entropy(rule, sigma, n_keys) / entropy - 1) <= tolerance

@@ -34,7 +34,14 @@ from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
 from sdpa.theory.attention import attention_expectations
 from sdpa.theory.gaussian_rows import interpolated, mean_over_lengths
-from sdpa.theory.integrals import HIGHEST, RANGE, FloatArray, UnknownError, check_sizes, gauss_panels
+from sdpa.theory.integrals import (
+    HIGHEST,
+    RANGE,
+    FloatArray,
+    UnknownError,
+    check_sizes,
+    gauss_panels,
+)
 from sdpa.theory.normal_rows import normal_density
 from sdpa.theory.row_metrics import check_arguments
 from sdpa.theory.rows import GaussianRow
@@ -78,7 +85,13 @@ class MappedExpectations(NamedTuple):
 
 
 def mapped_expectations(
-    d_k: float, n_keys: int, divisor: float, law: PairLaw, row_map: RowMap, shortest: int | None, window: float
+    d_k: float,
+    n_keys: int,
+    divisor: float,
+    law: PairLaw,
+    row_map: RowMap,
+    shortest: int | None,
+    window: float,
 ) -> MappedExpectations:
     """E sum w, E max w, E H of w / sum w, sqrt(E |J|_F^2) and sqrt(E |dL/dq|^2) under a row map.
 
@@ -99,10 +112,22 @@ def mapped_expectations(
     check_arguments(d_k, divisor)
     most = int(min(n_keys, window))
     means = _plain_means if row_map.is_plain else _mapped_means
-    found = means(d_k, most, n_keys, divisor, law, row_map, None if shortest is None or shortest >= most else shortest)
-    if shortest is not None and shortest < most < n_keys:  # one row of each length, but many of the longest
+    found = means(
+        d_k,
+        most,
+        n_keys,
+        divisor,
+        law,
+        row_map,
+        None if shortest is None or shortest >= most else shortest,
+    )
+    if (
+        shortest is not None and shortest < most < n_keys
+    ):  # one row of each length, but many of the longest
         longest = means(d_k, most, n_keys, divisor, law, row_map, None)
-        found = ((most - shortest + 1) * found + (n_keys - most) * longest) / (n_keys - shortest + 1)
+        found = ((most - shortest + 1) * found + (n_keys - most) * longest) / (
+            n_keys - shortest + 1
+        )
     return MappedExpectations(*found[:3].tolist(), *np.sqrt(found[3:]).tolist())
 
 
@@ -110,12 +135,20 @@ def _plain_means(
     d_k: float, n_keys: int, _: int, divisor: float, law: PairLaw, __: RowMap, shortest: int | None
 ) -> FloatArray:
     found = attention_expectations(d_k, n_keys, divisor, law, shortest)
-    return np.array([1.0, found.max_weight, found.entropy, found.jacobian_norm**2, found.query_gradient_norm**2])
+    return np.array(
+        [1.0, found.max_weight, found.entropy, found.jacobian_norm**2, found.query_gradient_norm**2]
+    )
 
 
 @cache
 def _mapped_means(
-    d_k: float, n_keys: int, of_bias: int, divisor: float, law: PairLaw, row_map: RowMap, shortest: int | None
+    d_k: float,
+    n_keys: int,
+    of_bias: int,
+    divisor: float,
+    law: PairLaw,
+    row_map: RowMap,
+    shortest: int | None,
 ) -> FloatArray:
     """Means over rows of `shortest` to n_keys keys, or of n_keys alone; `of_bias` is the n of the sigmoid."""
     if row_map.normalizer not in ("softmax", "sigmoid"):
@@ -166,7 +199,9 @@ def capped(z: FloatArray, sigma: float, softcap: float) -> tuple[FloatArray, Flo
     return softcap * np.tanh(sigma * z / softcap), 4 * small / (1 + small) ** 2
 
 
-def _z_nodes(sigma: float, softcap: float, low: float, high: float) -> tuple[FloatArray, FloatArray]:
+def _z_nodes(
+    sigma: float, softcap: float, low: float, high: float
+) -> tuple[FloatArray, FloatArray]:
     """Nodes of a standard normal z in panels on which scores from low to high change by at most 1, and their slope."""
     edges = [np.linspace(-_DEVIATIONS, _DEVIATIONS, 41)]
     if softcap:
@@ -175,13 +210,19 @@ def _z_nodes(sigma: float, softcap: float, low: float, high: float) -> tuple[Flo
     low, high = max(low, -_DEVIATIONS * sigma), min(high, _DEVIATIONS * sigma)
     if low < high:
         inside = np.linspace(low, high, math.ceil(high - low) + 1)
-        edges.append(softcap / sigma * np.arctanh(0.999999 * inside / softcap) if softcap else inside / sigma)
-    z, weights = gauss_panels(np.unique(np.clip(np.concatenate(edges), -_DEVIATIONS, _DEVIATIONS)), _ORDER)
+        edges.append(
+            softcap / sigma * np.arctanh(0.999999 * inside / softcap) if softcap else inside / sigma
+        )
+    z, weights = gauss_panels(
+        np.unique(np.clip(np.concatenate(edges), -_DEVIATIONS, _DEVIATIONS)), _ORDER
+    )
     chances = weights * normal_density(z)
     return z, chances / chances.sum()
 
 
-def mapped_row(sigma: float, n_keys: float, softcap: float = 0.0, sink: float | None = None) -> FloatArray:
+def mapped_row(
+    sigma: float, n_keys: float, softcap: float = 0.0, sink: float | None = None
+) -> FloatArray:
     """E sum w, E max w, E H of w / sum w, E |J|_F^2 and E |(diag(w) - w w^T) x|^2 of a softmax row, n_keys from 2.
 
     >>> row, expected = mapped_row(2.0, 64), GaussianRow(2.0, 64)
@@ -189,7 +230,9 @@ def mapped_row(sigma: float, n_keys: float, softcap: float = 0.0, sink: float | 
     (True, True)
     """
     sigma = max(sigma, _LEAST_SIGMA)
-    ends = np.array([special.ndtri_exp(-RANGE / max(n_keys - 3, 1)), -special.ndtri(1e-17 / n_keys)])
+    ends = np.array(
+        [special.ndtri_exp(-RANGE / max(n_keys - 3, 1)), -special.ndtri(1e-17 / n_keys)]
+    )
     (least, most), _ = capped(ends, sigma, softcap)
     low, high = -most - math.log(n_keys) - RANGE - 9, HIGHEST + 9 - least
     u, step = np.linspace(low, high, math.ceil((high - low) / _STEP), retstep=True)
@@ -206,7 +249,9 @@ def mapped_row(sigma: float, n_keys: float, softcap: float = 0.0, sink: float | 
         start, end = np.searchsorted(s, (-RANGE - 1 - part[-1], HIGHEST - part[0]))
         near = slice(start // _ORDER * _ORDER, -(-end // _ORDER) * _ORDER)
         sides = chances[: near.start].sum(), chances[near.stop :].sum()
-        found.append(_at(part[:, None] + s[near], functions[:, near], chances[near], *sides, n_keys))
+        found.append(
+            _at(part[:, None] + s[near], functions[:, near], chances[near], *sides, n_keys)
+        )
     log_g, largest, of_entropy, *moments = np.concatenate(found, axis=1)
     of_sink = np.zeros_like(u) if sink is None else -np.exp(np.minimum(u + sink, 700.0))
 
@@ -217,7 +262,9 @@ def mapped_row(sigma: float, n_keys: float, softcap: float = 0.0, sink: float | 
             if tuples > 0:
                 values = np.prod([moments[4 * (k - 1) + f] for k, f in factors], axis=0)
                 integral = step * float(values @ np.exp((n_keys - len(factors)) * log_g + of_sink))
-                total += coefficient * tuples * integral / math.factorial(sum(k for k, _ in factors) - 1)
+                total += (
+                    coefficient * tuples * integral / math.factorial(sum(k for k, _ in factors) - 1)
+                )
         return total
 
     max_weight = n_keys * step * float(largest @ np.exp(of_sink))
@@ -225,7 +272,9 @@ def mapped_row(sigma: float, n_keys: float, softcap: float = 0.0, sink: float | 
     return np.array([mean(((1, ((1, _ONE),)),)), max_weight, entropy, mean(_SQUARE), mean(_ALONG)])
 
 
-def _at(y: FloatArray, functions: FloatArray, chances: FloatArray, below: float, above: float, n: float) -> FloatArray:
+def _at(
+    y: FloatArray, functions: FloatArray, chances: FloatArray, below: float, above: float, n: float
+) -> FloatArray:
     """Of nodes of u: ln G, the integrands of the largest weight and of the entropy, and M_kf for k to 4, (19, nodes).
 
     y are (nodes of u, nodes), and `below` and `above` the chances of lower and higher y, whose exp(-e^y) is 1 and 0.
@@ -236,7 +285,9 @@ def _at(y: FloatArray, functions: FloatArray, chances: FloatArray, below: float,
     panels = kernel.reshape(len(kernel), -1, _ORDER)
     sums = panels.sum(axis=-1)
     g = below + sums.sum(axis=-1)
-    log_g = np.where(missing < 0.5, np.log1p(-np.minimum(missing, 0.5)), np.log(np.maximum(g, 1e-300)))
+    log_g = np.where(
+        missing < 0.5, np.log1p(-np.minimum(missing, 0.5)), np.log(np.maximum(g, 1e-300))
+    )
     before = below + np.cumsum(sums, axis=-1) - sums
     lower = (before[..., None] + panels @ _WITHIN.T).reshape(kernel.shape)
     largest = np.vecdot(kernel * e, np.maximum(lower, 0.0) ** (n - 1))

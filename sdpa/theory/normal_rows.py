@@ -27,7 +27,15 @@ from sdpa.theory.integrals import (
     hermite_rule,
     trapezoid,
 )
-from sdpa.theory.largest_weight import GRADED, Candidates, V, log_below, log_transform, sum_below, terms_for
+from sdpa.theory.largest_weight import (
+    GRADED,
+    Candidates,
+    V,
+    log_below,
+    log_transform,
+    sum_below,
+    terms_for,
+)
 
 _DEVIATIONS = 9.5  # beyond them a normal law has 1e-21
 _MIN_SIGMA = 1e-9  # below it a row is uniform to the precision of a double
@@ -75,7 +83,9 @@ class NormalLaw:
         """Nodes of y where the deviation of the scores is at least 1, of z below."""
         y, z, weights = _score_nodes(u + self.mean, self.deviation)
         of_y = (y[0] if len(y) == 1 else y) / self.unit if self.unit >= 1 else None
-        return Nodes(y, self.offset + self.scale * z if of_y is None else of_y, weights, self.across)
+        return Nodes(
+            y, self.offset + self.scale * z if of_y is None else of_y, weights, self.across
+        )
 
     def ends(self, counts: Span) -> tuple[float, float, float]:
         """The least and the greatest u that matter to so many scores, and a width on which no integrand varies."""
@@ -170,17 +180,24 @@ class NormalRows:
     def integrands(self) -> Integrands:
         """Nodes u from the least that matters to any group to the greatest at which no G vanishes."""
         ends = np.array([law.ends(of) for law, of in zip(self.laws, self.counts, strict=True)])
-        return Integrands(self.laws, self.laws[0].unit, *_row_nodes(*ends[ends[:, 0] < ends[:, 1].min()].T))
+        return Integrands(
+            self.laws, self.laws[0].unit, *_row_nodes(*ends[ends[:, 0] < ends[:, 1].min()].T)
+        )
 
     @cached_property
     def candidates(self) -> list[Candidates]:
         """Scores that may be the largest, on a grid for all groups."""
         if len(self.laws) == 2 and self.laws[0].deviation < _NARROW * self.laws[1].deviation:
             return _candidates_beside_points(self.laws[0], self.laws[1], self.counts[1])
-        lows, highs, steps = np.array([law.largest(of) for law, of in zip(self.laws, self.counts, strict=True)]).T
+        lows, highs, steps = np.array(
+            [law.largest(of) for law, of in zip(self.laws, self.counts, strict=True)]
+        ).T
         scores, step = trapezoid(lows.max(), highs.max(), steps.min())
         logs = np.array([log_below(law, scores) for law in self.laws])
-        return [Candidates(group, law.density(scores) * step, logs) for group, law in enumerate(self.laws)]
+        return [
+            Candidates(group, law.density(scores) * step, logs)
+            for group, law in enumerate(self.laws)
+        ]
 
     def survival(self, group: int, counts: Sequence[float], log_ratio: float) -> float:
         """n P(S < c X) for X of a group, ln c at most 0.
@@ -207,9 +224,16 @@ class NormalRows:
         kappa has the Fourier transform e^(-sigma^2 w^2 / 2) / Gamma(1 - i w): G(u) = P(ln E - ln S > u) for an
         exponential E, whose ln E has the characteristic function Gamma(1 + i w) and gives place to s.
         """
-        law, most, u, step = self.laws[group], self.counts[group][1], self.integrands.u, self.integrands.weights
+        law, most, u, step = (
+            self.laws[group],
+            self.counts[group][1],
+            self.integrands.u,
+            self.integrands.weights,
+        )
         sigma, shift = law.deviation, log_ratio + law.mean
-        low = min(sigma * special.ndtri(1e-17 / most) - shift - 4, -math.log(most) - 4 * sigma - law.mean)
+        low = min(
+            sigma * special.ndtri(1e-17 / most) - shift - 4, -math.log(most) - 4 * sigma - law.mean
+        )
         low, high = max(low, u[0]), min(8.2 * sigma + 3 - shift, u[-1])
         inside = (low <= u) & (u <= high)
         step = step if isinstance(step, float) else step[inside]
@@ -220,7 +244,9 @@ class NormalRows:
         return step * kappa(u + shift, sigma), log_g
 
 
-def _row_nodes(low: FloatArray, high: FloatArray, width: FloatArray) -> tuple[FloatArray, float | FloatArray]:
+def _row_nodes(
+    low: FloatArray, high: FloatArray, width: FloatArray
+) -> tuple[FloatArray, float | FloatArray]:
     """Nodes u from the least low to the least high end, and their weights, or the step between all."""
     first, last, step = low.min(), high.min(), FINE_STEP * width
     if step.max() < 4 * step.min():
@@ -236,11 +262,17 @@ def _row_nodes(low: FloatArray, high: FloatArray, width: FloatArray) -> tuple[Fl
 def _candidates_beside_points(own: NormalLaw, rest: NormalLaw, count: Span) -> list[Candidates]:
     """Candidates if the law of the single score is narrow: for that score at each of a few points."""
     points, shares = own.points()
-    of_points = Candidates(0, shares, np.array([np.zeros((len(points), len(V))), log_below(rest, points)]))
+    of_points = Candidates(
+        0, shares, np.array([np.zeros((len(points), len(V))), log_below(rest, points)])
+    )
     low, high, _ = rest.largest(count)
     # The weight of a score depends on its distance from the point on a scale of 1, its law on that of the deviation.
     near = points[:, None] + (RANGE + 5) * GRADED
-    edges = np.sort(np.concatenate([near, np.tile(np.linspace(low, high, _PANELS + 1), (len(points), 1))], axis=1))
+    edges = np.sort(
+        np.concatenate(
+            [near, np.tile(np.linspace(low, high, _PANELS + 1), (len(points), 1))], axis=1
+        )
+    )
     scores, weights = gauss_panels(np.clip(edges, np.maximum(points, low)[:, None], high), 16)
     chances = shares[:, None] * weights * rest.density(scores)
     point, node = np.nonzero(chances > _LEAST_CHANCE)
@@ -248,7 +280,10 @@ def _candidates_beside_points(own: NormalLaw, rest: NormalLaw, count: Span) -> l
         return [of_points]
     scores = scores[point, node]
     log_own = -np.exp(V + (points[point] - scores)[:, None])
-    return [of_points, Candidates(1, chances[point, node], np.array([log_own, log_below(rest, scores)]))]
+    return [
+        of_points,
+        Candidates(1, chances[point, node], np.array([log_own, log_below(rest, scores)])),
+    ]
 
 
 normal_rows = lru_cache(_ROWS)(NormalRows)
@@ -278,30 +313,46 @@ def kappa(t: FloatArray, sigma: float) -> FloatArray:
     w = np.arange(0, last + step, step)
     transform = np.exp(-((sigma * w) ** 2) / 2 - special.loggamma(1 - 1j * w))
     transform[0] /= 2
-    return np.concatenate([by_saddle, (np.exp(-1j * np.outer(right, w)) @ transform).real * (step / math.pi)])
+    return np.concatenate(
+        [by_saddle, (np.exp(-1j * np.outer(right, w)) @ transform).real * (step / math.pi)]
+    )
 
 
-def _survival_bound(laws: Sequence[NormalLaw], counts: Sequence[float], group: int, log_ratio: float) -> float:
+def _survival_bound(
+    laws: Sequence[NormalLaw], counts: Sequence[float], group: int, log_ratio: float
+) -> float:
     """An upper limit of n P(S < c X), which two scores reach: S exceeds each term, and their number e^(their mean)."""
     others = [count - (place == group) for place, count in enumerate(counts)]
     of_x, number = laws[group], sum(others)
     mean = sum(count * law.mean for count, law in zip(others, laws, strict=True)) / number
-    variance = sum(count * law.deviation**2 for count, law in zip(others, laws, strict=True)) / number**2
+    variance = (
+        sum(count * law.deviation**2 for count, law in zip(others, laws, strict=True)) / number**2
+    )
     limits = [(mean + math.log(number), variance)]
-    limits += [(law.mean, law.deviation**2) for count, law in zip(others, laws, strict=True) if count]
+    limits += [
+        (law.mean, law.deviation**2) for count, law in zip(others, laws, strict=True) if count
+    ]
     gaps = [
-        (of_x.mean + log_ratio - above) / max(math.hypot(of_x.deviation, math.sqrt(spread)), _MIN_SIGMA)
+        (of_x.mean + log_ratio - above)
+        / max(math.hypot(of_x.deviation, math.sqrt(spread)), _MIN_SIGMA)
         for above, spread in limits
     ]
     return counts[group] * float(special.ndtr(min(gaps)))
 
 
-def _by_inversion(laws: Sequence[NormalLaw], counts: Sequence[float], group: int, log_ratio: float) -> float:
+def _by_inversion(
+    laws: Sequence[NormalLaw], counts: Sequence[float], group: int, log_ratio: float
+) -> float:
     """P(S < c X), for X of a narrow law and whole counts."""
-    others = [(law, count - (place == group)) for place, (law, count) in enumerate(zip(laws, counts, strict=True))]
+    others = [
+        (law, count - (place == group))
+        for place, (law, count) in enumerate(zip(laws, counts, strict=True))
+    ]
     others = [(law, count) for law, count in others if count]
     if any(count != int(count) for _, count in others):
-        raise ValueError(f"expected a whole number of keys below a deviation of {FEW_SIGMA}, got {sum(counts)}")
+        raise ValueError(
+            f"expected a whole number of keys below a deviation of {FEW_SIGMA}, got {sum(counts)}"
+        )
     centre, width = _log_mean_and_width(others)
     law = laws[group]
     if law.deviation == 0:

@@ -47,12 +47,16 @@ def weight_overlap(sigma: float, other: float, correlation: float, n_keys: float
     """
     if not (min(sigma, other) >= 0 and abs(correlation) <= 1 and 2 <= n_keys <= 1e9):
         got = f"{sigma}, {other}, {correlation} and {n_keys}"
-        raise ValueError(f"expected deviations from 0, a correlation from -1 to 1 and n_keys from 2 to 1e9, got {got}")
+        raise ValueError(
+            f"expected deviations from 0, a correlation from -1 to 1 and n_keys from 2 to 1e9, got {got}"
+        )
     common, apart = math.sqrt(abs(correlation)), math.sqrt(1 - abs(correlation))
     step = _STEP * (1 + 0.5 * apart * min(sigma, other) / math.sqrt(2 * math.log(n_keys) + 2))
     if common * max(sigma, other) > _MOST_WIDTH * step:
         got = f"{sigma:g} and {other:g}"
-        raise UnknownError(f"overlaps of rows are unknown for deviations of scores that differ so much, got {got}")
+        raise UnknownError(
+            f"overlaps of rows are unknown for deviations of scores that differ so much, got {got}"
+        )
     if common * max(sigma, other) < _SMALL:
         (z, p), dz = hermite_rule(12), 0.0
     else:
@@ -125,7 +129,9 @@ def attention_overlap(d_k: float, n_keys: float, divisor: float, cosine: float =
 def _symmetric_rule(dimension: float, order: int) -> list[tuple[float, float]]:
     """Gauss's nodes and chances of one entry of a random direction: the density (1 - t^2)^((dimension - 3) / 2)."""
     k, half = np.arange(1, order), dimension / 2 - 1
-    return _gauss_rule(np.zeros(order), np.sqrt(k * (k + 2 * half - 1) / (4 * (k + half) * (k + half - 1))))
+    return _gauss_rule(
+        np.zeros(order), np.sqrt(k * (k + 2 * half - 1) / (4 * (k + half) * (k + half - 1)))
+    )
 
 
 def _gauss_rule(diagonal: FloatArray, beside: FloatArray) -> list[tuple[float, float]]:
@@ -144,7 +150,10 @@ def next_moments(cosine: float, sigma: float, n_keys: float) -> tuple[float, flo
     [0.434, 0.308]
     """
     within = sigma * math.sqrt(1 - cosine)
-    collision, overlap = GaussianRow(within, n_keys).power_sum(2), weight_overlap(within, within, cosine, n_keys)
+    collision, overlap = (
+        GaussianRow(within, n_keys).power_sum(2),
+        weight_overlap(within, within, cosine, n_keys),
+    )
     return cosine + (1 - cosine) * collision, cosine + (1 - cosine) * overlap
 
 

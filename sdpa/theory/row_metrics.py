@@ -43,7 +43,9 @@ class RowMetrics(NamedTuple, Generic[Number]):
     saturated_rows: Number
     row_variance: Number
     collision: Number  # sum w^2
-    key_gradient_square: Number  # |J|_F^2 |q|^2 / divisor^2, the part of a row in the mean square over the keys
+    key_gradient_square: (
+        Number  # |J|_F^2 |q|^2 / divisor^2, the part of a row in the mean square over the keys
+    )
     own_weight: Number
 
 
@@ -55,9 +57,13 @@ OF_ONE_KEY = ZERO._replace(max_weight=1.0, saturated_rows=1.0, collision=1.0, ow
 def check_arguments(d_k: float, divisor: float | Scaling) -> None:
     """ValueError unless d_k is at least 1 and the divisor above 0 and not 1/sqrt(d_k); UnknownError for a rule."""
     if isinstance(divisor, Scaling):
-        raise UnknownError(f"deviations of rows with divisors of their own are unknown, got {divisor}")
+        raise UnknownError(
+            f"deviations of rows with divisors of their own are unknown, got {divisor}"
+        )
     if not (d_k >= 1 and 0 < divisor < math.inf):
-        raise ValueError(f"expected d_k of at least 1, and a divisor above 0, got {d_k} and {divisor}")
+        raise ValueError(
+            f"expected d_k of at least 1, and a divisor above 0, got {d_k} and {divisor}"
+        )
     refuse_multiplier("divisor", divisor, d_k)
 
 
@@ -67,7 +73,9 @@ def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMet
         return row_moments(d_k, n_keys, divisor, law)[0]
     lengths, means = means_by_length(d_k, n_keys, divisor, law)
     found = RowMetrics(*(lengths.share @ np.column_stack(means)).tolist())
-    return found._replace(saturated_rows=saturated_share(d_k, n_keys, divisor, law), own_weight=1 / n_keys)
+    return found._replace(
+        saturated_rows=saturated_share(d_k, n_keys, divisor, law), own_weight=1 / n_keys
+    )
 
 
 def means_by_length(
@@ -84,7 +92,8 @@ def means_by_length(
         query_gradient_square=to_query * (law.key_std / divisor) ** 2,
         saturated_rows=saturated_rows(sigma, n_keys),
         row_variance=(1 - 1 / n_keys) * sigma**2,
-        key_gradient_square=row["jacobian_square"] * (law.query_std / divisor * lengths.length) ** 2,
+        key_gradient_square=row["jacobian_square"]
+        * (law.query_std / divisor * lengths.length) ** 2,
         own_weight=np.full(len(sigma), 1 / n_keys),
     )
 
@@ -121,11 +130,18 @@ def _correlated_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw)
     def row_of(length: float) -> Row:
         sigma, rest = law.query_std * scale * length, 1.0 - float(law.correlation) ** 2
         own = NormalLaw(sigma, law.correlation * length, math.sqrt(rest), rest)
-        return Row(normal_rows((own, NormalLaw(sigma)), ((1.0, 1.0), span(n_keys - 1))), (1, n_keys - 1))
+        return Row(
+            normal_rows((own, NormalLaw(sigma)), ((1.0, 1.0), span(n_keys - 1))), (1, n_keys - 1)
+        )
 
     def values(length: float) -> list[float]:
         row = row_of(length)
-        return [*_values(row), row.jacobian_square() * length**2, row.power_sum(1, group=0), row.power_sum(2, group=0)]
+        return [
+            *_values(row),
+            row.jacobian_square() * length**2,
+            row.power_sum(1, group=0),
+            row.power_sum(2, group=0),
+        ]
 
     def saturation(group: int, length: float) -> list[float]:
         return [row_of(length).saturated_by(group, SATURATED)]
@@ -136,7 +152,9 @@ def _correlated_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw)
         of,
         own_square,
         query_gradient_square=(of["along"] + (d_k - 1) * of["across"]) * scale**2,
-        saturated_rows=sum(float(_mean_over_queries(d_k, partial(saturation, group))[0]) for group in (0, 1)),
+        saturated_rows=sum(
+            float(_mean_over_queries(d_k, partial(saturation, group))[0]) for group in (0, 1)
+        ),
         key_gradient_square=to_keys * (law.query_std / divisor) ** 2,
         own_weight=own,
     )
@@ -150,7 +168,10 @@ def _mean_over_queries(d_k: float, function: Callable[[float], list[float]]) -> 
         mean = lengths.share @ values
         twice = lengths.share[::2] @ values[::2] / lengths.share[::2].sum()
         most = np.maximum(np.abs(values).max(axis=0), 1e-3)
-        if (np.abs(mean - twice) <= np.sqrt(_ACCURACY * most * np.maximum(np.abs(mean), 1e-6 * most))).all():
+        if (
+            np.abs(mean - twice)
+            <= np.sqrt(_ACCURACY * most * np.maximum(np.abs(mean), 1e-6 * most))
+        ).all():
             break
         lengths = query_lengths(d_k, halvings=halvings, shortest=_SHORTEST)
         finer = np.empty((len(lengths.length), values.shape[1]))
@@ -168,13 +189,17 @@ def _normalized_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw)
         E |dL/dq|^2 = (E |J t|^2 + E sum_j (J^2)_jj (1 - t_j^2)) length^2 / divisor^2.
     """
     if law.entries.name != "gaussian" or law.query_mean or law.key_mean or law.spectrum:
-        raise UnknownError("normalized vectors are known only for gaussian entries of mean 0 without a spectrum")
+        raise UnknownError(
+            "normalized vectors are known only for gaussian entries of mean 0 without a spectrum"
+        )
     if d_k != int(d_k) or n_keys != int(n_keys):
         raise ValueError(f"expected whole numbers beside a normalization, got {d_k} and {n_keys}")
     square = 1.0 if law.normalize == "l2" else float(d_k)
     gain = square / divisor
     if d_k < 2 or gain > _MAX_GAIN:
-        raise UnknownError(f"rows of normalized vectors are unknown for d_k = 1 and for a gain above {_MAX_GAIN:g}")
+        raise UnknownError(
+            f"rows of normalized vectors are unknown for d_k = 1 and for a gain above {_MAX_GAIN:g}"
+        )
     row = Row(cosine_rows(CosineLaw(gain, int(d_k)), span(n_keys)), (n_keys,))
     of, scale = dict(zip(_FUNCTIONS, _values(row), strict=True)), square / divisor**2
     # All weights of a row are alike, so that any one has the mean 1 / n and the mean square E sum w^2 / n.
@@ -203,6 +228,11 @@ def _values(row: Row) -> list[float]:
 def _named(of: dict[str, float], own_square: float, **others: float) -> RowMoments:
     """Means and mean squares from those of _FUNCTIONS, that of the own weight, and other means."""
     means = {name: of[name] for name in ROW_MEANS if name != "along"} | others
-    squares = of["max_weight_square"], of["jacobian_trace_square"], of["jacobian_fourth"], own_square
+    squares = (
+        of["max_weight_square"],
+        of["jacobian_trace_square"],
+        of["jacobian_fourth"],
+        own_square,
+    )
     names = "max_weight", "jacobian_trace", "jacobian_square", "own_weight"
     return ZERO._replace(**means), ZERO._replace(**dict(zip(names, squares, strict=True)))

@@ -18,7 +18,11 @@ from sdpa.theory.scores import score_variance
 
 
 def row_variance(
-    d_k: float, n_keys: float, divisor: float | Scaling, law: PairLaw = PairLaw(), shortest: int | None = None
+    d_k: float,
+    n_keys: float,
+    divisor: float | Scaling,
+    law: PairLaw = PairLaw(),
+    shortest: int | None = None,
 ) -> float:
     """E R = (1 - 1/n) (A + B / n), with the symbols of `score_variance`:
 
@@ -40,7 +44,11 @@ def row_variance(
 
 
 def expected_row_variance(
-    d_k: float, n_keys: float, divisor: float | Scaling, law: PairLaw = PairLaw(), shortest: int | None = None
+    d_k: float,
+    n_keys: float,
+    divisor: float | Scaling,
+    law: PairLaw = PairLaw(),
+    shortest: int | None = None,
 ) -> float:
     """As `row_variance`, for divisors of any size."""
     n = np.array([n_keys]) if shortest is None else np.arange(shortest, n_keys + 1)
@@ -59,7 +67,11 @@ def expected_row_variance(
 
 
 def row_variance_deviation(
-    d_k: float, n_keys: int, divisor: float | Scaling, law: PairLaw = PairLaw(), shortest: int | None = None
+    d_k: float,
+    n_keys: int,
+    divisor: float | Scaling,
+    law: PairLaw = PairLaw(),
+    shortest: int | None = None,
 ) -> float:
     """Standard deviation of R of one row, for every law that `row_variance` knows.
 
@@ -71,10 +83,14 @@ def row_variance_deviation(
     0.72349
     """
     if isinstance(divisor, Scaling):
-        raise UnknownError(f"deviations of rows with divisors of their own are unknown, got {divisor}")
+        raise UnknownError(
+            f"deviations of rows with divisors of their own are unknown, got {divisor}"
+        )
     refuse_multiplier("divisor", divisor, d_k)
     lengths = range(shortest or n_keys, n_keys + 1)
-    return math.sqrt(sum(spread_of_row_variance(d_k, n, divisor, law) for n in lengths) / len(lengths))
+    return math.sqrt(
+        sum(spread_of_row_variance(d_k, n, divisor, law) for n in lengths) / len(lengths)
+    )
 
 
 def spread_of_row_variance(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> float:
@@ -101,14 +117,20 @@ def spread_of_row_variance(d_k: float, n_keys: float, divisor: float, law: PairL
         second_powers, fourth_powers, key_variances, times = _entry_powers(d_k, law)
         variance = times * float((key_variances**2 * (fourth_powers - second_powers**2)).sum())
         square = variance + (times * float((key_variances * second_powers).sum())) ** 2
-        cumulant = (law.entries.moments[1] - 3) * times * float((key_variances**2 * fourth_powers).sum())
+        cumulant = (
+            (law.entries.moments[1] - 3) * times * float((key_variances**2 * fourth_powers).sum())
+        )
         return ((1 - 1 / n) / divisor**2) ** 2 * (variance + cumulant / n + 2 * square / (n - 1))
     if law.spectrum:
-        raise UnknownError("the spread of the variance of rows is unknown for a correlation with a spectrum")
+        raise UnknownError(
+            "the spread of the variance of rows is unknown for a correlation with a spectrum"
+        )
     rho, scale = law.correlation, (law.query_std * law.key_std / divisor) ** 4
     k, a, b, m2 = 1 - 1 / n, 1 - rho**2 / n, rho**2 / n, d * (d + 2)
     of_query = k**2 * (2 * d * a**2 + 8 * m2 * a * b + 8 * m2 * (d + 3) * b**2)
-    of_keys = 2 * m2 * (n - 1 - 2 * rho**2 * k + rho**4 * k**2) + 4 * rho**2 * m2 * (d + 4) * k * (1 - rho**2 * k)
+    of_keys = 2 * m2 * (n - 1 - 2 * rho**2 * k + rho**4 * k**2) + 4 * rho**2 * m2 * (d + 4) * k * (
+        1 - rho**2 * k
+    )
     return scale * (of_query + of_keys / n**2)
 
 
@@ -139,7 +161,14 @@ def least_shared_row_variance(d_k: float, n_keys: float, divisor: float, law: Pa
 def _entry_powers(d_k: float, law: PairLaw) -> tuple[FloatArray, FloatArray, FloatArray, float]:
     """E q_m^2, E q_m^4 and v_m of every different entry; and how many entries are like each."""
     third, fourth = law.entries.moments[:2]
-    eigenvalues, times = (spectrum_of(int(d_k), law.spectrum), 1.0) if law.spectrum else (np.ones(1), d_k)
+    eigenvalues, times = (
+        (spectrum_of(int(d_k), law.spectrum), 1.0) if law.spectrum else (np.ones(1), d_k)
+    )
     deviation, mean = law.query_std * np.sqrt(eigenvalues), law.query_mean
-    fourth_powers = mean**4 + 6 * (mean * deviation) ** 2 + 4 * mean * deviation**3 * third + deviation**4 * fourth
+    fourth_powers = (
+        mean**4
+        + 6 * (mean * deviation) ** 2
+        + 4 * mean * deviation**3 * third
+        + deviation**4 * fourth
+    )
     return mean**2 + deviation**2, fourth_powers, np.asarray(law.key_std**2 * eigenvalues), times

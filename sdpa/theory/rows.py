@@ -42,7 +42,9 @@ class Row:
         """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, for k from 1 to 8, over all scores or those of a group."""
         if group is None:
             return math.fsum(self.power_sum(k, each) for each in range(len(self.counts)))
-        return self._of_one(group, self._laws.integrands.moment(group, (k, 0, 0))) / math.factorial(k - 1)
+        return self._of_one(group, self._laws.integrands.moment(group, (k, 0, 0))) / math.factorial(
+            k - 1
+        )
 
     def jacobian_trace(self) -> float:
         """E tr J = 1 - E sum_i w_i^2."""
@@ -65,7 +67,9 @@ class Row:
         total = 0.0
         for taken, values in self._laws.integrands.metric(name).items():
             tuples = math.prod(
-                count - i for count, indices in zip(self.counts, taken, strict=True) for i in range(indices)
+                count - i
+                for count, indices in zip(self.counts, taken, strict=True)
+                for i in range(indices)
             )
             if tuples:  # the integral of a term over more different indices than keys may not exist
                 total += float(tuples) * self._integral(values, taken)
@@ -99,7 +103,10 @@ class Row:
         >>> round(GaussianRow(sigma=8.0, n_keys=64).max_weight_survival(0.99), 6)
         0.1943
         """
-        return min(max(math.fsum(self.saturated_by(g, threshold) for g in range(len(self.counts))), 0.0), 1.0)
+        return min(
+            max(math.fsum(self.saturated_by(g, threshold) for g in range(len(self.counts))), 0.0),
+            1.0,
+        )
 
     def saturated_by(self, group: int, threshold: float) -> float:
         """P(the weight of a score of a group > threshold), as `max_weight_survival`."""
@@ -115,10 +122,16 @@ class Row:
         True
         """
         log_ratio = log_remainder - math.log1p(-math.exp(log_remainder))
-        return min(max(math.fsum(self._survival(g, log_ratio) for g in range(len(self.counts))), 0.0), 1.0)
+        return min(
+            max(math.fsum(self._survival(g, log_ratio) for g in range(len(self.counts))), 0.0), 1.0
+        )
 
     def _survival(self, group: int, log_ratio: float) -> float:
-        return self._laws.survival(group, self.counts.tolist(), log_ratio) if self.counts[group] else 0.0
+        return (
+            self._laws.survival(group, self.counts.tolist(), log_ratio)
+            if self.counts[group]
+            else 0.0
+        )
 
     @cached_property
     def _largest(self) -> tuple[float, float]:

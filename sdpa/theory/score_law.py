@@ -56,15 +56,23 @@ def query_lengths(
     if not (d_k >= 1 and 0 <= noncentrality < math.inf):
         raise ValueError(f"expected d_k of at least 1, got {d_k}")
     if noncentrality > _LARGEST_NONCENTRALITY:
-        raise UnknownError("softmax rows are unknown for queries whose mean is a billion deviations long")
+        raise UnknownError(
+            "softmax rows are unknown for queries whose mean is a billion deviations long"
+        )
     half = _Halves(d_k / 2, noncentrality / 2)
     low, high = half.quantiles(shortest, longest)
     variance = 2 * (d_k + 2 * noncentrality)
     step = min(0.3, 0.45 * math.sqrt(variance) / (d_k + noncentrality))
-    steps = math.ceil((high - low) / step) if halvings is None else math.ceil((high - low) / (1.2 * step)) * 2**halvings
+    steps = (
+        math.ceil((high - low) / step)
+        if halvings is None
+        else math.ceil((high - low) / (1.2 * step)) * 2**halvings
+    )
     x = np.linspace(low, high, steps + 1)
     density, mean_half = half.density(x)
-    return QueryLengths(np.sqrt(2 * np.exp(x)), density / density.sum(), 2 * (np.exp(x) - mean_half), variance)
+    return QueryLengths(
+        np.sqrt(2 * np.exp(x)), density / density.sum(), 2 * (np.exp(x) - mean_half), variance
+    )
 
 
 class _Halves:
@@ -84,7 +92,9 @@ class _Halves:
         """The x below and above which these shares lie."""
         if len(self.half) == 1:
             half = float(self.half[0])
-            return math.log(special.gammaincinv(half, shortest)), math.log(special.gammainccinv(half, longest))
+            return math.log(special.gammaincinv(half, shortest)), math.log(
+                special.gammainccinv(half, longest)
+            )
         probability = np.exp(self.logarithm)
         lowest = math.log(special.gammaincinv(self.half[0], shortest / 10))
         highest = math.log(special.gammainccinv(self.half[-1], longest / 10))
@@ -102,14 +112,24 @@ class _Halves:
         if len(self.half) == 1:
             half = self.half[0]
             return np.exp(half * (x - math.log(half)) - np.exp(x) + half), np.full(len(x), half)
-        exponent = x[:, None] * self.half - special.gammaln(self.half) + self.logarithm - np.exp(x)[:, None]
+        exponent = (
+            x[:, None] * self.half
+            - special.gammaln(self.half)
+            + self.logarithm
+            - np.exp(x)[:, None]
+        )
         terms = np.exp(exponent - exponent.max())
         density = terms.sum(axis=1)
         return density, terms @ self.half / density
 
 
 def gaussian_queries(
-    d_k: float, law: PairLaw, *, halvings: int | None = None, longest: float = _LONGEST, scale: float = 1.0
+    d_k: float,
+    law: PairLaw,
+    *,
+    halvings: int | None = None,
+    longest: float = _LONGEST,
+    scale: float = 1.0,
 ) -> QueryLengths:
     """|q| of independent Gaussian queries and keys, as in `query_lengths`; UnknownError for any other law.
 
@@ -121,7 +141,9 @@ def gaussian_queries(
     if law.spectrum:
         raise UnknownError("softmax rows are unknown for entries of unequal variance")
     if law.correlation:
-        raise UnknownError("deviations of rows are unknown for queries that correlate with their keys")
+        raise UnknownError(
+            "deviations of rows are unknown for queries that correlate with their keys"
+        )
     if law.normalize != "none":
         raise UnknownError("deviations of rows are unknown for normalized vectors")
     shortest = max(_SHORTEST / max(1.0, scale / _SATURATING) ** 2, 1e-290)
@@ -129,7 +151,9 @@ def gaussian_queries(
     return query_lengths(d_k, noncentrality, halvings, shortest, longest)
 
 
-def mean_share(d_k: float, divisor: float, law: PairLaw, share: Callable[[FloatArray], FloatArray]) -> float:
+def mean_share(
+    d_k: float, divisor: float, law: PairLaw, share: Callable[[FloatArray], FloatArray]
+) -> float:
     """E of a probability that rises with the deviation of the scores of a row, with seven digits down to 1e-40.
 
     Where it is small, the longest queries decide: finer nodes then omit less than 1e-10 of the mean.
@@ -155,7 +179,10 @@ def score_log_density(score: npt.ArrayLike, d_k: float) -> FloatArray:
     0.5
     """
     size = np.abs(np.asarray(score, dtype=float))
-    order, constant = (d_k - 1) / 2, 0.5 * math.log(math.pi) + (d_k - 1) / 2 * math.log(2) + math.lgamma(d_k / 2)
+    order, constant = (
+        (d_k - 1) / 2,
+        0.5 * math.log(math.pi) + (d_k - 1) / 2 * math.log(2) + math.lgamma(d_k / 2),
+    )
     safe = np.where(size > 0, size, 1.0)
     away = order * np.log(safe) + _log_bessel_k(order, safe) - constant
     # |s|^nu K_nu(|s|) -> 2^(nu - 1) Gamma(nu) at 0.
@@ -188,7 +215,9 @@ def score_survival(score: npt.ArrayLike, d_k: float) -> FloatArray:
     0.5
     """
     lengths = _all_lengths(d_k)
-    return np.asarray(special.ndtr(-np.asarray(score, dtype=float)[..., None] / lengths.length) @ lengths.share)
+    return np.asarray(
+        special.ndtr(-np.asarray(score, dtype=float)[..., None] / lengths.length) @ lengths.share
+    )
 
 
 def largest_score_survival(score: npt.ArrayLike, d_k: float, n_keys: float) -> FloatArray:

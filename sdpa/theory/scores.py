@@ -27,7 +27,9 @@ from sdpa.scaling import refuse_multiplier
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 
 
-def score_mean(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:
+def score_mean(
+    d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: float | None = None
+) -> float:
     """E[q.k / divisor] = d_k (mq mk + rho sq sk / n_keys) / divisor, over all pairs of a query and a key.
 
     Entries of q and k have the means mq, mk and standard deviations sq, sk. One of n_keys pairs is a query with its
@@ -52,7 +54,9 @@ def score_mean(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: flo
     return _pooled(d_k, law, n_keys)[0] / divisor
 
 
-def score_variance(d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:
+def score_variance(
+    d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: float | None = None
+) -> float:
     """Var[q.k / divisor] = (d_k (mk^2 sq^2 + mq^2 sk^2) + sq^2 sk^2 sum_m lambda_m^2) / divisor^2, pooled over pairs.
 
     lambda is the spectrum, of mean 1; without one the sum is d_k. For centred entries of variance 1 this is
@@ -134,16 +138,24 @@ def score_power_deviations(
     return ScoreDeviations(deviation(0, 1) / divisor, deviation(0, 0, 1) / divisor**2, kurtosis)
 
 
-def _least_deviations(d_k: float, n_keys: int, n_queries: int, divisor: float, law: PairLaw) -> ScoreDeviations:
+def _least_deviations(
+    d_k: float, n_keys: int, n_queries: int, divisor: float, law: PairLaw
+) -> ScoreDeviations:
     """Lower limits beside a correlation: E[c^2 | q] over a row of n keys is a |q|^2 + b |q|^4 up to a constant."""
     if law.spectrum or law.key_mean:
         return ScoreDeviations(0.0, 0.0, 0.0)
     unit, square = law.query_std * law.key_std / divisor, law.correlation**2
     of_mean = d_k * (n_keys + square) / n_keys**2
-    a, b, fourth = 1 - square / n_keys - 2 * square * d_k / n_keys**2, square / n_keys, d_k * (d_k + 2)
+    a, b, fourth = (
+        1 - square / n_keys - 2 * square * d_k / n_keys**2,
+        square / n_keys,
+        d_k * (d_k + 2),
+    )
     of_square = 2 * d_k * a**2 + 8 * fourth * a * b + 8 * fourth * (d_k + 3) * b**2
     return ScoreDeviations(
-        unit * math.sqrt(of_mean / n_queries), unit**2 * math.sqrt(max(of_square, 0.0) / n_queries), 0.0
+        unit * math.sqrt(of_mean / n_queries),
+        unit**2 * math.sqrt(max(of_square, 0.0) / n_queries),
+        0.0,
     )
 
 
@@ -154,7 +166,11 @@ def _covariances(d_k: float, law: PairLaw, order: int) -> tuple[FloatArray, Floa
     if law.normalize != "none":
         # Given either vector, cosines have one and the same law.
         moments = _cosine_moments(d_k, law)[powers]
-        return moments - np.outer(moments[0], moments[0]), np.zeros_like(moments), np.zeros_like(moments)
+        return (
+            moments - np.outer(moments[0], moments[0]),
+            np.zeros_like(moments),
+            np.zeros_like(moments),
+        )
     same, of_query, of_key = (
         _power_covariances(_summed(_joint_cumulants(moments), d_k, law))
         for moments in (
@@ -179,7 +195,9 @@ def _central_moments(d_k: float, law: PairLaw) -> FloatArray:
     """E (s - E s)^n for n = 0 ... 4, of s = q.k with a key that is independent of the query."""
     if law.normalize != "none":
         return _cosine_moments(d_k, law)
-    return np.asarray(_joint_moments(_summed(_joint_cumulants(_product_moments(d_k, law, 4)), d_k, law))[:, 0])
+    return np.asarray(
+        _joint_moments(_summed(_joint_cumulants(_product_moments(d_k, law, 4)), d_k, law))[:, 0]
+    )
 
 
 def _pooled(d_k: float, law: PairLaw, n_keys: float | None) -> tuple[float, float, float]:
@@ -192,7 +210,11 @@ def _pooled(d_k: float, law: PairLaw, n_keys: float | None) -> tuple[float, floa
     others = _summed(_joint_cumulants(_product_moments(d_k, law, order)), d_k, law)
     others[1, 0] = d_k * law.query_mean * law.key_mean
     if not law.correlation:
-        return float(others[1, 0]), float(others[2, 0]), float(others[4, 0]) if order == 4 else math.inf
+        return (
+            float(others[1, 0]),
+            float(others[2, 0]),
+            float(others[4, 0]) if order == 4 else math.inf,
+        )
     if n_keys is None:
         raise ValueError("n_keys: expected the number of keys beside a correlation")
     own = _summed(_own_cumulants(d_k, law), d_k, law)
@@ -206,7 +228,9 @@ def _entry_moments(law: PairLaw) -> FloatArray:
     return np.array([1.0, 0.0, 1.0, *law.entries.moments])
 
 
-def _product_moments(d_k: float, law: PairLaw, i: int, j: int = 0, *, share_key: bool = False) -> FloatArray:
+def _product_moments(
+    d_k: float, law: PairLaw, i: int, j: int = 0, *, share_key: bool = False
+) -> FloatArray:
     """M_ij = E_a[g_i(a) g_j(a)] of p - E p and p' - E p' that share a, or b, (i + 1, j + 1, entries).
 
     g_n = E[(p - E p)^n | a] = sum_r C(n, r) E b^r (alpha a)^(n-r) (beta + gamma a)^r.
@@ -224,7 +248,12 @@ def _product_moments(d_k: float, law: PairLaw, i: int, j: int = 0, *, share_key:
     return np.array(
         [
             [
-                np.einsum("pe,pq,qe->e", left, entry[np.add.outer(range(len(left)), range(len(right)))], right)
+                np.einsum(
+                    "pe,pq,qe->e",
+                    left,
+                    entry[np.add.outer(range(len(left)), range(len(right)))],
+                    right,
+                )
                 for right in given[: j + 1]
             ]
             for left in given[: i + 1]
@@ -243,7 +272,14 @@ def _own_cumulants(d_k: float, law: PairLaw) -> FloatArray:
     moments = np.zeros((5, 1, len(alpha)))
     for n in range(5):
         for r, t in itertools.product(range(n + 1), repeat=2):
-            weight = math.comb(n, r) * rho ** (n - r) * noise**r * normal[r] * math.comb(n, t) * normal[n - r + t]
+            weight = (
+                math.comb(n, r)
+                * rho ** (n - r)
+                * noise**r
+                * normal[r]
+                * math.comb(n, t)
+                * normal[n - r + t]
+            )
             moments[n, 0] += weight * alpha ** (n - t) * gamma**t
     return _joint_cumulants(moments)
 
@@ -252,7 +288,9 @@ def _coefficients(d_k: float, law: PairLaw) -> FloatArray:
     """alpha of a, beta of b and gamma of a b in p - E p, (3, different entries)."""
     variance = spectrum_of(int(d_k), law.spectrum) if law.spectrum else np.ones(1)
     root, both = np.sqrt(variance), law.query_std * law.key_std
-    return np.array([law.key_mean * law.query_std * root, law.query_mean * law.key_std * root, both * variance])
+    return np.array(
+        [law.key_mean * law.query_std * root, law.query_mean * law.key_std * root, both * variance]
+    )
 
 
 def _summed(of_entries: FloatArray, d_k: float, law: PairLaw) -> FloatArray:
@@ -263,7 +301,9 @@ def _summed(of_entries: FloatArray, d_k: float, law: PairLaw) -> FloatArray:
 def _cosine_moments(d_k: float, law: PairLaw) -> FloatArray:
     """E s^n for n = 0 ... 8 of s = length^2 t, t a cosine: E t^(n+2) = E t^n (n + 1) / (d + n)."""
     if law.entries.name != "gaussian" or law.query_mean or law.key_mean or law.spectrum:
-        raise UnknownError("normalized vectors are known only for gaussian entries of mean 0 without a spectrum")
+        raise UnknownError(
+            "normalized vectors are known only for gaussian entries of mean 0 without a spectrum"
+        )
     square = 1.0 if law.normalize == "l2" else d_k
     moments = np.zeros(9)
     moments[0] = 1.0
@@ -276,7 +316,9 @@ def _joint_cumulants(moments: FloatArray) -> FloatArray:
     """K_ij of two variables from their moments M_ij about any point."""
     cumulants = np.zeros_like(moments)
     for i, j in _orders(moments):
-        cumulants[i, j] = moments[i, j] - sum(weight * cumulants[r] * moments[s] for weight, r, s in _splits(i, j))
+        cumulants[i, j] = moments[i, j] - sum(
+            weight * cumulants[r] * moments[s] for weight, r, s in _splits(i, j)
+        )
     return cumulants
 
 
@@ -285,7 +327,9 @@ def _joint_moments(cumulants: FloatArray) -> FloatArray:
     moments = np.zeros_like(cumulants)
     moments[0, 0] = 1.0
     for i, j in _orders(cumulants):
-        moments[i, j] = cumulants[i, j] + sum(weight * cumulants[r] * moments[s] for weight, r, s in _splits(i, j))
+        moments[i, j] = cumulants[i, j] + sum(
+            weight * cumulants[r] * moments[s] for weight, r, s in _splits(i, j)
+        )
     return moments
 
 
@@ -299,8 +343,13 @@ def _power_covariances(cumulants: FloatArray) -> FloatArray:
     for i in range(1, order + 1):
         for j in range(1, order + 1):
             for r in range(1, i + 1):
-                joint = sum(math.comb(j, t) * cumulants[r, t] * moments[i - r, j - t] for t in range(1, j + 1))
-                covariances[i, j] += math.comb(i - 1, r - 1) * (cumulants[r, 0] * covariances[i - r, j] + joint)
+                joint = sum(
+                    math.comb(j, t) * cumulants[r, t] * moments[i - r, j - t]
+                    for t in range(1, j + 1)
+                )
+                covariances[i, j] += math.comb(i - 1, r - 1) * (
+                    cumulants[r, 0] * covariances[i - r, j] + joint
+                )
     return covariances
 
 

@@ -20,7 +20,10 @@ from sdpa.theory.attention import attention_expectations
 from sdpa.theory.gaussian_rows import row_values
 from sdpa.theory.limits import jacobian_crossing, query_gradient_crossing
 
-_LOW, _HIGH = -6.0, 12.0  # the largest of two or more normal scores lies between them but for 1e-18 of all rows
+_LOW, _HIGH = (
+    -6.0,
+    12.0,
+)  # the largest of two or more normal scores lies between them but for 1e-18 of all rows
 
 
 @cache
@@ -35,7 +38,9 @@ def exact_largest_gradient(n_keys: float) -> float:
         return -attention_expectations(math.exp(log_d_k), n_keys, 1.0).jacobian_norm
 
     law = math.log(8 * math.log(n_keys))
-    found = optimize.minimize_scalar(loss, bounds=(law - math.log(5), law), method="bounded", options={"xatol": 1e-5})
+    found = optimize.minimize_scalar(
+        loss, bounds=(law - math.log(5), law), method="bounded", options={"xatol": 1e-5}
+    )
     return math.exp(found.x)
 
 
@@ -52,7 +57,9 @@ def typical_query_crossing(n_keys: float) -> float:
     def excess(log_d_k: float) -> float:
         return 2 * math.exp(log_d_k / 2) * gap - math.log(4 * n_keys / math.e) - log_d_k
 
-    return math.exp(optimize.brentq(excess, math.log(4 / gap**2), 40.0))  # beyond the least value of the difference
+    return math.exp(
+        optimize.brentq(excess, math.log(4 / gap**2), 40.0)
+    )  # beyond the least value of the difference
 
 
 @cache
@@ -64,7 +71,10 @@ def exact_mean_crossing(n_keys: float) -> float:
     """
 
     def excess(log_d_k: float) -> float:
-        unscaled, scaled = (attention_expectations(math.exp(log_d_k), n_keys, math.exp(p * log_d_k)) for p in (0, 0.5))
+        unscaled, scaled = (
+            attention_expectations(math.exp(log_d_k), n_keys, math.exp(p * log_d_k))
+            for p in (0, 0.5)
+        )
         return unscaled.jacobian_norm - scaled.jacobian_norm
 
     law = math.log(SCALES["mean"].law(n_keys))
@@ -96,7 +106,9 @@ def median_gap(n_keys: float) -> float:
     """
 
     def density(z: float, x: float) -> float:
-        return math.exp(-(z**2) / 2 + (n_keys - 1) * special.log_ndtr(z - x)) / math.sqrt(2 * math.pi)
+        return math.exp(-(z**2) / 2 + (n_keys - 1) * special.log_ndtr(z - x)) / math.sqrt(
+            2 * math.pi
+        )
 
     def excess(x: float) -> float:
         return n_keys * _integral(partial(density, x=x)) - 0.5
@@ -127,12 +139,16 @@ def _mean_by_gap(n_keys: float) -> float:
 
     A gap x / sigma has the density g_n / sigma near 0, and the integral of 4 e^-2x / (1 + e^-x)^4 over x > 0 is 1/3.
     """
-    return (gap_density(n_keys) / (3 * float(row_values(np.array([1.0]), n_keys)["jacobian_square"][0]))) ** 2
+    return (
+        gap_density(n_keys) / (3 * float(row_values(np.array([1.0]), n_keys)["jacobian_square"][0]))
+    ) ** 2
 
 
 SCALES = {
     "condensation": Scale("rows condense", "2 ln n", lambda n: 2 * math.log(n)),
-    "largest": Scale("r.m.s. of |J|_F is largest", "8 ln n", lambda n: 8 * math.log(n), exact_largest_gradient),
+    "largest": Scale(
+        "r.m.s. of |J|_F is largest", "8 ln n", lambda n: 8 * math.log(n), exact_largest_gradient
+    ),
     "typical": Scale(
         "medians of |J|_F are equal",
         "(ln n)^3 / (2 ln^2 2)",
@@ -141,7 +157,10 @@ SCALES = {
     ),
     "typical_by_gap": Scale("the same", "median gap", _typical_by_gap, jacobian_crossing),
     "typical_query": Scale(
-        "medians of |dL/dq| are equal", "median gap", typical_query_crossing, query_gradient_crossing
+        "medians of |dL/dq| are equal",
+        "median gap",
+        typical_query_crossing,
+        query_gradient_crossing,
     ),
     "mean": Scale(
         "r.m.s. of |J|_F are equal",

@@ -11,16 +11,16 @@ import pytest
 
 from experiments.claims.statements import cannot_judge, measured_tables
 from experiments.config.loader import Config, load_config
+from experiments.engine import workers as local
+from experiments.engine.measure import measure
+from experiments.engine.store import measure_record
+from experiments.engine.workers import LocalWorkers
 from experiments.figures.declared import figures_of
 from experiments.figures.draw import draw
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names, defaults, treatment_names
 from experiments.measuring.experiment import load_experiment
 from experiments.pages import explorer
-from experiments.run import workers as local
-from experiments.run.measure import measure
-from experiments.run.store import measure_record
-from experiments.run.workers import LocalWorkers
 from tests.command_line import Suite, call
 from tests.shipped import CONFIG, IS_SHIPPED, RESULTS
 
@@ -68,8 +68,16 @@ def _of_other_experiments() -> str:
     for name in experiment_names():
         if f"experiment: {name}," not in TINY:
             experiment = load_experiment(name)
-            needed = [axis for axis in axis_names(experiment.cell) if axis not in defaults(experiment.cell)]
-            lines += [f"  {name}:", f"    experiment: {name}", *(f"    {axis}: 4" for axis in needed)]
+            needed = [
+                axis
+                for axis in axis_names(experiment.cell)
+                if axis not in defaults(experiment.cell)
+            ]
+            lines += [
+                f"  {name}:",
+                f"    experiment: {name}",
+                *(f"    {axis}: 4" for axis in needed),
+            ]
             lines += [f"    {rules}: unscaled" for rules in treatment_names(experiment.cell)]
             lines += [f"    trials: {max(20, experiment.min_trials)}", f"    {_every(name)}"]
     return "".join(f"{line}\n" for line in lines)
@@ -82,7 +90,9 @@ def made_once(request, tmp_path_factory) -> Callable[[str, Callable[[Path], None
     If filling it fails, the next process that asks begins with an empty folder, and fails by itself.
     """
     folder = tmp_path_factory.getbasetemp()
-    shared = folder.parent if hasattr(request.config, "workerinput") else folder  # of all workers of pytest-xdist
+    shared = (
+        folder.parent if hasattr(request.config, "workerinput") else folder
+    )  # of all workers of pytest-xdist
 
     def made(name: str, fill: Callable[[Path], None]) -> Path:
         done, begun = shared / f"once-{name}", shared / f"once-{name}.begun"

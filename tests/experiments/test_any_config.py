@@ -9,18 +9,28 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from experiments.config.loader import load_config
+from experiments.engine.check import check
+from experiments.engine.measure import measure
+from experiments.engine.workers import LocalWorkers
 from experiments.figures.declared import figures_of
 from experiments.figures.draw import draw
 from experiments.pages.index import write_page
 from experiments.paths import figure_path
-from experiments.run.check import check
-from experiments.run.measure import measure
-from experiments.run.workers import LocalWorkers
 from sdpa import LAWS
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import SCHEMES
 
-RULES = ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^1", "d_k^0.9", "d_k^3/2", 8, "d_k^1/2/ln(n_keys)")
+RULES = (
+    "unscaled",
+    "d_k^1/3",
+    "d_k^1/2",
+    "d_k^2/3",
+    "d_k^1",
+    "d_k^0.9",
+    "d_k^3/2",
+    8,
+    "d_k^1/2/ln(n_keys)",
+)
 
 
 def axis(values: st.SearchStrategy, most: int = 3) -> st.SearchStrategy:
@@ -59,7 +69,11 @@ ROWS = st.fixed_dictionaries(
     optional={**INPUTS, "figures": figures("rows")},
 )
 DISTRIBUTION = st.fixed_dictionaries(
-    {"experiment": st.just("distribution"), "d_k": SIZES["d_k"], "trials": st.sampled_from([20, 21, 3000])}
+    {
+        "experiment": st.just("distribution"),
+        "d_k": SIZES["d_k"],
+        "trials": st.sampled_from([20, 21, 3000]),
+    }
 )
 INITIALISATION = st.fixed_dictionaries(
     {
@@ -79,7 +93,9 @@ ROUNDING, EIGHT_BITS = (
         {
             "experiment": st.just(experiment),
             **SIZES,
-            "arithmetic": axis(st.sampled_from([name for name in FORMATS if name.startswith("float8") == short])),
+            "arithmetic": axis(
+                st.sampled_from([name for name in FORMATS if name.startswith("float8") == short])
+            ),
             "trials": st.sampled_from([2, 20]),
         },
         optional={**INPUTS, "figures": figures(experiment)},
@@ -115,11 +131,16 @@ DEPTH = st.fixed_dictionaries(
         "figures": figures("depth"),
     },
 )
-SWEEP = st.one_of(SATURATION, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, EIGHT_BITS, TRAINING, DEPTH)
+SWEEP = st.one_of(
+    SATURATION, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, EIGHT_BITS, TRAINING, DEPTH
+)
 
 
 CONFIG = st.fixed_dictionaries(
-    {"seed": st.integers(0, 3), "sweeps": st.dictionaries(st.sampled_from("abc"), SWEEP, min_size=1, max_size=2)}
+    {
+        "seed": st.integers(0, 3),
+        "sweeps": st.dictionaries(st.sampled_from("abc"), SWEEP, min_size=1, max_size=2),
+    }
 )
 
 

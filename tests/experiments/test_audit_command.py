@@ -29,7 +29,9 @@ def test_an_example_has_the_finding_that_it_promises_and_the_files_say_so(functi
 def test_a_module_that_needs_another_package_is_told_where_to_run(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text("import not_installed_here\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(UsageError, match=r"install not_installed_here into \.venv, or call sdpa\.audit"):
+    with pytest.raises(
+        UsageError, match=r"install not_installed_here into \.venv, or call sdpa\.audit"
+    ):
         function_of("mine:attention")
 
 
@@ -44,7 +46,10 @@ def test_without_a_target_the_examples_are_listed():
     [
         ("sdpa:__doc__", "got sdpa:__doc__, which is no function"),
         ("sdpa.nothing:f", "importable here, got sdpa.nothing:f: No module named"),
-        ("sdpa:nothing", "importable here, got sdpa:nothing: module 'sdpa' has no attribute 'nothing'$"),
+        (
+            "sdpa:nothing",
+            "importable here, got sdpa:nothing: module 'sdpa' has no attribute 'nothing'$",
+        ),
     ],
 )
 def test_a_target_that_is_no_function_is_refused(target, message):

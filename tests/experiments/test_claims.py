@@ -262,15 +262,36 @@ def times(factor: float):
         ("qa-18", "dimension/slopes", {}, {"slope": times(1.01)}, "reproduced"),
         ("qa-18", "dimension/slopes", {}, {"slope_exact": times(1.01)}, "wrong"),
         ("qa-16", "dimension", {"d_k": 512}, {"score_variance": times(1.05)}, "wrong"),
-        ("lesson-24", "dimension", {"d_k": 512} | BARE, {"score_variance": times(1.05)}, "misleading"),
+        (
+            "lesson-24",
+            "dimension",
+            {"d_k": 512} | BARE,
+            {"score_variance": times(1.05)},
+            "misleading",
+        ),
         ("qa-21", "powers", {"d_k": 512}, {"score_variance": times(1.05)}, "misleading"),
         ("notebook-18", "phase", BARE | LARGE, {MEDIAN: times(1e16)}, "wrong"),
-        *(("textbook-15", "phase", ROOT | LARGE | {"n_keys": 64}, {norm: times(0.8)}, "misleading") for norm in NORMS),
+        *(
+            (
+                "textbook-15",
+                "phase",
+                ROOT | LARGE | {"n_keys": 64},
+                {norm: times(0.8)},
+                "misleading",
+            )
+            for norm in NORMS
+        ),
         ("article-50", "phase", {}, {"saturated_rows_exact": 0.995}, "holds"),
         ("qa-12", "phase", {}, {"saturated_rows_exact": 0.01}, "misleading"),
         ("qa-12", "phase", {}, {"max_weight_exact": 0.95}, "misleading"),
         ("textbook-13", "training", BARE, FAILED, "holds"),
-        ("article-54", "training", ROOT | {"task": "recall"}, {"max_weight_after_low": 0.45}, "misleading"),
+        (
+            "article-54",
+            "training",
+            ROOT | {"task": "recall"},
+            {"max_weight_after_low": 0.45},
+            "misleading",
+        ),
         ("article-54", "training", ROOT | {"task": "pair"}, FAILED, "misleading"),
     ],
 )
@@ -291,16 +312,45 @@ def far(own):
 @pytest.mark.parametrize(
     ("name", "module", "attribute", "change", "expected"),
     [
-        ("article-27", article_softmax, "variances", lambda own: lambda: 1.05 * own(), "misleading"),
-        *((f"article-{n}", article_comparison, "article_draw", far, "misleading") for n in (122, 123, 125, 127, 131)),
-        ("qa-37", qa, "layer", lambda _: lambda *_: ScaledDotProductAttention(6, 4, 4, seed=99), "wrong"),
-        ("article-16", qa, "SCHEMES", lambda own: {name: own[name] for name in ("lecun", "xavier")}, "holds"),
+        (
+            "article-27",
+            article_softmax,
+            "variances",
+            lambda own: lambda: 1.05 * own(),
+            "misleading",
+        ),
+        *(
+            (f"article-{n}", article_comparison, "article_draw", far, "misleading")
+            for n in (122, 123, 125, 127, 131)
+        ),
+        (
+            "qa-37",
+            qa,
+            "layer",
+            lambda _: lambda *_: ScaledDotProductAttention(6, 4, 4, seed=99),
+            "wrong",
+        ),
+        (
+            "article-16",
+            qa,
+            "SCHEMES",
+            lambda own: {name: own[name] for name in ("lecun", "xavier")},
+            "holds",
+        ),
         # Weights of scores five times as far apart are sharpened in every row.
         ("lesson-28", lesson, "CAT_WEIGHTS", lambda _: softmax(5 * CAT_SCORES), "holds"),
-        ("lesson-37", lesson, "CAT_WEIGHTS", lambda _: np.array([[7, 1, 1, 1], [1, 7, 1, 1]] * 2) / 10, "wrong"),
+        (
+            "lesson-37",
+            lesson,
+            "CAT_WEIGHTS",
+            lambda _: np.array([[7, 1, 1, 1], [1, 7, 1, 1]] * 2) / 10,
+            "wrong",
+        ),
         ("article-13", article_softmax, "SESSION", lambda _: ABC, "misleading"),
     ],
 )
-def test_a_verdict_follows_its_inputs(tables, monkeypatch, name, module, attribute, change, expected):
+def test_a_verdict_follows_its_inputs(
+    tables, monkeypatch, name, module, attribute, change, expected
+):
     monkeypatch.setattr(module, attribute, change(getattr(module, attribute)))
     assert compute_row(BY_ID[name], tables)["verdict"] == expected

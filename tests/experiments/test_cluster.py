@@ -22,7 +22,7 @@ TRIALS = 3000
 # Loaded into a worker: a chunk of this cell kills its process, as the kernel does when memory runs out.
 KILLING = """
 import os, signal
-from experiments.run import cluster
+from experiments.engine import cluster
 
 measure = cluster.measure_record
 
@@ -44,7 +44,9 @@ class Cluster:
         self.folder = folder
         self.file = folder / "scheduler.json"
         self.processes: list[subprocess.Popen[bytes]] = []
-        self.scheduler = self.start("scheduler", "--host=127.0.0.1", "--port=0", f"--scheduler-file={self.file}")
+        self.scheduler = self.start(
+            "scheduler", "--host=127.0.0.1", "--port=0", f"--scheduler-file={self.file}"
+        )
         wait_for(self.file.exists)
         time.sleep(0.2)  # until the file is whole
         self.address = json.loads(self.file.read_text())["address"]
@@ -143,7 +145,9 @@ def test_a_cell_that_kills_every_worker_is_named_and_all_else_is_kept(suite, clu
         cluster.worker(f"--preload={cluster.folder}/killing.py")
     status, _, err = suite.run("run", "--scheduler-file", str(cluster.file))
     assert status == 1
-    assert re.match(r"sweep first, cell d_k=200, .*: a worker process died \(killed, or out of memory\)", err)
+    assert re.match(
+        r"sweep first, cell d_k=200, .*: a worker process died \(killed, or out of memory\)", err
+    )
     assert resumes(suite, local_tables)
 
 
@@ -180,7 +184,9 @@ def another_copy(folder: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder)}
 
 
-def test_a_worker_of_another_version_is_refused_whenever_it_joins(suite, tmp_path, cluster, local_tables):
+def test_a_worker_of_another_version_is_refused_whenever_it_joins(
+    suite, tmp_path, cluster, local_tables
+):
     wrong = another_copy(tmp_path / "other")
     refusal = r"worker \d+ on \S+ cannot take part: expected source \w{12}, .*, got source \w{12}, "
     first = cluster.worker(**wrong)

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from experiments.config.loader import load_config
+from experiments.engine.tables import read_sweep, write_sweep
+from experiments.engine.workers import LocalWorkers
 from experiments.paths import DRAWN
-from experiments.run.tables import read_sweep, write_sweep
-from experiments.run.workers import LocalWorkers
 from tests.command_line import ROOT, SMALL, Suite, in_a_process
 
 TABLES = ("mine.csv", "derived/mine/slopes.csv", "derived/mine/verdicts.csv")
@@ -26,7 +26,9 @@ def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
     ran = suite("run", "--jobs", "1", "--verbose")
     assert (ran.returncode, ran.stderr) == (0, "")
     wrote = [line for line in ran.stdout.splitlines() if line.startswith("wrote")]
-    assert sorted(wrote) == sorted(f"wrote {suite.folder}/{name}: new" for name in (*TABLES, "long-format.csv"))
+    assert sorted(wrote) == sorted(
+        f"wrote {suite.folder}/{name}: new" for name in (*TABLES, "long-format.csv")
+    )
     for command in ("draw", "check"):
         ended = suite(command)
         assert (ended.returncode, ended.stderr) == (0, "")
@@ -34,7 +36,11 @@ def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
     assert "variance" in mine.figures
     figures = {f"figures/mine/{name}{suffix}" for name in mine.figures for suffix in DRAWN}
     others = {"columns.csv", "long-format.csv", "config.yaml", ".lock", ".made.json", "mine.json"}
-    made = {path.relative_to(suite.folder).as_posix() for path in suite.folder.rglob("*") if path.is_file()}
+    made = {
+        path.relative_to(suite.folder).as_posix()
+        for path in suite.folder.rglob("*")
+        if path.is_file()
+    }
     assert {name for name in made if not name.startswith(".cells/")} == {*TABLES, *others, *figures}
     assert (suite.folder / "config.yaml").read_text() == SMALL
 
@@ -52,7 +58,9 @@ def test_a_second_run_writes_the_same_bytes(suite, processes):
 
 
 def test_a_bad_config_is_refused_without_a_traceback_or_a_file(processes):
-    refused = processes("run", text=SMALL.replace("trials: 3", "trials: 0").replace("d_k^1", "sqrt"))
+    refused = processes(
+        "run", text=SMALL.replace("trials: 3", "trials: 0").replace("d_k^1", "sqrt")
+    )
     assert refused.returncode == 2
     assert re.search(r"small\.yaml:8:14: .*got sqrt", refused.stderr)
     assert re.search(r"small\.yaml:9:13: .*got 0", refused.stderr)
@@ -80,7 +88,9 @@ def test_a_folder_that_cannot_be_written_is_named(suite):
 def test_bad_usage_exits_2(suite, words, message):
     refused = suite(*words)
     assert refused.returncode == 2
-    assert message in " ".join(refused.stderr.replace("│", " ").split())  # typer frames and wraps it
+    assert message in " ".join(
+        refused.stderr.replace("│", " ").split()
+    )  # typer frames and wraps it
     assert not suite.folder.exists()
 
 
@@ -90,11 +100,15 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
     suite("run")
     complete = suite("plan").stdout
     assert re.search(rf"{kind}0 of 2 chunks .* complete\n", complete)
-    figures = re.search(r"\ntotal to draw: (\d+) figures of sweeps, about \d+ s of a core\n", complete)[1]
+    figures = re.search(
+        r"\ntotal to draw: (\d+) figures of sweeps, about \d+ s of a core\n", complete
+    )[1]
     assert f"figures: {figures} drawn" in suite("draw").stdout
     assert "total to draw: 0 figures of sweeps" in suite("plan").stdout
     other = suite("plan", text=more).stdout
-    assert re.search(r"mine +3 +3 +1 of 3 chunks .* stale: .* got d_k \[1000, 2000\], expected", other)
+    assert re.search(
+        r"mine +3 +3 +1 of 3 chunks .* stale: .* got d_k \[1000, 2000\], expected", other
+    )
     shutil.rmtree(suite.folder / ".cells")
     shipped = suite("plan", text=SMALL).stdout
     assert "2 of 2 chunks" in shipped
@@ -106,7 +120,9 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
 
 def test_check_names_the_values_that_disagree(suite, tmp_path):
     """Tables that are vouched for, of a measurement at odds with theory."""
-    enough = SMALL.replace("trials: 3", "trials: 1000\n    figures: length").replace("[1000, 2000]", "4")
+    enough = SMALL.replace("trials: 3", "trials: 1000\n    figures: length").replace(
+        "[1000, 2000]", "4"
+    )
     suite("run", text=enough)
     config = load_config(tmp_path / "small.yaml")
     tables = read_sweep(suite.folder, config, config.sweeps[0])
@@ -116,7 +132,10 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     assert re.search(r"others: .*\d tested only by a bound", agreed.stdout)
     assert re.search(r"others: .*\d without a known exact value", agreed.stdout)
     assert re.search(r"agreed: 14 measured values .* \(p = .*\)", agreed.stdout)
-    tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
+    tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = (
+        -7.5,
+        1e-13,
+    )
     (suite.folder / "mine.json").unlink()  # so that no table is expected to be the same
     write_sweep(suite.folder, config, tables)
     checked = suite("check")
@@ -149,7 +168,9 @@ def test_a_problem_in_one_part_is_reported_at_the_end_and_stops_no_other(suite):
     assert "checked: 1 sweep, complete and unaltered" in ended.stdout
     assert re.search(r"\.cells/.*: Not a directory", ended.stderr)
     assert ended.stderr.count("one.csv: No such file or directory") == 1
-    assert ended.stderr.splitlines()[-1].startswith("to complete or restore the tables: make results, with")
+    assert ended.stderr.splitlines()[-1].startswith(
+        "to complete or restore the tables: make results, with"
+    )
 
 
 LONG = (
@@ -177,7 +198,9 @@ def test_a_run_longer_than_an_hour_needs_consent(suite, monkeypatch):
 def test_a_command_goes_on_when_the_reader_of_its_output_leaves(suite):
     assert suite("run").returncode == 0
     words = [sys.executable, "-m", "experiments", "check", "-v", "--config", suite.config]
-    with subprocess.Popen([*words, "--results", suite.folder], cwd=ROOT, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [*words, "--results", suite.folder], cwd=ROOT, stdout=subprocess.PIPE
+    ) as process:
         process.stdout.close()
         assert process.wait(60) == 0
 

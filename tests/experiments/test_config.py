@@ -77,7 +77,9 @@ def test_whole_numbers_have_short_forms(load, written, values):
     assert short.digest == load(GOOD.replace("[4, 8]", f"{list(values)}")).digest
 
 
-@pytest.mark.parametrize("written", ["010", "0x10", "no", "1:30", "'8'", ".inf", "~", "1e999", "1/0"])
+@pytest.mark.parametrize(
+    "written", ["010", "0x10", "no", "1:30", "'8'", ".inf", "~", "1e999", "1/0"]
+)
 def test_yaml_traps_do_not_change_meaning_silently(load, written):
     expected = f"5:10: sweeps.one.d_k: got {written}, expected a whole number"
     assert faults(load, GOOD.replace("[4, 8]", written)) == [expected]
@@ -86,15 +88,39 @@ def test_yaml_traps_do_not_change_meaning_silently(load, written):
 # One edit of the good config each, with the place and the words of the fault that it must give.
 PLANTED = {
     "missing trials": ("    trials: 10\n", "", "3:3: sweeps.one.trials: missing key"),
-    "missing experiment": ("experiment: saturation", "n_queries: 1", "3:3: .*experiment: missing key; expect"),
+    "missing experiment": (
+        "experiment: saturation",
+        "n_queries: 1",
+        "3:3: .*experiment: missing key; expect",
+    ),
     "misspelt key": ("n_keys", "n_key", "6:5: .*n_key: got an unknown key, .*mean n_keys"),
-    "key at the top": ("seed", "sede: 1\nseed", "1:1: sede: .* one of seed, sweeps; did you mean seed"),
+    "key at the top": (
+        "seed",
+        "sede: 1\nseed",
+        "1:1: sede: .* one of seed, sweeps; did you mean seed",
+    ),
     "zero d_k": ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1$"),
-    "duplicate value": ("[4, 8]", "[4, 8, 4.0]", r"5:17: .*d_k\[2\]: got 4.0, expected each value once"),
-    "duplicate key": ("d_k: [4, 8]", "d_k: 4\n    d_k: 8", "6:5: .*d_k: got a duplicate key, .*line 5$"),
-    "list as a key": ("d_k", "? [1]\n    : 4\n    d_k", "5:7: got a list .*as a key, expected a name$"),
+    "duplicate value": (
+        "[4, 8]",
+        "[4, 8, 4.0]",
+        r"5:17: .*d_k\[2\]: got 4.0, expected each value once",
+    ),
+    "duplicate key": (
+        "d_k: [4, 8]",
+        "d_k: 4\n    d_k: 8",
+        "6:5: .*d_k: got a duplicate key, .*line 5$",
+    ),
+    "list as a key": (
+        "d_k",
+        "? [1]\n    : 4\n    d_k",
+        "5:7: got a list .*as a key, expected a name$",
+    ),
     "unknown scaling": ("unscaled", "none", r"7:15: .*scaling\[0\]: got none, .*mean unscaled\?$"),
-    "misspelt experiment": ("saturation", "saturaton", "4:17: .*got saturaton, .*mean saturation.$"),
+    "misspelt experiment": (
+        "saturation",
+        "saturaton",
+        "4:17: .*got saturaton, .*mean saturation.$",
+    ),
     "trials and a precision": (
         "trials: 10",
         "trials: 10\n    precision: 0.01",
@@ -106,13 +132,21 @@ PLANTED = {
         "sink: 0\n    n_keys",
         "6:5: .*did you mean sink in experiment: mechanisms",
     ),
-    "key of other programs": ("n_keys", "seq_len: 1\n    n_keys", "6:5: .*seq_len: .*mean n_keys.$"),
+    "key of other programs": (
+        "n_keys",
+        "seq_len: 1\n    n_keys",
+        "6:5: .*seq_len: .*mean n_keys.$",
+    ),
     "scaling of a variant": (
         "trials",
         "variants: [{scaling: 8}]\n    trials",
         "8:17: .*got an unknown key, [^;]*$",
     ),
-    "name with a slash": ("one:", "../one:", "3:3: .*got the sweep name '../one', expected a letter"),
+    "name with a slash": (
+        "one:",
+        "../one:",
+        "3:3: .*got the sweep name '../one', expected a letter",
+    ),
     "reserved name": ("one:", "Columns:", "3:3: .*got the sweep name 'Columns', .*not columns$"),
     "anchor": ("[4, 8]", "&a [4, 8]", "5:10: got an anchor, alias or tag, expected plain"),
     "tag": ("[4, 8]", "!!python/name:os.system", "5:10: got an anchor, alias or tag, "),
@@ -140,7 +174,9 @@ def test_a_planted_fault_is_refused_at_its_place(load, name):
 
 
 def test_all_faults_are_reported_at_once(load):
-    text = GOOD.replace("seed: 0", "seed: -1").replace("n_keys", "n_key").replace("[4, 8]", "[0, x]")
+    text = (
+        GOOD.replace("seed: 0", "seed: -1").replace("n_keys", "n_key").replace("[4, 8]", "[0, x]")
+    )
     places = [fault.split(" ")[0] for fault in faults(load, text)]
     assert places == ["1:7:", "3:3:", "5:11:", "5:14:", "6:5:"]
 

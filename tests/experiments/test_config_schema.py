@@ -22,7 +22,12 @@ from tests.shipped import ROOT, shipped_only
 
 VALIDATOR = Draft7Validator(json.loads(schema_text()))
 CONFIGS = [
-    *("config.full.yaml", "quick.yaml", "experiments/claims/config.yaml", "results/statements/config.yaml"),
+    *(
+        "config.full.yaml",
+        "quick.yaml",
+        "experiments/claims/config.yaml",
+        "results/statements/config.yaml",
+    ),
     *(pytest.param(path, marks=shipped_only) for path in ("config.yaml", "results/config.yaml")),
 ]
 SOUND = """\
@@ -65,7 +70,17 @@ def loader_accepts(tmp_path):
 
 # Values in every spelling that the loader knows, by key of a sweep.
 SPELLINGS = {
-    "d_k": ["1e2", "4.0", "+32", "2^7", "24/2", "2..32*2", "16..64+16", "2^3..2^6*2", "[2..8*2, 100]"],
+    "d_k": [
+        "1e2",
+        "4.0",
+        "+32",
+        "2^7",
+        "24/2",
+        "2..32*2",
+        "16..64+16",
+        "2^3..2^6*2",
+        "[2..8*2, 100]",
+    ],
     "key_std": ["0.5", "1e-3", ".25", "1/3", "+1.5", "3e0", "[1, 1/3]"],
     "inputs": [*LAWS, f"[{', '.join(LAWS)}]"],
     "normalize": ["none", "l2", "rms"],
@@ -73,8 +88,24 @@ SPELLINGS = {
     "variants": ["[{}]", "[{d_k: [8, 16]}, {inputs: laplace, key_std: 1/3}]"],
     "figures": ["variance", "[variance, gradients]"],
     "scaling": [
-        *("unscaled", "d_k", "8", "0.5", "1/3", "+1/7", "sqrt ( n_keys )", "d_k^(1/3)", "d_k**0.25", "2*d_k^1/4"),
-        *("(d_k*n_keys)^1/6", "d_k^1/2/0.43/ln( n_keys )", "d_k^( -1/2 )*d_k^2", "[unscaled, d_k^1/2, 8]"),
+        *(
+            "unscaled",
+            "d_k",
+            "8",
+            "0.5",
+            "1/3",
+            "+1/7",
+            "sqrt ( n_keys )",
+            "d_k^(1/3)",
+            "d_k**0.25",
+            "2*d_k^1/4",
+        ),
+        *(
+            "(d_k*n_keys)^1/6",
+            "d_k^1/2/0.43/ln( n_keys )",
+            "d_k^( -1/2 )*d_k^2",
+            "[unscaled, d_k^1/2, 8]",
+        ),
     ],
 }
 # A change of one line of the sound config each.

@@ -37,7 +37,10 @@ def test_the_first_layer_has_its_exact_values(tables):
 def test_overlaps_of_flat_rows_may_lie_below_equal_weights():
     """Two rows that look at different keys overlap by less than 1 / n_keys; their mean overlap is not less."""
     cell = Cell(d_k=32, n_keys=12, scaling=(Scaling.parse("d_k^1"),), token_cosine=0.0)
-    rows = [tabulate(cell, measure(cell, 4, np.random.default_rng(seed)))[MEASURED][0] for seed in range(20)]
+    rows = [
+        tabulate(cell, measure(cell, 4, np.random.default_rng(seed)))[MEASURED][0]
+        for seed in range(20)
+    ]
     (overlap,) = (metric for metric in EXPERIMENT.metrics if metric.name == "overlap")
     assert overlap.limits(cell).low <= min(row["overlap"] for row in rows) < 1 / 12
 
@@ -45,10 +48,14 @@ def test_overlaps_of_flat_rows_may_lie_below_equal_weights():
 def explicit(rng, divisor, width=1024):
     """The mean cosine after each layer of one stack with tokens of that width."""
     n, shares = CELL.n_keys, (math.sqrt(0.3), math.sqrt(0.7))
-    tokens = shares[0] * rng.standard_normal((1, width)) + shares[1] * rng.standard_normal((n, width))
+    tokens = shares[0] * rng.standard_normal((1, width)) + shares[1] * rng.standard_normal(
+        (n, width)
+    )
     for _ in range(CELL.layers):
         tokens *= math.sqrt(width) / np.linalg.norm(tokens, axis=1, keepdims=True)
-        q, k = (tokens @ rng.standard_normal((width, CELL.d_k)) / math.sqrt(width) for _ in range(2))
+        q, k = (
+            tokens @ rng.standard_normal((width, CELL.d_k)) / math.sqrt(width) for _ in range(2)
+        )
         values = tokens @ rng.standard_normal((width, width)) / math.sqrt(width)
         tokens = CELL.residual * tokens + softmax(q @ k.T / divisor) @ values
         units = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
@@ -79,23 +86,32 @@ def test_mean_cosines_are_above_the_ratio_of_means():
 def test_shipped_layers_are_as_far_from_both_laws_as_stated():
     """docs/theory.md, at p = 0.3: C / S up to 8% low, and the second order within 2%."""
     rows = pd.read_csv(RESULTS / "depth.csv")
-    at = [(p, math.sqrt(d_k) / c, n) for p, d_k, c, n in rows[["token_cosine", "d_k", "divisor", "n_keys"]].values]
-    ratios, second = (np.array([law(*one) for one in at]) / rows["cosine"] for law in (next_cosine, mean_cosine))
+    at = [
+        (p, math.sqrt(d_k) / c, n)
+        for p, d_k, c, n in rows[["token_cosine", "d_k", "divisor", "n_keys"]].values
+    ]
+    ratios, second = (
+        np.array([law(*one) for one in at]) / rows["cosine"] for law in (next_cosine, mean_cosine)
+    )
     assert 0.06 < 1 - ratios.min() < 0.08
     assert abs(second - 1).max() < 0.02
 
 
 def test_tables_of_theory_have_the_numbers_of_one_layer():
     """At beta = 1.5, p = 0.3 and 512 keys, the limit of Giorlandino and Goldt is 1; at beta_c it is 0."""
-    curves = first_layer_curves(pd.DataFrame({"token_cosine": [0.3], "n_keys": [512], "layers": [1]})).set_index(
-        "ratio"
+    curves = first_layer_curves(
+        pd.DataFrame({"token_cosine": [0.3], "n_keys": [512], "layers": [1]})
+    ).set_index("ratio")
+    assert curves.loc[1.0, ["collision", "collision_limit"]].tolist() == pytest.approx(
+        [0.2490, 0.0], abs=5e-5
     )
-    assert curves.loc[1.0, ["collision", "collision_limit"]].tolist() == pytest.approx([0.2490, 0.0], abs=5e-5)
     assert curves.loc[2.0, "cosine_limit"] == pytest.approx(0.3 / (0.3 + 0.7 * 0.5))
     beta_c = math.sqrt(2 / 0.7)
     between = np.interp(1.5 / beta_c, curves.index, curves["ratio_of_means"])
     assert between == pytest.approx(next_cosine(0.3, 1.5 * math.sqrt(math.log(512)), 512), abs=1e-3)
-    layers = pd.DataFrame({"d_k": 64, "n_keys": 64, "token_cosine": 0.3, "residual": 1.0, "layer": [1, 2]})
+    layers = pd.DataFrame(
+        {"d_k": 64, "n_keys": 64, "token_cosine": 0.3, "residual": 1.0, "layer": [1, 2]}
+    )
     once = next_cosine(0.3, 1.0, 64, 1.0)
     found = with_map(layers.assign(layers=2, scaling="d_k^1/2"), Axes.of_cell(Cell))["cosine_map"]
     assert found.tolist() == pytest.approx([once, next_cosine(once, 1.0, 64, 1.0)])

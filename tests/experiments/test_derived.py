@@ -15,12 +15,12 @@ from experiments.analysis.derived import add_exact
 from experiments.analysis.laws import freezing_curves, zero_limits
 from experiments.analysis.results import Axes
 from experiments.analysis.slopes import fall_through_zero, fit_slopes, steady_powers
+from experiments.engine.tables import read_sweep
 from experiments.kinds import training
 from experiments.kinds.rounding import Cell
 from experiments.kinds.saturation import EXPERIMENT
 from experiments.measuring.columns import axis_values, names
 from experiments.measuring.intervals import share_interval
-from experiments.run.tables import read_sweep
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
 from sdpa.theory import attention_expectations
@@ -42,19 +42,37 @@ def test_slopes_are_those_of_another_fit(table):
         errors = (rows["score_variance_se"] / rows["score_variance"]).to_numpy()
         assert slopes.loc[scaling, "slope"] == pytest.approx(stats.linregress(x, y).slope, rel=1e-9)
         drawn = y.to_numpy() + errors * np.random.default_rng(3).standard_normal((4000, len(x)))
-        assert slopes.loc[scaling, "slope_se"] == pytest.approx(np.polyfit(x, drawn.T, 1)[0].std(), rel=0.05)
+        assert slopes.loc[scaling, "slope_se"] == pytest.approx(
+            np.polyfit(x, drawn.T, 1)[0].std(), rel=0.05
+        )
 
 
 @pytest.mark.parametrize(("trials", "points"), [(2, 8), (5, 8), (20, 4)])
 def test_intervals_of_slopes_hold_them_at_any_number_of_trials(trials, points):
     """1,000 flat lines at 99.9%: more than 6 misses, where 1 is expected, have a probability of 0.0001."""
     drawn = 1 + 0.01 * np.random.default_rng(trials).standard_normal((1000, points, trials))
-    axes = {"n_keys": 8, "n_queries": 5, "inputs": "gaussian", "scaling": "d_k^1/2", "exponent": 0.5, "trials": trials}
-    cells = {"key_std": np.repeat(np.arange(1000), points), "d_k": np.tile(2 ** np.arange(2, 2 + points), 1000)}
-    moments = {"score_variance": drawn.mean(axis=2), "score_variance_se": drawn.std(axis=2, ddof=1) / np.sqrt(trials)}
+    axes = {
+        "n_keys": 8,
+        "n_queries": 5,
+        "inputs": "gaussian",
+        "scaling": "d_k^1/2",
+        "exponent": 0.5,
+        "trials": trials,
+    }
+    cells = {
+        "key_std": np.repeat(np.arange(1000), points),
+        "d_k": np.tile(2 ** np.arange(2, 2 + points), 1000),
+    }
+    moments = {
+        "score_variance": drawn.mean(axis=2),
+        "score_variance_se": drawn.std(axis=2, ddof=1) / np.sqrt(trials),
+    }
     moments["score_variance_exact"] = np.ones((1000, points))
     lines = fit_slopes(
-        pd.DataFrame({**cells, **{name: of.ravel() for name, of in moments.items()}}).assign(**axes), OF_ROWS
+        pd.DataFrame({**cells, **{name: of.ravel() for name, of in moments.items()}}).assign(
+            **axes
+        ),
+        OF_ROWS,
     )
     assert len(lines) == 1000
     assert ((lines["slope_low"] > 0) | (lines["slope_high"] < 0)).sum() <= 6
@@ -73,9 +91,13 @@ def test_exact_columns_stand_behind_the_errors(table, tiny):
 
 def test_few_trials_widen_the_interval_as_students_t(table):
     """Equal errors at two points of T trials have 2 (T - 1) degrees of freedom; t of 4 at 99.9% is 8.610."""
-    two = table[table["scaling"] == "unscaled"].assign(score_variance_se=table["score_variance"] * 0.01, trials=3)
+    two = table[table["scaling"] == "unscaled"].assign(
+        score_variance_se=table["score_variance"] * 0.01, trials=3
+    )
     (_, fitted), *_ = fit_slopes(two, OF_ROWS).iterrows()
-    assert (fitted["slope_high"] - fitted["slope"]) / fitted["slope_se"] == pytest.approx(8.610302, rel=1e-6)
+    assert (fitted["slope_high"] - fitted["slope"]) / fitted["slope_se"] == pytest.approx(
+        8.610302, rel=1e-6
+    )
 
 
 RATES = (0.01, 0.1, 1.0)
@@ -84,12 +106,22 @@ RATES = (0.01, 0.1, 1.0)
 def rates_table(solved, rates=RATES, steps=None, losses=None, trials=20, **axes) -> pd.DataFrame:
     """A main table of one rule: the shares of runs that solve, the steps that they take, and the losses, by rate."""
     rows = pd.DataFrame({"learning_rate": rates, "solved": solved, "trials": trials})
-    rows["steps_to_solve"] = [30.0 if share > 0.5 else math.nan for share in solved] if steps is None else steps
+    rows["steps_to_solve"] = (
+        [30.0 if share > 0.5 else math.nan for share in solved] if steps is None else steps
+    )
     rows["final_loss"] = 1.0 if losses is None else losses
     for name in ("solved", "steps_to_solve", "final_loss"):
         rows[f"{name}_low"], rows[f"{name}_high"] = rows[name] - 0.25, rows[name] + 0.25
-    rows["solved_low"], rows["solved_high"] = (rows[f"solved_{end}"].clip(0, 1) for end in ("low", "high"))
-    usual = {"task": "recall", "d_k": 7, "scaling": "d_k^1/2", "exponent": 0.5, "divisor": math.sqrt(7)}
+    rows["solved_low"], rows["solved_high"] = (
+        rows[f"solved_{end}"].clip(0, 1) for end in ("low", "high")
+    )
+    usual = {
+        "task": "recall",
+        "d_k": 7,
+        "scaling": "d_k^1/2",
+        "exponent": 0.5,
+        "divisor": math.sqrt(7),
+    }
     return rows.assign(**usual | axes)
 
 
@@ -97,7 +129,9 @@ def width_of(rates, shares, trials) -> tuple[float, float, float]:
     """The width of a band from the shares of that many independent runs at each rate."""
     shares, trials = np.asarray(shares, dtype=float), np.broadcast_to(trials, len(shares))
     ends = [
-        share_interval(share, 0.0 if share in (0, 1) else math.sqrt(share * (1 - share) / (n - 1)), n, 1)
+        share_interval(
+            share, 0.0 if share in (0, 1) else math.sqrt(share * (1 - share) / (n - 1)), n, 1
+        )
         for share, n in zip(shares.tolist(), trials.tolist(), strict=True)
     ]
     return band_width(np.asarray(rates, dtype=float), shares, *np.transpose(ends))
@@ -130,12 +164,19 @@ def test_each_rate_stands_for_the_decades_nearest_to_it(rates, decades):
 def test_its_interval_sums_the_squared_distances_of_the_intervals_of_the_shares():
     trials, counts, decades = (5, 20, 7), (2, 20, 0), (1, 1.5, 2)
     shares = [count / n for count, n in zip(counts, trials, strict=True)]
-    ends = [stats.binomtest(*each).proportion_ci(method="exact") for each in zip(counts, trials, strict=True)]
+    ends = [
+        stats.binomtest(*each).proportion_ci(method="exact")
+        for each in zip(counts, trials, strict=True)
+    ]
     below, above = (
-        math.sqrt(sum((d * (p - end[side])) ** 2 for d, p, end in zip(decades, shares, ends, strict=True)))
+        math.sqrt(
+            sum((d * (p - end[side])) ** 2 for d, p, end in zip(decades, shares, ends, strict=True))
+        )
         for side in (0, 1)
     )
-    width, low, high = band_width(np.array([0.001, 0.01, 1.0]), np.array(shares), *np.transpose(ends))
+    width, low, high = band_width(
+        np.array([0.001, 0.01, 1.0]), np.array(shares), *np.transpose(ends)
+    )
     assert width == pytest.approx(0.4 + 1.5, rel=1e-12)
     assert (low, high) == pytest.approx((max(width - below, 0), width + above), rel=1e-9)
 
@@ -153,7 +194,11 @@ BANDS = {
 
 def coverage(shares, trials: int) -> float:
     """Part of 1,000 simulated intervals that hold the true width; the runs are independent, at each rate too."""
-    rng, rates, shares = np.random.default_rng(trials), 10.0 ** (np.arange(7) / 2), np.array(shares, dtype=float)
+    rng, rates, shares = (
+        np.random.default_rng(trials),
+        10.0 ** (np.arange(7) / 2),
+        np.array(shares, dtype=float),
+    )
     held = 0
     for _ in range(1000):
         _, low, high = width_of(rates, rng.binomial(trials, shares) / trials, trials)
@@ -173,14 +218,19 @@ def test_intervals_hold_the_width_of_a_band(shares, trials):
     [
         ({"solved": (0.2, 0.8, 0.6), "steps": (10, 40, 20)}, 0.1),  # most runs solve
         ({"solved": (1, 1, 0.8), "steps": (40, 30, 10)}, 0.1),  # the fewest steps
-        ({"solved": (1, 1, 1), "steps": (30, 30, 30), "losses": (0.3, 0.2, 0.1)}, 1.0),  # the smallest loss
+        (
+            {"solved": (1, 1, 1), "steps": (30, 30, 30), "losses": (0.3, 0.2, 0.1)},
+            1.0,
+        ),  # the smallest loss
         ({"solved": (0, 0, 0), "losses": (1.9, 2.0, 1.8)}, 1.0),
         ({"solved": (0.4, 0.4, 0.2), "losses": (1.5, 1.4, 1.3)}, 0.1),  # no median of the steps
         ({"solved": (0.5, 0.5, 0), "steps": (math.nan, 35, math.nan)}, 0.1),
         ({"solved": (0, 0, 0)}, 0.01),  # the first of several alike
     ],
 )
-def test_the_best_rate_solves_most_often_then_soonest_then_with_the_smallest_loss(changed, expected):
+def test_the_best_rate_solves_most_often_then_soonest_then_with_the_smallest_loss(
+    changed, expected
+):
     table = rates_table(**changed)
     for rows in (table, table.iloc[::-1]):  # in any order
         (found,) = bands(rows, OF_RUNS).to_dict("records")
@@ -206,7 +256,12 @@ def powers_table(growth, reach=0.0, d_k=(16, 64), powers=POWERS):
             low, middle, high = weight(step * growth(p) + reach * np.array([-1, 0, 1]))
             rows.append(
                 {"d_k": width, "n_keys": 5, "n_queries": 3, "scaling": f"d_k^{p}", "exponent": p}
-                | {"max_weight": middle, "max_weight_low": low, "max_weight_high": high, "max_weight_exact": middle}
+                | {
+                    "max_weight": middle,
+                    "max_weight_low": low,
+                    "max_weight_high": high,
+                    "max_weight_exact": middle,
+                }
             )
     return pd.DataFrame(rows)
 
@@ -214,7 +269,9 @@ def powers_table(growth, reach=0.0, d_k=(16, 64), powers=POWERS):
 @pytest.mark.parametrize("power", [0.4, 0.7, 0.95])
 def test_the_power_is_where_the_growth_is_zero(power):
     """A cubic growth is interpolated exactly; of two d_k of reach 0.01 each, and slope -2, the interval is known."""
-    found = steady_powers(powers_table(lambda p: -2 * (p - power) - (p - power) ** 3), OF_ROWS).iloc[0]
+    found = steady_powers(
+        powers_table(lambda p: -2 * (p - power) - (p - power) ** 3), OF_ROWS
+    ).iloc[0]
     assert found["power"] == pytest.approx(power, abs=1e-4)
     assert found["power_exact"] == pytest.approx(power, abs=1e-4)
     assert (found["from_d_k"], found["to_d_k"]) == (16, 64)
@@ -236,7 +293,9 @@ def test_the_power_is_that_of_a_search():
 
     weights = [weight(d_k, p) for d_k in (64, 256) for p in POWERS]
     names = ["max_weight", "max_weight_low", "max_weight_high"]
-    table = powers_table(lambda p: p, d_k=(64, 256)).assign(n_keys=32, **dict.fromkeys(names, weights))
+    table = powers_table(lambda p: p, d_k=(64, 256)).assign(
+        n_keys=32, **dict.fromkeys(names, weights)
+    )
     root = optimize.brentq(lambda p: weight(256, p) - weight(64, p), 1 / 3, 1)
     assert steady_powers(table, OF_ROWS).iloc[0]["power"] == pytest.approx(root, abs=2e-3)
 
@@ -244,17 +303,31 @@ def test_the_power_is_that_of_a_search():
 # Crossings of uniform inputs have no laws, each of which takes half a second.
 USUAL = {axis: value for axis, value in OF_ROWS.usual.items() if value is not None}
 AXES = {"n_queries": 64, **USUAL, "inputs": "uniform", "trials": 100, "few_draws": ""}
-METRICS = ("jacobian_norm", "jacobian_norm_median", "query_gradient_norm", "query_gradient_norm_median")
+METRICS = (
+    "jacobian_norm",
+    "jacobian_norm_median",
+    "query_gradient_norm",
+    "query_gradient_norm_median",
+)
 
 
-def norms_table(d_k: np.ndarray, unscaled: np.ndarray, scaled: np.ndarray, error: float = 0.01, **axes: object):
+def norms_table(
+    d_k: np.ndarray, unscaled: np.ndarray, scaled: np.ndarray, error: float = 0.01, **axes: object
+):
     """Every norm with these values, and intervals that reach a factor e^error to both sides."""
     parts = []
-    for scaling, values, divisor in (("unscaled", unscaled, np.ones(len(d_k))), ("d_k^1/2", scaled, np.sqrt(d_k))):
+    for scaling, values, divisor in (
+        ("unscaled", unscaled, np.ones(len(d_k))),
+        ("d_k^1/2", scaled, np.sqrt(d_k)),
+    ):
         norms = dict.fromkeys(METRICS, values)
         norms |= {f"{metric}_low": values * np.exp(-error) for metric in METRICS}
         norms |= {f"{metric}_high": values * np.exp(error) for metric in METRICS}
-        parts.append(pd.DataFrame({"d_k": d_k, "n_keys": 64, **AXES, "scaling": scaling, "divisor": divisor, **norms}))
+        parts.append(
+            pd.DataFrame(
+                {"d_k": d_k, "n_keys": 64, **AXES, "scaling": scaling, "divisor": divisor, **norms}
+            )
+        )
     return pd.concat(parts, ignore_index=True).assign(**axes)
 
 
@@ -268,7 +341,9 @@ def test_a_known_power_crosses_where_it_should(level, factor):
     """|unscaled| = (c / d_k)^2 crosses 1 at c, whatever the grid; undivided there is another factor d_k^-1/2."""
     d_k, crossing = np.array([3, 7, 19, 64, 200]), 31.0
     table = norms_table(d_k, factor * 0.2 * (crossing / d_k) ** 2, np.full(5, 0.2))
-    table["jacobian_norm_exact"] = table["jacobian_norm"] * np.where(table["scaling"] == "unscaled", 1.44, 1.0)
+    table["jacobian_norm_exact"] = table["jacobian_norm"] * np.where(
+        table["scaling"] == "unscaled", 1.44, 1.0
+    )
     found = crossings_at(table, level)
     assert len(found) == len(NORMS) * 2
     exact = found.set_index(["norm", "statistic"])["crossing_exact"].dropna()
@@ -276,7 +351,9 @@ def test_a_known_power_crosses_where_it_should(level, factor):
     divided = found[found["norm"] != "undivided_query_gradient"]
     np.testing.assert_allclose(divided["crossing"], crossing)
     # (c / d)^2 d^-1/2 = 1 at d = c^(4/5).
-    np.testing.assert_allclose(found.loc[found["norm"] == "undivided_query_gradient", "crossing"], crossing**0.8)
+    np.testing.assert_allclose(
+        found.loc[found["norm"] == "undivided_query_gradient", "crossing"], crossing**0.8
+    )
     assert (found["crossing_low"] < found["crossing"]).all()
     assert (found["crossing"] < found["crossing_high"]).all()
     # Each norm reaches e^0.01, their ratio e^0.02; the slope is -2. Between neighbours it is up to sqrt(2) narrower.
@@ -289,7 +366,9 @@ def test_a_concave_curve_crosses_where_it_should():
     """ln ratio = -0.7 (x^2 - ln^2 70), about as bent in x = ln d_k as measured ones; straight lines are off by 0.5%."""
     d_k = np.array([23, 32, 45, 64, 91, 128, 181])
     ratio = np.exp(-0.7 * (np.log(d_k / 20.0) ** 2 - np.log(70 / 20) ** 2))
-    assert crossings_at(norms_table(d_k, ratio, np.ones(7))).iloc[0]["crossing"] == pytest.approx(70, rel=1e-4)
+    assert crossings_at(norms_table(d_k, ratio, np.ones(7))).iloc[0]["crossing"] == pytest.approx(
+        70, rel=1e-4
+    )
     straight = np.exp(fall_through_zero(np.log(d_k), np.log(ratio)))
     assert straight < 70 * 0.995
 
@@ -305,7 +384,9 @@ def test_ratios_hold_for_any_correlation_and_name_few_draws():
     np.testing.assert_allclose(first["ratio_low"], first["ratio"] * np.exp(-0.2))
     np.testing.assert_allclose(first["ratio_high"], first["ratio"] * np.exp(0.2))
     assert first["few_draws"].tolist() == ["", "unscaled"]
-    undivided = ratios[(ratios["norm"] == "undivided_query_gradient") & (ratios["statistic"] == "median")]
+    undivided = ratios[
+        (ratios["norm"] == "undivided_query_gradient") & (ratios["statistic"] == "median")
+    ]
     np.testing.assert_allclose(undivided["ratio"], [3 / 2, 0.5 / np.sqrt(8)])
 
 
@@ -323,11 +404,15 @@ def test_intervals_of_crossings_hold_the_truth(correlation):
     one, other = error * rng.standard_normal((2, runs, len(d_k)))
     other = correlation * one + np.sqrt(1 - correlation**2) * other
     sweeps = [
-        norms_table(d_k, (truth / d_k) ** 1.5 * np.exp(a), np.exp(b), error=1.96 * error, n_keys=run)
+        norms_table(
+            d_k, (truth / d_k) ** 1.5 * np.exp(a), np.exp(b), error=1.96 * error, n_keys=run
+        )
         for run, (truth, a, b) in enumerate(zip(truths, one, other, strict=True))
     ]
     found = crossings_at(pd.concat(sweeps))
-    found = found[(found["norm"] == "jacobian") & (found["statistic"] == "median")].sort_values("n_keys")
+    found = found[(found["norm"] == "jacobian") & (found["statistic"] == "median")].sort_values(
+        "n_keys"
+    )
     held = ((found["crossing_low"] <= truths) & (truths <= found["crossing_high"])).sum()
     nominal = 1 - 2 * stats.norm.sf(1.96 * 2 / np.sqrt(2 - 2 * correlation))
     low, high = stats.binom.ppf([5e-5, 1 - 5e-5], runs, nominal)
@@ -336,8 +421,12 @@ def test_intervals_of_crossings_hold_the_truth(correlation):
 
 @pytest.fixture(scope="module")
 def curves() -> pd.DataFrame:
-    grid = pd.MultiIndex.from_product([(2, 64, 512), (2, 30, 4096)], names=["d_k", "n_keys"]).to_frame(index=False)
-    return freezing_curves(grid.assign(divisor=grid["d_k"] ** 0.25, query_std=1.0, key_std=1.0), OF_ROWS)
+    grid = pd.MultiIndex.from_product(
+        [(2, 64, 512), (2, 30, 4096)], names=["d_k", "n_keys"]
+    ).to_frame(index=False)
+    return freezing_curves(
+        grid.assign(divisor=grid["d_k"] ** 0.25, query_std=1.0, key_std=1.0), OF_ROWS
+    )
 
 
 def test_two_keys_are_those_of_an_integral(curves):
@@ -347,7 +436,9 @@ def test_two_keys_are_those_of_an_integral(curves):
 
         def mean(f, spread=spread):
             w = lambda z: 1 / (1 + np.exp(-spread * z))  # noqa: E731
-            return integrate.quad(lambda z: f(w(z)) * stats.norm.pdf(z), -12, 12, epsabs=1e-11, limit=500)[0]
+            return integrate.quad(
+                lambda z: f(w(z)) * stats.norm.pdf(z), -12, 12, epsabs=1e-11, limit=500
+            )[0]
 
         assert row["collision"] == pytest.approx(mean(lambda w: w**2 + (1 - w) ** 2), rel=1e-7)
         entropy = mean(lambda w: stats.entropy([w, 1 - w]))
@@ -356,8 +447,12 @@ def test_two_keys_are_those_of_an_integral(curves):
 
 def test_the_limits_are_those_of_the_random_energy_model(curves):
     cold = curves["ratio"] > 1
-    np.testing.assert_allclose(curves["collision_limit"], np.where(cold, 1 - 1 / curves["ratio"], 0))
-    np.testing.assert_allclose(curves["entropy_share_limit"], np.where(cold, 0, 1 - curves["ratio"] ** 2))
+    np.testing.assert_allclose(
+        curves["collision_limit"], np.where(cold, 1 - 1 / curves["ratio"], 0)
+    )
+    np.testing.assert_allclose(
+        curves["entropy_share_limit"], np.where(cold, 0, 1 - curves["ratio"] ** 2)
+    )
     far = curves[(curves["ratio"] > 2) & (curves["n_keys"] == 4096)]
     assert (abs(far["collision"] - far["collision_limit"]) < 0.08).all()
 
@@ -375,7 +470,9 @@ def test_half_of_simulated_weights_are_below_half_the_smallest_number():
     """Of 20,000 rows, within 5 standard errors: 1 in 1.7 million seeds fails."""
     (d_k,) = limits(CELL)["half_zero_d_k"]
     rng = np.random.default_rng(1)
-    scores = np.sqrt(2 * rng.gamma(d_k / 2, size=20_000))[:, None] * rng.standard_normal((20_000, 16))
+    scores = np.sqrt(2 * rng.gamma(d_k / 2, size=20_000))[:, None] * rng.standard_normal(
+        (20_000, 16)
+    )
     shifted = scores - scores.max(axis=1, keepdims=True)
     log_weights = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     shares = (log_weights < math.log(2.0**-25)).mean(axis=1)
@@ -384,7 +481,13 @@ def test_half_of_simulated_weights_are_below_half_the_smallest_number():
 
 @pytest.mark.parametrize(
     "change",
-    [{"scaling": (ROOT,)}, {"mask": "causal"}, {"inputs": LAWS["uniform"]}, {"key_mean": 1.0}, {"query_std": 1e-6}],
+    [
+        {"scaling": (ROOT,)},
+        {"mask": "causal"},
+        {"inputs": LAWS["uniform"]},
+        {"key_mean": 1.0},
+        {"query_std": 1e-6},
+    ],
 )
 def test_there_is_none_where_weights_stay_or_theory_knows_nothing(change):
     (row,) = limits(dataclasses.replace(CELL, **change)).to_dict("records")

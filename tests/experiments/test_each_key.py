@@ -22,11 +22,15 @@ STANDARD = {
     "gaussian": lambda rng, shape: rng.normal(size=shape),
     "uniform": lambda rng, shape: math.sqrt(12) * (rng.random(shape) - 0.5),
     "rademacher": lambda rng, shape: np.where(rng.random(shape) < 0.5, -1.0, 1.0),
-    "laplace": lambda rng, shape: (rng.exponential(size=shape) - rng.exponential(size=shape)) / math.sqrt(2),
+    "laplace": lambda rng, shape: (
+        (rng.exponential(size=shape) - rng.exponential(size=shape)) / math.sqrt(2)
+    ),
     "student_t": lambda rng, shape: (
         rng.normal(size=shape) / np.sqrt(rng.chisquare(5, size=shape) / 5) * math.sqrt(3 / 5)
     ),
-    "lognormal": lambda rng, shape: (np.exp(rng.normal(size=shape)) - math.exp(0.5)) / math.sqrt((math.e - 1) * math.e),
+    "lognormal": lambda rng, shape: (
+        (np.exp(rng.normal(size=shape)) - math.exp(0.5)) / math.sqrt((math.e - 1) * math.e)
+    ),
 }
 HEAVY = {"student_t", "lognormal"}  # no reliable errors of the fourth powers of their scores
 
@@ -46,7 +50,9 @@ def drawn(rng, change):
     k = change.get("key_mean", 0) + change.get("key_std", 1) * roots * b
     if change.get("normalize", "none") != "none":
         length = 1 if change["normalize"] == "l2" else math.sqrt(D_K)
-        q, k = ([length * row / math.sqrt(sum(x * x for x in row)) for row in rows] for rows in (q, k))
+        q, k = (
+            [length * row / math.sqrt(sum(x * x for x in row)) for row in rows] for rows in (q, k)
+        )
     return q, k
 
 
@@ -81,7 +87,9 @@ def test_every_metric_agrees_with_a_plain_simulation(change):
         pooled.append(scores)
     given = change | ({"inputs": LAWS[change["inputs"]]} if "inputs" in change else {})
     cell = Cell(d_k=D_K, n_keys=N_KEYS, n_queries=N_QUERIES, scaling=(Scaling.parse("4"),), **given)
-    (row,) = STATISTICS.tabulate(cell, STATISTICS.measure(cell, TRIALS, np.random.default_rng(5)))[MEASURED]
+    (row,) = STATISTICS.tabulate(cell, STATISTICS.measure(cell, TRIALS, np.random.default_rng(5)))[
+        MEASURED
+    ]
     for metric in METRICS:
         if metric.name not in means[0]:
             continue
@@ -91,28 +99,46 @@ def test_every_metric_agrees_with_a_plain_simulation(change):
         found = np.array([of_draw[metric.name] for of_draw in means])
         assert_alike(metric.name, found.mean(), found.std() / math.sqrt(DRAWS), value, error)
     centred = np.array(pooled) - np.mean(pooled)
-    for name, of_draws in (("score_mean", np.mean(pooled, axis=1)), ("score_variance", (centred**2).mean(axis=1))):
+    for name, of_draws in (
+        ("score_mean", np.mean(pooled, axis=1)),
+        ("score_variance", (centred**2).mean(axis=1)),
+    ):
         error = of_draws.std() / math.sqrt(DRAWS)
         assert_alike(name, of_draws.mean(), error, row[name], row[f"{name}_se"])
     if change.get("inputs") not in HEAVY:
         variance = (centred**2).mean()
         # The influence of a draw on the kurtosis: of the fourth moment, and of the variance below it.
         fourth, third = (centred**4).mean(), (centred**3).mean()
-        of_draws = (centred**4).mean(axis=1) / variance**2 - 2 * fourth / variance**3 * (centred**2).mean(axis=1)
+        of_draws = (centred**4).mean(axis=1) / variance**2 - 2 * fourth / variance**3 * (
+            centred**2
+        ).mean(axis=1)
         of_draws -= 4 * third / variance**2 * centred.mean(axis=1)
         error = of_draws.std() / math.sqrt(DRAWS)
-        assert_alike("kurtosis", fourth / variance**2 - 3, error, row["score_kurtosis"], row["score_kurtosis_se"])
+        assert_alike(
+            "kurtosis",
+            fourth / variance**2 - 3,
+            error,
+            row["score_kurtosis"],
+            row["score_kurtosis_se"],
+        )
 
 
 def assert_alike(name, one, one_error, other, other_error):
-    assert abs(one - other) <= 5 * math.hypot(one_error, other_error) + 1e-12, (name, one, one_error, other)
+    assert abs(one - other) <= 5 * math.hypot(one_error, other_error) + 1e-12, (
+        name,
+        one,
+        one_error,
+        other,
+    )
 
 
 def test_every_metric_is_simulated():
     """Quantiles have a simulation of their own (test_coverage)."""
     of_rows, _ = metrics_of_draw(*drawn(np.random.default_rng(0), {}), DIVISOR)
     of_scores = {"score_mean", "score_variance", "score_kurtosis"}
-    assert {*of_rows} | of_scores == {metric.name for metric in METRICS if metric.kind != "quantile"}
+    assert {*of_rows} | of_scores == {
+        metric.name for metric in METRICS if metric.kind != "quantile"
+    }
 
 
 def test_every_law_and_every_key_has_a_case():

@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
+from experiments import run
 from experiments.config.loader import ConfigError
-from experiments.entry import run
+from experiments.engine.workers import LocalWorkers
 from experiments.errors import UsageError
-from experiments.run.workers import LocalWorkers
 from tests.command_line import Suite
 
 SWEEP = {
@@ -24,7 +24,9 @@ def test_tables_are_those_of_the_command_line(suite: Suite, tmp_path):
     results = run(CONFIG, tmp_path / "mine", jobs=1)
     suite("run", text=(tmp_path / "mine" / "sweeps.yaml").read_text())
     written = pd.read_csv(suite.folder / "wide.csv").drop(columns=["sweep", "experiment", "seed"])
-    pd.testing.assert_frame_equal(results["wide"].measured.fillna({"few_draws": ""}), written, check_dtype=False)
+    pd.testing.assert_frame_equal(
+        results["wide"].measured.fillna({"few_draws": ""}), written, check_dtype=False
+    )
     assert results["wide"].measured["score_variance_exact"].tolist() == [4, 1, 64, 1]
 
 
@@ -34,7 +36,9 @@ def test_nothing_is_measured_twice_and_one_more_width_costs_its_own_chunks(tmp_p
     measured = LocalWorkers.measure
     asked: list[int] = []
     monkeypatch.setattr(
-        LocalWorkers, "measure", lambda workers, tasks: asked.append(len(tasks)) or measured(workers, tasks)
+        LocalWorkers,
+        "measure",
+        lambda workers, tasks: asked.append(len(tasks)) or measured(workers, tasks),
     )
     run(CONFIG, tmp_path)
     run(CONFIG | {"sweeps": {"wide": SWEEP | {"d_k": [4, 16, 64]}}}, tmp_path)
@@ -47,10 +51,14 @@ def test_a_figure_is_drawn_and_another_name_is_refused(tmp_path):
     assert len(results.draw("saturation").axes) == 3
     with pytest.raises(UsageError, match=r"figure: expected one of metrics, .*, got 'histogram'"):
         results.draw("histogram")
-    with pytest.raises(UsageError, match=r"expected a sweep of the experiment training, got 'wide'"):
+    with pytest.raises(
+        UsageError, match=r"expected a sweep of the experiment training, got 'wide'"
+    ):
         results.draw("learning_rates")
 
 
 def test_a_wrong_config_is_refused_with_its_place(tmp_path):
-    with pytest.raises(ConfigError, match=r"sweeps\.yaml:3:\d+: sweeps\.wide\.experiment: missing key"):
+    with pytest.raises(
+        ConfigError, match=r"sweeps\.yaml:3:\d+: sweeps\.wide\.experiment: missing key"
+    ):
         run({"seed": 0, "sweeps": {"wide": {"d_k": 4}}}, tmp_path)

@@ -42,7 +42,10 @@ def gaps(d_k, step):
 
 def over_gaps(d_k, divisor, of_gap):
     """E f of the gap of two scores, f even: sqrt(2) / divisor times such a score. Half the step changes nothing."""
-    found, fine = (of_gap(math.sqrt(2) * x / divisor) @ weights for x, weights in (gaps(d_k, 0.05), gaps(d_k, 0.025)))
+    found, fine = (
+        of_gap(math.sqrt(2) * x / divisor) @ weights
+        for x, weights in (gaps(d_k, 0.05), gaps(d_k, 0.025))
+    )
     assert found == pytest.approx(fine, rel=1e-10)
     return float(fine)
 
@@ -59,10 +62,14 @@ def of_two_keys(d_k, divisor):
     d_k + 2, times d_k; and q and (k_1 - k_2) / sqrt(2) may change places, so that dL/dq has the mean square of dL/dk.
     """
     trace = over_gaps(d_k, divisor, lambda gap: 2 * product(gap))
-    gradient = math.sqrt(d_k * over_gaps(d_k + 2, divisor, lambda gap: 4 * product(gap) ** 2)) / divisor
+    gradient = (
+        math.sqrt(d_k * over_gaps(d_k + 2, divisor, lambda gap: 4 * product(gap) ** 2)) / divisor
+    )
     return {
         "max_weight": over_gaps(d_k, divisor, special.expit),
-        "entropy": over_gaps(d_k, divisor, lambda gap: np.logaddexp(0, -gap) + gap * special.expit(-gap)),
+        "entropy": over_gaps(
+            d_k, divisor, lambda gap: np.logaddexp(0, -gap) + gap * special.expit(-gap)
+        ),
         "jacobian_trace": trace,
         "output_std": math.sqrt(1 - trace),
         "value_gradient_norm": math.sqrt((1 - trace) / 2),
@@ -80,7 +87,10 @@ def of_two_keys(d_k, divisor):
 
 @pytest.mark.parametrize(
     ("d_k", "scalings"),
-    [*((d_k, SCALINGS) for d_k in WIDTHS), *((d_k, ("0.01", "0.001", "0.00001")) for d_k in (1, 2, 3, 7))],
+    [
+        *((d_k, SCALINGS) for d_k in WIDTHS),
+        *((d_k, ("0.01", "0.001", "0.00001")) for d_k in (1, 2, 3, 7)),
+    ],
 )
 def test_two_keys_by_the_density_of_their_gap(d_k, scalings):
     for scaling in scalings:
@@ -126,9 +136,15 @@ def of_rows(sigma, n):
     chance = np.exp(-z * z / 2) / math.sqrt(2 * math.pi) * dz
     y = np.minimum(u[:, None] + sigma * z, 7)
     rise, decay = np.exp(y), np.exp(-np.exp(y))
-    m_1, m_2, distance = (factor @ chance for factor in (decay * rise, decay * rise**2, decay * rise * -y))
+    m_1, m_2, distance = (
+        factor @ chance for factor in (decay * rise, decay * rise**2, decay * rise * -y)
+    )
     missing = -np.expm1(-rise) @ chance
-    log_g = np.where(missing < 0.5, np.log1p(-np.minimum(missing, 0.5)), np.log(np.maximum(decay @ chance, 1e-300)))
+    log_g = np.where(
+        missing < 0.5,
+        np.log1p(-np.minimum(missing, 0.5)),
+        np.log(np.maximum(decay @ chance, 1e-300)),
+    )
     g = [0.08 * np.exp((n - taken) * log_g) for taken in range(4)]
     entropy = n * (distance - np.euler_gamma * m_1) @ g[1]
     trace = n * (n - 1) * m_1**2 @ g[2]
@@ -136,14 +152,18 @@ def of_rows(sigma, n):
     return [entropy, trace, math.sqrt(square)]
 
 
-@pytest.mark.parametrize(("sigma", "n_keys"), [(0.02, 2**20), (1.0, 2**20), (3.0, 2**20), (8.0, 64), (1.0, 3)])
+@pytest.mark.parametrize(
+    ("sigma", "n_keys"), [(0.02, 2**20), (1.0, 2**20), (3.0, 2**20), (8.0, 64), (1.0, 3)]
+)
 def test_many_keys_by_finer_nodes(sigma, n_keys):
     truth = of_rows(sigma, n_keys)
     found = row_values(np.array([sigma]), n_keys)
     cell = scored(Cell, "unscaled", d_k=64, n_keys=n_keys)
     bounds = {metric.name: metric.exact.bound(cell).relative for metric in METRICS if metric.exact}
     values = found["entropy"], found["jacobian_trace"], np.sqrt(found["jacobian_square"])
-    for name, value, expected in zip(("entropy", "jacobian_trace", "jacobian_norm"), values, truth, strict=True):
+    for name, value, expected in zip(
+        ("entropy", "jacobian_trace", "jacobian_norm"), values, truth, strict=True
+    ):
         assert value[0] == pytest.approx(expected, rel=bounds[name]), name
 
 
@@ -153,7 +173,9 @@ def test_saturated_rows_of_three_keys_by_their_directions(sigma):
     angles, weights = np.polynomial.legendre.leggauss(200)
     total = 0.0
     for angle, weight in zip(angles * math.pi / 3, weights * math.pi / 3, strict=True):
-        across = -math.cos(angle) * 3 / math.sqrt(6) + np.array([1, -1]) * math.sin(angle) / math.sqrt(2)
+        across = -math.cos(angle) * 3 / math.sqrt(6) + np.array([1, -1]) * math.sin(
+            angle
+        ) / math.sqrt(2)
 
         def excess(r, gaps=sigma * across):
             return np.logaddexp(*(r * gaps)) + math.log(99)
@@ -164,14 +186,19 @@ def test_saturated_rows_of_three_keys_by_their_directions(sigma):
     assert found == pytest.approx(3 * total / (2 * math.pi), rel=1e-7)
 
 
-@pytest.mark.parametrize(("d_k", "divisor", "correlation"), [(1, 1.0, -0.9), (64, 8.0, 0.05), (512, 512**0.5, 0.5)])
+@pytest.mark.parametrize(
+    ("d_k", "divisor", "correlation"), [(1, 1.0, -0.9), (64, 8.0, 0.05), (512, 512**0.5, 0.5)]
+)
 def test_two_keys_beside_a_correlation(d_k, divisor, correlation):
     """Given q, the gap of the own and the other score is normal: mean rho |q|^2, variance (2 - rho^2) |q|^2."""
     dt = 0.05 / math.sqrt(d_k)
     t = np.arange(-30, math.log(d_k) / 2 + 3, dt)
     length = np.exp(t)[:, None]
     weights = (stats.chi.pdf(length, d_k) * length * dt)[:, 0]
-    centre, spread = correlation * length**2 / divisor, math.sqrt(2 - correlation**2) * length / divisor
+    centre, spread = (
+        correlation * length**2 / divisor,
+        math.sqrt(2 - correlation**2) * length / divisor,
+    )
     z, dz = np.linspace(-12, 12, 2401, retstep=True)
     kept = weights > 1e-25
     gap, weights = (centre + spread * z)[kept], weights[kept]
@@ -180,13 +207,17 @@ def test_two_keys_beside_a_correlation(d_k, divisor, correlation):
     def mean(of_gap):
         return float(weights @ (of_gap(gap) @ chance))
 
-    saturated = special.ndtr((centre - math.log(99)) / spread) + special.ndtr((-centre - math.log(99)) / spread)
+    saturated = special.ndtr((centre - math.log(99)) / spread) + special.ndtr(
+        (-centre - math.log(99)) / spread
+    )
     truth = {
         "own_weight": mean(special.expit),
         "jacobian_trace": mean(lambda gap: 2 * product(gap)),
         "saturated_rows": float(weights @ saturated[kept][:, 0]),
     }
-    cell = scored(Cell, "unscaled" if divisor == 1 else "d_k^1/2", d_k=d_k, n_keys=2, correlation=correlation)
+    cell = scored(
+        Cell, "unscaled" if divisor == 1 else "d_k^1/2", d_k=d_k, n_keys=2, correlation=correlation
+    )
     metrics = {metric.name: metric for metric in METRICS}
     for name, value in truth.items():
         assert is_within(metrics[name], cell, value), name

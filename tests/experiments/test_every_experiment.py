@@ -35,17 +35,36 @@ def test_the_tiny_config_has_every_experiment_and_every_figure(tiny):
     config, _ = tiny
     assert {sweep.experiment.name for sweep in config.sweeps} == set(experiment_names())
     for name in experiment_names():
-        shown = {figure for sweep in config.sweeps if sweep.experiment.name == name for figure in sweep.figures}
+        shown = {
+            figure
+            for sweep in config.sweeps
+            if sweep.experiment.name == name
+            for figure in sweep.figures
+        }
         assert shown == set(figures_of(name))
 
 
 LAW = (
-    {"d_k": 6, "n_keys": 8, "n_queries": 4, "inputs": LAWS["uniform"], "query_std": 1.1, "key_std": 1.1}
+    {
+        "d_k": 6,
+        "n_keys": 8,
+        "n_queries": 4,
+        "inputs": LAWS["uniform"],
+        "query_std": 1.1,
+        "key_std": 1.1,
+    }
     | {"query_mean": 0.1, "key_mean": 0.1, "correlation": 0.1, "spectrum": 0.5, "normalize": "rms"}
     | {"mask": "causal", "scaling": OTHER_RULES}
 )
 SIZES = {"d_k": 5, "n_keys": 7, "n_queries": 3, "scaling": RULES}
-RARE = {"nearly_one_rows", "large_rows", "one_rows", "overflowing_rows", "zero_gradient_rows", "lost_rows"}
+RARE = {
+    "nearly_one_rows",
+    "large_rows",
+    "one_rows",
+    "overflowing_rows",
+    "zero_gradient_rows",
+    "lost_rows",
+}
 OF_VECTORS = {"query_variance", "key_variance"}
 STAY = {
     "scaling": {"score_kurtosis", *OF_VECTORS},
@@ -54,7 +73,11 @@ STAY = {
     "residual": {"collision", "overlap", "own_weight"},
 }
 # Scores are those before the cap, and the entropy is that of the weights over their sum.
-STAY |= {"softcap": {"score_variance"}, "sink": {"score_variance", "entropy"}, "normalizer": {"score_variance"}}
+STAY |= {
+    "softcap": {"score_variance"},
+    "sink": {"score_variance", "entropy"},
+    "normalizer": {"score_variance"},
+}
 STAY |= {"alibi": {"score_variance"}}
 # A cell of each experiment, another value of each of its fields, and metrics that may stay.
 CELLS = {
@@ -92,18 +115,29 @@ CELLS = {
     "distribution": (distribution.Cell(5), {"d_k": 6}, set()),
     "depth": (
         depth.Cell(5, 7, RULES),
-        {"d_k": 6, "n_keys": 8, "scaling": OTHER_RULES, "token_cosine": 0.2, "residual": 0.5, "layers": 2},
+        {
+            "d_k": 6,
+            "n_keys": 8,
+            "scaling": OTHER_RULES,
+            "token_cosine": 0.2,
+            "residual": 0.5,
+            "layers": 2,
+        },
         set(),
     ),
 }
 
 
-@pytest.mark.parametrize(("name", "field"), [(name, field) for name, (_, other, _) in CELLS.items() for field in other])
+@pytest.mark.parametrize(
+    ("name", "field"), [(name, field) for name, (_, other, _) in CELLS.items() for field in other]
+)
 def test_every_field_of_a_cell_changes_its_row(name, field):
     cell, others, may_stay = CELLS[name]
     experiment, trials = load_experiment(name), 2 if name == "training" else 31
     one, other = (
-        experiment.tabulate(each, measure_chunk(Chunk(experiment, each, 0, trials), seed=0))[MEASURED][0]
+        experiment.tabulate(each, measure_chunk(Chunk(experiment, each, 0, trials), seed=0))[
+            MEASURED
+        ][0]
         for each in (cell, replace(cell, **{field: others[field]}))
     )
     alike = {metric.name for metric in experiment.metrics if one[metric.name] == other[metric.name]}
@@ -147,7 +181,9 @@ def test_memory_stays_under_what_the_plan_says(name, cell):
     tracemalloc.start()
     try:
         experiment.measure(
-            cell, trials if name not in ("rounding", "eight_bits") else min(trials, 4), np.random.default_rng(9)
+            cell,
+            trials if name not in ("rounding", "eight_bits") else min(trials, 4),
+            np.random.default_rng(9),
         )
         peak = tracemalloc.get_traced_memory()[1]
     finally:

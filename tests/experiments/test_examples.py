@@ -36,28 +36,47 @@ K, V = "0.5,1\n-1,2\n1e-1,-3\n", "x,y\n1,0\n0,1\n2,2\n"
 
 
 def test_the_shipped_numbers_are_what_comes_out():
-    numbers = pd.concat([long_table(name, DECLARED[name].steps()) for name in sorted(DECLARED)], ignore_index=True)
+    numbers = pd.concat(
+        [long_table(name, DECLARED[name].steps()) for name in sorted(DECLARED)], ignore_index=True
+    )
     assert csv_bytes(numbers) == (RESULTS / EXAMPLES / "examples.csv").read_bytes()
     assert {path.stem for path in (RESULTS / EXAMPLES).glob("*.png")} == set(DECLARED)
 
 
 def files(folder, **texts):
     for name, content in texts.items():
-        (folder / f"{name}.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+        (folder / f"{name}.csv").write_bytes(
+            content if isinstance(content, bytes) else content.encode()
+        )
     return {name: folder / f"{name}.csv" for name in texts} | ({} if "v" in texts else {"v": None})
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("scaling", "power"), [("unscaled", 0), ("d_k^1/2", 0.5)])
 def test_own_matrices_are_those_of_plain_python(tmp_path, scaling, power, causal):
-    steps = own_steps(**files(tmp_path, q=Q, k=K, v=V), scaling=scaling, mask="causal" if causal else "none")
-    q, k, v = [[1, -0.5], [2, 3], [-1, 0.25]], [[0.5, 1], [-1, 2], [0.1, -3]], [[1, 0], [0, 1], [2, 2]]
-    expected = attention(q, k, v, 2**power, (lambda i, j: j > i) if causal else lambda _i, _j: False)
+    steps = own_steps(
+        **files(tmp_path, q=Q, k=K, v=V), scaling=scaling, mask="causal" if causal else "none"
+    )
+    q, k, v = (
+        [[1, -0.5], [2, 3], [-1, 0.25]],
+        [[0.5, 1], [-1, 2], [0.1, -3]],
+        [[1, 0], [0, 1], [2, 2]],
+    )
+    expected = attention(
+        q, k, v, 2**power, (lambda i, j: j > i) if causal else lambda _i, _j: False
+    )
     got = {each.name: each.table for each in steps}
     assert set(got) == set(expected)
     for name, values in expected.items():
         np.testing.assert_allclose(got[name], values, rtol=1e-12, atol=1e-15, err_msg=name)
-    assert (*got["scores"].index, *got["scores"].columns) == ("dog", "bites", "man", "k1", "k2", "k3")
+    assert (*got["scores"].index, *got["scores"].columns) == (
+        "dog",
+        "bites",
+        "man",
+        "k1",
+        "k2",
+        "k3",
+    )
     assert (*got["k"].columns, *got["output"].columns) == ("east", "north", "x", "y")
 
 
@@ -71,7 +90,10 @@ def test_own_matrices_are_those_of_plain_python(tmp_path, scaling, power, causal
         ("1,2\n\n3,4,5\n", ":3: expected 2 cells, as above, got 3"),
         ("1,2\n3,x\n", ":2: expected a number within ±1e+100, got 'x'"),
         ("1,2\n3,1e101\n", ":2: expected a number within ±1e+100, got '1e101'"),
-        (b"1,2\n\xff\xfe,3\n", ": expected comma-separated numbers as UTF-8 text, got 'utf-8' codec"),
+        (
+            b"1,2\n\xff\xfe,3\n",
+            ": expected comma-separated numbers as UTF-8 text, got 'utf-8' codec",
+        ),
         ("1\n" * 65, ": expected 1 to 64 rows and columns, got 65 x 1"),
     ],
 )
@@ -84,14 +106,31 @@ def test_a_bad_file_is_named_with_its_line_and_what_was_expected(tmp_path, conte
 @pytest.mark.parametrize(
     ("texts", "words", "problem"),
     [
-        ({"q": "1,2\n", "k": "1,2,3\n"}, (), "q.csv, .*k.csv: expected q and k with the same d_k .*got 2 in q"),
-        ({"q": "1\n2\n", "k": "1\n"}, ("--mask", "causal"), "causal_mask: expected n_queries from 1 to n_keys, got 2"),
-        ({"q": "1\n", "k": "1\n"}, ("--scaling", "sqrt"), "expected .*, got 'sqrt'; did you mean d_k"),
+        (
+            {"q": "1,2\n", "k": "1,2,3\n"},
+            (),
+            "q.csv, .*k.csv: expected q and k with the same d_k .*got 2 in q",
+        ),
+        (
+            {"q": "1\n2\n", "k": "1\n"},
+            ("--mask", "causal"),
+            "causal_mask: expected n_queries from 1 to n_keys, got 2",
+        ),
+        (
+            {"q": "1\n", "k": "1\n"},
+            ("--scaling", "sqrt"),
+            "expected .*, got 'sqrt'; did you mean d_k",
+        ),
         ({}, ("nonsense",), "got the example nonsense, expected one of abc, .*"),
     ],
 )
 def test_bad_usage_exits_2_with_one_sentence(tmp_path, texts, words, problem):
-    given = [word for name, path in files(tmp_path, **texts).items() if path for word in (f"--{name}", str(path))]
+    given = [
+        word
+        for name, path in files(tmp_path, **texts).items()
+        if path
+        for word in (f"--{name}", str(path))
+    ]
     ran = call("walk", *given, *words)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert re.search(problem, ran.stderr)
@@ -109,7 +148,9 @@ def test_the_command_prints_writes_and_draws(tmp_path, monkeypatch):
     assert (tmp_path / "out" / "walk.png").stat().st_size > 10_000
     monkeypatch.chdir(tmp_path)
     walked, listed = call("walk", "dog-bites-man"), call("walk")
-    assert ["dog", "0.5341", "0.3406", "0.1253"] in [line.split() for line in walked.stdout.splitlines()]
+    assert ["dog", "0.5341", "0.3406", "0.1253"] in [
+        line.split() for line in walked.stdout.splitlines()
+    ]
     assert (tmp_path / "results" / "examples" / "dog_bites_man.png").exists()
     assert "make walk EXAMPLE=dog-bites-man  " in listed.stdout
 

@@ -164,9 +164,14 @@ SETTINGS = (
 )
 
 
-@pytest.mark.skipif(not is_supported(), reason="this processor has no instructions in common with others")
+@pytest.mark.skipif(
+    not is_supported(), reason="this processor has no instructions in common with others"
+)
 def test_the_environment_changes_no_byte_of_a_table_a_figure_or_the_page(tmp_path):
-    one, other = (made_in(tmp_path / str(number) / "out", settings) for number, settings in enumerate(SETTINGS))
+    one, other = (
+        made_in(tmp_path / str(number) / "out", settings)
+        for number, settings in enumerate(SETTINGS)
+    )
     assert {Path(name).suffix for name in one} >= {".csv", ".json", ".png", ".html"}
     assert {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)} == set()
 
@@ -174,7 +179,20 @@ def test_the_environment_changes_no_byte_of_a_table_a_figure_or_the_page(tmp_pat
 def made_in(folder: Path, settings: dict[str, str]) -> dict[str, bytes]:
     """The files that `make quick` writes, by name."""
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    command = [sys.executable, "-m", "experiments", "all", "--config", "quick.yaml", "--results", folder]
+    command = [
+        sys.executable,
+        "-m",
+        "experiments",
+        "all",
+        "--config",
+        "quick.yaml",
+        "--results",
+        folder,
+    ]
     subprocess.run(command, cwd=ROOT, env=environment | settings, check=True)
-    files = (path for path in folder.rglob("*.*") if ".cells" not in path.parts and path.name not in OF_THE_RUN)
+    files = (
+        path
+        for path in folder.rglob("*.*")
+        if ".cells" not in path.parts and path.name not in OF_THE_RUN
+    )
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}

@@ -10,6 +10,8 @@ from matplotlib.container import ErrorbarContainer
 
 from experiments.analysis.agreement import agreement_tables
 from experiments.analysis.results import Results
+from experiments.engine.files import write_files
+from experiments.engine.tables import read_sweep
 from experiments.figures.curves import at_best
 from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.lines import Series, name_ends, series
@@ -21,8 +23,6 @@ from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names, cell_fields
 from experiments.measuring.experiment import load_experiment
 from experiments.paths import ALL_SWEEPS, drawn_texts, figure_path
-from experiments.run.files import write_files
-from experiments.run.tables import read_sweep
 from sdpa.theory.limits import freezing_sigma
 from tests.command_line import SMALL
 from tests.shipped import CONFIG, RESULTS
@@ -39,7 +39,9 @@ def sources(tiny):
 
     def of(name: str) -> dict[str, Results]:
         subject = FIGURES[name].of
-        sweeps = [sweep for sweep in config.sweeps if subject in (sweep.experiment.name, ALL_SWEEPS)]
+        sweeps = [
+            sweep for sweep in config.sweeps if subject in (sweep.experiment.name, ALL_SWEEPS)
+        ]
         tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in sweeps}
         return {ALL_SWEEPS: agreement_tables(tables.values())} if subject == ALL_SWEEPS else tables
 
@@ -83,10 +85,17 @@ def test_a_figure_names_metrics_and_axes_that_there_are(name):
 def test_lines_have_the_values_the_intervals_and_the_exact_values_of_the_table(name):
     """Of each line of each panel."""
     picture, tables = FIGURES[name].lines, shipped(name)
-    drawing, table = draw(FIGURES[name], tables), at_best(tables) if picture.at_best else tables["measured"]
+    drawing, table = (
+        draw(FIGURES[name], tables),
+        at_best(tables) if picture.at_best else tables["measured"],
+    )
     table = table[table["scaling"].isin(picture.rules or table["scaling"])]
     x = picture.x or "d_k"
-    groups = [rows for _, rows in table.groupby(picture.beside, sort=False)] if picture.beside else [table]
+    groups = (
+        [rows for _, rows in table.groupby(picture.beside, sort=False)]
+        if picture.beside
+        else [table]
+    )
     shown = [panel for panel in picture.panels for _ in groups]
     for i, panel in enumerate(shown):
         rows = groups[i % len(groups)]
@@ -100,29 +109,49 @@ def test_lines_have_the_values_the_intervals_and_the_exact_values_of_the_table(n
         pale = [band.get_ydata() for band in drawing.axes[i].lines if band.get_alpha() == 0.3]
         for series_of_rule, (line, _, (bar,)) in zip(lines, bars, strict=True):
             expected = series_of_rule.rows
-            wholes = {"": 1.0, "ln n_keys": np.log(expected["n_keys"]), "exact": expected.get(f"{panel.metric}_exact")}
+            wholes = {
+                "": 1.0,
+                "ln n_keys": np.log(expected["n_keys"]),
+                "exact": expected.get(f"{panel.metric}_exact"),
+            }
             per = np.asarray(wholes[panel.over])
             assert list(line.get_xdata()) == list(expected[x])
             assert np.allclose(line.get_ydata(), expected[panel.metric] / per, equal_nan=True)
-            ends = np.reshape([segment[:, 1] for segment in bar.get_segments() if len(segment)], (-1, 2))
-            bounds = expected[[f"{panel.metric}_low", f"{panel.metric}_high"]].to_numpy() / np.reshape(per, (-1, 1))
+            ends = np.reshape(
+                [segment[:, 1] for segment in bar.get_segments() if len(segment)], (-1, 2)
+            )
+            bounds = expected[
+                [f"{panel.metric}_low", f"{panel.metric}_high"]
+            ].to_numpy() / np.reshape(per, (-1, 1))
             assert np.allclose(ends, bounds[~np.isnan(bounds).any(axis=1)], atol=1e-12)
             if f"{panel.metric}_exact" in expected:
                 exact = expected[f"{panel.metric}_exact"] / per
-                assert any(np.allclose(values, exact, equal_nan=True) for values in pale if len(values) == len(exact))
+                assert any(
+                    np.allclose(values, exact, equal_nan=True)
+                    for values in pale
+                    if len(values) == len(exact)
+                )
 
 
 def test_names_of_categories_stand_below_their_points():
     """Also if the first line has no point in one of them."""
     measured = shipped("assumptions")["measured"].query("scaling == 'unscaled'").iloc[:4]
     inputs = ["gaussian", "rademacher", "student_t", "gaussian"]
-    table = measured.assign(inputs=inputs, query_mean=[0.0, 0.5, 0.0, 0.5], key_mean=0.0, query_std=1.0)
-    ax = draw(FIGURES["metrics"], Results(shipped("assumptions").sweep, {"measured": table})).axes[2]
+    table = measured.assign(
+        inputs=inputs, query_mean=[0.0, 0.5, 0.0, 0.5], key_mean=0.0, query_std=1.0
+    )
+    ax = draw(FIGURES["metrics"], Results(shipped("assumptions").sweep, {"measured": table})).axes[
+        2
+    ]
     names = [text.get_text() for text in ax.get_xticklabels()]
     points = {
-        (names[round(at)], y) for bar in intervals(ax) for at, y in zip(*bar[0].get_data(orig=False), strict=True)
+        (names[round(at)], y)
+        for bar in intervals(ax)
+        for at, y in zip(*bar[0].get_data(orig=False), strict=True)
     }
-    assert points == {(name.replace("_", " "), y) for name, y in zip(inputs, table["entropy"], strict=True)}
+    assert points == {
+        (name.replace("_", " "), y) for name, y in zip(inputs, table["entropy"], strict=True)
+    }
 
 
 def test_a_map_has_the_ratios_of_the_table_and_their_crossings():
@@ -132,8 +161,12 @@ def test_a_map_has_the_ratios_of_the_table_and_their_crossings():
     table = ratios.pivot_table(index="n_keys", columns="d_k", values="ratio")
     assert np.allclose(ax.images[0].get_array(), np.log(table))
     written = {text.get_text() for text in ax.texts}
-    assert {f"{ratio:.2g}" for ratio in table.to_numpy()[:, ::2].ravel() if 2 <= ratio < 100} <= written
-    crossings = tables["crossings"].query("norm == 'jacobian' and statistic == 'median' and level == 1")
+    assert {
+        f"{ratio:.2g}" for ratio in table.to_numpy()[:, ::2].ravel() if 2 <= ratio < 100
+    } <= written
+    crossings = tables["crossings"].query(
+        "norm == 'jacobian' and statistic == 'median' and level == 1"
+    )
     points = intervals(ax)[0][0].get_xdata()
     assert np.allclose(points, place(crossings["crossing"], table.columns))
     assert all(abs(text.xy[0] - points[text.xy[1]]) > 1 for text in ax.texts)
@@ -154,8 +187,14 @@ def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources
 
 def test_a_finding_comes_before_the_plain_caption(sources, tmp_path):
     figure, tables = FIGURES["slide"], sources("slide")["scaling"]
-    write_files(tmp_path / "slide", render_figure(figure, tables, finding=("It rises", "It rises from 1 to 2.")))
-    assert drawn_texts(tmp_path / "slide.png") == ("It rises", f"It rises from 1 to 2. {plain_caption(figure, tables)}")
+    write_files(
+        tmp_path / "slide",
+        render_figure(figure, tables, finding=("It rises", "It rises from 1 to 2.")),
+    )
+    assert drawn_texts(tmp_path / "slide.png") == (
+        "It rises",
+        f"It rises from 1 to 2. {plain_caption(figure, tables)}",
+    )
 
 
 ONE = f"{SMALL}    figures: slide\n"
@@ -189,7 +228,9 @@ def test_an_unknown_format_is_refused_before_anything_is_drawn(suite, formats):
     for command in ("draw", "all"):
         refused = suite(command, "--format", formats, text=ONE)
         assert refused.returncode == 2
-        assert re.search(rf"--format: got the format {bad}, expected some of png, svg, pdf", refused.stderr)
+        assert re.search(
+            rf"--format: got the format {bad}, expected some of png, svg, pdf", refused.stderr
+        )
     assert not (suite.folder / "figures").exists()
 
 
@@ -198,13 +239,27 @@ def test_labels_at_coinciding_ends_stand_apart_and_in_the_order_of_their_lines()
     ax.set(xlim=(4, 8), ylim=(0, 1))
     ends = {"top": 1.0, "next": 0.99, "same": 0.1, "other": 0.1, "low": 0.09, "never": math.nan}
     lines = [
-        Series(label, "k", "o", pd.DataFrame({"d_k": [4, 8], "w": [math.nan, end]})) for label, end in ends.items()
+        Series(label, "k", "o", pd.DataFrame({"d_k": [4, 8], "w": [math.nan, end]}))
+        for label, end in ends.items()
     ]
     name_ends(ax, lines, "d_k", "w")
     drawing.canvas.draw()
     boxes = {text.get_text(): text.get_window_extent() for text in ax.texts}
-    low, same, other, near, top = (boxes[label] for label in ("low", "same", "other", "next", "top"))
-    assert ax.bbox.y0 < low.y0 < low.y1 <= same.y0 < same.y1 <= other.y0 < other.y1 < near.y0 < near.y1 <= top.y0
+    low, same, other, near, top = (
+        boxes[label] for label in ("low", "same", "other", "next", "top")
+    )
+    assert (
+        ax.bbox.y0
+        < low.y0
+        < low.y1
+        <= same.y0
+        < same.y1
+        <= other.y0
+        < other.y1
+        < near.y0
+        < near.y1
+        <= top.y0
+    )
     assert (top.y0 + top.y1) / 2 < ax.bbox.y1 + 1
     assert set(boxes) == set(ends) - {"never"}
 
@@ -218,8 +273,12 @@ def test_figures_name_their_points_and_show_where_the_root_is():
     tables = shipped("freezing")
     measured = tables["measured"].query("scaling == 'd_k^1/2'")
     for ax in draw(FIGURES["freezing"], tables).axes:
-        rings = np.concatenate([points.get_offsets() for points in ax.collections if not len(points.get_facecolors())])
-        assert np.allclose(sorted(rings[:, 0]), sorted(1 / freezing_sigma(n) for n in measured["n_keys"]))
+        rings = np.concatenate(
+            [points.get_offsets() for points in ax.collections if not len(points.get_facecolors())]
+        )
+        assert np.allclose(
+            sorted(rings[:, 0]), sorted(1 / freezing_sigma(n) for n in measured["n_keys"])
+        )
 
 
 def test_a_point_far_below_the_others_does_not_squeeze_their_panel():

@@ -39,7 +39,9 @@ def turned(vector, position):
     """A vector rotated by RoPE, pair by pair, as complex numbers."""
     half = len(vector) // 2
     pairs = [complex(vector[m], vector[m + half]) for m in range(half)]
-    pairs = [pair * cmath.exp(1j * position * 10_000 ** (-m / half)) for m, pair in enumerate(pairs)]
+    pairs = [
+        pair * cmath.exp(1j * position * 10_000 ** (-m / half)) for m, pair in enumerate(pairs)
+    ]
     return np.array([pair.real for pair in pairs] + [pair.imag for pair in pairs])
 
 
@@ -49,7 +51,17 @@ def test_every_metric_is_that_of_plain_loops_over_the_same_draws(change):
     keys, queries_of = replace(cell, position="none").draw(3, np.random.default_rng(0))
     queries, first = queries_of(slice(0, 5)), cell.n_keys - cell.n_queries
     for row, divisor in zip(table(cell), (1.0, 2.0), strict=True):
-        found = {name: [] for name in ("visible_mass", "max_weight", "entropy", "zero_weights", "jacobian", "gradient")}
+        found = {
+            name: []
+            for name in (
+                "visible_mass",
+                "max_weight",
+                "entropy",
+                "zero_weights",
+                "jacobian",
+                "gradient",
+            )
+        }
         for draw, i in np.ndindex(3, 5):
             own = first + i
             window = int(cell.mask.partition("-")[2] or 99)
@@ -72,21 +84,36 @@ def test_every_metric_is_that_of_plain_loops_over_the_same_draws(change):
         for name in ("visible_mass", "max_weight", "entropy", "zero_weights"):
             assert row[name] == pytest.approx(statistics.fmean(found[name]), rel=1e-9), name
         for name, of in (("jacobian_norm", "jacobian"), ("query_gradient_norm", "gradient")):
-            assert row[name] == pytest.approx(math.sqrt(statistics.fmean(x**2 for x in found[of])), rel=1e-6), name
+            assert row[name] == pytest.approx(
+                math.sqrt(statistics.fmean(x**2 for x in found[of])), rel=1e-6
+            ), name
             # The quantile of a histogram, whose bins are below 2% wide.
-            assert row[f"{name}_median"] == pytest.approx(statistics.median(found[of]), rel=0.02), name
+            assert row[f"{name}_median"] == pytest.approx(statistics.median(found[of]), rel=0.02), (
+                name
+            )
 
 
 def test_rows_with_a_shift_of_each_key_have_no_exact_values():
     cell = replace(CELL, mask=MaskName("causal"), alibi=0.5, scaling=RULES[1:])
-    known = {one.name for one in MECHANISM_METRICS if one.exact and not math.isnan(one.exact.value(theory, cell))}
+    known = {
+        one.name
+        for one in MECHANISM_METRICS
+        if one.exact and not math.isnan(one.exact.value(theory, cell))
+    }
     assert known == {"score_variance"}
 
 
 @pytest.mark.parametrize("mask", ["none", "causal"])
 def test_the_plain_softmax_is_that_of_saturation(mask):
     """The same draws: every metric that both have, from two different kernels."""
-    of = {"d_k": 8, "n_keys": 33, "n_queries": 20, "scaling": RULES, "query_std": 3.0, "key_mean": 0.7}
+    of = {
+        "d_k": 8,
+        "n_keys": 33,
+        "n_queries": 20,
+        "scaling": RULES,
+        "query_std": 3.0,
+        "key_mean": 0.7,
+    }
     ours = table(Cell(**of, mask=MaskName(mask)), 40)
     theirs = table(saturation.Cell(**of, mask=mask), 40, experiment=saturation.EXPERIMENT)
     for one, other in zip(ours, theirs, strict=True):
@@ -96,7 +123,9 @@ def test_the_plain_softmax_is_that_of_saturation(mask):
                 assert one[metric.name] == pytest.approx(other[metric.name], rel=1e-9), metric.name
 
 
-@pytest.mark.parametrize("change", [{}, {"sink": Sink(0.0), "softcap": 3.0, "mask": MaskName("window-5")}], ids=str)
+@pytest.mark.parametrize(
+    "change", [{}, {"sink": Sink(0.0), "softcap": 3.0, "mask": MaskName("window-5")}], ids=str
+)
 def test_rope_changes_no_law_of_isotropic_vectors_and_those_of_keys_with_a_mean(change):
     """3,000 rotated draws have the exact values within 5 standard errors, 6 values: 1 of 300,000 seeds fails.
 
@@ -110,10 +139,19 @@ def test_rope_changes_no_law_of_isotropic_vectors_and_those_of_keys_with_a_mean(
             plain = replace(cell, position="none")
             assert metric.exact.value(theory, plain) == exact
     shifted = replace(cell, query_mean=1.0, key_mean=1.0)
-    (turned_row,), (plain_row,) = table(shifted, 3000), table(replace(shifted, position="none"), 3000)
+    (turned_row,), (plain_row,) = (
+        table(shifted, 3000),
+        table(replace(shifted, position="none"), 3000),
+    )
     difference = turned_row["score_variance"] - plain_row["score_variance"]
-    assert abs(difference) > 5 * math.hypot(turned_row["score_variance_se"], plain_row["score_variance_se"])
-    known = {metric.name: metric.exact.value(theory, shifted) for metric in MECHANISM_METRICS if metric.exact}
+    assert abs(difference) > 5 * math.hypot(
+        turned_row["score_variance_se"], plain_row["score_variance_se"]
+    )
+    known = {
+        metric.name: metric.exact.value(theory, shifted)
+        for metric in MECHANISM_METRICS
+        if metric.exact
+    }
     assert all(map(math.isnan, known.values()))
 
 
@@ -126,9 +164,18 @@ def test_rope_changes_no_law_of_isotropic_vectors_and_those_of_keys_with_a_mean(
         ),
         ({"alibi": 0.5}, "alibi: expected mask: causal or window-512 beside it, got mask none"),
         ({"position": "rope", "d_k": 5}, "position: expected an even d_k beside rope, got d_k = 5"),
-        ({"position": "rope", "n_queries": 9}, "position: expected n_queries .* of at most n_keys beside rope"),
-        ({"mask": MaskName("window-3"), "n_queries": 9}, "mask: expected n_queries .* of at most n_keys beside it"),
-        ({"mask": MaskName("window-3"), "scaling": (Scaling.parse("d_k^1/2/ln(n_visible)"),)}, "no n_visible beside a"),
+        (
+            {"position": "rope", "n_queries": 9},
+            "position: expected n_queries .* of at most n_keys beside rope",
+        ),
+        (
+            {"mask": MaskName("window-3"), "n_queries": 9},
+            "mask: expected n_queries .* of at most n_keys beside it",
+        ),
+        (
+            {"mask": MaskName("window-3"), "scaling": (Scaling.parse("d_k^1/2/ln(n_visible)"),)},
+            "no n_visible beside a",
+        ),
     ],
 )
 def test_impossible_cells_are_refused(change, message):

@@ -30,12 +30,15 @@ each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path
 def kernels(test: Any) -> Any:
     """Mark a test that starts a kernel."""
     reason = "notebooks are not run without a kernel: `make test-notebooks` installs it"
-    return pytest.mark.notebooks(pytest.mark.skipif(find_spec("nbclient") is None, reason=reason)(test))
+    return pytest.mark.notebooks(
+        pytest.mark.skipif(find_spec("nbclient") is None, reason=reason)(test)
+    )
 
 
 def write(path: Path, *sources: str) -> Path:
     cells = [
-        {"cell_type": "code", "id": f"cell{i}", "source": source, "outputs": []} for i, source in enumerate(sources)
+        {"cell_type": "code", "id": f"cell{i}", "source": source, "outputs": []}
+        for i, source in enumerate(sources)
     ]
     path.write_bytes(notebook_bytes(normalized({"cells": cells})))
     return path
@@ -43,14 +46,26 @@ def write(path: Path, *sources: str) -> Path:
 
 def pictures(cell: dict[str, Any]) -> list[np.ndarray]:
     """The images among the outputs of a cell, as (height, width, 3)."""
-    data = [output["data"]["image/png"] for output in cell["outputs"] if "image/png" in output.get("data", {})]
-    return [np.asarray(Image.open(io.BytesIO(base64.b64decode(each))).convert("RGB"), dtype=int) for each in data]
+    data = [
+        output["data"]["image/png"]
+        for output in cell["outputs"]
+        if "image/png" in output.get("data", {})
+    ]
+    return [
+        np.asarray(Image.open(io.BytesIO(base64.b64decode(each))).convert("RGB"), dtype=int)
+        for each in data
+    ]
 
 
 def texts(cell: dict[str, Any]) -> list[dict[str, Any]]:
     """All outputs of a cell without their images."""
     return [
-        {**output, "data": {kind: data for kind, data in output.get("data", {}).items() if kind != "image/png"}}
+        {
+            **output,
+            "data": {
+                kind: data for kind, data in output.get("data", {}).items() if kind != "image/png"
+            },
+        }
         for output in cell["outputs"]
     ]
 
@@ -61,8 +76,12 @@ def test_a_notebook_is_small_whole_and_without_what_differs_from_run_to_run(path
     assert len(content) < LARGEST
     assert notebook_bytes(normalized(json.loads(content))) == content
     cells = json.loads(content)["cells"]
-    assert [cell["id"] for cell in cells if cell["id"].endswith("-picture") and len(pictures(cell)) != 1] == []
-    text = "".join(line for cell in cells if cell["cell_type"] == "markdown" for line in cell["source"])
+    assert [
+        cell["id"] for cell in cells if cell["id"].endswith("-picture") and len(pictures(cell)) != 1
+    ] == []
+    text = "".join(
+        line for cell in cells if cell["cell_type"] == "markdown" for line in cell["source"]
+    )
     links = re.findall(r"\]\((?!https:)([^)#]+)\)", text)
     assert links
     assert [link for link in links if not (DOCS / link).exists()] == []
@@ -79,7 +98,9 @@ def test_a_notebook_has_the_outputs_of_its_cells(path):
             assert texts(after) == texts(before), after["id"]
             for old, new in zip(pictures(before), pictures(after), strict=True):
                 assert old.shape == new.shape, after["id"]
-                assert (np.abs(old - new).max(axis=-1) > LEVELS).mean() < SHARE_OF_PIXELS, after["id"]
+                assert (np.abs(old - new).max(axis=-1) > LEVELS).mean() < SHARE_OF_PIXELS, after[
+                    "id"
+                ]
 
 
 @kernels
@@ -87,7 +108,10 @@ def test_a_notebook_has_the_outputs_of_its_cells(path):
     ("source", "message"),
     [
         ("1 / 0", "expected a cell that runs, got ZeroDivisionError: division by zero"),
-        ("import warnings; warnings.warn('old')", r"expected nothing on standard error, got .*UserWarning: old"),
+        (
+            "import warnings; warnings.warn('old')",
+            r"expected nothing on standard error, got .*UserWarning: old",
+        ),
         ("import os; os._exit(3)", "Kernel died"),
     ],
 )

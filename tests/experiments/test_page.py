@@ -11,11 +11,11 @@ import pytest
 from scipy.interpolate import BarycentricInterpolator
 
 from experiments.config.loader import load_config
+from experiments.engine.tables import read_sweep, write_sweep
 from experiments.pages import explorer, index
 from experiments.pages.explorer import CURVES, RELATIVE_ERROR, row_means
 from experiments.pages.index import make_page
 from experiments.paths import drawn_texts, figure_path
-from experiments.run.tables import read_sweep, write_sweep
 from sdpa.theory import attention_expectations
 from sdpa.theory.score_law import query_lengths
 from tests.command_line import call
@@ -102,8 +102,13 @@ def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
     assert (status, "incomplete results" in page.read_text(encoding="utf-8")) == (0, False)
     config = load_config(tmp_path / "mine.yaml")
     tables = read_sweep(folder, config, config.sweeps[0])
-    tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = -7.5, 1e-13
-    (folder / f"{config.sweeps[0].name}.json").unlink()  # so that no table is expected to be the same
+    tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = (
+        -7.5,
+        1e-13,
+    )
+    (
+        folder / f"{config.sweeps[0].name}.json"
+    ).unlink()  # so that no table is expected to be the same
     write_sweep(folder, config, tables)
     status, _, said = run("all", "--jobs", "1")
     assert status == 1
@@ -120,25 +125,38 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
     data = explorer.explorer(tables.values())
     several = ("scaling", "single", "many", "laws", "formats", "map", "mechanisms")
     rows = pd.concat(tables[name]["measured"].assign(sweep=name) for name in several)
-    rows = rows.query("inputs == 'gaussian'")  # medians are those of rows without rounding in any format
+    rows = rows.query(
+        "inputs == 'gaussian'"
+    )  # medians are those of rows without rounding in any format
     rows = rows[rows["d_k"].isin(data["d_k"]) & rows["n_keys"].isin(data["n_keys"])]
     found = {tuple(cell[:3]): cell[3:] for cell in data["medians"]}
     cells = rows.groupby(["d_k", "n_keys", "divisor"])
     assert len(data["medians"]) == len(found) == len(cells)
     for cell, of_sweeps in cells:
         rows_in_all = of_sweeps["trials"] * of_sweeps["n_queries"]
-        largest = of_sweeps[rows_in_all == rows_in_all.max()]  # several, in formats that measure the same rows
+        largest = of_sweeps[
+            rows_in_all == rows_in_all.max()
+        ]  # several, in formats that measure the same rows
         medians = largest[["jacobian_norm_median", "query_gradient_norm_median"]].to_numpy()
         assert np.isclose(found[cell], medians, rtol=1e-3).all(axis=1).any(), cell
     assert rows["sweep"].nunique() > 2
     crossings = tables["map"]["crossings"].query("level == 1 and statistic == 'median'")
     for norm, rows in data["crossings"].items():
-        expected = crossings[crossings["norm"] == norm].set_index("n_keys")[["law", "crossing"]].astype(float)
-        found = pd.DataFrame(rows, columns=["n_keys", "law", "crossing", "low", "high"], dtype=float).set_index(
-            "n_keys"
+        expected = (
+            crossings[crossings["norm"] == norm]
+            .set_index("n_keys")[["law", "crossing"]]
+            .astype(float)
         )
-        np.testing.assert_allclose(found.loc[expected.index, ["law", "crossing"]], expected, rtol=1e-3)
-        assert found["law"].drop(expected.index).tolist() == found["law"].drop(expected.index).index.tolist()
+        found = pd.DataFrame(
+            rows, columns=["n_keys", "law", "crossing", "low", "high"], dtype=float
+        ).set_index("n_keys")
+        np.testing.assert_allclose(
+            found.loc[expected.index, ["law", "crossing"]], expected, rtol=1e-3
+        )
+        assert (
+            found["law"].drop(expected.index).tolist()
+            == found["law"].drop(expected.index).index.tolist()
+        )
 
 
 def test_numbers_of_other_inputs_are_those_of_the_tables_with_their_law(drawn):
@@ -156,7 +174,11 @@ def test_numbers_of_other_inputs_are_those_of_the_tables_with_their_law(drawn):
 def expectations(rows, n_keys: int, d_k: int, divisor: float) -> list[float]:
     """The expectations that curves give, in the order of `exact`; by SciPy's interpolation, not the page's."""
     curves = np.array([rows["of"][str(n_keys)][name] for name in CURVES]).T
-    points = math.log1p(rows["sigma"]) * (1 - np.cos(np.pi * np.arange(len(curves)) / (len(curves) - 1))) / 2
+    points = (
+        math.log1p(rows["sigma"])
+        * (1 - np.cos(np.pi * np.arange(len(curves)) / (len(curves) - 1)))
+        / 2
+    )
     lengths = query_lengths(d_k)
     weight, entropy, square, along = lengths.share @ np.exp(
         BarycentricInterpolator(points, curves)(np.log1p(lengths.length / divisor))
@@ -164,14 +186,23 @@ def expectations(rows, n_keys: int, d_k: int, divisor: float) -> list[float]:
     return [weight, entropy, math.sqrt(square), math.sqrt((d_k - 1) * square + along) / divisor]
 
 
-def assert_they_are_exact(widths: list[int], lengths: list[int], exponents: tuple[float, ...]) -> None:
+def assert_they_are_exact(
+    widths: list[int], lengths: list[int], exponents: tuple[float, ...]
+) -> None:
     rows = row_means(widths, lengths)
     for n_keys in lengths:
         for d_k in widths:
             for p in exponents:
                 exact = attention_expectations(d_k, n_keys, d_k**p)
-                wanted = [exact.max_weight, exact.entropy, exact.jacobian_norm, exact.query_gradient_norm]
-                assert expectations(rows, n_keys, d_k, d_k**p) == pytest.approx(wanted, rel=RELATIVE_ERROR)
+                wanted = [
+                    exact.max_weight,
+                    exact.entropy,
+                    exact.jacobian_norm,
+                    exact.query_gradient_norm,
+                ]
+                assert expectations(rows, n_keys, d_k, d_k**p) == pytest.approx(
+                    wanted, rel=RELATIVE_ERROR
+                )
 
 
 def test_embedded_curves_give_the_expectations_of_theory():
@@ -180,5 +211,7 @@ def test_embedded_curves_give_the_expectations_of_theory():
 
 @pytest.mark.slow
 def test_embedded_curves_give_the_expectations_of_theory_at_all_sizes():
-    assert_they_are_exact([1, 2, 64, 4096], [2, 4, 16, 64, 1024, 8192, 65536], (-0.05, 0.0, 0.3, 0.5, 1.0))
+    assert_they_are_exact(
+        [1, 2, 64, 4096], [2, 4, 16, 64, 1024, 8192, 65536], (-0.05, 0.0, 0.3, 0.5, 1.0)
+    )
     assert_they_are_exact([3, 65536], [64], (0.0, 0.5))

@@ -44,7 +44,9 @@ START = State(64, 64, 0.5, seed=0)
 
 pytestmark = pytest.mark.page
 if find_spec("playwright") is None or not (CHROMIUM.exists() and AXE.exists()):
-    reason = f"the page is not tested without a browser: `make test-page` installs all but {CHROMIUM}"
+    reason = (
+        f"the page is not tested without a browser: `make test-page` installs all but {CHROMIUM}"
+    )
     pytest.skip(reason, allow_module_level=True)
 
 
@@ -65,7 +67,9 @@ def visit(browser):
 
     def open_page(path: Path = PAGE, size=DESKTOP, scheme="light", fragment="", **options):
         viewport = {"width": size[0], "height": size[1]}
-        context = browser.new_context(viewport=viewport, color_scheme=scheme, reduced_motion="reduce", **options)
+        context = browser.new_context(
+            viewport=viewport, color_scheme=scheme, reduced_motion="reduce", **options
+        )
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(20_000)
@@ -97,16 +101,24 @@ def shown_value(page, rule: int, metric: str, of: str) -> float:
 
 def assert_shows(page, state: State) -> None:
     """The page shows the row, the expectations and the bars of these choices, without the division and with it."""
-    scores = np.array(page.evaluate("of => attention.draw(...of)", [state.seed, state.d_k, state.n_keys]))
+    scores = np.array(
+        page.evaluate("of => attention.draw(...of)", [state.seed, state.d_k, state.n_keys])
+    )
     for rule, divisor in enumerate((1.0, state.d_k**state.p)):
         row = row_diagnostics(scores[None, None], [divisor])
-        values = {name: getattr(row, name).item() for name in ("max_weight", "entropy", "jacobian_norm")}
+        values = {
+            name: getattr(row, name).item() for name in ("max_weight", "entropy", "jacobian_norm")
+        }
         values["effective_keys"] = math.exp(values["entropy"])
         for metric, value in values.items():
             assert shown_value(page, rule, metric, "row") == pytest.approx(value, rel=1e-9), metric
         for metric, value in expected_of(state.d_k, state.n_keys, divisor).items():
-            error = RELATIVE_ERROR * (10 if metric == "effective_keys" else 1)  # e^H, H at most ln n
-            assert shown_value(page, rule, metric, "expected") == pytest.approx(value, rel=error), metric
+            error = RELATIVE_ERROR * (
+                10 if metric == "effective_keys" else 1
+            )  # e^H, H at most ln n
+            assert shown_value(page, rule, metric, "expected") == pytest.approx(value, rel=error), (
+                metric
+            )
         chart = page.locator(".chart").nth(rule)
         path = chart.locator("path").get_attribute("d")
         heights = [1 - float(top) / 100 for top in re.findall(r"V(?!100z)([\d.]+)H", path)]
@@ -116,13 +128,17 @@ def assert_shows(page, state: State) -> None:
     tops = page.locator(".chart .top").all_text_contents()
     assert tops[0] == tops[1]  # one axis, so that bars of the two charts compare
     answer = page.locator("#answer").text_content()
-    assert answer.startswith(f"At dk = {state.d_k} with {state.n_keys:,} keys, the largest weight averages")
+    assert answer.startswith(
+        f"At dk = {state.d_k} with {state.n_keys:,} keys, the largest weight averages"
+    )
 
 
 def expected_of(d_k: int, n_keys: int, divisor: float) -> dict[str, float]:
     exact = attention_expectations(d_k, n_keys, divisor)
     names = ("max_weight", "entropy", "jacobian_norm", "query_gradient_norm")
-    return {name: getattr(exact, name) for name in names} | {"effective_keys": math.exp(exact.entropy)}
+    return {name: getattr(exact, name) for name in names} | {
+        "effective_keys": math.exp(exact.entropy)
+    }
 
 
 @pytest.mark.parametrize(("size", "scheme"), VIEWS)
@@ -137,7 +153,9 @@ def test_nothing_hinders_anyone_and_nothing_is_cut_off(visit, size, scheme):
     page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("axe.run()")
-    assert [(v["id"], [node["target"] for node in v["nodes"]][:3]) for v in found["violations"]] == []
+    assert [
+        (v["id"], [node["target"] for node in v["nodes"]][:3]) for v in found["violations"]
+    ] == []
     assert len(found["passes"]) > 20
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
 
@@ -156,7 +174,11 @@ def test_every_control_works(visit):
     page.locator("#map .choice").nth(0).click(force=True)
     assert_shows(page, State(8, 4, 1 / 3, seed=1))
     page.locator("#exponent").press("ArrowRight")
-    assert page.locator("#exponent").get_attribute("aria-valuetext").startswith("p = 41/120, divided by 8^(41/120)")
+    assert (
+        page.locator("#exponent")
+        .get_attribute("aria-valuetext")
+        .startswith("p = 41/120, divided by 8^(41/120)")
+    )
     page.locator("#exponent").press("Home")
     page.keyboard.press("Shift+Tab")
     assert page.evaluate("document.activeElement.id") == "again"
@@ -189,9 +211,14 @@ def test_expectations_are_those_of_theory_and_draws_average_to_them(visit):
     page = visit()
     data = page.evaluate("JSON.parse(document.getElementById('explorer-data').textContent)")
     rng = np.random.default_rng(0)
-    points = [(int(rng.choice(data["d_k"])), int(rng.choice(data["n_keys"])), p) for p in rng.uniform(-0.05, 1, 60)]
+    points = [
+        (int(rng.choice(data["d_k"])), int(rng.choice(data["n_keys"])), p)
+        for p in rng.uniform(-0.05, 1, 60)
+    ]
     call = "([rows, points]) => points.map(([d_k, n, p]) => attention.expected(rows, d_k, n, d_k ** p))"
-    for (d_k, n_keys, p), got in zip(points, page.evaluate(call, [data["rows"], points]), strict=True):
+    for (d_k, n_keys, p), got in zip(
+        points, page.evaluate(call, [data["rows"], points]), strict=True
+    ):
         for metric, value in expected_of(d_k, n_keys, d_k**p).items():
             error = RELATIVE_ERROR * (10 if metric == "effective_keys" else 1)
             assert got[metric] == pytest.approx(value, rel=error), (d_k, n_keys, p, metric)

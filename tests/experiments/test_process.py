@@ -12,13 +12,22 @@ import weakref
 import pytest
 import typer
 
+from experiments.engine.request import outcome
 from experiments.kinds import experiment_names
 from experiments.measuring import processor
-from experiments.measuring.processor import FIXED, VARIABLES, arithmetic, fix_arithmetic, is_supported, require_fixed
-from experiments.run.request import outcome
+from experiments.measuring.processor import (
+    FIXED,
+    VARIABLES,
+    arithmetic,
+    fix_arithmetic,
+    is_supported,
+    require_fixed,
+)
 from tests.suite_process import ROOT
 
-supported = pytest.mark.skipif(not is_supported(), reason="this processor has no instructions in common with others")
+supported = pytest.mark.skipif(
+    not is_supported(), reason="this processor has no instructions in common with others"
+)
 
 
 @supported
@@ -27,13 +36,20 @@ def test_this_process_uses_the_instructions_of_the_suite_and_another_is_refused(
     assert FIXED.items() <= arithmetic().items()
     assert VARIABLES.items() <= os.environ.items()
     ran = subprocess.run(
-        [sys.executable, "-c", "import numpy; from experiments.measuring.processor import require_fixed as r; r()"],
+        [
+            sys.executable,
+            "-c",
+            "import numpy; from experiments.measuring.processor import require_fixed as r; r()",
+        ],
         cwd=ROOT,
         env=os.environ | {"OPENBLAS_CORETYPE": "Sandybridge"},
         capture_output=True,
         text=True,
     )
-    assert "got {'simd': 'X86_V3', 'blas': 'Sandybridge'}: import experiments before NumPy, or set " in ran.stderr
+    assert (
+        "got {'simd': 'X86_V3', 'blas': 'Sandybridge'}: import experiments before NumPy, or set "
+        in ran.stderr
+    )
 
 
 @pytest.mark.parametrize("flags", [set(), {"sse2", "avx"}])
@@ -72,7 +88,7 @@ def command(words: str) -> str:
 @pytest.mark.parametrize(
     ("code", "needed"),
     [
-        (f"import experiments.run.workers\n{WORKER}", set()),
+        (f"import experiments.engine.workers\n{WORKER}", set()),
         ("import sdpa", set()),
         ("from sdpa import theory", {"scipy"}),
         (command("--help"), {"typer", "pydantic"}),
@@ -113,7 +129,8 @@ def dropped(sent) -> None:
 
 @pytest.mark.usefixtures("handlers")
 @pytest.mark.parametrize(
-    ("stop", "sent"), [(signal.raise_signal, signal.SIGINT), (hidden, signal.SIGINT), (dropped, signal.SIGTERM)]
+    ("stop", "sent"),
+    [(signal.raise_signal, signal.SIGINT), (hidden, signal.SIGINT), (dropped, signal.SIGTERM)],
 )
 def test_a_signal_has_its_status_wherever_it_comes(stop, sent, capsys):
     with pytest.raises(typer.Exit) as caught, outcome():

@@ -18,11 +18,26 @@ from sdpa.arithmetic import FORMATS, Arithmetic
 from tests.plain_formats import by_loops, type_of
 
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
-CELL = Cell(d_k=5, n_keys=7, n_queries=4, query_std=6.0, arithmetic=FORMATS["float64"], scaling=RULES)
+CELL = Cell(
+    d_k=5, n_keys=7, n_queries=4, query_std=6.0, arithmetic=FORMATS["float64"], scaling=RULES
+)
 TRIALS = 6
 SHARES = (
-    *("tiny_weights", "nearly_one_rows", "large_rows", "zero_weights", "subnormal_weights", "one_rows"),
-    *("overflowing_rows", "zero_gradients", "zero_gradient_rows", "wrong_gradient_rows", "lost_rows"),
+    *(
+        "tiny_weights",
+        "nearly_one_rows",
+        "large_rows",
+        "zero_weights",
+        "subnormal_weights",
+        "one_rows",
+    ),
+    *(
+        "overflowing_rows",
+        "zero_gradients",
+        "zero_gradient_rows",
+        "wrong_gradient_rows",
+        "lost_rows",
+    ),
 )
 ERRORS = (
     *("row_variance", "max_weight", "own_weight", "entropy", "effective_keys", "output_std"),
@@ -64,7 +79,11 @@ def replay(cell: Cell, seed: int = 3):
             gradient = rng.standard_normal((trials, count, cell.n_keys))
             for trial in range(trials):
                 for i in range(count):
-                    seen = cell.n_keys - cell.n_queries + row + i + 1 if cell.mask == "causal" else cell.n_keys
+                    seen = (
+                        cell.n_keys - cell.n_queries + row + i + 1
+                        if cell.mask == "causal"
+                        else cell.n_keys
+                    )
                     own = cell.n_keys - cell.n_queries + row + i
                     yield queries[trial, i], keys[trial, :seen], gradient[trial, i, :seen], own
 
@@ -99,15 +118,21 @@ def plain_row(q, k, g, own, divisor, name, prescale):
     centred = [math.fsum(x * (y - other) for x, other in zip(w, g, strict=True)) for y in g]
     to_query = sum(x * y / divisor * key for x, y, key in zip(w, centred, k, strict=True))
     with np.errstate(all="ignore"):
-        rounded_s, rounded_w, to_scores, rounded_to_query = by_loops(q, k, g, divisor, name, prescale)
+        rounded_s, rounded_w, to_scores, rounded_to_query = by_loops(
+            q, k, g, divisor, name, prescale
+        )
         is_lost = not all(np.isfinite(x).all() for x in (rounded_w, to_scores, rounded_to_query))
         if is_lost:
-            rounded_w, to_scores, rounded_to_query = (np.zeros(len(x)) for x in (rounded_w, to_scores, to_query))
+            rounded_w, to_scores, rounded_to_query = (
+                np.zeros(len(x)) for x in (rounded_w, to_scores, to_query)
+            )
         overflows = [not np.isfinite(kind(np.exp(wide(x)))) for x in rounded_s]
     is_short = name.startswith("float8")
     before = [x - max(s) for x in s] if is_short else log_w
     factor = prescale * math.fsum(e) if is_short else 1.0
-    least_normal = float(limits.smallest_normal) / prescale * (0.999999 * max(rounded_w) if is_short else 1.0)
+    least_normal = (
+        float(limits.smallest_normal) / prescale * (0.999999 * max(rounded_w) if is_short else 1.0)
+    )
     found = {
         "tiny_weights": sum(x < math.log(least) - math.log(2 * prescale) for x in before) / n,
         "nearly_one_rows": remainder < 2.0 ** -(25 if is_short else limits.nmant + 2),
@@ -121,7 +146,8 @@ def plain_row(q, k, g, own, divisor, name, prescale):
         "zero_gradients": sum(x == 0 for x in to_scores) / n,
         "zero_gradient_rows": all(x == 0 for x in rounded_to_query),
         "lost_rows": is_lost,
-        "wrong_gradient_rows": np.linalg.norm(rounded_to_query - to_query) > np.linalg.norm(to_query) / 2,
+        "wrong_gradient_rows": np.linalg.norm(rounded_to_query - to_query)
+        > np.linalg.norm(to_query) / 2,
         "query_gradient": np.linalg.norm(rounded_to_query - to_query),
     }
     most = float(np.finfo(np.float32).max) if is_short else largest  # of scores
@@ -150,9 +176,13 @@ def test_every_column_is_that_of_plain_loops(case, name):
 def assert_like_loops(cell):
     name = cell.arithmetic.name
     for row, divisor in zip(rows_of(cell), cell.divisors(), strict=True):
-        found = pd.DataFrame([plain_row(*drawn, divisor, name, cell.prescale) for drawn in replay(cell)]).astype(float)
+        found = pd.DataFrame(
+            [plain_row(*drawn, divisor, name, cell.prescale) for drawn in replay(cell)]
+        ).astype(float)
         assert len(found) == TRIALS * cell.n_queries
-        assert {share: row[share] for share in SHARES} == pytest.approx(dict(found[[*SHARES]].mean()), rel=1e-12)
+        assert {share: row[share] for share in SHARES} == pytest.approx(
+            dict(found[[*SHARES]].mean()), rel=1e-12
+        )
         for metric in ("rounding_loss", "lost_mass") if name.startswith("float8") else ():
             assert row[metric] == pytest.approx(found[metric].mean(), rel=1e-6, abs=1e-7), metric
         for metric in (*ERRORS, "query_gradient"):
@@ -165,16 +195,21 @@ def assert_like_loops(cell):
                 assert row[f"{metric}_error"] == pytest.approx(root, rel=0.02, abs=1e-15), metric
                 if metric in ERRORS:
                     expected = found[metric].mean()
-                    assert row[f"{metric}_bias"] == pytest.approx(expected, rel=0.02, abs=0.02 * root + 1e-15), metric
+                    assert row[f"{metric}_bias"] == pytest.approx(
+                        expected, rel=0.02, abs=0.02 * root + 1e-15
+                    ), metric
 
 
 def test_each_experiment_refuses_the_formats_of_the_other():
     """Tables of `rounding` lack the prescale and the lost mass that 8 bits need."""
     short, half = FORMATS["float8_e5m2"], FORMATS["float16"]
     assert (
-        "got float8_e5m2; the experiment eight_bits takes it" in dataclasses.replace(CELL, arithmetic=short).problem()
+        "got float8_e5m2; the experiment eight_bits takes it"
+        in dataclasses.replace(CELL, arithmetic=short).problem()
     )
-    values = {each.name: getattr(CELL, each.name) for each in dataclasses.fields(CELL)} | {"arithmetic": half}
+    values = {each.name: getattr(CELL, each.name) for each in dataclasses.fields(CELL)} | {
+        "arithmetic": half
+    }
     assert "got float16; the experiment rounding takes it" in eight_bits.Cell(**values).problem()
 
 
@@ -210,7 +245,9 @@ def test_exact_probabilities_are_right_or_empty(change, is_known):
     """Within 5 standard errors of 400 trials, or four events of so many rows."""
     cell = dataclasses.replace(CELL, arithmetic=FORMATS["float16"], **change)
     rows = rows_of(cell, trials=400)
-    table = add_exact(rounding.EXPERIMENT, pd.DataFrame([{**axis_values(cell), **row} for row in rows]), [cell])
+    table = add_exact(
+        rounding.EXPERIMENT, pd.DataFrame([{**axis_values(cell), **row} for row in rows]), [cell]
+    )
     for name in ("tiny_weights", "nearly_one_rows", "large_rows"):
         assert table[f"{name}_exact"].notna().all() == is_known
         assert table[f"{name}_exact"].isna().all() != is_known
@@ -230,4 +267,6 @@ def test_a_sink_takes_what_a_prescale_keeps(prescale, above, of_row, of_others):
     kept = (weights * prescale).astype(ml_dtypes.float8_e4m3fn).astype(float) / prescale
     lost = weights - kept
     assert (lost.sum(axis=1) / weights.sum(axis=1)).mean() == pytest.approx(of_row, abs=0.01)
-    assert (lost[:, :-1].sum(axis=1) / weights[:, :-1].sum(axis=1)).mean() == pytest.approx(of_others, abs=0.01)
+    assert (lost[:, :-1].sum(axis=1) / weights[:, :-1].sum(axis=1)).mean() == pytest.approx(
+        of_others, abs=0.01
+    )

@@ -13,6 +13,15 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from experiments.config.sweep import Sweep
+from experiments.engine.store import Store, measure_record
+from experiments.engine.work import (
+    PILOT_TRIALS,
+    find_work,
+    measure_missing,
+    reached,
+    tabulate_sweep,
+)
+from experiments.engine.workers import LocalWorkers
 from experiments.errors import MeasurementError
 from experiments.kinds import rows
 from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
@@ -22,9 +31,6 @@ from experiments.measuring.columns import defaults
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.quantiles import Quantile
-from experiments.run.store import Store, measure_record
-from experiments.run.work import PILOT_TRIALS, find_work, measure_missing, reached, tabulate_sweep
-from experiments.run.workers import LocalWorkers
 from sdpa import Scaling, theory
 
 VALUES = MappingProxyType(
@@ -46,7 +52,14 @@ PRECISE = Sweep(
     figures=(),
     precision=0.02,
 )
-METRICS = ["score_variance", "max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm"]
+METRICS = [
+    "score_variance",
+    "max_weight",
+    "entropy",
+    "jacobian_trace",
+    "jacobian_norm",
+    "query_gradient_norm",
+]
 
 
 def of(sweep: Sweep, **values: tuple) -> Sweep:
@@ -58,7 +71,9 @@ def store(tmp_path) -> Store:
     return Store(tmp_path, seed=0)
 
 
-def measured(store: Store, sweep: Sweep, jobs: int = 1, on_progress=lambda *_: None) -> pd.DataFrame:
+def measured(
+    store: Store, sweep: Sweep, jobs: int = 1, on_progress=lambda *_: None
+) -> pd.DataFrame:
     for _ in ("pilots, if there are any", "chunks"):
         work = find_work(store, [sweep])
         measure_missing(store, work, LocalWorkers(jobs), on_progress)
@@ -82,14 +97,18 @@ def in_shuffled_order(store: Store, sweep: Sweep) -> pd.DataFrame:
 def test_tables_do_not_depend_on_workers_or_order(tmp_path, jobs):
     assert len(list(chunks(EXPERIMENT, SWEEP.cells()[-1], SWEEP.trials))) >= 3
     shuffled = in_shuffled_order(Store(tmp_path / "shuffled", 0), SWEEP)
-    pd.testing.assert_frame_equal(measured(Store(tmp_path, 0), SWEEP, jobs), shuffled, check_exact=True)
+    pd.testing.assert_frame_equal(
+        measured(Store(tmp_path, 0), SWEEP, jobs), shuffled, check_exact=True
+    )
 
 
 @pytest.mark.usefixtures("in_this_process")
 def test_grid_points_do_not_touch_each_other(tmp_path):
     """Another d_k, another order and fewer n_keys: the shared rows are the same."""
     more, fewer = of(SWEEP, d_k=(4, 64)), of(SMALL, d_k=(64, 4, 8))
-    both = pd.concat([measured(Store(tmp_path / "one", 0), more), measured(Store(tmp_path / "other", 0), fewer)])
+    both = pd.concat(
+        [measured(Store(tmp_path / "one", 0), more), measured(Store(tmp_path / "other", 0), fewer)]
+    )
     shared = both[(both["n_keys"] == 300) & (both["d_k"] != 8)]
     assert len(shared) == 8
     assert len(shared.drop_duplicates()) == 4
@@ -98,7 +117,9 @@ def test_grid_points_do_not_touch_each_other(tmp_path):
 def test_chunk_keys_are_of_content_alone():
     cell = SWEEP.cells()[0]
     other_treatments = dataclasses.replace(cell, scaling=cell.scaling[:1])
-    assert chunk_key(Chunk(EXPERIMENT, cell, 3, 10)) == chunk_key(Chunk(EXPERIMENT, other_treatments, 3, 7))
+    assert chunk_key(Chunk(EXPERIMENT, cell, 3, 10)) == chunk_key(
+        Chunk(EXPERIMENT, other_treatments, 3, 7)
+    )
     cells = [dataclasses.replace(cell, d_k=d_k) for d_k in range(1, 201)]
     each = itertools.product((EXPERIMENT, rows.EXPERIMENT), cells, range(50))
     assert len({chunk_key(Chunk(*one, 1)) for one in each}) == 2 * 200 * 50
@@ -112,7 +133,9 @@ def test_a_number_that_overflows_stops_the_run_and_names_its_cell(store):
 
 
 def test_a_metric_that_is_not_finite_stops_the_run_and_names_its_cell(store, monkeypatch):
-    monkeypatch.setattr(row_statistics.Histograms, "quantile", lambda *_: Quantile(math.nan, 0.0, 1.0, True))
+    monkeypatch.setattr(
+        row_statistics.Histograms, "quantile", lambda *_: Quantile(math.nan, 0.0, 1.0, True)
+    )
     named = r"sweep wide, cell d_k=.*: expected a finite jacobian_norm_p10, got nan"
     with pytest.raises(MeasurementError, match=named):
         in_shuffled_order(store, of(SMALL, d_k=(4,)))
@@ -148,7 +171,9 @@ def test_a_rerun_measures_what_is_missing_alone(store):
     assert count(Store(store.folder, seed=1), SMALL) >= cells
     more = dataclasses.replace(SMALL, trials=10 * SWEEP.trials)
     elsewhere = Store(store.folder / "elsewhere", seed=0)
-    kept = count(elsewhere, SMALL) - cells  # all chunks but the last of each cell, which was cut short
+    kept = (
+        count(elsewhere, SMALL) - cells
+    )  # all chunks but the last of each cell, which was cut short
     assert count(store, more) == count(elsewhere, more) - kept
 
 
@@ -183,10 +208,17 @@ def test_trials_follow_from_the_pilot_alone_whose_draws_are_in_no_estimate(store
         rows = table[table["d_k"] == cell.d_k]
         assert set(rows["trials"]) == {pilot_trials(store, cell, 0.02)}
         assert 200 < rows["trials"].iloc[0] < 20_000
-        plain = dataclasses.replace(of(PRECISE, d_k=(cell.d_k,)), trials=int(rows["trials"].iloc[0]), precision=None)
-        pd.testing.assert_frame_equal(measured(Store(tmp_path / "plain", 0), plain), rows.reset_index(drop=True))
+        plain = dataclasses.replace(
+            of(PRECISE, d_k=(cell.d_k,)), trials=int(rows["trials"].iloc[0]), precision=None
+        )
+        pd.testing.assert_frame_equal(
+            measured(Store(tmp_path / "plain", 0), plain), rows.reset_index(drop=True)
+        )
     trials = f"{table['trials'].min()} to {table['trials'].max()}"
-    assert reached(PRECISE, table) == (f"precise: {trials} trials per cell; 2 of 2 cells met the precision 0.02", True)
+    assert reached(PRECISE, table) == (
+        f"precise: {trials} trials per cell; 2 of 2 cells met the precision 0.02",
+        True,
+    )
     between = relative_errors(table).groupby(table["d_k"]).max().mean()
     said, is_met = reached(dataclasses.replace(PRECISE, precision=between), table)
     assert "1 of 2 cells" in said
@@ -203,7 +235,9 @@ def test_max_trials_and_the_fewest_trials_bound(store):
     rough = dataclasses.replace(PRECISE, precision=0.9, trials=MIN_TRIALS)
     assert set(measured(store, rough)["trials"]) == {MIN_TRIALS}
     # Its entropy, or the square of its norms, is 0 in double precision: no number of trials gives it an error.
-    frozen = dataclasses.replace(of(PRECISE, d_k=(4,), query_std=(1e5,), key_std=(1e5,)), trials=500)
+    frozen = dataclasses.replace(
+        of(PRECISE, d_k=(4,), query_std=(1e5,), key_std=(1e5,)), trials=500
+    )
     assert set(measured(store, frozen)["trials"]) == {500}
 
 
@@ -239,5 +273,7 @@ def test_estimates_are_unbiased():
     unscaled = pd.concat([table[table["scaling"] == "unscaled"] for table in tables])
     assert unscaled["trials"].nunique() >= 51
     exact = theory.attention_expectations(2, 3, 1.0).max_weight
-    z = (unscaled["max_weight"].mean() - exact) / (unscaled["max_weight"].std() / math.sqrt(len(unscaled)))
+    z = (unscaled["max_weight"].mean() - exact) / (
+        unscaled["max_weight"].std() / math.sqrt(len(unscaled))
+    )
     assert abs(z) < 4.4

@@ -27,11 +27,16 @@ CELL = Cell(d_k=5, n_keys=7, n_queries=3, scaling=SCALINGS)
 
 def plain_metrics(draws, divisor: float):
     """Every metric of draws (keys, queries) from its definition, and all scores."""
-    of_draws, scores = zip(*(metrics_of_draw(queries, keys, divisor) for keys, queries in draws), strict=True)
+    of_draws, scores = zip(
+        *(metrics_of_draw(queries, keys, divisor) for keys, queries in draws), strict=True
+    )
     means = {name: np.mean([of_draw[name] for of_draw in of_draws]) for name in of_draws[0]}
     roots = {metric.name for metric in METRICS if metric.kind == "root"}
     rows = {name: math.sqrt(value) if name in roots else value for name, value in means.items()}
-    return rows | {"score_mean": np.mean(scores), "score_kurtosis": stats.kurtosis(np.ravel(scores))}, scores
+    return rows | {
+        "score_mean": np.mean(scores),
+        "score_kurtosis": stats.kurtosis(np.ravel(scores)),
+    }, scores
 
 
 def replay(cell: Cell, trials: int, seed: int):
@@ -67,10 +72,16 @@ def test_rules_of_any_kind_are_measured_with_their_divisor():
     for row, divisor in zip(others, (math.sqrt(5) / math.log(7), 8, math.sqrt(7)), strict=True):
         assert row["divisor"] == pytest.approx(divisor, rel=1e-15)
         assert math.isnan(row["exponent"])
-        assert row["score_variance"] == pytest.approx(unscaled["score_variance"] / divisor**2, rel=1e-12)
-    table = pd.DataFrame([{**axis_values(cell), **row} for row in rows]).assign(divisor=3.0)  # whatever the table says
+        assert row["score_variance"] == pytest.approx(
+            unscaled["score_variance"] / divisor**2, rel=1e-12
+        )
+    table = pd.DataFrame([{**axis_values(cell), **row} for row in rows]).assign(
+        divisor=3.0
+    )  # whatever the table says
     exact = add_exact(EXPERIMENT, table, [cell])
-    assert exact["score_variance_exact"].tolist() == pytest.approx([5, math.log(7) ** 2, 5 / 64, 5 / 7], rel=1e-12)
+    assert exact["score_variance_exact"].tolist() == pytest.approx(
+        [5, math.log(7) ** 2, 5 / 64, 5 / 7], rel=1e-12
+    )
     assert exact["max_weight_exact"].notna().all()
 
 
@@ -83,7 +94,9 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
     drawn = []
     for _ in range(4):
         keys = rng.standard_normal((7, 5))
-        drawn.append((keys, np.concatenate([rng.standard_normal((count, 5)) for count in (2, 2, 1)])))
+        drawn.append(
+            (keys, np.concatenate([rng.standard_normal((count, 5)) for count in (2, 2, 1)]))
+        )
     for row, divisor in zip(rows_of(cell, measurement), cell.divisors(), strict=True):
         expected, _ = plain_metrics(drawn, divisor)
         assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=0)
@@ -102,31 +115,43 @@ def test_a_chunk_is_the_one_it_has_always_been():
 def test_rules_with_visible_keys_divide_each_row_by_its_own_divisor():
     """Means over rows by plain loops over the draws of a chunk; the exact value is the mean over lengths."""
     rules = ("d_k^1/2", "d_k^1/2/ln(n_visible)", "(1+0.5*ln(n_visible/3))")
-    cell = Cell(d_k=5, n_keys=9, n_queries=6, mask="causal", scaling=tuple(map(Scaling.parse, rules)))
+    cell = Cell(
+        d_k=5, n_keys=9, n_queries=6, mask="causal", scaling=tuple(map(Scaling.parse, rules))
+    )
     measured = STATISTICS.measure(cell, 40, np.random.default_rng(0))
     rows = {row["scaling"]: row for row in STATISTICS.tabulate(cell, measured)[MEASURED]}
     found = {rule: [] for rule in rows}
     for k, q in replay(cell, 40, 0):
         for i in range(6):
             n = 4 + i
-            for rule, divisor in zip(rows, (5**0.5, 5**0.5 / math.log(n), 1 + 0.5 * math.log(n / 3)), strict=True):
+            for rule, divisor in zip(
+                rows, (5**0.5, 5**0.5 / math.log(n), 1 + 0.5 * math.log(n / 3)), strict=True
+            ):
                 w = np.exp(k[:n] @ q[i] / divisor)
                 w /= w.sum()
                 jacobian = np.diag(w) - np.outer(w, w)
                 gradient = np.linalg.norm(k[:n].T @ jacobian) / divisor
                 found[rule].append(
-                    (w.max(), gradient**2, (np.linalg.norm(jacobian) * np.linalg.norm(q[i]) / divisor) ** 2)
+                    (
+                        w.max(),
+                        gradient**2,
+                        (np.linalg.norm(jacobian) * np.linalg.norm(q[i]) / divisor) ** 2,
+                    )
                 )
     for rule, values in found.items():
         largest, to_query, to_key = np.mean(values, axis=0)
         assert rows[rule]["max_weight"] == pytest.approx(largest, rel=1e-12)
         assert rows[rule]["query_gradient_norm"] == pytest.approx(math.sqrt(to_query), rel=1e-12)
-        assert rows[rule]["key_gradient_norm"] == pytest.approx(math.sqrt(to_key * 6 / 9), rel=1e-12)
+        assert rows[rule]["key_gradient_norm"] == pytest.approx(
+            math.sqrt(to_key * 6 / 9), rel=1e-12
+        )
         of_rule = Scaling.parse(rule)
         each = [theory.attention_expectations(5, n, of_rule.divisor(5, 9, n)) for n in range(4, 10)]
         exact = theory.attention_expectations(5, 9, rule, shortest=4)
         for name in ("max_weight", "entropy", "row_variance"):
-            assert getattr(exact, name) == pytest.approx(np.mean([getattr(one, name) for one in each]), rel=1e-12)
+            assert getattr(exact, name) == pytest.approx(
+                np.mean([getattr(one, name) for one in each]), rel=1e-12
+            )
 
 
 def test_rules_with_visible_keys_are_refused_where_they_have_no_meaning():
@@ -135,5 +160,7 @@ def test_rules_with_visible_keys_are_refused_where_they_have_no_meaning():
     assert "got inf for d_k=4, n_keys=4, n_visible=1" in Cell(**causal, scaling=rule).problem()
     assert "expected no n_visible beside a mask" in SampledCell(**causal, scaling=rule).problem()
     assert Cell(d_k=4, n_keys=4, scaling=rule).problem() is None
-    with pytest.raises(ValueError, match="expected no n_visible beside a mask; divide q by the divisor of each row"):
+    with pytest.raises(
+        ValueError, match="expected no n_visible beside a mask; divide q by the divisor of each row"
+    ):
         attention_weights(np.ones((2, 3)), np.ones((2, 3)), scaling="ln(n_visible)", mask="causal")

@@ -32,7 +32,9 @@ def cell(**changes):
 
 def at_initialisation(scheme, **changes):
     sizes = {"d_model": 12, "n_heads": 2, "n_keys": 5, "n_queries": 3} | changes
-    return initialisation.STATISTICS, initialisation.Cell(scheme=Scheme.parse(scheme), scaling=RULES, **sizes)
+    return initialisation.STATISTICS, initialisation.Cell(
+        scheme=Scheme.parse(scheme), scaling=RULES, **sizes
+    )
 
 
 def mapped(**changes):
@@ -102,7 +104,9 @@ def test_a_factor_of_1_3_in_the_numbers_of_rows_stops_the_run(monkeypatch):
     for case, (_, one) in CASES.items():
         unseen, experiment = unseen_faults(case, monkeypatch), type(one).__module__
         assert all(share < 0.1 for share in unseen.values()), (case, unseen)
-        metrics = {(experiment, metric.name) for metric in CASES[case][0].metrics if is_of_rows(metric)}
+        metrics = {
+            (experiment, metric.name) for metric in CASES[case][0].metrics if is_of_rows(metric)
+        }
         all_metrics |= metrics
         seen |= metrics - {(experiment, name) for name in unseen}
     assert all_metrics == seen, "no case of CASES, or no `plain_row`, for these metrics"
@@ -128,7 +132,9 @@ def scaled_gradients(*args, **kwargs):
         ((rounding, plain_rounding), "rounded_rows", scaled_gradients),
     ],
 )
-def test_a_fault_of_a_stage_of_rounded_rows_stops_the_run(where, name, faulty, format_name, monkeypatch):
+def test_a_fault_of_a_stage_of_rounded_rows_stops_the_run(
+    where, name, faulty, format_name, monkeypatch
+):
     """Also one that the second kernel shares, because it compares each stage with the one before."""
     for place in where if isinstance(where, tuple) else (where,):
         monkeypatch.setattr(place, name, faulty)
@@ -140,7 +146,9 @@ def test_a_fault_of_a_stage_of_rounded_rows_stops_the_run(where, name, faulty, f
 def test_a_wrong_length_of_tokens_after_a_layer_stops_the_run(monkeypatch):
     monkeypatch.setattr(np.linalg, "qr", doubled(np.linalg.qr))
     one = depth.Cell(d_k=8, n_keys=5, layers=2, residual=1.0, scaling=RULES[:1])
-    with pytest.raises(ArithmeticError, match=r"^product of tokens 0 and 0: expected 1 .*, got 1\.69"):
+    with pytest.raises(
+        ArithmeticError, match=r"^product of tokens 0 and 0: expected 1 .*, got 1\.69"
+    ):
         depth.measure(one, 2, np.random.default_rng(0))
 
 
@@ -157,7 +165,9 @@ def test_a_factor_of_1_3_in_any_layer_stops_the_run(place, layer, monkeypatch):
     one = depth.Cell(d_k=8, n_keys=5, token_cosine=0.3, layers=4, residual=1.0, scaling=RULES[:1])
     depth.measure(one, 2, np.random.default_rng(0))
     monkeypatch.setattr(PlainStack, "compare", faulty)
-    with pytest.raises(ArithmeticError, match=f"^{depth.METRICS[place].name}: expected .* from the definition"):
+    with pytest.raises(
+        ArithmeticError, match=f"^{depth.METRICS[place].name}: expected .* from the definition"
+    ):
         depth.measure(one, 2, np.random.default_rng(0))
 
 
@@ -170,7 +180,9 @@ def test_wrong_queries_or_keys_of_any_layer_stop_the_run(call, monkeypatch):
 
     monkeypatch.setattr(PlainStack, "compare_inputs", faulty)
     one = depth.Cell(d_k=8, n_keys=5, token_cosine=0.3, layers=2, residual=1.0, scaling=RULES[:1])
-    with pytest.raises(ArithmeticError, match=r"^entry 0 of token 0: expected .* from the definition"):
+    with pytest.raises(
+        ArithmeticError, match=r"^entry 0 of token 0: expected .* from the definition"
+    ):
         depth.measure(one, 2, np.random.default_rng(0))
 
 
@@ -179,7 +191,9 @@ def test_wrong_queries_or_keys_of_any_layer_stop_the_run(call, monkeypatch):
 @pytest.mark.parametrize("n_keys", [2, 7, 64])
 def test_takes_no_rounding_of_layers_for_a_fault(n_keys, residual, seed):
     rules = tuple(map(Scaling.parse, ("1e-7", "0.01", "unscaled", "d_k^1")))
-    one = depth.Cell(d_k=512, n_keys=n_keys, token_cosine=0.9, layers=6, residual=residual, scaling=rules)
+    one = depth.Cell(
+        d_k=512, n_keys=n_keys, token_cosine=0.9, layers=6, residual=residual, scaling=rules
+    )
     depth.measure(one, 1, np.random.default_rng(seed))
 
 
@@ -210,7 +224,10 @@ FAR = {"query_mean": 1e6, "key_mean": -1e6, "query_std": 1e-6, "key_std": 1e-6}
         {},
         {"d_k": 1, "n_keys": 2, "inputs": LAWS["rademacher"]},
         {"d_k": 1, "n_keys": 50, "query_std": 1e6, "key_std": 1e6},
-        *({"d_k": 9, "n_keys": n_keys, "n_queries": 50, "query_std": 100.0} for n_keys in (2, 4, 30)),
+        *(
+            {"d_k": 9, "n_keys": n_keys, "n_queries": 50, "query_std": 100.0}
+            for n_keys in (2, 4, 30)
+        ),
         {"d_k": 3, "n_keys": 300, **FAR},
         {"d_k": 64, "n_keys": 3000, "correlation": 1.0},
         {"d_k": 1, "n_keys": 3000, "inputs": LAWS["lognormal"], "spectrum": 10.0},
@@ -273,11 +290,22 @@ def test_the_docs_list_the_means_that_nothing_compares(sweeps):
     """
     docs = (ROOT / "docs" / "columns.md").read_text().partition("<!-- begin without-exact -->")[2]
     for sweep in sweeps:
-        listed = set(re.search(rf"^\| `{sweep.experiment.name}` \| (.*) \|$", docs, re.MULTILINE)[1].split(", "))
+        listed = set(
+            re.search(rf"^\| `{sweep.experiment.name}` \| (.*) \|$", docs, re.MULTILINE)[1].split(
+                ", "
+            )
+        )
         measured = calibration.measure_sweep(sweep, 3)
         for metric in sweep.experiment.metrics:
             values = measured[MEASURED][metric.name]
-            if f"`{metric.name}`" in listed or metric.name in ("score_mean", "score_kurtosis") or (values < 0.05).all():
+            if (
+                f"`{metric.name}`" in listed
+                or metric.name in ("score_mean", "score_kurtosis")
+                or (values < 0.05).all()
+            ):
                 continue
             faulty = calibration.Factor(metric.name, "all", 1.3).plant(measured[MEASURED])
-            assert calibration._check(sweep, {**measured, MEASURED: faulty})[1].disagrees, (sweep.name, metric.name)
+            assert calibration._check(sweep, {**measured, MEASURED: faulty})[1].disagrees, (
+                sweep.name,
+                metric.name,
+            )

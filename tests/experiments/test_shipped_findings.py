@@ -9,10 +9,10 @@ import pytest
 from experiments.analysis.agreement import agreement_tables
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
+from experiments.engine.tables import read_sweep
 from experiments.figures.draw import figures
 from experiments.figures.findings import BY_DRAWING, dropped, lack, told
 from experiments.paths import ALL_SWEEPS
-from experiments.run.tables import read_sweep
 from tests.shipped import CONFIG, RESULTS, shipped_only
 
 pytestmark = shipped_only
@@ -46,7 +46,9 @@ def swapped(table: pd.DataFrame, what: str | tuple[str, str]) -> pd.DataFrame:
     """A table with the values of an axis in reverse order, or with two metrics in each other's place."""
     if isinstance(what, tuple):
         ends = ("", "_low", "_high", "_se")
-        names = {f"{one}{end}": f"{other}{end}" for one, other in (what, what[::-1]) for end in ends}
+        names = {
+            f"{one}{end}": f"{other}{end}" for one, other in (what, what[::-1]) for end in ends
+        }
         return table.rename(columns=names)
     if what not in table:
         return table
@@ -75,12 +77,16 @@ def test_a_finding_fails_without_its_effect(drawing):
     tables = tables_of(drawing)
     if drawing == "assumptions/assumptions":
         rows = tables["measured"]
-        level = rows.assign(**{f"max_weight{end}": rows["divisor"] for end in ("", "_low", "_high")})
+        level = rows.assign(
+            **{f"max_weight{end}": rows["divisor"] for end in ("", "_low", "_high")}
+        )
         changed = {**tables, "measured": level}
     elif drawing == f"{ALL_SWEEPS}/calibration":
         changed = {**tables, "agreement": tables["agreement"].assign(disagrees=True)}
     else:
-        changed = {kind: swapped(table, REVERSED.get(drawing, "scaling")) for kind, table in tables.items()}
+        changed = {
+            kind: swapped(table, REVERSED.get(drawing, "scaling")) for kind, table in tables.items()
+        }
     assert not BY_DRAWING[drawing].holds(replace(tables, tables=changed))
     assert told(drawing, replace(tables, tables=changed)) is None
 
@@ -90,7 +96,9 @@ def with_interval(table: pd.DataFrame, metric: str) -> list[str]:
 
 
 def set_where(table: pd.DataFrame, rows: str, value: float, metric: str) -> pd.DataFrame:
-    return table.assign(**{name: table[name].mask(table.eval(rows), value) for name in with_interval(table, metric)})
+    return table.assign(
+        **{name: table[name].mask(table.eval(rows), value) for name in with_interval(table, metric)}
+    )
 
 
 def backwards(table: pd.DataFrame, x: str, metric: str, rows: str) -> pd.DataFrame:
@@ -105,24 +113,52 @@ def backwards(table: pd.DataFrame, x: str, metric: str, rows: str) -> pd.DataFra
 @pytest.mark.parametrize(
     ("drawing", "kind", "change"),
     [
-        ("length/length", "measured", lambda own: backwards(own, "n_keys", "max_weight", "n_keys > 0")),
+        (
+            "length/length",
+            "measured",
+            lambda own: backwards(own, "n_keys", "max_weight", "n_keys > 0"),
+        ),
         ("dimension/variance", "slopes", lambda own: own.assign(slope=-own["slope"])),
-        ("dimension/gradients", "measured", lambda own: backwards(own, "d_k", MEDIAN, "d_k in (128, 256)")),
-        ("causal/causal", "measured", lambda own: backwards(own, "mask", "max_weight_exact", "n_keys == 1024")),
-        ("rules/rules", "measured", lambda own: set_where(own, "scaling == 'unscaled'", 0.8, "max_weight")),
-        ("precision/formats", "measured", lambda own: set_where(own, "n_keys == 16", 0, "zero_weights")),
-        (f"{ALL_SWEEPS}/calibration", "z_scores", lambda own: own.assign(of_own_error=own["of_own_error"] / 2)),
+        (
+            "dimension/gradients",
+            "measured",
+            lambda own: backwards(own, "d_k", MEDIAN, "d_k in (128, 256)"),
+        ),
+        (
+            "causal/causal",
+            "measured",
+            lambda own: backwards(own, "mask", "max_weight_exact", "n_keys == 1024"),
+        ),
+        (
+            "rules/rules",
+            "measured",
+            lambda own: set_where(own, "scaling == 'unscaled'", 0.8, "max_weight"),
+        ),
+        (
+            "precision/formats",
+            "measured",
+            lambda own: set_where(own, "n_keys == 16", 0, "zero_weights"),
+        ),
+        (
+            f"{ALL_SWEEPS}/calibration",
+            "z_scores",
+            lambda own: own.assign(of_own_error=own["of_own_error"] / 2),
+        ),
     ],
 )
 def test_a_finding_fails_as_soon_as_its_sentence_is_false(drawing, kind, change):
     tables = tables_of(drawing)
-    assert not BY_DRAWING[drawing].holds(replace(tables, tables={**tables, kind: change(tables[kind])}))
+    assert not BY_DRAWING[drawing].holds(
+        replace(tables, tables={**tables, kind: change(tables[kind])})
+    )
 
 
 @pytest.mark.parametrize("drawing", [name for name in BY_DRAWING if name not in EXACT])
 def test_chance_supports_no_finding(drawing):
     tables = tables_of(drawing)
-    assert not BY_DRAWING[drawing].holds(replace(tables, tables={kind: noisy(tables[kind]) for kind in tables}))
+    assert not BY_DRAWING[drawing].holds(
+        replace(tables, tables={kind: noisy(tables[kind]) for kind in tables})
+    )
 
 
 def test_each_finding_is_about_a_figure_of_the_shipped_config():
@@ -135,10 +171,15 @@ def test_one_more_sweep_changes_no_figure_of_another():
     more = replace(CONFIG, sweeps=(*CONFIG.sweeps, replace(SWEEPS["length"], name="mine")))
     tables = {name: tables_of(f"{name}/") for name in SWEEPS}
     before, after = (
-        {one.files: (one.inputs, one.parameters) for one in figures(config, config.sweeps, RESULTS, tables)}
+        {
+            one.files: (one.inputs, one.parameters)
+            for one in figures(config, config.sweeps, RESULTS, tables)
+        }
         for config in (CONFIG, more)
     )
-    assert {files[0].parent.name for files in before if before[files] != after[files]} == {ALL_SWEEPS}
+    assert {files[0].parent.name for files in before if before[files] != after[files]} == {
+        ALL_SWEEPS
+    }
 
 
 def edited(name: str, **values: tuple) -> Sweep:
@@ -152,7 +193,10 @@ def edited(name: str, **values: tuple) -> Sweep:
         (edited("dimension", n_queries=(8,)), ""),
         (edited("dimension", n_keys=(64, 65)), "got n_keys = 64, 65"),
         (edited("dimension", query_std=(2.0,)), "got query_std = 2.0"),
-        (edited("dimension", scaling=SWEEPS["dimension"].values["scaling"][1:]), "expected scaling = unscaled"),
+        (
+            edited("dimension", scaling=SWEEPS["dimension"].values["scaling"][1:]),
+            "expected scaling = unscaled",
+        ),
         (edited("control", task=("recall",)), "expected task = pair"),
         (edited("control", task=("recall", "pair")), "expected task = pair"),
     ],
@@ -166,12 +210,18 @@ def test_sizes_in_sentences_are_those_of_the_table():
     tables, slide = tables_of("dimension/slide"), edited("dimension", d_k=(4, 8, 16, 32))
     narrow = {kind: table[table["d_k"] <= 32] for kind, table in tables.items() if "d_k" in table}
     title, sentence = told("dimension/slide", Results(slide, narrow))
-    assert sentence.startswith("From d_k = 4 to 32, the mean largest of 64 weights rises from 0.27 to ")
+    assert sentence.startswith(
+        "From d_k = 4 to 32, the mean largest of 64 weights rises from 0.27 to "
+    )
     assert title == told("dimension/slide", tables)[0]
 
 
 def test_dropped_findings_are_named_with_the_reason():
     tables = tables_of("length/length")
-    reverse = Results(tables.sweep, {kind: swapped(table, "n_keys") for kind, table in tables.items()})
+    reverse = Results(
+        tables.sweep, {kind: swapped(table, "n_keys") for kind, table in tables.items()}
+    )
     assert [*dropped(reverse)] == ["length/length (its intervals do not support it)"]
-    assert [*dropped(Results(edited("length", mask=("causal",)), tables))] == ["length/length (got mask = causal)"]
+    assert [*dropped(Results(edited("length", mask=("causal",)), tables))] == [
+        "length/length (got mask = causal)"
+    ]

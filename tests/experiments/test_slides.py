@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 
 from experiments.config.loader import load_config
+from experiments.engine.check import sound
 from experiments.figures.findings import FindingError
 from experiments.figures.slides import SLIDES, slide_files, write_slides
-from experiments.run.check import sound
 from tests.shipped import ROOT
 
 
@@ -21,7 +21,10 @@ def tables():
 
 def test_slides_are_few_and_titles_are_short_and_without_numbers():
     assert len(SLIDES) <= 10
-    assert all(len(slide.title.split()) <= 10 and not re.search(r"\d", slide.title) for slide in SLIDES.values())
+    assert all(
+        len(slide.title.split()) <= 10 and not re.search(r"\d", slide.title)
+        for slide in SLIDES.values()
+    )
 
 
 @pytest.mark.parametrize("name", SLIDES)

@@ -43,10 +43,14 @@ def measured() -> Scores:
 
 
 def test_counts_and_moments_are_those_of_the_scores(measured, scores):
-    np.testing.assert_array_equal(measured.counts, np.histogram(scores / np.sqrt(2), bin_edges())[0])
+    np.testing.assert_array_equal(
+        measured.counts, np.histogram(scores / np.sqrt(2), bin_edges())[0]
+    )
     expected = [scores.mean(), scores.var(), stats.kurtosis(scores)]
     (row,) = distribution.tabulate(distribution.Cell(2), measured)[MEASURED]
-    np.testing.assert_allclose([row[metric.name] for metric in distribution.METRICS], expected, rtol=1e-4)
+    np.testing.assert_allclose(
+        [row[metric.name] for metric in distribution.METRICS], expected, rtol=1e-4
+    )
     np.testing.assert_allclose(row["score_mean_se"], scores.std() / np.sqrt(SCORES), rtol=1e-4)
 
 
@@ -76,13 +80,18 @@ def test_scores_of_another_law_are_found():
     queries, keys = rng.standard_normal((2, SCORES, 4))
     related = of_scores(np.vecdot(queries, 0.02 * queries + np.sqrt(1 - 0.02**2) * keys), 4)
     assert distances(table_of(4), [related.counts])["p_value"].iloc[0] < 1e-6
-    assert distances(table_of(4), [of_scores(np.vecdot(queries, keys), 4).counts])["p_value"].iloc[0] > 1e-3
+    assert (
+        distances(table_of(4), [of_scores(np.vecdot(queries, keys), 4).counts])["p_value"].iloc[0]
+        > 1e-3
+    )
 
 
 def test_histograms_have_the_mean_density_of_each_bin(measured):
     bins = histograms(table_of(2), [measured.counts])
     width = bins["high"] - bins["low"]
-    mass = stats.laplace.cdf(bins["high"] * np.sqrt(2)) - stats.laplace.cdf(bins["low"] * np.sqrt(2))
+    mass = stats.laplace.cdf(bins["high"] * np.sqrt(2)) - stats.laplace.cdf(
+        bins["low"] * np.sqrt(2)
+    )
     np.testing.assert_allclose(bins["density_exact"], mass / width, rtol=1e-8)
     assert bins["count"].sum() == SCORES
     assert (bins["density"] * width).sum() == pytest.approx(1)
@@ -116,11 +125,15 @@ def test_scores_and_weights_are_those_of_the_draws(mask, seen):
         divisor = {"unscaled": 1.0, "d_k^1/2": math.sqrt(5)}[row["scaling"]]
         scaled = [sum(queries[trial, query] * keys[trial, j]) / divisor for j in range(seen[query])]
         assert row["scaled_score"] == pytest.approx(scaled[key], rel=1e-12)
-        assert row["weight"] == pytest.approx(math.exp(scaled[key]) / sum(map(math.exp, scaled)), rel=1e-12)
+        assert row["weight"] == pytest.approx(
+            math.exp(scaled[key]) / sum(map(math.exp, scaled)), rel=1e-12
+        )
 
 
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
-CELL = initialisation.Cell(d_model=12, n_heads=3, n_keys=7, n_queries=5, scheme=Scheme.parse("t5"), scaling=RULES)
+CELL = initialisation.Cell(
+    d_model=12, n_heads=3, n_keys=7, n_queries=5, scheme=Scheme.parse("t5"), scaling=RULES
+)
 TRIALS = 11
 
 
@@ -134,7 +147,9 @@ def replay(query_std: float, key_std: float, seed: int = 2):
     """Queries and keys of each trial, as the experiment draws them: all tokens, W_Q, W_K."""
     rng = np.random.default_rng(seed)
     z = rng.standard_normal((TRIALS, 7, 12))
-    to_queries, to_keys = (std * rng.standard_normal((TRIALS, 12, 4)) for std in (query_std, key_std))
+    to_queries, to_keys = (
+        std * rng.standard_normal((TRIALS, 12, 4)) for std in (query_std, key_std)
+    )
     for trial in range(TRIALS):
         tokens = np.array([(row - row.mean()) / row.std() for row in z[trial]])
         yield tokens[2:] @ to_queries[trial], tokens @ to_keys[trial]
@@ -146,10 +161,16 @@ def test_every_metric_is_that_of_the_drawn_layer(scheme, stds):
     roots = {metric.name for metric in initialisation.EXPERIMENT.metrics if metric.kind == "root"}
     for row, divisor in zip(found, (1.0, 2.0), strict=True):
         trials = list(replay(*stds))
-        of_draws, scores = zip(*(metrics_of_draw(queries, keys, divisor) for queries, keys in trials), strict=True)
+        of_draws, scores = zip(
+            *(metrics_of_draw(queries, keys, divisor) for queries, keys in trials), strict=True
+        )
         assert row["score_mean"] == pytest.approx(np.mean(scores), rel=1e-9)
         for i, name in enumerate(("query_variance", "key_variance")):
-            assert row[name] == pytest.approx(np.mean([trial[i] ** 2 for trial in trials]), rel=1e-9)
+            assert row[name] == pytest.approx(
+                np.mean([trial[i] ** 2 for trial in trials]), rel=1e-9
+            )
         for name in of_draws[0]:
             mean = np.mean([of_draw[name] for of_draw in of_draws])
-            assert row[name] == pytest.approx(math.sqrt(mean) if name in roots else mean, rel=1e-9), name
+            assert row[name] == pytest.approx(
+                math.sqrt(mean) if name in roots else mean, rel=1e-9
+            ), name

@@ -24,7 +24,11 @@ def samples():
 
 
 def test_merging_chunks_gives_the_moments_of_all_trials(samples):
-    merged = Moments.of(samples[:, :7]).merge(Moments.of(samples[:, 7:8])).merge(Moments.of(samples[:, 8:]))
+    merged = (
+        Moments.of(samples[:, :7])
+        .merge(Moments.of(samples[:, 7:8]))
+        .merge(Moments.of(samples[:, 8:]))
+    )
     whole = Moments.of(samples)
     assert merged.trials == 41
     np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-13)
@@ -33,7 +37,9 @@ def test_merging_chunks_gives_the_moments_of_all_trials(samples):
 
 def test_errors_and_correlations_of_sums_are_those_of_their_samples(samples):
     gradients = np.array([[2.0, -1.0, 3.0], [0.0, 1.0, 0.5], [0.0, 0.0, 0.0]])
-    estimates = Estimates.of(Moments.of(samples), {i: Estimate(1.0, gradient) for i, gradient in enumerate(gradients)})
+    estimates = Estimates.of(
+        Moments.of(samples), {i: Estimate(1.0, gradient) for i, gradient in enumerate(gradients)}
+    )
     sums = gradients @ samples
     np.testing.assert_allclose(estimates.errors, sums.std(axis=1, ddof=1) / np.sqrt(41), rtol=1e-12)
     assert estimates.correlation[:2, :2] == pytest.approx(np.corrcoef(sums[:2]), rel=1e-12)
@@ -45,7 +51,9 @@ def test_the_median_of_few_values_is_exact(trials, rows):
     values = np.exp(np.random.default_rng(2).normal(size=(2, trials, rows)) * [[[0.3]], [[9.0]]])
     histograms = Histograms.of(values[:, :20]).merge(Histograms.of(values[:, 20:]))
     for series in (0, 1):
-        assert histograms.quantile(series, 0.5).value == pytest.approx(np.median(values[series]), rel=1e-14)
+        assert histograms.quantile(series, 0.5).value == pytest.approx(
+            np.median(values[series]), rel=1e-14
+        )
 
 
 @pytest.mark.parametrize("spread", [1e-7, 1e-3, 0.1, 1.0, 30.0])
@@ -80,7 +88,9 @@ def test_rank_sums_are_second_moments_between_trials():
     (bins,) = Histograms.of(values).series
     assert bins.dropped > 0
     edges = ((bins.keys + 1) << bins.dropped).view(np.float64)
-    for edge, count, squares in zip(edges, bins.counts.cumsum(), bins.rank_sums.cumsum(), strict=True):
+    for edge, count, squares in zip(
+        edges, bins.counts.cumsum(), bins.rank_sums.cumsum(), strict=True
+    ):
         below = (values[0] < edge).sum(axis=1)
         assert (count, squares) == (below.sum(), (below**2).sum())
 
@@ -93,7 +103,9 @@ def test_the_error_of_a_median_sees_that_rows_of_a_trial_hang_together():
     assert [repeated.value, repeated.low, repeated.high] == pytest.approx(
         [alone.value, alone.low, alone.high], rel=0.02
     )
-    assert (alone.high - alone.low) / (2 * 1.96) == pytest.approx(np.sqrt(np.pi / 2) * 0.2 / 20, rel=0.25)
+    assert (alone.high - alone.low) / (2 * 1.96) == pytest.approx(
+        np.sqrt(np.pi / 2) * 0.2 / 20, rel=0.25
+    )
 
 
 @pytest.mark.parametrize("trials", [50, 5000])
@@ -116,7 +128,8 @@ def jackknife(cell: Cell, draws: list[RowMeasurement]):
         for draw in kept[1:]:
             merged = merged.merge(draw)
         return [
-            {metric.name: row[metric.name] for metric in METRICS} for row in STATISTICS.tabulate(cell, merged)[MEASURED]
+            {metric.name: row[metric.name] for metric in METRICS}
+            for row in STATISTICS.tabulate(cell, merged)[MEASURED]
         ]
 
     return [estimates(draws[:i] + draws[i + 1 :]) for i in range(len(draws))]
@@ -135,7 +148,9 @@ def test_standard_errors_are_the_jackknife_over_draws():
             name = metric.name
             if metric.kind == "quantile":  # for which the jackknife is not consistent
                 continue
-            spread = np.std([estimates[i][name] for estimates in left_out]) * np.sqrt(len(draws) - 1)
+            spread = np.std([estimates[i][name] for estimates in left_out]) * np.sqrt(
+                len(draws) - 1
+            )
             assert row[f"{name}_se"] == pytest.approx(spread, rel=0.08, abs=1e-12), name
 
 
@@ -174,7 +189,10 @@ def test_the_interval_of_a_quantile_is_that_of_the_trials_shares_below_it(share,
     """From the counts of each trial, of which there are few, so that n - 1 is not n."""
     values = np.random.default_rng(7).lognormal(size=(1, 5, 9))
     histograms = Histograms.of(values)
-    edges = np.sort(values.ravel())[value - 1], np.nextafter(np.sort(values.ravel())[value - 1], np.inf)
+    edges = (
+        np.sort(values.ravel())[value - 1],
+        np.nextafter(np.sort(values.ravel())[value - 1], np.inf),
+    )
     # A share of 45 values that lies midway through one: between the shares below that value and up to it.
     shares = [(values[0] < edge).mean(axis=1) for edge in edges]
     error = np.sqrt(np.mean([below.var(ddof=1) for below in shares]) / 5)
@@ -193,7 +211,9 @@ def test_a_mean_without_limits_has_the_interval_of_student():
     assert mean_interval(1.0, 0.3, 10, FREE) == pytest.approx((1 - half, 1 + half), rel=1e-12)
 
 
-@pytest.mark.parametrize(("value", "limits"), [(0.2, Limits(0, 1)), (0.8, Limits(0, 1)), (0.2, Limits(0))])
+@pytest.mark.parametrize(
+    ("value", "limits"), [(0.2, Limits(0, 1)), (0.8, Limits(0, 1)), (0.2, Limits(0))]
+)
 def test_near_a_limit_the_interval_is_one_of_the_logarithm_of_the_distance(value, limits):
     low, high = mean_interval(value, 0.05, 50, limits)
     distance = [value, low, high] if value < 0.5 else [1 - value, 1 - high, 1 - low]
@@ -214,17 +234,23 @@ def test_a_share_of_one_row_per_trial_is_clopper_and_pearson_of_fewer_draws(coun
     share, trials = count / 40, 40
     error = math.sqrt(share * (1 - share) / (trials - 1))
     low, high = share_interval(share, error, trials, 1)
-    reduced = trials * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 39)) ** 2 if 0 < count < 40 else trials
+    reduced = (
+        trials * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 39)) ** 2 if 0 < count < 40 else trials
+    )
     draws = min(trials - 1, trials) / trials * reduced if 0 < count < 40 else reduced
     x = share * draws
     assert low == pytest.approx(stats.beta.ppf(0.025, x, draws - x + 1) if count else 0, rel=1e-9)
-    assert high == pytest.approx(stats.beta.ppf(0.975, x + 1, draws - x) if count < 40 else 1, rel=1e-9)
+    assert high == pytest.approx(
+        stats.beta.ppf(0.975, x + 1, draws - x) if count < 40 else 1, rel=1e-9
+    )
 
 
 def test_a_share_that_no_trial_departs_from_rests_on_the_trials_alone():
     """Whatever the number of rows: 0.025 = (1 - p)^trials."""
     for rows in (1, 64):
-        assert share_interval(0.0, 0.0, 30, rows) == pytest.approx((0, 1 - 0.025 ** (1 / 30)), rel=1e-9)
+        assert share_interval(0.0, 0.0, 30, rows) == pytest.approx(
+            (0, 1 - 0.025 ** (1 / 30)), rel=1e-9
+        )
         assert share_interval(1.0, 0.0, 30, rows) == pytest.approx((0.025 ** (1 / 30), 1), rel=1e-9)
 
 
@@ -245,11 +271,17 @@ def test_effective_draws_of_rare_events_are_their_number():
     events, trials = 9, 10_000
     share = events / trials
     error = math.sqrt(share * (1 - share) / trials)
-    assert effective_draws(share, error, Limits(0, 1)) == pytest.approx(events / (1 - share), rel=1e-9)
-    assert effective_draws(1 - share, error, Limits(0, 1)) == pytest.approx(events / (1 - share), rel=1e-9)
+    assert effective_draws(share, error, Limits(0, 1)) == pytest.approx(
+        events / (1 - share), rel=1e-9
+    )
+    assert effective_draws(1 - share, error, Limits(0, 1)) == pytest.approx(
+        events / (1 - share), rel=1e-9
+    )
 
 
 def test_effective_draws_of_a_heavy_mean_are_near_those_of_kish():
     x = np.exp(3 * np.random.default_rng(2).standard_normal(400))
     kish = x.sum() ** 2 / (x**2).sum()
-    assert effective_draws(x.mean(), x.std() / 20, Limits(0)) == pytest.approx(kish / (1 - kish / 400), rel=1e-9)
+    assert effective_draws(x.mean(), x.std() / 20, Limits(0)) == pytest.approx(
+        kish / (1 - kish / 400), rel=1e-9
+    )

@@ -19,24 +19,35 @@ from tests.shipped import CONFIG, RESULTS
 def test_the_divisor_and_its_table_are_those_of_theory():
     shown = call("design", "--d-k", "16", "--n-keys", "64", "--max-weight", "0.2")
     assert (shown.returncode, shown.stderr) == (0, "")
-    told = re.match(r"divide the scores by ([\d.]+) for max_weight = 0.2 at d_k = 16 and n_keys = 64", shown.stdout)
+    told = re.match(
+        r"divide the scores by ([\d.]+) for max_weight = 0.2 at d_k = 16 and n_keys = 64",
+        shown.stdout,
+    )
     divisor = float(told[1])
     exact = theory.divisor_for("max_weight", 0.2, 16, 64)
     assert divisor == pytest.approx(exact, rel=1e-3)
     rules = re.split(", | or ", shown.stdout.splitlines()[1].split(": ")[1])
-    assert [Scaling.parse(rule).divisor(16, 64) for rule in rules] == pytest.approx([exact] * 3, rel=1e-3)
+    assert [Scaling.parse(rule).divisor(16, 64) for rule in rules] == pytest.approx(
+        [exact] * 3, rel=1e-3
+    )
     lengths = [int(line.split()[0]) for line in shown.stdout.splitlines()[4:]]
     assert lengths == [4, 16, 64, 256, 1024]
     longest = shown.stdout.splitlines()[-1].split()
-    assert float(longest[3]) == pytest.approx(theory.attention_expectations(16, 1024, exact).max_weight, rel=1e-3)
+    assert float(longest[3]) == pytest.approx(
+        theory.attention_expectations(16, 1024, exact).max_weight, rel=1e-3
+    )
 
 
 def test_a_causal_mask_takes_the_mean_over_every_position():
-    shown = call("design", "--d-k", "16", "--n-keys", "4", "--row-variance", "0.5", "--mask", "causal")
+    shown = call(
+        "design", "--d-k", "16", "--n-keys", "4", "--row-variance", "0.5", "--mask", "causal"
+    )
     divisor = float(re.match(r"divide the scores by ([\d.]+) ", shown.stdout)[1])
     rows = [theory.attention_expectations(16, n, divisor) for n in (2, 3, 4)]
     row = next(line.split() for line in shown.stdout.splitlines() if line.split()[0] == "4")
-    assert float(row[1]) == pytest.approx(sum(row.entropy for row in rows) / math.log(2 * 3 * 4), rel=1e-3)
+    assert float(row[1]) == pytest.approx(
+        sum(row.entropy for row in rows) / math.log(2 * 3 * 4), rel=1e-3
+    )
     assert float(row[3]) == pytest.approx((1 + sum(row.max_weight for row in rows)) / 4, rel=1e-3)
     assert float(row[4]) == 0.5
 
@@ -44,10 +55,22 @@ def test_a_causal_mask_takes_the_mean_over_every_position():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--max-weight", "2"), r"max_weight: expected a value above 0\.\d+ and below 0\.\d+, got 2\.0"),
-        ((), "expected one of --entropy-share, --effective-keys, --max-weight, --row-variance, got 0"),
-        (("--max-weight", "0.2", "--normalize", "L2"), "normalize: expected one of none, l2, rms, got 'L2'"),
-        (("--max-weight", "0.2", "--inputs", "laplace"), "softmax rows are known only for gaussian entries"),
+        (
+            ("--max-weight", "2"),
+            r"max_weight: expected a value above 0\.\d+ and below 0\.\d+, got 2\.0",
+        ),
+        (
+            (),
+            "expected one of --entropy-share, --effective-keys, --max-weight, --row-variance, got 0",
+        ),
+        (
+            ("--max-weight", "0.2", "--normalize", "L2"),
+            "normalize: expected one of none, l2, rms, got 'L2'",
+        ),
+        (
+            ("--max-weight", "0.2", "--inputs", "laplace"),
+            "softmax rows are known only for gaussian entries",
+        ),
     ],
 )
 def test_impossible_wishes_end_with_one_line(words, message):
@@ -60,10 +83,23 @@ MADE = "id,note\nqa-3,so\n"
 
 
 @pytest.mark.skipif(bool(step.cannot_judge(CONFIG)), reason="results/ are of another config")
-def test_the_table_is_made_again_after_a_change_but_not_by_other_sweeps(tmp_path, capsys, monkeypatch):
-    others = ("figures", "examples", "benchmarks", "diagnosis", "config.full", "*.html", ".*", "long-format.csv")
+def test_the_table_is_made_again_after_a_change_but_not_by_other_sweeps(
+    tmp_path, capsys, monkeypatch
+):
+    others = (
+        "figures",
+        "examples",
+        "benchmarks",
+        "diagnosis",
+        "config.full",
+        "*.html",
+        ".*",
+        "long-format.csv",
+    )
     shutil.copytree(RESULTS, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*others))
-    monkeypatch.setattr(step, "compute_table", lambda _: pd.DataFrame({"id": ["qa-3"], "note": ["so"]}))
+    monkeypatch.setattr(
+        step, "compute_table", lambda _: pd.DataFrame({"id": ["qa-3"], "note": ["so"]})
+    )
     path = table_path(tmp_path)
 
     def said(config=CONFIG) -> str:

@@ -12,20 +12,27 @@ import numpy as np
 import pytest
 
 from experiments.analysis.analyse import analyse
+from experiments.engine import fingerprint, store
+from experiments.engine.store import RecordError, Store, measure_record
+from experiments.engine.work import cell_chunks, tabulate_sweep
 from experiments.kinds import distribution, experiment_names, rows, saturation, training
 from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.paths import STORE
-from experiments.run import fingerprint, store
-from experiments.run.store import RecordError, Store, measure_record
-from experiments.run.work import cell_chunks, tabulate_sweep
 from sdpa import LAWS, Scaling, scaling
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 CHUNKS = {
-    "saturation": Chunk(saturation.EXPERIMENT, saturation.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 0, 7),
+    "saturation": Chunk(
+        saturation.EXPERIMENT, saturation.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 0, 7
+    ),
     "rows": Chunk(rows.EXPERIMENT, rows.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 2, 3),
     "distribution": Chunk(distribution.EXPERIMENT, distribution.Cell(d_k=4), 1, 50),
-    "training": Chunk(training.EXPERIMENT, training.Cell("pair", 4, 5, 0.1, SCALINGS, steps=11, n_sequences=3), 1, 2),
+    "training": Chunk(
+        training.EXPERIMENT,
+        training.Cell("pair", 4, 5, 0.1, SCALINGS, steps=11, n_sequences=3),
+        1,
+        2,
+    ),
 }
 CHUNK = CHUNKS["rows"]
 
@@ -119,7 +126,11 @@ def copied_sources(tmp_path, monkeypatch):
 def test_a_comment_changes_no_fingerprint(copied_sources):
     folder, fingerprints = copied_sources
     before = fingerprints()
-    for path in ("sdpa/diagnostics.py", "experiments/measuring/chunk.py", "experiments/analysis/analyse.py"):
+    for path in (
+        "sdpa/diagnostics.py",
+        "experiments/measuring/chunk.py",
+        "experiments/analysis/analyse.py",
+    ):
         source = folder / path
         source.write_text(f"# A comment.\n{source.read_text()}\n# Another.\n")
     assert fingerprints() == before
@@ -134,7 +145,7 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
         "sdpa/scaling.py": {"worker"},
         "sdpa/inputs.py": {"worker"},
         "sdpa/theory/rows.py": {"tables"},
-        "experiments/run/work.py": {"tables"},
+        "experiments/engine/work.py": {"tables"},
         "experiments/figures/lines.py": set(),
         "experiments/measuring/chunk.py": {*CHUNKS, "worker", "tables"},
         "experiments/measuring/moments.py": {"distribution", "saturation", "worker", "tables"},
@@ -179,22 +190,32 @@ def test_all_files_that_run_for_a_table_count_or_are_declared_not_to(tiny, exper
 
     ran = files_that_run(lambda: measure_chunk(chunk, config.seed))
     assert f"experiments/kinds/{experiment}.py" in fingerprint.measuring_code(experiment)
-    assert without(ran, fingerprint.STAMPED + fingerprint.COMPARING) <= {*fingerprint.measuring_code(experiment)}
+    assert without(ran, fingerprint.STAMPED + fingerprint.COMPARING) <= {
+        *fingerprint.measuring_code(experiment)
+    }
 
     ran = files_that_run(lambda: analyse(sweep, tabulate_sweep(kept, sweep)))
     assert "experiments/analysis/analyse.py" in ran
-    assert without(ran, fingerprint.STAMPED + fingerprint.AROUND) <= {*fingerprint.tables_code(experiment)}
+    assert without(ran, fingerprint.STAMPED + fingerprint.AROUND) <= {
+        *fingerprint.tables_code(experiment)
+    }
 
 
 def test_code_that_changes_no_number_of_an_experiment_counts_in_no_fingerprint():
-    assert not {file for file in fingerprint.tables_code("saturation") if "figures" in file or "pages" in file}
+    assert not {
+        file
+        for file in fingerprint.tables_code("saturation")
+        if "figures" in file or "pages" in file
+    }
     assert "experiments/measuring/row_metrics.py" not in fingerprint.measuring_code("training")
 
 
 def test_a_law_or_rule_that_means_something_else_makes_its_results_stale(monkeypatch):
     """And no others: the law's own code and moments count, and the divisors, not the modules that hold them."""
     law = LAWS["uniform"]
-    uniform = dataclasses.replace(CHUNKS["saturation"], cell=dataclasses.replace(CHUNKS["saturation"].cell, inputs=law))
+    uniform = dataclasses.replace(
+        CHUNKS["saturation"], cell=dataclasses.replace(CHUNKS["saturation"].cell, inputs=law)
+    )
     before = [Store(Path(), 0).stamp(chunk) for chunk in (CHUNKS["saturation"], uniform)]
     assert before[0]["named"] != before[1]["named"]
     for other in (
@@ -202,9 +223,14 @@ def test_a_law_or_rule_that_means_something_else_makes_its_results_stale(monkeyp
         dataclasses.replace(law, moments=(0, 1, 0, 1, 0, 1)),
     ):
         changed = dataclasses.replace(uniform.cell, inputs=other)
-        assert Store(Path(), 0).stamp(dataclasses.replace(uniform, cell=changed))["named"] != before[1]["named"]
+        assert (
+            Store(Path(), 0).stamp(dataclasses.replace(uniform, cell=changed))["named"]
+            != before[1]["named"]
+        )
     with monkeypatch.context() as patched:
         patched.setitem(scaling.FACTORS, "d_k", lambda d_k, *_: 1.01 * d_k)
         assert Store(Path(), 0).stamp(uniform)["named"] != before[1]["named"]
-    monkeypatch.setattr(scaling.Scaling, "exponent", property(lambda rule: 2 * rule.power_of("d_k")))
+    monkeypatch.setattr(
+        scaling.Scaling, "exponent", property(lambda rule: 2 * rule.power_of("d_k"))
+    )
     assert Store(Path(), 0).stamp(uniform)["named"] != before[1]["named"]

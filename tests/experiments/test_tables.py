@@ -11,16 +11,16 @@ import pytest
 from experiments.analysis.overview import check_table
 from experiments.analysis.results import Results
 from experiments.analysis.written import as_written, csv_bytes
+from experiments.engine import products
+from experiments.engine.check import write_overview
+from experiments.engine.compare import compare
+from experiments.engine.files import write_atomically
+from experiments.engine.products import Product, build
+from experiments.engine.reporter import Reporter
+from experiments.engine.tables import ChangedError, read_sweep, write_sweep
 from experiments.errors import TableError
 from experiments.measuring.columns import axis_names
 from experiments.measuring.processor import is_supported
-from experiments.run import products
-from experiments.run.check import write_overview
-from experiments.run.compare import compare
-from experiments.run.files import write_atomically
-from experiments.run.products import Product, build
-from experiments.run.reporter import Reporter
-from experiments.run.tables import ChangedError, read_sweep, write_sweep
 from tests.command_line import SMALL
 
 
@@ -38,7 +38,11 @@ def test_what_is_written_reads_back_to_ten_digits(copied, tiny):
     for kind, table in read_sweep(folder, config, sweep).items():
         assert csv_bytes(table) == csv_bytes(read_sweep(tiny[1], config, sweep)[kind])
     kinds = [f"{kind}.csv" for kind in ("ratios", "slopes", "tests", "verdicts")]
-    assert sorted(path.name for path in folder.iterdir()) == ["derived", "scaling.csv", "scaling.json"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "derived",
+        "scaling.csv",
+        "scaling.json",
+    ]
     assert sorted(path.name for path in (folder / "derived" / "scaling").iterdir()) == kinds
 
 
@@ -76,7 +80,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("experiments.run.files.os.fsync", full)
+    monkeypatch.setattr("experiments.engine.files.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
@@ -103,8 +107,18 @@ TABLE = b"name,x,x_se,y,z,p_value\na,1.5,1e-3,-3.5,0.1,0.5\nb,2.5,1e-13,inf,-4,1
     ("of", "to", "kind", "where"),
     [
         (b"1.5", b"1.5", "unchanged", ""),
-        (b"-3.5", b"-3.500000003", "equal to rounding", "y in row 1: -3.5 before, -3.500000003 now"),
-        (b"1.5,", b"1.500001,", "equal to rounding", "x in row 1: 1.5 before, 1.500001 now"),  # of its error
+        (
+            b"-3.5",
+            b"-3.500000003",
+            "equal to rounding",
+            "y in row 1: -3.5 before, -3.500000003 now",
+        ),
+        (
+            b"1.5,",
+            b"1.500001,",
+            "equal to rounding",
+            "x in row 1: 1.5 before, 1.500001 now",
+        ),  # of its error
         (b"1.5,", b"1.50001,", "different", "x in row 1: 1.5 before, 1.50001 now"),
         (b"1e-9", b"1.001e-9", "different", "p_value in row 2: 1e-9 before, 1.001e-9 now"),
         (
@@ -145,17 +159,38 @@ def written(config, source: Path, folder: Path) -> Path:
 def tiny_overview(tiny, tmp_path_factory):
     config, source = tiny
     folder = written(config, source, tmp_path_factory.mktemp("overview") / "out")
-    return config, folder, {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
+    return (
+        config,
+        folder,
+        {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps},
+    )
 
 
 def test_every_measured_value_is_there_once_with_its_error_and_exact_value(tiny_overview):
     config, folder, tables = tiny_overview
     found = pd.read_csv(folder / "long-format.csv", dtype=str, keep_default_na=False)
     experiments = {sweep.name: sweep.experiment for sweep in config.sweeps}
-    metrics = {name: [metric.name for metric in experiment.metrics] for name, experiment in experiments.items()}
-    axes = {name: axis_names(experiment.cell) for name, experiment in experiments.items() if metrics[name]}
+    metrics = {
+        name: [metric.name for metric in experiment.metrics]
+        for name, experiment in experiments.items()
+    }
+    axes = {
+        name: axis_names(experiment.cell)
+        for name, experiment in experiments.items()
+        if metrics[name]
+    }
     every = list(dict.fromkeys(axis for of_sweep in axes.values() for axis in of_sweep))
-    assert list(found.columns) == ["sweep", *every, "scaling", "metric", "value", "se", "exact", "z", "flag"]
+    assert list(found.columns) == [
+        "sweep",
+        *every,
+        "scaling",
+        "metric",
+        "value",
+        "se",
+        "exact",
+        "z",
+        "flag",
+    ]
     assert len(every) > max(map(len, axes.values()))  # some sweeps have axes that others have not
     assert list(found["sweep"].unique()) == [name for name in metrics if metrics[name]]
     assert not found.duplicated(["sweep", *every, "scaling", "metric"]).any()
@@ -163,14 +198,20 @@ def test_every_measured_value_is_there_once_with_its_error_and_exact_value(tiny_
         table = tables[name]["measured"]
         assert rows["metric"].tolist() == metrics[name] * len(table)
         for row, (_, expected) in zip(
-            rows.itertuples(), table.loc[np.repeat(table.index, len(metrics[name]))].iterrows(), strict=True
+            rows.itertuples(),
+            table.loc[np.repeat(table.index, len(metrics[name]))].iterrows(),
+            strict=True,
         ):
             for axis in every:
-                assert getattr(row, axis) == (as_written(expected[axis]) if axis in axes[name] else ""), axis
+                assert getattr(row, axis) == (
+                    as_written(expected[axis]) if axis in axes[name] else ""
+                ), axis
             assert row.scaling == expected.get("scaling", "")
             for column, suffix in (("value", ""), ("se", "_se"), ("exact", "_exact")):
                 number = expected.get(f"{row.metric}{suffix}", np.nan)
-                assert float(getattr(row, column) or "nan") == pytest.approx(number, rel=1e-9, nan_ok=True)
+                assert float(getattr(row, column) or "nan") == pytest.approx(
+                    number, rel=1e-9, nan_ok=True
+                )
 
 
 def copies(path: Path) -> list[bytes]:
@@ -182,7 +223,9 @@ def made(tmp_path) -> Product:
     """A product of one input."""
     (tmp_path / "in.csv").write_text("x\n1\n")
     files = (tmp_path / "out.csv", tmp_path / "below" / "out.txt")
-    product = Product(files, partial(copies, tmp_path / "in.csv"), (tmp_path / "in.csv",), {"seed": 0})
+    product = Product(
+        files, partial(copies, tmp_path / "in.csv"), (tmp_path / "in.csv",), {"seed": 0}
+    )
     assert built(tmp_path, product) == "new"
     assert built(tmp_path, product) == "up to date"
     return product
@@ -196,8 +239,8 @@ def built(folder: Path, product: Product) -> str:
 
 
 def test_a_log_counts_what_is_made(made, tmp_path, monkeypatch):
-    monkeypatch.setattr("experiments.run.reporter._SECONDS_BETWEEN_LINES", 0)
-    monkeypatch.setattr("experiments.run.reporter._SHARE_BETWEEN_LINES", 0)
+    monkeypatch.setattr("experiments.engine.reporter._SECONDS_BETWEEN_LINES", 0)
+    monkeypatch.setattr("experiments.engine.reporter._SHARE_BETWEEN_LINES", 0)
     lines: list[str] = []
     other = dataclasses.replace(made, files=(tmp_path / "x.csv", tmp_path / "x.txt"))
     build(tmp_path, [made, other], Reporter(say=lines.append))
@@ -237,13 +280,18 @@ def test_what_a_renamed_sweep_leaves_is_listed_and_pruned_if_the_suite_wrote_it(
     for command in ("run", "draw"):
         suite(command, text=f"{SMALL}    figures: length\n")
     names = ["derived/mine/verdicts.csv", "mine.json", "mine.csv"]
-    owned = [*(suite.folder / name for name in names), *(suite.folder / "figures" / "mine").iterdir()]
+    owned = [
+        *(suite.folder / name for name in names),
+        *(suite.folder / "figures" / "mine").iterdir(),
+    ]
     by_hand = suite.folder / "derived/mine/slopes.csv"
     by_hand.write_text("of a user")
     other = suite.folder / "mine-notes.csv"
     other.write_text("of a user")
     renamed = SMALL.replace("mine", "yours")
-    assert "make prune" not in suite("plan", text=renamed).stdout  # the folder of another config, as far as it tells
+    assert (
+        "make prune" not in suite("plan", text=renamed).stdout
+    )  # the folder of another config, as far as it tells
     suite("run")
     for command in ("plan", "check"):
         lines = suite(command, text=renamed).stdout.splitlines()

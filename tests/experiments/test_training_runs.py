@@ -7,7 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from experiments.kinds.training import EXPERIMENT, HISTORY, RECORDED, RECORDED_NAMES, Cell, measure, states, tabulate
+from experiments.kinds.training import (
+    EXPERIMENT,
+    HISTORY,
+    RECORDED,
+    RECORDED_NAMES,
+    Cell,
+    measure,
+    states,
+    tabulate,
+)
 from experiments.measuring.experiment import MEASURED
 from sdpa import Scaling
 from sdpa.training import TASKS
@@ -45,7 +54,9 @@ def plain_records(run, layer: int, divisor: float) -> dict[str, float]:
     k = [product(tokens, w_k) for tokens, _, _ in sequences]
     found = {name: [] for name in RECORDED_NAMES}
     to_w_q = np.zeros_like(run.weights.W_Q[layer])
-    for (tokens, query, target), q_row, keys, next_keys in zip(sequences, q, k, [*k[1:], k[0]], strict=True):
+    for (tokens, query, target), q_row, keys, next_keys in zip(
+        sequences, q, k, [*k[1:], k[0]], strict=True
+    ):
         (scores,) = times(product([q_row], transposed(keys)), 1 / divisor)
         (w,) = softmax([scores])
         (logits,) = product(product([w], product(tokens, w_v)), w_o)
@@ -82,38 +93,56 @@ def plain_records(run, layer: int, divisor: float) -> dict[str, float]:
 @pytest.mark.parametrize("initial", ["unit", "small"])
 def test_what_a_run_records_is_that_of_plain_loops(task, initial):
     """At the start, where rows are independent of the task, and after a few large steps."""
-    cell = dataclasses.replace(CELL, task=task, initial=initial, learning_rate=0.1, steps=10, n_sequences=13, n_keys=5)
+    cell = dataclasses.replace(
+        CELL, task=task, initial=initial, learning_rate=0.1, steps=10, n_sequences=13, n_keys=5
+    )
     divisors = np.array(cell.divisors())
     for run in itertools.islice(states(cell, np.random.default_rng(3)), 0, None, 5):
         found = {each.name: each.compute(run, divisors) for each in RECORDED}
         for layer, divisor in enumerate(cell.divisors()):
             expected = plain_records(run, layer, divisor)
-            assert {name: values[layer] for name, values in found.items()} == pytest.approx(expected, rel=1e-9)
+            assert {name: values[layer] for name, values in found.items()} == pytest.approx(
+                expected, rel=1e-9
+            )
 
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("initial", ["unit", "small"])
 @pytest.mark.parametrize("name", ["variance_ratio", "unrelated_variance_ratio"])
-def test_at_random_weights_the_variance_within_rows_is_that_of_independent_q_and_k(task, initial, name):
+def test_at_random_weights_the_variance_within_rows_is_that_of_independent_q_and_k(
+    task, initial, name
+):
     """Means of 400 runs within 5 standard errors, 4% here: 1 of 1.7 million seeds fails each."""
     ratio = next(each.compute for each in RECORDED if each.name == name)
     cell = dataclasses.replace(CELL, task=task, initial=initial, d_k=11, n_sequences=61)
     rng, divisors = np.random.default_rng(9), np.array(cell.divisors())
     found = np.array([ratio(next(states(cell, rng)), divisors) for _ in range(400)])
-    np.testing.assert_allclose(found, found[:, :1].repeat(3, axis=1), rtol=1e-9)  # whatever the divisor
+    np.testing.assert_allclose(
+        found, found[:, :1].repeat(3, axis=1), rtol=1e-9
+    )  # whatever the divisor
     assert abs(found[:, 0].mean() - 1) <= 5 * found[:, 0].std() / math.sqrt(400) < 0.05
 
 
-@pytest.mark.parametrize(("optimizer", "rate", "rate_divisor"), [("sgd", 0.3, "d_k^1/2"), ("adam", 0.003, "d_k^1/4")])
+@pytest.mark.parametrize(
+    ("optimizer", "rate", "rate_divisor"), [("sgd", 0.3, "d_k^1/2"), ("adam", 0.003, "d_k^1/4")]
+)
 def test_a_cell_with_both_divisors_is_that_of_the_rule(optimizer, rate, rate_divisor):
     """Losses under d_k^1/2, unscaled; those of Adam up to its epsilon. docs/theory.md has the symmetry."""
-    scaled = dataclasses.replace(CELL, optimizer=optimizer, learning_rate=rate, scaling=(Scaling.parse("d_k^1/2"),))
-    divisors = {"initial_divisor": Scaling.parse("d_k^1/4"), "rate_divisor": Scaling.parse(rate_divisor)}
+    scaled = dataclasses.replace(
+        CELL, optimizer=optimizer, learning_rate=rate, scaling=(Scaling.parse("d_k^1/2"),)
+    )
+    divisors = {
+        "initial_divisor": Scaling.parse("d_k^1/4"),
+        "rate_divisor": Scaling.parse(rate_divisor),
+    }
     unscaled = dataclasses.replace(scaled, scaling=RULES[:1], **divisors)
     expected, found = (
-        [run.at.losses.mean() for run in states(cell, np.random.default_rng(3))] for cell in (scaled, unscaled)
+        [run.at.losses.mean() for run in states(cell, np.random.default_rng(3))]
+        for cell in (scaled, unscaled)
     )
-    np.testing.assert_allclose(found, expected, rtol=0, atol={"sgd": 1e-12, "adam": 2e-6}[optimizer])
+    np.testing.assert_allclose(
+        found, expected, rtol=0, atol={"sgd": 1e-12, "adam": 2e-6}[optimizer]
+    )
 
 
 @pytest.mark.parametrize("name", ["initial_divisor", "rate_divisor"])
@@ -155,18 +184,26 @@ def test_the_main_table_describes_starts_and_ends_of_the_runs(replayed):
     tables, records = replayed
     assert [row["scaling"] for row in tables[MEASURED]] == [rule.name for rule in RULES]
     for row, of_rule in zip(tables[MEASURED], records, strict=True):
-        found = [plain_end([(each["loss"], each["accuracy"]) for each in of_run]) for of_run in of_rule]
+        found = [
+            plain_end([(each["loss"], each["accuracy"]) for each in of_run]) for of_run in of_rule
+        ]
         for name in ("solved", "diverged", "final_accuracy"):
             values = [end[name] for end in found]
             assert row[name] == pytest.approx(mean(values), rel=1e-12)
-            assert row[f"{name}_se"] == pytest.approx(math.sqrt(variance(values) / 3), rel=1e-9, abs=1e-15)
+            assert row[f"{name}_se"] == pytest.approx(
+                math.sqrt(variance(values) / 3), rel=1e-9, abs=1e-15
+            )
         for name in ("final_loss", "steps_to_solve"):
             median = sorted(end[name] for end in found)[1]
             expected = median if math.isfinite(median) else math.nan
             assert row[name] == pytest.approx(expected, rel=1e-12, nan_ok=True)
         for name in ("max_weight", "asked_weight", "entropy"):
-            assert row[f"{name}_before"] == pytest.approx(mean(of_run[0][name] for of_run in of_rule), rel=1e-12)
-            assert row[f"{name}_after"] == pytest.approx(mean(of_run[-1][name] for of_run in of_rule), rel=1e-12)
+            assert row[f"{name}_before"] == pytest.approx(
+                mean(of_run[0][name] for of_run in of_rule), rel=1e-12
+            )
+            assert row[f"{name}_after"] == pytest.approx(
+                mean(of_run[-1][name] for of_run in of_rule), rel=1e-12
+            )
         for name in ("largest_score", "variance_ratio", "unrelated_variance_ratio"):
             after = sorted(of_run[-1][name] for of_run in of_rule)[1]
             assert row[f"{name}_after"] == pytest.approx(after, rel=1e-12)
@@ -185,7 +222,9 @@ def test_the_history_has_the_mean_and_the_error_of_each_record(replayed):
         for name in RECORDED_NAMES:
             values = [of_run[row["step"]][name] for of_run in of_rule]
             assert row[name] == pytest.approx(mean(values), rel=1e-12)
-            assert row[f"{name}_se"] == pytest.approx(math.sqrt(variance(values) / 3), rel=1e-7, abs=1e-12)
+            assert row[f"{name}_se"] == pytest.approx(
+                math.sqrt(variance(values) / 3), rel=1e-7, abs=1e-12
+            )
         assert tuple(row) == EXPERIMENT.beside[HISTORY]
 
 
@@ -215,9 +254,13 @@ def test_a_run_that_blows_up_keeps_its_last_records_and_raises_nothing():
 def test_chunks_of_runs_merge_to_the_runs_of_one_generator():
     rng = np.random.default_rng(2)
     merged = measure(CELL, 2, rng).merge(measure(CELL, 1, rng)).merge(measure(CELL, 2, rng))
-    apart, whole = (tabulate(CELL, each) for each in (merged, measure(CELL, 5, np.random.default_rng(2))))
+    apart, whole = (
+        tabulate(CELL, each) for each in (merged, measure(CELL, 5, np.random.default_rng(2)))
+    )
     for name in (MEASURED, HISTORY):
         for one, other in zip(apart[name], whole[name], strict=True):
             assert [*one] == [*other]
             for column, value in one.items():
-                assert value == other[column] or value == pytest.approx(other[column], rel=1e-9, abs=1e-12, nan_ok=True)
+                assert value == other[column] or value == pytest.approx(
+                    other[column], rel=1e-9, abs=1e-12, nan_ok=True
+                )

@@ -45,15 +45,27 @@ def judged(table: pd.DataFrame, most: float = math.inf, **least: float) -> pd.Da
     of_trial = math.sqrt(table["trials"].iloc[0])
 
     def exact(name: str) -> Exact:
-        return Exact("", lambda *_: math.nan, lambda *_: of_trial * least.get(name, 0.0), lambda *_: of_trial * most)
+        return Exact(
+            "",
+            lambda *_: math.nan,
+            lambda *_: of_trial * least.get(name, 0.0),
+            lambda *_: of_trial * most,
+        )
 
-    metrics = [dataclasses.replace(m, exact=exact(m.name)) for m in METRICS if f"{m.name}_exact" in table]
-    return verdicts(dataclasses.replace(EXPERIMENT, metrics=tuple(metrics)), table, row_cells_of(table))
+    metrics = [
+        dataclasses.replace(m, exact=exact(m.name)) for m in METRICS if f"{m.name}_exact" in table
+    ]
+    return verdicts(
+        dataclasses.replace(EXPERIMENT, metrics=tuple(metrics)), table, row_cells_of(table)
+    )
 
 
 def row_cells_of(table: pd.DataFrame) -> list[Cell]:
     sizes = table[["d_k", "n_keys", "n_queries"]].to_dict("records")
-    return [Cell(**of, scaling=(Scaling.parse(rule),)) for of, rule in zip(sizes, table["scaling"], strict=True)]
+    return [
+        Cell(**of, scaling=(Scaling.parse(rule),))
+        for of, rule in zip(sizes, table["scaling"], strict=True)
+    ]
 
 
 def correlations_of(table: pd.DataFrame, correlation: np.ndarray) -> pd.DataFrame:
@@ -71,28 +83,55 @@ def cells_of(table: pd.DataFrame, correlation: np.ndarray) -> pd.DataFrame:
 @pytest.mark.parametrize("trials", [25, 2000])
 def test_a_verdict_is_the_distance_in_standard_errors(trials):
     rows = judged(table_of({"max_weight": (0.3, 0.01, 0.34), "entropy": (1.3, 0.02, 1.25)}, trials))
-    assert dict(zip(rows["metric"], rows["z"], strict=True)) == pytest.approx({"entropy": 2.5, "max_weight": -4.0})
+    assert dict(zip(rows["metric"], rows["z"], strict=True)) == pytest.approx(
+        {"entropy": 2.5, "max_weight": -4.0}
+    )
     assert rows["remark"].tolist() == ["", ""]
     assert rows["test"].tolist() == [T_TEST, T_TEST]
-    assert rows["p_value"].tolist() == pytest.approx(2 * stats.t.sf([4.0, 2.5], trials - 1), rel=1e-5)
+    assert rows["p_value"].tolist() == pytest.approx(
+        2 * stats.t.sf([4.0, 2.5], trials - 1), rel=1e-5
+    )
 
 
 def test_an_error_below_that_of_independent_rows_is_not_believed():
     """Of a root the least error is that of the mean square: 0.02 / (2 x 0.25)."""
-    table = table_of({"max_weight": (0.3, 0.001, 0.34), "jacobian_norm": (0.3, 0.001, 0.25), "entropy": (1, 0, 1)})
+    table = table_of(
+        {
+            "max_weight": (0.3, 0.001, 0.34),
+            "jacobian_norm": (0.3, 0.001, 0.25),
+            "entropy": (1, 0, 1),
+        }
+    )
     rows = judged(table, max_weight=0.02, jacobian_norm=0.02).set_index("metric")
-    assert rows["error"].to_dict() == pytest.approx({"max_weight": 0.02, "jacobian_norm": 0.04, "entropy": 1e-8})
-    assert rows["z"].to_dict() == pytest.approx({"max_weight": -2.0, "jacobian_norm": 1.25, "entropy": 0.0})
+    assert rows["error"].to_dict() == pytest.approx(
+        {"max_weight": 0.02, "jacobian_norm": 0.04, "entropy": 1e-8}
+    )
+    assert rows["z"].to_dict() == pytest.approx(
+        {"max_weight": -2.0, "jacobian_norm": 1.25, "entropy": 0.0}
+    )
 
 
 @pytest.mark.parametrize(
-    ("shared", "scores"), [({"n_queries": 1, "n_keys": 512}, 512), ({"n_queries": 512, "n_keys": 2}, 1024)]
+    ("shared", "scores"),
+    [({"n_queries": 1, "n_keys": 512}, 512), ({"n_queries": 512, "n_keys": 2}, 1024)],
 )
 def test_scores_that_share_a_query_or_keys_have_the_error_of_few_draws(shared, scores):
     """Var q^2 = 2 of one entry, or half of it over two keys; without it, t would find z = -16 in 20 narrow draws."""
-    row = {**AXES, **shared, "d_k": 1, "scaling": "unscaled", "divisor": 1.0, "trials": 20, "few_draws": ""}
-    table = pd.DataFrame([{**row, "score_variance": 0.2, "score_variance_se": 0.05, "score_variance_exact": 1.0}])
-    only = dataclasses.replace(EXPERIMENT, metrics=tuple(m for m in METRICS if m.name == "score_variance"))
+    row = {
+        **AXES,
+        **shared,
+        "d_k": 1,
+        "scaling": "unscaled",
+        "divisor": 1.0,
+        "trials": 20,
+        "few_draws": "",
+    }
+    table = pd.DataFrame(
+        [{**row, "score_variance": 0.2, "score_variance_se": 0.05, "score_variance_exact": 1.0}]
+    )
+    only = dataclasses.replace(
+        EXPERIMENT, metrics=tuple(m for m in METRICS if m.name == "score_variance")
+    )
     (found,) = verdicts(only, table, row_cells_of(table)).to_dict("records")
     extra = shared["n_queries"] + shared["n_keys"] - 2
     assert found["error"] == pytest.approx(math.sqrt((8 + 2 * extra) / scores / 20), rel=1e-9)
@@ -126,7 +165,9 @@ def test_t_judges_no_value_of_few_separate_rows(trials, sizes, test):
         ("saturated_rows", 0.0, 0.2, 0.0, 0.2),
     ],
 )
-def test_few_effective_draws_of_a_bounded_metric_are_judged_by_a_bound(metric, measured, exact, share, expected):
+def test_few_effective_draws_of_a_bounded_metric_are_judged_by_a_bound(
+    metric, measured, exact, share, expected
+):
     """Chernoff: 2 exp(-T D), D the divergence of two coins; no smaller than the exact binomial tails."""
     (row,) = judged(
         table_of({metric: (measured, max(measured, exact) / 5 if exact < 0.5 else 0.01, exact)}, 50)
@@ -162,13 +203,19 @@ def test_a_value_without_a_finite_error_is_not_tested():
 
 def test_a_cell_s_statistic_is_that_of_the_inverse_correlation():
     """With every direction tested T^2 = z^T R^-1 z; the p-value from the density of F, integrated."""
-    metrics = {"max_weight": (0.3, 0.01, 0.34), "entropy": (1.3, 0.02, 1.25), "jacobian_trace": (0.5, 0.01, 0.49)}
+    metrics = {
+        "max_weight": (0.3, 0.01, 0.34),
+        "entropy": (1.3, 0.02, 1.25),
+        "jacobian_trace": (0.5, 0.01, 0.49),
+    }
     table = table_of(metrics, trials=300)
     correlation = np.array([[1.0, -0.8, -0.1], [-0.8, 1.0, 0.3], [-0.1, 0.3, 1.0]])
     (row,) = cells_of(table, correlation).to_dict("records")
     z = np.array([-4.0, 2.5, 1.0])
     doubled = judged(table, max_weight=0.02, entropy=0.04, jacobian_trace=0.02)
-    (wide,) = cell_tests(table, OF_CELL, correlations_of(table, correlation), doubled).to_dict("records")
+    (wide,) = cell_tests(table, OF_CELL, correlations_of(table, correlation), doubled).to_dict(
+        "records"
+    )
     assert wide["statistic"] == pytest.approx(row["statistic"] / 4, rel=1e-5)
     assert (row["values"], row["directions"]) == (3, 3)
     assert row["statistic"] == pytest.approx(z @ np.linalg.solve(correlation, z), rel=1e-5)
@@ -179,7 +226,11 @@ def test_a_cell_s_statistic_is_that_of_the_inverse_correlation():
 
 
 def test_few_trials_and_few_rows_test_few_directions():
-    metrics = {"max_weight": (0.3, 0.01, 0.34), "entropy": (1.3, 0.02, 1.25), "jacobian_trace": (0.5, 0.01, 0.49)}
+    metrics = {
+        "max_weight": (0.3, 0.01, 0.34),
+        "entropy": (1.3, 0.02, 1.25),
+        "jacobian_trace": (0.5, 0.01, 0.49),
+    }
     for trials, directions in ((2000, 3), (299, 2), (199, 1), (20, 1)):
         (row,) = cells_of(table_of(metrics, trials), np.eye(3)).to_dict("records")
         assert (row["values"], row["directions"]) == (3, directions)
@@ -187,7 +238,10 @@ def test_few_trials_and_few_rows_test_few_directions():
     for queries, directions in ((4, []), (5, [1])):  # 80 rows, and 100
         table = table_of(metrics, 20).assign(n_queries=queries)
         correlations = correlations_of(table, np.eye(3)).assign(n_queries=queries)
-        assert cell_tests(table, OF_CELL, correlations, judged(table))["directions"].tolist() == directions
+        assert (
+            cell_tests(table, OF_CELL, correlations, judged(table))["directions"].tolist()
+            == directions
+        )
 
 
 @pytest.mark.slow
@@ -240,7 +294,9 @@ def test_cells_are_combined_by_fisher_values_by_their_number_and_rules_by_their_
     z = [(0.6744898 + 2 * 2.5758293) / math.sqrt(5), 1.2815516]
     assert both.rules["z"].tolist() == pytest.approx(z, rel=1e-6)
     assert both.p_rules == pytest.approx(1 - (1 - 2 * stats.norm.sf(z[0])) ** 2, rel=1e-6)
-    assert both.p_value == pytest.approx(3 * min(both.p_cells, both.p_rules, both.p_furthest), rel=1e-9)
+    assert both.p_value == pytest.approx(
+        3 * min(both.p_cells, both.p_rules, both.p_furthest), rel=1e-9
+    )
 
 
 def test_a_metric_stuck_at_its_limit_under_one_rule_raises_the_alarm():
@@ -269,14 +325,20 @@ def test_a_value_seven_errors_off_raises_the_alarm_among_any_number():
     p_values = [1e-6] + [0.5, 0.6] * 5000
     signs = [1.0] + [1.0, -1.0] * 5000
     values = values_of(p_values)
-    values = values.assign(normal=values["normal"] * signs, metric=[f"m{i // 100}" for i in range(len(values))])
+    values = values.assign(
+        normal=values["normal"] * signs, metric=[f"m{i // 100}" for i in range(len(values))]
+    )
     assert Agreement(pd.DataFrame(), values.assign(z=[7.0] + [0.0] * 10_000), ()).disagrees
     assert not Agreement(pd.DataFrame(), values.assign(z=[6.9] + [0.0] * 10_000), ()).disagrees
 
 
 def test_a_cell_that_two_sweeps_share_counts_once():
-    few = tables_of(table_of({"max_weight": (0.3, 0.02, 0.34), "entropy": (1.5, 0.02, 1.48)}, trials=1000))
-    many = tables_of(table_of({"max_weight": (0.3, 0.02, 0.34), "entropy": (1.5, 0.02, 1.46)}, trials=3000))
+    few = tables_of(
+        table_of({"max_weight": (0.3, 0.02, 0.34), "entropy": (1.5, 0.02, 1.48)}, trials=1000)
+    )
+    many = tables_of(
+        table_of({"max_weight": (0.3, 0.02, 0.34), "entropy": (1.5, 0.02, 1.46)}, trials=3000)
+    )
     suite = agreement([Results(sweep(), few), Results(sweep("other"), many)])
     assert len(suite.cells) == 1
     assert suite.cells["p_value"].tolist() == many["tests"]["p_value"].tolist()
@@ -289,7 +351,8 @@ def test_an_alarm_names_what_is_far_off():
     suite = agreement([Results(sweep(), tables_of(table))])
     assert suite.p_value < ALARM
     expected = (
-        r"(?s)disagree: .*\n  entropy of mine, .* z = \+6\.00, p = .*\n  entropy, d_k\^1/2, all cells: .*cell mine"
+        r"(?s)disagree: .*\n  entropy of mine, .* z = \+6\.00, p = .*"
+        r"\n  entropy, d_k\^1/2, all cells: .*cell mine"
     )
     with pytest.raises(DisagreementError, match=expected):
         suite.raise_alarm()

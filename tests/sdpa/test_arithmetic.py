@@ -21,7 +21,10 @@ NAMES = tuple(FORMATS)
 def test_the_limits_of_a_format_are_those_of_its_type(name):
     found, known = Arithmetic.parse(name), ml_dtypes.finfo(name)
     assert (found.digits, found.largest) == (known.nmant + 1, float(known.max))
-    assert (found.smallest_normal, found.smallest) == (float(known.smallest_normal), float(known.smallest_subnormal))
+    assert (found.smallest_normal, found.smallest) == (
+        float(known.smallest_normal),
+        float(known.smallest_subnormal),
+    )
     assert found.round(found.smallest) > 0
     assert found.round(found.smallest / 2) == 0  # a tie: to the even digit
     assert found.round(1 - 2.0 ** -(found.digits + 1)) == 1
@@ -46,11 +49,17 @@ def test_equals_loops_that_round_after_every_operation(name, spread, divisor):
         expected = by_loops(q[i], k, g[i], divisor, name)
         for values, loops in zip(found, expected, strict=True):
             tolerance = 4 * unit * max(1.0, np.abs(expected[0]).max())
-            np.testing.assert_allclose(values[i], loops, rtol=tolerance, atol=tolerance * np.abs(loops).max())
+            np.testing.assert_allclose(
+                values[i], loops, rtol=tolerance, atol=tolerance * np.abs(loops).max()
+            )
         for values, loops in zip(found[1:3], expected[1:3], strict=True):
             assert (values[i] == 0).tolist() == (loops == 0).tolist()
             zeros += (loops == 0).sum()
-    has_zeros = name != "float64" if spread == 9.0 else spread == 3.0 and (name == "float16" or "float8" in name)
+    has_zeros = (
+        name != "float64"
+        if spread == 9.0
+        else spread == 3.0 and (name == "float16" or "float8" in name)
+    )
     assert (zeros > 20) == has_zeros
 
 
@@ -68,7 +77,9 @@ def test_masked_keys_have_no_weight_and_infinite_scores_are_lost():
     assert np.isnan(lost.weights).any()
 
 
-@pytest.mark.parametrize(("d_k", "n_keys", "divisor"), [(8, 16, 1.0), (64, 40, 2.0), (512, 64, 1.0)])
+@pytest.mark.parametrize(
+    ("d_k", "n_keys", "divisor"), [(8, 16, 1.0), (64, 40, 2.0), (512, 64, 1.0)]
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_probabilities_out_of_range_agree_with_simulated_rows(d_k, n_keys, divisor, name):
     """20,000 rows of a key and query of their own: within 5 standard errors or three events."""
@@ -84,8 +95,14 @@ def test_probabilities_out_of_range_agree_with_simulated_rows(d_k, n_keys, divis
     before = s - s.max(axis=1, keepdims=True) if arithmetic.has_8_bits else log_w
     exact = out_of_range(d_k, n_keys, divisor, arithmetic, law, prescale=prescale)
     for found, value in (
-        ((before < math.log(arithmetic.smallest) - math.log(2 * prescale)).mean(axis=1), exact.tiny_weights),
-        (special.logsumexp(others, axis=1) < -(arithmetic.of_products.digits + 1) * math.log(2), exact.nearly_one_rows),
+        (
+            (before < math.log(arithmetic.smallest) - math.log(2 * prescale)).mean(axis=1),
+            exact.tiny_weights,
+        ),
+        (
+            special.logsumexp(others, axis=1) < -(arithmetic.of_products.digits + 1) * math.log(2),
+            exact.nearly_one_rows,
+        ),
         (s.max(axis=1) > math.log(arithmetic.largest), exact.large_rows),
     ):
         assert abs(found.mean() - value) <= 5 * found.std() / math.sqrt(len(s)) + 3 / len(s)
@@ -93,7 +110,9 @@ def test_probabilities_out_of_range_agree_with_simulated_rows(d_k, n_keys, divis
 
 @pytest.mark.parametrize("prescale", [1.0, 64.0])
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
-@pytest.mark.parametrize(("d_k", "n_keys", "divisor"), [(3, 2, 1.0), (64, 40, 2.0), (64, 300, 80.0), (512, 64, 1.0)])
+@pytest.mark.parametrize(
+    ("d_k", "n_keys", "divisor"), [(3, 2, 1.0), (64, 40, 2.0), (64, 300, 80.0), (512, 64, 1.0)]
+)
 def test_rounding_loss_agrees_with_simulated_rows(d_k, n_keys, divisor, name, prescale):
     """20,000 rows of spreads 0.1 to 23, within 5 standard errors; false alarms of all 16 cases below 1e-5."""
     rng = np.random.default_rng(6)
@@ -110,7 +129,9 @@ def test_causal_rows_average_over_lengths():
     rows = [out_of_range(64, n, 1.0, half, law) for n in (2, 3, 4)]
     masked = out_of_range(64, 4, 1.0, half, law, shortest=1)
     assert masked.tiny_weights == pytest.approx(sum(row.tiny_weights for row in rows) / 4)
-    assert masked.nearly_one_rows == pytest.approx((1 + sum(row.nearly_one_rows for row in rows)) / 4)
+    assert masked.nearly_one_rows == pytest.approx(
+        (1 + sum(row.nearly_one_rows for row in rows)) / 4
+    )
     assert masked.large_rows > sum(row.large_rows for row in rows) / 4
 
 
@@ -135,8 +156,12 @@ def test_one_entry_and_two_keys_agree_with_an_integral_over_q(name):
         """Over x = std |z| in pieces, as the integrands begin abruptly."""
         nodes, weights = np.polynomial.legendre.leggauss(200)
         ends = [0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 12.0]
-        pieces = [((b - a) / 2, (b - a) / 2 * nodes + (a + b) / 2) for a, b in itertools.pairwise(ends)]
-        return sum(half * weights @ (2 * stats.norm.pdf(z) * function(std * z)) for half, z in pieces)
+        pieces = [
+            ((b - a) / 2, (b - a) / 2 * nodes + (a + b) / 2) for a, b in itertools.pairwise(ends)
+        ]
+        return sum(
+            half * weights @ (2 * stats.norm.pdf(z) * function(std * z)) for half, z in pieces
+        )
 
     def below(log_t):
         odds = log_t - math.log1p(-math.exp(log_t))

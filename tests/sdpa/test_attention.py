@@ -69,7 +69,9 @@ def test_scaling_is_a_rule_its_name_or_the_divisor(qkv):
     q, k, _ = qkv
     by_name = attention_weights(q, k, scaling="d_k^1/3")
     np.testing.assert_allclose(attention_weights(q, k, scaling=D_K ** (1 / 3)), by_name)
-    np.testing.assert_allclose(attention_weights(q / D_K ** (1 / 3), k, scaling="unscaled"), by_name)
+    np.testing.assert_allclose(
+        attention_weights(q / D_K ** (1 / 3), k, scaling="unscaled"), by_name
+    )
 
 
 @pytest.mark.parametrize("hidden", [-math.inf, -1e4, np.finfo(np.float32).min, np.float16(-65504)])
@@ -88,7 +90,9 @@ def test_a_masked_key_gets_no_weight_and_the_rest_are_renormalised(qkv):
     output, weights = scaled_dot_product_attention(q, k, v, mask=mask, return_weights=True)
     kept = [1, 2, 4]
     np.testing.assert_array_equal(weights[:, 1, [0, 3]], 0)
-    np.testing.assert_allclose(output[:, 1], scaled_dot_product_attention(q, k[:, kept], v[:, kept])[:, 1])
+    np.testing.assert_allclose(
+        output[:, 1], scaled_dot_product_attention(q, k[:, kept], v[:, kept])[:, 1]
+    )
     np.testing.assert_allclose(output[:, 2], scaled_dot_product_attention(q, k, v)[:, 2])
 
 
@@ -105,7 +109,10 @@ def test_a_causal_mask_shows_each_query_the_keys_up_to_its_own_position(n_querie
 WORDS = {
     "none": None,
     "causal": causal_mask(N_QUERIES, N_KEYS),
-    "window-2": [[(i + N_KEYS - N_QUERIES) - 2 < j <= i + N_KEYS - N_QUERIES for j in range(N_KEYS)] for i in range(3)],
+    "window-2": [
+        [(i + N_KEYS - N_QUERIES) - 2 < j <= i + N_KEYS - N_QUERIES for j in range(N_KEYS)]
+        for i in range(3)
+    ],
 }
 
 
@@ -115,7 +122,9 @@ def test_a_mask_has_the_same_words_everywhere(qkv, word, mask):
     tokens, heads = q, sdpa.MultiHeadAttention(D_K, n_heads=1, rng=np.random.default_rng(0))
     calls = {
         "attention": lambda mask: scaled_dot_product_attention(q, k, v, mask=mask),
-        "gradients": lambda mask: sdpa.attention_gradients(q, k, v, np.ones((2, N_QUERIES, D_V)), mask=mask).q,
+        "gradients": lambda mask: (
+            sdpa.attention_gradients(q, k, v, np.ones((2, N_QUERIES, D_V)), mask=mask).q
+        ),
         "rows": lambda mask: row_diagnostics(q @ k.swapaxes(-1, -2), 2.0, mask=mask).max_weight,
         "trace": lambda mask: sdpa.trace(q, k, v, mask=mask).output,
         "module": lambda mask: heads(tokens, mask=mask),
@@ -124,9 +133,13 @@ def test_a_mask_has_the_same_words_everywhere(qkv, word, mask):
     for name, call in calls.items():
         of_array = mask
         if name == "module" and mask is not None:
-            of_array = np.tri(N_QUERIES, dtype=bool) & ~np.tri(N_QUERIES, k=-2 if "-" in word else -9, dtype=bool)
+            of_array = np.tri(N_QUERIES, dtype=bool) & ~np.tri(
+                N_QUERIES, k=-2 if "-" in word else -9, dtype=bool
+            )
         np.testing.assert_array_equal(call(word), call(of_array), err_msg=name)
-        with pytest.raises(ValueError, match=r"mask: expected one of none, causal, .*, got 'casual'; did you mean"):
+        with pytest.raises(
+            ValueError, match=r"mask: expected one of none, causal, .*, got 'casual'; did you mean"
+        ):
             call("casual")
 
 
@@ -134,12 +147,24 @@ def test_a_mask_has_the_same_words_everywhere(qkv, word, mask):
     ("change", "message"),
     [
         ({"k": np.zeros((N_KEYS, 6))}, r"same d_k \(last axis\), got 7 in q .* and 6 in k"),
-        ({"k": np.zeros((4, N_KEYS, D_K))}, r"leading axes of q and k that broadcast, got \(2,\), \(4,\)"),
-        ({"mask": np.ones((N_QUERIES, N_KEYS))}, r"mask == 1\), .* got an array of float64 with 1\.0"),
-        ({"mask": np.full((N_QUERIES, N_KEYS), -100.0)}, r"\(0, or -10,000 and less\), .* with -100\.0"),
+        (
+            {"k": np.zeros((4, N_KEYS, D_K))},
+            r"leading axes of q and k that broadcast, got \(2,\), \(4,\)",
+        ),
+        (
+            {"mask": np.ones((N_QUERIES, N_KEYS))},
+            r"mask == 1\), .* got an array of float64 with 1\.0",
+        ),
+        (
+            {"mask": np.full((N_QUERIES, N_KEYS), -100.0)},
+            r"\(0, or -10,000 and less\), .* with -100\.0",
+        ),
         ({"scaling": D_K**-0.5}, r"or 1/sqrt\(d_k\), .* pass d_k\^1/2"),
         ({"scaling": "0.378"}, r"^0.378: got 0.378, or 1/sqrt\(d_k\), .* pass d_k\^1/2"),
-        ({"mask": np.arange(N_QUERIES)[:, None] != [1] * N_KEYS}, r"a key, got none in row \(0, 1\)"),
+        (
+            {"mask": np.arange(N_QUERIES)[:, None] != [1] * N_KEYS},
+            r"a key, got none in row \(0, 1\)",
+        ),
         ({"scaling": 0.0}, "finite and above 0, got 0.0"),
     ],
 )
@@ -169,12 +194,23 @@ def test_every_step_is_that_of_plain_loops(qkv, scaling, masked):
         scaled = [score / divisor if mask[i, j] else -math.inf for j, score in enumerate(scores)]
         exponentials = [math.exp(score - max(scaled)) for score in scaled]
         weights = [e / sum(exponentials) for e in exponentials]
-        expected = {"scores": scores, "scaled_scores": scaled, "exponentials": exponentials, "weights": weights}
+        expected = {
+            "scores": scores,
+            "scaled_scores": scaled,
+            "exponentials": exponentials,
+            "weights": weights,
+        }
         expected["sums"] = [sum(exponentials)]
-        expected["output"] = [sum(weights[j] * v[b, j, m] for j in range(N_KEYS)) for m in range(D_V)]
+        expected["output"] = [
+            sum(weights[j] * v[b, j, m] for j in range(N_KEYS)) for m in range(D_V)
+        ]
         for name, values in expected.items():
-            np.testing.assert_allclose(getattr(steps, name)[b, i], values, rtol=1e-12, atol=1e-14, err_msg=name)
-    output, weights = scaled_dot_product_attention(q, k, v, scaling=scaling, mask=mask, return_weights=True)
+            np.testing.assert_allclose(
+                getattr(steps, name)[b, i], values, rtol=1e-12, atol=1e-14, err_msg=name
+            )
+    output, weights = scaled_dot_product_attention(
+        q, k, v, scaling=scaling, mask=mask, return_weights=True
+    )
     np.testing.assert_array_equal(steps.weights, weights)
     np.testing.assert_array_equal(steps.output, output)
     assert trace_shapes(q[0], k[0], v[0])["K^T"] == (D_K, N_KEYS)

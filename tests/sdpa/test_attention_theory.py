@@ -26,13 +26,20 @@ from sdpa.theory.score_law import query_lengths
 
 SHIFTED = PairLaw(query_mean=0.6, key_mean=-1.5, query_std=0.8, key_std=1.4)
 L2, RMS = PairLaw(normalize="l2"), PairLaw(normalize="rms", query_std=3.0)
-SQUARES = {"jacobian_square": "jacobian_norm", "key_gradient_square": "key_gradient_norm", "collision": "output_std"}
+SQUARES = {
+    "jacobian_square": "jacobian_norm",
+    "key_gradient_square": "key_gradient_norm",
+    "collision": "output_std",
+}
 SQUARES |= {"query_gradient_square": "query_gradient_norm"}
 
 
 def squares_of(exact):
     """The expectations, with the norms as mean squares and by the names of `RowMetrics`."""
-    return {n: getattr(exact, SQUARES[n]) ** 2 if n in SQUARES else getattr(exact, n) for n in RowMetrics._fields}
+    return {
+        n: getattr(exact, SQUARES[n]) ** 2 if n in SQUARES else getattr(exact, n)
+        for n in RowMetrics._fields
+    }
 
 
 @dataclass(frozen=True)
@@ -50,15 +57,22 @@ class Case:
         """Scores and weights of rows of draws, (draws, queries, keys), with the queries and keys, all written out."""
         law, mask = self.law, self.shortest is not None
         n_queries = self.n_keys - self.shortest + 1 if mask else self.n_queries
-        q, k = rng.standard_normal((draws, n_queries, self.d_k)), rng.standard_normal((draws, self.n_keys, self.d_k))
-        own = np.arange(n_queries) + self.shortest - 1 if mask else np.arange(n_queries) % self.n_keys
+        q, k = (
+            rng.standard_normal((draws, n_queries, self.d_k)),
+            rng.standard_normal((draws, self.n_keys, self.d_k)),
+        )
+        own = (
+            np.arange(n_queries) + self.shortest - 1 if mask else np.arange(n_queries) % self.n_keys
+        )
         k[:, own] = law.correlation * q + math.sqrt(1 - law.correlation**2) * k[:, own]
         q, k = law.query_mean + law.query_std * q, law.key_mean + law.key_std * k
         if law.normalize != "none":
             length = 1.0 if law.normalize == "l2" else math.sqrt(self.d_k)
             q, k = (length * x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (q, k))
         s = np.einsum("tid,tjd->tij", q, k) / self.divisor
-        seen = np.arange(self.n_keys) <= (own[:, None] if mask else np.full((n_queries, 1), self.n_keys))
+        seen = np.arange(self.n_keys) <= (
+            own[:, None] if mask else np.full((n_queries, 1), self.n_keys)
+        )
         return q, k, s, seen, special.softmax(np.where(seen, s, -np.inf), axis=-1), own
 
     def metrics(self, rng, draws):
@@ -66,8 +80,12 @@ class Case:
         q, k, s, seen, w, own = self.draws(rng, draws)
         j = w[..., None] * np.eye(self.n_keys) - w[..., None] * w[..., None, :]
         to_query = np.einsum("tiab,tad->tibd", j, k) / self.divisor
-        if self.law.normalize != "none" or self.law.correlation:  # one gradient g, with the same mean square
-            to_query = np.einsum("tib,tibd->tid", rng.standard_normal(w.shape), to_query)[:, :, None]
+        if (
+            self.law.normalize != "none" or self.law.correlation
+        ):  # one gradient g, with the same mean square
+            to_query = np.einsum("tib,tibd->tid", rng.standard_normal(w.shape), to_query)[
+                :, :, None
+            ]
         counts = seen.sum(axis=-1)
         centred = np.where(seen, s - (s * seen).sum(axis=-1, keepdims=True) / counts[:, None], 0)
         return {
@@ -79,8 +97,12 @@ class Case:
             "saturated_rows": (w.max(axis=-1) > 0.99) * 1.0,
             "row_variance": (centred**2).sum(axis=-1) / counts,
             "collision": (w**2).sum(axis=-1),
-            "key_gradient_square": (j**2).sum(axis=(-1, -2)) * (q**2).sum(axis=-1) / self.divisor**2,
-            "own_weight": np.take_along_axis(w, np.broadcast_to(own[:, None], (*w.shape[:2], 1)), axis=-1)[..., 0],
+            "key_gradient_square": (j**2).sum(axis=(-1, -2))
+            * (q**2).sum(axis=-1)
+            / self.divisor**2,
+            "own_weight": np.take_along_axis(
+                w, np.broadcast_to(own[:, None], (*w.shape[:2], 1)), axis=-1
+            )[..., 0],
         }
 
 
@@ -121,14 +143,18 @@ def test_draws_agree(case):
             continue  # of one g, whose spread is larger
         error = ((means - means.mean()) ** 2).std() / math.sqrt(draws) + rare
         # Heavy tails come out too small.
-        assert getattr(least, name) ** 2 <= (1 if is_gaussian else 2) * means.var() + 5 * error, name
+        assert getattr(least, name) ** 2 <= (1 if is_gaussian else 2) * means.var() + 5 * error, (
+            name
+        )
         if not is_gaussian:
             continue
         row = attention_deviations(*of, case.divisor, law, case.shortest)
         if case.shortest is None:
             one = rows[:, 0]
             error_of_one = ((one - one.mean()) ** 2).std() / math.sqrt(draws) + rare
-            assert abs(one.var() - getattr(row, name) ** 2) <= 5 * error_of_one + 5e-3 * one.var(), name
+            assert (
+                abs(one.var() - getattr(row, name) ** 2) <= 5 * error_of_one + 5e-3 * one.var()
+            ), name
             assert getattr(least, name) ** 2 >= 0.3 * means.var() - 5 * error, name
         else:
             assert means.var() <= getattr(row, name) ** 2 + 5 * error, name
@@ -141,7 +167,9 @@ def test_gradients_to_keys_and_values_of_draws_agree():
     g = rng.standard_normal(w.shape)
     to_scores = w * (g - (w * g).sum(axis=-1, keepdims=True)) / case.divisor
     to_keys = (np.einsum("tia,tid->tad", to_scores, q) ** 2).sum(axis=-1).mean(axis=-1)
-    to_values = (np.einsum("tia,tid->tad", w, rng.standard_normal(q.shape)) ** 2).mean(axis=(-1, -2))
+    to_values = (np.einsum("tia,tid->tad", w, rng.standard_normal(q.shape)) ** 2).mean(
+        axis=(-1, -2)
+    )
     exact = attention_expectations(3, 6, 2.0, SHIFTED)
     for found, norm in ((to_keys, exact.key_gradient_norm), (to_values, exact.value_gradient_norm)):
         assert abs(found.mean() - norm**2 * 4 / 6) <= 5 * found.std() / math.sqrt(len(found))
@@ -152,7 +180,9 @@ def test_the_law_of_the_query_lengths_is_noncentral_chi_squared(d_k, noncentrali
     lengths, law = query_lengths(d_k, noncentrality), stats.ncx2(d_k, noncentrality)
     mean = d_k + noncentrality
     assert lengths.share @ lengths.length**2 == pytest.approx(mean, rel=1e-8)
-    assert lengths.share @ (lengths.length**2 - mean) ** 2 == pytest.approx(lengths.variance, rel=1e-6)
+    assert lengths.share @ (lengths.length**2 - mean) ** 2 == pytest.approx(
+        lengths.variance, rel=1e-6
+    )
     # A smooth function of ln |q|, and its derivative by a factor of |q|.
     deviation = math.sqrt(lengths.variance) / mean
 
@@ -161,12 +191,16 @@ def test_the_law_of_the_query_lengths_is_noncentral_chi_squared(d_k, noncentrali
 
     ends = [law.ppf(1e-11), *law.ppf([1e-4, 0.03, 0.5, 0.97]), law.isf(1e-11)]
     expected = sum(
-        integrate.quad(lambda y: function(y) * law.pdf(y), a, b, epsrel=1e-10, epsabs=1e-14, limit=200)[0]
+        integrate.quad(
+            lambda y: function(y) * law.pdf(y), a, b, epsrel=1e-10, epsabs=1e-14, limit=200
+        )[0]
         for a, b in itertools.pairwise(ends)
     )
     assert lengths.share @ function(lengths.length**2) == pytest.approx(expected, abs=1e-8)
     derivative = 2 / deviation * (lengths.share @ (1 - function(lengths.length**2) ** 2))
-    assert lengths.share @ (lengths.slope * function(lengths.length**2)) == pytest.approx(derivative, rel=1e-5)
+    assert lengths.share @ (lengths.slope * function(lengths.length**2)) == pytest.approx(
+        derivative, rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("rho", [0.0, -0.8, 1.0])
@@ -175,7 +209,9 @@ def test_two_keys_by_quadrature(d_k, divisor, rho):
     """Given |q|, the own score minus the other's is N(m, (2 - rho^2) sigma^2). With p the own weight, J has the
     eigenvalue 2 p (1 - p) = b along (1, -1) / sqrt(2), and the difference of the keys has d_k - 1 entries across q of
     the variance (2 - rho^2) key_std^2. For rho = 0, F = |K^T J|_F^2 is b^2 (y^2 + chi^2 of d_k - 1) key_std^2."""
-    law = PairLaw(correlation=rho, key_mean=3.0, query_std=0.8, key_std=1.5, query_mean=0.0 if rho else 0.5)
+    law = PairLaw(
+        correlation=rho, key_mean=3.0, query_std=0.8, key_std=1.5, query_mean=0.0 if rho else 0.5
+    )
     of_square = stats.ncx2(d_k, d_k * (law.query_mean / law.query_std) ** 2)
     nodes, weights = np.polynomial.legendre.leggauss(400)
     most, z, z_steps = math.sqrt(of_square.isf(1e-15)), 9 * nodes, 9 * weights
@@ -192,8 +228,14 @@ def test_two_keys_by_quadrature(d_k, divisor, rho):
     for low, high in ((-9.0, kink), (kink, 9.0)):
         z_part = (low + high) / 2 + (high - low) / 2 * nodes
         values = special.expit(np.abs(sigma * (rho * length + deviation * z_part)))
-        parts = [(v * stats.norm.pdf(z_part) * weights).sum(axis=1, keepdims=True) for v in (values, values**2)]
-        largest = [a + (of_length * part * (high - low) / 2).sum() for a, part in zip(largest, parts, strict=True)]
+        parts = [
+            (v * stats.norm.pdf(z_part) * weights).sum(axis=1, keepdims=True)
+            for v in (values, values**2)
+        ]
+        largest = [
+            a + (of_length * part * (high - low) / 2).sum()
+            for a, part in zip(largest, parts, strict=True)
+        ]
     threshold = special.logit(0.99) / sigma
     saturated = sum(special.ndtr((sign * rho * length - threshold) / deviation) for sign in (1, -1))
     first = {
@@ -216,13 +258,25 @@ def test_two_keys_by_quadrature(d_k, divisor, rho):
     if rho:
         _, squares = row_moments(d_k, 2, divisor, law)
         names = "jacobian_trace", "jacobian_square", "own_weight"
-        assert [getattr(squares, n) for n in names] == pytest.approx([second[n] for n in names], rel=1e-6)
+        assert [getattr(squares, n) for n in names] == pytest.approx(
+            [second[n] for n in names], rel=1e-6
+        )
         assert squares.max_weight == pytest.approx(largest[1], rel=1e-6)
         return
-    second["query_gradient_square"] = (chance * scale**2 * b**4 * (y**4 + 2 * y**2 * (d_k - 1) + d_k**2 - 1)).sum()
+    second["query_gradient_square"] = (
+        chance * scale**2 * b**4 * (y**4 + 2 * y**2 * (d_k - 1) + d_k**2 - 1)
+    ).sum()
     spread = attention_deviations(d_k, 2, divisor, law)
-    for name in ("entropy", "jacobian_trace", "jacobian_square", "query_gradient_square", "own_weight"):
-        assert getattr(spread, name) == pytest.approx(math.sqrt(second[name] - mean[name] ** 2), rel=2e-6), name
+    for name in (
+        "entropy",
+        "jacobian_trace",
+        "jacobian_square",
+        "query_gradient_square",
+        "own_weight",
+    ):
+        assert getattr(spread, name) == pytest.approx(
+            math.sqrt(second[name] - mean[name] ** 2), rel=2e-6
+        ), name
     assert spread.max_weight == pytest.approx(math.sqrt(largest[1] - largest[0] ** 2), rel=2e-6)
     share = exact.saturated_rows
     assert spread.saturated_rows == pytest.approx(math.sqrt(share * (1 - share)), rel=1e-9)
@@ -237,7 +291,11 @@ def test_two_keys_on_a_sphere(gain):
         edges = [0.0, *(x for x in (3.0, 45.0) if x < 2 * gain), min(2 * gain, 300.0)]
         return sum(
             integrate.quad(
-                lambda x: function(x) * 2 * (2 * gain - x) / (2 * gain) ** 2, a, b, epsabs=1e-15, epsrel=1e-10
+                lambda x: function(x) * 2 * (2 * gain - x) / (2 * gain) ** 2,
+                a,
+                b,
+                epsabs=1e-15,
+                epsrel=1e-10,
             )[0]
             for a, b in itertools.pairwise(edges)
         )
@@ -257,20 +315,30 @@ def test_two_keys_on_a_sphere(gain):
         "entropy": mean(lambda x: special.entr(special.expit(x)) + special.entr(special.expit(-x))),
         "jacobian_trace": trace,
         "jacobian_square": mean(lambda x: 4 * product(x) ** 2),
-        "query_gradient_square": mean(lambda x: 2 * product(x) ** 2 * (x**2 + 2 * across(x) * gain**2)),
+        "query_gradient_square": mean(
+            lambda x: 2 * product(x) ** 2 * (x**2 + 2 * across(x) * gain**2)
+        ),
         "saturated_rows": max(1 - math.log(99) / (2 * gain), 0.0) ** 2,
         "row_variance": gain**2 / 6,
         "collision": 1 - trace,
         "key_gradient_square": mean(lambda x: 4 * product(x) ** 2) * gain**2,
         "own_weight": 0.5,
     }
-    assert squares_of(attention_expectations(3, 2, 1 / gain, L2)) == pytest.approx(expected, rel=1e-7, abs=1e-12)
+    assert squares_of(attention_expectations(3, 2, 1 / gain, L2)) == pytest.approx(
+        expected, rel=1e-7, abs=1e-12
+    )
     _, squares = row_moments(3, 2, 1 / gain, L2)
-    assert squares.jacobian_square == pytest.approx(mean(lambda x: 16 * product(x) ** 4), rel=1e-7, abs=1e-12)
-    assert squares.max_weight == pytest.approx(mean(lambda x: special.expit(x) ** 2) + far, rel=1e-7)
+    assert squares.jacobian_square == pytest.approx(
+        mean(lambda x: 16 * product(x) ** 4), rel=1e-7, abs=1e-12
+    )
+    assert squares.max_weight == pytest.approx(
+        mean(lambda x: special.expit(x) ** 2) + far, rel=1e-7
+    )
 
 
-@pytest.mark.parametrize(("d_k", "gain", "error"), [(2, 0.7, 5e-6), (2, 12.0, 5e-6), (7, 4.0, 1e-7), (512, 40.0, 2e-7)])
+@pytest.mark.parametrize(
+    ("d_k", "gain", "error"), [(2, 0.7, 5e-6), (2, 12.0, 5e-6), (7, 4.0, 1e-7), (512, 40.0, 2e-7)]
+)
 def test_three_keys_on_a_grid_of_angles(d_k, gain, error):
     """By Gauss's nodes in panels of all three angles, where the density is written out."""
     nodes, weights = np.polynomial.legendre.leggauss(10)
@@ -312,21 +380,29 @@ def test_expectations_of_rare_rows_are_good_or_unknown():
         assert found.jacobian_trace == pytest.approx(trace, rel=1e-6)
     assert trace < 1e-9
     unknown = attention_expectations(80, 2, 1.0, PairLaw(correlation=1.0))
-    assert np.isnan([unknown.entropy, unknown.jacobian_trace, unknown.jacobian_norm, unknown.key_gradient_norm]).all()
+    assert np.isnan(
+        [unknown.entropy, unknown.jacobian_trace, unknown.jacobian_norm, unknown.key_gradient_norm]
+    ).all()
     assert unknown.max_weight == pytest.approx(1)
-    far = attention_expectations(4096, 5, 1.0, PairLaw(correlation=0.9))  # 58 deviations above the other scores
+    far = attention_expectations(
+        4096, 5, 1.0, PairLaw(correlation=0.9)
+    )  # 58 deviations above the other scores
     assert [far.own_weight, far.output_std, far.saturated_rows] == pytest.approx([1] * 3, rel=1e-9)
 
 
 @pytest.mark.parametrize(("shortest", "n_keys"), [(1, 3), (9, 18), (40, 56)])
 def test_expectations_under_a_mask_are_means_over_the_lengths(shortest, n_keys):
     masked = squares_of(attention_expectations(64, n_keys, 6.0, shortest=shortest))
-    rows = [squares_of(attention_expectations(64, n, 6.0)) for n in range(max(shortest, 2), n_keys + 1)]
+    rows = [
+        squares_of(attention_expectations(64, n, 6.0)) for n in range(max(shortest, 2), n_keys + 1)
+    ]
     if shortest == 1:
         one = "max_weight", "saturated_rows", "collision", "own_weight"
         rows.append(dict.fromkeys(masked, 0.0) | dict.fromkeys(one, 1.0))
     for name, value in masked.items():
-        assert value == pytest.approx(np.mean([row[name] for row in rows]), rel=1e-7, abs=1e-10), name
+        assert value == pytest.approx(np.mean([row[name] for row in rows]), rel=1e-7, abs=1e-10), (
+            name
+        )
 
 
 def test_interpolation_between_lengths_has_converged():
@@ -334,7 +410,9 @@ def test_interpolation_between_lengths_has_converged():
 
     def values(n):
         found = squares_of(attention_expectations(64, n, 6.0, PairLaw()))
-        return np.array([found[name] for name in ("max_weight", "entropy", "jacobian_square", "collision")])
+        return np.array(
+            [found[name] for name in ("max_weight", "entropy", "jacobian_square", "collision")]
+        )
 
     mean = np.mean([values(n) for n in range(200, 264)], axis=0)
     masked = squares_of(attention_expectations(64, 263, 6.0, shortest=200))
@@ -346,17 +424,27 @@ def test_means_and_spreads_of_entries_act_through_the_scores():
     """The mean of the keys changes nothing; spreads change the scores, and the gradients by one more factor."""
     law = PairLaw(query_mean=0.5, query_std=1.5, key_std=0.5)
     one = attention_expectations(8, 16, 2.0, law)
-    assert attention_expectations(8, 16, 2.0, PairLaw(query_mean=0.5, key_mean=9.0, query_std=1.5, key_std=0.5)) == one
+    assert (
+        attention_expectations(
+            8, 16, 2.0, PairLaw(query_mean=0.5, key_mean=9.0, query_std=1.5, key_std=0.5)
+        )
+        == one
+    )
     other = attention_expectations(8, 16, 2.0 / 0.75, PairLaw(query_mean=0.5 / 1.5))
     assert one.entropy == pytest.approx(other.entropy, rel=1e-12)
     assert one.query_gradient_norm == pytest.approx(other.query_gradient_norm / 1.5, rel=1e-12)
     assert one.key_gradient_norm == pytest.approx(other.key_gradient_norm / 0.5, rel=1e-12)
-    still = attention_expectations(16, 7, 3.0, PairLaw(query_mean=1.0, query_std=1e-6))  # queries of one length
+    still = attention_expectations(
+        16, 7, 3.0, PairLaw(query_mean=1.0, query_std=1e-6)
+    )  # queries of one length
     assert still.entropy == pytest.approx(GaussianRow(math.sqrt(16) / 3, 7).entropy(), rel=1e-6)
 
 
 def test_a_rule_is_a_divisor():
-    rule, number = attention_expectations(8, 9, "d_k^1/2*n_keys^1/2"), attention_expectations(8, 9, math.sqrt(72))
+    rule, number = (
+        attention_expectations(8, 9, "d_k^1/2*n_keys^1/2"),
+        attention_expectations(8, 9, math.sqrt(72)),
+    )
     assert vars(rule) == pytest.approx(vars(number), rel=1e-12)
 
 
@@ -379,8 +467,19 @@ def test_arguments_of_another_type_are_refused(arguments, message):
 
 def test_no_function_with_a_divisor_takes_the_number_that_multiplies_scores_elsewhere():
     public = [getattr(theory, name) for name in theory.__all__]
-    functions = [each for each in public if isfunction(unwrap(each)) and "divisor" in signature(each).parameters]
-    given = {"d_k": 64, "n_keys": 64, "n_queries": 4, "divisor": 1 / 8, "law": PairLaw(), "shortest": None}
+    functions = [
+        each
+        for each in public
+        if isfunction(unwrap(each)) and "divisor" in signature(each).parameters
+    ]
+    given = {
+        "d_k": 64,
+        "n_keys": 64,
+        "n_queries": 4,
+        "divisor": 1 / 8,
+        "law": PairLaw(),
+        "shortest": None,
+    }
     given |= {"arithmetic": "float8_e5m2", "row_map": RowMap(softcap=5.0), "window": 64}
     assert len(functions) >= 9
     for function in (*functions, theory.overlap.attention_overlap):
@@ -393,18 +492,31 @@ def test_no_function_with_a_divisor_takes_the_number_that_multiplies_scores_else
     ("law", "divisor", "reason"),
     [
         (PairLaw(entries=LAWS["uniform"]), 1.0, "softmax rows are known only for gaussian entries"),
-        (PairLaw(spectrum=1.0, correlation=0.5), 1.0, "softmax rows are unknown for entries of unequal variance"),
-        (PairLaw(normalize="l2", key_mean=1.0), 1.0, "normalized vectors are known only for gaussian entries of mean"),
+        (
+            PairLaw(spectrum=1.0, correlation=0.5),
+            1.0,
+            "softmax rows are unknown for entries of unequal variance",
+        ),
+        (
+            PairLaw(normalize="l2", key_mean=1.0),
+            1.0,
+            "normalized vectors are known only for gaussian entries of mean",
+        ),
         (L2, 1e-6, "unknown for d_k = 1 and for a gain above 100000"),
     ],
 )
 def test_unknown_rows_are_refused_with_a_reason(law, divisor, reason):
-    for function in (attention_expectations, lambda d_k, n, c, law: least_draw_deviations(d_k, n, 4, c, law)):
+    for function in (
+        attention_expectations,
+        lambda d_k, n, c, law: least_draw_deviations(d_k, n, 4, c, law),
+    ):
         with pytest.raises(UnknownError, match=reason):
             function(4, 4, divisor, law)
     with pytest.raises(UnknownError, match="unknown"):
         attention_deviations(4, 4, 1.0, PairLaw(correlation=0.5))
-    with pytest.raises(ValueError, match=r"n_keys: expected a whole number of at least 2, got 2\.5"):
+    with pytest.raises(
+        ValueError, match=r"n_keys: expected a whole number of at least 2, got 2\.5"
+    ):
         attention_deviations(4, 2.5, 1.0)
 
 
@@ -417,8 +529,12 @@ def test_no_limit_exceeds_an_exact_deviation(d_k, n_keys, power, key_std):
     exact, means = (of(d_k, n_keys, d_k**power, law) for of in (attention_deviations, row_means))
     squares = RowMetrics(*(np.square(exact) + np.square(means)).tolist())
     for name, limit in least_row_variances(means, squares)._asdict().items():
-        assert math.sqrt(limit) <= getattr(exact, name) * (1 + 1e-4) or getattr(exact, name) == 0, name
-        if power == 0 and d_k == 2**20 and n_keys == 300:  # saturated rows: the limits are near the deviations
+        assert math.sqrt(limit) <= getattr(exact, name) * (1 + 1e-4) or getattr(exact, name) == 0, (
+            name
+        )
+        if (
+            power == 0 and d_k == 2**20 and n_keys == 300
+        ):  # saturated rows: the limits are near the deviations
             assert math.sqrt(limit) >= 0.5 * getattr(exact, name) or name == "row_variance", name
 
 

@@ -23,7 +23,10 @@ def medians(d_k, n_keys, rows, batch=100):
             r, u2, u3 = ((others**power).sum(axis=-1) for power in (1, 2, 3))
             square = u2 + (1 - r) ** 2 * r**2 + 2 * (1 - r) ** 2 * u2 - 2 * u3 + u2**2
             relative = k - np.take_along_axis(k, first[..., None], axis=-2)
-            gradient = np.linalg.norm(w[..., None] * (relative - w[:, None] @ relative), axis=(-1, -2)) / d_k**p
+            gradient = (
+                np.linalg.norm(w[..., None] * (relative - w[:, None] @ relative), axis=(-1, -2))
+                / d_k**p
+            )
             found.append(np.stack([np.sqrt(square), gradient], axis=-1))
     unscaled, scaled = (np.median(np.concatenate(found), axis=0) for found in norms.values())
     return unscaled / scaled
@@ -33,9 +36,15 @@ def medians(d_k, n_keys, rows, batch=100):
 def test_the_medians_cross_where_stated(n_keys):
     """At a d_k lower and higher by a factor the medians of 4,000 rows are on either side: by 5 or more standard errors
     of ln(ratio), as measured over six seeds (false alarm 1e-5 in all if it were reseeded)."""
-    crossings = ((limits.jacobian_crossing(n_keys), 0, 1.3), (limits.query_gradient_crossing(n_keys), 1, 1.4))
+    crossings = (
+        (limits.jacobian_crossing(n_keys), 0, 1.3),
+        (limits.query_gradient_crossing(n_keys), 1, 1.4),
+    )
     for crossing, which, factor in crossings:
-        low, high = (medians(round(d_k), n_keys, 4000)[which] for d_k in (crossing / factor, crossing * factor))
+        low, high = (
+            medians(round(d_k), n_keys, 4000)[which]
+            for d_k in (crossing / factor, crossing * factor)
+        )
         assert low > 1 > high, which
 
 
@@ -63,7 +72,9 @@ def test_medians_of_jacobians_cross_within_1_percent(n_keys, few):
 
     def log_ratio(d_k):
         length = np.sqrt(2 * rng.standard_gamma(d_k / 2, count))
-        unscaled, scaled = (np.median(largest_norms(z, length / c, n_keys)) for c in (1.0, d_k**0.5))
+        unscaled, scaled = (
+            np.median(largest_norms(z, length / c, n_keys)) for c in (1.0, d_k**0.5)
+        )
         return math.log(unscaled / scaled)
 
     slope = (log_ratio(1.2 * crossing) - log_ratio(crossing / 1.2)) / (2 * math.log(1.2))
@@ -73,7 +84,10 @@ def test_medians_of_jacobians_cross_within_1_percent(n_keys, few):
 def ratios(d_k, n_keys):
     """Exact root mean squares of |J|_F and |dL/dq|, unscaled over scaled."""
     unscaled, scaled = (attention_expectations(d_k, n_keys, divisor) for divisor in (1.0, d_k**0.5))
-    return (unscaled.jacobian_norm / scaled.jacobian_norm, unscaled.query_gradient_norm / scaled.query_gradient_norm)
+    return (
+        unscaled.jacobian_norm / scaled.jacobian_norm,
+        unscaled.query_gradient_norm / scaled.query_gradient_norm,
+    )
 
 
 @pytest.mark.parametrize(("n_keys", "d_k"), [(16, 19.9), (64, 429), (256, 8540), (1024, 170_000)])
@@ -138,5 +152,7 @@ def test_two_entries_have_exponential_differences():
     for share in (0.1, 0.5, 0.9):
         difference = -math.log(share) * math.sqrt(2) * 3.0 * 0.5 / 1.4
         value = 2 * special.expit(difference) * special.expit(-difference)
-        cell = Cell(d_k=2, n_keys=2, query_std=3.0, key_std=0.5, scaling=(Scaling.parse("unscaled"),))
+        cell = Cell(
+            d_k=2, n_keys=2, query_std=3.0, key_std=0.5, scaling=(Scaling.parse("unscaled"),)
+        )
         assert share_below("jacobian_norm", cell, 1.4, value) == pytest.approx(share, abs=1e-3)

@@ -24,12 +24,16 @@ def plain_rows(q, k, divisor, visible, softcap=0, sink=None):
         keys = [key for key, seen in zip(k, sees, strict=True) if seen]
         if len(keys) < 2:
             continue
-        scores = [math.fsum(a * b for a, b in zip(query, key, strict=True)) / divisor for key in keys]
+        scores = [
+            math.fsum(a * b for a, b in zip(query, key, strict=True)) / divisor for key in keys
+        ]
         capped = [softcap * math.tanh(s / softcap) for s in scores] if softcap else scores
         weights = softmax([capped if sink is None else [*capped, sink]])[0][: len(keys)]
         slopes = [1 - math.tanh(s / softcap) ** 2 if softcap else 1 for s in scores]
         of_key = list(enumerate(zip(weights, slopes, strict=True)))
-        jacobian = [[t * (w * (i == j) - w * u) for j, (u, t) in of_key] for i, w in enumerate(weights)]
+        jacobian = [
+            [t * (w * (i == j) - w * u) for j, (u, t) in of_key] for i, w in enumerate(weights)
+        ]
         squares = [math.fsum(a * a for a in key) for key in keys]
         square = math.fsum(x * x for row in jacobian for x in row)
         length = math.fsum(a * a for a in query) * statistics.fmean(squares)
@@ -62,9 +66,17 @@ def plain_diagnosis(sequences, divisor, **mapped):
     """All quantities of one head, from (q, k, visible) of each sequence as nested lists."""
     rows, rest, q, k = [], [], [], []
     for queries, keys, visible in sequences:
-        counted = [(query, sees) for query, sees in zip(queries, visible, strict=True) if sum(sees) >= 2]
+        counted = [
+            (query, sees) for query, sees in zip(queries, visible, strict=True) if sum(sees) >= 2
+        ]
         rows += plain_rows(queries, keys, divisor, visible, **mapped)
-        rest += plain_rows([one for one, _ in counted], keys[1:], divisor, [sees[1:] for _, sees in counted], **mapped)
+        rest += plain_rows(
+            [one for one, _ in counted],
+            keys[1:],
+            divisor,
+            [sees[1:] for _, sees in counted],
+            **mapped,
+        )
         q += [x for query, _ in counted for x in query]
         seen = [any(column) for column in zip(*(sees for _, sees in counted), strict=True)]
         k += [x for key, is_seen in zip(keys, seen, strict=True) if is_seen for x in key]
@@ -73,7 +85,9 @@ def plain_diagnosis(sequences, divisor, **mapped):
     spread = statistics.fmean(statistics.variance(row[0]) for row in rows)
     lengths = statistics.fmean(row[3] for row in rows)
     of_entries = statistics.pvariance(q) * statistics.pvariance(k)
-    unit_divisor = divisor * math.sqrt(statistics.fmean(statistics.pvariance(row[0]) for row in rows))
+    unit_divisor = divisor * math.sqrt(
+        statistics.fmean(statistics.pvariance(row[0]) for row in rows)
+    )
     return {
         "q_mean": statistics.fmean(q),
         "q_std": statistics.pstdev(q),
@@ -90,7 +104,11 @@ def plain_diagnosis(sequences, divisor, **mapped):
         "unit_exponent": math.log(unit_divisor) / math.log(d_k),
         **plain_softmax(rows, ""),
         **plain_softmax(rest, "_without_first"),
-        **({"visible_mass": statistics.fmean(math.fsum(row[1]) for row in rows)} if "sink" in mapped else {}),
+        **(
+            {"visible_mass": statistics.fmean(math.fsum(row[1]) for row in rows)}
+            if "sink" in mapped
+            else {}
+        ),
     }
 
 
@@ -149,7 +167,10 @@ def test_every_quantity_is_that_of_plain_loops(case):
     assert set(found.estimates) - names == ({"visible_mass"} if "sink" in mapped else set())
     assert all(np.isnan(each.gaussian).all() for each in found.estimates.values()) == bool(mapped)
     for head in range(len(by_sequence[0][0])):
-        given = [(of_q[head], of_k[head // group], visible) for of_q, of_k in zip(*by_sequence, strict=True)]
+        given = [
+            (of_q[head], of_k[head // group], visible)
+            for of_q, of_k in zip(*by_sequence, strict=True)
+        ]
         expected = plain_diagnosis(given, found.divisor, **mapped)
         got = {name: estimate.value.ravel()[head] for name, estimate in found.estimates.items()}
         assert got == pytest.approx(expected, rel=1e-10, abs=1e-10)
@@ -157,9 +178,13 @@ def test_every_quantity_is_that_of_plain_loops(case):
 
 def test_tiles_change_nothing(monkeypatch):
     q, k = inputs((2, 13, D_K), (2, 13, D_K))
-    whole = [diagnose(q, k, mask=mask).columns() for mask in (None, "causal", np.tri(13, dtype=bool))]
+    whole = [
+        diagnose(q, k, mask=mask).columns() for mask in (None, "causal", np.tri(13, dtype=bool))
+    ]
     monkeypatch.setattr("sdpa.diagnosis.heads._TILE", 40)  # three rows
-    tiled = [diagnose(q, k, mask=mask).columns() for mask in (None, "causal", np.tri(13, dtype=bool))]
+    tiled = [
+        diagnose(q, k, mask=mask).columns() for mask in (None, "causal", np.tri(13, dtype=bool))
+    ]
     for one, other in zip(whole, tiled, strict=True):
         for name in one:
             np.testing.assert_allclose(one[name], other[name], rtol=1e-13, atol=1e-15)
@@ -176,9 +201,13 @@ def test_errors_are_those_of_the_jackknife_over_sequences():
     for quantity in QUANTITIES:
         if quantity.of:
             values = np.array([one[quantity.name].value for one in without])
-            np.testing.assert_allclose(found[quantity.name].error, np.sqrt(5 * values.var(axis=0)), rtol=1e-7)
+            np.testing.assert_allclose(
+                found[quantity.name].error, np.sqrt(5 * values.var(axis=0)), rtol=1e-7
+            )
     alone = np.array([diagnose(q[b], k[b])["max_weight"].value for b in range(6)])
-    np.testing.assert_allclose(found["max_weight"].error, alone.std(axis=0, ddof=1) / math.sqrt(6), rtol=1e-9)
+    np.testing.assert_allclose(
+        found["max_weight"].error, alone.std(axis=0, ddof=1) / math.sqrt(6), rtol=1e-9
+    )
 
 
 LAWS = [(7, 33, None), (24, 19, "causal")]
@@ -196,7 +225,9 @@ def test_gaussian_inputs_have_the_values_of_the_exact_law_within_errors(d_k, n, 
     law = theory.attention_expectations(d_k, n, "d_k^1/2", shortest=None if mask is None else 2)
     for name in ("max_weight", "entropy", "jacobian_norm", "saturated_rows", "row_variance"):
         value, error, gaussian = (float(of[0]) for of in found[name])
-        assert abs(value - getattr(law, name)) < 5 * error < 0.1 * getattr(law, name) or value == 0, name
+        assert (
+            abs(value - getattr(law, name)) < 5 * error < 0.1 * getattr(law, name) or value == 0
+        ), name
         assert math.isnan(gaussian) == (name == "row_variance")
         if name != "row_variance":
             assert abs(gaussian - getattr(law, name)) < 5 * error or value == 0, name
@@ -204,7 +235,9 @@ def test_gaussian_inputs_have_the_values_of_the_exact_law_within_errors(d_k, n, 
         assert abs(found[name].value[0] - 1) < 5 * found[name].error[0] < 0.1
     uniform = statistics.fmean(1 / m for m in range(2, n + 1)) if mask else 1 / n
     assert found["first_key_weight"].gaussian[0] == pytest.approx(uniform)
-    assert abs(found["first_key_weight"].value[0] - uniform) < 5 * found["first_key_weight"].error[0]
+    assert (
+        abs(found["first_key_weight"].value[0] - uniform) < 5 * found["first_key_weight"].error[0]
+    )
 
 
 def test_vectors_in_one_direction_have_an_alignment_effect():
@@ -234,12 +267,21 @@ def test_a_head_has_the_wanted_value_under_its_own_divisor(strength):
             "entropy_share": (entropies / np.log(visible.sum(axis=-1))).mean(),
             "effective_keys": np.exp(entropies).mean(),
             "max_weight": weights.max(axis=-1).mean(),
-            "row_variance": np.mean([row[seen].var() for x in scores for row, seen in zip(x, visible, strict=True)])
+            "row_variance": np.mean(
+                [row[seen].var() for x in scores for row, seen in zip(x, visible, strict=True)]
+            )
             / divisor**2,
         }
 
-    for target, value in {"entropy_share": 0.9, "effective_keys": 5, "max_weight": 0.4, "row_variance": 0.5}.items():
-        assert values(divisor_for(target, value, q, k, "causal"))[target] == pytest.approx(value, rel=1e-7)
+    for target, value in {
+        "entropy_share": 0.9,
+        "effective_keys": 5,
+        "max_weight": 0.4,
+        "row_variance": 0.5,
+    }.items():
+        assert values(divisor_for(target, value, q, k, "causal"))[target] == pytest.approx(
+            value, rel=1e-7
+        )
 
 
 @pytest.mark.parametrize("pad", [0, 3])
@@ -249,7 +291,10 @@ def test_the_first_key_is_the_first_one_that_a_sequence_sees(pad):
     k[:, :, 0] *= 4
     window = np.tri(9, dtype=bool) & ~np.tri(9, k=-4, dtype=bool)
     plain = diagnose(q, k, mask=window)
-    padded = [np.pad(array, ((0, 0), (0, 0), (pad, 0), (0, 0)), constant_values=np.nan) for array in (q, k)]
+    padded = [
+        np.pad(array, ((0, 0), (0, 0), (pad, 0), (0, 0)), constant_values=np.nan)
+        for array in (q, k)
+    ]
     found = diagnose(*padded, mask=np.pad(window, ((pad, 0), (pad, 0))))
     for name, estimate in found.estimates.items():
         np.testing.assert_allclose(estimate.value, plain[name].value, rtol=1e-12)
@@ -275,12 +320,30 @@ A, B = np.zeros((3, 4)), np.zeros((5, 4))
     [
         ((A, np.zeros((5, 6))), r"same d_k \(last axis\), got 4 in q \(3, 4\) and 6 in k \(5, 6\)"),
         ((A, np.zeros((1, 4))), r"k: expected 2 keys or more, got \(1, 4\)"),
-        ((np.zeros((4, 3, 4)), np.zeros((3, 5, 4))), r"or a multiple \(grouped queries\), got 4 in q .* and 3 in k"),
-        ((np.zeros((2, 4, 3, 4)), np.zeros((1, 4, 5, 4))), "same length of the axis 'batch' in q and k"),
-        ((np.zeros((1, 1, 1, 1, 3, 4)), np.zeros((1, 1, 1, 1, 5, 4))), "axes: expected the names of 4 leading axes"),
-        ((A[None], B[None], 1.0, None, ["rows"]), "axes: expected names that no quantity has, got 'rows'"),
-        ((B, A, "d_k^1/2", "causal"), r"at most as many queries as keys for 'causal', got \(5, 3\)"),
-        ((A, B, "d_k^1/2", np.zeros((3, 5), bool)), "mask: expected a query that sees two keys or more, got none$"),
+        (
+            (np.zeros((4, 3, 4)), np.zeros((3, 5, 4))),
+            r"or a multiple \(grouped queries\), got 4 in q .* and 3 in k",
+        ),
+        (
+            (np.zeros((2, 4, 3, 4)), np.zeros((1, 4, 5, 4))),
+            "same length of the axis 'batch' in q and k",
+        ),
+        (
+            (np.zeros((1, 1, 1, 1, 3, 4)), np.zeros((1, 1, 1, 1, 5, 4))),
+            "axes: expected the names of 4 leading axes",
+        ),
+        (
+            (A[None], B[None], 1.0, None, ["rows"]),
+            "axes: expected names that no quantity has, got 'rows'",
+        ),
+        (
+            (B, A, "d_k^1/2", "causal"),
+            r"at most as many queries as keys for 'causal', got \(5, 3\)",
+        ),
+        (
+            (A, B, "d_k^1/2", np.zeros((3, 5), bool)),
+            "mask: expected a query that sees two keys or more, got none$",
+        ),
         (
             (np.where([0, 0, 1, 0], math.nan, A)[None], B[None]),
             r"q: expected finite numbers up to 1e\+70 .*, got 3 that are not, the first nan at \(0, 2\) in head 0$",
@@ -295,7 +358,9 @@ def test_wrong_arguments_are_refused(arguments, message):
 def test_the_reciprocal_root_is_no_divisor():
     """It multiplies the scores in other libraries; a rule of this value is meant."""
     q, k = inputs((3, 16), (5, 16))
-    with pytest.raises(ValueError, match=r"^scaling: got 0.25, or 1/sqrt\(d_k\), .* pass d_k\^1/2$"):
+    with pytest.raises(
+        ValueError, match=r"^scaling: got 0.25, or 1/sqrt\(d_k\), .* pass d_k\^1/2$"
+    ):
         diagnose(q, k, 0.25)
     assert diagnose(q[:, :1], k[:, :1], 1.0).divisor == 1
 
@@ -335,7 +400,10 @@ def test_scores_have_the_diagnosis_of_q_and_k_and_gaussian_rows_of_one_spread(ma
         np.testing.assert_allclose(error * unit, expected[name].error, rtol=1e-9)
     counts = [n for n in visible.sum(axis=-1) if n >= 2]
     unbiased = [
-        [[row[sees].var(ddof=1) for row, sees in zip(s, visible, strict=True) if sees.sum() > 1] for s in head]
+        [
+            [row[sees].var(ddof=1) for row, sees in zip(s, visible, strict=True) if sees.sum() > 1]
+            for s in head
+        ]
         for head in scores.swapaxes(0, 1)
     ]
     for head, variances in enumerate(unbiased):
@@ -349,7 +417,10 @@ def test_visible_scores_are_finite_numbers_of_two_keys():
         ([[[0.0, np.inf]]], r"scores: expected finite numbers .* in head 0"),
         ([[0.0, np.nan]], "scores: expected finite numbers"),
         ([[0.0], [1.0]], "scores: expected 2 keys or more"),
-        ([0.0, 1.0], r"scores: expected \(..., n_queries, n_keys\) without an empty axis, got \(2,\)"),
+        (
+            [0.0, 1.0],
+            r"scores: expected \(..., n_queries, n_keys\) without an empty axis, got \(2,\)",
+        ),
         ([[0.0, -np.inf]], "mask: expected a query that sees two keys"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -364,7 +435,9 @@ def test_weights_are_no_scores_and_their_logarithms_are(dtype):
     weights[2, 5:] = 0  # padding
     padded = np.concatenate([np.zeros_like(weights[:1]), weights])
     for given in (weights, padded):
-        with pytest.raises(ValueError, match=r"as weights do; np\.log\(weights\) has the same softmax"):
+        with pytest.raises(
+            ValueError, match=r"as weights do; np\.log\(weights\) has the same softmax"
+        ):
             diagnose_scores(given)
     assert diagnose_scores(weights / 2)["entropy"].value.all()  # as small scores may be
     found, of_logarithms = diagnose_scores(scores), diagnose_scores(logarithms)

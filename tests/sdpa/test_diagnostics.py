@@ -5,7 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from sdpa import causal_mask, diagnostics, row_diagnostics, row_tiles, row_variance, softmax, softmax_jacobian
+from sdpa import (
+    causal_mask,
+    diagnostics,
+    row_diagnostics,
+    row_tiles,
+    row_variance,
+    softmax,
+    softmax_jacobian,
+)
 
 METRICS = ("max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm")
 
@@ -72,7 +80,9 @@ def test_the_gradient_norm_keeps_its_digits_in_any_row(n_keys, d_k, spread):
     for i, draw, query in np.ndindex(2, 2, 6):
         expected = gradient_norm_in_long_double(scores[draw, query], keys[draw], (1.0, 3.0)[i])
         if expected > 1e-300:  # rounding of the scores over the divisor costs up to three digits
-            assert rows.query_gradient_norm[i, draw, query] == pytest.approx(float(expected), rel=2e-13, abs=0)
+            assert rows.query_gradient_norm[i, draw, query] == pytest.approx(
+                float(expected), rel=2e-13, abs=0
+            )
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -92,8 +102,12 @@ def test_long_saturated_rows_leave_out_negligible_keys(masked, monkeypatch):
     for i, divisor in enumerate((0.4, 30.0)):
         for draw, query in np.ndindex(2, 6):
             seen = np.isfinite(scores[draw, query])
-            expected = gradient_norm_in_long_double(scores[draw, query, seen], keys[draw, seen], divisor)
-            assert rows.query_gradient_norm[i, draw, query] == pytest.approx(float(expected), rel=1e-12, abs=0)
+            expected = gradient_norm_in_long_double(
+                scores[draw, query, seen], keys[draw, seen], divisor
+            )
+            assert rows.query_gradient_norm[i, draw, query] == pytest.approx(
+                float(expected), rel=1e-12, abs=0
+            )
 
 
 @pytest.mark.parametrize("gap", [1.0, 50.0, 300.0, 700.0])
@@ -107,7 +121,9 @@ def test_two_keys_are_solved_by_hand_however_saturated(gap):
     assert rows.entropy.item() == pytest.approx(r * gap - math.log1p(-r), rel=1e-13, abs=0)
     assert rows.jacobian_trace.item() == pytest.approx(2 * r * (1 - r), rel=1e-13, abs=0)
     assert rows.jacobian_norm.item() == pytest.approx(2 * r * (1 - r), rel=1e-13, abs=0)
-    assert rows.query_gradient_norm.item() == pytest.approx(math.sqrt(8) * r * (1 - r), rel=1e-13, abs=0)
+    assert rows.query_gradient_norm.item() == pytest.approx(
+        math.sqrt(8) * r * (1 - r), rel=1e-13, abs=0
+    )
 
 
 def masked_inputs(n_keys, d_k, spread=2.0):
@@ -138,7 +154,9 @@ def test_masked_keys_are_left_out(spread, tile, n_keys, monkeypatch):
             continue
         visible = scores[draw, query, seen][None], divisors[i], keys[draw, seen]
         alone = row_diagnostics(*visible)
-        assert got == pytest.approx([getattr(alone, name).item() for name in METRICS], rel=1e-12, abs=0)
+        assert got == pytest.approx(
+            [getattr(alone, name).item() for name in METRICS], rel=1e-12, abs=0
+        )
 
 
 @pytest.mark.usefixtures("by_distances")
@@ -147,7 +165,9 @@ def test_what_an_unseen_key_contains_has_no_effect():
     scores[..., 5:] = -np.inf
     other_keys = keys.copy()
     other_keys[:, 5], other_keys[:, 6] = 1e30, np.nan
-    norms = [row_diagnostics(scores, [1.0], given).query_gradient_norm for given in (keys, other_keys)]
+    norms = [
+        row_diagnostics(scores, [1.0], given).query_gradient_norm for given in (keys, other_keys)
+    ]
     np.testing.assert_allclose(norms[1], norms[0], rtol=1e-13)
 
 
@@ -158,7 +178,9 @@ def test_a_boolean_mask_is_minus_infinity_in_the_scores():
     by_mask = row_diagnostics(filled, [1.0, 3.0], keys, mask=np.isfinite(scores))
     for name in METRICS:
         np.testing.assert_array_equal(getattr(by_mask, name), getattr(by_scores, name))
-    with pytest.raises(ValueError, match=r"expected every query to see a key, got none in row \(1\)"):
+    with pytest.raises(
+        ValueError, match=r"expected every query to see a key, got none in row \(1\)"
+    ):
         row_diagnostics(np.zeros((2, 3)), 1.0, mask=[[True, True, False], [False] * 3])
 
 
@@ -178,7 +200,8 @@ def test_further_properties_equal_plain_loops(n_keys, spread, has_masked):
         visible = [s for s in scaled if s > -math.inf]
         squares = math.fsum(w * w for w in weights)
         expected = {
-            "row_variance": math.fsum((s - math.fsum(visible) / len(visible)) ** 2 for s in visible) / len(visible),
+            "row_variance": math.fsum((s - math.fsum(visible) / len(visible)) ** 2 for s in visible)
+            / len(visible),
             "effective_keys": math.exp(-math.fsum(w * math.log(w) for w in weights if w)),
             "collision": squares,
             "participation": 1 / squares,
@@ -186,7 +209,9 @@ def test_further_properties_equal_plain_loops(n_keys, spread, has_masked):
         }
         got = {name: getattr(rows, name)[i, draw, query] for name in expected}
         assert got == pytest.approx(expected, rel=1e-12, abs=1e-28)
-    np.testing.assert_allclose(rows.row_variance[1], row_variance(scores / 2.5), rtol=1e-12, atol=1e-28)
+    np.testing.assert_allclose(
+        rows.row_variance[1], row_variance(scores / 2.5), rtol=1e-12, atol=1e-28
+    )
 
 
 def test_own_keys_are_named_per_row_or_for_all_draws():
@@ -197,7 +222,9 @@ def test_own_keys_are_named_per_row_or_for_all_draws():
     np.testing.assert_allclose(rows.own_weight[0], weights[:, [0, 1, 2], [2, 3, 4]], rtol=1e-13)
     each = np.arange(12).reshape(4, 3) % 5
     by_draw = row_diagnostics(scores, 1.0, mask=mask, own_keys=each).own_weight
-    np.testing.assert_allclose(by_draw, np.take_along_axis(weights, each[..., None], -1)[..., 0], rtol=1e-13)
+    np.testing.assert_allclose(
+        by_draw, np.take_along_axis(weights, each[..., None], -1)[..., 0], rtol=1e-13
+    )
 
 
 @pytest.mark.usefixtures("by_distances")
@@ -206,9 +233,13 @@ def test_what_all_keys_have_in_common_has_no_part_in_the_gradient():
     rng = np.random.default_rng(12)
     scores = rng.standard_normal((1, 4, 9))
     same = np.repeat(rng.standard_normal((1, 1, 9)), 9, axis=1)
-    np.testing.assert_allclose(row_diagnostics(scores, [1.0], same).query_gradient_norm, 0, atol=1e-15)
+    np.testing.assert_allclose(
+        row_diagnostics(scores, [1.0], same).query_gradient_norm, 0, atol=1e-15
+    )
     keys = rng.standard_normal((1, 9, 9))
-    plain_norm, shifted_norm = (row_diagnostics(scores, [1.0], k).query_gradient_norm for k in (keys, keys + 1e6))
+    plain_norm, shifted_norm = (
+        row_diagnostics(scores, [1.0], k).query_gradient_norm for k in (keys, keys + 1e6)
+    )
     np.testing.assert_allclose(shifted_norm, plain_norm, rtol=1e-9)
 
 
@@ -222,7 +253,12 @@ ROWS, KEYS = np.zeros((3, 2, 5)), np.zeros((3, 5, 4))
         (ROWS[0], 1.0, {"keys": KEYS}, r"keys: expected \(5, d_k\), got \(3, 5, 4\)"),
         (ROWS, 1e-310, {}, "divisors: expected finite numbers from 1e-300, got 1e-310"),
         ([[0.0, 1.0], [0.0, np.nan]], 1.0, {}, r"a finite largest score, got nan in row \(1\)"),
-        ([[0.0, 1.0], [-np.inf, -np.inf]], 1.0, {}, r"a finite largest score, got -inf in row \(1\)"),
+        (
+            [[0.0, 1.0], [-np.inf, -np.inf]],
+            1.0,
+            {},
+            r"a finite largest score, got -inf in row \(1\)",
+        ),
         (ROWS, 1.0, {"own_keys": [0, 5]}, "own_keys: expected integers from 0 to 4"),
     ],
 )

@@ -56,9 +56,14 @@ def test_gradients_equal_central_differences(arrays, scaling, masked):
     for name, array in arrays.items():
 
         def loss(x, name=name):
-            return (scaled_dot_product_attention(**arrays | {name: x}, scaling=scaling, mask=mask) * upstream).sum()
+            return (
+                scaled_dot_product_attention(**arrays | {name: x}, scaling=scaling, mask=mask)
+                * upstream
+            ).sum()
 
-        np.testing.assert_allclose(getattr(gradients, name), central_difference(loss, array), rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(
+            getattr(gradients, name), central_difference(loss, array), rtol=1e-6, atol=1e-8
+        )
 
 
 def test_a_broadcast_array_gets_the_sum_of_its_gradients(arrays):
@@ -91,7 +96,9 @@ def test_expected_squares_of_the_gradients_to_keys_and_values(arrays, scaling, m
     found = key_gradient_square(jacobian_norm(w), lengths, N_KEYS, scaling)
     assert found == pytest.approx(of_keys.mean(), rel=1e-12)
     assert value_gradient_square(collision(w), N_KEYS) == pytest.approx(of_values.mean(), rel=1e-12)
-    np.testing.assert_allclose(of_values.mean(axis=0), of_values.mean(), rtol=1e-12)  # alike for each entry of v
+    np.testing.assert_allclose(
+        of_values.mean(axis=0), of_values.mean(), rtol=1e-12
+    )  # alike for each entry of v
 
 
 def exact_trace_and_squared_norm(others):
@@ -123,7 +130,9 @@ def test_norm_and_trace_are_those_of_the_jacobian_matrix():
 
 def test_vjp_of_a_saturated_row_keeps_its_precision():
     tiny = 1e-25
-    np.testing.assert_allclose(softmax_vjp([tiny, 1.0], [1.0, 3.0]), [-2 * tiny, 2 * tiny], rtol=1e-14)
+    np.testing.assert_allclose(
+        softmax_vjp([tiny, 1.0], [1.0, 3.0]), [-2 * tiny, 2 * tiny], rtol=1e-14
+    )
 
 
 # The row, its largest weight, its entropy and its sum of squares, by hand.
@@ -171,5 +180,7 @@ def test_rows_that_are_no_weights_are_refused(function, rows):
 def test_wrong_shapes_and_scores_are_refused(arrays):
     with pytest.raises(ValueError, match=r"output's shape \(3, 2\), got \(2, 3\)"):
         attention_gradients(**arrays, output_gradient=np.zeros((D_V, N_QUERIES)))
-    with pytest.raises(ValueError, match=r"scores: expected every row to have a finite number.* row \(1\) has not"):
+    with pytest.raises(
+        ValueError, match=r"scores: expected every row to have a finite number.* row \(1\) has not"
+    ):
         row_variance([[0.0, 1.0], [-np.inf] * 2])

@@ -17,11 +17,16 @@ def gauss_rule(moments):
     moments = np.array(moments)
     scale = np.sqrt(moments[::2][:5])
     # The last pivot is not used, so that the moment of order 10 may be any that is large enough.
-    hankel = np.array([[moments[i + j] for j in range(5)] for i in range(5)]) / np.outer(scale, scale)
+    hankel = np.array([[moments[i + j] for j in range(5)] for i in range(5)]) / np.outer(
+        scale, scale
+    )
     factor = np.linalg.cholesky(hankel) * scale[:, None]
     row = np.linalg.solve(factor, moments[5:10])
     upper = np.column_stack([factor.T, row])
-    diagonal = [upper[i, i + 1] / upper[i, i] - (upper[i - 1, i] / upper[i - 1, i - 1] if i else 0) for i in range(5)]
+    diagonal = [
+        upper[i, i + 1] / upper[i, i] - (upper[i - 1, i] / upper[i - 1, i - 1] if i else 0)
+        for i in range(5)
+    ]
     beside = [upper[i + 1, i + 1] / upper[i, i] for i in range(4)]
     nodes, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
     return nodes, vectors[0] ** 2
@@ -38,7 +43,10 @@ QUADRATURE = {
     "rademacher": (np.array([-1.0, 1.0]), np.array([0.5, 0.5])),
     "laplace": LAPLACE,
     "student_t": (np.array([-3.0, 0.0, 3.0]), np.array([1 / 18, 8 / 9, 1 / 18])),
-    "lognormal": ((EXPONENTIAL[0] - math.e**0.5) / math.sqrt(math.e * (math.e - 1)), EXPONENTIAL[1]),
+    "lognormal": (
+        (EXPONENTIAL[0] - math.e**0.5) / math.sqrt(math.e * (math.e - 1)),
+        EXPONENTIAL[1],
+    ),
 }
 DISTRIBUTIONS = {
     "gaussian": stats.norm(),
@@ -46,7 +54,9 @@ DISTRIBUTIONS = {
     "laplace": stats.laplace(scale=math.sqrt(0.5)),
     "student_t": stats.t(5, scale=math.sqrt(0.6)),
     "lognormal": stats.lognorm(
-        1.0, loc=-(math.e**0.5) / math.sqrt(math.e * (math.e - 1)), scale=1 / math.sqrt(math.e * (math.e - 1))
+        1.0,
+        loc=-(math.e**0.5) / math.sqrt(math.e * (math.e - 1)),
+        scale=1 / math.sqrt(math.e * (math.e - 1)),
     ),
 }
 
@@ -75,7 +85,9 @@ def test_moments_are_those_of_the_quadrature(law):
     nodes, probabilities = QUADRATURE[law]
     for order in known_orders(law):
         expected = LAWS[law].moments[order - 3]
-        assert (nodes**order * probabilities).sum() == pytest.approx(expected, rel=1e-9, abs=1e-9), order
+        assert (nodes**order * probabilities).sum() == pytest.approx(
+            expected, rel=1e-9, abs=1e-9
+        ), order
 
 
 @pytest.mark.parametrize("law", DISTRIBUTIONS)
@@ -107,7 +119,10 @@ def pairs_of(law, d_k=5):
 
 def assert_mean(values, expected):
     """Within 5 standard errors: a false alarm for one entry in 1.7 million, if the seed changed."""
-    assert (np.abs(values.mean(axis=0) - expected) <= 5 * values.std(axis=0) / np.sqrt(len(values)) + 1e-12).all()
+    assert (
+        np.abs(values.mean(axis=0) - expected)
+        <= 5 * values.std(axis=0) / np.sqrt(len(values)) + 1e-12
+    ).all()
 
 
 @pytest.mark.parametrize(
@@ -150,8 +165,14 @@ def test_the_spectrum_is_a_power_law_of_mean_1():
     [
         ({"query_std": 0.0}, "query_std: expected a finite number above 0, got 0.0"),
         ({"correlation": 1.01}, "correlation: expected a number from -1 to 1, got 1.01"),
-        ({"correlation": 0.5, "normalize": "l2"}, "correlation: expected normalize none beside it, got l2"),
-        ({"correlation": 0.5, "entries": LAWS["uniform"]}, "correlation: expected gaussian entries beside it, got"),
+        (
+            {"correlation": 0.5, "normalize": "l2"},
+            "correlation: expected normalize none beside it, got l2",
+        ),
+        (
+            {"correlation": 0.5, "entries": LAWS["uniform"]},
+            "correlation: expected gaussian entries beside it, got",
+        ),
     ],
 )
 def test_impossible_laws_are_refused(given, message):

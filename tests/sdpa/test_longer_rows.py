@@ -8,7 +8,14 @@ from scipy import integrate, optimize, special
 
 from sdpa import softmax
 from sdpa.theory import poisson_dirichlet
-from sdpa.theory.longer_rows import RULES, TRAINED, correlated_row, lengths_that_keep, sigma_for, unit_row
+from sdpa.theory.longer_rows import (
+    RULES,
+    TRAINED,
+    correlated_row,
+    lengths_that_keep,
+    sigma_for,
+    unit_row,
+)
 from sdpa.theory.rows import GaussianRow
 
 ROWS = 4000
@@ -51,7 +58,9 @@ def correlated(rng, sigma, n, d_k=64, rho=0.5):
 )
 def test_rows_with_that_spread_have_the_wanted_value(draw, row_of, target, value, n):
     """The mean of 4000 simulated rows, within five standard errors: one false alarm in 200,000 runs."""
-    scores = draw(np.random.default_rng([n, *target.encode()]), sigma_for(target, value, n, row_of), n)
+    scores = draw(
+        np.random.default_rng([n, *target.encode()]), sigma_for(target, value, n, row_of), n
+    )
     found = entropies(scores)[target == "max_weight"]
     assert abs(found.mean() - value) < 5 * found.std() / math.sqrt(ROWS)
 
@@ -62,7 +71,9 @@ def test_two_keys_agree_with_an_integral():
 
     def integrand(z):
         p = special.expit(math.sqrt(2) * sigma * z)
-        return (special.entr(p) + special.entr(1 - p)) * math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+        return (
+            (special.entr(p) + special.entr(1 - p)) * math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+        )
 
     assert integrate.quad(integrand, -12, 12, epsabs=1e-12)[0] == pytest.approx(0.4, abs=1e-8)
 
@@ -96,24 +107,36 @@ def test_the_polynomial_leaves_long_rows_alone():
     by_entropy = RULES[6].sigma
     sigma = sigma_for("entropy", 3.0, 1024)
     assert by_entropy(0.5, 4096) == 0.5
-    assert by_entropy(sigma, 1024) / sigma == pytest.approx(-0.037 * 81 + 0.481 * 27 - 2.3 * 9 + 4.917 * 3 - 1.791)
+    assert by_entropy(sigma, 1024) / sigma == pytest.approx(
+        -0.037 * 81 + 0.481 * 27 - 2.3 * 9 + 4.917 * 3 - 1.791
+    )
 
 
-@pytest.mark.parametrize(("entropy", "n_keys"), [(1.5, 16), (1.5, 2**20), (3.0, 1024), (6.0, 1024), (6.0, 2**20)])
+@pytest.mark.parametrize(
+    ("entropy", "n_keys"), [(1.5, 16), (1.5, 2**20), (3.0, 1024), (6.0, 1024), (6.0, 2**20)]
+)
 def test_the_law_of_the_power_is_up_to_a_fifth_low(entropy, n_keys):
     """docs/theory.md: (1/2) / (1 - H / ln n), the exact power by central differences; sigma itself up to 44% low."""
     low, high = round(n_keys / 1.2), round(n_keys * 1.2)
     ends = [sigma_for("entropy", entropy, n) for n in (low, high)]
     exact = math.log(ends[1] / ends[0]) / math.log(math.log(high) / math.log(low))
     assert 0.79 < 0.5 / (1 - entropy / math.log(n_keys)) / exact < 1
-    assert 0.55 < math.sqrt(2 * (math.log(n_keys) - entropy)) / sigma_for("entropy", entropy, n_keys) < 1
+    assert (
+        0.55
+        < math.sqrt(2 * (math.log(n_keys) - entropy)) / sigma_for("entropy", entropy, n_keys)
+        < 1
+    )
 
 
 @pytest.mark.parametrize(("entropy", "above"), [(1.5, 1.14), (6.0, 1.50)])
 def test_the_frozen_phase_gives_the_limit_of_a_constant_entropy(entropy, above):
     """docs/theory.md: sigma_c / m with psi(1) - psi(1 - m) = H, over the exact value at 2^20 keys."""
-    m = optimize.brentq(lambda m: special.digamma(1) - special.digamma(1 - m) - entropy, 1e-6, 1 - 1e-9)
-    assert math.sqrt(2 * math.log(2**20)) / m / sigma_for("entropy", entropy, 2**20) == pytest.approx(above, abs=0.005)
+    m = optimize.brentq(
+        lambda m: special.digamma(1) - special.digamma(1 - m) - entropy, 1e-6, 1 - 1e-9
+    )
+    assert math.sqrt(2 * math.log(2**20)) / m / sigma_for(
+        "entropy", entropy, 2**20
+    ) == pytest.approx(above, abs=0.005)
 
 
 @pytest.mark.parametrize(("ratio", "high"), [(3.0, 0.998), (1.5, 1.12)])
@@ -134,10 +157,16 @@ def test_the_mean_jacobian_crosses_near_n_and_rows_have_entropies_of_their_own()
 
     rng = np.random.default_rng(5)
     crossing = 2 * math.log(1024) * 1024 / math.e / 1.44  # the law is 44% high
-    unscaled, scaled = (norms(softmax(gaussian(rng, sigma, 1024))) for sigma in (math.sqrt(crossing), 1.0))
-    assert abs(unscaled.mean() / scaled.mean() - 1) < 5 * unscaled.std() / scaled.mean() / math.sqrt(ROWS)
+    unscaled, scaled = (
+        norms(softmax(gaussian(rng, sigma, 1024))) for sigma in (math.sqrt(crossing), 1.0)
+    )
+    assert abs(
+        unscaled.mean() / scaled.mean() - 1
+    ) < 5 * unscaled.std() / scaled.mean() / math.sqrt(ROWS)
     scores = 2.5 * rng.standard_normal((1000, TRAINED))
     beta = np.maximum(np.polyval([-0.037, 0.481, -2.3, 4.917, -1.791], entropies(scores)[0]), 1.0)
     own = entropies(beta[:, None] * scores)[0]
     assert abs(own.mean() - 2.70) < 0.05 + 5 * own.std() / math.sqrt(1000)
-    assert GaussianRow(RULES[6].sigma(2.5, TRAINED), TRAINED).entropy() == pytest.approx(2.11, abs=0.005)
+    assert GaussianRow(RULES[6].sigma(2.5, TRAINED), TRAINED).entropy() == pytest.approx(
+        2.11, abs=0.005
+    )

@@ -39,7 +39,13 @@ def drawn(rng, d_k, n_keys, n_seen, divisor, row_map, law=PairLaw()):
         w = special.softmax(z if row_map.sink is None else np.append(z, row_map.sink))[:n_seen]
         jacobian = (np.diag(w) - np.outer(w, w)) * slope
     p = w / w.sum()
-    return w.sum(), w.max(), special.entr(p).sum(), (jacobian**2).sum(), ((jacobian @ k / divisor) ** 2).sum()
+    return (
+        w.sum(),
+        w.max(),
+        special.entr(p).sum(),
+        (jacobian**2).sum(),
+        ((jacobian @ k / divisor) ** 2).sum(),
+    )
 
 
 def check(expected, rows):
@@ -49,7 +55,9 @@ def check(expected, rows):
     """
     rows = np.array(rows)
     exact = [*expected[:3], *(norm**2 for norm in expected[3:])]
-    for value, mean, error in zip(exact, rows.mean(axis=0), rows.std(axis=0) / math.sqrt(len(rows)), strict=True):
+    for value, mean, error in zip(
+        exact, rows.mean(axis=0), rows.std(axis=0) / math.sqrt(len(rows)), strict=True
+    ):
         if not math.isnan(value):
             assert abs(mean - value) < 5 * error + 1e-9
 
@@ -58,7 +66,11 @@ def check(expected, rows):
 @pytest.mark.parametrize("name", MAPS)
 def test_expectations_are_those_of_drawn_rows(name, size):
     d_k, n_keys, divisor = size
-    rng, row_map, law = np.random.default_rng([7, *name.encode()]), MAPS[name], SHAPED if d_k == 4 else PairLaw()
+    rng, row_map, law = (
+        np.random.default_rng([7, *name.encode()]),
+        MAPS[name],
+        SHAPED if d_k == 4 else PairLaw(),
+    )
     found = mapped_expectations(d_k, n_keys, divisor, law, row_map, None, math.inf)
     assert math.isnan(found.entropy) == (row_map.normalizer == "sigmoid")
     check(found, [drawn(rng, d_k, n_keys, n_keys, divisor, row_map, law) for _ in range(DRAWS)])
@@ -70,7 +82,13 @@ def test_masked_rows_are_means_over_their_lengths(name, shortest, window):
     rng, row_map = np.random.default_rng(8), MAPS.get(name, RowMap())
     lengths = np.minimum(np.arange(shortest, 13), window).astype(int)
     found = mapped_expectations(6, 12, 1.5, PairLaw(), row_map, shortest, window)
-    check(found, [drawn(rng, 6, 12, n, 1.5, row_map) for n in np.tile(lengths, math.ceil(DRAWS / len(lengths)))])
+    check(
+        found,
+        [
+            drawn(rng, 6, 12, n, 1.5, row_map)
+            for n in np.tile(lengths, math.ceil(DRAWS / len(lengths)))
+        ],
+    )
 
 
 @pytest.mark.parametrize("sigma", [1e-3, 0.7, 4.0, 40.0])
@@ -90,12 +108,17 @@ def test_interpolation_changes_little_and_the_plain_map_is_known_for_more_laws()
             found = mapped_expectations(300, n_keys, 1.3, PairLaw(), row_map, None, math.inf)
             nodes, weights = special.roots_genlaguerre(20, 300 / 2 - 1)
             rows = np.array(
-                [mapped_row(math.sqrt(2 * x) / 1.3, n_keys, *list(vars(row_map).values())[:2]) for x in nodes]
+                [
+                    mapped_row(math.sqrt(2 * x) / 1.3, n_keys, *list(vars(row_map).values())[:2])
+                    for x in nodes
+                ]
             )
             means = weights / weights.sum() @ rows
             np.testing.assert_allclose(found[:3], means[:3], rtol=bound)
             assert found.jacobian_norm == pytest.approx(math.sqrt(means[3]), rel=bound)
-            assert found.query_gradient_norm == pytest.approx(math.sqrt(means[4] + 299 * means[3]) / 1.3, rel=bound)
+            assert found.query_gradient_norm == pytest.approx(
+                math.sqrt(means[4] + 299 * means[3]) / 1.3, rel=bound
+            )
     law = PairLaw(normalize="l2")
     plain = mapped_expectations(8, 9, 0.1, law, RowMap(), None, math.inf)
     assert plain.max_weight == attention_expectations(8, 9, 0.1, law).max_weight

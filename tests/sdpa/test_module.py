@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sdpa import MultiHeadAttention, ScaledDotProductAttention, Scaling, compare_scaling, scaled_dot_product_attention
+from sdpa import (
+    MultiHeadAttention,
+    ScaledDotProductAttention,
+    Scaling,
+    compare_scaling,
+    scaled_dot_product_attention,
+)
 
 D_MODEL, N_HEADS, D_K, N = 15, 3, 5, 7
 MODULES = {
@@ -32,12 +38,20 @@ def module(request):
 
 def test_weights_are_drawn_in_order_with_their_variance():
     """A variance of 20,000 numbers and more is within 5% of its own, 1% being one standard error."""
-    one, several = ScaledDotProductAttention(200, 100, 300, seed=4), MultiHeadAttention(200, 2, seed=4)
-    for matrices in ((one.W_Q, one.W_K, one.W_V), (several.W_Q, several.W_K, several.W_V, several.W_O)):
+    one, several = (
+        ScaledDotProductAttention(200, 100, 300, seed=4),
+        MultiHeadAttention(200, 2, seed=4),
+    )
+    for matrices in (
+        (one.W_Q, one.W_K, one.W_V),
+        (several.W_Q, several.W_K, several.W_V, several.W_O),
+    ):
         rng = np.random.default_rng(4)
         for weights in matrices:
             variance = 2 / sum(weights.shape)
-            np.testing.assert_allclose(weights, rng.standard_normal(weights.shape) * math.sqrt(variance))
+            np.testing.assert_allclose(
+                weights, rng.standard_normal(weights.shape) * math.sqrt(variance)
+            )
             assert weights.var() == pytest.approx(variance, rel=0.05)
 
 
@@ -55,7 +69,9 @@ def test_under_a_causal_mask_no_token_sees_a_later_one(module):
 def test_one_head_is_attention_of_its_projections():
     attention, tokens = ScaledDotProductAttention(7, 3, 5, scaling="d_k^1/3"), draw(2, 11, 7)
     q, k, v = tokens @ attention.W_Q, tokens @ attention.W_K, tokens @ attention.W_V
-    np.testing.assert_array_equal(attention(tokens), scaled_dot_product_attention(q, k, v, scaling="d_k^1/3"))
+    np.testing.assert_array_equal(
+        attention(tokens), scaled_dot_product_attention(q, k, v, scaling="d_k^1/3")
+    )
 
 
 def projected(tokens, matrix):
@@ -71,9 +87,13 @@ def test_several_heads_by_plain_loops(heads):
     for first in range(0, D_MODEL, D_K):
         head = range(first, first + D_K)
         for i in range(N):
-            exponentials = [math.exp(sum(q[i][m] * k[j][m] for m in head) / math.sqrt(D_K)) for j in range(N)]
+            exponentials = [
+                math.exp(sum(q[i][m] * k[j][m] for m in head) / math.sqrt(D_K)) for j in range(N)
+            ]
             for m in head:
-                joined[i][m] = sum(e * v[j][m] for j, e in enumerate(exponentials)) / sum(exponentials)
+                joined[i][m] = sum(e * v[j][m] for j, e in enumerate(exponentials)) / sum(
+                    exponentials
+                )
     np.testing.assert_allclose(heads(tokens), projected(joined, heads.W_O), rtol=1e-11)
 
 
@@ -88,9 +108,21 @@ def test_a_mask_per_sequence_is_not_one_per_head(heads):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: MultiHeadAttention(7, 2), ValueError, "n_heads of at least 1 that divides d_model, got 2 and 7"),
-        (lambda: MultiHeadAttention(6, 2)(np.zeros((2, 5))), ValueError, r"X: expected 6 columns .*got shape \(2, 5\)"),
-        (lambda: MultiHeadAttention(6, 2, seed=0.5), TypeError, "seed: expected a non-negative integer, got 0.5"),
+        (
+            lambda: MultiHeadAttention(7, 2),
+            ValueError,
+            "n_heads of at least 1 that divides d_model, got 2 and 7",
+        ),
+        (
+            lambda: MultiHeadAttention(6, 2)(np.zeros((2, 5))),
+            ValueError,
+            r"X: expected 6 columns .*got shape \(2, 5\)",
+        ),
+        (
+            lambda: MultiHeadAttention(6, 2, seed=0.5),
+            TypeError,
+            "seed: expected a non-negative integer, got 0.5",
+        ),
         (lambda: MultiHeadAttention(6, 2, scaling=0.0), ValueError, "finite and above 0, got 0.0"),
     ],
 )
@@ -118,12 +150,18 @@ def test_the_legacy_generator_gives_the_published_numbers(d_k, deviations, large
     assert tuple(round(side.max_weight, 4) for side in sides) == largest
 
 
-@pytest.mark.parametrize(("scaling", "divisor"), [("d_k^1/2", math.sqrt(7)), (Scaling.parse("d_k^1"), 7.0), (2.5, 2.5)])
+@pytest.mark.parametrize(
+    ("scaling", "divisor"), [("d_k^1/2", math.sqrt(7)), (Scaling.parse("d_k^1"), 7.0), (2.5, 2.5)]
+)
 def test_both_sides_are_those_of_plain_loops(scaling, divisor):
     drawn = compare_scaling(7, n_queries=3, n_keys=5, scaling=scaling, seed=11)
     rng = np.random.default_rng(11)
     q, k = rng.standard_normal((3, 7)), rng.standard_normal((5, 7))
-    assert (drawn.d_k, drawn.unscaled.divisor, drawn.scaled.divisor) == (7, 1.0, pytest.approx(divisor))
+    assert (drawn.d_k, drawn.unscaled.divisor, drawn.scaled.divisor) == (
+        7,
+        1.0,
+        pytest.approx(divisor),
+    )
     for side, over in ((drawn.unscaled, 1.0), (drawn.scaled, divisor)):
         scores = [[sum(q[i] * k[j]) / over for j in range(5)] for i in range(3)]
         weights = [[math.exp(s) / sum(math.exp(t) for t in row) for s in row] for row in scores]
@@ -146,5 +184,7 @@ def test_exact_values_are_the_means_over_many_draws():
             error = values.std() / math.sqrt(len(values))
             assert abs(values.mean() - getattr(sides[0], f"exact_{metric}")) < 4.5 * error
         squares = np.array([(side.scores**2).mean() for side in sides])
-        assert abs(squares.mean() - sides[0].exact_score_std ** 2) < 4.5 * squares.std() / math.sqrt(len(squares))
+        assert abs(
+            squares.mean() - sides[0].exact_score_std ** 2
+        ) < 4.5 * squares.std() / math.sqrt(len(squares))
     assert draws[0].scaled.exact_score_std == pytest.approx(1)

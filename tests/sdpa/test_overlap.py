@@ -19,18 +19,24 @@ def standard_errors(values, expected):
 @pytest.mark.parametrize("n_keys", [2, 64, pytest.param(2**20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 4.0, 12.0])
 def test_overlap_of_equal_and_of_independent_rows(n_keys, sigma):
-    assert weight_overlap(sigma, sigma, 1.0, n_keys) == pytest.approx(GaussianRow(sigma, n_keys).power_sum(2), rel=1e-8)
+    assert weight_overlap(sigma, sigma, 1.0, n_keys) == pytest.approx(
+        GaussianRow(sigma, n_keys).power_sum(2), rel=1e-8
+    )
     assert weight_overlap(sigma, 2 * sigma, 0.0, n_keys) == pytest.approx(1 / n_keys, rel=1e-8)
 
 
-@pytest.mark.parametrize(("sigma", "other", "correlation"), [(1.5, 1.5, 0.6), (0.4, 2.0, -0.3), (1.0, 1.0, 0.01)])
+@pytest.mark.parametrize(
+    ("sigma", "other", "correlation"), [(1.5, 1.5, 0.6), (0.4, 2.0, -0.3), (1.0, 1.0, 0.01)]
+)
 def test_overlap_of_two_keys_is_a_mean_of_logistic_functions(sigma, other, correlation):
     """w = 1 / (1 + e^-x) with x the difference of two scores: E w w' + (1 - w)(1 - w') = 2 E w w'."""
     x = np.linspace(-9, 9, 601)
     chance = np.exp(-(x**2) / 2) / np.exp(-(x**2) / 2).sum()
     z = correlation * x[:, None] + math.sqrt(1 - correlation**2) * x
     w, v = 1 / (1 + np.exp(-math.sqrt(2) * sigma * x)), 1 / (1 + np.exp(-math.sqrt(2) * other * z))
-    assert weight_overlap(sigma, other, correlation, 2) == pytest.approx(2 * (chance * w) @ v @ chance, rel=1e-8)
+    assert weight_overlap(sigma, other, correlation, 2) == pytest.approx(
+        2 * (chance * w) @ v @ chance, rel=1e-8
+    )
 
 
 @pytest.mark.parametrize("n_keys", [5, 4096])
@@ -40,7 +46,9 @@ def test_overlap_of_small_scores(n_keys):
     assert added == pytest.approx((n_keys - 1) / n_keys * 0.7 * 2e-4, rel=1e-3)
 
 
-@pytest.mark.parametrize(("n_keys", "sigma", "other", "correlation"), [(20, 3.0, 2.0, 0.5), (300, 3.0, 3.0, 0.8)])
+@pytest.mark.parametrize(
+    ("n_keys", "sigma", "other", "correlation"), [(20, 3.0, 2.0, 0.5), (300, 3.0, 3.0, 0.8)]
+)
 def test_overlap_of_drawn_rows(n_keys, sigma, other, correlation):
     """Five standard errors: a false alarm in a million runs, if reseeded."""
     rng = np.random.default_rng(n_keys)
@@ -56,7 +64,8 @@ def test_attention_overlap_of_drawn_queries_and_keys(d_k, cosine):
     rng, n_keys = np.random.default_rng(d_k), 16
     common, own = math.sqrt(cosine), math.sqrt(1 - cosine)
     q, k = (
-        common * rng.standard_normal((20_000, 1, d_k)) + own * rng.standard_normal((20_000, count, d_k))
+        common * rng.standard_normal((20_000, 1, d_k))
+        + own * rng.standard_normal((20_000, count, d_k))
         for count in (2, n_keys)
     )
     weights = softmax(q @ k.swapaxes(1, 2) / 2)
@@ -72,13 +81,20 @@ def test_the_map_is_that_of_a_wide_layer():
         common, own = rng.standard_normal((1, width)), rng.standard_normal((n_keys, width))
         tokens = math.sqrt(cosine) * common + math.sqrt(1 - cosine) * own
         q, k = (tokens @ rng.standard_normal((width, d_k)) / math.sqrt(width) for _ in range(2))
-        mixed = softmax(q @ k.T / divisor) @ (tokens @ rng.standard_normal((width, width)) / math.sqrt(width))
+        mixed = softmax(q @ k.T / divisor) @ (
+            tokens @ rng.standard_normal((width, width)) / math.sqrt(width)
+        )
         gram = mixed @ mixed.T / width
-        moments.append([gram.trace() / n_keys, (gram.sum() - gram.trace()) / (n_keys * (n_keys - 1))])
+        moments.append(
+            [gram.trace() / n_keys, (gram.sum() - gram.trace()) / (n_keys * (n_keys - 1))]
+        )
         after = 2 * tokens + mixed
         after /= np.linalg.norm(after, axis=1, keepdims=True)
         cosines.append((np.square(after.sum(axis=0)).sum() - n_keys) / (n_keys * (n_keys - 1)))
-    expected = [*next_moments(cosine, sigma, n_keys), next_cosine(cosine, sigma, n_keys, residual=2.0)]
+    expected = [
+        *next_moments(cosine, sigma, n_keys),
+        next_cosine(cosine, sigma, n_keys, residual=2.0),
+    ]
     for drawn, value in zip(np.column_stack([moments, cosines]).T, expected, strict=True):
         assert abs(drawn.mean() - value) < 5 * drawn.std() / math.sqrt(len(drawn)) + 0.01 * value
 

@@ -44,7 +44,8 @@ def plain_jacobian(scores, row_map, bias=0.0, step=1e-5):
     columns = []
     for j in range(len(scores)):
         up, down = (
-            plain_weights([s + sign * step * (i == j) for i, s in enumerate(scores)], row_map, bias) for sign in (1, -1)
+            plain_weights([s + sign * step * (i == j) for i, s in enumerate(scores)], row_map, bias)
+            for sign in (1, -1)
         )
         columns.append([(a - b) / (2 * step) for a, b in zip(up, down, strict=True)])
     return np.array(columns).T
@@ -54,17 +55,24 @@ def plain_jacobian(scores, row_map, bias=0.0, step=1e-5):
 @pytest.mark.parametrize("spread", [0.3, 1.0, 3.0])
 def test_every_map_is_that_of_plain_loops(row_map, spread):
     rng = np.random.default_rng(3)
-    scores, keys = spread * rng.standard_normal((2, N_QUERIES, N_KEYS)), rng.standard_normal((2, N_KEYS, D_K))
+    scores, keys = (
+        spread * rng.standard_normal((2, N_QUERIES, N_KEYS)),
+        rng.standard_normal((2, N_KEYS, D_K)),
+    )
     found = row_map.rows(scores, keys)
     for draw, query in np.ndindex(2, N_QUERIES):
         row = draw, query
         weights = plain_weights(scores[row].tolist(), row_map)
         np.testing.assert_allclose(found.weights[row], weights, rtol=1e-12, atol=1e-14)
         assert found.visible_mass[row] == pytest.approx(math.fsum(weights), rel=1e-12)
-        assert found.entropy[row] == pytest.approx(entropy([w / math.fsum(weights) for w in weights]), rel=1e-10)
+        assert found.entropy[row] == pytest.approx(
+            entropy([w / math.fsum(weights) for w in weights]), rel=1e-10
+        )
         jacobian = plain_jacobian(scores[row].tolist(), row_map)
         assert found.jacobian_norm[row] == pytest.approx(np.linalg.norm(jacobian), rel=1e-6)
-        assert found.gradient_norm[row] == pytest.approx(np.linalg.norm(jacobian @ keys[draw]), rel=1e-6)
+        assert found.gradient_norm[row] == pytest.approx(
+            np.linalg.norm(jacobian @ keys[draw]), rel=1e-6
+        )
 
 
 @pytest.mark.parametrize("row_map", MAPS, ids=str)
@@ -79,7 +87,9 @@ def test_a_masked_key_has_no_part_in_its_row(row_map):
         assert not found.weights[:, n:].any()
         if row_map.normalizer != "sigmoid":
             for one, other in zip(found, row_map.rows(scores[:, :n], keys[:n]), strict=True):
-                np.testing.assert_allclose(one[:, :n] if one.ndim == 2 else one, other, rtol=1e-12, atol=1e-14)
+                np.testing.assert_allclose(
+                    one[:, :n] if one.ndim == 2 else one, other, rtol=1e-12, atol=1e-14
+                )
 
 
 def test_saturated_rows_keep_their_digits():
@@ -93,7 +103,10 @@ def test_saturated_rows_keep_their_digits():
         np.testing.assert_allclose(found.jacobian_norm, expected.jacobian_norm, rtol=1e-12)
         np.testing.assert_allclose(found.gradient_norm, expected.query_gradient_norm, rtol=1e-9)
     far = RowMap(normalizer="sigmoid").rows([[-2000.0, -2001.0]])
-    assert (far.visible_mass.item(), far.entropy.item()) == (0, pytest.approx(0.582203108))  # that of 1 / (1 + e)
+    assert (far.visible_mass.item(), far.entropy.item()) == (
+        0,
+        pytest.approx(0.582203108),
+    )  # that of 1 / (1 + e)
 
 
 def test_attention_takes_a_map_between_divisor_and_weights():
@@ -105,8 +118,13 @@ def test_attention_takes_a_map_between_divisor_and_weights():
         for i in range(N_QUERIES):
             scores = [math.fsum(q[i] * key) / 0.7 for key in k]
             bias = [-alibi * (N_KEYS - N_QUERIES + i - j) for j in range(N_KEYS)]
-            np.testing.assert_allclose(weights[i], plain_weights(scores, row_map, bias), rtol=1e-12, atol=1e-14)
-        assert attention_weights(q.astype(np.float32), k.astype(np.float32), **chosen).dtype == np.float32
+            np.testing.assert_allclose(
+                weights[i], plain_weights(scores, row_map, bias), rtol=1e-12, atol=1e-14
+            )
+        assert (
+            attention_weights(q.astype(np.float32), k.astype(np.float32), **chosen).dtype
+            == np.float32
+        )
         output = scaled_dot_product_attention(q, k, v, scaling=0.7, **chosen)
         np.testing.assert_allclose(output, weights @ v, rtol=1e-12)
 
@@ -121,10 +139,19 @@ def test_attention_takes_a_map_between_divisor_and_weights():
         ({"alibi": math.nan}, "alibi: expected a slope within ±1e6, or 0 for none, got nan"),
         ({"alibi": None}, "alibi: expected a slope within ±1e6, or 0 for none, got None"),
         ({"alibi": 1e308}, "alibi: expected a slope within ±1e6, or 0 for none, got 1e[+]308"),
-        ({"alibi": np.array([0.5, 1.0])}, "alibi: expected a slope within ±1e6, or 0 for none, got array"),
-        ({"mask": "window-0"}, "mask: expected window-N with a whole number N from 1 to 999999999, got 'window-0'"),
+        (
+            {"alibi": np.array([0.5, 1.0])},
+            "alibi: expected a slope within ±1e6, or 0 for none, got array",
+        ),
+        (
+            {"mask": "window-0"},
+            "mask: expected window-N with a whole number N from 1 to 999999999, got 'window-0'",
+        ),
         ({"normalizer": "sparsemin"}, "normalizer: expected one of .*; did you mean sparsemax"),
-        ({"normalizer": "sigmoid", "sink": 0.0}, "sink: expected none beside the normalizer sigmoid, got 0.0"),
+        (
+            {"normalizer": "sigmoid", "sink": 0.0},
+            "sink: expected none beside the normalizer sigmoid, got 0.0",
+        ),
     ],
 )
 def test_impossible_maps_are_refused(chosen, message):
@@ -139,10 +166,16 @@ def test_rotation_turns_pairs_of_entries_and_keeps_what_depends_on_distances():
     turned = rotated(q, positions)
     for row, position in enumerate(positions):
         for m in range(D_K // 2):
-            number = complex(q[row, m], q[row, m + D_K // 2]) * cmath.exp(1j * position * 10_000 ** (-2 * m / D_K))
-            assert (turned[row, m], turned[row, m + D_K // 2]) == pytest.approx((number.real, number.imag), rel=1e-12)
+            number = complex(q[row, m], q[row, m + D_K // 2]) * cmath.exp(
+                1j * position * 10_000 ** (-2 * m / D_K)
+            )
+            assert (turned[row, m], turned[row, m + D_K // 2]) == pytest.approx(
+                (number.real, number.imag), rel=1e-12
+            )
     scores = turned @ rotated(k, positions).T
     later = rotated(q, positions + 11) @ rotated(k, positions + 11).T
     np.testing.assert_allclose(scores, later, rtol=1e-9)
-    with pytest.raises(ValueError, match="expected an even d_k for rotated pairs of entries, got 3"):
+    with pytest.raises(
+        ValueError, match="expected an even d_k for rotated pairs of entries, got 3"
+    ):
         rotated(q[:, :3], positions)

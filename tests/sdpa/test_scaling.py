@@ -23,9 +23,13 @@ POSITIVE = st.fractions(0, 10, max_denominator=1000)
 )
 def test_any_product_parses_back_to_itself(constant, powers, d_k, n_keys):
     logarithms = (math.log(d_k), *2 * (math.log(n_keys), math.log(math.log(n_keys))))
-    scaling = Scaling(constant, tuple((name, power) for name, power in zip(FACTORS, powers, strict=True) if power))
+    scaling = Scaling(
+        constant, tuple((name, power) for name, power in zip(FACTORS, powers, strict=True) if power)
+    )
     assert Scaling.parse(scaling.name) == scaling
-    expected = math.log(constant) + math.fsum(power * of for power, of in zip(powers, logarithms, strict=True))
+    expected = math.log(constant) + math.fsum(
+        power * of for power, of in zip(powers, logarithms, strict=True)
+    )
     assert math.log(scaling.divisor(d_k, n_keys)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
@@ -84,7 +88,9 @@ def test_divisors_by_hand_for_64_wide_and_16_long(text, divisor, exponent):
 
 
 def test_a_rule_without_a_divisor_for_one_key_is_refused_there():
-    with pytest.raises(ValueError, match="expected a finite divisor above 0, got inf for d_k=4, n_keys=1"):
+    with pytest.raises(
+        ValueError, match="expected a finite divisor above 0, got inf for d_k=4, n_keys=1"
+    ):
         Scaling.parse("d_k^1/2/ln(n_keys)").divisor(4, 1)
     with pytest.raises(ValueError, match=r"got 0\.0 for d_k=4, n_keys=1"):
         Scaling.parse("ln(n_keys)").divisor(4, 1)
@@ -93,7 +99,20 @@ def test_a_rule_without_a_divisor_for_one_key_is_refused_there():
 
 
 # The end of the message after the text itself.
-NONSENSE = ["", "-2", "0*d_k", "d_k/0", "d_k^x", "d_k^(1/0)", "d_k^10*d_k", "d_k^2^2", "sqrt(d_k", "2d_k", "nan", "1e9"]
+NONSENSE = [
+    "",
+    "-2",
+    "0*d_k",
+    "d_k/0",
+    "d_k^x",
+    "d_k^(1/0)",
+    "d_k^10*d_k",
+    "d_k^2^2",
+    "sqrt(d_k",
+    "2d_k",
+    "nan",
+    "1e9",
+]
 NONSENSE += ["1+2", "(1+0.1*ln(d_k/4))", "(1+0.1*ln(n_keys/0))", "(1+0.1*ln(n_keys))"]
 REFUSED = dict.fromkeys([*NONSENSE, "d_k if 1 else 2", "(" * 10_000], "") | {
     "off": "; did you mean unscaled?",
@@ -108,7 +127,9 @@ REFUSED = dict.fromkeys([*NONSENSE, "d_k if 1 else 2", "(" * 10_000], "") | {
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_text_that_is_no_rule_is_refused_with_a_hint(text):
-    with pytest.raises(ValueError, match="expected 'unscaled' or a product of numbers and powers of d_k, ") as refused:
+    with pytest.raises(
+        ValueError, match="expected 'unscaled' or a product of numbers and powers of d_k, "
+    ) as refused:
         Scaling.parse(text)
     assert str(refused.value).endswith(f", got {text!r}{REFUSED[text]}")
     assert "\n" not in str(refused.value)
@@ -116,11 +137,15 @@ def test_a_text_that_is_no_rule_is_refused_with_a_hint(text):
 
 @pytest.mark.parametrize("divisor", [0, math.nan])
 def test_a_divisor_must_be_finite_and_positive(divisor):
-    with pytest.raises(ValueError, match=f"^scaling: expected a divisor .* finite and above 0, got {divisor}$"):
+    with pytest.raises(
+        ValueError, match=f"^scaling: expected a divisor .* finite and above 0, got {divisor}$"
+    ):
         resolve_divisor(divisor, d_k=4, n_keys=4)
 
 
-@pytest.mark.parametrize("divisor", [2, 2.0, Fraction(2), np.float32(2), np.int64(2), "2", Scaling.parse("d_k^1/2")])
+@pytest.mark.parametrize(
+    "divisor", [2, 2.0, Fraction(2), np.float32(2), np.int64(2), "2", Scaling.parse("d_k^1/2")]
+)
 def test_any_number_text_or_rule_is_a_divisor(divisor):
     assert resolve_divisor(divisor, d_k=4, n_keys=4) == 2.0
 

@@ -40,7 +40,10 @@ def scores_on_a_grid(law, d_k):
     """q.k for every pair of points, (points, points), and the probability of a point."""
     points, chance = vectors(law, d_k)
     root = np.sqrt(spectrum_of(d_k, law.spectrum))[:, None]
-    q, k = law.query_mean + law.query_std * root * points, law.key_mean + law.key_std * root * points
+    q, k = (
+        law.query_mean + law.query_std * root * points,
+        law.key_mean + law.key_std * root * points,
+    )
     return q.T @ k, chance
 
 
@@ -54,7 +57,9 @@ def test_moments_of_the_score_on_a_tensor_grid(entries, d_k, shape):
     expected = [chance @ (scores - mean) ** n @ chance for n in range(2, 5)]
     assert score_mean(d_k, 2.0, law) == pytest.approx(mean / 2, abs=1e-9)
     assert score_variance(d_k, 2.0, law) == pytest.approx(expected[0] / 4, rel=1e-9)
-    assert score_kurtosis(d_k, law) == pytest.approx(expected[2] / expected[0] ** 2 - 3, rel=1e-8, abs=1e-10)
+    assert score_kurtosis(d_k, law) == pytest.approx(
+        expected[2] / expected[0] ** 2 - 3, rel=1e-8, abs=1e-10
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=repr)
@@ -79,7 +84,9 @@ def test_the_spreads_of_scores_that_share_queries_and_keys(entries, d_k, n_queri
         by_key = chance @ (chance @ of_pairs - mean) ** 2
         total = (same + (n_keys - 1) * by_query + (n_queries - 1) * by_key) / (n_queries * n_keys)
         size = math.sqrt(chance @ of_pairs**2 @ chance) / scale
-        assert getattr(found, name) == pytest.approx(math.sqrt(max(total, 0)) / scale, rel=1e-7, abs=2e-8 * size), name
+        assert getattr(found, name) == pytest.approx(
+            math.sqrt(max(total, 0)) / scale, rel=1e-7, abs=2e-8 * size
+        ), name
 
 
 @pytest.mark.parametrize("spectrum", [0.0, 1.5])
@@ -95,7 +102,8 @@ def test_scores_of_queries_with_their_own_keys(n_keys, spectrum):
     b, noise = grid[:, :2], grid[:, 2:]
     key = 0.8 + 1.4 * root * b
     own, other = (
-        (0.7 * root * (rho * b + math.sqrt(1 - rho**2) * noise) * key).sum(axis=1) / 3 for rho in (law.correlation, 0)
+        (0.7 * root * (rho * b + math.sqrt(1 - rho**2) * noise) * key).sum(axis=1) / 3
+        for rho in (law.correlation, 0)
     )
 
     def pooled(function):
@@ -120,7 +128,11 @@ def test_scores_of_normalized_vectors_are_cosines(d_k):
 
 @pytest.mark.parametrize(
     "law",
-    [PairLaw(correlation=-0.8, key_mean=0.5), PairLaw(correlation=0.9, spectrum=2.0), PairLaw(normalize="rms")],
+    [
+        PairLaw(correlation=-0.8, key_mean=0.5),
+        PairLaw(correlation=0.9, spectrum=2.0),
+        PairLaw(normalize="rms"),
+    ],
     ids=repr,
 )
 def test_scores_of_sampled_pairs(law):
@@ -133,17 +145,26 @@ def test_scores_of_sampled_pairs(law):
     fourth = (score_kurtosis(5, law, 4) + 3) * variance**2
     for power, expected in ((1, 0.0), (2, variance), (4, fourth)):
         of_draws = ((scores - mean) ** power).mean(axis=(1, 2))
-        assert abs(of_draws.mean() - expected) < 5 * of_draws.std() / math.sqrt(len(of_draws)), power
+        assert abs(of_draws.mean() - expected) < 5 * of_draws.std() / math.sqrt(len(of_draws)), (
+            power
+        )
 
 
 def test_what_is_unknown_or_impossible_is_refused():
     law = PairLaw(normalize="l2", query_mean=1.0)
-    for function in (lambda: score_mean(2, 1.0, law), lambda: score_power_deviations(2, 2, 2, 1.0, law)):
-        with pytest.raises(UnknownError, match="normalized vectors are known only for gaussian entries of mean 0"):
+    for function in (
+        lambda: score_mean(2, 1.0, law),
+        lambda: score_power_deviations(2, 2, 2, 1.0, law),
+    ):
+        with pytest.raises(
+            UnknownError, match="normalized vectors are known only for gaussian entries of mean 0"
+        ):
             function()
     with pytest.raises(UnknownError, match="correlation with a spectrum"):
         row_variance_deviation(6, 4, 2.0, PairLaw(correlation=0.5, spectrum=1.0))
-    with pytest.raises(ValueError, match="n_keys: expected the number of keys beside a correlation"):
+    with pytest.raises(
+        ValueError, match="n_keys: expected the number of keys beside a correlation"
+    ):
         score_mean(2, 1.0, PairLaw(correlation=0.5))
     with pytest.raises(ValueError, match=r"expected d_k of at least 1, got 0\.5"):
         score_kurtosis(0.5)
@@ -152,7 +173,9 @@ def test_what_is_unknown_or_impossible_is_refused():
 DRAWS = 40_000
 # Mean 0, variance 1, and moments that differ from those of a normal law: 2 with the probability 1/5, else -1/2.
 TWO_POINTS = InputLaw(
-    "two points", lambda rng, shape: rng.choice([2.0, -0.5], shape, p=[0.2, 0.8]), (1.5, 3.25, 0, 0, 0, 0)
+    "two points",
+    lambda rng, shape: rng.choice([2.0, -0.5], shape, p=[0.2, 0.8]),
+    (1.5, 3.25, 0, 0, 0, 0),
 )
 
 
@@ -200,11 +223,17 @@ def test_the_variance_within_rows_of_draws(law, is_exact, d_k, n_keys):
     values = (queries @ keys.swapaxes(-1, -2) / 1.7).var(axis=-1)
     for of, expected in (
         (values[:, 0], row_variance(d_k, n_keys, 1.7, law)),
-        ((values[:, 0] - values[:, 0].mean()) ** 2, row_variance_deviation(d_k, n_keys, 1.7, law) ** 2),
+        (
+            (values[:, 0] - values[:, 0].mean()) ** 2,
+            row_variance_deviation(d_k, n_keys, 1.7, law) ** 2,
+        ),
     ):
         assert abs(of.mean() - expected) < 5 * of.std() / math.sqrt(DRAWS)
     products = np.prod(values - values.mean(axis=0), axis=1)
-    limit, error = least_shared_row_variance(d_k, n_keys, 1.7, law), 5 * products.std() / math.sqrt(DRAWS)
+    limit, error = (
+        least_shared_row_variance(d_k, n_keys, 1.7, law),
+        5 * products.std() / math.sqrt(DRAWS),
+    )
     assert limit <= products.mean() + error
     assert not is_exact or limit >= products.mean() - error
 
@@ -222,11 +251,20 @@ def test_correlated_score_moments_have_limits_of_their_spread(rho, d_k, n_keys):
     influence = ((scores - centre) ** 2).mean(axis=-1)
     assert influence.mean() == pytest.approx(variance, rel=0.03)
     assert 0.1 * influence.std() < limits.score_variance <= 1.02 * influence.std()
-    assert score_power_deviations(d_k, n_keys, 4, 1.3, law).score_variance == pytest.approx(limits.score_variance / 2)
-    assert score_power_deviations(d_k, n_keys, 1, 1.0, PairLaw(correlation=0.5, key_mean=1.0)).score_mean == 0
+    assert score_power_deviations(d_k, n_keys, 4, 1.3, law).score_variance == pytest.approx(
+        limits.score_variance / 2
+    )
+    assert (
+        score_power_deviations(
+            d_k, n_keys, 1, 1.0, PairLaw(correlation=0.5, key_mean=1.0)
+        ).score_mean
+        == 0
+    )
 
 
-@pytest.mark.parametrize("case", [(0, 0, 1, 1, 0), (0, 0, 1, 1, 0.6), (0.5, -2, 1.5, 0.7, 0), (0, -2, 1.5, 0.7, -0.3)])
+@pytest.mark.parametrize(
+    "case", [(0, 0, 1, 1, 0), (0, 0, 1, 1, 0.6), (0.5, -2, 1.5, 0.7, 0), (0, -2, 1.5, 0.7, -0.3)]
+)
 def test_moments_of_correlated_scores_on_a_tensor_grid(case):
     q_mean, k_mean, q_std, k_std, rho = case
     nodes, weights = np.polynomial.hermite_e.hermegauss(8)

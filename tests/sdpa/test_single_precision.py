@@ -16,7 +16,15 @@ def exponential(request, monkeypatch):
     monkeypatch.setitem(row_tiles._EXPONENTIALS, np.dtype(np.float32), of)
 
 
-ROWS = ("max_weight", "entropy", "jacobian_trace", "jacobian_norm", "query_gradient_norm", "row_variance", "own_weight")
+ROWS = (
+    "max_weight",
+    "entropy",
+    "jacobian_trace",
+    "jacobian_norm",
+    "query_gradient_norm",
+    "row_variance",
+    "own_weight",
+)
 
 
 @pytest.mark.parametrize("spread", [0.1, 1.0, 8.0, 60.0])
@@ -46,5 +54,7 @@ def test_norms_of_saturated_rows_keep_their_range():
     """A remainder of e^-200 is 0 in single precision, but |J|_F = sqrt(2) r and |dL/dq| = r |k_1 - k_2| are not."""
     rows = row_diagnostics(np.float32([[200.0, 0.0]]), 1.0, keys=np.float32([[3.0], [1.0]]))
     assert rows.jacobian_norm.item() == pytest.approx(math.sqrt(2) * math.exp(-200), rel=1e-6)
-    assert rows.query_gradient_norm.item() == pytest.approx(math.sqrt(2) * 2 * math.exp(-200), rel=1e-6)
+    assert rows.query_gradient_norm.item() == pytest.approx(
+        math.sqrt(2) * 2 * math.exp(-200), rel=1e-6
+    )
     assert rows.max_weight.item() == 1

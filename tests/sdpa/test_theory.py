@@ -41,7 +41,13 @@ def of_weights(w, z, squares=1.0):
 
 
 def mean_of(row, name):
-    return row.max_weight() if name == "max w" else row.entropy() if name == "H" else row.metric_mean(name)
+    return (
+        row.max_weight()
+        if name == "max w"
+        else row.entropy()
+        if name == "H"
+        else row.metric_mean(name)
+    )
 
 
 def test_the_polynomials_are_the_metrics():
@@ -58,11 +64,16 @@ def test_the_polynomials_are_the_metrics():
             )
             expanded = sum(
                 c
-                * math.prod(w[i] ** k * z[i] ** q * squares[i] ** a for i, (k, q, a) in zip(indices, term, strict=True))
+                * math.prod(
+                    w[i] ** k * z[i] ** q * squares[i] ** a
+                    for i, (k, q, a) in zip(indices, term, strict=True)
+                )
                 for term, c in metric_expansion(name)
                 for indices in itertools.permutations(range(n), len(term))
             )
-            assert [as_written, expanded] == pytest.approx([float(values[name])] * 2, rel=1e-9), name
+            assert [as_written, expanded] == pytest.approx([float(values[name])] * 2, rel=1e-9), (
+                name
+            )
 
 
 @pytest.mark.parametrize("sigma", [0.1, 1.0, 20.0, 1e4])
@@ -75,16 +86,23 @@ def test_two_keys_by_adaptive_quadrature(sigma):
             return float(function(of_weights(softmax(sigma * z), z))) * 2 * stats.norm.pdf(y)
 
         ends = [0.0, *(x / sigma for x in (2.0, 12.0, 45.0) if x < 9 * sigma), 9.0]
-        return sum(integrate.quad(integrand, a, b, epsabs=1e-16, epsrel=1e-11)[0] for a, b in itertools.pairwise(ends))
+        return sum(
+            integrate.quad(integrand, a, b, epsabs=1e-16, epsrel=1e-11)[0]
+            for a, b in itertools.pairwise(ends)
+        )
 
     row = GaussianRow(sigma, 2)
     for name in MEANS:
-        assert mean_of(row, name) == pytest.approx(mean(lambda of, n=name: of[n]), rel=1e-7, abs=1e-12), name
+        assert mean_of(row, name) == pytest.approx(
+            mean(lambda of, n=name: of[n]), rel=1e-7, abs=1e-12
+        ), name
     assert 1 - 2 * row.max_weight() + row.max_weight_square() == pytest.approx(
         mean(lambda of: (1 - of["max w"]) ** 2), abs=1e-9
     )
     square = mean(lambda of: of["H"] ** 2)
-    assert row.entropy_variance() == pytest.approx(square - mean(lambda of: of["H"]) ** 2, rel=1e-7, abs=1e-11)
+    assert row.entropy_variance() == pytest.approx(
+        square - mean(lambda of: of["H"]) ** 2, rel=1e-7, abs=1e-11
+    )
 
 
 @pytest.mark.parametrize("sigma", [0.3, 1.4])
@@ -94,7 +112,9 @@ def test_three_keys_on_a_tensor_grid(sigma):
     probability = np.einsum("i,j,k->ijk", weights, weights, weights).ravel() / weights.sum() ** 3
     row, values = GaussianRow(sigma, 3), of_weights(softmax(sigma * z), z)
     for name in MEANS - {"max w"}:  # which has a kink where scores tie, and no polynomial follows
-        assert mean_of(row, name) == pytest.approx(float(probability @ values[name]), rel=1e-6), name
+        assert mean_of(row, name) == pytest.approx(float(probability @ values[name]), rel=1e-6), (
+            name
+        )
     variance = probability @ (values["H"] - probability @ values["H"]) ** 2
     assert row.entropy_variance() == pytest.approx(float(variance), rel=1e-6)
 
@@ -123,7 +143,9 @@ def test_saturated_rows_are_those_near_a_tie(sigma, n_keys):
     |J|_F^2, 1/3. f0 = E max of n normals, by parts from n (n - 1) int phi^2 Phi^(n-2). The next term is below
     50 / sigma of it."""
     z = -special.ndtri(1 / n_keys) + np.linspace(-12, 12, 40_001)
-    f0 = integrate.simpson(z * n_keys * stats.norm.pdf(z) * np.exp((n_keys - 1) * special.log_ndtr(z)), x=z)
+    f0 = integrate.simpson(
+        z * n_keys * stats.norm.pdf(z) * np.exp((n_keys - 1) * special.log_ndtr(z)), x=z
+    )
     row = GaussianRow(sigma, n_keys)
     assert row.entropy() == pytest.approx(f0 / sigma * math.pi**2 / 6, rel=50 / sigma)
     assert row.jacobian_trace() == pytest.approx(f0 / sigma, rel=1 / sigma, abs=1e-16)
@@ -154,7 +176,9 @@ def test_the_largest_of_two_weights_in_closed_form(sigma, threshold):
         assert found == pytest.approx(expected, rel=1e-9, abs=0)
 
 
-@pytest.mark.parametrize(("sigma", "threshold"), [(0.2, 0.5), (0.399, 0.5), (0.45, 0.5), (6.0, 0.99)])
+@pytest.mark.parametrize(
+    ("sigma", "threshold"), [(0.2, 0.5), (0.399, 0.5), (0.45, 0.5), (6.0, 0.99)]
+)
 def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, threshold):
     """P(e^-a + e^-b < c) for a = s1 - s2, b = s1 - s3: given a, b is normal of mean a / 2 and variance 3/2 sigma^2."""
     c = (1 - threshold) / threshold
@@ -167,9 +191,14 @@ def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, thre
         )
 
     ends = -math.log(c), -math.log(c) + 2 * sigma, -math.log(c) + 14 * sigma
-    expected = 3 * sum(integrate.quad(integrand, a, b, epsabs=1e-14, limit=200)[0] for a, b in itertools.pairwise(ends))
+    expected = 3 * sum(
+        integrate.quad(integrand, a, b, epsabs=1e-14, limit=200)[0]
+        for a, b in itertools.pairwise(ends)
+    )
     error = 1e-12 if sigma >= 0.4 else 1e-10  # as stated
-    assert GaussianRow(sigma, 3).max_weight_survival(threshold) == pytest.approx(expected, rel=1e-9, abs=error)
+    assert GaussianRow(sigma, 3).max_weight_survival(threshold) == pytest.approx(
+        expected, rel=1e-9, abs=error
+    )
 
 
 @pytest.mark.parametrize("n_keys", [2, 3, 64, 4096, 1e6])
@@ -186,7 +215,12 @@ def test_rows_of_any_spread_and_length_have_the_values_of_their_integrals():
     sigma = np.exp(rng.uniform(np.log(1e-4), np.log(40), len(n_keys)))
     found = gaussian_rows(sigma, n_keys)
     rows = [GaussianRow(float(s), int(n)) for s, n in zip(sigma, n_keys, strict=True)]
-    expected = np.array([[r.max_weight(), r.entropy(), r.jacobian_square(), r.max_weight_survival(0.99)] for r in rows])
+    expected = np.array(
+        [
+            [r.max_weight(), r.entropy(), r.jacobian_square(), r.max_weight_survival(0.99)]
+            for r in rows
+        ]
+    )
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(found[:, [0, 2]], expected[:, [0, 2]], rtol=1e-5, atol=1e-15)
     for n in (2, 7, 1000):
@@ -201,7 +235,9 @@ def test_the_density_is_elementary_for_even_d_k(d_k):
     s = np.array([-3.0, 0.0, 1e-8, 0.5, 20.0])
     a = np.abs(s)
     polynomial = {2: 1 / 2, 4: (1 + a) / 4, 6: (3 + 3 * a + a * a) / 16}[d_k]
-    np.testing.assert_allclose(np.exp(score_log_density(s, d_k)), polynomial * np.exp(-a), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.exp(score_log_density(s, d_k)), polynomial * np.exp(-a), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("d_k", [1, 3, 16, 300, 4096])
@@ -209,11 +245,19 @@ def test_density_and_survival_are_of_one_law(d_k):
     """Two routes, a Bessel function and a mixture of normal laws: the one integrated over an interval is the other."""
     for low, high in ((0.1, 0.7), (1.0, 2.0), (5.0, 5.5)):
         a, b = low * math.sqrt(d_k), high * math.sqrt(d_k)
-        mass = integrate.quad(lambda s: float(np.exp(score_log_density(s, d_k))), a, b, epsrel=1e-11, epsabs=0)[0]
-        assert float(score_survival(a, d_k) - score_survival(b, d_k)) == pytest.approx(mass, rel=1e-9, abs=0)
-        assert float(score_survival(a, d_k) + score_survival(-a, d_k)) == pytest.approx(1, rel=1e-12)
+        mass = integrate.quad(
+            lambda s: float(np.exp(score_log_density(s, d_k))), a, b, epsrel=1e-11, epsabs=0
+        )[0]
+        assert float(score_survival(a, d_k) - score_survival(b, d_k)) == pytest.approx(
+            mass, rel=1e-9, abs=0
+        )
+        assert float(score_survival(a, d_k) + score_survival(-a, d_k)) == pytest.approx(
+            1, rel=1e-12
+        )
     if d_k == 1:
-        np.testing.assert_allclose(np.exp(score_log_density(1e-300, 1)), special.k0(1e-300) / math.pi, rtol=1e-12)
+        np.testing.assert_allclose(
+            np.exp(score_log_density(1e-300, 1)), special.k0(1e-300) / math.pi, rtol=1e-12
+        )
         assert score_log_density(0.0, 1) == math.inf
 
 
@@ -226,4 +270,6 @@ def test_the_largest_of_several_scores_that_share_a_query():
     exact = largest_score_survival(s, 3, 7)
     assert abs((largest[:, None] > s).mean(0) - exact).max() < 4 * 0.5 / math.sqrt(len(largest))
     np.testing.assert_allclose(largest_score_survival(s, 3, 1), score_survival(s, 3), rtol=1e-12)
-    np.testing.assert_allclose(largest_score_survival(500.0, 3, 7), 7 * score_survival(500.0, 3), rtol=1e-9)
+    np.testing.assert_allclose(
+        largest_score_survival(500.0, 3, 7), 7 * score_survival(500.0, 3), rtol=1e-9
+    )

@@ -23,7 +23,9 @@ def test_gaps_are_those_of_drawn_scores(n_keys):
     assert abs(below - 0.5) < 5 * 0.5 / math.sqrt(rows)
     share = (gaps < near).mean()
     # The density falls by a factor of about 1 - sqrt(2 ln n) near along the way.
-    assert share / near == pytest.approx(scales.gap_density(n_keys), rel=0.12 + 5 / math.sqrt(share * rows))
+    assert share / near == pytest.approx(
+        scales.gap_density(n_keys), rel=0.12 + 5 / math.sqrt(share * rows)
+    )
     assert scales.gap_density(n_keys) < limits.freezing_sigma(n_keys)
 
 
@@ -84,9 +86,17 @@ def test_the_frozen_phase_is_that_of_drawn_poisson_dirichlet_weights(m):
 def test_exact_rows_come_near_the_frozen_phase_slowly():
     """At sigma = 3 sigma_c, from 64 to 2^20 keys, the distance from each limit falls, but not to a fifth."""
     m = 1 / 3
-    limit = np.array([frozen.max_weight(m), frozen.entropy(m), frozen.jacobian_square(m), frozen.share_above(m, 0.99)])
+    limit = np.array(
+        [
+            frozen.max_weight(m),
+            frozen.entropy(m),
+            frozen.jacobian_square(m),
+            frozen.share_above(m, 0.99),
+        ]
+    )
     few, many = (
-        np.abs(gaussian_rows(np.array([limits.freezing_sigma(n) / m]), np.array([n]))[0] - limit) for n in (64, 2**20)
+        np.abs(gaussian_rows(np.array([limits.freezing_sigma(n) / m]), np.array([n]))[0] - limit)
+        for n in (64, 2**20)
     )
     assert (many < few).all()
     assert (many > few / 5).any()

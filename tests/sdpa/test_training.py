@@ -60,14 +60,20 @@ def assert_gradients(gradients: Weights, weights: Weights, batch: Batch) -> None
             shift = np.zeros_like(array)
             shift[:, *index] = step  # of all layers at once: none sees the weights of another
             high, low = (
-                loss_and_gradients(weights._replace(**{name: moved}), batch, DIVISORS).losses.mean(axis=-1)
+                loss_and_gradients(weights._replace(**{name: moved}), batch, DIVISORS).losses.mean(
+                    axis=-1
+                )
                 for moved in (array + shift, array - shift)
             )
             differences[:, *index] = (high - low) / (2 * step)
-        for layer, (found, expected) in enumerate(zip(getattr(gradients, name), differences, strict=True)):
+        for layer, (found, expected) in enumerate(
+            zip(getattr(gradients, name), differences, strict=True)
+        ):
             scale = np.abs(expected).max()
             assert scale > 1e-4, f"{name} of layer {layer}: too small for differences"
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * scale, err_msg=f"{name} of layer {layer}")
+            np.testing.assert_allclose(
+                found, expected, rtol=0, atol=1e-6 * scale, err_msg=f"{name} of layer {layer}"
+            )
 
 
 @pytest.mark.parametrize("n_asked", ASKED)
@@ -100,10 +106,17 @@ def test_it_is_attention_with_explicit_keys_and_values(weights, n_asked, scale):
         gradients = Weights(*map(np.zeros_like, layer))
         for n, (tokens, query, target) in enumerate(zip(*batch[:3], strict=True)):
             q, k, v = query[None] @ layer.W_Q, tokens @ layer.W_K, tokens @ layer.W_V
-            output, rows = scaled_dot_product_attention(q, k, v, scaling=divisor, return_weights=True)
+            output, rows = scaled_dot_product_attention(
+                q, k, v, scaling=divisor, return_weights=True
+            )
             to_logits = np.exp(output @ layer.W_O) / np.exp(output @ layer.W_O).sum() - target
             back = attention_gradients(q, k, v, to_logits @ layer.W_O.T, scaling=divisor)
-            of_sequence = query[:, None] @ back.q, tokens.T @ back.k, tokens.T @ back.v, output.T @ to_logits
+            of_sequence = (
+                query[:, None] @ back.q,
+                tokens.T @ back.k,
+                tokens.T @ back.v,
+                output.T @ to_logits,
+            )
             for total, gradient in zip(gradients, of_sequence, strict=True):
                 total += gradient / N_SEQUENCES
             np.testing.assert_allclose(found.q[i, n], q[0], rtol=1e-12)
@@ -113,18 +126,27 @@ def test_it_is_attention_with_explicit_keys_and_values(weights, n_asked, scale):
             np.testing.assert_allclose(found.score_gradients[i, n], back.scores[0], rtol=1e-9)
         for name, expected in gradients._asdict().items():
             scale = np.abs(expected).max()
-            np.testing.assert_allclose(getattr(found.gradients, name)[i], expected, rtol=1e-9, atol=1e-12 * scale)
+            np.testing.assert_allclose(
+                getattr(found.gradients, name)[i], expected, rtol=1e-9, atol=1e-12 * scale
+            )
 
 
 @pytest.mark.parametrize("d_k", [1, 7, 64, 512])
 def test_layers_side_by_side_are_each_layer_alone_to_the_bit(d_k):
     rng = np.random.default_rng(d_k)
-    batch, drawn = draw_batch(rng, "pair", 13, 11), [initial_weights(rng, d_k, "unit") for _ in DIVISORS]
-    together = loss_and_gradients(Weights(*map(np.stack, zip(*drawn, strict=True))), batch, DIVISORS)
+    batch, drawn = (
+        draw_batch(rng, "pair", 13, 11),
+        [initial_weights(rng, d_k, "unit") for _ in DIVISORS],
+    )
+    together = loss_and_gradients(
+        Weights(*map(np.stack, zip(*drawn, strict=True))), batch, DIVISORS
+    )
     for i, (layer, divisor) in enumerate(zip(drawn, DIVISORS, strict=True)):
         alone = loss_and_gradients(layer, batch, divisor)
         for name in ("losses", "logits", "q", "scores", "weights", "score_gradients"):
-            np.testing.assert_array_equal(getattr(alone, name), getattr(together, name)[i], strict=True)
+            np.testing.assert_array_equal(
+                getattr(alone, name), getattr(together, name)[i], strict=True
+            )
         for one, other in zip(alone.gradients, together.gradients, strict=True):
             np.testing.assert_array_equal(one, other[i], strict=True)
 
@@ -147,7 +169,9 @@ def parts(task, n_keys=7, seed=3):
 def assert_mean(values, expected):
     """Within 5 standard errors: a false alarm for one mean in 1.7 million, if the seed changed."""
     values = np.asarray(values, dtype=float)
-    assert (np.abs(values.mean(axis=0) - expected) <= 5 * values.std(axis=0) / math.sqrt(len(values))).all()
+    assert (
+        np.abs(values.mean(axis=0) - expected) <= 5 * values.std(axis=0) / math.sqrt(len(values))
+    ).all()
 
 
 def test_keys_point_anywhere_and_classes_are_as_frequent_as_each_other(task):
@@ -211,7 +235,9 @@ def test_accuracy_by_hand(logits, target, expected):
 def test_levels_are_the_least_losses_of_what_a_row_shows(task):
     """The least cross-entropy of a prediction from some knowledge is that of the mean target given it."""
     classes = list(itertools.permutations(range(training.N_CLASSES), OF_TASK[task]))
-    targets = np.array([np.bincount(own, minlength=training.N_CLASSES) / len(own) for own in classes])
+    targets = np.array(
+        [np.bincount(own, minlength=training.N_CLASSES) / len(own) for own in classes]
+    )
 
     def least(known):
         losses = []
@@ -226,7 +252,9 @@ def test_levels_are_the_least_losses_of_what_a_row_shows(task):
         "one-hot row": [own[0] for own in classes],
         "guess": [None for _ in classes],
     }
-    assert loss_levels(task) == pytest.approx({name: least(known) for name, known in shown.items()}, abs=1e-12)
+    assert loss_levels(task) == pytest.approx(
+        {name: least(known) for name, known in shown.items()}, abs=1e-12
+    )
 
 
 RULES = (1.0, math.sqrt(11), 11.0)
@@ -240,7 +268,9 @@ def states(divisors, seed=0, task="recall", d_k=11, **options):
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize(("initial", "query", "key"), [("unit", 1.0, 1.0), ("small", 16 * 4e-4, 24 * 4e-4)])
+@pytest.mark.parametrize(
+    ("initial", "query", "key"), [("unit", 1.0, 1.0), ("small", 16 * 4e-4, 24 * 4e-4)]
+)
 def test_entries_of_initial_queries_and_keys_have_their_variance(task, initial, query, key):
     """Mean squares of 500 pairs of weights and batches, within 5 standard errors: 1 of 1.7 million seeds fails one."""
     rng = np.random.default_rng(7)
@@ -260,7 +290,14 @@ def test_a_run_is_steps_from_one_draw_of_weights_along_a_batch_each(task, optimi
     one = initial_weights(rng, 11, "small")
     weights = Weights(*(np.stack([array] * 3) for array in one))
     descend = OPTIMIZERS[optimizer](weights, [0.03] * 4)
-    runs = train(np.random.default_rng(3), task, 11, 5, RULES, **OPTIONS | {"optimizer": optimizer, "initial": "small"})
+    runs = train(
+        np.random.default_rng(3),
+        task,
+        11,
+        5,
+        RULES,
+        **OPTIONS | {"optimizer": optimizer, "initial": "small"},
+    )
     for step, run in enumerate(runs):
         batch = draw_batch(rng, task, 7, 5)
         at = loss_and_gradients(weights, batch, RULES)
@@ -274,7 +311,9 @@ def test_a_run_is_steps_from_one_draw_of_weights_along_a_batch_each(task, optimi
     assert step == OPTIONS["steps"]
 
 
-C = math.sqrt(11)  # the divisor in place of which W_Q starts at 1/a and W_K at 1/b of its size, with ab = C
+C = math.sqrt(
+    11
+)  # the divisor in place of which W_Q starts at 1/a and W_K at 1/b of its size, with ab = C
 SPLITS = {"both": (math.sqrt(C), math.sqrt(C)), "W_Q alone": (C, 1.0), "uneven": (0.5, 2 * C)}
 POWERS = {"sgd": 2, "adam": 1}  # of a and b, by which their learning rates are divided
 RATES = {"sgd": 0.3, "adam": 0.003}
@@ -419,9 +458,15 @@ def drawn(seed: int) -> list[np.ndarray]:
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_steps_are_those_of_the_textbook(name, size):
     """Among them gradients as small as Adam's epsilon, and 0, which changes nothing."""
-    arrays, gradients = drawn(0), [[size * array for array in drawn(1 + step)] for step in range(N_STEPS)]
+    arrays, gradients = (
+        drawn(0),
+        [[size * array for array in drawn(1 + step)] for step in range(N_STEPS)],
+    )
     expected = [
-        [TEXTBOOK[name](weight, numbers) for weight, *numbers in zip(*(x.ravel().tolist() for x in each), strict=True)]
+        [
+            TEXTBOOK[name](weight, numbers)
+            for weight, *numbers in zip(*(x.ravel().tolist() for x in each), strict=True)
+        ]
         for each in zip(arrays, *gradients, strict=True)
     ]
     descend = OPTIMIZERS[name](arrays, [RATE] * len(SHAPES))

@@ -6,7 +6,13 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
+from experiments.engine.store import measure_record
 from experiments.errors import counted
-from experiments.run.store import measure_record
 
 if TYPE_CHECKING:
-    from experiments.run.work import Task
+    from experiments.engine.work import Task
 
 _QUEUED_PER_WORKER = 3
 _FEW = 3
@@ -27,7 +33,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(frozen=True)
 class LocalWorkers:
-    """Processes on this machine, started for each run; see `experiments.run.work.Workers`."""
+    """Processes on this machine, started for each run; see `experiments.engine.work.Workers`."""
 
     slots: int
 
@@ -35,7 +41,7 @@ class LocalWorkers:
         return counted(self.slots, "worker")
 
     def measure(self, tasks: "Iterable[Task]") -> Generator["tuple[Task, bytes]", None, None]:
-        """Records in the order of completion, as `experiments.run.work.Workers.measure`."""
+        """Records in the order of completion, as `experiments.engine.work.Workers.measure`."""
         with worker_pool(self.slots) as pool:
             in_flight = _QUEUED_PER_WORKER * self.slots
             yield from measured(lambda *call: pool.submit(measure_record, *call), tasks, in_flight)
@@ -47,7 +53,9 @@ def default_jobs() -> int:
 
 
 @contextmanager
-def helpers(jobs: int | None, tasks: int, *, are_slow: bool = False) -> Iterator[Callable[..., Future[Any]]]:
+def helpers(
+    jobs: int | None, tasks: int, *, are_slow: bool = False
+) -> Iterator[Callable[..., Future[Any]]]:
     """Processes for further work of this one; `submit(function, *arguments)` gives a future of the result.
 
     Up to three tasks that are not slow are done in a thread of this process, because starting others takes longer.
@@ -76,7 +84,9 @@ class _Pool(ProcessPoolExecutor):
 def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that compute on one thread each; an error or Ctrl-C in the block ends them."""
     # Spawned, not forked: this works the same on every system and copies no thread's lock into a worker.
-    with _Pool(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker) as pool:
+    with _Pool(
+        jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker
+    ) as pool:
         try:
             yield pool
         except BaseException:
@@ -172,6 +182,8 @@ def _naming(task: "Task", deaths: type[Exception]) -> Iterator[None]:
     try:
         yield
     except deaths:
-        raise task.failure("a worker process died (killed, or out of memory) at or near this cell") from None
+        raise task.failure(
+            "a worker process died (killed, or out of memory) at or near this cell"
+        ) from None
     except (ArithmeticError, ValueError, MemoryError) as error:
         raise task.failure(f"{type(error).__name__}: {error}") from None

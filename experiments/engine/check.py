@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING
 from experiments.analysis.written import csv_bytes
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
+from experiments.engine.files import checksum, locked
+from experiments.engine.products import Product, build, untouched
+from experiments.engine.reporter import ALOUD, FLAGGED, Reporter
+from experiments.engine.tables import ANOTHER_VERSION, read_sidecar, read_sweep, why_stale
 from experiments.errors import TableError, attempt, counted
 from experiments.figures.declared import figures_of
 from experiments.measuring.experiment import MEASURED
 from experiments.paths import ALL_SWEEPS, COLUMNS, DERIVED, FIGURES, LONG, csv_name
-from experiments.run.files import checksum, locked
-from experiments.run.products import Product, build, untouched
-from experiments.run.reporter import ALOUD, FLAGGED, Reporter
-from experiments.run.tables import ANOTHER_VERSION, read_sidecar, read_sweep, why_stale
 
 if TYPE_CHECKING:
     from experiments.analysis.results import Results
 
 _OF_MATRICES = 0.05  # deviations below it are rather those of matrices at the start
-NOTHING_JUDGED = "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
+NOTHING_JUDGED = (
+    "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
+)
 
 
 def sound(config: Config, results: Path) -> "dict[str, Results]":
@@ -63,7 +65,9 @@ def _overview(config: Config, results: Path) -> list[bytes]:
     return [b"".join([header, *values]), csv_bytes(described(sweeps))]
 
 
-def check(config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Reporter = ALOUD) -> None:
+def check(
+    config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Reporter = ALOUD
+) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files.
 
     Each sweep is checked alone and all of them together; one alarm is raised, for all together.

@@ -19,19 +19,31 @@ from typing import Any
 from experiments.measuring.experiment import Cell
 
 ROOT = Path(__file__).parents[2]
-MEASURING = ("experiments/measuring/chunk.py",)  # beside the module of the experiment, which imports the rest
-TABULATING = ("experiments/analysis/analyse.py", "experiments/run/work.py", "experiments/run/tables.py")
+MEASURING = (
+    "experiments/measuring/chunk.py",
+)  # beside the module of the experiment, which imports the rest
+TABULATING = (
+    "experiments/analysis/analyse.py",
+    "experiments/engine/work.py",
+    "experiments/engine/tables.py",
+)
 # Rules, laws, formats and schemes count in the stamp of a cell instead, so that a new one leaves all results complete.
-STAMPED = ("sdpa/scaling.py", "sdpa/inputs.py", "sdpa/initialisation.py", "sdpa/arithmetic.py", "sdpa/_names.py")
+STAMPED = (
+    "sdpa/scaling.py",
+    "sdpa/inputs.py",
+    "sdpa/initialisation.py",
+    "sdpa/arithmetic.py",
+    "sdpa/_names.py",
+)
 COMPARING = ("experiments/plain/*",)  # stops a wrong run, and changes no number
 # Tables import these, which read configs, name and write files, and word messages.
 AROUND = (
     "experiments/config/loader.py",
     "experiments/errors.py",
     "experiments/paths.py",
-    "experiments/run/compare.py",
-    "experiments/run/files.py",
-    "experiments/run/fingerprint.py",
+    "experiments/engine/compare.py",
+    "experiments/engine/files.py",
+    "experiments/engine/fingerprint.py",
 )
 
 
@@ -136,7 +148,10 @@ def _bare(node: ast.AST) -> str:
     "x = '# 1'"
     """
     for each in ast.walk(node):
-        if isinstance(each, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(each) is not None:
+        if (
+            isinstance(each, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and ast.get_docstring(each) is not None
+        ):
             each.body = each.body[1:] or [ast.Pass()]
     return ast.unparse(node)
 

@@ -19,12 +19,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from experiments.engine.files import write_atomically
+from experiments.engine.fingerprint import measuring_fingerprint, stamp, versions
 from experiments.errors import Problem
 from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.measuring.columns import as_json, cell_fields
 from experiments.measuring.experiment import Measurement
-from experiments.run.files import write_atomically
-from experiments.run.fingerprint import measuring_fingerprint, stamp, versions
 
 _FORMAT = 1  # of a record; raise it with every change of what this module writes
 _COMPRESSION = 1  # the fastest: records shrink to a quarter in a hundredth of the measuring time
@@ -101,7 +101,11 @@ class Store:
             return "damaged", [], b""
         line, _, payload = rest.partition(b"\n")
         header = json.loads(line)
-        return "sound" if header["stamp"] == self.stamp(chunk) else "stale", header["arrays"], payload
+        return (
+            "sound" if header["stamp"] == self.stamp(chunk) else "stale",
+            header["arrays"],
+            payload,
+        )
 
     def merged(self, chunks: Iterable[Chunk]) -> Measurement:
         """The measurement of a cell: its chunks, merged in order. The order counts: sums of floats depend on it.
@@ -121,7 +125,9 @@ def measure_record(chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
     arrays = dict(_flattened(measure_chunk(chunk, seed), ""))
     for name, array in arrays.items():
         if not np.isfinite(array).all():
-            raise FloatingPointError(f"expected finite numbers in {name}, got {array[~np.isfinite(array)][0]}")
+            raise FloatingPointError(
+                f"expected finite numbers in {name}, got {array[~np.isfinite(array)][0]}"
+            )
     described = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
     header = json.dumps({"stamp": stamp, "arrays": described}).encode()
     payload = zlib.compress(b"".join(array.tobytes() for array in arrays.values()), _COMPRESSION)
@@ -132,7 +138,12 @@ def measure_record(chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
 def _parameters(chunk: Chunk) -> dict[str, Any]:
     """The parameters of a chunk, as plain JSON values."""
     cell = {name: _json_of(getattr(chunk.cell, name)) for name in cell_fields(type(chunk.cell))}
-    return {"experiment": chunk.experiment.name, "cell": cell, "chunk": chunk.index, "trials": chunk.trials}
+    return {
+        "experiment": chunk.experiment.name,
+        "cell": cell,
+        "chunk": chunk.index,
+        "trials": chunk.trials,
+    }
 
 
 def _json_of(value: Any) -> Any:
@@ -170,9 +181,18 @@ def _built(kind: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str) -> Any
     """
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
-        values = {f.name: _built(hints[f.name], arrays, f"{name}.{f.name}") for f in dataclasses.fields(kind)}
+        values = {
+            f.name: _built(hints[f.name], arrays, f"{name}.{f.name}")
+            for f in dataclasses.fields(kind)
+        }
         return kind(**values)  # type: ignore[operator]
     if typing.get_origin(kind) is tuple:
-        below = {key.removeprefix(f"{name}.").split(".")[0] for key in arrays if key.startswith(f"{name}.")}
-        return tuple(_built(typing.get_args(kind)[0], arrays, f"{name}.{i}") for i in range(len(below)))
+        below = {
+            key.removeprefix(f"{name}.").split(".")[0]
+            for key in arrays
+            if key.startswith(f"{name}.")
+        }
+        return tuple(
+            _built(typing.get_args(kind)[0], arrays, f"{name}.{i}") for i in range(len(below))
+        )
     return kind(arrays[name]) if kind in (int, float) else arrays[name]

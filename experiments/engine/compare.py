@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
+from experiments.engine.files import write_atomically
 from experiments.measuring.processor import is_supported
-from experiments.run.files import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,8 +109,12 @@ def _excesses(before: "pd.DataFrame", after: "pd.DataFrame") -> Iterator[tuple[f
         differs = (before[name] != after[name]).to_numpy()
         if differs.any():
             apart = np.abs(old[name] - new[name]).to_numpy(float)
-            excess = apart / np.maximum(_allowed(name, new, after), 1e-290)  # 0 allows no difference
-            excess = np.nan_to_num(excess, nan=np.inf)  # text and empty fields are no rounding of anything else
+            excess = apart / np.maximum(
+                _allowed(name, new, after), 1e-290
+            )  # 0 allows no difference
+            excess = np.nan_to_num(
+                excess, nan=np.inf
+            )  # text and empty fields are no rounding of anything else
             row = int(np.where(differs, excess, -1.0).argmax())
             yield float(excess[row]), name, row
 
@@ -119,7 +123,11 @@ def _allowed(name: str, table: "pd.DataFrame", texts: "pd.DataFrame") -> Floats:
     """The largest difference that counts as rounding, in each row of a column of numbers."""
 
     def size(column: str) -> Floats:
-        return np.abs(np.nan_to_num(table[column].to_numpy(float))) if column in table else np.zeros(len(table))
+        return (
+            np.abs(np.nan_to_num(table[column].to_numpy(float)))
+            if column in table
+            else np.zeros(len(table))
+        )
 
     number: Floats = np.abs(table[name].to_numpy(float))
     base = re.sub("_(se|low|high|exact)$", "", name)
@@ -132,5 +140,7 @@ def _allowed(name: str, table: "pd.DataFrame", texts: "pd.DataFrame") -> Floats:
     if f"{base}_high" in table and f"{base}_se" not in table:
         error = np.nan_to_num((table[f"{base}_high"] - table[f"{base}_low"]).to_numpy(float) / 4)
     is_single = texts["arithmetic"] != "float64" if "arithmetic" in texts else False
-    allowed: Floats = np.fmax(np.where(is_single, _OF_SINGLE, _OF_VALUE) * number, _OF_ERROR * error)
+    allowed: Floats = np.fmax(
+        np.where(is_single, _OF_SINGLE, _OF_VALUE) * number, _OF_ERROR * error
+    )
     return allowed

@@ -17,10 +17,17 @@ from pathlib import Path
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
+from experiments.engine.compare import Change
 from experiments.errors import counted
-from experiments.run.compare import Change
 
 _SECONDS_BETWEEN_LINES = 30  # in a log, to show that a long run is alive
 _SHARE_BETWEEN_LINES = 0.1  # of the elapsed time, so that the log of a longer run stays short
@@ -119,7 +126,13 @@ class Reporter:
         On a terminal a bar is visible during the block; in a log, a line appears now and then.
         """
         columns = (TextColumn("{task.description}"), BarColumn(16), TaskProgressColumn())
-        progress = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=self._console, transient=True)
+        progress = Progress(
+            *columns,
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+        )
         name = progress.add_task("starting", total=total)
         last_line = time.monotonic()
 
@@ -130,7 +143,9 @@ class Reporter:
                 return
             (task,) = progress.tasks
             elapsed = task.elapsed or 0
-            if time.monotonic() - last_line < max(_SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES * elapsed):
+            if time.monotonic() - last_line < max(
+                _SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES * elapsed
+            ):
                 return
             last_line = time.monotonic()
             left = f", about {_whole(task.time_remaining)} remaining" if task.time_remaining else ""
@@ -172,4 +187,9 @@ def tell(text: str, *, wrap: bool = True) -> None:
 
 def wrapped(line: str) -> str:
     """A line, wrapped between words."""
-    return textwrap.fill(line, WIDTH, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False) or line
+    return (
+        textwrap.fill(
+            line, WIDTH, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False
+        )
+        or line
+    )

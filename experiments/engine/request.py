@@ -20,12 +20,12 @@ from typer import Argument, Option
 
 from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
+from experiments.engine.measure import LONGEST
+from experiments.engine.reporter import Reporter
+from experiments.engine.work import Workers
+from experiments.engine.workers import LocalWorkers, default_jobs
 from experiments.errors import MeasurementError, Problem, TableError, UsageError, leaves
 from experiments.paths import SHIPPED_CONFIG, default_results
-from experiments.run.measure import LONGEST
-from experiments.run.reporter import Reporter
-from experiments.run.work import Workers
-from experiments.run.workers import LocalWorkers, default_jobs
 
 _FORMATS = ("png", "svg", "pdf")
 _KEPT = "finished work is kept; repeat the command to continue"
@@ -42,26 +42,51 @@ class Request:
     """What a user asked of a command about sweeps: a field for each option, with its default."""
 
     names: Annotated[
-        list[str] | None, Argument(metavar="SWEEP", help="Names of sweeps in the config. Default: all.")
+        list[str] | None,
+        Argument(metavar="SWEEP", help="Names of sweeps in the config. Default: all."),
     ] = None
-    config: Annotated[Path, Option(metavar="FILE", help="Config that defines the sweeps.")] = SHIPPED_CONFIG
+    config: Annotated[Path, Option(metavar="FILE", help="Config that defines the sweeps.")] = (
+        SHIPPED_CONFIG
+    )
     results: Annotated[
-        Path | None, Option(metavar="DIR", help="Results folder. Default: results, or results/NAME for NAME.yaml.")
+        Path | None,
+        Option(
+            metavar="DIR", help="Results folder. Default: results, or results/NAME for NAME.yaml."
+        ),
     ] = None
     jobs: Annotated[
         int | None,
-        Option("--jobs", "-j", metavar="N", parser=_processes, help="Worker processes. Default: one per processor."),
+        Option(
+            "--jobs",
+            "-j",
+            metavar="N",
+            parser=_processes,
+            help="Worker processes. Default: one per processor.",
+        ),
     ] = None
     scheduler: Annotated[
-        str | None, Option(metavar="ADDRESS", help="Measure on the Dask cluster of this scheduler: tcp://host:8786.")
+        str | None,
+        Option(
+            metavar="ADDRESS",
+            help="Measure on the Dask cluster of this scheduler: tcp://host:8786.",
+        ),
     ] = None
     scheduler_file: Annotated[
-        Path | None, Option(metavar="FILE", help="Measure on the Dask cluster whose scheduler wrote this file.")
+        Path | None,
+        Option(metavar="FILE", help="Measure on the Dask cluster whose scheduler wrote this file."),
     ] = None
-    format: Annotated[str, Option(metavar="NAMES", help="Formats of figures beside PNG: svg, pdf, or both.")] = "png"
-    incomplete: Annotated[bool, Option("--incomplete", help="Write the page of the sweeps that have tables.")] = False
-    verbose: Annotated[bool, Option("--verbose", "-v", help="Print a line about each table, figure and test.")] = False
-    yes: Annotated[bool, Option("--yes", help="Start even if the estimate is longer than an hour.")] = False
+    format: Annotated[
+        str, Option(metavar="NAMES", help="Formats of figures beside PNG: svg, pdf, or both.")
+    ] = "png"
+    incomplete: Annotated[
+        bool, Option("--incomplete", help="Write the page of the sweeps that have tables.")
+    ] = False
+    verbose: Annotated[
+        bool, Option("--verbose", "-v", help="Print a line about each table, figure and test.")
+    ] = False
+    yes: Annotated[
+        bool, Option("--yes", help="Start even if the estimate is longer than an hour.")
+    ] = False
 
     @property
     def cluster(self) -> str | Path | None:
@@ -75,13 +100,17 @@ class Request:
             UsageError: the options exclude each other, or Dask is not installed.
         """
         if sum(map(bool, (self.jobs, self.scheduler, self.scheduler_file))) > 1:
-            raise UsageError("expected one of --jobs, --scheduler and --scheduler-file, got several")
+            raise UsageError(
+                "expected one of --jobs, --scheduler and --scheduler-file, got several"
+            )
         if not self.cluster:
             return LocalWorkers(self.jobs or default_jobs())
         try:
-            from experiments.run.cluster import DaskCluster
+            from experiments.engine.cluster import DaskCluster
         except ModuleNotFoundError as error:
-            raise UsageError(f"a cluster needs the package {error.name}; install it with: make cluster") from None
+            raise UsageError(
+                f"a cluster needs the package {error.name}; install it with: make cluster"
+            ) from None
         return DaskCluster(self.cluster, say)
 
     @property
@@ -99,7 +128,9 @@ class Request:
         for name in names:
             if name not in _FORMATS:
                 expected = ", ".join(_FORMATS)
-                raise UsageError(f"--format: got the format {name!r}, expected some of {expected}, separated by commas")
+                raise UsageError(
+                    f"--format: got the format {name!r}, expected some of {expected}, separated by commas"
+                )
         return [name for name in names if name != "png"]
 
 
@@ -129,12 +160,16 @@ def job_of(asked: Request, report: Reporter) -> Job:
     known = {sweep.name: sweep for sweep in config.sweeps}
     for name in asked.names or ():
         if name not in known:
-            raise UsageError(f"{asked.config}: got the sweep {name!r}, expected one of {', '.join(known)}")
+            raise UsageError(
+                f"{asked.config}: got the sweep {name!r}, expected one of {', '.join(known)}"
+            )
     chosen = tuple(sweep for sweep in config.sweeps if not asked.names or sweep.name in asked.names)
     return Job(asked, config, chosen, asked.results or default_results(asked.config), report)
 
 
-def about_sweeps(app: typer.Typer, *options: str, name: str = "") -> Callable[[Callable[[Job], None]], None]:
+def about_sweeps(
+    app: typer.Typer, *options: str, name: str = ""
+) -> Callable[[Callable[[Job], None]], None]:
     """A decorator that makes a function of a job a command.
 
     Args:
@@ -208,7 +243,9 @@ def _raising_signals(came: list[int]) -> Iterator[None]:
     try:
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGALRM, stop)
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it is ignored under nohup
+        if (
+            signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        ):  # it is ignored under nohup
             signal.signal(signal.SIGINT, stop)
         yield
     finally:

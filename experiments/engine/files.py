@@ -29,7 +29,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_TEMPORARY)
+        handle, temporary = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.name}.", suffix=_TEMPORARY
+        )
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
@@ -69,7 +71,9 @@ def locked(results: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = lock.read() or "another run"
-            raise BusyError(f"{results} is in use by {holder}; wait for it, or choose another folder") from None
+            raise BusyError(
+                f"{results} is in use by {holder}; wait for it, or choose another folder"
+            ) from None
         lock.truncate()
         lock.write(f"process {os.getpid()} on {platform.node()}")
         lock.flush()

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from experiments.config.sweep import Sweep
+from experiments.engine.store import Stamp, Store
 from experiments.errors import MeasurementError, counted
 from experiments.measuring.chunk import Chunk, chunks
 from experiments.measuring.columns import axis_names, axis_values, describe
 from experiments.measuring.experiment import MEASURED, Cell, Experiment, Measurement, Row
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import relative_error
-from experiments.run.store import Stamp, Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,9 @@ class Task:
 
     def failure(self, problem: str) -> MeasurementError:
         """The error of a chunk that failed for this reason."""
-        where = f"sweep {self.sweeps[0]}, cell {describe(self.chunk.cell)}, chunk {self.chunk.index}"
+        where = (
+            f"sweep {self.sweeps[0]}, cell {describe(self.chunk.cell)}, chunk {self.chunk.index}"
+        )
         return MeasurementError(f"{where}: {problem}")
 
 
@@ -92,7 +94,9 @@ class Work:
 
     total: Counter[str] = field(default_factory=Counter)  # number of chunks, by sweep
     left: Counter[str] = field(default_factory=Counter)  # of them still to measure
-    waiting: set[str] = field(default_factory=set)  # sweeps whose trials follow from pilots that are still to measure
+    waiting: set[str] = field(
+        default_factory=set
+    )  # sweeps whose trials follow from pilots that are still to measure
     todo: list[Task] = field(default_factory=list)
     damaged: list[Path] = field(default_factory=list)  # records
 
@@ -130,7 +134,9 @@ def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
     return work
 
 
-def measure_missing(store: Store, work: Work, workers: Workers, on_progress: Callable[[str, float], None]) -> None:
+def measure_missing(
+    store: Store, work: Work, workers: Workers, on_progress: Callable[[str, float], None]
+) -> None:
     """Measure the missing chunks; `work.left` counts down.
 
     If an error or a signal occurs, the workers end at once; all written records stay.
@@ -167,7 +173,9 @@ def cell_trials(store: Store, sweep: Sweep, cell: Cell) -> int:
     if sweep.precision is None:
         return sweep.trials
     pilot = store.merged(pilot_chunks(sweep, cell))
-    error = relative_error(sweep.experiment.metrics, sweep.experiment.tabulate(cell, pilot)[MEASURED])
+    error = relative_error(
+        sweep.experiment.metrics, sweep.experiment.tabulate(cell, pilot)[MEASURED]
+    )
     if not math.isfinite(error):
         return sweep.trials
     wanted = math.ceil(_MARGIN * PILOT_TRIALS * (error / sweep.precision) ** 2)
@@ -187,7 +195,10 @@ def reached(sweep: Sweep, table: "pd.DataFrame") -> tuple[str, bool]:
     met = sum(error <= sweep.precision for error in errors)
     others = "" if met == len(found) else f", others need more than max_trials {sweep.trials}"
     cells = f"{met} of {counted(len(found), 'cell')} met the precision {sweep.precision:g}"
-    return f"{sweep.name}: {min(trials)} to {max(trials)} trials per cell; {cells}{others}", not others
+    return (
+        f"{sweep.name}: {min(trials)} to {max(trials)} trials per cell; {cells}{others}",
+        not others,
+    )
 
 
 def tabulate_sweep(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
@@ -226,5 +237,7 @@ def tabulated(
         for name in full:
             if isinstance(row[name], float) and not math.isfinite(row[name]):
                 where = ", ".join(f"{axis}={row[axis]}" for axis in axis_names(experiment.cell))
-                raise MeasurementError(f"cell {where}: expected a finite {name}, got {row[name]} in {row}")
+                raise MeasurementError(
+                    f"cell {where}: expected a finite {name}, got {row[name]} in {row}"
+                )
     return {kind: pd.DataFrame(rows) for kind, rows in tables.items()}

@@ -15,15 +15,20 @@ from typing import TYPE_CHECKING, Any
 from experiments.analysis.written import IDENTITY, csv_bytes
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
+from experiments.engine.compare import Change, compare, update
+from experiments.engine.files import checksum, write_atomically
+from experiments.engine.fingerprint import (
+    measuring_fingerprint,
+    stamp,
+    tables_fingerprint,
+    versions,
+)
 from experiments.errors import Problem, TableError
 from experiments.measuring.columns import names, treatment_names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.measuring.processor import is_supported
 from experiments.paths import csv_name
-from experiments.run.compare import Change, compare, update
-from experiments.run.files import checksum, write_atomically
-from experiments.run.fingerprint import measuring_fingerprint, stamp, tables_fingerprint, versions
 
 if TYPE_CHECKING:
     from experiments.analysis.results import Results
@@ -47,8 +52,13 @@ def write_sweep(results: Path, config: Config, found: "Results") -> dict[Path, C
     """
     sweep = found.block
     sidecar = results / f"{sweep.name}.json"
-    identity = dict(zip(names(IDENTITY), (sweep.name, sweep.experiment.name, config.seed), strict=True))
-    contents = {kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]]) for kind, table in found.items()}
+    identity = dict(
+        zip(names(IDENTITY), (sweep.name, sweep.experiment.name, config.seed), strict=True)
+    )
+    contents = {
+        kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]])
+        for kind, table in found.items()
+    }
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
     before: dict[str, str] = {}
     with suppress(TableError):
@@ -56,8 +66,13 @@ def write_sweep(results: Path, config: Config, found: "Results") -> dict[Path, C
     was_made_alike = not why_stale(results, config, sweep)
     if was_made_alike and is_supported():
         _require_same({paths[kind]: contents[kind] for kind in contents if kind in before})
-    changes = {path: update(path, contents[kind], keep=was_made_alike) for kind, path in paths.items()}
-    made = {**_provenance(config, sweep), "sha256": {kind: checksum(path) for kind, path in paths.items()}}
+    changes = {
+        path: update(path, contents[kind], keep=was_made_alike) for kind, path in paths.items()
+    }
+    made = {
+        **_provenance(config, sweep),
+        "sha256": {kind: checksum(path) for kind, path in paths.items()},
+    }
     content = (json.dumps(made, indent=1) + "\n").encode()
     if not sidecar.exists() or sidecar.read_bytes() != content:
         write_atomically(sidecar, content)
@@ -72,10 +87,16 @@ def write_sweep(results: Path, config: Config, found: "Results") -> dict[Path, C
 def _require_same(contents: dict[Path, bytes]) -> None:
     """`ChangedError` if the content of a table is different from its file."""
     changes = {path: compare(path.read_bytes(), content) for path, content in contents.items()}
-    different = [f"{path}: {change.where}" for path, change in changes.items() if change.kind == "different"]
+    different = [
+        f"{path}: {change.where}" for path, change in changes.items() if change.kind == "different"
+    ]
     if different:
         expected = "expected the same tables from the same source, config and libraries, got others"
-        raise ChangedError("\n".join([f"{expected}; the previous ones stay, delete them to write these:", *different]))
+        raise ChangedError(
+            "\n".join(
+                [f"{expected}; the previous ones stay, delete them to write these:", *different]
+            )
+        )
 
 
 def why_stale(results: Path, config: Config, sweep: Sweep) -> str:
@@ -118,7 +139,9 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> "Results":
     text = dict.fromkeys([FEW_DRAWS, *treatment_names(sweep.experiment.cell)], str)
     tables = {}
     for kind, content in sound_contents(results, config, sweep).items():
-        own = pd.read_csv(io.BytesIO(content), dtype=text, usecols=lambda name: name not in names(IDENTITY))
+        own = pd.read_csv(
+            io.BytesIO(content), dtype=text, usecols=lambda name: name not in names(IDENTITY)
+        )
         # A table as read has one block of memory per column; pandas warns if columns are added to more than a hundred.
         table = own.copy()
         # An empty field is a list of no metrics there, elsewhere a missing number.
@@ -144,7 +167,9 @@ def sound_contents(results: Path, config: Config, sweep: Sweep) -> dict[str, byt
             raise TableError(f"{path}: {error.strerror}") from None
         found = hashlib.sha256(contents[kind]).hexdigest()
         if found != sha256:
-            raise TableError(f"{path} has been altered: got SHA-256 {found[:12]}..., expected {sha256[:12]}...")
+            raise TableError(
+                f"{path} has been altered: got SHA-256 {found[:12]}..., expected {sha256[:12]}..."
+            )
     return contents
 
 
@@ -153,7 +178,9 @@ def read_sidecar(path: Path) -> dict[str, Any]:
     try:
         sidecar: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise TableError(f"{path.with_suffix('.csv')} is missing or incomplete: found no {path.name}") from None
+        raise TableError(
+            f"{path.with_suffix('.csv')} is missing or incomplete: found no {path.name}"
+        ) from None
     except (OSError, ValueError) as error:
         raise TableError(f"{path}: cannot read: {error}") from None
     is_whole = isinstance(sidecar, dict) and {"parameters", "sha256"} <= sidecar.keys()

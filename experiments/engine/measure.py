@@ -9,18 +9,25 @@ from typing import TYPE_CHECKING
 
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
+from experiments.engine.compare import ROUNDING
+from experiments.engine.files import locked, write_atomically
+from experiments.engine.fingerprint import tables_fingerprint
+from experiments.engine.reporter import ALOUD, Reporter
+from experiments.engine.store import Store
+from experiments.engine.tables import sound_contents, why_stale, write_sweep
+from experiments.engine.work import (
+    Work,
+    Workers,
+    find_work,
+    measure_missing,
+    reached,
+    tabulate_sweep,
+)
+from experiments.engine.workers import helpers
 from experiments.errors import LongRunError, attempt, counted
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
 from experiments.paths import STORE, STORED_CONFIG, csv_name
-from experiments.run.compare import ROUNDING
-from experiments.run.files import locked, write_atomically
-from experiments.run.fingerprint import tables_fingerprint
-from experiments.run.reporter import ALOUD, Reporter
-from experiments.run.store import Store
-from experiments.run.tables import sound_contents, why_stale, write_sweep
-from experiments.run.work import Work, Workers, find_work, measure_missing, reached, tabulate_sweep
-from experiments.run.workers import helpers
 
 if TYPE_CHECKING:
     from experiments.analysis.results import Results
@@ -48,7 +55,9 @@ def measure(
         ChangedError: a table differs from its previous version, although the same source and libraries made both.
     """
     for sweep in sweeps:
-        tables_fingerprint(sweep.experiment.name)  # of the source as it is imported now, not of edits during the run
+        tables_fingerprint(
+            sweep.experiment.name
+        )  # of the source as it is imported now, not of edits during the run
     with locked(results):
         records = Store(results / STORE, config.seed)
         work = find_work(records, sweeps)
@@ -56,9 +65,13 @@ def measure(
         kept = [sweep for sweep in current if work.is_complete(sweep)]
         if again := len(current) - len(kept):
             same = "byte for byte" if is_supported() else "to rounding"
-            report.line(f"{counted(again, 'sweep')} came with tables but without chunks: expecting the same, {same}")
+            report.line(
+                f"{counted(again, 'sweep')} came with tables but without chunks: expecting the same, {same}"
+            )
         if work.todo and not is_supported():
-            report.line("this is not Linux on an x86-64 processor with AVX2: last digits differ from those elsewhere")
+            report.line(
+                "this is not Linux on an x86-64 processor with AVX2: last digits differ from those elsewhere"
+            )
 
         def measure_chunks() -> None:
             nonlocal work
@@ -79,11 +92,15 @@ def measure(
             write_atomically(results / STORED_CONFIG, config.text.encode())
 
 
-def _measure_chunks(records: Store, work: Work, workers: Workers, limit: float, report: Reporter) -> None:
+def _measure_chunks(
+    records: Store, work: Work, workers: Workers, limit: float, report: Reporter
+) -> None:
     """Measure what the store lacks; `LongRunError` if the estimate exceeds a limit in seconds."""
     if exceeds(limit, work, workers):
         expected = f"expected an estimate of at most {duration(limit)}"
-        raise LongRunError(f"{expected}, got {_estimate(work, workers)}; no further chunk was measured")
+        raise LongRunError(
+            f"{expected}, got {_estimate(work, workers)}; no further chunk was measured"
+        )
     for path in work.damaged:
         report.flag(f"{path} is damaged; measuring it again")
     if work.todo:
@@ -95,7 +112,12 @@ def _measure_chunks(records: Store, work: Work, workers: Workers, limit: float, 
 
 
 def _write_tables(
-    config: Config, results: Path, records: Store, due: Sequence[Sweep], jobs: int | None, report: Reporter
+    config: Config,
+    results: Path,
+    records: Store,
+    due: Sequence[Sweep],
+    jobs: int | None,
+    report: Reporter,
 ) -> None:
     """Write the tables of sweeps whose chunks are complete."""
     with report.progress(len(due)) as advance, helpers(jobs, len(due)) as submit:
@@ -133,7 +155,12 @@ def _estimate(work: Work, workers: Workers) -> str:
 
 
 def plan_lines(
-    config: Config, sweeps: Sequence[Sweep], results: Path, work: Work, workers: Workers, limit: float
+    config: Config,
+    sweeps: Sequence[Sweep],
+    results: Path,
+    work: Work,
+    workers: Workers,
+    limit: float,
 ) -> Iterator[str]:
     """One line per sweep, and a total.
 
@@ -161,7 +188,9 @@ def is_current(config: Config, sweep: Sweep, results: Path, work: Work) -> bool:
 def _state(config: Config, sweep: Sweep, results: Path, work: Work) -> str:
     """The state of the tables of a sweep."""
     if reason := why_stale(results, config, sweep):
-        return f"stale: {reason}" if (results / csv_name(sweep.name, MEASURED)).exists() else "missing"
+        return (
+            f"stale: {reason}" if (results / csv_name(sweep.name, MEASURED)).exists() else "missing"
+        )
     return "complete" if work.is_complete(sweep) else "complete as shipped; a run measures it again"
 
 

@@ -13,12 +13,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from experiments.engine.compare import Change, update
+from experiments.engine.files import checksum, locked, write_atomically
+from experiments.engine.fingerprint import ROOT, versions
+from experiments.engine.reporter import Reporter
+from experiments.engine.workers import helpers
 from experiments.errors import attempt
-from experiments.run.compare import Change, update
-from experiments.run.files import checksum, locked, write_atomically
-from experiments.run.fingerprint import ROOT, versions
-from experiments.run.reporter import Reporter
-from experiments.run.workers import helpers
 
 _LEDGER = ".made.json"
 Record = dict[str, Any]
@@ -30,7 +30,7 @@ class Product:
     """Files that one function makes together.
 
     Attributes:
-        files: the files; the first names the product. An equal table stays as it is (`experiments.run.compare`).
+        files: the files; the first names the product. An equal table stays as it is (`experiments.engine.compare`).
         make: returns the content of each file, in order. It may run in another process.
         inputs: the files that it reads.
         parameters: further JSON values that determine the content.
@@ -49,7 +49,10 @@ class Product:
         """Everything that determines the content (source, libraries, inputs and parameters), and that of the files."""
         inputs = [checksum(path) for path in self.inputs]
         origin = _digest([inputs, self.parameters, source_of_the_suite(), versions(*_MADE_WITH)])
-        return {"origin": origin, "files": {os.path.relpath(path, results): checksum(path) for path in self.files}}
+        return {
+            "origin": origin,
+            "files": {os.path.relpath(path, results): checksum(path) for path in self.files},
+        }
 
 
 def build(
@@ -68,7 +71,7 @@ def build(
         products: in the order of the report.
         report: shows a bar while products are made, and what became of each.
         quietly: True for files that are no tables or figures of a sweep, which nobody counts.
-        jobs, are_slow: as for `experiments.run.workers.helpers`.
+        jobs, are_slow: as for `experiments.engine.workers.helpers`.
 
     Raises:
         BusyError: another run uses the folder.
@@ -138,5 +141,15 @@ def _digest(value: Any) -> str:
 @cache
 def source_of_the_suite() -> str:
     """SHA-256 of the files of both packages."""
-    files = [path for package in ("sdpa", "experiments") for path in sorted((ROOT / package).rglob("*.*"))]
-    return _digest([(path.relative_to(ROOT).as_posix(), checksum(path)) for path in files if path.suffix != ".pyc"])
+    files = [
+        path
+        for package in ("sdpa", "experiments")
+        for path in sorted((ROOT / package).rglob("*.*"))
+    ]
+    return _digest(
+        [
+            (path.relative_to(ROOT).as_posix(), checksum(path))
+            for path in files
+            if path.suffix != ".pyc"
+        ]
+    )
