@@ -150,6 +150,6 @@ def source_of_the_suite() -> str:
         [
             (path.relative_to(ROOT).as_posix(), checksum(path))
             for path in files
-            if path.suffix != ".pyc"
+            if path.is_file() and path.suffix != ".pyc"
         ]
     )

@@ -119,7 +119,7 @@ def test_scores_and_weights_are_those_of_the_draws(mask, seen):
     measured = experiment.measure(cell, 4, np.random.default_rng(1))
     assert np.isfinite(measured.scores).all()  # as a record requires
     table = list(experiment.tabulate(cell, measured)[MEASURED])
-    assert len(table) == experiment.table_rows(cell, 4) == 2 * 4 * sum(seen)
+    assert len(table) == cell.table_rows(4) == 2 * 4 * sum(seen)
     for row in table:
         trial, query, key = row["trial"], row["query"], row["key"]
         divisor = {"unscaled": 1.0, "d_k^1/2": math.sqrt(5)}[row["scaling"]]
