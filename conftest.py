@@ -1,4 +1,6 @@
-"""Tests compute with the instructions of the suite; doctests of modules that need Dask run only where it is."""
+"""Tests compute with the instructions of the suite; doctests of modules that need Dask run only
+where it is.
+"""
 
 from importlib.util import find_spec
 

@@ -1,8 +1,10 @@
-"""Calibration of the check: false alarms of honest runs, coverage of intervals, and planted faults that it misses.
+"""Calibration of the check: false alarms of honest runs, coverage of intervals, and planted faults
+that it misses.
 
-`make calibration` runs quick configs of calibration.yaml under 60 root seeds each, and `NAME=pair,flat` these two under
-300. `make calibration FULL=1` runs all under 300 and writes results/benchmarks/calibration*.csv. The truth behind an
-interval is the exact value or, if that is unknown, the value of the pooled draws of all runs.
+`make calibration` runs quick configs of calibration.yaml under 60 root seeds each, and
+`NAME=pair,flat` these two under 300. `make calibration FULL=1` runs all under 300 and writes
+results/benchmarks/calibration*.csv. The truth behind an interval is the exact value or, if that is
+unknown, the value of the pooled draws of all runs.
 """
 
 import importlib
@@ -78,7 +80,9 @@ def cells_of(sweep: Sweep) -> list[AnyCell]:
 def measure_cells(
     experiment: Experiment, cells: Iterable[Any], trials: int, seed: int
 ) -> list[Any]:
-    """The measurement of every cell, merged from the chunks that a run of the suite with that root seed has."""
+    """The measurement of every cell, merged from the chunks that a run of the suite with that root
+    seed has.
+    """
     of_cells = (
         [measure_chunk(chunk, seed) for chunk in chunks(experiment, cell, trials)] for cell in cells
     )
@@ -88,7 +92,9 @@ def measure_cells(
 def measure_sweep(
     sweep: Sweep, seed: int, change: Callable[[Any], Any] = lambda cell: cell
 ) -> Tables:
-    """The tables of a sweep before analysis; `change` gives the cell to measure in place of each, to plant a fault."""
+    """The tables of a sweep before analysis; `change` gives the cell to measure in place of each,
+    to plant a fault.
+    """
     cells = [change(cell) for cell in sweep.cells()]
     return tabulated(
         sweep.experiment, cells, measure_cells(sweep.experiment, cells, sweep.trials, seed)
@@ -97,14 +103,18 @@ def measure_sweep(
 
 @dataclass(frozen=True)
 class Factor:
-    """A fault: a metric that comes out multiplied by `factor`, with its errors, under one scaling or under `all`."""
+    """A fault: a metric that comes out multiplied by `factor`, with its errors, under one scaling
+    or under `all`.
+    """
 
     metric: str  # no quantile, which has no standard error
     scaling: str
     factor: float
 
     def plant(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The measured table with the fault; intervals stay: only crossings read them, and faulty configs have none."""
+        """The measured table with the fault; intervals stay: only crossings read them, and faulty
+        configs have none.
+        """
         rows = table["scaling"].isin([self.scaling]) | (self.scaling == "all")
         both = [self.metric, f"{self.metric}_se"]
         return table.assign(**table[both].where(~rows, table[both] * self.factor))
@@ -172,14 +182,16 @@ MISTAKES: dict[str, Callable[[Sweep, int], Tables]] = {
     "entropy in bits": partial(_edited, Factor("entropy", "all", 1 / math.log(2)).plant),
     "largest weight over the wrong axis": _largest_over_queries,
 }
-# The check looks for values too far from the exact ones; error bars that are too wide move no value too far.
+# The check looks for values too far from the exact ones; error bars that are too wide move no value
+# too far.
 HARMLESS = ("error bars doubled",)
 
 
 def run_seeds(
     sweep: Sweep, seeds: range, factors: Sequence[Factor] = (), pool: Executor | None = None
 ) -> tuple[Row, pd.DataFrame, list[Row]]:
-    """Runs of a sweep under many root seeds: its row of alarms, its rows of coverage, and each planted fault.
+    """Runs of a sweep under many root seeds: its row of alarms, its rows of coverage, and each
+    planted fault.
 
     Factors are planted in the tables of the first ten runs.
     """
@@ -206,7 +218,9 @@ def run_seeds(
 def _run(
     sweep: Sweep, seed: int, factors: Sequence[Factor]
 ) -> tuple[Row, Floats, list[RowMeasurement], list[Row]]:
-    """A run: what the check says, `low, high, flag, exact` as (4, rows, metrics), all draws, and its planted faults."""
+    """A run: what the check says, `low, high, flag, exact` as (4, rows, metrics), all draws, and
+    its planted faults.
+    """
     measurements = measure_cells(sweep.experiment, sweep.cells(), sweep.trials, seed)
     measured = tabulated(sweep.experiment, sweep.cells(), measurements)
     tables, found = _check(sweep, measured)
@@ -226,7 +240,9 @@ def _run(
 
 
 def _values(sweep: Sweep, table: pd.DataFrame, suffix: str = "") -> Floats:
-    """The columns METRIC + suffix of all metrics of a sweep, (rows, metrics); NaN without such a column."""
+    """The columns METRIC + suffix of all metrics of a sweep, (rows, metrics); NaN without such a
+    column.
+    """
     names = [f"{metric.name}{suffix}" for metric in sweep.experiment.metrics]
     return np.asarray(table.reindex(columns=names), dtype=float)
 
@@ -270,7 +286,9 @@ def _mistaken(sweep: Sweep, seed: int, mistake: str) -> Row:
 
 
 def alarms_of(sweep: Sweep, checks: pd.DataFrame) -> Row:
-    """The row of a config: keys, alarms, and a test for uniform p-values of its cells (Kolmogorov and Smirnov)."""
+    """The row of a config: keys, alarms, and a test for uniform p-values of its cells (Kolmogorov
+    and Smirnov).
+    """
     told = {name: "/".join(map(str, values)) for name, values in sweep.values.items()}
     usual = defaults(sweep.experiment.cell)
     other = [
@@ -295,9 +313,11 @@ def alarms_of(sweep: Sweep, checks: pd.DataFrame) -> Row:
 
 
 def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) -> pd.DataFrame:
-    """One row per metric and one for `all`: unflagged `intervals`, those `covering` the truth, and `flagged` ones.
+    """One row per metric and one for `all`: unflagged `intervals`, those `covering` the truth, and
+    `flagged` ones.
 
-    `values` are those of `_run` by seed, and `pooled` are all draws of each cell, whose quantiles lie within a bin.
+    `values` are those of `_run` by seed, and `pooled` are all draws of each cell, whose quantiles
+    lie within a bin.
     """
     cells, metrics = cells_of(sweep), sweep.experiment.metrics
     lows, highs, flags, (exact, *_) = np.moveaxis(values, 1, 0)
@@ -316,7 +336,8 @@ def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) 
         if metric.kind == "quantile" and np.isnan(exact[row, place]):
             series = statistics_of(sweep).series(cell, rule, metric)
             low[row, place], high[row, place] = drawn.norms.known_within(series, metric.share)
-    # Exact values are good to 1e-9, and those that are 0 to the precision of a double are ends of intervals.
+    # Exact values are good to 1e-9, and those that are 0 to the precision of a double are ends of
+    # intervals.
     slack = 1e-9 * np.abs(high) + 1e-300
     covering = (lows <= high + slack) & (highs >= low - slack) & (flags == 0)
     each = np.array([flags == 0, covering, flags == 1]).sum(axis=(1, 2)).T
@@ -327,7 +348,9 @@ def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) 
 
 
 def faults_of(planted: Sequence[Row]) -> pd.DataFrame:
-    """One row per fault and config: its runs and alarms, and how many of those `sure` to raise one are `missed`."""
+    """One row per fault and config: its runs and alarms, and how many of those `sure` to raise one
+    are `missed`.
+    """
     table = pd.DataFrame(planted, columns=_FAULT)
     groups = table.assign(missed=table["sure"] & ~table["alarm"].astype(bool)).groupby(
         _FAULT[:5], sort=False
@@ -341,7 +364,9 @@ def faults_of(planted: Sequence[Row]) -> pd.DataFrame:
 
 
 def with_totals(alarms: pd.DataFrame, coverage: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Both tables with rows for all configs together, the chance of as many alarms, and the share of covering ones."""
+    """Both tables with rows for all configs together, the chance of as many alarms, and the share
+    of covering ones.
+    """
     whole = {"config": "all", "runs": alarms["runs"].sum(), "alarms": alarms["alarms"].sum()}
     alarms = pd.concat([alarms, pd.DataFrame([whole])], ignore_index=True)
     alarms["p_value"] = stats.binom.sf(alarms["alarms"] - 1, alarms["runs"], ALARM)
@@ -356,7 +381,9 @@ def with_totals(alarms: pd.DataFrame, coverage: pd.DataFrame) -> tuple[pd.DataFr
 
 
 def failures(alarms: pd.DataFrame, coverage: pd.DataFrame, faults: pd.DataFrame) -> list[str]:
-    """One line for each broken promise: more alarms than chance explains, low coverage, or a missed fault."""
+    """One line for each broken promise: more alarms than chance explains, low coverage, or a missed
+    fault.
+    """
     many, missed = alarms[alarms["p_value"] < _CHANCE], faults[faults["missed"] > 0]
     enough = (coverage["metric"] == "all") & (coverage["intervals"] >= _MIN_INTERVALS)
     few = coverage[enough & (coverage["coverage"] < MIN_COVERAGE)]
@@ -377,7 +404,9 @@ def failures(alarms: pd.DataFrame, coverage: pd.DataFrame, faults: pd.DataFrame)
 
 
 def calibrate(results: Path, names: Sequence[str] = (), *, full: bool = False) -> list[str]:
-    """Run all configs in `full`, those of these names, or quick ones; return the promises that the check breaks."""
+    """Run all configs in `full`, those of these names, or quick ones; return the promises that the
+    check breaks.
+    """
     config = load_config(CONFIG)
     sweeps = {sweep.name: sweep for sweep in config.sweeps}
     if unknown := [name for name in names if name not in sweeps]:

@@ -1,7 +1,9 @@
-"""Time and memory of attention (`make cost`), and of the suite beside its floor (`make bench`), on one core.
+"""Time and memory of attention (`make cost`), and of the suite beside its floor (`make bench`), on
+one core.
 
-The floor is the least work that a plain implementation needs in double precision: as many normal numbers from the same
-generator, one matrix product, and one exponential per score and rule, each alone, in arrays that stay in cache.
+The floor is the least work that a plain implementation needs in double precision: as many normal
+numbers from the same generator, one matrix product, and one exponential per score and rule, each
+alone, in arrays that stay in cache.
 """
 
 import sys
@@ -31,7 +33,8 @@ HERE = (
     HOME / BENCHMARKS / "here"
 )  # of this machine: git ignores it; the shipped tables are beside it
 SIZE = ["d_k", "n_keys", "n_queries"]
-# Small and large square cells, many keys, wide keys, rows so short that function calls dominate, and a large K.
+# Small and large square cells, many keys, wide keys, rows so short that function calls dominate,
+# and a large K.
 CELLS = (
     (64, 64, 64),
     (512, 512, 512),
@@ -57,7 +60,9 @@ def _cell(sizes: Mapping[str, int]) -> Cell:
 
 
 def interleaved(tasks: Mapping[Any, Task]) -> dict[Any, float]:
-    """The median seconds of each task over rounds in which all take turns: a slow moment then affects all equally."""
+    """The median seconds of each task over rounds in which all take turns: a slow moment then
+    affects all equally.
+    """
     timers = {name: timeit.Timer(task) for name, task in tasks.items()}
     calls = {
         name: timer.autorange()[0] for name, timer in timers.items()
@@ -92,7 +97,9 @@ def measure(cell: Cell, trials: int, gradients: bool) -> object:
 
 
 def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:
-    """Each part of the floor as a task, and how many times a trial runs it, which may be a fraction."""
+    """Each part of the floor as a task, and how many times a trial runs it, which may be a
+    fraction.
+    """
     rng, trials, queries = bit_generator(0), cell.block_trials, cell.block_queries
     drawn, exponents, powers = (
         np.empty(_CACHED),
@@ -134,7 +141,9 @@ def cell_rows(size: tuple[int, ...]) -> Iterator[dict[str, object]]:
 
 
 def growth_rows(swept: str, largest: int) -> Iterator[dict[str, object]]:
-    """Seconds per trial (of all trials where these grow) and peak bytes, with gradients, while one size grows."""
+    """Seconds per trial (of all trials where these grow) and peak bytes, with gradients, while one
+    size grows.
+    """
     points = [
         {"d_k": 64, "n_keys": 64, "n_queries": 64, "trials": 16, swept: largest >> i}
         for i in (5, 4, 3, 2, 1, 0)
@@ -153,7 +162,8 @@ def growth_rows(swept: str, largest: int) -> Iterator[dict[str, object]]:
 
 
 def cost_of_attention(largest: int = 4096) -> pd.DataFrame:
-    """Seconds and peak bytes of a call of `scaled_dot_product_attention`, without its inputs, as one size grows.
+    """Seconds and peak bytes of a call of `scaled_dot_product_attention`, without its inputs, as
+    one size grows.
 
     The arithmetic of Q K^T and of W V grows as n^2 d_k, and the memory of the scores as n^2.
     """
@@ -171,7 +181,9 @@ def cost_of_attention(largest: int = 4096) -> pd.DataFrame:
 
 
 def over_floor(bench: pd.DataFrame) -> pd.DataFrame:
-    """One row per cell, without gradients and then with: seconds of the suite over the sum of those of the floor."""
+    """One row per cell, without gradients and then with: seconds of the suite over the sum of those
+    of the floor.
+    """
     took = bench[bench["part"] == "cell"].pivot_table(
         "seconds", [*SIZE, "gradients"], "what", sort=False
     )
@@ -196,7 +208,8 @@ def ratios(bench: pd.DataFrame) -> pd.DataFrame:
 
 
 def exponents(table: pd.DataFrame, swept: str) -> pd.DataFrame:
-    """Slopes of ln seconds and ln bytes over the three largest values of each growing size of the column `swept`.
+    """Slopes of ln seconds and ln bytes over the three largest values of each growing size of the
+    column `swept`.
 
     Small sizes are left out, because the fixed cost of a call flattens the slope there.
 

@@ -1,4 +1,5 @@
-"""Run the notebooks of this folder in clean kernels, and write those whose outputs changed: make notebooks.
+"""Run the notebooks of this folder in clean kernels, and write those whose outputs changed: make
+notebooks.
 
 The files are free of what varies: execution counts, times, versions and the state of an editor.
 """
@@ -22,7 +23,9 @@ _METADATA = {
 
 
 def main(folder: Path = Path(__file__).parent) -> None:
-    """Run every notebook of a folder; SystemExit, with the cell, if one raises or prints to standard error."""
+    """Run every notebook of a folder; SystemExit, with the cell, if one raises or prints to
+    standard error.
+    """
     for path in sorted(folder.glob("*.ipynb")):
         content = notebook_bytes(executed(path))
         print(f"{path.name}: {'up to date' if content == path.read_bytes() else 'written'}")
@@ -62,16 +65,24 @@ def executed(path: Path) -> dict[str, Any]:
     for cell in notebook["cells"]:
         for output in cell.get("outputs", ()):
             if output["output_type"] == "error":
-                problem = f"cell {cell['id']}: expected a cell that runs, got {output['ename']}: {output['evalue']}"
+                problem = (
+                    f"cell {cell['id']}: expected a cell that runs, got {output['ename']}: "
+                    f"{output['evalue']}"
+                )
             elif output.get("name") == "stderr":
-                problem = f"cell {cell['id']}: expected nothing on standard error, got {output['text'].strip()}"
+                problem = (
+                    f"cell {cell['id']}: expected nothing on standard error, got "
+                    f"{output['text'].strip()}"
+                )
     if problem:
         raise SystemExit(f"{path}: {problem}")
     return normalized(json.loads(nbformat.writes(notebook)))
 
 
 def normalized(notebook: Mapping[str, Any]) -> dict[str, Any]:
-    """A notebook of format 4.5 without execution counts, times, versions and the state of an editor."""
+    """A notebook of format 4.5 without execution counts, times, versions and the state of an
+    editor.
+    """
     cells = []
     for cell in notebook["cells"]:
         kept = {name: cell[name] for name in ("cell_type", "id", "source")} | {"metadata": {}}

@@ -1,7 +1,7 @@
 """Config-driven sweeps of scaled dot-product attention: measured in tables, analysed, drawn.
 
-`kinds` has the experiments and `config` reads which of them to run; docs/architecture.md shows all folders. From
-Python, `run` measures a config (`experiments.entry`).
+`kinds` has the experiments and `config` reads which of them to run; docs/architecture.md shows all
+folders. From Python, `run` measures a config (`experiments.entry`).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,9 +1,11 @@
-"""The command line: python -m experiments COMMAND [SWEEP ...] [--config FILE] [--results DIR] [--jobs N].
+"""The command line: python -m experiments COMMAND [SWEEP ...] [--config FILE] [--results DIR]
+[--jobs N].
 
-A sweep is a block of the config. A chunk is a group of trials that one worker measures. A pilot is a sample of 200
-trials of a cell; it tells how many trials a wanted precision needs.
+A sweep is a block of the config. A chunk is a group of trials that one worker measures. A pilot is
+a sample of 200 trials of a cell; it tells how many trials a wanted precision needs.
 
-Exit status: 0 success; 1 failed measurement or check; 2 bad config or bad usage; 130 Ctrl-C; 143 SIGTERM.
+Exit status: 0 success; 1 failed measurement or check; 2 bad config or bad usage; 130 Ctrl-C; 143
+SIGTERM.
 """
 
 # Commands import what takes long to load, such as pandas, when they run.
@@ -35,7 +37,10 @@ Mask = Annotated[
     str | None,
     Option(
         metavar="none|causal|window-N",
-        help="causal: the keys up to the query's own; window-N: causal, the last N of these. Default: none.",
+        help=(
+            "causal: the keys up to the query's own; window-N: causal, the last N of these. "
+            "Default: none."
+        ),
     ),
 ]
 Rule = Annotated[str | None, Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")]
@@ -72,7 +77,8 @@ def _options_of_all(
 def all_parts(job: Job) -> None:
     """Measure sweeps, draw their figures, check their tables and write the page.
 
-    In the folder `results`, it also updates the published statements, the worked examples and the shipped diagnosis.
+    In the folder `results`, it also updates the published statements, the worked examples and the
+    shipped diagnosis.
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
@@ -121,7 +127,9 @@ def draw(job: Job) -> None:
 
 @about_sweeps(app, *SWEEPS)
 def check(job: Job) -> None:
-    """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files."""
+    """Compare tables with the config and their checksums, and measured values with exact ones; list
+    leftover files.
+    """
     checks.check(*job.work, report=job.report)
 
 
@@ -151,7 +159,9 @@ def page(job: Job) -> None:
 
 
 def _of_this_repository(job: Job) -> list[Callable[[], object]]:
-    """The parts that the folder `results` has beside tables, figures and page; none for other folders."""
+    """The parts that the folder `results` has beside tables, figures and page; none for other
+    folders.
+    """
     if job.results.resolve() != HOME.resolve():
         return []
     from experiments.claims import statements
@@ -169,7 +179,9 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
 
 @about_sweeps(app, *SWEEPS, *WORKERS)
 def plan(job: Job) -> None:
-    """Print the chunks that a run would measure, and roughly how much time and memory it would take."""
+    """Print the chunks that a run would measure, and roughly how much time and memory it would
+    take.
+    """
     workers = job.asked.workers(print)
     todo = find_work(Store(job.results / STORE, job.config.seed), job.sweeps)
     print(*plan_lines(*job.work, todo, workers, job.asked.limit), sep="\n")
@@ -199,7 +211,9 @@ def prune(job: Job) -> None:
 
 @about_sweeps(app, "verbose")
 def statements(job: Job) -> None:
-    """Compare published statements with measurements and computations; list wrong and misleading ones."""
+    """Compare published statements with measurements and computations; list wrong and misleading
+    ones.
+    """
     from experiments.claims.statements import update_statements
     from experiments.claims.table import read_statements, summary
 
@@ -228,7 +242,8 @@ def walk(
         of_own = any((q, k, v, scaling, mask, out))
         if example and of_own:
             raise UsageError(
-                f"expected either an example or your own matrices, got {example} and options for the latter"
+                f"expected either an example or your own matrices, got {example} and options for "
+                f"the latter"
             )
         if example:
             examples.walk(example)
@@ -276,7 +291,8 @@ def diagnose(
         float | None, Option(metavar="LOGIT", help="Logit of a sink beside scores of q and k.")
     ] = None,
 ) -> None:
-    """Diagnose the attention of your own queries and keys; without files, show that of a pretrained model.
+    """Diagnose the attention of your own queries and keys; without files, show that of a pretrained
+    model.
 
     Files are .npy, .npz or .safetensors; docs/your-model.md explains them.
     """
@@ -286,7 +302,8 @@ def diagnose(
         if scores is not None:
             if files or scaling or softcap or sink is not None:
                 raise UsageError(
-                    "--scores: expected no other files, --scaling, --softcap or --sink beside scores"
+                    "--scores: expected no other files, --scaling, --softcap or --sink beside "
+                    "scores"
                 )
             diagnosis.diagnose([scores], None, mask, axes, out)
         elif files:
@@ -314,7 +331,8 @@ def audit(
         Path | None, Option(metavar="DIR", help="Output folder. Default: results/audit/TARGET.")
     ] = None,
 ) -> None:
-    """Audit an attention function of NumPy arrays: say from its outputs what it computes, and what is not as expected.
+    """Audit an attention function of NumPy arrays: say from its outputs what it computes, and what
+    is not as expected.
 
     Exit status 1 if there are findings. docs/audit.md explains the items of the report.
     """
@@ -337,7 +355,9 @@ def audit(
 
 @about_sweeps(app, "verbose")
 def model(job: Job) -> None:
-    """Diagnose every head of all-MiniLM-L6-v2, a pretrained BERT, and compare it with the exact curve."""
+    """Diagnose every head of all-MiniLM-L6-v2, a pretrained BERT, and compare it with the exact
+    curve.
+    """
     from experiments.diagnosis import command as diagnosis
 
     diagnosis.measure_model(HOME, job.report)
@@ -367,7 +387,9 @@ def design(
         str, Option(metavar="none|causal", help="causal: rows of 1 to N keys.")
     ] = "none",
 ) -> None:
-    """Find the divisor that gives a row a wanted entropy, effective number of keys, largest weight or variance."""
+    """Find the divisor that gives a row a wanted entropy, effective number of keys, largest weight
+    or variance.
+    """
     with outcome(ValueError):
         from experiments.diagnosis.design import designed
         from sdpa import InputLaw, PairLaw
@@ -393,7 +415,9 @@ def readme() -> None:
 
 
 def main() -> None:
-    """Run a command. Its options may come from make: as variables of the environment that SDPA_GIVEN names."""
+    """Run a command. Its options may come from make: as variables of the environment that
+    SDPA_GIVEN names.
+    """
     names = os.environ.get("SDPA_GIVEN", "").split()
     values = {name.lower(): os.environ[name] for name in names if os.environ.get(name)}
     commands: Any = typer.main.get_command(app)

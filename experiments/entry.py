@@ -49,7 +49,8 @@ class Study(Mapping[str, Results]):
         return len(self.sweeps)
 
     def draw(self, figure: str, sweep: str | None = None) -> "Figure":
-        """A figure of docs/config.md of a sweep; of the first one whose experiment has it unless you name one.
+        """A figure of docs/config.md of a sweep; of the first one whose experiment has it unless
+        you name one.
 
         Raises:
             UsageError: no figure or no sweep has the name, or the sweep has no such figure.
@@ -62,7 +63,8 @@ class Study(Mapping[str, Results]):
         fitting = [name for name, results in self.items() if results.experiment.name == of]
         if (chosen := sweep or next(iter(fitting), "")) not in fitting:
             raise UsageError(
-                f"{figure}: expected a sweep of the experiment {of}, got {chosen or ', '.join(self)!r}"
+                f"{figure}: expected a sweep of the experiment {of}, got "
+                f"{chosen or ', '.join(self)!r}"
             )
         return picture(FIGURES[figure], self[chosen])
 
@@ -77,7 +79,8 @@ def run(
 
     Args:
         config: the path of a YAML file, or a mapping with its keys `seed` and `sweeps`.
-        folder: of tables and stored chunks. Default: results/NAME for NAME.yaml, and results/python for a mapping.
+        folder: of tables and stored chunks. Default: results/NAME for NAME.yaml, and results/python
+            for a mapping.
         jobs: worker processes; by default one per processor.
 
     Raises:

@@ -1,4 +1,6 @@
-"""Problems with data, files and numbers: the command line prints their message without a traceback and exits 1."""
+"""Problems with data, files and numbers: the command line prints their message without a traceback
+and exits 1.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -24,7 +26,9 @@ class UsageError(Problem):
 
 
 class LongRunError(UsageError):
-    """The estimate of a run exceeds its limit; the message names both, and how to start it nevertheless."""
+    """The estimate of a run exceeds its limit; the message names both, and how to start it
+    nevertheless.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(f"{message}\nto start it nevertheless: YES=1 (--yes)")
@@ -33,8 +37,8 @@ class LongRunError(UsageError):
 def attempt(actions: Iterable[Callable[[], object]]) -> None:
     """Run every action, even after one fails, and raise all errors at the end.
 
-    A `BusyError` stops the run at once, because every other action would meet it too, and a `LongRunError` because no
-    other action may begin without consent.
+    A `BusyError` stops the run at once, because every other action would meet it too, and a
+    `LongRunError` because no other action may begin without consent.
 
     Raises:
         Exception: the error of the one action that failed.

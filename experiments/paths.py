@@ -1,4 +1,6 @@
-"""Files and folders of results: who writes where, in one place, so that nobody overwrites another's results."""
+"""Files and folders of results: who writes where, in one place, so that nobody overwrites another's
+results.
+"""
 
 from pathlib import Path
 
@@ -57,13 +59,15 @@ def default_results(config: Path) -> Path:
         return HOME
     if config.stem.lower() in _TAKEN or config.stem.startswith("."):
         raise UsageError(
-            f"{config}: {HOME / config.stem} has other results; choose a folder by RESULTS=DIR (--results DIR)"
+            f"{config}: {HOME / config.stem} has other results; choose a folder by RESULTS=DIR "
+            f"(--results DIR)"
         )
     return HOME / config.stem
 
 
 def csv_name(sweep: str, kind: str) -> str:
-    """The path of a table below a results folder: SWEEP.csv for `measured`, else derived/SWEEP/KIND.csv.
+    """The path of a table below a results folder: SWEEP.csv for `measured`, else
+    derived/SWEEP/KIND.csv.
 
     >>> csv_name("dimension", "measured"), csv_name("dimension", "slopes")
     ('dimension.csv', 'derived/dimension/slopes.csv')
@@ -72,7 +76,9 @@ def csv_name(sweep: str, kind: str) -> str:
 
 
 def diagnosis_path(results: Path, name: str) -> Path:
-    """A file of the shipped diagnosis, which is of a pretrained model: a table, or a figure with its suffix."""
+    """A file of the shipped diagnosis, which is of a pretrained model: a table, or a figure with
+    its suffix.
+    """
     return results / DIAGNOSIS / "minilm" / name
 
 

@@ -1,6 +1,7 @@
 """Scaled dot-product attention, its gradients and its theory, in NumPy and SciPy alone.
 
-The library handles no files, tables, configs or figures; `experiments/` sweeps it and draws figures.
+The library handles no files, tables, configs or figures; `experiments/` sweeps it and draws
+figures.
 """
 
 from __future__ import annotations

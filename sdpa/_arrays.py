@@ -14,8 +14,8 @@ BoolArray = npt.NDArray[np.bool_]
 def as_float(name: str, values: npt.ArrayLike, min_ndim: int = 1) -> FloatArray:
     """The values as an array of floats, or a ValueError that names the values received.
 
-    Integers become float64; float16 and bfloat16 become float32, because sums of float16 overflow at 65504 and those of
-    bfloat16 have 8 binary digits.
+    Integers become float64; float16 and bfloat16 become float32, because sums of float16 overflow
+    at 65504 and those of bfloat16 have 8 binary digits.
     """
     array = np.asarray(values)
     if array.dtype.kind in "iu":

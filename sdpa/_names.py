@@ -24,7 +24,8 @@ def nearest(given: object, names: Iterable[str]) -> str | None:
 
 
 def not_among(given: object, names: Iterable[str], meant: str | None = None) -> str:
-    """The message about a value that is none of the names, and perhaps means one of them; with "", it means none.
+    """The message about a value that is none of the names, and perhaps means one of them; with "",
+    it means none.
 
     >>> not_among("gausian", ["gaussian", "uniform"])
     "expected one of gaussian, uniform, got 'gausian'; did you mean gaussian?"

@@ -1,7 +1,8 @@
 """Attention in the number formats of accelerators, emulated in NumPy.
 
-An accelerator keeps results in a format of few digits, and computes sums, quotients and exponentials in single
-precision. With R the rounding to the format, to the nearest number and to an even last digit in a tie,
+An accelerator keeps results in a format of few digits, and computes sums, quotients and
+exponentials in single precision. With R the rounding to the format, to the nearest number and to an
+even last digit in a tie,
 
     s_ij = R(R(q_i.k_j) / c),   e_ij = exp(s_ij - max_j s_ij),   w_ij = R(e_ij / sum_j e_ij)
 
@@ -9,13 +10,14 @@ and for a gradient g to the weights, rounded too,
 
     dL/dS_ij = R(R(w_ij (g_ij - sum_j w_ij g_ij)) / c),   dL/dq_i = R(sum_j dL/dS_ij k_j).
 
-So do the matrix products and the softmax of PyTorch and JAX if no fused kernel replaces them. Formats of 8 bits exist
-in fused kernels: only factors of matrix products have them. Scores, dL/dq and weights stay in single precision,
+So do the matrix products and the softmax of PyTorch and JAX if no fused kernel replaces them.
+Formats of 8 bits exist in fused kernels: only factors of matrix products have them. Scores, dL/dq
+and weights stay in single precision,
 
     w_ij = R(p e_ij) / (p sum_j e_ij),
 
-with a prescale p, a power of 2 that keeps small e_ij from 0. Numbers below the smallest normal one lose digits and then
-become 0 (gradual underflow); hardware that flushes them to 0 loses more.
+with a prescale p, a power of 2 that keeps small e_ij from 0. Numbers below the smallest normal one
+lose digits and then become 0 (gradual underflow); hardware that flushes them to 0 loses more.
 """
 
 from __future__ import annotations
@@ -92,14 +94,17 @@ class Arithmetic:
 
     @property
     def of_products(self) -> Arithmetic:
-        """The format of scores, divided weights and dL/dq: this one, or single precision if this one has 8 bits."""
+        """The format of scores, divided weights and dL/dq: this one, or single precision if this
+        one has 8 bits.
+        """
         return FORMATS["float32"] if self.has_8_bits else self
 
     def round(self, values: npt.ArrayLike) -> FloatArray:
-        """The nearest numbers of the format, in the type of the accumulator; values beyond the largest become inf.
+        """The nearest numbers of the format, in the type of the accumulator; values beyond the
+        largest become inf.
 
-        In float8_e4m3fn, which has no infinity, they become NaN. An array whose numbers are all of the format, because
-        its type is, comes back itself.
+        In float8_e4m3fn, which has no infinity, they become NaN. An array whose numbers are all of
+        the format, because its type is, comes back itself.
         """
         with np.errstate(over="ignore"):
             given = np.asarray(values, self.accumulator)
@@ -116,7 +121,9 @@ class Arithmetic:
         )
 
     def product(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """R(a b) of matrices of numbers of the format, with sums in the accumulator, R that of `of_products`."""
+        """R(a b) of matrices of numbers of the format, with sums in the accumulator, R that of
+        `of_products`.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             return self.of_products.round(a @ b)
 
@@ -127,7 +134,10 @@ class Arithmetic:
         try:
             import ml_dtypes
         except ModuleNotFoundError:
-            message = f"expected the package ml_dtypes beside {self.name}; install it with: pip install ml_dtypes"
+            message = (
+                f"expected the package ml_dtypes beside {self.name}; install it with: pip "
+                f"install ml_dtypes"
+            )
             raise ValueError(message) from None
         found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.name))
         return found
@@ -156,9 +166,12 @@ FORMATS = {
 
 
 class RoundedRows(NamedTuple):
-    """Rows of attention in a format, and the gradients to their scores before the divisor and to their queries."""
+    """Rows of attention in a format, and the gradients to their scores before the divisor and to
+    their queries.
+    """
 
-    scores: FloatArray  # s, (..., n_queries, n_keys); inf where they are beyond the largest number, -inf where masked
+    # s, (..., n_queries, n_keys); inf where they are beyond the largest number, -inf where masked
+    scores: FloatArray
     weights: FloatArray  # w, of the same shape; NaN in a row with an infinite score
     score_gradient: FloatArray  # dL/dS, of the same shape
     query_gradient: FloatArray  # dL/dq, (..., n_queries, d_k)
@@ -176,13 +189,16 @@ def rounded_rows(
     """Softmax rows and their gradients in a format, as this module defines them.
 
     Args:
-        products: R(q.k) of rounded queries and keys, (..., n_queries, n_keys), as from `Arithmetic.product`.
+        products: R(q.k) of rounded queries and keys, (..., n_queries, n_keys), as from
+            `Arithmetic.product`.
         keys: rounded keys, (..., n_keys, d_k).
         gradient: dL/dw, rounded, of the shape of products.
         divisor: c, above 0; it is rounded to the accumulator.
         arithmetic: the format, or its name.
-        visible: booleans that broadcast to the shape of products, True where the query may attend to the key.
-        prescale: p of a format of 8 bits, a power of 2 up to its largest number; other formats do not use it.
+        visible: booleans that broadcast to the shape of products, True where the query may attend
+            to the key.
+        prescale: p of a format of 8 bits, a power of 2 up to its largest number; other formats do
+            not use it.
 
     Raises:
         ValueError: the gradient has another shape than the products, or no format has the name.

@@ -1,9 +1,9 @@
 """Softmax, attention weights and scaled dot-product attention (Vaswani et al. 2017, equation 1).
 
-A mask is boolean, True where a query may attend to a key, or additive: 0 there, and -10,000 or less, such as -inf, for
-the other keys. These get the score -inf, and so the weight 0. Every query needs a visible key. The words `none`,
-`causal` and `window-512`, with any whole number, stand for masks; a window is causal, and shows each query at most so
-many keys, the last ones.
+A mask is boolean, True where a query may attend to a key, or additive: 0 there, and -10,000 or
+less, such as -inf, for the other keys. These get the score -inf, and so the weight 0. Every query
+needs a visible key. The words `none`, `causal` and `window-512`, with any whole number, stand for
+masks; a window is causal, and shows each query at most so many keys, the last ones.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ HIDDEN = -9984.0  # -1e4 in bfloat16; an additive mask hides a key by this or le
 
 
 def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
-    """softmax(x)_i = exp(x_i - max x) / sum_j exp(x_j - max x), of any shape, with the sum 1 along one axis.
+    """softmax(x)_i = exp(x_i - max x) / sum_j exp(x_j - max x), of any shape, with the sum 1 along
+    one axis.
 
-    Subtracting the maximum changes no weight and prevents overflow of exp. An entry of -inf gets the weight 0.
+    Subtracting the maximum changes no weight and prevents overflow of exp. An entry of -inf gets
+    the weight 0.
 
     Raises:
-        ValueError: the axis does not exist or is empty, or a row contains a NaN, a +inf or only -inf
-            (the message names the row).
+        ValueError: the axis does not exist or is empty, or a row contains a NaN, a +inf or only
+            -inf (the message names the row).
 
     >>> softmax([1000.0, 1000.0])
     array([0.5, 0.5])
@@ -57,7 +59,8 @@ def shifted_exponentials(scores: FloatArray, axis: int = -1) -> FloatArray:
     if not np.isfinite(largest).all():
         index = np.argwhere(~np.isfinite(largest.squeeze(axis)))[0]
         raise ValueError(
-            f"softmax: expected every row to have a finite largest score, got {largest.squeeze(axis)[tuple(index)]}"
+            f"softmax: expected every row to have a finite largest score, got "
+            f"{largest.squeeze(axis)[tuple(index)]}"
             f" in {row_label(tuple(index))}"
         )
     with np.errstate(
@@ -83,19 +86,22 @@ def attention_weights(
         q: queries, (..., n_queries, d_k).
         k: keys, (..., n_keys, d_k); leading axes broadcast against those of q.
         scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
-        mask: `none`; `causal`, where the last query sees every key; `window-512`, causal and of at most 512 keys; or
-            an array, broadcast to (..., n_queries, n_keys), of booleans (True where the query may attend to the key)
-            or of 0 and -10,000 or less. The other scores become -inf.
-        softcap, sink, normalizer: as in `sdpa.row_maps.RowMap`, between the divisor and the weights.
+        mask: `none`; `causal`, where the last query sees every key; `window-512`, causal and of at
+            most 512 keys; or an array, broadcast to (..., n_queries, n_keys), of booleans (True
+            where the query may attend to the key) or of 0 and -10,000 or less. The other scores
+            become -inf.
+        softcap, sink, normalizer: as in `sdpa.row_maps.RowMap`, between the divisor and the
+            weights.
         alibi: slope of `alibi_bias`, added behind the soft cap; 0 for none.
 
     Returns:
         Weights, (..., n_queries, n_keys); rows sum to 1, but not beside a sink or under `sigmoid`.
 
     Raises:
-        ValueError: a wrong shape, different d_k in q and k, a mask that is neither boolean nor additive, or a row whose
-            keys are all masked (the message names the row), a scaling that is neither a rule nor above 0, or the
-            number 1/sqrt(d_k), a softcap, sink or normalizer that `RowMap` refuses, or a slope beyond ±1e6.
+        ValueError: a wrong shape, different d_k in q and k, a mask that is neither boolean nor
+            additive, or a row whose keys are all masked (the message names the row), a scaling that
+            is neither a rule nor above 0, or the number 1/sqrt(d_k), a softcap, sink or normalizer
+            that `RowMap` refuses, or a slope beyond ±1e6.
         TypeError: a scaling of another type.
 
     Source: Vaswani et al. (2017), section 3.2.1.
@@ -156,8 +162,9 @@ def scaled_dot_product_attention(
     """output = softmax(q k^T / divisor) v.
 
     Args:
-        q, k, scaling, mask, softcap, sink, normalizer, alibi: as in `attention_weights`; PyTorch's `scale` is the
-            reciprocal of the divisor, and its `is_causal=True` is `mask="causal"` if there are as many queries as keys.
+        q, k, scaling, mask, softcap, sink, normalizer, alibi: as in `attention_weights`; PyTorch's
+            `scale` is the reciprocal of the divisor, and its `is_causal=True` is `mask="causal"` if
+            there are as many queries as keys.
         v: values, (..., n_keys, d_v); leading axes of q, k and v broadcast.
         return_weights: return (output, weights) instead of the output alone.
 
@@ -242,7 +249,8 @@ def trace(
 def trace_shapes(
     q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike | None = None
 ) -> dict[str, tuple[int, ...]]:
-    """Q, K, V, K^T, Q K^T, scaled scores, weights, output: the shape of each, in this order, from arguments of `trace`.
+    """Q, K, V, K^T, Q K^T, scaled scores, weights, output: the shape of each, in this order, from
+    arguments of `trace`.
 
     >>> trace_shapes([[3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])["Q K^T"]
     (1, 3)
@@ -262,7 +270,8 @@ def trace_shapes(
 
 
 def causal_mask(n_queries: int, n_keys: int, window: float = math.inf) -> BoolArray:
-    """The mask of n_keys positions whose last n_queries, 1 to n_keys, ask: each sees the keys up to its own position.
+    """The mask of n_keys positions whose last n_queries, 1 to n_keys, ask: each sees the keys up to
+    its own position.
 
     Of these it sees the last `window`, at least 1.
 
@@ -280,7 +289,8 @@ def causal_mask(n_queries: int, n_keys: int, window: float = math.inf) -> BoolAr
 
 
 def alibi_bias(slope: float, n_queries: int, n_keys: int) -> FloatArray:
-    """slope (key position - query position), (n_queries, n_keys), for queries at the last of n_keys positions.
+    """slope (key position - query position), (n_queries, n_keys), for queries at the last of n_keys
+    positions.
 
     Source: ALiBi, Press et al. 2022, arXiv:2108.12409, under a causal mask.
 
@@ -294,7 +304,8 @@ def alibi_bias(slope: float, n_queries: int, n_keys: int) -> FloatArray:
 
 
 def most_visible(name: str) -> float | None:
-    """The most keys that a query sees under a named mask: W of `window-W`, infinity of `causal`, None of `none`.
+    """The most keys that a query sees under a named mask: W of `window-W`, infinity of `causal`,
+    None of `none`.
 
     >>> most_visible("window-512"), most_visible("causal"), most_visible("none")
     (512.0, inf, None)
@@ -312,7 +323,9 @@ def most_visible(name: str) -> float | None:
 
 
 def is_causal(name: str) -> bool:
-    """True for the name of the causal mask, False for `none`; ValueError for another name, also that of a window."""
+    """True for the name of the causal mask, False for `none`; ValueError for another name, also
+    that of a window.
+    """
     if (most := most_visible(name)) not in (None, math.inf):
         raise ValueError(f"mask: expected none or causal, got {name!r}")
     return most is not None
@@ -323,7 +336,8 @@ def queries_and_keys(q: npt.ArrayLike, k: npt.ArrayLike) -> tuple[FloatArray, Fl
     queries, keys = as_float("q", q, min_ndim=2), as_float("k", k, min_ndim=2)
     if queries.shape[-1] != keys.shape[-1]:
         raise ValueError(
-            f"expected q and k with the same d_k (last axis), got {queries.shape[-1]} in q {queries.shape}"
+            f"expected q and k with the same d_k (last axis), got {queries.shape[-1]} in q "
+            f"{queries.shape}"
             f" and {keys.shape[-1]} in k {keys.shape}"
         )
     if queries.shape[-1] == 0 or keys.shape[-2] == 0:
@@ -335,7 +349,9 @@ def queries_and_keys(q: npt.ArrayLike, k: npt.ArrayLike) -> tuple[FloatArray, Fl
 
 
 def values_for(v: npt.ArrayLike, queries: FloatArray, keys: FloatArray) -> FloatArray:
-    """v as an array of floats; ValueError unless it has one row per key and leading axes that broadcast."""
+    """v as an array of floats; ValueError unless it has one row per key and leading axes that
+    broadcast.
+    """
     values = as_float("v", v, min_ndim=2)
     if values.shape[-2] != keys.shape[-2]:
         raise ValueError(
@@ -351,7 +367,9 @@ def masked(scores: FloatArray, mask: npt.ArrayLike | None) -> FloatArray:
 
 
 def allowed_keys(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
-    """The mask as booleans in the shape of the scores; ValueError unless it broadcasts and shows each query a key."""
+    """The mask as booleans in the shape of the scores; ValueError unless it broadcasts and shows
+    each query a key.
+    """
     if isinstance(mask, str):
         n_queries, n_keys = (1, *shape)[-2:]
         mask = (
@@ -369,7 +387,9 @@ def allowed_keys(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
 
 
 def broadcast_mask(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
-    """A mask as booleans in the shape of the scores; ValueError unless it is boolean or additive, and broadcasts."""
+    """A mask as booleans in the shape of the scores; ValueError unless it is boolean or additive,
+    and broadcasts.
+    """
     given = np.asarray(mask)
     allowed = given if given.dtype == np.bool_ else given == 0
     if (
@@ -377,7 +397,8 @@ def broadcast_mask(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
         and not (as_float("mask", given, min_ndim=0)[~allowed] <= HIDDEN).all()
     ):
         raise ValueError(
-            "mask: expected booleans (True: may attend; of ones and zeros, mask == 1), or numbers to add to scores"
+            "mask: expected booleans (True: may attend; of ones and zeros, mask == 1), or numbers "
+            "to add to scores"
             f" (0, or -10,000 and less), got an array of {given.dtype} with {given[~allowed].max()}"
         )
     try:

@@ -1,4 +1,6 @@
-"""Attention with and without its divisor, for one draw of queries and keys, beside the exact expectations."""
+"""Attention with and without its divisor, for one draw of queries and keys, beside the exact
+expectations.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ class DividedScores:
     score_std: float  # standard deviation of all scores of the draw, about their mean
     max_weight: float  # mean over the rows
     entropy: float  # mean over the rows, in nats
-    # Of a single score, sqrt(d_k) / divisor; the deviation of the scores of one draw about their mean is smaller on
-    # average, because they share queries and keys (for five of each by 5% at d_k = 4, by 3% at 512).
+    # Of a single score, sqrt(d_k) / divisor; the deviation of the scores of one draw about their
+    # mean is smaller on average, because they share queries and keys (for five of each by 5% at d_k
+    # = 4, by 3% at 512).
     exact_score_std: float
     exact_max_weight: float  # expectations for a row
     exact_entropy: float
@@ -56,7 +59,8 @@ def compare_scaling(
         seed, rng: as in `ScaledDotProductAttention`.
 
     Raises:
-        ValueError, TypeError: an argument is out of its range or of another type, or both seed and rng are given.
+        ValueError, TypeError: an argument is out of its range or of another type, or both seed and
+            rng are given.
 
     >>> at_64 = compare_scaling(64)
     >>> round(at_64.unscaled.max_weight, 4), round(at_64.scaled.max_weight, 4)

@@ -1,28 +1,33 @@
 """Diagnostics of each row of scores, for several divisors of the same scores in one pass.
 
-Per row, let s be the scores, s1 the largest and s2 the second largest, c a divisor and gap = s1 - s2. The weights
-are split into the largest one and the others, so that nothing cancels or underflows in a saturated row:
+Per row, let s be the scores, s1 the largest and s2 the second largest, c a divisor and gap = s1 -
+s2. The weights are split into the largest one and the others, so that nothing cancels or underflows
+in a saturated row:
 
-    e_j = exp((s_j - s2) / c) over the others, and 0 at the largest, so that 1 <= E1 = sum e <= n - 1
+    e_j = exp((s_j - s2) / c) over the others, and 0 at the largest, so that 1 <= E1 = sum e <= n -
+    1
     b = exp(-gap / c), the second largest weight over the largest;   t = b E1, the sum of the others over the largest
     max weight a = 1 / (1 + t),   other weights w_j = a b e_j,   r = 1 - a = a t
 
-and with U2 = sum e^2 / E1^2, U3 = sum e^3 / E1^3 (see `sdpa.gradients` for the trace and the norm of J):
+and with U2 = sum e^2 / E1^2, U3 = sum e^3 / E1^3 (see `sdpa.gradients` for the trace and the norm
+of J):
 
     entropy = log(1 + t) + a b (gap E1 - sum e (s - s2)) / c       from H = log Z - sum w (s - max)
 
-The gradient to the query is dL/dq = K^T J g / c with g the gradient to the weights. Over standard normal g, its square
-has the expectation |K^T J|_F^2 / c^2 = sum w_i^2 |k_i - m|^2 / c^2 with m = sum w k, and
+The gradient to the query is dL/dq = K^T J g / c with g the gradient to the weights. Over standard
+normal g, its square has the expectation |K^T J|_F^2 / c^2 = sum w_i^2 |k_i - m|^2 / c^2 with m =
+sum w k, and
 
     |K^T J|_F^2 = (a b)^2 (a^2 |p|^2 + sum e_i^2 |k_i - m|^2),   p = sum e_j (k_j - k_top),   m = k_top + a b p
 
-The first term is that of the largest weight. `sdpa.row_tiles` computes both from the distances of all pairs of keys, or
-from the keys less their mean. The relative error of |dL/dq| is of the order of 1e-15 (|k| / distance)^2 in double
-precision, 1e-7 in single, with the distance between the keys that have weight: digits are lost only where these nearly
-coincide and others lie far away.
+The first term is that of the largest weight. `sdpa.row_tiles` computes both from the distances of
+all pairs of keys, or from the keys less their mean. The relative error of |dL/dq| is of the order
+of 1e-15 (|k| / distance)^2 in double precision, 1e-7 in single, with the distance between the keys
+that have weight: digits are lost only where these nearly coincide and others lie far away.
 
-A masked key has the score -inf and so e = 0: it takes no part in any sum. A row with one visible key has no second
-largest score; with gap = inf and E1 = 1 in place of 0, the same formulas give b = t = r = 0 without dividing by 0.
+A masked key has the score -inf and so e = 0: it takes no part in any sum. A row with one visible
+key has no second largest score; with gap = inf and E1 = 1 in place of 0, the same formulas give b =
+t = r = 0 without dividing by 0.
 """
 
 from __future__ import annotations
@@ -41,13 +46,16 @@ from sdpa.metrics import row_variance
 from sdpa.row_tiles import Distances, Tile, Vectors, centred, takes_distances, tile_rows
 
 _SMALLEST_DIVISOR = {np.dtype(np.float32): 1e-30, np.dtype(np.float64): 1e-300}
-# A gap of that many divisors gives b = 0 just as an infinite one does, but its product with b is 0 and not NaN.
+# A gap of that many divisors gives b = 0 just as an infinite one does, but its product with b is 0
+# and not NaN.
 _LARGEST_GAP = 1e20
 
 
 @dataclass(frozen=True)
 class RowDiagnostics:
-    """Properties of the softmax of each row of scaled scores, each of the shape that `row_diagnostics` describes."""
+    """Properties of the softmax of each row of scaled scores, each of the shape that
+    `row_diagnostics` describes.
+    """
 
     max_weight: FloatArray
     entropy: FloatArray
@@ -84,27 +92,30 @@ def row_diagnostics(
 ) -> RowDiagnostics:
     """Max weight, entropy H (nats), tr J and |J|_F of every row, for every divisor.
 
-    On request also sqrt(E |dL/dq|^2) = |K^T J|_F / divisor, the variance of a row's scaled scores, and the weight of a
-    key that the caller names for each row. Scores and keys in float32 are summed in float32 (relative errors near 1e-6,
-    range 1e-38 to 1e38); anything else in float64.
+    On request also sqrt(E |dL/dq|^2) = |K^T J|_F / divisor, the variance of a row's scaled scores,
+    and the weight of a key that the caller names for each row. Scores and keys in float32 are
+    summed in float32 (relative errors near 1e-6, range 1e-38 to 1e38); anything else in float64.
 
     Args:
-        scores: q.k before any divisor, (..., n_queries, n_keys), n_keys at least 2; -inf where a key is masked.
-        divisors: one or more numbers above 0 (from 1e-300, in float32 from 1e-30), or a single number.
+        scores: q.k before any divisor, (..., n_queries, n_keys), n_keys at least 2; -inf where a
+            key is masked.
+        divisors: one or more numbers above 0 (from 1e-300, in float32 from 1e-30), or a single
+            number.
         keys: (..., n_keys, d_k), for query_gradient_norm. Leading axes as those of scores.
         mask: as in `attention_weights`; booleans broadcast to the shape of scores.
         with_variance: compute row_variance, as in `sdpa.row_variance`.
-        own_keys: for own_weight, the index of a key for each row, broadcast to (..., n_queries); its weight is 0 where
-            it is masked.
+        own_keys: for own_weight, the index of a key for each row, broadcast to (..., n_queries);
+            its weight is 0 where it is masked.
 
     Returns:
-        `RowDiagnostics` in double precision, of shape (n_divisors, ..., n_queries), or (..., n_queries) for a single
-        number as divisor; what was not requested has the shape (0, ..., n_queries). The values under a divisor do not
-        depend on the other divisors, nor on what a key contains that no query of its draw sees.
+        `RowDiagnostics` in double precision, of shape (n_divisors, ..., n_queries), or (...,
+        n_queries) for a single number as divisor; what was not requested has the shape (0, ...,
+        n_queries). The values under a divisor do not depend on the other divisors, nor on what a
+        key contains that no query of its draw sees.
 
     Raises:
-        ValueError: shapes do not match, a row of scores contains a NaN, a +inf or only -inf (the message names the
-            row), or divisors are not finite.
+        ValueError: shapes do not match, a row of scores contains a NaN, a +inf or only -inf (the
+            message names the row), or divisors are not finite.
 
     >>> row_diagnostics(np.zeros((2, 4)), 1.0, mask=np.tri(2, 4, dtype=bool)).max_weight
     array([1. , 0.5])
@@ -159,7 +170,8 @@ def _sums(
     """
     n_draws, n_queries, n_keys = scores.shape
     largest, gap = np.empty((2, n_draws, n_queries), scores.dtype)
-    # Sums and all that follows from them are in double precision: norms of saturated rows leave the range of single.
+    # Sums and all that follows from them are in double precision: norms of saturated rows leave the
+    # range of single.
     sums = np.zeros((5, len(divisors), n_draws, n_queries))
     rows = tile_rows(n_keys, scores.itemsize, with_gradient=keys is not None)
     d_k = 0 if keys is None else keys.shape[-1]
@@ -203,7 +215,9 @@ def _keys(scores: FloatArray, keys: FloatArray) -> FloatArray:
 
 
 def _without_unseen(keys: FloatArray, scores: FloatArray) -> FloatArray:
-    """The keys, with a visible one in the place of those that no query of a draw sees: padding may be huge or NaN."""
+    """The keys, with a visible one in the place of those that no query of a draw sees: padding may
+    be huge or NaN.
+    """
     is_seen = np.asarray(np.isfinite(scores).any(axis=-2))
     if is_seen.all():
         return keys
@@ -220,7 +234,8 @@ def _metrics(
     *,
     with_gradient: bool,
 ) -> RowDiagnostics:
-    """From divisors c, (n_divisors, 1, 1), and the gap and the sums of each row; the last sum is |K^T J|_F^2 / (a b)^2.
+    """From divisors c, (n_divisors, 1, 1), and the gap and the sums of each row; the last sum is
+    |K^T J|_F^2 / (a b)^2.
 
     own_gap is the distance of the score of a row's own key from the largest.
     """
@@ -281,6 +296,7 @@ def _check(scores: FloatArray, divisors: Sequence[float]) -> bool:
     if len(wrong):
         row = tuple(wrong[0])
         raise ValueError(
-            f"scores: expected every row to have a finite largest score, got {largest[row]} in {row_label(row)}"
+            f"scores: expected every row to have a finite largest score, got {largest[row]} in "
+            f"{row_label(row)}"
         )
     return True

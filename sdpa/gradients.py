@@ -1,16 +1,19 @@
 """The softmax Jacobian, its norms, and the gradients of a loss through attention, in closed form.
 
-With w a softmax row, J = diag(w) - w w^T is the derivative of the weights to the scaled scores. Its norms cancel
-catastrophically where one weight is near 1, so they are computed from r = 1 - max(w), summed from the other
-weights, and from the shares u = (other weights) / r, whose powers sum to U2 = sum u^2 and U3 = sum u^3:
+With w a softmax row, J = diag(w) - w w^T is the derivative of the weights to the scaled scores. Its
+norms cancel catastrophically where one weight is near 1, so they are computed from r = 1 - max(w),
+summed from the other weights, and from the shares u = (other weights) / r, whose powers sum to U2 =
+sum u^2 and U3 = sum u^3:
 
     1 - sum w^2 = r (2 - r (1 + U2))
     |J|_F^2     = r^2 (a^2 + U2 (1 + 2 a^2) - 2 r U3 + r^2 U2^2),   a = 1 - r
 
-from S2 = a^2 + r^2 U2, S3 = a^3 + r^3 U3 in |J|_F^2 = S2 - 2 S3 + S2^2. In the second line 2 r U3 is at most U2
-(no other weight exceeds 1/2), so nothing cancels, and both keep their relative precision down to r = 1e-308.
+from S2 = a^2 + r^2 U2, S3 = a^3 + r^3 U3 in |J|_F^2 = S2 - 2 S3 + S2^2. In the second line 2 r U3
+is at most U2 (no other weight exceeds 1/2), so nothing cancels, and both keep their relative
+precision down to r = 1e-308.
 
-Weights are (..., n_keys), with rows that sum to 1; every function raises ValueError for a row that is no softmax row.
+Weights are (..., n_keys), with rows that sum to 1; every function raises ValueError for a row that
+is no softmax row.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ _SUM_TOLERANCE = 1e-5
 
 
 def softmax_jacobian(weights: npt.ArrayLike) -> FloatArray:
-    """J_ij = dw_i / ds_j = w_i (delta_ij - w_j) at scaled scores s: (..., n_keys, n_keys), symmetric, rows of sum 0.
+    """J_ij = dw_i / ds_j = w_i (delta_ij - w_j) at scaled scores s: (..., n_keys, n_keys),
+    symmetric, rows of sum 0.
 
     >>> softmax_jacobian([0.5, 0.5])
     array([[ 0.25, -0.25],
@@ -39,10 +43,12 @@ def softmax_jacobian(weights: npt.ArrayLike) -> FloatArray:
 
 
 def softmax_vjp(weights: npt.ArrayLike, weights_gradient: npt.ArrayLike) -> FloatArray:
-    """J g = w (g - w.g): the gradient to the scaled scores, (..., n_keys), given the gradient g to the weights.
+    """J g = w (g - w.g): the gradient to the scaled scores, (..., n_keys), given the gradient g to
+    the weights.
 
-    The entry of the largest weight is minus the sum of the others (rows of J sum to 0), which keeps its precision where
-    the row is saturated. g has n_keys entries, and leading axes that broadcast with those of weights.
+    The entry of the largest weight is minus the sum of the others (rows of J sum to 0), which keeps
+    its precision where the row is saturated. g has n_keys entries, and leading axes that broadcast
+    with those of weights.
 
     >>> softmax_vjp([0.5, 0.5], [1.0, 0.0])
     array([ 0.25, -0.25])
@@ -75,7 +81,8 @@ def jacobian_trace(weights: npt.ArrayLike) -> FloatArray:
 
 
 def jacobian_norm(weights: npt.ArrayLike) -> FloatArray:
-    """|J|_F = sqrt(S2 - 2 S3 + S2^2) with S_m = sum_i w_i^m of each row, (...), from 0 (one-hot) to 1/2 (two equal).
+    """|J|_F = sqrt(S2 - 2 S3 + S2^2) with S_m = sum_i w_i^m of each row, (...), from 0 (one-hot) to
+    1/2 (two equal).
 
     >>> float(jacobian_norm([0.5, 0.5]))
     0.5
@@ -89,13 +96,17 @@ def trace_from_shares(r: FloatArray, u2: FloatArray) -> FloatArray:
 
 
 def norm_from_shares(r: FloatArray, u2: FloatArray, u3: FloatArray) -> FloatArray:
-    """|J|_F = r sqrt(a^2 + U2 (1 + 2 a^2) - 2 r U3 + r^2 U2^2), with r, a, U2 and U3 as this module defines them."""
+    """|J|_F = r sqrt(a^2 + U2 (1 + 2 a^2) - 2 r U3 + r^2 U2^2), with r, a, U2 and U3 as this module
+    defines them.
+    """
     a2 = (1 - r) * (1 - r)
     return np.asarray(r * np.sqrt(a2 + u2 * (1 + 2 * a2) - 2 * r * u3 + r * r * u2 * u2))[()]
 
 
 class AttentionGradients(NamedTuple):
-    """Gradients of a loss: to the scores q.k (before the divisor), to q, to k and to v, each of its array's shape."""
+    """Gradients of a loss: to the scores q.k (before the divisor), to q, to k and to v, each of its
+    array's shape.
+    """
 
     scores: FloatArray
     q: FloatArray
@@ -121,10 +132,12 @@ def attention_gradients(
         output_gradient: dL/dO, of the output's shape (..., n_queries, d_v).
 
     Returns:
-        `AttentionGradients`; if q, k or v broadcasts over leading axes, its gradient is summed over them.
+        `AttentionGradients`; if q, k or v broadcasts over leading axes, its gradient is summed over
+        them.
 
     Raises:
-        ValueError: as `scaled_dot_product_attention`, or output_gradient does not have the output's shape.
+        ValueError: as `scaled_dot_product_attention`, or output_gradient does not have the output's
+            shape.
         TypeError: as `scaled_dot_product_attention`.
 
     >>> gradients = attention_gradients([[1.0]], [[0.0], [0.0]], [[1.0], [0.0]], [[1.0]])
@@ -159,7 +172,8 @@ def key_gradient_square(
 ) -> FloatArray:
     """Mean over keys of E |dL/dk_j|^2 = sum_i |J_i|_F^2 |q_i|^2 / (n_keys divisor^2), (...).
 
-    dL/dk_j = sum_i (J_i g_i)_j q_i / divisor, with the expectation over standard normal gradients g_i to the weights.
+    dL/dk_j = sum_i (J_i g_i)_j q_i / divisor, with the expectation over standard normal gradients
+    g_i to the weights.
     |J_i|_F, as from `row_diagnostics`, and |q_i| are (..., n_queries); n_keys includes masked keys; the divisor
     broadcasts with the result.
 
@@ -173,8 +187,9 @@ def key_gradient_square(
 def value_gradient_square(collisions: npt.ArrayLike, n_keys: int) -> FloatArray:
     """Mean over keys of E (dL/dv_jd)^2 = sum_i sum_j w_ij^2 / n_keys, (...).
 
-    dL/dv_j = sum_i w_ij o_i, with the expectation over standard normal gradients o_i to the output. Uniform rows have
-    n_queries / n_keys^2, one-hot rows n_queries / n_keys. `collisions` are sum_j w_ij^2, (..., n_queries).
+    dL/dv_j = sum_i w_ij o_i, with the expectation over standard normal gradients o_i to the output.
+    Uniform rows have n_queries / n_keys^2, one-hot rows n_queries / n_keys. `collisions` are sum_j
+    w_ij^2, (..., n_queries).
 
     >>> float(value_gradient_square([0.5, 0.5], n_keys=2))
     0.5
@@ -192,20 +207,26 @@ def _sum_to(gradient: FloatArray, shape: tuple[int, ...]) -> FloatArray:
 
 
 def softmax_rows(weights: npt.ArrayLike) -> FloatArray:
-    """The weights as an array of floats; ValueError unless each row holds non-negative numbers that sum to 1."""
+    """The weights as an array of floats; ValueError unless each row holds non-negative numbers that
+    sum to 1.
+    """
     w = as_float("weights", weights)
     sums = w.sum(axis=-1)
     wrong = np.argwhere(~((np.abs(sums - 1) <= _SUM_TOLERANCE) & (w >= 0).all(axis=-1)))
     if len(wrong):
         index = tuple(wrong[0])
         raise ValueError(
-            f"weights: expected rows of non-negative numbers that sum to 1, got sum {sums[index]} in {row_label(index)}"
+            f"weights: expected rows of non-negative numbers that sum to 1, got sum "
+            f"{sums[index]} "
+            f"in {row_label(index)}"
         )
     return w
 
 
 def other_weights(w: FloatArray) -> FloatArray:
-    """A copy of softmax rows with 0 in the place of the largest weight: their sum is r, to its own precision."""
+    """A copy of softmax rows with 0 in the place of the largest weight: their sum is r, to its own
+    precision.
+    """
     others = w.copy()
     np.put_along_axis(others, w.argmax(axis=-1, keepdims=True), 0.0, axis=-1)
     return others

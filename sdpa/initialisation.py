@@ -1,11 +1,13 @@
 """Initial weights of the query and key projections: named schemes, and tokens to project.
 
-A token x has d_model entries of mean 0 and variance 1, as after layer normalization, so that |x|^2 = d_model. With
-independent weights of mean 0 and variance v, every entry of q = x W_Q has the variance v d_model exactly, and
+A token x has d_model entries of mean 0 and variance 1, as after layer normalization, so that |x|^2
+= d_model. With independent weights of mean 0 and variance v, every entry of q = x W_Q has the
+variance v d_model exactly, and
 
     Var[q.k] = d_k (v_Q d_model) (v_K d_model)
 
-for W_Q and W_K independent of each other. `@scheme` registers the variances of a scheme under its name.
+for W_Q and W_K independent of each other. `@scheme` registers the variances of a scheme under its
+name.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ class Scheme:
 
 
 def scheme(law: Literal["normal", "uniform"]) -> Callable[[Variances], Variances]:
-    """Register the variances of W_Q and W_K in `SCHEMES` under the function's name; ValueError if it is taken."""
+    """Register the variances of W_Q and W_K in `SCHEMES` under the function's name; ValueError if
+    it is taken.
+    """
 
     def enter(variances: Variances) -> Variances:
         name = variances.__name__
@@ -83,31 +87,40 @@ def gpt2(_d_model: int, _d_k: int) -> tuple[float, float]:
 
 @scheme("uniform")
 def xavier(d_model: int, _d_k: int) -> tuple[float, float]:
-    """2 / (fan_in + fan_out) = 1 / d_model for square W_Q and W_K of all heads (Glorot and Bengio 2010, eq. 16)."""
+    """2 / (fan_in + fan_out) = 1 / d_model for square W_Q and W_K of all heads (Glorot and Bengio
+    2010, eq. 16).
+    """
     return 1 / d_model, 1 / d_model
 
 
 @scheme("uniform")
 def xavier_packed(d_model: int, _d_k: int) -> tuple[float, float]:
-    """2 / (d_model + 3 d_model): `xavier` for W_Q, W_K and W_V as one matrix, as in PyTorch's MultiheadAttention."""
+    """2 / (d_model + 3 d_model): `xavier` for W_Q, W_K and W_V as one matrix, as in PyTorch's
+    MultiheadAttention.
+    """
     return 1 / (2 * d_model), 1 / (2 * d_model)
 
 
 @scheme("uniform")
 def kaiming(d_model: int, _d_k: int) -> tuple[float, float]:
-    """1 / (3 d_model): uniform within 1 / sqrt(d_model), as in PyTorch's Linear (He et al. 2015 with a = sqrt(5))."""
+    """1 / (3 d_model): uniform within 1 / sqrt(d_model), as in PyTorch's Linear (He et al. 2015
+    with a = sqrt(5)).
+    """
     return 1 / (3 * d_model), 1 / (3 * d_model)
 
 
 @scheme("normal")
 def lecun(d_model: int, _d_k: int) -> tuple[float, float]:
-    """1 / d_model, so that q and k have the variance of the tokens (LeCun et al. 1998, section 4.6)."""
+    """1 / d_model, so that q and k have the variance of the tokens (LeCun et al. 1998, section
+    4.6).
+    """
     return 1 / d_model, 1 / d_model
 
 
 @scheme("normal")
 def mup(d_model: int, _d_k: int) -> tuple[float, float]:
-    """1 / d_model, as `lecun`; muP differs in its rule d_k^1 (Yang et al. 2022, "Tensor Programs V", table 8).
+    """1 / d_model, as `lecun`; muP differs in its rule d_k^1 (Yang et al. 2022, "Tensor Programs
+    V", table 8).
 
     The paper also recommends W_Q = 0 at the start, where all weights of a row are equal.
     """
@@ -116,12 +129,16 @@ def mup(d_model: int, _d_k: int) -> tuple[float, float]:
 
 @scheme("normal")
 def t5(d_model: int, d_k: int) -> tuple[float, float]:
-    """1 / (d_model d_k) for W_Q and 1 / d_model for W_K: the scale is folded in, and scores are unscaled (T5)."""
+    """1 / (d_model d_k) for W_Q and 1 / d_model for W_K: the scale is folded in, and scores are
+    unscaled (T5).
+    """
     return 1 / (d_model * d_k), 1 / d_model
 
 
 def layer_normed_tokens(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """Tokens (..., d_model): standard normal entries, shifted and scaled to mean 0 and variance 1; d_model from 2."""
+    """Tokens (..., d_model): standard normal entries, shifted and scaled to mean 0 and variance 1;
+    d_model from 2.
+    """
     if shape[-1] < 2:
         raise ValueError(f"expected d_model of at least 2, got {shape[-1]}")
     tokens = rng.standard_normal(shape)

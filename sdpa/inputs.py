@@ -21,7 +21,8 @@ LAWS: dict[str, InputLaw] = {}
 
 @dataclass(frozen=True)
 class InputLaw:
-    """A law with mean 0 and variance 1: its name, its sampler, and its moments E x^3 to E x^8, infinite if none exists.
+    """A law with mean 0 and variance 1: its name, its sampler, and its moments E x^3 to E x^8,
+    infinite if none exists.
 
     >>> InputLaw.parse("gaussian").sample(np.random.default_rng(0), (2, 3)).shape
     (2, 3)
@@ -43,7 +44,9 @@ class InputLaw:
 
 
 def input_law(*moments: float) -> Callable[[Sampler], Sampler]:
-    """Register a sampler in `LAWS` under its name with its moments E x^3 to E x^8; ValueError if the name is taken."""
+    """Register a sampler in `LAWS` under its name with its moments E x^3 to E x^8; ValueError if
+    the name is taken.
+    """
     if len(moments) != 6:
         raise ValueError(f"expected the six moments E x^3 to E x^8, got {len(moments)}")
 
@@ -58,7 +61,9 @@ def input_law(*moments: float) -> Callable[[Sampler], Sampler]:
 
 
 def _lognormal_moment(order: int) -> float:
-    """E x^n = sum_j C(n, j) (-1)^(n-j) e^(j (j-1) / 2) / (e - 1)^(n/2) of `lognormal`, from E e^(j z) = e^(j^2 / 2)."""
+    """E x^n = sum_j C(n, j) (-1)^(n-j) e^(j (j-1) / 2) / (e - 1)^(n/2) of `lognormal`, from E e^(j
+    z) = e^(j^2 / 2).
+    """
     terms = (
         math.comb(order, j) * (-1) ** (order - j) * math.exp(j * (j - 1) / 2)
         for j in range(order + 1)
@@ -86,13 +91,16 @@ def rademacher(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
 
 @input_law(0.0, 6.0, 0.0, 90.0, 0.0, 2520.0)
 def laplace(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """x of the density e^(-sqrt(2) |x|) / sqrt(2), whose variance is 1; independent entries of the given shape."""
+    """x of the density e^(-sqrt(2) |x|) / sqrt(2), whose variance is 1; independent entries of the
+    given shape.
+    """
     return rng.laplace(0.0, math.sqrt(0.5), shape)
 
 
 @input_law(0.0, 9.0, math.inf, math.inf, math.inf, math.inf)
 def student_t(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """x = sqrt(3/5) t, t of Student's law of 5 degrees of freedom and variance 5/3; independent entries of that shape.
+    """x = sqrt(3/5) t, t of Student's law of 5 degrees of freedom and variance 5/3; independent
+    entries of that shape.
 
     Its tails fall like |x|^-6, so that no moment from the fifth exists.
     """
@@ -101,14 +109,18 @@ def student_t(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
 
 @input_law(*map(_lognormal_moment, range(3, 9)))
 def lognormal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """x = (e^z - e^(1/2)) / sqrt(e (e - 1)), z ~ N(0, 1): skewed, mean 0, variance 1; independent entries."""
+    """x = (e^z - e^(1/2)) / sqrt(e (e - 1)), z ~ N(0, 1): skewed, mean 0, variance 1; independent
+    entries.
+    """
     return (np.exp(rng.standard_normal(shape)) - math.sqrt(math.e)) / math.sqrt(
         math.e * (math.e - 1)
     )
 
 
 class NormalSource(Protocol):
-    """A source of standard normal numbers: NumPy's Generator, or its legacy RandomState for published seeds."""
+    """A source of standard normal numbers: NumPy's Generator, or its legacy RandomState for
+    published seeds.
+    """
 
     def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
         """Independent standard normal numbers of that shape."""
@@ -116,7 +128,8 @@ class NormalSource(Protocol):
 
 
 def normal_source(seed: int | None, rng: NormalSource | None) -> NormalSource:
-    """The given rng, or NumPy's default Generator with the given seed (default 0); global state stays untouched.
+    """The given rng, or NumPy's default Generator with the given seed (default 0); global state
+    stays untouched.
 
     Raises:
         ValueError: both seed and rng are given, or the seed is below 0.
@@ -130,7 +143,9 @@ def normal_source(seed: int | None, rng: NormalSource | None) -> NormalSource:
     if rng is not None:
         if not hasattr(rng, "standard_normal"):
             raise TypeError(
-                f"rng: expected a NumPy Generator or RandomState, got {rng!r} (pass an integer as seed)"
+                f"rng: expected a NumPy Generator or RandomState, got {rng!r} (pass an "
+                f"integer as "
+                f"seed)"
             )
         return rng
     seed = 0 if seed is None else seed

@@ -41,11 +41,12 @@ class _Module:
             return_weights: return (output, weights) instead of the output alone.
 
         Returns:
-            Output, (..., n, d_v), or (..., n, d_model) of several heads; with return_weights also the weights,
-            (..., n, n), or (..., n_heads, n, n).
+            Output, (..., n, d_v), or (..., n, d_model) of several heads; with return_weights also
+            the weights, (..., n, n), or (..., n_heads, n, n).
 
         Raises:
-            ValueError: X does not have d_model columns, or `scaled_dot_product_attention` refuses the mask.
+            ValueError: X does not have d_model columns, or `scaled_dot_product_attention` refuses
+                the mask.
         """
         tokens = as_float("X", X, min_ndim=2)
         if tokens.shape[-1] != self.d_model:
@@ -64,18 +65,20 @@ class _Module:
 class ScaledDotProductAttention(_Module):
     """output = softmax(Q K^T / sqrt(d_k)) V with Q = X W_Q, K = X W_K, V = X W_V.
 
-    The entries of W_Q, W_K (d_model, d_k) and W_V (d_model, d_v), drawn in this order, are normal with mean 0 and
-    variance 2 / (d_in + d_out) (Glorot and Bengio 2010, equation 16): unit-variance tokens give queries of variance
-    2 d_model / (d_model + d_k).
+    The entries of W_Q, W_K (d_model, d_k) and W_V (d_model, d_v), drawn in this order, are normal
+    with mean 0 and variance 2 / (d_in + d_out) (Glorot and Bengio 2010, equation 16): unit-variance
+    tokens give queries of variance 2 d_model / (d_model + d_k).
 
     Args:
         d_model, d_k, d_v: width of the tokens, of queries and keys, and of values.
-        seed: of the generator that draws the weights; 0 by default, so that two modules of one shape are equal.
+        seed: of the generator that draws the weights; 0 by default, so that two modules of one
+            shape are equal.
         rng: the generator itself instead of a seed, a NumPy Generator or RandomState.
         scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
 
     Raises:
-        ValueError, TypeError: an argument is out of its range or of another type, or both seed and rng are given.
+        ValueError, TypeError: an argument is out of its range or of another type, or both seed and
+            rng are given.
 
     >>> import numpy as np
     >>> attention = ScaledDotProductAttention(4, 3, 2)
@@ -118,11 +121,13 @@ class ScaledDotProductAttention(_Module):
 class MultiHeadAttention(_Module):
     """output = [head_1, ..., head_h] W_O with head_i = softmax(Q_i K_i^T / sqrt(d_k)) V_i.
 
-    Head i takes the columns from (i - 1) d_k to i d_k of Q = X W_Q, K = X W_K and V = X W_V, (..., n, d_model), with
-    d_k = d_v = d_model / n_heads. The entries of W_Q, W_K, W_V and W_O, (d_model, d_model) and drawn in this order, are
-    normal with mean 0 and variance 1 / d_model, which keeps the variance of entries.
+    Head i takes the columns from (i - 1) d_k to i d_k of Q = X W_Q, K = X W_K and V = X W_V, (...,
+    n, d_model), with d_k = d_v = d_model / n_heads. The entries of W_Q, W_K, W_V and W_O, (d_model,
+    d_model) and drawn in this order, are normal with mean 0 and variance 1 / d_model, which keeps
+    the variance of entries.
 
-    Arguments and errors as in `ScaledDotProductAttention`; ValueError, too, if n_heads does not divide d_model.
+    Arguments and errors as in `ScaledDotProductAttention`; ValueError, too, if n_heads does not
+    divide d_model.
 
     Source: Vaswani et al. (2017), section 3.2.2.
 

@@ -1,4 +1,5 @@
-"""The joint law of the queries and keys of a draw: means, spreads, a covariance spectrum, correlation, normalization.
+"""The joint law of the queries and keys of a draw: means, spreads, a covariance spectrum,
+correlation, normalization.
 
 `sdpa.inputs` has the laws of single entries.
 """
@@ -33,18 +34,22 @@ _RANGES: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
 class PairLaw:
     """q_i = query_mean + query_std L a_i,   k_j = key_mean + key_std L b_j, with L = diag(sqrt(lambda)).
 
-    The entries of a_i and b_j have mean 0 and variance 1 and are independent, but for the own key of a query: query i
-    of n_queries sits at position n_keys - n_queries + i, and b of the key at this position has the correlation rho with
-    a_i, entry by entry. That is the law of b = rho a + sqrt(1 - rho^2) noise for Gaussian entries. With normalize,
-    every query and key is then divided by its length (`l2`), or by its root mean square entry (`rms`), as in QK-norm
-    (Henry et al. 2020, "Query-Key Normalization for Transformers").
+    The entries of a_i and b_j have mean 0 and variance 1 and are independent, but for the own key
+    of a query: query i of n_queries sits at position n_keys - n_queries + i, and b of the key at
+    this position has the correlation rho with a_i, entry by entry. That is the law of b = rho a +
+    sqrt(1 - rho^2) noise for Gaussian entries. With normalize, every query and key is then divided
+    by its length (`l2`), or by its root mean square entry (`rms`), as in QK-norm (Henry et al.
+    2020, "Query-Key Normalization for Transformers").
 
     Attributes:
         entries: law of the entries of a and b.
         query_mean, key_mean: mean of every entry of q and k.
-        query_std, key_std: standard deviation of the entries of q and k, above 0; with a spectrum, its r.m.s.
-        correlation: rho, from -1 to 1; other values than 0 need Gaussian entries, query_mean = 0 and no normalization.
-        spectrum: alpha, from 0: the variance of entry m of d_k is proportional to m^-alpha; see `spectrum_of`.
+        query_std, key_std: standard deviation of the entries of q and k, above 0; with a spectrum,
+            its r.m.s.
+        correlation: rho, from -1 to 1; other values than 0 need Gaussian entries, query_mean = 0
+            and no normalization.
+        spectrum: alpha, from 0: the variance of entry m of d_k is proportional to m^-alpha; see
+            `spectrum_of`.
         normalize: `none`, `l2` (length 1) or `rms` (length sqrt(d_k)).
 
     Raises:
@@ -87,7 +92,9 @@ class PairLaw:
                 raise ValueError(f"{of}_mean: expected {expected} {self.normalize}, got {mean}")
 
     def __repr__(self) -> str:
-        """The attributes that differ from their defaults: signatures in `help` show this as a default."""
+        """The attributes that differ from their defaults: signatures in `help` show this as a
+        default.
+        """
         changed = (each for each in fields(self) if getattr(self, each.name) != each.default)
         return (
             f"PairLaw({', '.join(f'{each.name}={getattr(self, each.name)!r}' for each in changed)})"
@@ -109,7 +116,8 @@ class PairLaw:
                     f"own_keys: expected the key of each query, of shape {tuple(shape)}, got {got}"
                 )
             drawn *= math.sqrt(1 - self.correlation**2)
-            # b of the own keys; a and b have the same law, so that a = rho b + sqrt(1 - rho^2) noise.
+            # b of the own keys; a and b have the same law, so that a = rho b + sqrt(1 - rho^2)
+            # noise.
             standard = (own_keys - self.key_mean) / self.key_std
             if self.spectrum:
                 standard /= np.sqrt(spectrum_of(shape[-1], self.spectrum))

@@ -21,7 +21,8 @@ class Recording:
         self.arrays: dict[
             str, npt.NDArray[np.float32]
         ] = {}  # `q.0`, `k.0`, `q.1`, ... by the number of the call
-        # Divisor, `d_k^1/2` or a number, and mask: `none`, `causal` as in `sdpa.diagnose`, or `tensor` for any other.
+        # Divisor, `d_k^1/2` or a number, and mask: `none`, `causal` as in `sdpa.diagnose`, or
+        # `tensor` for any other.
         self.calls: dict[int, tuple[str, str]] = {}
 
     def add(
@@ -32,7 +33,8 @@ class Recording:
         mask: str = "none",
         layer: int | None = None,
     ) -> None:
-        """Add q and k, (..., n, d_k), of any array type; `scale` multiplies scores, and is 1/sqrt(d_k) by default.
+        """Add q and k, (..., n, d_k), of any array type; `scale` multiplies scores, and is
+        1/sqrt(d_k) by default.
 
         `layer` is the number of the call, if calls do not come in order.
 
@@ -42,7 +44,9 @@ class Recording:
         number = len(self.calls) if layer is None else layer
         if number in self.calls or scale == 0:
             raise ValueError(
-                f"expected each layer once and a scale other than 0, got layer {number} and scale {scale}"
+                f"expected each layer once and a scale other than 0, got layer {number} and "
+                f"scale "
+                f"{scale}"
             )
         for name, values in (("q", q), ("k", k)):
             if hasattr(values, "detach"):  # a tensor of PyTorch, whose type NumPy may not know
@@ -53,7 +57,9 @@ class Recording:
         self.calls[number] = ("d_k^1/2" if is_root or not scale else f"{1 / scale:.7g}", mask)
 
     def save(self, path: str) -> None:
-        """Write the arrays to an .npz file, which `make diagnose FILE=` reads; ValueError if there are none."""
+        """Write the arrays to an .npz file, which `make diagnose FILE=` reads; ValueError if there
+        are none.
+        """
         if not self.arrays:
             raise ValueError(
                 "expected attention calls, got none: docs/your-model.md names what is recorded"
@@ -65,10 +71,11 @@ class Recording:
 def recorded_attention(model: Any = None) -> Iterator[Recording]:
     """Record the attention calls of PyTorch, or of a model of Transformers, while the block runs.
 
-    Without a model, a call is one of `scaled_dot_product_attention` of PyTorch, under any imported name, or of
-    `nn.MultiheadAttention`. With a model of Transformers, it is one of the attention function of its implementation
-    (and so of other models of that implementation, too), after QK-norm and rotary embedding; its mask is not recorded.
-    The outputs of the model stay the same up to rounding.
+    Without a model, a call is one of `scaled_dot_product_attention` of PyTorch, under any imported
+    name, or of `nn.MultiheadAttention`. With a model of Transformers, it is one of the attention
+    function of its implementation (and so of other models of that implementation, too), after
+    QK-norm and rotary embedding; its mask is not recorded. The outputs of the model stay the same
+    up to rounding.
 
     >>> with recorded_attention() as recorded:  # doctest: +SKIP
     ...     model(inputs)
@@ -80,7 +87,9 @@ def recorded_attention(model: Any = None) -> Iterator[Recording]:
 
 
 def _of_pytorch(recording: Recording) -> Any:
-    """A mode that sees calls; while it is active, `nn.MultiheadAttention` leaves its fast path without Python calls."""
+    """A mode that sees calls; while it is active, `nn.MultiheadAttention` leaves its fast path
+    without Python calls.
+    """
     import torch
     from torch.nn import functional
     from torch.overrides import TorchFunctionMode

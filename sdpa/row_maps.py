@@ -1,17 +1,19 @@
 """Row maps: what happens to a row of scaled scores between the divisor and the weights.
 
-A row map caps the scores, adds a bias and a sink (a logit without a value), and normalizes. With s the scaled scores,
+A row map caps the scores, adds a bias and a sink (a logit without a value), and normalizes. With s
+the scaled scores,
 
     z = softcap tanh(s / softcap) + bias, or s + bias;   t = dz / ds = 1 - tanh(s / softcap)^2, or 1
 
-and each normalizer gives the weights w of z and their derivative dw / dz = diag(a) - b a a^T, in which the slopes a
-and the coupling b are its own. So the Jacobian to the scores before the cap is J = (diag(a) - b a a^T) diag(t), and
+and each normalizer gives the weights w of z and their derivative dw / dz = diag(a) - b a a^T, in
+which the slopes a and the coupling b are its own. So the Jacobian to the scores before the cap is J
+= (diag(a) - b a a^T) diag(t), and
 
     |J|_F^2   = sum_j t_j^2 a_j^2 ((1 - b a_j)^2 + b^2 sum_(i != j) a_i^2)
     |K^T J^T|_F^2 = sum_i a_i^2 |t_i k_i - b m|^2,   m = sum_j a_j t_j k_j
 
-over the keys. Where b is not 0, b times the sum of all a is 1: at the largest slope, 1 - b a is b times the sum of the
-others, and nothing cancels in a saturated row.
+over the keys. Where b is not 0, b times the sum of all a is 1: at the largest slope, 1 - b a is b
+times the sum of the others, and nothing cancels in a saturated row.
 """
 
 from __future__ import annotations
@@ -34,12 +36,15 @@ _BELOW = (
 
 
 class Normalized(NamedTuple):
-    """The weights of capped scores, each array of the shape of the scores, and of their derivative."""
+    """The weights of capped scores, each array of the shape of the scores, and of their
+    derivative.
+    """
 
     weights: FloatArray
     slopes: FloatArray  # a
     coupling: FloatArray | float  # b, (..., 1)
-    logits: FloatArray  # whose softmax are the weights over their sum, even where that sum is 0 as a float
+    # whose softmax are the weights over their sum, even where that sum is 0 as a float
+    logits: FloatArray
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,9 @@ def _logarithm(w: FloatArray) -> FloatArray:
 
 
 def _entmax(z: FloatArray, _: float) -> Normalized:
-    """The threshold solves sum_i max(z_i / 2 - threshold, 0)^2 = 1 on the largest k that lie above their own."""
+    """The threshold solves sum_i max(z_i / 2 - threshold, 0)^2 = 1 on the largest k that lie above
+    their own.
+    """
     half = np.maximum(z - z.max(axis=-1, keepdims=True), -_BELOW) / 2
     falling, k = -np.sort(-half, axis=-1), np.arange(1.0, z.shape[-1] + 1)
     mean = falling.cumsum(axis=-1) / k
@@ -141,7 +148,9 @@ NORMALIZERS = {
 
 
 class MappedRows(NamedTuple):
-    """Properties of rows of weights: (..., n_queries, n_keys) for the weights, (..., n_queries) for all others."""
+    """Properties of rows of weights: (..., n_queries, n_keys) for the weights, (..., n_queries) for
+    all others.
+    """
 
     weights: FloatArray
     visible_mass: FloatArray  # sum of the weights
@@ -158,8 +167,9 @@ class RowMap:
 
     Attributes:
         softcap: c of c tanh(s / c), which bounds scores (Gemma 2, arXiv:2408.00118); 0 for none.
-        sink: logit of a key without a value, which the cap leaves as it is, so that the weights sum to less than 1
-            (gpt-oss, arXiv:2508.10925; 0 is the softmax1 of Miller 2023); None for none. Only beside `softmax`.
+        sink: logit of a key without a value, which the cap leaves as it is, so that the weights sum
+            to less than 1 (gpt-oss, arXiv:2508.10925; 0 is the softmax1 of Miller 2023); None for
+            none. Only beside `softmax`.
         normalizer: a name of `NORMALIZERS`. The n of `sigmoid` counts all keys, masked ones too.
 
     >>> RowMap(sink=0.0).weights([[0.0, 0.0]])
@@ -190,7 +200,8 @@ class RowMap:
         return self == PLAIN
 
     def weights(self, scores: npt.ArrayLike, bias: FloatArray | float = 0.0) -> FloatArray:
-        """The weights of scaled scores (..., n_keys), in their type, and a bias; -inf, where masked, has the weight 0.
+        """The weights of scaled scores (..., n_keys), in their type, and a bias; -inf, where
+        masked, has the weight 0.
 
         Raises:
             ValueError: a row contains a NaN, a +inf or only -inf (the message names the row).
@@ -208,10 +219,11 @@ class RowMap:
         keys: npt.ArrayLike | None = None,
         bias: FloatArray | float = 0.0,
     ) -> MappedRows:
-        """The weights of scaled scores (..., n_queries, n_keys), as `weights`, and their properties.
+        """The weights of scaled scores (..., n_queries, n_keys), as `weights`, and their
+        properties.
 
-        keys are (..., n_keys, d_k), for gradient_norm: over standard normal gradients g to the weights,
-        E |dL/dq|^2 = E |K^T J^T g|^2 / divisor^2.
+        keys are (..., n_keys, d_k), for gradient_norm: over standard normal gradients g to the
+        weights, E |dL/dq|^2 = E |K^T J^T g|^2 / divisor^2.
 
         >>> rows = RowMap().rows([[0.0, 0.0]], keys=[[3.0], [1.0]])
         >>> rows.jacobian_norm, rows.gradient_norm.round(8)
@@ -262,7 +274,9 @@ class RowMap:
         return MappedRows(w, w.sum(-1), entropy, unit[..., 0] * np.sqrt(norm), to_query)
 
     def _normalized(self, scores: FloatArray, bias: FloatArray | float) -> Normalized:
-        """The weights of the scores, with those of the sink, if there is one, at the end of each row."""
+        """The weights of the scores, with those of the sink, if there is one, at the end of each
+        row.
+        """
         z = scores
         if self.softcap:
             z = np.where(
@@ -291,17 +305,19 @@ def _checked(scores: npt.ArrayLike) -> FloatArray:
     if len(wrong):
         row = tuple(wrong[0])
         raise ValueError(
-            f"scores: expected every row to have a finite largest score, got {largest[row]} in {row_label(row)}"
+            f"scores: expected every row to have a finite largest score, got {largest[row]} in "
+            f"{row_label(row)}"
         )
     return given
 
 
 def rotated(vectors: npt.ArrayLike, positions: npt.ArrayLike, base: float = 10_000.0) -> FloatArray:
-    """RoPE: entries m and m + d_k / 2 of each vector, turned by the angle position base^(-2 m / d_k).
+    """RoPE: entries m and m + d_k / 2 of each vector, turned by the angle position base^(-2 m /
+    d_k).
 
-    vectors are (..., n, d_k), d_k even, and positions (n,). The length of a vector stays, and the score of a query and
-    a key depends on the difference of their positions. Source: Su et al. 2021, arXiv:2104.09864, with the pairs of
-    entries as in GPT-NeoX.
+    vectors are (..., n, d_k), d_k even, and positions (n,). The length of a vector stays, and the
+    score of a query and a key depends on the difference of their positions. Source: Su et al. 2021,
+    arXiv:2104.09864, with the pairs of entries as in GPT-NeoX.
 
     >>> rotated([[1.0, 0.0]], [0.5]).round(4)
     array([[0.8776, 0.4794]])

@@ -1,14 +1,15 @@
 """Rows of scores through all divisors, a tile of rows at a time, in buffers that stay in cache.
 
-`sdpa.diagnostics` defines a, b, e, E1 and p. Each score and divisor takes four passes and four sums over the keys. With
-m = k_top + a b p,
+`sdpa.diagnostics` defines a, b, e, E1 and p. Each score and divisor takes four passes and four sums
+over the keys. With m = k_top + a b p,
 
     |K^T J|_F^2 = (a b)^2 (a^2 |p|^2 + sum e_i^2 |k_i - m|^2)
 
     few keys    D_ij = |k_i - k_j|^2: with y = e D, h = e.y / 2 and D_top, y_top at the largest weight's key,
                 |p|^2 = E1 y_top - h  and  |k_i - m|^2 = a (D_top,i + b (y_i - a y_top - a b h))
     many keys   K itself: e K gives p, and sum e^2 |k - m|^2 = sum e^2 |k|^2 - 2 (e^2 K).m + |m|^2 sum e^2;
-                if most e are negligible (`Exponential.negligible`), as in saturated rows, the products leave these out
+                if most e are negligible (`Exponential.negligible`), as in saturated rows, the
+                products leave these out
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ from sdpa._arrays import BoolArray, FloatArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# Bytes of the scores of a tile, chosen by measurement among 2^16 to 2^19. In smaller tiles NumPy's calls cost more than
-# their work; larger tiles leave the second-level cache (three buffers of 256 KiB are in use at a time).
+# Bytes of the scores of a tile, chosen by measurement among 2^16 to 2^19. In smaller tiles NumPy's
+# calls cost more than their work; larger tiles leave the second-level cache (three buffers of 256
+# KiB are in use at a time).
 _TILE_BYTES = 2**18
-# But long rows with a gradient go 128 at a time, up to 8 MiB: the product then reads the keys once for 128 rows.
+# But long rows with a gradient go 128 at a time, up to 8 MiB: the product then reads the keys once
+# for 128 rows.
 _PRODUCT_ROWS, _MAX_TILE_BYTES = 128, 2**23
 _SHORT_ROW = 32
-# Sparse products are faster up to this share of keys that are not negligible, estimated from so many rows of each draw.
+# Sparse products are faster up to this share of keys that are not negligible, estimated from so
+# many rows of each draw.
 _FEW, _SAMPLED_ROWS = 0.04, 4
 
 
@@ -53,17 +57,20 @@ class Exponential:
 
 
 def in_single_precision(*, has_simd_exp2: bool) -> Exponential:
-    """The exponential of single precision: 2^x takes half the time of e^x if NumPy has SIMD instructions for it.
+    """The exponential of single precision: 2^x takes half the time of e^x if NumPy has SIMD
+    instructions for it.
 
-    Sums of numbers below the smallest normal one, 2^-126, take many times as long. Without e below 2^-42, no e^2 and
-    hardly an e^3 is so small.
+    Sums of numbers below the smallest normal one, 2^-126, take many times as long. Without e below
+    2^-42, no e^2 and hardly an e^3 is so small.
     """
     unit = 1 / math.log(2) if has_simd_exp2 else 1.0
     return Exponential(np.exp2 if has_simd_exp2 else np.exp, unit, 1e-12, -42 * math.log(2) * unit)
 
 
 def has_simd_exp2() -> bool:
-    """True if NumPy chose instructions beyond its baseline for the 2^x of single precision on this machine."""
+    """True if NumPy chose instructions beyond its baseline for the 2^x of single precision on this
+    machine.
+    """
     found = opt_func_info(func_name="^exp2$", signature="^float32$").get("exp2", {})
     return any(not each["current"].startswith("baseline") for each in found.values())
 
@@ -75,7 +82,9 @@ _EXPONENTIALS = {
 
 
 def tile_rows(n_keys: int, itemsize: int, *, with_gradient: bool) -> int:
-    """Number of rows of n_keys scores that `row_diagnostics` processes at a time; it determines its memory."""
+    """Number of rows of n_keys scores that `row_diagnostics` processes at a time; it determines its
+    memory.
+    """
     row = n_keys * itemsize
     return max(
         1, _TILE_BYTES // row, min(_PRODUCT_ROWS, _MAX_TILE_BYTES // row) if with_gradient else 0
@@ -83,11 +92,13 @@ def tile_rows(n_keys: int, itemsize: int, *, with_gradient: bool) -> int:
 
 
 def takes_distances(n_keys: int, d_k: int, n_queries: int) -> bool:
-    """True if `row_diagnostics` computes the distances of all pairs of keys; it determines its time and memory.
+    """True if `row_diagnostics` computes the distances of all pairs of keys; it determines its time
+    and memory.
 
-    Per row and divisor, distances take a product of width n_keys, and vectors two of width d_k; per draw, distances
-    take a product of the keys, too. With four divisors, both ways take the same measured time where 1/n_keys is about
-    1/(2 d_k) + 1/(12 (n_queries + 8)): with 64 queries at 110 keys for d_k = 64, and at 470 for d_k = 512.
+    Per row and divisor, distances take a product of width n_keys, and vectors two of width d_k; per
+    draw, distances take a product of the keys, too. With four divisors, both ways take the same
+    measured time where 1/n_keys is about 1/(2 d_k) + 1/(12 (n_queries + 8)): with 64 queries at 110
+    keys for d_k = 64, and at 470 for d_k = 512.
     """
     shared = _KEYS_PER_QUERY * (n_queries + _MORE_QUERIES)
     return n_keys * (shared + 2 * d_k) <= 2 * d_k * shared
@@ -108,7 +119,8 @@ class Tile:
         np.copyto(below, scores)
         flat = below.reshape(-1)
         starts = np.arange(0, flat.size, scores.shape[-1])
-        # argmax and a gather: along a short last axis NumPy's argmax is several times faster than its max.
+        # argmax and a gather: along a short last axis NumPy's argmax is several times faster than
+        # its max.
         top = starts + below.argmax(axis=-1).reshape(-1)  # of the flat scores
         self._top, largest = top, flat[top]
         flat[top] = -np.inf
@@ -124,7 +136,8 @@ class Tile:
         else:
             flat[top] = second
         below -= second.reshape(*scores.shape[:-1], 1)
-        self._below = below  # s - s2, and 0 at the largest score and at masked keys: NumPy takes long for exp(-inf)
+        # s - s2, and 0 at the largest score and at masked keys: NumPy takes long for exp(-inf)
+        self._below = below
         self.e, self.squared, self._scratch = (
             shaped(buffer, below.shape) for buffer in buffers[1:4]
         )
@@ -136,7 +149,9 @@ class Tile:
         )
 
     def gather(self, matrix: FloatArray) -> None:
-        """Keep the row of a matrix (n_draws, n_keys, width) at the key of each row's largest score."""
+        """Keep the row of a matrix (n_draws, n_keys, width) at the key of each row's largest
+        score.
+        """
         n_draws, n_queries, n_keys = self.e.shape
         rows = self._top % n_keys + n_keys * (np.arange(len(self._top)) // n_queries)
         width = matrix.shape[-1]
@@ -172,7 +187,9 @@ class Tile:
         return np.asarray(1 / (1 + b * self.e1)), np.asarray(b)
 
     def few(self) -> list[csr_array] | None:
-        """The e of each draw that are not negligible, as sparse rows, if they are few; else None."""
+        """The e of each draw that are not negligible, as sparse rows, if they are few; else
+        None.
+        """
         n_keys, sampled = self.e.shape[-1], self.e[:, :_SAMPLED_ROWS] > self._exponential.negligible
         if np.count_nonzero(sampled) > _FEW * sampled.size:
             return None
@@ -282,7 +299,9 @@ def _of_few(rows: Sequence[csr_array], matrix: FloatArray) -> FloatArray:
 
 
 def centred(keys: FloatArray) -> FloatArray:
-    """The keys less their mean; the keys themselves, without a copy, if it makes up at most half of their squares."""
+    """The keys less their mean; the keys themselves, without a copy, if it makes up at most half of
+    their squares.
+    """
     mean = keys.mean(axis=-2, keepdims=True)
     of_mean = keys.shape[-2] * np.vecdot(mean, mean)[..., 0]
     if (2 * of_mean <= np.vecdot(keys, keys).sum(axis=-1)).all():

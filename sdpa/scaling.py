@@ -1,8 +1,8 @@
 """Scaling rules: the divisor of the scores q.k before the softmax, as a function of d_k and n_keys.
 
-A rule is a product of numbers and of powers of factors. Vaswani et al. (2017), section 3.2.1, divide by d_k^1/2; Yang
-et al. (2022, "Tensor Programs V", muP) by d_k^1; rules with ln(n_keys) keep the entropy of long rows (Chiang and Cholak
-2022, section 5.3).
+A rule is a product of numbers and of powers of factors. Vaswani et al. (2017), section 3.2.1,
+divide by d_k^1/2; Yang et al. (2022, "Tensor Programs V", muP) by d_k^1; rules with ln(n_keys) keep
+the entropy of long rows (Chiang and Cholak 2022, section 5.3).
 
 The grammar of a rule, with spaces between any two parts:
 
@@ -13,11 +13,11 @@ The grammar of a rule, with spaces between any two parts:
     factor    a name of `FACTORS`, or "(" number "+" number "*" "ln(" n "/" number ")" ")", n = n_keys or n_visible
     exponent  whole number, decimal, or fraction of whole numbers, negative or not, in brackets or not
 
-n_visible is the number of keys that a query sees: n_keys without a mask. YaRN (Peng et al. 2023) multiplies scores by
-(1 + 0.1 ln(n / c))^2 beyond the trained length c.
+n_visible is the number of keys that a query sees: n_keys without a mask. YaRN (Peng et al. 2023)
+multiplies scores by (1 + 0.1 ln(n / c))^2 beyond the trained length c.
 
-After "^" a fraction belongs to the exponent: d_k^1/8 is the eighth root of d_k, d_k/8 an eighth of it. After "**" a
-fraction needs brackets, because Python reads d_k**1/8 as an eighth of d_k.
+After "^" a fraction belongs to the exponent: d_k^1/8 is the eighth root of d_k, d_k/8 an eighth of
+it. After "**" a fraction needs brackets, because Python reads d_k**1/8 as an eighth of d_k.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from fractions import Fraction
 
 from sdpa._names import did_you_mean, nearest
 
-# The factors of a divisor, as functions of the width d_k and the numbers of all and of visible keys.
+# The factors of a divisor, as functions of the width d_k and the numbers of all and of visible
+# keys.
 FACTORS: dict[str, Callable[[float, float, float], float]] = {
     "d_k": lambda d_k, *_: d_k,
     "n_keys": lambda _, n_keys, __: n_keys,
@@ -49,7 +50,8 @@ _MAX_EXPONENT = 10
 _MAX_NUMBER = 10**8  # limit of numerators and denominators, so that every name parses again
 _EXPECTED = (
     "expected 'unscaled' or a product of numbers and powers of "
-    f"{', '.join(FACTORS)}, such as 'd_k^1/2' or 'd_k^1/2/ln(n_keys)' (exponents within ±{_MAX_EXPONENT}, numbers of"
+    f"{', '.join(FACTORS)}, such as 'd_k^1/2' or 'd_k^1/2/ln(n_keys)' (exponents within "
+    f"±{_MAX_EXPONENT}, numbers of"
     " at most 8 digits)"
 )
 # Words and names that people use instead of those of the grammar.
@@ -62,11 +64,13 @@ _NAMES = {"d": "d_k", "dk": "d_k", "head_dim": "d_k", "n": "n_keys", "log": "ln"
 
 @dataclass(frozen=True)
 class Scaling:
-    """divisor = constant * product of factor^power, with rational powers; the empty product is called `unscaled`.
+    """divisor = constant * product of factor^power, with rational powers; the empty product is
+    called `unscaled`.
 
     Attributes:
         constant: above 0.
-        powers: pairs of a factor's name and its power, in the order of `FACTORS`, others after them; none 0.
+        powers: pairs of a factor's name and its power, in the order of `FACTORS`, others after
+            them; none 0.
 
     >>> Scaling.parse("sqrt(d_k)")
     Scaling.parse('d_k^1/2')
@@ -83,7 +87,9 @@ class Scaling:
 
     @classmethod
     def parse(cls, text: str) -> Scaling:
-        """The rule of that text; ValueError for another text, or a negative power of d_k, which multiplies scores."""
+        """The rule of that text; ValueError for another text, or a negative power of d_k, which
+        multiplies scores.
+        """
         try:
             rule = _divisor_rule(text)
         except _RefusedError as refused:
@@ -102,7 +108,8 @@ class Scaling:
         above = [_power(factor, power) for factor, power in self.powers if power > 0]
         below = [_power(factor, -power) for factor, power in self.powers if power < 0]
         number = _number(self.constant)
-        # A number below a power with a whole exponent would be the denominator of that exponent, as in d_k^1/3.
+        # A number below a power with a whole exponent would be the denominator of that exponent, as
+        # in d_k^1/3.
         if number.startswith("1/") and above and ("/" in above[-1] or above[-1].endswith(")")):
             below.insert(0, number.removeprefix("1/"))
         elif self.constant != 1 or (below and not above):
@@ -127,7 +134,8 @@ class Scaling:
     def divisor(self, d_k: float, n_keys: float, n_visible: float | None = None) -> float:
         """The divisor for keys of width d_k, of which a row sees n_visible, by default all.
 
-        ValueError unless finite and above 0, as 1/ln(n_keys) of a single key, and for the number 1/sqrt(d_k).
+        ValueError unless finite and above 0, as 1/ln(n_keys) of a single key, and for the number
+        1/sqrt(d_k).
         """
         divisor = float(self.constant)
         for factor, power in self.powers:
@@ -192,7 +200,9 @@ class _RefusedError(Exception):
 
 
 def _divisor_rule(text: str) -> Scaling:
-    """The rule of a text; `_RefusedError` if it is not in the grammar, or has a negative power of d_k."""
+    """The rule of a text; `_RefusedError` if it is not in the grammar, or has a negative power of
+    d_k.
+    """
     if len(text) > _MAX_LENGTH:  # also limits the depth of brackets
         raise _RefusedError
     if text.strip() == "unscaled":
@@ -239,7 +249,9 @@ def _product(node: ast.expr, source: str) -> Scaling:
 
 
 def _rational(node: ast.expr, source: str) -> Fraction:
-    """A number, with a sign or as a fraction; a float such as 0.3333333333333333 is the fraction that rounds to it."""
+    """A number, with a sign or as a fraction; a float such as 0.3333333333333333 is the fraction
+    that rounds to it.
+    """
     match node:
         case ast.UnaryOp(ast.USub(), number):
             return -_rational(number, source)
@@ -256,7 +268,9 @@ def _rational(node: ast.expr, source: str) -> Fraction:
 
 
 def _times(left: Scaling, right: Scaling, power: Fraction) -> Scaling:
-    """left * right^power; `_RefusedError` beyond the limits, or if the power of the constant is no fraction."""
+    """left * right^power; `_RefusedError` beyond the limits, or if the power of the constant is no
+    fraction.
+    """
     if abs(power) > _MAX_EXPONENT:
         raise _RefusedError
     root = Fraction(
@@ -287,7 +301,9 @@ def _within_limits(constant: Fraction, powers: Mapping[str, Fraction]) -> Scalin
 
 
 def _nearest(text: str) -> str:
-    """The rule that a text with a wrong name may mean, as `; did you mean ...?`; empty if there is none."""
+    """The rule that a text with a wrong name may mean, as `; did you mean ...?`; empty if there is
+    none.
+    """
     meant = _WORDS.get(text.strip().lower(), _nearest_names(text[:_MAX_LENGTH]))
     if meant == text:
         return ""
@@ -313,9 +329,11 @@ Rule = Scaling | str | float  # a rule, its name, or the divisor itself
 
 
 def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = None) -> float:
-    """The divisor of a rule, of the text of a rule, or a number itself; ValueError or TypeError for anything else.
+    """The divisor of a rule, of the text of a rule, or a number itself; ValueError or TypeError for
+    anything else.
 
-    Also ValueError for n_visible beside a mask, where rows have divisors of their own, and for the number 1/sqrt(d_k).
+    Also ValueError for n_visible beside a mask, where rows have divisors of their own, and for the
+    number 1/sqrt(d_k).
 
     >>> resolve_divisor("d_k^1/2", d_k=16, n_keys=3), resolve_divisor(2, d_k=16, n_keys=3)
     (4.0, 2.0)
@@ -325,12 +343,15 @@ def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = Non
     if isinstance(scaling, Scaling):
         if scaling.is_by_row and not (mask is None or (isinstance(mask, str) and mask == "none")):
             raise ValueError(
-                f"{scaling}: expected no n_visible beside a mask; divide q by the divisor of each row"
+                f"{scaling}: expected no n_visible beside a mask; divide q by the divisor of "
+                f"each "
+                f"row"
             )
         return scaling.divisor(d_k, n_keys)
     if isinstance(scaling, bool) or not isinstance(scaling, numbers.Real):
         raise TypeError(
-            "scaling: expected a rule such as 'd_k^1/2', or the number that the scores are divided by,"
+            "scaling: expected a rule such as 'd_k^1/2', or the number that the scores are "
+            "divided by,"
             f" got {_shown(scaling)}; 'unscaled' divides by 1"
         )
     divisor = float(scaling)
@@ -343,10 +364,13 @@ def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = Non
 
 
 def refuse_multiplier(name: str, divisor: float, d_k: float) -> None:
-    """ValueError for the number 1/sqrt(d_k), which multiplies scores elsewhere, as PyTorch's `scale`."""
+    """ValueError for the number 1/sqrt(d_k), which multiplies scores elsewhere, as PyTorch's
+    `scale`.
+    """
     if d_k > 1 and math.isclose(divisor * math.sqrt(d_k), 1, rel_tol=1e-3):
         raise ValueError(
-            f"{name}: got {divisor:g}, or 1/sqrt(d_k), but the scores are divided by it; pass d_k^1/2"
+            f"{name}: got {divisor:g}, or 1/sqrt(d_k), but the scores are divided by it; pass "
+            f"d_k^1/2"
         )
 
 

@@ -1,30 +1,36 @@
-"""Training of one attention layer, in double precision and in NumPy alone: two tasks, gradients, and the run.
+"""Training of one attention layer, in double precision and in NumPy alone: two tasks, gradients,
+and the run.
 
-A token has 16 features of its key, a random vector of length 4, and 8 of its class, sqrt(8) at the class and 0
-elsewhere; the mean square of both parts is 1. The query token holds a noisy copy of a key and no class:
+A token has 16 features of its key, a random vector of length 4, and 8 of its class, sqrt(8) at the
+class and 0 elsewhere; the mean square of both parts is 1. The query token holds a noisy copy of a
+key and no class:
 
     recall   the key of one token; the target is the class of that token
     pair     the sum of the keys of two tokens over sqrt(2); the target is half of each of their classes, which differ
 
-In `pair` the best row gives half of its weight to each of the two tokens, and the cross-entropy ln 2 = 0.69. A one-hot
-row shows one of the two classes; the other one is any of 7, and the cross-entropy at least ln 2 + ln(7) / 2 = 1.67.
-Without attention it is ln 8 = 2.08 in both tasks.
+In `pair` the best row gives half of its weight to each of the two tokens, and the cross-entropy ln
+2 = 0.69. A one-hot row shows one of the two classes; the other one is any of 7, and the
+cross-entropy at least ln 2 + ln(7) / 2 = 1.67. Without attention it is ln 8 = 2.08 in both tasks.
 
-A query token x_q attends to the tokens x_1 ... x_n of its sequence, and a readout classifies the result:
+A query token x_q attends to the tokens x_1 ... x_n of its sequence, and a readout classifies the
+result:
 
     q = x_q W_Q,   u = q W_K^T,   scores s_j = u.x_j = q.k_j,   w = softmax(s / divisor)
     m = sum_j w_j x_j,   v = m W_V,   logits = v W_O,   L = -sum_c y_c log softmax(logits)_c, mean over the batch
 
-The keys k_j = x_j W_K never exist as an array, because u.x_j equals q.k_j: a step at large d_k costs little more than
-at small d_k. Several layers of one shape, such as one for each scaling rule, form leading axes and train side by side;
-each takes the operations that it would take alone, in the same order. The optimizers (Kingma and Ba 2015, algorithm 1):
+The keys k_j = x_j W_K never exist as an array, because u.x_j equals q.k_j: a step at large d_k
+costs little more than at small d_k. Several layers of one shape, such as one for each scaling rule,
+form leading axes and train side by side; each takes the operations that it would take alone, in the
+same order. The optimizers (Kingma and Ba 2015, algorithm 1):
 
     sgd     W <- W - lr g
     adam    m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g^2,  W <- W - lr m' / (sqrt(v') + eps)
-            with m' = m / (1 - b1^t), v' = v / (1 - b2^t) at step t from 1, b1 = 0.9, b2 = 0.999, eps = 1e-8
+            with m' = m / (1 - b1^t), v' = v / (1 - b2^t) at step t from 1, b1 = 0.9, b2 = 0.999,
+            eps = 1e-8
 
-W_Q and W_K may start smaller and have a smaller lr than the other weights. With the right two divisors, this is the
-same as a divisor of the scores (docs/theory.md, "Training without the scale").
+W_Q and W_K may start smaller and have a smaller lr than the other weights. With the right two
+divisors, this is the same as a divisor of the scores (docs/theory.md, "Training without the
+scale").
 """
 
 from __future__ import annotations
@@ -54,7 +60,8 @@ OptimizerName = Literal["adam", "sgd"]
 _B1, _B2, _EPS = 0.9, 0.999, 1e-8
 _SMALL = 0.02
 _D_V = 32
-# A weight beyond it ends a run. Below it no step overflows: a squared gradient has about ten factors of this size.
+# A weight beyond it ends a run. Below it no step overflows: a squared gradient has about ten
+# factors of this size.
 _LARGEST_WEIGHT = 1e25
 
 
@@ -73,7 +80,8 @@ class Batch(NamedTuple):
     tokens: FloatArray  # (n_sequences, n_keys, d_model)
     queries: FloatArray  # (n_sequences, d_model)
     targets: FloatArray  # probabilities of the classes, (n_sequences, n_classes)
-    n_asked: int  # number of tokens that each query asks for; they come first, but no layer can see the order
+    # number of tokens that each query asks for; they come first, but no layer can see the order
+    n_asked: int
 
 
 @dataclass(frozen=True)
@@ -90,7 +98,8 @@ class Step:
 
 
 def loss_and_gradients(weights: Weights, batch: Batch, divisors: npt.ArrayLike) -> Step:
-    """The mean cross-entropy of layers on one batch, and its gradient to all weights by the chain rule.
+    """The mean cross-entropy of layers on one batch, and its gradient to all weights by the chain
+    rule.
 
     divisors, (...), are those of the scores, one for each layer.
     """
@@ -128,7 +137,9 @@ def _cross_entropy(logits: FloatArray, targets: FloatArray) -> FloatArray:
 
 
 def draw_batch(rng: np.random.Generator, task: Task, n_sequences: int, n_keys: int) -> Batch:
-    """Independent sequences of n_keys tokens, at least 2; rng draws keys, classes and noise, in this order."""
+    """Independent sequences of n_keys tokens, at least 2; rng draws keys, classes and noise, in
+    this order.
+    """
     asked = N_ASKED[task]
     keys = rng.standard_normal((n_sequences, n_keys, N_KEY_FEATURES))
     keys *= math.sqrt(N_KEY_FEATURES) / np.sqrt(np.vecdot(keys, keys))[..., None]
@@ -150,7 +161,8 @@ def draw_batch(rng: np.random.Generator, task: Task, n_sequences: int, n_keys: i
 
 
 def accuracy(logits: FloatArray, targets: FloatArray) -> npt.NDArray[np.floating]:
-    """Share of the sequences whose largest logits, as many as the target has classes, are the target's classes.
+    """Share of the sequences whose largest logits, as many as the target has classes, are the
+    target's classes.
 
     logits are (..., n_sequences, n_classes), and targets (n_sequences, n_classes).
 
@@ -164,7 +176,8 @@ def accuracy(logits: FloatArray, targets: FloatArray) -> npt.NDArray[np.floating
 
 
 def loss_levels(task: Task) -> dict[str, float]:
-    """The least expected cross-entropy in nats: with the best rows, with one-hot rows, and of a guess.
+    """The least expected cross-entropy in nats: with the best rows, with one-hot rows, and of a
+    guess.
 
     If a query asks for a tokens, a one-hot row shows one of their classes, of probability 1/a.
 
@@ -199,8 +212,9 @@ def sgd(arrays: Sequence[FloatArray], rates: Sequence[float]) -> Descend:
 def adam(arrays: Sequence[FloatArray], rates: Sequence[float]) -> Descend:
     """W <- W - lr m' / (sqrt(v') + eps), as in the module, with a learning rate for each array.
 
-    The sums M = m / (1 - b1) and V = v / (1 - b2) take fewer passes than m and v. With s^2 = (1 - b2^t) / (1 - b2),
-    sqrt(v') = sqrt(V) / s, so that the change is lr s (1 - b1) / (1 - b1^t) M / (sqrt(V) + eps s).
+    The sums M = m / (1 - b1) and V = v / (1 - b2) take fewer passes than m and v. With s^2 = (1 -
+    b2^t) / (1 - b2), sqrt(v') = sqrt(V) / s, so that the change is lr s (1 - b1) / (1 - b1^t) M /
+    (sqrt(V) + eps s).
     """
     sums = [(np.zeros_like(array), np.zeros_like(array)) for array in arrays]
     steps = itertools.count(1)
@@ -231,8 +245,9 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {"adam": adam, "sgd": sgd}
 def initial_weights(rng: np.random.Generator, d_k: int, initial: Initial) -> Weights:
     """Random normal weights of mean 0: W_Q, W_K, W_V (width 32) and W_O, drawn in this order.
 
-    `unit` gives W_Q the variance 1/16 (16 features of a query token have the mean square 1, the others are 0) and W_K
-    1/24, so that entries of q and k have 1; `small` gives both the deviation 0.02. W_V and W_O have 1/d_in in both.
+    `unit` gives W_Q the variance 1/16 (16 features of a query token have the mean square 1, the
+    others are 0) and W_K 1/24, so that entries of q and k have 1; `small` gives both the deviation
+    0.02. W_V and W_O have 1/d_in in both.
     """
     query, key = (
         (1 / math.sqrt(N_KEY_FEATURES), 1 / math.sqrt(D_MODEL))
@@ -252,7 +267,8 @@ class Run:
     """The state of a run before one of its steps."""
 
     step: int  # number of steps taken
-    weights: Weights  # (n_divisors, ...); the next step changes them in place, and overwrites the gradients in `at`
+    # (n_divisors, ...); the next step changes them in place, and overwrites the gradients in `at`
+    weights: Weights
     batch: Batch  # of the next step
     at: Step  # loss, gradients and attention of the layers on that batch
     has_ended: BoolArray  # for each divisor, if a weight exceeded 1e25; the weights are then 0
@@ -275,8 +291,8 @@ def train(
 ) -> Iterator[Run]:
     """Train one layer for each divisor, from the same initial weights and with the same batches.
 
-    rng draws the initial weights, then a batch for each step. W_Q and W_K start as drawn over `initial_divisor`, and
-    their learning rate is that of the other weights over `rate_divisor`.
+    rng draws the initial weights, then a batch for each step. W_Q and W_K start as drawn over
+    `initial_divisor`, and their learning rate is that of the other weights over `rate_divisor`.
 
     Yields:
         The state before each step, and after the last one with a batch of its own: steps + 1 times.

@@ -1,4 +1,6 @@
-"""The command line, mostly called in this process: a new one takes a second and more to import what it needs."""
+"""The command line, mostly called in this process: a new one takes a second and more to import what
+it needs.
+"""
 
 import signal
 import subprocess
@@ -26,7 +28,9 @@ sweeps:
 
 
 def call(*words: object) -> CompletedProcess[str]:
-    """The exit status, output and messages of a command; a fault of the suite, not of its input, is raised."""
+    """The exit status, output and messages of a command; a fault of the suite, not of its input, is
+    raised.
+    """
     handlers = {sent: signal.getsignal(sent) for sent in (signal.SIGINT, signal.SIGTERM)}
     arguments = [str(word) for word in words]
     try:

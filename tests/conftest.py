@@ -1,6 +1,8 @@
-"""Hypothesis draws the same examples at every run, and is not timed: machines are shared. BLAS has one thread.
+"""Hypothesis draws the same examples at every run, and is not timed: machines are shared. BLAS has
+one thread.
 
-With a thread per core in each of several test processes, the threads wait for each other most of the time.
+With a thread per core in each of several test processes, the threads wait for each other most of
+the time.
 """
 
 import numpy as np  # noqa: F401  # the limit holds for what is loaded

@@ -1,4 +1,6 @@
-"""Queries and keys of one kind each: with normal entries, or with one of the faults that a diagnosis tells apart."""
+"""Queries and keys of one kind each: with normal entries, or with one of the faults that a
+diagnosis tells apart.
+"""
 
 from collections.abc import Callable
 

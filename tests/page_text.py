@@ -43,7 +43,9 @@ def as_shown(text: str) -> str:
 
 
 def assert_whole(text: str, folder: Path) -> None:
-    """Every element is closed, ids are unique, links lead to files of the folder or to ids, and no network is asked."""
+    """Every element is closed, ids are unique, links lead to files of the folder or to ids, and no
+    network is asked.
+    """
     elements = Elements(text)
     assert elements.open == []
     ids = Counter(attributes["id"] for _, attributes in elements.found if "id" in attributes)

@@ -1,4 +1,6 @@
-"""The steps of attention in plain Python, loops and `math` on lists of rows; and the metrics of drawn rows in NumPy."""
+"""The steps of attention in plain Python, loops and `math` on lists of rows; and the metrics of
+drawn rows in NumPy.
+"""
 
 import math
 
@@ -85,7 +87,8 @@ def without(steps, *names):
 
 
 def drawn_rows(rng, q, k, divisor):
-    """The weights of one row per draw, (draws, n_keys), and its metrics with norms as squares, (draws,) each.
+    """The weights of one row per draw, (draws, n_keys), and its metrics with norms as squares,
+    (draws,) each.
 
     The gradient to the query is K^T J g / divisor of one standard normal g from `rng`.
 

@@ -1,6 +1,7 @@
 """The steps of every worked example in plain Python, from the draws of its recipe.
 
-Each function of REFERENCES returns the matrices of the example of its name, by step, as lists of rows.
+Each function of REFERENCES returns the matrices of the example of its name, by step, as lists of
+rows.
 """
 
 import math

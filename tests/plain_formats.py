@@ -1,4 +1,6 @@
-"""Attention of one query in a number format, in loops over single numbers, each rounded after every operation."""
+"""Attention of one query in a number format, in loops over single numbers, each rounded after every
+operation.
+"""
 
 import ml_dtypes
 import numpy as np
@@ -10,7 +12,9 @@ def type_of(name):
 
 
 def by_loops(q, k, g, divisor, name, prescale=1.0):
-    """Scores, weights, dL/dS and dL/dq of one query, with every operation on single numbers rounded."""
+    """Scores, weights, dL/dS and dL/dq of one query, with every operation on single numbers
+    rounded.
+    """
     wide = np.float64 if name == "float64" else np.float32
     kind = type_of(name)
 

@@ -1,4 +1,6 @@
-"""The metrics of the rows of a draw from their definitions: loops, and the softmax's Jacobian as a matrix."""
+"""The metrics of the rows of a draw from their definitions: loops, and the softmax's Jacobian as a
+matrix.
+"""
 
 import math
 
@@ -13,7 +15,9 @@ def softmax_of(scores):
 
 
 def metrics_of_draw(q, k, divisor, *, causal=False):
-    """The mean over the rows of a draw of every metric, squared for a root mean square; and all visible scores."""
+    """The mean over the rows of a draw of every metric, squared for a root mean square; and all
+    visible scores.
+    """
     n_queries, n_keys = len(q), len(k)
     found = {metric.name: [] for metric in METRICS if metric.kind != "quantile"}
     scores, key_square, value_square = [], 0.0, 0.0

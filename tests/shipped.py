@@ -1,8 +1,9 @@
-"""The results in results/, with the config that is stored beside them; `shipped_only` marks what README.md describes.
+"""The results in results/, with the config that is stored beside them; `shipped_only` marks what
+README.md describes.
 
-A user may edit config.yaml and run `make all`; results/ then holds the user's results, which git tells from the
-committed ones. Tests of what holds for any results go on; tests of what README.md and the shipped page say are skipped.
-`.ci/run` sets SHIPPED, and none is.
+A user may edit config.yaml and run `make all`; results/ then holds the user's results, which git
+tells from the committed ones. Tests of what holds for any results go on; tests of what README.md
+and the shipped page say are skipped. `.ci/run` sets SHIPPED, and none is.
 """
 
 import os
@@ -29,7 +30,9 @@ def _skip(reason: str) -> None:
 
 
 def tables_of_results() -> dict[str, Results]:
-    """The tables of every sweep of the stored config; skips a module of tests where results are incomplete."""
+    """The tables of every sweep of the stored config; skips a module of tests where results are
+    incomplete.
+    """
     try:
         return {sweep.name: read_sweep(RESULTS, CONFIG, sweep) for sweep in CONFIG.sweeps}
     except TableError as error:

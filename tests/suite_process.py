@@ -1,4 +1,6 @@
-"""The command line on a config and a results folder of its own, in processes as a user starts them."""
+"""The command line on a config and a results folder of its own, in processes as a user starts
+them.
+"""
 
 import os
 import signal

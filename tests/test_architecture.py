@@ -1,4 +1,6 @@
-"""Imports go one way: the library imports nothing of the suite, measuring no table, figure or page; no circles."""
+"""Imports go one way: the library imports nothing of the suite, measuring no table, figure or page;
+no circles.
+"""
 
 import ast
 import graphlib
@@ -47,7 +49,9 @@ DECLARATIONS = {"experiments.figures.declared", "experiments.figures.figure"}
 
 
 def imported(source: str, *, at_import: bool = False) -> Iterator[str]:
-    """Every module that a source imports; with `at_import`, without those that functions and type checkers import."""
+    """Every module that a source imports; with `at_import`, without those that functions and type
+    checkers import.
+    """
     tree = ast.parse(source)
     for node in tree.body if at_import else ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -79,7 +83,9 @@ def trespasses(names: set[str], forbidden: set[str]) -> set[str]:
 
 
 def test_the_library_computes_with_numpy_and_scipy_alone():
-    """It imports nothing of the suite and reads no file; other libraries are loaded by the function that needs them."""
+    """It imports nothing of the suite and reads no file; other libraries are loaded by the function
+    that needs them.
+    """
     late = {"ml_dtypes", "torch", "transformers"}
     allowed = {"sdpa", "numpy", "scipy"} | set(sys.stdlib_module_names) - {
         "io",

@@ -1,4 +1,6 @@
-"""Benchmarks and calibration: hand-made rows, planted faults, and what docs/ say of the shipped tables."""
+"""Benchmarks and calibration: hand-made rows, planted faults, and what docs/ say of the shipped
+tables.
+"""
 
 import dataclasses
 from functools import partial
@@ -52,9 +54,9 @@ def test_the_shipped_speed_is_what_the_docs_say():
     shares = without.drop(4)
     page = " ".join((ROOT / "docs" / "architecture.md").read_text().split())
     assert (
-        f"takes {shares.min():.1f} to {shares.max():.1f} times the floor, and {without[4]:.0f} times"
-        in page
-    )
+        f"takes {shares.min():.1f} to {shares.max():.1f} times the floor, and {without[4]:.0f} "
+        f"times"
+    ) in page
     cost = speed.exponents(pd.read_csv(RESULTS / "benchmarks" / "cost.csv"), "swept").set_index(
         "grows with"
     )
@@ -69,7 +71,9 @@ def test_a_mistake_in_the_code_raises_the_alarm(mistake):
 
 
 def test_a_mistake_changes_what_it_says():
-    """The weights of one query over two keys sum to 1, so that the mean of the largest over queries is 1/2."""
+    """The weights of one query over two keys sum to 1, so that the mean of the largest over queries
+    is 1/2.
+    """
     honest = calibration.measure_sweep(SMALL, 1)[MEASURED]
     found = {name: mistaken(SMALL, 1)[MEASURED] for name, mistaken in MISTAKES.items()}
     assert np.allclose(

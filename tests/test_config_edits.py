@@ -1,4 +1,5 @@
-"""Edits of the shipped config.yaml: `make all`, then the tests that read results/, in a copy of the tree.
+"""Edits of the shipped config.yaml: `make all`, then the tests that read results/, in a copy of the
+tree.
 
 Trials are cut, so that a run takes seconds; sweeps, axes, rules and figures are the shipped ones.
 """
@@ -23,7 +24,8 @@ pytestmark = pytest.mark.edits
 
 
 def with_few_trials(config: dict) -> dict:
-    """The config with a twentieth of the trials, but at least 200 where there were more, and 20 in any case.
+    """The config with a twentieth of the trials, but at least 200 where there were more, and 20 in
+    any case.
 
     Runs of training take 20 steps: with 300 keys, 400 would take ten minutes of a core.
     """
@@ -60,7 +62,9 @@ def tree(tmp_path) -> Path:
 
 
 def with_other_axes(config: dict) -> None:
-    """Other widths, a single rule, rows of 5 keys, a new name, and no `assumptions`: its 64 queries need a key each."""
+    """Other widths, a single rule, rows of 5 keys, a new name, and no `assumptions`: its 64 queries
+    need a key each.
+    """
     del config["sweeps"]["assumptions"]
     config["sweeps"] = {
         "mine" if name == "dimension" else name: body for name, body in config["sweeps"].items()

@@ -1,7 +1,8 @@
-"""Slow: how often the 95% intervals hold the truth, over a matrix of configs and against another simulation.
+"""Slow: how often the 95% intervals hold the truth, over a matrix of configs and against another
+simulation.
 
-Of 200 independent intervals that hold it with probability 0.95 each, the share lies below 0.90 in 0.2% of reseedings
-(binomial law); seeds are fixed, so the tests give the same answer at every run.
+Of 200 independent intervals that hold it with probability 0.95 each, the share lies below 0.90 in
+0.2% of reseedings (binomial law); seeds are fixed, so the tests give the same answer at every run.
 """
 
 import numpy as np
@@ -18,7 +19,8 @@ TRIALS = 100
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2", "d_k^2/3", "d_k^1")))
 MEDIANS = ("jacobian_norm_median", "query_gradient_norm_median")
 SWEEPS = {sweep.name: sweep for sweep in load_config(CONFIG).sweeps}
-# Saturated and flat rows, few trials and one query, two laws: those of the matrix that take seconds.
+# Saturated and flat rows, few trials and one query, two laws: those of the matrix that take
+# seconds.
 MATRIX = (
     "pair",
     "pair_spread_3",

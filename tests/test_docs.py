@@ -1,4 +1,6 @@
-"""README.md and docs/: numbers are those of results/, examples print what pages say, commands, links and cases work."""
+"""README.md and docs/: numbers are those of results/, examples print what pages say, commands,
+links and cases work.
+"""
 
 import doctest
 import importlib
@@ -144,7 +146,9 @@ _FENCE = re.compile(r"^[ \t]*(```|~~~).*$", re.MULTILINE)
 
 
 def failures(text: str, name: str, report: list[str]) -> int:
-    """The number of `>>>` examples that print something else than the page says, all in one namespace."""
+    """The number of `>>>` examples that print something else than the page says, all in one
+    namespace.
+    """
     # Without fences, which doctest would read as output; every line keeps its number.
     test = doctest.DocTestParser().get_doctest(
         _FENCE.sub("", text), {"__name__": "__main__"}, name, name, 0

@@ -1,4 +1,5 @@
-"""The recipes of CONTRIBUTING.md, each followed in a copy of this repository: edit, run, table, figure, page, check.
+"""The recipes of CONTRIBUTING.md, each followed in a copy of this repository: edit, run, table,
+figure, page, check.
 
 Every recipe names the files that it edits; a recipe that needs one more fails.
 """
@@ -19,7 +20,10 @@ from experiments.kinds import experiment_names
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("sdpa", "experiments", "tests", "results", "docs")
 FILES = ("config.yaml", "quick.yaml", "pyproject.toml", "conftest.py", "README.md")
-SATURATION = "    d_k: [4, 16]\n    n_keys: 8\n    n_queries: 4\n    trials: 40\n    scaling: [unscaled, {rule}]\n"
+SATURATION = (
+    "    d_k: [4, 16]\n    n_keys: 8\n    n_queries: 4\n    trials: 40\n    scaling: "
+    "[unscaled, {rule}]\n"
+)
 DECLARED, METRICS, CLAIMS = (
     "experiments/figures/declared.py",
     "experiments/measuring/row_metrics.py",
@@ -38,7 +42,9 @@ class Repository:
     edited: set[str] = field(default_factory=set)
 
     def write(self, path: str, text: str, before: str | None = None) -> None:
-        """Write lines before a line of a file, the last one that reads so, or at the end of the file."""
+        """Write lines before a line of a file, the last one that reads so, or at the end of the
+        file.
+        """
         self.edited.add(path)
         target = self.folder / path
         content = target.read_text(encoding="utf-8") if target.exists() else ""

@@ -1,4 +1,6 @@
-"""One version in library, CHANGELOG.md, CITATION.cff and wheel; and the names that the library offers."""
+"""One version in library, CHANGELOG.md, CITATION.cff and wheel; and the names that the library
+offers.
+"""
 
 import datetime
 import email

@@ -1,4 +1,6 @@
-"""The shipped tables and their page: whole, precise enough, and as theory, sentences and captions say."""
+"""The shipped tables and their page: whole, precise enough, and as theory, sentences and captions
+say.
+"""
 
 import re
 
@@ -45,7 +47,9 @@ def test_columns_of_other_tables_are_described(name):
 
 
 def test_the_shipped_calibration_meets_what_the_check_promises():
-    """The tables of `make calibration FULL=1`: every config under 300 seeds, every fault of many errors found."""
+    """The tables of `make calibration FULL=1`: every config under 300 seeds, every fault of many
+    errors found.
+    """
     alarms, coverage, faults = (
         pd.read_csv(
             RESULTS / BENCHMARKS / f"{name}.csv",
@@ -131,7 +135,9 @@ def test_it_is_whole_small_and_asks_for_nothing():
 
 @shipped_only
 def test_the_sentences_of_the_first_screen_hold():
-    """Each sentence of index.html.j2 about the shipped config, with its numbers, on the tables and in theory."""
+    """Each sentence of index.html.j2 about the shipped config, with its numbers, on the tables and
+    in theory.
+    """
     found = {name: float(value) for name, value in opening(TABLES).items()}
     assert len(found) == 10
     text = (ROOT / "experiments" / "pages" / "index.html.j2").read_text(encoding="utf-8")

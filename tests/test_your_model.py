@@ -1,7 +1,8 @@
-"""The recipes of docs/your-model.md record what the attention of PyTorch, Transformers and JAX receives.
+"""The recipes of docs/your-model.md record what the attention of PyTorch, Transformers and JAX
+receives.
 
-Each test runs the code blocks of a section as they stand, on a tiny random model, and computes the weights of the
-framework from the file that the blocks write.
+Each test runs the code blocks of a section as they stand, on a tiny random model, and computes the
+weights of the framework from the file that the blocks write.
 """
 
 import re
@@ -38,12 +39,16 @@ def _offline_in_an_empty_folder(tmp_path, monkeypatch):
 
 
 def framework(package: str) -> Any:
-    """The package; skips the test where it is not installed. pytest reports all skips by one line of code together."""
+    """The package; skips the test where it is not installed. pytest reports all skips by one line
+    of code together.
+    """
     return pytest.importorskip(package, reason=f"{NAMES[package]} is not installed")
 
 
 def run_recipe(section: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Run the Python blocks of a section among these names, and add `saved`, the arrays of the file that they write."""
+    """Run the Python blocks of a section among these names, and add `saved`, the arrays of the file
+    that they write.
+    """
     (text,) = re.findall(rf"^## {section}\n(.*?)^## ", PAGE, re.DOTALL | re.MULTILINE)
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     assert blocks
@@ -57,7 +62,9 @@ def run_recipe(section: str, names: dict[str, Any]) -> dict[str, Any]:
 def weights(
     saved: dict[str, npt.NDArray[Any]], layer: int, scaling: str, mask: npt.ArrayLike | None
 ) -> npt.NDArray[Any]:
-    """The weights of a layer from its saved q and k; each key head serves a block of query heads."""
+    """The weights of a layer from its saved q and k; each key head serves a block of query
+    heads.
+    """
     q, k = saved[f"q.{layer}"], saved[f"k.{layer}"]
     assert q.dtype == k.dtype == np.float32
     return attention_weights(

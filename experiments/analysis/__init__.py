@@ -1,1 +1,3 @@
-"""Tables to tables: exact columns, fits, and the verdict on every value. Figures fit and derive nothing."""
+"""Tables to tables: exact columns, fits, and the verdict on every value. Figures fit and derive
+nothing.
+"""

@@ -1,8 +1,10 @@
-"""Agreement of theory, sampler and error bars: three tests of each sweep and of all sweeps together, and the alarm.
+"""Agreement of theory, sampler and error bars: three tests of each sweep and of all sweeps
+together, and the alarm.
 
-The verdicts, cell tests and crossings of sweeps come in; an `Agreement` comes out. Its tests are: all cells together
-(Fisher), each metric under each rule summed over cells, and the furthest single value. They promise a false alarm in
-at most 1 of 1,000 runs; docs/methods.md reports the measured rates.
+The verdicts, cell tests and crossings of sweeps come in; an `Agreement` comes out. Its tests are:
+all cells together (Fisher), each metric under each rule summed over cells, and the furthest single
+value. They promise a false alarm in at most 1 of 1,000 runs; docs/methods.md reports the measured
+rates.
 """
 
 from collections import Counter
@@ -20,9 +22,11 @@ from experiments.analysis.verdicts import BOUND, NONE, T_TEST
 from experiments.analysis.written import as_written
 from experiments.errors import Problem, counted
 
-# At most this share of all honest runs of a config raises the alarm; each test accounts for a third of it.
+# At most this share of all honest runs of a config raises the alarm; each test accounts for a third
+# of it.
 ALARM = 1e-3
-# A single value that t judges raises the alarm beyond this many errors. At 20 trials chance does so to 1 in 900,000.
+# A single value that t judges raises the alarm beyond this many errors. At 20 trials chance does so
+# to 1 in 900,000.
 SURE = 7.0
 _SMALLEST = 1e-300  # of a p-value, so that its logarithm is finite
 _SHOWN = 5
@@ -39,8 +43,9 @@ class Agreement:
 
     Attributes:
         cells: the tested cells, with their p_value.
-        values: the tested values, each once, with `normal`, the normal score of their p_value, and `of_own_error`, the
-            normal score of their distance in standard errors between draws, regardless of the least error.
+        values: the tested values, each once, with `normal`, the normal score of their p_value, and
+            `of_own_error`, the normal score of their distance in standard errors between draws,
+            regardless of the least error.
         gaps: numbers of values that t does not judge, by the reason.
         off_law: crossings of medians far from the law of theory, in words.
     """
@@ -59,7 +64,8 @@ class Agreement:
     def p_cells(self) -> float:
         """Fisher's combination of the cells' p-values; cells are independent draws.
 
-        Of k cells, -2 sum ln p has a chi-squared law with 2 k degrees of freedom if each p is uniform. 1 without cells.
+        Of k cells, -2 sum ln p has a chi-squared law with 2 k degrees of freedom if each p is
+        uniform. 1 without cells.
         """
         if self.cells.empty:
             return 1.0
@@ -68,22 +74,26 @@ class Agreement:
 
     @property
     def rules(self) -> pd.DataFrame:
-        """One row for each metric under each scaling: sum of w z over its cells, over sqrt(sum of w^2), and p_value.
+        """One row for each metric under each scaling: sum of w z over its cells, over sqrt(sum of
+        w^2), and p_value.
 
-        A fault that shifts a metric by the same share everywhere shifts z by that share of w = |exact| / error. If the
-        exact values are 0, all cells have the same weight.
+        A fault that shifts a metric by the same share everywhere shifts z by that share of w =
+        |exact| / error. If the exact values are 0, all cells have the same weight.
 
-        Student's t of a skewed mean of m effective draws is biased by about -1 / sqrt(m). Over k cells this adds up to
-        sqrt(k / m), so the k cells with the most draws enter only if each has k times the draws that a single cell
-        needs. The sum is then biased by a tenth of its error.
+        Student's t of a skewed mean of m effective draws is biased by about -1 / sqrt(m). Over k
+        cells this adds up to sqrt(k / m), so the k cells with the most draws enter only if each has
+        k times the draws that a single cell needs. The sum is then biased by a tenth of its error.
         """
-        # A score metric has the same z-score under every divisor; the table lists it under the first scaling.
+        # A score metric has the same z-score under every divisor; the table lists it under the
+        # first scaling.
         table = fold(self.by_t, ["metric", "scaling"], _summed, ["cells", "z"])
         return table.assign(p_value=2 * special.ndtr(-table["z"].abs().astype(float)))
 
     @property
     def p_rules(self) -> float:
-        """The smallest p-value of a metric under a scaling, adjusted for their number; 1 without values."""
+        """The smallest p-value of a metric under a scaling, adjusted for their number; 1 without
+        values.
+        """
         return _sidak(self.rules["p_value"]) if len(self.values) else 1.0
 
     @property
@@ -98,7 +108,8 @@ class Agreement:
 
     @property
     def disagrees(self) -> bool:
-        """True if chance separates measured and exact values so far in under 0.1% of runs, or one lies 7 errors off.
+        """True if chance separates measured and exact values so far in under 0.1% of runs, or one
+        lies 7 errors off.
 
         Also true if a crossing of medians is far from its law, the only test of medians.
         """
@@ -108,8 +119,8 @@ class Agreement:
     def alarming(self, rows: pd.DataFrame) -> pd.Series:
         """True for each value that raises the alarm even if all others agree.
 
-        Its p-value, adjusted for the number of values (`_sidak`), is below a third of the alarm's, or t judges it and
-        it lies 7 errors off.
+        Its p-value, adjusted for the number of values (`_sidak`), is below a third of the alarm's,
+        or t judges it and it lies 7 errors off.
 
         Args:
             rows: values with test, z and p_value, such as the verdicts of these sweeps.
@@ -118,7 +129,9 @@ class Agreement:
         return (rows["p_value"] < least) | ((rows["test"] == T_TEST) & (rows["z"].abs() >= SURE))
 
     def verdict(self) -> str:
-        """The agreement of all values, in a few words with one p-value; empty if t judges no value."""
+        """The agreement of all values, in a few words with one p-value; empty if t judges no
+        value.
+        """
         if self.by_t.empty:
             return ""
         cells = f" in {counted(len(self.cells), 'cell')}" if len(self.cells) else ""
@@ -136,7 +149,9 @@ class Agreement:
         return ", ".join(f"{number} {state}" for state, number in short.items() if number)
 
     def raise_alarm(self) -> None:
-        """Raise `DisagreementError` if measured and exact values disagree, with up to five rows of each test."""
+        """Raise `DisagreementError` if measured and exact values disagree, with up to five rows of
+        each test.
+        """
         if not self.disagrees:
             return
         chance = (
@@ -169,7 +184,9 @@ def _summed(judged: pd.DataFrame) -> Iterator[dict[str, float]]:
 
 
 def agreement(sweeps: Iterable[Results]) -> Agreement:
-    """The tests of these sweeps; cells that several sweeps share (and so their draws) count once."""
+    """The tests of these sweeps; cells that several sweeps share (and so their draws) count
+    once.
+    """
     sweeps = list(sweeps)
     cells = [
         _named(one, one[TESTS], one[TESTS][["trials", "p_value"]]) for one in sweeps if TESTS in one
@@ -201,11 +218,12 @@ def agreement(sweeps: Iterable[Results]) -> Agreement:
 
 
 def agreement_tables(sweeps: Iterable[Results]) -> Results:
-    """The tables behind the figures of all sweeps together; none if no value can be compared with theory.
+    """The tables behind the figures of all sweeps together; none if no value can be compared with
+    theory.
 
     Returns:
-        `cells` and `z_scores`, the tested cells and the values that t judges, and `agreement`, one row with verdict, in
-        words, and disagrees.
+        `cells` and `z_scores`, the tested cells and the values that t judges, and `agreement`, one
+        row with verdict, in words, and disagrees.
     """
     whole = agreement(sweeps)
     if whole.cells.empty or whole.by_t.empty or whole.by_t["of_own_error"].isna().all():
@@ -215,7 +233,9 @@ def agreement_tables(sweeps: Iterable[Results]) -> Results:
 
 
 def _values(results: Results) -> pd.DataFrame:
-    """The tested values of a sweep; `key` and `which` identify equal values of several rows or sweeps."""
+    """The tested values of a sweep; `key` and `which` identify equal values of several rows or
+    sweeps.
+    """
     judged = results[VERDICTS]
     judged = judged[judged["test"] != NONE]
     judged = judged.assign(scaling=judged.get("scaling", np.nan))
@@ -257,7 +277,9 @@ def _named(results: Results, rows: pd.DataFrame, columns: pd.DataFrame) -> pd.Da
 
 
 def _distinct(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:
-    """All distinct rows of tables with `trials`; among those that agree in `same`, the one with the most trials."""
+    """All distinct rows of tables with `trials`; among those that agree in `same`, the one with the
+    most trials.
+    """
     if not any(len(frame) for frame in frames):
         return pd.DataFrame()
     rows = pd.concat(frames).sort_values("trials", ascending=False, kind="stable")
@@ -265,7 +287,8 @@ def _distinct(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:
 
 
 def _sidak(p_values: pd.Series) -> float:
-    """1 - (1 - p)^n of the smallest p of n tests (Sidak): adjusted for their number; an upper bound, as they depend.
+    """1 - (1 - p)^n of the smallest p of n tests (Sidak): adjusted for their number; an upper
+    bound, as they depend.
 
     >>> round(_sidak(pd.Series([0.01, 0.5])), 6)
     0.0199

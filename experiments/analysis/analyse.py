@@ -1,7 +1,7 @@
 """The analysis of a sweep: its exact columns, and every derived table.
 
-The measured tables of a sweep come in; its finished main table and its derived tables go out. A module that derives
-tables binds TABLES, which DERIVED_TABLES joins.
+The measured tables of a sweep come in; its finished main table and its derived tables go out. A
+module that derives tables binds TABLES, which DERIVED_TABLES joins.
 """
 
 from collections.abc import Mapping
@@ -27,15 +27,17 @@ DERIVED_TABLES = (
 
 
 def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
-    """The results of a sweep: its finished main table, with its exact columns, and all its derived tables.
+    """The results of a sweep: its finished main table, with its exact columns, and all its derived
+    tables.
 
     Args:
         sweep: a block of the config.
         measured: its measured tables by kind: the main one as `measured`, and those beside it.
 
     Returns:
-        The results without empty tables and without the tables beside the main one. `few_draws` of the main table then
-        also lists metrics that have too few effective draws by theory (`flag_few_draws`).
+        The results without empty tables and without the tables beside the main one. `few_draws` of
+        the main table then also lists metrics that have too few effective draws by theory
+        (`flag_few_draws`).
     """
     tables = {**measured, MEASURED: add_exact(sweep.experiment, measured[MEASURED], sweep.cells())}
     growing = Results(sweep, tables)
@@ -51,7 +53,9 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
 
 
 def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:
-    """The columns of every possible table of an experiment, by kind; a sweep need not have all these tables."""
+    """The columns of every possible table of an experiment, by kind; a sweep need not have all
+    these tables.
+    """
     columns = {MEASURED: {column.name for column in experiment.table_columns}, **experiment.beside}
     possible = (table for table in DERIVED_TABLES if table.source in columns)
     derived = {

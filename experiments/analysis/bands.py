@@ -1,10 +1,12 @@
-"""The band of learning rates that solve a task under each rule, the best rate and its steps; and the learning curves.
+"""The band of learning rates that solve a task under each rule, the best rate and its steps; and
+the learning curves.
 
-Learning curves are the table `history` as it is. For the table `bands`, each learning rate of the sweep
-stands for the decades nearer to it than to any other rate, D_i, the outer ones for as much on both of their sides. With
-p_i the share of runs that solve the task at rate i, the width of the band is W = sum_i p_i D_i decades: the mean, over
-runs, of the width of the rates that solve. Its interval combines the intervals [l_i, u_i] of the shares (columns
-solved_low and solved_high), which are independent:
+Learning curves are the table `history` as it is. For the table `bands`, each learning rate of the
+sweep stands for the decades nearer to it than to any other rate, D_i, the outer ones for as much on
+both of their sides. With p_i the share of runs that solve the task at rate i, the width of the band
+is W = sum_i p_i D_i decades: the mean, over runs, of the width of the rates that solve. Its
+interval combines the intervals [l_i, u_i] of the shares (columns solved_low and solved_high), which
+are independent:
 
     W - sqrt(sum_i D_i^2 (p_i - l_i)^2)   to   W + sqrt(sum_i D_i^2 (u_i - p_i)^2)
 
@@ -38,8 +40,9 @@ Floats = npt.NDArray[np.floating]
 def bands(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     """One row for each rule and each combination of the axes but the learning rate.
 
-    Empty for a combination with a single learning rate. The best rate is the one that solves most often; of several,
-    the one with the fewest steps; if none solves, the one with the smallest loss.
+    Empty for a combination with a single learning rate. The best rate is the one that solves most
+    often; of several, the one with the fewest steps; if none solves, the one with the smallest
+    loss.
 
     Args:
         table: a main table of `training`.
@@ -103,7 +106,8 @@ def band_width(
 
 
 def at_best_rates(measured: pd.DataFrame, bands: pd.DataFrame, axes: Axes) -> pd.DataFrame:
-    """The measured rows at the best learning rate of each rule, with the column `best_rate` for the rate.
+    """The measured rows at the best learning rate of each rule, with the column `best_rate` for the
+    rate.
 
     Args:
         measured: rows of `training`.

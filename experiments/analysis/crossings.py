@@ -1,7 +1,9 @@
-"""Ratios of gradient norms, unscaled over d_k^1/2, and the d_k at which a ratio falls through 1 and through 0.1.
+"""Ratios of gradient norms, unscaled over d_k^1/2, and the d_k at which a ratio falls through 1 and
+through 0.1.
 
-The main table of a sweep comes in; the derived tables `ratios` and `crossings` come out. Below a crossing the unscaled
-norm is larger than that under d_k^1/2 (level 1), or than a tenth of it (level 0.1); above it, it is smaller.
+The main table of a sweep comes in; the derived tables `ratios` and `crossings` come out. Below a
+crossing the unscaled norm is larger than that under d_k^1/2 (level 1), or than a tenth of it (level
+0.1); above it, it is smaller.
 """
 
 import math
@@ -35,14 +37,15 @@ _MIN_D_K = 4  # needed to interpolate a crossing
 _LAW_ACCURACY, _REACHES = 0.1, 2.5
 
 
-# Norms to compare: the metric of the root mean square, and True for divisor * norm. dL/dq = K^T J g / divisor; times
-# the divisor, it is the gradient that the softmax passes on.
+# Norms to compare: the metric of the root mean square, and True for divisor * norm. dL/dq = K^T J g
+# / divisor; times the divisor, it is the gradient that the softmax passes on.
 NORMS = {
     "jacobian": ("jacobian_norm", False),
     "query_gradient": ("query_gradient_norm", False),
     "undivided_query_gradient": ("query_gradient_norm", True),
 }
-# The d_k at which theory expects a ratio of 1, from n_keys, by norm and statistic; for standard normal inputs.
+# The d_k at which theory expects a ratio of 1, from n_keys, by norm and statistic; for standard
+# normal inputs.
 LAWS: dict[tuple[str, str], Callable[[float], float]] = {
     ("jacobian", "median"): limits.jacobian_crossing,
     ("query_gradient", "median"): limits.query_gradient_crossing,
@@ -50,11 +53,12 @@ LAWS: dict[tuple[str, str], Callable[[float], float]] = {
 
 
 def norm_ratios(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
-    """Ratio of each norm and statistic at each point of a sweep that varies d_k and has both rules; otherwise empty.
+    """Ratio of each norm and statistic at each point of a sweep that varies d_k and has both rules;
+    otherwise empty.
 
-    The interval is (low / high, high / low) of the two norms' own intervals. With normal errors it holds at least as
-    often as these do, whatever their correlation. Both rules see the same draws, and a more peaked row has a larger
-    scaled norm and a smaller unscaled one.
+    The interval is (low / high, high / low) of the two norms' own intervals. With normal errors it
+    holds at least as often as these do, whatever their correlation. Both rules see the same draws,
+    and a more peaked row has a larger scaled norm and a smaller unscaled one.
 
     Args:
         table: a finished main table with the columns of _NEEDS.
@@ -82,7 +86,9 @@ def norm_ratios(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
 def _ratio(
     unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divisor: bool
 ) -> pd.DataFrame:
-    """The ratio of one metric of the rows of each rule, whose index are the axes; empty if one of the norms is 0."""
+    """The ratio of one metric of the rows of each rule, whose index are the axes; empty if one of
+    the norms is 0.
+    """
     factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
     exact = f"{metric}_exact"
     few = [
@@ -114,9 +120,10 @@ def _ratio(
 def crossings(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     """Crossing of each norm, statistic and level for each combination of the axes besides d_k.
 
-    The function interpolates ln ratio in ln d_k, with an interval at every d_k. The crossing's interval begins where
-    the lower end falls through the level, and ends where the upper end does. No rows for fewer than 4 d_k. The last
-    fall through a level counts; without one, the crossing is empty.
+    The function interpolates ln ratio in ln d_k, with an interval at every d_k. The crossing's
+    interval begins where the lower end falls through the level, and ends where the upper end does.
+    No rows for fewer than 4 d_k. The last fall through a level counts; without one, the crossing is
+    empty.
 
     Args:
         table: a finished main table with the columns of _NEEDS.
@@ -132,8 +139,9 @@ def crossings(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
 def off_law(crossings: pd.DataFrame) -> list[str]:
     """The crossings far from the law of theory, in words.
 
-    Far means |ln(law / crossing)| > ln 1.1 + 2.5 |ln(end / crossing)|, with the end of the crossing's interval on the
-    side of the law. Crossings without a law, or without both ends of an interval, do not count.
+    Far means |ln(law / crossing)| > ln 1.1 + 2.5 |ln(end / crossing)|, with the end of the
+    crossing's interval on the side of the law. Crossings without a law, or without both ends of an
+    interval, do not count.
 
     Args:
         crossings: a table of crossings.
@@ -155,7 +163,9 @@ def off_law(crossings: pd.DataFrame) -> list[str]:
 
 
 def _crossings(axes: Axes, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The crossing of each level in a group of cells that differ only in d_k; none for fewer than 4 known ratios."""
+    """The crossing of each level in a group of cells that differ only in d_k; none for fewer than 4
+    known ratios.
+    """
     smallest, largest, first = cells["d_k"].min(), cells["d_k"].max(), cells.iloc[0]
     has_law = not axes.changed(first)
     cells = cells.dropna(subset=_RATIO).sort_values("d_k")
@@ -184,7 +194,9 @@ def _crossings(axes: Axes, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 @cache
 def _law_of(norm: str, statistic: str, n_keys: int) -> float:
-    """The law's crossing (takes half a second); NaN without a law, or outside its range of n_keys."""
+    """The law's crossing (takes half a second); NaN without a law, or outside its range of
+    n_keys.
+    """
     try:
         return LAWS[norm, statistic](n_keys) if (norm, statistic) in LAWS else np.nan
     except ValueError:

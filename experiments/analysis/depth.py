@@ -1,9 +1,11 @@
-"""Tables of theory beside a sweep of `depth`: all layers beside the map of wide layers, and the limit of many keys.
+"""Tables of theory beside a sweep of `depth`: all layers beside the map of wide layers, and the
+limit of many keys.
 
-The map takes d_k and the width of the tokens to infinity at fixed n_keys and sigma = sqrt(d_k) / divisor, and gives all
-pairs of tokens one cosine (`sdpa.theory.overlap`). The limit takes n_keys to infinity, too (Giorlandino and Goldt,
-arXiv:2505.24333): sum w^2 is max(1 - 1 / ratio, 0) and the overlap 0, with ratio = beta / beta_c,
-beta = sigma / sqrt(ln n_keys) and beta_c = sqrt(2 / (1 - p)) at the cosine p.
+The map takes d_k and the width of the tokens to infinity at fixed n_keys and sigma = sqrt(d_k) /
+divisor, and gives all pairs of tokens one cosine (`sdpa.theory.overlap`). The limit takes n_keys to
+infinity, too (Giorlandino and Goldt, arXiv:2505.24333): sum w^2 is max(1 - 1 / ratio, 0) and the
+overlap 0, with ratio = beta / beta_c, beta = sigma / sqrt(ln n_keys) and beta_c = sqrt(2 / (1 - p))
+at the cosine p.
 """
 
 import math
@@ -21,7 +23,8 @@ from sdpa.theory.overlap import mean_cosine, next_cosine, next_moments
 
 _RATIOS = np.concatenate([np.arange(2, 30), np.arange(30, 52, 2)]) / 20
 _MAP = columns_of_text(
-    "cosine_map float cosine of two tokens by the map of wide layers := p -> (a^2 p + C(p)) / (a^2 + S(p))"
+    "cosine_map float cosine of two tokens by the map of wide layers := p -> (a^2 p + C(p)) / "
+    "(a^2 + S(p))"
 )
 _CURVES = columns_of_text(
     """
@@ -54,7 +57,8 @@ def with_map(layers: pd.DataFrame, axes: Axes) -> pd.DataFrame:
 
 
 def first_layer_curves(table: pd.DataFrame) -> pd.DataFrame:
-    """Values of theory for a wide layer without a residual stream and their limit, over the spread of the scores.
+    """Values of theory for a wide layer without a residual stream and their limit, over the spread
+    of the scores.
 
     For each start cosine and n_keys of the cells of one layer.
     """

@@ -23,7 +23,8 @@ VERDICTS = "verdicts"  # the kind of the table of one verdict per measured value
 
 @dataclass(frozen=True)
 class Derived:
-    """A table derived/SWEEP/KIND.csv, which every sweep gets whose tables have the columns that it needs.
+    """A table derived/SWEEP/KIND.csv, which every sweep gets whose tables have the columns that it
+    needs.
 
     Attributes:
         kind: its name.
@@ -66,7 +67,8 @@ def fold(
 def row_cells(cells: Iterable[Cell]) -> list[Cell]:
     """The cell of each row of a main table, with the row's own treatment alone.
 
-    Its divisor follows from the rule of the sweep, not from the column `divisor`, which may hold a wrong number.
+    Its divisor follows from the rule of the sweep, not from the column `divisor`, which may hold a
+    wrong number.
 
     >>> from experiments.measuring.sampling import SampledCell
     >>> from sdpa import Scaling
@@ -89,7 +91,8 @@ def row_cells(cells: Iterable[Cell]) -> list[Cell]:
 def add_exact(
     experiment: Experiment, measured: pd.DataFrame, cells: Iterable[Cell]
 ) -> pd.DataFrame:
-    """The finished table: every declared column in order, including NAME_exact of each metric that theory knows.
+    """The finished table: every declared column in order, including NAME_exact of each metric that
+    theory knows.
 
     Args:
         experiment: declares the metrics.
@@ -107,7 +110,8 @@ def add_exact(
 
 
 def of_cells(function: OfCell, cells: Iterable[Cell]) -> npt.NDArray[np.float64]:
-    """A function of theory and cell, for each cell, (cells,): a value of `Exact`; NaN where theory knows none.
+    """A function of theory and cell, for each cell, (cells,): a value of `Exact`; NaN where theory
+    knows none.
 
     >>> from experiments.kinds.distribution import Cell
     >>> of_cells(lambda theory, cell: theory.score_variance(cell.d_k, cell.divisor), [Cell(d_k=4), Cell(d_k=9)])

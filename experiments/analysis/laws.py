@@ -1,13 +1,17 @@
-"""Tables of theory beside a sweep: the law of q.k, the freezing of long rows, and weights that round to 0.
+"""Tables of theory beside a sweep: the law of q.k, the freezing of long rows, and weights that
+round to 0.
 
-`histogram` and `tests` compare the counts of scores in the fine bins of `experiments.kinds.distribution`, one array for
-each row of the main table, with the exact law; the bins of `histogram` unite 64 fine ones.
+`histogram` and `tests` compare the counts of scores in the fine bins of
+`experiments.kinds.distribution`, one array for each row of the main table, with the exact law; the
+bins of `histogram` unite 64 fine ones.
 
-`curves`: sigma is the standard deviation of the scaled scores of a Gaussian row, and sigma_c = sqrt(2 ln n_keys) the
-spread at which a row of many keys freezes (`sdpa.theory.limits.freezing_sigma`).
+`curves`: sigma is the standard deviation of the scaled scores of a Gaussian row, and sigma_c =
+sqrt(2 ln n_keys) the spread at which a row of many keys freezes
+(`sdpa.theory.limits.freezing_sigma`).
 
-`zero_limits`: P(w < half the smallest number) of `sdpa.theory.out_of_range` rises with d_k unless the divisor keeps the
-spread of the scores, so that the d_k where it is 1/2 is a line on the (d_k, n_keys) plane of a number format.
+`zero_limits`: P(w < half the smallest number) of `sdpa.theory.out_of_range` rises with d_k unless
+the divisor keeps the spread of the scores, so that the d_k where it is 1/2 is a line on the (d_k,
+n_keys) plane of a number format.
 """
 
 import math
@@ -35,10 +39,11 @@ _COARSE = 64  # bins of a measurement per bin of the histogram
 
 
 def histograms(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
-    """Density of q.k / sqrt(d_k) in bins, measured and exact, without the bins beyond the furthest score.
+    """Density of q.k / sqrt(d_k) in bins, measured and exact, without the bins beyond the furthest
+    score.
 
-    The exact density of a bin is its probability over its width. With p the measured share of a bin, the standard error
-    of the density is sqrt(p (1 - p) / trials) / width.
+    The exact density of a bin is its probability over its width. With p the measured share of a
+    bin, the standard error of the density is sqrt(p (1 - p) / trials) / width.
 
     Args:
         table: d_k and trials of each cell.
@@ -61,9 +66,9 @@ def histograms(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
 def distances(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
     """The Kolmogorov-Smirnov statistic of each d_k, over the bins' edges, and its p-value.
 
-    Between edges the distance can be larger by the effect of the scores in one bin: at most about sqrt(mass / trials),
-    3% of the statistic. So the p-value is slightly too large, never too small. Cells with fewer than 20 trials get no
-    test. Arguments as in `histograms`.
+    Between edges the distance can be larger by the effect of the scores in one bin: at most about
+    sqrt(mass / trials), 3% of the statistic. So the p-value is slightly too large, never too small.
+    Cells with fewer than 20 trials get no test. Arguments as in `histograms`.
     """
     from scipy import (
         stats,  # not at the top: it takes half a second to load, and most commands do not need it
@@ -147,18 +152,20 @@ _ZERO_LIMITS = columns_of_text(
 
 
 def freezing_curves(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
-    """Curves over the spreads in the sweep, for each of its n_keys, if the sweep is a map of d_k and n_keys.
+    """Curves over the spreads in the sweep, for each of its n_keys, if the sweep is a map of d_k
+    and n_keys.
 
-    The spread of a cell is sigma = query_std key_std sqrt(d_k) / divisor. The curves go from sigma / sigma_c = 1/8 to
-    the largest of the sweep, with about 8 points for each doubling and one at 1, where the limit has its corner.
+    The spread of a cell is sigma = query_std key_std sqrt(d_k) / divisor. The curves go from sigma
+    / sigma_c = 1/8 to the largest of the sweep, with about 8 points for each doubling and one at 1,
+    where the limit has its corner.
 
     Args:
         table: a main table with the columns that `curves` needs.
         axes: of its cells.
 
     Returns:
-        One row per n_keys and ratio; none unless the sweep has at least 3 values of d_k and 3 of n_keys with Gaussian
-        entries that are independent and have mean 0.
+        One row per n_keys and ratio; none unless the sweep has at least 3 values of d_k and 3 of
+        n_keys with Gaussian entries that are independent and have mean 0.
     """
     columns = names(_CURVES)
     table = table[
@@ -191,7 +198,8 @@ def freezing_curves(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
 
 
 def zero_limits(table: pd.DataFrame, axes: Axes, cells: Iterable[AnyCell]) -> pd.DataFrame:
-    """One row for each rule and each combination of the axes but d_k; `half_zero_d_k` is empty if there is none.
+    """One row for each rule and each combination of the axes but d_k; `half_zero_d_k` is empty if
+    there is none.
 
     Args:
         table: a finished main table of `rounding`.
@@ -206,7 +214,9 @@ def zero_limits(table: pd.DataFrame, axes: Axes, cells: Iterable[AnyCell]) -> pd
 
 
 def _limit(cell: AnyCell) -> float:
-    """The d_k from 1 to 2^20 where half of the weights of a cell with one rule round to 0; NaN if there is none."""
+    """The d_k from 1 to 2^20 where half of the weights of a cell with one rule round to 0; NaN if
+    there is none.
+    """
     if cell.has_mask:  # one value takes seconds
         return math.nan
     (rule,) = cell.scaling

@@ -1,8 +1,10 @@
-"""Tables as wholes: the check that they are complete, every value in rows of the same columns, and every column.
+"""Tables as wholes: the check that they are complete, every value in rows of the same columns, and
+every column.
 
-`check_table` compares tables with their declarations alone; `experiments.analysis.agreement` compares values with
-theory. The rows of long-format.csv serve plots and joins across sweeps: z comes from the verdicts, and the flags from
-the check and from `few_draws`. The rows of columns.csv describe every table.
+`check_table` compares tables with their declarations alone; `experiments.analysis.agreement`
+compares values with theory. The rows of long-format.csv serve plots and joins across sweeps: z
+comes from the verdicts, and the flags from the check and from `few_draws`. The rows of columns.csv
+describe every table.
 """
 
 from collections import Counter
@@ -41,8 +43,9 @@ def check_table(results: Results) -> str:
     """A line about the whole main table of a sweep.
 
     Raises:
-        TableError: a table has other columns, an empty or infinite value in a column that allows none, or the main
-            table lacks a cell, has a foreign one, or has another number of rows for a cell.
+        TableError: a table has other columns, an empty or infinite value in a column that allows
+            none, or the main table lacks a cell, has a foreign one, or has another number of rows
+            for a cell.
     """
     experiment, name = results.experiment, results.name
     columns = columns_of(experiment)
@@ -84,9 +87,11 @@ def _is_full(values: pd.Series) -> bool:
 
 
 def long_columns(sweeps: Iterable[Results]) -> tuple[Column, ...]:
-    """The columns for these sweeps: the sweep, every axis that one of them has, and the columns of a value.
+    """The columns for these sweeps: the sweep, every axis that one of them has, and the columns of
+    a value.
 
-    A sweep without an axis leaves its fields empty. Sweeps of an experiment without metrics do not count.
+    A sweep without an axis leaves its fields empty. Sweeps of an experiment without metrics do not
+    count.
     """
     axes: dict[str, Column] = {}
     for experiment in (sweep.experiment for sweep in sweeps):
@@ -96,7 +101,8 @@ def long_columns(sweeps: Iterable[Results]) -> tuple[Column, ...]:
 
 
 def long_tables(sweeps: Sequence[Results]) -> Iterator[pd.DataFrame]:
-    """The rows of one sweep after the other, one per cell, rule and metric; none of a sweep without metrics.
+    """The rows of one sweep after the other, one per cell, rule and metric; none of a sweep without
+    metrics.
 
     The check tests the values of all these sweeps together.
     """
@@ -120,7 +126,9 @@ def _with_scaling(table: pd.DataFrame) -> pd.DataFrame:
 def _rows(
     measured: pd.DataFrame, metrics: Iterable[str], judged: pd.DataFrame, key: list[str]
 ) -> pd.DataFrame:
-    """One row for each metric in each row of a main table, which `key` identifies, with z and flag of the verdicts."""
+    """One row for each metric in each row of a main table, which `key` identifies, with z and flag
+    of the verdicts.
+    """
     values = [
         measured[[*key, FEW_DRAWS]].assign(
             metric=metric,
@@ -146,8 +154,8 @@ def described(sweeps: Sequence[Results]) -> pd.DataFrame:
     """The columns of each file, in its order, and last those of long-format.csv.
 
     Returns:
-        One row per file and column: file (its path below the results folder), table (EXPERIMENT, EXPERIMENT/KIND or
-        long-format.csv), column, type, unit, meaning and formula.
+        One row per file and column: file (its path below the results folder), table (EXPERIMENT,
+        EXPERIMENT/KIND or long-format.csv), column, type, unit, meaning and formula.
     """
     files: list[tuple[str, str, tuple[Column, ...]]] = []
     for one in sweeps:

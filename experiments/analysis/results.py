@@ -1,4 +1,6 @@
-"""Results of a sweep: its block of the config, and its tables, which know their axes and metrics."""
+"""Results of a sweep: its block of the config, and its tables, which know their axes and
+metrics.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

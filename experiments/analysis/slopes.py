@@ -1,17 +1,19 @@
-"""Growth with d_k: slopes of the score variance, and the power of d_k that keeps weights equally sharp.
+"""Growth with d_k: slopes of the score variance, and the power of d_k that keeps weights equally
+sharp.
 
-Slopes are those of ln score_variance against ln d_k. The exact slope is that of the exact variances: for independent
-centred q and k it is 1 - 2 p under a divisor with the power d_k^p. The intervals are of 99.9%.
+Slopes are those of ln score_variance against ln d_k. The exact slope is that of the exact
+variances: for independent centred q and k it is 1 - 2 p under a divisor with the power d_k^p. The
+intervals are of 99.9%.
 
-The power p of d_k at which the mean largest weight neither rises nor falls with d_k is interpolated between the powers
-of a sweep, for each pair of neighbouring d_k. With m(d_k; p) the mean largest of n weights under the divisor d_k^p,
-between 1/n (equal weights) and 1 (saturated),
+The power p of d_k at which the mean largest weight neither rises nor falls with d_k is interpolated
+between the powers of a sweep, for each pair of neighbouring d_k. With m(d_k; p) the mean largest of
+n weights under the divisor d_k^p, between 1/n (equal weights) and 1 (saturated),
 
     L(d_k; p) = ln((m - 1/n) / (1 - m)),   growth y(p) = L(larger d_k; p) - L(smaller d_k; p).
 
-The growth falls as p rises, and p is the place where it falls through 0. Unlike m, L is not flat near both ends.
-Independent centred queries and keys give 1/2; a key that is a copy of its query gives 1, because its score grows as d_k
-instead of sqrt(d_k).
+The growth falls as p rises, and p is the place where it falls through 0. Unlike m, L is not flat
+near both ends. Independent centred queries and keys give 1/2; a key that is a copy of its query
+gives 1, because its score grows as d_k instead of sqrt(d_k).
 """
 
 import itertools
@@ -44,12 +46,14 @@ def shared_by_line(table: pd.DataFrame, axes: Axes) -> list[str]:
 
 
 def fit_slopes(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
-    """One row per scaling (and combination of the other axes) with at least two values of d_k; otherwise empty.
+    """One row per scaling (and combination of the other axes) with at least two values of d_k;
+    otherwise empty.
 
-    ln(variance) = y has the standard error e = se / variance; cells of different d_k are independent draws, so the
-    least-squares slope b = sum c y, c = (x - mean x) / sum (x - mean x)^2, has the variance sum (c e)^2. The errors
-    are estimates, hence Student's t (Welch and Satterthwaite). Points have equal weights, because estimated weights
-    favour points whose error came out too small.
+    ln(variance) = y has the standard error e = se / variance; cells of different d_k are
+    independent draws, so the least-squares slope b = sum c y, c = (x - mean x) / sum (x - mean
+    x)^2, has the variance sum (c e)^2. The errors are estimates, hence Student's t (Welch and
+    Satterthwaite). Points have equal weights, because estimated weights favour points whose error
+    came out too small.
     """
     return fold(table, shared_by_line(table, axes), _fit, names(_FITTED))
 
@@ -80,8 +84,9 @@ def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
 def steady_powers(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     """The power of each pair of neighbouring d_k, for each combination of the other axes.
 
-    Empty if fewer than 4 rules of the sweep are powers of d_k. `power` is empty unless 4 of them leave rows between the
-    ends, and the growth is below 0 at the largest of them and above 0 at a smaller one.
+    Empty if fewer than 4 rules of the sweep are powers of d_k. `power` is empty unless 4 of them
+    leave rows between the ends, and the growth is below 0 at the largest of them and above 0 at a
+    smaller one.
 
     Args:
         table: a finished main table with the columns that `steady` needs.
@@ -94,14 +99,17 @@ def steady_powers(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
 
 
 def _pairs(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The fields of each pair of neighbouring d_k, from rows that differ in d_k and in the exponent."""
+    """The fields of each pair of neighbouring d_k, from rows that differ in d_k and in the
+    exponent.
+    """
     by_width = {d_k: rows.set_index("exponent") for d_k, rows in cells.groupby("d_k")}
     for (small, below), (large, above) in itertools.pairwise(sorted(by_width.items())):
         yield {"from_d_k": small, "to_d_k": large, **_power(below, above)}
 
 
 def _power(below: pd.DataFrame, above: pd.DataFrame) -> dict[str, float]:
-    """The power at which the growth between two d_k falls through 0, its interval and its exact value.
+    """The power at which the growth between two d_k falls through 0, its interval and its exact
+    value.
 
     The rows of both d_k are indexed by exponent.
     """
@@ -142,11 +150,12 @@ def _log_odds(rows: pd.DataFrame, column: str) -> pd.Series:
 def interpolated(
     x: Floats, y: Floats, low: Floats, high: Floats, exact: Floats, *, same_draws: bool = False
 ) -> list[Floats]:
-    """Places x at and between the points, and at each place y, the ends of its 95% interval, and the exact curve.
+    """Places x at and between the points, and at each place y, the ends of its 95% interval, and
+    the exact curve.
 
-    If neighbours are independent draws, a curve sum_j A_j y_j has the reach sqrt(sum_j (A_j reach_j)^2); for values of
-    the same draws, sum_j |A_j| reach_j holds for any correlation. The function adds a bound of the cubics' error
-    between the points: their distance from parabolas.
+    If neighbours are independent draws, a curve sum_j A_j y_j has the reach sqrt(sum_j (A_j
+    reach_j)^2); for values of the same draws, sum_j |A_j| reach_j holds for any correlation. The
+    function adds a bound of the cubics' error between the points: their distance from parabolas.
 
     Args:
         x: increasing, (points,).
@@ -155,7 +164,8 @@ def interpolated(
         same_draws: True if the values at different x come from the same draws.
 
     Returns:
-        Five arrays over 64 (points - 1) + 1 places: places, curve, lower end, upper end and exact curve.
+        Five arrays over 64 (points - 1) + 1 places: places, curve, lower end, upper end and exact
+        curve.
     """
     at, weights = _local_polynomials(x, 4)
     _, coarser = _local_polynomials(x, 3)
@@ -170,8 +180,9 @@ def interpolated(
 def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
     """Places at and between the points x, and the weight of each point there, (places, points).
 
-    The weights are those of Lagrange's polynomial through `size` neighbours: one below the interval if it exists, the
-    others above. Straight lines would put the crossing of a concave curve 1 to 2% too low at steps of a factor sqrt(2).
+    The weights are those of Lagrange's polynomial through `size` neighbours: one below the interval
+    if it exists, the others above. Straight lines would put the crossing of a concave curve 1 to 2%
+    too low at steps of a factor sqrt(2).
 
     >>> x = np.array([0.0, 1.0, 2.0, 4.0])
     >>> places, weights = _local_polynomials(x, 4)

@@ -1,7 +1,9 @@
-"""The distance of every measured value from its exact one, with the test that its draws allow; one test per cell.
+"""The distance of every measured value from its exact one, with the test that its draws allow; one
+test per cell.
 
-A finished main table comes in; the derived tables `verdicts` (one row per value) and `tests` (one row per cell) come
-out. `experiments.analysis.agreement` combines them and raises the alarm; nothing here does.
+A finished main table comes in; the derived tables `verdicts` (one row per value) and `tests` (one
+row per cell) come out. `experiments.analysis.agreement` combines them and raises the alarm; nothing
+here does.
 """
 
 from collections.abc import Iterable
@@ -34,11 +36,13 @@ from experiments.measuring.moments import CORRELATIONS
 
 Floats = npt.NDArray[np.floating]
 
-# A cell's test uses the first direction and at most one for this many trials and rows, each above this share of the
-# variance: finer contrasts of nearly equal metrics are the least normal, and reach the accuracy of the exact values.
-# A contrast needs as many trials and rows as a mean needs effective draws. With one query per trial, few rows carry it:
-# without the limit of rows, 19 of 300 honest runs of one_query_100 (benchmarks/calibration) raise the alarm. With 25
-# trials per direction, 0.25% of honest cells of d_k = 1, four keys and queries, rms and 100 trials have p < 3.3e-4.
+# A cell's test uses the first direction and at most one for this many trials and rows, each above
+# this share of the variance: finer contrasts of nearly equal metrics are the least normal, and
+# reach the accuracy of the exact values. A contrast needs as many trials and rows as a mean needs
+# effective draws. With one query per trial, few rows carry it: without the limit of rows, 19 of 300
+# honest runs of one_query_100 (benchmarks/calibration) raise the alarm. With 25 trials per
+# direction, 0.25% of honest cells of d_k = 1, four keys and queries, rms and 100 trials have p <
+# 3.3e-4.
 _PER_DIRECTION = MIN_DRAWS
 _MIN_SHARE = 1e-2
 
@@ -53,13 +57,14 @@ _MAX_TRIALS = 1e9  # the most that a run can take
 def verdicts(experiment: Experiment, table: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
     """One row for every measured value with a known exact value.
 
-    Student's t tests a mean of at least `min_draws` effective draws, `min_trials` and 50 separate rows
-    (`AttentionCell.separate_rows`). A mean of fewer draws is not normal: where most rows are saturated, the few near a
-    tie carry both the mean and its standard error (sizes: `experiments.measuring.intervals`). The mean m of T
-    independent draws between 0 and 1 still exceeds its expectation mu with a probability of at most e^(-T D), where
-    D = m ln(m / mu) + (1 - m) ln((1 - m) / (1 - mu)) (Chernoff 1952; Hoeffding 1963, theorem 1). For draws without a
-    limit and with a variance of at most v, the mean is off by |m - mu| with a probability of at most
-    v / (T (m - mu)^2) (Chebyshev).
+    Student's t tests a mean of at least `min_draws` effective draws, `min_trials` and 50 separate
+    rows (`AttentionCell.separate_rows`). A mean of fewer draws is not normal: where most rows are
+    saturated, the few near a tie carry both the mean and its standard error (sizes:
+    `experiments.measuring.intervals`). The mean m of T independent draws between 0 and 1 still
+    exceeds its expectation mu with a probability of at most e^(-T D), where D = m ln(m / mu) + (1 -
+    m) ln((1 - m) / (1 - mu)) (Chernoff 1952; Hoeffding 1963, theorem 1). For draws without a limit
+    and with a variance of at most v, the mean is off by |m - mu| with a probability of at most v /
+    (T (m - mu)^2) (Chebyshev).
 
     Args:
         experiment: declares the metrics and their exact values.
@@ -96,7 +101,9 @@ def verdicts(experiment: Experiment, table: pd.DataFrame, cells: Iterable[Cell])
 def _compared(
     experiment: Experiment, rows: pd.DataFrame, metric: Metric, cells: Iterable[Cell]
 ) -> pd.DataFrame:
-    """A metric beside its known exact values, with the error of its test, its effective draws and its bound."""
+    """A metric beside its known exact values, with the error of its test, its effective draws and
+    its bound.
+    """
     bounds = [metric.exact.bound(cell) for cell in cells]  # type: ignore[union-attr]
     exact = rows[f"{metric.name}_exact"].abs().to_numpy()
     floor = np.divide(
@@ -134,10 +141,11 @@ def _compared(
 
 
 def _bound(rows: pd.DataFrame, metric: Metric, limits: Limits, max_error: Floats) -> pd.Series:
-    """The bound of the p-value: Chernoff's for values moved from their limits to 0 and 1, or else Chebyshev's.
+    """The bound of the p-value: Chernoff's for values moved from their limits to 0 and 1, or else
+    Chebyshev's.
 
-    These are min(1, 2 e^(-T D)) with D of `verdicts`, and min(1, (max_error / distance)^2), with max_error that of the
-    mean; NaN without two limits and a finite error.
+    These are min(1, 2 e^(-T D)) with D of `verdicts`, and min(1, (max_error / distance)^2), with
+    max_error that of the mean; NaN without two limits and a finite error.
     """
     power = 2 if metric.kind == "root" else 1  # of the value that is a mean
     measured, exact = rows["measured"] ** power, rows["exact"] ** power
@@ -152,10 +160,12 @@ def _bound(rows: pd.DataFrame, metric: Metric, limits: Limits, max_error: Floats
 
 
 def _judged(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with z, the test that the draws allow (t, or else a bound), its p-value, and why t does not judge."""
+    """The rows with z, the test that the draws allow (t, or else a bound), its p-value, and why t
+    does not judge.
+    """
     distance = (rows["measured"] - rows["exact"]).to_numpy()
-    # Without an error, for example if an exact value is 0 to the precision of a double, only a bound judges. With an
-    # infinite one, nothing does.
+    # Without an error, for example if an exact value is 0 to the precision of a double, only a
+    # bound judges. With an infinite one, nothing does.
     endless = np.isinf(rows["error"])
     z = pd.Series(
         np.divide(distance, rows["error"], out=np.zeros(len(rows)), where=rows["error"] > 0),
@@ -189,7 +199,8 @@ def _judged(rows: pd.DataFrame) -> pd.DataFrame:
 def flag_few_draws(table: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     """The table after adding to `few_draws` the metrics with too few effective draws by theory.
 
-    Draws that happen to miss the rare rows behind a mean also have a small spread; the exact value reveals this.
+    Draws that happen to miss the rare rows behind a mean also have a small spread; the exact value
+    reveals this.
 
     Args:
         table: a finished main table.
@@ -213,23 +224,28 @@ def flag_few_draws(table: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
 def cell_tests(
     table: pd.DataFrame, axes: Axes, correlations: pd.DataFrame, judged: pd.DataFrame
 ) -> pd.DataFrame:
-    """One row per cell of at least 20 trials and 100 rows: a joint test of all its values against the exact ones.
+    """One row per cell of at least 20 trials and 100 rows: a joint test of all its values against
+    the exact ones.
 
-    The z-scores of a cell depend on each other, because metrics and scalings share its draws. With R their correlation
-    between draws, V its leading eigenvectors and L their eigenvalues, |L^(-1/2) V^T z|^2 is Hotelling's T^2 of those
-    directions: k (T - 1) / (T - k) times an F of k and T - k degrees of freedom for T trials, as far as means of
-    trials are normal. R alone determines the directions, not z. z is in units of the values' own standard errors, on
-    which R rests too. Draws that miss rare large values understate these, and an error rests on second powers: so with
-    fewer effective draws than fourth powers need, L follows from the errors of the verdicts, which theory keeps up.
+    The z-scores of a cell depend on each other, because metrics and scalings share its draws. With
+    R their correlation between draws, V its leading eigenvectors and L their eigenvalues, |L^(-1/2)
+    V^T z|^2 is Hotelling's T^2 of those directions: k (T - 1) / (T - k) times an F of k and T - k
+    degrees of freedom for T trials, as far as means of trials are normal. R alone determines the
+    directions, not z. z is in units of the values' own standard errors, on which R rests too. Draws
+    that miss rare large values understate these, and an error rests on second powers: so with fewer
+    effective draws than fourth powers need, L follows from the errors of the verdicts, which theory
+    keeps up.
 
     Args:
         table: measured values, with their exact ones.
         axes: of its cells.
-        correlations: one row per value: its correlation between draws with each value of the cell, in order.
+        correlations: one row per value: its correlation between draws with each value of the cell,
+            in order.
         judged: the verdicts of the table; the test uses only values that t judges.
     """
     point_names = axes.among(table)
-    # If the spread of the draws approaches the accuracy of the exact values, z in standard errors is meaningless.
+    # If the spread of the draws approaches the accuracy of the exact values, z in standard errors
+    # is meaningless.
     known = judged["se"] > 10 * judged["accuracy"] * judged["exact"].abs()
     tested = dict(list(judged[(judged["test"] == T_TEST) & known].groupby(point_names, sort=False)))
     matrices = dict(list(correlations.groupby(point_names, sort=False)))
@@ -267,10 +283,12 @@ def cell_tests(
 
 
 def _leading(z: Floats, correlation: Floats, error: Floats, most: int) -> tuple[int, float]:
-    """The number of leading principal directions in the test, at most `most`, and sum_i (v_i . z)^2 / M_i over them.
+    """The number of leading principal directions in the test, at most `most`, and sum_i (v_i . z)^2
+    / M_i over them.
 
-    A direction v_i counts if its eigenvalue L_i of the correlation R exceeds 0.01. M_i = v_i^T E R E v_i, with E the
-    errors in units of the standard errors, is L_i if no error exceeds these, and otherwise larger.
+    A direction v_i counts if its eigenvalue L_i of the correlation R exceeds 0.01. M_i = v_i^T E R
+    E v_i, with E the errors in units of the standard errors, is L_i if no error exceeds these, and
+    otherwise larger.
 
     >>> z, correlation = np.array([2.0, 2.0]), np.array([[1.0, 0.5], [0.5, 1.0]])
     >>> [round(_leading(z, correlation, np.full(2, error), most=1)[1], 4) for error in (1, 2)]  # along (1, 1): 8 / 1.5

@@ -1,4 +1,6 @@
-"""An audit: find the function, audit it, print the report, write its tables and draw the mass that rows lose."""
+"""An audit: find the function, audit it, print the report, write its tables and draw the mass that
+rows lose.
+"""
 
 import pkgutil
 from collections.abc import Callable
@@ -20,16 +22,20 @@ from sdpa import audit as audited
 
 _SMALLEST = 1e-17  # the lower end of the axis of mass
 _CAPTION = (
-    "Points: sum of the weights of a row, less the exact one and relative to it, mean over eight rows of normal "
-    "scores, without its sign. Dashed: exact share of weights that the format of the arrays rounds to 0."
+    "Points: sum of the weights of a row, less the exact one and relative to it, mean over eight "
+    "rows of normal "
+    "scores, without its sign. Dashed: exact share of weights that the format of the arrays "
+    "rounds to 0."
 )
 
 
 def audit_function(target: str, out: Path | None, **expected: Any) -> bool:
-    """Audit a function, print the report, and write report.txt, two tables and a figure; True without findings.
+    """Audit a function, print the report, and write report.txt, two tables and a figure; True
+    without findings.
 
-    The target is PACKAGE.MODULE:FUNCTION, importable from the working folder; without `out`, files go to a folder of
-    its name in results/audit. UsageError if there is no such function, ValueError for what `sdpa.audit` refuses.
+    The target is PACKAGE.MODULE:FUNCTION, importable from the working folder; without `out`, files
+    go to a folder of its name in results/audit. UsageError if there is no such function, ValueError
+    for what `sdpa.audit` refuses.
     """
     report = audited(function_of(target), **expected)
     folder = HOME / AUDIT / target.replace(":", ".") if out is None else out

@@ -24,7 +24,9 @@ def unused_scale(q: Array, k: Array, v: Array) -> Array:
 
 
 def weights_of_8_bits(q: Array, k: Array, v: Array) -> Array:
-    """Exponentials rounded to float8_e4m3fn, their sum not: rows lose mass (Dao-AILab/flash-attention#2694)."""
+    """Exponentials rounded to float8_e4m3fn, their sum not: rows lose mass
+    (Dao-AILab/flash-attention#2694).
+    """
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.asarray(

@@ -41,7 +41,9 @@ class Sweep:
         return spanned
 
     def cells(self) -> list[Cell]:
-        """One cell per point of each grid, the last axis varying fastest; each has all treatments."""
+        """One cell per point of each grid, the last axis varying fastest; each has all
+        treatments.
+        """
         cell = self.experiment.cell
         axes = axis_names(cell)
         treatments = {name: self.values[name] for name in treatment_names(cell)}

@@ -53,7 +53,9 @@ class Document:
         self._note(key if at_key else value, path, message)
 
     def written(self, path: KeyPath) -> str:
-        """The value at a path as written, with quotes; nothing, a list or a mapping in these words."""
+        """The value at a path as written, with quotes; nothing, a list or a mapping in these
+        words.
+        """
         _, node = self._nodes[self._known(path)]
         if isinstance(node, yaml.SequenceNode):
             return "a list"

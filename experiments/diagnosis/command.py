@@ -1,6 +1,7 @@
 """A diagnosis: read queries and keys, diagnose each head, write the table and draw the figure.
 
-The shipped example is a pretrained BERT: `make model` writes its tables, and everything else reads them.
+The shipped example is a pretrained BERT: `make model` writes its tables, and everything else reads
+them.
 """
 
 import io
@@ -55,19 +56,22 @@ def diagnose(
     softcap: float = 0.0,
     sink: float | None = None,
 ) -> None:
-    """Diagnose queries and keys in files, or scores in one, print the result, write its table and draw its figure.
+    """Diagnose queries and keys in files, or scores in one, print the result, write its table and
+    draw its figure.
 
     Args:
         files: one file with q and k, or one for each; one with scores.
         scaling: a scaling rule; None for scores, which are divided already.
         mask: `causal`, `none`, a window such as `window-512`, or None.
         axes: names of the leading axes of q, separated by commas; None for the usual ones.
-        out: the folder of the table and the figure; None for one in results/diagnosis with the name of the first file.
+        out: the folder of the table and the figure; None for one in results/diagnosis with the name
+            of the first file.
         softcap, sink: as in `sdpa.row_maps.RowMap`, of scores of q and k.
 
     Raises:
-        ValueError: a file holds no valid queries and keys, an option is unknown or does not fit them, or the folder is
-            that of the shipped example, or by default of other files. Nothing is written then.
+        ValueError: a file holds no valid queries and keys, an option is unknown or does not fit
+            them, or the folder is that of the shipped example, or by default of other files.
+            Nothing is written then.
     """
     folder = HOME / DIAGNOSIS / files[0].stem if out is None else out
     if folder.resolve() == diagnosis_path(HOME, DIAGNOSIS_TABLE).parent.resolve():
@@ -81,16 +85,21 @@ def diagnose(
     record, sources = folder / "files.txt", "".join(f"{path.resolve()}\n" for path in files)
     if out is None and record.exists() and record.read_text() != sources:
         raise ValueError(
-            f"{folder} has the diagnosis of files listed in {record}; choose another folder with OUT=DIR"
+            f"{folder} has the diagnosis of files listed in {record}; choose another folder with "
+            f"OUT=DIR"
         )
     what, last = ("q", ("position", "d_k")) if scaling else ("scores", ("query", "key"))
     order = ", ".join([*axes_of(heads[0], axes), *last])
-    title = f"Diagnosis of {' and '.join(map(str, files))}, {what} of shape {heads[0].q.shape} read as ({order})"
+    title = (
+        f"Diagnosis of {' and '.join(map(str, files))}, {what} of shape {heads[0].q.shape} "
+        f"read as ({order})"
+    )
     _tell(title, table, is_capped=softcap > 0)
     hidden = 0 if scaling else int((hidden_scores(heads[0].q) & (heads[0].q != -np.inf)).sum())
     if hidden:
         tell(
-            f"Hidden keys: {hidden} of {heads[0].q.size} scores are more than 5,000 below the largest of their row."
+            f"Hidden keys: {hidden} of {heads[0].q.size} scores are more than 5,000 below the "
+            f"largest of their row."
         )
     write_atomically(
         record, sources.encode()
@@ -108,12 +117,14 @@ def diagnose_example(results: Path) -> None:
         f"Diagnosis of all-MiniLM-L6-v2 on prose, {diagnosis_path(results, DIAGNOSIS_TABLE)}", table
     )
     tell(
-        "The shipped example. For your own arrays: make diagnose Q=q.npy K=k.npy [MASK=causal] [SCALING=RULE]"
+        "The shipped example. For your own arrays: make diagnose Q=q.npy K=k.npy [MASK=causal] "
+        "[SCALING=RULE]"
     )
 
 
 def measure_model(results: Path, report: Reporter = ALOUD) -> None:
-    """Record and diagnose the pretrained model, write its tables and their sidecar, and draw its figures.
+    """Record and diagnose the pretrained model, write its tables and their sidecar, and draw its
+    figures.
 
     Raises:
         UsageError: the model is not installed.
@@ -130,7 +141,9 @@ def measure_model(results: Path, report: Reporter = ALOUD) -> None:
 
 
 def _model_files() -> list[bytes]:
-    """The tables of the pretrained model, and a sample of its queries and keys in half precision."""
+    """The tables of the pretrained model, and a sample of its queries and keys in half
+    precision.
+    """
     found = minilm.pretrained()
     q, k = minilm.queries_and_keys(found.weights, model.sequences(found, "prose", model.LENGTH))
     tables = model.tables(model.measured(found))
@@ -176,7 +189,9 @@ def _drawn_heads(table: Path) -> list[bytes]:
 
 
 def _tell(title: str, table: pd.DataFrame, *, is_capped: bool = False) -> None:
-    """Print the sizes of a diagnosis, its sharpest heads, what holds of some of them, and what to do."""
+    """Print the sizes of a diagnosis, its sharpest heads, what holds of some of them, and what to
+    do.
+    """
     tell(f"{title}\n{sizes(table)}\n")
     tell(sharpest(table), wrap=False)
     tell(

@@ -16,7 +16,8 @@ _FEWEST = 2
 def designed(
     wishes: Sequence[float | None], d_k: int, n_keys: int, law: PairLaw, shortest: int | None = None
 ) -> Iterator[str]:
-    """The divisor that gives a metric a wanted value, the same divisor as other rules, and a table of the metrics.
+    """The divisor that gives a metric a wanted value, the same divisor as other rules, and a table
+    of the metrics.
 
     Args:
         wishes: a value for one of the metrics of `Target`, in their order, and None for the others.
@@ -26,7 +27,8 @@ def designed(
         shortest: keys of the shortest row under a causal mask; None without one.
 
     Raises:
-        ValueError: several values or none, no divisor gives the value, or theory does not know the rows of the law.
+        ValueError: several values or none, no divisor gives the value, or theory does not know the
+            rows of the law.
 
     >>> print(next(designed([None, None, None, 0.75], 64, 4, PairLaw())))
     divide the scores by 8 for row_variance = 0.75 at d_k = 64 and n_keys = 4
@@ -42,9 +44,15 @@ def designed(
     ((target, value),) = wanted
     divisor = theory.divisor_for(target, value, d_k, n_keys, law, shortest)
     root = math.sqrt(d_k)
-    yield f"divide the scores by {divisor:.4g} for {target} = {value:g} at d_k = {d_k} and n_keys = {n_keys}"
+    yield (
+        f"divide the scores by {divisor:.4g} for {target} = {value:g} at d_k = {d_k} and n_keys "
+        f"= {n_keys}"
+    )
     power = f"d_k^{math.log(divisor) / math.log(d_k):.4f}, " if divisor > 1 and d_k > 1 else ""
-    factor = f"{divisor / root:.4f}*d_k^1/2 or d_k^1/2/{root / divisor / math.log(n_keys):.4f}/ln(n_keys)"
+    factor = (
+        f"{divisor / root:.4f}*d_k^1/2 or "
+        f"d_k^1/2/{root / divisor / math.log(n_keys):.4f}/ln(n_keys)"
+    )
     yield f"at these sizes, the same as a rule for scaling: {power}{factor}"
     rows = []
     try:

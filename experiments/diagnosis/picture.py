@@ -26,7 +26,9 @@ _RATIOS = (1 / 16, 1 / 4, 1, 4, 16)  # ticks of the colours of variance ratios
 
 
 def render_heads(heads: pd.DataFrame, curves: pd.DataFrame) -> dict[str, bytes]:
-    """The files of the figure of a diagnosis, by suffix: its table of heads over the exact curves of its sizes."""
+    """The files of the figure of a diagnosis, by suffix: its table of heads over the exact curves
+    of its sizes.
+    """
     title = "Many heads are sharper than Gaussian rows of their spread, few flatter"
     if not _are_sharper(heads):
         variance = "entropy share, largest weight and variance within rows"
@@ -37,12 +39,16 @@ def render_heads(heads: pd.DataFrame, curves: pd.DataFrame) -> dict[str, bytes]:
     mask = f" under a {' and a '.join(masks)} mask" if len(masks) else ""
     sizes = ", ".join(map(str, curves["n_keys"].unique()))
     plain = "" if "entropy_share_exact" in heads else ", without a cap or a sink"
-    caption = f"Points: {len(heads)} heads{bars}. Pale: exact, for Gaussian rows of n_keys = {sizes}{mask}{plain}."
+    caption = (
+        f"Points: {len(heads)} heads{bars}. Pale: exact, for Gaussian rows of n_keys = "
+        f"{sizes}{mask}{plain}."
+    )
     return render(lambda: draw_heads(heads, curves), title, caption)
 
 
 def draw_heads(heads: pd.DataFrame, curves: pd.DataFrame) -> Drawing:
-    """Left, heads as points over exact curves; right, maps of the largest weight and of the variance ratio.
+    """Left, heads as points over exact curves; right, maps of the largest weight and of the
+    variance ratio.
 
     A single head has no maps.
     """
@@ -119,7 +125,9 @@ def plot_heads(
 
 
 def _are_sharper(heads: pd.DataFrame) -> bool:
-    """True if intervals put over a quarter of the heads below Gaussian rows by 0.05, and at most a twentieth above."""
+    """True if intervals put over a quarter of the heads below Gaussian rows by 0.05, and at most a
+    twentieth above.
+    """
     away = heads["entropy_share"] - heads.get("entropy_share_exact", np.nan)
     reach = stats.t.isf(0.025, np.maximum(heads["sequences"] - 1, 1)) * heads.get(
         "entropy_share_se", np.nan
@@ -133,7 +141,9 @@ def _has_bars(heads: pd.DataFrame) -> bool:
 
 
 def _plot_map(ax: Axes, heads: pd.DataFrame, metric: str, **look: Any) -> Any:
-    """A metric of all heads as colours with their scale, and as numbers if there is room; columns are the last axis."""
+    """A metric of all heads as colours with their scale, and as numbers if there is room; columns
+    are the last axis.
+    """
     *outer, last = indices(heads)
     values = heads.assign(**{" ": ""}).pivot_table(
         index=outer or " ", columns=last, values=metric, dropna=False

@@ -1,7 +1,9 @@
-"""The table of a diagnosis, a row for each head of a user's arrays, and what the terminal says about it.
+"""The table of a diagnosis, a row for each head of a user's arrays, and what the terminal says
+about it.
 
-`sdpa.diagnosis.QUANTITIES` declares what most columns mean; here are sizes and options, exact curves to compare heads
-with, a line for each of the sharpest heads, and fixed sentences with numbers.
+`sdpa.diagnosis.QUANTITIES` declares what most columns mean; here are sizes and options, exact
+curves to compare heads with, a line for each of the sharpest heads, and fixed sentences with
+numbers.
 """
 
 import itertools
@@ -31,7 +33,11 @@ _SIZES = (
     Column(
         "mask",
         "str",
-        "none; causal: each query sees only the keys up to its own position; window-N: the last N of them",
+        (
+            "none; causal: each query sees only the keys up to its own position; window-N: the "
+            "last N "
+            "of them"
+        ),
     ),
     Column("scaling", "str", "scaling rule"),
     Column("divisor", "float", "divisor of the scores"),
@@ -54,7 +60,10 @@ _LEGEND = (
     ("unit_exponent", "Unit power: the power of d_k that would give the rows the variance 1."),
 )
 _NO_ERRORS = "No standard errors: there is one sequence. Several need an axis named batch."
-_SWAPPED = "More heads than keys: if q has the axes (..., position, head, d_k), save q.swapaxes(-3, -2), k likewise."
+_SWAPPED = (
+    "More heads than keys: if q has the axes (..., position, head, d_k), save "
+    "q.swapaxes(-3, -2), k likewise."
+)
 Row = dict[Hashable, Any]
 
 
@@ -98,11 +107,13 @@ def diagnosis_table(
 ) -> pd.DataFrame:
     """The table of all heads, in the order of their arrays.
 
-    Its columns number heads, such as layer and head, then come those of `COLUMNS` that exist. The names of the leading
-    axes of every q are separated by commas; None for the usual ones. The row map holds for scores of q and k alone.
+    Its columns number heads, such as layer and head, then come those of `COLUMNS` that exist. The
+    names of the leading axes of every q are separated by commas; None for the usual ones. The row
+    map holds for scores of q and k alone.
 
     Raises:
-        ValueError: an option is unknown or does not fit the arrays, or `sdpa.diagnose` refuses them.
+        ValueError: an option is unknown or does not fit the arrays, or `sdpa.diagnose` refuses
+            them.
     """
     try:
         rule = Scaling.parse(scaling)
@@ -139,7 +150,9 @@ def axes_of(pair: HeadArrays, axes: str | None = None) -> tuple[str, ...]:
 
 
 def indices(table: pd.DataFrame) -> list[str]:
-    """The columns that number the heads of a table, such as layer and head; none in the table of a single head."""
+    """The columns that number the heads of a table, such as layer and head; none in the table of a
+    single head.
+    """
     return [
         str(name)
         for name in itertools.takewhile(lambda name: name not in _AFTER_INDICES, table.columns)
@@ -189,10 +202,12 @@ def legend(table: pd.DataFrame) -> str:
 
 
 def gaussian_curves(table: pd.DataFrame) -> pd.DataFrame:
-    """Exact mean entropy shares of Gaussian rows, along the spread within rows that the heads of a table have.
+    """Exact mean entropy shares of Gaussian rows, along the spread within rows that the heads of a
+    table have.
 
-    Rows have the numbers of visible keys that the mask gives, and scores of one standard deviation sigma. Their
-    variance with 1/n has the mean sigma^2 (1 - 1/n). Only the first four sizes have a curve.
+    Rows have the numbers of visible keys that the mask gives, and scores of one standard deviation
+    sigma. Their variance with 1/n has the mean sigma^2 (1 - 1/n). Only the first four sizes have a
+    curve.
     """
     ends = np.maximum(np.sqrt(table["row_variance"].agg(["min", "max"])), _FLATTEST)
     spread = np.geomspace(min(ends["min"] / _ROOM, 0.5), max(ends["max"] * _ROOM, 4.0), _POINTS)
@@ -213,7 +228,9 @@ def gaussian_curves(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def sizes(table: pd.DataFrame) -> str:
-    """The sizes and options of a table of a diagnosis, with warnings of one sequence and of swapped axes."""
+    """The sizes and options of a table of a diagnosis, with warnings of one sequence and of swapped
+    axes.
+    """
     named = {
         "queries": "n_queries",
         "keys": "n_keys",
@@ -232,7 +249,9 @@ def sizes(table: pd.DataFrame) -> str:
 
 
 def sharpest(table: pd.DataFrame) -> str:
-    """One line for each of the sharpest heads, below the headings of its columns; many axes make the lines long."""
+    """One line for each of the sharpest heads, below the headings of its columns; many axes make
+    the lines long.
+    """
     shown = table.sort_values("entropy_share", kind="stable").head(MOST_LINES)
     columns = {
         heading: text
@@ -250,15 +269,17 @@ def sharpest(table: pd.DataFrame) -> str:
 
 
 def summary(table: pd.DataFrame) -> list[str]:
-    """Those of six sentences whose condition holds for at least one head, with the number of such heads."""
+    """Those of six sentences whose condition holds for at least one head, with the number of such
+    heads.
+    """
     counts = {words: int(holds(table).sum()) for words, holds in _CONDITIONS.items()}
     return [
         f"Heads with {words}: {count} of {len(table)}." for words, count in counts.items() if count
     ]
 
 
-# Agreement with Gaussian rows says little below a spread of 0.8, because the rows of most laws agree there
-# (docs/your-model.md has numbers).
+# Agreement with Gaussian rows says little below a spread of 0.8, because the rows of most laws
+# agree there (docs/your-model.md has numbers).
 _CONDITIONS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
     "a weight above 0.99 in most rows": lambda heads: heads["saturated_rows"] > 0.5,
     "a spread below 0.5 or above 2": lambda heads: _is_far_from_1(heads),
@@ -324,13 +345,17 @@ def _is_far_from_1(heads: pd.DataFrame) -> pd.Series:
 
 
 def _has_sink(heads: pd.DataFrame) -> pd.Series:
-    """True where the first of at least 16 keys has most weight; with fewer, equal weights come near to it."""
+    """True where the first of at least 16 keys has most weight; with fewer, equal weights come near
+    to it.
+    """
     return (heads["first_key_weight"] > 0.5) & (heads["n_keys"] >= 16)
 
 
-# A head that is so much sharper than Gaussian rows of its spread picks its keys: another divisor is no remedy.
+# A head that is so much sharper than Gaussian rows of its spread picks its keys: another divisor is
+# no remedy.
 _SHARPER = 0.1
-# Rows that saturate on the first key idle on purpose; beside a sink logit, gradients of saturated rows may be large.
+# Rows that saturate on the first key idle on purpose; beside a sink logit, gradients of saturated
+# rows may be large.
 _ADVICE: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
     (
         lambda heads: (
@@ -339,30 +364,36 @@ _ADVICE: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
             & ~(heads["entropy_share"] < heads.get("entropy_share_exact", math.nan) - _SHARPER)
             & ("visible_mass" not in heads)
         ),
-        "In {heads}, {saturated_rows} of the rows have a weight above 0.99, so their softmax passes almost no "
-        "gradient. At the start of training that is a fault; a trained model may need such heads as they are.",
+        "In {heads}, {saturated_rows} of the rows have a weight above 0.99, so their softmax "
+        "passes almost no "
+        "gradient. At the start of training that is a fault; a trained model may need such heads "
+        "as they are.",
     ),
     (
         # A single large score among many keys gives a small spread, too, but not a large entropy.
         # Below a spread of 0.001, scores are equal but for rounding.
         lambda heads: heads["row_variance"].between(1e-6, 0.2**2) & (heads["entropy_share"] > 0.95),
-        "In {heads}, the scores of a row have a spread of {spread}, so their weights are almost equal, and the "
+        "In {heads}, the scores of a row have a spread of {spread}, so their weights are almost "
+        "equal, and the "
         "head averages: to train on, {divide}.",
     ),
     (
         # All heads together: then the cause is rather the scale than what a head has learned.
         lambda heads: (heads["row_variance"] > 0) & (heads["row_variance"] > 2.0**2).all(),
-        "In {heads}, the scores of a row have a spread of {spread}, far above 1: check that they are divided; to start "
+        "In {heads}, the scores of a row have a spread of {spread}, far above 1: check that they "
+        "are divided; to start "
         "training, {divide}.",
     ),
     (
         _has_sink,
-        "In {heads}, the first key gets {first_key_weight} of the weight, so keep it in every cache and window: "
+        "In {heads}, the first key gets {first_key_weight} of the weight, so keep it in every "
+        "cache and window: "
         "without it, other keys get this weight.",
     ),
 )
 _HEALTHY = (
-    "Under 5% of the rows of each head are saturated, and none has almost equal weights on average, so nothing here "
+    "Under 5% of the rows of each head are saturated, and none has almost equal weights on "
+    "average, so nothing here "
     "asks for another divisor."
 )
 

@@ -37,7 +37,8 @@ def sound(config: Config, results: Path) -> "dict[str, Results]":
 
 
 def write_overview(config: Config, results: Path, report: Reporter = ALOUD) -> None:
-    """Write columns.csv, the columns of all tables, and long-format.csv, the values of all sweeps with sound tables.
+    """Write columns.csv, the columns of all tables, and long-format.csv, the values of all sweeps
+    with sound tables.
 
     Raises:
         BusyError: another run uses the results folder.
@@ -68,7 +69,8 @@ def _overview(config: Config, results: Path) -> list[bytes]:
 def check(
     config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Reporter = ALOUD
 ) -> None:
-    """Compare tables with the config and their checksums, and measured values with exact ones; list leftover files.
+    """Compare tables with the config and their checksums, and measured values with exact ones; list
+    leftover files.
 
     Each sweep is checked alone and all of them together; one alarm is raised, for all together.
 
@@ -90,8 +92,10 @@ def check(
         deviations = read.measured.filter(["query_std", "key_std"])
         if (deviations < _OF_MATRICES).any(axis=None):
             report.flag(
-                f"{sweep.name}: with a query_std or key_std of {deviations.min(axis=None):g}, weights are nearly equal;"
-                " they belong to entries of q and k, not of W_Q and W_K (experiment: initialisation)"
+                f"{sweep.name}: with a query_std or key_std of {deviations.min(axis=None):g}, "
+                f"weights are nearly equal;"
+                " they belong to entries of q and k, not of W_Q and W_K (experiment: "
+                "initialisation)"
             )
         if verdict := agreement([read]).verdict():
             report.detail(f"  {verdict}")
@@ -117,7 +121,10 @@ def check(
 def leftover_lines(config: Config, results: Path) -> Iterator[str]:
     """A line about the files that `prune` removes, if there are any."""
     if found := _leftovers(config, results):
-        yield f"leftover files (make prune with the same config removes them): {', '.join(map(str, found))}"
+        yield (
+            f"leftover files (make prune with the same config removes them): "
+            f"{', '.join(map(str, found))}"
+        )
 
 
 def _leftovers(config: Config, results: Path) -> list[Path]:

@@ -1,8 +1,10 @@
-"""The workers of a Dask cluster that the user has started; needs the packages of `requirements-cluster.lock`.
+"""The workers of a Dask cluster that the user has started; needs the packages of
+`requirements-cluster.lock`.
 
-Dask hands out the chunks, and gives those of a lost worker to others. It gives a chunk up when it has lost more workers
-with it than its setting `allowed-failures`. Workers compare their copy of the suite with that of the client before the
-first chunk, and again with each chunk, because a worker may join at any time.
+Dask hands out the chunks, and gives those of a lost worker to others. It gives a chunk up when it
+has lost more workers with it than its setting `allowed-failures`. Workers compare their copy of the
+suite with that of the client before the first chunk, and again with each chunk, because a worker
+may join at any time.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Comparison of a table with its previous version: rounding, or a change.
 
-A difference that cannot matter to a reader is rounding. docs/methods.md, "Rounding or change", has the limits for each
-kind of number.
+A difference that cannot matter to a reader is rounding. docs/methods.md, "Rounding or change", has
+the limits for each kind of number.
 """
 
 import io
@@ -101,7 +101,9 @@ def _fields(content: bytes) -> "pd.DataFrame":
 
 
 def _excesses(before: "pd.DataFrame", after: "pd.DataFrame") -> Iterator[tuple[float, str, int]]:
-    """For each column with differences: the largest one over what counts as rounding, the column and the row."""
+    """For each column with differences: the largest one over what counts as rounding, the column
+    and the row.
+    """
     import pandas as pd
 
     old, new = (table.apply(pd.to_numeric, errors="coerce") for table in (before, after))

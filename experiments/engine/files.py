@@ -1,6 +1,8 @@
-"""Files of a results folder: written whole or not at all, and a lock that lets in one run at a time.
+"""Files of a results folder: written whole or not at all, and a lock that lets in one run at a
+time.
 
-Tables, records, drawings and the page all go through `write_atomically`: a kill or a full disk leaves the old file.
+Tables, records, drawings and the page all go through `write_atomically`: a kill or a full disk
+leaves the old file.
 """
 
 import fcntl
@@ -19,10 +21,12 @@ _LOCK = ".lock"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that readers see the old one or the new one, never a part, even if this process is killed.
+    """Write a file so that readers see the old one or the new one, never a part, even if this
+    process is killed.
 
-    The content goes to a temporary file in the same folder, which then replaces the old file. The function makes
-    missing folders. A killed process may leave its temporary file; `locked` removes it.
+    The content goes to a temporary file in the same folder, which then replaces the old file. The
+    function makes missing folders. A killed process may leave its temporary file; `locked` removes
+    it.
 
     Raises:
         OSError: the file cannot be written; it names the path, and the old file is unchanged.
@@ -50,8 +54,9 @@ def write_atomically(path: Path, content: bytes) -> None:
 def locked(results: Path) -> Iterator[None]:
     """Lock a results folder against other runs, and remove the partial files of killed runs.
 
-    The operating system releases the lock when the process ends, however it ends. The lock is exclusive also within a
-    process: a second lock on the same folder fails. It makes the folder if it is missing.
+    The operating system releases the lock when the process ends, however it ends. The lock is
+    exclusive also within a process: a second lock on the same folder fails. It makes the folder if
+    it is missing.
 
     Args:
         results: the folder; the removal leaves out folders below it with a lock file of their own.
@@ -78,7 +83,8 @@ def locked(results: Path) -> Iterator[None]:
         lock.write(f"process {os.getpid()} on {platform.node()}")
         lock.flush()
         for folder, below, _ in os.walk(results):
-            # A folder with a lock of its own belongs to another config or step, which may be writing to it.
+            # A folder with a lock of its own belongs to another config or step, which may be
+            # writing to it.
             below[:] = [name for name in below if not (Path(folder) / name / _LOCK).exists()]
             for leftover in Path(folder).glob(f".*{_TEMPORARY}"):
                 leftover.unlink(missing_ok=True)

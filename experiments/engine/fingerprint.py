@@ -1,8 +1,8 @@
 """Fingerprints of source: a number depends on its parameters and on the code that computes it.
 
-The code of an experiment is its module and all modules that this one imports, directly or not, except those declared
-here. Comments, docstrings and layout do not count. Results are cached: a process sees the source as it was when first
-asked.
+The code of an experiment is its module and all modules that this one imports, directly or not,
+except those declared here. Comments, docstrings and layout do not count. Results are cached: a
+process sees the source as it was when first asked.
 """
 
 import ast
@@ -27,7 +27,8 @@ TABULATING = (
     "experiments/engine/work.py",
     "experiments/engine/tables.py",
 )
-# Rules, laws, formats and schemes count in the stamp of a cell instead, so that a new one leaves all results complete.
+# Rules, laws, formats and schemes count in the stamp of a cell instead, so that a new one leaves
+# all results complete.
 STAMPED = (
     "sdpa/scaling.py",
     "sdpa/inputs.py",
@@ -49,7 +50,8 @@ AROUND = (
 
 @cache
 def versions(*packages: str) -> dict[str, str]:
-    """The installed versions of packages; by default of NumPy and SciPy, whose numbers make up a measurement.
+    """The installed versions of packages; by default of NumPy and SciPy, whose numbers make up a
+    measurement.
 
     Raises:
         PackageNotFoundError: a package is not installed.
@@ -88,7 +90,9 @@ def _module(experiment: str) -> str:
 
 @cache
 def _code_of(roots: tuple[str, ...], without: tuple[str, ...] = ()) -> dict[str, str]:
-    """The code of these files and of all that they import; without some files, and what only these import."""
+    """The code of these files and of all that they import; without some files, and what only these
+    import.
+    """
     found: dict[str, str] = {}
     todo = list(roots)
     while todo:
@@ -113,7 +117,8 @@ def _code(source: bytes) -> str:
 
 @cache
 def _imported(source: bytes) -> list[str]:
-    """The full names of all modules, functions, classes and constants that a source imports, also within functions.
+    """The full names of all modules, functions, classes and constants that a source imports, also
+    within functions.
 
     >>> _imported(b"import numpy as np\\nfrom sdpa.pairs import PairLaw")
     ['numpy', 'sdpa.pairs.PairLaw']
@@ -128,7 +133,9 @@ def _imported(source: bytes) -> list[str]:
 
 
 def _file(name: str) -> str | None:
-    """The project file behind a name: of a module or package, or the one that defines what a module or package has."""
+    """The project file behind a name: of a module or package, or the one that defines what a module
+    or package has.
+    """
     path = name.replace(".", "/")
     above, _, last = name.rpartition(".")
     for file in (f"{path}.py", f"{path}/__init__.py", f"{above.replace('.', '/')}.py"):
@@ -157,7 +164,8 @@ def _bare(node: ast.AST) -> str:
 
 
 def stamp(cell: Cell) -> Any:
-    """JSON values behind the names in a cell, such as the divisors of its rules, with functions as fingerprints.
+    """JSON values behind the names in a cell, such as the divisors of its rules, with functions as
+    fingerprints.
 
     So a changed rule or law makes only its own results stale.
     """
@@ -166,7 +174,9 @@ def stamp(cell: Cell) -> Any:
 
 @cache
 def definition_fingerprint(definition: Any) -> str:
-    """SHA-256 of the code of a class, or of a function and of all that it names in its module, directly or not."""
+    """SHA-256 of the code of a class, or of a function and of all that it names in its module,
+    directly or not.
+    """
     nodes = dict(_defined(_tree(inspect.getfile(definition))))
     found: dict[str, str] = {}
     todo = [definition.__qualname__]

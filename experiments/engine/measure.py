@@ -1,4 +1,6 @@
-"""From a config to its tables: the plan of a run, the measurements that the store lacks, and the analysis of sweeps."""
+"""From a config to its tables: the plan of a run, the measurements that the store lacks, and the
+analysis of sweeps.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -50,9 +52,11 @@ def measure(
 
     Raises:
         BusyError: another run uses the results folder.
-        LongRunError: the estimate exceeds the limit, perhaps only after pilots have set the trials; the pilots stay.
+        LongRunError: the estimate exceeds the limit, perhaps only after pilots have set the trials;
+            the pilots stay.
         MeasurementError: a cell failed; the tables of complete sweeps are written.
-        ChangedError: a table differs from its previous version, although the same source and libraries made both.
+        ChangedError: a table differs from its previous version, although the same source and
+            libraries made both.
     """
     for sweep in sweeps:
         tables_fingerprint(
@@ -66,11 +70,13 @@ def measure(
         if again := len(current) - len(kept):
             same = "byte for byte" if is_supported() else "to rounding"
             report.line(
-                f"{counted(again, 'sweep')} came with tables but without chunks: expecting the same, {same}"
+                f"{counted(again, 'sweep')} came with tables but without chunks: expecting the "
+                f"same, {same}"
             )
         if work.todo and not is_supported():
             report.line(
-                "this is not Linux on an x86-64 processor with AVX2: last digits differ from those elsewhere"
+                "this is not Linux on an x86-64 processor with AVX2: last digits differ from "
+                "those elsewhere"
             )
 
         def measure_chunks() -> None:
@@ -105,7 +111,9 @@ def _measure_chunks(
         report.flag(f"{path} is damaged; measuring it again")
     if work.todo:
         report.line(
-            f"measuring {counted(len(work.todo), 'chunk')} of trials for {records.folder.parent} with {workers}"
+            f"measuring {counted(len(work.todo), 'chunk')} of trials for "
+            f"{records.folder.parent} "
+            f"with {workers}"
         )
         with report.progress(work.seconds) as advance:
             measure_missing(records, work, workers, advance)
@@ -145,7 +153,9 @@ def _tables(records: Store, sweep: Sweep) -> "tuple[Results, tuple[str, bool]]":
 
 
 def exceeds(limit: float, work: Work, workers: Workers) -> bool:
-    """True if the estimate exceeds a limit in seconds; without a limit nobody asks for the number of workers."""
+    """True if the estimate exceeds a limit in seconds; without a limit nobody asks for the number
+    of workers.
+    """
     return limit < math.inf and work.seconds / workers.slots > limit
 
 
@@ -174,7 +184,9 @@ def plan_lines(
         chunks = f"{work.left[sweep.name]} of {work.total[sweep.name]} {kind}"
         memory = (max(cell.memory for cell in cells) + _WORKER_BASE) / 2**20
         state = _state(config, sweep, results, work)
-        yield f"{sweep.name:<16} {len(cells):>6} {trials:>9} {chunks:>18} {memory:>6.0f} MiB  {state}"
+        yield (
+            f"{sweep.name:<16} {len(cells):>6} {trials:>9} {chunks:>18} {memory:>6.0f} MiB  {state}"
+        )
     yield f"total to measure: about {_estimate(work, workers)}; tables go to {results}"
     if exceeds(limit, work, workers):
         yield f"A run of more than {duration(limit)} starts only with YES=1 (--yes)."

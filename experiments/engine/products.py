@@ -1,7 +1,7 @@
 """Products: files that follow from other files, from parameters and from the source of the suite.
 
-A folder of results keeps in `.made.json`, which git ignores, what its products were made of. `build` makes a product
-again if that has changed, or if somebody changed one of its files.
+A folder of results keeps in `.made.json`, which git ignores, what its products were made of.
+`build` makes a product again if that has changed, or if somebody changed one of its files.
 """
 
 import hashlib
@@ -30,7 +30,8 @@ class Product:
     """Files that one function makes together.
 
     Attributes:
-        files: the files; the first names the product. An equal table stays as it is (`experiments.engine.compare`).
+        files: the files; the first names the product. An equal table stays as it is
+            (`experiments.engine.compare`).
         make: returns the content of each file, in order. It may run in another process.
         inputs: the files that it reads.
         parameters: further JSON values that determine the content.
@@ -46,7 +47,9 @@ class Product:
         return os.path.relpath(self.files[0], results)
 
     def record(self, results: Path) -> Record:
-        """Everything that determines the content (source, libraries, inputs and parameters), and that of the files."""
+        """Everything that determines the content (source, libraries, inputs and parameters), and
+        that of the files.
+        """
         inputs = [checksum(path) for path in self.inputs]
         origin = _digest([inputs, self.parameters, source_of_the_suite(), versions(*_MADE_WITH)])
         return {
@@ -75,7 +78,8 @@ def build(
 
     Raises:
         BusyError: another run uses the folder.
-        Exception: making a product failed; all others are made. An ExceptionGroup if several failed.
+        Exception: making a product failed; all others are made. An ExceptionGroup if several
+            failed.
     """
     tell = report.made_quietly if quietly else report.made
     with locked(results):

@@ -1,7 +1,7 @@
 """What a command says: sentences as it works, and at the end counts, verdicts and flags.
 
-Steps tell the reporter what they did; it alone decides what a reader sees. Unchanged tables and figures become counts;
-with `-v` every sentence appears. Problems and flags always appear in full.
+Steps tell the reporter what they did; it alone decides what a reader sees. Unchanged tables and
+figures become counts; with `-v` every sentence appears. Problems and flags always appear in full.
 """
 
 import io
@@ -48,8 +48,8 @@ class _Terminal(Console):
 class Reporter:
     """The sentences, counts and flags of one command; a context that ends with a summary.
 
-    On a terminal, labels have colours, as `rich` chooses them: none with `NO_COLOR`, some with `FORCE_COLOR` even in a
-    pipe.
+    On a terminal, labels have colours, as `rich` chooses them: none with `NO_COLOR`, some with
+    `FORCE_COLOR` even in a pipe.
 
     Args:
         verbose: True to print every sentence; otherwise files that need no look are only counted.
@@ -121,7 +121,8 @@ class Reporter:
 
     @contextmanager
     def progress(self, total: float, of: str = "the run") -> Iterator[Advance]:
-        """A function that counts finished work: its name, and its share of the total, such as estimated seconds.
+        """A function that counts finished work: its name, and its share of the total, such as
+        estimated seconds.
 
         On a terminal a bar is visible during the block; in a log, a line appears now and then.
         """

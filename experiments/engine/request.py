@@ -1,4 +1,5 @@
-"""What the commands share: their options, each declared once, the job that these make, exit status and messages.
+"""What the commands share: their options, each declared once, the job that these make, exit status
+and messages.
 
 An exception or a signal in a command goes in; a message on standard error and a status come out.
 """
@@ -94,7 +95,8 @@ class Request:
         return self.scheduler or self.scheduler_file
 
     def workers(self, say: Callable[[str], object]) -> Workers:
-        """The processes that measure: those of a cluster, or as many here, by default one per processor.
+        """The processes that measure: those of a cluster, or as many here, by default one per
+        processor.
 
         Raises:
             UsageError: the options exclude each other, or Dask is not installed.
@@ -115,7 +117,8 @@ class Request:
 
     @property
     def limit(self) -> float:
-        """The estimated seconds beyond which a run needs consent; infinite with it, and on a cluster.
+        """The estimated seconds beyond which a run needs consent; infinite with it, and on a
+        cluster.
 
         The workers of a cluster come and go, so nobody knows the time before the run.
         """
@@ -123,20 +126,26 @@ class Request:
 
     @property
     def further_formats(self) -> list[str]:
-        """The formats besides PNG that --format asks for; `UsageError` if a name is none of the formats."""
+        """The formats besides PNG that --format asks for; `UsageError` if a name is none of the
+        formats.
+        """
         names = [name.strip() for name in self.format.split(",")]
         for name in names:
             if name not in _FORMATS:
                 expected = ", ".join(_FORMATS)
                 raise UsageError(
-                    f"--format: got the format {name!r}, expected some of {expected}, separated by commas"
+                    f"--format: got the format {name!r}, expected some of {expected}, "
+                    f"separated "
+                    f"by commas"
                 )
         return [name for name in names if name != "png"]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A request with the config that it names, the requested sweeps, the folder of their tables, and its reporter."""
+    """A request with the config that it names, the requested sweeps, the folder of their tables,
+    and its reporter.
+    """
 
     asked: Request
     config: Config
@@ -154,7 +163,8 @@ def job_of(asked: Request, report: Reporter) -> Job:
     """The job that a user asked for.
 
     Raises:
-        UsageError: the config is invalid, a sweep is unknown, or the default results folder belongs to something else.
+        UsageError: the config is invalid, a sweep is unknown, or the default results folder belongs
+            to something else.
     """
     config = load_config(asked.config)
     known = {sweep.name: sweep for sweep in config.sweeps}
@@ -196,8 +206,8 @@ def about_sweeps(
 def outcome(*refused: type[Exception]) -> Iterator[None]:
     """Turn an error into a message and an exit status; a bug in this code keeps its traceback.
 
-    SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts fail, all messages
-    appear, each line once.
+    SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts
+    fail, all messages appear, each line once.
 
     Args:
         refused: errors that mean bad usage, beside `UsageError`.
@@ -214,7 +224,9 @@ def outcome(*refused: type[Exception]) -> Iterator[None]:
     except usage as error:
         _exit(str(error), 2)
     except BaseException as error:
-        if stopped:  # the error may be another one, as the import of a compiled module turns any into an ImportError
+        # the error may be another one, as the import of a compiled module turns any into an
+        # ImportError
+        if stopped:
             _exit(f"interrupted; {_KEPT}", 128 + stopped[0])
         if not isinstance(error, Exception):
             raise

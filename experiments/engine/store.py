@@ -1,9 +1,9 @@
 """Finished chunks on disk, one record each, so that no measurement is lost or repeated.
 
-The store writes a record whole. Its parts are: a line with the SHA-256 of everything after it; a line of JSON with its
-stamp (parameters, seed, source fingerprint, versions) and the names, types and shapes of its arrays; and their
-compressed bytes. The file's name follows from the parameters and the seed alone. A record by other source or other
-versions is stale; the next run replaces it.
+The store writes a record whole. Its parts are: a line with the SHA-256 of everything after it; a
+line of JSON with its stamp (parameters, seed, source fingerprint, versions) and the names, types
+and shapes of its arrays; and their compressed bytes. The file's name follows from the parameters
+and the seed alone. A record by other source or other versions is stale; the next run replaces it.
 """
 
 import dataclasses
@@ -45,16 +45,20 @@ class Store:
     seed: int
 
     def path(self, chunk: Chunk) -> Path:
-        """The path of a chunk's record, whether or not the record exists: a folder of two digits, a name of 32.
+        """The path of a chunk's record, whether or not the record exists: a folder of two digits, a
+        name of 32.
 
-        It depends on the parameters and the seed, not on the source, so that a new record replaces a stale one.
+        It depends on the parameters and the seed, not on the source, so that a new record replaces
+        a stale one.
         """
         identity = json.dumps([_parameters(chunk), self.seed], sort_keys=True)
         name = hashlib.sha256(identity.encode()).hexdigest()
         return self.folder / name[:2] / name[2:34]
 
     def stamp(self, chunk: Chunk) -> Stamp:
-        """The stamp that this source and these libraries give a chunk's record: all that determines its numbers."""
+        """The stamp that this source and these libraries give a chunk's record: all that determines
+        its numbers.
+        """
         return {
             **_parameters(chunk),
             "named": stamp(chunk.cell),
@@ -67,8 +71,9 @@ class Store:
     def state(self, chunk: Chunk) -> State:
         """The state of the record of a chunk.
 
-        `sound`: its checksum and its stamp are right; `missing`: there is none; `damaged`: its checksum is wrong;
-        `stale`: another version of the source, of a rule, of a law or of the libraries made it.
+        `sound`: its checksum and its stamp are right; `missing`: there is none; `damaged`: its
+        checksum is wrong; `stale`: another version of the source, of a rule, of a law or of the
+        libraries made it.
         """
         return self._opened(chunk)[0]
 
@@ -85,7 +90,9 @@ class Store:
         state, described, payload = self._opened(chunk)
         if state != "sound":
             raise RecordError(
-                f"{self.path(chunk)}: expected the record of chunk {chunk.index}, got one that is {state}"
+                f"{self.path(chunk)}: expected the record of chunk {chunk.index}, got one "
+                f"that is "
+                f"{state}"
             )
         kind = typing.get_type_hints(chunk.experiment.measure)["return"]
         measurement: Measurement = _built(kind, _arrays(described, payload), "")
@@ -108,7 +115,8 @@ class Store:
         )
 
     def merged(self, chunks: Iterable[Chunk]) -> Measurement:
-        """The measurement of a cell: its chunks, merged in order. The order counts: sums of floats depend on it.
+        """The measurement of a cell: its chunks, merged in order. The order counts: sums of floats
+        depend on it.
 
         Raises:
             RecordError: a record is not sound.
@@ -177,7 +185,8 @@ def _arrays(described: list[list[Any]], payload: bytes) -> dict[str, np.ndarray[
 def _built(kind: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str) -> Any:
     """A measurement of that type from its arrays, the reverse of `_flattened`.
 
-    Types come from the code, not from the record, so that a record builds nothing but declared measurements.
+    Types come from the code, not from the record, so that a record builds nothing but declared
+    measurements.
     """
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)

@@ -1,8 +1,10 @@
-"""Tables on disk: SWEEP.csv, the derived tables, and SWEEP.json with their parameters and checksums.
+"""Tables on disk: SWEEP.csv, the derived tables, and SWEEP.json with their parameters and
+checksums.
 
-Every CSV begins with the columns of `IDENTITY`, which tables in memory lack, because their sweep is known there.
-The JSON file vouches for the tables (the sidecar). A table is sound if the sidecar has the parameters of the config and
-the checksum of the table; it is current if the same source and libraries would write it again.
+Every CSV begins with the columns of `IDENTITY`, which tables in memory lack, because their sweep is
+known there. The JSON file vouches for the tables (the sidecar). A table is sound if the sidecar has
+the parameters of the config and the checksum of the table; it is current if the same source and
+libraries would write it again.
 """
 
 import hashlib
@@ -37,15 +39,18 @@ ANOTHER_VERSION = "another version of the source or of the libraries made it"
 
 
 class ChangedError(Problem):
-    """A table that came out different although the same source, config and libraries made its previous version."""
+    """A table that came out different although the same source, config and libraries made its
+    previous version.
+    """
 
 
 def write_sweep(results: Path, config: Config, found: "Results") -> dict[Path, Change]:
     """Write the main table of a sweep, its derived tables, and last the JSON that vouches for them.
 
-    A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes them again. Tables
-    that the same source, config and libraries made before stay if they are equal to rounding. Derived tables that the
-    sweep no longer has are removed, unless somebody changed them.
+    A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes
+    them again. Tables that the same source, config and libraries made before stay if they are equal
+    to rounding. Derived tables that the sweep no longer has are removed, unless somebody changed
+    them.
 
     Raises:
         ChangedError: a table is different from one that should be the same; nothing is written.
@@ -100,7 +105,9 @@ def _require_same(contents: dict[Path, bytes]) -> None:
 
 
 def why_stale(results: Path, config: Config, sweep: Sweep) -> str:
-    """The reason why the tables of a sweep are not those of this config, source and libraries; empty if they are."""
+    """The reason why the tables of a sweep are not those of this config, source and libraries;
+    empty if they are.
+    """
     try:
         sound_contents(results, config, sweep)
         made = read_sidecar(results / f"{sweep.name}.json")
@@ -142,7 +149,8 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> "Results":
         own = pd.read_csv(
             io.BytesIO(content), dtype=text, usecols=lambda name: name not in names(IDENTITY)
         )
-        # A table as read has one block of memory per column; pandas warns if columns are added to more than a hundred.
+        # A table as read has one block of memory per column; pandas warns if columns are added to
+        # more than a hundred.
         table = own.copy()
         # An empty field is a list of no metrics there, elsewhere a missing number.
         tables[kind] = table.fillna({FEW_DRAWS: ""}) if FEW_DRAWS in table else table

@@ -1,15 +1,17 @@
 """The chunks that a run has to measure, and the run that fills the store with their records.
 
-A sweep names the number of trials of its cells, or a pilot finds it for the precision that the sweep requests. With e
-the largest relative standard error among the precise metrics in a pilot of 200 trials, a precision p needs
+A sweep names the number of trials of its cells, or a pilot finds it for the precision that the
+sweep requests. With e the largest relative standard error among the precise metrics in a pilot of
+200 trials, a precision p needs
 
     trials = 1.4 * 200 (e / p)^2,   at least 20 and at most max_trials
 
-The suite discards the draws of the pilot and estimates from other draws. If the same draws also determined the number
-of trials, it would be smaller where they happen to lie close together, and the estimates would be biased.
+The suite discards the draws of the pilot and estimates from other draws. If the same draws also
+determined the number of trials, it would be smaller where they happen to lie close together, and
+the estimates would be biased.
 
-Workers, local processes or a cluster, measure and compress; only this process writes. The result does not depend on who
-measures a chunk or on which chunk finishes first.
+Workers, local processes or a cluster, measure and compress; only this process writes. The result
+does not depend on who measures a chunk or on which chunk finishes first.
 """
 
 import math
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
 PILOT_TRIALS = 200
 # Far above the number of any chunk that is kept.
 _FIRST_PILOT_CHUNK = 2**31
-# Squared relative errors of pilots of 200 trials spread by 13 to 15% around their mean (measured over 200 seeds at
-# d_k = 4 and 64), and in 1 of 100 pilots lie so far below it.
+# Squared relative errors of pilots of 200 trials spread by 13 to 15% around their mean (measured
+# over 200 seeds at d_k = 4 and 64), and in 1 of 100 pilots lie so far below it.
 _MARGIN = 1.4
 
 
@@ -111,7 +113,9 @@ class Work:
 
 
 def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
-    """The chunks of sweeps in the store and those still to measure, the largest cells of a sweep first."""
+    """The chunks of sweeps in the store and those still to measure, the largest cells of a sweep
+    first.
+    """
     work = Work()
     asked: dict[Path, Task] = {}
     for sweep in sweeps:
@@ -142,7 +146,8 @@ def measure_missing(
     If an error or a signal occurs, the workers end at once; all written records stay.
 
     Raises:
-        MeasurementError: a worker failed or died, or a number is not finite; the message names the cell.
+        MeasurementError: a worker failed or died, or a number is not finite; the message names the
+            cell.
         OSError: writing a record failed.
     """
     with closing(workers.measure(work.todo)) as records:
@@ -153,22 +158,27 @@ def measure_missing(
 
 
 def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:
-    """The chunks of a cell's pilot, of 200 trials together; none for a sweep that names its number of trials."""
+    """The chunks of a cell's pilot, of 200 trials together; none for a sweep that names its number
+    of trials.
+    """
     if sweep.precision is None:
         return []
     return list(chunks(sweep.experiment, cell, PILOT_TRIALS, _FIRST_PILOT_CHUNK))
 
 
 def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
-    """The chunks of a cell, in merge order; in a sweep with a precision, its pilot must be in the store."""
+    """The chunks of a cell, in merge order; in a sweep with a precision, its pilot must be in the
+    store.
+    """
     return list(chunks(sweep.experiment, cell, cell_trials(store, sweep, cell)))
 
 
 def cell_trials(store: Store, sweep: Sweep, cell: Cell) -> int:
-    """The trials of a cell; in a sweep with a precision they follow from the pilot, which must be in the store.
+    """The trials of a cell; in a sweep with a precision they follow from the pilot, which must be
+    in the store.
 
-    Of T trials the standard error is that of the pilot times sqrt(PILOT_TRIALS / T). No number suffices if a value or
-    an error of the pilot is 0.
+    Of T trials the standard error is that of the pilot times sqrt(PILOT_TRIALS / T). No number
+    suffices if a value or an error of the pilot is 0.
     """
     if sweep.precision is None:
         return sweep.trials
@@ -202,7 +212,8 @@ def reached(sweep: Sweep, table: "pd.DataFrame") -> tuple[str, bool]:
 
 
 def tabulate_sweep(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
-    """The tables of a measured sweep, from its records: the main one as `measured`, and those that only analysis reads.
+    """The tables of a measured sweep, from its records: the main one as `measured`, and those that
+    only analysis reads.
 
     Raises:
         MeasurementError: a value of the main table is not finite.
@@ -226,7 +237,8 @@ def tabulated(
     Raises:
         MeasurementError: a value of the main table is not finite.
     """
-    import pandas as pd  # not at the top: the command line loads this module for commands without tables
+    # not at the top: the command line loads this module for commands without tables
+    import pandas as pd
 
     full = [column.name for column in experiment.table_columns if not column.may_be_empty]
     tables: dict[str, list[Row]] = {}

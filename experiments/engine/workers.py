@@ -1,4 +1,6 @@
-"""Worker processes on this machine, and the loop that receives records from them or from a cluster."""
+"""Worker processes on this machine, and the loop that receives records from them or from a
+cluster.
+"""
 
 import itertools
 import multiprocessing
@@ -56,9 +58,11 @@ def default_jobs() -> int:
 def helpers(
     jobs: int | None, tasks: int, *, are_slow: bool = False
 ) -> Iterator[Callable[..., Future[Any]]]:
-    """Processes for further work of this one; `submit(function, *arguments)` gives a future of the result.
+    """Processes for further work of this one; `submit(function, *arguments)` gives a future of the
+    result.
 
-    Up to three tasks that are not slow are done in a thread of this process, because starting others takes longer.
+    Up to three tasks that are not slow are done in a thread of this process, because starting
+    others takes longer.
 
     Args:
         jobs: number of processes; None for one per processor.
@@ -71,11 +75,14 @@ def helpers(
 
 
 class _Pool(ProcessPoolExecutor):
-    """A pool whose workers start undisturbed: signals wait until the call that starts one returns."""
+    """A pool whose workers start undisturbed: signals wait until the call that starts one
+    returns.
+    """
 
     def submit(self, *call: Any, **options: Any) -> Future[Any]:
-        # A signal between the start of a worker and its instructions would leave a worker that reads the end of a file.
-        # The worker inherits this setting, so that Ctrl-C does not interrupt its imports either.
+        # A signal between the start of a worker and its instructions would leave a worker that
+        # reads the end of a file. The worker inherits this setting, so that Ctrl-C does not
+        # interrupt its imports either.
         with _held_back():
             return super().submit(*call, **options)
 
@@ -83,7 +90,8 @@ class _Pool(ProcessPoolExecutor):
 @contextmanager
 def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that compute on one thread each; an error or Ctrl-C in the block ends them."""
-    # Spawned, not forked: this works the same on every system and copies no thread's lock into a worker.
+    # Spawned, not forked: this works the same on every system and copies no thread's lock into a
+    # worker.
     with _Pool(
         jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker
     ) as pool:
@@ -100,16 +108,18 @@ def _start_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)  # see _Pool
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # With more threads, BLAS would split its sums by their number, and results would depend on the machine's load.
+    # With more threads, BLAS would split its sums by their number, and results would depend on the
+    # machine's load.
     threadpool_limits(limits=1)
 
 
 @contextmanager
 def _held_back() -> Iterator[None]:
-    """Hold Ctrl-C and SIGTERM back until the end of the block; processes that start in it inherit this.
+    """Hold Ctrl-C and SIGTERM back until the end of the block; processes that start in it inherit
+    this.
 
-    A mask alone does not hold a signal back: another thread, such as one of BLAS, takes it, and Python then calls the
-    handler in the main thread.
+    A mask alone does not hold a signal back: another thread, such as one of BLAS, takes it, and
+    Python then calls the handler in the main thread.
     """
     came: list[int] = []
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
@@ -139,8 +149,9 @@ def _stop(pool: ProcessPoolExecutor) -> None:
     with _held_back():
         for worker in list((pool._processes or {}).values()):
             worker.kill()
-        # A killed worker may have sent half a record. The pool's thread would wait forever for the rest, because this
-        # process also holds the sending end of the pipe. Once that is closed, the thread reads the end of the file.
+        # A killed worker may have sent half a record. The pool's thread would wait forever for the
+        # rest, because this process also holds the sending end of the pipe. Once that is closed,
+        # the thread reads the end of the file.
         if pool._result_queue is not None:
             pool._result_queue._writer.close()  # type: ignore[attr-defined]
         pool.shutdown(cancel_futures=True)

@@ -1,4 +1,5 @@
-"""Pictures of their own: each function draws the figure of its name, declared in `experiments.figures.declared`.
+"""Pictures of their own: each function draws the figure of its name, declared in
+`experiments.figures.declared`.
 
 They fit and derive nothing: `experiments.analysis` does that.
 """
@@ -69,7 +70,9 @@ _FEW = 10  # scores; a bin with fewer has no interval, because its count is not 
 
 
 def assumptions(results: Results) -> Drawing:
-    """A panel for each metric: its ratio to the first cell, for each cell and scaling; far smaller ones at the edge."""
+    """A panel for each metric: its ratio to the first cell, for each cell and scaling; far smaller
+    ones at the edge.
+    """
     table = results.measured.assign(cell=labels(results.measured, results.axes))
     cells = list(dict.fromkeys(table["cell"]))
     colours = scaling_colours(table["scaling"])
@@ -116,7 +119,8 @@ def assumptions(results: Results) -> Drawing:
 
 
 def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
-    """The name of each row's cell: its sizes and the axes in which it is unusual, of those that vary.
+    """The name of each row's cell: its sizes and the axes in which it is unusual, of those that
+    vary.
 
     >>> labels(pd.DataFrame({"d_k": [4, 4], "key_std": [1.0, 2.0]}), SweepAxes({"d_k": None, "key_std": 1.0}))
     ['textbook case', 'key std = 2']
@@ -130,7 +134,9 @@ def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
 
 
 def correlation(results: Results) -> Drawing:
-    """Left: the weight of the own key. Right: the power that keeps the largest weight, for neighbouring d_k."""
+    """Left: the weight of the own key. Right: the power that keeps the largest weight, for
+    neighbouring d_k.
+    """
     table = results.axes.first_combination(results.measured, "correlation", "d_k")
     figure, [left, right] = panels(2, 2, (9.5, 4))
     rule = "d_k^1/2" if "d_k^1/2" in set(table["scaling"]) else table["scaling"].iloc[0]
@@ -172,7 +178,9 @@ def correlation(results: Results) -> Drawing:
 
 
 def mechanisms(results: Results) -> Drawing:
-    """A row of panels for each metric and a column for each rule; a line for each mechanism, named at its end."""
+    """A row of panels for each metric and a column for each rule; a line for each mechanism, named
+    at its end.
+    """
     table = results.measured
     rules = [rule for rule in _BOTH_RULES if rule in set(table["scaling"])] or [
         table["scaling"].iloc[0]
@@ -224,9 +232,11 @@ def _mechanism(row: pd.Series, others: list[str], axes: SweepAxes) -> str:
 
 
 def freezing(results: Results) -> Drawing:
-    """Entropy and collision against sigma / sigma_c: measured rows on the exact curves of each n_keys, and their limit.
+    """Entropy and collision against sigma / sigma_c: measured rows on the exact curves of each
+    n_keys, and their limit.
 
-    For many keys, the entropy is the share 1 - (sigma / sigma_c)^2 of ln n below sigma_c, and 0 above it.
+    For many keys, the entropy is the share 1 - (sigma / sigma_c)^2 of ln n below sigma_c, and 0
+    above it.
     """
     if "curves" not in results:
         return empty(
@@ -317,7 +327,9 @@ def distribution(results: Results) -> Drawing:
 
 
 def at_best(results: Results) -> pd.DataFrame:
-    """The measured rows at the best learning rate of each rule, with its band if the sweep has several rates."""
+    """The measured rows at the best learning rate of each rule, with its band if the sweep has
+    several rates.
+    """
     bands = results.get("bands", pd.DataFrame())
     rows = at_best_rates(results.measured, bands, results.axes)
     same = [*results.axes.among(bands), "scaling"]
@@ -326,7 +338,9 @@ def at_best(results: Results) -> pd.DataFrame:
 
 
 def learning_rates(results: Results) -> Drawing:
-    """The median loss over runs against the learning rate: a panel for each task and d_k, a line for each rule."""
+    """The median loss over runs against the learning rate: a panel for each task and d_k, a line
+    for each rule.
+    """
     table = results.axes.first_combination(results.measured, *_CASE, "learning_rate")
     cases = list(table.groupby(_CASE, sort=False))[:_MOST_CASES]
     columns = math.ceil(math.sqrt(len(cases)))
@@ -372,7 +386,9 @@ def _plot_losses(ax: Axes, table: pd.DataFrame) -> None:
 
 
 def divisors(results: Results) -> Drawing:
-    """Steps to solve and loss under each rule: a row for what is divided, and a colour for each learning rate."""
+    """Steps to solve and loss under each rule: a row for what is divided, and a colour for each
+    learning rate.
+    """
     table = results.axes.first_combination(
         results.measured, "learning_rate", "initial_divisor", "rate_divisor"
     )
@@ -421,7 +437,9 @@ def divisors(results: Results) -> Drawing:
 
 
 def learning_curves(results: Results) -> Drawing:
-    """The first task at its largest d_k, step by step, at the best rate of d_k^1/2 (of the last rule without it)."""
+    """The first task at its largest d_k, step by step, at the best rate of d_k^1/2 (of the last
+    rule without it).
+    """
     rows = results.axes.first_combination(at_best(results), *_CASE)
     rows = rows[rows["task"] == rows["task"].iloc[0]]
     rows = rows[rows["d_k"] == rows["d_k"].max()]
@@ -467,7 +485,8 @@ def learning_curves(results: Results) -> Drawing:
 
 
 def first_layer(results: Results) -> Drawing:
-    """Sum of squared weights and cosine after one layer: measured points, exact curves of wide layers and their limit.
+    """Sum of squared weights and cosine after one layer: measured points, exact curves of wide
+    layers and their limit.
 
     Of the first start cosine, and the smallest residual weight.
     """
@@ -520,7 +539,9 @@ def first_layer(results: Results) -> Drawing:
 
 
 def propagation(results: Results) -> Drawing:
-    """The cosine of two tokens after each layer: a panel for each case, a line of the map for each rule."""
+    """The cosine of two tokens after each layer: a panel for each case, a line of the map for each
+    rule.
+    """
     table = results["propagation"]
     table = table[table["layers"] > 1] if table["layers"].max() > 1 else table
     shared = results.axes.among(table)
@@ -544,7 +565,9 @@ def propagation(results: Results) -> Drawing:
 
 
 def calibration(results: Results) -> Drawing:
-    """The z-scores as a histogram and in order, beside N(0, 1), and the p-values of cells in order, if uniform."""
+    """The z-scores as a histogram and in order, beside N(0, 1), and the p-values of cells in order,
+    if uniform.
+    """
     figure, [left, middle, right] = panels(3, 3, (11, 4.2))
     z = np.sort(results["z_scores"]["of_own_error"].dropna().to_numpy())
     p = np.sort(results["cells"]["p_value"].to_numpy())

@@ -1,7 +1,7 @@
 """Every figure of sweeps, in the order in which pages and the config list them.
 
-A new figure is a new entry. One that is not of lines along an axis also needs a function of its name, in `maps` or
-`curves`.
+A new figure is a new entry. One that is not of lines along an axis also needs a function of its
+name, in `maps` or `curves`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,10 @@ _POWERS = (
 _READING = (
     "Bars: 95% intervals; hollow points: too few draws for reliable ones; pale bands: exact values."
 )
-_BEST_RATE = "At the best learning rate of each rule, if there are several: most runs solve, then fewest steps."
+_BEST_RATE = (
+    "At the best learning rate of each rule, if there are several: most runs solve, then "
+    "fewest steps."
+)
 _INTERVALS = "95% intervals (94 to 96% for a median of five to nine runs)"
 _OF_RUNS = f"{_BEST_RATE} Bars: {_INTERVALS}; hollow points: fewer than 20 runs."
 
@@ -52,13 +55,17 @@ _DECLARED = (
             ),
             (9, 4),
         ),
-        note=f"{_READING} All rules divide the same scores, so that the deviation on the right is that of each.",
+        note=(
+            f"{_READING} All rules divide the same scores, so that the deviation on the right is "
+            f"that of each."
+        ),
     ),
     _Saturation(
         name="assumptions",
         shows="Metrics under changed assumptions, over their value in the first row",
         metrics=("max_weight", "score_variance", "row_variance", "query_gradient_norm_median"),
-        note="Each point: a metric over its value in the first row, with the 95% interval of the cell; pale: of "
+        note="Each point: a metric over its value in the first row, with the 95% interval of the "
+        "cell; pale: of "
         "exact values, where known.",
     ),
     _Saturation(
@@ -113,23 +120,32 @@ _DECLARED = (
         name="correlation",
         shows="Queries that correlate with their keys: own weight and power of d_k",
         metrics=("own_weight", "max_weight"),
-        note=f"{_READING} Right: the power of d_k under which the largest weight is equal at two neighbouring d_k.",
+        note=(
+            f"{_READING} Right: the power of d_k under which the largest weight is equal at two "
+            f"neighbouring d_k."
+        ),
     ),
     _Saturation(
         name="freezing",
         shows="Entropy and sum of squared weights against the spread of scores",
         metrics=("entropy", "jacobian_trace"),
-        note="Points: measured, each a cell of the sweep under one rule. Lines: exact for Gaussian rows of one spread "
-        "σ; dashed: their limit for many keys. Rows of many keys freeze, so that few keys get all weight, where σ "
-        "exceeds σ_c = sqrt(2 ln n_keys). σ = |q| / divisor is the spread of the scaled scores of a row, for points "
-        "with the root mean square of |q|. Points at small d_k lie off the lines, because |q| varies a lot there.",
+        note="Points: measured, each a cell of the sweep under one rule. Lines: exact for "
+        "Gaussian rows of one spread "
+        "σ; dashed: their limit for many keys. Rows of many keys freeze, so that few keys get all "
+        "weight, where σ "
+        "exceeds σ_c = sqrt(2 ln n_keys). σ = |q| / divisor is the spread of the scaled scores of "
+        "a row, for points "
+        "with the root mean square of |q|. Points at small d_k lie off the lines, because |q| "
+        "varies a lot there.",
     ),
     _Saturation(
         name="phase",
         shows="Where attention gathers on few keys: entropy over d_k and n_keys",
         metrics=("entropy",),
-        note="Colour: measured. Contours: exact values, or measured ones if these are unknown. Dashed, for Gaussian "
-        "inputs: where rows of many keys freeze, σ = sqrt(2 ln n_keys), which is d_k = 2 ln n_keys for unscaled "
+        note="Colour: measured. Contours: exact values, or measured ones if these are unknown. "
+        "Dashed, for Gaussian "
+        "inputs: where rows of many keys freeze, σ = sqrt(2 ln n_keys), which is d_k = 2 ln "
+        "n_keys for unscaled "
         "rows; σ is the standard deviation of their scores.",
     ),
     _Saturation(
@@ -186,9 +202,12 @@ _DECLARED = (
             "query_gradient_norm",
         ),
         default=Default(varied=("d_k", "n_keys"), rules=_BOTH_RULES),
-        note="Colour and number: the unscaled norm divided by the norm under d_k^1/2; red: the unscaled norm is "
-        "larger, blue: it is smaller. Points: d_k at which the ratio falls through 1, with 95% intervals where these "
-        "exceed the marker; pale lines join them. Dashed: prediction of theory, where there is one. "
+        note="Colour and number: the unscaled norm divided by the norm under d_k^1/2; red: the "
+        "unscaled norm is "
+        "larger, blue: it is smaller. Points: d_k at which the ratio falls through 1, with 95% "
+        "intervals where these "
+        "exceed the marker; pale lines join them. Dashed: prediction of theory, where there is "
+        "one. "
         "divisor\u00a0·\u00a0|dL/dq| is without the factor 1/divisor of the chain rule.",
     ),
     Figure(
@@ -205,7 +224,10 @@ _DECLARED = (
         of="distribution",
         metrics=("score_variance", "score_kurtosis"),
         default=Default(),
-        note="Points: measured, with 95% intervals for bins with at least 10 scores; pale bands: exact.",
+        note=(
+            "Points: measured, with 95% intervals for bins with at least 10 scores; pale bands: "
+            "exact."
+        ),
     ),
     Figure(
         name="initialisation",
@@ -229,7 +251,8 @@ _DECLARED = (
         metrics=("zero_weights", "wrong_gradient_rows", "overflowing_rows"),
         default=Default(),
         note="Colours and numbers: shares; blank: not measured. Queries, keys, scores, weights and "
-        "gradients are rounded to the format; sums, quotients and exponentials to single precision (in float64 to "
+        "gradients are rounded to the format; sums, quotients and exponentials to single "
+        "precision (in float64 to "
         "double), after subtracting the maximum. Gradients to the weights are standard normal.",
     ),
     Figure(
@@ -238,7 +261,8 @@ _DECLARED = (
         of="rows",
         metrics=("query", "key", "scaled_score", "weight"),
         default=Default(),
-        note="The first draw: an illustration that shows no trend; sweeps of the experiment saturation have means "
+        note="The first draw: an illustration that shows no trend; sweeps of the experiment "
+        "saturation have means "
         "over many draws.",
     ),
     _Training(
@@ -246,9 +270,12 @@ _DECLARED = (
         shows="Learning rates that train one attention layer, by scaling rule",
         metrics=("solved", "final_loss", "diverged"),
         default=_RATES,
-        note=f"Median loss over runs; pale, for unscaled and d_k^1/2: {_INTERVALS}. Full points: at "
-        "least half of the runs solve the task; crosses: diverge. Losses above three times that of a guess stand at "
-        "the top. Dotted: least loss of the best rows, of one-hot rows and of a guess. At most nine cases have panels.",
+        note=f"Median loss over runs; pale, for unscaled and d_k^1/2: {_INTERVALS}. Full points: "
+        f"at "
+        "least half of the runs solve the task; crosses: diverge. Losses above three times that "
+        "of a guess stand at "
+        "the top. Dotted: least loss of the best rows, of one-hot rows and of a guess. At most "
+        "nine cases have panels.",
     ),
     _Training(
         name="steps_to_solve",
@@ -274,8 +301,10 @@ _DECLARED = (
         shows="Steps to solve a task with divided initial weights or learning rates",
         metrics=("steps_to_solve", "final_loss"),
         default=Default(varied=("learning_rate", "initial_divisor", "rate_divisor")),
-        note="Median of the steps to an accuracy of 90% (not solved: more than all steps), and of the loss after "
-        f"training. Bars: {_INTERVALS}; hollow points: fewer than 20 runs. initial_divisor divides the "
+        note="Median of the steps to an accuracy of 90% (not solved: more than all steps), and of "
+        "the loss after "
+        f"training. Bars: {_INTERVALS}; hollow points: fewer than 20 runs. initial_divisor "
+        f"divides the "
         "initial W_Q and W_K, rate_divisor their learning rate.",
     ),
     _Training(
@@ -283,7 +312,8 @@ _DECLARED = (
         shows="Training step by step: loss, largest weight and largest score",
         metrics=("final_loss", "max_weight_after", "asked_weight_after", "largest_score_after"),
         default=Default(),
-        note="The first task at its largest d_k, at the best learning rate of d_k^1/2. Means over runs; pale: ± one "
+        note="The first task at its largest d_k, at the best learning rate of d_k^1/2. Means over "
+        "runs; pale: ± one "
         "standard error. Losses above three times that of a guess stand at the top.",
     ),
     _Training(
@@ -307,9 +337,12 @@ _DECLARED = (
         of="depth",
         metrics=("collision", "cosine"),
         default=Default(),
-        note="Points: measured, each a rule. Lines, for d_k to infinity: left exact, right to second order in the "
-        "spread of the lengths of tokens. Dashed: the limit of Giorlandino and Goldt (arXiv 2505.24333) for n_keys to "
-        "infinity, right as the mean product of two tokens over their mean square. β / β_c = σ / sqrt(2 ln n_keys), "
+        note="Points: measured, each a rule. Lines, for d_k to infinity: left exact, right to "
+        "second order in the "
+        "spread of the lengths of tokens. Dashed: the limit of Giorlandino and Goldt (arXiv "
+        "2505.24333) for n_keys to "
+        "infinity, right as the mean product of two tokens over their mean square. β / β_c = σ / "
+        "sqrt(2 ln n_keys), "
         "with σ the spread of the scaled scores within a row.",
     ),
     Figure(
@@ -318,18 +351,24 @@ _DECLARED = (
         of="depth",
         metrics=("cosine",),
         default=Default(),
-        note="Points: mean of measured cosines, ± two standard errors. Lines: iterated map of the exact C / S for "
-        "wide layers in which all pairs of tokens have one cosine. Each layer has weights of its own. At most nine "
+        note="Points: mean of measured cosines, ± two standard errors. Lines: iterated map of the "
+        "exact C / S for "
+        "wide layers in which all pairs of tokens have one cosine. Each layer has weights of its "
+        "own. At most nine "
         "cases have panels.",
     ),
     Figure(
         name="calibration",
         shows="Test of the error bars: z-scores and p-values of all sweeps",
         of="all-sweeps",
-        note="Every measured value with a known exact value, once, if it has at least 20 trials, 50 rows that share "
-        "nothing and 100 effective draws. The z of few trials follows Student's t and is shown as the normal score "
-        "of the same probability. A cell is one combination of the axes, such as d_k and n_keys. z-scores of one "
-        "cell depend on each other, so they stray further from the line than independent ones; cells are "
+        note="Every measured value with a known exact value, once, if it has at least 20 trials, "
+        "50 rows that share "
+        "nothing and 100 effective draws. The z of few trials follows Student's t and is shown as "
+        "the normal score "
+        "of the same probability. A cell is one combination of the axes, such as d_k and n_keys. "
+        "z-scores of one "
+        "cell depend on each other, so they stray further from the line than independent ones; "
+        "cells are "
         "independent. Shaded: 95% range of each p-value if p-values are uniform.",
     ),
 )
@@ -337,7 +376,9 @@ FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _DECLARED}
 
 
 def figures_of(of: str) -> tuple[str, ...]:
-    """The names of the figures of an experiment, or of another subject of figures, in the order of their entries."""
+    """The names of the figures of an experiment, or of another subject of figures, in the order of
+    their entries.
+    """
     return tuple(name for name, figure in FIGURES.items() if figure.of == of)
 
 

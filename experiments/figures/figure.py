@@ -1,7 +1,8 @@
-"""The vocabulary of figures: a figure is data, drawn as lines or by the function of its name in `maps` or `curves`.
+"""The vocabulary of figures: a figure is data, drawn as lines or by the function of its name in
+`maps` or `curves`.
 
-This module and `experiments.figures.declared` load no package for drawing, so that the config may read the
-declarations.
+This module and `experiments.figures.declared` load no package for drawing, so that the config may
+read the declarations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,8 @@ Drawing: TypeAlias = "matplotlib.figure.Figure"
 
 @dataclass(frozen=True)
 class Default:
-    """The sweeps that get a figure without naming it; `Default()` holds for every sweep of its experiment.
+    """The sweeps that get a figure without naming it; `Default()` holds for every sweep of its
+    experiment.
 
     Attributes:
         varied: axes with more than one value in such a sweep.
@@ -49,11 +51,15 @@ class Panel:
         metric: its column; the column's interval and exact values belong to it.
         title: instead of the metric's.
         like: a metric of another panel of its row, which then shares the y axis.
-        floor: the lower end of the y axis, which then is linear; otherwise a wide range makes it logarithmic.
+        floor: the lower end of the y axis, which then is linear; otherwise a wide range makes it
+            logarithmic.
         equal: True to mark the value of equal weights, ln n_keys or 1/n_keys.
-        only: an axis, and `min` or `max` for the rows of its weakest or strongest value, which the title names.
-        is_logarithmic: True for a logarithmic y axis if the range is wide, also if the metric has none of its own.
-        over: what divides it: `ln n_keys`, or `exact` for its exact value, under the first rule alone.
+        only: an axis, and `min` or `max` for the rows of its weakest or strongest value, which the
+            title names.
+        is_logarithmic: True for a logarithmic y axis if the range is wide, also if the metric has
+            none of its own.
+        over: what divides it: `ln n_keys`, or `exact` for its exact value, under the first rule
+            alone.
     """
 
     metric: str
@@ -68,17 +74,20 @@ class Panel:
 
 @dataclass(frozen=True)
 class Lines:
-    """A picture of metrics along an axis: points with 95% intervals, pale bands of exact values, a panel per metric.
+    """A picture of metrics along an axis: points with 95% intervals, pale bands of exact values, a
+    panel per metric.
 
     Attributes:
-        x: the axis, `exponent` or `scaling`; empty for the first axis with more than one value, or `scaling`.
+        x: the axis, `exponent` or `scaling`; empty for the first axis with more than one value, or
+            `scaling`.
         panels: in rows of `columns`.
         size: width and height in inches; with `beside`, those of a panel.
         by: what distinguishes lines by colour; all other varied axes distinguish them by markers.
         beside: rows of panels for this treatment, one column for each of its first three values.
         columns: panels in a row; 0 for one row.
         rules: the scaling rules to show, if the table has one of them; otherwise all.
-        at_best: True for each rule at its best learning rate, with its band of learning rates if it has several.
+        at_best: True for each rule at its best learning rate, with its band of learning rates if it
+            has several.
     """
 
     x: str
@@ -98,8 +107,10 @@ class Figure:
     Attributes:
         name: of its files; a figure without `lines` is drawn by the function of this name.
         shows: the plain title: what is plotted, in at most twelve words.
-        of: the experiment whose sweeps it shows, one drawing for each sweep; or `all-sweeps` (all sweeps together).
-        metrics: the columns of the measured table that it shows; the page gives the values of the first.
+        of: the experiment whose sweeps it shows, one drawing for each sweep; or `all-sweeps` (all
+            sweeps together).
+        metrics: the columns of the measured table that it shows; the page gives the values of the
+            first.
         lines: the picture, if it is one of lines.
         note: sentences of the plain caption on how to read the picture.
         default: the sweeps that get it without naming it; none if a sweep must name it.

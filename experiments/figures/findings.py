@@ -1,8 +1,9 @@
 """Titles and sentences of figures, written by people and checked by the tables.
 
-A finding belongs to one figure of one sweep. It appears if the sweep has the values that it speaks of, and if its
-predicate holds; otherwise the figure has its plain title, and `draw` says why. Its numbers and sizes come from the
-results. Predicates compare 95% intervals, so that chance does not decide.
+A finding belongs to one figure of one sweep. It appears if the sweep has the values that it speaks
+of, and if its predicate holds; otherwise the figure has its plain title, and `draw` says why. Its
+numbers and sizes come from the results. Predicates compare 95% intervals, so that chance does not
+decide.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Table: TypeAlias = "pd.DataFrame"
-# The axes that a sentence speaks of: one value, values that a sweep must have among its own, or () for any.
+# The axes that a sentence speaks of: one value, values that a sweep must have among its own, or ()
+# for any.
 Needs: TypeAlias = Mapping[str, Any]
 
 _A_TENTH = 1.1
@@ -51,7 +53,8 @@ class Finding:
     Attributes:
         drawing: the sweep and the figure, `dimension/slide`.
         title: at most twelve words, without numbers.
-        sentence: one sentence, with a format field for each number; `{d_k.least}` and `{d_k.most}` for sizes.
+        sentence: one sentence, with a format field for each number; `{d_k.least}` and `{d_k.most}`
+            for sizes.
         values: the numbers, from the results of the sweep.
         holds: True if these results support title and sentence.
         needs: the axes and treatments that title and sentence speak of.
@@ -70,8 +73,8 @@ def lack(sweep: Sweep, needs: Needs) -> str:
 
     Args:
         sweep: any sweep.
-        needs: the axes and treatments that the sentences speak of. Any other axis must have one value: its default,
-            if it has one.
+        needs: the axes and treatments that the sentences speak of. Any other axis must have one
+            value: its default, if it has one.
     """
     usual = defaults(sweep.experiment.cell)
     values = {
@@ -93,7 +96,8 @@ def lack(sweep: Sweep, needs: Needs) -> str:
 
 
 def told(drawing: str, results: Results) -> tuple[str, str] | None:
-    """Title and sentence for a drawing; None if no finding is about it, or its sweep or tables do not support it.
+    """Title and sentence for a drawing; None if no finding is about it, or its sweep or tables do
+    not support it.
 
     Args:
         drawing: the sweep, or `all-sweeps`, and the figure, as `dimension/slide`.
@@ -194,7 +198,9 @@ _MECHANISM = ["normalize", "softcap", "sink", "normalizer"]
 
 
 def _sharpens_under_each(results: Results) -> bool:
-    """True if without the scale the largest weight grows from the first to the last d_k, and exceeds that with it."""
+    """True if without the scale the largest weight grows from the first to the last d_k, and
+    exceeds that with it.
+    """
     for _, rows in results["measured"].groupby(_MECHANISM):
         plain, scaled = (
             rows[rows["scaling"] == rule].sort_values("d_k") for rule in (_PLAIN, _ROOT)
@@ -249,13 +255,17 @@ def _distances(results: Results) -> Any:
 
 
 def _over_first(results: Results, end: str = "", other_end: str = "") -> Any:
-    """The largest weight of each other cell under d_k^1/2 over that of the first, of values or ends of intervals."""
+    """The largest weight of each other cell under d_k^1/2 over that of the first, of values or ends
+    of intervals.
+    """
     rows = rows_of(results, scaling=_ROOT)
     return rows[f"max_weight{end}"].iloc[1:] / rows[f"max_weight{other_end}"].iloc[0]
 
 
 def _factors(results: Results) -> dict[str, tuple[float, float, float]]:
-    """The exact largest over the smallest largest weight of uncorrelated rows by rule, with limits from intervals."""
+    """The exact largest over the smallest largest weight of uncorrelated rows by rule, with limits
+    from intervals.
+    """
     found = {}
     for rule, rows in rows_of(results, correlation=0).groupby("scaling"):
         weight, low, high = (rows[f"max_weight{end}"] for end in ("_exact", "_low", "_high"))
@@ -285,7 +295,9 @@ def _mask_matters_in_short_rows(results: Results) -> bool:
 
 
 def _raised_by_mask(results: Results) -> dict[str, float]:
-    """The exact largest weight in the shortest rows without and with the mask, and its relative rise in the longest."""
+    """The exact largest weight in the shortest rows without and with the mask, and its relative
+    rise in the longest.
+    """
     none, causal = (
         _ends(results, "max_weight_exact", "n_keys", scaling=_ROOT, mask=mask)
         for mask in ("none", "causal")
@@ -346,7 +358,9 @@ def _exact_at_freezing(results: Results) -> Table:
 
 
 def _nearest_below(results: Results) -> Table:
-    """The measured first layer with the widest scores below the freezing spread, for each n_keys in order."""
+    """The measured first layer with the widest scores below the freezing spread, for each n_keys in
+    order.
+    """
     rows = rows_of(results, residual=0.0)
     ratio = (
         np.sqrt(rows["d_k"] * (1 - rows["token_cosine"]) / (2 * np.log(rows["n_keys"])))
@@ -361,7 +375,9 @@ def _nearest_below(results: Results) -> Table:
 
 
 def _collapse_later_unscaled(results: Results) -> bool:
-    """Unscaled tokens are less alike than under d_k^1/2 after one layer, and after four by three standard errors."""
+    """Unscaled tokens are less alike than under d_k^1/2 after one layer, and after four by three
+    standard errors.
+    """
     layers = results["propagation"].query("layers > 1")
     plain, root = (
         layers[layers["scaling"] == rule].set_index(["n_keys", "residual", "layer"])
@@ -389,7 +405,8 @@ FINDINGS = (
     Finding(
         drawing="dimension/variance",
         title="Only d_k^1/2 keeps the variance of scores level at every width",
-        sentence="The variance of the scores goes with d_k to the power {unscaled:.2f} unscaled, {d_k^1/3:.2f} under "
+        sentence="The variance of the scores goes with d_k to the power {unscaled:.2f} unscaled, "
+        "{d_k^1/3:.2f} under "
         "d_k^1/3 and {d_k^2/3:.2f} under d_k^2/3, and stays level under d_k^1/2.",
         needs={"d_k": (), "scaling": _POWERS},
         values=_slopes,
@@ -404,7 +421,8 @@ FINDINGS = (
     Finding(
         drawing="dimension/saturation",
         title="In short rows, only d_k^1/2 keeps the largest weight almost equal",
-        sentence="From d_k = {d_k.least} to {d_k.most}, the mean largest of {n_keys.most} weights rises from "
+        sentence="From d_k = {d_k.least} to {d_k.most}, the mean largest of {n_keys.most} weights "
+        "rises from "
         "{first:.3f} to {last:.3f} unscaled (exact), and stays within a tenth under d_k^1/2.",
         needs={"d_k": (), "scaling": _BOTH},
         values=lambda results: _weights(results, "d_k"),
@@ -413,7 +431,8 @@ FINDINGS = (
     Finding(
         drawing="dimension/gradients",
         title="Unscaled, the typical |dL/dq| rises, then falls with d_k; its r.m.s. rises",
-        sentence="Unscaled, with {n_keys.most} keys, the median of |dL/dq| rises to {peak:.2f} and falls to "
+        sentence="Unscaled, with {n_keys.most} keys, the median of |dL/dq| rises to {peak:.2f} "
+        "and falls to "
         "{last:.3f} at d_k = {d_k.most}, where the root mean square is {mean:.2f}.",
         needs={"d_k": (), "scaling": _BOTH},
         values=lambda results: {
@@ -426,7 +445,8 @@ FINDINGS = (
     Finding(
         drawing="dimension/slide",
         title="Without sqrt(d_k), wider queries and keys sharpen attention",
-        sentence="From d_k = {d_k.least} to {d_k.most}, the mean largest of {n_keys.most} weights rises from "
+        sentence="From d_k = {d_k.least} to {d_k.most}, the mean largest of {n_keys.most} weights "
+        "rises from "
         "{first:.2f} to {last:.2f} without sqrt(d_k), and stays within a tenth with it.",
         needs={"d_k": (), "scaling": _BOTH},
         values=lambda results: _weights(results, "d_k"),
@@ -439,8 +459,10 @@ FINDINGS = (
     Finding(
         drawing="mechanisms/mechanisms",
         title="Under every mechanism here, unscaled wide heads have larger top weights",
-        sentence="At d_k = {d_k.most}, the mean largest of {n_keys.most} weights is at least {least:.2f} without "
-        "sqrt(d_k) under softmax, soft cap, sink, QK-norm and sigmoid, and at most {most:.2f} with it.",
+        sentence="At d_k = {d_k.most}, the mean largest of {n_keys.most} weights is at least "
+        "{least:.2f} without "
+        "sqrt(d_k) under softmax, soft cap, sink, QK-norm and sigmoid, and at most {most:.2f} "
+        "with it.",
         needs={
             "d_k": (),
             "softcap": (0, 50),
@@ -458,7 +480,8 @@ FINDINGS = (
     Finding(
         drawing="powers/powers",
         title="Only d_k^1/2 keeps the largest weight almost equal at these widths",
-        sentence="The mean largest of {n_keys.most} weights is {first:.2f} at d_k = {d_k.least} and {last:.2f} at "
+        sentence="The mean largest of {n_keys.most} weights is {first:.2f} at d_k = {d_k.least} "
+        "and {last:.2f} at "
         "{d_k.most} unscaled, and within a tenth of each other under d_k^1/2 alone.",
         needs={"d_k": (), "scaling": _POWERS},
         values=lambda results: _weights(results, "d_k"),
@@ -467,7 +490,8 @@ FINDINGS = (
     Finding(
         drawing="length/length",
         title="Longer rows spread attention over more keys under every rule here",
-        sentence="From {n_keys.least} to {n_keys.most} keys at d_k = {d_k.most}, the mean largest weight falls from "
+        sentence="From {n_keys.least} to {n_keys.most} keys at d_k = {d_k.most}, the mean largest "
+        "weight falls from "
         "{first:.2f} to {last:.2f} unscaled, and to {scaled:.3f} under d_k^1/2.",
         needs={"n_keys": (), "scaling": _BOTH},
         values=lambda results: {
@@ -482,7 +506,8 @@ FINDINGS = (
     Finding(
         drawing="crossing/map",
         title="Typical unscaled gradients fall below scaled ones at widths growing with n_keys",
-        sentence="Unscaled, the median of |dL/dq| falls below that under d_k^1/2 at d_k = {first:.0f} with "
+        sentence="Unscaled, the median of |dL/dq| falls below that under d_k^1/2 at d_k = "
+        "{first:.0f} with "
         "{n_keys.least} keys, and at {last:.0f} with {n_keys.most}.",
         needs={"d_k": (), "n_keys": (), "scaling": _BOTH},
         values=lambda results: {
@@ -498,7 +523,8 @@ FINDINGS = (
     Finding(
         drawing="phase/phase",
         title="Unscaled, wide heads attend to few keys; under d_k^1/2, to many",
-        sentence="At d_k = {d_k.most}, the mean entropy of rows of {n_keys.least} to {n_keys.most} keys is at most "
+        sentence="At d_k = {d_k.most}, the mean entropy of rows of {n_keys.least} to "
+        "{n_keys.most} keys is at most "
         "{few:.1%} of ln n_keys unscaled, and about {many:.0%} or more under d_k^1/2.",
         needs={"d_k": (), "n_keys": (), "scaling": _BOTH},
         values=lambda results: {
@@ -513,7 +539,8 @@ FINDINGS = (
     Finding(
         drawing="phase/freezing",
         title="The longer the rows, the more sharply they freeze",
-        sentence="The exact entropy of a row, divided by ln n_keys, lies at most {first:.3f} above its limit for many "
+        sentence="The exact entropy of a row, divided by ln n_keys, lies at most {first:.3f} "
+        "above its limit for many "
         "keys with {n_keys.least} keys, and at most {last:.3f} with {n_keys.most} keys.",
         needs={"d_k": (), "n_keys": (), "scaling": _BOTH},
         values=lambda results: dict(
@@ -524,7 +551,8 @@ FINDINGS = (
     Finding(
         drawing="assumptions/assumptions",
         title="Some changed assumptions sharpen attention under d_k^1/2, others flatten it",
-        sentence="At d_k = {d_k.most} with {n_keys.most} keys, the mean largest weight under d_k^1/2 is {least:.2f} "
+        sentence="At d_k = {d_k.most} with {n_keys.most} keys, the mean largest weight under "
+        "d_k^1/2 is {least:.2f} "
         "to {most:.2f} times that of the textbook case, if one assumption changes at a time.",
         needs={**dict.fromkeys(_ASSUMPTIONS, ()), "scaling": _BOTH},
         values=lambda results: {
@@ -539,8 +567,10 @@ FINDINGS = (
     Finding(
         drawing="rules/rules",
         title=f"Of these divisors, {_WITH_LN} changes the largest weight least",
-        sentence="From {n_keys.least} to {n_keys.most} keys at d_k = {d_k.most}, the exact mean largest weight of "
-        f"uncorrelated rows changes by a factor of {{ln:.2f}} under {_WITH_LN} and {{root:.3g}} under d_k^1/2; without "
+        sentence="From {n_keys.least} to {n_keys.most} keys at d_k = {d_k.most}, the exact mean "
+        "largest weight of "
+        f"uncorrelated rows changes by a factor of {{ln:.2f}} under {_WITH_LN} and {{root:.3g}} "
+        f"under d_k^1/2; without "
         "a divisor, by {plain:.2f}.",
         needs={"n_keys": (), "correlation": (0,), "scaling": (*_BOTH, _WITH_LN)},
         values=lambda results: {
@@ -556,8 +586,10 @@ FINDINGS = (
     Finding(
         drawing="correlation/correlation",
         title="Strongly correlated queries and keys need a higher power of d_k here",
-        sentence="The power of d_k that keeps the largest of {n_keys.most} weights from d_k = 256 to 1024 is "
-        "{none:.2f} without correlation, {some:.2f} at a correlation of 0.1, and {half:.2f} at 0.5.",
+        sentence="The power of d_k that keeps the largest of {n_keys.most} weights from d_k = 256 "
+        "to 1024 is "
+        "{none:.2f} without correlation, {some:.2f} at a correlation of 0.1, and {half:.2f} at "
+        "0.5.",
         needs={"d_k": (256, 1024), "correlation": (0, 0.1, 0.5), "scaling": (_ROOT,)},
         values=lambda results: {
             name: value(results, "power", "steady", correlation=strength, from_d_k=256)
@@ -572,8 +604,10 @@ FINDINGS = (
     Finding(
         drawing="causal/causal",
         title="A causal mask sharpens short rows and hardly changes long ones",
-        sentence="Under d_k^1/2, the mask raises the exact mean largest weight from {none:.2f} to {causal:.2f} "
-        "in rows of up to {n_keys.least} keys, and by {more:.0%} in rows of {visible} to {n_keys.most}.",
+        sentence="Under d_k^1/2, the mask raises the exact mean largest weight from {none:.2f} to "
+        "{causal:.2f} "
+        "in rows of up to {n_keys.least} keys, and by {more:.0%} in rows of {visible} to "
+        "{n_keys.most}.",
         needs={"n_keys": (), "mask": ("none", "causal"), "scaling": _BOTH},
         values=_raised_by_mask,
         holds=_mask_matters_in_short_rows,
@@ -581,8 +615,10 @@ FINDINGS = (
     Finding(
         drawing="initialisation/initialisation",
         title="Most schemes meant for d_k^1/2 keep score variance in wider models",
-        sentence="From d_model = {d_model.least} to {d_model.most}, the variance of the scores under d_k^1/2 stays "
-        "within a tenth for xavier, xavier_packed and kaiming, and grows from {first:.2f} to {last:.2f} for gpt2.",
+        sentence="From d_model = {d_model.least} to {d_model.most}, the variance of the scores "
+        "under d_k^1/2 stays "
+        "within a tenth for xavier, xavier_packed and kaiming, and grows from {first:.2f} to "
+        "{last:.2f} for gpt2.",
         needs={
             "d_model": (),
             "scheme": ("gpt2", "xavier", "xavier_packed", "kaiming"),
@@ -602,7 +638,8 @@ FINDINGS = (
     Finding(
         drawing="depth/first_layer",
         title="At the limit's critical spread, rows of real lengths are already concentrated",
-        sentence="At β_c, the exact sum of squared weights is {first:.2f} with {n_keys.least} keys and {last:.2f} "
+        sentence="At β_c, the exact sum of squared weights is {first:.2f} with {n_keys.least} "
+        "keys and {last:.2f} "
         "with {n_keys.most}, where the limit for many keys has 0.",
         needs={"n_keys": (), "token_cosine": (), "scaling": (_PLAIN,)},
         values=lambda results: dict(
@@ -617,8 +654,10 @@ FINDINGS = (
     Finding(
         drawing="collapse/propagation",
         title="Without a residual stream, unscaled tokens still become alike, but later",
-        sentence="With 64 tokens of cosine {token_cosine.most} and no residual stream, the mean cosine after one layer "
-        "is {root:.2f} under d_k^1/2 and {plain:.2f} unscaled; after four layers, it is {late:.2f} unscaled, and "
+        sentence="With 64 tokens of cosine {token_cosine.most} and no residual stream, the mean "
+        "cosine after one layer "
+        "is {root:.2f} under d_k^1/2 and {plain:.2f} unscaled; after four layers, it is "
+        "{late:.2f} unscaled, and "
         "{stream:.2f} with a residual stream.",
         needs={
             "n_keys": (64,),
@@ -649,8 +688,10 @@ FINDINGS = (
     Finding(
         drawing="precision/formats",
         title="Rounding loses more weights and gradients unscaled than under d_k^1/2",
-        sentence="Unscaled at d_k = {d_k.most}, with 16 or 256 keys, in float32, bfloat16 and float16, at least "
-        "{zero_weights:.0%} of the weights are 0, and at least {wrong_gradient_rows:.0%} of the gradients wrong by "
+        sentence="Unscaled at d_k = {d_k.most}, with 16 or 256 keys, in float32, bfloat16 and "
+        "float16, at least "
+        "{zero_weights:.0%} of the weights are 0, and at least {wrong_gradient_rows:.0%} of the "
+        "gradients wrong by "
         "more than half of their length; under d_k^1/2, none are.",
         needs={
             "d_k": (),
@@ -667,7 +708,8 @@ FINDINGS = (
     Finding(
         drawing="training/learning_rates",
         title="The widest layers accept more learning rates under d_k^1/2 than unscaled",
-        sentence="At d_k = 512, the learning rates that solve recall span {plain:.1f} decades unscaled and {root:.1f} "
+        sentence="At d_k = 512, the learning rates that solve recall span {plain:.1f} decades "
+        "unscaled and {root:.1f} "
         "under d_k^1/2.",
         needs=_BOTH_TASKS,
         values=lambda results: {
@@ -682,7 +724,8 @@ FINDINGS = (
     Finding(
         drawing="training/steps_to_solve",
         title="From equal initial weights, the widest layers need more steps unscaled",
-        sentence="At d_k = 512, the median run solves recall in {plain:g} steps unscaled and {root:g} under d_k^1/2, "
+        sentence="At d_k = 512, the median run solves recall in {plain:g} steps unscaled and "
+        "{root:g} under d_k^1/2, "
         "and pair in {pair:g} under d_k^1/2 but not unscaled.",
         needs=_BOTH_TASKS,
         values=lambda results: {
@@ -704,7 +747,8 @@ FINDINGS = (
     Finding(
         drawing="training/learning_curves",
         title="Before training, the widest unscaled layers are almost one-hot",
-        sentence="At d_k = {d_k.most}, the mean largest weight before training is {plain:.2f} unscaled and {root:.2f} "
+        sentence="At d_k = {d_k.most}, the mean largest weight before training is {plain:.2f} "
+        "unscaled and {root:.2f} "
         "under d_k^1/2.",
         needs={"task": ("recall",), "d_k": (), "learning_rate": (), "steps": (), "scaling": _BOTH},
         values=lambda results: {
@@ -719,7 +763,8 @@ FINDINGS = (
     Finding(
         drawing="training/variance_ratio",
         title="Training spreads scores beyond those of independent entries",
-        sentence="The variance of the scores within rows is at most {before:.2f} times that of independent entries of "
+        sentence="The variance of the scores within rows is at most {before:.2f} times that of "
+        "independent entries of "
         "q and k before training, and {least:.1f} to {most:.0f} times after it, at the best rates.",
         needs=_BOTH_TASKS,
         values=lambda results: {
@@ -739,8 +784,10 @@ FINDINGS = (
     Finding(
         drawing="control/divisors",
         title="Unscaled, pair is learned in time only from a smaller start",
-        sentence="No unscaled run solves pair unless W_Q and W_K start at 1/d_k^1/4 of their size. Then, at the better "
-        "rate, the median takes {start:g} steps, or {both:g} with their rate divided by d_k^1/4 too, and {root:g} "
+        sentence="No unscaled run solves pair unless W_Q and W_K start at 1/d_k^1/4 of their "
+        "size. Then, at the better "
+        "rate, the median takes {start:g} steps, or {both:g} with their rate divided by d_k^1/4 "
+        "too, and {root:g} "
         "under d_k^1/2.",
         needs={
             "task": "pair",
@@ -764,7 +811,8 @@ FINDINGS = (
     Finding(
         drawing="dot_products/distribution",
         title="Scores have heavier tails than normal ones, less so in wide heads",
-        sentence="The excess kurtosis of a score is {first:.2f} at d_k = {d_k.least} and {last:.3f} at {d_k.most}; a "
+        sentence="The excess kurtosis of a score is {first:.2f} at d_k = {d_k.least} and "
+        "{last:.3f} at {d_k.most}; a "
         "normal one has 0.",
         needs={"d_k": ()},
         values=lambda results: _ends(results, "score_kurtosis", "d_k"),
@@ -776,13 +824,15 @@ FINDINGS = (
     Finding(
         drawing=f"{ALL_SWEEPS}/calibration",
         title="Measured values deviate from exact ones as their errors predict",
-        sentence="Of {count} z-scores of measured against exact values, {wide:.1%} lie beyond ±1.96, where N(0, 1) "
+        sentence="Of {count} z-scores of measured against exact values, {wide:.1%} lie beyond "
+        "±1.96, where N(0, 1) "
         "has 5.0%.",
         values=lambda results: {
             "count": len(results["z_scores"]["of_own_error"].dropna()),
             "wide": _beyond(results, 1.96),
         },
-        # The values of a cell depend on each other, so that honest shares vary, but by less than a half.
+        # The values of a cell depend on each other, so that honest shares vary, but by less than a
+        # half.
         holds=lambda results: (
             not results["agreement"]["disagrees"].any()
             and all(

@@ -1,4 +1,6 @@
-"""Lines along an axis: measured points with 95% intervals over pale bands of exact values, and one legend of lines."""
+"""Lines along an axis: measured points with 95% intervals over pale bands of exact values, and one
+legend of lines.
+"""
 
 import itertools
 import math
@@ -103,7 +105,9 @@ def draw_lines(picture: Lines, table: pd.DataFrame, results: Results) -> Drawing
 
 
 def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
-    """ln n_keys or 1/n_keys of equal weights, along n_keys or for its smallest and largest value."""
+    """ln n_keys or 1/n_keys of equal weights, along n_keys or for its smallest and largest
+    value.
+    """
     n_keys = np.sort(rows["n_keys"].unique()).astype(float)
     values = np.log(n_keys) if metric == "entropy" else 1 / n_keys
     look = {"color": INK, "linestyle": ":", "linewidth": 1, "zorder": 0}
@@ -122,7 +126,9 @@ def _scale(
     panel: Panel,
     metrics: Mapping[str, Metric],
 ) -> None:
-    """The scales of a panel: x from its own rows, y from all of its row of panels, which share it."""
+    """The scales of a panel: x from its own rows, y from all of its row of panels, which share
+    it.
+    """
     if x == "exponent":
         if table[x].between(0, 1).all():
             ax.set_xticks([*_EXPONENTS], _EXPONENTS.values())
@@ -145,7 +151,9 @@ def _scale(
 
 
 def _name_categories(ax: Axes, names: Sequence[str], x: str) -> None:
-    """Ticks with names, aslant if they need more than the width of the panel, in the last row of panels alone."""
+    """Ticks with names, aslant if they need more than the width of the panel, in the last row of
+    panels alone.
+    """
     width = ax.get_window_extent().width / ax.figure.dpi
     is_wide = sum(map(len, names)) > width * _LETTERS_PER_INCH
     slant = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if is_wide else {}
@@ -197,10 +205,11 @@ def series(
     by: str = "scaling",
     colours: Mapping[Any, Any] | None = None,
 ) -> list[Series]:
-    """One line along x per value of `by` (its colour) and combination of the other axes (its marker and dashes).
+    """One line along x per value of `by` (its colour) and combination of the other axes (its marker
+    and dashes).
 
-    Axes that x and `by` determine, as d_model does n_heads, distinguish no lines. `colours` are those of the values of
-    `by`, of a whole figure if this table is one panel's.
+    Axes that x and `by` determine, as d_model does n_heads, distinguish no lines. `colours` are
+    those of the values of `by`, of a whole figure if this table is one panel's.
     """
     others = [
         name
@@ -240,7 +249,9 @@ def series(
 
 
 def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
-    """Measured points with 95% intervals, joined if x is a number; known exact values as a pale band behind them."""
+    """Measured points with 95% intervals, joined if x is a number; known exact values as a pale
+    band behind them.
+    """
     for line in lines:
         at, values = line.rows[x].to_numpy(), line.rows[metric].to_numpy()
         if f"{metric}_exact" in line.rows:
@@ -257,7 +268,9 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
 
 
 def name_ends(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
-    """The label of each line right of its last point, apart from the others; once the scales of the axes are set."""
+    """The label of each line right of its last point, apart from the others; once the scales of the
+    axes are set.
+    """
     lines = [line for line in lines if line.rows[metric].notna().any()]
     if not lines:
         return
@@ -270,7 +283,8 @@ def name_ends(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
         ax.get_window_extent().height / ax.figure.dpi,
     )
     order, free = np.argsort(at, kind="stable"), gap / height
-    # From the lowest up, each at least a gap above the one before; then down again below the top of the axes.
+    # From the lowest up, each at least a gap above the one before; then down again below the top of
+    # the axes.
     steps = free * np.arange(len(at))
     places = np.maximum.accumulate(at[order] - steps) + steps
     places[-1] = min(places[-1], 1.0)
@@ -296,7 +310,9 @@ def name_ends(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
 
 
 def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
-    """Exact values: a pale band with gaps at NaN, or pale dashes if there is a single value or x is not a number."""
+    """Exact values: a pale band with gaps at NaN, or pale dashes if there is a single value or x is
+    not a number.
+    """
     joined = len(values) > 1 and np.asarray(at).dtype.kind in "iuf"
     look = (
         {"linewidth": 5}
@@ -327,7 +343,8 @@ def plot_measured(
 
 
 def reach(rows: pd.DataFrame, metric: str) -> Any:
-    """The reach of the 95% interval of a metric below and above its value, (2, rows), none negative.
+    """The reach of the 95% interval of a metric below and above its value, (2, rows), none
+    negative.
 
     >>> rows = pd.DataFrame({"entropy": [2.0], "entropy_low": [1.5], "entropy_high": [3.0]})
     >>> reach(rows, "entropy").ravel()
@@ -339,7 +356,8 @@ def reach(rows: pd.DataFrame, metric: str) -> Any:
 
 
 def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None:
-    """Ticks at the values of x; a logarithmic axis if their range is wide, and always with `log`, for a power law.
+    """Ticks at the values of x; a logarithmic axis if their range is wide, and always with `log`,
+    for a power law.
 
     Ticks that would touch their left neighbour are left out. Nothing changes if x is not a number.
     """
@@ -363,7 +381,9 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None
 
 
 def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, may_be_log: bool) -> None:
-    """A y axis for some metrics, logarithmic if it may be and they are positive with a wide range."""
+    """A y axis for some metrics, logarithmic if it may be and they are positive with a wide
+    range.
+    """
     if may_be_log and spans_widely(table[list(metrics)].to_numpy()):
         ax.set_yscale("log")
         plain_numbers(ax.yaxis)
@@ -372,7 +392,9 @@ def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, may_be_log: bool) -> N
 
 
 def plain_numbers(axis: Axis) -> None:
-    """Plain numbers, such as 0.5, beside the ticks of a logarithmic axis, unless it spans many decades."""
+    """Plain numbers, such as 0.5, beside the ticks of a logarithmic axis, unless it spans many
+    decades.
+    """
     low, high = axis.get_view_interval()
     if high < _FEW_DECADES * low:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))

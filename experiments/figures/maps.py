@@ -1,4 +1,5 @@
-"""Maps over d_k and n_keys, and heat maps of drawn rows: colours in cells of equal size, with numbers or lines on them.
+"""Maps over d_k and n_keys, and heat maps of drawn rows: colours in cells of equal size, with
+numbers or lines on them.
 
 Each function draws the figure of its name, declared in `experiments.figures.declared`.
 """
@@ -48,7 +49,8 @@ def plot_plane(
     Args:
         values: of the map; the names of its columns and its index become those of the axes.
         every: 1 for all columns.
-        write: the number of a value; none for a map without numbers. Wide numbers at both ends stay on the map.
+        write: the number of a value; none for a map without numbers. Wide numbers at both ends stay
+            on the map.
         look: keywords of `imshow`.
     """
     image = ax.imshow(values, origin="lower", aspect="auto", **look)
@@ -91,14 +93,18 @@ def pivoted(rows: pd.DataFrame, values: str) -> pd.DataFrame:
 
 
 def place(at: Any, values: pd.Index) -> Any:
-    """Places of numbers on an axis of cells, linear in the logarithm between the values; NaN outside them."""
+    """Places of numbers on an axis of cells, linear in the logarithm between the values; NaN
+    outside them.
+    """
     at = np.asarray(at, dtype=float)
     at = np.where((at >= values[0]) & (at <= values[-1]), at, np.nan)
     return np.interp(np.log(at), np.log(values.to_numpy(dtype=float)), range(len(values)))
 
 
 def ratio_map(results: Results) -> Drawing:
-    """Unscaled gradient norms over scaled ones (d_k^1/2), and where they cross 1: maps by statistic and norm."""
+    """Unscaled gradient norms over scaled ones (d_k^1/2), and where they cross 1: maps by statistic
+    and norm.
+    """
     if "ratios" not in results:
         return empty(
             (11, 6.4), "No ratios: they need values unscaled and under d_k^1/2, and several d_k."
@@ -145,7 +151,8 @@ def _ratio(log: float) -> str:
 
 
 def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> None:
-    """The line where the ratio is 1, one point per n_keys: measured with its interval, and by the law.
+    """The line where the ratio is 1, one point per n_keys: measured with its interval, and by the
+    law.
 
     Numbers beside a point, where the ratio is nearly 1, give way to it.
     """
@@ -172,7 +179,9 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
 
 
 def phase(results: Results) -> Drawing:
-    """Entropy of rows as a share of ln n_keys: a map for each of the first four scalings, with contours."""
+    """Entropy of rows as a share of ln n_keys: a map for each of the first four scalings, with
+    contours.
+    """
     table = results.axes.first_combination(results.measured, "d_k", "n_keys")
     groups = list(by_scaling(table, "d_k").items())[:_MAX_MAPS]
     columns = min(len(groups), 2)
@@ -202,14 +211,17 @@ def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
         lines = ax.contour(
             np.ma.masked_invalid(shares), levels=levels, colors=colours, linewidths=0.9
         )
-        # Labels stand high on their lines, away from the line of freezing, which crosses contours of short rows.
+        # Labels stand high on their lines, away from the line of freezing, which crosses contours
+        # of short rows.
         upwards = [path.vertices[np.argsort(path.vertices[:, 1])] for path in lines.get_paths()]
         places = [points[int(_LABEL_HEIGHT * len(points))] for points in upwards if len(points)]
         ax.clabel(lines, fmt="%g", fontsize=8.5, manual=places)
 
 
 def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame, axes: SweepAxes) -> None:
-    """The line query_std key_std d_k^(1/2 - p) = sqrt(2 ln n_keys) of independent Gaussian entries of mean 0."""
+    """The line query_std key_std d_k^(1/2 - p) = sqrt(2 ln n_keys) of independent Gaussian entries
+    of mean 0.
+    """
     first = rows.iloc[0]
     exponent, spread = first["exponent"], first["query_std"] * first["key_std"]
     is_gaussian = not {*axes.changed(first)} - {"query_std", "key_std"}
@@ -226,7 +238,8 @@ def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame, axes: Swee
 
 
 def formats(results: Results) -> Drawing:
-    """A row of maps over d_k and number formats for each share, a column for each of the first two rules.
+    """A row of maps over d_k and number formats for each share, a column for each of the first two
+    rules.
 
     Of the number of keys with most values of d_k, or the largest of these.
     """

@@ -59,7 +59,8 @@ def render_figure(
     Args:
         figure: the declaration.
         results: of its sweep.
-        finding: title and sentence of `findings.told`, instead of the plain title and before the plain caption.
+        finding: title and sentence of `findings.told`, instead of the plain title and before the
+            plain caption.
         formats: suffixes of further files.
     """
     title, sentence = finding or (figure.shows, "")
@@ -77,14 +78,16 @@ def render(
     formats: Iterable[str] = (),
     is_slide: bool = False,
 ) -> dict[str, bytes]:
-    """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, a line each, and others.
+    """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, a line
+    each, and others.
 
     The files contain nothing that varies between equal runs, such as dates or random ids.
 
     Args:
         plot: draws the picture; called in the style of all figures.
         title, caption: plain text with formulas.
-        formats: suffixes of further files, `.svg` or `.pdf`, with neither title nor caption in the picture.
+        formats: suffixes of further files, `.svg` or `.pdf`, with neither title nor caption in the
+            picture.
         is_slide: True for a PNG with large letters and no caption.
     """
     with mpl.rc_context({**sns.axes_style("ticks"), **STYLE, **(SLIDE if is_slide else {})}):
@@ -104,7 +107,9 @@ def render(
 
 
 def typeset(drawing: Drawing) -> Drawing:
-    """The drawing with the formulas of all its texts typeset, in place; tick labels typeset themselves."""
+    """The drawing with the formulas of all its texts typeset, in place; tick labels typeset
+    themselves.
+    """
     for text in drawing.findobj(Text):
         text.set_text(latex(text.get_text()))
     return drawing
@@ -112,7 +117,8 @@ def typeset(drawing: Drawing) -> Drawing:
 
 def _png(drawing: Drawing, title: str, caption: str, is_slide: bool) -> bytes:
     """A PNG with the title above the drawing and the caption below it; a slide has no caption."""
-    # Not by `savefig`, which draws everything twice: the layout settles at the start of each drawing.
+    # Not by `savefig`, which draws everything twice: the layout settles at the start of each
+    # drawing.
     canvas = FigureCanvasAgg(drawing)
     canvas.draw()
     inner = np.asarray(canvas.buffer_rgba())
@@ -132,7 +138,9 @@ def _png(drawing: Drawing, title: str, caption: str, is_slide: bool) -> bytes:
 
 
 def _strip(text: str, width: int, dpi: float, points: float) -> Pixels:
-    """A text on white, over a width in pixels, as RGBA, (height, width, 4); its height follows from its lines."""
+    """A text on white, over a width in pixels, as RGBA, (height, width, 4); its height follows from
+    its lines.
+    """
     inches = width / dpi
     letters = (inches - 2 * _MARGIN_INCHES) * 72 / (points * _WIDTH_OF_LETTER)
     # No break between a name and its value.

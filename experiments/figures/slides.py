@@ -1,4 +1,6 @@
-"""Slides for a talk: one panel and one message each, 16:9, in letters that the back row can read."""
+"""Slides for a talk: one panel and one message each, 16:9, in letters that the back row can
+read.
+"""
 
 import io
 import math
@@ -54,7 +56,8 @@ class Slide:
 
 
 def write_slides(config: Config, results: Path, report: Reporter = ALOUD) -> None:
-    """Draw the outdated slides as PNG and PDF into the folder `slides` of the results, and name those left out.
+    """Draw the outdated slides as PNG and PDF into the folder `slides` of the results, and name
+    those left out.
 
     Raises:
         FindingError: no title is about the sweeps and their tables.
@@ -146,7 +149,9 @@ def _many_do_not_saturate(table: pd.DataFrame) -> bool:
 
 
 def _falls_below(table: pd.DataFrame, metric: str) -> float:
-    """The first d_k at which the unscaled metric is smaller than that under d_k^1/2; infinite if none is."""
+    """The first d_k at which the unscaled metric is smaller than that under d_k^1/2; infinite if
+    none is.
+    """
     values = _by_rule(table, metric)
     return min(values.index[values["unscaled"] < values["d_k^1/2"]], default=math.inf)
 

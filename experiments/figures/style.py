@@ -1,7 +1,7 @@
 """The common style of all figures: panels and colours.
 
-Colours come from seaborn's `colorblind` palette. Each of the four most common rules has its own colour everywhere, so
-a reader who knows one figure can read the next.
+Colours come from seaborn's `colorblind` palette. Each of the four most common rules has its own
+colour everywhere, so a reader who knows one figure can read the next.
 """
 
 from collections.abc import Iterable
@@ -59,7 +59,9 @@ SLIDE = {
 def panels(
     count: int, columns: int, size: tuple[float, float], **options: Any
 ) -> tuple[Drawing, list[Axes]]:
-    """A figure of that size in inches with so many axes in rows of `columns`; `options` are those of `subplots`."""
+    """A figure of that size in inches with so many axes in rows of `columns`; `options` are those
+    of `subplots`.
+    """
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(-(-count // columns), columns, squeeze=False, **options).ravel().tolist()
     for ax in axes[count:]:
@@ -76,7 +78,9 @@ def empty(size: tuple[float, float], reason: str) -> Drawing:
 
 
 def scaling_colours(names: Iterable[str]) -> dict[str, Any]:
-    """The colour of each scaling of a table: fixed for the four most common rules, by order for the others."""
+    """The colour of each scaling of a table: fixed for the four most common rules, by order for the
+    others.
+    """
     others = [name for name in dict.fromkeys(names) if name not in _COLOURS]
     colours = (
         _OTHER_COLOURS

@@ -1,7 +1,9 @@
-"""Words of figures: the axes of a table by name, plain captions, and formulas as Matplotlib's mathtext.
+"""Words of figures: the axes of a table by name, plain captions, and formulas as Matplotlib's
+mathtext.
 
-Axes are the fields of a cell, such as d_k, n_keys and inputs. Captions, labels and names of rules are plain text, such
-as `|J|_F under d_k^1/2`, because files and the terminal show them too; `latex` typesets them for a drawing.
+Axes are the fields of a cell, such as d_k, n_keys and inputs. Captions, labels and names of rules
+are plain text, such as `|J|_F under d_k^1/2`, because files and the terminal show them too; `latex`
+typesets them for a drawing.
 """
 
 import re
@@ -47,12 +49,16 @@ def values_of(row: pd.Series, names: Sequence[str]) -> str:
 
 
 def spoken(name: str) -> str:
-    """The name of an axis or a law with spaces; symbols, such as d_k and n_keys, keep their subscripts."""
+    """The name of an axis or a law with spaces; symbols, such as d_k and n_keys, keep their
+    subscripts.
+    """
     return re.sub(r"(?<=[a-z]{2})_(?=[a-z])", " ", name)
 
 
 def by_scaling(table: pd.DataFrame, x: str) -> dict[str, pd.DataFrame]:
-    """The rows of each scaling, by its name and in order of x (in table order if x is not a number)."""
+    """The rows of each scaling, by its name and in order of x (in table order if x is not a
+    number).
+    """
     groups = table.groupby("scaling", sort=False)
     return {
         str(name): rows.sort_values(x) if is_number(table, x) else rows for name, rows in groups
@@ -139,7 +145,8 @@ def _values(values: list[Any]) -> str:
 
 
 def latex(text: str) -> str:
-    r"""A text with its formulas between dollar signs; a text that has dollar signs already gets partial signs only.
+    r"""A text with its formulas between dollar signs; a text that has dollar signs already gets
+    partial signs only.
 
     >>> latex("|J|_F under d_k^1/2 with n_keys = 64, or d_k^-0.3338")
     '$|J|_F$ under $\\sqrt{d_k}$ with $n_\\mathrm{keys}$ = 64, or $d_k^{-0.3338}$'

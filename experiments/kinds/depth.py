@@ -1,12 +1,15 @@
-"""Attention layers at initialisation: the cosine of tokens, and the overlap of their rows, layer by layer.
+"""Attention layers at initialisation: the cosine of tokens, and the overlap of their rows, layer by
+layer.
 
-A trial is a stack of layers with fresh independent Gaussian W_Q, W_K and W_V. The width of the tokens is infinite: then
-queries and keys are normal with the cosines of their tokens, and the tokens after a layer with the weights A have the
-products A C A^T, if those before it have C. So a trial draws queries and keys, and carries factors X of C = X X^T. The
-first tokens have mean square 1 and one cosine p: X = (p^(1/2), (1 - p)^(1/2) I). A layer maps X to the rows of
-(a X, A X), made of length 1 (RMS or layer norm), with a the residual weight.
+A trial is a stack of layers with fresh independent Gaussian W_Q, W_K and W_V. The width of the
+tokens is infinite: then queries and keys are normal with the cosines of their tokens, and the
+tokens after a layer with the weights A have the products A C A^T, if those before it have C. So a
+trial draws queries and keys, and carries factors X of C = X X^T. The first tokens have mean square
+1 and one cosine p: X = (p^(1/2), (1 - p)^(1/2) I). A layer maps X to the rows of (a X, A X), made
+of length 1 (RMS or layer norm), with a the residual weight.
 
-The main table describes the first layer, and the table `layers` all of them: means over the first 16 tokens or all.
+The main table describes the first layer, and the table `layers` all of them: means over the first
+16 tokens or all.
 """
 
 import itertools
@@ -35,8 +38,9 @@ from sdpa import Scaling, softmax
 
 LAYERS = "layers"  # the table of all layers
 _LEAST_D_K = 32  # for overlaps within 1e-3
-# The overlap of a stack has a skewness of up to 3, because a key near the shared part of all queries is rare. The 0.1%
-# limits of Student's t are passed by 0.2 to 1.2% of runs with 60 stacks, and by 0.1 to 0.24% with 600.
+# The overlap of a stack has a skewness of up to 3, because a key near the shared part of all
+# queries is rare. The 0.1% limits of Student's t are passed by 0.2 to 1.2% of runs with 60 stacks,
+# and by 0.1 to 0.24% with 600.
 _MIN_STACKS = 400
 _COMPARED_TOKENS = 64  # of stacks that are compared with the definitions, at most
 _METRICS_OF_A_LAYER = 4
@@ -87,7 +91,9 @@ class Cell(ScaledCell):
 
     @property
     def memory(self) -> int:
-        """As `Cell.memory`: factors of all rules, arrays of a layer (more with a residual), its draws, the moments."""
+        """As `Cell.memory`: factors of all rules, arrays of a layer (more with a residual), its
+        draws, the moments.
+        """
         rows = self.n_keys if self.layers > 1 else self.measured
         squares = rows * (self.n_keys + 1) * (len(self.scaling) + 6 + 8 * (self.residual > 0))
         values = len(self.scaling) * self.layers * _METRICS_OF_A_LAYER
@@ -104,7 +110,9 @@ class Cell(ScaledCell):
 
     @property
     def separate_rows(self) -> float:
-        """As `Cell.separate_rows`: one, because overlaps share keys, and the common part of all queries."""
+        """As `Cell.separate_rows`: one, because overlaps share keys, and the common part of all
+        queries.
+        """
         return 1
 
     @property
@@ -135,7 +143,9 @@ def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Moments:
 
 
 def _stack(cell: Cell, rng: np.random.Generator, *, compare: bool) -> Floats:
-    """The values of one stack of layers, (rules, layers, metrics); rules share the draws behind queries and keys."""
+    """The values of one stack of layers, (rules, layers, metrics); rules share the draws behind
+    queries and keys.
+    """
     n, m = cell.n_keys, cell.measured
     factors: list[Floats | None] = [None] * len(cell.scaling)
     start = n, cell.token_cosine, cell.residual, m
@@ -168,7 +178,8 @@ def _stack(cell: Cell, rng: np.random.Generator, *, compare: bool) -> Floats:
                 _off_diagonal(after[:m] @ after[:m].T),
             )
             if cell.residual and rows == n:
-                # The factor of a residual stream doubles its columns; a triangular one has the same products.
+                # The factor of a residual stream doubles its columns; a triangular one has the same
+                # products.
                 after = np.asarray(np.linalg.qr(after.T, mode="r")).T
             factors[rule] = after
             if plain:
@@ -186,7 +197,9 @@ def _stack(cell: Cell, rng: np.random.Generator, *, compare: bool) -> Floats:
 
 
 def _collision(theory: Theory, cell: Cell) -> float:
-    """E sum w^2: the part that all keys share moves whole rows, so that tokens of cosine p act as a divisor."""
+    """E sum w^2: the part that all keys share moves whole rows, so that tokens of cosine p act as a
+    divisor.
+    """
     divisor = cell.divisor / math.sqrt(1 - cell.token_cosine)
     return float(theory.attention_expectations(cell.d_k, cell.n_keys, divisor).output_std ** 2)
 
@@ -199,7 +212,8 @@ def _overlap(theory: Theory, cell: Cell) -> float:
     )
 
 
-# Of an overlap, the expectation: given the keys and what all queries share, E w and E w' are the same.
+# Of an overlap, the expectation: given the keys and what all queries share, E w and E w' are the
+# same.
 _WEIGHT = partial(Metric, is_logarithmic=True)
 _OVERLAP = Exact(
     "double Laplace integral, over the law of two queries", _overlap, bounds=(ErrorBound(1e-3),)

@@ -1,8 +1,9 @@
 """The law of one score q.k: its histogram, its distance from the exact law, and its moments.
 
-Every trial draws its own standard normal query and key, so that scores are independent and a test of their law holds.
-Bins are uniform in asinh(s / sqrt(d_k)): nearly equal near 0, ever wider in the tails, the same for every d_k.
-`experiments.analysis.laws` turns their counts into densities and Kolmogorov-Smirnov distances.
+Every trial draws its own standard normal query and key, so that scores are independent and a test
+of their law holds. Bins are uniform in asinh(s / sqrt(d_k)): nearly equal near 0, ever wider in the
+tails, the same for every d_k. `experiments.analysis.laws` turns their counts into densities and
+Kolmogorov-Smirnov distances.
 """
 
 import math
@@ -23,7 +24,8 @@ from experiments.measuring.moments import Estimates, Moments, ScoreMoments, powe
 from experiments.measuring.row_metrics import score_metrics
 from sdpa import PairLaw
 
-# Bins on either side of 0, up to sinh(4.8) = 60 standard deviations. Scores beyond count in the last bin.
+# Bins on either side of 0, up to sinh(4.8) = 60 standard deviations. Scores beyond count in the
+# last bin.
 BINS, BIN_WIDTH = 3072, 4.8 / 3072
 COUNTS = "counts"  # the table of the number of scores in each bin, by cell
 
@@ -79,7 +81,9 @@ class Cell(AnyCell):
 
 @dataclass(frozen=True)
 class Scores:
-    """The law of the scores of some trials, reduced to a size that does not grow with their number."""
+    """The law of the scores of some trials, reduced to a size that does not grow with their
+    number.
+    """
 
     moments: Moments  # of the vector (s, s^2, s^3, s^4) of a score s
     counts: npt.NDArray[np.int64]  # scores in each bin, (2 BINS,)
@@ -90,7 +94,8 @@ class Scores:
 
 
 def bin_edges() -> npt.NDArray[np.floating]:
-    """The edges of the bins, as scores over sqrt(d_k), (2 BINS + 1,): sinh(BIN_WIDTH i) for i from -BINS to BINS.
+    """The edges of the bins, as scores over sqrt(d_k), (2 BINS + 1,): sinh(BIN_WIDTH i) for i from
+    -BINS to BINS.
 
     >>> bin_edges()[[0, BINS, -1]].round(2)
     array([-60.75,   0.  ,  60.75])
@@ -99,7 +104,9 @@ def bin_edges() -> npt.NDArray[np.floating]:
 
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
-    """Scores of that many independent pairs, a block at a time: queries, then keys, of each block."""
+    """Scores of that many independent pairs, a block at a time: queries, then keys, of each
+    block.
+    """
     size = cell.block_trials
     counts = (min(size, trials - first) for first in range(0, trials, size))
     return reduce(Scores.merge, (_measure_block(cell, count, rng) for count in counts))
@@ -115,7 +122,9 @@ def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
 
 
 def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
-    """One row with the moments of 20 trials or more and their intervals; and the counts of the bins."""
+    """One row with the moments of 20 trials or more and their intervals; and the counts of the
+    bins.
+    """
     shape, trials = ScoreMoments.of(measured.moments), measured.moments.trials
     estimates = Estimates.of(
         measured.moments, {metric.name: metric.compute(shape, 1.0) for metric in METRICS}

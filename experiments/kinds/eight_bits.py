@@ -1,7 +1,8 @@
-"""Attention rows of fused kernels in formats of 8 bits: the experiment `rounding` with a prescale and the lost mass.
+"""Attention rows of fused kernels in formats of 8 bits: the experiment `rounding` with a prescale
+and the lost mass.
 
-Weights far below the largest one become 0. A prescale keeps more of them, and the mass that a row loses says how many
-matter. It has an exact value where the weights alone are rounded.
+Weights far below the largest one become 0. A prescale keeps more of them, and the mass that a row
+loses says how many matter. It has an exact value where the weights alone are rounded.
 """
 
 import math

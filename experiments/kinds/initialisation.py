@@ -1,7 +1,7 @@
 """Attention at initialisation: layer-normed tokens through W_Q and W_K of a named scheme.
 
-Per trial, the tokens of a sequence and the weights of one head are drawn. All tokens give keys, the last ones also
-queries. The variances of q, k and q.k are exact (`sdpa.initialisation`).
+Per trial, the tokens of a sequence and the weights of one head are drawn. All tokens give keys, the
+last ones also queries. The variances of q, k and q.k are exact (`sdpa.initialisation`).
 """
 
 import math
@@ -53,10 +53,12 @@ class Cell(AttentionCell):
 
     @property
     def spread(self) -> float:
-        """Var of E[q_a^2] given the weights, over its squared mean: the part that more tokens do not average away.
+        """Var of E[q_a^2] given the weights, over its squared mean: the part that more tokens do
+        not average away.
 
-        Tokens have D - 1 free dimensions, D = d_model. With k the excess kurtosis of the weights, the squared length of
-        the weights of each of d_k entries in these has the relative variance (2 + k (D - 1) / D) / (D - 1).
+        Tokens have D - 1 free dimensions, D = d_model. With k the excess kurtosis of the weights,
+        the squared length of the weights of each of d_k entries in these has the relative variance
+        (2 + k (D - 1) / D) / (D - 1).
         """
         kurtosis = 0.0 if self.scheme.law == "normal" else -1.2
         free = self.d_model - 1
@@ -71,7 +73,9 @@ class Cell(AttentionCell):
         return None
 
     def stamp(self) -> dict[str, Any]:
-        """As `ScaledCell.stamp`, with the law of the scheme and the code that draws tokens and weights."""
+        """As `ScaledCell.stamp`, with the law of the scheme and the code that draws tokens and
+        weights.
+        """
         return {
             "scheme": [Scheme, layer_normed_tokens, self.scheme.law, *self.variances],
             **super().stamp(),
@@ -80,7 +84,9 @@ class Cell(AttentionCell):
     def draw(
         self, trials: int, rng: np.random.Generator
     ) -> tuple[Floats, Callable[[slice], Floats]]:
-        """As `AttentionCell.draw`: tokens, W_Q and W_K in this order, then keys and queries without further draws."""
+        """As `AttentionCell.draw`: tokens, W_Q and W_K in this order, then keys and queries without
+        further draws.
+        """
         tokens = layer_normed_tokens(rng, (trials, self.n_keys, self.d_model))
         to_queries, to_keys = self.scheme.weights(rng, trials, self.d_model, self.d_k)
         last = tokens[:, self.n_keys - self.n_queries :]

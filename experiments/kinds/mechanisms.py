@@ -1,8 +1,10 @@
-"""Attention rows with what models do to scores: soft caps, sinks, windows, ALiBi, other normalizers, rotated vectors.
+"""Attention rows with what models do to scores: soft caps, sinks, windows, ALiBi, other
+normalizers, rotated vectors.
 
-Draws and scaling rules are those of `experiments.kinds.saturation`. Between the divisor and the weights stands a row
-map (`sdpa.row_maps`), to whose weights w and Jacobian J, of w to the scaled scores before the cap, all metrics but
-`score_variance` belong. For the plain softmax they are those of saturation.
+Draws and scaling rules are those of `experiments.kinds.saturation`. Between the divisor and the
+weights stands a row map (`sdpa.row_maps`), to whose weights w and Jacobian J, of w to the scaled
+scores before the cap, all metrics but `score_variance` belong. For the plain softmax they are those
+of saturation.
 """
 
 import math
@@ -26,7 +28,10 @@ from experiments.plain.rows import DrawnRow, Expected, plain_row
 from sdpa.attention import alibi_bias, most_visible
 from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap, rotated
 
-_OF_MASK = "none, causal, or window-512: causal, and each query sees only the last 512 keys up to its position"
+_OF_MASK = (
+    "none, causal, or window-512: causal, and each query sees only the last 512 keys up to "
+    "its position"
+)
 
 
 class MaskName(str):
@@ -82,7 +87,8 @@ class Cell(SampledCell):
     normalizer: Annotated[
         Normalizer,
         Meaning(
-            "function from capped scores to weights: softmax, sigmoid, sparsemax or entmax (1.5-entmax)"
+            "function from capped scores to weights: softmax, sigmoid, sparsemax or entmax "
+            "(1.5-entmax)"
         ),
     ] = NORMALIZERS["softmax"]
     position: Annotated[
@@ -108,7 +114,8 @@ class Cell(SampledCell):
         return {"normalizer": self.normalizer.of, **super().stamp()}
 
     def problem(self) -> str | None:
-        """As `Cell.problem`; a sink needs softmax, ALiBi a mask, a rotation an even d_k and positions of all queries.
+        """As `Cell.problem`; a sink needs softmax, ALiBi a mask, a rotation an even d_k and
+        positions of all queries.
 
         >>> Cell(d_k=5, n_keys=8, n_queries=4, position="rope", scaling=()).problem()
         'position: expected an even d_k beside rope, got d_k = 5'
@@ -125,7 +132,10 @@ class Cell(SampledCell):
             return f"position: expected an even d_k beside rope, got d_k = {self.d_k}"
         if self.position == "rope" and self.n_queries > self.n_keys:
             got = f"n_queries = {self.n_queries} and n_keys = {self.n_keys}"
-            return f"position: expected n_queries (64 by default) of at most n_keys beside rope, got {got}"
+            return (
+                f"position: expected n_queries (64 by default) of at most n_keys beside rope, "
+                f"got {got}"
+            )
         return None
 
     def draw(
@@ -193,7 +203,8 @@ class Cell(SampledCell):
         return plain_row(row, self.row_map, -self.alibi * (row.own_key - np.arange(self.n_keys)))
 
 
-# Prefixed, because the same names without it are attributes of `RowDiagnostics`, which then would be computed too.
+# Prefixed, because the same names without it are attributes of `RowDiagnostics`, which then would
+# be computed too.
 _OF_MAP = "mapped_"
 _NUMBERS = tuple(
     _OF_MAP + name
@@ -206,8 +217,9 @@ _NUMBERS = tuple(
         "query_gradient_norm",
     )
 )
-# The mass of a sink comes from rare rows without a large score, and norms beside a high sink from rows with one. Theory
-# has no deviation of a draw under a row map, which would keep up the errors of draws that miss these rows.
+# The mass of a sink comes from rare rows without a large score, and norms beside a high sink from
+# rows with one. Theory has no deviation of a draw under a row map, which would keep up the errors
+# of draws that miss these rows.
 _MANY = MIN_DRAWS_OF_FOURTH_POWERS
 # Of the interpolation over the deviation of the scores.
 _BOUNDS = (
@@ -224,7 +236,9 @@ def _exact(name: str) -> Exact:
     known = from_theory("mapped_expectations", arguments, name)
 
     def value(theory: Theory, cell: AnyCell) -> float:
-        """Rotations change no law of isotropic vectors, those of independent queries and keys without a spectrum."""
+        """Rotations change no law of isotropic vectors, those of independent queries and keys
+        without a spectrum.
+        """
         is_turned = cell.position == "rope" and not _is_isotropic(cell)
         is_one = (
             name == "visible_mass" and cell.sink.logit is None and cell.normalizer.name != "sigmoid"
@@ -232,9 +246,12 @@ def _exact(name: str) -> Exact:
         return math.nan if is_turned or is_one or cell.alibi else known(theory, cell)
 
     formula = (
-        "integral over the capped scores of a row and its sink, then over |q| (sdpa.theory.mapped_rows); empty for "
-        "sparsemax, entmax and alibi, for the entropy under sigmoid, for a mass that is always 1, and unless inputs is "
-        "gaussian, without a key_mean, a spectrum, a correlation or a normalization, or the map is the plain softmax"
+        "integral over the capped scores of a row and its sink, then over |q| "
+        "(sdpa.theory.mapped_rows); empty for "
+        "sparsemax, entmax and alibi, for the entropy under sigmoid, for a mass that is always 1, "
+        "and unless inputs is "
+        "gaussian, without a key_mean, a spectrum, a correlation or a normalization, or the map "
+        "is the plain softmax"
     )
     return Exact(formula, value, bounds=_BOUNDS)
 
@@ -248,13 +265,17 @@ def _is_isotropic(cell: AnyCell) -> bool:
 
 
 def _largest_mass(cells: Any) -> Any:
-    """The largest sum of weights, of a cell or of the rows of a table: the number of keys under sigmoid, else 1."""
+    """The largest sum of weights, of a cell or of the rows of a table: the number of keys under
+    sigmoid, else 1.
+    """
     is_sigmoid = np.asarray(cells.normalizer, dtype=str) == "sigmoid"
     return np.where(is_sigmoid, cells.n_keys, 1.0)
 
 
 def _of_saturation(name: str, meaning: str = "", was: str = "", **changes: Any) -> Metric:
-    """A metric of saturation, of the weights and the Jacobian of the row map, with a part of its meaning changed."""
+    """A metric of saturation, of the weights and the Jacobian of the row map, with a part of its
+    meaning changed.
+    """
     metric = next(each for each in METRICS if each.name == name)
     return replace(
         metric,

@@ -1,17 +1,20 @@
 """Attention rows in the number formats of accelerators, beside the same draws in double precision.
 
-A draw of Q, K and standard normal gradients to the weights goes through attention twice: exactly, as in
-`experiments.kinds.saturation`, and rounded to a format after every step (`sdpa.arithmetic`). A table has
+A draw of Q, K and standard normal gradients to the weights goes through attention twice: exactly,
+as in `experiments.kinds.saturation`, and rounded to a format after every step (`sdpa.arithmetic`).
+A table has
 
-- the probabilities that exact weights and scores are out of the format's range, with their exact values;
-- the shares of weights, gradients and rows that are 0, 1 or lost in the format, which rounding before the last step
+- the probabilities that exact weights and scores are out of the format's range, with their exact
+values; - the shares of weights, gradients and rows that are 0, 1 or lost in the format, which
+rounding before the last step
   moves away from these probabilities;
 - the errors of metrics: rounded minus exact in the same draw, so that small errors are measurable.
 
-All shares are over visible keys. A row is lost if the format has no number for one of its results: a score beyond the
-largest number, positive, makes the weights of its row NaN, although the maximum is subtracted. Such a row counts as one
-of zero weights and zero gradients. Overflow without subtracting the maximum is that of a number stored in the format;
-an accumulator that keeps e^s overflows like float32. No value of rounded rows has an exact one.
+All shares are over visible keys. A row is lost if the format has no number for one of its results:
+a score beyond the largest number, positive, makes the weights of its row NaN, although the maximum
+is subtracted. Such a row counts as one of zero weights and zero gradients. Overflow without
+subtracting the maximum is that of a number stored in the format; an accumulator that keeps e^s
+overflows like float32. No value of rounded rows has an exact one.
 """
 
 import math
@@ -60,7 +63,10 @@ class Cell(SampledCell):
         expected, other = (
             ("8 bits", "rounding") if self.takes_8_bits else ("16 bits or more", "eight_bits")
         )
-        return f"arithmetic: expected a format of {expected}, got {self.arithmetic}; the experiment {other} takes it"
+        return (
+            f"arithmetic: expected a format of {expected}, got {self.arithmetic}; the "
+            f"experiment {other} takes it"
+        )
 
     def stamp(self) -> dict[str, Any]:
         """The values and code behind the names in a cell."""
@@ -70,7 +76,9 @@ class Cell(SampledCell):
     def extra_arrays(
         self, queries: Floats, keys: Floats, scores: Floats, rng: np.random.Generator
     ) -> dict[str, Floats]:
-        """As `AttentionCell.extra_arrays`: gradients to the weights, and rounded scores before the divisor."""
+        """As `AttentionCell.extra_arrays`: gradients to the weights, and rounded scores before the
+        divisor.
+        """
         gradient, round_to = rng.standard_normal(scores.shape), self.arithmetic.round
         return {
             "gradient": gradient,
@@ -108,15 +116,18 @@ def _compared(
     gradient: Floats,
     divisor: float,
 ) -> dict[str, Floats]:
-    """The numbers per row behind `ROUNDING_METRICS` under one divisor, by name; NAME_bias is rounded minus exact.
+    """The numbers per row behind `ROUNDING_METRICS` under one divisor, by name; NAME_bias is
+    rounded minus exact.
 
-    A lost row has scores, weights and gradients of 0. With t the key of the largest weight of an exact row,
-    g_i - sum_j w_j g_j = (g_i - g_t) + sum over j != t of w_j (g_t - g_j), without cancellation in saturated rows.
+    A lost row has scores, weights and gradients of 0. With t the key of the largest weight of an
+    exact row, g_i - sum_j w_j g_j = (g_i - g_t) + sum over j != t of w_j (g_t - g_j), without
+    cancellation in saturated rows.
 
     Scores are those of the exact rows, divided, (..., n_queries, n_keys); -inf where masked.
 
     Returns:
-        Arrays (..., n_queries): an event as 0 or 1, a share of visible keys, or a number rounded minus exact.
+        Arrays (..., n_queries): an event as 0 or 1, a share of visible keys, or a number rounded
+            minus exact.
     """
     arithmetic, prescale = cell.arithmetic, cell.prescale
     own_keys, seen = cell.own_keys(rows), np.isfinite(scores)
@@ -131,7 +142,8 @@ def _compared(
     to_query = (weights * centred / divisor) @ keys
     results = rounded.weights, rounded.score_gradient, rounded.query_gradient
     is_lost = ~np.logical_and.reduce([np.isfinite(values).all(axis=-1) for values in results])
-    # Metrics of rounded numbers are computed in double precision, so that their errors are those of the rows alone.
+    # Metrics of rounded numbers are computed in double precision, so that their errors are those of
+    # the rows alone.
     rounded_scores, rounded_weights, to_scores, rounded_to_query = (
         np.where(is_lost[..., None], 0.0, values.astype(np.float64))
         for values in (rounded.scores, *results)
@@ -184,8 +196,8 @@ def _row_metrics(
 ) -> dict[str, Floats]:
     """The metrics of rows that have errors, of weights whose sum need not be 1.
 
-    Without cancellation, tr J = sum_i w_i (1 - w_i), and |J|_F^2 = sum_i w_i^2 (1 - w_i)^2 + sum over i != j of
-    w_i^2 w_j^2.
+    Without cancellation, tr J = sum_i w_i (1 - w_i), and |J|_F^2 = sum_i w_i^2 (1 - w_i)^2 + sum
+    over i != j of w_i^2 w_j^2.
     """
     top, others, n_seen = weights.max(axis=-1), other_weights(weights), seen.sum(axis=-1)
     squares = others * others
@@ -226,7 +238,8 @@ _SYMBOLS = {
     "jacobian_norm": "|J|_F",
 }
 INTEGRALS = (
-    "integral over the scores of a row, then over |q| (sdpa.theory.formats); empty unless inputs is gaussian, and with "
+    "integral over the scores of a row, then over |q| (sdpa.theory.formats); empty unless inputs "
+    "is gaussian, and with "
     "a mean of the keys, a spectrum, a correlation or a normalization"
 )
 
@@ -250,10 +263,12 @@ def arguments(cell: Any) -> tuple[Any, ...]:
 
 
 def _of_rows(metric: str) -> Exact:
-    """A probability of rows; bounds of the deviation as in `experiments.measuring.row_metrics` for saturated rows.
+    """A probability of rows; bounds of the deviation as in `experiments.measuring.row_metrics` for
+    saturated rows.
 
-    Under a mask, rows have probabilities p_i of their own. If their sum is at most 1/2, sum_i p_i (1 - p_i) is at least
-    half of it; so with 1 - p_i in place of p_i. A row with one key is certain to have a weight of 1.
+    Under a mask, rows have probabilities p_i of their own. If their sum is at most 1/2, sum_i p_i
+    (1 - p_i) is at least half of it; so with 1 - p_i in place of p_i. A row with one key is certain
+    to have a weight of 1.
     """
     value = _probability(metric)
     largest = deviation_of_share(value)
@@ -275,8 +290,9 @@ def _of_rows(metric: str) -> Exact:
 def _of_weights() -> Exact:
     """The probability p of a tiny weight, and bounds of the deviation of a trial.
 
-    A row has a whole number of tiny weights, so the variance of their share is at least p / n - p^2; it is also at
-    least that over |q|. Given the keys, rows are independent and alike, so they vary together rather than in turn.
+    A row has a whole number of tiny weights, so the variance of their share is at least p / n -
+    p^2; it is also at least that over |q|. Given the keys, rows are independent and alike, so they
+    vary together rather than in turn.
     """
     value = _probability("tiny_weights")
 
@@ -311,7 +327,9 @@ def _root_of_error(
 
 
 def _errors(metric: Metric, symbol: str) -> tuple[Metric, Metric]:
-    """The mean and the root mean square of the error of a metric, whose value in a row has that symbol."""
+    """The mean and the root mean square of the error of a metric, whose value in a row has that
+    symbol.
+    """
     name, unit, title = metric.name, metric.unit, metric.title.removesuffix(", r.m.s.")
     meaning, error, bias = (
         f"rounded minus exact {name}",
@@ -359,7 +377,10 @@ ROUNDING_METRICS = (
     ),
     _share(
         "subnormal_weights",
-        "share of the rounded weights above 0 and below the smallest normal number, which have fewer digits",
+        (
+            "share of the rounded weights above 0 and below the smallest normal number, which have "
+            "fewer digits"
+        ),
         "P(0 < w < smallest normal number)",
         "share of subnormal weights",
     ),
@@ -371,14 +392,19 @@ ROUNDING_METRICS = (
     ),
     _share(
         "overflowing_rows",
-        "share of rows in which e^s of rounded scores, stored in the format, is infinite or not a number without "
+        "share of rows in which e^s of rounded scores, stored in the format, is infinite or not a "
+        "number without "
         "subtracting the maximum",
         "P(e^(max s) not finite)",
         "share of rows that overflow",
     ),
     _share(
         "zero_gradients",
-        "share of the entries of the rounded dL/dS, for standard normal gradients to the weights, that are 0",
+        (
+            "share of the entries of the rounded dL/dS, for standard normal gradients to the "
+            "weights, "
+            "that are 0"
+        ),
         "P(dL/dS_ij = 0)",
         "share of gradients to scores equal to 0",
     ),
@@ -390,13 +416,17 @@ ROUNDING_METRICS = (
     ),
     _share(
         "wrong_gradient_rows",
-        "share of rows whose rounded gradient to the query differs from the exact one by more than half of its length",
+        (
+            "share of rows whose rounded gradient to the query differs from the exact one by more "
+            "than half of its length"
+        ),
         "P(|dL/dq_rounded - dL/dq| > |dL/dq| / 2)",
         "share of queries with a wrong gradient",
     ),
     _share(
         "lost_rows",
-        "share of rows with weights or gradients that are infinite or not a number, as after a score beyond the "
+        "share of rows with weights or gradients that are infinite or not a number, as after a "
+        "score beyond the "
         "largest number; their weights and gradients count as 0 elsewhere",
         "P(w or dL/dq not finite)",
         "share of lost rows",

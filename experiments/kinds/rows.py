@@ -1,7 +1,8 @@
 """The weights of a few rows to look at, as in a tutorial, from our own draw.
 
-Every score is kept, so tables have scalings x trials x n_queries x n_keys rows; sweeps of this experiment are small.
-There are no metrics, and so no errors, exact values or verdicts: a few rows illustrate, and saturation sweeps measure.
+Every score is kept, so tables have scalings x trials x n_queries x n_keys rows; sweeps of this
+experiment are small. There are no metrics, and so no errors, exact values or verdicts: a few rows
+illustrate, and saturation sweeps measure.
 """
 
 from collections.abc import Iterator

@@ -1,18 +1,21 @@
-"""Training of one attention layer: which learning rates solve a task under each scaling rule, and what rows become.
+"""Training of one attention layer: which learning rates solve a task under each scaling rule, and
+what rows become.
 
-A trial is one run per rule: the rules share the initial weights and the batches of their trial (`sdpa.training`). At
-some steps a run records its loss, accuracy, rows and gradients; the table `history` holds their means over runs. The
-main table describes the starts and ends of runs. A run whose weights leave the range of numbers counts as diverged.
+A trial is one run per rule: the rules share the initial weights and the batches of their trial
+(`sdpa.training`). At some steps a run records its loss, accuracy, rows and gradients; the table
+`history` holds their means over runs. The main table describes the starts and ends of runs. A run
+whose weights leave the range of numbers counts as diverged.
 
 With s the scaled scores of a row of n keys, on the batch of a step:
 
     variance_ratio              mean over rows of (1/(n-1)) sum_j (s_j - mean)^2, over d_k Var[q_a] Var[k_a] / divisor^2
     unrelated_variance_ratio    the same for the scores of each query with the tokens of the next sequence of the batch
 
-The denominator is the variance of scaled scores for independent q and k with independent entries of mean 0, as in the
-textbook argument for sqrt(d_k). Var[q_a] is the unbiased variance over the queries of the batch, and Var[k_a] that over
-all of its tokens. So the ratio is about 1 at random weights. If W_Q and W_K come to use the same few directions, both
-ratios rise; if a query aligns with the key of the token that it asks for, only the first one does.
+The denominator is the variance of scaled scores for independent q and k with independent entries of
+mean 0, as in the textbook argument for sqrt(d_k). Var[q_a] is the unbiased variance over the
+queries of the batch, and Var[k_a] that over all of its tokens. So the ratio is about 1 at random
+weights. If W_Q and W_K come to use the same few directions, both ratios rise; if a query aligns
+with the key of the token that it asks for, only the first one does.
 """
 
 import math
@@ -116,13 +119,16 @@ class Cell(ScaledCell):
 
     @property
     def _numbers(self) -> int:
-        """Upper limit of the numbers of a rule in memory: weights with gradients and sums, a batch and its products."""
+        """Upper limit of the numbers of a rule in memory: weights with gradients and sums, a batch
+        and its products.
+        """
         batch = self.n_sequences * (self.n_keys * (3 * D_MODEL + 8) + 4 * (self.d_k + D_MODEL))
         return 12 * D_MODEL * self.d_k + batch + 2**14
 
     @property
     def recorded_steps(self) -> list[int]:
-        """The steps before which a run records, from 0 to the last one; closer together at the start.
+        """The steps before which a run records, from 0 to the last one; closer together at the
+        start.
 
         >>> Cell("recall", 8, 16, 0.01, (), steps=100).recorded_steps[:8]
         [0, 1, 2, 4, 6, 9, 12, 16]
@@ -138,7 +144,8 @@ def _unrelated_variance_ratio(run: Run, divisors: Floats) -> Floats:
 
 
 def _variance_ratio(scores: Floats, run: Run, divisors: Floats) -> Floats:
-    """Mean variance within rows of scaled scores, over that for independent entries of the q and k of a run.
+    """Mean variance within rows of scaled scores, over that for independent entries of the q and k
+    of a run.
 
     The keys k_j = x_j W_K have the second moment E k_a^2 = tr(W_K^T E[x x^T] W_K) / d_k.
     """
@@ -205,7 +212,8 @@ RECORDED = (
     ),
     Metric(
         "variance_ratio",
-        "variance of the scaled scores within a row, over its value for independent entries of q and k of the same "
+        "variance of the scaled scores within a row, over its value for independent entries of q "
+        "and k of the same "
         "variances",
         "E (1/(n-1)) sum_j (s_j - mean)^2 / (d_k Var[q_a] Var[k_a] / divisor^2)",
         "variance within rows over that of independent entries",
@@ -220,7 +228,10 @@ RECORDED = (
     ),
     Metric(
         "score_gradient",
-        "norm of the gradient of a sequence's loss to its scores q.k, root mean square over a batch",
+        (
+            "norm of the gradient of a sequence's loss to its scores q.k, root mean square over a "
+            "batch"
+        ),
         "sqrt(E |dL/ds|^2)",
         r"$|\partial L/\partial s|$",
         compute=lambda run, _: np.sqrt(
@@ -239,7 +250,9 @@ RECORDED_NAMES = [each.name for each in RECORDED]
 
 
 def _at_end(name: str, when: str, reduction: str) -> Metric:
-    """A recorded value before or after training: NAME_before or NAME_after, its mean or its median over runs."""
+    """A recorded value before or after training: NAME_before or NAME_after, its mean or its median
+    over runs.
+    """
     recorded, is_median = RECORDED[RECORDED_NAMES.index(name)], reduction == "median"
     return Metric(
         f"{name}_{when}",
@@ -263,7 +276,8 @@ TRAINING_METRICS = (
     ),
     Metric(
         "diverged",
-        "share of runs that diverge: the loss over their last 10 batches exceeds that of their first batch by a "
+        "share of runs that diverge: the loss over their last 10 batches exceeds that of their "
+        "first batch by a "
         "quarter, or a weight exceeds 1e25",
         "",
         "runs that diverge",
@@ -272,7 +286,8 @@ TRAINING_METRICS = (
     ),
     Metric(
         "steps_to_solve",
-        "steps until the accuracy over 10 batches first reaches 90%, median over runs; empty unless more than half of "
+        "steps until the accuracy over 10 batches first reaches 90%, median over runs; empty "
+        "unless more than half of "
         "them solve",
         "",
         "steps to an accuracy of 90%",
@@ -323,7 +338,9 @@ class Runs:
 
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Runs:
-    """Train that many runs of each rule; initial weights and batches are drawn for one run after the other."""
+    """Train that many runs of each rule; initial weights and batches are drawn for one run after
+    the other.
+    """
     return Runs(*map(np.stack, zip(*(_train(cell, rng) for _ in range(trials)), strict=True)))
 
 
@@ -347,9 +364,11 @@ def states(cell: Cell, rng: np.random.Generator) -> Iterator[Run]:
 
 
 def _train(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """One run of each rule: its metrics, (metrics, rules), and its history, (rules, recorded steps, names).
+    """One run of each rule: its metrics, (metrics, rules), and its history, (rules, recorded steps,
+    names).
 
-    A run ends once a weight leaves the range of numbers; its loss is then that of the last batches before.
+    A run ends once a weight leaves the range of numbers; its loss is then that of the last batches
+    before.
     """
     divisors, recorded_steps = np.array(cell.divisors()), set(cell.recorded_steps)
     losses, accuracies = (deque[Floats](maxlen=LAST_BATCHES) for _ in range(2))
@@ -391,7 +410,9 @@ def _train(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats]:
 
 
 def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
-    """One row per rule with each metric of two or more runs; and the mean of every recorded value, by rule and step."""
+    """One row per rule with each metric of two or more runs; and the mean of every recorded value,
+    by rule and step.
+    """
     trials, rows, history = len(runs.ends), [], []
     for i, treatment in enumerate(cell.treatments()):
         found: dict[str, tuple[float, float] | Quantile] = {}
@@ -414,7 +435,9 @@ def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
 
 
 def _mean_and_error(values: Floats) -> tuple[Floats, Floats]:
-    """Means over the first axis, of two values or more, and their errors; exact for equal values (Welford 1962)."""
+    """Means over the first axis, of two values or more, and their errors; exact for equal values
+    (Welford 1962).
+    """
     mean, squares = values[0], np.zeros_like(values[0])
     for trials, value in enumerate(values[1:], 2):
         shift, share = value - mean, 1 / trials
@@ -424,7 +447,9 @@ def _mean_and_error(values: Floats) -> tuple[Floats, Floats]:
 
 
 def _quantile(values: Floats, share: float) -> Quantile:
-    """A quantile over runs, with NaN where its value or an end of its interval is that of runs that never get there."""
+    """A quantile over runs, with NaN where its value or an end of its interval is that of runs that
+    never get there.
+    """
     reached = np.where(values == _NEVER, math.inf, values)
     found = Histograms.of(reached[None, :, None]).quantile(0, share)
     value, low, high = (

@@ -1,1 +1,3 @@
-"""All that a measured number depends on: metrics, cells and their draws, the statistics of trials, and seeds."""
+"""All that a measured number depends on: metrics, cells and their draws, the statistics of trials,
+and seeds.
+"""

@@ -1,7 +1,9 @@
-"""A chunk of trials: measured with a generator of its own, on one thread, with the same instructions everywhere.
+"""A chunk of trials: measured with a generator of its own, on one thread, with the same
+instructions everywhere.
 
-A chunk's stream depends only on its cell's axes and its number. So additional cells, scalings, sweeps or workers change
-no existing draw, and equal cells of two sweeps of one experiment share their draws.
+A chunk's stream depends only on its cell's axes and its number. So additional cells, scalings,
+sweeps or workers change no existing draw, and equal cells of two sweeps of one experiment share
+their draws.
 """
 
 import hashlib
@@ -29,7 +31,8 @@ class Chunk:
 def chunks(
     experiment: Experiment, cell: Cell, trials: int, first_index: int = 0
 ) -> Iterator[Chunk]:
-    """The chunks of a cell, in merge order: each of the cell's `chunk_trials`, the last of those left over.
+    """The chunks of a cell, in merge order: each of the cell's `chunk_trials`, the last of those
+    left over.
 
     >>> from experiments.kinds.distribution import EXPERIMENT, Cell
     >>> [(chunk.index, chunk.trials) for chunk in chunks(EXPERIMENT, Cell(d_k=2**20), 30)]
@@ -41,12 +44,14 @@ def chunks(
 
 
 def measure_chunk(chunk: Chunk, seed: int) -> Measurement:
-    """Measure a chunk with its own generator; an overflow or an invalid operation is an error, not a value.
+    """Measure a chunk with its own generator; an overflow or an invalid operation is an error, not
+    a value.
 
     Raises:
-        FloatingPointError: an overflow, an invalid operation or a division by 0 in NumPy's arithmetic. Underflow is
-            allowed: weights of saturated rows are too small for a double.
-        RuntimeError: this process does not use the instructions of `experiments.measuring.processor`.
+        FloatingPointError: an overflow, an invalid operation or a division by 0 in NumPy's
+            arithmetic. Underflow is allowed: weights of saturated rows are too small for a double.
+        RuntimeError: this process does not use the instructions of
+            `experiments.measuring.processor`.
     """
     require_fixed()
     with np.errstate(over="raise", invalid="raise", divide="raise"):
@@ -54,7 +59,8 @@ def measure_chunk(chunk: Chunk, seed: int) -> Measurement:
 
 
 def generator(seed: int, chunk: Chunk) -> np.random.Generator:
-    """The chunk's own generator: a seed sequence with the root seed as entropy and `chunk_key` as spawn key.
+    """The chunk's own generator: a seed sequence with the root seed as entropy and `chunk_key` as
+    spawn key.
 
     Chunks with different keys have independent streams under the same root seed.
     """
@@ -62,11 +68,12 @@ def generator(seed: int, chunk: Chunk) -> np.random.Generator:
 
 
 def chunk_key(chunk: Chunk) -> tuple[int, ...]:
-    """Eight 32-bit words of SHA-256 over the experiment's name and the cell's axes, then the chunk's number.
+    """Eight 32-bit words of SHA-256 over the experiment's name and the cell's axes, then the
+    chunk's number.
 
-    Treatments (scalings) do not count: they share the draw, so that adding one changes no other row. Axes at their
-    default do not count either, so that a new axis keeps the draws of all cells that do not use it. Neither does the
-    number of trials.
+    Treatments (scalings) do not count: they share the draw, so that adding one changes no other
+    row. Axes at their default do not count either, so that a new axis keeps the draws of all cells
+    that do not use it. Neither does the number of trials.
     """
     usual = {name: as_json(value) for name, value in defaults(type(chunk.cell)).items()}
     axes = {

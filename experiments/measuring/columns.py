@@ -1,7 +1,8 @@
-"""Columns of tables and axes of cells: each declared once, with its meaning, by the code that makes it.
+"""Columns of tables and axes of cells: each declared once, with its meaning, by the code that makes
+it.
 
-An experiment declares its cell as a dataclass. The functions here read its fields: their names and types become keys of
-the config, columns of tables and parts of messages.
+An experiment declares its cell as a dataclass. The functions here read its fields: their names and
+types become keys of the config, columns of tables and parts of messages.
 """
 
 import dataclasses
@@ -24,7 +25,8 @@ class Column:
         meaning: what a value is, in words.
         formula: the same in symbols, if that adds something.
         unit: unit of its values; empty for a number without one.
-        may_be_empty: True if a value may be missing; every other field must hold text or a finite number.
+        may_be_empty: True if a value may be missing; every other field must hold text or a finite
+            number.
     """
 
     name: str
@@ -37,7 +39,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Meaning:
-    """The meaning of a field of a cell, among its annotations: `Annotated[int, Ge(1), Meaning("width of ...")]`."""
+    """The meaning of a field of a cell, among its annotations: `Annotated[int, Ge(1),
+    Meaning("width of ...")]`.
+    """
 
     text: str
 
@@ -52,7 +56,8 @@ def names(columns: Iterable[Column]) -> list[str]:
 
 
 def axis_columns(cell: type[Any]) -> tuple[Column, ...]:
-    """The columns of a cell's axes, with which every table of its cells begins; a type besides int and float is `str`.
+    """The columns of a cell's axes, with which every table of its cells begins; a type besides int
+    and float is `str`.
 
     Raises:
         TypeError: an axis has no `Meaning`, or more than one.

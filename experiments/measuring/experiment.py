@@ -1,8 +1,8 @@
 """The interface between the suite and an experiment.
 
-A module of `experiments.kinds` declares its experiment as `EXPERIMENT = Experiment(...)`. The suite makes cells of the
-config, measures them in chunks (`measure`), stores and merges the measurements (`Measurement.merge`), and turns the
-result of each cell into rows (`tabulate`).
+A module of `experiments.kinds` declares its experiment as `EXPERIMENT = Experiment(...)`. The suite
+makes cells of the config, measures them in chunks (`measure`), stores and merges the measurements
+(`Measurement.merge`), and turns the result of each cell into rows (`tabulate`).
 """
 
 import importlib
@@ -21,20 +21,24 @@ if TYPE_CHECKING:
 AnyCell: TypeAlias = Any  # in functions that use what the cells of their own experiment have
 Row = dict[str, Any]  # the columns of a table, with their values
 MEASURED = "measured"  # the main table of an experiment
-ACCURACY = 1e-8  # relative, of sums in double precision and of exact values; no test resolves smaller differences
+# relative, of sums in double precision and of exact values; no test resolves smaller differences
+ACCURACY = 1e-8
 
 
 @dataclass(frozen=True)
 class Cell:
     """One point of the grid of an experiment, which declares it as a frozen dataclass.
 
-    Its fields are keys of a sweep in the config. A field of type tuple[T, ...] holds treatments: the whole list applies
-    to the same draw. Any other field is an axis: each of its values makes its own cells.
+    Its fields are keys of a sweep in the config. A field of type tuple[T, ...] holds treatments:
+    the whole list applies to the same draw. Any other field is an axis: each of its values makes
+    its own cells.
     """
 
     @property
     def chunk_trials(self) -> int:
-        """Trials of a chunk. They follow from the axes alone, so that more trials leave earlier chunks unchanged."""
+        """Trials of a chunk. They follow from the axes alone, so that more trials leave earlier
+        chunks unchanged.
+        """
         raise NotImplementedError
 
     @property
@@ -53,26 +57,32 @@ class Cell:
 
     @property
     def separate_rows(self) -> float:
-        """Rows of a trial that share nothing; with few of them in all, draws do not show their own spread."""
+        """Rows of a trial that share nothing; with few of them in all, draws do not show their own
+        spread.
+        """
         return math.inf
 
     def stamp(self) -> Any:
-        """JSON values, functions and classes that the names in a cell stand for, such as rules and laws.
+        """JSON values, functions and classes that the names in a cell stand for, such as rules and
+        laws.
 
-        An edit of one of them makes only the results that use it stale, because their modules count in no fingerprint.
+        An edit of one of them makes only the results that use it stale, because their modules count
+        in no fingerprint.
         """
         return None
 
     def problem(self) -> str | None:
-        """A field whose value others exclude, as `field: expected ..., got ...`; None for a possible cell."""
+        """A field whose value others exclude, as `field: expected ..., got ...`; None for a
+        possible cell.
+        """
         return None
 
 
 class Measurement(Protocol):
     """The result of a chunk of trials; merging the chunks of a cell in order gives the cell's.
 
-    A dataclass of numbers, arrays and tuples of them, nested as needed, because the store writes and rebuilds it by its
-    fields.
+    A dataclass of numbers, arrays and tuples of them, nested as needed, because the store writes
+    and rebuilds it by its fields.
     """
 
     def merge(self, following: Self) -> Self:
@@ -122,6 +132,7 @@ def load_experiment(name: str) -> Experiment:
     experiment = importlib.import_module(f"experiments.kinds.{name}").EXPERIMENT
     if not isinstance(experiment, Experiment) or experiment.name != name:
         raise TypeError(
-            f"experiments.kinds.{name}.EXPERIMENT: expected an Experiment of that name, got {experiment!r:.200}"
+            f"experiments.kinds.{name}.EXPERIMENT: expected an Experiment of that name, got "
+            f"{experiment!r:.200}"
         )
     return experiment

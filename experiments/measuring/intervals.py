@@ -1,8 +1,9 @@
 """95% intervals of means, shares and ranks, and the effective number of draws of an estimate.
 
-A mean of few effective draws is not normal. Where rows saturate, those near a tie carry both the mean and its standard
-error: unscaled with 64 keys, 43% of rows carry 90% of the mean square of |J|_F at d_k = 64, and 9% at d_k = 2048.
-`effective_draws` finds such means, and intervals of quantities with limits stay within them.
+A mean of few effective draws is not normal. Where rows saturate, those near a tie carry both the
+mean and its standard error: unscaled with 64 keys, 43% of rows carry 90% of the mean square of
+|J|_F at d_k = 64, and 9% at d_k = 2048. `effective_draws` finds such means, and intervals of
+quantities with limits stay within them.
 """
 
 import math
@@ -14,26 +15,32 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.floating]
 
 LEVEL = 0.95
-MIN_TRIALS = 20  # fewer, or fewer separate rows beyond a quantile, give too little information about their own spread
-# Rows of the same query, or of the same differences of keys, are large or small together. With fewer separate rows than
-# this, draws that happen to be alike pass for many effective draws.
+# fewer, or fewer separate rows beyond a quantile, give too little information about their own
+# spread
+MIN_TRIALS = 20
+# Rows of the same query, or of the same differences of keys, are large or small together. With
+# fewer separate rows than this, draws that happen to be alike pass for many effective draws.
 MIN_SEPARATE_ROWS = 50
 # A mean of this many effective draws has a relative standard error of a tenth.
 MIN_DRAWS = 100
-# The skewness of a mean of fourth powers of scores is 3 (large d_k) to 8 (d_k = 1) times its relative error, here 2%.
+# The skewness of a mean of fourth powers of scores is 3 (large d_k) to 8 (d_k = 1) times its
+# relative error, here 2%.
 MIN_DRAWS_OF_FOURTH_POWERS = 2500
 _LARGEST_EXPONENT = 700.0  # e^700 fits into a double
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The values that a quantity cannot pass: numbers, or arrays of them; by default there are none."""
+    """The values that a quantity cannot pass: numbers, or arrays of them; by default there are
+    none.
+    """
 
     low: float | Floats = -math.inf
     high: float | Floats = math.inf
 
     def distance(self, value: float | Floats) -> Floats:
-        """min(value - low, high - value): infinite without a limit, negative beyond one. Arrays broadcast.
+        """min(value - low, high - value): infinite without a limit, negative beyond one. Arrays
+        broadcast.
 
         >>> float(Limits(0, 1).distance(0.75))
         0.25
@@ -42,11 +49,13 @@ class Limits:
 
 
 def mean_interval(value: float, error: float, trials: int, limits: Limits) -> tuple[float, float]:
-    """The 95% interval of a mean, or of a smooth function of means, from its standard error over trials.
+    """The 95% interval of a mean, or of a smooth function of means, from its standard error over
+    trials.
 
-    It is x -+ t se, with Student's t of trials - 1 degrees of freedom. For a quantity with limits it follows from the
-    interval of ln d, with d its distance from the nearer limit and standard error se / d: limit + d e^(-+ t se / d).
-    A value on or beyond a limit, and an error of 0, have the interval without limits.
+    It is x -+ t se, with Student's t of trials - 1 degrees of freedom. For a quantity with limits
+    it follows from the interval of ln d, with d its distance from the nearer limit and standard
+    error se / d: limit + d e^(-+ t se / d). A value on or beyond a limit, and an error of 0, have
+    the interval without limits.
 
     Args:
         value, error: the mean x and its standard error se.
@@ -71,10 +80,10 @@ def mean_interval(value: float, error: float, trials: int, limits: Limits) -> tu
 def share_interval(share: float, error: float, trials: int, rows: int) -> tuple[float, float]:
     """The 95% interval of a share of rows, where the rows of a trial may depend on each other.
 
-    It is the interval of Clopper and Pearson (1934) for n* = share (1 - share) / se^2 independent draws. n* is at most
-    the number of rows, and reduced by the squared ratio of the normal to Student's t quantile (Korn and Graubard 1998,
-    Survey Methodology 24:193). Trials that all have the same share do not show their dependence; n* is then the number
-    of trials.
+    It is the interval of Clopper and Pearson (1934) for n* = share (1 - share) / se^2 independent
+    draws. n* is at most the number of rows, and reduced by the squared ratio of the normal to
+    Student's t quantile (Korn and Graubard 1998, Survey Methodology 24:193). Trials that all have
+    the same share do not show their dependence; n* is then the number of trials.
 
     Args:
         share, error: of all rows, from 0 to 1, and its standard error se between trials.
@@ -98,11 +107,12 @@ def share_interval(share: float, error: float, trials: int, rows: int) -> tuple[
 
 
 def effective_draws(value: float | Floats, error: float | Floats, limits: Limits) -> Floats:
-    """(d / se)^2, with d the distance from the nearer limit: the effective number of independent draws of a mean.
+    """(d / se)^2, with d the distance from the nearer limit: the effective number of independent
+    draws of a mean.
 
-    For a share p near 0 of n draws it is the number of events, n p / (1 - p); for a mean of positive numbers x it is
-    near the (sum x)^2 / sum x^2 of Kish (1965). Infinite without a limit, or if the error is 0 away from a limit; 0 if
-    the error is 0 on a limit. Arrays broadcast.
+    For a share p near 0 of n draws it is the number of events, n p / (1 - p); for a mean of
+    positive numbers x it is near the (sum x)^2 / sum x^2 of Kish (1965). Infinite without a limit,
+    or if the error is 0 away from a limit; 0 if the error is 0 on a limit. Arrays broadcast.
 
     >>> float(effective_draws(0.5, 0.05, Limits(0, 1)))
     100.0
@@ -115,7 +125,9 @@ def effective_draws(value: float | Floats, error: float | Floats, limits: Limits
 
 
 def _student(trials: int) -> float:
-    """The 97.5% quantile of Student's t with trials - 1 degrees of freedom; NaN for fewer than 2 trials."""
+    """The 97.5% quantile of Student's t with trials - 1 degrees of freedom; NaN for fewer than 2
+    trials.
+    """
     from scipy import special
 
     return float(special.stdtrit(trials - 1, 0.5 + LEVEL / 2))

@@ -1,7 +1,7 @@
 """A metric: one measured quantity, declared once, and its columns in a table.
 
-The columns, intervals and list of unreliable error bars follow from the declaration; verdicts and figures iterate over
-the same declarations.
+The columns, intervals and list of unreliable error bars follow from the declaration; verdicts and
+figures iterate over the same declarations.
 """
 
 import math
@@ -37,7 +37,8 @@ End = (
 
 @dataclass(frozen=True)
 class ErrorBound:
-    """A bound of the error of exact values: relative, or absolute where a value is so small that this is more.
+    """A bound of the error of exact values: relative, or absolute where a value is so small that
+    this is more.
 
     Attributes:
         relative: to the value.
@@ -69,10 +70,10 @@ class Exact:
     Attributes:
         formula: in words or symbols.
         value: computes the exact value; NaN if theory does not know it.
-        min_deviation, max_deviation: bounds of the standard deviation of one trial's value; for a root, of the mean
-            under it. 0 and infinity if theory knows none.
-        bounds: of the error of the value, for cells as the config allows them, up to 2^20 keys; the first that holds
-            for a cell is its bound, and the last holds for all.
+        min_deviation, max_deviation: bounds of the standard deviation of one trial's value; for a
+            root, of the mean under it. 0 and infinity if theory knows none.
+        bounds: of the error of the value, for cells as the config allows them, up to 2^20 keys; the
+            first that holds for a cell is its bound, and the last holds for all.
     """
 
     formula: str
@@ -99,15 +100,19 @@ class Metric:
         name: name of its column; NAME_se, NAME_low, NAME_high and NAME_exact follow it.
         meaning, formula: for the description of the column.
         title: for the panels of figures, with mathematics between dollar signs.
-        kind: the reduction of a trial's values: a mean, the root of a mean, a share of rows, or a quantile of all rows.
+        kind: the reduction of a trial's values: a mean, the root of a mean, a share of rows, or a
+            quantile of all rows.
         unit: unit of its values; empty for a number without one.
-        per: what has one value: a row of attention, a query or a key, the scores of all trials, or a run of training.
-        compute: how to compute the value, as the module that measures it says; None for the number of its own name.
+        per: what has one value: a row of attention, a query or a key, the scores of all trials, or
+            a run of training.
+        compute: how to compute the value, as the module that measures it says; None for the number
+            of its own name.
         share: the share of the rows below a quantile.
         exact: the exact value, if theory knows it.
         within: the range of the quantity.
         min_draws, min_trials: effective draws, and trials, below which its error bar is unreliable.
-        draws_like: for a metric without a range, such as score_mean, the metric whose effective draws it uses.
+        draws_like: for a metric without a range, such as score_mean, the metric whose effective
+            draws it uses.
         scale_free: True if its z-score does not depend on the divisor of the scores.
         is_precise: True if the `precision` of a sweep bounds its relative standard error.
         is_logarithmic: True if figures may show it on a logarithmic axis.
@@ -134,7 +139,9 @@ class Metric:
     may_be_empty: bool = False
 
     def columns(self) -> tuple[Column, ...]:
-        """NAME, NAME_se unless it is a quantile, NAME_low and NAME_high, and NAME_exact if theory knows it."""
+        """NAME, NAME_se unless it is a quantile, NAME_low and NAME_high, and NAME_exact if theory
+        knows it.
+        """
         parts = [("", self.meaning, self.formula)]
         if self.kind != "quantile":
             parts.append(("_se", f"standard error of {self.name} between draws", ""))
@@ -155,14 +162,17 @@ class Metric:
         )
 
     def limits(self, cells: Any) -> Limits:
-        """The values that the quantity cannot pass in a cell, or in the rows of a table with the axes of cells."""
+        """The values that the quantity cannot pass in a cell, or in the rows of a table with the
+        axes of cells.
+        """
         return Limits(*(end(cells) if callable(end) else end for end in self.within))
 
     def effective_draws(self, table: Any, value: Any, error: Any) -> npt.NDArray[np.floating]:
-        """(d / se)^2 of the mean, with d its distance from the nearer limit; for a root, of the mean under it.
+        """(d / se)^2 of the mean, with d its distance from the nearer limit; for a root, of the
+        mean under it.
 
-        If x is a root, the mean square x^2 has the standard error 2 x se. Near a limit of 0 it thus has a quarter of
-        the draws of x.
+        If x is a root, the mean square x^2 has the standard error 2 x se. Near a limit of 0 it thus
+        has a quarter of the draws of x.
 
         Args:
             table: a cell, or a table with the axes of cells as columns; determines the limits.
@@ -174,7 +184,9 @@ class Metric:
 
 
 def metric_columns(metrics: Sequence[Metric]) -> tuple[Column, ...]:
-    """The columns of metrics, and a column that lists the metrics with unreliable error bars in each row."""
+    """The columns of metrics, and a column that lists the metrics with unreliable error bars in
+    each row.
+    """
     patient = [
         f"{metric.min_trials} of {metric.name}"
         for metric in metrics
@@ -183,10 +195,13 @@ def metric_columns(metrics: Sequence[Metric]) -> tuple[Column, ...]:
     few_draws = Column(
         FEW_DRAWS,
         "str",
-        "metrics of this row with too few effective draws for reliable error bars, which more trials give: fewer than "
-        f"{MIN_DRAWS} effective draws, {', '.join([f'{MIN_TRIALS} trials', *patient])}, {MIN_SEPARATE_ROWS} separate "
+        "metrics of this row with too few effective draws for reliable error bars, which more "
+        "trials give: fewer than "
+        f"{MIN_DRAWS} effective draws, {', '.join([f'{MIN_TRIALS} trials', *patient])}, "
+        f"{MIN_SEPARATE_ROWS} separate "
         f"rows, or {MIN_TRIALS} of them below or above a quantile",
-        "effective draws = (distance from the nearer limit / se)^2, a quarter of it for a root mean square; separate "
+        "effective draws = (distance from the nearer limit / se)^2, a quarter of it for a root "
+        "mean square; separate "
         "rows = trials min(n_queries, n_keys - 1)",
         may_be_empty=True,
     )
@@ -201,7 +216,8 @@ def metric_row(
     rows_per_trial: int = 1,
     separate_rows: float = math.inf,
 ) -> Row:
-    """The measured columns of metrics in a row of a table, and the list of metrics with too few draws.
+    """The measured columns of metrics in a row of a table, and the list of metrics with too few
+    draws.
 
     Args:
         metrics: the metrics of the experiment, in order.
@@ -209,14 +225,15 @@ def metric_row(
         trials: number of independent draws.
         found: the value and standard error of each metric, or its quantile, by metric.
         rows_per_trial: the rows of a trial, behind a share.
-        separate_rows: the rows of all trials that share neither a query nor a difference of keys; infinite for an
-            experiment without rows.
+        separate_rows: the rows of all trials that share neither a query nor a difference of keys;
+            infinite for an experiment without rows.
 
     Returns:
-        NAME, NAME_se (except of quantiles), NAME_low and NAME_high of each metric, and `few_draws`: the names,
-        separated by spaces, of metrics with unreliable error bars. Below `min_trials` or 50 separate rows these are
-        all; otherwise means and roots of fewer effective draws than `min_draws`, and quantiles whose interval is not
-        `inside` or that have fewer than 20 separate rows below or above.
+        NAME, NAME_se (except of quantiles), NAME_low and NAME_high of each metric, and `few_draws`:
+        the names, separated by spaces, of metrics with unreliable error bars. Below `min_trials` or
+        50 separate rows these are all; otherwise means and roots of fewer effective draws than
+        `min_draws`, and quantiles whose interval is not `inside` or that have fewer than 20
+        separate rows below or above.
     """
     draws = {
         metric.name: float(metric.effective_draws(cell, *estimate))
@@ -251,12 +268,15 @@ def metric_row(
 
 
 def relative_error(metrics: Iterable[Metric], rows: Iterable[Row]) -> float:
-    """max of se / |value| over the precise metrics in rows; infinite if a value or error is 0, and 0 without any."""
+    """max of se / |value| over the precise metrics in rows; infinite if a value or error is 0, and
+    0 without any.
+    """
     errors = [0.0]
     for row in rows:
         for metric in metrics:
             if metric.is_precise:
                 value, error = abs(row[metric.name]), row[f"{metric.name}_se"]
-                # An error of 0 beside a positive value means that its square was too small for a double.
+                # An error of 0 beside a positive value means that its square was too small for a
+                # double.
                 errors.append(error / value if value > 0 and error > 0 else math.inf)
     return max(errors)

@@ -1,9 +1,10 @@
 """Means of whole trials, and estimates that are functions of them with their covariance.
 
-Scores that share a query or a key are not independent; whole draws of (Q, K) are. So the suite averages everything
-within a trial first, and errors come from the spread between trials. `Moments` keeps the mean and the comoments of one
-vector x per trial, and merges over chunks. `Estimate` is a function f of the mean with its gradient g, and `Estimates`
-gives values, standard errors and correlations by the delta method:
+Scores that share a query or a key are not independent; whole draws of (Q, K) are. So the suite
+averages everything within a trial first, and errors come from the spread between trials. `Moments`
+keeps the mean and the comoments of one vector x per trial, and merges over chunks. `Estimate` is a
+function f of the mean with its gradient g, and `Estimates` gives values, standard errors and
+correlations by the delta method:
 
     Var f(mean) = g^T Cov(x) g / trials
 """
@@ -24,7 +25,8 @@ Name = TypeVar("Name")
 
 @dataclass(frozen=True)
 class Moments:
-    """Trials, mean (len(x),) and comoments sum_t (x_t - mean)(x_t - mean)^T (len(x), len(x)) of a vector x per trial.
+    """Trials, mean (len(x),) and comoments sum_t (x_t - mean)(x_t - mean)^T (len(x), len(x)) of a
+    vector x per trial.
 
     >>> halves = [Moments.of(np.array([[1.0, 2.0]])), Moments.of(np.array([[3.0, 6.0]]))]
     >>> merged = halves[0].merge(halves[1])
@@ -47,8 +49,8 @@ class Moments:
     def merge(self, following: Self) -> Self:
         """The moments of both sets of trials (Chan, Golub and LeVeque 1983, equation 2.1).
 
-        With m and n trials and the means a and b: mean = a + (b - a) n / (m + n), and the comoments add up, plus
-        (b - a)(b - a)^T m n / (m + n).
+        With m and n trials and the means a and b: mean = a + (b - a) n / (m + n), and the comoments
+        add up, plus (b - a)(b - a)^T m n / (m + n).
         """
         trials, shift = self.trials + following.trials, following.mean - self.mean
         between = np.outer(shift, shift) * (self.trials * following.trials / trials)
@@ -57,7 +59,9 @@ class Moments:
 
     @property
     def covariance(self) -> Floats:
-        """Unbiased estimate of Cov(x) between trials: comoment / (trials - 1), (len(x), len(x)); needs 2 trials."""
+        """Unbiased estimate of Cov(x) between trials: comoment / (trials - 1), (len(x), len(x));
+        needs 2 trials.
+        """
         return self.comoment / (self.trials - 1)
 
 
@@ -89,14 +93,18 @@ class Estimate:
         return Estimate(self.value / number, self.gradient / number, self.least_error / number)
 
     def root(self) -> "Estimate":
-        """The square root: its gradient g / (2 root), 0 where the root is 0, vanishes nowhere else (no least error)."""
+        """The square root: its gradient g / (2 root), 0 where the root is 0, vanishes nowhere else
+        (no least error).
+        """
         root = math.sqrt(self.value)
         return Estimate(root, self.gradient / (2 * root) if root else 0 * self.gradient)
 
 
 @dataclass(frozen=True)
 class ScoreMoments:
-    """Mean, variance about the mean and excess kurtosis of a quantity s, from the means m_p of its powers s^p."""
+    """Mean, variance about the mean and excess kurtosis of a quantity s, from the means m_p of its
+    powers s^p.
+    """
 
     mean: Estimate  # m1
     variance: Estimate  # m2 - m1^2, with a correction that makes it unbiased
@@ -104,13 +112,15 @@ class ScoreMoments:
 
     @classmethod
     def of(cls, moments: Moments, centre: float = 0.0) -> Self:
-        """From moments of x, which begins with the first four powers of the quantity less a centre near its mean.
+        """From moments of x, which begins with the first four powers of the quantity less a centre
+        near its mean.
 
-        A centre keeps the digits of a small variance. Gradients are 0 in further entries of x, and ignore the
-        correction of the variance, of order 1 / trials.
+        A centre keeps the digits of a small variance. Gradients are 0 in further entries of x, and
+        ignore the correction of the variance, of order 1 / trials.
         """
         m1, m2, m3, m4 = (float(m) for m in moments.mean[:POWERS])
-        # m1^2 exceeds the squared true mean by Var(m1) on average; adding that back makes the variance unbiased.
+        # m1^2 exceeds the squared true mean by Var(m1) on average; adding that back makes the
+        # variance unbiased.
         square_error = float(moments.covariance[0, 0]) / moments.trials
         spread = m2 - m1**2
         fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
@@ -127,8 +137,9 @@ class ScoreMoments:
 
         return cls(
             Estimate(m1 + centre, gradient(1.0)),
-            # Var(m1^2) = 2 Var(m1)^2 for a normal m1 of mean 0. Where |s| is constant, m2 has no error, and the first
-            # order, 2 |m1| se(m1), may come out far below the distance of m1^2 from its expectation.
+            # Var(m1^2) = 2 Var(m1)^2 for a normal m1 of mean 0. Where |s| is constant, m2 has no
+            # error, and the first order, 2 |m1| se(m1), may come out far below the distance of m1^2
+            # from its expectation.
             Estimate(spread + square_error, gradient(-2 * m1, 1.0), math.sqrt(2) * square_error),
             Estimate(ratio - 3, gradient(*of_kurtosis)),
         )
@@ -141,7 +152,8 @@ class Estimates(Generic[Name]):
     names: tuple[Name, ...]
     values: Floats  # (len(names),)
     errors: Floats  # standard errors over trials, (len(names),)
-    correlation: Floats  # of the estimates with each other, (len(names), len(names)); 0 with constant quantities
+    # of the estimates with each other, (len(names), len(names)); 0 with constant quantities
+    correlation: Floats
 
     def pair(self, name: Name) -> tuple[float, float]:
         """The value and the standard error of that name."""
@@ -150,7 +162,8 @@ class Estimates(Generic[Name]):
 
     @classmethod
     def of(cls, moments: Moments, functions: Mapping[Name, Estimate]) -> Self:
-        """From functions of gradients g in the mean of x: Cov = g_i^T Cov(x) g_j / trials (delta method).
+        """From functions of gradients g in the mean of x: Cov = g_i^T Cov(x) g_j / trials (delta
+        method).
 
         Errors are not below `least_error`; correlations are those of the first order.
         """
@@ -166,7 +179,9 @@ class Estimates(Generic[Name]):
 
 
 def _standard_error(gradient: Floats, moments: Moments) -> float:
-    """sqrt(g^T Cov(x) g / trials), from the entries with a gradient alone: other quantities in x do not change it."""
+    """sqrt(g^T Cov(x) g / trials), from the entries with a gradient alone: other quantities in x do
+    not change it.
+    """
     (used,) = gradient.nonzero()
     variance = float(gradient[used] @ moments.covariance[np.ix_(used, used)] @ gradient[used])
     return math.sqrt(max(variance, 0.0) / moments.trials)

@@ -1,13 +1,16 @@
-"""The arithmetic of a process: the same instructions, and so the same bytes, on every x86-64 processor with AVX2.
+"""The arithmetic of a process: the same instructions, and so the same bytes, on every x86-64
+processor with AVX2.
 
-Two libraries choose their code by the processor, and the choices differ in last digits. NumPy has its own exponentials,
-logarithms, powers and sorts for AVX-512; without it, NumPy uses the C library or AVX2. OpenBLAS has kernels for each
-family of processors, which sum in different orders; NumPy and SciPy each bring a copy. Both libraries read an
-environment variable when they are loaded. So `experiments/__init__.py` calls `fix_arithmetic` before any module of the
-package imports NumPy, and processes that this one starts inherit the environment. The user's own settings do not count.
+Two libraries choose their code by the processor, and the choices differ in last digits. NumPy has
+its own exponentials, logarithms, powers and sorts for AVX-512; without it, NumPy uses the C library
+or AVX2. OpenBLAS has kernels for each family of processors, which sum in different orders; NumPy
+and SciPy each bring a copy. Both libraries read an environment variable when they are loaded. So
+`experiments/__init__.py` calls `fix_arithmetic` before any module of the package imports NumPy, and
+processes that this one starts inherit the environment. The user's own settings do not count.
 
 Other processors, architectures and systems keep their own code: their tables agree to rounding, as
-`experiments.engine.compare` defines it. docs/methods.md lists the sources of difference that were examined.
+`experiments.engine.compare` defines it. docs/methods.md lists the sources of difference that were
+examined.
 """
 
 import os
@@ -26,7 +29,9 @@ FIXED = {"simd": "X86_V3", "blas": "Haswell"}  # AVX2 and FMA, as `arithmetic` r
 
 
 def fix_arithmetic() -> None:
-    """Make NumPy and OpenBLAS use AVX2 in this process and in those that it starts, if the processor has it."""
+    """Make NumPy and OpenBLAS use AVX2 in this process and in those that it starts, if the
+    processor has it.
+    """
     if is_supported():
         os.environ.update(VARIABLES)
         os.environ.pop(_CONFLICTING, None)
@@ -34,7 +39,9 @@ def fix_arithmetic() -> None:
 
 @cache
 def is_supported() -> bool:
-    """True on Linux for an x86-64 processor with AVX2 and FMA, where tables are the same to the byte."""
+    """True on Linux for an x86-64 processor with AVX2 and FMA, where tables are the same to the
+    byte.
+    """
     return platform.machine() == "x86_64" and {"avx2", "fma"} <= _flags()
 
 

@@ -1,15 +1,18 @@
-"""Quantiles of values over many trials, in bounded memory; intervals account for within-trial correlation of rows.
+"""Quantiles of values over many trials, in bounded memory; intervals account for within-trial
+correlation of rows.
 
-Bins hold non-negative values by their leading bits. The bit pattern of a double, read as an integer, grows with the
-double, so that a pattern without its last bits is a bin, and bins are nearly logarithmic. The code drops as few last
-bits as possible while at most MAX_BINS bins hold a value. So bins are fine where values crowd, and as fine as doubles,
-except for the few bits that ranks take, where there are few values. Bins nest: merging chunks gives the bins of all
-values, in any order.
+Bins hold non-negative values by their leading bits. The bit pattern of a double, read as an
+integer, grows with the double, so that a pattern without its last bits is a bin, and bins are
+nearly logarithmic. The code drops as few last bits as possible while at most MAX_BINS bins hold a
+value. So bins are fine where values crowd, and as fine as doubles, except for the few bits that
+ranks take, where there are few values. Bins nest: merging chunks gives the bins of all values, in
+any order.
 
-Besides the plain count c, each bin sums 2 k - 1 over its values, where k is the rank within the trial. The sum over the
-bins up to an edge is sum_t c_t^2, because 1 + 3 + ... + (2 c - 1) = c^2: the second moment between trials of the share
-of rows below the edge, without a histogram per trial. This gives the error of the share at a quantile. The interval of
-the share, read back through the histogram, gives the interval of the quantile (Woodruff 1952, JASA 47:635).
+Besides the plain count c, each bin sums 2 k - 1 over its values, where k is the rank within the
+trial. The sum over the bins up to an edge is sum_t c_t^2, because 1 + 3 + ... + (2 c - 1) = c^2:
+the second moment between trials of the share of rows below the edge, without a histogram per trial.
+This gives the error of the share at a quantile. The interval of the share, read back through the
+histogram, gives the interval of the quantile (Woodruff 1952, JASA 47:635).
 """
 
 import math
@@ -26,7 +29,8 @@ Floats = npt.NDArray[np.float64]
 
 MAX_BINS = 4096
 _COARSE = 0.02
-# The exponent bits of a double precede its mantissa; a number of one bit, 1.0, has this exponent plus one.
+# The exponent bits of a double precede its mantissa; a number of one bit, 1.0, has this exponent
+# plus one.
 _MANTISSA_BITS, _EXPONENT_BIAS = 52, 1022
 
 
@@ -37,14 +41,15 @@ class Bins:
     dropped: int  # more of them make wider bins
     keys: Integers  # the bit patterns of the bins, shifted right by `dropped`, increasing, (bins,)
     counts: Integers  # values in each bin, (bins,)
-    rank_sums: Integers  # sum of 2 k - 1 over the values of each bin, k from 1 the rank within the trial, (bins,)
+    # sum of 2 k - 1 over the values of each bin, k from 1 the rank within the trial, (bins,)
+    rank_sums: Integers
 
     @classmethod
     def of(cls, values: Floats) -> Self:
         """From the values of whole trials, (trials, rows), none negative.
 
-        A value loses as many last bits as the ranks within a trial need, or more: 6 of its 52 mantissa bits for 64
-        rows.
+        A value loses as many last bits as the ranks within a trial need, or more: 6 of its 52
+        mantissa bits for 64 rows.
         """
         rows = values.shape[1]
         # The rank replaces a value's last bits, so that one sort keeps both together.
@@ -57,7 +62,9 @@ class Bins:
 
     @classmethod
     def _grouped(cls, dropped: int, keys: Integers, counts: Integers, rank_sums: Integers) -> Self:
-        """From sorted keys that lack `dropped` bits: sum equal bins, and drop more bits while there are too many."""
+        """From sorted keys that lack `dropped` bits: sum equal bins, and drop more bits while there
+        are too many.
+        """
         differing = _bit_length(keys[1:] ^ keys[:-1])
         # Two neighbours share a bin once all bits in which they differ are dropped.
         bins_left = len(keys) - np.bincount(differing, minlength=64).cumsum()
@@ -67,7 +74,9 @@ class Bins:
         return cls(dropped + more, keys[first] >> more, *sums)
 
     def merge(self, following: Self) -> Self:
-        """The bins of both, as wide as the wider ones; wider still if they would otherwise exceed MAX_BINS."""
+        """The bins of both, as wide as the wider ones; wider still if they would otherwise exceed
+        MAX_BINS.
+        """
         dropped = max(self.dropped, following.dropped)
         keys = np.concatenate([bins.keys >> (dropped - bins.dropped) for bins in (self, following)])
         # The order of equal keys does not matter: they share a bin, and sums of integers are exact.
@@ -78,11 +87,12 @@ class Bins:
         )
 
     def quantile(self, rank: float, end: int = 0) -> float:
-        """The value below which `rank` values lie: linear within a bin, halfway across a gap between bins.
+        """The value below which `rank` values lie: linear within a bin, halfway across a gap
+        between bins.
 
-        The positions of the values within a bin are unknown. A bin with more than _COARSE of all values may hold a peak
-        of their density, for example near a limit; as the lower (end -1) or upper (+1) end of an interval it gives its
-        edge.
+        The positions of the values within a bin are unknown. A bin with more than _COARSE of all
+        values may hold a peak of their density, for example near a limit; as the lower (end -1) or
+        upper (+1) end of an interval it gives its edge.
         """
         below = np.concatenate([[0], self.counts.cumsum()])
         ends = [
@@ -116,7 +126,8 @@ class Quantile:
     value: float
     low: float
     high: float
-    inside: bool  # False if no value lies below the interval or above it; the table then flags it in `few_draws`
+    # False if no value lies below the interval or above it; the table then flags it in `few_draws`
+    inside: bool
 
 
 @dataclass(frozen=True)
@@ -147,10 +158,12 @@ class Histograms:
         return type(self)(self.trials + following.trials, self.rows, series)
 
     def quantile(self, series: int, share: float) -> Quantile:
-        """The value below which that share of a series lies, over the rows of all trials, with its 95% interval.
+        """The value below which that share of a series lies, over the rows of all trials, with its
+        95% interval.
 
-        The interval of the share below the value (`share_interval`) is read back through the histogram. The standard
-        error of that share is sqrt(Var / trials), with c_t of the `rows` values of trial t below the value and
+        The interval of the share below the value (`share_interval`) is read back through the
+        histogram. The standard error of that share is sqrt(Var / trials), with c_t of the `rows`
+        values of trial t below the value and
 
             Var = (mean of (c_t / rows)^2 - (mean of c_t / rows)^2) trials / (trials - 1)
         """
@@ -166,14 +179,17 @@ class Histograms:
         return Quantile(bins.quantile(total * share), *ends, inside)
 
     def known_within(self, series: int, share: float) -> tuple[float, float]:
-        """The two values that enclose a quantile, as precisely as the bins allow; equal unless its bin is coarse."""
+        """The two values that enclose a quantile, as precisely as the bins allow; equal unless its
+        bin is coarse.
+        """
         bins, rank = self.series[series], self.trials * self.rows * share
         return bins.quantile(rank, -1), bins.quantile(rank, +1)
 
 
 def _bit_length(numbers: Integers) -> Integers:
     """The number of bits of each number (0 for 0): the exponent of the number as a double."""
-    # Clearing every bit below a set one keeps the highest, so that no number rounds up to the next power of two.
+    # Clearing every bit below a set one keeps the highest, so that no number rounds up to the next
+    # power of two.
     doubles = (numbers & ~(numbers >> 1)).astype(np.float64)
     exponents = doubles.view(np.int64) >> _MANTISSA_BITS
     return np.asarray(np.maximum(exponents - _EXPONENT_BIAS, 0))

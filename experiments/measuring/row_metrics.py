@@ -1,10 +1,10 @@
 """The metrics of scores and of softmax rows, in the order of the columns of a saturation table.
 
-Formulas use w for a softmax row of n weights, s for its scaled scores, J = diag(w) - w w^T, g for a standard normal
-gradient to the weights, o for one to the output, and E over rows and draws. The norms of dL/dq, dL/dk and dL/dv are
-expectations over g and o, given Q and K: that of dL/dq is |K^T J|_F / divisor of a row. It and |J|_F also have the
-quantiles `_p10`, `_median` and `_p90` of their rows, whose exact values theory knows for two keys only
-(`tests/sdpa/test_crossings.py`).
+Formulas use w for a softmax row of n weights, s for its scaled scores, J = diag(w) - w w^T, g for a
+standard normal gradient to the weights, o for one to the output, and E over rows and draws. The
+norms of dL/dq, dL/dk and dL/dv are expectations over g and o, given Q and K: that of dL/dq is |K^T
+J|_F / divisor of a row. It and |J|_F also have the quantiles `_p10`, `_median` and `_p90` of their
+rows, whose exact values theory knows for two keys only (`tests/sdpa/test_crossings.py`).
 """
 
 import math
@@ -18,7 +18,8 @@ from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.metric import End, ErrorBound, Exact, Metric, OfCell, Theory
 from sdpa.metrics import SATURATED
 
-# A value below its floor is lost in the inversion of Laplace transforms or the interpolation over lengths.
+# A value below its floor is lost in the inversion of Laplace transforms or the interpolation over
+# lengths.
 SHARE_BOUNDS = (
     ErrorBound(
         1e-7,
@@ -29,7 +30,8 @@ SHARE_BOUNDS = (
     ErrorBound(1e-7, 1e-12, "with a causal mask", lambda cell: cell.has_mask),
     ErrorBound(1e-7, 1e-40),
 )
-# Powers of weights of long rows change so fast around a deviation of 2 that their interpolation loses digits.
+# Powers of weights of long rows change so fast around a deviation of 2 that their interpolation
+# loses digits.
 _MEAN_BOUNDS = (
     ErrorBound(1e-6, 0, "above 4096 keys", lambda cell: cell.n_keys > 4096),
     ErrorBound(),
@@ -40,7 +42,8 @@ _POWER_BOUNDS = (
     ErrorBound(),
 )
 _INTEGRALS = (
-    "integral over the scores of a row, then over |q| (sdpa.theory); empty unless inputs is gaussian, and where means, "
+    "integral over the scores of a row, then over |q| (sdpa.theory); empty unless inputs is "
+    "gaussian, and where means, "
     "a spectrum, a correlation or a normalization come together"
 )
 
@@ -51,7 +54,8 @@ def from_theory(
     field: str = "",
     otherwise: float = math.nan,
 ) -> OfCell:
-    """A function of `sdpa.theory` at the arguments that a cell gives, or a field of what it returns.
+    """A function of `sdpa.theory` at the arguments that a cell gives, or a field of what it
+    returns.
 
     `otherwise` is the value where theory does not know it.
 
@@ -83,19 +87,24 @@ def _draw(cell: AnyCell) -> tuple[Any, ...]:
 
 
 def _divisor(cell: AnyCell) -> Any:
-    """The divisor of a cell with one rule; the rule itself where rows have divisors of their own."""
+    """The divisor of a cell with one rule; the rule itself where rows have divisors of their
+    own.
+    """
     (rule,) = cell.scaling
     return rule if rule.is_by_row and cell.has_mask else cell.divisor
 
 
 def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
-    """Mean, variance and excess kurtosis of the scores q.k; all three have the same z-scores under every divisor.
+    """Mean, variance and excess kurtosis of the scores q.k; all three have the same z-scores under
+    every divisor.
 
-    Their deviations are those of a trial, whose scores share queries and keys: exact, for the kurtosis to leading
-    order. Under a mask they are those of the trial without the mask, which were smaller in simulations.
+    Their deviations are those of a trial, whose scores share queries and keys: exact, for the
+    kurtosis to leading order. Under a mask they are those of the trial without the mask, which were
+    smaller in simulations.
 
     Args:
-        divided: True for columns that describe scaled scores, False for the scores of a cell with a divisor of 1.
+        divided: True for columns that describe scaled scores, False for the scores of a cell with a
+            divisor of 1.
     """
     scores, over, over_square = (
         ("scaled scores", " / divisor", " / divisor^2") if divided else ("scores", "", "")
@@ -103,7 +112,8 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
     exact_mean, exact_variance = "0", "d_k"
     if divided:
         exact_mean = (
-            "d_k query_mean key_mean / divisor; plus d_k rho query_std key_std / n_keys / divisor if "
+            "d_k query_mean key_mean / divisor; plus d_k rho query_std key_std / n_keys / divisor "
+            "if "
             "correlated"
         )
         exact_variance = (
@@ -164,7 +174,11 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
             "excess kurtosis of the scores",
             "E[(s - E s)^4] / Var[s]^2 - 3",
             "excess kurtosis of scores",
-            "(E[x^4]^2 - 3) / d_k, x an entry of variance 1; more terms if means or a correlation are not 0",
+            (
+                "(E[x^4]^2 - 3) / d_k, x an entry of variance 1; more terms if means or a "
+                "correlation "
+                "are not 0"
+            ),
             lambda shape, _: shape.kurtosis,
             within=(-3, math.inf),
             min_draws=MIN_DRAWS_OF_FOURTH_POWERS,
@@ -181,15 +195,17 @@ def _exact(
 ) -> Exact:
     """The expectation over rows, and bounds of the deviation of a trial, where theory knows them.
 
-    Rows that share keys depend on each other. In full dependence the mean of a trial varies like one row; theory knows
-    the least dependence. A deviation too small for theory to compute gives an infinite upper bound.
+    Rows that share keys depend on each other. In full dependence the mean of a trial varies like
+    one row; theory knows the least dependence. A deviation too small for theory to compute gives an
+    infinite upper bound.
 
     Args:
         metric: name of the expectation in `AttentionExpectations`.
-        of_row: name of the deviation in `RowMetrics`: of one row's value, or of its square for a root mean square.
+        of_row: name of the deviation in `RowMetrics`: of one row's value, or of its square for a
+            root mean square.
         bounds: of the error, as in `Exact`.
-        per_key: True for a root mean square over keys, which theory gives for as many queries as keys. Its mean square
-            is n_queries / n_keys times that over rows.
+        per_key: True for a root mean square over keys, which theory gives for as many queries as
+            keys. Its mean square is n_queries / n_keys times that over rows.
     """
     value = from_theory("attention_expectations", _row, metric)
     least = from_theory("least_draw_deviations", _draw, of_row, 0.0)
@@ -208,7 +224,9 @@ def _exact(
 
 
 def _saturated_rows() -> Exact:
-    """As `_exact`; where theory knows no deviations, those of a share of rows, which saturate together or alone."""
+    """As `_exact`; where theory knows no deviations, those of a share of rows, which saturate
+    together or alone.
+    """
     exact = _exact("saturated_rows", "saturated_rows")
     of_share = deviation_of_share(exact.value)
 
@@ -221,11 +239,12 @@ def _saturated_rows() -> Exact:
 
 
 def _row_variance() -> Exact:
-    """E of the variance within a row and bounds of its deviation, known for more laws than the other metrics of rows.
+    """E of the variance within a row and bounds of its deviation, known for more laws than the
+    other metrics of rows.
 
-    With V the variance of one row's value and C the covariance of two rows of the same keys, that of the mean of
-    n_queries rows is (V + (n_queries - 1) C) / n_queries. Theory knows a lower limit of C, here 0 under a mask, and V
-    is an upper limit.
+    With V the variance of one row's value and C the covariance of two rows of the same keys, that
+    of the mean of n_queries rows is (V + (n_queries - 1) C) / n_queries. Theory knows a lower limit
+    of C, here 0 under a mask, and V is an upper limit.
     """
     least = _exact("row_variance", "row_variance").min_deviation
     of_row = from_theory("row_variance_deviation", _row, otherwise=math.inf)
@@ -248,9 +267,11 @@ def _row_variance() -> Exact:
 
 
 def deviation_of_share(share: OfCell) -> OfCell:
-    """sqrt(p (1 - p)), the deviation of one row if a share p of rows has a property, and the largest of a draw.
+    """sqrt(p (1 - p)), the deviation of one row if a share p of rows has a property, and the
+    largest of a draw.
 
-    Infinite where p is 0 or 1, which stand for a p that theory cannot tell from them; NaN where p is unknown.
+    Infinite where p is 0 or 1, which stand for a p that theory cannot tell from them; NaN where p
+    is unknown.
     """
 
     def deviation(theory: Theory, cell: AnyCell) -> float:
@@ -261,7 +282,8 @@ def deviation_of_share(share: OfCell) -> OfCell:
 
 
 def at_least_independent(closer: OfCell, of_row: OfCell) -> OfCell:
-    """The larger of a known lower bound of a draw's deviation and that of independent rows, from `of_row` if finite.
+    """The larger of a known lower bound of a draw's deviation and that of independent rows, from
+    `of_row` if finite.
 
     Rows that share keys vary together rather than in turn.
     """
@@ -277,7 +299,9 @@ def at_least_independent(closer: OfCell, of_row: OfCell) -> OfCell:
 def _norm_metrics(
     norm: str, meaning: str, formula: str, title: str, of_row: str, high: End = math.inf
 ) -> tuple[Metric, ...]:
-    """The root mean square of a norm of rows, which follows rare large rows, and quantiles, for the typical row."""
+    """The root mean square of a norm of rows, which follows rare large rows, and quantiles, for the
+    typical row.
+    """
     root = Metric(
         norm,
         f"{meaning}; root mean square over rows",
@@ -392,7 +416,11 @@ METRICS = (
     ),
     *_norm_metrics(
         "query_gradient_norm",
-        "norm of dL/dq = K^T J g / divisor, root mean square over standard normal gradients g to the weights",
+        (
+            "norm of dL/dq = K^T J g / divisor, root mean square over standard normal gradients g "
+            "to "
+            "the weights"
+        ),
         "|dL/dq|",
         "$|dL/dq|$",
         "query_gradient_square",
@@ -403,7 +431,8 @@ METRICS = (
         "sqrt(E |dL/dk_j|^2)",
         "$|dL/dk|$, r.m.s.",
         "root",
-        # |J|_F |q| / divisor of each row: the mean square is that of dL/dk_j = sum_i (J_i g_i)_j q_i / divisor.
+        # |J|_F |q| / divisor of each row: the mean square is that of dL/dk_j = sum_i (J_i g_i)_j
+        # q_i / divisor.
         compute=lambda block: (
             block.rows.jacobian_norm
             * np.sqrt(block.rows_per_key * np.vecdot(block.queries, block.queries))
@@ -415,7 +444,10 @@ METRICS = (
     ),
     Metric(
         "value_gradient_norm",
-        "entries of dL/dv, with standard normal gradients to the output; root mean square over keys",
+        (
+            "entries of dL/dv, with standard normal gradients to the output; root mean square over "
+            "keys"
+        ),
         "sqrt(E (dL/dv_ja)^2)",
         "entries of $dL/dv$, r.m.s.",
         "root",

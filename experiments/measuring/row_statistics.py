@@ -1,11 +1,12 @@
 """Metrics of attention rows: draw Q and K, and measure every scaling on the same draw.
 
-Each trial, one draw of Q and K, is reduced to a vector of row means, so that standard errors come from whole
-independent draws. A cell goes in, and two tables come out: the main table with a row per scaling, and `correlations`
-between draws of all estimates of the cell, which a joint test of its values needs.
+Each trial, one draw of Q and K, is reduced to a vector of row means, so that standard errors come
+from whole independent draws. A cell goes in, and two tables come out: the main table with a row per
+scaling, and `correlations` between draws of all estimates of the cell, which a joint test of its
+values needs.
 
-An experiment of this kind is a class of cells, which draw Q and K, with a tuple of metrics: `kinds.saturation`.
-The `compute` of a metric is
+An experiment of this kind is a class of cells, which draw Q and K, with a tuple of metrics:
+`kinds.saturation`. The `compute` of a metric is
 
     per row             a name of `RowDiagnostics` or of `Block.extra_values`, or a function from a `Block` to an array
                         (n_divisors, n_draws, n_queries)
@@ -40,7 +41,8 @@ from experiments.measuring.sampling import AttentionCell
 from experiments.plain.rows import DrawnRow, compare
 from sdpa import RowDiagnostics, row_diagnostics, softmax
 
-# Rows of a chunk that are compared with the plain kernel, and a limit of the numbers in their keys: at least one row.
+# Rows of a chunk that are compared with the plain kernel, and a limit of the numbers in their keys:
+# at least one row.
 _COMPARED, _COMPARED_NUMBERS = 8, 2**20
 
 _CORRELATION_COLUMNS = ("scaling", "metric", "correlations")
@@ -71,7 +73,9 @@ class Block:
         )
 
     def of_weights(self, function: Callable[[Floats], Floats]) -> Floats:
-        """A function of weights (n_draws, n_queries, n_keys), from one softmax of all scores for each divisor."""
+        """A function of weights (n_draws, n_queries, n_keys), from one softmax of all scores for
+        each divisor.
+        """
         return np.stack(
             [function(softmax(self.scores / divisor[..., None])) for divisor in self.divisors]
         )
@@ -82,11 +86,13 @@ PerRow = str | Callable[[Block], Floats]
 
 @dataclass(frozen=True)
 class RowMeasurement:
-    """Moments over trials of the score moments and row means, and the histograms of the norms of rows.
+    """Moments over trials of the score moments and row means, and the histograms of the norms of
+    rows.
 
     Attributes:
-        moments: of one vector per trial: the means of the four powers of the scores less `AttentionCell.score_centre`,
-            then of the metrics of queries, of keys and, under each scaling, of rows.
+        moments: of one vector per trial: the means of the four powers of the scores less
+            `AttentionCell.score_centre`, then of the metrics of queries, of keys and, under each
+            scaling, of rows.
         norms: under each scaling, one series for each number per row that has quantiles.
     """
 
@@ -94,13 +100,17 @@ class RowMeasurement:
     norms: Histograms
 
     def merge(self, following: Self) -> Self:
-        """Both chunks together; the order matters for the rounding of the moments, and not for the histograms."""
+        """Both chunks together; the order matters for the rounding of the moments, and not for the
+        histograms.
+        """
         return type(self)(self.moments.merge(following.moments), self.norms.merge(following.norms))
 
 
 @dataclass(frozen=True)
 class RowStatistics:
-    """A tuple of metrics of attention rows: their measurement in a cell, and the rows of a table."""
+    """A tuple of metrics of attention rows: their measurement in a cell, and the rows of a
+    table.
+    """
 
     metrics: tuple[Metric, ...]  # in the order of the columns
 
@@ -126,7 +136,9 @@ class RowStatistics:
 
     @cached_property
     def _ranked(self) -> list[PerRow]:
-        """The numbers per row behind the quantiles, in order; quantiles of one norm share an entry."""
+        """The numbers per row behind the quantiles, in order; quantiles of one norm share an
+        entry.
+        """
         return list(
             dict.fromkeys(_source(metric) for metric in self.metrics if metric.kind == "quantile")
         )
@@ -134,7 +146,8 @@ class RowStatistics:
     def measure(self, cell: AttentionCell, trials: int, rng: np.random.Generator) -> RowMeasurement:
         """Measure the metrics in that many independent draws of (Q, K), a block of draws at a time.
 
-        With the same cell and generator, the numbers under one scaling do not depend on the other scalings.
+        With the same cell and generator, the numbers under one scaling do not depend on the other
+        scalings.
 
         Raises:
             ArithmeticError: a row is not what its softmax and Jacobian written out are.
@@ -153,10 +166,11 @@ class RowStatistics:
     def _measure_block(
         self, cell: AttentionCell, trials: int, rng: np.random.Generator, *, is_last: bool
     ) -> tuple[Floats, Floats]:
-        """The vector of `RowMeasurement.moments` of each draw, (means, trials), and the numbers per row behind the
-        quantiles, (series, trials, n_queries).
+        """The vector of `RowMeasurement.moments` of each draw, (means, trials), and the numbers per
+        row behind the quantiles, (series, trials, n_queries).
 
-        After the last draw of the chunk, the generator chooses the rows to compare with the plain kernel.
+        After the last draw of the chunk, the generator chooses the rows to compare with the plain
+        kernel.
         """
         keys, queries_of = cell.draw(trials, rng)
         score_sums, query_sums, row_sums, series = (
@@ -223,7 +237,9 @@ class RowStatistics:
     def _compare(
         self, cell: AttentionCell, rows: slice, keys: Floats, block: Block, rng: np.random.Generator
     ) -> None:
-        """Compare some rows under each rule in turn with their definitions, fewer where keys are long."""
+        """Compare some rows under each rule in turn with their definitions, fewer where keys are
+        long.
+        """
         reported = {metric.name: block.values(_source(metric)) for metric in self._means("row")}
         rules, draws, queries = block.rows.max_weight.shape
         at_most = max(1, _COMPARED_NUMBERS // keys[0].size)
@@ -244,9 +260,11 @@ class RowStatistics:
             compare(row, found, cell.plain_row(row))
 
     def tabulate(self, cell: AttentionCell, measurement: RowMeasurement) -> dict[str, list[Row]]:
-        """One row per scaling with each metric of two trials or more, and the correlations of all metrics.
+        """One row per scaling with each metric of two trials or more, and the correlations of all
+        metrics.
 
-        For each metric of each scaling except quantiles, these are with every one of them, in the order of the rows.
+        For each metric of each scaling except quantiles, these are with every one of them, in the
+        order of the rows.
         """
         trials, means = measurement.moments.trials, self._estimates(cell, measurement)
         rows = []
@@ -284,10 +302,11 @@ class RowStatistics:
     def _estimates(
         self, cell: AttentionCell, measurement: RowMeasurement
     ) -> Estimates[tuple[str, str]]:
-        """Every metric of every scaling except the quantiles, named (scaling, metric), with their covariance.
+        """Every metric of every scaling except the quantiles, named (scaling, metric), with their
+        covariance.
 
-        Each estimate is a smooth function of the means over trials. Its gradient in these means gives its standard
-        error and its correlations (delta method, `Estimates.of`).
+        Each estimate is a smooth function of the means over trials. Its gradient in these means
+        gives its standard error and its correlations (delta method, `Estimates.of`).
         """
         moments = measurement.moments
         shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
@@ -316,7 +335,9 @@ def _by_row(
     divisors: Sequence[float],
     relative: Floats,
 ) -> RowDiagnostics:
-    """Diagnostics under divisors times those of rows, relative (rules, queries): one softmax of all rows per rule."""
+    """Diagnostics under divisors times those of rows, relative (rules, queries): one softmax of all
+    rows per rule.
+    """
     each = []
     for divisor, of_rows in zip(divisors, relative, strict=True):
         found = diagnostics(scores / of_rows[:, None], [divisor])
@@ -349,7 +370,9 @@ def _power_sums(scores: Floats, visible: Any, centre: float) -> Floats:
 
 
 def _sum_over_rows(metric: Metric, block: Block) -> Floats:
-    """Sums of a metric over the queries, (scalings, trials); of its squares for a root mean square."""
+    """Sums of a metric over the queries, (scalings, trials); of its squares for a root mean
+    square.
+    """
     values = block.values(_source(metric))
     return np.asarray(
         np.vecdot(values, values if metric.kind == "root" else np.ones(values.shape[-1]))

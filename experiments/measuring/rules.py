@@ -1,4 +1,6 @@
-"""Cells with scaling rules, the treatments of one draw, and the columns that describe a rule in a table."""
+"""Cells with scaling rules, the treatments of one draw, and the columns that describe a rule in a
+table.
+"""
 
 import math
 from collections.abc import Iterator
@@ -29,14 +31,18 @@ TREATMENT = (
 
 
 class ScaledCell(Cell):
-    """The part of all cells with scaling rules: frozen dataclasses with these attributes, as fields or properties."""
+    """The part of all cells with scaling rules: frozen dataclasses with these attributes, as fields
+    or properties.
+    """
 
     d_k: int  # width of queries and keys
     n_keys: int  # length of a softmax row
     scaling: tuple[Scaling, ...]  # rules: treatments of the same draw
 
     def stamp(self) -> dict[str, Any]:
-        """The values behind the names in a cell: an edit of a rule or law makes only the results that use it stale."""
+        """The values behind the names in a cell: an edit of a rule or law makes only the results
+        that use it stale.
+        """
         rules = [
             [rule.name, str(rule.exponent), str(rule.power_of("d_k"))] for rule in self.scaling
         ]
@@ -47,7 +53,9 @@ class ScaledCell(Cell):
         return len(self.scaling)
 
     def divisors(self) -> list[float]:
-        """The divisor of each scaling, in order; under a rule with n_visible, that of a query that sees all keys."""
+        """The divisor of each scaling, in order; under a rule with n_visible, that of a query that
+        sees all keys.
+        """
         return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]
 
     @property
@@ -57,7 +65,8 @@ class ScaledCell(Cell):
         return divisor
 
     def treatments(self) -> Iterator[dict[str, Any]]:
-        """The fields of TREATMENT for each scaling, in order; `exponent` is NaN unless the divisor is a power of d_k.
+        """The fields of TREATMENT for each scaling, in order; `exponent` is NaN unless the divisor
+        is a power of d_k.
 
         >>> from experiments.measuring.sampling import SampledCell
         >>> next(SampledCell(d_k=64, n_keys=4, scaling=(Scaling.parse("d_k^1/2"),)).treatments())

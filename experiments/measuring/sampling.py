@@ -6,8 +6,8 @@ A trial is one draw of (Q, K). Three sizes divide the trials of a cell:
     block   trials drawn and scored at once, so that their scores stay in cache (`block_trials`)
     rows    queries of a block scored at once, fewer than all only in long rows (`block_queries`)
 
-These sizes determine the random numbers of each trial: a change here changes every table. None of them depends on the
-scalings, so that an additional scaling sees the same draws.
+These sizes determine the random numbers of each trial: a change here changes every table. None of
+them depends on the scalings, so that an additional scaling sees the same draws.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,12 +27,15 @@ from sdpa.attention import MaskName
 from sdpa.pairs import Normalize, spectrum_of
 from sdpa.row_tiles import tile_rows
 
-# A block's scores take 512 KiB, which fits into the second-level cache of current cores; its inputs at most 8 MiB.
+# A block's scores take 512 KiB, which fits into the second-level cache of current cores; its inputs
+# at most 8 MiB.
 _BLOCK_BYTES, _BLOCK_INPUT_BYTES = 2**19, 2**23
-# A matrix product reads all keys once for its queries and waits for memory if these are few, and the kernel computes
-# the distances of all keys once for them. So long rows are scored up to 512 at a time, up to 8 MiB.
+# A matrix product reads all keys once for its queries and waits for memory if these are few, and
+# the kernel computes the distances of all keys once for them. So long rows are scored up to 512 at
+# a time, up to 8 MiB.
 _PRODUCT_QUERIES, _MAX_BLOCK_BYTES = 512, 2**23
-# Bytes of entries and scores: a few tenths of a second of work, much less than a sweep, much more than the overhead.
+# Bytes of entries and scores: a few tenths of a second of work, much less than a sweep, much more
+# than the overhead.
 _CHUNK_BYTES = 2**27
 _MAX_CHUNK_TRIALS = 1024  # unless a block has more
 _MAX_CHUNK_ROWS = 2**17  # a worker keeps their norms until the chunk is complete
@@ -50,7 +53,9 @@ _Inputs = Annotated[
 
 
 class AttentionCell(ScaledCell):
-    """The part of all cells whose draws give queries and keys: their sizes and, in each class, `draw`."""
+    """The part of all cells whose draws give queries and keys: their sizes and, in each class,
+    `draw`.
+    """
 
     n_queries: int  # queries per draw
     score_arrays = 5  # numbers in memory at once for each score of a block, at most
@@ -62,8 +67,8 @@ class AttentionCell(ScaledCell):
         """Keys of all trials at once, and their queries on demand.
 
         Returns:
-            Keys (trials, n_keys, d_k), and a function that draws the queries of each of `query_blocks` in turn,
-            (trials, block, d_k).
+            Keys (trials, n_keys, d_k), and a function that draws the queries of each of
+            `query_blocks` in turn, (trials, block, d_k).
         """
         raise NotImplementedError
 
@@ -75,9 +80,11 @@ class AttentionCell(ScaledCell):
         return {}
 
     def extra_values(self, *_: Any, **__: Any) -> Mapping[str, Floats]:
-        """Numbers per row by name, (scalings, trials, queries), for metrics that need more than the softmax.
+        """Numbers per row by name, (scalings, trials, queries), for metrics that need more than the
+        softmax.
 
-        Args: the slice of the queries; keys and scores of some draws, without a divisor or mask; the `extra_arrays`.
+        Args: the slice of the queries; keys and scores of some draws, without a divisor or mask;
+        the `extra_arrays`.
         """
         return {}
 
@@ -87,7 +94,9 @@ class AttentionCell(ScaledCell):
 
     @property
     def separate_rows(self) -> int:
-        """Rows of a draw that share neither a query nor a difference of keys, which is all that a softmax sees."""
+        """Rows of a draw that share neither a query nor a difference of keys, which is all that a
+        softmax sees.
+        """
         return min(self.n_queries, max(self.n_keys - 1, 1))
 
     @property
@@ -113,7 +122,9 @@ class AttentionCell(ScaledCell):
 
     @property
     def shortest_row(self) -> int | None:
-        """Number of keys that the first query sees under a causal mask; None if all see all keys."""
+        """Number of keys that the first query sees under a causal mask; None if all see all
+        keys.
+        """
         return None
 
     @property
@@ -122,7 +133,8 @@ class AttentionCell(ScaledCell):
         return self.shortest_row is not None
 
     def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
-        """True where one of these queries of a draw sees a key, (queries, n_keys); None if all see all keys.
+        """True where one of these queries of a draw sees a key, (queries, n_keys); None if all see
+        all keys.
 
         >>> SampledCell(d_k=2, n_keys=3, n_queries=2, mask="causal", scaling=()).visible(slice(0, 2))
         array([[ True,  True, False],
@@ -134,7 +146,9 @@ class AttentionCell(ScaledCell):
         return np.asarray(np.arange(self.n_keys) <= position[:, None])
 
     def relative_divisors(self, rows: slice) -> Floats | None:
-        """The divisor of these queries under each rule over `divisors`, (rules, queries); None if all are 1."""
+        """The divisor of these queries under each rule over `divisors`, (rules, queries); None if
+        all are 1.
+        """
         if not (self.has_mask and any(rule.is_by_row for rule in self.scaling)):
             return None
         visible = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows] + 1
@@ -145,7 +159,9 @@ class AttentionCell(ScaledCell):
         return np.asarray(np.array(found) / np.reshape(self.divisors(), (-1, 1)))
 
     def own_keys(self, rows: slice) -> npt.NDArray[np.intp]:
-        """The key at the position of each of these queries, the last of the sequence, modulo n_keys; (queries,)."""
+        """The key at the position of each of these queries, the last of the sequence, modulo
+        n_keys; (queries,).
+        """
         return (np.arange(self.n_queries)[rows] - self.n_queries) % self.n_keys
 
     @property
@@ -160,7 +176,9 @@ class AttentionCell(ScaledCell):
 
     @property
     def entries(self) -> int:
-        """Numbers of one draw that are in memory at once before its scores: those behind Q and K, and their entries."""
+        """Numbers of one draw that are in memory at once before its scores: those behind Q and K,
+        and their entries.
+        """
         return self.numbers
 
     @property
@@ -170,13 +188,16 @@ class AttentionCell(ScaledCell):
 
     @property
     def scores(self) -> int:
-        """Scores of one draw that its queries see; under a causal mask, the i-th last query sees n_keys - i keys."""
+        """Scores of one draw that its queries see; under a causal mask, the i-th last query sees
+        n_keys - i keys.
+        """
         hidden = self.n_queries * (self.n_queries - 1) // 2 if self.has_mask else 0
         return self.n_queries * self.n_keys - hidden
 
     @property
     def block_trials(self) -> int:
-        """Trials drawn and scored at once: at least one, else at most 512 KiB of scores and 8 MiB of `entries`.
+        """Trials drawn and scored at once: at least one, else at most 512 KiB of scores and 8 MiB
+        of `entries`.
 
         >>> [SampledCell(d_k=64, n_keys=64, scaling=(), n_queries=n_queries).block_trials for n_queries in (16, 64)]
         [64, 16]
@@ -188,7 +209,8 @@ class AttentionCell(ScaledCell):
     def block_queries(self) -> int:
         """Queries scored at once; less than all only if one trial makes a whole block.
 
-        They share the work on the keys, so these are up to 512 rows as long as their scores take at most 8 MiB.
+        They share the work on the keys, so these are up to 512 rows as long as their scores take at
+        most 8 MiB.
 
         >>> lengths = (64, 4096, 65536)
         >>> [SampledCell(d_k=64, n_keys=n_keys, n_queries=300, scaling=()).block_queries for n_keys in lengths]
@@ -208,9 +230,11 @@ class AttentionCell(ScaledCell):
 
     @property
     def chunk_trials(self) -> int:
-        """Trials of a chunk: whole blocks, so that more trials add chunks and leave existing ones unchanged.
+        """Trials of a chunk: whole blocks, so that more trials add chunks and leave existing ones
+        unchanged.
 
-        A chunk has at most 128 MiB of entries and scores, 2^17 rows and 1024 trials, unless a single block has more.
+        A chunk has at most 128 MiB of entries and scores, 2^17 rows and 1024 trials, unless a
+        single block has more.
 
         >>> [SampledCell(d_k=d_k, n_keys=64, scaling=()).chunk_trials for d_k in (64, 512)]
         [1024, 240]
@@ -222,7 +246,8 @@ class AttentionCell(ScaledCell):
 
 @dataclass(frozen=True)
 class SampledCell(AttentionCell):
-    """One point of the grid, and the scalings applied to its draws, in the order of the rows of a table.
+    """One point of the grid, and the scalings applied to its draws, in the order of the rows of a
+    table.
 
     Every axis has its `Meaning`; those of the joint law are as in `sdpa.PairLaw`.
 
@@ -258,13 +283,17 @@ class SampledCell(AttentionCell):
     mask: Annotated[
         MaskName,
         Meaning(
-            "none, or causal: queries are the last n_queries of n_keys positions and see no later key"
+            "none, or causal: queries are the last n_queries of n_keys positions and see no "
+            "later "
+            "key"
         ),
     ] = "none"
 
     @property
     def law(self) -> PairLaw:
-        """The joint law of the queries and keys of a draw; ValueError if two fields exclude each other (`problem`)."""
+        """The joint law of the queries and keys of a draw; ValueError if two fields exclude each
+        other (`problem`).
+        """
         return PairLaw(self.inputs, *(getattr(self, field.name) for field in fields(PairLaw)[1:]))
 
     def problem(self) -> str | None:
@@ -280,7 +309,10 @@ class SampledCell(AttentionCell):
         for name, is_used in (("correlation", law.correlation != 0), ("mask", self.mask != "none")):
             if is_used and self.n_queries > self.n_keys:
                 got = f"n_queries = {self.n_queries} and n_keys = {self.n_keys}"
-                return f"{name}: expected n_queries (64 by default) of at most n_keys beside it, got {got}"
+                return (
+                    f"{name}: expected n_queries (64 by default) of at most n_keys beside it, "
+                    f"got {got}"
+                )
         for rule in self.scaling:
             if rule.is_by_row and self.has_mask and not self.can_divide_by_row:
                 return (
@@ -313,7 +345,9 @@ class SampledCell(AttentionCell):
 
     @property
     def score_centre(self) -> float:
-        """As `AttentionCell.score_centre`: d_k query_mean key_mean unless vectors are normalized."""
+        """As `AttentionCell.score_centre`: d_k query_mean key_mean unless vectors are
+        normalized.
+        """
         return self.d_k * self.query_mean * self.key_mean if self.normalize == "none" else 0.0
 
     @property

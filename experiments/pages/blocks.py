@@ -1,7 +1,8 @@
-"""Generated parts of README.md and docs/, between markers, from the files in results/ and the declarations in the code.
+"""Generated parts of README.md and docs/, between markers, from the files in results/ and the
+declarations in the code.
 
-A page has the markers `<!-- begin NAME -->` and `<!-- end NAME -->` in separate lines. Each block of `_blocks` appears
-exactly once in all pages together; a missing or repeated marker is an error.
+A page has the markers `<!-- begin NAME -->` and `<!-- end NAME -->` in separate lines. Each block
+of `_blocks` appears exactly once in all pages together; a missing or repeated marker is an error.
 """
 
 import math
@@ -68,7 +69,8 @@ class BlockError(Problem):
 
 
 def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
-    """Markdown pages, by path, with every marked block generated from the files in a results folder.
+    """Markdown pages, by path, with every marked block generated from the files in a results
+    folder.
 
     Links in a block start at the folder of its page. Nothing is written.
 
@@ -130,7 +132,8 @@ def _blocks(config: Config, results: Path) -> dict[str, Callable[[Path], str]]:
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[Any]], right: str = "") -> str:
-    """A table in Markdown, with an `r` in `right` for a column that is aligned to the right; a | stays a character.
+    """A table in Markdown, with an `r` in `right` for a column that is aligned to the right; a |
+    stays a character.
 
     >>> print(markdown(["a", "b"], [["|x|", 2]], "-r"))
     | a | b |
@@ -166,7 +169,9 @@ def _in_gallery(path: Path, results: Path, page: Path) -> str:
 
 
 def _examples(paths: Sequence[Path], page: Path) -> str:
-    """Every worked example with its figure and the kind of its source, which the caption names in full."""
+    """Every worked example with its figure and the kind of its source, which the caption names in
+    full.
+    """
     rows = []
     for path in paths:
         title, caption = map(_formulas, drawn_texts(path))
@@ -182,7 +187,9 @@ def _examples(paths: Sequence[Path], page: Path) -> str:
 
 
 def _crossings(table: pd.DataFrame) -> str:
-    """The d_k above which each norm is smaller unscaled than under d_k^1/2, with an interval, by n_keys."""
+    """The d_k above which each norm is smaller unscaled than under d_k^1/2, with an interval, by
+    n_keys.
+    """
     levels = {EQUAL: "equal", TENTH: "a tenth"}
     head = [
         f"{statistic} of {_formulas(_NORMS[norm])}: {levels[level]}"
@@ -200,7 +207,9 @@ def _crossings(table: pd.DataFrame) -> str:
 
 
 def _crossing(row: "pd.Series[Any]") -> str:
-    """A crossing with its interval and the exact value, if known; `>2048` or `<8` outside the sweep."""
+    """A crossing with its interval and the exact value, if known; `>2048` or `<8` outside the
+    sweep.
+    """
     below, above = f"<{row['smallest_d_k']:.0f}", f">{row['largest_d_k']:.0f}"
     if np.isnan(row["crossing"]):
         return above if row["ratio_at_largest"] > row["level"] else below
@@ -218,10 +227,11 @@ def _crossing(row: "pd.Series[Any]") -> str:
 
 
 def _bands(results: Path, sweep: str) -> str:
-    """One row per combination of the varied axes, one column per rule: steps at the best rate, and decades of the band.
+    """One row per combination of the varied axes, one column per rule: steps at the best rate, and
+    decades of the band.
 
-    Where most runs do not solve the task: the share of those that do, and the loss. With ≤ and ≥ where the best rate is
-    an end of the grid of rates, so that a better one may lie outside.
+    Where most runs do not solve the task: the share of those that do, and the loss. With ≤ and ≥
+    where the best rate is an end of the grid of rates, so that a better one may lie outside.
     """
     table = pd.read_csv(results / csv_name(sweep, "bands"))
     axes = [*Axes.of_cell(load_experiment("training").cell).varied(table, "d_k"), "d_k"]
@@ -242,7 +252,9 @@ def _bands(results: Path, sweep: str) -> str:
 
 
 def _statements(table: pd.DataFrame) -> str:
-    """The number of statements by source and verdict and by severity, and verdicts that other cut-offs change."""
+    """The number of statements by source and verdict and by severity, and verdicts that other
+    cut-offs change.
+    """
     by_source, grave = counts(table), severities(table)
     changes = table.assign(change=table["other_cutoffs"].str.split("; ")).explode("change")
     changes = changes[changes["change"] != ""].sort_values("change", kind="stable")
@@ -254,7 +266,8 @@ def _statements(table: pd.DataFrame) -> str:
             "-" + "r" * 8,
         ),
         markdown(["severity", *grave], [[name, *row] for name, row in grave.iterrows()], "-rr"),
-        f"The {table['id'].str.split().explode().size} ids form {len(table)} entries. Another value of a cut-off "
+        f"The {table['id'].str.split().explode().size} ids form {len(table)} entries. Another "
+        f"value of a cut-off "
         "changes these verdicts:",
         markdown(["cut-off", "verdict", "entry"], others),
     ]
@@ -330,7 +343,9 @@ def _diagnosis() -> str:
 
 
 def _model(results: Path) -> str:
-    """Means over the heads of each layer of the pretrained model, and half the width of their 95% intervals."""
+    """Means over the heads of each layer of the pretrained model, and half the width of their 95%
+    intervals.
+    """
     layers = read_model(results)["layers"].set_index([*NAMES, "layer"])
 
     def mean(layer: int, name: str, text: str = "prose", keys: str = "recorded") -> str:
@@ -357,7 +372,9 @@ def _model(results: Path) -> str:
 
 
 def _scales(results: Path, n_keys: Sequence[int], *, whole: bool = False) -> str:
-    """The three scales of d_k: laws, with computed values behind them; the whole table also has refined laws."""
+    """The three scales of d_k: laws, with computed values behind them; the whole table also has
+    refined laws.
+    """
     table = pd.read_csv(results / THEORY / "scales.csv").set_index(["scale", "n_keys"])
     rows = []
     for name in SCALES if whole else MAIN:
@@ -451,7 +468,9 @@ def _error_bounds() -> str:
 
 
 def _without_exact() -> str:
-    """The metrics of each experiment of rows whose means theory does not know; training has no exact values at all."""
+    """The metrics of each experiment of rows whose means theory does not know; training has no
+    exact values at all.
+    """
     unknown = {
         experiment.name: [
             f"`{metric.name}`" for metric in experiment.metrics if metric.exact is None

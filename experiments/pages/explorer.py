@@ -1,7 +1,9 @@
-"""The data of the page's explorer: sizes to choose from, and what theory and the tables say about them.
+"""The data of the page's explorer: sizes to choose from, and what theory and the tables say about
+them.
 
-Given |q|, the scaled scores are independent N(0, sigma^2) with sigma = |q| / divisor. So curves over sigma, for each
-n_keys, are enough for every d_k and every divisor: attention.js interpolates them and averages over |q|.
+Given |q|, the scaled scores are independent N(0, sigma^2) with sigma = |q| / divisor. So curves
+over sigma, for each n_keys, are enough for every d_k and every divisor: attention.js interpolates
+them and averages over |q|.
 """
 
 import math
@@ -24,7 +26,8 @@ LAW = (
 )
 POSITIONS = 120  # steps of the slider, including thirds, halves and quarters of the way
 CURVES = ("max_weight", "entropy", "jacobian_square", "score_gradient_square")
-RELATIVE_ERROR = 1e-5  # of the interpolated expectations up to 65,536 keys; tested against `attention_expectations`
+# of the interpolated expectations up to 65,536 keys; tested against `attention_expectations`
+RELATIVE_ERROR = 1e-5
 _MOST_WIDTHS, _MOST_LENGTHS = 9, 6  # choices; each length takes a second and 3 kB
 _USUAL_SIZE = (64, 64)  # where no sweep has rows of keys
 _MOST_KEYS = 100_000  # of which a browser draws a row without a wait
@@ -40,8 +43,9 @@ _LOG_DECIMALS = 9  # fewer than in a double, so that machines agree
 def explorer(sweeps: Collection[Results]) -> dict[str, Any]:
     """Everything that the explorer shows, as JSON values.
 
-    These are the choices `d_k` and `n_keys`, the pair `start` of most cells of the sweeps, `rows`, exact expectations
-    (`row_means`), and `medians` and `crossings` as in the functions of these names.
+    These are the choices `d_k` and `n_keys`, the pair `start` of most cells of the sweeps, `rows`,
+    exact expectations (`row_means`), and `medians` and `crossings` as in the functions of these
+    names.
     """
     counts = _sizes(sweeps)
     widths = _most_common((d_k for d_k, _ in counts.elements()), _MOST_WIDTHS)
@@ -65,14 +69,15 @@ def explorer(sweeps: Collection[Results]) -> dict[str, Any]:
 
 
 def row_means(widths: list[int], lengths: list[int]) -> dict[str, Any]:
-    """ln E max w, ln E H, ln E |J|_F^2 and ln E |J z|^2 of Gaussian rows at Chebyshev points of s = ln(1 + sigma).
+    """ln E max w, ln E H, ln E |J|_F^2 and ln E |J z|^2 of Gaussian rows at Chebyshev points of s =
+    ln(1 + sigma).
 
-    The points are s_i = (1 - cos(pi i / N)) / 2 times the largest s, i = 0..N. Longer rows turn from spread to
-    saturated within a narrower range of s, so that they have more of them.
+    The points are s_i = (1 - cos(pi i / N)) / 2 times the largest s, i = 0..N. Longer rows turn
+    from spread to saturated within a narrower range of s, so that they have more of them.
 
     Returns:
-        JSON values: `sigma`, the largest, for the largest of `widths`; `of`, by n_keys as text: for each of `CURVES`
-        the values at all points.
+        JSON values: `sigma`, the largest, for the largest of `widths`; `of`, by n_keys as text: for
+        each of `CURVES` the values at all points.
     """
     largest = _SHARPER * (math.sqrt(max(widths)) + _LONGEST)
     return {
@@ -111,7 +116,9 @@ def _usual(results: Results, kind: str) -> pd.DataFrame:
 def _medians(
     sweeps: Iterable[Results], widths: Sequence[int], lengths: Sequence[int]
 ) -> Iterator[list[Any]]:
-    """d_k, n_keys, divisor and measured medians of usual rows: for each cell those from the largest number of rows."""
+    """d_k, n_keys, divisor and measured medians of usual rows: for each cell those from the largest
+    number of rows.
+    """
     cell, sizes = ["d_k", "n_keys", "divisor"], ["trials", "n_queries"]
     usual = [
         _usual(each, MEASURED)
@@ -130,7 +137,9 @@ def _medians(
 
 
 def own_laws(sweeps: Iterable[Results]) -> list[list[Any]]:
-    """d_k, n_keys, divisor, inputs in words and measured mean largest weight of every row with unusual inputs."""
+    """d_k, n_keys, divisor, inputs in words and measured mean largest weight of every row with
+    unusual inputs.
+    """
     found = []
     for results in sweeps:
         if {"d_k", "n_keys", "divisor", "max_weight"} <= set(results.measured):
@@ -146,10 +155,11 @@ def own_laws(sweeps: Iterable[Results]) -> list[list[Any]]:
 def _crossings(
     sweeps: Iterable[Results], lengths: Sequence[int]
 ) -> dict[str, list[list[float | None]]]:
-    """n_keys, the law's d_k of equal medians, the measured one and the ends of its interval, by norm.
+    """n_keys, the law's d_k of equal medians, the measured one and the ends of its interval, by
+    norm.
 
-    The first table with several n_keys counts, or else the first one. Lengths without measured crossings have the law's
-    alone: a line between distant neighbours would miss it by a third.
+    The first table with several n_keys counts, or else the first one. Lengths without measured
+    crossings have the law's alone: a line between distant neighbours would miss it by a third.
     """
     columns = ["n_keys", "law", "crossing", "crossing_low", "crossing_high"]
     empty = pd.DataFrame(columns=["norm", "statistic", "level", *columns])

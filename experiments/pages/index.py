@@ -1,4 +1,6 @@
-"""The page index.html of a results folder, from the tables, figures and published statements there."""
+"""The page index.html of a results folder, from the tables, figures and published statements
+there.
+"""
 
 import base64
 import io
@@ -42,7 +44,9 @@ _COLOURS = 256  # of an image, which take two thirds of the bytes; none is off b
 
 
 class Picture(NamedTuple):
-    """A figure on the page: a unique name, its texts, its image as a data URI, and its size in pixels."""
+    """A figure on the page: a unique name, its texts, its image as a data URI, and its size in
+    pixels.
+    """
 
     name: str
     title: str
@@ -53,7 +57,9 @@ class Picture(NamedTuple):
 
 
 def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Sweep]:
-    """The sweeps with sound and whole tables; `TableError` if a sweep has none and `incomplete` is false."""
+    """The sweeps with sound and whole tables; `TableError` if a sweep has none and `incomplete` is
+    false.
+    """
     tables, _ = sound_results(config, results, incomplete=incomplete)
     return [sweep for sweep in config.sweeps if sweep.name in tables]
 
@@ -93,7 +99,8 @@ def make_page(
 
     Args:
         config, results: the config of the results, and the folder of its tables and figures.
-        config_path: the path of the config; the page shows it as given, or only the file name of an absolute path.
+        config_path: the path of the config; the page shows it as given, or only the file name of an
+            absolute path.
         incomplete: if sweeps are missing, make a page of the others, with a notice at its top.
 
     Raises:
@@ -143,8 +150,8 @@ def make_page(
 def opening(found: Mapping[str, Results]) -> dict[str, str] | None:
     """The numbers of the first screen, by name; None if the tables do not support its sentences.
 
-    Means of the sweep `dimension` at its largest d_k are exact; the d_k of `crossing` at which the medians of |J|_F are
-    equal is measured.
+    Means of the sweep `dimension` at its largest d_k are exact; the d_k of `crossing` at which the
+    medians of |J|_F are equal is measured.
     """
     shown = (told(f"{name}/{figure}", found[name]) for name, figure in _OPENING if name in found)
     if sum(map(bool, shown)) < len(_OPENING):
@@ -184,7 +191,9 @@ def _picture(of: str, path: Path) -> Picture:
 
 
 def _section(results: Results, drawn: Mapping[str, list[Picture]]) -> dict[str, Any]:
-    """The figures of a sweep, the names of its tables, and a few rows of the main one below the head."""
+    """The figures of a sweep, the names of its tables, and a few rows of the main one below the
+    head.
+    """
     table = results.measured
     metrics = dict.fromkeys(
         metric for figure in results.block.figures for metric in FIGURES[figure].metrics
@@ -232,7 +241,8 @@ def few_rows(
 
 
 def _value(row: "pd.Series[Any]", name: str) -> str:
-    """A value of a row with its 95% interval and its exact value, as `0.2751 (0.274 to 0.276), exactly 0.2747`.
+    """A value of a row with its 95% interval and its exact value, as `0.2751 (0.274 to 0.276),
+    exactly 0.2747`.
 
     >>> _value(pd.Series({"share": 0.0, "share_low": 0.0, "share_high": 0.00092}), "share")
     '0 (0 to 0.00092)'

@@ -1,7 +1,9 @@
-"""The parts of the page and of generated Markdown: files, the origin of results, and formulas of plain text as HTML.
+"""The parts of the page and of generated Markdown: files, the origin of results, and formulas of
+plain text as HTML.
 
-Captions, notes and names of scalings are plain text, such as `|J|_F under d_k^1/2`, because files and the terminal
-show them too. A name of several letters, such as `score_mean`, is a column and keeps its underscore.
+Captions, notes and names of scalings are plain text, such as `|J|_F under d_k^1/2`, because files
+and the terminal show them too. A name of several letters, such as `score_mean`, is a column and
+keeps its underscore.
 """
 
 import json
@@ -48,7 +50,8 @@ def page_path(results: Path) -> Path:
 
 
 def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
-    """The PNG files of the page by sweep, and of `all-sweeps`, diagnosis, theory and examples by these names.
+    """The PNG files of the page by sweep, and of `all-sweeps`, diagnosis, theory and examples by
+    these names.
 
     Only files with a text beside them count: a figure that could not be drawn is not on the page.
     """
@@ -94,7 +97,8 @@ def typeset(text: str) -> Markup:
 def sound_results(
     config: Config, results: Path, *, incomplete: bool
 ) -> tuple[dict[str, Results], dict[str, str]]:
-    """The results of every sweep with sound and whole tables, by name, and a message for each of the others.
+    """The results of every sweep with sound and whole tables, by name, and a message for each of
+    the others.
 
     Raises:
         TableError: there is a problem, and `incomplete` is false.
@@ -108,7 +112,10 @@ def sound_results(
         except TableError as error:
             problems[sweep.name] = str(error)
     if problems and not incomplete:
-        remedy = "to write a page marked as incomplete: .venv/bin/python -m experiments page --incomplete"
+        remedy = (
+            "to write a page marked as incomplete: .venv/bin/python -m experiments page "
+            "--incomplete"
+        )
         raise TableError("\n".join([*problems.values(), remedy]))
     return found, problems
 
@@ -119,8 +126,9 @@ def provenance(
     """Seed, versions, the state of every sweep, and the verdict of `check` on the tables.
 
     Returns:
-        `versions` of the libraries that made the tables; `sweeps`, rows of a table with the fields below;
-        `verdict` of the comparison of all sweeps with theory, and `alarm`, its message; both empty if there is none.
+        `versions` of the libraries that made the tables; `sweeps`, rows of a table with the fields
+        below; `verdict` of the comparison of all sweeps with theory, and `alarm`, its message; both
+        empty if there is none.
     """
     fields = ("sweep", "experiment", "trials", "table", "check", "measured by", "analysed by")
     versions: dict[str, str] = {}

@@ -1,8 +1,8 @@
 """The second, plain kernel for rows in a number format: their shares and errors, one row at a time.
 
-Sums in another order round otherwise. So each stage of the rounded row (products, scores, weights, gradients) is
-compared with the one before it, to the rounding of its format. Its numbers then come from these stages and the exact
-row.
+Sums in another order round otherwise. So each stage of the rounded row (products, scores, weights,
+gradients) is compared with the one before it, to the rounding of its format. Its numbers then come
+from these stages and the exact row.
 """
 
 import math
@@ -29,7 +29,8 @@ _RELATIVE, _ABSOLUTE = (
 
 
 def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) -> Expected:
-    """The numbers of one row by metric; its `extra_arrays` are products R(q.k) and gradient to the weights, (n_keys,).
+    """The numbers of one row by metric; its `extra_arrays` are products R(q.k) and gradient to the
+    weights, (n_keys,).
 
     A lost row, with an infinite number or NaN, counts as scores, weights and gradients of 0.
 
@@ -100,7 +101,9 @@ def _check_stages(
     arithmetic: Arithmetic,
     prescale: float,
 ) -> None:
-    """Compare each stage of a row with the one before it, to the rounding of the format and of its sums."""
+    """Compare each stage of a row with the one before it, to the rounding of the format and of its
+    sums.
+    """
     scores, weights, to_scores, to_query = stages
     divisor, root = row.divisor, math.sqrt(len(scores))
     query, keys, gradient = (
@@ -141,7 +144,9 @@ def _check_stages(
 def _compare(
     name: str, expected: Floats, got: Floats, relative: Floats | float, absolute: Floats | float
 ) -> None:
-    """ArithmeticError for a number beyond its tolerance; one that is infinite or NaN is not compared."""
+    """ArithmeticError for a number beyond its tolerance; one that is infinite or NaN is not
+    compared.
+    """
     beyond = np.abs(got - expected) > relative * np.abs(expected) + absolute
     for place in np.flatnonzero(beyond & np.isfinite(got) & np.isfinite(expected)):
         raise difference(f"rounded {name} {place}", expected[place], got[place])
@@ -155,7 +160,9 @@ def _errors_of_gradient(
     to_query: Floats,
     of: Arithmetic,
 ) -> Expected:
-    """The error of the rounded dL/dq; sums over keys in another order differ, and may round to the next number."""
+    """The error of the rounded dL/dq; sums over keys in another order differ, and may round to the
+    next number.
+    """
     keys, gradient = row.keys[seen], row.extra_arrays["gradient"][seen]
     # Of equal gradients at all keys, nothing is left: so those less the one at the largest weight.
     from_top = gradient - gradient[weights.argmax()]

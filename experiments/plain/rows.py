@@ -1,14 +1,15 @@
-"""A second, plain kernel: the definitions of the numbers of a row, to compare with what a run reports.
+"""A second, plain kernel: the definitions of the numbers of a row, to compare with what a run
+reports.
 
-Theory has no exact values for most laws of q and k, and for most row maps. So every chunk compares all numbers of a
-few of its rows with these definitions. With w the weights, J their Jacobian (diag(a) - b a a^T) diag(t) of
-`sdpa.row_maps` (a = w, b = t = 1 for softmax), and c the divisor:
+Theory has no exact values for most laws of q and k, and for most row maps. So every chunk compares
+all numbers of a few of its rows with these definitions. With w the weights, J their Jacobian
+(diag(a) - b a a^T) diag(t) of `sdpa.row_maps` (a = w, b = t = 1 for softmax), and c the divisor:
 
     |J|_F^2 = sum_j t_j^2 a_j^2 ((1 - b a_j)^2 + b^2 sum_{i != j} a_i^2)
     |dL/dq|^2 = sum_i a_i^2 |t_i k_i - b m|^2 / c^2,   m = sum_j a_j t_j k_j
 
-Where b is not 0, 1 - b a_j of the largest a is b times the sum of the others: saturated rows keep their digits. The
-weights of sparsemax and entmax come from bisection.
+Where b is not 0, 1 - b a_j of the largest a is b times the sum of the others: saturated rows keep
+their digits. The weights of sparsemax and entmax come from bisection.
 """
 
 import math
@@ -35,7 +36,8 @@ _VANISHING = 1e-300  # weights that may round to 0 in one kernel alone
 _LOST = 1e-14  # of an entropy, as a sum of terms up to 1
 _NEAR = 1e-9  # of the limit of saturated rows
 _HALVINGS = 60  # of the interval from -1 to 0 that has the threshold
-_EDGE = 1e-12  # sparse weights this near 0 may be 0 in the other kernel, which then has another Jacobian
+# sparse weights this near 0 may be 0 in the other kernel, which then has another Jacobian
+_EDGE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,9 @@ class _Mapped:
     )
 
     def norm_through(self, keys: Floats) -> float:
-        """|K^T J^T|_F; at the largest slope, t k - b m is (1 - b a) t k - b sum of a_j t_j k_j over the others."""
+        """|K^T J^T|_F; at the largest slope, t k - b m is (1 - b a) t k - b sum of a_j t_j k_j over
+        the others.
+        """
         top, share, length = (
             self.slopes.argmax(),
             self.slopes * self.steepness,
@@ -92,7 +96,8 @@ class _Mapped:
 
 
 def plain_row(row: DrawnRow, row_map: RowMap = PLAIN, bias: Floats | float = 0.0) -> Expected:
-    """The numbers of one row by metric of rows, without derivatives where a sparse weight is at the edge of 0.
+    """The numbers of one row by metric of rows, without derivatives where a sparse weight is at the
+    edge of 0.
 
     >>> found = plain_row(DrawnRow(np.ones(1), np.array([[3.0], [1.0]]), np.zeros(2), 1.0, 0, 1.0))
     >>> found["max_weight"][0], found["jacobian_norm"][0], round(found["query_gradient_norm"][0], 9)

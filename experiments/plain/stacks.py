@@ -1,4 +1,6 @@
-"""The second, plain kernel of a stack of attention layers: inputs, rows, pairs of rows, and products of tokens."""
+"""The second, plain kernel of a stack of attention layers: inputs, rows, pairs of rows, and
+products of tokens.
+"""
 
 import itertools
 import math
@@ -14,8 +16,8 @@ _ROUNDINGS = 64  # of a sum of products, in units of that of its largest term
 class PlainStack:
     """The factor X of the products of tokens C = X X^T that a run carries, compared layer by layer.
 
-    Queries and keys are the rows of X Z, with Z standard normal. With weights A, the tokens (a x, A x) after a layer
-    have the products a^2 C + A C A^T, over the lengths of both tokens.
+    Queries and keys are the rows of X Z, with Z standard normal. With weights A, the tokens (a x, A
+    x) after a layer have the products a^2 C + A C A^T, over the lengths of both tokens.
     """
 
     def __init__(self, n_keys: int, token_cosine: float, residual: float, measured: int) -> None:
@@ -27,7 +29,8 @@ class PlainStack:
         self._products = np.where(np.eye(n_keys, dtype=bool), 1.0, token_cosine)
 
     def compare_inputs(self, vectors: Floats, drawn: Floats) -> None:
-        """Compare the queries or keys of a layer, (tokens, d_k), with the normal numbers behind them, (columns, d_k).
+        """Compare the queries or keys of a layer, (tokens, d_k), with the normal numbers behind
+        them, (columns, d_k).
 
         Raises:
             ArithmeticError: an entry differs by more than rounding explains.

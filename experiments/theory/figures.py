@@ -57,7 +57,9 @@ def _drawn(name: str, path: Path) -> list[bytes]:
 
 
 def _draw_scales(table: pd.DataFrame) -> Drawing:
-    """d_k over the number of keys: laws as lines, and computed values as points of the same colour."""
+    """d_k over the number of keys: laws as lines, and computed values as points of the same
+    colour.
+    """
     figure, [ax] = panels(1, 1, (8.5, 5.2))
     ax.axhspan(*_WIDTHS, color=INK, alpha=0.08, linewidth=0)
     ax.annotate("d_k of most models", (2048, 93), ha="center", va="center")
@@ -77,7 +79,9 @@ def _draw_scales(table: pd.DataFrame) -> Drawing:
 
 
 def _draw_lengths(table: pd.DataFrame) -> Drawing:
-    """Left, the spread that keeps attention; right, the power of ln n by which it grows up to the next length."""
+    """Left, the spread that keeps attention; right, the power of ln n by which it grows up to the
+    next length.
+    """
     figure, axes = panels(2, 2, (10.5, 4.8))
     series = table.groupby(["rows", "target", "value"], sort=False)
     for (key, rows), colour in zip(series, [*ordered_colours(4), *UNORDERED_COLOURS], strict=False):
@@ -154,7 +158,9 @@ def _computed(table: pd.DataFrame, scale: str) -> pd.Series:
 
 
 def _powers(table: pd.DataFrame) -> dict[str, pd.Series]:
-    """Local powers of exact crossings: of ln n for the typical one; of n for the mean one over ln n."""
+    """Local powers of exact crossings: of ln n for the typical one; of n for the mean one over ln
+    n.
+    """
     logs = {name: np.log(_computed(table, name)) for name in ("typical", "mean")}
     ln_n = np.log(logs["mean"].index.to_series())
     mean = (logs["mean"] - np.log(ln_n)).diff() / ln_n.diff()
@@ -190,7 +196,9 @@ def _three_nats(tables: Results, rows: str = "Gaussian") -> pd.Series:
 
 
 def _lengths_hold(tables: Results) -> bool:
-    """True if the power falls at each step for Gaussian rows, through 1, and rises for short unit keys."""
+    """True if the power falls at each step for Gaussian rows, through 1, and rises for short unit
+    keys.
+    """
     gaussian, unit = _three_nats(tables), _three_nats(tables, "unit, d_k = 8")
     falls = (
         (gaussian.diff().dropna() < 0).all() and gaussian.iloc[0] > 1.5 and gaussian.iloc[-1] < 0.75
@@ -211,8 +219,10 @@ FIGURES = {
         Finding(
             drawing="theory/scales",
             title="Typical Jacobians cross near the cube of ln n, mean squares near n squared",
-            sentence="Unscaled, standard normal q and k. Lines: laws; points: exact for r.m.s., within 1% for medians. "
-            "With 4096 keys, the median of |J|_F falls below that under d_k^1/2 at d_k = {typical:.0f}, and its r.m.s. "
+            sentence="Unscaled, standard normal q and k. Lines: laws; points: exact for r.m.s., "
+            "within 1% for medians. "
+            "With 4096 keys, the median of |J|_F falls below that under d_k^1/2 at d_k = "
+            "{typical:.0f}, and its r.m.s. "
             "at {mean:.1f} million.",
             values=_of_scales,
             holds=_scales_hold,
@@ -223,8 +233,10 @@ FIGURES = {
         Finding(
             drawing="theory/lengths",
             title="No single power of ln n keeps the entropy of all rows",
-            sentence="Exact. Left: the spread that keeps the value in the legend, entropy in nats or largest weight. "
-            "Right: its slope from one length to the next. For 3 nats over Gaussian scores, the power falls from "
+            sentence="Exact. Left: the spread that keeps the value in the legend, entropy in nats "
+            "or largest weight. "
+            "Right: its slope from one length to the next. For 3 nats over Gaussian scores, the "
+            "power falls from "
             "{first:.2f} to {last:.2f}; for unit keys of width 8 it rises to {unit:.2f}.",
             values=lambda tables: {
                 "first": _three_nats(tables).iloc[0],
@@ -239,8 +251,10 @@ FIGURES = {
         Finding(
             drawing="theory/rules",
             title="Which rule of length holds depends on the wanted entropy",
-            sentence="Bars: lengths from 16 to 1M over which a rule, fitted at 4096 keys (dotted), keeps the mean "
-            "entropy within 10%; exact, for Gaussian scores but in the last rule. Without a rule, 3 nats hold from "
+            sentence="Bars: lengths from 16 to 1M over which a rule, fitted at 4096 keys "
+            "(dotted), keeps the mean "
+            "entropy within 10%; exact, for Gaussian scores but in the last rule. Without a rule, "
+            "3 nats hold from "
             "{shortest} to {longest} keys.",
             values=lambda tables: dict(
                 tables["rules"]

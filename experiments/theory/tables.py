@@ -1,4 +1,6 @@
-"""Tables of laws of docs/theory.md beside computed values: three scales of d_k, spreads that keep attention, rules."""
+"""Tables of laws of docs/theory.md beside computed values: three scales of d_k, spreads that keep
+attention, rules.
+"""
 
 import math
 from functools import partial
@@ -33,7 +35,9 @@ ROWS: dict[str, tuple[RowOf, dict[Target, tuple[float, ...]]]] = {
 
 
 def three_scales() -> pd.DataFrame:
-    """A row for each scale and number of keys: the d_k of the law, and the computed one: exact but for medians."""
+    """A row for each scale and number of keys: the d_k of the law, and the computed one: exact but
+    for medians.
+    """
     rows = [
         (name, n, each.law(n), each.exact and each.exact(n))
         for name, each in SCALES.items()
@@ -43,7 +47,9 @@ def three_scales() -> pd.DataFrame:
 
 
 def lengths() -> pd.DataFrame:
-    """The sigma that keeps an entropy or a largest weight, and its power of ln n up to the next length."""
+    """The sigma that keeps an entropy or a largest weight, and its power of ln n up to the next
+    length.
+    """
     tables = []
     for name, (row_of, wanted) in ROWS.items():
         for target, value in (
@@ -66,7 +72,9 @@ def lengths() -> pd.DataFrame:
 
 
 def rules() -> pd.DataFrame:
-    """The lengths from 16 to 2^20 over which each rule, fitted at 4096 keys, keeps an entropy within 10%."""
+    """The lengths from 16 to 2^20 over which each rule, fitted at 4096 keys, keeps an entropy
+    within 10%.
+    """
     rows = [
         (rule.name, rule.source, value, *lengths_that_keep(rule, value))
         for rule in RULES

@@ -94,25 +94,32 @@ def audit(
     groups: int = 1,
     backward: Attention | None = None,
 ) -> Audit:
-    """The divisor, mask, soft cap, bias, sink, heads and arithmetic of a function, found from its outputs alone.
+    """The divisor, mask, soft cap, bias, sink, heads and arithmetic of a function, found from its
+    outputs alone.
 
     Args:
-        attention: attention(q, k, v) of NumPy arrays (batch, heads, n, d_k), with the output (batch, heads, n_queries,
-            d_k); k and v have heads / groups heads. The queries are the last n_queries of n_keys positions.
+        attention: attention(q, k, v) of NumPy arrays (batch, heads, n, d_k), with the output
+            (batch, heads, n_queries, d_k); k and v have heads / groups heads. The queries are the
+            last n_queries of n_keys positions.
         d_k: the width of queries, keys and values; half and one and a half of it are tried, too.
-        n_keys: numbers of keys, rising from at least 4; the first, of at most 512, is that of most probes.
+        n_keys: numbers of keys, rising from at least 4; the first, of at most 512, is that of most
+            probes.
         dtype: the type of the arrays: float64, float32, float16 or bfloat16, by name or as a type.
-        scaling, mask, softcap, sink: what the function should have, as in `sdpa.attention_weights`; a mask by name.
-        alibi: the slope of a bias -slope (query position - key position) (Press et al. 2022); 0 for none.
+        scaling, mask, softcap, sink: what the function should have, as in `sdpa.attention_weights`;
+            a mask by name.
+        alibi: the slope of a bias -slope (query position - key position) (Press et al. 2022); 0 for
+            none.
         groups: query heads per head of keys and values, in consecutive order (Ainslie et al. 2023).
         backward: backward(q, k, v, gradient of the output) with the gradients (dq, dk, dv).
 
     Returns:
-        `Audit`: its `findings`, and printed a report. Designed inputs decide the single items; if all are as expected,
-        whole outputs of random inputs are compared with double precision. Every input is the same in each run.
+        `Audit`: its `findings`, and printed a report. Designed inputs decide the single items; if
+        all are as expected, whole outputs of random inputs are compared with double precision.
+        Every input is the same in each run.
 
     Raises:
-        ValueError: an expectation that `sdpa.attention_weights` refuses, an unknown dtype, or unusable sizes.
+        ValueError: an expectation that `sdpa.attention_weights` refuses, an unknown dtype, or
+            unusable sizes.
         TypeError: `attention` is no function.
 
     >>> from sdpa import scaled_dot_product_attention

@@ -1,7 +1,7 @@
 """The audited function, called with designed inputs, and the function that it should be.
 
-Values that are columns of the identity make the output the weights themselves. They come in blocks of d_k columns, so
-that kernels whose values must be as wide as their keys are audited, too.
+Values that are columns of the identity make the output the weights themselves. They come in blocks
+of d_k columns, so that kernels whose values must be as wide as their keys are audited, too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class LostMass:
     Attributes:
         n_keys, spread: the number of keys, and the standard deviation of the scaled scores.
         lost: 1 minus the sum of the weights over the exact sum, mean over eight rows.
-        tiny_share: exact share of the weights that the format of the arrays rounds to 0; NaN if unknown.
+        tiny_share: exact share of the weights that the format of the arrays rounds to 0; NaN if
+            unknown.
     """
 
     n_keys: int
@@ -55,7 +56,9 @@ class LostMass:
 
 @dataclass(frozen=True)
 class Audited:
-    """A function of arrays (batch, heads, n, d_k), their format, the sizes to try, and what it should compute."""
+    """A function of arrays (batch, heads, n, d_k), their format, the sizes to try, and what it
+    should compute.
+    """
 
     function: Attention
     backward: Any  # a function, or None
@@ -76,12 +79,16 @@ class Audited:
         if not (
             is_whole and few and max(few) <= 512 and [*self.n_keys] == sorted(set(self.n_keys))
         ):
-            expected = "expected whole d_k from 4, groups from 1, and rising n_keys from 4, the first up to 512"
+            expected = (
+                "expected whole d_k from 4, groups from 1, and rising n_keys from 4, the "
+                "first up to 512"
+            )
             raise ValueError(f"{expected}, got {self.d_k}, {self.groups} and {self.n_keys}")
         most = most_visible(self.mask) if isinstance(self.mask, str) else 0
         if most is not None and not (1 < most < self.n_keys[-1] or most == math.inf):
             raise ValueError(
-                f"mask: expected a name, of a window from 2 to below {self.n_keys[-1]}, got {self.mask!r}"
+                f"mask: expected a name, of a window from 2 to below {self.n_keys[-1]}, got "
+                f"{self.mask!r}"
             )
         if not abs(self.sink or 0.0) <= _LARGEST_SINK:
             raise ValueError(
@@ -113,7 +120,9 @@ class Audited:
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """Numbers of queries and keys: square, with fewer queries, with one, and long, of two remainders by blocks."""
+        """Numbers of queries and keys: square, with fewer queries, with one, and long, of two
+        remainders by blocks.
+        """
         few, long, square = (
             self.n_keys[0],
             self.n_keys[-1],
@@ -134,7 +143,9 @@ class Audited:
     def random(
         self, spread: float, n_queries: int, n_keys: int, d_k: int = 0, batch: int = 1
     ) -> list[Array]:
-        """q, k and v of normal numbers, as many batch entries as heads of keys; scores have a spread in each row."""
+        """q, k and v of normal numbers, as many batch entries as heads of keys; scores have a
+        spread in each row.
+        """
         d = d_k or self.d_k
         q = normals("q", batch, batch * self.groups, n_queries, d)
         q *= spread * self.divisor(d, n_keys) / np.linalg.norm(q, axis=-1, keepdims=True)
@@ -145,7 +156,9 @@ class Audited:
     def call(
         self, function: Attention, given: Sequence[Array], *shapes: tuple[int, ...]
     ) -> list[FloatArray]:
-        """The arrays of these shapes that a function returns, as doubles; CallError if it does anything else."""
+        """The arrays of these shapes that a function returns, as doubles; CallError if it does
+        anything else.
+        """
         copies = [x.copy() for x in given]
         try:
             with np.errstate(all="ignore"):
@@ -172,7 +185,8 @@ class Audited:
         return found, self.exact(*(x.astype(float) for x in given))
 
     def weights(self, q: npt.ArrayLike, k: npt.ArrayLike, *, is_wide: bool = False) -> FloatArray:
-        """The weights of q (n_queries, d_k) over k (n_keys, d_k): outputs for the columns of the identity.
+        """The weights of q (n_queries, d_k) over k (n_keys, d_k): outputs for the columns of the
+        identity.
 
         With `is_wide`, two batch entries and four heads of keys have the same q and k.
         """
@@ -203,7 +217,9 @@ class Audited:
         return weights
 
     def near(self, n_queries: int, n_keys: int) -> BoolArray:
-        """True where the expected bias leaves a key of an equal score a weight above the smallest number."""
+        """True where the expected bias leaves a key of an equal score a weight above the smallest
+        number.
+        """
         position = np.arange(n_keys)
         distance = np.abs(position[-n_queries:, None] - position)
         return np.asarray(
@@ -213,7 +229,9 @@ class Audited:
     def odd_logits(
         self, q: npt.ArrayLike, k: npt.ArrayLike, *, is_wide: bool = False
     ) -> FloatArray:
-        """Half the change of the log weights from -q to q, without bias and sink; not finite where a weight is 0."""
+        """Half the change of the log weights from -q to q, without bias and sink; not finite where
+        a weight is 0.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             sides = (
                 np.log(self.weights(sign * np.asarray(q), k, is_wide=is_wide)) for sign in (1, -1)

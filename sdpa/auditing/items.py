@@ -27,7 +27,8 @@ _RULES = (
 )
 _COARSE = 0.2  # residuals of the scores of weights in 8 bits are below
 
-# True if the item is as expected, False if not, None if not tested; then what was found and expected, and the evidence.
+# True if the item is as expected, False if not, None if not tested; then what was found and
+# expected, and the evidence.
 Result = tuple[bool | np.bool_ | None, object, object, str]
 
 
@@ -62,7 +63,9 @@ def mask(audited: Audited) -> Result:
 
 
 def hidden_keys(audited: Audited) -> Result:
-    """Weights of hidden keys under scores far above those of visible ones: 0 only if their scores are -inf."""
+    """Weights of hidden keys under scores far above those of visible ones: 0 only if their scores
+    are -inf.
+    """
     n, d = audited.n_keys[0], audited.d_k
     hidden = (audited.equal(n, n) == 0) & audited.near(n, n)
     if not hidden.any():
@@ -72,17 +75,21 @@ def hidden_keys(audited: Audited) -> Result:
     q, k = along(step * np.arange(n), divisor, d)
     rows = [audited.weights(np.repeat(sign * q, n, axis=0), k)[hidden] for sign in (1.0, -1.0)]
     leak = np.nan_to_num(np.abs(rows), nan=1.0).max()
-    evidence = f"Largest weight of a hidden key, if scaled scores rise or fall by {step:.2g} per key: {leak:.2g}."
+    evidence = (
+        f"Largest weight of a hidden key, if scaled scores rise or fall by {step:.2g} per "
+        f"key: {leak:.2g}."
+    )
     return leak == 0, "they leak" if leak else "no weight", "no weight", evidence
 
 
 def _slope(
     audited: Audited, d_k: int, n_queries: int, n_keys: int, *, is_wide: bool = False
 ) -> tuple[float, float, float, float]:
-    """The divisor, its tolerance, and the largest deviations of rows from it, and of log weights from their rows.
+    """The divisor, its tolerance, and the largest deviations of rows from it, and of log weights
+    from their rows.
 
-    The spread is as small as the format allows, so that a soft cap hardly matters. Weights coarser than the format
-    need a spread of 1, and leave a tolerance of their deviation.
+    The spread is as small as the format allows, so that a soft cap hardly matters. Weights coarser
+    than the format need a spread of 1, and leave a tolerance of their deviation.
     """
     small = 1.0 if audited.eps > 1e-4 else audited.eps**0.25
     tolerance = max(1e-6, 2 * audited.eps / small)
@@ -155,12 +162,17 @@ def divisor(audited: Audited) -> Result:
     off = "{:.1g} of it, log weights from multiples of q·k by {:.1g}".format(
         *np.max([*found.values()], axis=0)[2:]
     )
-    evidence = f"Slopes of log weights over scores near 0, to {within:.1g}: {numbers}. Rows deviate by up to {off}."
+    evidence = (
+        f"Slopes of log weights over scores near 0, to {within:.1g}: {numbers}. Rows "
+        f"deviate by up to {off}."
+    )
     return name == str(audited.scaling), name, audited.scaling, evidence + untested
 
 
 def soft_cap(audited: Audited) -> Result:
-    """The scaled score that a large one becomes, beside 0, and the c of c tanh(s / c) that explains it."""
+    """The scaled score that a large one becomes, beside 0, and the c of c tanh(s / c) that explains
+    it.
+    """
     n, d, score = audited.n_keys[0], audited.d_k, 20.0 if audited.eps < 1e-6 else 8.0
     c, within, of_rows, residual = _slope(audited, d, n, n)
     q, k = along(np.where(np.arange(n) == n - 1, score, 0.0), abs(c), d)
@@ -214,7 +226,9 @@ def bias(audited: Audited) -> Result:
 
 
 def sink(audited: Audited) -> Result:
-    """Sums of rows under equal scores: 1 - e^sink times the weight of the own key, which has no bias."""
+    """Sums of rows under equal scores: 1 - e^sink times the weight of the own key, which has no
+    bias.
+    """
     n, tolerance = audited.n_keys[0], max(1e-9, 4 * audited.eps)
     weights = audited.equal(n, n)
     own, missing = np.diagonal(weights), 1 - weights.sum(axis=-1)
@@ -246,12 +260,17 @@ def heads(audited: Audited) -> Result:
     marks = np.broadcast_to(np.eye(4, d).reshape(2, 2, 1, d), (2, 2, n, d))
     out, _ = audited.outputs(np.zeros((2, 2 * groups, n, d)), 0 * marks, marks)
     found, wanted = out[:, :, -1].argmax(axis=-1), np.repeat(owners, groups, axis=1)
-    evidence = f"Values that each query head reads, by batch entry, with {groups} query heads per head of values."
+    evidence = (
+        f"Values that each query head reads, by batch entry, with {groups} query heads per "
+        f"head of values."
+    )
     return np.array_equal(found, wanted), found.tolist(), wanted.tolist(), evidence
 
 
 def lost_mass(audited: Audited) -> Result:
-    """Row sums over the spread of scores, beside the exact ones and the exact share of weights that round to 0."""
+    """Row sums over the spread of scores, beside the exact ones and the exact share of weights that
+    round to 0.
+    """
     below = math.log(audited.arithmetic.smallest) - math.log(2)
     for n in audited.n_keys:
         for spread in SPREADS:
@@ -262,14 +281,20 @@ def lost_mass(audited: Audited) -> Result:
                 LostMass(n, spread, float(np.mean(1 - out[0, 0] / exact[0, 0])), tiny)
             )
     worst = max(audited.lost, key=lambda row: abs(row.lost) if row.lost == row.lost else math.inf)
-    # Wide formats may sum in themselves, with errors of sqrt(n); narrow ones should sum in single precision.
+    # Wide formats may sum in themselves, with errors of sqrt(n); narrow ones should sum in single
+    # precision.
     tolerance = 4 * audited.eps * (1.0 if audited.eps > 1e-4 else math.sqrt(audited.n_keys[-1]))
-    where = f"Largest at spread {worst.spread:g} with {worst.n_keys} keys; spreads {SPREADS[0]:g} to {SPREADS[-1]:g}."
+    where = (
+        f"Largest at spread {worst.spread:g} with {worst.n_keys} keys; spreads {SPREADS[0]:g} "
+        f"to {SPREADS[-1]:g}."
+    )
     return abs(worst.lost) <= tolerance, f"{worst.lost:.3g}", f"below {tolerance:.1g}", where
 
 
 def large_scores(audited: Audited) -> Result:
-    """Rows of equal scores so large, or so far below 0, that e^s leaves the format unless the maximum is subtracted."""
+    """Rows of equal scores so large, or so far below 0, that e^s leaves the format unless the
+    maximum is subtracted.
+    """
     n, d = audited.n_keys[0], audited.d_k
     size = 1.5 * math.log(audited.arithmetic.largest)
     signs, worst = np.where(np.arange(min(ROWS, n)) % 2, 1.0, -1.0)[:, None], 0.0
@@ -277,7 +302,10 @@ def large_scores(audited: Audited) -> Result:
         q, k = along(scores, audited.divisor(d, len(scores)), d)
         out, exact = audited.outputs(signs * q, k, 1 + scores[:, None] / size * np.eye(1, d))
         worst = max(worst, float(np.nan_to_num(np.abs(out - exact), nan=np.inf).max()))
-    evidence = f"Outputs for scores all {size:.4g}, all {-size:.4g}, or between, are wrong by up to {worst:.2g}."
+    evidence = (
+        f"Outputs for scores all {size:.4g}, all {-size:.4g}, or between, are wrong by up "
+        f"to {worst:.2g}."
+    )
     # Products of so large numbers are rounded, too.
     is_right = worst <= 1e-9 + 16 * audited.eps * (size if audited.eps < 1e-4 else 1.0)
     expected = "the maximum of each row is subtracted"
@@ -286,10 +314,12 @@ def large_scores(audited: Audited) -> Result:
 
 
 def scaled(audited: Audited) -> Result:
-    """The arrays that the scale multiplies, from the rounding of whole multiples of the smallest number of the format.
+    """The arrays that the scale multiplies, from the rounding of whole multiples of the smallest
+    number of the format.
 
-    Divided by c, a multiple m of the smallest number rounds to a multiple; a score does not. Keys of the largest power
-    of 2 bring the products back to the size of eps. The divisor c, or its root on both q and k, needs to round some m.
+    Divided by c, a multiple m of the smallest number rounds to a multiple; a score does not. Keys
+    of the largest power of 2 bring the products back to the size of eps. The divisor c, or its root
+    on both q and k, needs to round some m.
     """
     n, d, c = audited.n_keys[0], audited.d_k, audited.divisor(audited.d_k, audited.n_keys[0])
     multiples = np.unique(
@@ -320,13 +350,18 @@ def scaled(audited: Audited) -> Result:
             )
         changes.append(float(np.abs(found - exact).max()))
     names = [name for name, change in zip("qk", changes, strict=True) if not change <= visible / 2]
-    off = f"{changes[0]:.2g} and {changes[1]:.2g}; a scale on them, before the product, by at least {visible:.2g}"
+    off = (
+        f"{changes[0]:.2g} and {changes[1]:.2g}; a scale on them, before the product, by at "
+        f"least {visible:.2g}"
+    )
     evidence = f"Multiples of the smallest number in q and in k give outputs wrong by up to {off}."
     return True, " and ".join(names) or "scores", "", evidence
 
 
 def outputs(audited: Audited) -> Result:
-    """Whole outputs of random inputs at three spreads, with two batch entries and heads, beside double precision."""
+    """Whole outputs of random inputs at three spreads, with two batch entries and heads, beside
+    double precision.
+    """
     off, is_same = [], True
     # Single and double precision round scores, so that errors grow with the spread.
     is_wide = audited.eps < 1e-4
@@ -350,7 +385,10 @@ def outputs(audited: Audited) -> Result:
     found = next(
         (f"errors like those of {name}" for name in formats if worst <= limits[name]), "wrong"
     )
-    evidence = f"Outputs per unit of v are wrong by up to {worst:.2g}{' times the spread' * is_wide}, {where}."
+    evidence = (
+        f"Outputs per unit of v are wrong by up to "
+        f"{worst:.2g}{' times the spread' * is_wide}, {where}."
+    )
     is_expected = is_same and worst <= 64 * audited.eps
     wanted = f"errors like those of {audited.arithmetic}, the same in each call"
     return (
@@ -362,7 +400,9 @@ def outputs(audited: Audited) -> Result:
 
 
 def gradients(audited: Audited) -> Result:
-    """Gradients of a backward function along random directions, beside central differences of the expected output."""
+    """Gradients of a backward function along random directions, beside central differences of the
+    expected output.
+    """
     n, step, off = audited.n_keys[0], 1e-5, []
     for spread, rows in ((1.0, n), (10.0, n), (1.0, max(1, n // 3))):
         given = audited.random(spread, rows, n, batch=2)
@@ -382,5 +422,8 @@ def gradients(audited: Audited) -> Result:
             )
     worst, where = max(off)
     is_right = worst <= 1e-6 + 64 * audited.eps
-    evidence = f"Derivatives along a direction deviate from central differences by up to {worst:.2g}, in {where}."
+    evidence = (
+        f"Derivatives along a direction deviate from central differences by up to "
+        f"{worst:.2g}, in {where}."
+    )
     return is_right, "right" if is_right else "wrong", "right", evidence

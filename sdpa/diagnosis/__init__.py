@@ -1,4 +1,6 @@
-"""Diagnosis of the attention of given queries and keys: what a scale does to each head, beside the exact values."""
+"""Diagnosis of the attention of given queries and keys: what a scale does to each head, beside the
+exact values.
+"""
 
 from sdpa.diagnosis.estimates import (
     BATCH,

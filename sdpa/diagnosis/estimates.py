@@ -1,4 +1,6 @@
-"""`diagnose` and `divisor_for`: the diagnosis of every head of a model, and its inverse, from queries and keys."""
+"""`diagnose` and `divisor_for`: the diagnosis of every head of a model, and its inverse, from
+queries and keys.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ _LARGEST_SIGMA = (
 
 
 class Estimate(NamedTuple):
-    """A quantity of every head, in arrays with the axes of the heads; NaN where an error or exact value is unknown."""
+    """A quantity of every head, in arrays with the axes of the heads; NaN where an error or exact
+    value is unknown.
+    """
 
     value: FloatArray  # over all sequences
     error: FloatArray  # its standard error, from 2 sequences, and from 8 for quantiles
@@ -63,9 +67,11 @@ class Diagnosis:
         return self.estimates[name]
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """A table with one row per head: its indices, then each quantity as NAME, NAME_se and NAME_exact.
+        """A table with one row per head: its indices, then each quantity as NAME, NAME_se and
+        NAME_exact.
 
-        NAME_se is there with several sequences, NAME_exact where an exact value is known. `pandas.DataFrame` takes it.
+        NAME_se is there with several sequences, NAME_exact where an exact value is known.
+        `pandas.DataFrame` takes it.
         """
         places = np.indices(self.rows.shape).reshape(len(self.axes), self.rows.size)
         found: dict[str, npt.NDArray[Any]] = dict(zip(self.axes, places, strict=True))
@@ -89,28 +95,35 @@ def diagnose(
     softcap: float = 0.0,
     sink: float | None = None,
 ) -> Diagnosis:
-    """The effect of a scale on each head, and how far its q and k are from independent Gaussian entries.
+    """The effect of a scale on each head, and how far its q and k are from independent Gaussian
+    entries.
 
-    `sdpa.diagnosis.QUANTITIES` has the meaning and the formula of every quantity. Rows of a query that sees fewer than
-    two keys do not count: their softmax has nothing to choose. Memory is that of the arguments, of one head in double
-    precision, of tiles of a million scores, and of 176 bytes for each row.
+    `sdpa.diagnosis.QUANTITIES` has the meaning and the formula of every quantity. Rows of a query
+    that sees fewer than two keys do not count: their softmax has nothing to choose. Memory is that
+    of the arguments, of one head in double precision, of tiles of a million scores, and of 176
+    bytes for each row.
 
     Args:
         q: queries, (..., n_queries, d_k), before any scale; any real type.
-        k: keys, (..., n_keys, d_k), n_keys at least 2. The axis `head` may be shorter than that of q by a whole factor:
-            as in grouped-query attention, consecutive heads of q share one of k.
+        k: keys, (..., n_keys, d_k), n_keys at least 2. The axis `head` may be shorter than that of
+            q by a whole factor: as in grouped-query attention, consecutive heads of q share one of
+            k.
         scaling: a rule such as `d_k^1/2`, or the divisor itself.
-        mask: `none`; `causal`, where the last query sees every key; `window-512`, causal and of at most 512 keys; or
-            an array, broadcast to (..., n_queries, n_keys), of booleans (True where the query may attend to the key)
-            or of 0 and -10,000 or less. Queries and keys that no counted row uses may be any padding.
-        axes: names of the leading axes of q. By default `head`; `batch`, `head`; or `batch`, `layer`, `head`, by their
-            number. The axis `batch` has independent sequences, from which standard errors come.
-        softcap, sink: as in `sdpa.row_maps.RowMap`. Quantities of scores are those before the cap, the entropy is that
-            of the weights over their sum, the Jacobian that of the weights to the scores before the cap, and no
-            Gaussian values are known. A sink adds the quantity `visible_mass`, the mean sum of the weights.
+        mask: `none`; `causal`, where the last query sees every key; `window-512`, causal and of at
+            most 512 keys; or an array, broadcast to (..., n_queries, n_keys), of booleans (True
+            where the query may attend to the key) or of 0 and -10,000 or less. Queries and keys
+            that no counted row uses may be any padding.
+        axes: names of the leading axes of q. By default `head`; `batch`, `head`; or `batch`,
+            `layer`, `head`, by their number. The axis `batch` has independent sequences, from which
+            standard errors come.
+        softcap, sink: as in `sdpa.row_maps.RowMap`. Quantities of scores are those before the cap,
+            the entropy is that of the weights over their sum, the Jacobian that of the weights to
+            the scores before the cap, and no Gaussian values are known. A sink adds the quantity
+            `visible_mass`, the mean sum of the weights.
 
     Raises:
-        ValueError: shapes, names or the mask do not fit, or an entry that counts is not finite or beyond 1e70.
+        ValueError: shapes, names or the mask do not fit, or an entry that counts is not finite or
+            beyond 1e70.
 
     >>> rng = np.random.default_rng(0)
     >>> q, k = rng.standard_normal((2, 5, 3, 32, 64))  # 5 sequences, 3 heads
@@ -131,10 +144,12 @@ def diagnose(
 def diagnose_scores(
     scores: npt.ArrayLike, mask: Mask | None = None, *, axes: Sequence[str] | None = None
 ) -> Diagnosis:
-    """The diagnosis of scores as they reach the softmax, (..., n_queries, n_keys), after every divisor, bias and cap.
+    """The diagnosis of scores as they reach the softmax, (..., n_queries, n_keys), after every
+    divisor, bias and cap.
 
-    It lacks the quantities that need q and k. Gaussian rows beside it have one spread for all rows of a head. A score
-    of -inf hides its key, as a mask does; other arguments and errors as in `diagnose`.
+    It lacks the quantities that need q and k. Gaussian rows beside it have one spread for all rows
+    of a head. A score of -inf hides its key, as a mask does; other arguments and errors as in
+    `diagnose`.
 
     >>> scores = np.random.default_rng(0).standard_normal((3, 32, 32))  # 3 heads
     >>> found = diagnose_scores(scores)
@@ -192,7 +207,9 @@ def _diagnosis(heads: Heads, divisor: float, row_map: RowMap) -> Diagnosis:
 
 
 def _of_sums(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, FloatArray]:
-    """A function of sums, with its standard error by the jackknife (Efron and Stein 1981, Ann. Statist. 9:586)."""
+    """A function of sums, with its standard error by the jackknife (Efron and Stein 1981, Ann.
+    Statist. 9:586).
+    """
     value, sequences = of(sums.together()), len(sums.by_name["rows"])
     if sequences == 1:
         return value, np.full_like(value, np.nan)
@@ -202,8 +219,9 @@ def _of_sums(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, 
 def _of_rows(quantity: Quantity, of_head: list[HeadRows]) -> tuple[float, float]:
     """Of one head: the largest value of single rows, or a quantile of them and its standard error.
 
-    The share of rows up to the quantile is a ratio of sums over sequences, with a standard error. The quantiles at that
-    share plus and minus its error lie two errors of the quantile apart (Woodruff 1952, JASA 47:635).
+    The share of rows up to the quantile is a ratio of sums over sequences, with a standard error.
+    The quantiles at that share plus and minus its error lie two errors of the quantile apart
+    (Woodruff 1952, JASA 47:635).
     """
     sequences = [quantity.row(one.part(quantity.part)) for one in of_head]
     values = np.concatenate(sequences)
@@ -222,10 +240,12 @@ def _of_rows(quantity: Quantity, of_head: list[HeadRows]) -> tuple[float, float]
 
 
 def gaussian_values(rows: Rows, variance: float) -> dict[str, float]:
-    """Means over rows of independent normal scores of variances proportional to `lengths`, with a given mean; by name.
+    """Means over rows of independent normal scores of variances proportional to `lengths`, with a
+    given mean; by name.
 
-    That is the variance of scores if keys lie in independent random directions. The variance found in a row would be no
-    better: among few keys it varies by chance, and rows in which it is large are also those with a large weight.
+    That is the variance of scores if keys lie in independent random directions. The variance found
+    in a row would be no better: among few keys it varies by chance, and rows in which it is large
+    are also those with a large weight.
     """
     if not len(rows.n_visible):
         return {}
@@ -247,17 +267,21 @@ def gaussian_values(rows: Rows, variance: float) -> dict[str, float]:
 def divisor_for(
     target: Target, value: float, q: npt.ArrayLike, k: npt.ArrayLike, mask: Mask | None = None
 ) -> float:
-    """The divisor c at which a quantity of a head has a wanted value, computed from the scores of the head itself.
+    """The divisor c at which a quantity of a head has a wanted value, computed from the scores of
+    the head itself.
 
-    `theory.divisor_for` is for rows of a law; this one takes rows as they are, with their spread and structure.
+    `theory.divisor_for` is for rows of a law; this one takes rows as they are, with their spread
+    and structure.
 
     Args:
-        target: `entropy_share`, `effective_keys`, `max_weight` or `row_variance`, as in `QUANTITIES`.
+        target: `entropy_share`, `effective_keys`, `max_weight` or `row_variance`, as in
+            `QUANTITIES`.
         value: that it should have, as a mean over rows.
         q, k, mask: as in `diagnose`, of one head: (n, d_k) or (batch, n, d_k).
 
     Raises:
-        ValueError: no divisor gives the value, the scores of each row are equal, or `diagnose` refuses the arrays.
+        ValueError: no divisor gives the value, the scores of each row are equal, or `diagnose`
+            refuses the arrays.
 
     >>> q, k = 2 * np.random.default_rng(0).standard_normal((2, 5, 32, 64))  # 5 sequences
     >>> c = divisor_for("entropy_share", 0.9, q, k)

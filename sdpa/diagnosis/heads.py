@@ -1,7 +1,8 @@
-"""Queries and keys of many heads, or their scores, and the rows of one head: their scores, weights and Jacobians.
+"""Queries and keys of many heads, or their scores, and the rows of one head: their scores, weights
+and Jacobians.
 
-Each row comes with every key, and without the first key that any counted row of the head sees. A row counts if its
-query sees two keys or more.
+Each row comes with every key, and without the first key that any counted row of the head sees. A
+row counts if its query sees two keys or more.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ _LARGEST = 1e70  # in size; products of the squares of lengths do not overflow
 
 
 class Rows(NamedTuple):
-    """Values of rows with at least two visible keys, each an array (rows,). Scores are divided by the divisor."""
+    """Values of rows with at least two visible keys, each an array (rows,). Scores are divided by
+    the divisor.
+    """
 
     n_visible: FloatArray  # number n of visible keys
     lengths: FloatArray  # |q|^2 times the mean of |k|^2 over these keys
@@ -61,7 +64,9 @@ class Rows(NamedTuple):
         divisor: float,
         row_map: RowMap,
     ) -> Self:
-        """From scores before the divisor, (rows, n_keys), and the squares of the lengths of queries and keys."""
+        """From scores before the divisor, (rows, n_keys), and the squares of the lengths of queries
+        and keys.
+        """
         n_visible = visible.sum(axis=-1).astype(np.float64)
         shown = np.where(visible, scores, -np.inf)
         found = row_diagnostics(shown, divisor, with_variance=True, own_keys=np.array(0))
@@ -104,7 +109,9 @@ Moments = tuple[float, float, float]  # count, mean and variance of numbers
 
 
 class HeadRows(NamedTuple):
-    """All rows of a head in a sequence, and the moments of the entries of their queries and of the keys they see."""
+    """All rows of a head in a sequence, and the moments of the entries of their queries and of the
+    keys they see.
+    """
 
     rows: Rows
     rest: Rows  # without the first key
@@ -161,7 +168,8 @@ class Heads:
         heads = array.reshape(-1, *array.shape[-2:])
         if _are_weights(next(filter(np.any, heads), heads[0])):
             raise ValueError(
-                "scores: expected those before the softmax, got rows that are non-negative and sum to 1, as weights do;"
+                "scores: expected those before the softmax, got rows that are non-negative and "
+                "sum to 1, as weights do;"
                 " np.log(weights) has the same softmax"
             )
         return cls(array, None, _mask(mask, array.shape), _names(array.ndim - 2, axes))
@@ -181,7 +189,9 @@ class Heads:
         return itertools.product(*map(range, self.shape))
 
     def rows(self, index: tuple[int, ...], divisor: float, row_map: RowMap = PLAIN) -> HeadRows:
-        """The rows at a leading index of q, with the keys of its group; ValueError for a number that is too large."""
+        """The rows at a leading index of q, with the keys of its group; ValueError for a number
+        that is too large.
+        """
         q, k = np.asarray(self.q[index], dtype=np.float64), None
         mask = self.mask[index] if isinstance(self.mask, np.ndarray) else self.mask
         if self.k is None:
@@ -202,14 +212,18 @@ class Heads:
 
 
 def hidden_scores(scores: FloatArray) -> BoolArray:
-    """True for the scores, (..., n_keys), that a mask hides: -inf, or far below the largest of their row."""
+    """True for the scores, (..., n_keys), that a mask hides: -inf, or far below the largest of
+    their row.
+    """
     largest = scores.max(axis=-1, keepdims=True)
     least = np.where(np.isfinite(largest), largest - _APART, -np.inf)
     return np.asarray((scores == -np.inf) | (scores < least))
 
 
 def _are_weights(rows: npt.NDArray[Any]) -> bool:
-    """True if every row is non-negative and sums to 1, to the precision of 8 binary digits, or is all 0 as padding."""
+    """True if every row is non-negative and sums to 1, to the precision of 8 binary digits, or is
+    all 0 as padding.
+    """
     rows = rows.astype(np.float64)
     sums = rows.sum(axis=-1)
     sums = sums[sums > 0]
@@ -219,7 +233,9 @@ def _are_weights(rows: npt.NDArray[Any]) -> bool:
 def tiles(
     n_queries: int, n_keys: int, mask: float | BoolArray | None
 ) -> Iterator[tuple[slice, BoolArray]]:
-    """Tiles of at most about a million scores: the places of queries, and the keys that they see, up to the last."""
+    """Tiles of at most about a million scores: the places of queries, and the keys that they see,
+    up to the last.
+    """
     step = max(1, _TILE // n_keys)
     for first in range(0, n_queries, step):
         rows = slice(first, min(first + step, n_queries))
@@ -241,7 +257,9 @@ def _rows(
     divisor: float,
     row_map: RowMap,
 ) -> HeadRows:
-    """The rows of one head in one sequence, from its queries and keys in double precision, or from its scores as q."""
+    """The rows of one head in one sequence, from its queries and keys in double precision, or from
+    its scores as q.
+    """
     n_keys = q.shape[1] if k is None else len(k)
     counted, seen = np.zeros(len(q), np.bool_), np.zeros(n_keys, np.bool_)
     for chosen, visible in tiles(len(q), n_keys, mask):
@@ -278,18 +296,23 @@ def _moments(entries: FloatArray) -> Moments:
 
 
 def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
-    """ValueError with the place of the first number that is not finite, or whose fourth power would overflow."""
+    """ValueError with the place of the first number that is not finite, or whose fourth power would
+    overflow.
+    """
     wrong = np.argwhere(used[:, None] & ~(np.abs(values) <= _LARGEST))
     if len(wrong):
         row, column = (int(i) for i in wrong[0])
         raise ValueError(
-            f"{name}: expected finite numbers up to {_LARGEST:g} in size, got {len(wrong)} that are not, the first"
+            f"{name}: expected finite numbers up to {_LARGEST:g} in size, got {len(wrong)} that "
+            f"are not, the first"
             f" {values[row, column]} at ({row}, {column})"
         )
 
 
 def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    """The values as an array of real numbers in their own type: each head becomes double precision when it is used."""
+    """The values as an array of real numbers in their own type: each head becomes double precision
+    when it is used.
+    """
     array = np.asarray(values)
     if (
         array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16"
@@ -314,7 +337,8 @@ def _names(n_leading: int, axes: Sequence[str] | None) -> tuple[str, ...]:
         or not all(map(str.isidentifier, names))
     ):
         raise ValueError(
-            f"axes: expected a different name for each of {n_leading} leading axes of q, got {names}"
+            f"axes: expected a different name for each of {n_leading} leading axes of q, got "
+            f"{names}"
         )
     return names
 
@@ -323,7 +347,9 @@ def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], axes: tuple[str, ...])
     """ValueError unless the shapes of q and k belong together."""
     if q[-1] != k[-1]:
         raise ValueError(
-            f"expected q and k with the same d_k (last axis), got {q[-1]} in q {q} and {k[-1]} in k {k}"
+            f"expected q and k with the same d_k (last axis), got {q[-1]} in q {q} and "
+            f"{k[-1]} in "
+            f"k {k}"
         )
     if k[-2] < 2:
         raise ValueError(f"k: expected 2 keys or more, got {k}")

@@ -1,15 +1,18 @@
-"""The quantities of a diagnosis, each declared once: its name, its meaning and how it follows from sums over rows.
+"""The quantities of a diagnosis, each declared once: its name, its meaning and how it follows from
+sums over rows.
 
-With s the scaled scores of a row over the n keys that its query sees, w their softmax and J its Jacobian, means are
-over all rows with n of at least 2. Independent q and k with independent entries of mean 0 give the scores of a row the
-variance d_k Var[q_a] Var[k_a] / c^2 under the divisor c, and
+With s the scaled scores of a row over the n keys that its query sees, w their softmax and J its
+Jacobian, means are over all rows with n of at least 2. Independent q and k with independent entries
+of mean 0 give the scores of a row the variance d_k Var[q_a] Var[k_a] / c^2 under the divisor c, and
 
     variance_ratio = mean of 1/(n-1) sum_j (s_j - mean)^2, over that
                    = length_effect alignment_effect
-    length_effect = mean of |q|^2 (mean of |k|^2 over the keys of the row), over d_k^2 Var[q_a] Var[k_a]
+    length_effect = mean of |q|^2 (mean of |k|^2 over the keys of the row), over d_k^2 Var[q_a]
+    Var[k_a]
 
-length_effect alone is the ratio for vectors of the same lengths in independent, uniformly distributed directions. What
-all keys share shifts all scores of a row alike, so that it makes alignment_effect smaller.
+length_effect alone is the ratio for vectors of the same lengths in independent, uniformly
+distributed directions. What all keys share shifts all scores of a row alike, so that it makes
+alignment_effect smaller.
 """
 
 from __future__ import annotations
@@ -33,8 +36,8 @@ _NOISE = 1e-13  # relative rounding errors of sums of up to thousands of numbers
 class Sums:
     """Sums by name, (sequences, heads), or (heads,) for all sequences together.
 
-    Those of the entries of q and k and of the scores are of deviations from references, (heads,), in which little
-    cancels, and of their squares.
+    Those of the entries of q and k and of the scores are of deviations from references, (heads,),
+    in which little cancels, and of their squares.
     """
 
     by_name: Mapping[str, FloatArray]
@@ -79,12 +82,16 @@ class Sums:
         )
 
     def within_rows(self, name: str) -> FloatArray:
-        """A mean variance within rows; 0 where it is rounding noise beside the squares of scores."""
+        """A mean variance within rows; 0 where it is rounding noise beside the squares of
+        scores.
+        """
         variance, squares = self.mean(name), self.mean("lengths") / self.divisor**2
         return np.where(variance > _NOISE**2 * squares, variance, 0.0)
 
     def entries(self, factor: int) -> FloatArray:
-        """A factor times Var[q_a] Var[k_a]; each is 0 where it is rounding noise beside its mean."""
+        """A factor times Var[q_a] Var[k_a]; each is 0 where it is rounding noise beside its
+        mean.
+        """
         q, k = (
             np.where(
                 self.variance(name) > (_NOISE * self.centre(name)) ** 2, self.variance(name), 0.0
@@ -133,7 +140,9 @@ def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number of each head, by its name in a `Diagnosis`: a function of sums, or of the values of single rows."""
+    """A number of each head, by its name in a `Diagnosis`: a function of sums, or of the values of
+    single rows.
+    """
 
     name: str
     meaning: str

@@ -1,7 +1,8 @@
-"""Expected values of many Gaussian rows, by interpolation over ln sigma, the deviation of their scores, and ln n.
+"""Expected values of many Gaussian rows, by interpolation over ln sigma, the deviation of their
+scores, and ln n.
 
-Over ln sigma, Chebyshev polynomials interpolate one octave at a time; neighbouring d_k and divisors need the same sigma
-again, so that the coefficients of every octave are stored.
+Over ln sigma, Chebyshev polynomials interpolate one octave at a time; neighbouring d_k and divisors
+need the same sigma again, so that the coefficients of every octave are stored.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _NODES = 12  # of an octave
 _CHEBYSHEV = np.polynomial.chebyshev.chebpts1(_NODES)
 _OF_SATURATED = math.log1p(-SATURATED)
 _OCTAVE = math.log(2)
-# For a mean over lengths: each up to this one is computed, longer ones between so many nodes in pieces of this ratio.
+# For a mean over lengths: each up to this one is computed, longer ones between so many nodes in
+# pieces of this ratio.
 _EXACT_LENGTHS, _LENGTH_NODES, _PIECE = 16, 12, 16
 _LEAST_SIGMA = 1e-9  # up to it the weights of a row are equal within about 1e-9
 
@@ -57,20 +59,25 @@ ROW_SPREADS: dict[str, Function] = {
 def row_values(
     sigma: FloatArray, n_keys: float, of: Mapping[str, Function] = ROW_MEANS
 ) -> dict[str, FloatArray]:
-    """Functions of rows of n_keys keys by name, at each sigma, rising, (rows,) each; ROW_MEANS or ROW_SPREADS."""
+    """Functions of rows of n_keys keys by name, at each sigma, rising, (rows,) each; ROW_MEANS or
+    ROW_SPREADS.
+    """
     return dict(zip(of, interpolated(sigma, n_keys, tuple(of.values())).T, strict=True))
 
 
 def saturated_rows(
     sigma: FloatArray, n_keys: float, log_remainder: float = _OF_SATURATED
 ) -> FloatArray:
-    """P(1 - max w < r) = n Phi(y / sigma) of rows at each sigma, by interpolation of y, which is nearly constant.
+    """P(1 - max w < r) = n Phi(y / sigma) of rows at each sigma, by interpolation of y, which is
+    nearly constant.
 
-    Below the first octave, y is a polynomial in sigma^2 through values in that octave and its limit at 0, where the
-    nearest scores with such a weight decide: y(0) = -ln((n - 1) (1 - r) / r) sqrt(1 - 1 / n). With two keys, y has this
-    value at every sigma. The relative error of P is below 1e-7 down to 1e-40.
+    Below the first octave, y is a polynomial in sigma^2 through values in that octave and its limit
+    at 0, where the nearest scores with such a weight decide: y(0) = -ln((n - 1) (1 - r) / r) sqrt(1
+    - 1 / n). With two keys, y has this value at every sigma. The relative error of P is below 1e-7
+    down to 1e-40.
 
-    sigma, (rows,), rises; ln r is at most ln(1/2), and by default that of a saturated row, r = 1 - SATURATED.
+    sigma, (rows,), rises; ln r is at most ln(1/2), and by default that of a saturated row, r = 1 -
+    SATURATED.
     """
     limit = (
         log_remainder - math.log1p(-math.exp(log_remainder)) - math.log(n_keys - 1)
@@ -94,7 +101,9 @@ def saturated_rows(
 
 @cache
 def _scaled_quantile(log_remainder: float) -> Function:
-    """The function from a row to y = sigma Phi^-1(P(1 - max w < r) / n), the same object for the same r."""
+    """The function from a row to y = sigma Phi^-1(P(1 - max w < r) / n), the same object for the
+    same r.
+    """
     return lambda row: (
         row.sigma * float(special.ndtri(row.remainder_below(log_remainder) / row.n_keys))
     )
@@ -102,7 +111,9 @@ def _scaled_quantile(log_remainder: float) -> Function:
 
 @cache
 def _first_octave(n_keys: float, log_remainder: float) -> int:
-    """The lowest octave of sigma, from 1/2, in which P(1 - max w < r) is resolved by its integral."""
+    """The lowest octave of sigma, from 1/2, in which P(1 - max w < r) is resolved by its
+    integral.
+    """
     return next(
         i
         for i in itertools.count(-1)
@@ -127,7 +138,9 @@ def interpolated(sigma: FloatArray, n_keys: float, functions: tuple[Function, ..
 
 @cache
 def _octave_coefficients(octave: int, n_keys: float, functions: tuple[Function, ...]) -> FloatArray:
-    """Chebyshev coefficients in ln sigma over sigma from 2^octave to 2^(octave + 1), (nodes, functions)."""
+    """Chebyshev coefficients in ln sigma over sigma from 2^octave to 2^(octave + 1), (nodes,
+    functions).
+    """
     rows = [GaussianRow(2.0 ** (octave + (node + 1) / 2), n_keys) for node in _CHEBYSHEV]
     values = [[function(row) for function in functions] for row in rows]
     return np.asarray(np.polynomial.chebyshev.chebfit(_CHEBYSHEV, np.array(values), _NODES - 1))
@@ -136,10 +149,11 @@ def _octave_coefficients(octave: int, n_keys: float, functions: tuple[Function, 
 def mean_over_lengths(
     values: Callable[[float], FloatArray], of_one: FloatArray, n_keys: float, shortest: int | None
 ) -> FloatArray:
-    """(1 / N) sum of values(n) over the N lengths n = shortest ... n_keys; values(n_keys) without a shortest one.
+    """(1 / N) sum of values(n) over the N lengths n = shortest ... n_keys; values(n_keys) without a
+    shortest one.
 
-    `of_one` are the values of a row of one key. From length 16 a polynomial of degree 11 in ln n interpolates over
-    every factor of 16, at whole numbers near Chebyshev's nodes.
+    `of_one` are the values of a row of one key. From length 16 a polynomial of degree 11 in ln n
+    interpolates over every factor of 16, at whole numbers near Chebyshev's nodes.
 
     >>> mean_over_lengths(lambda n: np.array([1 / n]), np.ones(1), n_keys=3, shortest=1)  # of 1, 1/2 and 1/3
     array([0.61111111])
@@ -158,7 +172,9 @@ def mean_over_lengths(
 
 @cache
 def length_weights(shortest: int, longest: int) -> dict[int, float]:
-    """Weights with which values at few lengths have the sum of the mean over all lengths, by length."""
+    """Weights with which values at few lengths have the sum of the mean over all lengths, by
+    length.
+    """
     last = longest if longest - shortest < _EXACT_LENGTHS else min(longest, _EXACT_LENGTHS - 1)
     weights = dict.fromkeys(range(shortest, last + 1), 1.0)
     start = max(shortest, last + 1)
@@ -193,11 +209,12 @@ def _nodes_of_piece(piece: int) -> IntArray:
 
 
 def gaussian_rows(sigma: FloatArray, n_keys: IntArray) -> FloatArray:
-    """E max w, E H in nats, E |J|_F^2 and P(max w > 0.99) of many rows, each with a sigma and a length of its own.
+    """E max w, E H in nats, E |J|_F^2 and P(max w > 0.99) of many rows, each with a sigma and a
+    length of its own.
 
-    Lengths are interpolated as in `mean_over_lengths` where they are many. That adds absolute errors below 1e-5, and
-    relative ones below 1e-5 to E max w and E |J|_F^2. sigma, from 0, and n_keys, from 2, are (rows,), and the result
-    (rows, 4).
+    Lengths are interpolated as in `mean_over_lengths` where they are many. That adds absolute
+    errors below 1e-5, and relative ones below 1e-5 to E max w and E |J|_F^2. sigma, from 0, and
+    n_keys, from 2, are (rows,), and the result (rows, 4).
 
     >>> gaussian_rows(np.array([1.0, 0.0]), np.array([64, 4])).round(6)
     array([[0.107274, 3.684746, 0.03408 , 0.      ],

@@ -4,16 +4,17 @@ Scores s of one law have at every u
 
     G(u) = E exp(-e^(u + s)),   M_kqa(u) = E[x^q c^a e^(k (u + s)) exp(-e^(u + s))],
 
-with c the mean square of what a key has across the query, in the units of `Row`, and x = s / unit, or (u + s) / unit
-from a unit of 1 on, which does not grow with it: no metric below changes if all x of a row move together.
+with c the mean square of what a key has across the query, in the units of `Row`, and x = s / unit,
+or (u + s) / unit from a unit of 1 on, which does not grow with it: no metric below changes if all x
+of a row move together.
 
-A metric is a polynomial in p_kqa = sum_i w_i^k x_i^q c_i^a. The mean of a product of such sums is the sum, over all
-set partitions of its factors, of means over different indices:
+A metric is a polynomial in p_kqa = sum_i w_i^k x_i^q c_i^a. The mean of a product of such sums is
+the sum, over all set partitions of its factors, of means over different indices:
 
     E p_ab p_cd = E sum_i w_i^(a+c) x_i^(b+d) + E sum_(i != j) w_i^a x_i^b w_j^c x_j^d.
 
-The polynomials are of one degree in w by factors p_1 = 1: the coefficients of terms in which all indices coincide
-cancel as whole numbers, so that a one-hot row has 0 term by term.
+The polynomials are of one degree in w by factors p_1 = 1: the coefficients of terms in which all
+indices coincide cancel as whole numbers, so that a one-hot row has 0 term by term.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ Span = tuple[float, float]  # the least and the greatest of several counts
 
 # Integrands are cut off at e^-RANGE; 1 / e^-38 is below the precision of a double.
 RANGE = 38.0
-# The finer step is for e^(k y - e^y) with k up to 8, whose Fourier tail, |Gamma(k + i omega)|, is the slowest.
+# The finer step is for e^(k y - e^y) with k up to 8, whose Fourier tail, |Gamma(k + i omega)|, is
+# the slowest.
 STEP, FINE_STEP = 0.28, 0.22
 HIGHEST = 4.2  # exp(-e^4.2) is below 1e-28
 
@@ -46,7 +48,9 @@ class UnknownError(ValueError):
 
 
 def check_sizes(d_k: float, n_keys: float, fewest: int = 2) -> None:
-    """ValueError unless d_k is a number of at least 1, and n_keys a whole number of at least `fewest`."""
+    """ValueError unless d_k is a number of at least 1, and n_keys a whole number of at least
+    `fewest`.
+    """
     if not (isinstance(d_k, Real) and d_k >= 1):
         raise ValueError(f"d_k: expected a number of at least 1, got {d_k!r}")
     if not (isinstance(n_keys, Real) and n_keys >= fewest and n_keys % 1 == 0):
@@ -60,7 +64,8 @@ def trapezoid(low: float, high: float, step: float) -> tuple[FloatArray, float]:
 
 
 def gauss_panels(edges: FloatArray, order: int) -> tuple[FloatArray, FloatArray]:
-    """Gauss-Legendre nodes and weights of so many nodes between all neighbouring edges, (..., nodes).
+    """Gauss-Legendre nodes and weights of so many nodes between all neighbouring edges, (...,
+    nodes).
 
     >>> nodes, weights = gauss_panels(np.array([0.0, 1.0, 3.0]), 2)
     >>> float((weights @ nodes**3).round(9))  # 3^4 / 4
@@ -90,7 +95,8 @@ def lagrange(at: FloatArray, nodes: FloatArray) -> FloatArray:
 
 
 def span(count: float) -> Span:
-    """The least and the greatest of the counts that share nodes with this one: up to 8, and then by factors of 16.
+    """The least and the greatest of the counts that share nodes with this one: up to 8, and then by
+    factors of 16.
 
     >>> span(5), span(64), span(129)
     ((1.0, 8.0), (8.0, 128.0), (128.0, 2048.0))
@@ -150,8 +156,8 @@ def _product(one: Polynomial, other: Polynomial) -> Polynomial:
     return product
 
 
-# With S_k = p_k, m = p_11 and J = S_1 diag(w) - w w^T: (J^2)_ii = w_i^2 (S_1^2 - 2 S_1 w_i + S_2), and tr J^4 from the
-# traces of words in S_1 diag(w) and w w^T.
+# With S_k = p_k, m = p_11 and J = S_1 diag(w) - w w^T: (J^2)_ii = w_i^2 (S_1^2 - 2 S_1 w_i + S_2),
+# and tr J^4 from the traces of words in S_1 diag(w) and w w^T.
 _S1, _S2, _S3, _S4, _S5 = ((k, 0, 0) for k in range(1, 6))
 _M, _P21, _P22, _C2, _C3 = (1, 1, 0), (2, 1, 0), (2, 2, 0), (2, 0, 1), (3, 0, 1)
 _TRACE: Polynomial = {(_S1, _S1): 1, (_S2,): -1}
@@ -179,7 +185,8 @@ METRICS: dict[str, Polynomial] = {
 
 @cache
 def metric_expansion(name: str) -> list[tuple[tuple[Index, ...], int]]:
-    """A metric as terms (k, q, a), (l, r, b), ... over different indices i, j, ..., and their coefficients.
+    """A metric as terms (k, q, a), (l, r, b), ... over different indices i, j, ..., and their
+    coefficients.
 
     >>> metric_expansion("|J|^2")
     [(((1, 0, 0), (1, 0, 0), (2, 0, 0)), 1), (((2, 0, 0), (2, 0, 0)), 2)]
@@ -205,7 +212,9 @@ def _partitions(factors: tuple[Index, ...]) -> Iterator[list[Index]]:
 
 
 class Integrands:
-    """Sums of products of the transforms M of a row's laws, of one unit of x, at nodes u with weights or a step."""
+    """Sums of products of the transforms M of a row's laws, of one unit of x, at nodes u with
+    weights or a step.
+    """
 
     def __init__(
         self, laws: Sequence[Law], unit: float, u: FloatArray, weights: float | FloatArray
@@ -224,7 +233,9 @@ class Integrands:
         return known[index]
 
     def metric(self, name: str) -> dict[Taken, FloatArray]:
-        """The terms of a metric over (k - 1)!, summed by how many of their indices are in each group."""
+        """The terms of a metric over (k - 1)!, summed by how many of their indices are in each
+        group.
+        """
         if name not in self._metrics:
             factors, sums = _sums_of_products(name, len(self.laws))
             moments = np.array([self.moment(*factor) for factor in factors])
@@ -247,7 +258,9 @@ class Integrands:
 def _sums_of_products(
     name: str, groups: int
 ) -> tuple[list[Factor], dict[Taken, tuple[FloatArray, list[npt.NDArray[np.intp]]]]]:
-    """The factors M of a metric, and its terms by the number of indices in each group: scales, places of factors."""
+    """The factors M of a metric, and its terms by the number of indices in each group: scales,
+    places of factors.
+    """
     terms: dict[Taken, dict[tuple[Factor, ...], float]] = defaultdict(lambda: defaultdict(float))
     for indices, coefficient in metric_expansion(name):
         scale = coefficient / math.factorial(sum(k for k, _, _ in indices) - 1)

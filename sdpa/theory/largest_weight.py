@@ -1,13 +1,16 @@
-"""The largest weight of a row of any scores: its moments, and the law of a sum behind its survival function.
+"""The largest weight of a row of any scores: its moments, and the law of a sum behind its survival
+function.
 
-Given that the largest score is m, max w = 1 / (1 + S), S the sum of e^(s - m) over the others, and 1 / (1 + S)^k is
-int t^(k-1) e^-t e^(-t S) dt / (k-1)!, t = e^v. Each of the others, below m, gives A(v, m) = E[1(s < m) exp(-e^(v + s -
-m))], so that
+Given that the largest score is m, max w = 1 / (1 + S), S the sum of e^(s - m) over the others, and
+1 / (1 + S)^k is int t^(k-1) e^-t e^(-t S) dt / (k-1)!, t = e^v. Each of the others, below m, gives
+A(v, m) = E[1(s < m) exp(-e^(v + s - m))], so that
 
-    E (max w)^k = sum over groups of n int dF(m) int e^(k v - e^v) A^(n-1)(v, m) (powers of the others' A) dv / (k-1)!.
+    E (max w)^k = sum over groups of n int dF(m) int e^(k v - e^v) A^(n-1)(v, m) (powers of the
+    others' A) dv / (k-1)!.
 
-If no second weight can exceed a threshold, max w does if S < c = (1 - threshold) / threshold for one score m of the
-row, below which the others need not lie: P = sum over groups of n int dF(m) P(S < c).
+If no second weight can exceed a threshold, max w does if S < c = (1 - threshold) / threshold for
+one score m of the row, below which the others need not lie: P = sum over groups of n int dF(m) P(S
+< c).
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ _BINOMIAL = (
     special.comb(_AVERAGED, np.arange(_AVERAGED + 1)) / 2.0**_AVERAGED
 )  # weights of the last partial sums
 _NARROWEST = 0.0625  # the width for which the terms suffice
-# Edges below the highest e^x that counts. The phase turns by 2 pi k e^x: fine panels where e^x is largest.
+# Edges below the highest e^x that counts. The phase turns by 2 pi k e^x: fine panels where e^x is
+# largest.
 _STEPS = np.concatenate([np.arange(0, 3, 0.2), np.arange(3, 8, 0.7), np.arange(8, 2 * RANGE, 3.0)])
 
 
@@ -69,7 +73,9 @@ def largest_moments(
 
 
 def log_below(law: Law, scores: FloatArray) -> FloatArray:
-    """ln A at every largest score m and v, (scores, nodes of v): A = P(s < m) - E[1 - exp(-e^(v + s - m))]."""
+    """ln A at every largest score m and v, (scores, nodes of v): A = P(s < m) - E[1 - exp(-e^(v + s
+    - m))].
+    """
     length = min(RANGE + 5, max(float(scores.max()) - law.lowest, law.resolution))
     edges = -length * GRADED
     if law.resolution * _MOST_PANELS > length:
@@ -86,7 +92,9 @@ def _missing(x: FloatArray) -> FloatArray:
 
 
 def _common_panels(edges: FloatArray, resolution: float) -> tuple[FloatArray, FloatArray]:
-    """Nodes of x = s - m between falling edges, the same for all m, and their weights; no panel is wider."""
+    """Nodes of x = s - m between falling edges, the same for all m, and their weights; no panel is
+    wider.
+    """
     parts = np.ceil(-np.diff(edges) / resolution).astype(int)
     pieces = [
         np.linspace(b, a, n + 1)[1:] for a, b, n in zip(edges[:-1], edges[1:], parts, strict=True)
@@ -97,7 +105,9 @@ def _common_panels(edges: FloatArray, resolution: float) -> tuple[FloatArray, Fl
 def _mean_below_each(
     law: Law, scores: FloatArray, edges: FloatArray, of: Callable[[FloatArray], Any]
 ) -> Any:
-    """E of functions of x = s - m, (..., functions, nodes), between falling edges of x, at every m, for any law."""
+    """E of functions of x = s - m, (..., functions, nodes), between falling edges of x, at every m,
+    for any law.
+    """
     means = []
     for part in np.array_split(scores, len(scores) // 16 + 1):
         s, chances = law.between(part[:, None] + edges)
@@ -108,7 +118,8 @@ def _mean_below_each(
 def sum_below(logarithm: ComplexArray) -> FloatArray:
     """P(S < c) from ln E e^(-p_k S), (..., terms), p_k = (a + 2 pi i k) / (2 c).
 
-    Bromwich's integral of L(p) / p, L(p) = E e^(-p S), whose alternating tail is averaged (Abate and Whitt 1992):
+    Bromwich's integral of L(p) / p, L(p) = E e^(-p S), whose alternating tail is averaged (Abate
+    and Whitt 1992):
 
         P = 2 e^(a/2) sum_k (-1)^k Re L(p_k) / (a + 2 pi i k),   half of the term of k = 0.
     """
@@ -130,7 +141,9 @@ def terms_for(width: float) -> int:
 
 
 def log_transform(law: Law, scores: FloatArray, c: float, terms: int) -> ComplexArray:
-    """Ln E exp(-p_k e^(s - m)) of one score s at every m, (scores, terms), up to a multiple of 2 pi i."""
+    """Ln E exp(-p_k e^(s - m)) of one score s at every m, (scores, terms), up to a multiple of 2 pi
+    i.
+    """
     edges = math.log(2 * c * RANGE / _ABSCISSA) - _STEPS
     lowest = law.cdf(scores + edges[-1])[:, None]
     if law.resolution * _MOST_PANELS > _STEPS[-1]:

@@ -1,18 +1,20 @@
 """Rows of independent scores behind a soft cap, beside a sink, or under the sigmoid, exactly.
 
-Given an independent Gaussian query q, scaled scores are s = sigma z with independent standard normal z, sigma = key_std
+Given an independent Gaussian query q, scaled scores are s = sigma z with independent standard
+normal z, sigma = key_std
 |q| / divisor. A cap makes them softcap tanh(s / softcap), still independent, with the slope t. A sink of the logit b
-adds e^b to the partition sum, and so the factor e^(-t e^b) to its Laplace transform. So, with the transforms
+adds e^b to the partition sum, and so the factor e^(-t e^b) to its Laplace transform. So, with the
+transforms
 
     G(u) = E exp(-e^y),   M_kf(u) = E[f(z) e^(ky) exp(-e^y)],   D(u) = exp(-e^(u + b)),   y = u + capped score
 
-expectations over the n keys are E[w_i^k f_i w_j^l h_j ...] = int M_kf M_lh ... G^(n - indices) D du / (k + l ... - 1)!.
-The largest weight is that of z if all others lie below:
+expectations over the n keys are E[w_i^k f_i w_j^l h_j ...] = int M_kf M_lh ... G^(n - indices) D du
+/ (k + l ... - 1)!. The largest weight is that of z if all others lie below:
 
     E max w = n int E[e^y exp(-e^y) C(u, z)^(n-1)] D du,   C(u, z) = E[exp(-e^y'), z' < z].
 
-With J the Jacobian to the scores before the cap, x = t z and c = t^2, K split along and across q as in
-`attention_expectations`:
+With J the Jacobian to the scores before the cap, x = t z and c = t^2, K split along and across q as
+in `attention_expectations`:
 
     |J|_F^2  = sum_i c_i w_i^2 (1 - 2 w_i + sum_j w_j^2)
     |dL/dq|^2 = (|(diag(w) - w w^T) x|^2 + (d_k - 1) |J|_F^2) key_std^2 / divisor^2   in the mean.
@@ -53,14 +55,16 @@ _LEAST_SIGMA = 1e-9
 _MOST_NODES = 200_000  # beyond, a row takes seconds
 _AT_ONCE = 64  # nodes of u, 14 wide in all
 _ZERO = 7.0  # exp(-e^7) is 0
-# Integrals from the start of a panel to each node, of the polynomial through values at its nodes times their weights.
+# Integrals from the start of a panel to each node, of the polynomial through values at its nodes
+# times their weights.
 _X, _W = np.polynomial.legendre.leggauss(_ORDER)
 _LEGENDRE = np.polynomial.legendre.legvander(_X, _ORDER)
 _BELOW = np.column_stack(
     [1 + _X, *((_LEGENDRE[:, m + 1] - _LEGENDRE[:, m - 1]) / (2 * m + 1) for m in range(1, _ORDER))]
 )
 _WITHIN = _BELOW @ np.diag((2 * np.arange(_ORDER) + 1) / 2) @ _LEGENDRE[:, :_ORDER].T
-# |J|_F^2 and |(diag(w) - w w^T) x|^2 over different indices: coefficients, and (k, f) of each, f of 1, x, x^2, c.
+# |J|_F^2 and |(diag(w) - w w^T) x|^2 over different indices: coefficients, and (k, f) of each, f of
+# 1, x, x^2, c.
 _ONE, _X1, _X2, _C = range(4)
 _SQUARE = ((1, ((2, _C),)), (-2, ((3, _C),)), (1, ((4, _C),)), (1, ((2, _C), (2, _ONE))))
 _ALONG = (
@@ -75,7 +79,9 @@ _ALONG = (
 
 
 class MappedExpectations(NamedTuple):
-    """Exact values of the metrics of the experiment `mechanisms`, by their names; NaN where unknown."""
+    """Exact values of the metrics of the experiment `mechanisms`, by their names; NaN where
+    unknown.
+    """
 
     visible_mass: float
     max_weight: float
@@ -96,9 +102,11 @@ def mapped_expectations(
     """E sum w, E max w, E H of w / sum w, sqrt(E |J|_F^2) and sqrt(E |dL/dq|^2) under a row map.
 
     Args:
-        d_k, n_keys, divisor, law: as in `attention_expectations`, of isotropic vectors also after a rotation (RoPE).
+        d_k, n_keys, divisor, law: as in `attention_expectations`, of isotropic vectors also after a
+            rotation (RoPE).
         row_map: with the normalizer `softmax` or `sigmoid`.
-        shortest: with a causal mask, the number of keys that the first query sees, were there no window; else None.
+        shortest: with a causal mask, the number of keys that the first query sees, were there no
+            window; else None.
         window: the most keys that a query sees, infinite for all.
 
     Raises:
@@ -150,7 +158,9 @@ def _mapped_means(
     row_map: RowMap,
     shortest: int | None,
 ) -> FloatArray:
-    """Means over rows of `shortest` to n_keys keys, or of n_keys alone; `of_bias` is the n of the sigmoid."""
+    """Means over rows of `shortest` to n_keys keys, or of n_keys alone; `of_bias` is the n of the
+    sigmoid.
+    """
     if row_map.normalizer not in ("softmax", "sigmoid"):
         raise UnknownError(f"rows of {row_map.normalizer} are unknown")
     if law.key_mean:
@@ -169,7 +179,9 @@ def _mapped_means(
 
 
 def _of_softmax(sigma: FloatArray, n_keys: float, row_map: RowMap) -> FloatArray:
-    """The means of `mapped_row` at each sigma, rising, (rows, 5), from two keys by interpolation."""
+    """The means of `mapped_row` at each sigma, rising, (rows, 5), from two keys by
+    interpolation.
+    """
     if n_keys >= 2:
         return interpolated(sigma, n_keys, _functions(row_map))
     if row_map.sink is None:
@@ -202,7 +214,9 @@ def capped(z: FloatArray, sigma: float, softcap: float) -> tuple[FloatArray, Flo
 def _z_nodes(
     sigma: float, softcap: float, low: float, high: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Nodes of a standard normal z in panels on which scores from low to high change by at most 1, and their slope."""
+    """Nodes of a standard normal z in panels on which scores from low to high change by at most 1,
+    and their slope.
+    """
     edges = [np.linspace(-_DEVIATIONS, _DEVIATIONS, 41)]
     if softcap:
         edges.append(softcap / sigma * np.linspace(-20, 20, 61))
@@ -223,7 +237,8 @@ def _z_nodes(
 def mapped_row(
     sigma: float, n_keys: float, softcap: float = 0.0, sink: float | None = None
 ) -> FloatArray:
-    """E sum w, E max w, E H of w / sum w, E |J|_F^2 and E |(diag(w) - w w^T) x|^2 of a softmax row, n_keys from 2.
+    """E sum w, E max w, E H of w / sum w, E |J|_F^2 and E |(diag(w) - w w^T) x|^2 of a softmax row,
+    n_keys from 2.
 
     >>> row, expected = mapped_row(2.0, 64), GaussianRow(2.0, 64)
     >>> bool(abs(row[2] - expected.entropy()) < 1e-9), bool(abs(row[1] - expected.max_weight()) < 1e-9)
@@ -275,9 +290,11 @@ def mapped_row(
 def _at(
     y: FloatArray, functions: FloatArray, chances: FloatArray, below: float, above: float, n: float
 ) -> FloatArray:
-    """Of nodes of u: ln G, the integrands of the largest weight and of the entropy, and M_kf for k to 4, (19, nodes).
+    """Of nodes of u: ln G, the integrands of the largest weight and of the entropy, and M_kf for k
+    to 4, (19, nodes).
 
-    y are (nodes of u, nodes), and `below` and `above` the chances of lower and higher y, whose exp(-e^y) is 1 and 0.
+    y are (nodes of u, nodes), and `below` and `above` the chances of lower and higher y, whose
+    exp(-e^y) is 1 and 0.
     """
     e = np.exp(np.minimum(y, _ZERO))
     kernel = chances * np.exp(-e)
@@ -297,7 +314,8 @@ def _at(
 
 
 def one_by_one(sigma: float, n_keys: float, softcap: float, bias: float) -> FloatArray:
-    """The means of `mapped_row` for n_keys weights 1 / (1 + e^(bias - s)); NaN for the entropy, which is unknown.
+    """The means of `mapped_row` for n_keys weights 1 / (1 + e^(bias - s)); NaN for the entropy,
+    which is unknown.
 
     >>> round(float(one_by_one(1.0, 64, 0.0, math.log(64))[0]), 5)
     1.54919

@@ -1,7 +1,8 @@
-"""Rows of normal scores of one or two laws: G(u) = E exp(-e^(u + s)), nodes, candidates for the largest, survival.
+"""Rows of normal scores of one or two laws: G(u) = E exp(-e^(u + s)), nodes, candidates for the
+largest, survival.
 
-P(a weight > threshold) is n P(S < c X) for a group of n scores: X = e^s of one of them, S the sum of e^s over all
-others, and c = (1 - threshold) / threshold.
+P(a weight > threshold) is n P(S < c X) for a group of n scores: X = e^s of one of them, S the sum
+of e^s over all others, and c = (1 - threshold) / threshold.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ _LEAST_CHANCE = 1e-18
 
 @dataclass(frozen=True)
 class NormalLaw:
-    """Scores unit (offset + scale z) with standard normal z, in the unit of the row; c of their keys."""
+    """Scores unit (offset + scale z) with standard normal z, in the unit of the row; c of their
+    keys.
+    """
 
     unit: float
     offset: float = 0.0
@@ -88,7 +91,9 @@ class NormalLaw:
         )
 
     def ends(self, counts: Span) -> tuple[float, float, float]:
-        """The least and the greatest u that matter to so many scores, and a width on which no integrand varies."""
+        """The least and the greatest u that matter to so many scores, and a width on which no
+        integrand varies.
+        """
         (fewest, most), sigma = counts, self.deviation
         # No integrand over u varies faster than e^(-e^u) does on 1.
         width = 1 + 0.5 * sigma / math.sqrt(2 * math.log(most) + 2)
@@ -97,7 +102,9 @@ class NormalLaw:
         return lowest - self.mean, highest - self.mean, width
 
     def largest(self, counts: Span) -> tuple[float, float, float]:
-        """The least and the greatest score that may be the largest of so many, and a step that resolves its law."""
+        """The least and the greatest score that may be the largest of so many, and a step that
+        resolves its law.
+        """
         fewest, most = counts
         low = max(float(special.ndtri_exp(-RANGE / max(fewest - 1, 1e-9))), -_DEVIATIONS)
         high = -float(special.ndtri(1e-17 / most))
@@ -123,7 +130,9 @@ class NormalLaw:
         return np.asarray(special.ndtr((score - self.mean) / self._sigma))
 
     def between(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Scores between the first and last of falling edges, and their probabilities, where no panel resolves s."""
+        """Scores between the first and last of falling edges, and their probabilities, where no
+        panel resolves s.
+        """
         low, high = edges.min(axis=-1, keepdims=True), edges.max(axis=-1, keepdims=True)
         s, weights = gauss_panels(np.clip(self.mean + self._sigma * _BREAKS, low, high), 16)
         return s, weights * self.density(s)
@@ -140,7 +149,9 @@ def normal_density(z: FloatArray) -> FloatArray:
 
 
 def log_g(u: FloatArray, sigma: float) -> FloatArray:
-    """ln G(u) = ln E exp(-e^(u + sigma z)), precise where G is near 1 and where it is near 0; (nodes of u,)."""
+    """ln G(u) = ln E exp(-e^(u + sigma z)), precise where G is near 1 and where it is near 0;
+    (nodes of u,).
+    """
     low = u > -0.4  # there G is below about 1/2
     if sigma >= 1:  # G is the mean of P(u + sigma z < y) over the density e^(y - e^y) of y
         y, step = trapezoid(-RANGE - 1, HIGHEST, STEP)
@@ -159,7 +170,9 @@ def log_g(u: FloatArray, sigma: float) -> FloatArray:
 
 
 def _score_nodes(u: FloatArray, sigma: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """y = u + sigma z, (1 or nodes of u, nodes), z, (nodes,), and the weights of an expectation over z."""
+    """y = u + sigma z, (1 or nodes of u, nodes), z, (nodes,), and the weights of an expectation
+    over z.
+    """
     if sigma >= 1:  # nodes of y, the same for every u, and y / sigma in the place of z
         y, step = trapezoid(-RANGE - 1, HIGHEST, FINE_STEP)
         return y[None], y / sigma, normal_density((y - u[:, None]) / sigma) * (step / sigma)
@@ -170,7 +183,9 @@ def _score_nodes(u: FloatArray, sigma: float) -> tuple[FloatArray, FloatArray, F
 
 
 class NormalRows:
-    """What rows of one law share, or of that of a single score and that of the others; `counts` are those of scores."""
+    """What rows of one law share, or of that of a single score and that of the others; `counts` are
+    those of scores.
+    """
 
     def __init__(self, laws: Sequence[NormalLaw], counts: Sequence[Span]) -> None:
         self.laws, self.counts = laws, counts
@@ -178,7 +193,9 @@ class NormalRows:
 
     @cached_property
     def integrands(self) -> Integrands:
-        """Nodes u from the least that matters to any group to the greatest at which no G vanishes."""
+        """Nodes u from the least that matters to any group to the greatest at which no G
+        vanishes.
+        """
         ends = np.array([law.ends(of) for law, of in zip(self.laws, self.counts, strict=True)])
         return Integrands(
             self.laws, self.laws[0].unit, *_row_nodes(*ends[ends[:, 0] < ends[:, 1].min()].T)
@@ -202,8 +219,8 @@ class NormalRows:
     def survival(self, group: int, counts: Sequence[float], log_ratio: float) -> float:
         """n P(S < c X) for X of a group, ln c at most 0.
 
-        From a deviation of 0.4 of the scores by `_kernel`; below, by inversion of a Laplace transform to 1e-10, unless
-        the bound shows that no row has such a weight.
+        From a deviation of 0.4 of the scores by `_kernel`; below, by inversion of a Laplace
+        transform to 1e-10, unless the bound shows that no row has such a weight.
         """
         if self.laws[group].deviation >= FEW_SIGMA:
             if (group, log_ratio) not in self._kernels:
@@ -219,10 +236,12 @@ class NormalRows:
         return counts[group] * _by_inversion(self.laws, counts, group, log_ratio)
 
     def _kernel(self, group: int, log_ratio: float) -> tuple[FloatArray, FloatArray]:
-        """Weights and ln G of each law, (laws, nodes), of P(S < c X) = int kappa(u + ln c) G(u) du, G = E exp(-e^u S).
+        """Weights and ln G of each law, (laws, nodes), of P(S < c X) = int kappa(u + ln c) G(u) du,
+        G = E exp(-e^u S).
 
-        kappa has the Fourier transform e^(-sigma^2 w^2 / 2) / Gamma(1 - i w): G(u) = P(ln E - ln S > u) for an
-        exponential E, whose ln E has the characteristic function Gamma(1 + i w) and gives place to s.
+        kappa has the Fourier transform e^(-sigma^2 w^2 / 2) / Gamma(1 - i w): G(u) = P(ln E - ln S
+        > u) for an exponential E, whose ln E has the characteristic function Gamma(1 + i w) and
+        gives place to s.
         """
         law, most, u, step = (
             self.laws[group],
@@ -247,7 +266,9 @@ class NormalRows:
 def _row_nodes(
     low: FloatArray, high: FloatArray, width: FloatArray
 ) -> tuple[FloatArray, float | FloatArray]:
-    """Nodes u from the least low to the least high end, and their weights, or the step between all."""
+    """Nodes u from the least low to the least high end, and their weights, or the step between
+    all.
+    """
     first, last, step = low.min(), high.min(), FINE_STEP * width
     if step.max() < 4 * step.min():
         return trapezoid(first, last, step.min())
@@ -260,13 +281,16 @@ def _row_nodes(
 
 
 def _candidates_beside_points(own: NormalLaw, rest: NormalLaw, count: Span) -> list[Candidates]:
-    """Candidates if the law of the single score is narrow: for that score at each of a few points."""
+    """Candidates if the law of the single score is narrow: for that score at each of a few
+    points.
+    """
     points, shares = own.points()
     of_points = Candidates(
         0, shares, np.array([np.zeros((len(points), len(V))), log_below(rest, points)])
     )
     low, high, _ = rest.largest(count)
-    # The weight of a score depends on its distance from the point on a scale of 1, its law on that of the deviation.
+    # The weight of a score depends on its distance from the point on a scale of 1, its law on that
+    # of the deviation.
     near = points[:, None] + (RANGE + 5) * GRADED
     edges = np.sort(
         np.concatenate(
@@ -290,14 +314,18 @@ normal_rows = lru_cache(_ROWS)(NormalRows)
 
 
 def widest_step(sigma: float) -> float:
-    """The step of u at which kappa is resolved: beyond pi / step, e^(-sigma^2 w^2 / 2 + pi w / 2) is below e^-36."""
+    """The step of u at which kappa is resolved: beyond pi / step, e^(-sigma^2 w^2 / 2 + pi w / 2)
+    is below e^-36.
+    """
     return STEP * sigma if sigma >= 1 else math.pi**2 / (math.pi**2 / (2 * sigma**2) + 36)
 
 
 def kappa(t: FloatArray, sigma: float) -> FloatArray:
-    """(1/2 pi) int exp(s t + sigma^2 s^2 / 2 - ln Gamma(1 + s)) dw at every t, with s = eta - i w for any eta.
+    """(1/2 pi) int exp(s t + sigma^2 s^2 / 2 - ln Gamma(1 + s)) dw at every t, with s = eta - i w
+    for any eta.
 
-    From t = psi(1) with eta = 0; below, at the saddle point t = psi(1 + eta) - sigma^2 eta, without oscillation.
+    From t = psi(1) with eta = 0; below, at the saddle point t = psi(1 + eta) - sigma^2 eta, without
+    oscillation.
     """
     left, right = t[t < -np.euler_gamma], t[t >= -np.euler_gamma]
     eta = -left / sigma**2
@@ -308,7 +336,8 @@ def kappa(t: FloatArray, sigma: float) -> FloatArray:
     s = eta[:, None] - 1j * nodes * width[:, None]
     values = np.exp(s * left[:, None] + sigma**2 * s * s / 2 - special.loggamma(1 + s)).real
     by_saddle = (values.sum(axis=1) - values[:, 0] / 2) * width * (step / math.pi)
-    # The integrand falls like e^(-sigma^2 w^2 / 2 + pi w / 2), and kappa is negligible beyond 8.3 sigma + 3.
+    # The integrand falls like e^(-sigma^2 w^2 / 2 + pi w / 2), and kappa is negligible beyond 8.3
+    # sigma + 3.
     step, last = 2 * math.pi / (17 * sigma + 6), (1.6 + math.sqrt(2.5 + 78 * sigma**2)) / sigma**2
     w = np.arange(0, last + step, step)
     transform = np.exp(-((sigma * w) ** 2) / 2 - special.loggamma(1 - 1j * w))
@@ -321,7 +350,9 @@ def kappa(t: FloatArray, sigma: float) -> FloatArray:
 def _survival_bound(
     laws: Sequence[NormalLaw], counts: Sequence[float], group: int, log_ratio: float
 ) -> float:
-    """An upper limit of n P(S < c X), which two scores reach: S exceeds each term, and their number e^(their mean)."""
+    """An upper limit of n P(S < c X), which two scores reach: S exceeds each term, and their number
+    e^(their mean).
+    """
     others = [count - (place == group) for place, count in enumerate(counts)]
     of_x, number = laws[group], sum(others)
     mean = sum(count * law.mean for count, law in zip(others, laws, strict=True)) / number

@@ -1,15 +1,17 @@
 """The softmax of a row of independent scores, exactly.
 
-Powers of the partition sum Z = sum_i e^(s_i) are Laplace transforms, 1/Z^m = int t^(m-1) e^(-t Z) dt / (m-1)!, under
-which the scores separate. With t = e^u and the transforms G and M of `integrands`, an expectation over the row becomes
-one integral over u of products of M and powers of G: for different i, j, ... of a row of equally distributed scores
+Powers of the partition sum Z = sum_i e^(s_i) are Laplace transforms, 1/Z^m = int t^(m-1) e^(-t Z)
+dt / (m-1)!, under which the scores separate. With t = e^u and the transforms G and M of
+`integrands`, an expectation over the row becomes one integral over u of products of M and powers of
+G: for different i, j, ... of a row of equally distributed scores
 
-    E[w_i^k x_i^p w_j^l x_j^q ...] = int M_kp M_lq ... G^(n - number of indices) du / (k + l + ... - 1)!
+    E[w_i^k x_i^p w_j^l x_j^q ...] = int M_kp M_lq ... G^(n - number of indices) du / (k + l + ... -
+    1)!
 
 and for scores of several laws each index is in one of the groups, the power of whose G it lowers.
 
-All integrands are analytic and vanish at both ends, so the trapezoidal rule converges exponentially (Trefethen and
-Weideman 2014). Halving the steps changes no result by more than 1e-9.
+All integrands are analytic and vanish at both ends, so the trapezoidal rule converges exponentially
+(Trefethen and Weideman 2014). Halving the steps changes no result by more than 1e-9.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class Row:
         self._powers: dict[Taken, FloatArray] = {}
 
     def power_sum(self, k: int, group: int | None = None) -> float:
-        """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, for k from 1 to 8, over all scores or those of a group."""
+        """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, for k from 1 to 8, over all scores or
+        those of a group.
+        """
         if group is None:
             return math.fsum(self.power_sum(k, each) for each in range(len(self.counts)))
         return self._of_one(group, self._laws.integrands.moment(group, (k, 0, 0))) / math.factorial(
@@ -59,7 +63,8 @@ class Row:
         return self.metric_mean("|Jx|^2")
 
     def metric_mean(self, name: str) -> float:
-        """The expectation of a metric of `sdpa.theory.integrals.METRICS`; those of degree 8 need whole n_keys.
+        """The expectation of a metric of `sdpa.theory.integrals.METRICS`; those of degree 8 need
+        whole n_keys.
 
         >>> round(GaussianRow(sigma=1.0, n_keys=64).metric_mean("tr J^4"), 9)
         0.000232074
@@ -78,8 +83,9 @@ class Row:
     def entropy(self) -> float:
         """E H = n int E[(psi(1) - y) e^(y - e^y)] G^(n-1) du, y = u + s, in nats.
 
-        H = sum w_i (ln Z - s_i), and ln Z / Z^m = int (psi(m) - u) t^(m-1) e^(-t Z) dt / (m-1)!, the derivative of
-        1/Z^m by m. No term grows with the scores: the relative error is below 1e-9 to sigma = 1e6.
+        H = sum w_i (ln Z - s_i), and ln Z / Z^m = int (psi(m) - u) t^(m-1) e^(-t Z) dt / (m-1)!,
+        the derivative of 1/Z^m by m. No term grows with the scores: the relative error is below
+        1e-9 to sigma = 1e6.
         """
         total = 0.0
         for group in range(len(self.counts)):
@@ -96,9 +102,11 @@ class Row:
         return self._largest[1]
 
     def max_weight_survival(self, threshold: float) -> float:
-        """P(max_i w_i > threshold), for a threshold from 1/2, which no second weight can exceed, to below 1.
+        """P(max_i w_i > threshold), for a threshold from 1/2, which no second weight can exceed, to
+        below 1.
 
-        Within 1e-12 for normal scores of a deviation from 0.4; below it, for whole n_keys, within 1e-10.
+        Within 1e-12 for normal scores of a deviation from 0.4; below it, for whole n_keys, within
+        1e-10.
 
         >>> round(GaussianRow(sigma=8.0, n_keys=64).max_weight_survival(0.99), 6)
         0.1943
@@ -115,7 +123,8 @@ class Row:
         return self._survival(group, math.log1p(-threshold) - math.log(threshold))
 
     def remainder_below(self, log_remainder: float) -> float:
-        """P(1 - max_i w_i < r) for a remainder r of at most 1/2, given by its logarithm: it may be below 2^-53.
+        """P(1 - max_i w_i < r) for a remainder r of at most 1/2, given by its logarithm: it may be
+        below 2^-53.
 
         >>> row = GaussianRow(sigma=8.0, n_keys=64)
         >>> abs(row.remainder_below(math.log(0.01)) / row.max_weight_survival(0.99) - 1) < 1e-12
@@ -138,7 +147,9 @@ class Row:
         return largest_moments(self._laws.candidates, self.counts.tolist())
 
     def _of_one(self, group: int, values: FloatArray) -> float:
-        """N int values G^(n-1) du of the n scores of a group, and the powers of G of the other groups."""
+        """N int values G^(n-1) du of the n scores of a group, and the powers of G of the other
+        groups.
+        """
         taken = tuple(int(place == group) for place in range(len(self.counts)))
         return float(self.counts[group]) * self._integral(values, taken)
 
@@ -151,7 +162,8 @@ class Row:
 
 
 class GaussianRow(Row):
-    """A softmax row over n_keys independent N(0, sigma^2) scores; sigma and n_keys are real numbers.
+    """A softmax row over n_keys independent N(0, sigma^2) scores; sigma and n_keys are real
+    numbers.
 
     >>> row = GaussianRow(sigma=1.0, n_keys=64)
     >>> round(row.entropy(), 6), round(row.max_weight(), 6)
@@ -161,17 +173,19 @@ class GaussianRow(Row):
     def __init__(self, sigma: float, n_keys: float) -> None:
         if not (0 <= sigma < math.inf and 2 <= n_keys <= _MAX_KEYS):
             raise ValueError(
-                f"expected sigma of at least 0 and n_keys from 2 to {_MAX_KEYS:g}, got {sigma} and {n_keys}"
+                f"expected sigma of at least 0 and n_keys from 2 to {_MAX_KEYS:g}, got {sigma} "
+                f"and {n_keys}"
             )
         self.sigma = float(sigma)
         super().__init__(normal_rows((NormalLaw(self.sigma),), (span(n_keys),)), (n_keys,))
 
     def entropy_variance(self) -> float:
-        """Var H = E (sum w_i (ln Z - s_i - E H))^2, from the second derivative of 1/Z^m by m, at m = 2.
+        """Var H = E (sum w_i (ln Z - s_i - E H))^2, from the second derivative of 1/Z^m by m, at m
+        = 2.
 
-        With a = psi(2) - E H the terms of equal indices are n int E[((y - a)^2 - psi'(2)) e^(2y - e^y)] G^(n-1) du,
-        those of different ones n (n-1) int (E[(y - a) e^(y - e^y)]^2 - psi'(2) M_10^2) G^(n-2) du. 0 below 1e-11 of
-        E H^2, which rounding errors reach.
+        With a = psi(2) - E H the terms of equal indices are n int E[((y - a)^2 - psi'(2)) e^(2y -
+        e^y)] G^(n-1) du, those of different ones n (n-1) int (E[(y - a) e^(y - e^y)]^2 - psi'(2)
+        M_10^2) G^(n-2) du. 0 below 1e-11 of E H^2, which rounding errors reach.
         """
         n, mean = self.n_keys, self.entropy()
         centre, spread = special.digamma(2.0) - mean, special.polygamma(1, 2.0)

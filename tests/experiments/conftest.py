@@ -85,9 +85,11 @@ def _of_other_experiments() -> str:
 
 @pytest.fixture(scope="session")
 def made_once(request, tmp_path_factory) -> Callable[[str, Callable[[Path], None]], Path]:
-    """A folder of a name that the first process of this test run to ask for it fills, and that the others wait for.
+    """A folder of a name that the first process of this test run to ask for it fills, and that the
+    others wait for.
 
-    If filling it fails, the next process that asks begins with an empty folder, and fails by itself.
+    If filling it fails, the next process that asks begins with an empty folder, and fails by
+    itself.
     """
     folder = tmp_path_factory.getbasetemp()
     shared = (
@@ -146,7 +148,9 @@ def _measured_here(_workers, tasks):
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """Chunks measured one after the other in this process, since a worker takes longer to start than they take."""
+    """Chunks measured one after the other in this process, since a worker takes longer to start
+    than they take.
+    """
     monkeypatch.setattr(LocalWorkers, "measure", _measured_here)
 
 

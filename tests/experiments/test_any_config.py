@@ -145,7 +145,9 @@ CONFIG = st.fixed_dictionaries(
 
 
 def run_whole(config: dict, folder: Path) -> None:
-    """Measure, check, draw and write the page, and find a file for everything that the config asks for."""
+    """Measure, check, draw and write the page, and find a file for everything that the config asks
+    for.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     path = folder / "any.yaml"

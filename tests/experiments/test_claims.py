@@ -1,4 +1,6 @@
-"""The record of claims, its rule for verdicts, planted claims, and laws against other ways to compute the same."""
+"""The record of claims, its rule for verdicts, planted claims, and laws against other ways to
+compute the same.
+"""
 
 import io
 import math
@@ -195,7 +197,8 @@ def test_a_wrong_number_is_a_slip_if_it_is_close(claimed, right, expected):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        # One layer on two tasks decides nothing about the training of transformers, neither for nor against.
+        # One layer on two tasks decides nothing about the training of transformers, neither for nor
+        # against.
         *((name, ("open", "")) for name in ("lesson-22", "lesson-05", "notebook-19b", "qa-35")),
         # True over all draws, and the source's own draw is within sampling error of that.
         *((f"article-{n}", ("holds", "")) for n in (122, 123, 125, 127)),
@@ -218,7 +221,9 @@ def test_products_of_unit_vectors_have_the_variance_that_symmetry_gives(d):
 
 
 def test_two_scaled_scores_differ_as_in_a_simulation():
-    """Three standard errors of the median, of 100,000 draws: one false alarm in 400, at one seed."""
+    """Three standard errors of the median, of 100,000 draws: one false alarm in 400, at one
+    seed.
+    """
     q, one, other = np.random.default_rng(0).standard_normal((3, 100_000, 8))
     ratio = np.exp(abs((q * (one - other)).sum(axis=1)) / 8**0.5)
     assert np.median(ratio) == pytest.approx(laws.median_ratio(8, 8**0.5), rel=0.02)

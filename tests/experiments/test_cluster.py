@@ -1,4 +1,6 @@
-"""Runs on a Dask cluster, on real processes: a scheduler and workers as a user starts them, on this machine."""
+"""Runs on a Dask cluster, on real processes: a scheduler and workers as a user starts them, on this
+machine.
+"""
 
 import contextlib
 import json
@@ -19,7 +21,8 @@ from tests.suite_process import ROOT, Suite
 pytestmark = pytest.mark.cluster
 
 TRIALS = 3000
-# Loaded into a worker: a chunk of this cell kills its process, as the kernel does when memory runs out.
+# Loaded into a worker: a chunk of this cell kills its process, as the kernel does when memory runs
+# out.
 KILLING = """
 import os, signal
 from experiments.engine import cluster
@@ -37,7 +40,9 @@ def dask_setup(worker):
 
 
 class Cluster:
-    """A scheduler and workers; each worker is a group of processes, its nanny and the process that measures."""
+    """A scheduler and workers; each worker is a group of processes, its nanny and the process that
+    measures.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()

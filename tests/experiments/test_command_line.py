@@ -185,7 +185,8 @@ def test_a_run_longer_than_an_hour_needs_consent(suite, monkeypatch):
     refused = suite("all", "--jobs", "1", text=LONG)
     assert refused.returncode == 2
     assert re.fullmatch(
-        r"expected an estimate of at most 60 min, got \d+ min with 1 worker; no further chunk was measured\n"
+        r"expected an estimate of at most 60 min, got \d+ min with 1 worker; no further chunk was "
+        r"measured\n"
         r"to start it nevertheless: YES=1 \(--yes\)\n",
         refused.stderr,
     )
@@ -206,7 +207,9 @@ def test_a_command_goes_on_when_the_reader_of_its_output_leaves(suite):
 
 
 def test_scores_that_change_no_weight_are_flagged(suite):
-    """A standard deviation of 0.02 is that of matrices at the start, and not of entries of q and k."""
+    """A standard deviation of 0.02 is that of matrices at the start, and not of entries of q and
+    k.
+    """
     assert "nearly equal" not in suite("all", "mine").stdout
     suite("run", text=f"{SMALL}    query_std: 0.02\n    key_std: 0.02\n")
     assert "weights are nearly equal" in suite("check").stdout

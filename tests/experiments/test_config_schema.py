@@ -1,4 +1,5 @@
-"""The schema of the config and the loader on the same texts: the schema accepts what the loader does.
+"""The schema of the config and the loader on the same texts: the schema accepts what the loader
+does.
 
 Most planted mistakes both refuse. `ONLY_THE_LOADER` lists those that the schema does not express.
 """
@@ -148,7 +149,9 @@ RESERVED = SOUND.replace("one", "Columns")
 
 
 def edited(line: str) -> str:
-    """The sound config with another line of a key, or one more; without a value, without the key."""
+    """The sound config with another line of a key, or one more; without a value, without the
+    key.
+    """
     key, _, value = line.partition(":")
     rest = re.sub(rf"    {key}: .*\n", "", SOUND)
     return f"{rest}    {line}\n" if value else rest

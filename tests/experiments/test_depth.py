@@ -1,4 +1,6 @@
-"""The experiment depth beside stacks of wide layers, and its tables of theory beside numbers of the review."""
+"""The experiment depth beside stacks of wide layers, and its tables of theory beside numbers of the
+review.
+"""
 
 import math
 from dataclasses import replace
@@ -35,7 +37,9 @@ def test_the_first_layer_has_its_exact_values(tables):
 
 
 def test_overlaps_of_flat_rows_may_lie_below_equal_weights():
-    """Two rows that look at different keys overlap by less than 1 / n_keys; their mean overlap is not less."""
+    """Two rows that look at different keys overlap by less than 1 / n_keys; their mean overlap is
+    not less.
+    """
     cell = Cell(d_k=32, n_keys=12, scaling=(Scaling.parse("d_k^1"),), token_cosine=0.0)
     rows = [
         tabulate(cell, measure(cell, 4, np.random.default_rng(seed)))[MEASURED][0]
@@ -98,7 +102,9 @@ def test_shipped_layers_are_as_far_from_both_laws_as_stated():
 
 
 def test_tables_of_theory_have_the_numbers_of_one_layer():
-    """At beta = 1.5, p = 0.3 and 512 keys, the limit of Giorlandino and Goldt is 1; at beta_c it is 0."""
+    """At beta = 1.5, p = 0.3 and 512 keys, the limit of Giorlandino and Goldt is 1; at beta_c it is
+    0.
+    """
     curves = first_layer_curves(
         pd.DataFrame({"token_cosine": [0.3], "n_keys": [512], "layers": [1]})
     ).set_index("ratio")

@@ -1,4 +1,6 @@
-"""Derived tables against hand-made tables, SciPy's laws, direct integration and simulated coverage."""
+"""Derived tables against hand-made tables, SciPy's laws, direct integration and simulated
+coverage.
+"""
 
 import dataclasses
 import math
@@ -49,7 +51,9 @@ def test_slopes_are_those_of_another_fit(table):
 
 @pytest.mark.parametrize(("trials", "points"), [(2, 8), (5, 8), (20, 4)])
 def test_intervals_of_slopes_hold_them_at_any_number_of_trials(trials, points):
-    """1,000 flat lines at 99.9%: more than 6 misses, where 1 is expected, have a probability of 0.0001."""
+    """1,000 flat lines at 99.9%: more than 6 misses, where 1 is expected, have a probability of
+    0.0001.
+    """
     drawn = 1 + 0.01 * np.random.default_rng(trials).standard_normal((1000, points, trials))
     axes = {
         "n_keys": 8,
@@ -90,7 +94,9 @@ def test_exact_columns_stand_behind_the_errors(table, tiny):
 
 
 def test_few_trials_widen_the_interval_as_students_t(table):
-    """Equal errors at two points of T trials have 2 (T - 1) degrees of freedom; t of 4 at 99.9% is 8.610."""
+    """Equal errors at two points of T trials have 2 (T - 1) degrees of freedom; t of 4 at 99.9% is
+    8.610.
+    """
     two = table[table["scaling"] == "unscaled"].assign(
         score_variance_se=table["score_variance"] * 0.01, trials=3
     )
@@ -104,7 +110,9 @@ RATES = (0.01, 0.1, 1.0)
 
 
 def rates_table(solved, rates=RATES, steps=None, losses=None, trials=20, **axes) -> pd.DataFrame:
-    """A main table of one rule: the shares of runs that solve, the steps that they take, and the losses, by rate."""
+    """A main table of one rule: the shares of runs that solve, the steps that they take, and the
+    losses, by rate.
+    """
     rows = pd.DataFrame({"learning_rate": rates, "solved": solved, "trials": trials})
     rows["steps_to_solve"] = (
         [30.0 if share > 0.5 else math.nan for share in solved] if steps is None else steps
@@ -181,7 +189,8 @@ def test_its_interval_sums_the_squared_distances_of_the_intervals_of_the_shares(
     assert (low, high) == pytest.approx((max(width - below, 0), width + above), rel=1e-9)
 
 
-# Shares of runs that solve at seven rates, half a decade apart: bands with steep, slanting or no edges.
+# Shares of runs that solve at seven rates, half a decade apart: bands with steep, slanting or no
+# edges.
 BANDS = {
     "steep": (0, 0, 1, 1, 1, 0, 0),
     "slanting": (0.05, 0.3, 0.8, 0.95, 0.8, 0.3, 0.05),
@@ -193,7 +202,9 @@ BANDS = {
 
 
 def coverage(shares, trials: int) -> float:
-    """Part of 1,000 simulated intervals that hold the true width; the runs are independent, at each rate too."""
+    """Part of 1,000 simulated intervals that hold the true width; the runs are independent, at each
+    rate too.
+    """
     rng, rates, shares = (
         np.random.default_rng(trials),
         10.0 ** (np.arange(7) / 2),
@@ -245,7 +256,9 @@ POWERS = np.array([1 / 3, 1 / 2, 2 / 3, 5 / 6, 1])
 
 
 def powers_table(growth, reach=0.0, d_k=(16, 64), powers=POWERS):
-    """A main table in which L of max_weight grows by growth(p) from one d_k to the next, each with the given reach."""
+    """A main table in which L of max_weight grows by growth(p) from one d_k to the next, each with
+    the given reach.
+    """
 
     def weight(odds):
         return (1 / 5 + np.exp(odds)) / (1 + np.exp(odds))
@@ -268,7 +281,9 @@ def powers_table(growth, reach=0.0, d_k=(16, 64), powers=POWERS):
 
 @pytest.mark.parametrize("power", [0.4, 0.7, 0.95])
 def test_the_power_is_where_the_growth_is_zero(power):
-    """A cubic growth is interpolated exactly; of two d_k of reach 0.01 each, and slope -2, the interval is known."""
+    """A cubic growth is interpolated exactly; of two d_k of reach 0.01 each, and slope -2, the
+    interval is known.
+    """
     found = steady_powers(
         powers_table(lambda p: -2 * (p - power) - (p - power) ** 3), OF_ROWS
     ).iloc[0]
@@ -279,14 +294,18 @@ def test_the_power_is_where_the_growth_is_zero(power):
 
 @pytest.mark.parametrize("power", [0.5, 0.58])
 def test_the_interval_follows_from_the_errors_of_both_widths(power):
-    """At a rule, the reach of both over the slope; between two rules, which share draws, somewhat more, never less."""
+    """At a rule, the reach of both over the slope; between two rules, which share draws, somewhat
+    more, never less.
+    """
     found = steady_powers(powers_table(lambda p: -2 * (p - power), reach=0.01), OF_ROWS).iloc[0]
     for reach in (found["power_high"] - found["power"], found["power"] - found["power_low"]):
         assert 1 <= reach / (np.hypot(0.01, 0.01) / 2) < 1.3
 
 
 def test_the_power_is_that_of_a_search():
-    """Between 64 and 256, exact values of independent rows: the interpolated power against a root of the theory."""
+    """Between 64 and 256, exact values of independent rows: the interpolated power against a root
+    of the theory.
+    """
 
     def weight(d_k, p):
         return attention_expectations(d_k, 32, d_k**p).max_weight
@@ -338,7 +357,9 @@ def crossings_at(table: pd.DataFrame, level: float = EQUAL) -> pd.DataFrame:
 
 @pytest.mark.parametrize(("level", "factor"), [(EQUAL, 1.0), (TENTH, 0.1)])
 def test_a_known_power_crosses_where_it_should(level, factor):
-    """|unscaled| = (c / d_k)^2 crosses 1 at c, whatever the grid; undivided there is another factor d_k^-1/2."""
+    """|unscaled| = (c / d_k)^2 crosses 1 at c, whatever the grid; undivided there is another factor
+    d_k^-1/2.
+    """
     d_k, crossing = np.array([3, 7, 19, 64, 200]), 31.0
     table = norms_table(d_k, factor * 0.2 * (crossing / d_k) ** 2, np.full(5, 0.2))
     table["jacobian_norm_exact"] = table["jacobian_norm"] * np.where(
@@ -356,14 +377,17 @@ def test_a_known_power_crosses_where_it_should(level, factor):
     )
     assert (found["crossing_low"] < found["crossing"]).all()
     assert (found["crossing"] < found["crossing_high"]).all()
-    # Each norm reaches e^0.01, their ratio e^0.02; the slope is -2. Between neighbours it is up to sqrt(2) narrower.
+    # Each norm reaches e^0.01, their ratio e^0.02; the slope is -2. Between neighbours it is up to
+    # sqrt(2) narrower.
     half = np.log(divided["crossing_high"] / divided["crossing_low"]) / 2
     assert half.between(0.01 / np.sqrt(2) - 1e-4, 0.01 + 1e-4).all()
     assert (found["ratio_at_largest"] < level).all()
 
 
 def test_a_concave_curve_crosses_where_it_should():
-    """ln ratio = -0.7 (x^2 - ln^2 70), about as bent in x = ln d_k as measured ones; straight lines are off by 0.5%."""
+    """ln ratio = -0.7 (x^2 - ln^2 70), about as bent in x = ln d_k as measured ones; straight lines
+    are off by 0.5%.
+    """
     d_k = np.array([23, 32, 45, 64, 91, 128, 181])
     ratio = np.exp(-0.7 * (np.log(d_k / 20.0) ** 2 - np.log(70 / 20) ** 2))
     assert crossings_at(norms_table(d_k, ratio, np.ones(7))).iloc[0]["crossing"] == pytest.approx(
@@ -395,8 +419,9 @@ def test_ratios_hold_for_any_correlation_and_name_few_draws():
 def test_intervals_of_crossings_hold_the_truth(correlation):
     """Log-normal errors, many sweeps, crossings anywhere between grid points.
 
-    Norms of equal error reach 1.96 e each. If they are opposite, the ratio errs by 2 e, and its interval holds in 95%;
-    if independent, by sqrt(2) e, and it holds in P(|z| < 1.96 sqrt(2)) = 99.4%. A right program fails once in 10^4.
+    Norms of equal error reach 1.96 e each. If they are opposite, the ratio errs by 2 e, and its
+    interval holds in 95%; if independent, by sqrt(2) e, and it holds in P(|z| < 1.96 sqrt(2)) =
+    99.4%. A right program fails once in 10^4.
     """
     rng = np.random.default_rng(0)
     runs, d_k, error = 400, np.array([16.0, 23, 32, 45, 64, 91, 128]), 0.02

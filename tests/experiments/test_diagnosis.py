@@ -41,7 +41,9 @@ SAVE = {
 
 @pytest.fixture
 def saved(tmp_path, monkeypatch):
-    """Save arrays in the current folder, which is empty otherwise: NAME.npy each, or all in a file."""
+    """Save arrays in the current folder, which is empty otherwise: NAME.npy each, or all in a
+    file.
+    """
     monkeypatch.chdir(tmp_path)
 
     def save(file=None, /, **arrays):
@@ -188,9 +190,9 @@ def test_it_prints_writes_and_draws_what_the_library_finds(saved):
     ]
     said = shown(ran.stdout)
     assert (
-        "q of shape (24, 3, 12, 16) read as (batch, head, position, d_k) Heads 3, queries 12, keys 12"
-        in said
-    )
+        "q of shape (24, 3, 12, 16) read as (batch, head, position, d_k) Heads 3, queries 12, "
+        "keys 12"
+    ) in said
     assert shown("\n".join(summary(table))) in said
     lines = lines_of_heads(ran.stdout)
     by_share = table.sort_values("entropy_share")
@@ -293,7 +295,8 @@ def test_bad_usage_exits_2_and_writes_nothing(saved, words, message):
     assert sorted(Path().iterdir()) == before
 
 
-# Beginnings of sentences, and the kinds of heads that deserve them; numbers in them are of the tables.
+# Beginnings of sentences, and the kinds of heads that deserve them; numbers in them are of the
+# tables.
 SENTENCES = {
     "Heads with a weight above 0.99 in most rows: 3 of 3": {"saturated"},
     "Heads with a weight above 0.99 in most rows: 1 of 3": {"sink"},
@@ -328,7 +331,9 @@ def test_each_kind_of_heads_has_its_sentences_and_no_others(kind):
 
 
 def planted(kind: str, *, keys: int = 24, **options) -> list[str]:
-    """The advice on three heads of width 16 with normal entries, of which head 1 is of that kind."""
+    """The advice on three heads of width 16 with normal entries, of which head 1 is of that
+    kind.
+    """
     q, k = np.random.default_rng(1).standard_normal((2, 4, 3, keys, 16))
     if kind == "first":
         q[:, 1] += 3.0
@@ -368,7 +373,10 @@ def test_scores_without_a_divisor_are_not_called_healthy():
     q, k = np.random.default_rng(0).standard_normal((2, 3, 64, 16))
     (told,) = advice(diagnosis_table([HeadArrays(None, None, q, k)], "unscaled"), is_capped=False)
     assert re.match(
-        r"In 3 of 3 heads, .* spread of 3\.\d* to 4\.?\d*, far above 1: check that they are divided;",
+        (
+            r"In 3 of 3 heads, .* spread of 3\.\d* to 4\.?\d*, far above 1: check that they are "
+            r"divided;"
+        ),
         told,
     )
 

@@ -1,8 +1,10 @@
-"""Each key of a cell against a simulation that shares no code with the suite: its own draws, loops, explicit J.
+"""Each key of a cell against a simulation that shares no code with the suite: its own draws, loops,
+explicit J.
 
-The two estimates of a metric come from different draws. They agree within 5 standard errors of their difference: one
-comparison in 1.7 million fails by chance, or about one run of this file in 3,000 if the seeds changed. With few
-effective draws the tails are heavier, so the cells here have small weights.
+The two estimates of a metric come from different draws. They agree within 5 standard errors of
+their difference: one comparison in 1.7 million fails by chance, or about one run of this file in
+3,000 if the seeds changed. With few effective draws the tails are heavier, so the cells here have
+small weights.
 """
 
 import math
@@ -107,7 +109,8 @@ def test_every_metric_agrees_with_a_plain_simulation(change):
         assert_alike(name, of_draws.mean(), error, row[name], row[f"{name}_se"])
     if change.get("inputs") not in HEAVY:
         variance = (centred**2).mean()
-        # The influence of a draw on the kurtosis: of the fourth moment, and of the variance below it.
+        # The influence of a draw on the kurtosis: of the fourth moment, and of the variance below
+        # it.
         fourth, third = (centred**4).mean(), (centred**3).mean()
         of_draws = (centred**4).mean(axis=1) / variance**2 - 2 * fourth / variance**3 * (
             centred**2

@@ -1,4 +1,6 @@
-"""The Python entry gives what the command line writes, measures nothing twice, and refuses what does not exist."""
+"""The Python entry gives what the command line writes, measures nothing twice, and refuses what
+does not exist.
+"""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,6 @@
-"""Every experiment that there is: its tables are as declared, its cells matter, and its memory is as planned."""
+"""Every experiment that there is: its tables are as declared, its cells matter, and its memory is
+as planned.
+"""
 
 import tracemalloc
 from dataclasses import fields, replace

@@ -1,4 +1,6 @@
-"""Worked examples: every number against plain Python, walks on the terminal, and a user's own matrices."""
+"""Worked examples: every number against plain Python, walks on the terminal, and a user's own
+matrices.
+"""
 
 import re
 

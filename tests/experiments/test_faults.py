@@ -29,7 +29,9 @@ def send(process: subprocess.Popen[str], sent: signal.Signals) -> None:
 
 
 def wait_for_its_handlers(process: subprocess.Popen[str]) -> None:
-    """Until then a signal ends Python as it would any program; how long that is depends on the machine's load."""
+    """Until then a signal ends Python as it would any program; how long that is depends on the
+    machine's load.
+    """
     status = Path(f"/proc/{process.pid}/status")
     while process.poll() is None:
         caught = re.search(r"SigCgt:\s*(\w+)", status.read_text())
@@ -157,7 +159,8 @@ def test_no_worker_goes_on_with_a_long_chunk(tmp_path, sent):
     assert suite.records() == {}
 
 
-# A user's own settings: other instructions than those of the suite, and a C library without AVX-512.
+# A user's own settings: other instructions than those of the suite, and a C library without
+# AVX-512.
 SETTINGS = (
     {"OPENBLAS_CORETYPE": "Sandybridge", "NPY_DISABLE_CPU_FEATURES": "X86_V3"},
     {"NPY_ENABLE_CPU_FEATURES": "X86_V3", "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F"},

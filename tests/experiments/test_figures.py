@@ -1,4 +1,6 @@
-"""Figures are declared as data, drawn with the numbers of their tables, and written in the formats asked for."""
+"""Figures are declared as data, drawn with the numbers of their tables, and written in the formats
+asked for.
+"""
 
 import math
 import re
@@ -34,7 +36,9 @@ OF_LINES = [name for name in SHOWN if FIGURES[name].lines]
 
 @pytest.fixture
 def sources(tiny):
-    """All tables that a figure may be drawn from, each with its name: those of every sweep of its experiment."""
+    """All tables that a figure may be drawn from, each with its name: those of every sweep of its
+    experiment.
+    """
     config, folder = tiny
 
     def of(name: str) -> dict[str, Results]:

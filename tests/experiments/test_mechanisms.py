@@ -1,4 +1,6 @@
-"""The experiment `mechanisms`: plain loops over the same draws, the softmax of saturation, and RoPE by simulation."""
+"""The experiment `mechanisms`: plain loops over the same draws, the softmax of saturation, and RoPE
+by simulation.
+"""
 
 import cmath
 import math
@@ -127,9 +129,11 @@ def test_the_plain_softmax_is_that_of_saturation(mask):
     "change", [{}, {"sink": Sink(0.0), "softcap": 3.0, "mask": MaskName("window-5")}], ids=str
 )
 def test_rope_changes_no_law_of_isotropic_vectors_and_those_of_keys_with_a_mean(change):
-    """3,000 rotated draws have the exact values within 5 standard errors, 6 values: 1 of 300,000 seeds fails.
+    """3,000 rotated draws have the exact values within 5 standard errors, 6 values: 1 of 300,000
+    seeds fails.
 
-    With means of q and k, the score loses part of its mean with the distance, which shows in its variance.
+    With means of q and k, the score loses part of its mean with the distance, which shows in its
+    variance.
     """
     cell = replace(CELL, position="rope", scaling=RULES[1:], **change)
     (row,) = table(cell, 3000, seed=5)

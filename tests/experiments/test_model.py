@@ -1,4 +1,5 @@
-"""The heads of a pretrained BERT: its forward pass, its tables from known queries and keys, and what they show.
+"""The heads of a pretrained BERT: its forward pass, its tables from known queries and keys, and
+what they show.
 
 Nothing here needs the weights; `make test-models` compares the forward pass with Transformers.
 """
@@ -150,7 +151,8 @@ def test_sequences_have_the_tokens_of_the_text_between_both_marks():
 def gaussian(monkeypatch):
     """Four layers of three heads with standard normal queries, and keys of four kinds.
 
-    Layer 0: standard normal. Layer 1: they share a mean. Layer 2: a mean at each position. Layer 3: the first is long.
+    Layer 0: standard normal. Layer 1: they share a mean. Layer 2: a mean at each position. Layer 3:
+    the first is long.
     """
     rng = np.random.default_rng(2)
     q, k = rng.standard_normal((2, model.SEQUENCES, 4, 3, 64, 32), dtype=np.float32)
@@ -273,7 +275,9 @@ LAWS_OF_SCORES = {
 @pytest.mark.parametrize("sigma", [0.5, 2.0])
 @pytest.mark.parametrize("name", model.CONTROLS)
 def test_control_laws_are_those_of_other_draws(name, sigma):
-    """Rows by inversion of SciPy's distributions, H = ln Z - sum w s; within 5 standard errors of both simulations."""
+    """Rows by inversion of SciPy's distributions, H = ln Z - sum w s; within 5 standard errors of
+    both simulations.
+    """
     uniform = np.random.default_rng([*name.encode()]).random((4096, 40))
     scores = sigma * LAWS_OF_SCORES[name].ppf(uniform)
     entropy = special.logsumexp(scores, axis=1) - (softmax(scores) * scores).sum(axis=1)
@@ -326,16 +330,39 @@ def test_the_page_has_the_numbers_of_the_tables(shipped):
     for sentence in (
         FINDING.sentence.format(**FINDING.values(shipped)),
         f"rises from {short['entropy_share'].mean():.2f} to {long['entropy_share'].mean():.2f}",
-        f"falls from {short['first_key_weight'].mean():.2f} to {long['first_key_weight'].mean():.2f}",
-        f"goes from {short['entropy_share_law'].mean():.2f} to {long['entropy_share_law'].mean():.2f}",
-        f"by {moved.mean():.3f} on average, and by more than 0.05 in {(moved > 0.05).sum()} of 72 heads",
-        f"in {ratio.between(0.8, 1.25).sum()} of 72 heads; {(heads['frozen'] > 0.5).sum()} heads have a spread above",
-        f"Without the scale, {12 * of_rule['unscaled']['frozen'].sum():.0f} of 72 heads are beyond that spread",
-        f"From {divisor[0]:.1f} to {divisor[3]:.0f}, half of them between {divisor[1]:.1f} and {divisor[2]:.1f}",
+        (
+            f"falls from {short['first_key_weight'].mean():.2f} to "
+            f"{long['first_key_weight'].mean():.2f}"
+        ),
+        (
+            f"goes from {short['entropy_share_law'].mean():.2f} to "
+            f"{long['entropy_share_law'].mean():.2f}"
+        ),
+        (
+            f"by {moved.mean():.3f} on average, and by more than 0.05 in {(moved > 0.05).sum()} "
+            f"of 72 "
+            f"heads"
+        ),
+        (
+            f"in {ratio.between(0.8, 1.25).sum()} of 72 heads; {(heads['frozen'] > 0.5).sum()} "
+            f"heads "
+            f"have a spread above"
+        ),
+        (
+            f"Without the scale, {12 * of_rule['unscaled']['frozen'].sum():.0f} of 72 heads are "
+            f"beyond that spread"
+        ),
+        (
+            f"From {divisor[0]:.1f} to {divisor[3]:.0f}, half of them between {divisor[1]:.1f} and "
+            f"{divisor[2]:.1f}"
+        ),
         f"half lie between {power[1]:.2f} and {power[2]:.2f}",
         f"half of these heads have one between {spreads[1]:.1f} and {spreads[2]:.1f}",
         f"the spread is {initial['spread'].min():.2f} to {initial['spread'].max():.2f}",
-        f"`length_effect` is {heads['length_effect'].min():.2f} to {heads['length_effect'].max():.2f}",
+        (
+            f"`length_effect` is {heads['length_effect'].min():.2f} to "
+            f"{heads['length_effect'].max():.2f}"
+        ),
     ):
         assert sentence in page
     for name, rises in (("entropy_share", 1), ("first_key_weight", -1)):

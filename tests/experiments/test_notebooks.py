@@ -1,4 +1,5 @@
-"""The notebooks of docs/: small, without what differs from run to run, and with the outputs that their cells give.
+"""The notebooks of docs/: small, without what differs from run to run, and with the outputs that
+their cells give.
 
 `make test-notebooks` installs what the tests with a kernel need.
 """
@@ -21,7 +22,8 @@ from tests.shipped import shipped_only
 DOCS = Path(__file__).parents[2] / "docs"
 NOTEBOOKS = sorted(DOCS.glob("*.ipynb"))
 LARGEST = 400_000
-# Of the same code on another processor, curves may differ in their last digits, and so a few pixels at their edges.
+# Of the same code on another processor, curves may differ in their last digits, and so a few pixels
+# at their edges.
 LEVELS, SHARE_OF_PIXELS = 16, 1e-3
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

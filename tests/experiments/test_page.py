@@ -1,4 +1,6 @@
-"""The page and the data of its explorer: all from files, whole or saying so, the same every time."""
+"""The page and the data of its explorer: all from files, whole or saying so, the same every
+time.
+"""
 
 import math
 import re
@@ -172,7 +174,9 @@ def test_numbers_of_other_inputs_are_those_of_the_tables_with_their_law(drawn):
 
 
 def expectations(rows, n_keys: int, d_k: int, divisor: float) -> list[float]:
-    """The expectations that curves give, in the order of `exact`; by SciPy's interpolation, not the page's."""
+    """The expectations that curves give, in the order of `exact`; by SciPy's interpolation, not the
+    page's.
+    """
     curves = np.array([rows["of"][str(n_keys)][name] for name in CURVES]).T
     points = (
         math.log1p(rows["sigma"])

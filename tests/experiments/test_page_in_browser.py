@@ -1,6 +1,8 @@
-"""The shipped page as people meet it: in a browser, by mouse and keyboard, narrow and wide, light and dark.
+"""The shipped page as people meet it: in a browser, by mouse and keyboard, narrow and wide, light
+and dark.
 
-`make test-page` installs what this needs. Every test ends with a look at the console and at what was requested.
+`make test-page` installs what this needs. Every test ends with a look at the console and at what
+was requested.
 """
 
 import math
@@ -62,7 +64,9 @@ def browser():
 
 @pytest.fixture
 def visit(browser):
-    """Open the page at a size and in a colour scheme; at the end nothing was said and nothing asked for."""
+    """Open the page at a size and in a colour scheme; at the end nothing was said and nothing asked
+    for.
+    """
     contexts, said, requested, opened = [], [], [], set()
 
     def open_page(path: Path = PAGE, size=DESKTOP, scheme="light", fragment="", **options):
@@ -100,7 +104,9 @@ def shown_value(page, rule: int, metric: str, of: str) -> float:
 
 
 def assert_shows(page, state: State) -> None:
-    """The page shows the row, the expectations and the bars of these choices, without the division and with it."""
+    """The page shows the row, the expectations and the bars of these choices, without the division
+    and with it.
+    """
     scores = np.array(
         page.evaluate("of => attention.draw(...of)", [state.seed, state.d_k, state.n_keys])
     )
@@ -207,7 +213,9 @@ def test_a_planted_fault_in_its_mathematics_is_found(visit, tmp_path, right, wro
 
 
 def test_expectations_are_those_of_theory_and_draws_average_to_them(visit):
-    """Means over 2,000 draws within four standard errors of theory: a right page fails in 1 of 5,000 sets of seeds."""
+    """Means over 2,000 draws within four standard errors of theory: a right page fails in 1 of
+    5,000 sets of seeds.
+    """
     page = visit()
     data = page.evaluate("JSON.parse(document.getElementById('explorer-data').textContent)")
     rng = np.random.default_rng(0)
@@ -215,7 +223,10 @@ def test_expectations_are_those_of_theory_and_draws_average_to_them(visit):
         (int(rng.choice(data["d_k"])), int(rng.choice(data["n_keys"])), p)
         for p in rng.uniform(-0.05, 1, 60)
     ]
-    call = "([rows, points]) => points.map(([d_k, n, p]) => attention.expected(rows, d_k, n, d_k ** p))"
+    call = (
+        "([rows, points]) => points.map(([d_k, n, p]) => attention.expected(rows, d_k, n, d_k "
+        "** p))"
+    )
     for (d_k, n_keys, p), got in zip(
         points, page.evaluate(call, [data["rows"], points]), strict=True
     ):

@@ -68,7 +68,9 @@ def rows_of(cell: Cell, seed: int = 3, trials: int = TRIALS):
 
 
 def replay(cell: Cell, seed: int = 3):
-    """Query, its visible keys and the gradient to its weights, of every row: keys, then queries and gradients."""
+    """Query, its visible keys and the gradient to its weights, of every row: keys, then queries and
+    gradients.
+    """
     rng, size = np.random.default_rng(seed), cell.block_trials
     for first in range(0, TRIALS, size):
         trials = min(size, TRIALS - first)
@@ -162,7 +164,8 @@ def plain_row(q, k, g, own, divisor, name, prescale):
 def test_every_column_is_that_of_plain_loops(case, name):
     """Shares are those of the same numbers of weights, gradients and rows.
 
-    Errors of float64 and float32 are those of the order of sums; those of fewer digits are mostly not.
+    Errors of float64 and float32 are those of the order of sums; those of fewer digits are mostly
+    not.
     """
     values = {each.name: getattr(CELL, each.name) for each in dataclasses.fields(CELL)}
     values |= {"arithmetic": Arithmetic.parse(name), **CASES[case]}
@@ -261,7 +264,9 @@ def test_exact_probabilities_are_right_or_empty(change, is_known):
     [(256, 13, 0.006, 0.21), (1, 8, 0.35, 0.42), (1, 10, 0.37, 0.97)],
 )
 def test_a_sink_takes_what_a_prescale_keeps(prescale, above, of_row, of_others):
-    """The numbers of docs/cases.md, for weights e^(s - max s) in 8 bits, as fused kernels round them."""
+    """The numbers of docs/cases.md, for weights e^(s - max s) in 8 bits, as fused kernels round
+    them.
+    """
     others = np.random.default_rng(0).standard_normal((40, 8192))
     weights = np.exp(np.column_stack([others, np.full(40, above)]) - above)
     kept = (weights * prescale).astype(ml_dtypes.float8_e4m3fn).astype(float) / prescale

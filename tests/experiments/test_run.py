@@ -1,4 +1,6 @@
-"""Running over processes: the same unrounded numbers however it is done, and faults that name their cell."""
+"""Running over processes: the same unrounded numbers however it is done, and faults that name their
+cell.
+"""
 
 import dataclasses
 import itertools
@@ -234,7 +236,8 @@ def test_max_trials_and_the_fewest_trials_bound(store):
     assert reached(capped, table) == (f"precise: 300 to 300 trials per cell; {met}", False)
     rough = dataclasses.replace(PRECISE, precision=0.9, trials=MIN_TRIALS)
     assert set(measured(store, rough)["trials"]) == {MIN_TRIALS}
-    # Its entropy, or the square of its norms, is 0 in double precision: no number of trials gives it an error.
+    # Its entropy, or the square of its norms, is 0 in double precision: no number of trials gives
+    # it an error.
     frozen = dataclasses.replace(
         of(PRECISE, d_k=(4,), query_std=(1e5,), key_std=(1e5,)), trials=500
     )

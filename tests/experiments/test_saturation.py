@@ -60,12 +60,15 @@ def test_metrics_are_those_of_the_definitions(law):
         expected, scores = plain_metrics(replay(cell, trials, 6), divisor)
         assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=0)
         assert row["trials"] == trials
-        # About the mean and unbiased: between the two divisions of a pooled sample that takes rows as independent.
+        # About the mean and unbiased: between the two divisions of a pooled sample that takes rows
+        # as independent.
         assert np.var(scores) < row["score_variance"] < np.var(scores) * (1 + 1.5 / trials)
 
 
 def test_rules_of_any_kind_are_measured_with_their_divisor():
-    """The unscaled metrics of scores, over the divisor; and exact values beside them that follow from it."""
+    """The unscaled metrics of scores, over the divisor; and exact values beside them that follow
+    from it.
+    """
     rules = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2/ln(n_keys)", "8", "n_keys^1/2")))
     cell = dataclasses.replace(CELL, scaling=rules)
     unscaled, *others = rows = rows_of(cell, STATISTICS.measure(cell, 30, np.random.default_rng(4)))
@@ -103,7 +106,9 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
 
 
 def test_a_chunk_is_the_one_it_has_always_been():
-    """The key, the generator and the sizes of blocks and chunks: a change of any of them changes every table."""
+    """The key, the generator and the sizes of blocks and chunks: a change of any of them changes
+    every table.
+    """
     cell = Cell(d_k=64, n_keys=64, scaling=SCALINGS)
     assert (cell.chunk_trials, cell.block_trials, cell.block_queries) == (1024, 16, 64)
     first = Chunk(EXPERIMENT, cell, 0, 1024)
@@ -113,7 +118,9 @@ def test_a_chunk_is_the_one_it_has_always_been():
 
 
 def test_rules_with_visible_keys_divide_each_row_by_its_own_divisor():
-    """Means over rows by plain loops over the draws of a chunk; the exact value is the mean over lengths."""
+    """Means over rows by plain loops over the draws of a chunk; the exact value is the mean over
+    lengths.
+    """
     rules = ("d_k^1/2", "d_k^1/2/ln(n_visible)", "(1+0.5*ln(n_visible/3))")
     cell = Cell(
         d_k=5, n_keys=9, n_queries=6, mask="causal", scaling=tuple(map(Scaling.parse, rules))

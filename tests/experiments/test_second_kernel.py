@@ -1,4 +1,6 @@
-"""The plain kernel beside the fast one: a fault of 10% stops the measurement, and rounding never does."""
+"""The plain kernel beside the fast one: a fault of 10% stops the measurement, and rounding never
+does.
+"""
 
 import itertools
 import re
@@ -73,7 +75,9 @@ def is_of_rows(metric):
 
 
 def unseen_faults(case, monkeypatch):
-    """Metrics whose numbers of rows may come out 1.3 times as large, and the share of rows where that changes them."""
+    """Metrics whose numbers of rows may come out 1.3 times as large, and the share of rows where
+    that changes them.
+    """
     statistics, one = CASES[case]
     values, unseen = Block.values, {}
     for metric in statistics.metrics:
@@ -99,7 +103,9 @@ def unseen_faults(case, monkeypatch):
 
 
 def test_a_factor_of_1_3_in_the_numbers_of_rows_stops_the_run(monkeypatch):
-    """No theory takes part: the definitions find every fault that changes more than a few rows, and each metric's."""
+    """No theory takes part: the definitions find every fault that changes more than a few rows, and
+    each metric's.
+    """
     seen, all_metrics = set(), set()
     for case, (_, one) in CASES.items():
         unseen, experiment = unseen_faults(case, monkeypatch), type(one).__module__
@@ -135,7 +141,9 @@ def scaled_gradients(*args, **kwargs):
 def test_a_fault_of_a_stage_of_rounded_rows_stops_the_run(
     where, name, faulty, format_name, monkeypatch
 ):
-    """Also one that the second kernel shares, because it compares each stage with the one before."""
+    """Also one that the second kernel shares, because it compares each stage with the one
+    before.
+    """
     for place in where if isinstance(where, tuple) else (where,):
         monkeypatch.setattr(place, name, faulty)
     statistics, one = rounded(format_name, d_k=16, n_keys=16)

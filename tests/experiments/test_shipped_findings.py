@@ -1,4 +1,6 @@
-"""Findings hold for the shipped tables, and fail for tables without their effect or with larger errors."""
+"""Findings hold for the shipped tables, and fail for tables without their effect or with larger
+errors.
+"""
 
 from dataclasses import replace
 from functools import cache
@@ -18,7 +20,8 @@ from tests.shipped import CONFIG, RESULTS, shipped_only
 pytestmark = shipped_only
 
 SWEEPS = {sweep.name: sweep for sweep in CONFIG.sweeps}
-# The axis whose values, or the columns whose contents, change places, so that the effect goes elsewhere.
+# The axis whose values, or the columns whose contents, change places, so that the effect goes
+# elsewhere.
 REVERSED = {
     "length/length": "n_keys",
     "crossing/map": "n_keys",
@@ -43,7 +46,9 @@ def tables_of(drawing: str) -> Results:
 
 
 def swapped(table: pd.DataFrame, what: str | tuple[str, str]) -> pd.DataFrame:
-    """A table with the values of an axis in reverse order, or with two metrics in each other's place."""
+    """A table with the values of an axis in reverse order, or with two metrics in each other's
+    place.
+    """
     if isinstance(what, tuple):
         ends = ("", "_low", "_high", "_se")
         names = {

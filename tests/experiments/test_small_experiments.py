@@ -1,4 +1,6 @@
-"""The experiments distribution, rows and initialisation, against loops over the same random numbers."""
+"""The experiments distribution, rows and initialisation, against loops over the same random
+numbers.
+"""
 
 import dataclasses
 import math

@@ -1,4 +1,6 @@
-"""Intervals, standard errors and quantiles against hand-solved cases, the binomial law and the jackknife."""
+"""Intervals, standard errors and quantiles against hand-solved cases, the binomial law and the
+jackknife.
+"""
 
 import math
 
@@ -58,7 +60,9 @@ def test_the_median_of_few_values_is_exact(trials, rows):
 
 @pytest.mark.parametrize("spread", [1e-7, 1e-3, 0.1, 1.0, 30.0])
 def test_the_median_of_many_values_is_found_well_within_its_error(spread):
-    """However narrow or wide the values spread; the plain error of a median is sqrt(pi / 2) spread / sqrt(values)."""
+    """However narrow or wide the values spread; the plain error of a median is sqrt(pi / 2) spread
+    / sqrt(values).
+    """
     values = 0.3 * np.exp(spread * np.random.default_rng(3).normal(size=(1, 4000, 32)))
     chunks = [Histograms.of(values[:, first : first + 1000]) for first in range(0, 4000, 1000)]
     merged = chunks[0].merge(chunks[1]).merge(chunks[2]).merge(chunks[3])
@@ -96,7 +100,9 @@ def test_rank_sums_are_second_moments_between_trials():
 
 
 def test_the_error_of_a_median_sees_that_rows_of_a_trial_hang_together():
-    """Rows that repeat their trial's value bring nothing: the error must be that of the trials alone."""
+    """Rows that repeat their trial's value bring nothing: the error must be that of the trials
+    alone.
+    """
     one = np.random.default_rng(6).lognormal(sigma=0.2, size=(1, 401, 1))
     alone = Histograms.of(one).quantile(0, 0.5)
     repeated = Histograms.of(np.repeat(one, 16, axis=2)).quantile(0, 0.5)
@@ -121,7 +127,9 @@ def test_infinite_values_lie_above_all_others(trials):
 
 
 def jackknife(cell: Cell, draws: list[RowMeasurement]):
-    """Estimates with every draw left out once: their spread times sqrt(draws - 1) is the standard error."""
+    """Estimates with every draw left out once: their spread times sqrt(draws - 1) is the standard
+    error.
+    """
 
     def estimates(kept):
         merged = kept[0]
@@ -156,8 +164,9 @@ def test_standard_errors_are_the_jackknife_over_draws():
 
 @pytest.mark.parametrize("trials", [20, 100, 300])
 def test_the_variance_of_scores_of_one_size_is_rarely_far_off(trials):
-    """Each trial has one score of +-1, of variance 1. All numbers of positive ones, with their binomial probability:
-    Student's t of the error finds a difference with p < 1e-3 in fewer than 1 of 1,000 cases."""
+    """Each trial has one score of +-1, of variance 1. All numbers of positive ones, with their
+    binomial probability: Student's t of the error finds a difference with p < 1e-3 in fewer than 1
+    of 1,000 cases."""
     found = 0.0
     for positive in range(1, trials):
         signs = np.where(np.arange(trials) < positive, 1.0, -1.0)
@@ -193,7 +202,8 @@ def test_the_interval_of_a_quantile_is_that_of_the_trials_shares_below_it(share,
         np.sort(values.ravel())[value - 1],
         np.nextafter(np.sort(values.ravel())[value - 1], np.inf),
     )
-    # A share of 45 values that lies midway through one: between the shares below that value and up to it.
+    # A share of 45 values that lies midway through one: between the shares below that value and up
+    # to it.
     shares = [(values[0] < edge).mean(axis=1) for edge in edges]
     error = np.sqrt(np.mean([below.var(ddof=1) for below in shares]) / 5)
     ends = share_interval(share, error, 5, 9)
@@ -230,7 +240,9 @@ def test_an_interval_stays_within_the_limits():
 
 @pytest.mark.parametrize("count", [0, 1, 17, 40])
 def test_a_share_of_one_row_per_trial_is_clopper_and_pearson_of_fewer_draws(count):
-    """The law that it inverts: at the ends the binomial tails of the reduced number of draws are 2.5%."""
+    """The law that it inverts: at the ends the binomial tails of the reduced number of draws are
+    2.5%.
+    """
     share, trials = count / 40, 40
     error = math.sqrt(share * (1 - share) / (trials - 1))
     low, high = share_interval(share, error, trials, 1)
@@ -257,7 +269,9 @@ def test_a_share_that_no_trial_departs_from_rests_on_the_trials_alone():
 @pytest.mark.parametrize("share", [0.003, 0.1, 0.6, 0.99])
 @pytest.mark.parametrize("together", [1, 8])
 def test_intervals_of_a_share_hold_it(share, together):
-    """800 seeds of 60 trials of 8 rows, dependent or not; at 95% fewer than 740 have a probability of 0.0003."""
+    """800 seeds of 60 trials of 8 rows, dependent or not; at 95% fewer than 740 have a probability
+    of 0.0003.
+    """
     rng = np.random.default_rng(11)
     held = 0
     for _ in range(800):

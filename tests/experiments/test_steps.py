@@ -61,7 +61,11 @@ def test_a_causal_mask_takes_the_mean_over_every_position():
         ),
         (
             (),
-            "expected one of --entropy-share, --effective-keys, --max-weight, --row-variance, got 0",
+            (
+                "expected one of --entropy-share, --effective-keys, --max-weight, --row-variance, "
+                "got "
+                "0"
+            ),
         ),
         (
             ("--max-weight", "0.2", "--normalize", "L2"),

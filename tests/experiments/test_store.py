@@ -1,4 +1,6 @@
-"""Records of finished chunks: exact, refused when anything about them is not right, and stale with their source."""
+"""Records of finished chunks: exact, refused when anything about them is not right, and stale with
+their source.
+"""
 
 import dataclasses
 import random
@@ -211,7 +213,9 @@ def test_code_that_changes_no_number_of_an_experiment_counts_in_no_fingerprint()
 
 
 def test_a_law_or_rule_that_means_something_else_makes_its_results_stale(monkeypatch):
-    """And no others: the law's own code and moments count, and the divisors, not the modules that hold them."""
+    """And no others: the law's own code and moments count, and the divisors, not the modules that
+    hold them.
+    """
     law = LAWS["uniform"]
     uniform = dataclasses.replace(
         CHUNKS["saturation"], cell=dataclasses.replace(CHUNKS["saturation"].cell, inputs=law)

@@ -1,4 +1,6 @@
-"""Tables and products on disk: whole, compared, refused when altered, and made again if their inputs changed."""
+"""Tables and products on disk: whole, compared, refused when altered, and made again if their
+inputs changed.
+"""
 
 import dataclasses
 from functools import partial

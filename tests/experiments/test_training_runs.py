@@ -1,4 +1,6 @@
-"""The experiment on training, against loops over the same runs, hand-made ends of runs, and itself in other orders."""
+"""The experiment on training, against loops over the same runs, hand-made ends of runs, and itself
+in other orders.
+"""
 
 import dataclasses
 import itertools
@@ -46,7 +48,9 @@ def mean(numbers):
 
 
 def plain_records(run, layer: int, divisor: float) -> dict[str, float]:
-    """The numbers that a layer records, from its weights and the batch, with its keys as an array."""
+    """The numbers that a layer records, from its weights and the batch, with its keys as an
+    array.
+    """
     w_q, w_k, w_v, w_o = (array[layer].tolist() for array in run.weights)
     sequences = list(zip(*(array.tolist() for array in run.batch[:3]), strict=True))
     size, n_asked = len(sequences), run.batch.n_asked
@@ -127,7 +131,9 @@ def test_at_random_weights_the_variance_within_rows_is_that_of_independent_q_and
     ("optimizer", "rate", "rate_divisor"), [("sgd", 0.3, "d_k^1/2"), ("adam", 0.003, "d_k^1/4")]
 )
 def test_a_cell_with_both_divisors_is_that_of_the_rule(optimizer, rate, rate_divisor):
-    """Losses under d_k^1/2, unscaled; those of Adam up to its epsilon. docs/theory.md has the symmetry."""
+    """Losses under d_k^1/2, unscaled; those of Adam up to its epsilon. docs/theory.md has the
+    symmetry.
+    """
     scaled = dataclasses.replace(
         CELL, optimizer=optimizer, learning_rate=rate, scaling=(Scaling.parse("d_k^1/2"),)
     )
@@ -152,7 +158,9 @@ def test_a_divisor_that_could_overflow_is_refused(name):
 
 
 def plain_end(batches) -> dict[str, float]:
-    """The solution of a run of one rule, from the loss and the accuracy before each step and after the last one."""
+    """The solution of a run of one rule, from the loss and the accuracy before each step and after
+    the last one.
+    """
     losses, accuracies = zip(*batches, strict=True)
     means = {step: mean(accuracies[step - 9 : step + 1]) for step in range(9, len(batches))}
     reached = min((step for step, value in means.items() if value >= 0.9), default=math.inf)
@@ -168,7 +176,9 @@ def plain_end(batches) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def replayed() -> tuple[dict[str, list], list[list[dict[str, float]]]]:
-    """Both tables of three trials, and the records of the same trials before each step, by rule and trial."""
+    """Both tables of three trials, and the records of the same trials before each step, by rule and
+    trial.
+    """
     tables = tabulate(CELL, measure(CELL, 3, np.random.default_rng(1)))
     rng, divisors = np.random.default_rng(1), np.array(CELL.divisors())
     records = [[[] for _ in range(3)] for _ in RULES]
@@ -229,7 +239,9 @@ def test_the_history_has_the_mean_and_the_error_of_each_record(replayed):
 
 
 def test_a_run_that_blows_up_keeps_its_last_records_and_raises_nothing():
-    """The first rule ends after 26 steps; its accuracy counts as 0 from then on. The others go on."""
+    """The first rule ends after 26 steps; its accuracy counts as 0 from then on. The others go
+    on.
+    """
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         runs = measure(BLOWING_UP, 1, np.random.default_rng(2))
     losses, accuracies = ([[] for _ in BLOWING_UP.scaling] for _ in range(2))

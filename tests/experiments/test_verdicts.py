@@ -116,7 +116,9 @@ def test_an_error_below_that_of_independent_rows_is_not_believed():
     [({"n_queries": 1, "n_keys": 512}, 512), ({"n_queries": 512, "n_keys": 2}, 1024)],
 )
 def test_scores_that_share_a_query_or_keys_have_the_error_of_few_draws(shared, scores):
-    """Var q^2 = 2 of one entry, or half of it over two keys; without it, t would find z = -16 in 20 narrow draws."""
+    """Var q^2 = 2 of one entry, or half of it over two keys; without it, t would find z = -16 in 20
+    narrow draws.
+    """
     row = {
         **AXES,
         **shared,
@@ -168,7 +170,9 @@ def test_t_judges_no_value_of_few_separate_rows(trials, sizes, test):
 def test_few_effective_draws_of_a_bounded_metric_are_judged_by_a_bound(
     metric, measured, exact, share, expected
 ):
-    """Chernoff: 2 exp(-T D), D the divergence of two coins; no smaller than the exact binomial tails."""
+    """Chernoff: 2 exp(-T D), D the divergence of two coins; no smaller than the exact binomial
+    tails.
+    """
     (row,) = judged(
         table_of({metric: (measured, max(measured, exact) / 5 if exact < 0.5 else 0.01, exact)}, 50)
     ).to_dict("records")
@@ -192,7 +196,9 @@ def test_what_no_test_fits_is_not_tested(trials, remark):
 
 
 def test_a_value_without_a_finite_error_is_not_tested():
-    """As the kurtosis of scores of heavy-tailed entries: its estimate from any number of trials says little."""
+    """As the kurtosis of scores of heavy-tailed entries: its estimate from any number of trials
+    says little.
+    """
     found = judged(table_of({"score_kurtosis": (9.0, 0.01, 1.0)}), score_kurtosis=math.inf)
     (row,) = found.to_dict("records")
     assert (row["test"], row["remark"]) == (NONE, NO_ERROR)
@@ -202,7 +208,9 @@ def test_a_value_without_a_finite_error_is_not_tested():
 
 
 def test_a_cell_s_statistic_is_that_of_the_inverse_correlation():
-    """With every direction tested T^2 = z^T R^-1 z; the p-value from the density of F, integrated."""
+    """With every direction tested T^2 = z^T R^-1 z; the p-value from the density of F,
+    integrated.
+    """
     metrics = {
         "max_weight": (0.3, 0.01, 0.34),
         "entropy": (1.3, 0.02, 1.25),
@@ -219,7 +227,8 @@ def test_a_cell_s_statistic_is_that_of_the_inverse_correlation():
     assert wide["statistic"] == pytest.approx(row["statistic"] / 4, rel=1e-5)
     assert (row["values"], row["directions"]) == (3, 3)
     assert row["statistic"] == pytest.approx(z @ np.linalg.solve(correlation, z), rel=1e-5)
-    # F is a ratio, and an average over its denominator: of 300 trials, T^2 is 299 chi^2_3 / chi^2_297.
+    # F is a ratio, and an average over its denominator: of 300 trials, T^2 is 299 chi^2_3 /
+    # chi^2_297.
     x, step = np.linspace(1, 700, 20_001, retstep=True)
     expected = stats.chi2.sf(row["statistic"] * x / 299, 3) @ stats.chi2.pdf(x, 297) * step
     assert row["p_value"] == pytest.approx(expected, rel=1e-5)
@@ -313,7 +322,9 @@ def test_a_metric_stuck_at_its_limit_under_one_rule_raises_the_alarm():
 
 
 def test_a_metric_without_limits_is_judged_by_the_variance_that_theory_knows():
-    """One row of many that is far too large inflates value and error alike; the mean square cannot err by 0.02."""
+    """One row of many that is far too large inflates value and error alike; the mean square cannot
+    err by 0.02.
+    """
     table = table_of({"query_gradient_norm": (59.3, 12.7, 0.185)}, 99)
     (row,) = judged(table, most=0.02, query_gradient_norm=0.001).to_dict("records")
     assert (row["test"], row["remark"]) == (BOUND, TOO_FEW)

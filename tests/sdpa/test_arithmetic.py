@@ -1,4 +1,6 @@
-"""Rounded rows against plain loops that round after every operation; probabilities out of range by other routes."""
+"""Rounded rows against plain loops that round after every operation; probabilities out of range by
+other routes.
+"""
 
 import itertools
 import math
@@ -35,8 +37,8 @@ def test_the_limits_of_a_format_are_those_of_its_type(name):
 def test_equals_loops_that_round_after_every_operation(name, spread, divisor):
     """20 rows of 7 keys.
 
-    Sums in another order differ by an accumulator's last digits, which may tip the last digit of a score s. This
-    changes its weight by about |s| times that digit.
+    Sums in another order differ by an accumulator's last digits, which may tip the last digit of a
+    score s. This changes its weight by about |s| times that digit.
     """
     arithmetic, rng = Arithmetic.parse(name), np.random.default_rng(7)
     q, k, g = (spread * rng.standard_normal(s) for s in ((20, 5), (7, 5), (20, 7)))
@@ -114,7 +116,9 @@ def test_probabilities_out_of_range_agree_with_simulated_rows(d_k, n_keys, divis
     ("d_k", "n_keys", "divisor"), [(3, 2, 1.0), (64, 40, 2.0), (64, 300, 80.0), (512, 64, 1.0)]
 )
 def test_rounding_loss_agrees_with_simulated_rows(d_k, n_keys, divisor, name, prescale):
-    """20,000 rows of spreads 0.1 to 23, within 5 standard errors; false alarms of all 16 cases below 1e-5."""
+    """20,000 rows of spreads 0.1 to 23, within 5 standard errors; false alarms of all 16 cases
+    below 1e-5.
+    """
     rng = np.random.default_rng(6)
     s = np.sqrt(rng.chisquare(d_k, (20_000, 1))) * rng.standard_normal((20_000, n_keys)) / divisor
     e = np.exp(s - s.max(axis=1, keepdims=True))
@@ -148,7 +152,9 @@ def test_unknown_laws_are_refused():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_one_entry_and_two_keys_agree_with_an_integral_over_q(name):
-    """d_k = 1: given q = x, s_1 - s_2 is N(0, 2 x^2), and w_1 < t if it is below ln(t / (1 - t))."""
+    """d_k = 1: given q = x, s_1 - s_2 is N(0, 2 x^2), and w_1 < t if it is below ln(t / (1 -
+    t)).
+    """
     arithmetic, std = Arithmetic.parse(name), 40.0
     found = out_of_range(1, 2, 1.0, arithmetic, PairLaw(query_std=std))
 

@@ -1,4 +1,6 @@
-"""`sdpa.audit` names planted bugs of public threads, and raises nothing on right variants, of one plain function."""
+"""`sdpa.audit` names planted bugs of public threads, and raises nothing on right variants, of one
+plain function.
+"""
 
 import math
 import re
@@ -28,7 +30,9 @@ def attention(
     weights=None,
     shift=True,
 ):
-    """Plain attention on (batch, heads, n, d): a divisor, visible keys, a map of scores, and ways to go wrong."""
+    """Plain attention on (batch, heads, n, d): a divisor, visible keys, a map of scores, and ways
+    to go wrong.
+    """
     group = q.shape[1] // k.shape[1]
     k, v = (np.tile(x, (1, group, 1, 1)) if tile else np.repeat(x, group, axis=1) for x in (k, v))
     s = q @ k.swapaxes(-1, -2) / divide(q.shape[-1])

@@ -1,4 +1,6 @@
-"""`diagnose` against plain loops over rows with explicit softmax and Jacobian, and against the law of Gaussian rows."""
+"""`diagnose` against plain loops over rows with explicit softmax and Jacobian, and against the law
+of Gaussian rows.
+"""
 
 import math
 import statistics
@@ -18,7 +20,9 @@ D_K = 5
 
 
 def plain_rows(q, k, divisor, visible, softcap=0, sink=None):
-    """Scores, weights, lengths and the squared norm of the Jacobian of each row that sees two keys, by loops."""
+    """Scores, weights, lengths and the squared norm of the Jacobian of each row that sees two keys,
+    by loops.
+    """
     found = []
     for query, sees in zip(q, visible, strict=True):
         keys = [key for key, seen in zip(k, sees, strict=True) if seen]
@@ -118,7 +122,9 @@ def inputs(shape_q, shape_k, scale=1.0, seed=0):
 
 
 def padding(n_queries, n_keys):
-    """A mask whose last two queries and last three keys are padding, and whose query 1 sees a single key."""
+    """A mask whose last two queries and last three keys are padding, and whose query 1 sees a
+    single key.
+    """
     mask = np.ones((n_queries, n_keys), bool)
     mask[-2:] = mask[:, -3:] = False
     mask[1, 1:] = False
@@ -193,7 +199,9 @@ def test_tiles_change_nothing(monkeypatch):
 
 
 def test_errors_are_those_of_the_jackknife_over_sequences():
-    """From diagnoses without each of the sequences; of a mean, s / sqrt(sequences) of the sequences' own means."""
+    """From diagnoses without each of the sequences; of a mean, s / sqrt(sequences) of the
+    sequences' own means.
+    """
     q, k = inputs((6, 2, 7, D_K), (6, 2, 11, D_K))
     q[2] += 1.0
     found = diagnose(q, k)
@@ -217,7 +225,8 @@ LAWS = [(7, 33, None), (24, 19, "causal")]
 def test_gaussian_inputs_have_the_values_of_the_exact_law_within_errors(d_k, n, mask):
     """Six metrics of two cases within 5 standard errors: 1 of 100,000 seeds fails.
 
-    The values of Gaussian rows estimate one number, the variance of the head; their errors are no larger.
+    The values of Gaussian rows estimate one number, the variance of the head; their errors are no
+    larger.
     """
     rng = np.random.default_rng(11)
     q, k = rng.standard_normal((2, 300, 1, n, d_k))
@@ -241,7 +250,9 @@ def test_gaussian_inputs_have_the_values_of_the_exact_law_within_errors(d_k, n, 
 
 
 def test_vectors_in_one_direction_have_an_alignment_effect():
-    """q_i = a_i u and k_j = b_j u: the variance within a row is |q|^2 Var b, d_k times that of random directions."""
+    """q_i = a_i u and k_j = b_j u: the variance within a row is |q|^2 Var b, d_k times that of
+    random directions.
+    """
     rng = np.random.default_rng(2)
     u = np.zeros(64)
     u[::2] = 1 / math.sqrt(32)
@@ -254,7 +265,9 @@ def test_vectors_in_one_direction_have_an_alignment_effect():
 
 @pytest.mark.parametrize("strength", [0.0, 3.0])
 def test_a_head_has_the_wanted_value_under_its_own_divisor(strength):
-    """A Gaussian head of standard deviation 2, and one whose first key attracts all queries, which no law describes."""
+    """A Gaussian head of standard deviation 2, and one whose first key attracts all queries, which
+    no law describes.
+    """
     q, k = inputs((4, 24, 16), (4, 24, 16), scale=2.0)
     q, k = q + 1, k + strength * (np.arange(24) == 0)[:, None]
     visible = np.tri(24, dtype=bool)[1:]  # a row of a single key does not count
@@ -346,7 +359,10 @@ A, B = np.zeros((3, 4)), np.zeros((5, 4))
         ),
         (
             (np.where([0, 0, 1, 0], math.nan, A)[None], B[None]),
-            r"q: expected finite numbers up to 1e\+70 .*, got 3 that are not, the first nan at \(0, 2\) in head 0$",
+            (
+                r"q: expected finite numbers up to 1e\+70 .*, got 3 that are not, the first nan at "
+                r"\(0, 2\) in head 0$"
+            ),
         ),
     ],
 )

@@ -1,4 +1,6 @@
-"""The measuring kernel against the plain definition, row by row, and against hand-solved saturated rows."""
+"""The measuring kernel against the plain definition, row by row, and against hand-solved saturated
+rows.
+"""
 
 import math
 
@@ -32,7 +34,9 @@ def plain(scores, keys, divisor):
 
 
 def gradient_norm_in_long_double(scores, keys, divisor):
-    """sqrt(sum w_i^2 |k_i - m|^2) / divisor of one row; keys from the one of the largest weight, so nothing cancels."""
+    """sqrt(sum w_i^2 |k_i - m|^2) / divisor of one row; keys from the one of the largest weight, so
+    nothing cancels.
+    """
     s, k = scores.astype(np.longdouble) / np.longdouble(divisor), keys.astype(np.longdouble)
     w = np.exp(s - s.max())
     w /= w.sum()
@@ -70,7 +74,9 @@ def test_equals_the_plain_definition(d_k, spread, tile, n_keys, monkeypatch):
 @pytest.mark.parametrize("spread", [0.1, 1.0, 10.0, 300.0])
 @pytest.mark.usefixtures("by_distances")
 def test_the_gradient_norm_keeps_its_digits_in_any_row(n_keys, d_k, spread):
-    """Rows with two equal scores at the top, or with the largest score hundreds of divisors above, too."""
+    """Rows with two equal scores at the top, or with the largest score hundreds of divisors above,
+    too.
+    """
     rng = np.random.default_rng(17)
     scores = spread * rng.standard_normal((2, 6, n_keys))
     keys = 5 + rng.standard_normal((2, n_keys, d_k))
@@ -87,7 +93,9 @@ def test_the_gradient_norm_keeps_its_digits_in_any_row(n_keys, d_k, spread):
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_long_saturated_rows_leave_out_negligible_keys(masked, monkeypatch):
-    """Two draws of 6 rows of 700 keys, of which a few per cent have weight: products of sparse rows."""
+    """Two draws of 6 rows of 700 keys, of which a few per cent have weight: products of sparse
+    rows.
+    """
     found = []
     few = row_tiles.Tile.few
     monkeypatch.setattr(row_tiles.Tile, "few", lambda tile: found.append(few(tile)) or found[-1])
@@ -113,7 +121,9 @@ def test_long_saturated_rows_leave_out_negligible_keys(masked, monkeypatch):
 @pytest.mark.parametrize("gap", [1.0, 50.0, 300.0, 700.0])
 @pytest.mark.usefixtures("by_distances")
 def test_two_keys_are_solved_by_hand_however_saturated(gap):
-    """J has the eigenvalue 2 r (1 - r) along (1, -1) / sqrt(2), where the keys 2 and 0 have the component sqrt(2)."""
+    """J has the eigenvalue 2 r (1 - r) along (1, -1) / sqrt(2), where the keys 2 and 0 have the
+    component sqrt(2).
+    """
     rows = row_diagnostics([[[0.0, gap]]], [1.0], keys=[[[2.0], [0.0]]])
     r = 1 / (1 + math.exp(gap))
     assert rows.max_weight.item() == pytest.approx(1 - r, rel=1e-14, abs=0)
@@ -127,7 +137,9 @@ def test_two_keys_are_solved_by_hand_however_saturated(gap):
 
 
 def masked_inputs(n_keys, d_k, spread=2.0):
-    """Scores with masked keys, and keys, of two draws; a row with one visible key, and one with all."""
+    """Scores with masked keys, and keys, of two draws; a row with one visible key, and one with
+    all.
+    """
     rng = np.random.default_rng(14)
     scores = spread * rng.standard_normal((2, 5, n_keys))
     mask = rng.random(scores.shape) < 0.6

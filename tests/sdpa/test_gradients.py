@@ -1,4 +1,6 @@
-"""Gradients and metrics of rows against central differences, explicit Jacobians, rational sums and solved rows."""
+"""Gradients and metrics of rows against central differences, explicit Jacobians, rational sums and
+solved rows.
+"""
 
 import math
 from fractions import Fraction
@@ -82,7 +84,9 @@ def test_a_broadcast_array_gets_the_sum_of_its_gradients(arrays):
 @pytest.mark.parametrize("scaling", [1.0, 2.5])
 @pytest.mark.parametrize("mask", [None, causal_mask(N_QUERIES, N_KEYS)])
 def test_expected_squares_of_the_gradients_to_keys_and_values(arrays, scaling, mask):
-    """E f(g)^2 of a linear f and standard normal g is the sum of f^2 over unit gradients, taken one by one."""
+    """E f(g)^2 of a linear f and standard normal g is the sum of f^2 over unit gradients, taken one
+    by one.
+    """
     q, k, _ = arrays.values()
     v = np.eye(N_KEYS)  # the gradient to the weights is then that to the output
     of_keys, of_values = np.zeros(N_KEYS), np.zeros((N_KEYS, N_KEYS))
@@ -155,7 +159,9 @@ def test_hand_solved_rows(row, largest, nats, squares):
 
 
 def test_a_saturated_row_keeps_its_entropy():
-    """a = 1 - r has -a ln a = r to first order, which 1 ln 1 would lose: 1 part in 70 at r = 1e-30."""
+    """a = 1 - r has -a ln a = r to first order, which 1 ln 1 would lose: 1 part in 70 at r =
+    1e-30.
+    """
     assert entropy([1.0, 1e-30]) == pytest.approx(1e-30 * (1 - math.log(1e-30)), rel=1e-14, abs=0)
 
 

@@ -1,4 +1,6 @@
-"""Laws of entries against quadrature and SciPy, joint laws of queries and keys, and initial weights by hand."""
+"""Laws of entries against quadrature and SciPy, joint laws of queries and keys, and initial weights
+by hand.
+"""
 
 import itertools
 import math
@@ -13,7 +15,9 @@ from sdpa.pairs import PairLaw, spectrum_of
 
 
 def gauss_rule(moments):
-    """Nodes and probabilities of the five points that have the same moments E x^0 ... E x^9 (Golub and Welsch 1969)."""
+    """Nodes and probabilities of the five points that have the same moments E x^0 ... E x^9 (Golub
+    and Welsch 1969).
+    """
     moments = np.array(moments)
     scale = np.sqrt(moments[::2][:5])
     # The last pivot is not used, so that the moment of order 10 may be any that is large enough.
@@ -36,7 +40,8 @@ GAUSSIAN = np.polynomial.hermite_e.hermegauss(5)
 UNIFORM = np.polynomial.legendre.leggauss(5)
 LAPLACE = gauss_rule([0 if n % 2 else math.factorial(n) / 2 ** (n / 2) for n in range(10)])
 EXPONENTIAL = gauss_rule([math.exp(n**2 / 2) for n in range(10)])  # of e^z
-# Nodes and probabilities that integrate polynomials to degree 9 exactly under each law; to 5 if it has no more moments.
+# Nodes and probabilities that integrate polynomials to degree 9 exactly under each law; to 5 if it
+# has no more moments.
 QUADRATURE = {
     "gaussian": (GAUSSIAN[0], GAUSSIAN[1] / GAUSSIAN[1].sum()),
     "uniform": (UNIFORM[0] * math.sqrt(3), UNIFORM[1] / 2),
@@ -99,7 +104,9 @@ def test_samples_have_the_distribution_of_their_law(law):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_samples_have_the_first_moments_of_their_law(law):
-    """Moments 1 to 4 of 200,000 draws, where errors are finite: within 5 standard errors (false alarm 2e-6)."""
+    """Moments 1 to 4 of 200,000 draws, where errors are finite: within 5 standard errors (false
+    alarm 2e-6).
+    """
     x = LAWS[law].sample(np.random.default_rng(12), (1000, 200)).ravel()
     moments = [1.0, 0.0, 1.0, *LAWS[law].moments]
     for order in (order for order in (1, 2, 3, 4) if math.isfinite(moments[2 * order])):
@@ -200,7 +207,9 @@ def test_variances_of_queries_and_keys(name):
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_weights_follow_their_law(name):
-    """Mean and variance within 5 standard errors, for an alarm of 2e-6 under another seed; a uniform law is bounded."""
+    """Mean and variance within 5 standard errors, for an alarm of 2e-6 under another seed; a
+    uniform law is bounded.
+    """
     scheme = Scheme.parse(name)
     for weights, variance in zip(
         scheme.weights(np.random.default_rng(4), 7, 300, 50), scheme.variances(300, 50), strict=True

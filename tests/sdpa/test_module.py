@@ -1,4 +1,6 @@
-"""Modules with projections, and the comparison of one draw, by plain loops, published numbers and exact values."""
+"""Modules with projections, and the comparison of one draw, by plain loops, published numbers and
+exact values.
+"""
 
 import math
 from functools import partial
@@ -37,7 +39,9 @@ def module(request):
 
 
 def test_weights_are_drawn_in_order_with_their_variance():
-    """A variance of 20,000 numbers and more is within 5% of its own, 1% being one standard error."""
+    """A variance of 20,000 numbers and more is within 5% of its own, 1% being one standard
+    error.
+    """
     one, several = (
         ScaledDotProductAttention(200, 100, 300, seed=4),
         MultiHeadAttention(200, 2, seed=4),
@@ -131,8 +135,8 @@ def test_wrong_options_are_refused(make, error, message):
         make()
 
 
-# As an article prints them for five queries and keys of RandomState(42): d_k; deviation of scores unscaled and scaled,
-# mean largest weight unscaled and scaled.
+# As an article prints them for five queries and keys of RandomState(42): d_k; deviation of scores
+# unscaled and scaled, mean largest weight unscaled and scaled.
 PRINTED = [
     (4, (1.56, 0.78), (0.6048, 0.4355)),
     (16, (3.00, 0.75), (0.8633, 0.4592)),
@@ -175,7 +179,9 @@ def test_both_sides_are_those_of_plain_loops(scaling, divisor):
 
 
 def test_exact_values_are_the_means_over_many_draws():
-    """200 draws of 3 queries and 5 keys, within 4.5 standard errors: chance goes so far once in 150,000."""
+    """200 draws of 3 queries and 5 keys, within 4.5 standard errors: chance goes so far once in
+    150,000.
+    """
     draws = [compare_scaling(2, n_queries=3, n_keys=5, seed=seed) for seed in range(200)]
     for name in ("unscaled", "scaled"):
         sides = [getattr(draw, name) for draw in draws]

@@ -1,4 +1,6 @@
-"""Row maps against plain loops: thresholds by bisection, Jacobians by differences, rotations by complex numbers."""
+"""Row maps against plain loops: thresholds by bisection, Jacobians by differences, rotations by
+complex numbers.
+"""
 
 import cmath
 import itertools
@@ -93,7 +95,9 @@ def test_a_masked_key_has_no_part_in_its_row(row_map):
 
 
 def test_saturated_rows_keep_their_digits():
-    """Rows of gaps up to hundreds: the plain map has the norms of the kernel, a weak sink those without it."""
+    """Rows of gaps up to hundreds: the plain map has the norms of the kernel, a weak sink those
+    without it.
+    """
     rng = np.random.default_rng(5)
     scores, keys = 200 * rng.standard_normal((50, 64)), rng.standard_normal((64, D_K))
     expected = row_diagnostics(scores, 1.0, keys)

@@ -152,7 +152,10 @@ def test_any_number_text_or_rule_is_a_divisor(divisor):
 
 @pytest.mark.parametrize("scaling", [None, True, [8.0], np.ones((30, 30))], ids=repr)
 def test_what_is_neither_a_rule_nor_a_number_is_refused(scaling):
-    expected = r"^scaling: expected a rule such as 'd_k\^1/2', or the number .* divided by, got .*; 'unscaled' divides"
+    expected = (
+        r"^scaling: expected a rule such as 'd_k\^1/2', or the number .* divided by, got "
+        r".*; 'unscaled' divides"
+    )
     with pytest.raises(TypeError, match=expected) as refused:
         resolve_divisor(scaling, d_k=4, n_keys=4)
     assert len(str(refused.value)) < 250

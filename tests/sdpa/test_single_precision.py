@@ -32,7 +32,9 @@ ROWS = (
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.usefixtures("exponential")
 def test_rows_agree_with_double_precision(spread, n_keys, d_k, masked):
-    """Relative errors of a few 2^-24, times the size of the scaled scores; |dL/dq| loses up to two digits more."""
+    """Relative errors of a few 2^-24, times the size of the scaled scores; |dL/dq| loses up to two
+    digits more.
+    """
     rng = np.random.default_rng(n_keys)
     keys = rng.standard_normal((3, n_keys, d_k)).astype(np.float32)
     queries = spread * rng.standard_normal((3, 6, d_k)).astype(np.float32)
@@ -51,7 +53,9 @@ def test_rows_agree_with_double_precision(spread, n_keys, d_k, masked):
 
 @pytest.mark.usefixtures("exponential")
 def test_norms_of_saturated_rows_keep_their_range():
-    """A remainder of e^-200 is 0 in single precision, but |J|_F = sqrt(2) r and |dL/dq| = r |k_1 - k_2| are not."""
+    """A remainder of e^-200 is 0 in single precision, but |J|_F = sqrt(2) r and |dL/dq| = r |k_1 -
+    k_2| are not.
+    """
     rows = row_diagnostics(np.float32([[200.0, 0.0]]), 1.0, keys=np.float32([[3.0], [1.0]]))
     assert rows.jacobian_norm.item() == pytest.approx(math.sqrt(2) * math.exp(-200), rel=1e-6)
     assert rows.query_gradient_norm.item() == pytest.approx(

@@ -1,4 +1,6 @@
-"""Training: gradients of a layer against central differences, drawn tasks, and runs step by step by hand."""
+"""Training: gradients of a layer against central differences, drawn tasks, and runs step by step by
+hand.
+"""
 
 import itertools
 import math
@@ -49,9 +51,11 @@ def layers_of(weights: Weights) -> list[Weights]:
 
 
 def assert_gradients(gradients: Weights, weights: Weights, batch: Batch) -> None:
-    """Each gradient of each layer against central differences of its mean loss, within 1e-6 of the largest entry.
+    """Each gradient of each layer against central differences of its mean loss, within 1e-6 of the
+    largest entry.
 
-    Rounding changes a difference by about 1e-10, a millionth of the smallest of these largest entries.
+    Rounding changes a difference by about 1e-10, a millionth of the smallest of these largest
+    entries.
     """
     step = 1e-5
     for name, array in weights._asdict().items():
@@ -233,7 +237,9 @@ def test_accuracy_by_hand(logits, target, expected):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_levels_are_the_least_losses_of_what_a_row_shows(task):
-    """The least cross-entropy of a prediction from some knowledge is that of the mean target given it."""
+    """The least cross-entropy of a prediction from some knowledge is that of the mean target given
+    it.
+    """
     classes = list(itertools.permutations(range(training.N_CLASSES), OF_TASK[task]))
     targets = np.array(
         [np.bincount(own, minlength=training.N_CLASSES) / len(own) for own in classes]
@@ -262,7 +268,9 @@ OPTIONS = {"optimizer": "adam", "learning_rate": 0.03, "steps": 13, "n_sequences
 
 
 def states(divisors, seed=0, task="recall", d_k=11, **options):
-    """The steps, weights, losses and ends of a run; copies, since a step changes the weights in place."""
+    """The steps, weights, losses and ends of a run; copies, since a step changes the weights in
+    place.
+    """
     for run in train(np.random.default_rng(seed), task, d_k, 5, divisors, **OPTIONS | options):
         yield run.step, [array.copy() for array in run.weights], run.at.losses, run.has_ended
 
@@ -272,7 +280,9 @@ def states(divisors, seed=0, task="recall", d_k=11, **options):
     ("initial", "query", "key"), [("unit", 1.0, 1.0), ("small", 16 * 4e-4, 24 * 4e-4)]
 )
 def test_entries_of_initial_queries_and_keys_have_their_variance(task, initial, query, key):
-    """Mean squares of 500 pairs of weights and batches, within 5 standard errors: 1 of 1.7 million seeds fails one."""
+    """Mean squares of 500 pairs of weights and batches, within 5 standard errors: 1 of 1.7 million
+    seeds fails one.
+    """
     rng = np.random.default_rng(7)
     found = []
     for _ in range(500):
@@ -320,7 +330,9 @@ RATES = {"sgd": 0.3, "adam": 0.003}
 
 
 def losses_of(optimizer, divisor, starts=(1.0, 1.0), slower=(1.0, 1.0)) -> np.ndarray:
-    """The mean losses of 121 batches, where W_Q and W_K start divided by `starts`, and their rates by `slower`."""
+    """The mean losses of 121 batches, where W_Q and W_K start divided by `starts`, and their rates
+    by `slower`.
+    """
     rng, rate = np.random.default_rng(5), RATES[optimizer]
     one, losses = initial_weights(rng, 11, "unit"), []
     weights = one._replace(W_Q=one.W_Q / starts[0], W_K=one.W_K / starts[1])
@@ -343,7 +355,8 @@ def distance(optimizer, starts, slower) -> float:
 def test_a_divisor_is_a_smaller_start_and_a_smaller_rate(optimizer, split, monkeypatch):
     """Losses of 120 steps are equal to rounding, for Adam with an epsilon that no gradient feels.
 
-    They differ by more than 0.05 if one factor is left out, or has the power of the other optimizer.
+    They differ by more than 0.05 if one factor is left out, or has the power of the other
+    optimizer.
     """
     monkeypatch.setattr(training, "_EPS", 1e-30)
     starts, power = SPLITS[split], POWERS[optimizer]
@@ -354,9 +367,11 @@ def test_a_divisor_is_a_smaller_start_and_a_smaller_rate(optimizer, split, monke
 
 
 def test_with_the_usual_epsilon_it_holds_up_to_a_multiple_of_epsilon(monkeypatch):
-    """The r.m.s. gradients of entries are 0.007 or more, so epsilon shortens steps by a share of up to 1.4e-6.
+    """The r.m.s. gradients of entries are 0.007 or more, so epsilon shortens steps by a share of up
+    to 1.4e-6.
 
-    It moves a loss that falls by less than 1 by about that share of its fall, and in proportion to epsilon.
+    It moves a loss that falls by less than 1 by about that share of its fall, and in proportion to
+    epsilon.
     """
     both = SPLITS["both"]
     usual = distance("adam", both, both)
@@ -366,12 +381,16 @@ def test_with_the_usual_epsilon_it_holds_up_to_a_multiple_of_epsilon(monkeypatch
 
 
 def trusting(gradient, weights):
-    """A gradient with the norm of its matrix, as LARS steps; LAMB does the same to Adam's steps, here of one sign."""
+    """A gradient with the norm of its matrix, as LARS steps; LAMB does the same to Adam's steps,
+    here of one sign.
+    """
     return gradient * np.linalg.norm(weights) / np.linalg.norm(gradient)
 
 
 def orthogonal(gradient, _):
-    """A gradient on its way to the nearest orthogonal matrix, by five steps of Newton and Schulz, as Muon steps."""
+    """A gradient on its way to the nearest orthogonal matrix, by five steps of Newton and Schulz,
+    as Muon steps.
+    """
     matrix = gradient / np.linalg.norm(gradient)
     for _ in range(5):
         matrix = 1.5 * matrix - 0.5 * matrix @ matrix.T @ matrix
@@ -388,7 +407,9 @@ def orthogonal(gradient, _):
     ids=["lars", "lamb", "muon"],
 )
 def test_other_optimizers_need_the_rates_of_the_docs(step, rate, power, monkeypatch):
-    """docs/theory.md: trust ratios scale steps with the matrix, so that rates stay; Muon's are divided as Adam's."""
+    """docs/theory.md: trust ratios scale steps with the matrix, so that rates stay; Muon's are
+    divided as Adam's.
+    """
 
     def descend(weights, rates):
         def one(gradients):
