@@ -10,7 +10,11 @@ if TYPE_CHECKING:
 DIGITS = "%.10g"
 IDENTITY = (
     Column("sweep", "str", "name of the sweep"),
-    Column("experiment", "str", "name of the experiment"),
+    Column(
+        "experiment",
+        "str",
+        "experiment of the sweep; `mechanisms` for one of `saturation` with row maps",
+    ),
     Column("seed", "int", "root seed of the config"),
 )
 

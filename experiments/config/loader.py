@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from experiments.config.kinds import kind_of
 from experiments.config.messages import note
 from experiments.config.models import config_model
 from experiments.config.rules import block_problems, impossible
@@ -16,7 +17,6 @@ from experiments.config.yaml_text import Document, Fault
 from experiments.errors import UsageError
 from experiments.figures.declared import default_figures
 from experiments.measuring.columns import cell_fields
-from experiments.measuring.experiment import load_experiment
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _checked(document: Document) -> Any:
 
 def _sweep(name: str, block: Any) -> Sweep:
     """The sweep of a valid block."""
-    experiment = load_experiment(block.experiment)
+    experiment = kind_of(block)
     given = dict(block)
     values = {key: given[key] for key in cell_fields(experiment.cell)}
     variants = tuple(map(_named_axes, block.variants))

@@ -4,11 +4,10 @@ import re
 
 from pydantic_core import ErrorDetails
 
+from experiments.config.kinds import config_names, kinds_of
 from experiments.config.models import sweep_model
 from experiments.config.yaml_text import Document
-from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names
-from experiments.measuring.experiment import load_experiment
 from sdpa._names import did_you_mean, nearest
 
 # Patterns in pydantic's messages, and what we say instead.
@@ -28,6 +27,7 @@ _OTHER_WORDS = {
     "dim": "d_k",
     "dtype": "arithmetic",
     "head_dim": "d_k",
+    "mechanisms": "saturation",
     "rope": "position: rope",
     "samples": "trials",
     "seq_len": "n_keys",
@@ -51,7 +51,7 @@ def note(document: Document, error: ErrorDetails) -> None:
     elif kind == "missing":
         document.fault(path, "missing key")
     elif kind == "union_tag_not_found":
-        document.fault((*path, "experiment"), f"missing key; {_one_of(experiment_names())}")
+        document.fault((*path, "experiment"), f"missing key; {_one_of(config_names())}")
     else:
         if kind == "union_tag_invalid":
             path = (*path, "experiment")
@@ -64,7 +64,8 @@ def _expected(error: ErrorDetails) -> str:
     """The values that a key takes, in our words."""
     kind = error["type"]
     if kind == "union_tag_invalid":
-        return _one_of(experiment_names(), error["ctx"]["tag"])
+        given = error["ctx"]["tag"]
+        return _one_of(config_names(), _OTHER_WORDS.get(given, given))
     if kind == "literal_error":
         names = re.findall("'(.*?)'", error["ctx"]["expected"])
         return _one_of(names, error["input"])
@@ -84,7 +85,7 @@ def _known_keys(key: str, experiment: str, *, in_variant: bool) -> str:
         return _one_of(["seed", "sweeps"], key)
     known = list(sweep_model(experiment).model_fields)
     if in_variant:
-        known = axis_names(load_experiment(experiment).cell)
+        known = axis_names(kinds_of(experiment)[-1].cell)
     if meant := _other_word(key.lower(), experiment):
         return f"{_one_of(known)}{did_you_mean(meant)}"
     return _one_of(known, key[:80])
@@ -93,12 +94,12 @@ def _known_keys(key: str, experiment: str, *, in_variant: bool) -> str:
 def _other_word(word: str, experiment: str) -> str:
     """The key that others call by a word, or one of other experiments; empty without any.
 
-    >>> _other_word("seq_len", "saturation"), _other_word("softcap", "saturation")
-    ('n_keys', 'softcap in experiment: mechanisms')
+    >>> _other_word("seq_len", "saturation"), _other_word("softcap", "rows")
+    ('n_keys', 'softcap in experiment: saturation')
     """
     meant = _OTHER_WORDS.get(word, word)
     key = re.split(r"\W", meant)[0]
-    owners = [name for name in experiment_names() if key in sweep_model(name).model_fields]
+    owners = [name for name in config_names() if key in sweep_model(name).model_fields]
     if experiment in owners:
         return "" if meant == word else meant
     return f"{meant} in experiment: {' or '.join(owners)}" if owners else ""

@@ -21,11 +21,11 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from experiments.config.kinds import config_names, kinds_of
 from experiments.config.spelling import FRACTION, POWER, RANGE, range_or_value
 from experiments.figures.declared import figures_of
-from experiments.kinds import experiment_names
 from experiments.measuring.columns import Meaning, as_json, axis_names, cell_fields, defaults
-from experiments.measuring.experiment import Experiment, load_experiment
+from experiments.measuring.experiment import Experiment
 from experiments.measuring.intervals import MIN_TRIALS
 
 NAME = "[A-Za-z][A-Za-z0-9_]{0,63}"  # of a sweep
@@ -55,7 +55,7 @@ _Whole = Annotated[int, _WHOLE]
 @cache
 def config_model() -> type[BaseModel]:
     """The model of a whole config."""
-    blocks: Any = Union[tuple(map(sweep_model, experiment_names()))]  # noqa: UP007
+    blocks: Any = Union[tuple(map(sweep_model, config_names()))]  # noqa: UP007
     block: Any = Annotated[blocks, Field(discriminator="experiment")]
     names: Any = {"propertyNames": {"pattern": f"^{NAME}$"}}
     seed = Field(ge=0, le=2**128 - 1, description="root seed of all draws")
@@ -71,7 +71,7 @@ def config_model() -> type[BaseModel]:
 @cache
 def sweep_model(name: str) -> type[BaseModel]:
     """The model of an experiment's sweeps: the fields of its cell as lists, trials, figures."""
-    experiment = load_experiment(name)
+    *narrower, experiment = kinds_of(name)
     kinds = cell_fields(experiment.cell)
     lists = {key: _values_of(kind) for key, kind in kinds.items()}
     about = "the kind of measurement; it decides which other keys the sweep has"
@@ -84,7 +84,8 @@ def sweep_model(name: str) -> type[BaseModel]:
     about = f"grids that together make the sweep; {each}"
     fields["variants"] = (list[variant], Field((), min_length=1, description=about))
     rules: Any = _add_trials(fields, experiment)
-    if names := figures_of(name):
+    every_kind = (*narrower, experiment)
+    if names := tuple(figure for kind in every_kind for figure in figures_of(kind.name)):
         about = "figures to draw; without this key, those that suit the axes"
         fields["figures"] = (_values_of(Literal[names]), Field((), description=about))
     config = ConfigDict(json_schema_extra=rules, **_STRICT)

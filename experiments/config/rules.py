@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from experiments.config.kinds import config_names, kinds_of
 from experiments.config.models import NAME
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
-from experiments.kinds import experiment_names
+from experiments.figures.declared import figures_of
 from experiments.measuring.columns import describe
-from experiments.measuring.experiment import load_experiment
 
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
@@ -38,7 +38,7 @@ def block_problems(blocks: Any) -> Iterator[Problem]:
 
 def _trials_problems(block: dict[str, Any]) -> Iterator[tuple[str, str]]:
     experiment = block.get("experiment")
-    if experiment not in experiment_names() or not load_experiment(experiment).has_precision:
+    if experiment not in config_names() or not kinds_of(experiment)[0].has_precision:
         return
     if "trials" not in block and "precision" not in block:
         yield "trials", "missing key; expected trials or precision"
@@ -53,6 +53,11 @@ def impossible(sweep: Sweep) -> Problem | None:
 
     A sweep with a precision counts with its `max_trials`.
     """
+    fitting = figures_of(sweep.experiment.name)
+    for figure in sweep.figures:
+        if figure not in fitting:
+            got = f"got {figure}, which does not show rows of the kind {sweep.experiment.name}"
+            return ("figures",), f"{got}, expected one of {', '.join(fitting)}"
     points = sum(math.prod(map(len, grid.values())) for grid in sweep.grids())
     if points > _MAX_CELLS:
         return (), f"got a grid of {points} cells and scalings, expected at most {_MAX_CELLS}"

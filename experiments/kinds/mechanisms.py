@@ -1,6 +1,7 @@
 """Attention rows with what models do to scores: soft caps, sinks, windows, ALiBi, other
 normalizers, rotated vectors.
 
+In a config they are sweeps of `saturation` that name one of these (`experiments.config.kinds`).
 Draws and scaling rules are those of `experiments.kinds.saturation`. Between the divisor and the
 weights stands a row map (`sdpa.row_maps`), to whose weights w and Jacobian J, of w to the scaled
 scores before the cap, all metrics but `score_variance` belong. For the plain softmax they are those

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from experiments.claims.statements import cannot_judge, measured_tables
+from experiments.config.kinds import config_names
 from experiments.config.loader import Config, load_config
 from experiments.engine import workers as local
 from experiments.engine.measure import measure
@@ -17,7 +18,6 @@ from experiments.engine.store import measure_record
 from experiments.engine.workers import LocalWorkers
 from experiments.figures.declared import figures_of
 from experiments.figures.draw import draw
-from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names, defaults, treatment_names
 from experiments.measuring.experiment import load_experiment
 from experiments.pages import explorer
@@ -55,6 +55,8 @@ sweeps:
     arithmetic: [float64, bfloat16, float16], {_RULES}, trials: 20, {_every("rounding")}}}
   short: {{experiment: eight_bits, d_k: 4, n_keys: 8, n_queries: 5, prescale: [1, 64],
     arithmetic: float8_e4m3fn, {_RULES}, trials: 20}}
+  mechanisms: {{experiment: saturation, d_k: 4, n_keys: 4, softcap: 1, scaling: unscaled, trials: 20,
+    {_every("mechanisms")}}}
   training: {{experiment: training, task: [recall, pair], d_k: [4, 64], n_keys: 5, learning_rate: [0.01, 0.1],
     {_RULES}, steps: 20, trials: 3, {_every("training")}}}
   map: {{experiment: saturation, d_k: [2, 8, 24, 64], n_keys: [8, 20],
@@ -65,7 +67,7 @@ sweeps:
 def _of_other_experiments() -> str:
     """A sweep of one cell for every experiment that TINY does not name."""
     lines = []
-    for name in experiment_names():
+    for name in config_names():
         if f"experiment: {name}," not in TINY:
             experiment = load_experiment(name)
             needed = [

@@ -57,6 +57,22 @@ def test_a_sweep_is_read_with_its_defaults(load):
     assert small.scaling == (Scaling.parse("unscaled"), Scaling.parse("d_k^1/2"))
 
 
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("mask: causal", "saturation"),
+        ("variants: [{}, {normalize: rms}]", "saturation"),
+        ("mask: [none, window-4]", "mechanisms"),
+        ("variants: [{}, {mask: window-4}]", "mechanisms"),
+        ("variants: [{}, {softcap: 30}]", "mechanisms"),
+        ("sink: none", "mechanisms"),
+    ],
+)
+def test_a_key_of_row_maps_decides_the_kind_of_measurement(load, written, kind):
+    (sweep,) = load(f"{GOOD}    n_queries: 4\n    {written}\n").sweeps
+    assert sweep.experiment.name == kind
+
+
 @pytest.mark.parametrize(("written", "value"), [("1e-3", 1e-3), ("1/3", 1 / 3), (".5", 0.5)])
 def test_numbers_have_short_forms(load, written, value):
     (sweep,) = load(f"{GOOD}    key_std: {written}\n").sweeps
@@ -129,9 +145,15 @@ PLANTED = {
     "most trials": ("10\n", "10\n    max_trials: 20\n", "9:5: .*got max_trials without precision"),
     "key of another experiment": (
         "n_keys",
-        "sink: 0\n    n_keys",
-        "6:5: .*did you mean sink in experiment: mechanisms",
+        "d_model: 8\n    n_keys",
+        "6:5: .*did you mean d_model in experiment: initialisation",
     ),
+    "figure of rows without a row map": (
+        "trials",
+        "softcap: 1\n    figures: [length]\n    trials",
+        "9:1[0-9]: .*got length, .* the kind mechanisms, expected one of mechanisms$",
+    ),
+    "former experiment": ("saturation", "mechanisms", "4:17: .*mean saturation.$"),
     "key of other programs": (
         "n_keys",
         "seq_len: 1\n    n_keys",

@@ -12,9 +12,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft7Validator
 
+from experiments.config.kinds import config_names
 from experiments.config.loader import ConfigError, load_config
 from experiments.config.schema import SCHEMA, schema_text
-from experiments.kinds import experiment_names
 from experiments.measuring.columns import cell_fields, defaults
 from experiments.measuring.experiment import load_experiment
 from sdpa import LAWS
@@ -162,7 +162,7 @@ def test_the_schema_is_valid_and_the_file_up_to_date():
     assert (ROOT / SCHEMA).read_text(encoding="utf-8") == schema_text(), "run make readme"
 
 
-@pytest.mark.parametrize("experiment", experiment_names())
+@pytest.mark.parametrize("experiment", config_names())
 def test_both_accept_a_sound_config(loader_accepts, experiment):
     """Also that of an experiment which follows the recipe."""
     cell = load_experiment(experiment).cell

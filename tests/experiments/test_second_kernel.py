@@ -273,7 +273,7 @@ sweeps:
     {experiment: initialisation, d_model: 32, n_heads: 2, n_keys: 8, n_queries: 8, scheme: gpt2, trials: 1000,
      scaling: [d_k^1/2]}
   capped:
-    {experiment: mechanisms, d_k: 16, n_keys: 8, n_queries: 4, softcap: 3, sink: 0, trials: 1000, scaling: [unscaled]}
+    {experiment: saturation, d_k: 16, n_keys: 8, n_queries: 4, softcap: 3, sink: 0, trials: 1000, scaling: [unscaled]}
   half:
     {experiment: rounding, d_k: 64, n_keys: 8, n_queries: 4, arithmetic: float16, trials: 1000, scaling: [unscaled]}
   short:
