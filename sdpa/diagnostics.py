@@ -22,8 +22,8 @@ sum w k, and
 
 The first term is that of the largest weight. `sdpa.row_tiles` computes both from the distances of
 all pairs of keys, or from the keys less their mean. The relative error of |dL/dq| is of the order
-of 1e-15 (|k| / distance)^2 in double precision, 1e-7 in single, with the distance between the keys
-that have weight: digits are lost only where these nearly coincide and others lie far away.
+of 1e-15 (|k| / distance)^2, with the distance between the keys that have weight: digits are lost
+only where these nearly coincide and others lie far away.
 
 A masked key has the score -inf and so e = 0: it takes no part in any sum. A row with one visible
 key has no second largest score; with gap = inf and E1 = 1 in place of 0, the same formulas give b =
@@ -45,7 +45,7 @@ from sdpa.gradients import norm_from_shares, trace_from_shares
 from sdpa.metrics import row_variance
 from sdpa.row_tiles import Distances, Tile, Vectors, centred, takes_distances, tile_rows
 
-_SMALLEST_DIVISOR = {np.dtype(np.float32): 1e-30, np.dtype(np.float64): 1e-300}
+_SMALLEST_DIVISOR = 1e-300
 # A gap of that many divisors gives b = 0 just as an infinite one does, but its product with b is 0
 # and not NaN.
 _LARGEST_GAP = 1e20
@@ -93,14 +93,12 @@ def row_diagnostics(
     """Max weight, entropy H (nats), tr J and |J|_F of every row, for every divisor.
 
     On request also sqrt(E |dL/dq|^2) = |K^T J|_F / divisor, the variance of a row's scaled scores,
-    and the weight of a key that the caller names for each row. Scores and keys in float32 are
-    summed in float32 (relative errors near 1e-6, range 1e-38 to 1e38); anything else in float64.
+    and the weight of a key that the caller names for each row. All sums are in double precision.
 
     Args:
         scores: q.k before any divisor, (..., n_queries, n_keys), n_keys at least 2; -inf where a
             key is masked.
-        divisors: one or more numbers above 0 (from 1e-300, in float32 from 1e-30), or a single
-            number.
+        divisors: one or more numbers from 1e-300, or a single number.
         keys: (..., n_keys, d_k), for query_gradient_norm. Leading axes as those of scores.
         mask: as in `attention_weights`; booleans broadcast to the shape of scores.
         with_variance: compute row_variance, as in `sdpa.row_variance`.
@@ -122,24 +120,13 @@ def row_diagnostics(
     >>> row_diagnostics([[0.0, 0.0]], 1.0, keys=[[3.0], [1.0]]).query_gradient_norm
     array([0.70710678])
     """
-    given, vectors = (
-        masked(as_float("scores", scores), mask),
-        None if keys is None else as_float("keys", keys),
-    )
-    # Both are in the byte order of the machine, and `_SMALLEST_DIVISOR` has both.
-    is_single = given.dtype == np.float32 and (vectors is None or vectors.dtype == np.float32)
-    given = given.astype(np.float32 if is_single else np.float64, copy=False)
-    several, each = (
-        np.ndim(divisors) > 0,
-        np.ravel(as_float("divisors", divisors, min_ndim=0)).tolist(),
-    )
+    given = masked(as_float("scores", scores), mask).astype(np.float64, copy=False)
+    several = np.ndim(divisors) > 0
+    each = np.ravel(as_float("divisors", divisors, min_ndim=0)).tolist()
     has_masked = _check(given, each)
     own_scores = None if own_keys is None else _own_scores(given, own_keys)
     variance = row_variance(_draws(given)) if with_variance else None
-    if vectors is not None:
-        vectors = _keys(given, vectors)
-        if has_masked:
-            vectors = _without_unseen(vectors, _draws(given))
+    vectors = None if keys is None else _keys(given, keys, has_masked=has_masked)
     largest, gap, sums = _sums(_draws(given), each, vectors, has_masked=has_masked)
     own_gap = None if own_scores is None else largest - own_scores
     rows = _metrics(
@@ -169,15 +156,13 @@ def _sums(
     The five sums have the shape (5, n_divisors, n_draws, n_queries).
     """
     n_draws, n_queries, n_keys = scores.shape
-    largest, gap = np.empty((2, n_draws, n_queries), scores.dtype)
-    # Sums and all that follows from them are in double precision: norms of saturated rows leave the
-    # range of single.
+    largest, gap = np.empty((2, n_draws, n_queries))
     sums = np.zeros((5, len(divisors), n_draws, n_queries))
-    rows = tile_rows(n_keys, scores.itemsize, with_gradient=keys is not None)
+    rows = tile_rows(n_keys, with_gradient=keys is not None)
     d_k = 0 if keys is None else keys.shape[-1]
     way = Distances if takes_distances(n_keys, d_k, n_queries) else Vectors
     width = n_keys if way is Distances else max(n_keys, d_k)
-    buffers = np.empty((6, min(rows, n_draws * n_queries) * width), scores.dtype)
+    buffers = np.empty((6, min(rows, n_draws * n_queries) * width))
     for draws in _runs(n_draws, rows // max(1, n_queries)):
         spread = None if keys is None else way.of(centred(keys[draws]))
         for queries in _runs(n_queries, rows):
@@ -203,15 +188,16 @@ def _runs(length: int, size: int) -> Iterator[slice]:
     return (slice(first, min(first + step, length)) for first in range(0, length, step))
 
 
-def _keys(scores: FloatArray, keys: FloatArray) -> FloatArray:
-    """The keys behind scores, in their type and with one axis before the last two."""
-    vectors = keys.astype(scores.dtype, copy=False)
+def _keys(scores: FloatArray, keys: npt.ArrayLike, *, has_masked: bool) -> FloatArray:
+    """The keys behind scores, with one axis before the last two, and no key that no query sees."""
+    vectors: FloatArray = as_float("keys", keys).astype(np.float64, copy=False)
     of_keys = (*scores.shape[:-2], scores.shape[-1])
     if vectors.shape[:-1] != of_keys:
         raise ValueError(
             f"keys: expected ({', '.join(map(str, of_keys))}, d_k), got {vectors.shape}"
         )
-    return _draws(vectors)
+    vectors = _draws(vectors)
+    return _without_unseen(vectors, _draws(scores)) if has_masked else vectors
 
 
 def _without_unseen(keys: FloatArray, scores: FloatArray) -> FloatArray:
@@ -277,17 +263,18 @@ def _own_scores(scores: FloatArray, own_keys: npt.ArrayLike) -> FloatArray:
 
 def _check(scores: FloatArray, divisors: Sequence[float]) -> bool:
     """True if a key is masked; ValueError for invalid scores or divisors."""
-    smallest = _SMALLEST_DIVISOR[scores.dtype]
     for divisor in divisors:
-        if not smallest <= divisor < math.inf:
-            raise ValueError(f"divisors: expected finite numbers from {smallest}, got {divisor}")
+        if not _SMALLEST_DIVISOR <= divisor < math.inf:
+            raise ValueError(
+                f"divisors: expected finite numbers from {_SMALLEST_DIVISOR}, got {divisor}"
+            )
     if scores.ndim < 2 or scores.shape[-1] < 2:
         raise ValueError(
             f"scores: expected (..., n_queries, n_keys) with 2 keys or more, got {scores.shape}"
         )
     with np.errstate(over="ignore", invalid="ignore"):
         # Sums are faster than testing each entry, but may overflow for large numbers.
-        sums = scores @ np.ones(scores.shape[-1], scores.dtype)
+        sums = scores @ np.ones(scores.shape[-1])
     if np.isfinite(sums).all() or np.isfinite(scores).all():
         return False
     top = scores.argmax(axis=-1, keepdims=True)

@@ -7,25 +7,18 @@ over the keys. With m = k_top + a b p,
 
     few keys    D_ij = |k_i - k_j|^2: with y = e D, h = e.y / 2 and D_top, y_top at the largest weight's key,
                 |p|^2 = E1 y_top - h  and  |k_i - m|^2 = a (D_top,i + b (y_i - a y_top - a b h))
-    many keys   K itself: e K gives p, and sum e^2 |k - m|^2 = sum e^2 |k|^2 - 2 (e^2 K).m + |m|^2 sum e^2;
-                if most e are negligible (`Exponential.negligible`), as in saturated rows, the
-                products leave these out
+    many keys   K itself: e K gives p, and
+                sum e^2 |k - m|^2 = sum e^2 |k|^2 - 2 (e^2 K).m + |m|^2 sum e^2
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.lib.introspect import opt_func_info
 
 from sdpa._arrays import BoolArray, FloatArray
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 # Bytes of the scores of a tile, chosen by measurement among 2^16 to 2^19. In smaller tiles NumPy's
 # calls cost more than their work; larger tiles leave the second-level cache (three buffers of 256
@@ -35,60 +28,17 @@ _TILE_BYTES = 2**18
 # for 128 rows.
 _PRODUCT_ROWS, _MAX_TILE_BYTES = 128, 2**23
 _SHORT_ROW = 32
-# Sparse products are faster up to this share of keys that are not negligible, estimated from so
-# many rows of each draw.
-_FEW, _SAMPLED_ROWS = 0.04, 4
-
-
 # Fitted to measured times: see `takes_distances`.
 _KEYS_PER_QUERY, _MORE_QUERIES = 12, 8
 
 
-@dataclass(frozen=True)
-class Exponential:
-    """e = function(unit (s - s2) / c) in a precision."""
-
-    function: np.ufunc  # np.exp with the unit 1, or np.exp2 with 1 / ln 2
-    unit: float
-    negligible: float  # a key of smaller e changes no digit of a sum whose largest e is 1
-    floor: float | None = (
-        None  # smallest argument of the function that counts; e is 0 below. None if all count
-    )
-
-
-def in_single_precision(*, has_simd_exp2: bool) -> Exponential:
-    """The exponential of single precision: 2^x takes half the time of e^x if NumPy has SIMD
-    instructions for it.
-
-    Sums of numbers below the smallest normal one, 2^-126, take many times as long. Without e below
-    2^-42, no e^2 and hardly an e^3 is so small.
-    """
-    unit = 1 / math.log(2) if has_simd_exp2 else 1.0
-    return Exponential(np.exp2 if has_simd_exp2 else np.exp, unit, 1e-12, -42 * math.log(2) * unit)
-
-
-def has_simd_exp2() -> bool:
-    """True if NumPy chose instructions beyond its baseline for the 2^x of single precision on this
-    machine.
-    """
-    found = opt_func_info(func_name="^exp2$", signature="^float32$").get("exp2", {})
-    return any(not each["current"].startswith("baseline") for each in found.values())
-
-
-_EXPONENTIALS = {
-    np.dtype(np.float64): Exponential(np.exp, 1.0, 1e-20),
-    np.dtype(np.float32): in_single_precision(has_simd_exp2=has_simd_exp2()),
-}
-
-
-def tile_rows(n_keys: int, itemsize: int, *, with_gradient: bool) -> int:
+def tile_rows(n_keys: int, *, with_gradient: bool) -> int:
     """Number of rows of n_keys scores that `row_diagnostics` processes at a time; it determines its
     memory.
     """
-    row = n_keys * itemsize
-    return max(
-        1, _TILE_BYTES // row, min(_PRODUCT_ROWS, _MAX_TILE_BYTES // row) if with_gradient else 0
-    )
+    row = 8 * n_keys
+    rows = max(1, _TILE_BYTES // row)
+    return max(rows, min(_PRODUCT_ROWS, _MAX_TILE_BYTES // row)) if with_gradient else rows
 
 
 def takes_distances(n_keys: int, d_k: int, n_queries: int) -> bool:
@@ -142,11 +92,7 @@ class Tile:
             shaped(buffer, below.shape) for buffer in buffers[1:4]
         )
         self._free = buffers[3:]  # for `dot` and `other_product`, for `gather`, and for `product`
-        self._ones = np.ones(below.shape[-1], below.dtype)
-        self._exponential = _EXPONENTIALS[below.dtype]
-        self._lowest = (
-            0.0 if self._exponential.floor is None else self._exponential.unit * float(below.min())
-        )
+        self._ones = np.ones(below.shape[-1])
 
     def gather(self, matrix: FloatArray) -> None:
         """Keep the row of a matrix (n_draws, n_keys, width) at the key of each row's largest
@@ -161,15 +107,9 @@ class Tile:
 
     def sums(self, divisor: float) -> list[FloatArray]:
         """Sums of e, e (s - s2), e^2 and e^3 over the keys, each (n_draws, n_queries)."""
-        e, ones, of = self.e, self._ones, self._exponential
-        np.multiply(self._below, of.unit / divisor, out=e)
-        if of.floor is None or self._lowest >= of.floor * divisor:
-            of.function(e, out=e)
-        else:
-            floor = e.dtype.type(of.floor)
-            np.maximum(e, floor, out=e)
-            of.function(e, out=e)
-            e -= of.function(floor)
+        e, ones = self.e, self._ones
+        np.multiply(self._below, 1 / divisor, out=e)
+        np.exp(e, out=e)
         if self._without_weight is None:
             e.reshape(-1)[self._top] = 0.0
             self.e1 = e @ ones
@@ -185,25 +125,6 @@ class Tile:
         """a and b of each row, for the divisor of the last sums."""
         b = np.exp(-self.gap / divisor)
         return np.asarray(1 / (1 + b * self.e1)), np.asarray(b)
-
-    def few(self) -> list[csr_array] | None:
-        """The e of each draw that are not negligible, as sparse rows, if they are few; else
-        None.
-        """
-        n_keys, sampled = self.e.shape[-1], self.e[:, :_SAMPLED_ROWS] > self._exponential.negligible
-        if np.count_nonzero(sampled) > _FEW * sampled.size:
-            return None
-        from scipy.sparse import csr_array  # here, because other rows need only NumPy
-
-        found = []
-        for rows in self.e:
-            counts = (kept := rows > self._exponential.negligible).sum(axis=-1)
-            places = np.flatnonzero(kept)
-            starts = np.concatenate([[0], np.cumsum(counts)])
-            found.append(
-                csr_array((rows.reshape(-1)[places], places % n_keys, starts), shape=rows.shape)
-            )
-        return found
 
     def dot(self, one: FloatArray, other: FloatArray) -> FloatArray:
         """The dot products of rows of the shape of the scores."""
@@ -279,23 +200,14 @@ class Vectors:
     def gradient_square(self, tile: Tile, divisor: float) -> FloatArray:
         """|K^T J|_F^2 / (a b)^2 of each row of a tile, for the divisor of its last sums."""
         a, b = tile.shares(divisor)
-        few = tile.few()
-        p = tile.product(tile.e, self.matrix) if few is None else _of_few(few, self.matrix)
+        p = tile.product(tile.e, self.matrix)
         p -= tile.e1[..., None] * tile.of_top
         of_top = a * a * np.vecdot(p, p)
         p *= (a * b)[..., None]
         mean = np.add(p, tile.of_top, out=p)
         squares = (tile.squared @ self.squares)[..., 0] + tile.e2 * np.vecdot(mean, mean)
-        if few is None:
-            with_squares = tile.other_product(tile.squared, self.matrix)
-        else:
-            with_squares = _of_few([one.power(2) for one in few], self.matrix)
+        with_squares = tile.other_product(tile.squared, self.matrix)
         return np.asarray(of_top + squares - 2 * np.vecdot(with_squares, mean))
-
-
-def _of_few(rows: Sequence[csr_array], matrix: FloatArray) -> FloatArray:
-    """Sparse rows of each draw times a matrix (n_draws, n_keys, width)."""
-    return np.stack([one @ of_draw for one, of_draw in zip(rows, matrix, strict=True)])
 
 
 def centred(keys: FloatArray) -> FloatArray:

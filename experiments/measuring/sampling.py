@@ -111,7 +111,7 @@ class AttentionCell(ScaledCell):
         """As `Cell.memory`: a block, the kernel's tiles, and the values of all rows and draws."""
         trials, rules, chunk = self.block_trials, len(self.scaling), self.chunk_trials
         rows = trials * self.block_queries
-        tile = min(tile_rows(self.n_keys, _BYTES, with_gradient=True), rows)
+        tile = min(tile_rows(self.n_keys, with_gradient=True), rows)
         block = 5 * trials * self.entries + self.score_arrays * rows * self.n_keys
         kernel = 7 * tile * max(self.n_keys, self.d_k) + 20 * self.n_keys
         values = (
