@@ -1,0 +1,334 @@
+"""A transformer, forward and backward: blocks of attention and an MLP on one stream of tokens.
+
+A block changes the stream x, n tokens of one width, twice. Attention with c the divisor of the
+scores, and RoPE on q and k if there is one:
+
+    h = norm(x),   q = h W_Q,   k = h W_K,   v = h W_V          in heads of d_k entries
+    w = softmax(q k^T / c),   y = (w v of all heads) W_O,   x' = a x + y
+
+and an MLP, with f(u) z in the place of the hidden units m for a gated one:
+
+    h' = norm(x'),   u = h' W_G,   z = h' W_U,   m = silu(u) z or relu(z),   x'' = a x' + m W_D
+
+`pre` norms h as above, `post` norms the sums x' and x'' instead. The norm is the RMS norm,
+x / sqrt(mean x^2 + epsilon) times a gain. Several query heads may share a head of keys and values.
+Between the divisor and the weights may stand a soft cap and a sink (`sdpa.row_maps`).
+
+The backward pass goes through the same lines from below, with the chain rule at each: a product
+y = h W gives dL/dh = dL/dy W^T and dL/dW = h^T dL/dy. Sources: Vaswani et al. 2017; RMS norm, Zhang
+and Sennrich 2019 (arXiv:1910.07467); SwiGLU, Shazeer 2020 (arXiv:2002.05202); grouped heads, Ainslie
+et al. 2023 (arXiv:2305.13245).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sdpa._arrays import FloatArray
+from sdpa.attention import masked
+from sdpa.row_maps import PLAIN, RowMap, rotated
+
+Norm = Literal["pre", "post", "none"]
+
+
+@dataclass(frozen=True)
+class Design:
+    """The numbers and choices that all blocks of a network share.
+
+    Attributes:
+        n_heads, n_key_heads: heads of queries, and of keys and values; the second divides the
+            first, and each head of keys serves a block of consecutive heads of queries.
+        divisor: of the scores; 1 for none.
+        mask: `none`, `causal` or `window-512`.
+        norm: `pre`, `post` or `none`.
+        residual: the weight a of the stream in each sum.
+        rope_base: the base of RoPE's angles; None for no rotation.
+        row_map: soft cap and sink; its normalizer is softmax.
+        epsilon: of the norm.
+    """
+
+    n_heads: int
+    n_key_heads: int
+    divisor: float
+    mask: str = "causal"
+    norm: Norm = "pre"
+    residual: float = 1.0
+    rope_base: float | None = None
+    row_map: RowMap = PLAIN
+    epsilon: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.n_heads % self.n_key_heads:
+            got = f"{self.n_heads} and {self.n_key_heads}"
+            raise ValueError(f"expected n_key_heads that divide n_heads, got {got}")
+        if self.row_map.normalizer != "softmax":
+            raise ValueError(f"expected the normalizer softmax, got {self.row_map.normalizer}")
+
+
+@dataclass(frozen=True)
+class Block:
+    """The weights of a block, or the gradients to them; (rows of input, columns of output)."""
+
+    query: FloatArray  # (width, n_heads d_k)
+    key: FloatArray  # (width, n_key_heads d_k)
+    value: FloatArray  # (width, n_key_heads d_v)
+    output: FloatArray  # (n_heads d_v, width)
+    gate: FloatArray | None = None  # (width, hidden); None for an MLP without a gate
+    up: FloatArray | None = None  # (width, hidden); None for a block without an MLP
+    down: FloatArray | None = None  # (hidden, width)
+    attention_gain: FloatArray | None = None  # of the first norm, (width,); None for ones
+    mlp_gain: FloatArray | None = None  # of the second
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The arrays of a block between its stream and the next; heads come before tokens."""
+
+    x: FloatArray  # stream before the block, (..., n, width)
+    h: FloatArray  # input of the attention, (..., n, width)
+    q: FloatArray  # after RoPE, (..., n_heads, n, d_k)
+    k: FloatArray  # after RoPE, (..., n_key_heads, n, d_k)
+    v: FloatArray  # (..., n_key_heads, n, d_v)
+    scaled: FloatArray  # q k^T / divisor, -inf where masked, (..., n_heads, n, n)
+    weights: FloatArray  # of the same shape
+    heads: FloatArray  # w v of all heads, side by side, (..., n, n_heads d_v)
+    attended: FloatArray  # a x + y, before a norm, (..., n, width)
+    middle: FloatArray  # x'
+    mlp_input: FloatArray  # h'
+    gate: FloatArray | None  # u, (..., n, hidden); None without a gate
+    up: FloatArray | None  # z; None without an MLP
+    fed: FloatArray  # a x' + m W_D, before a norm
+    after: FloatArray  # stream after the block
+
+
+@dataclass(frozen=True)
+class BlockGradients:
+    """Gradients of a loss, each of the shape of its array in `Steps` or `Block`."""
+
+    x: FloatArray
+    q: FloatArray
+    k: FloatArray
+    v: FloatArray
+    weights: Block
+
+
+def forward(x: FloatArray, blocks: Sequence[Block], design: Design) -> list[Steps]:
+    """All steps of the blocks in turn, from a stream (..., n, width).
+
+    >>> one = np.ones((1, 1))
+    >>> block = Block(query=one, key=one, value=2 * one, output=one)
+    >>> forward(np.ones((3, 1)), [block], Design(1, 1, divisor=1.0))[0].after.ravel()
+    array([3., 3., 3.])
+    """
+    steps: list[Steps] = []
+    for block in blocks:
+        steps.append(block_forward(x, block, design))
+        x = steps[-1].after
+    return steps
+
+
+def backward(
+    gradient: FloatArray, steps: Sequence[Steps], blocks: Sequence[Block], design: Design
+) -> list[BlockGradients]:
+    """The gradients of each block, in the order of the blocks, from that to the last stream.
+
+    `gradient` has the shape of the stream; the x of the first block is the gradient to the first
+    stream.
+    """
+    found: list[BlockGradients] = []
+    for step, block in zip(reversed(steps), reversed(blocks), strict=True):
+        found.append(block_backward(gradient, step, block, design))
+        gradient = found[-1].x
+    return found[::-1]
+
+
+def block_forward(x: FloatArray, block: Block, design: Design) -> Steps:
+    """The steps of one block."""
+    h = _norm(x, block.attention_gain, design) if design.norm == "pre" else x
+    q = _rotate(_split(h @ block.query, design.n_heads), design)
+    k = _rotate(_split(h @ block.key, design.n_key_heads), design)
+    v = _split(h @ block.value, design.n_key_heads)
+    scores = q @ _for_queries(k, design).swapaxes(-1, -2)
+    scaled = masked(scores / design.divisor, design.mask)
+    weights = design.row_map.weights(scaled)
+    heads = _merge(weights @ _for_queries(v, design))
+    attended = design.residual * x + heads @ block.output
+    middle = _norm(attended, block.attention_gain, design) if design.norm == "post" else attended
+
+    mlp_input = _norm(middle, block.mlp_gain, design) if design.norm == "pre" else middle
+    gate = None if block.gate is None else mlp_input @ block.gate
+    up = None if block.up is None else mlp_input @ block.up
+    fed = after = middle
+    if up is not None and block.down is not None:
+        fed = after = design.residual * middle + _hidden(gate, up) @ block.down
+        if design.norm == "post":
+            after = _norm(fed, block.mlp_gain, design)
+    return Steps(
+        *(x, h, q, k, v, scaled, weights, heads),
+        *(attended, middle, mlp_input, gate, up, fed, after),
+    )
+
+
+def block_backward(g: FloatArray, step: Steps, block: Block, design: Design) -> BlockGradients:
+    """The gradients of one block, from the gradient g to the stream after it."""
+    pre, post = design.norm == "pre", design.norm == "post"
+    to_block: dict[str, FloatArray] = {}
+
+    if step.up is not None and block.up is not None and block.down is not None:
+        if post:
+            g, to_block["mlp_gain"] = _norm_backward(g, step.fed, block.mlp_gain, design)
+        to_block["down"] = _outer(_hidden(step.gate, step.up), g)
+        to_gate, to_up = _hidden_backward(g @ block.down.T, step.gate, step.up)
+        to_block["up"] = _outer(step.mlp_input, to_up)
+        to_input: FloatArray = to_up @ block.up.T
+        if to_gate is not None and block.gate is not None:
+            to_block["gate"] = _outer(step.mlp_input, to_gate)
+            to_input = to_input + to_gate @ block.gate.T
+        if pre:
+            to_input, to_block["mlp_gain"] = _norm_backward(
+                to_input, step.middle, block.mlp_gain, design
+            )
+        g = design.residual * g + to_input
+
+    if post:
+        g, to_block["attention_gain"] = _norm_backward(
+            g, step.attended, block.attention_gain, design
+        )
+    to_block["output"] = _outer(step.heads, g)
+    to_heads = _split(g @ block.output.T, design.n_heads)
+    to_v = _of_groups(step.weights.swapaxes(-1, -2) @ to_heads, design)
+    to_weights = to_heads @ _for_queries(step.v, design).swapaxes(-1, -2)
+    to_scores = _weights_backward(to_weights, step, design) / design.divisor
+    to_q = to_scores @ _for_queries(step.k, design)
+    to_k = _of_groups(to_scores.swapaxes(-1, -2) @ step.q, design)
+
+    to_h: FloatArray = np.zeros_like(step.h)
+    for name, gradient, matrix in (
+        ("query", _rotate(to_q, design, back=True), block.query),
+        ("key", _rotate(to_k, design, back=True), block.key),
+        ("value", to_v, block.value),
+    ):
+        to_block[name] = _outer(step.h, _merge(gradient))
+        to_h = to_h + _merge(gradient) @ matrix.T
+    if pre:
+        to_h, to_block["attention_gain"] = _norm_backward(
+            to_h, step.x, block.attention_gain, design
+        )
+    return BlockGradients(design.residual * g + to_h, to_q, to_k, to_v, Block(**to_block))
+
+
+def _norm(x: FloatArray, gain: FloatArray | None, design: Design) -> FloatArray:
+    """x / sqrt(mean x^2 + epsilon), times the gain."""
+    normed = x / _length(x, design)
+    return normed if gain is None else normed * gain
+
+
+def _norm_backward(
+    g: FloatArray, x: FloatArray, gain: FloatArray | None, design: Design
+) -> tuple[FloatArray, FloatArray]:
+    """With y = x / r, dL/dx = (g - y mean(g y)) / r for the gradient g to y; and that to the gain."""
+    r = _length(x, design)
+    y = x / r
+    to_gain = (g * y).reshape(-1, x.shape[-1]).sum(axis=0)
+    g = g if gain is None else g * gain
+    return (g - y * (g * y).mean(axis=-1, keepdims=True)) / r, to_gain
+
+
+def _length(x: FloatArray, design: Design) -> FloatArray:
+    return np.asarray(np.sqrt((x * x).mean(axis=-1, keepdims=True) + design.epsilon))
+
+
+def _hidden(gate: FloatArray | None, up: FloatArray) -> FloatArray:
+    """silu(u) z = u z / (1 + e^-u), or max(z, 0) without a gate."""
+    if gate is None:
+        return np.maximum(up, 0.0)
+    return gate * _logistic(gate) * up
+
+
+def _hidden_backward(
+    g: FloatArray, gate: FloatArray | None, up: FloatArray
+) -> tuple[FloatArray | None, FloatArray]:
+    """The gradients to u and z; silu'(u) = p (1 + u (1 - p)) with p = 1 / (1 + e^-u)."""
+    if gate is None:
+        return None, g * (up > 0)
+    p = _logistic(gate)
+    return g * up * p * (1 + gate * (1 - p)), g * gate * p
+
+
+def _logistic(u: FloatArray) -> FloatArray:
+    return np.asarray(np.exp(-np.logaddexp(0.0, -u)))
+
+
+def _weights_backward(g: FloatArray, step: Steps, design: Design) -> FloatArray:
+    """t w (g - sum_j w_j g_j), the gradient to the scaled scores, with t = 1 - tanh(s / cap)^2 of a
+    soft cap. A sink takes part in no sum, because its value is 0.
+    """
+    w, cap = step.weights, design.row_map.softcap
+    to_capped = w * (g - (w * g).sum(axis=-1, keepdims=True))
+    slope = 1 - np.tanh(step.scaled / cap) ** 2 if cap else 1.0
+    return np.asarray(to_capped * slope)
+
+
+def _rotate(x: FloatArray, design: Design, *, back: bool = False) -> FloatArray:
+    """RoPE of heads (..., n, d_k); back: by the opposite angles, which is its transpose."""
+    if design.rope_base is None:
+        return x
+    positions = np.arange(x.shape[-2])
+    return rotated(x, -positions if back else positions, design.rope_base).astype(x.dtype)
+
+
+def _split(y: FloatArray, n_heads: int) -> FloatArray:
+    """(..., n, n_heads d) as heads (..., n_heads, n, d)."""
+    return y.reshape(*y.shape[:-1], n_heads, -1).swapaxes(-2, -3)
+
+
+def _merge(y: FloatArray) -> FloatArray:
+    """Heads (..., n_heads, n, d) side by side, (..., n, n_heads d)."""
+    tokens_first = y.swapaxes(-2, -3)
+    return tokens_first.reshape(*tokens_first.shape[:-2], -1)
+
+
+def _for_queries(keys: FloatArray, design: Design) -> FloatArray:
+    """Heads of keys or values, one for each head of queries."""
+    return np.repeat(keys, design.n_heads // design.n_key_heads, axis=-3)
+
+
+def _of_groups(gradient: FloatArray, design: Design) -> FloatArray:
+    """The sum over the heads of queries that share a head of keys."""
+    *leading, _, n, d = gradient.shape
+    groups = gradient.reshape(*leading, design.n_key_heads, -1, n, d)
+    return np.asarray(groups.sum(axis=-3))
+
+
+def _outer(inputs: FloatArray, gradient: FloatArray) -> FloatArray:
+    """dL/dW = h^T dL/dy of y = h W, summed over tokens and sequences."""
+    rows = inputs.reshape(-1, inputs.shape[-1])
+    return rows.T @ gradient.reshape(-1, gradient.shape[-1])
+
+
+def next_token_loss(
+    x: FloatArray, unembedding: FloatArray, targets: npt.NDArray[np.integer]
+) -> tuple[float, FloatArray, FloatArray]:
+    """The mean of -ln softmax(x U)_target over tokens, and the gradients to x and to U.
+
+    x is (..., n, width), the unembedding U (width, vocabulary), and targets (..., n) of integers.
+
+    >>> loss, to_x, to_u = next_token_loss(np.zeros((1, 2)), np.ones((2, 4)), np.array([3]))
+    >>> round(loss, 4), to_u.shape  # ln 4
+    (1.3863, (2, 4))
+    """
+    logits = x @ unembedding
+    logits = logits - logits.max(axis=-1, keepdims=True)
+    exponentials = np.exp(logits)
+    sums = exponentials.sum(axis=-1, keepdims=True)
+    places = targets[..., None]
+    losses = np.log(sums) - np.take_along_axis(logits, places, axis=-1)
+    g = exponentials / sums
+    np.put_along_axis(g, places, np.take_along_axis(g, places, axis=-1) - 1, axis=-1)
+    g /= targets.size
+    return float(losses.mean()), g @ unembedding.T, _outer(x, g)

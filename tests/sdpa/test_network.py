@@ -1,0 +1,163 @@
+"""The transformer of `sdpa.network`: differences of a loss at prime sizes, for each option."""
+
+import inspect
+import types
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from sdpa import attention_gradients, network
+from sdpa.network import Block, Design, next_token_loss
+from sdpa.row_maps import RowMap
+
+WIDTH, TOKENS, D_K, D_V, HIDDEN = 5, 7, 2, 3, 11
+DESIGNS = {
+    "plain": Design(1, 1, divisor=1.0, mask="none", norm="none"),
+    "causal": Design(1, 1, divisor=1.3, norm="pre"),
+    "post-norm": Design(2, 2, divisor=1.3, norm="post", residual=0.7),
+    "grouped heads": Design(6, 2, divisor=1.3, residual=1.1),
+    "window": Design(3, 3, divisor=0.6, mask="window-3"),
+    "rope": Design(2, 1, divisor=1.3, rope_base=50.0),
+    "soft cap": Design(2, 2, divisor=0.6, row_map=RowMap(softcap=1.7)),
+    "cap and sink": Design(2, 1, divisor=0.6, row_map=RowMap(softcap=1.7, sink=0.4)),
+    "epsilon": Design(2, 2, divisor=1.3, epsilon=0.2),
+}
+MLPS = {"none": (), "relu": ("up", "down"), "gated": ("gate", "up", "down")}
+CASES = [(name, mlp) for name in DESIGNS for mlp in MLPS]
+STEP, ENTRIES = 2e-5, 2
+
+
+def random_block(design: Design, mlp: str, rng: np.random.Generator) -> Block:
+    shapes = {
+        "query": (WIDTH, design.n_heads * D_K),
+        "key": (WIDTH, design.n_key_heads * D_K),
+        "value": (WIDTH, design.n_key_heads * D_V),
+        "output": (design.n_heads * D_V, WIDTH),
+        "gate": (WIDTH, HIDDEN),
+        "up": (WIDTH, HIDDEN),
+        "down": (HIDDEN, WIDTH),
+        "attention_gain": (WIDTH,),
+        "mlp_gain": (WIDTH,),
+    }
+    taken = ["query", "key", "value", "output", *MLPS[mlp]]
+    if design.norm != "none":
+        taken += ["attention_gain", "mlp_gain"] if MLPS[mlp] else ["attention_gain"]
+    return Block(**{name: 0.5 * rng.standard_normal(shapes[name]) for name in taken})
+
+
+def derivative(function) -> float:
+    """The derivative at 0 by differences of fourth order."""
+    near, far = (function(h) - function(-h) for h in (STEP, 2 * STEP))
+    return (8 * near - far) / (12 * STEP)
+
+
+def worst_error(code: types.ModuleType, name: str, mlp: str) -> float:
+    """The largest error of a gradient of two blocks, over the largest gradient of its array."""
+    design, rng = DESIGNS[name], np.random.default_rng(5)
+    blocks = [random_block(design, mlp, rng) for _ in range(2)]
+    x, upstream = rng.standard_normal((2, 3, TOKENS, WIDTH))
+
+    def loss(x, blocks) -> float:
+        return float((code.forward(x, blocks, design)[-1].after * upstream).sum())
+
+    def error(gradient, array, loss_of) -> float:
+        worst = 0.0
+        for entry in (tuple(rng.integers(size) for size in array.shape) for _ in range(ENTRIES)):
+            unit = np.zeros_like(array)
+            unit[entry] = 1.0
+            expected = derivative(lambda h, unit=unit: loss_of(array + h * unit))
+            worst = max(worst, abs(gradient[entry] - expected))
+        return worst / np.abs(gradient).max()
+
+    found = code.backward(upstream, code.forward(x, blocks, design), blocks, design)
+    errors = [error(found[0].x, x, lambda moved: loss(moved, blocks))]
+    first, second = blocks
+    for field in fields(Block):
+        if (array := getattr(first, field.name)) is not None:
+
+            def loss_of(moved, name=field.name) -> float:
+                return loss(x, [replace(first, **{name: moved}), second])
+
+            errors.append(error(getattr(found[0].weights, field.name), array, loss_of))
+    return max(errors)
+
+
+@pytest.mark.parametrize(("name", "mlp"), CASES)
+def test_gradients_are_differences_of_the_loss(name, mlp):
+    assert worst_error(network, name, mlp) < 1e-6
+
+
+FAULTS = {
+    "residual of the stream": ("design.residual * g + to_h,", "-design.residual * g + to_h,"),
+    "residual of the MLP": ("g = design.residual * g + to_input", "g = to_input - g"),
+    "projection of the norm": ("g - y * (g * y)", "g + y * (g * y)"),
+    "gain": ("g = g if gain is None else g * gain", "g = g if gain is None else -g"),
+    "gradient of the gain": ("to_gain = (g * y)", "to_gain = -(g * y)"),
+    "derivative of silu": ("(1 + gate * (1 - p))", "(1 - gate * (1 - p))"),
+    "gated units": (", g * gate * p", ", -g * gate * p"),
+    "derivative of relu": ("g * (up > 0)", "-g * (up > 0)"),
+    "softmax": ("w * (g - (w * g)", "w * (g + (w * g)"),
+    "soft cap": ("= 1 - np.tanh", "= 1 + np.tanh"),
+    "divisor": ("step, design) / design.divisor", "step, design) * design.divisor"),
+    "rotation": ("-positions if back", "positions if back"),
+    "queries": ("to_q = to_scores", "to_q = -to_scores"),
+    "keys": ("to_k = _of_groups(to", "to_k = _of_groups(-to"),
+    "values": ("to_v = _of_groups(step", "to_v = _of_groups(-step"),
+    "matrices": ("return rows.T @", "return -rows.T @"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_sign_is_seen(fault):
+    right, wrong = FAULTS[fault]
+    source = inspect.getsource(network)
+    assert source.count(right) == 1
+    code = types.ModuleType("faulty")
+    code.__dict__["__name__"] = network.__name__  # dataclasses look it up
+    exec(compile(source.replace(right, wrong), "faulty", "exec"), code.__dict__)
+    assert max(worst_error(code, *case) for case in CASES) > 1e-2
+
+
+def test_one_head_has_the_gradients_of_scaled_dot_product_attention():
+    design, rng = Design(1, 1, divisor=1.3, mask="causal", norm="none"), np.random.default_rng(2)
+    block = random_block(design, "none", rng)
+    x, upstream = rng.standard_normal((2, TOKENS, WIDTH))
+    (step,) = network.forward(x, [block], design)
+    (found,) = network.backward(upstream, [step], [block], design)
+    q, k, v = (each[0] for each in (step.q, step.k, step.v))
+    to_head = upstream @ block.output.T
+    expected = attention_gradients(q, k, v, to_head, scaling=1.3, mask="causal")
+    for name in "qkv":
+        gradient = getattr(found, name)[0]
+        assert gradient == pytest.approx(getattr(expected, name), rel=1e-12, abs=1e-14)
+
+
+def test_the_loss_is_that_of_loops_and_its_gradients_are_its_differences():
+    rng = np.random.default_rng(3)
+    x, u = rng.standard_normal((2, TOKENS, WIDTH)), rng.standard_normal((WIDTH, HIDDEN))
+    targets = rng.integers(HIDDEN, size=(2, TOKENS))
+    loss, to_x, to_u = next_token_loss(x, u, targets)
+    losses = []
+    for row, target in zip(x.reshape(-1, WIDTH), targets.ravel(), strict=True):
+        shares = np.exp(row @ u)
+        losses.append(-np.log(shares[target] / shares.sum()))
+    assert loss == pytest.approx(np.mean(losses), rel=1e-12)
+    along = rng.standard_normal(u.shape)
+    slope = derivative(lambda h: next_token_loss(x, u + h * along, targets)[0])
+    assert (to_u * along).sum() == pytest.approx(slope, rel=1e-8)
+    along = rng.standard_normal(x.shape)
+    slope = derivative(lambda h: next_token_loss(x + h * along, u, targets)[0])
+    assert (to_x * along).sum() == pytest.approx(slope, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"n_key_heads": 2}, "n_key_heads that divide n_heads, got 3 and 2"),
+        ({"row_map": RowMap(normalizer="sigmoid")}, "softmax, got sigmoid"),
+    ],
+)
+def test_impossible_designs_are_refused(change, expected):
+    with pytest.raises(ValueError, match=expected):
+        replace(Design(3, 3, divisor=1.0), **change)
