@@ -114,7 +114,13 @@ class BlockGradients:
     q: FloatArray
     k: FloatArray
     v: FloatArray
-    weights: Block
+    of_products: dict[str, tuple[FloatArray, FloatArray]]  # h and dL/dy of each y = h W, by name
+    of_gains: dict[str, FloatArray]
+
+    def weights(self) -> Block:
+        """The gradients to all weights: dL/dW = h^T dL/dy, summed over tokens and sequences."""
+        products = {name: _outer(*pair) for name, pair in self.of_products.items()}
+        return Block(**products, **self.of_gains)
 
 
 def forward(x: FloatArray, blocks: Sequence[Block], design: Design) -> list[Steps]:
@@ -177,29 +183,28 @@ def block_forward(x: FloatArray, block: Block, design: Design) -> Steps:
 def block_backward(g: FloatArray, step: Steps, block: Block, design: Design) -> BlockGradients:
     """The gradients of one block, from the gradient g to the stream after it."""
     pre, post = design.norm == "pre", design.norm == "post"
-    to_block: dict[str, FloatArray] = {}
+    products: dict[str, tuple[FloatArray, FloatArray]] = {}
+    gains: dict[str, FloatArray] = {}
 
     if step.up is not None and block.up is not None and block.down is not None:
         if post:
-            g, to_block["mlp_gain"] = _norm_backward(g, step.fed, block.mlp_gain, design)
-        to_block["down"] = _outer(_hidden(step.gate, step.up), g)
+            g, gains["mlp_gain"] = _norm_backward(g, step.fed, block.mlp_gain, design)
+        products["down"] = _hidden(step.gate, step.up), g
         to_gate, to_up = _hidden_backward(g @ block.down.T, step.gate, step.up)
-        to_block["up"] = _outer(step.mlp_input, to_up)
+        products["up"] = step.mlp_input, to_up
         to_input: FloatArray = to_up @ block.up.T
         if to_gate is not None and block.gate is not None:
-            to_block["gate"] = _outer(step.mlp_input, to_gate)
+            products["gate"] = step.mlp_input, to_gate
             to_input = to_input + to_gate @ block.gate.T
         if pre:
-            to_input, to_block["mlp_gain"] = _norm_backward(
+            to_input, gains["mlp_gain"] = _norm_backward(
                 to_input, step.middle, block.mlp_gain, design
             )
         g = design.residual * g + to_input
 
     if post:
-        g, to_block["attention_gain"] = _norm_backward(
-            g, step.attended, block.attention_gain, design
-        )
-    to_block["output"] = _outer(step.heads, g)
+        g, gains["attention_gain"] = _norm_backward(g, step.attended, block.attention_gain, design)
+    products["output"] = step.heads, g
     to_heads = _split(g @ block.output.T, design.n_heads)
     to_v = _of_groups(step.weights.swapaxes(-1, -2) @ to_heads, design)
     to_weights = to_heads @ _for_queries(step.v, design).swapaxes(-1, -2)
@@ -213,13 +218,11 @@ def block_backward(g: FloatArray, step: Steps, block: Block, design: Design) -> 
         ("key", _rotate(to_k, design, back=True), block.key),
         ("value", to_v, block.value),
     ):
-        to_block[name] = _outer(step.h, _merge(gradient))
-        to_h = to_h + _merge(gradient) @ matrix.T
+        products[name] = step.h, _merge(gradient)
+        to_h = to_h + products[name][1] @ matrix.T
     if pre:
-        to_h, to_block["attention_gain"] = _norm_backward(
-            to_h, step.x, block.attention_gain, design
-        )
-    return BlockGradients(design.residual * g + to_h, to_q, to_k, to_v, Block(**to_block))
+        to_h, gains["attention_gain"] = _norm_backward(to_h, step.x, block.attention_gain, design)
+    return BlockGradients(design.residual * g + to_h, to_q, to_k, to_v, products, gains)
 
 
 def _norm(x: FloatArray, gain: FloatArray | None, design: Design) -> FloatArray:
@@ -306,7 +309,7 @@ def _of_groups(gradient: FloatArray, design: Design) -> FloatArray:
 
 
 def _outer(inputs: FloatArray, gradient: FloatArray) -> FloatArray:
-    """dL/dW = h^T dL/dy of y = h W, summed over tokens and sequences."""
+    """h^T dL/dy, summed over all axes but the last."""
     rows = inputs.reshape(-1, inputs.shape[-1])
     return rows.T @ gradient.reshape(-1, gradient.shape[-1])
 

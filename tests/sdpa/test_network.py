@@ -72,6 +72,7 @@ def worst_error(code: types.ModuleType, name: str, mlp: str) -> float:
 
     found = code.backward(upstream, code.forward(x, blocks, design), blocks, design)
     errors = [error(found[0].x, x, lambda moved: loss(moved, blocks))]
+    weights = found[0].weights()
     first, second = blocks
     for field in fields(Block):
         if (array := getattr(first, field.name)) is not None:
@@ -79,7 +80,7 @@ def worst_error(code: types.ModuleType, name: str, mlp: str) -> float:
             def loss_of(moved, name=field.name) -> float:
                 return loss(x, [replace(first, **{name: moved}), second])
 
-            errors.append(error(getattr(found[0].weights, field.name), array, loss_of))
+            errors.append(error(getattr(weights, field.name), array, loss_of))
     return max(errors)
 
 
