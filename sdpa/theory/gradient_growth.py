@@ -1,0 +1,140 @@
+"""Growth of gradients through a stack of random attention layers, layer by layer.
+
+All matrices are Gaussian, independent and fresh in each layer; there is no mask and no MLP. In the
+limit of many heads and a wide stream, at fixed d_k and n tokens, the tokens before each layer have
+one mean square S and one cosine p, and the gradients to them one mean square G and one mean product
+R of two tokens. With a the residual weight, u the product of the variances that W_V and W_O give,
+E sum w^2 = C and E sum w w' = O of rows at the cosine p, the stream changes as
+
+    S' = a^2 S + u (p + (1 - p) C),   p' S' = a^2 p S + u (p + (1 - p) O)
+
+and, backwards, a pre-norm layer gives the stream before it
+
+    G = a^2 G' + (v + q + k) / S,   R = a^2 R' + (v_2 + q_2 - k / (n - 1)) / S
+    v = u (G' C + (n - 1) R' O),    v_2 = (u n (G' + (n - 1) R') - n v) / (n (n - 1))
+    q = u (1 - p) G' |dq|^2,        q_2 = u (1 - p)^2 R' s I
+    k = u G' |dk|^2 + u (n - 1) (1 - p) p R' s I
+
+with |dq| and |dk| the root mean squares of one row and one key (`attention_expectations`, at the
+divisor of the part that tokens do not share), s = d_k / divisor^2 for entries of variance 1, and I
+the overlap of the Jacobians of two rows. All but I is exact in the limit; I is E sum w w' (1 - C)^2,
+which holds for independent rows of many keys. v_2 follows from rows of weights that sum to 1, and
+-k / (n - 1) from columns of the Jacobian that sum to 0. Post-norm divides what passes by the mean
+square of a x + y instead. docs/theory.md compares the law with measured stacks.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.polynomial import Chebyshev
+
+from sdpa.scaling import refuse_multiplier
+from sdpa.theory.attention import attention_expectations
+from sdpa.theory.integrals import check_sizes
+from sdpa.theory.overlap import attention_overlap
+
+_DEGREE = 20  # of polynomials in the cosine
+_MOST_COSINE = 1 - 1e-6
+
+
+class StackLayer(NamedTuple):
+    """A layer of a stack, numbered from 0: what comes before it, and the gradients there."""
+
+    stream: float  # S, mean square of an entry of the stream before the layer; 1 at the first
+    cosine: float  # p, of two tokens
+    collision: float  # E sum w^2
+    overlap: float  # E sum w w' of two rows
+    gradient: float  # G, mean square of an entry of dL/dx before the layer; 1 above the last
+    gradient_cosine: float  # R / G
+    query_gradient: float  # mean square of |dL/dq| of a head whose values have d_k entries
+
+
+class _Rows:
+    """E of a layer's rows as polynomials in the cosine of its tokens."""
+
+    def __init__(self, d_k: float, n_keys: int, divisor: float) -> None:
+        nodes = np.polynomial.chebyshev.chebpts1(_DEGREE + 1)
+        values = []
+        for cosine in (1 + nodes) / 2:
+            row = attention_expectations(d_k, n_keys, divisor / math.sqrt(1 - cosine))
+            overlap = attention_overlap(d_k, n_keys, divisor, float(cosine))
+            squares = row.output_std**2, row.query_gradient_norm**2, row.key_gradient_norm**2
+            values.append((squares[0], overlap, *squares[1:]))
+        self._fits = [
+            Chebyshev.fit((1 + nodes) / 2, of_nodes, _DEGREE, domain=[0, 1])
+            for of_nodes in np.transpose(values)
+        ]
+
+    def at(self, cosine: float) -> tuple[float, float, float, float]:
+        """E sum w^2, E sum w w', |dq|^2 and |dk|^2."""
+        collision, overlap, query, key = (float(fit(cosine)) for fit in self._fits)
+        return collision, overlap, query, key
+
+
+def attention_stack(
+    layers: int,
+    d_k: float,
+    n_keys: int,
+    divisor: float,
+    *,
+    cosine: float = 0.0,
+    residual: float = 1.0,
+    variances: tuple[float, float, float] = (1.0, 1.0, 1.0),
+    post_norm: bool = False,
+) -> list[StackLayer]:
+    """The law of a stack of attention layers, from the first to the last.
+
+    Args:
+        layers: number of layers.
+        d_k: width of a head, of its values too; at least 32 for overlaps within 1e-3.
+        n_keys: tokens, all visible.
+        divisor: of the scores.
+        cosine: of any two tokens before the first layer, from 0 to 1.
+        residual: the weight a of the stream.
+        variances: of the entries of q, of k, and of the product of W_V and W_O on a normed token.
+        post_norm: True for norm(a x + attention(x)), False for a x + attention(norm(x)).
+
+    Raises:
+        ValueError: sizes out of range, or the divisor 1/sqrt(d_k).
+
+    >>> stack = attention_stack(48, 64, 64, 1.0)
+    >>> f"{math.sqrt(stack[0].gradient):.1e}"  # of the r.m.s. gradient, bottom over top
+    '1.1e+06'
+    """
+    check_sizes(d_k, n_keys)
+    refuse_multiplier("divisor", divisor, d_k)
+    of_q, of_k, u = variances
+    scale = divisor / math.sqrt(of_q * of_k)
+    rows = _Rows(d_k, n_keys, scale)
+    a2, p, stream = residual**2, cosine, 1.0
+    below = []
+    for _ in range(layers):
+        found = rows.at(p)
+        collision, overlap, *_ = found
+        before = 1.0 if post_norm else stream
+        after = a2 * before + u * (p + (1 - p) * collision)
+        below.append((before, after, p, found))
+        p = min((a2 * p * before + u * (p + (1 - p) * overlap)) / after, _MOST_COSINE)
+        stream = after
+
+    n, squared = n_keys, d_k / scale**2
+    mean, product = 1.0, 0.0
+    stack = []
+    for before, after, p, (collision, overlap, query, key) in reversed(below):
+        if post_norm:
+            mean, product = mean / after, product / after
+        of_jacobians = squared * overlap * (1 - collision) ** 2
+        v = u * (mean * collision + (n - 1) * product * overlap)
+        v_2 = (u * n * (mean + (n - 1) * product) - n * v) / (n * (n - 1))
+        q = u * (1 - p) * mean * query
+        q_2 = u * (1 - p) ** 2 * product * of_jacobians
+        k = u * (mean * key + (n - 1) * (1 - p) * p * product * of_jacobians)
+        mean = a2 * mean + (v + q + k) / before
+        product = a2 * product + (v_2 + q_2 - k / (n - 1)) / before
+        stack.append(
+            StackLayer(before, p, collision, overlap, mean, product / mean, d_k * q / of_q)
+        )
+    return stack[::-1]
