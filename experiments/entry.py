@@ -9,6 +9,7 @@
 A script calls it below `if __name__ == "__main__":`, because workers import the script.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +87,14 @@ def run(
     Raises:
         ConfigError: the config is invalid; the message lists all faults.
         Problem: a measurement failed.
+        UsageError: a script calls this outside of `if __name__ == "__main__":`.
     """
+    # A worker imports the script under the first name, which is otherwise an alias of the second.
+    if sys.modules["__mp_main__"] is not sys.modules["__main__"]:
+        raise UsageError(
+            'expected run(...) below `if __name__ == "__main__":` of the script, got a call that '
+            "every worker process repeats, because workers import the script"
+        )
     if isinstance(config, Mapping):
         folder = Path(folder or _OF_MAPPINGS)
         path = folder / "sweeps.yaml"

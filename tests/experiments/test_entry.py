@@ -2,6 +2,10 @@
 does not exist.
 """
 
+import os
+import subprocess
+import sys
+
 import pandas as pd
 import pytest
 
@@ -10,6 +14,7 @@ from experiments.config.loader import ConfigError
 from experiments.engine.workers import LocalWorkers
 from experiments.errors import UsageError
 from tests.command_line import Suite
+from tests.shipped import ROOT
 
 SWEEP = {
     "experiment": "saturation",
@@ -64,3 +69,19 @@ def test_a_wrong_config_is_refused_with_its_place(tmp_path):
         ConfigError, match=r"sweeps\.yaml:3:\d+: sweeps\.wide\.experiment: missing key"
     ):
         run({"seed": 0, "sweeps": {"wide": {"d_k": 4}}}, tmp_path)
+
+
+def test_a_script_without_a_guard_hears_of_it(tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text(
+        f"from experiments import run\nrun({CONFIG}, {str(tmp_path / 'out')!r}, jobs=2)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode
+    assert 'UsageError: expected run(...) below `if __name__ == "__main__":`' in done.stderr
