@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -38,7 +38,7 @@ class Scheme:
 
     name: str  # the key in `SCHEMES`
     law: Literal["normal", "uniform"]  # `normal` or `uniform`
-    variances: Variances  # of W_Q and W_K, from d_model and d_k
+    variances: Variances = field(repr=False)  # of W_Q and W_K, from d_model and d_k
 
     @classmethod
     def parse(cls, text: str) -> Scheme:
@@ -52,13 +52,18 @@ class Scheme:
     ) -> tuple[FloatArray, FloatArray]:
         """W_Q and W_K of one head for that many draws, each (draws, d_model, d_k)."""
         shape = (draws, d_model, d_k)
-        query, key = (math.sqrt(variance) for variance in self.variances(d_model, d_k))
+        query, key = self.variances(d_model, d_k)
+        return self.matrix(rng, query, shape), self.matrix(rng, key, shape)
+
+    def matrix(
+        self, rng: np.random.Generator, variance: float, shape: tuple[int, ...]
+    ) -> FloatArray:
+        """Independent weights of the scheme's law with a variance."""
+        deviation = math.sqrt(variance)
         if self.law == "uniform":
-            limits = math.sqrt(3) * query, math.sqrt(3) * key
-            return rng.uniform(-limits[0], limits[0], shape), rng.uniform(
-                -limits[1], limits[1], shape
-            )
-        return rng.standard_normal(shape) * query, rng.standard_normal(shape) * key
+            limit = math.sqrt(3) * deviation
+            return rng.uniform(-limit, limit, shape)
+        return rng.standard_normal(shape) * deviation
 
     def __str__(self) -> str:
         return self.name

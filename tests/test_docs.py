@@ -108,22 +108,27 @@ def test_every_named_module_exists():
     ] == []
 
 
+def shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def test_every_config_key_is_described_with_its_default():
     table = PAGES["docs/config.md"].split("| key | meaning")[1].split("\n\n")[0]
     described = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE))
     cells = [load_experiment(name).cell for name in experiment_names()]
     of_every_sweep = {"experiment", "variants", "trials", "precision", "max_trials", "figures"}
     assert set(described) == of_every_sweep.union(*map(cell_fields, cells))
-    usual = {name: value for cell in cells for name, value in defaults(cell).items()}
+    usual = {name: value for cell in reversed(cells) for name, value in defaults(cell).items()}
     for name, value in usual.items():
         default, *exceptions = described[name].split("; ")
-        assert default.strip("`") == (f"{value:g}" if isinstance(value, float) else str(value))
-        required = [
-            f"required for `{experiment}`"
-            for experiment, cell in zip(experiment_names(), cells, strict=True)
-            if name in cell_fields(cell) and name not in defaults(cell)
-        ]
-        assert exceptions == required
+        assert default.strip("`") == shown(value)
+        expected = []
+        for experiment, cell in zip(experiment_names(), cells, strict=True):
+            if name in cell_fields(cell) and name not in defaults(cell):
+                expected.append(f"required for `{experiment}`")
+            elif name in defaults(cell) and defaults(cell)[name] != value:
+                expected.append(f"{shown(defaults(cell)[name])} for `{experiment}`")
+        assert exceptions == expected
 
 
 def test_every_item_of_the_sources_has_a_command_or_an_import():

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from experiments.analysis import bands, crossings, depth, laws, slopes, verdicts
+from experiments.analysis import bands, crossings, depth, laws, network, slopes, verdicts
 from experiments.analysis.derived import VERDICTS, add_exact
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
@@ -23,6 +23,7 @@ DERIVED_TABLES = (
     *laws.TABLES,
     *bands.TABLES,
     *depth.TABLES,
+    *network.TABLES,
 )
 
 

@@ -16,6 +16,7 @@ from experiments.kinds import (
     experiment_names,
     initialisation,
     mechanisms,
+    network,
     rounding,
     saturation,
     training,
@@ -115,6 +116,13 @@ CELLS = {
         {"visible_mass", "zero_weights"},
     ),
     "distribution": (distribution.Cell(5), {"d_k": 6}, set()),
+    "network": (
+        network.Cell(4, 7, RULES, n_heads=2, layers=2),
+        {"d_k": 6, "n_keys": 8, "scaling": OTHER_RULES, "n_heads": 3, "layers": 3}
+        | {"scheme": Scheme.parse("gpt2"), "norm": "post", "mlp": "relu", "residual": 0.5}
+        | {"mask": "causal", "position": "rope", "token_cosine": 0.2},
+        {"first_entropy", "first_row_variance"},
+    ),
     "depth": (
         depth.Cell(5, 7, RULES),
         {
@@ -153,6 +161,7 @@ def test_no_metric_bears_the_name_of_an_axis_or_a_treatment(name):
 
 
 def test_every_field_is_varied_above():
+    assert {*CELLS} == {name for name in experiment_names() if load_experiment(name).metrics}
     for cell, others, _ in CELLS.values():
         assert set(others) == {field.name for field in fields(cell)}
 
@@ -172,6 +181,8 @@ MANY = tuple(Scaling.parse(f"d_k^{i}/100") for i in range(1, 61))
         ("training", training.Cell("pair", 1024, 16, 0.01, MANY[:3], steps=10, n_sequences=64)),
         ("training", training.Cell("pair", 4, 1024, 0.01, MANY[:3], steps=10, n_sequences=64)),
         ("distribution", distribution.Cell(1)),
+        ("network", network.Cell(64, 128, MANY[:4], layers=6, mlp="swiglu")),
+        ("network", network.Cell(8, 512, MANY[:4], layers=3)),
         ("depth", depth.Cell(64, 1024, MANY[:4])),
         ("depth", depth.Cell(8, 300, MANY[:4], residual=1.0, layers=3)),
     ],

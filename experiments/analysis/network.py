@@ -1,0 +1,80 @@
+"""The table of all layers of a sweep of `network`, beside the law of wide networks of many heads.
+
+The law (`sdpa.theory.gradient_growth`) has no mask, no rotation and no MLP, and knows no exact
+values at a finite width: its columns are `_law`, not `_exact`.
+"""
+
+import math
+from collections.abc import Iterator
+
+import pandas as pd
+
+from experiments.analysis.derived import Derived, columns_of_text
+from experiments.analysis.results import Results
+from experiments.kinds.network import LAYER_COLUMNS, LAYERS, Cell
+from experiments.measuring.columns import axis_columns, names
+from sdpa.theory.gradient_growth import attention_stack
+
+_LEAST_D_K = 32  # for overlaps within 1e-3
+_LAW = columns_of_text(
+    """
+    stream_law float? law of stream; empty beside a mask, a rotation or an MLP, and below d_k = 32
+    cosine_law float? law of cosine
+    collision_law float? law of collision
+    stream_gradient_law float? law of stream_gradient
+    gradient_cosine_law float? law of gradient_cosine
+    query_gradient_law float? law of query_gradient
+    """
+)
+
+
+def law_of(cell: Cell, divisor: float) -> Iterator[tuple[float, ...]]:
+    """The values of the law before each layer of a cell, in the order of its columns."""
+    other = cell.mask != "none" or cell.position != "none" or cell.mlp != "none"
+    if other or cell.d_k < _LEAST_D_K:
+        yield from [(math.nan,) * len(_LAW)] * cell.layers
+        return
+    query, key = (cell.width * each for each in cell.scheme.variances(cell.width, cell.d_k))
+    stack = attention_stack(
+        cell.layers,
+        cell.d_k,
+        cell.n_keys,
+        divisor,
+        cosine=cell.token_cosine,
+        residual=cell.residual,
+        variances=(query, key, key * key),
+        post_norm=cell.norm == "post",
+    )
+    for layer in stack:
+        yield (
+            layer.stream,
+            layer.cosine,
+            layer.collision,
+            layer.gradient,
+            layer.gradient_cosine,
+            layer.query_gradient,
+        )
+
+
+def with_law(results: Results) -> pd.DataFrame:
+    """The table of layers with the law of each value."""
+    rows = [
+        values
+        for cell in results.cells()
+        if isinstance(cell, Cell)
+        for divisor in cell.divisors()
+        for values in law_of(cell, divisor)
+    ]
+    layers = results[LAYERS].reset_index(drop=True)
+    return pd.concat([layers, pd.DataFrame(rows, columns=names(_LAW))], axis=1)
+
+
+TABLES = (
+    Derived(
+        LAYERS,
+        needs=frozenset({"layer", "stream_gradient"}),
+        columns=lambda experiment: (*axis_columns(experiment.cell), *LAYER_COLUMNS, *_LAW),
+        derive=with_law,
+        source=LAYERS,
+    ),
+)

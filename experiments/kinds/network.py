@@ -1,0 +1,384 @@
+"""Gradients through networks at their start: stacks of attention layers, with or without an MLP.
+
+A trial draws n_keys tokens of width n_heads d_k, fresh matrices for every layer, and a standard
+normal gradient to the stream above the last layer. All rules have the same draws. `sdpa.network`
+carries the tokens up and the gradient down; the squares of gradients in a table are means over
+their entries or vectors, so that those of the stream above the last layer are 1.
+
+The main table describes the whole stack, its first and its last layer, and the table `layers` all
+of them.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from annotated_types import Ge, Le, Lt
+
+from experiments.measuring.columns import Column, Meaning
+from experiments.measuring.experiment import MEASURED, Experiment, Row
+from experiments.measuring.metric import Metric, metric_columns, metric_row
+from experiments.measuring.moments import Moments
+from experiments.measuring.rules import TREATMENT, Floats, ScaledCell
+from sdpa import Scaling, network
+from sdpa.attention import MaskName
+from sdpa.initialisation import SCHEMES, Scheme
+from sdpa.metrics import collision, entropy, max_weight, row_variance
+
+LAYERS = "layers"  # the table of all layers
+_ROPE_BASE = 10_000.0
+_CHUNK_WORK, _MOST_TRIALS = 4e9, 16  # of a chunk: multiplications under a rule, about a second
+_Size = Annotated[int, Ge(1), Le(2**16)]
+
+
+@dataclass(frozen=True)
+class Cell(ScaledCell):
+    """One point of the grid: the sizes and parts of a network."""
+
+    d_k: Annotated[_Size, Meaning("width of queries, keys and values of a head")]
+    n_keys: Annotated[_Size, Ge(2), Meaning("tokens, the length of a softmax row")]
+    scaling: tuple[Scaling, ...]
+    n_heads: Annotated[_Size, Meaning("heads of a layer; the stream has n_heads d_k entries")] = 4
+    layers: Annotated[int, Ge(1), Le(1024), Meaning("layers, each of attention and an MLP")] = 1
+    scheme: Annotated[
+        Scheme,
+        Meaning(
+            "initial weights W_Q and W_K; those of all other matrices are like W_K at their input"
+        ),
+    ] = SCHEMES["lecun"]
+    norm: Annotated[
+        Literal["pre", "post"],
+        Meaning("place of the RMS norms: before attention and MLP, or after each sum"),
+    ] = "pre"
+    mlp: Annotated[
+        Literal["none", "relu", "swiglu"],
+        Meaning("none, relu with 4 hidden units per entry of the stream, or swiglu with 8/3"),
+    ] = "none"
+    residual: Annotated[
+        float, Ge(0), Le(1e3), Meaning("weight a of the stream: x becomes a x + attention")
+    ] = 1.0
+    mask: Annotated[MaskName, Meaning("none, or causal: no token sees a later one")] = "none"
+    position: Annotated[
+        Literal["none", "rope"],
+        Meaning("none, or rope: queries and keys are rotated by their positions"),
+    ] = "none"
+    token_cosine: Annotated[
+        float, Ge(0), Lt(1), Meaning("cosine of any two tokens before the first layer")
+    ] = 0.0
+
+    @property
+    def width(self) -> int:
+        """Entries of the stream."""
+        return self.n_heads * self.d_k
+
+    @property
+    def hidden(self) -> int:
+        """Hidden units of an MLP; 0 without one."""
+        return {"none": 0, "relu": 4 * self.width, "swiglu": round(8 / 3 * self.width)}[self.mlp]
+
+    @property
+    def chunk_trials(self) -> int:
+        """As `Cell.chunk_trials`."""
+        return int(max(1, min(_MOST_TRIALS, _CHUNK_WORK // self._work)))
+
+    @property
+    def seconds_per_trial(self) -> float:
+        """As `Cell.seconds_per_trial`."""
+        return len(self.scaling) * (1e-3 * self.layers + 1.5e-10 * self._work)
+
+    @property
+    def memory(self) -> int:
+        """As `Cell.memory`: all matrices and steps under one rule, the values of all trials, and the
+        arrays of rows of one layer on its way back.
+        """
+        of_tokens = self.n_keys * (26 * self.width + 9 * self.hidden)
+        of_rows = self.n_heads * self.n_keys**2
+        values = 4 * len(self.scaling) * len(_OF_LAYER) * (self.chunk_trials + 2)
+        kept = self.layers * (self._matrices + of_tokens + 3 * of_rows + values)
+        return 8 * (kept + 12 * of_rows) + 2**20
+
+    @property
+    def _matrices(self) -> int:
+        """Entries of the matrices of a layer."""
+        of_mlp = {"none": 0, "relu": 2, "swiglu": 3}[self.mlp] * self.hidden * self.width
+        return 4 * self.width**2 + of_mlp
+
+    @property
+    def _work(self) -> float:
+        """Multiplications of a trial under one rule, there and back."""
+        of_rows = 6 * self.n_keys**2 * (self.width + 10 * self.n_heads)
+        return self.layers * (3 * self.n_keys * self._matrices + of_rows)
+
+    def stamp(self) -> dict[str, object]:
+        """As `ScaledCell.stamp`, with the law and the variances of the scheme."""
+        return {
+            "scheme": [Scheme, self.scheme.law, *self.scheme.variances(self.width, self.d_k)],
+            **super().stamp(),
+        }
+
+    def problem(self) -> str | None:
+        """As `ScaledCell.problem`: an odd d_k beside a rotation, or a divisor for each row."""
+        if self.position == "rope" and self.d_k % 2:
+            return f"position: expected an even d_k beside rope, got d_k = {self.d_k}"
+        for rule in self.scaling:
+            if rule.is_by_row and self.mask != "none":
+                return f"scaling: expected no n_visible beside a mask here, got {rule}"
+        return None
+
+    def block(self, rng: np.random.Generator) -> network.Block:
+        """The matrices of a layer."""
+        query, key = self.scheme.variances(self.width, self.d_k)
+        square = self.width, self.width
+        of_hidden = self.scheme.variances(max(self.hidden, 1), self.d_k)[1]
+        variances = {"query": query, "key": key, "value": key, "output": key}
+        drawn = {name: self.scheme.matrix(rng, v, square) for name, v in variances.items()}
+        if self.mlp == "swiglu":
+            drawn["gate"] = self.scheme.matrix(rng, key, (self.width, self.hidden))
+        if self.mlp != "none":
+            drawn["up"] = self.scheme.matrix(rng, key, (self.width, self.hidden))
+            drawn["down"] = self.scheme.matrix(rng, of_hidden, (self.hidden, self.width))
+        return network.Block(**drawn)
+
+    def designs(self) -> Iterator[network.Design]:
+        """The network under each rule."""
+        for divisor in self.divisors():
+            yield network.Design(
+                self.n_heads,
+                self.n_heads,
+                divisor,
+                mask=self.mask,
+                norm=self.norm,
+                residual=self.residual,
+                rope_base=_ROPE_BASE if self.position == "rope" else None,
+            )
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Moments of the metrics of each rule, and the mean and spread of all values of layers."""
+
+    moments: Moments  # of a vector of rules and metrics
+    mean: Floats  # (rules, layers, values)
+    squares: Floats  # sum over trials of (value - mean)^2, of the same shape
+
+    def merge(self, following: Self) -> Self:
+        """Both chunks together, as in `Moments.merge`."""
+        trials, others = self.moments.trials, following.moments.trials
+        shift = following.mean - self.mean
+        share = others / (trials + others)
+        squares = self.squares + following.squares + shift**2 * trials * share
+        moments = self.moments.merge(following.moments)
+        return type(self)(moments, self.mean + shift * share, squares)
+
+
+def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Measurement:
+    """Measure that many independent stacks under every rule."""
+    found = np.array([_stack(cell, rng) for _ in range(trials)])
+    of_layers = found[:, :, : cell.layers]
+    first, last, above = found[:, :, 0], found[:, :, cell.layers - 1], found[:, :, cell.layers]
+    metrics = [_value_of(metric, first, last, above) for metric in METRICS]
+    mean = of_layers.mean(axis=0)
+    return Measurement(
+        Moments.of(np.stack(metrics, axis=-1).reshape(trials, -1).T),
+        mean,
+        ((of_layers - mean) ** 2).sum(axis=0),
+    )
+
+
+def _stack(cell: Cell, rng: np.random.Generator) -> Floats:
+    """The values of one stack, (rules, layers + 1, values); the last row is the stream above."""
+    shared, own = rng.standard_normal(cell.width), rng.standard_normal((cell.n_keys, cell.width))
+    p = cell.token_cosine
+    tokens = math.sqrt(p) * shared + math.sqrt(1 - p) * own
+    blocks = [cell.block(rng) for _ in range(cell.layers)]
+    top = rng.standard_normal(tokens.shape)
+    found = np.full((len(cell.scaling), cell.layers + 1, len(_OF_LAYER)), np.nan)
+    for rule, design in enumerate(cell.designs()):
+        steps = network.forward(tokens, blocks, design)
+        gradients = network.backward(top, steps, blocks, design)
+        for layer, (step, gradient) in enumerate(zip(steps, gradients, strict=True)):
+            found[rule, layer] = [*_of_stream(step.x), *_of_rows(step), *_of_gradient(gradient)]
+        found[rule, -1, :2] = _of_stream(steps[-1].after)
+    return found
+
+
+def _of_stream(x: Floats) -> tuple[float, float]:
+    """The mean square of the entries of a stream, and the mean cosine of two tokens."""
+    return _mean_square(x), _mean_product(x / np.linalg.norm(x, axis=-1, keepdims=True))
+
+
+def _mean_square(x: Floats) -> float:
+    return float(np.vdot(x, x)) / x.size
+
+
+def _mean_product(vectors: Floats) -> float:
+    """The mean product of two different vectors, (n, width)."""
+    n, total = len(vectors), vectors.sum(axis=0)
+    return float(total @ total - np.vdot(vectors, vectors)) / (n * (n - 1))
+
+
+def _of_rows(step: network.Steps) -> list[float]:
+    """Means over the rows of all heads."""
+    rows = (collision(step.weights), max_weight(step.weights), entropy(step.weights))
+    return [*(float(values.mean()) for values in rows), float(row_variance(step.scaled).mean())]
+
+
+def _of_gradient(found: network.BlockGradients) -> list[float]:
+    """Mean squares of the gradients to the stream and to a query, key or value, and more."""
+    norms = [np.vecdot(each, each) for each in (found.q, found.k, found.v)]
+    square = _mean_square(found.x)
+    cosine = _mean_product(found.x) / (square * found.x.shape[-1])
+    means = (float(each.mean()) for each in norms)
+    return [square, cosine, *means, math.sqrt(float(np.median(norms[0])))]
+
+
+_OF_LAYER = (
+    Column("stream", "float", "mean square of the entries of the stream before the layer"),
+    Column("cosine", "float", "mean cosine of two tokens before the layer"),
+    Column("collision", "float", "sum of the squared weights of a row", "sum_j w_j^2"),
+    Column("max_weight", "float", "largest weight of a row"),
+    Column("entropy", "float", "entropy of a row", "-sum_j w_j ln w_j", "nats"),
+    Column("row_variance", "float", "variance of the scaled scores within a row"),
+    Column(
+        "stream_gradient",
+        "float",
+        "mean square of the entries of the gradient to the stream before the layer, over that above",
+    ),
+    Column("gradient_cosine", "float", "mean product of the gradients to two tokens, over it"),
+    Column("query_gradient", "float", "mean of |dL/dq|^2 of a head"),
+    Column("key_gradient", "float", "mean of |dL/dk|^2 of a head"),
+    Column("value_gradient", "float", "mean of |dL/dv|^2 of a head"),
+    Column("query_gradient_median", "float", "median of |dL/dq| of all rows of a stack"),
+)
+_PLACE = {column.name: place for place, column in enumerate(_OF_LAYER)}
+
+
+def _of_end(name: str, value: str, meaning: str, title: str, **more: object) -> list[Metric]:
+    """A metric of the first layer and of the last; `compute` is the place and the value."""
+    return [
+        Metric(
+            f"{end}_{name}", f"{meaning}, {end} layer", "", f"{title}, {end}",
+            per="run", compute=(end, value), is_logarithmic=True, **more,  # type: ignore[arg-type]
+        )
+        for end in ("first", "last")
+    ]  # fmt: skip
+
+
+METRICS = (
+    Metric(
+        "stream_gradient_growth",
+        "r.m.s. gradient to the stream below the first layer over that above the last",
+        "sqrt(E |dL/dx_0|^2 / |dL/dx_L|^2)",
+        "gradient at the bottom over the top",
+        "root",
+        per="run",
+        compute=("first", "stream_gradient"),
+        within=(0, math.inf),
+        is_precise=True,
+        is_logarithmic=True,
+    ),
+    *_of_end(
+        "query_gradient_norm",
+        "query_gradient",
+        "root mean square of |dL/dq|",
+        "$|dL/dq|$, r.m.s.",
+        kind="root",
+        within=(0, math.inf),
+    ),
+    *_of_end(
+        "query_gradient_norm_median",
+        "query_gradient_median",
+        "median of |dL/dq| over the rows of a stack; mean over stacks",
+        "$|dL/dq|$, median",
+        within=(0, math.inf),
+    ),
+    *_of_end(
+        "entropy",
+        "entropy",
+        "entropy of a row",
+        "entropy of a row (nats)",
+        unit="nats",
+        within=(0, lambda cells: np.log(cells.n_keys)),
+    ),
+    *_of_end(
+        "row_variance",
+        "row_variance",
+        "variance of the scaled scores within a row",
+        "variance within a row",
+        within=(0, math.inf),
+    ),
+    Metric(
+        "cosine",
+        "mean cosine of two tokens above the last layer",
+        "",
+        "cosine of two tokens",
+        per="run",
+        compute=("above", "cosine"),
+        within=(-1, 1),
+    ),
+)
+
+
+def _value_of(metric: Metric, first: Floats, last: Floats, above: Floats) -> Floats:
+    """The value of a metric, or its square, in each trial and rule; layers are (trials, rules,
+    values).
+    """
+    end, name = metric.compute
+    return {"first": first, "last": last, "above": above}[end][..., _PLACE[name]]
+
+
+_TRIALS = Column("trials", "int", "independent stacks")
+LAYER_COLUMNS = (
+    TREATMENT[0],
+    _TRIALS,
+    Column("layer", "int", "number of the layer, from 1"),
+    *(
+        each
+        for column in _OF_LAYER
+        for each in (
+            column,
+            Column(f"{column.name}_se", "float", f"standard error of {column.name} between stacks"),
+        )
+    ),
+)
+
+
+def tabulate(cell: Cell, measured: Measurement) -> dict[str, list[Row]]:
+    """One row per rule, and one row per rule and layer."""
+    moments = measured.moments
+    trials = moments.trials
+    errors = np.sqrt(np.diag(moments.covariance) / trials).reshape(len(cell.scaling), -1)
+    values = moments.mean.reshape(errors.shape)
+    spread = np.sqrt(measured.squares / (trials - 1) / trials)
+    rows, layers = [], []
+    for rule, treatment in enumerate(cell.treatments()):
+        found = {}
+        for metric, value, error in zip(METRICS, values[rule], errors[rule], strict=True):
+            pair = float(value), float(error)
+            if metric.kind == "root":
+                root = math.sqrt(value)
+                pair = root, float(error / (2 * root)) if root else 0.0
+            found[metric.name] = pair
+        of_metrics = metric_row(METRICS, cell, trials, found)
+        rows.append({**treatment, "trials": trials, **of_metrics})
+        for layer in range(cell.layers):
+            row: Row = {"scaling": treatment["scaling"], "trials": trials, "layer": layer + 1}
+            for column, place in _PLACE.items():
+                row[column] = float(measured.mean[rule, layer, place])
+                row[f"{column}_se"] = float(spread[rule, layer, place])
+            layers.append(row)
+    return {MEASURED: rows, LAYERS: layers}
+
+
+EXPERIMENT = Experiment(
+    name="network",
+    cell=Cell,
+    columns=(*TREATMENT, _TRIALS, *metric_columns(METRICS)),
+    metrics=METRICS,
+    beside={LAYERS: tuple(column.name for column in LAYER_COLUMNS)},
+    measure=measure,
+    tabulate=tabulate,
+    min_trials=2,
+)

@@ -1,0 +1,94 @@
+"""The experiment `network`: its rows and gradients against the one-layer kernels, and its law."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from experiments.analysis.network import law_of
+from experiments.kinds.network import LAYERS, METRICS, Cell, measure, tabulate
+from experiments.measuring.experiment import MEASURED
+from sdpa import Scaling, network, row_diagnostics
+from sdpa.initialisation import Scheme
+
+RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
+SMALL = Cell(d_k=4, n_keys=7, scaling=RULES, n_heads=3, layers=2)
+
+
+@pytest.mark.parametrize("mask", ["none", "causal"])
+def test_the_rows_of_one_layer_are_those_of_the_kernel_of_saturation(mask):
+    """Same draws: the generator gives tokens, the block and the gradient at the top, in this order."""
+    cell = replace(SMALL, layers=1, mask=mask)
+    table = tabulate(cell, measure(cell, 2, np.random.default_rng(4)))[MEASURED]
+    rng = np.random.default_rng(4)
+    found = []
+    for _ in range(2):
+        rng.standard_normal(cell.width)
+        tokens = rng.standard_normal((cell.n_keys, cell.width))
+        block = cell.block(rng)
+        rng.standard_normal(tokens.shape)
+        (step,) = network.forward(tokens, [block], next(cell.designs()))
+        scores = step.q @ step.k.swapaxes(-1, -2)
+        visible = np.tri(cell.n_keys, dtype=bool) if mask == "causal" else None
+        found.append(row_diagnostics(scores, cell.divisors(), mask=visible, with_variance=True))
+    for rule, row in enumerate(table):
+        for name in ("entropy", "row_variance"):
+            values = [getattr(each, name)[rule].mean() for each in found]
+            assert row[f"first_{name}"] == row[f"last_{name}"]
+            assert row[f"first_{name}"] == pytest.approx(np.mean(values), rel=1e-10)
+
+
+def test_the_main_table_is_the_ends_of_the_table_of_layers():
+    tables = tabulate(SMALL, measure(SMALL, 5, np.random.default_rng(1)))
+    for rule, row in enumerate(tables[MEASURED]):
+        first, last = (tables[LAYERS][2 * rule + layer] for layer in (0, 1))
+        assert row["stream_gradient_growth"] ** 2 == pytest.approx(first["stream_gradient"])
+        for end, layer in (("first", first), ("last", last)):
+            assert row[f"{end}_query_gradient_norm"] ** 2 == pytest.approx(layer["query_gradient"])
+            median = row[f"{end}_query_gradient_norm_median"]
+            assert median == pytest.approx(layer["query_gradient_median"])
+    assert {metric.name for metric in METRICS} <= set(tables[MEASURED][0])
+
+
+def test_chunks_merge_into_one_measurement():
+    rng = np.random.default_rng(2)
+    parts = [measure(SMALL, trials, rng) for trials in (3, 4)]
+    whole = measure(SMALL, 7, np.random.default_rng(2))
+    merged = parts[0].merge(parts[1])
+    for name in ("mean", "squares"):
+        assert getattr(merged, name) == pytest.approx(getattr(whole, name), rel=1e-12)
+    assert merged.moments.covariance == pytest.approx(whole.moments.covariance, rel=1e-9)
+
+
+WIDE = Cell(d_k=32, n_keys=12, scaling=RULES, n_heads=12, layers=4)
+LAWS = {
+    "pre-norm": WIDE,
+    "post-norm": replace(WIDE, norm="post"),
+    "alike tokens": replace(WIDE, token_cosine=0.4),
+    "weak stream": replace(WIDE, residual=0.5),
+    "small start": replace(WIDE, scheme=Scheme.parse("xavier_packed")),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_law_holds_for_many_heads(name):
+    """20 stacks of 12 heads: within six standard errors, and 5% of squares or .01 of cosines for
+    the finite width (12 tokens in a stream of 384).
+
+    By chance alone (Student's t, 19 degrees of freedom), one of all 240 values is beyond six
+    standard errors with a probability of 0.2%.
+    """
+    cell = LAWS[name]
+    layers = tabulate(cell, measure(cell, 20, np.random.default_rng(6)))[LAYERS]
+    laws = [values for divisor in cell.divisors() for values in law_of(cell, divisor)]
+    names = ("stream", "cosine", "collision", "stream_gradient", "gradient_cosine")
+    for row, law in zip(layers, laws, strict=True):
+        for value, expected in zip((*names, "query_gradient"), law, strict=True):
+            slack = 0.01 if "cosine" in value else 0.05 * expected
+            assert abs(row[value] - expected) <= 6 * row[f"{value}_se"] + slack, value
+
+
+def test_other_networks_have_no_law():
+    causal = replace(WIDE, mask="causal")
+    assert np.isnan([*law_of(causal, 1.0)]).all()
+    assert len([*law_of(causal, 1.0)]) == causal.layers
