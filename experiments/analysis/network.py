@@ -15,6 +15,7 @@ from experiments.kinds.network import LAYER_COLUMNS, LAYERS, Cell
 from experiments.measuring.columns import axis_columns, names
 from sdpa.theory.gradient_growth import attention_stack
 
+BY_LAYER = "by_layer"  # the kind of the table
 _LEAST_D_K = 32  # for overlaps within 1e-3
 _LAW = columns_of_text(
     """
@@ -71,7 +72,7 @@ def with_law(results: Results) -> pd.DataFrame:
 
 TABLES = (
     Derived(
-        LAYERS,
+        BY_LAYER,
         needs=frozenset({"layer", "stream_gradient"}),
         columns=lambda experiment: (*axis_columns(experiment.cell), *LAYER_COLUMNS, *_LAW),
         derive=with_law,
