@@ -1,6 +1,4 @@
-"""Exact expectations of attention rows at finite d_k and n_keys, and the divisor at which they have
-a wanted value.
-"""
+"""Exact expectations of attention rows at finite d_k and n_keys, and the divisor at which they have a wanted value."""
 
 from __future__ import annotations
 
@@ -15,13 +13,12 @@ from scipy import optimize
 
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, resolve_divisor
-from sdpa.theory.gaussian_rows import mean_over_lengths
 from sdpa.theory.integrals import FloatArray, check_sizes
+from sdpa.theory.row_lengths import mean_over_lengths
 from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics, row_means
 from sdpa.theory.row_variance import expected_row_variance
 
-# Where a correlation saturates all but one in 10^10 rows, integrals lose the few that carry these
-# means.
+# Where a correlation saturates all but one in 10^10 rows, integrals lose the few that carry these means.
 _OF_UNSATURATED = (
     "entropy",
     "jacobian_trace",
@@ -33,34 +30,27 @@ _LEAST_TRACE = 1e-10
 
 Target = Literal["entropy_share", "effective_keys", "max_weight", "row_variance"]
 
-# of divisors around the one at which scores have the variance 1: the ends are one-hot and uniform
-# rows
-_RANGE = 1e3
+_RANGE = 1e3  # of divisors around the one at which scores have the variance 1: the ends are one-hot and uniform rows
 _ACCURACY = 1e-12
 _STEP = 0.25  # of the logarithm of the least divisor, up to the first with a known value
 
 
 @dataclass(frozen=True)
 class AttentionExpectations:
-    """Exact values of the metrics of a row, by their names; NaN where a correlation saturates
-    almost all rows.
+    """Exact values of the metrics of a row, by their names; NaN where a correlation saturates almost all rows.
 
     Attributes:
         max_weight, entropy, jacobian_trace: E max w, E H in nats, E tr J = 1 - E sum w^2.
         jacobian_norm: sqrt(E |J|_F^2).
-        query_gradient_norm: sqrt(E |dL/dq|^2), dL/dq = K^T J g / divisor, over standard normal
-            gradients g to the weights too.
+        query_gradient_norm: sqrt(E |dL/dq|^2), dL/dq = K^T J g / divisor, over standard normal gradients g to the
+            weights too.
         saturated_rows: P(max w > SATURATED).
         row_variance: of the scaled scores of a row, E (1/n) sum_j (s_j - mean of s)^2.
-        output_std: sqrt(E sum w^2), the standard deviation of the output for independent values of
-            variance 1.
-        key_gradient_norm: sqrt(E |dL/dk|^2), dL/dk_j = sum_i (J_i g_i)_j q_i / divisor over as many
-            queries as keys; sqrt(n_queries / n_keys) times that, and the next one, for n_queries of
-            them.
-        value_gradient_norm: sqrt(E (dL/dv)^2) of an entry of a value, for a standard normal
-            gradient to the output.
-        own_weight: E of the weight of the query's own key; without a correlation the mean of 1/n
-            over the rows.
+        output_std: sqrt(E sum w^2), the standard deviation of the output for independent values of variance 1.
+        key_gradient_norm: sqrt(E |dL/dk|^2), dL/dk_j = sum_i (J_i g_i)_j q_i / divisor over as many queries as keys;
+            sqrt(n_queries / n_keys) times that, and the next one, for n_queries of them.
+        value_gradient_norm: sqrt(E (dL/dv)^2) of an entry of a value, for a standard normal gradient to the output.
+        own_weight: E of the weight of the query's own key; without a correlation the mean of 1/n over the rows.
     """
 
     max_weight: float
@@ -87,20 +77,18 @@ def attention_expectations(
 
         E |dL/dq|^2 = ((d_k - 1) E |J|_F^2 + E |J z|^2) key_std^2 / divisor^2.
 
-    The last: dL/dq = K^T J g / divisor. Split every key into its part along q, key_std z_i, and the
-    d_k - 1 parts across it, which are independent of the scores: K^T v has the mean square (z.v)^2
-    + (d_k - 1) |v|^2 over them, times key_std^2, and for v = J g with standard normal g these have
-    the means |J z|^2 and |J|_F^2. The entries of v sum to 0, so that the mean of the keys adds
-    nothing. Likewise E |dL/dk|^2 = E[|J|_F^2 |q|^2] / divisor^2.
+    The last: dL/dq = K^T J g / divisor. Split every key into its part along q, key_std z_i, and the d_k - 1 parts
+    across it, which are independent of the scores: K^T v has the mean square (z.v)^2 + (d_k - 1) |v|^2 over them,
+    times key_std^2, and for v = J g with standard normal g these have the means |J z|^2 and |J|_F^2. The entries of v
+    sum to 0, so that the mean of the keys adds nothing. Likewise E |dL/dk|^2 = E[|J|_F^2 |q|^2] / divisor^2.
 
     Args:
         d_k: width of q and k, from 1; like n_keys any real number.
         n_keys: keys, from 2.
         divisor: above 0, or a rule such as `d_k^1/2`.
         law: of queries and keys.
-        shortest: with a causal mask, the number of keys that the first query sees: rows of every
-            length from it to n_keys, a whole number, occur equally often, and the norms are root
-            mean squares over all of them.
+        shortest: with a causal mask, the number of keys that the first query sees: rows of every length from it to
+            n_keys, a whole number, occur equally often, and the norms are root mean squares over all of them.
 
     Raises:
         ValueError: an argument out of its range.
@@ -164,8 +152,8 @@ def divisor_for(
     A larger divisor makes a row more uniform. The variance is proportional to 1/c^2.
 
     Args:
-        target: `entropy_share`, E H over `largest_entropy`, from 0 to 1; `effective_keys`, e^(E H),
-            from 1, somewhat below the metric of that name, E e^H, which has no exact value;
+        target: `entropy_share`, E H over `largest_entropy`, from 0 to 1;
+            `effective_keys`, e^(E H), from 1, somewhat below the metric of that name, E e^H, which has no exact value;
             `max_weight`, E max w; or `row_variance`, of the scaled scores in a row.
         value: that it should have.
         d_k, n_keys, law, shortest: as in `attention_expectations`.
@@ -197,11 +185,9 @@ def divisor_for(
 def divisor_with(
     target: Target, value: float, unit: float, of_divisor: Callable[[float], float]
 ) -> float:
-    """The divisor c with of_divisor(c) = value, by a search in ln c; for the variance of rows, unit
-    / sqrt(value).
+    """The divisor c with of_divisor(c) = value, by a search in ln c; for the variance of rows, unit / sqrt(value).
 
-    Rows have the variance 1 at the divisor `unit`. The search starts above divisors at which
-    of_divisor is NaN.
+    Rows have the variance 1 at the divisor `unit`. The search starts above divisors at which of_divisor is NaN.
     """
     if target == "row_variance":
         if not 0 < value < math.inf:
@@ -221,8 +207,7 @@ def divisor_with(
 
 
 def largest_entropy(n_keys: int, shortest: int | None = None) -> float:
-    """The entropy of equal weights on all visible keys, in nats: the mean of ln n over rows of n
-    visible keys.
+    """The entropy of equal weights on all visible keys, in nats: the mean of ln n over rows of n visible keys.
 
     >>> round(largest_entropy(4), 6), round(largest_entropy(4, shortest=1), 6)
     (1.386294, 0.794513)

@@ -1,10 +1,9 @@
-"""Rows of normalized vectors: scores are a gain times the cosine t of isotropic directions of width
-d, from 2.
+"""Rows of normalized vectors: scores are a gain times the cosine t of isotropic directions of width d, from 2.
 
-In t = cos(theta) the angle has the density C sin(theta)^(d - 2), C = Gamma(d / 2) / (sqrt(pi)
-Gamma((d - 1) / 2)), so that sin(theta)^2 is of the law Beta((d - 1) / 2, 1 / 2). Given the query,
-the cosines of its keys are independent. The angle makes the density smooth at both ends, where that
-of t may be infinite; the integrals are sums over Gauss's nodes in panels of the angle.
+In t = cos(theta) the angle has the density C sin(theta)^(d - 2), C = Gamma(d / 2) / (sqrt(pi) Gamma((d - 1) / 2)), so
+that sin(theta)^2 is of the law Beta((d - 1) / 2, 1 / 2). Given the query, the cosines of its keys are independent.
+The angle makes the density smooth at both ends, where that of t may be infinite; the integrals are sums over Gauss's
+nodes in panels of the angle.
 """
 
 from __future__ import annotations
@@ -17,17 +16,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy import special
 
-from sdpa.theory.integrals import (
-    HIGHEST,
-    RANGE,
-    ComplexArray,
-    FloatArray,
-    Integrands,
-    Nodes,
-    Span,
-    gauss_panels,
-)
-from sdpa.theory.largest_weight import Candidates, log_below, log_transform, sum_below, terms_for
+from sdpa.theory.integrals import HIGHEST, RANGE, ComplexArray, FloatArray, Span, gauss_panels
+from sdpa.theory.integrands import Integrands, Nodes
+from sdpa.theory.inversion import log_transform, sum_below, terms_for
+from sdpa.theory.largest_weight import Candidates, log_below
 
 _RARE = 1e-24  # the share of the angles that count as impossible, at either end
 _PANELS, _ORDER = 20, 16  # of the integral over a score
@@ -45,9 +37,7 @@ class CosineLaw:
     d: float
 
     def log_g(self, u: FloatArray) -> FloatArray:
-        """ln G at every u: G = P(y < window) + int e^(-e^y), or 1 minus the same of 1 -
-        e^(-e^y).
-        """
+        """ln G at every u: G = P(y < window) + int e^(-e^y), or 1 minus the same of 1 - e^(-e^y)."""
         theta, weights = self._window(u)
         exponential = np.exp(u[:, None] + self.gain * np.cos(theta))
         missing = self._above(_angle_of((HIGHEST - u) / self.gain)) + np.vecdot(
@@ -68,9 +58,7 @@ class CosineLaw:
         return Nodes(y, y / self.gain if self.gain >= 1 else t, weights, np.sin(theta) ** 2)
 
     def _window(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Angles with y = u + gain t between -RANGE - 1 and HIGHEST, and their probabilities,
-        (nodes of u, nodes).
-        """
+        """Angles with y = u + gain t between -RANGE - 1 and HIGHEST, and their probabilities, (nodes of u, nodes)."""
         first = np.clip(_angle_of((HIGHEST - u) / self.gain), self.least, math.pi - self.least)
         last = np.clip(_angle_of((-RANGE - 1 - u) / self.gain), self.least, math.pi - self.least)
         return self._panels(
@@ -102,18 +90,13 @@ class CosineLaw:
 
     @property
     def resolution(self) -> float:
-        """The greatest width of a panel that resolves the density; 0 where it may have no bound or
-        be rough.
-        """
+        """The greatest width of a panel that resolves the density; 0 where it may have no bound or be rough."""
         return 3 * self.gain / math.sqrt(self.d) if self.d >= _SMOOTH else 0.0
 
     def largest(self, counts: Span, breaks: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Scores that may be the largest of so many, and their probabilities; no panel contains one
-        of the breaks.
-        """
+        """Scores that may be the largest of so many, and their probabilities; no panel contains one of the breaks."""
         fewest, most = counts
-        # Panels between equal steps of ln(n P(t > cos(theta))), and beyond a right angle of ln of
-        # the other tail.
+        # Panels between equal steps of ln(n P(t > cos(theta))), and beyond a right angle of ln of the other tail.
         levels = np.concatenate([np.arange(-36, -8, 4.0), np.arange(-8, math.log(most / 2), 1.0)])
         upper = self._angle_above(np.exp(levels) / most)
         tail = np.arange(math.log(0.5), -RANGE / max(fewest - 1, 1), -1.0)
@@ -128,9 +111,7 @@ class CosineLaw:
         return self.gain * np.cos(theta), weights
 
     def _panels(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Gauss's nodes between edges of angles (..., edges), and their probabilities C
-        sin(theta)^(d - 2) dtheta.
-        """
+        """Gauss's nodes between edges of angles (..., edges), and their probabilities C sin(theta)^(d - 2) dtheta."""
         theta, weights = gauss_panels(edges, _ORDER)
         density = np.exp(
             self._log_constant + special.xlogy(self.d - 2, np.maximum(np.sin(theta), 0))
@@ -181,9 +162,7 @@ class CosineRows:
         return [Candidates(0, chances, log_below(self.law, scores)[None])]
 
     def survival(self, group: int, counts: Sequence[float], log_ratio: float) -> float:
-        """n P(S < c X), X = e^s of one score and S the sum of e^s over the others, ln c at most
-        0.
-        """
+        """n P(S < c X), X = e^s of one score and S the sum of e^s over the others, ln c at most 0."""
         count = float(counts[group])
         if count == 2:
             scores, chances = self.law.largest((count, count), self._breaks(count, log_ratio))
@@ -196,21 +175,16 @@ class CosineRows:
         return count * float(chances @ sum_below((count - 1) * transforms))
 
     def _transformed(self, counts: Span, log_ratio: float) -> tuple[FloatArray, ComplexArray]:
-        """Probabilities of scores m that may take nearly all weight, and ln E exp(-p e^(s - m)) of
-        another score s.
-        """
+        """Probabilities of scores m that may take nearly all weight, and ln E exp(-p e^(s - m)) of another score s."""
         scores, chances = self.law.largest(counts, self._breaks(counts[0], log_ratio))
-        # Each of the others lies below that share of the largest: most scores cannot win by that
-        # much.
+        # Each of the others lies below that share of the largest: most scores cannot win by that much.
         kept = chances * self.law.cdf(scores + log_ratio) ** (counts[0] - 1) > _NEGLIGIBLE
         return chances[kept], log_transform(
             self.law, scores[kept], math.exp(log_ratio), terms_for(1.0)
         )
 
     def _breaks(self, count: float, log_ratio: float) -> FloatArray:
-        """The ends of the law, their multiples by the ratio, and the score below which the least
-        sum is too large.
-        """
+        """The ends of the law, their multiples by the ratio, and the score below which the least sum is too large."""
         least = math.log(count - 1) - self.law.gain - log_ratio
         return np.concatenate([self._ends, self._ends - log_ratio, [least]])
 
@@ -221,9 +195,8 @@ cosine_rows = lru_cache(_ROWS)(CosineRows)
 def _row_panels(law: CosineLaw, counts: Span) -> tuple[FloatArray, FloatArray]:
     """Nodes u and weights of the integral of rows of so many scores.
 
-    G and M vary on the scale of 1 where the ends of the law enter, at u = -gain and gain: panels
-    widen with the distance from them. G^n may vary faster: panels over which ln(-n ln G) changes by
-    more than 1 are divided.
+    G and M vary on the scale of 1 where the ends of the law enter, at u = -gain and gain: panels widen with the
+    distance from them. G^n may vary faster: panels over which ln(-n ln G) changes by more than 1 are divided.
     """
     top = law.gain * math.cos(law.least)
     widest = max(3.0, 0.4 * law.gain / math.sqrt(law.d))

@@ -1,9 +1,7 @@
-"""Exact standard deviations of the metrics of one attention row, and lower limits of those of a
-draw's mean.
+"""Exact standard deviations of the metrics of one attention row, and lower limits of those of a draw's mean.
 
-Deviations are exact for independent Gaussian entries. Correlated and normalized vectors have lower
-limits: where few unsaturated rows carry a mean, draws that miss them have a small spread, which a
-limit from below reveals.
+Deviations are exact for independent Gaussian entries. Correlated and normalized vectors have lower limits: where few
+unsaturated rows carry a mean, draws that miss them have a small spread, which a limit from below reveals.
 """
 
 from __future__ import annotations
@@ -13,8 +11,9 @@ from functools import cache
 import numpy as np
 
 from sdpa.pairs import PairLaw
-from sdpa.theory.gaussian_rows import ROW_SPREADS, mean_over_lengths, row_values
+from sdpa.theory.gaussian_rows import ROW_SPREADS, row_values
 from sdpa.theory.integrals import FloatArray, check_sizes
+from sdpa.theory.row_lengths import mean_over_lengths
 from sdpa.theory.row_metrics import (
     ZERO,
     RowMetrics,
@@ -26,8 +25,8 @@ from sdpa.theory.row_metrics import (
 from sdpa.theory.row_variance import spread_of_row_variance
 
 _MIN_VARIANCE, _OF_ENTROPY, _LEAST = 2e-8, 0.7, 1e-150
-# The power of a factor of all keys in a metric beside its effect on the scores: |dL/dq|^2 has two.
-# |dL/dk|^2 lacks the two that a factor of all queries gives it.
+# The power of a factor of all keys in a metric beside its effect on the scores: |dL/dq|^2 has two. |dL/dk|^2 lacks the
+# two that a factor of all queries gives it.
 _KEY_FACTORS = np.array(ZERO._replace(query_gradient_square=2.0, key_gradient_square=-2.0))
 
 
@@ -37,22 +36,20 @@ def attention_deviations(
 ) -> RowMetrics[float]:
     """Standard deviations of the metrics of one row, from Var f = E Var[f | q] + Var E[f | q].
 
-    Up to a factor key_std^2, |K^T J|_F^2 is F = |J z|^2 + |J G|_F^2, with z the part of the keys
-    along q and G the d_k - 1 parts across it: standard normal columns, independent of the scores.
-    Given w, |J G|_F^2 has the mean (d_k - 1) |J|_F^2 and the variance 2 (d_k - 1) tr J^4, so that
+    Up to a factor key_std^2, |K^T J|_F^2 is F = |J z|^2 + |J G|_F^2, with z the part of the keys along q and G the
+    d_k - 1 parts across it: standard normal columns, independent of the scores. Given w, |J G|_F^2 has the mean
+    (d_k - 1) |J|_F^2 and the variance 2 (d_k - 1) tr J^4, so that
 
-        E F^2 = E |J z|^4 + 2 (d_k - 1) E[|J z|^2 |J|_F^2] + (d_k - 1)^2 E |J|_F^4 + 2 (d_k - 1) E
-        tr J^4.
+        E F^2 = E |J z|^4 + 2 (d_k - 1) E[|J z|^2 |J|_F^2] + (d_k - 1)^2 E |J|_F^4 + 2 (d_k - 1) E tr J^4.
 
-    Given |q|, the variance of the n scores is sigma^2 / n times a chi-squared variable of n - 1
-    degrees of freedom, and the weight of any one key has the mean square E sum w^2 / n. A variance
-    below 2e-8 of the mean square, beyond the precision of the moments, comes out as 0.
+    Given |q|, the variance of the n scores is sigma^2 / n times a chi-squared variable of n - 1 degrees of freedom, and
+    the weight of any one key has the mean square E sum w^2 / n. A variance below 2e-8 of the mean square, beyond the
+    precision of the moments, comes out as 0.
 
-    Rows of several lengths have the root mean square over them, with 2e-8 of the mean square for a
-    smaller variance: an upper limit for the mean over a draw, whose lengths are always the same.
+    Rows of several lengths have the root mean square over them, with 2e-8 of the mean square for a smaller variance: an
+    upper limit for the mean over a draw, whose lengths are always the same.
 
-    Arguments and errors as in `attention_expectations`, of whole n_keys and of independent Gaussian
-    entries.
+    Arguments and errors as in `attention_expectations`, of whole n_keys and of independent Gaussian entries.
 
     >>> round(attention_deviations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
     0.04808
@@ -79,23 +76,20 @@ def least_draw_deviations(
     law: PairLaw = PairLaw(),
     shortest: int | None = None,
 ) -> RowMetrics[float]:
-    """Lower limits of the standard deviations of the means over the n_queries rows of a draw, which
-    share its keys.
+    """Lower limits of the standard deviations of the means over the n_queries rows of a draw, which share its keys.
 
-    With V = Var f of one row and C = Var E[f | K], the mean has the variance (V + (n_queries - 1)
-    C) / n_queries, and C >= Cov(f, h)^2 / Var h for any h(K) (Cauchy and Schwarz). Here h = sum_i
-    |k_i - mean of k|^2 / key_std^2, which is chi-squared of (n_keys - 1) d_k degrees of freedom:
-    long keys saturate all rows together. For a factor L of all keys
+    With V = Var f of one row and C = Var E[f | K], the mean has the variance (V + (n_queries - 1) C) / n_queries, and
+    C >= Cov(f, h)^2 / Var h for any h(K) (Cauchy and Schwarz). Here h = sum_i |k_i - mean of k|^2 / key_std^2, which is
+    chi-squared of (n_keys - 1) d_k degrees of freedom: long keys saturate all rows together. For a factor L of all keys
 
         dE f / d ln L = Cov(f, h),   Var h = 2 (n_keys - 1) d_k
 
-    (the score identity, as in the bound of Cramer and Rao). This is the derivative by a factor of
-    all |q| (`QueryLengths.slope`) but for the factors `_KEY_FACTORS`. V has the lower limit Cov(f,
-    |q|^2)^2 / Var |q|^2, for rows so equal that `attention_deviations` does not know it.
+    (the score identity, as in the bound of Cramer and Rao). This is the derivative by a factor of all |q|
+    (`QueryLengths.slope`) but for the factors `_KEY_FACTORS`. V has the lower limit Cov(f, |q|^2)^2 / Var |q|^2, for
+    rows so equal that `attention_deviations` does not know it.
 
-    For rows of several lengths, h is that of all n_keys keys; dE f / d ln L and the lower limit of
-    V are means over the lengths. Correlated and normalized vectors have the limits of
-    `least_row_variances`, as if rows were independent.
+    For rows of several lengths, h is that of all n_keys keys; dE f / d ln L and the lower limit of V are means over the
+    lengths. Correlated and normalized vectors have the limits of `least_row_variances`, as if rows were independent.
 
     >>> least_draw_deviations(64, 64, 1, 8.0) == attention_deviations(64, 64, 8.0)
     True
@@ -187,11 +181,10 @@ def _row_variances(
 def least_row_variances(means: RowMetrics[float], squares: RowMetrics[float]) -> RowMetrics[float]:
     """Lower limits of the variances of one row's metrics; 0 where none is known.
 
-    The mean squares of max w, t = tr J, |J|_F^2 and the own weight are exact, and E (1 - w)^2 >= E
-    t^2 / 4 for any weight w, since t <= 1 - w^2 <= 2 (1 - w). E H^2 / (E H)^2 is about that of t,
-    and those of the squared gradients about that of |J|_F^2. No inequality gives it; a factor of
-    0.7 leaves the limits below the exact deviations of independent rows, from d_k = 1 to 2^20 and
-    from 2 to 1000 keys.
+    The mean squares of max w, t = tr J, |J|_F^2 and the own weight are exact, and E (1 - w)^2 >= E t^2 / 4 for any
+    weight w, since t <= 1 - w^2 <= 2 (1 - w). E H^2 / (E H)^2 is about that of t, and those of the squared gradients
+    about that of |J|_F^2. No inequality gives it; a factor of 0.7 leaves the limits below the exact deviations of
+    independent rows, from d_k = 1 to 2^20 and from 2 to 1000 keys.
     """
     # 0, which is a limit too, where a square is too small for a double.
     trace, square = means.jacobian_trace, means.jacobian_square

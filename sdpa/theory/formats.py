@@ -1,6 +1,4 @@
-"""Gaussian rows in a number format: probabilities beyond its range, and the mass of weights that 8
-bits lose.
-"""
+"""Gaussian rows in a number format: probabilities beyond its range, and the mass of weights that 8 bits lose."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from scipy import special
 
 from sdpa.arithmetic import Arithmetic
 from sdpa.pairs import PairLaw
-from sdpa.theory.gaussian_rows import mean_over_lengths, saturated_rows
+from sdpa.theory.gaussian_rows import saturated_rows
 from sdpa.theory.integrals import (
     STEP,
     FloatArray,
@@ -24,29 +22,26 @@ from sdpa.theory.integrals import (
     trapezoid,
 )
 from sdpa.theory.largest_weight import OF_LARGEST, V, log_below
-from sdpa.theory.normal_rows import FEW_SIGMA, NormalLaw, kappa, log_g, widest_step
+from sdpa.theory.normal_law import NormalLaw, log_g
+from sdpa.theory.normal_survival import FEW_SIGMA, kappa, widest_step
+from sdpa.theory.row_lengths import mean_over_lengths
 from sdpa.theory.row_metrics import check_arguments
 from sdpa.theory.score_law import gaussian_queries, mean_share
 
 _NOISE = 1e-15  # of the sums behind a probability: what is closer to 1 is 1
-# deviations, 8.5 of a score below the mean and 8.5 of the mean of e^s above it: less likely than
-# the noise
-_FAR = 17.0
+_FAR = 17.0  # deviations, 8.5 of a score below the mean and 8.5 of the mean of e^s above it: less likely than the noise
 
 
 class OutOfRange(NamedTuple):
     """Probabilities for exact scores and weights, before any rounding but the last.
 
-    That of a tiny weight is good to 1e-12, the others to seven digits down to 1e-40, and to 1e-12
-    for rows of several lengths; within 1e-15 of 1 it is 1.
+    That of a tiny weight is good to 1e-12, the others to seven digits down to 1e-40, and to 1e-12 for rows of several
+    lengths; within 1e-15 of 1 it is 1.
     """
 
-    # P(w < half the smallest number), so that w rounds to 0; in 8 bits P(p w / max w < the same)
-    tiny_weights: float
-    # P(max w > 1 - 2^-(p + 1)), p digits of `of_products`: the largest weight rounds to 1
-    nearly_one_rows: float
-    # P(e^(max s) > the largest number), s the scaled scores without the maximum subtracted
-    large_rows: float
+    tiny_weights: float  # P(w < half the smallest number), so that w rounds to 0; in 8 bits P(p w / max w < the same)
+    nearly_one_rows: float  # P(max w > 1 - 2^-(p + 1)), p digits of `of_products`: the largest weight rounds to 1
+    large_rows: float  # P(e^(max s) > the largest number), s the scaled scores without the maximum subtracted
     spread_of_tiny_weights: float  # standard deviation of the same probability given q, over q
 
 
@@ -62,11 +57,10 @@ def out_of_range(
 ) -> OutOfRange:
     """P(a weight rounds to 0), P(the largest rounds to 1), P(e^s overflows) in a format.
 
-    Given q, the scores are normal with the deviation sigma = key_std |q| / divisor; P(max s > t), 1
-    - Phi(t / sigma)^n, `weight_below` (in formats of 8 bits, `far_below`) and `saturated_rows` are
-    averaged over |q|. Arguments and errors as in `attention_expectations`, with the format or its
-    name and a prescale as in `sdpa.arithmetic`; a correlation, a normalization and a mean of the
-    keys are unknown, too.
+    Given q, the scores are normal with the deviation sigma = key_std |q| / divisor; P(max s > t), 1 - Phi(t / sigma)^n,
+    `weight_below` (in formats of 8 bits, `far_below`) and `saturated_rows` are averaged over |q|. Arguments and errors
+    as in `attention_expectations`, with the format or its name and a prescale as in `sdpa.arithmetic`; a correlation, a
+    normalization and a mean of the keys are unknown, too.
 
     >>> found = out_of_range(512, 64, 1.0, "float16")
     >>> [round(value, 4) for value in found[:3]]
@@ -107,8 +101,7 @@ def out_of_range(
 def weight_below(sigma: float, n_keys: float, log_threshold: float) -> float:
     """P(w < t) of a weight of a row of independent N(0, sigma^2) scores, for a small t.
 
-    w < t if the sum S of e^s over the other scores exceeds e^s (1 - t) / t. With `kappa`, whose
-    integral is 1,
+    w < t if the sum S of e^s over the other scores exceeds e^s (1 - t) / t. With `kappa`, whose integral is 1,
 
         P = int kappa(u + ln((1 - t) / t)) (1 - G(u)^(n-1)) du.
 
@@ -121,8 +114,7 @@ def weight_below(sigma: float, n_keys: float, log_threshold: float) -> float:
     if sigma < FEW_SIGMA:
         if math.log(n_keys) + log_threshold > -_FAR * sigma:
             raise UnknownError(
-                f"weights near the threshold are unknown for scores of a deviation below "
-                f"{FEW_SIGMA}"
+                f"weights near the threshold are unknown for scores of a deviation below {FEW_SIGMA}"
             )
         return 0.0
     shift = math.log1p(-math.exp(log_threshold)) - log_threshold
@@ -134,8 +126,7 @@ def weight_below(sigma: float, n_keys: float, log_threshold: float) -> float:
 
 
 def far_below(sigma: float, n_keys: float, log_ratio: float) -> float:
-    """P(s < max s + ln r) of N(0, sigma^2) scores, r < 1: (n - 1) int phi(z) Phi(z)^(n-2) Phi(z +
-    ln r / sigma) dz.
+    """P(s < max s + ln r) of N(0, sigma^2) scores, r < 1: (n - 1) int phi(z) Phi(z)^(n-2) Phi(z + ln r / sigma) dz.
 
     >>> round(far_below(1.0, 2, -1.0) / float(special.ndtr(-1 / math.sqrt(2))), 12)  # s_1 - s_2 < -1
     1.0
@@ -158,11 +149,10 @@ def rounding_loss(
     shortest: int | None = None,
     prescale: float = 1.0,
 ) -> float:
-    """E[1 - sum_j R(p e_j) / (p sum_j e_j)], e_j = e^(s_j - max s) of exact scores, in a format of
-    8 bits, to 1e-7.
+    """E[1 - sum_j R(p e_j) / (p sum_j e_j)], e_j = e^(s_j - max s) of exact scores, in a format of 8 bits, to 1e-7.
 
-    Given q and the largest score m, whose e is 1, the others are independent. With S their sum and
-    1 / (1 + S) an integral as in `sdpa.theory.largest_weight`,
+    Given q and the largest score m, whose e is 1, the others are independent. With S their sum and 1 / (1 + S) an
+    integral as in `sdpa.theory.largest_weight`,
 
         E sum_j = n int dF(m) int e^(v - e^v) (A^(n-1) + (n - 1) A^(n-2) B) dv,
         A = E[1(s < m) exp(-e^(v + s - m))],   B = E[1(s < m) (R(p e^(s - m)) / p) exp(-e^(v + s - m))]

@@ -1,5 +1,4 @@
-"""Laws that hold in a limit: the freezing of a row of n keys, and the d_k at which medians of
-gradients cross.
+"""Laws that hold in a limit: the freezing of a row of n keys, and the d_k at which medians of gradients cross.
 
 sigma is the standard deviation of the scaled scores of a row.
 """
@@ -20,8 +19,7 @@ _POINTS = 2**15
 
 
 def freezing_sigma(n_keys: float) -> float:
-    """sigma_c = sqrt(2 ln n): above it, for large n, a few scores carry all weight (Derrida 1981,
-    random energy model).
+    """sigma_c = sqrt(2 ln n): above it, for large n, a few scores carry all weight (Derrida 1981, random energy model).
 
     Unscaled attention has sigma ~ sqrt(d_k) and freezes at d_k = 2 ln n.
 
@@ -34,8 +32,7 @@ def freezing_sigma(n_keys: float) -> float:
 def frozen_entropy_share(ratio: float) -> float:
     """H / ln n -> max(1 - ratio^2, 0) for n to infinity, ratio = sigma / sigma_c.
 
-    The limit is slow: at ratio 1, where it is 0, H / ln n is 0.45 for n = 64 and 0.33 for n =
-    16384.
+    The limit is slow: at ratio 1, where it is 0, H / ln n is 0.45 for n = 64 and 0.33 for n = 16384.
 
     >>> frozen_entropy_share(0.5), frozen_entropy_share(1.5)
     (0.75, 0.0)
@@ -56,12 +53,10 @@ def frozen_collision(ratio: float) -> float:
 
 @cache
 def jacobian_crossing(n_keys: float) -> float:
-    """The d_k at which the medians of |J|_F are equal, unscaled and under d_k^1/2, for q, k ~ N(0,
-    1), n from 8.
+    """The d_k at which the medians of |J|_F are equal, unscaled and under d_k^1/2, for q, k ~ N(0, 1), n from 8.
 
     |J|_F is taken over |q| and the exact law of the three largest scores, with the sums over the others at their means
-    given the third. Against medians of simulated rows it is 2% high at n = 8 and within 1% at n =
-    12 to 2^20.
+    given the third. Against medians of simulated rows it is 2% high at n = 8 and within 1% at n = 12 to 2^20.
 
     >>> round(jacobian_crossing(64))
     72
@@ -71,12 +66,10 @@ def jacobian_crossing(n_keys: float) -> float:
 
 @cache
 def query_gradient_crossing(n_keys: float) -> float:
-    """The d_k at which the medians of |dL/dq| are equal, unscaled and under d_k^1/2, for q, k ~
-    N(0, 1), n from 8.
+    """The d_k at which the medians of |dL/dq| are equal, unscaled and under d_k^1/2, for q, k ~ N(0, 1), n from 8.
 
-    As `jacobian_crossing`, for |dL/dq|^2 ~ |J|_F^2 d_k / divisor^2, which neglects terms without
-    the factor d_k and a relative spread of sqrt(2 / d_k). Against medians of simulated rows it is
-    within 1% at n = 8 to 4096.
+    As `jacobian_crossing`, for |dL/dq|^2 ~ |J|_F^2 d_k / divisor^2, which neglects terms without the factor d_k and a
+    relative spread of sqrt(2 / d_k). Against medians of simulated rows it is within 1% at n = 8 to 4096.
 
     >>> round(query_gradient_crossing(64))
     374
@@ -85,8 +78,7 @@ def query_gradient_crossing(n_keys: float) -> float:
 
 
 def median_jacobian_norm(sigma: float, n_keys: float) -> float:
-    """The median of |J|_F over rows of n independent N(0, sigma^2) scores, n from 8; as exact as
-    `jacobian_crossing`.
+    """The median of |J|_F over rows of n independent N(0, sigma^2) scores, n from 8; as exact as `jacobian_crossing`.
 
     >>> round(median_jacobian_norm(1.0, 64), 3)
     0.18
@@ -96,9 +88,7 @@ def median_jacobian_norm(sigma: float, n_keys: float) -> float:
 
 
 def _crossing(n_keys: float, factor: Callable[[float], float]) -> float:
-    """The d_k from 3 to 10^5 at which the scaled median of |J|_F is the unscaled one times
-    factor(d_k).
-    """
+    """The d_k from 3 to 10^5 at which the scaled median of |J|_F is the unscaled one times factor(d_k)."""
     largest, rest = _largest_scores(n_keys)
     shares = _lattice()[0]
 
@@ -115,9 +105,7 @@ def _crossing(n_keys: float, factor: Callable[[float], float]) -> float:
 
 
 def _largest_scores(n_keys: float) -> tuple[FloatArray, FloatArray]:
-    """The three largest of n N(0, 1) scores, (3, points), and ln Phi of the third, at points of
-    equal weight.
-    """
+    """The three largest of n N(0, 1) scores, (3, points), and ln Phi of the third, at points of equal weight."""
     if not 8 <= n_keys <= _MAX_KEYS:
         raise ValueError(f"expected n_keys from 8 to {_MAX_KEYS:g}, got {n_keys}")
     # Given a score z, the largest of the m others below it is Phi^-1(Phi(z) U^(1/m)), U uniform.
@@ -130,8 +118,8 @@ def _typical_norms(
 ) -> FloatArray:
     """|J|_F of rows with three given largest scores over sigma, (3, rows), and ln Phi of the third.
 
-    E e^(k sigma z') = e^(k^2 sigma^2 / 2) Phi(z - k sigma) / Phi(z) of the scores z' below z; |J|_F
-    as in `sdpa.gradients`.
+    E e^(k sigma z') = e^(k^2 sigma^2 / 2) Phi(z - k sigma) / Phi(z) of the scores z' below z; |J|_F as in
+    `sdpa.gradients`.
     """
     first, second, third = largest
 
@@ -156,8 +144,6 @@ def _typical_norms(
 
 @cache
 def _lattice() -> FloatArray:
-    """Points that fill the unit cube evenly, (4, points): multiples of powers of the root of x^5 =
-    x + 1, modulo 1.
-    """
+    """Points that fill the unit cube evenly, (4, points): multiples of powers of the root of x^5 = x + 1, modulo 1."""
     root = float(optimize.brentq(lambda x: x**5 - x - 1, 1.0, 2.0, xtol=1e-15))
     return np.asarray((0.5 + np.outer(root ** -np.arange(1.0, 5.0), np.arange(1, _POINTS + 1))) % 1)

@@ -1,10 +1,8 @@
-"""The spread of scores that keeps attention the same as rows grow, and published rules of length
-beside it.
+"""The spread of scores that keeps attention the same as rows grow, and published rules of length beside it.
 
-The spread sigma is the standard deviation of the scores of a row, given its query; a scaling rule
-decides how it grows with the number n of visible keys. docs/theory.md compares exact numbers with
-the limits of normal scores: H = ln n - sigma^2 / 2 below sqrt(2 ln n), of a power (1/2) / (1 - H /
-ln n) of ln n; and (ln n)^1/2 for a constant H.
+The spread sigma is the standard deviation of the scores of a row, given its query; a scaling rule decides how it grows
+with the number n of visible keys. docs/theory.md compares exact numbers with the limits of normal scores: H = ln n -
+sigma^2 / 2 below sqrt(2 ln n), of a power (1/2) / (1 - H / ln n) of ln n; and (ln n)^1/2 for a constant H.
 """
 
 from __future__ import annotations
@@ -19,7 +17,8 @@ from scipy import optimize
 
 from sdpa.theory.cosine_rows import CosineLaw, cosine_rows
 from sdpa.theory.integrals import span
-from sdpa.theory.normal_rows import NormalLaw, normal_rows
+from sdpa.theory.normal_law import NormalLaw
+from sdpa.theory.normal_rows import normal_rows
 from sdpa.theory.rows import GaussianRow, Row
 
 RowOf = Callable[[float, int], Row]  # of sigma and n_keys
@@ -36,9 +35,7 @@ def unit_row(sigma: float, n_keys: int, d_k: int) -> Row:
 
 
 def correlated_row(sigma: float, n_keys: int, d_k: int, correlation: float) -> Row:
-    """A row whose own key correlates with the query, of length sqrt(d_k); entries are standard
-    normal.
-    """
+    """A row whose own key correlates with the query, of length sqrt(d_k); entries are standard normal."""
     rest = 1 - correlation**2
     own = NormalLaw(sigma, correlation * math.sqrt(d_k), math.sqrt(rest), rest)
     return Row(
@@ -47,8 +44,7 @@ def correlated_row(sigma: float, n_keys: int, d_k: int, correlation: float) -> R
 
 
 def sigma_for(target: Target, value: float, n_keys: int, row_of: RowOf = GaussianRow) -> float:
-    """The sigma at which a row has the expected entropy, in nats, or largest weight; ValueError if
-    none has.
+    """The sigma at which a row has the expected entropy, in nats, or largest weight; ValueError if none has.
 
     e^H is the effective number of keys.
 
@@ -71,8 +67,7 @@ def sigma_for(target: Target, value: float, n_keys: int, row_of: RowOf = Gaussia
 
 
 class LengthRule(NamedTuple):
-    """A published rule: the sigma of n visible keys, from the sigma of the scores before it, and
-    the rows it is for.
+    """A published rule: the sigma of n visible keys, from the sigma of the scores before it, and the rows it is for.
 
     A rule with a step jumps at its multiples.
     """
@@ -126,11 +121,10 @@ def _entropy(rule: LengthRule, sigma: float, n_keys: int) -> float:
 
 
 def lengths_that_keep(rule: LengthRule, entropy: float, tolerance: float = 0.1) -> tuple[int, int]:
-    """The lengths around 4096 over which a rule, fitted there, keeps the entropy within a share of
-    its value.
+    """The lengths around 4096 over which a rule, fitted there, keeps the entropy within a share of its value.
 
-    From 16 to 2^20, to three digits, and without a gap that a factor of sqrt(2) in length or a jump
-    shows. The rule has the wanted entropy at 4096 keys, by the least sigma before it.
+    From 16 to 2^20, to three digits, and without a gap that a factor of sqrt(2) in length or a jump shows. The rule has
+    the wanted entropy at 4096 keys, by the least sigma before it.
 
     >>> lengths_that_keep(RULES[0], 3.0)
     (2173, 7437)

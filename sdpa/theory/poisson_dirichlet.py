@@ -1,9 +1,8 @@
-"""The frozen phase: for n to infinity, the weights of a row with sigma > sigma_c tend to
-Poisson-Dirichlet PD(m, 0).
+"""The frozen phase: for n to infinity, the weights of a row with sigma > sigma_c tend to Poisson-Dirichlet PD(m, 0).
 
-m = sigma_c / sigma < 1, sigma_c = sqrt(2 ln n) (Ruelle 1987; Pitman and Yor 1997, Ann. Probab.
-25:855). Convergence is slow, with corrections of the order ln ln n / ln n (Bovier, Kurkova and
-Loewe 2002): docs/theory.md compares these limits with exact numbers.
+m = sigma_c / sigma < 1, sigma_c = sqrt(2 ln n) (Ruelle 1987; Pitman and Yor 1997, Ann. Probab. 25:855).
+Convergence is slow, with corrections of the order ln ln n / ln n (Bovier, Kurkova and Loewe 2002): docs/theory.md
+compares these limits with exact numbers.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ def jacobian_square(m: float) -> float:
 def share_above(m: float, w: float) -> float:
     """P(max_j w_j > w) for w from 1/2, where one weight at most is above w.
 
-    It is the integral from w to 1 of the density u^(-1 - m) (1 - u)^(m - 1) / (Gamma(m) Gamma(1 -
-    m)) of weights, with the antiderivative -((1 - u) / u)^m / m.
+    It is the integral from w to 1 of the density u^(-1 - m) (1 - u)^(m - 1) / (Gamma(m) Gamma(1 - m)) of weights, with
+    the antiderivative -((1 - u) / u)^m / m.
 
     >>> round(share_above(0.5, 0.8), 12) == round(1 / math.pi, 12)
     True
@@ -58,16 +57,14 @@ def share_above(m: float, w: float) -> float:
 
 
 def max_weight(m: float) -> float:
-    """E max_j w_j = int_0^inf e^-t / (Gamma(1 - m) t^m + m E_(1+m)(t)) dt, E the exponential
-    integral (Pitman and Yor).
+    """E max_j w_j = int_0^inf e^-t / (Gamma(1 - m) t^m + m E_(1+m)(t)) dt, E the exponential integral (Pitman and Yor).
 
     >>> round(max_weight(0.5), 4)
     0.6265
     """
 
     def integrand(t: float) -> float:
-        # m E_(1+m)(t) = e^-t - t E_m(t), and t E_m(t) = t^m Gamma(1 - m, t): the sum is e^-t + t^m
-        # gamma(1 - m, t).
+        # m E_(1+m)(t) = e^-t - t E_m(t), and t E_m(t) = t^m Gamma(1 - m, t): the sum is e^-t + t^m gamma(1 - m, t).
         return float(1 / (1 + math.exp(t) * t**m * math.gamma(1 - m) * special.gammainc(1 - m, t)))
 
     return float(integrate.quad(integrand, 0, 60, epsabs=1e-12, limit=500)[0])

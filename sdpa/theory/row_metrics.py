@@ -1,9 +1,8 @@
 """Mean metrics of rows of one length, for the three laws of queries and keys that allow them.
 
-Given an independent Gaussian query q, its scaled scores are independent N(0, sigma^2) but for a
-shift of all, sigma = key_std |q| / divisor, so that `GaussianRow` gives everything for that |q|,
-and the means over |q| follow. A correlation gives the own key of a query a score of another law.
-Normalized vectors have cosines as scores.
+Given an independent Gaussian query q, its scaled scores are independent N(0, sigma^2) but for a shift of all, sigma =
+key_std |q| / divisor, so that `GaussianRow` gives everything for that |q|, and the means over |q| follow. A correlation
+gives the own key of a query a score of another law. Normalized vectors have cosines as scores.
 """
 
 from __future__ import annotations
@@ -19,9 +18,10 @@ from sdpa.metrics import SATURATED
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, refuse_multiplier
 from sdpa.theory.cosine_rows import CosineLaw, cosine_rows
-from sdpa.theory.gaussian_rows import ROW_MEANS, RowFunctions, row_values, saturated_rows
+from sdpa.theory.gaussian_rows import ROW_MEANS, row_values, saturated_rows
 from sdpa.theory.integrals import FloatArray, UnknownError, span
-from sdpa.theory.normal_rows import NormalLaw, normal_rows
+from sdpa.theory.normal_law import NormalLaw
+from sdpa.theory.normal_rows import normal_rows
 from sdpa.theory.row_variance import expected_row_variance
 from sdpa.theory.rows import Row
 from sdpa.theory.score_law import QueryLengths, gaussian_queries, mean_share, query_lengths
@@ -34,9 +34,7 @@ _MAX_GAIN = 1e5
 
 
 class RowMetrics(NamedTuple, Generic[Number]):
-    """The metrics of one row as in `AttentionExpectations`, each with a mean, a variance or the
-    like; norms squared.
-    """
+    """The metrics of one row as in `AttentionExpectations`, each with a mean, a variance or the like; norms squared."""
 
     max_weight: Number
     entropy: Number
@@ -58,9 +56,7 @@ OF_ONE_KEY = ZERO._replace(max_weight=1.0, saturated_rows=1.0, collision=1.0, ow
 
 
 def check_arguments(d_k: float, divisor: float | Scaling) -> None:
-    """ValueError unless d_k is at least 1 and the divisor above 0 and not 1/sqrt(d_k); UnknownError
-    for a rule.
-    """
+    """ValueError unless d_k is at least 1 and the divisor above 0 and not 1/sqrt(d_k); UnknownError for a rule."""
     if isinstance(divisor, Scaling):
         raise UnknownError(
             f"deviations of rows with divisors of their own are unknown, got {divisor}"
@@ -86,9 +82,7 @@ def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMet
 def means_by_length(
     d_k: float, n_keys: float, divisor: float, law: PairLaw
 ) -> tuple[QueryLengths, RowMetrics[FloatArray]]:
-    """The law of |q| of independent Gaussian entries, and the means over rows given |q|, (nodes,)
-    each.
-    """
+    """The law of |q| of independent Gaussian entries, and the means over rows given |q|, (nodes,) each."""
     scale = law.query_std * law.key_std / divisor
     lengths = gaussian_queries(d_k, law, scale=scale)
     sigma = scale * lengths.length
@@ -113,9 +107,7 @@ def saturated_share(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> 
 
 @cache
 def row_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMoments:
-    """Means over rows with a correlation or normalization, and E of max w^2, (tr J)^2, |J|_F^4 and
-    w_own^2.
-    """
+    """Means over rows with a correlation or normalization, and E of max w^2, (tr J)^2, |J|_F^4 and w_own^2."""
     of_law = _normalized_moments if law.normalize != "none" else _correlated_moments
     means, squares = of_law(d_k, n_keys, divisor, law)
     return means._replace(row_variance=expected_row_variance(d_k, n_keys, divisor, law)), squares
@@ -124,10 +116,9 @@ def row_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowM
 def _correlated_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMoments:
     """Rows of queries whose entries have the correlation rho with those of their own key.
 
-    Given q, in units of sigma = key_std |q| / divisor and up to a shift of all, the scores of other
-    keys are N(0, 1), and that of the own key is N(rho |q| / query_std, 1 - rho^2). With c = 1 -
-    rho^2 for the own key, the variance of its entries across the query over key_std^2, and 1 for
-    the others,
+    Given q, in units of sigma = key_std |q| / divisor and up to a shift of all, the scores of other keys are N(0, 1),
+    and that of the own key is N(rho |q| / query_std, 1 - rho^2). With c = 1 - rho^2 for the own key, the variance of
+    its entries across the query over key_std^2, and 1 for the others,
 
         E |dL/dq|^2 = (E |J x|^2 + (d_k - 1) E sum_j (J^2)_jj c_j) key_std^2 / divisor^2.
     """
@@ -171,9 +162,7 @@ def _correlated_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw)
 
 
 def _mean_over_queries(d_k: float, function: Callable[[float], list[float]]) -> FloatArray:
-    """E of smooth functions of |q|: if steps of twice the width give the same within 3e-5, the
-    error is below 1e-9.
-    """
+    """E of smooth functions of |q|: if steps of twice the width give the same within 3e-5, the error is below 1e-9."""
     lengths = query_lengths(d_k, halvings=0, shortest=_SHORTEST)
     values = np.array([function(length) for length in lengths.length])
     for halvings in range(1, _HALVINGS + 1):
@@ -195,9 +184,8 @@ def _mean_over_queries(d_k: float, function: Callable[[float], list[float]]) -> 
 def _normalized_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMoments:
     """Rows of vectors of length 1 (`l2`) or sqrt(d_k) (`rms`) in isotropic directions.
 
-    The scores are length^2 t / divisor with the cosines t of `CosineLaw`. K^T v, v = J g, has the
-    part length t.v along the query, and across it independent parts of mean square length^2 v_j^2
-    (1 - t_j^2); to the normalized query
+    The scores are length^2 t / divisor with the cosines t of `CosineLaw`. K^T v, v = J g, has the part length t.v along
+    the query, and across it independent parts of mean square length^2 v_j^2 (1 - t_j^2); to the normalized query
 
         E |dL/dq|^2 = (E |J t|^2 + E sum_j (J^2)_jj (1 - t_j^2)) length^2 / divisor^2.
     """
@@ -215,8 +203,7 @@ def _normalized_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw)
         )
     row = Row(cosine_rows(CosineLaw(gain, int(d_k)), span(n_keys)), (n_keys,))
     of, scale = dict(zip(_FUNCTIONS, _values(row), strict=True)), square / divisor**2
-    # All weights of a row are alike, so that any one has the mean 1 / n and the mean square E sum
-    # w^2 / n.
+    # All weights of a row are alike, so that any one has the mean 1 / n and the mean square E sum w^2 / n.
     return _named(
         of,
         of["collision"] / n_keys,
@@ -227,7 +214,7 @@ def _normalized_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw)
     )
 
 
-_FUNCTIONS: RowFunctions = ROW_MEANS | {
+_FUNCTIONS: dict[str, Callable[[Row], float]] = ROW_MEANS | {
     "across": lambda row: row.metric_mean("JJ.c"),
     "max_weight_square": Row.max_weight_square,
     "jacobian_trace_square": lambda row: row.metric_mean("(tr J)^2"),

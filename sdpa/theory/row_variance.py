@@ -1,9 +1,8 @@
-"""The variance R = (1/n) sum_j (s_j - mean of s)^2 of the scaled scores of a row: its mean and
-limits of its spread.
+"""The variance R = (1/n) sum_j (s_j - mean of s)^2 of the scaled scores of a row: its mean and limits of its spread.
 
-Given q, an independent score has the variance sigma^2 = sum_m q_m^2 v_m and the fourth cumulant (m4
-- 3) sum_m q_m^4 v_m^2, v_m the variance of entry m of a key and m4 the fourth moment of an entry.
-Scores of normalized vectors have the same moments for every q.
+Given q, an independent score has the variance sigma^2 = sum_m q_m^2 v_m and the fourth cumulant (m4 - 3) sum_m q_m^4
+v_m^2, v_m the variance of entry m of a key and m4 the fourth moment of an entry. Scores of normalized vectors have the
+same moments for every q.
 """
 
 from __future__ import annotations
@@ -29,10 +28,9 @@ def row_variance(
 
         A = (sq^2 sk^2 sum_m lambda_m^2 + d_k mq^2 sk^2) / divisor^2
 
-    is the variance of a score with another's key given q, for normalized vectors of any score. The
-    score with the own key has the mean rho sq sk sum_m lambda_m a_m^2 and 1 - rho^2 of the
-    variance: its excess over the others is B = rho^2 sq^2 sk^2 (d_k^2 + sum_m lambda_m^2) /
-    divisor^2.
+    is the variance of a score with another's key given q, for normalized vectors of any score. The score with the own
+    key has the mean rho sq sk sum_m lambda_m a_m^2 and 1 - rho^2 of the variance: its excess over the others is
+    B = rho^2 sq^2 sk^2 (d_k^2 + sum_m lambda_m^2) / divisor^2.
 
     Arguments as in `attention_expectations`, n_keys from 1, and errors as in `score_variance`.
 
@@ -77,9 +75,9 @@ def row_variance_deviation(
 ) -> float:
     """Standard deviation of R of one row, for every law that `row_variance` knows.
 
-    For rows of several lengths, the root of the mean variance over them. A mean over the rows of a
-    draw, which share its keys, has at most this deviation, and at least this over sqrt(n_queries).
-    UnknownError as in `score_variance`, and for a correlation with a spectrum.
+    For rows of several lengths, the root of the mean variance over them. A mean over the rows of a draw, which share
+    its keys, has at most this deviation, and at least this over sqrt(n_queries). UnknownError as in `score_variance`,
+    and for a correlation with a spectrum.
 
     >>> round(row_variance_deviation(d_k=64, n_keys=2, divisor=8.0), 6)  # of (s_1 - s_2)^2 / 4
     0.72349
@@ -98,14 +96,13 @@ def row_variance_deviation(
 def spread_of_row_variance(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> float:
     """Var R of one row of n_keys keys, from 1; errors as in `row_variance_deviation`.
 
-    Given q, independent scores of variance sigma^2 and fourth cumulant kappa have E R = k sigma^2
-    with k = 1 - 1/n, and
+    Given q, independent scores of variance sigma^2 and fourth cumulant kappa have E R = k sigma^2 with k = 1 - 1/n, and
 
         Var R = k^2 (Var sigma^2 + E kappa / n + 2 E sigma^4 / (n - 1))
 
-    over q. With a correlation, one score has another law: with m2 = E|q|^4 = d_k (d_k + 2) and m3 =
-    E|q|^6 = m2 (d_k + 4) of standard normal entries and c = query_std key_std / divisor, R given q
-    has the mean c^2 k (a |q|^2 + b |q|^4), a = 1 - rho^2 / n, b = rho^2 / n, and the variance
+    over q. With a correlation, one score has another law: with m2 = E|q|^4 = d_k (d_k + 2) and m3 = E|q|^6 =
+    m2 (d_k + 4) of standard normal entries and c = query_std key_std / divisor, R given q has the mean
+    c^2 k (a |q|^2 + b |q|^4), a = 1 - rho^2 / n, b = rho^2 / n, and the variance
 
         c^4 (2 |q|^4 (n - 1 - 2 rho^2 k + rho^4 k^2) + 4 rho^2 |q|^6 k (1 - rho^2 k)) / n^2.
     """
@@ -140,12 +137,11 @@ def spread_of_row_variance(d_k: float, n_keys: float, divisor: float, law: PairL
 def least_shared_row_variance(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> float:
     """A lower limit of the covariance of R of two rows of the same keys and of independent queries.
 
-    With S the covariance of the n keys of a draw (over n) and second moments a_m = E q_m^2, E[R |
-    K] is sum_m a_m S_mm / divisor^2, plus terms of the mean of q that are uncorrelated with this
-    sum and left out. For independent entries of fourth moment m4, Var S_mm = v_m^2 (n - 1) ((n - 1)
-    m4 - n + 3) / n^3. Normalized vectors of length |k| have the trace |k|^2 - |mean of k|^2, and
-    Var |mean of k|^2 = 2 |k|^4 (n - 1) / (n^3 d_k). Beside a correlation, the limit is 0, which
-    always holds.
+    With S the covariance of the n keys of a draw (over n) and second moments a_m = E q_m^2, E[R | K] is
+    sum_m a_m S_mm / divisor^2, plus terms of the mean of q that are uncorrelated with this sum and left out. For
+    independent entries of fourth moment m4, Var S_mm = v_m^2 (n - 1) ((n - 1) m4 - n + 3) / n^3. Normalized vectors of
+    length |k| have the trace |k|^2 - |mean of k|^2, and Var |mean of k|^2 = 2 |k|^4 (n - 1) / (n^3 d_k). Beside a
+    correlation, the limit is 0, which always holds.
 
     >>> round(least_shared_row_variance(1, 3, 1.0, PairLaw(normalize="l2")), 6)  # 8/9 in 3 of 4 draws, otherwise 0
     0.148148

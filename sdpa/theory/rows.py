@@ -1,54 +1,52 @@
 """The softmax of a row of independent scores, exactly.
 
-Powers of the partition sum Z = sum_i e^(s_i) are Laplace transforms, 1/Z^m = int t^(m-1) e^(-t Z)
-dt / (m-1)!, under which the scores separate. With t = e^u and the transforms G and M of
-`integrands`, an expectation over the row becomes one integral over u of products of M and powers of
-G: for different i, j, ... of a row of equally distributed scores
+Powers of the partition sum Z = sum_i e^(s_i) are Laplace transforms, 1/Z^m = int t^(m-1) e^(-t Z) dt / (m-1)!,
+under which the scores separate. With t = e^u and the transforms G and M of `sdpa.theory.integrands`, an
+expectation over a row of n equally distributed scores becomes one integral, for different i, j, ...
 
-    E[w_i^k x_i^p w_j^l x_j^q ...] = int M_kp M_lq ... G^(n - number of indices) du / (k + l + ... -
-    1)!
+    E[w_i^k x_i^p w_j^l x_j^q ...] = int M_kp M_lq ... G^(n - number of indices) du / (k + l + ... - 1)!
 
-and for scores of several laws each index is in one of the groups, the power of whose G it lowers.
+For scores of several laws, each index belongs to a group g, and turns its G_g^n into G_g^(n-1).
 
-All integrands are analytic and vanish at both ends, so the trapezoidal rule converges exponentially
+All integrands are analytic and vanish at both ends, so that the trapezoidal rule converges exponentially
 (Trefethen and Weideman 2014). Halving the steps changes no result by more than 1e-9.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from math import exp, factorial, fsum, inf, log, log1p, prod
 
 import numpy as np
-from scipy import special
+from scipy.special import digamma, polygamma
 
 from sdpa.theory.cosine_rows import CosineRows
-from sdpa.theory.integrals import FloatArray, Taken, span
+from sdpa.theory.integrals import FloatArray, span
+from sdpa.theory.integrands import Taken
 from sdpa.theory.largest_weight import largest_moments
-from sdpa.theory.normal_rows import NormalLaw, NormalRows, normal_rows
+from sdpa.theory.normal_law import NormalLaw
+from sdpa.theory.normal_rows import NormalRows, normal_rows
 
 _MAX_KEYS = 1e9  # times e^-RANGE is still negligible
 
 
 class Row:
-    """Expectations of a softmax row of groups of scores, so many of each."""
+    """Expectations of a softmax row: `counts` scores of each law."""
 
     def __init__(self, laws: NormalRows | CosineRows, counts: Sequence[float]) -> None:
         self.counts = np.array(counts, dtype=float)
         self.n_keys = float(self.counts.sum())
         self._laws = laws
+        self._groups = range(len(self.counts))
         self._powers: dict[Taken, FloatArray] = {}
 
     def power_sum(self, k: int, group: int | None = None) -> float:
-        """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, for k from 1 to 8, over all scores or
-        those of a group.
-        """
+        """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, for k from 1 to 8, of a group or of all scores."""
         if group is None:
-            return math.fsum(self.power_sum(k, each) for each in range(len(self.counts)))
-        return self._of_one(group, self._laws.integrands.moment(group, (k, 0, 0))) / math.factorial(
-            k - 1
-        )
+            return fsum(self.power_sum(k, each) for each in self._groups)
+        moment = self._laws.integrands.moment(group, (k, 0, 0))
+        return self._of_one(group, moment) / factorial(k - 1)
 
     def jacobian_trace(self) -> float:
         """E tr J = 1 - E sum_i w_i^2."""
@@ -63,15 +61,14 @@ class Row:
         return self.metric_mean("|Jx|^2")
 
     def metric_mean(self, name: str) -> float:
-        """The expectation of a metric of `sdpa.theory.integrals.METRICS`; those of degree 8 need
-        whole n_keys.
+        """The mean of a metric of `sdpa.theory.polynomials.METRICS`; degree 8 needs whole n_keys.
 
         >>> round(GaussianRow(sigma=1.0, n_keys=64).metric_mean("tr J^4"), 9)
         0.000232074
         """
         total = 0.0
         for taken, values in self._laws.integrands.metric(name).items():
-            tuples = math.prod(
+            tuples = prod(
                 count - i
                 for count, indices in zip(self.counts, taken, strict=True)
                 for i in range(indices)
@@ -83,13 +80,13 @@ class Row:
     def entropy(self) -> float:
         """E H = n int E[(psi(1) - y) e^(y - e^y)] G^(n-1) du, y = u + s, in nats.
 
-        H = sum w_i (ln Z - s_i), and ln Z / Z^m = int (psi(m) - u) t^(m-1) e^(-t Z) dt / (m-1)!,
-        the derivative of 1/Z^m by m. No term grows with the scores: the relative error is below
-        1e-9 to sigma = 1e6.
+        H = sum w_i (ln Z - s_i), and ln Z / Z^m = int (psi(m) - u) t^(m-1) e^(-t Z) dt / (m-1)!, the
+        derivative of 1/Z^m by m. No term grows with the scores: the relative error is below 1e-9 up to
+        sigma = 1e6.
         """
         total = 0.0
-        for group in range(len(self.counts)):
-            _, distance, _ = self._laws.integrands.shifted(group, 1, special.digamma(1.0))
+        for group in self._groups:
+            _, distance, _ = self._laws.integrands.shifted(group, 1, digamma(1.0))
             total -= self._of_one(group, distance)
         return total
 
@@ -102,68 +99,62 @@ class Row:
         return self._largest[1]
 
     def max_weight_survival(self, threshold: float) -> float:
-        """P(max_i w_i > threshold), for a threshold from 1/2, which no second weight can exceed, to
-        below 1.
+        """P(max_i w_i > threshold), for a threshold from 1/2, which no second weight exceeds, to below 1.
 
-        Within 1e-12 for normal scores of a deviation from 0.4; below it, for whole n_keys, within
-        1e-10.
+        Within 1e-12 for normal scores of a deviation from 0.4. For smaller deviations within 1e-10, and only
+        for whole n_keys.
 
         >>> round(GaussianRow(sigma=8.0, n_keys=64).max_weight_survival(0.99), 6)
         0.1943
         """
-        return min(
-            max(math.fsum(self.saturated_by(g, threshold) for g in range(len(self.counts))), 0.0),
-            1.0,
-        )
+        return _chance(self.saturated_by(group, threshold) for group in self._groups)
 
     def saturated_by(self, group: int, threshold: float) -> float:
         """P(the weight of a score of a group > threshold), as `max_weight_survival`."""
         if not 0.5 <= threshold < 1:
             raise ValueError(f"expected a threshold from 1/2 to below 1, got {threshold}")
-        return self._survival(group, math.log1p(-threshold) - math.log(threshold))
+        return self._survival(group, log1p(-threshold) - log(threshold))
 
     def remainder_below(self, log_remainder: float) -> float:
-        """P(1 - max_i w_i < r) for a remainder r of at most 1/2, given by its logarithm: it may be
-        below 2^-53.
+        """P(1 - max_i w_i < r) for r up to 1/2, from ln r, because r may be below 2^-53.
 
         >>> row = GaussianRow(sigma=8.0, n_keys=64)
-        >>> abs(row.remainder_below(math.log(0.01)) / row.max_weight_survival(0.99) - 1) < 1e-12
+        >>> abs(row.remainder_below(log(0.01)) / row.max_weight_survival(0.99) - 1) < 1e-12
         True
         """
-        log_ratio = log_remainder - math.log1p(-math.exp(log_remainder))
-        return min(
-            max(math.fsum(self._survival(g, log_ratio) for g in range(len(self.counts))), 0.0), 1.0
-        )
+        log_ratio = log_remainder - log1p(-exp(log_remainder))
+        return _chance(self._survival(group, log_ratio) for group in self._groups)
 
     def _survival(self, group: int, log_ratio: float) -> float:
-        return (
-            self._laws.survival(group, self.counts.tolist(), log_ratio)
-            if self.counts[group]
-            else 0.0
-        )
+        if not self.counts[group]:
+            return 0.0
+        return self._laws.survival(group, self.counts.tolist(), log_ratio)
 
     @cached_property
     def _largest(self) -> tuple[float, float]:
         return largest_moments(self._laws.candidates, self.counts.tolist())
 
     def _of_one(self, group: int, values: FloatArray) -> float:
-        """N int values G^(n-1) du of the n scores of a group, and the powers of G of the other
-        groups.
-        """
-        taken = tuple(int(place == group) for place in range(len(self.counts)))
+        """N int values G^(n-1) du over the n scores of a group, with all powers of G of other groups."""
+        taken = tuple(int(each == group) for each in self._groups)
         return float(self.counts[group]) * self._integral(values, taken)
 
     def _integral(self, values: FloatArray, taken: Taken) -> float:
         """Int values G^(n - taken) du, over all groups."""
         if taken not in self._powers:
-            powers = np.exp((self.counts - taken) @ self._laws.integrands.log_g)
-            self._powers[taken] = self._laws.integrands.weights * powers
+            integrands = self._laws.integrands
+            powers = np.exp((self.counts - taken) @ integrands.log_g)
+            self._powers[taken] = integrands.weights * powers
         return float(values @ self._powers[taken])
 
 
+def _chance(terms: Iterable[float]) -> float:
+    """A sum of probabilities, without its rounding errors below 0 and above 1."""
+    return min(max(fsum(terms), 0.0), 1.0)
+
+
 class GaussianRow(Row):
-    """A softmax row over n_keys independent N(0, sigma^2) scores; sigma and n_keys are real
-    numbers.
+    """A softmax row over n_keys independent N(0, sigma^2) scores; sigma and n_keys are real numbers.
 
     >>> row = GaussianRow(sigma=1.0, n_keys=64)
     >>> round(row.entropy(), 6), round(row.max_weight(), 6)
@@ -171,26 +162,30 @@ class GaussianRow(Row):
     """
 
     def __init__(self, sigma: float, n_keys: float) -> None:
-        if not (0 <= sigma < math.inf and 2 <= n_keys <= _MAX_KEYS):
-            raise ValueError(
-                f"expected sigma of at least 0 and n_keys from 2 to {_MAX_KEYS:g}, got {sigma} "
-                f"and {n_keys}"
-            )
+        if not (0 <= sigma < inf and 2 <= n_keys <= _MAX_KEYS):
+            expected = f"sigma of at least 0 and n_keys from 2 to {_MAX_KEYS:g}"
+            raise ValueError(f"expected {expected}, got {sigma} and {n_keys}")
         self.sigma = float(sigma)
-        super().__init__(normal_rows((NormalLaw(self.sigma),), (span(n_keys),)), (n_keys,))
+        laws = normal_rows((NormalLaw(self.sigma),), (span(n_keys),))
+        super().__init__(laws, (n_keys,))
 
     def entropy_variance(self) -> float:
-        """Var H = E (sum w_i (ln Z - s_i - E H))^2, from the second derivative of 1/Z^m by m, at m
-        = 2.
+        """Var H = E (sum w_i (ln Z - s_i - E H))^2, from the second derivative of 1/Z^m by m, at m = 2.
 
-        With a = psi(2) - E H the terms of equal indices are n int E[((y - a)^2 - psi'(2)) e^(2y -
-        e^y)] G^(n-1) du, those of different ones n (n-1) int (E[(y - a) e^(y - e^y)]^2 - psi'(2)
-        M_10^2) G^(n-2) du. 0 below 1e-11 of E H^2, which rounding errors reach.
+        With a = psi(2) - E H, terms of equal and of different indices are
+
+            n int E[((y - a)^2 - psi'(2)) e^(2y - e^y)] G^(n-1) du,
+            n (n-1) int (E[(y - a) e^(y - e^y)]^2 - psi'(2) M_10^2) G^(n-2) du.
+
+        Rounding errors reach 1e-11 of E H^2: a smaller variance comes out as 0.
         """
-        n, mean = self.n_keys, self.entropy()
-        centre, spread = special.digamma(2.0) - mean, special.polygamma(1, 2.0)
+        n = self.n_keys
+        mean = self.entropy()
+        centre = digamma(2.0) - mean
+        spread = polygamma(1, 2.0)
         m_1, y_1, _ = self._laws.integrands.shifted(0, 1, centre)
         m_2, _, yy_2 = self._laws.integrands.shifted(0, 2, centre)
         same = n * self._integral(yy_2 - spread * m_2, (1,))
-        variance = same + n * (n - 1) * self._integral(y_1**2 - spread * m_1**2, (2,))
-        return float(variance) if variance > 1e-11 * mean**2 else 0.0
+        different = n * (n - 1) * self._integral(y_1**2 - spread * m_1**2, (2,))
+        variance = float(same + different)
+        return variance if variance > 1e-11 * mean**2 else 0.0

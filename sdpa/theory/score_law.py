@@ -1,11 +1,9 @@
-"""The laws of |q| and of q.k for Gaussian entries; integrals over |q| are sums over nodes of ln
-|q|^2.
+"""The laws of |q| and of q.k for Gaussian entries; integrals over |q| are sums over nodes of ln |q|^2.
 
-With q_a = query_mean + query_std a, y = |q|^2 / query_std^2 is noncentral chi-squared with d_k
-degrees of freedom and the noncentrality c = d_k (query_mean / query_std)^2: a mixture over j ~
-Poisson(c / 2) of chi-squared laws with d_k + 2 j degrees of freedom (Johnson, Kotz and Balakrishnan
-1995, chapter 29). In x = ln(y / 2) a chi-squared law of 2 h degrees has the density e^(h x - e^x) /
-Gamma(h), over which the trapezoidal rule converges exponentially.
+With q_a = query_mean + query_std a, y = |q|^2 / query_std^2 is noncentral chi-squared with d_k degrees of freedom and
+the noncentrality c = d_k (query_mean / query_std)^2: a mixture over j ~ Poisson(c / 2) of chi-squared laws with
+d_k + 2 j degrees of freedom (Johnson, Kotz and Balakrishnan 1995, chapter 29). In x = ln(y / 2) a chi-squared law of
+2 h degrees has the density e^(h x - e^x) / Gamma(h), over which the trapezoidal rule converges exponentially.
 """
 
 from __future__ import annotations
@@ -23,8 +21,7 @@ from sdpa.pairs import PairLaw
 from sdpa.theory.integrals import FloatArray, UnknownError
 
 _RANGE, _STEP = 42.0, 0.2  # e^-42 is below the precision of a double
-# Shares of the shortest and longest queries that integrals omit; a small probability needs more
-# (`mean_share`).
+# Shares of the shortest and longest queries that integrals omit; a small probability needs more (`mean_share`).
 _SHORTEST, _LONGEST = 1e-9, 1e-14
 _SATURATING = 8.0  # scales of scores up to which _SHORTEST is small enough
 _LARGEST_NONCENTRALITY = 1e18  # beyond, the counts of Poisson's law leave the range of 64 bits
@@ -47,12 +44,10 @@ def query_lengths(
     shortest: float = _SHORTEST,
     longest: float = _LONGEST,
 ) -> QueryLengths:
-    """Nodes and probabilities of |q| / query_std, for a real d_k from 1 and a noncentrality c to
-    1e18.
+    """Nodes and probabilities of |q| / query_std, for a real d_k from 1 and a noncentrality c to 1e18.
 
-    `halvings` are those of steps 1.2 times as wide; each adds a node between all neighbours. The
-    nodes omit the shares `shortest` and `longest`, from 1e-290, of the shortest and of the longest
-    queries.
+    `halvings` are those of steps 1.2 times as wide; each adds a node between all neighbours. The nodes omit the shares
+    `shortest` and `longest`, from 1e-290, of the shortest and of the longest queries.
 
     >>> lengths = query_lengths(8, noncentrality=2.0)
     >>> round(float(lengths.share @ lengths.length**2), 7)  # d_k + c
@@ -81,9 +76,7 @@ def query_lengths(
 
 
 class _Halves:
-    """h = d_k / 2 + j and its probabilities, j ~ Poisson(mean); of many j every k-th, by the
-    trapezoidal rule.
-    """
+    """h = d_k / 2 + j and its probabilities, j ~ Poisson(mean); of many j every k-th, by the trapezoidal rule."""
 
     def __init__(self, half: float, mean: float) -> None:
         spread = math.sqrt(mean)
@@ -138,12 +131,10 @@ def gaussian_queries(
     longest: float = _LONGEST,
     scale: float = 1.0,
 ) -> QueryLengths:
-    """|q| of independent Gaussian queries and keys, as in `query_lengths`; UnknownError for any
-    other law.
+    """|q| of independent Gaussian queries and keys, as in `query_lengths`; UnknownError for any other law.
 
-    With a `scale`, of scores to |q| / query_std, far above 1, nearly all rows are saturated. The
-    shortest queries then carry the mean entropy and Jacobian, of order 1 / scale or less, so that
-    nodes omit a smaller share of them.
+    With a `scale`, of scores to |q| / query_std, far above 1, nearly all rows are saturated. The shortest queries then
+    carry the mean entropy and Jacobian, of order 1 / scale or less, so that nodes omit a smaller share of them.
     """
     if law.entries.name != "gaussian":
         raise UnknownError("softmax rows are known only for gaussian entries")
@@ -163,11 +154,9 @@ def gaussian_queries(
 def mean_share(
     d_k: float, divisor: float, law: PairLaw, share: Callable[[FloatArray], FloatArray]
 ) -> float:
-    """E of a probability that rises with the deviation of the scores of a row, with seven digits
-    down to 1e-40.
+    """E of a probability that rises with the deviation of the scores of a row, with seven digits down to 1e-40.
 
-    Where it is small, the longest queries decide: finer nodes then omit less than 1e-10 of the
-    mean.
+    Where it is small, the longest queries decide: finer nodes then omit less than 1e-10 of the mean.
     """
     scale = law.query_std * law.key_std / divisor
     lengths = gaussian_queries(d_k, law)
@@ -182,9 +171,9 @@ def mean_share(
 def score_log_density(score: npt.ArrayLike, d_k: float) -> FloatArray:
     """ln p(s), p = |s|^((d-1)/2) K_((d-1)/2)(|s|) / (sqrt(pi) 2^((d-1)/2) Gamma(d/2)), of s = q.k.
 
-    For standard normal entries: a variance-gamma density, the inverse of the characteristic
-    function (1 + t^2)^(-d/2); for d = 1 the product-normal law K_0(|s|) / pi (Craig 1936), infinite
-    at 0. Scores have any shape, d_k is any real number from 1.
+    For standard normal entries: a variance-gamma density, the inverse of the characteristic function (1 + t^2)^(-d/2);
+    for d = 1 the product-normal law K_0(|s|) / pi (Craig 1936), infinite at 0. Scores have any shape, d_k is any real
+    number from 1.
 
     >>> float(np.exp(score_log_density(0.0, 2)).round(12))  # the law of Laplace
     0.5
@@ -232,8 +221,7 @@ def score_survival(score: npt.ArrayLike, d_k: float) -> FloatArray:
 
 
 def largest_score_survival(score: npt.ArrayLike, d_k: float, n_keys: float) -> FloatArray:
-    """P(max_i q.k_i > s) = E[1 - Phi(s / |q|)^n] of n keys that share a query; else as
-    `score_survival`.
+    """P(max_i q.k_i > s) = E[1 - Phi(s / |q|)^n] of n keys that share a query; else as `score_survival`.
 
     >>> float(largest_score_survival(0.0, 8, n_keys=3).round(12))  # 1 - 1/2^3
     0.875

@@ -1,18 +1,15 @@
-"""Exact moments of the scores q.k / divisor of a draw, and the spread of their estimates, for any
-law of q and k.
+"""Exact moments of the scores q.k / divisor of a draw, and the spread of their estimates, for any law of q and k.
 
-A score is a sum over entries of independent products p = q_a k_a, and its cumulants are sums of
-theirs:
+A score is a sum over entries of independent products p = q_a k_a, and its cumulants are sums of theirs:
 
     p - E p = alpha a + beta b + gamma a b,   alpha = mk sq, beta = mq sk, gamma = sq sk
 
-for q_a = mq + sq a and k_a = mk + sk b. The moments M_ij = E x^i y^j and the cumulants K_ij of two
-variables determine each other (Leonov and Shiryaev 1959, here as a recursion):
+for q_a = mq + sq a and k_a = mk + sk b. The moments M_ij = E x^i y^j and the cumulants K_ij of two variables determine
+each other (Leonov and Shiryaev 1959, here as a recursion):
 
     M_ij = sum_(r, t) C(i-1, r-1) C(j, t) K_rt M_(i-r, j-t),   r from 1 to i, t from 0 to j.
 
-Arrays of moments and cumulants have the shape (order + 1, order + 1, ...); further axes are of
-different entries.
+Arrays of moments and cumulants have the shape (order + 1, order + 1, ...); further axes are of different entries.
 """
 
 from __future__ import annotations
@@ -33,22 +30,20 @@ from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 def score_mean(
     d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: float | None = None
 ) -> float:
-    """E[q.k / divisor] = d_k (mq mk + rho sq sk / n_keys) / divisor, over all pairs of a query and
-    a key.
+    """E[q.k / divisor] = d_k (mq mk + rho sq sk / n_keys) / divisor, over all pairs of a query and a key.
 
-    Entries of q and k have the means mq, mk and standard deviations sq, sk. One of n_keys pairs is
-    a query with its own key, whose entries have the correlation rho; all others are independent.
+    Entries of q and k have the means mq, mk and standard deviations sq, sk. One of n_keys pairs is a query with its
+    own key, whose entries have the correlation rho; all others are independent.
 
     Args:
         d_k: width of q and k, from 1.
         divisor: above 0, and not 1/sqrt(d_k), which multiplies scores elsewhere.
         law: of queries and keys.
-        n_keys: keys of a draw, under a mask the mean number that a query sees; required if the law
-            has a correlation, and unused otherwise.
+        n_keys: keys of a draw, under a mask the mean number that a query sees; required if the law has a correlation,
+            and unused otherwise.
 
     Raises:
-        UnknownError: the law is normalized and not of Gaussian entries of mean 0 without a
-            spectrum.
+        UnknownError: the law is normalized and not of Gaussian entries of mean 0 without a spectrum.
 
     >>> score_mean(d_k=64, divisor=8.0)
     0.0
@@ -62,14 +57,12 @@ def score_mean(
 def score_variance(
     d_k: float, divisor: float, law: PairLaw = PairLaw(), n_keys: float | None = None
 ) -> float:
-    """Var[q.k / divisor] = (d_k (mk^2 sq^2 + mq^2 sk^2) + sq^2 sk^2 sum_m lambda_m^2) / divisor^2,
-    pooled over pairs.
+    """Var[q.k / divisor] = (d_k (mk^2 sq^2 + mq^2 sk^2) + sq^2 sk^2 sum_m lambda_m^2) / divisor^2, pooled over pairs.
 
-    lambda is the spectrum, of mean 1; without one the sum is d_k. For centred entries of variance 1
-    this is d_k / divisor^2, a sum of d_k uncorrelated products (Vaswani et al. 2017, footnote 4). A
-    correlation pools with it d_k (mk^2 sq^2 + (1 + rho^2) sq^2 sk^2) / divisor^2 of a query with
-    its own key (n_keys = 1), and adds the variance of the two means. Cosines have the variance 1 /
-    d_k. Arguments and errors as in `score_mean`.
+    lambda is the spectrum, of mean 1; without one the sum is d_k. For centred entries of variance 1 this is
+    d_k / divisor^2, a sum of d_k uncorrelated products (Vaswani et al. 2017, footnote 4). A correlation pools with it
+    d_k (mk^2 sq^2 + (1 + rho^2) sq^2 sk^2) / divisor^2 of a query with its own key (n_keys = 1), and adds the variance
+    of the two means. Cosines have the variance 1 / d_k. Arguments and errors as in `score_mean`.
 
     >>> score_variance(d_k=64, divisor=8.0)
     1.0
@@ -81,9 +74,8 @@ def score_variance(
 def score_kurtosis(d_k: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:
     """E[(s - E s)^4] / Var[s]^2 - 3 of s = q.k, pooled over pairs. No divisor changes it.
 
-    For independent centred entries (m4^2 - 3) / d_k, m4 = E x^4: 6 / d_k for Gaussian ones; -6 /
-    (d_k + 2) for cosines. In general kappa_4 / kappa_2^2 from sums of the cumulants of products.
-    Arguments and errors as in `score_mean`.
+    For independent centred entries (m4^2 - 3) / d_k, m4 = E x^4: 6 / d_k for Gaussian ones; -6 / (d_k + 2) for cosines.
+    In general kappa_4 / kappa_2^2 from sums of the cumulants of products. Arguments and errors as in `score_mean`.
 
     >>> score_kurtosis(d_k=4)
     1.5
@@ -93,9 +85,7 @@ def score_kurtosis(d_k: float, law: PairLaw = PairLaw(), n_keys: float | None = 
 
 
 class ScoreDeviations(NamedTuple):
-    """Exact standard deviations of what a draw of scores adds to the estimates of mean, variance
-    and kurtosis.
-    """
+    """Exact standard deviations of what a draw of scores adds to the estimates of mean, variance and kurtosis."""
 
     score_mean: float
     score_variance: float
@@ -106,21 +96,18 @@ class ScoreDeviations(NamedTuple):
 def score_power_deviations(
     d_k: float, n_keys: int, n_queries: int, divisor: float, law: PairLaw = PairLaw()
 ) -> ScoreDeviations:
-    """Standard deviations of the means over a draw of the influences of one score on mean, variance
-    and kurtosis.
+    """Standard deviations of the means over a draw of the influences of one score on mean, variance and kurtosis.
 
-    With c = q.k - E q.k, v = E c^2 and beta = E c^4 / v^2 the influences are c, c^2 and c^4 / v^2 -
-    2 beta c^2 / v - 4 (E c^3 / v^2) c (delta method). Scores of the same query, like those of the
-    same key, are independent given it, so that the mean of f over all pairs of m queries and n keys
-    has the variance
+    With c = q.k - E q.k, v = E c^2 and beta = E c^4 / v^2 the influences are c, c^2 and
+    c^4 / v^2 - 2 beta c^2 / v - 4 (E c^3 / v^2) c (delta method). Scores of the same query, like those of the same key,
+    are independent given it, so that the mean of f over all pairs of m queries and n keys has the variance
 
         (Var f(s) + (n - 1) Cov(f(s), f(s')) + (m - 1) Cov(f(s), f(s''))) / (m n),
 
-    s' of the same query and s'' of the same key. Those of estimates from T draws are these /
-    sqrt(T), for variance and kurtosis to leading order. A deviation that needs a moment which does
-    not exist is infinite. A correlation has lower limits: as if the rows of a draw were
-    independent, and 0 for the kurtosis, with a mean of the keys, and with a spectrum. Arguments and
-    errors as in `score_mean`.
+    s' of the same query and s'' of the same key. Those of estimates from T draws are these / sqrt(T), for variance and
+    kurtosis to leading order. A deviation that needs a moment which does not exist is infinite. A correlation has lower
+    limits: as if the rows of a draw were independent, and 0 for the kurtosis, with a mean of the keys, and with a
+    spectrum. Arguments and errors as in `score_mean`.
 
     >>> round(score_power_deviations(1, 1, 1, divisor=1.0).score_variance ** 2, 9)  # E s^4 - 1 = 3^2 - 1
     8.0
@@ -154,9 +141,7 @@ def score_power_deviations(
 def _least_deviations(
     d_k: float, n_keys: int, n_queries: int, divisor: float, law: PairLaw
 ) -> ScoreDeviations:
-    """Lower limits beside a correlation: E[c^2 | q] over a row of n keys is a |q|^2 + b |q|^4 up to
-    a constant.
-    """
+    """Lower limits beside a correlation: E[c^2 | q] over a row of n keys is a |q|^2 + b |q|^4 up to a constant."""
     if law.spectrum or law.key_mean:
         return ScoreDeviations(0.0, 0.0, 0.0)
     unit, square = law.query_std * law.key_std / divisor, law.correlation**2
@@ -176,9 +161,7 @@ def _least_deviations(
 
 @cache
 def _covariances(d_k: float, law: PairLaw, order: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Cov(c^i, c'^j) of a score with itself, with one of the same query, and with one of the same
-    key.
-    """
+    """Cov(c^i, c'^j) of a score with itself, with one of the same query, and with one of the same key."""
     powers = np.add.outer(range(order + 1), range(order + 1))
     if law.normalize != "none":
         # Given either vector, cosines have one and the same law.
@@ -248,8 +231,7 @@ def _entry_moments(law: PairLaw) -> FloatArray:
 def _product_moments(
     d_k: float, law: PairLaw, i: int, j: int = 0, *, share_key: bool = False
 ) -> FloatArray:
-    """M_ij = E_a[g_i(a) g_j(a)] of p - E p and p' - E p' that share a, or b, (i + 1, j + 1,
-    entries).
+    """M_ij = E_a[g_i(a) g_j(a)] of p - E p and p' - E p' that share a, or b, (i + 1, j + 1, entries).
 
     g_n = E[(p - E p)^n | a] = sum_r C(n, r) E b^r (alpha a)^(n-r) (beta + gamma a)^r.
     """
@@ -280,8 +262,7 @@ def _product_moments(
 
 
 def _own_cumulants(d_k: float, law: PairLaw) -> FloatArray:
-    """Cumulants to the fourth of p = a (alpha + gamma b), a = rho b + noise e, of a query and its
-    own key.
+    """Cumulants to the fourth of p = a (alpha + gamma b), a = rho b + noise e, of a query and its own key.
 
     E p^n = sum_r C(n, r) rho^(n-r) noise^r E e^r E[b^(n-r) (alpha + gamma b)^n].
     """
@@ -353,11 +334,9 @@ def _joint_moments(cumulants: FloatArray) -> FloatArray:
 
 
 def _power_covariances(cumulants: FloatArray) -> FloatArray:
-    """D_ij = Cov(x^i, y^j) = sum_r C(i-1, r-1) (K_r0 D_(i-r, j) + sum_(t >= 1) C(j, t) K_rt M_(i-r,
-    j-t)).
+    """D_ij = Cov(x^i, y^j) = sum_r C(i-1, r-1) (K_r0 D_(i-r, j) + sum_(t >= 1) C(j, t) K_rt M_(i-r, j-t)).
 
-    The recursion of M_ij less that of M_i0 M_0j: small where the joint cumulants are, without a
-    difference.
+    The recursion of M_ij less that of M_i0 M_0j: small where the joint cumulants are, without a difference.
     """
     moments, covariances = _joint_moments(cumulants), np.zeros_like(cumulants)
     order = len(cumulants) - 1
@@ -380,9 +359,7 @@ def _orders(array: FloatArray) -> Iterator[tuple[int, int]]:
 
 
 def _splits(i: int, j: int) -> Iterator[tuple[int, tuple[int, int], tuple[int, int]]]:
-    """Terms of the recursion of M_ij but K_ij itself: their weights, the indices of K and those of
-    M.
-    """
+    """Terms of the recursion of M_ij but K_ij itself: their weights, the indices of K and those of M."""
     if i == 0:
         yield from ((math.comb(j - 1, t - 1), (0, t), (0, j - t)) for t in range(1, j))
         return

@@ -1,9 +1,8 @@
 """Three scales of d_k for unscaled attention over n keys, with standard normal queries and keys.
 
-The scores of a row have the standard deviation sigma = |q|, about sqrt(d_k). Rows condense at
-sigma_c = sqrt(2 ln n) (Derrida 1981, random energy model). Beyond, the two largest scores decide:
-with their gap x, |J|_F is 2 e^-x / (1 + e^-x)^2. A median feels the typical gap, and a mean the few
-rows whose gap is small. Under d_k^1/2,
+The scores of a row have the standard deviation sigma = |q|, about sqrt(d_k). Rows condense at sigma_c = sqrt(2 ln n)
+(Derrida 1981, random energy model). Beyond, the two largest scores decide: with their gap x, |J|_F is
+2 e^-x / (1 + e^-x)^2. A median feels the typical gap, and a mean the few rows whose gap is small. Under d_k^1/2,
 |J|_F^2 is e / n to leading order. docs/theory.md derives the laws of `SCALES` and compares them with exact numbers.
 """
 
@@ -29,8 +28,7 @@ _LOW, _HIGH = (
 
 @cache
 def exact_largest_gradient(n_keys: float) -> float:
-    """The d_k at which the unscaled E|J|_F^2 is largest, as a real number, from exact expectations;
-    n from 16.
+    """The d_k at which the unscaled E|J|_F^2 is largest, as a real number, from exact expectations; n from 16.
 
     >>> round(exact_largest_gradient(64), 1)
     14.3
@@ -66,8 +64,7 @@ def typical_query_crossing(n_keys: float) -> float:
 
 @cache
 def exact_mean_crossing(n_keys: float) -> float:
-    """The d_k at which E|J|_F^2 is equal, unscaled and under d_k^1/2, from exact expectations; n
-    from 16.
+    """The d_k at which E|J|_F^2 is equal, unscaled and under d_k^1/2, from exact expectations; n from 16.
 
     >>> round(exact_mean_crossing(64))
     429
@@ -85,8 +82,7 @@ def exact_mean_crossing(n_keys: float) -> float:
 
 
 def gap_density(n_keys: float) -> float:
-    """g_n = n (n - 1) int phi(z)^2 Phi(z)^(n - 2) dz: density at 0 of the gap of the two largest of
-    n N(0, 1) scores.
+    """g_n = n (n - 1) int phi(z)^2 Phi(z)^(n - 2) dz: density at 0 of the gap of the two largest of n N(0, 1) scores.
 
     It is sqrt(2 ln n) for n to infinity.
 
@@ -101,8 +97,7 @@ def gap_density(n_keys: float) -> float:
 
 
 def median_gap(n_keys: float) -> float:
-    """delta_n: the median of the gap of the two largest of n N(0, 1) scores, ln 2 / sqrt(2 ln n)
-    for n to infinity.
+    """delta_n: the median of the gap of the two largest of n N(0, 1) scores, ln 2 / sqrt(2 ln n) for n to infinity.
 
     P(gap > x) = n int phi(z) Phi(z - x)^(n - 1) dz.
 
@@ -126,9 +121,7 @@ def _integral(function: Callable[[float], float]) -> float:
 
 
 class Scale(NamedTuple):
-    """A scale of d_k for unscaled attention: what it is, its law of n_keys, and the exact value if
-    that is another.
-    """
+    """A scale of d_k for unscaled attention: what it is, its law of n_keys, and the exact value if that is another."""
 
     what: str
     formula: str
@@ -137,18 +130,14 @@ class Scale(NamedTuple):
 
 
 def _typical_by_gap(n_keys: float) -> float:
-    """2 e^-x = sqrt(e / n) at the typical gap x = sigma delta_n of an unscaled row, sigma =
-    sqrt(d_k).
-    """
+    """2 e^-x = sqrt(e / n) at the typical gap x = sigma delta_n of an unscaled row, sigma = sqrt(d_k)."""
     return (math.log(4 * n_keys / math.e) / (2 * median_gap(n_keys))) ** 2
 
 
 def _mean_by_gap(n_keys: float) -> float:
-    """(g_n / 3 a_n)^2, with a_n = E|J|_F^2 at sigma = 1, and E|J|_F^2 = g_n / (3 sigma) for sigma
-    to infinity.
+    """(g_n / 3 a_n)^2, with a_n = E|J|_F^2 at sigma = 1, and E|J|_F^2 = g_n / (3 sigma) for sigma to infinity.
 
-    A gap x / sigma has the density g_n / sigma near 0, and the integral of 4 e^-2x / (1 + e^-x)^4
-    over x > 0 is 1/3.
+    A gap x / sigma has the density g_n / sigma near 0, and the integral of 4 e^-2x / (1 + e^-x)^4 over x > 0 is 1/3.
     """
     return (
         gap_density(n_keys) / (3 * float(row_values(np.array([1.0]), n_keys)["jacobian_square"][0]))

@@ -1,6 +1,4 @@
-"""The exact values of attention rows: one table of laws and sizes against draws, and quadrature
-over few keys.
-"""
+"""The exact values of attention rows: one table of laws and sizes against draws, and quadrature over few keys."""
 
 import itertools
 import math
@@ -56,9 +54,7 @@ class Case:
     n_queries: int = 1
 
     def draws(self, rng, draws):
-        """Scores and weights of rows of draws, (draws, queries, keys), with the queries and keys,
-        all written out.
-        """
+        """Scores and weights of rows of draws, (draws, queries, keys), with the queries and keys, all written out."""
         law, mask = self.law, self.shortest is not None
         n_queries = self.n_keys - self.shortest + 1 if mask else self.n_queries
         q, k = (
@@ -80,9 +76,7 @@ class Case:
         return q, k, s, seen, special.softmax(np.where(seen, s, -np.inf), axis=-1), own
 
     def metrics(self, rng, draws):
-        """Every metric of each row from its definition, with the Jacobian written out, (draws,
-        queries) each.
-        """
+        """Every metric of each row from its definition, with the Jacobian written out, (draws, queries) each."""
         q, k, s, seen, w, own = self.draws(rng, draws)
         j = w[..., None] * np.eye(self.n_keys) - w[..., None] * w[..., None, :]
         to_query = np.einsum("tiab,tad->tibd", j, k) / self.divisor
@@ -112,8 +106,7 @@ class Case:
         }
 
 
-# Independent entries; masks; correlations, among them own keys that equal the query; normalized
-# vectors.
+# Independent entries; masks; correlations, among them own keys that equal the query; normalized vectors.
 CASES = [
     Case(PairLaw(), 8, 24, 8**0.5),
     Case(PairLaw(query_std=1.3, key_std=1.3), 3, 2, 1.7),
@@ -132,9 +125,8 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_draws_agree(case):
-    """Expectations within 5 standard errors of 10,000 draws at a fixed seed, or one saturated row
-    in 1,000 draws; exact deviations within 5; lower limits of a draw below its deviation (a false
-    alarm of 1e-4 in all if reseeded)."""
+    """Expectations within 5 standard errors of 10,000 draws at a fixed seed, or one saturated row in 1,000 draws; exact
+    deviations within 5; lower limits of a draw below its deviation (a false alarm of 1e-4 in all if reseeded)."""
     draws, rare = 10_000 // max(case.n_queries // 4, 1), 2e-4
     law, of = case.law, (case.d_k, case.n_keys)
     found = case.metrics(np.random.default_rng(17), draws)
@@ -169,9 +161,7 @@ def test_draws_agree(case):
 
 
 def test_gradients_to_keys_and_values_of_draws_agree():
-    """Sums over the queries of a draw, with one gradient g each, from their definitions: within 5
-    standard errors.
-    """
+    """Sums over the queries of a draw, with one gradient g each, from their definitions: within 5 standard errors."""
     case, rng = Case(SHIFTED, 3, 6, 2.0, n_queries=4), np.random.default_rng(5)
     q, _, _, _, w, _ = case.draws(rng, 20_000)
     g = rng.standard_normal(w.shape)
@@ -216,10 +206,9 @@ def test_the_law_of_the_query_lengths_is_noncentral_chi_squared(d_k, noncentrali
 @pytest.mark.parametrize("rho", [0.0, -0.8, 1.0])
 @pytest.mark.parametrize(("d_k", "divisor"), [(2, 1.0), (20, 4.0)])
 def test_two_keys_by_quadrature(d_k, divisor, rho):
-    """Given |q|, the own score minus the other's is N(m, (2 - rho^2) sigma^2). With p the own
-    weight, J has the eigenvalue 2 p (1 - p) = b along (1, -1) / sqrt(2), and the difference of the
-    keys has d_k - 1 entries across q of the variance (2 - rho^2) key_std^2. For rho = 0, F = |K^T
-    J|_F^2 is b^2 (y^2 + chi^2 of d_k - 1) key_std^2."""
+    """Given |q|, the own score minus the other's is N(m, (2 - rho^2) sigma^2). With p the own weight, J has the
+    eigenvalue 2 p (1 - p) = b along (1, -1) / sqrt(2), and the difference of the keys has d_k - 1 entries across q of
+    the variance (2 - rho^2) key_std^2. For rho = 0, F = |K^T J|_F^2 is b^2 (y^2 + chi^2 of d_k - 1) key_std^2."""
     law = PairLaw(
         correlation=rho, key_mean=3.0, query_std=0.8, key_std=1.5, query_mean=0.0 if rho else 0.5
     )
@@ -295,8 +284,8 @@ def test_two_keys_by_quadrature(d_k, divisor, rho):
 
 @pytest.mark.parametrize("gain", [1e-3, 1.5, 8.0, 1e4])
 def test_two_keys_on_a_sphere(gain):
-    """d_k = 3, where t is uniform: the difference x of two scores has the density (2 gain - |x|) /
-    (2 gain)^2, and the mean of 1 - t^2 given x is that over a uniform mean of the two."""
+    """d_k = 3, where t is uniform: the difference x of two scores has the density (2 gain - |x|) / (2 gain)^2, and the
+    mean of 1 - t^2 given x is that over a uniform mean of the two."""
 
     def mean(function):
         edges = [0.0, *(x for x in (3.0, 45.0) if x < 2 * gain), min(2 * gain, 300.0)]
@@ -378,8 +367,7 @@ def test_three_keys_on_a_grid_of_angles(d_k, gain, error):
 
 
 def test_expectations_of_rare_rows_are_good_or_unknown():
-    """Two keys of which one is the query: the other weight is 1 / (1 + e^(L^2 - L z)), L = |q|, z
-    normal.
+    """Two keys of which one is the query: the other weight is 1 / (1 + e^(L^2 - L z)), L = |q|, z normal.
 
     At d_k = 60, its mean is 4e-10, and short queries carry it.
     """
@@ -433,9 +421,7 @@ def test_interpolation_between_lengths_has_converged():
 
 
 def test_means_and_spreads_of_entries_act_through_the_scores():
-    """The mean of the keys changes nothing; spreads change the scores, and the gradients by one
-    more factor.
-    """
+    """The mean of the keys changes nothing; spreads change the scores, and the gradients by one more factor."""
     law = PairLaw(query_mean=0.5, query_std=1.5, key_std=0.5)
     one = attention_expectations(8, 16, 2.0, law)
     assert (
@@ -538,9 +524,7 @@ def test_unknown_rows_are_refused_with_a_reason(law, divisor, reason):
 @pytest.mark.parametrize(("n_keys", "key_std"), [(2, 1.0), (7, 30.0), (300, 1.0)])
 @pytest.mark.parametrize("power", [0, 1 / 2])
 def test_no_limit_exceeds_an_exact_deviation(d_k, n_keys, power, key_std):
-    """Limits from the exact mean squares of independent rows; 0 stands for a deviation too small to
-    compute.
-    """
+    """Limits from the exact mean squares of independent rows; 0 stands for a deviation too small to compute."""
     law = PairLaw(key_std=key_std, query_mean=0.3)
     exact, means = (of(d_k, n_keys, d_k**power, law) for of in (attention_deviations, row_means))
     squares = RowMetrics(*(np.square(exact) + np.square(means)).tolist())

@@ -1,6 +1,4 @@
-"""Medians, quantiles and root mean squares of gradient norms: their crossings on drawn rows, and
-rows of two keys.
-"""
+"""Medians, quantiles and root mean squares of gradient norms: their crossings on drawn rows, and rows of two keys."""
 
 import math
 
@@ -36,9 +34,8 @@ def medians(d_k, n_keys, rows, batch=100):
 
 @pytest.mark.parametrize("n_keys", [16, pytest.param(64, marks=pytest.mark.slow)])
 def test_the_medians_cross_where_stated(n_keys):
-    """At a d_k lower and higher by a factor the medians of 4,000 rows are on either side: by 5 or
-    more standard errors of ln(ratio), as measured over six seeds (false alarm 1e-5 in all if it
-    were reseeded)."""
+    """At a d_k lower and higher by a factor the medians of 4,000 rows are on either side: by 5 or more standard errors
+    of ln(ratio), as measured over six seeds (false alarm 1e-5 in all if it were reseeded)."""
     crossings = (
         (limits.jacobian_crossing(n_keys), 0, 1.3),
         (limits.query_gradient_crossing(n_keys), 1, 1.4),
@@ -52,9 +49,7 @@ def test_the_medians_cross_where_stated(n_keys):
 
 
 def largest_norms(z, sigma, n_keys):
-    """|J|_F of rows whose largest of n_keys standard scores are z, with the sums over the others at
-    their means.
-    """
+    """|J|_F of rows whose largest of n_keys standard scores are z, with the sums over the others at their means."""
     few, least = z.shape[1], z[:, -1]
 
     def others(p):
@@ -70,9 +65,7 @@ def largest_norms(z, sigma, n_keys):
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_keys", "few"), [(12, 12), (4096, 6), (2**20, 6)])
 def test_medians_of_jacobians_cross_within_1_percent(n_keys, few):
-    """Of 1,500,000 rows with exact draws of their largest scores: 4 standard errors of the crossing
-    or more.
-    """
+    """Of 1,500,000 rows with exact draws of their largest scores: 4 standard errors of the crossing or more."""
     rng, count = np.random.default_rng(1), 1_500_000
     logs = np.cumsum(np.log(rng.random((count, few))) / (n_keys - np.arange(few)), axis=1)
     z, crossing = -special.ndtri(-np.expm1(logs)), limits.jacobian_crossing(n_keys)
@@ -125,12 +118,10 @@ def test_the_largest_weight_is_level_under_the_root_in_short_rows_only(n_keys, f
 
 
 def share_below(norm, cell, divisor, value):
-    """The share of rows whose norm is below a value, over 4,000 quantiles of R = |k_1 - k_2|; errs
-    below 1e-3.
+    """The share of rows whose norm is below a value, over 4,000 quantiles of R = |k_1 - k_2|; errs below 1e-3.
 
-    With y = w_1 w_2, |J|_F = 2 y and |dL/dq| = sqrt(2) y R / c. R is sqrt(2) key_std times the root
-    of a chi-squared number; given R, the difference D of the scores is normal of the deviation
-    query_std R / c, and y falls with
+    With y = w_1 w_2, |J|_F = 2 y and |dL/dq| = sqrt(2) y R / c. R is sqrt(2) key_std times the root of a chi-squared
+    number; given R, the difference D of the scores is normal of the deviation query_std R / c, and y falls with
     |D| as 1 / (4 cosh^2(D / 2)).
     """
     levels = (np.arange(4000) + 0.5) / 4000
@@ -157,9 +148,7 @@ def test_measured_quantiles_agree_with_the_exact_ones(d_k):
 
 
 def test_two_entries_have_exponential_differences():
-    """For d_k = 2, q . k of standard normal entries has the density e^-|s| / 2; key differences are
-    sqrt(2) larger.
-    """
+    """For d_k = 2, q . k of standard normal entries has the density e^-|s| / 2; key differences are sqrt(2) larger."""
     for share in (0.1, 0.5, 0.9):
         difference = -math.log(share) * math.sqrt(2) * 3.0 * 0.5 / 1.4
         value = 2 * special.expit(difference) * special.expit(-difference)

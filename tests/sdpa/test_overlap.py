@@ -1,6 +1,4 @@
-"""The overlap of two rows beside its special cases and drawn rows, and the map of a layer beside
-wide layers.
-"""
+"""The overlap of two rows beside its special cases and drawn rows, and the map of a layer beside wide layers."""
 
 import math
 import tracemalloc
@@ -31,9 +29,7 @@ def test_overlap_of_equal_and_of_independent_rows(n_keys, sigma):
     ("sigma", "other", "correlation"), [(1.5, 1.5, 0.6), (0.4, 2.0, -0.3), (1.0, 1.0, 0.01)]
 )
 def test_overlap_of_two_keys_is_a_mean_of_logistic_functions(sigma, other, correlation):
-    """w = 1 / (1 + e^-x) with x the difference of two scores: E w w' + (1 - w)(1 - w') = 2 E w
-    w'.
-    """
+    """w = 1 / (1 + e^-x) with x the difference of two scores: E w w' + (1 - w)(1 - w') = 2 E w w'."""
     x = np.linspace(-9, 9, 601)
     chance = np.exp(-(x**2) / 2) / np.exp(-(x**2) / 2).sum()
     z = correlation * x[:, None] + math.sqrt(1 - correlation**2) * x
@@ -45,9 +41,7 @@ def test_overlap_of_two_keys_is_a_mean_of_logistic_functions(sigma, other, corre
 
 @pytest.mark.parametrize("n_keys", [5, 4096])
 def test_overlap_of_small_scores(n_keys):
-    """(1 + (n - 1) rho sigma sigma' / n) / n up to fourth powers, as w_j = (1 + s_j - mean of s) /
-    n.
-    """
+    """(1 + (n - 1) rho sigma sigma' / n) / n up to fourth powers, as w_j = (1 + s_j - mean of s) / n."""
     added = weight_overlap(0.02, 0.01, 0.7, n_keys) * n_keys - 1
     assert added == pytest.approx((n_keys - 1) / n_keys * 0.7 * 2e-4, rel=1e-3)
 

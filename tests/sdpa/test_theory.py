@@ -1,7 +1,7 @@
 """The exact expectations of one row against routes that share no integrand and no nodes with them.
 
-Two keys: everything is a function of one normal difference, integrated adaptively. Three keys: a
-tensor grid over the scores. Any n: plain Monte Carlo, and limits solved by hand.
+Two keys: everything is a function of one normal difference, integrated adaptively. Three keys: a tensor grid over
+the scores. Any n: plain Monte Carlo, and limits solved by hand.
 """
 
 import itertools
@@ -15,15 +15,13 @@ from sdpa import softmax
 from sdpa.metrics import SATURATED
 from sdpa.theory import GaussianRow, largest_score_survival, score_log_density, score_survival
 from sdpa.theory.gaussian_rows import gaussian_rows, saturated_rows
-from sdpa.theory.integrals import METRICS, metric_expansion
+from sdpa.theory.polynomials import METRICS, metric_expansion
 
 MEANS = {"max w", "H", *METRICS} - {"JJ.c"}
 
 
 def of_weights(w, z, squares=1.0):
-    """Metrics of rows of weights at standard scores z, from their definitions and with J written
-    out.
-    """
+    """Metrics of rows of weights at standard scores z, from their definitions and with J written out."""
     j = w[..., :, None] * (np.eye(w.shape[-1]) - w[..., None, :])
     trace, square = np.trace(j, axis1=-2, axis2=-1), (j**2).sum((-1, -2))
     along = ((j @ z[..., None])[..., 0] ** 2).sum(-1)
@@ -53,9 +51,7 @@ def mean_of(row, name):
 
 
 def test_the_polynomials_are_the_metrics():
-    """Each side at one row of weights and scores, on polynomials as written and as expanded by
-    brute force.
-    """
+    """Each side at one row of weights and scores, on polynomials as written and as expanded by brute force."""
     rng = np.random.default_rng(7)
     for n in (2, 5):
         z = rng.standard_normal(n)
@@ -125,9 +121,7 @@ def test_three_keys_on_a_tensor_grid(sigma):
 
 @pytest.mark.parametrize(("sigma", "n_keys"), [(0.5, 5), (1.0, 64), (2.5, 200), (25.0, 64)])
 def test_rows_drawn_at_random_agree(sigma, n_keys):
-    """20,000 rows at a fixed seed: within 5 standard errors (false alarm 1e-4 in all if it were
-    reseeded).
-    """
+    """20,000 rows at a fixed seed: within 5 standard errors (false alarm 1e-4 in all if it were reseeded)."""
     z = np.random.default_rng(1).standard_normal((20_000, n_keys))
     row, w = GaussianRow(sigma, n_keys), softmax(sigma * z)
     s2 = (w**2).sum(-1)
@@ -145,8 +139,7 @@ def test_rows_drawn_at_random_agree(sigma, n_keys):
 @pytest.mark.parametrize("n_keys", [2, 64, 4096, 1e9])
 @pytest.mark.parametrize("sigma", [1e5, 1e7])
 def test_saturated_rows_are_those_near_a_tie(sigma, n_keys):
-    """With a density f0 / sigma of the gap x, E f = f0 / sigma int f(x) dx: of H over x from 0,
-    pi^2 / 6; tr J, 1;
+    """With a density f0 / sigma of the gap x, E f = f0 / sigma int f(x) dx: of H over x from 0, pi^2 / 6; tr J, 1;
     |J|_F^2, 1/3. f0 = E max of n normals, by parts from n (n - 1) int phi^2 Phi^(n-2). The next term is below
     50 / sigma of it."""
     z = -special.ndtri(1 / n_keys) + np.linspace(-12, 12, 40_001)
@@ -187,9 +180,7 @@ def test_the_largest_of_two_weights_in_closed_form(sigma, threshold):
     ("sigma", "threshold"), [(0.2, 0.5), (0.399, 0.5), (0.45, 0.5), (6.0, 0.99)]
 )
 def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, threshold):
-    """P(e^-a + e^-b < c) for a = s1 - s2, b = s1 - s3: given a, b is normal of mean a / 2 and
-    variance 3/2 sigma^2.
-    """
+    """P(e^-a + e^-b < c) for a = s1 - s2, b = s1 - s3: given a, b is normal of mean a / 2 and variance 3/2 sigma^2."""
     c = (1 - threshold) / threshold
 
     def integrand(a):
@@ -218,9 +209,7 @@ def test_saturation_is_interpolated_within_what_it_says(n_keys):
 
 
 def test_rows_of_any_spread_and_length_have_the_values_of_their_integrals():
-    """Lengths on both sides of those that share integrals; more lengths than nodes in one of
-    these.
-    """
+    """Lengths on both sides of those that share integrals; more lengths than nodes in one of these."""
     rng = np.random.default_rng(0)
     n_keys = rng.permutation([2, 2, 7, 8, 9, 9, 13, 128, 129, 30000, *range(20, 29)])
     sigma = np.exp(rng.uniform(np.log(1e-4), np.log(40), len(n_keys)))
@@ -242,9 +231,7 @@ def test_rows_of_any_spread_and_length_have_the_values_of_their_integrals():
 
 @pytest.mark.parametrize("d_k", [2, 4, 6])
 def test_the_density_is_elementary_for_even_d_k(d_k):
-    """(1 + t^2)^-m is that of the difference of two Gamma(m) laws: for m = 1, 2, 3 the density is
-    written out.
-    """
+    """(1 + t^2)^-m is that of the difference of two Gamma(m) laws: for m = 1, 2, 3 the density is written out."""
     s = np.array([-3.0, 0.0, 1e-8, 0.5, 20.0])
     a = np.abs(s)
     polynomial = {2: 1 / 2, 4: (1 + a) / 4, 6: (3 + 3 * a + a * a) / 16}[d_k]
@@ -255,9 +242,7 @@ def test_the_density_is_elementary_for_even_d_k(d_k):
 
 @pytest.mark.parametrize("d_k", [1, 3, 16, 300, 4096])
 def test_density_and_survival_are_of_one_law(d_k):
-    """Two routes, a Bessel function and a mixture of normal laws: the one integrated over an
-    interval is the other.
-    """
+    """Two routes, a Bessel function and a mixture of normal laws: the one integrated over an interval is the other."""
     for low, high in ((0.1, 0.7), (1.0, 2.0), (5.0, 5.5)):
         a, b = low * math.sqrt(d_k), high * math.sqrt(d_k)
         mass = integrate.quad(

@@ -1,0 +1,210 @@
+"""Rows of independent scores behind a soft cap, beside a sink, or under the sigmoid.
+
+Scaled scores are s = sigma z with independent standard normal z. A cap makes them softcap tanh(s / softcap),
+still independent, with the slope t. A sink of the logit b adds e^b to the partition sum, and so a factor D
+to its Laplace transform. With the transforms
+
+    G(u) = E exp(-e^y),   M_kqa(u) = E[x^q c^a e^(ky) exp(-e^y)],   D(u) = exp(-e^(u + b)),
+    y = u + capped score,   x = t z,   c = t^2,
+
+expectations over the n keys are int M_kqa M_lrb ... G^(n - indices) D du / (k + l ... - 1)!. The largest
+weight is that of z if all other z' lie below:
+
+    E max w = n int E[e^y exp(-e^y) C(u, z)^(n-1)] D du,   C(u, z) = E[exp(-e^y'), z' < z].
+
+With J the Jacobian to the scores before the cap,
+
+    |J|_F^2  = sum_i c_i w_i^2 (1 - 2 w_i + sum_j w_j^2).
+
+The weights of the sigmoid do not depend on each other, so that its integrals are over z alone.
+"""
+
+from __future__ import annotations
+
+from math import ceil, factorial, inf, log, nan, prod
+
+import numpy as np
+from scipy.special import digamma, expit, ndtr, ndtri, ndtri_exp
+
+from sdpa.theory.integrals import HIGHEST, RANGE, FloatArray, Rule, UnknownError, gauss_panels
+from sdpa.theory.normal_law import normal_density
+from sdpa.theory.polynomials import Index, Polynomial
+
+_ORDER = 8  # nodes of a panel
+_STEP = 0.22  # of u
+_DEVIATIONS = 10.0
+_LEAST_SIGMA = 1e-9
+_MOST_NODES = 200_000  # beyond, a row takes seconds
+_AT_ONCE = 64  # nodes of u, 14 wide in all
+_ZERO = 7.0  # exp(-e^7) is 0
+
+# The matrix from values at Gauss's nodes times their weights to integrals up to each node of a panel.
+_X, _ = np.polynomial.legendre.leggauss(_ORDER)
+_LEGENDRE = np.polynomial.legendre.legvander(_X, _ORDER)
+_BELOW = [1 + _X]
+for _m in range(1, _ORDER):
+    _BELOW.append((_LEGENDRE[:, _m + 1] - _LEGENDRE[:, _m - 1]) / (2 * _m + 1))
+_NORMS = np.diag((2 * np.arange(_ORDER) + 1) / 2)
+_WITHIN = np.column_stack(_BELOW) @ _NORMS @ _LEGENDRE[:, :_ORDER].T
+
+# Terms over different indices as in `sdpa.theory.polynomials`, without p_1: a sink makes it less than 1.
+_FUNCTIONS = ((0, 0), (1, 0), (2, 0), (0, 1))  # (q, a) of 1, x, x^2 and c
+_W1, _W2 = (1, 0, 0), (2, 0, 0)
+_X1, _X2, _X3 = (1, 1, 0), (2, 1, 0), (3, 1, 0)
+_XX2, _XX3, _XX4 = (2, 2, 0), (3, 2, 0), (4, 2, 0)
+_C2, _C3, _C4 = (2, 0, 1), (3, 0, 1), (4, 0, 1)
+_MASS: Polynomial = {(_W1,): 1}
+_SQUARE: Polynomial = {(_C2,): 1, (_C3,): -2, (_C4,): 1, (_C2, _W2): 1}
+_ALONG: Polynomial = {
+    (_XX2,): 1,
+    (_XX3,): -2,
+    (_X1, _X2): -2,
+    (_XX4,): 1,
+    (_XX2, _W2): 1,
+    (_X3, _X1): 2,
+    (_X1, _X1, _W2): 1,
+}
+
+
+def capped(z: FloatArray, sigma: float, softcap: float) -> tuple[FloatArray, FloatArray]:
+    """softcap tanh(sigma z / softcap), the capped scores, and their slope t in the scores."""
+    if not softcap:
+        return sigma * z, np.ones_like(z)
+    small = np.exp(-2 * np.abs(sigma * z / softcap))
+    return softcap * np.tanh(sigma * z / softcap), 4 * small / (1 + small) ** 2
+
+
+def _z_nodes(sigma: float, softcap: float, low: float, high: float) -> Rule:
+    """Nodes of z and their probabilities; capped scores from low to high change by at most 1 in a panel."""
+    edges = [np.linspace(-_DEVIATIONS, _DEVIATIONS, 41)]
+    if softcap:
+        edges.append(softcap / sigma * np.linspace(-20, 20, 61))
+        low = max(low, -softcap)
+        high = min(high, softcap)
+    low = max(low, -_DEVIATIONS * sigma)
+    high = min(high, _DEVIATIONS * sigma)
+    if low < high:
+        inside = np.linspace(low, high, ceil(high - low) + 1)
+        if softcap:
+            edges.append(softcap / sigma * np.arctanh(0.999999 * inside / softcap))
+        else:
+            edges.append(inside / sigma)
+    clipped = np.clip(np.concatenate(edges), -_DEVIATIONS, _DEVIATIONS)
+    z, weights = gauss_panels(np.unique(clipped), _ORDER)
+    chances = weights * normal_density(z)
+    return z, chances / chances.sum()
+
+
+def mapped_row(
+    sigma: float,
+    n_keys: float,
+    softcap: float = 0.0,
+    sink: float | None = None,
+) -> FloatArray:
+    """E sum w, E max w, E H of w / sum w, E |J|_F^2 and E |(diag(w) - w w^T) x|^2 of a softmax row.
+
+    n_keys is a real number from 2.
+
+    >>> from sdpa.theory.rows import GaussianRow
+    >>> row, expected = mapped_row(2.0, 64), GaussianRow(2.0, 64)
+    >>> bool(abs(row[2] - expected.entropy()) < 1e-9), bool(abs(row[1] - expected.max_weight()) < 1e-9)
+    (True, True)
+    """
+    u, step, integrands, moments = _integrands(max(sigma, _LEAST_SIGMA), n_keys, softcap)
+    log_g, of_largest, of_entropy = integrands
+    log_d = np.zeros_like(u) if sink is None else -np.exp(np.minimum(u + sink, 700.0))
+
+    def mean(polynomial: Polynomial) -> float:
+        total = 0.0
+        for indices, coefficient in polynomial.items():
+            tuples = prod(n_keys - i for i in range(len(indices)))
+            if tuples > 0:
+                values = np.prod([moments[index] for index in indices], axis=0)
+                powers = np.exp((n_keys - len(indices)) * log_g + log_d)
+                integral = step * float(values @ powers)
+                degree = sum(k for k, _, _ in indices)
+                total += coefficient * tuples * integral / factorial(degree - 1)
+        return total
+
+    max_weight = n_keys * step * float(of_largest @ np.exp(log_d))
+    entropy = n_keys * step * float(of_entropy @ np.exp((n_keys - 1) * log_g))
+    return np.array([mean(_MASS), max_weight, entropy, mean(_SQUARE), mean(_ALONG)])
+
+
+def _integrands(
+    sigma: float,
+    n_keys: float,
+    softcap: float,
+) -> tuple[FloatArray, float, FloatArray, dict[Index, FloatArray]]:
+    """Nodes u, their step, the integrands of `_at`, (3, nodes), and M_kqa."""
+    ends = np.array([ndtri_exp(-RANGE / max(n_keys - 3, 1)), -ndtri(1e-17 / n_keys)])
+    (least, most), _ = capped(ends, sigma, softcap)
+    low = -most - log(n_keys) - RANGE - 9
+    high = HIGHEST + 9 - least
+    u, step = np.linspace(low, high, ceil((high - low) / _STEP), retstep=True)
+    z, chances = _z_nodes(sigma, softcap, -inf, inf)
+    s, slope = capped(z, sigma, softcap)
+    if len(u) + len(z) > _MOST_NODES:
+        raise UnknownError(f"rows of scores with a deviation of {sigma:g} are unknown")
+    x = slope * z
+    functions = np.array([np.ones_like(z), x, x**2, slope**2])
+    parts = []
+    for first in range(0, len(u), _AT_ONCE):
+        part = u[first : first + _AT_ONCE]
+        # Whole panels of the nodes at which exp(-e^y) is neither 1 nor 0 at all these u.
+        start, end = np.searchsorted(s, (-RANGE - 1 - part[-1], HIGHEST - part[0]))
+        near = slice(start // _ORDER * _ORDER, -(-end // _ORDER) * _ORDER)
+        below = chances[: near.start].sum()
+        above = chances[near.stop :].sum()
+        y = part[:, None] + s[near]
+        parts.append(_at(y, functions[:, near], chances[near], below, above, n_keys))
+    values = np.concatenate(parts, axis=1)
+    indices = [(k, q, a) for k in range(1, 5) for q, a in _FUNCTIONS]
+    return u, float(step), values[:3], dict(zip(indices, values[3:], strict=True))
+
+
+def _at(
+    y: FloatArray,
+    functions: FloatArray,
+    chances: FloatArray,
+    below: float,
+    above: float,
+    n_keys: float,
+) -> FloatArray:
+    """ln G, the integrands of the largest weight and of the entropy, and M_kqa for k to 4, (19, nodes of u).
+
+    y are (nodes of u, nodes). `below` and `above` are the chances of lower y, with exp(-e^y) = 1, and of
+    higher y, with exp(-e^y) = 0.
+    """
+    e = np.exp(np.minimum(y, _ZERO))
+    kernel = chances * np.exp(-e)
+    missing = above - np.expm1(-e) @ chances
+    panels = kernel.reshape(len(kernel), -1, _ORDER)
+    sums = panels.sum(axis=-1)
+    g = below + sums.sum(axis=-1)
+    near_one = np.log1p(-np.minimum(missing, 0.5))
+    log_g = np.where(missing < 0.5, near_one, np.log(np.maximum(g, 1e-300)))
+    before = below + np.cumsum(sums, axis=-1) - sums
+    lower = (before[..., None] + panels @ _WITHIN.T).reshape(kernel.shape)
+    of_largest = np.vecdot(kernel * e, np.maximum(lower, 0.0) ** (n_keys - 1))
+    of_entropy = np.vecdot(kernel * e, digamma(1.0) - y)
+    moments = [(kernel * e**k) @ functions.T for k in range(1, 5)]
+    return np.array([log_g, of_largest, of_entropy, *np.concatenate(moments, axis=1).T])
+
+
+def sigmoid_row(sigma: float, n_keys: float, softcap: float, bias: float) -> FloatArray:
+    """The means of `mapped_row` for weights 1 / (1 + e^(bias - s)); NaN for the entropy, which is unknown.
+
+    >>> round(float(sigmoid_row(1.0, 64, 0.0, log(64))[0]), 5)
+    1.54919
+    """
+    sigma = max(sigma, _LEAST_SIGMA)
+    z, chances = _z_nodes(sigma, softcap, bias - RANGE, bias + RANGE)
+    s, slope = capped(z, sigma, softcap)
+    w = expit(s - bias)
+    squares = (slope * w * expit(bias - s)) ** 2
+    mass = n_keys * float(chances @ w)
+    max_weight = n_keys * float((chances * ndtr(z) ** (n_keys - 1)) @ w)
+    jacobian_square = n_keys * float(chances @ squares)
+    along = n_keys * float((chances * squares) @ z**2)
+    return np.array([mass, max_weight, nan, jacobian_square, along])

@@ -1,0 +1,159 @@
+"""The transforms of a row's laws at nodes u, and products of these transforms.
+
+Scores s of one law have at every u
+
+    G(u) = E exp(-e^(u + s)),   M_kqa(u) = E[x^q c^a e^(k (u + s)) exp(-e^(u + s))],
+
+with c the mean square of a key across the query, over the variance of an entry, and x = s / unit.
+From a unit of 1 on x = (u + s) / unit, which does not grow with the unit: no metric changes if all x
+of a row move together.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cache, reduce
+from math import factorial
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from sdpa.theory.integrals import FloatArray, Rule
+from sdpa.theory.polynomials import Index, metric_expansion
+
+Taken = tuple[int, ...]  # number of indices in each group
+Factor = tuple[int, Index]  # M_kqa of a group
+Products = dict[tuple[Factor, ...], float]  # coefficients of products of M
+
+
+class Nodes(NamedTuple):
+    """Nodes of an expectation over a score at every u: y = u + s, x, their weights, and c."""
+
+    y: FloatArray  # (nodes of u or 1, nodes)
+    x: FloatArray  # (nodes of u or 1, nodes), or (nodes,)
+    weights: FloatArray
+    across: FloatArray | float
+
+
+class Law(Protocol):
+    """The law of any number of independent scores."""
+
+    def log_g(self, u: FloatArray) -> FloatArray:
+        """ln G at every u, precise where G is near 1 and where G is near 0."""
+
+    def nodes(self, u: FloatArray) -> Nodes:
+        """Nodes of the expectations M at every u."""
+
+    def cdf(self, score: FloatArray) -> FloatArray:
+        """P(s < score)."""
+
+    def density(self, score: FloatArray) -> FloatArray:
+        """The density of a score."""
+
+    def between(self, edges: FloatArray) -> Rule:
+        """Scores between falling edges (..., edges), and their probabilities, (..., nodes)."""
+
+    @property
+    def lowest(self) -> float:
+        """The least score with a probability that counts."""
+
+    @property
+    def resolution(self) -> float:
+        """The greatest width of a panel that resolves the density; 0 if no common panels do."""
+
+
+class Integrands:
+    """Integrands at nodes u: G, M and sums of products of M, for the laws of a row and its unit of x.
+
+    `weights` are those of the nodes, or the step between all nodes.
+    """
+
+    def __init__(
+        self,
+        laws: Sequence[Law],
+        unit: float,
+        u: FloatArray,
+        weights: float | FloatArray,
+    ) -> None:
+        self.laws = tuple(laws)
+        self.unit = unit
+        self.u = u
+        self.weights = weights
+        self.log_g = np.array([law.log_g(u) for law in laws])
+        self._moments: list[dict[Index, FloatArray]] = [{} for _ in laws]
+        self._metrics: dict[str, dict[Taken, FloatArray]] = {}
+
+    def moment(self, group: int, index: Index) -> FloatArray:
+        """M_kqa of the law of a group at every u."""
+        known = self._moments[group]
+        if index not in known:
+            degree = 4 if index[0] <= 4 and index[1] <= 2 else 8
+            known.update(_moments(self.laws[group].nodes(self.u), degree))
+        return known[index]
+
+    def metric(self, name: str) -> dict[Taken, FloatArray]:
+        """Terms of a metric over (k - 1)!, summed by the number of their indices in each group."""
+        if name not in self._metrics:
+            factors, terms = _terms(name, len(self.laws))
+            moments = {factor: self.moment(*factor) for factor in factors}
+            self._metrics[name] = {taken: _sum(terms[taken], moments) for taken in terms}
+        return self._metrics[name]
+
+    def shifted(
+        self,
+        group: int,
+        k: int,
+        centre: float,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """E[(y - centre)^q e^(k y - e^y)] at every u, for q = 0, 1, 2."""
+        m_0, m_1, m_2 = (self.moment(group, (k, q, 0)) * self.unit**q for q in range(3))
+        origin = (0.0 if self.unit >= 1 else self.u) - centre
+        return m_0, m_1 + origin * m_0, m_2 + 2 * origin * m_1 + origin**2 * m_0
+
+
+@cache
+def _terms(name: str, groups: int) -> tuple[list[Factor], dict[Taken, Products]]:
+    """The factors M of a metric, and its products by the number of indices in each group."""
+    terms: dict[Taken, Products] = defaultdict(lambda: defaultdict(float))
+    for indices, coefficient in metric_expansion(name):
+        scale = coefficient / factorial(sum(k for k, _, _ in indices) - 1)
+        for groups_of in itertools.product(range(groups), repeat=len(indices)):
+            taken = tuple(groups_of.count(group) for group in range(groups))
+            factors = sorted(zip(groups_of, indices, strict=True))
+            terms[taken][tuple(factors)] += scale
+    used = itertools.chain.from_iterable(itertools.chain(*terms.values()))
+    return sorted(set(used)), terms
+
+
+def _sum(products: Products, moments: dict[Factor, FloatArray]) -> FloatArray:
+    scales = np.array(list(products.values()))
+    values = [reduce(np.multiply, (moments[factor] for factor in factors)) for factors in products]
+    return scales @ np.array(values)
+
+
+def _moments(nodes: Nodes, degree: int) -> dict[Index, FloatArray]:
+    """M_kq0 for k up to the degree and q up to half the degree, and M_k01, at every u."""
+    y, x, weights, across = nodes
+    exponential = np.exp(y)
+    is_common = len(weights) > len(y)  # the same nodes y for all u, with different weights
+    kernel = np.exp(-exponential) * (1.0 if is_common else weights)
+    orders = np.arange(degree // 2 + 1)
+    powers = x ** orders.reshape(-1, *[1] * x.ndim)
+    moments = {}
+    for k in range(1, degree + 1):
+        kernel = kernel * exponential
+        if is_common:
+            of_k = weights @ (kernel[0] * powers).T
+        elif x.ndim == 1:
+            of_k = kernel @ powers.T
+        else:
+            of_k = np.vecdot(kernel, powers).T
+        for q in orders.tolist():
+            moments[k, q, 0] = of_k[:, q].copy()
+        if isinstance(across, float):
+            moments[k, 0, 1] = across * moments[k, 0, 0]
+        else:
+            moments[k, 0, 1] = np.vecdot(kernel, across)
+    return moments

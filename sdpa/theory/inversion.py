@@ -1,0 +1,83 @@
+"""The law of a sum of e^s, from its Laplace transform.
+
+Max w exceeds a threshold from 1/2, which no second weight can exceed, if S < c for one score m of the row,
+
+    S = sum of e^(s - m) over the other scores,   c = (1 - threshold) / threshold,
+
+so that P = sum over groups of n int dF(m) P(S < c). The other scores need not lie below m.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import ceil, exp, floor, log, log2, pi
+
+import numpy as np
+from scipy.special import comb
+
+from sdpa.theory.integrals import RANGE, ComplexArray, FloatArray
+from sdpa.theory.integrands import Law
+from sdpa.theory.largest_weight import are_few_panels, common_panels, means_below
+
+_ABSCISSA = 25.0  # the inversion is good to e^-25
+_TERMS = 40
+_MAX_TERMS = 1280
+_AVERAGED = 14
+_BINOMIAL = comb(_AVERAGED, np.arange(_AVERAGED + 1)) / 2.0**_AVERAGED  # for the last partial sums
+_NARROWEST = 0.0625  # the width for which _TERMS terms suffice
+# Edges below the highest e^x that counts. The phase turns by 2 pi k e^x: fine panels where e^x is largest.
+_STEPS = np.concatenate([np.arange(0, 3, 0.2), np.arange(3, 8, 0.7), np.arange(8, 2 * RANGE, 3.0)])
+
+
+def sum_below(logarithm: ComplexArray) -> FloatArray:
+    """P(S < c) from ln E e^(-p_k S), (..., terms), p_k = (a + 2 pi i k) / (2 c).
+
+    Bromwich's integral of L(p) / p, L(p) = E e^(-p S), whose alternating tail is averaged
+    (Abate and Whitt 1992):
+
+        P = 2 e^(a/2) sum_k (-1)^k Re L(p_k) / (a + 2 pi i k),   half of the term of k = 0.
+    """
+    k = np.arange(logarithm.shape[-1])
+    values = (np.exp(logarithm) / (_ABSCISSA + 2j * pi * k)).real
+    terms = 2 * exp(_ABSCISSA / 2) * (-1.0) ** k * values
+    terms[..., 0] /= 2
+    partial_sums = np.cumsum(terms, axis=-1)
+    return np.asarray(np.clip(partial_sums[..., -_AVERAGED - 1 :] @ _BINOMIAL, 0, 1))
+
+
+def terms_for(width: float) -> int:
+    """The number of terms that suffice if S has this standard deviation over its mean."""
+    doublings = ceil(log2(max(_NARROWEST / max(width, 1e-9), 1)))
+    return int(min(_TERMS * 2**doublings, _MAX_TERMS)) + _AVERAGED + 1
+
+
+def log_transform(law: Law, scores: FloatArray, c: float, terms: int) -> ComplexArray:
+    """Ln E exp(-p_k e^(s - m)) of one score s at every m, (scores, terms), up to multiples of 2 pi i."""
+    edges = _edges(c)
+    lowest = law.cdf(scores + edges[-1])[:, None]
+    if are_few_panels(law, _STEPS[-1]):
+        # Few different resolutions, so that most laws share what depends on the panels alone.
+        resolution = min(2.0 ** floor(log2(law.resolution)), 4.0)
+        x, turned = _turned_panels(c, terms, resolution)
+        value = lowest + law.density(scores[:, None] + x) @ turned
+    else:
+        value = lowest + means_below(law, scores, edges, lambda x: _turned(x, c, terms))
+    return np.asarray(np.log(np.maximum(np.abs(value), 1e-300)) + 1j * np.angle(value))
+
+
+def _edges(c: float) -> FloatArray:
+    """Falling edges of x, from the highest e^x that counts."""
+    return log(2 * c * RANGE / _ABSCISSA) - _STEPS
+
+
+@lru_cache(8)
+def _turned_panels(c: float, terms: int, resolution: float) -> tuple[FloatArray, ComplexArray]:
+    """Nodes of x, and exp(-p e^x) times their weights, (nodes, terms)."""
+    x, weights = common_panels(_edges(c), resolution)
+    return x, weights[:, None] * _turned(x, c, terms).T
+
+
+def _turned(x: FloatArray, c: float, terms: int) -> ComplexArray:
+    """exp(-p e^x) for the first p and every x, (..., terms, nodes)."""
+    p = (_ABSCISSA + 2j * pi * np.arange(terms)) / (2 * c)
+    return np.asarray(np.exp(-p[:, None] * np.exp(x)[..., None, :]))

@@ -1,0 +1,83 @@
+"""Metrics of a row as polynomials in p_kqa = sum_i w_i^k x_i^q c_i^a, and their means over different indices.
+
+x are the scores of the row in its unit, and c the mean squares of its keys across the query. The mean
+of a product of sums is, over all set partitions of its factors, the sum of means over different indices:
+
+    E p_ab p_cd = E sum_i w_i^(a+c) x_i^(b+d) + E sum_(i != j) w_i^a x_i^b w_j^c x_j^d.
+
+Factors p_1 = 1 make the terms of a polynomial equal in degree. The coefficients of terms in which all
+indices coincide then cancel as whole numbers, so that a one-hot row has 0 term by term.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+Index = tuple[int, int, int]  # (k, q, a)
+Indices = tuple[Index, ...]
+Polynomial = Mapping[Indices, int]  # coefficients of products of p_kqa
+
+
+def _product(one: Polynomial, other: Polynomial) -> Polynomial:
+    product: Counter[Indices] = Counter()
+    for (a, x), (b, y) in itertools.product(one.items(), other.items()):
+        product[tuple(sorted(a + b))] += x * y
+    return product
+
+
+# With S_k = p_k, m = p_11 and J = S_1 diag(w) - w w^T: (J^2)_ii = w_i^2 (S_1^2 - 2 S_1 w_i + S_2).
+# tr J^4 follows from the traces of words in S_1 diag(w) and w w^T.
+_S1, _S2, _S3, _S4, _S5 = ((k, 0, 0) for k in range(1, 6))
+_M, _P21, _P22 = (1, 1, 0), (2, 1, 0), (2, 2, 0)
+_C2, _C3 = (2, 0, 1), (3, 0, 1)
+_TRACE: Polynomial = {(_S1, _S1): 1, (_S2,): -1}
+_SQUARE: Polynomial = {(_S1, _S1, _S2): 1, (_S1, _S3): -2, (_S2, _S2): 1}
+_ALONG: Polynomial = {(_S1, _S1, _P22): 1, (_S1, _M, _P21): -2, (_M, _M, _S2): 1}
+METRICS: dict[str, Polynomial] = {
+    "tr J": _TRACE,
+    "(tr J)^2": _product(_TRACE, _TRACE),
+    "|J|^2": _SQUARE,
+    "|J|^4": _product(_SQUARE, _SQUARE),
+    "|Jx|^2": _ALONG,
+    "JJ.c": {(_S1, _S1, _C2): 1, (_S1, _C3): -2, (_S2, _C2): 1},
+    "|Jx|^4": _product(_ALONG, _ALONG),
+    "|Jx|^2 |J|^2": _product(_ALONG, _SQUARE),
+    "tr J^4": {
+        (_S1, _S1, _S1, _S1, _S4): 1,
+        (_S1, _S1, _S1, _S5): -4,
+        (_S1, _S1, _S2, _S4): 4,
+        (_S1, _S1, _S3, _S3): 2,
+        (_S1, _S2, _S2, _S3): -4,
+        (_S2, _S2, _S2, _S2): 1,
+    },
+}
+
+
+@cache
+def metric_expansion(name: str) -> list[tuple[Indices, int]]:
+    """Terms of a metric over different indices, each as its (k, q, a), and their coefficients.
+
+    >>> metric_expansion("|J|^2")
+    [(((1, 0, 0), (1, 0, 0), (2, 0, 0)), 1), (((2, 0, 0), (2, 0, 0)), 2)]
+    """
+    terms: Counter[Indices] = Counter()
+    for factors, coefficient in METRICS[name].items():
+        for blocks in _partitions(factors):
+            terms[tuple(sorted(blocks))] += coefficient
+    return sorted((term, coefficient) for term, coefficient in terms.items() if coefficient)
+
+
+def _partitions(factors: Indices) -> Iterator[list[Index]]:
+    """Set partitions of the factors, each block as the sums of its k, q and a."""
+    if not factors:
+        yield []
+        return
+    first, rest = factors[0], factors[1:]
+    for blocks in _partitions(rest):
+        yield [first, *blocks]
+        for place, other in enumerate(blocks):
+            merged = (first[0] + other[0], first[1] + other[1], first[2] + other[2])
+            yield [*blocks[:place], merged, *blocks[place + 1 :]]

@@ -1,0 +1,78 @@
+"""Means over rows of many lengths, from values at few lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import log
+
+import numpy as np
+import numpy.typing as npt
+
+from sdpa.theory.integrals import FloatArray, lagrange
+
+IntArray = npt.NDArray[np.integer]
+
+# Each length below 16 is computed, and longer ones between 12 nodes in pieces of the ratio 16.
+_EXACT_LENGTHS = 16
+_PIECE = 16
+LENGTH_NODES = 12
+
+
+def mean_over_lengths(
+    values: Callable[[float], FloatArray],
+    of_one: FloatArray,
+    n_keys: float,
+    shortest: int | None,
+) -> FloatArray:
+    """(1 / N) sum of values(n) over the N lengths n = shortest ... n_keys; values(n_keys) without `shortest`.
+
+    `of_one` are the values of a row of one key. From length 16 a polynomial of degree 11 in ln n interpolates
+    over every factor of 16, at whole numbers near Chebyshev's nodes.
+
+    >>> mean_over_lengths(lambda n: np.array([1 / n]), np.ones(1), n_keys=3, shortest=1)  # 1, 1/2 and 1/3
+    array([0.61111111])
+    """
+    if shortest is None:
+        return values(n_keys)
+    if not (n_keys == int(n_keys) and 1 <= shortest <= n_keys):
+        expected = "whole numbers with shortest from 1 to n_keys"
+        raise ValueError(f"expected {expected}, got {shortest} and {n_keys}")
+    weights = length_weights(shortest, int(n_keys))
+    terms = (weight * (of_one if n == 1 else values(n)) for n, weight in weights.items())
+    return np.asarray(sum(terms))
+
+
+@cache
+def length_weights(shortest: int, longest: int) -> dict[int, float]:
+    """Weights with which values at few lengths sum to the mean over all lengths, by length."""
+    last = longest
+    if longest - shortest >= _EXACT_LENGTHS:
+        last = min(longest, _EXACT_LENGTHS - 1)
+    weights = dict.fromkeys(range(shortest, last + 1), 1.0)
+    start = max(shortest, last + 1)
+    while start <= longest:
+        piece = int(pieces(np.array([start]))[0])
+        end = min(longest, piece * _PIECE - 1)
+        lengths = np.arange(start, end + 1)
+        nodes = nodes_of_piece(piece)
+        shares = lagrange(np.log(lengths), np.log(nodes)).sum(axis=0)
+        for node, share in zip(nodes.tolist(), shares.tolist(), strict=True):
+            weights[node] = weights.get(node, 0.0) + share
+        start = end + 1
+    return {n: weight / (longest - shortest + 1) for n, weight in weights.items()}
+
+
+def pieces(n_keys: IntArray) -> IntArray:
+    """The first length of the piece of each length: 16, 256 and so on; a length below 16 itself."""
+    ratio = np.log(np.maximum(n_keys, 1) / _EXACT_LENGTHS) / log(_PIECE)
+    powers = np.floor(ratio + 1e-12).astype(int)
+    first = _EXACT_LENGTHS * _PIECE ** np.maximum(powers, 0)
+    return np.where(n_keys < _EXACT_LENGTHS, n_keys, first)
+
+
+def nodes_of_piece(piece: int) -> IntArray:
+    """Whole numbers near Chebyshev's nodes of a piece."""
+    angles = np.pi * np.arange(LENGTH_NODES) / (LENGTH_NODES - 1)
+    ends = (np.cos(angles) + 1) / 2
+    return np.unique(np.round(piece * _PIECE**ends)).astype(int)
