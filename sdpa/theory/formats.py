@@ -24,9 +24,9 @@ from sdpa.theory.integrals import (
 from sdpa.theory.largest_weight import OF_LARGEST, V, log_below
 from sdpa.theory.normal_law import NormalLaw, log_g
 from sdpa.theory.normal_survival import FEW_SIGMA, kappa, widest_step
+from sdpa.theory.query_lengths import gaussian_queries, mean_share
 from sdpa.theory.row_lengths import mean_over_lengths
 from sdpa.theory.row_metrics import check_arguments
-from sdpa.theory.score_law import gaussian_queries, mean_share
 
 _NOISE = 1e-15  # of the sums behind a probability: what is closer to 1 is 1
 _FAR = 17.0  # deviations, 8.5 of a score below the mean and 8.5 of the mean of e^s above it: less likely than the noise

@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy import optimize
 
-from sdpa.theory.cosine_rows import CosineLaw, cosine_rows
+from sdpa.theory.cosine_law import CosineLaw
+from sdpa.theory.cosine_rows import cosine_rows
 from sdpa.theory.integrals import span
 from sdpa.theory.normal_law import NormalLaw
 from sdpa.theory.normal_rows import normal_rows

@@ -20,9 +20,9 @@ from sdpa.theory.attention import attention_expectations
 from sdpa.theory.capped_rows import mapped_row, sigmoid_row
 from sdpa.theory.gaussian_rows import RowFunction, interpolated
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
+from sdpa.theory.query_lengths import gaussian_queries
 from sdpa.theory.row_lengths import mean_over_lengths
 from sdpa.theory.row_metrics import check_arguments
-from sdpa.theory.score_law import gaussian_queries
 
 
 class MappedExpectations(NamedTuple):

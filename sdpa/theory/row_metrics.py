@@ -17,14 +17,15 @@ import numpy as np
 from sdpa.metrics import SATURATED
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, refuse_multiplier
-from sdpa.theory.cosine_rows import CosineLaw, cosine_rows
+from sdpa.theory.cosine_law import CosineLaw
+from sdpa.theory.cosine_rows import cosine_rows
 from sdpa.theory.gaussian_rows import ROW_MEANS, row_values, saturated_rows
 from sdpa.theory.integrals import FloatArray, UnknownError, span
 from sdpa.theory.normal_law import NormalLaw
 from sdpa.theory.normal_rows import normal_rows
+from sdpa.theory.query_lengths import QueryLengths, gaussian_queries, mean_share, query_lengths
 from sdpa.theory.row_variance import expected_row_variance
 from sdpa.theory.rows import Row
-from sdpa.theory.score_law import QueryLengths, gaussian_queries, mean_share, query_lengths
 
 Number = TypeVar("Number", float, FloatArray)
 

@@ -1,0 +1,177 @@
+"""The law of |q| for Gaussian entries; integrals over |q| are sums over nodes of ln |q|^2.
+
+With q_a = query_mean + query_std a, y = |q|^2 / query_std^2 is noncentral chi-squared with d_k degrees of
+freedom and the noncentrality c = d_k (query_mean / query_std)^2: a mixture over j ~ Poisson(c / 2) of
+chi-squared laws with d_k + 2 j degrees of freedom (Johnson, Kotz and Balakrishnan 1995, chapter 29). In
+x = ln(y / 2) a chi-squared law of 2 h degrees has the density e^(h x - e^x) / Gamma(h), over which the
+trapezoidal rule converges exponentially.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import ceil, exp, floor, inf, log, log10, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import (
+    gammainc,
+    gammaincc,
+    gammainccinv,
+    gammaincinv,
+    gammaln,
+    logsumexp,
+    xlogy,
+)
+
+from sdpa.pairs import PairLaw
+from sdpa.theory.integrals import FloatArray, Rule, UnknownError
+
+# Shares of the shortest and longest queries that integrals omit; a small probability needs more (`mean_share`).
+_SHORTEST = 1e-9
+_LONGEST = 1e-14
+_SATURATING = 8.0  # scales of scores up to which _SHORTEST is small enough
+_LARGEST_NONCENTRALITY = 1e18  # beyond, the counts of Poisson's law leave the range of 64 bits
+
+
+class QueryLengths(NamedTuple):
+    """Nodes of the law of |q|; d E f / d ln L = E[slope f] for a factor L of all |q|."""
+
+    length: FloatArray  # |q| / query_std, rising
+    share: FloatArray  # probability of each node; they sum to 1
+    slope: FloatArray  # -2 d ln p / dx, p the density of x = ln |q|^2
+    variance: float  # of |q|^2 / query_std^2, 2 (d_k + 2 c)
+
+
+@cache
+def query_lengths(
+    d_k: float,
+    noncentrality: float = 0.0,
+    halvings: int | None = None,
+    shortest: float = _SHORTEST,
+    longest: float = _LONGEST,
+) -> QueryLengths:
+    """Nodes and probabilities of |q| / query_std.
+
+    Args:
+        d_k: a real number from 1.
+        noncentrality: c, from 0 to 1e18.
+        halvings: of steps 1.2 times as wide; each adds a node between all neighbours.
+        shortest, longest: shares, from 1e-290, of the shortest and longest queries that the nodes omit.
+
+    >>> lengths = query_lengths(8, noncentrality=2.0)
+    >>> round(float(lengths.share @ lengths.length**2), 7)  # d_k + c
+    10.0
+    """
+    if not (d_k >= 1 and 0 <= noncentrality < inf):
+        raise ValueError(f"expected d_k of at least 1, got {d_k}")
+    if noncentrality > _LARGEST_NONCENTRALITY:
+        reason = "queries whose mean is a billion deviations long"
+        raise UnknownError(f"softmax rows are unknown for {reason}")
+    half = _Halves(d_k / 2, noncentrality / 2)
+    low, high = half.quantiles(shortest, longest)
+    variance = 2 * (d_k + 2 * noncentrality)
+    step = min(0.3, 0.45 * sqrt(variance) / (d_k + noncentrality))
+    parts = 1
+    if halvings is not None:
+        step *= 1.2
+        parts = 2**halvings
+    x = np.linspace(low, high, ceil((high - low) / step) * parts + 1)
+    density, mean_half = half.density(x)
+    length = np.sqrt(2 * np.exp(x))
+    return QueryLengths(length, density / density.sum(), 2 * (np.exp(x) - mean_half), variance)
+
+
+class _Halves:
+    """h = d_k / 2 + j and its probabilities, j ~ Poisson(mean); every k-th j by the trapezoidal rule."""
+
+    def __init__(self, half: float, mean: float) -> None:
+        spread = sqrt(mean)
+        # To a share of 1e-290 at both ends.
+        first = max(0, floor(mean - 37 * spread))
+        last = ceil(mean + 37 * spread + 300)
+        j = np.arange(first, last + 1, max(1, int(spread / 6))) if mean else np.zeros(1)
+        logarithm = xlogy(j, mean) - mean - gammaln(j + 1)
+        kept = logarithm > logarithm.max() - 690
+        self.half = half + j[kept]
+        self.logarithm = logarithm[kept]
+        self.logarithm -= logsumexp(self.logarithm)
+
+    def quantiles(self, shortest: float, longest: float) -> tuple[float, float]:
+        """The x below and above which these shares lie."""
+        if len(self.half) == 1:
+            half = float(self.half[0])
+            return log(gammaincinv(half, shortest)), log(gammainccinv(half, longest))
+        probability = np.exp(self.logarithm)
+        lowest = log(gammaincinv(self.half[0], shortest / 10))
+        highest = log(gammainccinv(self.half[-1], longest / 10))
+
+        def end(tail: Callable[[FloatArray, float], FloatArray], share: float) -> float:
+            def excess(x: float) -> float:
+                return log(max(probability @ tail(self.half, exp(x)), 1e-300) / share)
+
+            return float(brentq(excess, lowest, highest, xtol=1e-6))
+
+        return end(gammainc, shortest), end(gammaincc, longest)
+
+    def density(self, x: FloatArray) -> Rule:
+        """The density at every x up to a factor, and the mean of h given x."""
+        if len(self.half) == 1:
+            half = self.half[0]
+            density = np.exp(half * (x - log(half)) - np.exp(x) + half)
+            return density, np.full(len(x), half)
+        of_half = x[:, None] * self.half - gammaln(self.half) + self.logarithm
+        exponent = of_half - np.exp(x)[:, None]
+        terms = np.exp(exponent - exponent.max())
+        density = terms.sum(axis=1)
+        return density, terms @ self.half / density
+
+
+def gaussian_queries(
+    d_k: float,
+    law: PairLaw,
+    *,
+    halvings: int | None = None,
+    longest: float = _LONGEST,
+    scale: float = 1.0,
+) -> QueryLengths:
+    """|q| of independent Gaussian queries and keys, as in `query_lengths`; UnknownError for any other law.
+
+    `scale` is that of scores to |q| / query_std. Far above 1 nearly all rows are saturated, and the shortest
+    queries carry the mean entropy and Jacobian, of order 1 / scale or less: nodes then omit a smaller share.
+    """
+    if law.entries.name != "gaussian":
+        raise UnknownError("softmax rows are known only for gaussian entries")
+    if law.spectrum:
+        raise UnknownError("softmax rows are unknown for entries of unequal variance")
+    if law.correlation:
+        raise UnknownError(
+            "deviations of rows are unknown for queries that correlate with their keys"
+        )
+    if law.normalize != "none":
+        raise UnknownError("deviations of rows are unknown for normalized vectors")
+    shortest = max(_SHORTEST / max(1.0, scale / _SATURATING) ** 2, 1e-290)
+    noncentrality = d_k * (law.query_mean / law.query_std) ** 2
+    return query_lengths(d_k, noncentrality, halvings, shortest, longest)
+
+
+def mean_share(
+    d_k: float,
+    divisor: float,
+    law: PairLaw,
+    share: Callable[[FloatArray], FloatArray],
+) -> float:
+    """E of a probability that rises with the deviation of scores, with seven digits down to 1e-40.
+
+    The longest queries decide where it is small: finer nodes then omit less than 1e-10 of the mean.
+    """
+    scale = law.query_std * law.key_std / divisor
+    lengths = gaussian_queries(d_k, law)
+    mean = float(lengths.share @ share(scale * lengths.length))
+    if mean > 1e10 * _LONGEST:
+        return mean
+    longest = 10.0 ** (10 * floor(log10(max(mean, 1e-270)) / 10) - 10)
+    lengths = gaussian_queries(d_k, law, halvings=5, longest=longest)
+    return float(lengths.share @ share(scale * lengths.length))
