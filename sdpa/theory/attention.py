@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from math import exp, fsum, inf, isnan, log, nan, sqrt
 from typing import Literal, get_args
 
 import numpy as np
-from scipy import optimize
+from scipy.optimize import brentq
 
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, resolve_divisor
 from sdpa.theory.integrals import FloatArray, check_sizes
 from sdpa.theory.row_lengths import mean_over_lengths
-from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics, row_means
+from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics
+from sdpa.theory.row_moments import row_means
 from sdpa.theory.row_variance import expected_row_variance
 
 # Where a correlation saturates all but one in 10^10 rows, integrals lose the few that carry these means.
@@ -30,7 +31,7 @@ _LEAST_TRACE = 1e-10
 
 Target = Literal["entropy_share", "effective_keys", "max_weight", "row_variance"]
 
-_RANGE = 1e3  # of divisors around the one at which scores have the variance 1: the ends are one-hot and uniform rows
+_RANGE = 1e3  # of divisors around the one with scores of variance 1: one-hot to uniform rows
 _ACCURACY = 1e-12
 _STEP = 0.25  # of the logarithm of the least divisor, up to the first with a known value
 
@@ -40,16 +41,19 @@ class AttentionExpectations:
     """Exact values of the metrics of a row, by their names; NaN where a correlation saturates almost all rows.
 
     Attributes:
-        max_weight, entropy, jacobian_trace: E max w, E H in nats, E tr J = 1 - E sum w^2.
+        max_weight: E max w.
+        entropy: E H in nats.
+        jacobian_trace: E tr J = 1 - E sum w^2.
         jacobian_norm: sqrt(E |J|_F^2).
-        query_gradient_norm: sqrt(E |dL/dq|^2), dL/dq = K^T J g / divisor, over standard normal gradients g to the
-            weights too.
+        query_gradient_norm: sqrt(E |dL/dq|^2), dL/dq = K^T J g / divisor, over standard normal gradients g to
+            the weights too.
         saturated_rows: P(max w > SATURATED).
         row_variance: of the scaled scores of a row, E (1/n) sum_j (s_j - mean of s)^2.
         output_std: sqrt(E sum w^2), the standard deviation of the output for independent values of variance 1.
-        key_gradient_norm: sqrt(E |dL/dk|^2), dL/dk_j = sum_i (J_i g_i)_j q_i / divisor over as many queries as keys;
-            sqrt(n_queries / n_keys) times that, and the next one, for n_queries of them.
-        value_gradient_norm: sqrt(E (dL/dv)^2) of an entry of a value, for a standard normal gradient to the output.
+        key_gradient_norm: sqrt(E |dL/dk|^2), dL/dk_j = sum_i (J_i g_i)_j q_i / divisor over as many queries as
+            keys. For n_queries of them, this norm and the next are sqrt(n_queries / n_keys) times as large.
+        value_gradient_norm: sqrt(E (dL/dv)^2) of an entry of a value, for a standard normal gradient to the
+            output.
         own_weight: E of the weight of the query's own key; without a correlation the mean of 1/n over the rows.
     """
 
@@ -77,18 +81,19 @@ def attention_expectations(
 
         E |dL/dq|^2 = ((d_k - 1) E |J|_F^2 + E |J z|^2) key_std^2 / divisor^2.
 
-    The last: dL/dq = K^T J g / divisor. Split every key into its part along q, key_std z_i, and the d_k - 1 parts
-    across it, which are independent of the scores: K^T v has the mean square (z.v)^2 + (d_k - 1) |v|^2 over them,
-    times key_std^2, and for v = J g with standard normal g these have the means |J z|^2 and |J|_F^2. The entries of v
-    sum to 0, so that the mean of the keys adds nothing. Likewise E |dL/dk|^2 = E[|J|_F^2 |q|^2] / divisor^2.
+    Here dL/dq = K^T J g / divisor. Split every key into its part along q, key_std z_i, and the d_k - 1 parts
+    across it, which are independent of the scores: K^T v has the mean square (z.v)^2 + (d_k - 1) |v|^2 over
+    them, times key_std^2. For v = J g with standard normal g these have the means |J z|^2 and |J|_F^2. The
+    entries of v sum to 0, so that the mean of the keys adds nothing. Likewise
+    E |dL/dk|^2 = E[|J|_F^2 |q|^2] / divisor^2.
 
     Args:
         d_k: width of q and k, from 1; like n_keys any real number.
         n_keys: keys, from 2.
         divisor: above 0, or a rule such as `d_k^1/2`.
         law: of queries and keys.
-        shortest: with a causal mask, the number of keys that the first query sees: rows of every length from it to
-            n_keys, a whole number, occur equally often, and the norms are root mean squares over all of them.
+        shortest: with a causal mask, the number of keys that the first query sees: rows of every length from
+            it to n_keys, a whole number, occur equally often, and norms are root mean squares over all rows.
 
     Raises:
         ValueError: an argument out of its range.
@@ -113,7 +118,11 @@ def attention_expectations(
 
 @cache
 def _expectations(
-    d_k: float, n_keys: float, divisor: float | Scaling, law: PairLaw, shortest: int | None
+    d_k: float,
+    n_keys: float,
+    divisor: float | Scaling,
+    law: PairLaw,
+    shortest: int | None,
 ) -> AttentionExpectations:
     def values(length: float) -> FloatArray:
         c = divisor.divisor(d_k, n_keys, length) if isinstance(divisor, Scaling) else divisor
@@ -121,21 +130,21 @@ def _expectations(
 
     # Interpolated over lengths, a probability near 0 may come out below it.
     means = np.maximum(mean_over_lengths(values, np.array(OF_ONE_KEY), n_keys, shortest), 0.0)
-    of = RowMetrics(*means.tolist())
-    if law.correlation and of.jacobian_trace < _LEAST_TRACE:
-        of = of._replace(**dict.fromkeys(_OF_UNSATURATED, math.nan))
+    row = RowMetrics(*means.tolist())
+    if law.correlation and row.jacobian_trace < _LEAST_TRACE:
+        row = row._replace(**dict.fromkeys(_OF_UNSATURATED, nan))
     return AttentionExpectations(
-        max_weight=of.max_weight,
-        entropy=of.entropy,
-        jacobian_trace=of.jacobian_trace,
-        jacobian_norm=math.sqrt(of.jacobian_square),
-        query_gradient_norm=math.sqrt(of.query_gradient_square),
-        saturated_rows=of.saturated_rows,
+        max_weight=row.max_weight,
+        entropy=row.entropy,
+        jacobian_trace=row.jacobian_trace,
+        jacobian_norm=sqrt(row.jacobian_square),
+        query_gradient_norm=sqrt(row.query_gradient_square),
+        saturated_rows=row.saturated_rows,
         row_variance=expected_row_variance(d_k, n_keys, divisor, law, shortest),
-        output_std=math.sqrt(of.collision),
-        key_gradient_norm=math.sqrt(of.key_gradient_square),
-        value_gradient_norm=math.sqrt(of.collision),
-        own_weight=of.own_weight,
+        output_std=sqrt(row.collision),
+        key_gradient_norm=sqrt(row.key_gradient_square),
+        value_gradient_norm=sqrt(row.collision),
+        own_weight=row.own_weight,
     )
 
 
@@ -153,9 +162,9 @@ def divisor_for(
 
     Args:
         target: `entropy_share`, E H over `largest_entropy`, from 0 to 1;
-            `effective_keys`, e^(E H), from 1, somewhat below the metric of that name, E e^H, which has no exact value;
-            `max_weight`, E max w; or `row_variance`, of the scaled scores in a row.
-        value: that it should have.
+            `effective_keys`, e^(E H), from 1, somewhat below the metric of that name, E e^H, which has no
+            exact value; `max_weight`, E max w; or `row_variance`, of the scaled scores in a row.
+        value: of the target.
         d_k, n_keys, law, shortest: as in `attention_expectations`.
 
     Raises:
@@ -165,52 +174,53 @@ def divisor_for(
     >>> round(divisor_for("row_variance", 0.75, d_k=64, n_keys=4), 9)
     8.0
     >>> divisor = divisor_for("entropy_share", 0.9, d_k=128, n_keys=8192)
-    >>> round(attention_expectations(128, 8192, divisor).entropy / math.log(8192), 9)
+    >>> round(attention_expectations(128, 8192, divisor).entropy / log(8192), 9)
     0.9
     """
     if target not in get_args(Target):
         raise ValueError(f"target: expected one of {', '.join(get_args(Target))}, got {target!r}")
     check_sizes(d_k, n_keys)
-    unit = math.sqrt(expected_row_variance(d_k, n_keys, 1.0, law, shortest))
+    unit = sqrt(expected_row_variance(d_k, n_keys, 1.0, law, shortest))
 
     def of_divisor(divisor: float) -> float:
         found = _expectations(float(d_k), float(n_keys), divisor, law, shortest)
         if target == "entropy_share":
             return found.entropy / largest_entropy(n_keys, shortest)
-        return found.max_weight if target == "max_weight" else math.exp(found.entropy)
+        return found.max_weight if target == "max_weight" else exp(found.entropy)
 
     return divisor_with(target, value, unit, of_divisor)
 
 
 def divisor_with(
-    target: Target, value: float, unit: float, of_divisor: Callable[[float], float]
+    target: Target,
+    value: float,
+    unit: float,
+    of_divisor: Callable[[float], float],
 ) -> float:
     """The divisor c with of_divisor(c) = value, by a search in ln c; for the variance of rows, unit / sqrt(value).
 
     Rows have the variance 1 at the divisor `unit`. The search starts above divisors at which of_divisor is NaN.
     """
     if target == "row_variance":
-        if not 0 < value < math.inf:
+        if not 0 < value < inf:
             raise ValueError(f"row_variance: expected a finite number above 0, got {value}")
-        return unit / math.sqrt(value)
-    low, high = math.log(unit / _RANGE), math.log(unit * _RANGE)
-    while math.isnan(of_divisor(math.exp(low))):  # a correlation saturates almost all rows
+        return unit / sqrt(value)
+    low = log(unit / _RANGE)
+    high = log(unit * _RANGE)
+    while isnan(of_divisor(exp(low))):  # a correlation saturates almost all rows
         low += _STEP
-    least, most = sorted(of_divisor(math.exp(end)) for end in (low, high))
+    least, most = sorted(of_divisor(exp(end)) for end in (low, high))
     if not least < value < most:
-        raise ValueError(
-            f"{target}: expected a value above {least:.6g} and below {most:.6g}, got {value}"
-        )
-    return math.exp(
-        optimize.brentq(lambda x: of_divisor(math.exp(x)) - value, low, high, xtol=_ACCURACY)
-    )
+        expected = f"a value above {least:.6g} and below {most:.6g}"
+        raise ValueError(f"{target}: expected {expected}, got {value}")
+    return exp(brentq(lambda x: of_divisor(exp(x)) - value, low, high, xtol=_ACCURACY))
 
 
 def largest_entropy(n_keys: int, shortest: int | None = None) -> float:
-    """The entropy of equal weights on all visible keys, in nats: the mean of ln n over rows of n visible keys.
+    """The mean of ln n over rows of n visible keys: the entropy of equal weights, in nats.
 
     >>> round(largest_entropy(4), 6), round(largest_entropy(4, shortest=1), 6)
     (1.386294, 0.794513)
     """
     lengths = range(shortest or n_keys, n_keys + 1)
-    return math.fsum(map(math.log, lengths)) / len(lengths)
+    return fsum(map(log, lengths)) / len(lengths)

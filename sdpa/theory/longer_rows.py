@@ -1,4 +1,4 @@
-"""The spread of scores that keeps attention the same as rows grow, and published rules of length beside it.
+"""The spread of scores that keeps attention the same as rows grow, and published rules of length.
 
 The spread sigma is the standard deviation of the scores of a row, given its query; a scaling rule decides how it grows
 with the number n of visible keys. docs/theory.md compares exact numbers with the limits of normal scores: H = ln n -
@@ -7,19 +7,18 @@ sigma^2 / 2 below sqrt(2 ln n), of a power (1/2) / (1 - H / ln n) of ln n; and (
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache, partial
+from math import exp, log, log1p, sqrt
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy import optimize
+from scipy.optimize import brentq
 
+from sdpa.theory import row_moments
 from sdpa.theory.cosine_law import CosineLaw
 from sdpa.theory.cosine_rows import cosine_rows
 from sdpa.theory.integrals import span
-from sdpa.theory.normal_law import NormalLaw
-from sdpa.theory.normal_rows import normal_rows
 from sdpa.theory.rows import GaussianRow, Row
 
 RowOf = Callable[[float, int], Row]  # of sigma and n_keys
@@ -32,16 +31,12 @@ _POLYNOMIAL = (-0.037, 0.481, -2.3, 4.917, -1.791)  # of arXiv 2410.01104, highe
 
 def unit_row(sigma: float, n_keys: int, d_k: int) -> Row:
     """A row of unit queries and keys in isotropic directions: scores sqrt(d_k) sigma cos."""
-    return Row(cosine_rows(CosineLaw(sigma * math.sqrt(d_k), d_k), span(n_keys)), (n_keys,))
+    return Row(cosine_rows(CosineLaw(sigma * sqrt(d_k), d_k), span(n_keys)), (n_keys,))
 
 
 def correlated_row(sigma: float, n_keys: int, d_k: int, correlation: float) -> Row:
     """A row whose own key correlates with the query, of length sqrt(d_k); entries are standard normal."""
-    rest = 1 - correlation**2
-    own = NormalLaw(sigma, correlation * math.sqrt(d_k), math.sqrt(rest), rest)
-    return Row(
-        normal_rows((own, NormalLaw(sigma)), ((1.0, 1.0), span(n_keys - 1))), (1, n_keys - 1)
-    )
+    return row_moments.correlated_row(sigma, n_keys, sqrt(d_k), correlation)
 
 
 def sigma_for(target: Target, value: float, n_keys: int, row_of: RowOf = GaussianRow) -> float:
@@ -55,7 +50,7 @@ def sigma_for(target: Target, value: float, n_keys: int, row_of: RowOf = Gaussia
 
     @cache
     def excess(log_sigma: float) -> float:
-        row = row_of(math.exp(log_sigma), n_keys)
+        row = row_of(exp(log_sigma), n_keys)
         return (row.entropy() if target == "entropy" else row.max_weight()) - value
 
     low, high = (excess(end) for end in _LOG_SIGMAS)
@@ -64,13 +59,13 @@ def sigma_for(target: Target, value: float, n_keys: int, row_of: RowOf = Gaussia
         raise ValueError(
             f"{target}: expected a value from {ends[0]:.3g} to {ends[1]:.3g}, got {value}"
         )
-    return math.exp(optimize.brentq(excess, *_LOG_SIGMAS, xtol=1e-9))
+    return exp(brentq(excess, *_LOG_SIGMAS, xtol=1e-9))
 
 
 class LengthRule(NamedTuple):
     """A published rule: the sigma of n visible keys, from the sigma of the scores before it, and the rows it is for.
 
-    A rule with a step jumps at its multiples.
+    A rule with a step jumps at the multiples of this step.
     """
 
     name: str
@@ -81,7 +76,7 @@ class LengthRule(NamedTuple):
 
 
 def _power(power: float, sigma: float, n_keys: int) -> float:
-    return float(sigma * math.log(n_keys) ** power)
+    return float(sigma * log(n_keys) ** power)
 
 
 def _by_entropy(sigma: float, n_keys: int) -> float:
@@ -98,13 +93,13 @@ RULES = (
     LengthRule(
         "1 + 0.1 ln(1 + floor(n/8192))",
         "Llama 4",
-        lambda sigma, n: sigma * (1 + 0.1 * math.log1p(n // 8192)),
+        lambda sigma, n: sigma * (1 + 0.1 * log1p(n // 8192)),
         step=8192,
     ),
     LengthRule(
         f"(1 + 0.1 ln(n/{TRAINED}))^2",  # 1 up to the trained length
         "YaRN with s = n/4096, arXiv 2309.00071",
-        lambda sigma, n: sigma * (1 + 0.1 * math.log(max(n / TRAINED, 1))) ** 2,
+        lambda sigma, n: sigma * (1 + 0.1 * log(max(n / TRAINED, 1))) ** 2,
     ),
     LengthRule("polynomial of the entropy", "arXiv 2410.01104", _by_entropy),
     LengthRule(
@@ -121,42 +116,48 @@ def _entropy(rule: LengthRule, sigma: float, n_keys: int) -> float:
     return rule.row_of(rule.sigma(sigma, n_keys), n_keys).entropy()
 
 
-def lengths_that_keep(rule: LengthRule, entropy: float, tolerance: float = 0.1) -> tuple[int, int]:
+def lengths_that_keep(
+    rule: LengthRule,
+    entropy: float,
+    tolerance: float = 0.1,
+) -> tuple[int, int]:
     """The lengths around 4096 over which a rule, fitted there, keeps the entropy within a share of its value.
 
-    From 16 to 2^20, to three digits, and without a gap that a factor of sqrt(2) in length or a jump shows. The rule has
-    the wanted entropy at 4096 keys, by the least sigma before it.
+    From 16 to 2^20, to three digits, and without a gap that a factor of sqrt(2) in length or a jump shows. The
+    rule has the wanted entropy at 4096 keys, by the least sigma before it.
 
     >>> lengths_that_keep(RULES[0], 3.0)
     (2173, 7437)
     """
 
-    sigmas = np.geomspace(1e-3, 100, 24)
-    first = next(
-        i for i, sigma in enumerate(sigmas) if _entropy(rule, float(sigma), TRAINED) < entropy
-    )
-    sigma = float(
-        optimize.brentq(
-            lambda x: _entropy(rule, x, TRAINED) - entropy, sigmas[first - 1], sigmas[first]
-        )
-    )
+    def excess(sigma: float) -> float:
+        return _entropy(rule, sigma, TRAINED) - entropy
+
+    sigmas = np.geomspace(1e-3, 100, 24).tolist()
+    first = next(i for i, sigma in enumerate(sigmas) if excess(sigma) < 0)
+    sigma = float(brentq(excess, sigmas[first - 1], sigmas[first]))
 
     def keeps(n_keys: int) -> bool:
         return abs(_entropy(rule, sigma, n_keys) / entropy - 1) <= tolerance
 
-    def end(limit: int) -> int:
-        inside = TRAINED
-        places = {*np.geomspace(TRAINED, limit, 17)[1:].round().astype(int).tolist()}
-        places |= {n - 1 for n in range(rule.step, limit, rule.step) if n > TRAINED}
-        for outside in sorted(places, key=lambda n: abs(math.log(n / TRAINED))):
-            if not keeps(outside):
-                break
-            inside = outside
-        else:
-            return limit
-        while abs(outside - inside) > max(1, inside / 1000):
-            middle = (inside + outside) // 2
-            inside, outside = (middle, outside) if keeps(middle) else (inside, middle)
-        return inside
+    return _last_length(rule, keeps, _LENGTHS[0]), _last_length(rule, keeps, _LENGTHS[1])
 
-    return end(_LENGTHS[0]), end(_LENGTHS[1])
+
+def _last_length(rule: LengthRule, keeps: Callable[[int], bool], limit: int) -> int:
+    """The last length from 4096 to the limit before the first that a rule does not keep."""
+    places = set(np.geomspace(TRAINED, limit, 17)[1:].round().astype(int).tolist())
+    places |= {n - 1 for n in range(rule.step, limit, rule.step) if n > TRAINED}
+    inside = TRAINED
+    for outside in sorted(places, key=lambda n: abs(log(n / TRAINED))):
+        if not keeps(outside):
+            break
+        inside = outside
+    else:
+        return limit
+    while abs(outside - inside) > max(1, inside / 1000):
+        middle = (inside + outside) // 2
+        if keeps(middle):
+            inside = middle
+        else:
+            outside = middle
+    return inside

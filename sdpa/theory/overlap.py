@@ -5,31 +5,40 @@ independent. With G(a, b) = E exp(-e^(a + s) - e^(b + s')), the Laplace transfor
 
     E sum_j w_j w'_j = n int int d^2G/(da db) G^(n - 1) da db
 
-A share z of both scores is common: s = c z + tau x, c = sigma |rho|^(1/2), tau = sigma (1 - |rho|)^(1/2). Given z, G is
-a product, so that matrix products over z give G and its derivative on a grid of a and b. All integrands are analytic
-and vanish at their ends (`sdpa.theory.rows`): halving the steps changes no overlap by more than 1e-8 of it.
+A share z of both scores is common: s = c z + tau x, c = sigma |rho|^(1/2), tau = sigma (1 - |rho|)^(1/2). Given
+z, G is a product, so that matrix products over z give G and its derivative on a grid of a and b. All integrands
+are analytic and vanish at their ends (`sdpa.theory.rows`): halving the steps changes no overlap by more than
+1e-8 of its value.
 
-A layer of attention on tokens of mean square 1 and cosine p, with independent Gaussian W_Q, W_K and W_V and a width
-that tends to infinity at fixed n, has such rows. The part that all keys share shifts whole rows. So sigma is
-|q| (1 - p)^(1/2) / divisor, rho is the cosine of two queries, and the key of a query's own token is like any other.
-The next tokens have the mean square S = p + (1 - p) E sum w^2 and the mean product C = p + (1 - p) E sum w w'.
+A layer of attention acts on tokens of mean square 1 and cosine p, with independent Gaussian W_Q, W_K and W_V and
+a width that tends to infinity at fixed n. Its rows are such rows: the part that all keys share shifts whole
+rows, so that sigma is |q| (1 - p)^(1/2) / divisor, rho is the cosine of two queries, and the key of a query's own
+token is like any other. The next tokens have the mean square S = p + (1 - p) E sum w^2 and the mean product
+C = p + (1 - p) E sum w w'.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from functools import lru_cache
+from math import ceil, log, sqrt
 
 import numpy as np
-from scipy import special
+from scipy.special import ndtri, ndtri_exp
 
 from sdpa.scaling import refuse_multiplier
-from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes, hermite_rule, trapezoid
+from sdpa.theory.integrals import (
+    FloatArray,
+    UnknownError,
+    check_sizes,
+    hermite_rule,
+    trapezoid,
+)
 from sdpa.theory.normal_law import NormalLaw, normal_density
 from sdpa.theory.rows import GaussianRow
 
-_STEP, _Z_STEP = 0.28, 0.6  # of a and b where tau is 0, and of z
+_STEP = 0.28  # of a and b where tau is 0
+_Z_STEP = 0.6
 _SMALL = 0.2  # a deviation c below which Hermite's nodes resolve z
 _FINE = 8  # points of z within a step: with more, a table on their lattice is longer than one for each pair
 _RANGE = 30.0
@@ -39,53 +48,62 @@ _MOST_WIDTH = 100.0  # of the common share of scores over the step: beyond, node
 def weight_overlap(sigma: float, other: float, correlation: float, n_keys: float) -> float:
     """E sum_j w_j w'_j of two rows over n keys, whose scores have deviations sigma and other and a correlation.
 
-    The relative error is below 1e-8 for n to 2^20. UnknownError where the deviations differ so much that it would take
-    more than a gigabyte. It is 1 / n without correlation, and E sum_j w_j^2 at 1.
+    Without correlation it is 1 / n, and at a correlation of 1 E sum_j w_j^2. The relative error is below 1e-8
+    for n to 2^20. UnknownError where the deviations differ so much that it would take more than a gigabyte.
 
     >>> round(weight_overlap(3.0, 3.0, 0.0, 64) * 64, 8), round(weight_overlap(3.0, 3.0, 0.5, 64), 8)
     (1.0, 0.0858444)
     """
     if not (min(sigma, other) >= 0 and abs(correlation) <= 1 and 2 <= n_keys <= 1e9):
+        expected = "deviations from 0, a correlation from -1 to 1 and n_keys from 2 to 1e9"
         got = f"{sigma}, {other}, {correlation} and {n_keys}"
-        raise ValueError(
-            f"expected deviations from 0, a correlation from -1 to 1 and n_keys from 2 to 1e9, got {got}"
-        )
-    common, apart = math.sqrt(abs(correlation)), math.sqrt(1 - abs(correlation))
-    step = _STEP * (1 + 0.5 * apart * min(sigma, other) / math.sqrt(2 * math.log(n_keys) + 2))
-    if common * max(sigma, other) > _MOST_WIDTH * step:
+        raise ValueError(f"expected {expected}, got {got}")
+    common = sqrt(abs(correlation))
+    apart = sqrt(1 - abs(correlation))
+    step = _STEP * (1 + 0.5 * apart * min(sigma, other) / sqrt(2 * log(n_keys) + 2))
+    widest = common * max(sigma, other)
+    if widest > _MOST_WIDTH * step:
+        reason = "deviations of scores that differ so much"
         got = f"{sigma:g} and {other:g}"
-        raise UnknownError(
-            f"overlaps of rows are unknown for deviations of scores that differ so much, got {got}"
-        )
-    if common * max(sigma, other) < _SMALL:
-        (z, p), dz = hermite_rule(12), 0.0
+        raise UnknownError(f"overlaps of rows are unknown for {reason}, got {got}")
+    if widest < _SMALL:
+        z, p = hermite_rule(12)
+        dz = 0.0
     else:
-        z, dz = trapezoid(-9.5, 9.5, min(_Z_STEP, step / (common * max(sigma, other))))
+        z, dz = trapezoid(-9.5, 9.5, min(_Z_STEP, step / widest))
         p = normal_density(z) * dz
-    one = two = _transforms(sigma, common, n_keys, step, z, dz)
+    h, density, da = _transforms(sigma, common, n_keys, step, z, dz)
+    other_h, other_density, db = h, density, da
     if other != sigma:
-        two = _transforms(other, common, n_keys, step, z, dz)
-    (missing, density, da), (other_missing, other_density, db) = one, two
+        other_h, other_density, db = _transforms(other, common, n_keys, step, z, dz)
     if correlation < 0:  # z has the opposite sign in the other score, and an even law
-        other_missing, other_density = other_missing[:, ::-1], other_density[:, ::-1]
+        other_h = other_h[:, ::-1]
+        other_density = other_density[:, ::-1]
     # 1 - G = E (1 - F F') with 1 - F = H: small where G is near 1.
-    both = (missing @ p)[:, None] + other_missing @ p - (missing * p) @ other_missing.T
-    power = np.exp((n_keys - 1) * np.log1p(-np.minimum(both, 1 - 1e-16)))
+    missing = (h @ p)[:, None] + other_h @ p - (h * p) @ other_h.T
+    power = np.exp((n_keys - 1) * np.log1p(-np.minimum(missing, 1 - 1e-16)))
     return float(n_keys * da * db * np.vdot((density * p) @ other_density.T, power))
 
 
 def _transforms(
-    sigma: float, common: float, n_keys: float, step: float, z: FloatArray, dz: float
+    sigma: float,
+    common: float,
+    n_keys: float,
+    step: float,
+    z: FloatArray,
+    dz: float,
 ) -> tuple[FloatArray, FloatArray, float]:
     """H = 1 - F and dF/da, F(a + c z) = E exp(-e^(a + c z + tau x)), (nodes of a, z), and the step of a."""
-    c, law = sigma * common, NormalLaw(1.0, scale=sigma * math.sqrt(1 - common**2))
-    low = sigma * float(special.ndtri(1e-14 / n_keys)) - math.log(n_keys) - _RANGE
-    high = 4.2 - sigma * float(special.ndtri_exp(-_RANGE / (n_keys - 1)))
+    c = sigma * common
+    law = NormalLaw(1.0, scale=sigma * sqrt(1 - common**2))
+    low = sigma * float(ndtri(1e-14 / n_keys)) - log(n_keys) - _RANGE
+    high = 4.2 - sigma * float(ndtri_exp(-_RANGE / (n_keys - 1)))
     points = int(step / (c * dz)) if step < _FINE * c * dz else 0
     if points:  # a + c z lies on one lattice
         da = points * c * dz
-        count = math.ceil((high - low) / da) + 1
-        lattice = low + c * dz * (np.arange(0.0, (count - 1) * points + len(z)) - (len(z) - 1) / 2)
+        count = ceil((high - low) / da) + 1
+        offsets = np.arange(0.0, (count - 1) * points + len(z))
+        lattice = low + c * dz * (offsets - (len(z) - 1) / 2)
         place = points * np.arange(count)[:, None] + np.arange(len(z))
     else:
         a, da = trapezoid(low, high, step)
@@ -100,10 +118,10 @@ def _transforms(
 def attention_overlap(d_k: float, n_keys: float, divisor: float, cosine: float = 0.0) -> float:
     """E sum_j w_j w'_j of two queries of tokens of a cosine p from 0 to 1, each of d_k standard normal entries.
 
-    With (q + q') / sqrt(2) = u and (q - q') / sqrt(2) = v, the squares |u|^2 / (1 + p) and |v|^2 / (1 - p) are
-    independent chi-squared variables, with the sum r and the shares (1 + b) / 2 and (1 - b) / 2 of it. r, b and the
-    cosine t of u and v are independent. Gauss's quadratures of 2, 5 and 3 nodes leave a relative error below 5e-3 for
-    d_k from 16 on, and below 1e-3 from 32 on.
+    With (q + q') / sqrt(2) = u and (q - q') / sqrt(2) = v, |u|^2 / (1 + p) and |v|^2 / (1 - p) are independent
+    chi-squared variables, with the sum r and the shares (1 + b) / 2 and (1 - b) / 2 of r. Then r, b and the
+    cosine t of u and v are independent. Gauss's quadratures of 2, 5 and 3 nodes leave a relative error below
+    5e-3 for d_k from 16 on, and below 1e-3 from 32 on.
 
     >>> round(attention_overlap(64, 64, 8.0, cosine=0.3) * 64, 4)
     1.225
@@ -112,14 +130,17 @@ def attention_overlap(d_k: float, n_keys: float, divisor: float, cosine: float =
     if not (d_k >= 16 and 0 <= cosine <= 1):
         raise ValueError(f"expected d_k from 16 and a cosine from 0 to 1, got {d_k} and {cosine}")
     refuse_multiplier("divisor", divisor, d_k)
-    unit, total = math.sqrt(1 - cosine) / divisor, 0.0
-    lengths = _gauss_rule(np.array([d_k, d_k + 2.0]), np.array([math.sqrt(d_k)]))  # of r / 2
-    nodes = itertools.product(lengths, _symmetric_rule(d_k + 1, 5), _symmetric_rule(d_k, 3))
+    unit = sqrt(1 - cosine) / divisor
+    total = 0.0
+    halves = _gauss_rule(np.array([d_k, d_k + 2.0]), np.array([sqrt(d_k)]))  # of r / 2
+    nodes = itertools.product(halves, _symmetric_rule(d_k + 1, 5), _symmetric_rule(d_k, 3))
     for (half, p_r), (b, p_b), (t, p_t) in nodes:
-        if t < -1e-9:  # exchanges both queries
+        if t < -1e-9:  # the same as -t, with both queries exchanged
             continue
-        u, v = (1 + cosine) * half * (1 + b), (1 - cosine) * half * (1 - b)
-        one, other = (math.sqrt((u + v) / 2 + sign * t * math.sqrt(u * v)) for sign in (1, -1))
+        u = (1 + cosine) * half * (1 + b)
+        v = (1 - cosine) * half * (1 - b)
+        one = sqrt((u + v) / 2 + t * sqrt(u * v))
+        other = sqrt((u + v) / 2 - t * sqrt(u * v))
         rho = max(-1.0, min((u - v) / 2 / (one * other), 1.0))
         chance = p_r * p_b * p_t * (2 if t > 1e-9 else 1)
         total += chance * weight_overlap(unit * one, unit * other, rho, n_keys)
@@ -127,16 +148,17 @@ def attention_overlap(d_k: float, n_keys: float, divisor: float, cosine: float =
 
 
 def _symmetric_rule(dimension: float, order: int) -> list[tuple[float, float]]:
-    """Gauss's nodes and chances of one entry of a random direction: the density (1 - t^2)^((dimension - 3) / 2)."""
-    k, half = np.arange(1, order), dimension / 2 - 1
-    return _gauss_rule(
-        np.zeros(order), np.sqrt(k * (k + 2 * half - 1) / (4 * (k + half) * (k + half - 1)))
-    )
+    """Gauss's nodes and chances of an entry of a random direction: density (1 - t^2)^((dimension - 3) / 2)."""
+    k = np.arange(1, order)
+    half = dimension / 2 - 1
+    beside = k * (k + 2 * half - 1) / (4 * (k + half) * (k + half - 1))
+    return _gauss_rule(np.zeros(order), np.sqrt(beside))
 
 
 def _gauss_rule(diagonal: FloatArray, beside: FloatArray) -> list[tuple[float, float]]:
     """Gauss's nodes and chances from the recurrence of orthogonal polynomials (Golub and Welsch 1969)."""
-    nodes, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
+    jacobi = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
+    nodes, vectors = np.linalg.eigh(jacobi)
     return list(zip(nodes.tolist(), (vectors[0] ** 2).tolist(), strict=True))
 
 
@@ -146,37 +168,36 @@ def next_moments(cosine: float, sigma: float, n_keys: float) -> tuple[float, flo
 
     sigma = sqrt(d_k) / divisor for d_k to infinity: |q| and the cosine of two queries are those of their tokens.
 
-    >>> [round(each, 3) for each in next_moments(0.3, 1.5 * math.sqrt(math.log(512)), 512)]
+    >>> [round(each, 3) for each in next_moments(0.3, 1.5 * sqrt(log(512)), 512)]
     [0.434, 0.308]
     """
-    within = sigma * math.sqrt(1 - cosine)
-    collision, overlap = (
-        GaussianRow(within, n_keys).power_sum(2),
-        weight_overlap(within, within, cosine, n_keys),
-    )
+    within = sigma * sqrt(1 - cosine)
+    collision = GaussianRow(within, n_keys).power_sum(2)
+    overlap = weight_overlap(within, within, cosine, n_keys)
     return cosine + (1 - cosine) * collision, cosine + (1 - cosine) * overlap
 
 
 def mean_cosine(cosine: float, sigma: float, n_keys: float) -> float:
     """C / S (1 + 3 v / (8 S^2))^2: the mean cosine of two tokens after a layer, to second order in their squares.
 
-    The square of a token is p + (1 - p) sum w^2, of the variance v = (1 - p)^2 Var sum w^2, which does not vanish in
-    frozen rows of many keys; squares of two tokens are nearly independent. Within 2% of simulated layers of 64 to 4096
-    keys for p from 0.3 on, where C / S is up to 8% low; for smaller p it is a rough estimate.
+    The square of a token is p + (1 - p) sum w^2, of the variance v = (1 - p)^2 Var sum w^2, which does not vanish
+    in frozen rows of many keys; squares of two tokens are nearly independent. Within 2% of simulated layers of 64
+    to 4096 keys for p from 0.3 on, where C / S is up to 8% low; for smaller p a rough estimate.
 
-    >>> round(mean_cosine(0.3, 1.5 * math.sqrt(math.log(512)), 512), 2)
+    >>> round(mean_cosine(0.3, 1.5 * sqrt(log(512)), 512), 2)
     0.75
     """
     square, product = next_moments(cosine, sigma, n_keys)
-    row = GaussianRow(sigma * math.sqrt(1 - cosine), n_keys)
-    variance = (1 - cosine) ** 2 * (row.metric_mean("(tr J)^2") - row.jacobian_trace() ** 2)
-    return product / square * (1 + 3 / 8 * max(variance, 0.0) / square**2) ** 2
+    row = GaussianRow(sigma * sqrt(1 - cosine), n_keys)
+    of_trace = row.metric_mean("(tr J)^2") - row.jacobian_trace() ** 2
+    variance = max((1 - cosine) ** 2 * of_trace, 0.0)
+    return product / square * (1 + 3 / 8 * variance / square**2) ** 2
 
 
 def next_cosine(cosine: float, sigma: float, n_keys: float, residual: float = 0.0) -> float:
     """(a^2 p + C) / (a^2 + S): the cosine of two tokens a x + attention(x), from p = cosine and a = residual.
 
-    >>> round(next_cosine(0.3, 1.5 * math.sqrt(math.log(512)), 512), 2)
+    >>> round(next_cosine(0.3, 1.5 * sqrt(log(512)), 512), 2)
     0.71
     """
     square, product = next_moments(cosine, sigma, n_keys)

@@ -7,9 +7,10 @@ compares these limits with exact numbers.
 
 from __future__ import annotations
 
-import math
+from math import exp, gamma, lgamma, pi, sin
 
-from scipy import integrate, special
+from scipy.integrate import quad
+from scipy.special import digamma, gammainc
 
 
 def power_sum(m: float, p: float) -> float:
@@ -18,16 +19,16 @@ def power_sum(m: float, p: float) -> float:
     >>> round(power_sum(0.25, 2), 12)
     0.75
     """
-    return math.exp(math.lgamma(p - m) - math.lgamma(p) - math.lgamma(1 - m))
+    return exp(lgamma(p - m) - lgamma(p) - lgamma(1 - m))
 
 
 def entropy(m: float) -> float:
     """E H = psi(1) - psi(1 - m), in nats: the derivative of `power_sum` at p = 1.
 
-    >>> round(entropy(0.5) / math.log(4), 12)
+    >>> round(entropy(0.5) / log(4), 12)
     1.0
     """
-    return float(special.digamma(1) - special.digamma(1 - m))
+    return float(digamma(1) - digamma(1 - m))
 
 
 def jacobian_square(m: float) -> float:
@@ -48,12 +49,12 @@ def share_above(m: float, w: float) -> float:
     It is the integral from w to 1 of the density u^(-1 - m) (1 - u)^(m - 1) / (Gamma(m) Gamma(1 - m)) of weights, with
     the antiderivative -((1 - u) / u)^m / m.
 
-    >>> round(share_above(0.5, 0.8), 12) == round(1 / math.pi, 12)
+    >>> round(share_above(0.5, 0.8), 12) == round(1 / pi, 12)
     True
     """
     if not 0.5 <= w <= 1:
         raise ValueError(f"w: expected 0.5 to 1, got {w}")
-    return float(((1 - w) / w) ** m * math.sin(math.pi * m) / (math.pi * m))
+    return float(((1 - w) / w) ** m * sin(pi * m) / (pi * m))
 
 
 def max_weight(m: float) -> float:
@@ -65,6 +66,6 @@ def max_weight(m: float) -> float:
 
     def integrand(t: float) -> float:
         # m E_(1+m)(t) = e^-t - t E_m(t), and t E_m(t) = t^m Gamma(1 - m, t): the sum is e^-t + t^m gamma(1 - m, t).
-        return float(1 / (1 + math.exp(t) * t**m * math.gamma(1 - m) * special.gammainc(1 - m, t)))
+        return float(1 / (1 + exp(t) * t**m * gamma(1 - m) * gammainc(1 - m, t)))
 
-    return float(integrate.quad(integrand, 0, 60, epsabs=1e-12, limit=500)[0])
+    return float(quad(integrand, 0, 60, epsabs=1e-12, limit=500)[0])

@@ -8,13 +8,15 @@ The scores of a row have the standard deviation sigma = |q|, about sqrt(d_k). Ro
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache, partial
+from math import e, exp, log, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy import integrate, optimize, special
+from scipy.integrate import quad
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import log_ndtr
 
 from sdpa.theory.attention import attention_expectations
 from sdpa.theory.gaussian_rows import row_values
@@ -35,13 +37,13 @@ def exact_largest_gradient(n_keys: float) -> float:
     """
 
     def loss(log_d_k: float) -> float:
-        return -attention_expectations(math.exp(log_d_k), n_keys, 1.0).jacobian_norm
+        return -attention_expectations(exp(log_d_k), n_keys, 1.0).jacobian_norm
 
-    law = math.log(8 * math.log(n_keys))
-    found = optimize.minimize_scalar(
-        loss, bounds=(law - math.log(5), law), method="bounded", options={"xatol": 1e-5}
+    law = log(8 * log(n_keys))
+    found = minimize_scalar(
+        loss, bounds=(law - log(5), law), method="bounded", options={"xatol": 1e-5}
     )
-    return math.exp(found.x)
+    return exp(found.x)
 
 
 def typical_query_crossing(n_keys: float) -> float:
@@ -55,11 +57,9 @@ def typical_query_crossing(n_keys: float) -> float:
     gap = median_gap(n_keys)
 
     def excess(log_d_k: float) -> float:
-        return 2 * math.exp(log_d_k / 2) * gap - math.log(4 * n_keys / math.e) - log_d_k
+        return 2 * exp(log_d_k / 2) * gap - log(4 * n_keys / e) - log_d_k
 
-    return math.exp(
-        optimize.brentq(excess, math.log(4 / gap**2), 40.0)
-    )  # beyond the least value of the difference
+    return exp(brentq(excess, log(4 / gap**2), 40.0))  # beyond the least value of the difference
 
 
 @cache
@@ -72,13 +72,12 @@ def exact_mean_crossing(n_keys: float) -> float:
 
     def excess(log_d_k: float) -> float:
         unscaled, scaled = (
-            attention_expectations(math.exp(log_d_k), n_keys, math.exp(p * log_d_k))
-            for p in (0, 0.5)
+            attention_expectations(exp(log_d_k), n_keys, exp(p * log_d_k)) for p in (0, 0.5)
         )
         return unscaled.jacobian_norm - scaled.jacobian_norm
 
-    law = math.log(SCALES["mean"].law(n_keys))
-    return math.exp(optimize.brentq(excess, law - 0.5, law + 0.5, xtol=1e-9))
+    law = log(SCALES["mean"].law(n_keys))
+    return exp(brentq(excess, law - 0.5, law + 0.5, xtol=1e-9))
 
 
 def gap_density(n_keys: float) -> float:
@@ -86,12 +85,12 @@ def gap_density(n_keys: float) -> float:
 
     It is sqrt(2 ln n) for n to infinity.
 
-    >>> round(gap_density(2) * math.sqrt(math.pi), 9)  # |N(0, 2)|
+    >>> round(gap_density(2) * sqrt(pi), 9)  # |N(0, 2)|
     1.0
     """
 
     def density(z: float) -> float:
-        return math.exp(-(z**2) + (n_keys - 2) * special.log_ndtr(z)) / (2 * math.pi)
+        return exp(-(z**2) + (n_keys - 2) * log_ndtr(z)) / (2 * pi)
 
     return n_keys * (n_keys - 1) * _integral(density)
 
@@ -101,27 +100,25 @@ def median_gap(n_keys: float) -> float:
 
     P(gap > x) = n int phi(z) Phi(z - x)^(n - 1) dz.
 
-    >>> round(median_gap(2) / math.sqrt(2), 9)  # |N(0, 2)|
+    >>> round(median_gap(2) / sqrt(2), 9)  # |N(0, 2)|
     0.67448975
     """
 
     def density(z: float, x: float) -> float:
-        return math.exp(-(z**2) / 2 + (n_keys - 1) * special.log_ndtr(z - x)) / math.sqrt(
-            2 * math.pi
-        )
+        return exp(-(z**2) / 2 + (n_keys - 1) * log_ndtr(z - x)) / sqrt(2 * pi)
 
     def excess(x: float) -> float:
         return n_keys * _integral(partial(density, x=x)) - 0.5
 
-    return float(optimize.brentq(excess, 0.0, 4.0, xtol=1e-12))
+    return float(brentq(excess, 0.0, 4.0, xtol=1e-12))
 
 
 def _integral(function: Callable[[float], float]) -> float:
-    return float(integrate.quad(function, _LOW, _HIGH, epsabs=0, epsrel=1e-11, limit=500)[0])
+    return float(quad(function, _LOW, _HIGH, epsabs=0, epsrel=1e-11, limit=500)[0])
 
 
 class Scale(NamedTuple):
-    """A scale of d_k for unscaled attention: what it is, its law of n_keys, and the exact value if that is another."""
+    """A scale of d_k for unscaled attention: its law of n_keys, and an exact value that differs from the law."""
 
     what: str
     formula: str
@@ -131,7 +128,7 @@ class Scale(NamedTuple):
 
 def _typical_by_gap(n_keys: float) -> float:
     """2 e^-x = sqrt(e / n) at the typical gap x = sigma delta_n of an unscaled row, sigma = sqrt(d_k)."""
-    return (math.log(4 * n_keys / math.e) / (2 * median_gap(n_keys))) ** 2
+    return (log(4 * n_keys / e) / (2 * median_gap(n_keys))) ** 2
 
 
 def _mean_by_gap(n_keys: float) -> float:
@@ -145,14 +142,14 @@ def _mean_by_gap(n_keys: float) -> float:
 
 
 SCALES = {
-    "condensation": Scale("rows condense", "2 ln n", lambda n: 2 * math.log(n)),
+    "condensation": Scale("rows condense", "2 ln n", lambda n: 2 * log(n)),
     "largest": Scale(
-        "r.m.s. of |J|_F is largest", "8 ln n", lambda n: 8 * math.log(n), exact_largest_gradient
+        "r.m.s. of |J|_F is largest", "8 ln n", lambda n: 8 * log(n), exact_largest_gradient
     ),
     "typical": Scale(
         "medians of |J|_F are equal",
         "(ln n)^3 / (2 ln^2 2)",
-        lambda n: math.log(n) ** 3 / (2 * math.log(2) ** 2),
+        lambda n: log(n) ** 3 / (2 * log(2) ** 2),
         jacobian_crossing,
     ),
     "typical_by_gap": Scale("the same", "median gap", _typical_by_gap, jacobian_crossing),
@@ -165,7 +162,7 @@ SCALES = {
     "mean": Scale(
         "r.m.s. of |J|_F are equal",
         "2 ln n (n / 3e)^2",
-        lambda n: 2 * math.log(n) * (n / (3 * math.e)) ** 2,
+        lambda n: 2 * log(n) * (n / (3 * e)) ** 2,
         exact_mean_crossing,
     ),
     "mean_by_gap": Scale("the same", "density of gaps", _mean_by_gap, exact_mean_crossing),

@@ -21,7 +21,8 @@ from sdpa.theory import (
     least_draw_deviations,
 )
 from sdpa.theory.deviations import least_row_variances
-from sdpa.theory.row_metrics import RowMetrics, row_means, row_moments
+from sdpa.theory.row_metrics import RowMetrics
+from sdpa.theory.row_moments import row_means, row_moments
 from sdpa.theory.score_law import query_lengths
 
 SHIFTED = PairLaw(query_mean=0.6, key_mean=-1.5, query_std=0.8, key_std=1.4)

@@ -1,0 +1,178 @@
+"""Mean metrics of rows of one length, for the three laws of queries and keys that allow them.
+
+Independent Gaussian entries have the means of `row_metrics` over |q|. A correlation gives the own key of a
+query a score of another law. Normalized vectors have cosines as scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from math import sqrt
+
+import numpy as np
+
+from sdpa.metrics import SATURATED
+from sdpa.pairs import PairLaw
+from sdpa.theory.cosine_law import CosineLaw
+from sdpa.theory.cosine_rows import cosine_rows
+from sdpa.theory.gaussian_rows import ROW_MEANS
+from sdpa.theory.integrals import FloatArray, UnknownError, span
+from sdpa.theory.normal_law import NormalLaw
+from sdpa.theory.normal_rows import normal_rows
+from sdpa.theory.query_lengths import query_lengths
+from sdpa.theory.row_metrics import ZERO, RowMetrics, means_by_length, saturated_share
+from sdpa.theory.row_variance import expected_row_variance
+from sdpa.theory.rows import Row
+
+RowMoments = tuple[RowMetrics[float], RowMetrics[float]]  # means and mean squares
+
+_HALVINGS = 7
+_ACCURACY = 1e-9
+_SHORTEST = 1e-14  # short queries have almost all unsaturated rows of a strong correlation
+_MAX_GAIN = 1e5
+
+_FUNCTIONS: dict[str, Callable[[Row], float]] = ROW_MEANS | {
+    "across": lambda row: row.metric_mean("JJ.c"),
+    "max_weight_square": Row.max_weight_square,
+    "jacobian_trace_square": lambda row: row.metric_mean("(tr J)^2"),
+    "jacobian_fourth": lambda row: row.metric_mean("|J|^4"),
+}
+
+
+def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMetrics[float]:
+    """Means over rows of n_keys keys of any law that theory knows; UnknownError for others."""
+    if law.correlation or law.normalize != "none":
+        return row_moments(d_k, n_keys, divisor, law)[0]
+    lengths, means = means_by_length(d_k, n_keys, divisor, law)
+    found = RowMetrics(*(lengths.share @ np.column_stack(means)).tolist())
+    saturated = saturated_share(d_k, n_keys, divisor, law)
+    return found._replace(saturated_rows=saturated, own_weight=1 / n_keys)
+
+
+@cache
+def row_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMoments:
+    """Means over rows with a correlation or normalization, and E of max w^2, (tr J)^2, |J|_F^4 and w_own^2."""
+    moments = _correlated_moments if law.normalize == "none" else _normalized_moments
+    means, squares = moments(d_k, n_keys, divisor, law)
+    variance = expected_row_variance(d_k, n_keys, divisor, law)
+    return means._replace(row_variance=variance), squares
+
+
+def _correlated_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMoments:
+    """Rows of queries whose entries have the correlation rho with those of their own key.
+
+    Given q, in units of sigma = key_std |q| / divisor and up to a shift of all scores, the scores of other
+    keys are N(0, 1), and that of the own key is N(rho |q| / query_std, 1 - rho^2). With c the variance of the
+    entries of a key across the query over key_std^2, 1 - rho^2 for the own key and 1 for the others,
+
+        E |dL/dq|^2 = (E |J x|^2 + (d_k - 1) E sum_j (J^2)_jj c_j) key_std^2 / divisor^2.
+    """
+    if law.spectrum:
+        raise UnknownError("softmax rows are unknown for entries of unequal variance")
+    if n_keys % 1:
+        raise ValueError(f"expected a whole number of keys beside a correlation, got {n_keys}")
+    scale = law.key_std / divisor
+    unit = law.query_std * scale
+
+    def row_of(length: float) -> Row:
+        return correlated_row(unit * length, n_keys, length, law.correlation)
+
+    def values(length: float) -> list[float]:
+        row = row_of(length)
+        to_keys = row.jacobian_square() * length**2
+        own = row.power_sum(1, group=0), row.power_sum(2, group=0)
+        return [*_values(row), to_keys, *own]
+
+    def saturation(group: int, length: float) -> list[float]:
+        return [row_of(length).saturated_by(group, SATURATED)]
+
+    *found, to_keys, own, own_square = _mean_over_queries(d_k, values).tolist()
+    saturated = (_mean_over_queries(d_k, partial(saturation, group))[0] for group in (0, 1))
+    means = dict(zip(_FUNCTIONS, found, strict=True))
+    to_query = means["along"] + (d_k - 1) * means["across"]
+    return _named(
+        means,
+        own_square,
+        query_gradient_square=to_query * scale**2,
+        saturated_rows=float(sum(saturated)),
+        key_gradient_square=to_keys * (law.query_std / divisor) ** 2,
+        own_weight=own,
+    )
+
+
+def correlated_row(sigma: float, n_keys: float, length: float, correlation: float) -> Row:
+    """A row of N(0, sigma^2) scores whose own key correlates with the query, of |q| / query_std = length."""
+    rest = 1.0 - float(correlation) ** 2
+    own = NormalLaw(sigma, correlation * length, sqrt(rest), rest)
+    laws = normal_rows((own, NormalLaw(sigma)), ((1.0, 1.0), span(n_keys - 1)))
+    return Row(laws, (1, n_keys - 1))
+
+
+def _mean_over_queries(d_k: float, function: Callable[[float], list[float]]) -> FloatArray:
+    """E of smooth functions of |q|, with an error below 1e-9 if steps of twice the width agree within 3e-5."""
+    lengths = query_lengths(d_k, halvings=0, shortest=_SHORTEST)
+    values = np.array([function(length) for length in lengths.length])
+    for halvings in range(1, _HALVINGS + 1):
+        mean = lengths.share @ values
+        twice = lengths.share[::2] @ values[::2] / lengths.share[::2].sum()
+        most = np.maximum(np.abs(values).max(axis=0), 1e-3)
+        least = np.maximum(np.abs(mean), 1e-6 * most)
+        if (np.abs(mean - twice) <= np.sqrt(_ACCURACY * most * least)).all():
+            break
+        lengths = query_lengths(d_k, halvings=halvings, shortest=_SHORTEST)
+        finer = np.empty((len(lengths.length), values.shape[1]))
+        finer[::2] = values
+        finer[1::2] = [function(length) for length in lengths.length[1::2]]
+        values = finer
+    return np.asarray(lengths.share @ values)
+
+
+def _normalized_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMoments:
+    """Rows of vectors of length 1 (`l2`) or sqrt(d_k) (`rms`) in isotropic directions.
+
+    The scores are length^2 t / divisor with the cosines t of `CosineLaw`. K^T v, v = J g, has the part
+    length t.v along the query, and across it independent parts of mean square length^2 v_j^2 (1 - t_j^2). To
+    the normalized query
+
+        E |dL/dq|^2 = (E |J t|^2 + E sum_j (J^2)_jj (1 - t_j^2)) length^2 / divisor^2.
+    """
+    if law.entries.name != "gaussian" or law.query_mean or law.key_mean or law.spectrum:
+        known = "gaussian entries of mean 0 without a spectrum"
+        raise UnknownError(f"normalized vectors are known only for {known}")
+    if d_k % 1 or n_keys % 1:
+        expected = "whole numbers beside a normalization"
+        raise ValueError(f"expected {expected}, got {d_k} and {n_keys}")
+    square = 1.0 if law.normalize == "l2" else float(d_k)
+    gain = square / divisor
+    if d_k < 2 or gain > _MAX_GAIN:
+        reason = f"for d_k = 1 and for a gain above {_MAX_GAIN:g}"
+        raise UnknownError(f"rows of normalized vectors are unknown {reason}")
+    row = Row(cosine_rows(CosineLaw(gain, int(d_k)), span(n_keys)), (n_keys,))
+    means = dict(zip(_FUNCTIONS, _values(row), strict=True))
+    scale = square / divisor**2
+    # All weights of a row have one law: any one has the mean 1 / n and the mean square E sum w^2 / n.
+    return _named(
+        means,
+        means["collision"] / n_keys,
+        query_gradient_square=(means["along"] + means["across"]) * scale,
+        saturated_rows=row.max_weight_survival(SATURATED),
+        key_gradient_square=means["jacobian_square"] * scale,
+        own_weight=1 / n_keys,
+    )
+
+
+def _values(row: Row) -> list[float]:
+    return [function(row) for function in _FUNCTIONS.values()]
+
+
+def _named(found: dict[str, float], own_square: float, **others: float) -> RowMoments:
+    """Means and mean squares from values of _FUNCTIONS, the square of the own weight, and other means."""
+    means = {name: found[name] for name in ROW_MEANS if name != "along"} | others
+    squares = ZERO._replace(
+        max_weight=found["max_weight_square"],
+        jacobian_trace=found["jacobian_trace_square"],
+        jacobian_square=found["jacobian_fourth"],
+        own_weight=own_square,
+    )
+    return ZERO._replace(**means), squares
