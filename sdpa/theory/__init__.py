@@ -1,4 +1,4 @@
-"""Exact laws and expectations: one function per equation, without random numbers or tabulated results."""
+"""Exact laws and expectations: one function per equation, without random numbers."""
 
 from sdpa.theory import limits, overlap
 from sdpa.theory.attention import AttentionExpectations, attention_expectations, divisor_for

@@ -1,4 +1,4 @@
-"""Exact expectations of attention rows at finite d_k and n_keys, and the divisor at which they have a wanted value."""
+"""Exact expectations of attention rows, and the divisor with a wanted expectation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics
 from sdpa.theory.row_moments import row_means
 from sdpa.theory.row_variance import expected_row_variance
 
-# Where a correlation saturates all but one in 10^10 rows, integrals lose the few that carry these means.
+# Where a correlation saturates all but one in 10^10 rows, integrals lose the few that carry these
+# means.
 _OF_UNSATURATED = (
     "entropy",
     "jacobian_trace",
@@ -38,23 +39,26 @@ _STEP = 0.25  # of the logarithm of the least divisor, up to the first with a kn
 
 @dataclass(frozen=True)
 class AttentionExpectations:
-    """Exact values of the metrics of a row, by their names; NaN where a correlation saturates almost all rows.
+    """Exact values of the metrics of a row; NaN where a correlation saturates almost all rows.
 
     Attributes:
         max_weight: E max w.
         entropy: E H in nats.
         jacobian_trace: E tr J = 1 - E sum w^2.
         jacobian_norm: sqrt(E |J|_F^2).
-        query_gradient_norm: sqrt(E |dL/dq|^2), dL/dq = K^T J g / divisor, over standard normal gradients g to
-            the weights too.
+        query_gradient_norm: sqrt(E |dL/dq|^2), dL/dq = K^T J g / divisor, over standard normal
+            gradients g to the weights too.
         saturated_rows: P(max w > SATURATED).
         row_variance: of the scaled scores of a row, E (1/n) sum_j (s_j - mean of s)^2.
-        output_std: sqrt(E sum w^2), the standard deviation of the output for independent values of variance 1.
-        key_gradient_norm: sqrt(E |dL/dk|^2), dL/dk_j = sum_i (J_i g_i)_j q_i / divisor over as many queries as
-            keys. For n_queries of them, this norm and the next are sqrt(n_queries / n_keys) times as large.
-        value_gradient_norm: sqrt(E (dL/dv)^2) of an entry of a value, for a standard normal gradient to the
-            output.
-        own_weight: E of the weight of the query's own key; without a correlation the mean of 1/n over the rows.
+        output_std: sqrt(E sum w^2), the standard deviation of the output for independent values of
+            variance 1.
+        key_gradient_norm: sqrt(E |dL/dk|^2), dL/dk_j = sum_i (J_i g_i)_j q_i / divisor over as many
+            queries as keys. For n_queries of them, this norm and the next are
+            sqrt(n_queries / n_keys) times as large.
+        value_gradient_norm: sqrt(E (dL/dv)^2) of an entry of a value, for a standard normal
+            gradient to the output.
+        own_weight: E of the weight of the query's own key; without a correlation the mean of 1/n
+            over the rows.
     """
 
     max_weight: float
@@ -81,19 +85,20 @@ def attention_expectations(
 
         E |dL/dq|^2 = ((d_k - 1) E |J|_F^2 + E |J z|^2) key_std^2 / divisor^2.
 
-    Here dL/dq = K^T J g / divisor. Split every key into its part along q, key_std z_i, and the d_k - 1 parts
-    across it, which are independent of the scores: K^T v has the mean square (z.v)^2 + (d_k - 1) |v|^2 over
-    them, times key_std^2. For v = J g with standard normal g these have the means |J z|^2 and |J|_F^2. The
-    entries of v sum to 0, so that the mean of the keys adds nothing. Likewise
-    E |dL/dk|^2 = E[|J|_F^2 |q|^2] / divisor^2.
+    Here dL/dq = K^T J g / divisor. Split every key into its part along q, key_std z_i, and the
+    d_k - 1 parts across it, which are independent of the scores: K^T v has the mean square
+    (z.v)^2 + (d_k - 1) |v|^2 over them, times key_std^2. For v = J g with standard normal g these
+    have the means |J z|^2 and |J|_F^2. The entries of v sum to 0, so that the mean of the keys adds
+    nothing. Likewise E |dL/dk|^2 = E[|J|_F^2 |q|^2] / divisor^2.
 
     Args:
         d_k: width of q and k, from 1; like n_keys any real number.
         n_keys: keys, from 2.
         divisor: above 0, or a rule such as `d_k^1/2`.
         law: of queries and keys.
-        shortest: with a causal mask, the number of keys that the first query sees: rows of every length from
-            it to n_keys, a whole number, occur equally often, and norms are root mean squares over all rows.
+        shortest: with a causal mask, the number of keys that the first query sees: rows of every
+            length from it to n_keys, a whole number, occur equally often, and norms are root mean
+            squares over all rows.
 
     Raises:
         ValueError: an argument out of its range.
@@ -161,9 +166,9 @@ def divisor_for(
     A larger divisor makes a row more uniform. The variance is proportional to 1/c^2.
 
     Args:
-        target: `entropy_share`, E H over `largest_entropy`, from 0 to 1;
-            `effective_keys`, e^(E H), from 1, somewhat below the metric of that name, E e^H, which has no
-            exact value; `max_weight`, E max w; or `row_variance`, of the scaled scores in a row.
+        target: `entropy_share`, E H over `largest_entropy`, from 0 to 1; `effective_keys`, e^(E H),
+            from 1, somewhat below the metric of that name, E e^H, which has no exact value;
+            `max_weight`, E max w; or `row_variance`, of the scaled scores in a row.
         value: of the target.
         d_k, n_keys, law, shortest: as in `attention_expectations`.
 
@@ -197,9 +202,10 @@ def divisor_with(
     unit: float,
     of_divisor: Callable[[float], float],
 ) -> float:
-    """The divisor c with of_divisor(c) = value, by a search in ln c; for the variance of rows, unit / sqrt(value).
+    """The divisor c with of_divisor(c) = value; for `row_variance`, c = unit / sqrt(value).
 
-    Rows have the variance 1 at the divisor `unit`. The search starts above divisors at which of_divisor is NaN.
+    The search is in ln c. Rows have the variance 1 at the divisor `unit`. The search starts above
+    divisors at which of_divisor is NaN.
     """
     if target == "row_variance":
         if not 0 < value < inf:

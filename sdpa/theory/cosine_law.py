@@ -1,12 +1,12 @@
-"""Scores of normalized vectors: a gain times the cosine t of isotropic directions of width d, from 2.
+"""Scores of normalized vectors: a gain times the cosine t of isotropic directions.
 
-In t = cos(theta) the angle has the density
+The width d is at least 2. In t = cos(theta) the angle has the density
 
     C sin(theta)^(d - 2),   C = Gamma(d / 2) / (sqrt(pi) Gamma((d - 1) / 2)),
 
-so that sin(theta)^2 has the law Beta((d - 1) / 2, 1 / 2). Given the query, the cosines of its keys are
-independent. The density of the angle is smooth at both ends, where that of t may be infinite; integrals
-are sums over Gauss's nodes in panels of the angle.
+so that sin(theta)^2 has the law Beta((d - 1) / 2, 1 / 2). Given the query, the cosines of its keys
+are independent. The density of the angle is smooth at both ends, where that of t may be infinite;
+integrals are sums over Gauss's nodes in panels of the angle.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from sdpa.theory.integrals import (
     HIGHEST,
     RANGE,
     FloatArray,
+    Nodes,
     Rule,
     Span,
     gauss_panels,
 )
-from sdpa.theory.integrands import Nodes
 
 _LOWEST = -RANGE - 1  # exp(-e^y) is 1 below it
 _RARE = 1e-24  # the share of the angles that count as impossible, at either end
@@ -43,7 +43,10 @@ class CosineLaw:
     d: float
 
     def log_g(self, u: FloatArray) -> FloatArray:
-        """ln G at every u: G = P(y < window) + int e^(-e^y), or 1 minus the same of 1 - e^(-e^y)."""
+        """ln G at every u, G = P(y below the window) + its integral of e^(-e^y).
+
+        Where G is near 1, 1 - G from the chance above and the integral of 1 - e^(-e^y).
+        """
         theta, weights = self._window(u)
         exponential = np.exp(u[:, None] + self.gain * np.cos(theta))
         above = self._above(self._angle_at(HIGHEST, u))
@@ -66,7 +69,7 @@ class CosineLaw:
         return _angle_of((y - u) / self.gain)
 
     def _window(self, u: FloatArray) -> Rule:
-        """Angles where e^(-e^y) is neither 1 nor 0, and their probabilities, (nodes of u, nodes)."""
+        """Angles where e^(-e^y) is neither 1 nor 0, and their chances, (nodes of u, nodes)."""
         first = self._possible(self._angle_at(HIGHEST, u))
         last = self._possible(self._angle_at(_LOWEST, u))
         shares = np.linspace(0, 1, _PANELS + 1)
@@ -94,14 +97,14 @@ class CosineLaw:
 
     @property
     def resolution(self) -> float:
-        """The greatest width of a panel that resolves the density; 0 if it may be rough or infinite."""
+        """The greatest width of a panel that resolves the density; 0 if none does."""
         return 3 * self.gain / sqrt(self.d) if self.d >= _SMOOTH else 0.0
 
     def largest(self, counts: Span, breaks: FloatArray) -> Rule:
         """Scores that may be the largest, and their probabilities; no panel contains a break.
 
-        Panels lie between equal steps of ln(n P(t > cos(theta))), and beyond a right angle of ln of the
-        other tail.
+        Panels lie between equal steps of ln(n P(t > cos(theta))), and beyond a right angle of ln of
+        the other tail.
         """
         fewest, most = counts
         levels = np.concatenate([np.arange(-36, -8, 4.0), np.arange(-8, log(most / 2), 1.0)])
@@ -116,7 +119,7 @@ class CosineLaw:
         return self.gain * np.cos(theta), weights
 
     def _panels(self, edges: FloatArray) -> Rule:
-        """Gauss's nodes between edges of angles, and their probabilities C sin(theta)^(d - 2) dtheta."""
+        """Gauss's nodes between edges of angles; probabilities C sin(theta)^(d - 2) dtheta."""
         theta, weights = gauss_panels(edges, _ORDER)
         sine = np.maximum(np.sin(theta), 0)
         density = np.exp(self._log_constant + xlogy(self.d - 2, sine))

@@ -41,8 +41,13 @@ class CosineRows:
         scores, chances = self.law.largest(self.counts, self._ends)
         return [Candidates(0, chances, log_below(self.law, scores)[None])]
 
-    def survival(self, group: int, counts: Sequence[float], log_ratio: float) -> float:
-        """n P(S < c X), X = e^s of one score and S the sum of e^s over the others, ln c at most 0."""
+    def survival(
+        self,
+        group: int,
+        counts: Sequence[float],
+        log_ratio: float,
+    ) -> float:
+        """n P(S < c X), X = e^s of one score, S the sum of e^s over all others, ln c <= 0."""
         count = float(counts[group])
         if count == 2:
             scores, chances = self.law.largest((count, count), self._breaks(count, log_ratio))
@@ -56,7 +61,7 @@ class CosineRows:
         return count * float(chances @ sum_below((count - 1) * transforms))
 
     def _transformed(self, counts: Span, log_ratio: float) -> tuple[FloatArray, ComplexArray]:
-        """Chances of scores m that may have nearly all weight, and ln E exp(-p e^(s - m)) of another s."""
+        """Chances of scores m that may have nearly all weight, and ln E exp(-p e^(s - m))."""
         fewest = counts[0]
         scores, chances = self.law.largest(counts, self._breaks(fewest, log_ratio))
         # Every other score lies below m + ln c, which is impossible for most m.
@@ -66,7 +71,7 @@ class CosineRows:
         return chances[kept], transforms
 
     def _breaks(self, count: float, log_ratio: float) -> FloatArray:
-        """The ends of the law, the ends over c, and the score below which the least sum is too large."""
+        """The ends of the law, the ends over c, and the score with the least possible sum."""
         least = log(count - 1) - self.law.gain - log_ratio
         return np.concatenate([self._ends, self._ends - log_ratio, [least]])
 
@@ -77,9 +82,9 @@ cosine_rows = lru_cache(_ROWS)(CosineRows)
 def _row_edges(law: CosineLaw, counts: Span) -> FloatArray:
     """Edges of panels of u, for rows with these counts of scores.
 
-    G and M vary on the scale of 1 where the ends of the law enter, at u = -gain and gain: panels widen
-    with the distance from there. G^n may vary faster: panels over which ln(-n ln G) changes by more than
-    1 are divided.
+    G and M vary on the scale of 1 where the ends of the law enter, at u = -gain and gain: panels
+    widen with the distance from there. G^n may vary faster: panels over which ln(-n ln G) changes
+    by more than 1 are divided.
     """
     edges = _edges_by_distance(law, counts[1])
     for _ in range(6):

@@ -1,7 +1,7 @@
 """Moments and cumulants of two variables, and covariances of their powers.
 
-The moments M_ij = E x^i y^j and the cumulants K_ij determine each other (Leonov and Shiryaev 1959, here as a
-recursion):
+The moments M_ij = E x^i y^j and the cumulants K_ij determine each other (Leonov and Shiryaev 1959,
+here as a recursion):
 
     M_ij = sum_(r, t) C(i-1, r-1) C(j, t) K_rt M_(i-r, j-t),   r from 1 to i, t from 0 to j.
 
@@ -38,7 +38,12 @@ def joint_moments(cumulants: FloatArray) -> FloatArray:
     return moments
 
 
-def _lower_terms(cumulants: FloatArray, moments: FloatArray, i: int, j: int) -> Any:
+def _lower_terms(
+    cumulants: FloatArray,
+    moments: FloatArray,
+    i: int,
+    j: int,
+) -> Any:
     """M_ij - K_ij from moments and cumulants of lower orders."""
     if i == 0:
         return sum(comb(j - 1, t - 1) * cumulants[0, t] * moments[0, j - t] for t in range(1, j))
@@ -51,9 +56,12 @@ def _lower_terms(cumulants: FloatArray, moments: FloatArray, i: int, j: int) -> 
 
 
 def power_covariances(cumulants: FloatArray) -> FloatArray:
-    """D_ij = Cov(x^i, y^j) = sum_r C(i-1, r-1) (K_r0 D_(i-r, j) + sum_(t >= 1) C(j, t) K_rt M_(i-r, j-t)).
+    """D_ij = Cov(x^i, y^j) of two variables from their cumulants, by the recursion
 
-    This is the recursion of M_ij less that of M_i0 M_0j: no difference of large numbers makes a small one.
+        D_ij = sum_r C(i-1, r-1) (K_r0 D_(i-r, j) + sum_(t >= 1) C(j, t) K_rt M_(i-r, j-t)).
+
+    This is the recursion of M_ij less that of M_i0 M_0j: no difference of large numbers makes a
+    small one.
     """
     moments = joint_moments(cumulants)
     covariances = np.zeros_like(cumulants)

@@ -1,7 +1,8 @@
-"""Exact standard deviations of the metrics of one attention row, and lower limits of those of a draw's mean.
+"""Exact standard deviations of the metrics of a row, and lower limits for means of a draw.
 
-Deviations are exact for independent Gaussian entries. Correlated and normalized vectors have lower limits:
-where few unsaturated rows carry a mean, draws that miss them have a small spread, which such a limit reveals.
+Deviations are exact for independent Gaussian entries. Correlated and normalized vectors have lower
+limits: where few unsaturated rows carry a mean, draws that miss them have a small spread, which
+such a limit reveals.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from sdpa.theory.row_variance import spread_of_row_variance
 _MIN_VARIANCE = 2e-8
 _OF_ENTROPY = 0.7
 _LEAST = 1e-150
-# How often a factor of all keys multiplies the metric outside the softmax: |dL/dq|^2 has two such factors.
-# A factor of all queries multiplies |dL/dk|^2 twice, which one of the keys does not.
+# How often a factor of all keys multiplies the metric outside the softmax: |dL/dq|^2 has two such
+# factors. A factor of all queries multiplies |dL/dk|^2 twice, which one of the keys does not.
 _KEY_FACTORS = np.array(ZERO._replace(query_gradient_square=2.0, key_gradient_square=-2.0))
 
 
@@ -42,20 +43,23 @@ def attention_deviations(
 ) -> RowMetrics[float]:
     """Standard deviations of the metrics of one row, from Var f = E Var[f | q] + Var E[f | q].
 
-    Up to a factor key_std^2, |K^T J|_F^2 is F = |J z|^2 + |J G|_F^2, with z the part of the keys along q and G
-    the d_k - 1 parts across it: standard normal columns, independent of the scores. Given w, |J G|_F^2 has the
-    mean (d_k - 1) |J|_F^2 and the variance 2 (d_k - 1) tr J^4, so that
+    Up to a factor key_std^2, |K^T J|_F^2 is F = |J z|^2 + |J G|_F^2, with z the part of the keys
+    along q and G the d_k - 1 parts across it: standard normal columns, independent of the scores.
+    Given w, |J G|_F^2 has the mean (d_k - 1) |J|_F^2 and the variance 2 (d_k - 1) tr J^4, so that
 
-        E F^2 = E |J z|^4 + 2 (d_k - 1) E[|J z|^2 |J|_F^2] + (d_k - 1)^2 E |J|_F^4 + 2 (d_k - 1) E tr J^4.
+        E F^2 = E |J z|^4 + 2 (d_k - 1) E[|J z|^2 |J|_F^2] + (d_k - 1)^2 E |J|_F^4
+            + 2 (d_k - 1) E tr J^4.
 
-    Given |q|, the variance of the n scores is sigma^2 / n times a chi-squared variable of n - 1 degrees of
-    freedom, and the weight of any one key has the mean square E sum w^2 / n. A variance below 2e-8 of the mean
-    square, beyond the precision of the moments, comes out as 0.
+    Given |q|, the variance of the n scores is sigma^2 / n times a chi-squared variable of n - 1
+    degrees of freedom, and the weight of any one key has the mean square E sum w^2 / n. A variance
+    below 2e-8 of the mean square, beyond the precision of the moments, comes out as 0.
 
-    Rows of several lengths have the root mean square over them, with 2e-8 of the mean square in place of a
-    smaller variance: an upper limit for the mean over a draw, whose lengths are always the same.
+    Rows of several lengths have the root mean square over them, with 2e-8 of the mean square in
+    place of a smaller variance: an upper limit for the mean over a draw, whose lengths are always
+    the same.
 
-    Arguments and errors as in `attention_expectations`, of whole n_keys and of independent Gaussian entries.
+    Arguments and errors as in `attention_expectations`, of whole n_keys and of independent Gaussian
+    entries.
 
     >>> round(attention_deviations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
     0.04808
@@ -86,27 +90,27 @@ def least_draw_deviations(
     law: PairLaw = PairLaw(),
     shortest: int | None = None,
 ) -> RowMetrics[float]:
-    """Lower limits of the standard deviations of the means over the n_queries rows of a draw, which share its keys.
+    """Lower limits of the standard deviations of means over n_queries rows with the same keys.
 
-    With V = Var f of one row and C = Var E[f | K], the mean has the variance (V + (n_queries - 1) C) / n_queries,
-    and C >= Cov(f, h)^2 / Var h for any h(K) (Cauchy and Schwarz). Here
-    h = sum_i |k_i - mean of k|^2 / key_std^2, which is chi-squared of (n_keys - 1) d_k degrees of freedom: long
-    keys saturate all rows together. For a factor L of all keys
+    With V = Var f of one row and C = Var E[f | K], the mean has the variance
+    (V + (n_queries - 1) C) / n_queries, and C >= Cov(f, h)^2 / Var h for any h(K) (Cauchy and
+    Schwarz). Here h = sum_i |k_i - mean of k|^2 / key_std^2, which is chi-squared of (n_keys - 1)
+    d_k degrees of freedom: long keys saturate all rows together. For a factor L of all keys
 
         dE f / d ln L = Cov(f, h),   Var h = 2 (n_keys - 1) d_k
 
-    (the score identity, as in the bound of Cramer and Rao). This is the derivative by a factor of all |q|
-    (`QueryLengths.slope`) but for the factors `_KEY_FACTORS`. V has the lower limit Cov(f, |q|^2)^2 / Var |q|^2,
-    for rows so equal that `attention_deviations` does not know V.
+    (the score identity, as in the bound of Cramer and Rao). This is the derivative by a factor of
+    all |q| (`QueryLengths.slope`) but for the factors `_KEY_FACTORS`. V has the lower limit Cov(f,
+    |q|^2)^2 / Var |q|^2, for rows so equal that `attention_deviations` does not know V.
 
-    For rows of several lengths, h is that of all n_keys keys; dE f / d ln L and the lower limit of V are means
-    over the lengths. Correlated and normalized vectors have the limits of `least_row_variances`, as if rows were
-    independent.
+    For rows of several lengths, h is that of all n_keys keys; dE f / d ln L and the lower limit of
+    V are means over the lengths. Correlated and normalized vectors have the limits of
+    `least_row_variances`, as if rows were independent.
 
     >>> least_draw_deviations(64, 64, 1, 8.0) == attention_deviations(64, 64, 8.0)
     True
     >>> row, draw = attention_deviations(64, 2, 8.0), least_draw_deviations(64, 2, 10**9, 8.0)
-    >>> round(draw.entropy / row.entropy, 3)  # below 1: any number of queries sees no more than one pair of keys
+    >>> round(draw.entropy / row.entropy, 3)  # below 1: all queries see the same pair of keys
     0.115
     """
     check_sizes(d_k, n_keys)
@@ -134,7 +138,12 @@ def least_draw_deviations(
     return _roots((variance + (n_queries - 1) * per_key) / n_queries)
 
 
-def _sensitivities(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> FloatArray:
+def _sensitivities(
+    d_k: float,
+    n_keys: float,
+    divisor: float,
+    law: PairLaw,
+) -> FloatArray:
     """dE f / d ln L of every metric, and Cov(f, |q|^2)^2 / Var |q|^2, of rows of one length."""
     lengths, of_metric = means_by_length(d_k, n_keys, divisor, law)
     share = lengths.share
@@ -190,10 +199,11 @@ def _row_variances(
 def least_row_variances(means: RowMetrics[float], squares: RowMetrics[float]) -> RowMetrics[float]:
     """Lower limits of the variances of one row's metrics; 0 where none is known.
 
-    The mean squares of max w, t = tr J, |J|_F^2 and the own weight are exact, and E (1 - w)^2 >= E t^2 / 4 for
-    any weight w, since t <= 1 - w^2 <= 2 (1 - w). E H^2 / (E H)^2 is about that of t, and those of the squared
-    gradients about that of |J|_F^2. No inequality gives it; a factor of 0.7 leaves the limits below the exact
-    deviations of independent rows, from d_k = 1 to 2^20 and from 2 to 1000 keys.
+    The mean squares of max w, t = tr J, |J|_F^2 and the own weight are exact, and
+    E (1 - w)^2 >= E t^2 / 4 for any weight w, since t <= 1 - w^2 <= 2 (1 - w). E H^2 / (E H)^2 is
+    about that of t, and those of the squared gradients about that of |J|_F^2. No inequality gives
+    it; a factor of 0.7 leaves the limits below the exact deviations of independent rows, from
+    d_k = 1 to 2^20 and from 2 to 1000 keys.
     """
     trace = means.jacobian_trace
     square = means.jacobian_square

@@ -20,21 +20,24 @@ from sdpa.theory.row_lengths import mean_over_lengths
 from sdpa.theory.row_metrics import check_arguments
 
 _NOISE = 1e-15  # of the sums behind a probability: what is closer to 1 is 1
-# Deviations, 8.5 of a score below the mean and 8.5 of the mean of e^s above it: less likely than the noise.
+# Deviations, 8.5 of a score below the mean and 8.5 of the mean of e^s above it: less likely than
+# the noise.
 _FAR = 17.0
 
 
 class OutOfRange(NamedTuple):
     """Probabilities for exact scores and weights, before any rounding but the last.
 
-    That of a tiny weight is good to 1e-12, the others to seven digits down to 1e-40, and to 1e-12 for rows of
-    several lengths; within 1e-15 of 1 a probability is 1.
+    The probability of a tiny weight is good to 1e-12, the others to seven digits down to 1e-40, and
+    to 1e-12 for rows of several lengths. A probability within 1e-15 of 1 comes out as 1.
 
     Attributes:
-        tiny_weights: P(w < half the smallest number), so that w rounds to 0; in 8 bits
-            P(p w / max w < half the smallest number), p the prescale.
-        nearly_one_rows: P(max w > 1 - 2^-(d + 1)), d digits of `of_products`: the largest weight rounds to 1.
-        large_rows: P(e^(max s) > the largest number), s the scaled scores without the maximum subtracted.
+        tiny_weights: P(w < half the smallest number), so that w rounds to 0; in 8 bits P(p w / max
+            w < half the smallest number), p the prescale.
+        nearly_one_rows: P(max w > 1 - 2^-(d + 1)), d digits of `of_products`: the largest weight
+            rounds to 1.
+        large_rows: P(e^(max s) > the largest number), s the scaled scores without the maximum
+            subtracted.
         spread_of_tiny_weights: standard deviation over q of the first probability given q.
     """
 
@@ -57,9 +60,10 @@ def out_of_range(
     """P(a weight rounds to 0), P(the largest rounds to 1), P(e^s overflows) in a format.
 
     Given q, the scores are normal with the deviation sigma = key_std |q| / divisor. P(max s > t),
-    1 - Phi(t / sigma)^n, `weight_below` (in formats of 8 bits, `far_below`) and `saturated_rows` are averaged
-    over |q|. Arguments and errors as in `attention_expectations`, with the format or its name and a prescale as
-    in `sdpa.arithmetic`; a correlation, a normalization and a mean of the keys are unknown, too.
+    1 - Phi(t / sigma)^n, `weight_below` (in formats of 8 bits, `far_below`) and `saturated_rows`
+    are averaged over |q|. Arguments and errors as in `attention_expectations`, with the format or
+    its name and a prescale as in `sdpa.arithmetic`; a correlation, a normalization and a mean of
+    the keys are unknown, too.
 
     >>> found = out_of_range(512, 64, 1.0, "float16")
     >>> [round(value, 4) for value in found[:3]]
@@ -100,8 +104,8 @@ def weight_below(sigma: float, n_keys: float, log_threshold: float) -> float:
     """P(w < t) = int kappa(u + ln((1 - t) / t)) (1 - G(u)^(n-1)) du of a weight, for a small t.
 
     The scores are independent N(0, sigma^2). w < t if the sum of e^s over the other scores exceeds
-    e^s (1 - t) / t. The integral of `kappa` is 1. UnknownError for a deviation below 0.4 with so many keys that
-    their mean weight is near t.
+    e^s (1 - t) / t. The integral of `kappa` is 1. UnknownError for a deviation below 0.4 with so
+    many keys that their mean weight is near t.
 
     >>> two = weight_below(10.0, 2, log(2.0**-25))  # s_1 - s_2 < ln(t / (1 - t))
     >>> round(two / float(ndtr(-25 * log(2) / sqrt(200))), 6)
@@ -120,7 +124,9 @@ def weight_below(sigma: float, n_keys: float, log_threshold: float) -> float:
 
 
 def far_below(sigma: float, n_keys: float, log_ratio: float) -> float:
-    """P(s < max s + ln r) of N(0, sigma^2) scores, r < 1: (n - 1) int phi(z) Phi(z)^(n-2) Phi(z + ln r / sigma) dz.
+    """P(s < max s + ln r) = (n - 1) int phi(z) Phi(z)^(n-2) Phi(z + ln r / sigma) dz, r < 1.
+
+    The n scores are independent N(0, sigma^2).
 
     >>> round(far_below(1.0, 2, -1.0) / float(ndtr(-1 / sqrt(2))), 12)  # s_1 - s_2 < -1
     1.0

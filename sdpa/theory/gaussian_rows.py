@@ -1,7 +1,8 @@
-"""Expected values of many Gaussian rows, interpolated over ln sigma, the deviation of their scores, and ln n.
+"""Expected values of many Gaussian rows, interpolated over ln sigma and ln n.
 
-Over ln sigma, Chebyshev polynomials interpolate one octave at a time. Neighbouring d_k and divisors need the
-same octaves again, so that their coefficients are stored.
+sigma is the standard deviation of the scores of a row. Over ln sigma, Chebyshev polynomials
+interpolate one octave at a time. Neighbouring d_k and divisors need the same octaves again, so that
+their coefficients are stored.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def row_values(
     n_keys: float,
     functions: Mapping[str, Function] = ROW_MEANS,
 ) -> dict[str, FloatArray]:
-    """Values of ROW_MEANS or ROW_SPREADS by name at each sigma, rising, (rows,) each, for n_keys keys."""
+    """Values of ROW_MEANS or ROW_SPREADS by name at each sigma, rising, (rows,) each."""
     values = interpolated(sigma, n_keys, _all_of(tuple(functions.values())))
     return dict(zip(functions, values.T, strict=True))
 
@@ -86,7 +87,7 @@ def interpolated(sigma: FloatArray, n_keys: float, function: RowFunction) -> Flo
 
 @cache
 def _octave_coefficients(octave: int, n_keys: float, function: RowFunction) -> FloatArray:
-    """Chebyshev coefficients in ln sigma for sigma from 2^octave to 2^(octave + 1), (nodes, values)."""
+    """Chebyshev coefficients in ln sigma from 2^octave to 2^(octave + 1), (nodes, values)."""
     values = [function(2.0 ** (octave + (node + 1) / 2), n_keys) for node in _CHEBYSHEV]
     fit = np.polynomial.chebyshev.chebfit(_CHEBYSHEV, np.array(values), _NODES - 1)
     return np.asarray(fit)
@@ -97,14 +98,15 @@ def saturated_rows(
     n_keys: float,
     log_remainder: float = _LOG_UNSATURATED,
 ) -> FloatArray:
-    """P(1 - max w < r) = n Phi(y / sigma) at each sigma, by interpolation of y, which is nearly constant.
+    """P(1 - max w < r) = n Phi(y / sigma) at each sigma, by interpolation of y.
 
-    Below the first octave, y is a polynomial in sigma^2 through values in that octave and its limit at 0,
+    y is nearly constant. Below the first octave, y is a polynomial in sigma^2 through values in
+    that octave and its limit at 0,
 
         y(0) = -ln((n - 1) (1 - r) / r) sqrt(1 - 1 / n),
 
-    because the nearest scores with such a weight decide there. With two keys, y has this value at every
-    sigma. The relative error of P is below 1e-7 down to 1e-40.
+    because the nearest scores with such a weight decide there. With two keys, y has this value at
+    every sigma. The relative error of P is below 1e-7 down to 1e-40.
 
     Args:
         sigma: rising, (rows,).
@@ -148,11 +150,11 @@ def _first_octave(n_keys: float, log_remainder: float) -> int:
 
 
 def gaussian_rows(sigma: FloatArray, n_keys: IntArray) -> FloatArray:
-    """E max w, E H in nats, E |J|_F^2 and P(max w > 0.99) of rows, each with its own sigma and length.
+    """E max w, E H in nats, E |J|_F^2 and P(max w > 0.99), for a sigma and length per row.
 
-    Many lengths are interpolated as in `mean_over_lengths`. That adds absolute errors below 1e-5, and
-    relative ones below 1e-5 to E max w and E |J|_F^2. sigma, from 0, and n_keys, from 2, are (rows,), and
-    the result is (rows, 4).
+    Many lengths are interpolated as in `mean_over_lengths`. That adds absolute errors below 1e-5,
+    and relative ones below 1e-5 to E max w and E |J|_F^2. sigma, from 0, and n_keys, from 2, are
+    (rows,), and the result is (rows, 4).
 
     >>> gaussian_rows(np.array([1.0, 0.0]), np.array([64, 4])).round(6)
     array([[0.107274, 3.684746, 0.03408 , 0.      ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from math import ceil, log
 from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,22 @@ Span = tuple[float, float]  # least and greatest of several counts
 
 # Integrands are cut off at e^-RANGE; 1 / e^-38 is below the precision of a double.
 RANGE = 38.0
-# The Fourier tail of e^(k y - e^y), |Gamma(k + i omega)|, is slowest at k = 8: these need the finer step.
+# The Fourier tail of e^(k y - e^y), |Gamma(k + i omega)|, is slowest at k = 8: these need the finer
+# step.
 STEP = 0.28
 FINE_STEP = 0.22
 HIGHEST = 4.2  # exp(-e^4.2) is below 1e-28
 
 _gauss_rule = cache(np.polynomial.legendre.leggauss)
+
+
+class Nodes(NamedTuple):
+    """Nodes of an expectation over a score at every u: y = u + s, x, their weights, and c."""
+
+    y: FloatArray  # (nodes of u or 1, nodes)
+    x: FloatArray  # (nodes of u or 1, nodes), or (nodes,)
+    weights: FloatArray
+    across: FloatArray | float
 
 
 class UnknownError(ValueError):

@@ -5,8 +5,8 @@ Scores s of one law have at every u
     G(u) = E exp(-e^(u + s)),   M_kqa(u) = E[x^q c^a e^(k (u + s)) exp(-e^(u + s))],
 
 with c the mean square of a key across the query, over the variance of an entry, and x = s / unit.
-From a unit of 1 on x = (u + s) / unit, which does not grow with the unit: no metric changes if all x
-of a row move together.
+From a unit of 1 on x = (u + s) / unit, which does not grow with the unit: no metric changes if all
+x of a row move together.
 """
 
 from __future__ import annotations
@@ -16,56 +16,22 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache, reduce
 from math import factorial
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from sdpa.theory.integrals import FloatArray, Rule
+from sdpa.theory.cosine_law import CosineLaw
+from sdpa.theory.integrals import FloatArray, Nodes
+from sdpa.theory.normal_law import NormalLaw
 from sdpa.theory.polynomials import Index, metric_expansion
 
+Law = NormalLaw | CosineLaw  # of any number of independent scores
 Taken = tuple[int, ...]  # number of indices in each group
 Factor = tuple[int, Index]  # M_kqa of a group
 Products = dict[tuple[Factor, ...], float]  # coefficients of products of M
 
 
-class Nodes(NamedTuple):
-    """Nodes of an expectation over a score at every u: y = u + s, x, their weights, and c."""
-
-    y: FloatArray  # (nodes of u or 1, nodes)
-    x: FloatArray  # (nodes of u or 1, nodes), or (nodes,)
-    weights: FloatArray
-    across: FloatArray | float
-
-
-class Law(Protocol):
-    """The law of any number of independent scores."""
-
-    def log_g(self, u: FloatArray) -> FloatArray:
-        """ln G at every u, precise where G is near 1 and where G is near 0."""
-
-    def nodes(self, u: FloatArray) -> Nodes:
-        """Nodes of the expectations M at every u."""
-
-    def cdf(self, score: FloatArray) -> FloatArray:
-        """P(s < score)."""
-
-    def density(self, score: FloatArray) -> FloatArray:
-        """The density of a score."""
-
-    def between(self, edges: FloatArray) -> Rule:
-        """Scores between falling edges (..., edges), and their probabilities, (..., nodes)."""
-
-    @property
-    def lowest(self) -> float:
-        """The least score with a probability that counts."""
-
-    @property
-    def resolution(self) -> float:
-        """The greatest width of a panel that resolves the density; 0 if no common panels do."""
-
-
 class Integrands:
-    """Integrands at nodes u: G, M and sums of products of M, for the laws of a row and its unit of x.
+    """G, M and sums of products of M at nodes u, for the laws of a row and its unit of x.
 
     `weights` are those of the nodes, or the step between all nodes.
     """

@@ -1,6 +1,7 @@
 """The law of a sum of e^s, from its Laplace transform.
 
-Max w exceeds a threshold from 1/2, which no second weight can exceed, if S < c for one score m of the row,
+Max w exceeds a threshold from 1/2, which no second weight can exceed, if S < c for one score m of
+the row,
 
     S = sum of e^(s - m) over the other scores,   c = (1 - threshold) / threshold,
 
@@ -25,15 +26,16 @@ _MAX_TERMS = 1280
 _AVERAGED = 14
 _BINOMIAL = comb(_AVERAGED, np.arange(_AVERAGED + 1)) / 2.0**_AVERAGED  # for the last partial sums
 _NARROWEST = 0.0625  # the width for which _TERMS terms suffice
-# Edges below the highest e^x that counts. The phase turns by 2 pi k e^x: fine panels where e^x is largest.
+# Edges below the highest e^x that counts. The phase turns by 2 pi k e^x: fine panels where e^x is
+# largest.
 _STEPS = np.concatenate([np.arange(0, 3, 0.2), np.arange(3, 8, 0.7), np.arange(8, 2 * RANGE, 3.0)])
 
 
 def sum_below(logarithm: ComplexArray) -> FloatArray:
     """P(S < c) from ln E e^(-p_k S), (..., terms), p_k = (a + 2 pi i k) / (2 c).
 
-    Bromwich's integral of L(p) / p, L(p) = E e^(-p S), whose alternating tail is averaged
-    (Abate and Whitt 1992):
+    Bromwich's integral of L(p) / p, L(p) = E e^(-p S), whose alternating tail is averaged (Abate
+    and Whitt 1992):
 
         P = 2 e^(a/2) sum_k (-1)^k Re L(p_k) / (a + 2 pi i k),   half of the term of k = 0.
     """
@@ -47,12 +49,19 @@ def sum_below(logarithm: ComplexArray) -> FloatArray:
 
 def terms_for(width: float) -> int:
     """The number of terms that suffice if S has this standard deviation over its mean."""
-    doublings = ceil(log2(max(_NARROWEST / max(width, 1e-9), 1)))
-    return int(min(_TERMS * 2**doublings, _MAX_TERMS)) + _AVERAGED + 1
+    ratio = _NARROWEST / max(width, 1e-9)
+    doublings = ceil(log2(max(ratio, 1)))
+    terms = min(_TERMS * 2**doublings, _MAX_TERMS)
+    return int(terms) + _AVERAGED + 1
 
 
-def log_transform(law: Law, scores: FloatArray, c: float, terms: int) -> ComplexArray:
-    """Ln E exp(-p_k e^(s - m)) of one score s at every m, (scores, terms), up to multiples of 2 pi i."""
+def log_transform(
+    law: Law,
+    scores: FloatArray,
+    c: float,
+    terms: int,
+) -> ComplexArray:
+    """ln E exp(-p_k e^(s - m)) of one score s at every m, (scores, terms), modulo 2 pi i."""
     edges = _edges(c)
     lowest = law.cdf(scores + edges[-1])[:, None]
     if are_few_panels(law, _STEPS[-1]):
@@ -62,7 +71,8 @@ def log_transform(law: Law, scores: FloatArray, c: float, terms: int) -> Complex
         value = lowest + law.density(scores[:, None] + x) @ turned
     else:
         value = lowest + means_below(law, scores, edges, lambda x: _turned(x, c, terms))
-    return np.asarray(np.log(np.maximum(np.abs(value), 1e-300)) + 1j * np.angle(value))
+    size = np.maximum(np.abs(value), 1e-300)
+    return np.asarray(np.log(size) + 1j * np.angle(value))
 
 
 def _edges(c: float) -> FloatArray:
@@ -79,5 +89,6 @@ def _turned_panels(c: float, terms: int, resolution: float) -> tuple[FloatArray,
 
 def _turned(x: FloatArray, c: float, terms: int) -> ComplexArray:
     """exp(-p e^x) for the first p and every x, (..., terms, nodes)."""
-    p = (_ABSCISSA + 2j * pi * np.arange(terms)) / (2 * c)
+    frequencies = 2j * pi * np.arange(terms)
+    p = (_ABSCISSA + frequencies) / (2 * c)
     return np.asarray(np.exp(-p[:, None] * np.exp(x)[..., None, :]))

@@ -1,7 +1,8 @@
 """The largest weight of a row of any scores: its moments.
 
-If the largest score is m, max w = 1 / (1 + S), with S the sum of e^(s - m) over the other scores, and
-1 / (1 + S)^k = int t^(k-1) e^-t e^(-t S) dt / (k-1)!, t = e^v. Each other score is below m and gives
+If the largest score is m, max w = 1 / (1 + S), with S the sum of e^(s - m) over the other scores,
+and 1 / (1 + S)^k = int t^(k-1) e^-t e^(-t S) dt / (k-1)!, t = e^v. Each other score is below m and
+gives
 
     A(v, m) = E[1(s < m) exp(-e^(v + s - m))].
 
@@ -58,7 +59,7 @@ def others(counts: Sequence[float], group: int) -> FloatArray:
 
 
 def log_below(law: Law, scores: FloatArray) -> FloatArray:
-    """ln A, A = P(s < m) - E[1(s < m) (1 - exp(-e^(v + s - m)))], at every m, (scores, nodes of v)."""
+    """ln A, (scores m, nodes of v), A = P(s < m) - E[1(s < m) (1 - exp(-e^(v + s - m)))]."""
     length = min(RANGE + 5, max(float(scores.max()) - law.lowest, law.resolution))
     edges = -length * GRADED
     if are_few_panels(law, length):
@@ -80,7 +81,7 @@ def are_few_panels(law: Law, length: float) -> bool:
 
 
 def common_panels(edges: FloatArray, resolution: float) -> Rule:
-    """Nodes of x = s - m between falling edges and their weights; no panel exceeds the resolution."""
+    """Nodes of x = s - m and their weights; no panel between falling edges is too wide."""
     rising = edges[::-1]
     pieces = [rising[:1]]
     for low, high in itertools.pairwise(rising):

@@ -1,4 +1,4 @@
-"""Laws that hold in a limit: the freezing of a row of n keys, and the d_k at which medians of gradients cross.
+"""Laws that hold in a limit: frozen rows of n keys, and crossings of median gradients.
 
 sigma is the standard deviation of the scaled scores of a row.
 """
@@ -20,9 +20,10 @@ _POINTS = 2**15
 
 
 def freezing_sigma(n_keys: float) -> float:
-    """sigma_c = sqrt(2 ln n): above it, for large n, a few scores carry all weight (Derrida 1981, random energy model).
+    """sigma_c = sqrt(2 ln n): above it, for large n, a few scores carry all weight.
 
-    Unscaled attention has sigma ~ sqrt(d_k) and freezes at d_k = 2 ln n.
+    Source: Derrida 1981, random energy model. Unscaled attention has sigma ~ sqrt(d_k) and freezes
+    at d_k = 2 ln n.
 
     >>> round(freezing_sigma(64) ** 2, 2)
     8.32
@@ -33,7 +34,8 @@ def freezing_sigma(n_keys: float) -> float:
 def frozen_entropy_share(ratio: float) -> float:
     """H / ln n -> max(1 - ratio^2, 0) for n to infinity, ratio = sigma / sigma_c.
 
-    Convergence is slow: at ratio 1, with the limit 0, H / ln n is 0.45 for n = 64 and 0.33 for n = 16384.
+    Convergence is slow: at ratio 1, with the limit 0, H / ln n is 0.45 for n = 64 and 0.33 for
+    n = 16384.
 
     >>> frozen_entropy_share(0.5), frozen_entropy_share(1.5)
     (0.75, 0.0)
@@ -44,7 +46,8 @@ def frozen_entropy_share(ratio: float) -> float:
 def frozen_collision(ratio: float) -> float:
     """sum w^2 -> max(1 - 1 / ratio, 0) for n to infinity (Derrida and Toulouse 1985).
 
-    Convergence is slow: at ratio 1, with the limit 0, sum w^2 is 0.31 for n = 64 and 0.20 for n = 16384.
+    Convergence is slow: at ratio 1, with the limit 0, sum w^2 is 0.31 for n = 64 and 0.20 for
+    n = 16384.
 
     >>> frozen_collision(0.5), frozen_collision(2.0)
     (0.0, 0.5)
@@ -54,11 +57,11 @@ def frozen_collision(ratio: float) -> float:
 
 @cache
 def jacobian_crossing(n_keys: float) -> float:
-    """The d_k at which the medians of |J|_F are equal, unscaled and under d_k^1/2, for q, k ~ N(0, 1), n from 8.
+    """The d_k at which medians of |J|_F are equal, unscaled and under d_k^1/2.
 
-    |J|_F is taken over |q| and the exact law of the three largest scores; the sums over all other scores have
-    their means given the third. The result is 2% above medians of simulated rows at n = 8, and within 1% at
-    n = 12 to 2^20.
+    q, k ~ N(0, 1), and n is at least 8. |J|_F is taken over |q| and the exact law of the three
+    largest scores; the sums over all other scores have their means given the third. The result is
+    2% above medians of simulated rows at n = 8, and within 1% at n = 12 to 2^20.
 
     >>> round(jacobian_crossing(64))
     72
@@ -68,10 +71,11 @@ def jacobian_crossing(n_keys: float) -> float:
 
 @cache
 def query_gradient_crossing(n_keys: float) -> float:
-    """The d_k at which the medians of |dL/dq| are equal, unscaled and under d_k^1/2, for q, k ~ N(0, 1), n from 8.
+    """The d_k at which medians of |dL/dq| are equal, unscaled and under d_k^1/2.
 
-    As `jacobian_crossing`, for |dL/dq|^2 ~ |J|_F^2 d_k / divisor^2, which neglects terms without the factor d_k
-    and a relative spread of sqrt(2 / d_k). Within 1% of medians of simulated rows at n = 8 to 4096.
+    As `jacobian_crossing`, for |dL/dq|^2 ~ |J|_F^2 d_k / divisor^2, which neglects terms without
+    the factor d_k and a relative spread of sqrt(2 / d_k). Within 1% of medians of simulated rows at
+    n = 8 to 4096.
 
     >>> round(query_gradient_crossing(64))
     374
@@ -80,7 +84,9 @@ def query_gradient_crossing(n_keys: float) -> float:
 
 
 def median_jacobian_norm(sigma: float, n_keys: float) -> float:
-    """The median of |J|_F over rows of n independent N(0, sigma^2) scores, n from 8; as exact as `jacobian_crossing`.
+    """The median of |J|_F over rows of n independent N(0, sigma^2) scores, n from 8.
+
+    The error is that of `jacobian_crossing`.
 
     >>> round(median_jacobian_norm(1.0, 64), 3)
     0.18
@@ -89,7 +95,7 @@ def median_jacobian_norm(sigma: float, n_keys: float) -> float:
 
 
 def _crossing(n_keys: float, factor: Callable[[float], float]) -> float:
-    """The d_k from 3 to 10^5 at which the scaled median of |J|_F is the unscaled one times factor(d_k)."""
+    """The d_k from 3 to 10^5 with scaled median = factor(d_k) times unscaled median of |J|_F."""
     scores = _largest_scores(n_keys)
     shares = _lattice()[0]
 
@@ -104,7 +110,10 @@ def _crossing(n_keys: float, factor: Callable[[float], float]) -> float:
 
 
 def _largest_scores(n_keys: float) -> tuple[FloatArray, FloatArray]:
-    """The three largest of n N(0, 1) scores, (3, points), and ln Phi of the third, at points of equal weight."""
+    """The three largest of n N(0, 1) scores, (3, points), and ln Phi of the third.
+
+    All points have the same weight.
+    """
     if not 8 <= n_keys <= _MAX_KEYS:
         raise ValueError(f"expected n_keys from 8 to {_MAX_KEYS:g}, got {n_keys}")
     # Given a score z, the largest of the m others below it is Phi^-1(Phi(z) U^(1/m)), U uniform.
@@ -113,11 +122,16 @@ def _largest_scores(n_keys: float) -> tuple[FloatArray, FloatArray]:
     return ndtri_exp(below), below[-1]
 
 
-def _median(sigma: FloatArray, n: float, largest: FloatArray, log_below: FloatArray) -> float:
-    """The median of |J|_F of rows with three given largest scores over sigma, (3, rows), and ln Phi of the third.
+def _median(
+    sigma: FloatArray,
+    n: float,
+    largest: FloatArray,
+    log_below: FloatArray,
+) -> float:
+    """The median of |J|_F of rows with given largest scores and ln Phi of the third.
 
-    Scores z' below z have the means E e^(k sigma z') = e^(k^2 sigma^2 / 2) Phi(z - k sigma) / Phi(z). |J|_F is
-    that of `sdpa.gradients`.
+    Scores z' below z have the means E e^(k sigma z') = e^(k^2 sigma^2 / 2) Phi(z - k
+    sigma) / Phi(z). |J|_F is that of `sdpa.gradients`.
     """
     first, _, third = largest
 
@@ -140,7 +154,10 @@ def _median(sigma: FloatArray, n: float, largest: FloatArray, log_below: FloatAr
 
 @cache
 def _lattice() -> FloatArray:
-    """Points that fill the unit cube evenly, (4, points): multiples of powers of the root of x^5 = x + 1, modulo 1."""
+    """Points that fill the unit cube evenly, (4, points).
+
+    They are multiples of powers of the root of x^5 = x + 1, modulo 1.
+    """
     root = float(brentq(lambda x: x**5 - x - 1, 1.0, 2.0, xtol=1e-15))
     multiples = np.outer(root ** -np.arange(1.0, 5.0), np.arange(1, _POINTS + 1))
     return np.asarray((0.5 + multiples) % 1)

@@ -1,8 +1,9 @@
 """The spread of scores that keeps attention the same as rows grow, and published rules of length.
 
-The spread sigma is the standard deviation of the scores of a row, given its query; a scaling rule decides how it grows
-with the number n of visible keys. docs/theory.md compares exact numbers with the limits of normal scores: H = ln n -
-sigma^2 / 2 below sqrt(2 ln n), of a power (1/2) / (1 - H / ln n) of ln n; and (ln n)^1/2 for a constant H.
+The spread sigma is the standard deviation of the scores of a row, given its query; a scaling rule
+decides how it grows with the number n of visible keys. docs/theory.md compares exact numbers with
+the limits of normal scores: H = ln n - sigma^2 / 2 below sqrt(2 ln n), of a power
+(1/2) / (1 - H / ln n) of ln n; and (ln n)^1/2 for a constant H.
 """
 
 from __future__ import annotations
@@ -34,15 +35,25 @@ def unit_row(sigma: float, n_keys: int, d_k: int) -> Row:
     return Row(cosine_rows(CosineLaw(sigma * sqrt(d_k), d_k), span(n_keys)), (n_keys,))
 
 
-def correlated_row(sigma: float, n_keys: int, d_k: int, correlation: float) -> Row:
-    """A row whose own key correlates with the query, of length sqrt(d_k); entries are standard normal."""
+def correlated_row(
+    sigma: float,
+    n_keys: int,
+    d_k: int,
+    correlation: float,
+) -> Row:
+    """A row whose own key correlates with a query of length sqrt(d_k), of standard entries."""
     return row_moments.correlated_row(sigma, n_keys, sqrt(d_k), correlation)
 
 
-def sigma_for(target: Target, value: float, n_keys: int, row_of: RowOf = GaussianRow) -> float:
-    """The sigma at which a row has the expected entropy, in nats, or largest weight; ValueError if none has.
+def sigma_for(
+    target: Target,
+    value: float,
+    n_keys: int,
+    row_of: RowOf = GaussianRow,
+) -> float:
+    """The sigma at which a row has the expected entropy, in nats, or largest weight.
 
-    e^H is the effective number of keys.
+    ValueError if no sigma has. e^H is the effective number of keys.
 
     >>> round(sigma_for("entropy", 3.0, 64), 4)
     1.6619
@@ -63,7 +74,7 @@ def sigma_for(target: Target, value: float, n_keys: int, row_of: RowOf = Gaussia
 
 
 class LengthRule(NamedTuple):
-    """A published rule: the sigma of n visible keys, from the sigma of the scores before it, and the rows it is for.
+    """A published rule: the sigma of n visible keys from an initial sigma, and its rows.
 
     A rule with a step jumps at the multiples of this step.
     """
@@ -121,10 +132,11 @@ def lengths_that_keep(
     entropy: float,
     tolerance: float = 0.1,
 ) -> tuple[int, int]:
-    """The lengths around 4096 over which a rule, fitted there, keeps the entropy within a share of its value.
+    """Lengths around 4096 over which a rule keeps the entropy within a share of its value.
 
-    From 16 to 2^20, to three digits, and without a gap that a factor of sqrt(2) in length or a jump shows. The
-    rule has the wanted entropy at 4096 keys, by the least sigma before it.
+    The rule is fitted at 4096. From 16 to 2^20, to three digits, and without a gap that a factor of
+    sqrt(2) in length or a jump shows. The rule has the wanted entropy at 4096 keys, by the least
+    sigma before it.
 
     >>> lengths_that_keep(RULES[0], 3.0)
     (2173, 7437)

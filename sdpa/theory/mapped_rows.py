@@ -26,7 +26,7 @@ from sdpa.theory.row_metrics import check_arguments
 
 
 class MappedExpectations(NamedTuple):
-    """Exact values of the metrics of the experiment `mechanisms`, by their names; NaN where unknown."""
+    """Exact values of the metrics of the experiment `mechanisms`; NaN where unknown."""
 
     visible_mass: float
     max_weight: float
@@ -101,7 +101,10 @@ def _mapped_means(
     of_bias: int,
     shortest: int | None,
 ) -> FloatArray:
-    """Means over rows of `shortest` to n_keys keys, or of n_keys alone; `of_bias` is the n of the sigmoid."""
+    """Means over rows of `shortest` to n_keys keys, or of n_keys alone.
+
+    `of_bias` is the n of the sigmoid.
+    """
     if row_map.normalizer not in ("softmax", "sigmoid"):
         raise UnknownError(f"rows of {row_map.normalizer} are unknown")
     if law.key_mean:
@@ -121,7 +124,12 @@ def _mapped_means(
     return mean_over_lengths(values, of_one, n_keys, shortest)
 
 
-def _sigmoid_rows(sigma: FloatArray, n_keys: float, row_map: RowMap, bias: float) -> FloatArray:
+def _sigmoid_rows(
+    sigma: FloatArray,
+    n_keys: float,
+    row_map: RowMap,
+    bias: float,
+) -> FloatArray:
     return np.array([sigmoid_row(each, n_keys, row_map.softcap, bias) for each in sigma])
 
 

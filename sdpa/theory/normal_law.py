@@ -14,13 +14,13 @@ from sdpa.theory.integrals import (
     RANGE,
     STEP,
     FloatArray,
+    Nodes,
     Rule,
     Span,
     gauss_panels,
     hermite_rule,
     trapezoid,
 )
-from sdpa.theory.integrands import Nodes
 
 DEVIATIONS = 9.5  # a normal law has 1e-21 beyond them
 MIN_SIGMA = 1e-9  # below it a row is uniform to the precision of a double
@@ -71,7 +71,7 @@ class NormalLaw:
         return Nodes(y, x, weights, self.across)
 
     def ends(self, counts: Span) -> tuple[float, float, float]:
-        """Least and greatest u that matter to these counts, and a step that resolves the integrand."""
+        """Least and greatest u that matter, and a step that resolves the integrand."""
         fewest, most = counts
         sigma = self.deviation
         # No integrand over u varies faster than e^(-e^u) does on 1.
@@ -147,7 +147,7 @@ def log_g(u: FloatArray, sigma: float) -> FloatArray:
 
 
 def _score_nodes(u: FloatArray, sigma: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """y = u + sigma z, (1 or nodes of u, nodes), z, (nodes,), and the weights of an expectation over z."""
+    """y = u + sigma z, (1 or nodes of u, nodes), z, (nodes,), and the weights over z."""
     if sigma >= 1:  # the same nodes y for every u, and y / sigma in place of z
         y, step = trapezoid(-RANGE - 1, HIGHEST, FINE_STEP)
         weights = normal_density((y - u[:, None]) / sigma) * (step / sigma)

@@ -21,7 +21,7 @@ _LEAST_CHANCE = 1e-18
 
 
 class NormalRows:
-    """Tables shared by rows of the same laws, for counts of the scores of each law within given ranges."""
+    """Tables shared by rows of the same laws, for counts of scores within given ranges."""
 
     def __init__(self, laws: Sequence[NormalLaw], counts: Sequence[Span]) -> None:
         self.laws = laws
@@ -50,11 +50,16 @@ class NormalRows:
             for group, law in enumerate(self.laws)
         ]
 
-    def survival(self, group: int, counts: Sequence[float], log_ratio: float) -> float:
+    def survival(
+        self,
+        group: int,
+        counts: Sequence[float],
+        log_ratio: float,
+    ) -> float:
         """n P(S < c X) for X of a group, ln c at most 0.
 
-        For scores of a deviation from 0.4 by `survival_kernel`. Below, by inversion of a Laplace transform to
-        1e-10, unless the bound shows that no row has such a weight.
+        For scores of a deviation from 0.4 by `survival_kernel`. Below, by inversion of a Laplace
+        transform to 1e-10, unless the bound shows that no row has such a weight.
         """
         law = self.laws[group]
         beside = others(counts, group)
@@ -74,7 +79,7 @@ def _row_nodes(
     high: FloatArray,
     width: FloatArray,
 ) -> tuple[FloatArray, float | FloatArray]:
-    """Nodes u from the least low to the least high end, and their weights, or the step between all."""
+    """Nodes u from the least low end to the least high end, and their weights or their step."""
     last = high.min()
     step = FINE_STEP * width
     if step.max() < 4 * step.min():
@@ -88,12 +93,13 @@ def _row_nodes(
 
 
 def _candidates_beside_points(own: NormalLaw, rest: NormalLaw, count: Span) -> list[Candidates]:
-    """Candidates if the law of the single score is narrow, so that a few points stand for that score."""
+    """Candidates if the law of the single score is so narrow that a few points stand for it."""
     points, shares = own.points()
     log_rest = log_below(rest, points)
     of_points = Candidates(0, shares, np.array([np.zeros((len(points), len(V))), log_rest]))
     low, high, _ = rest.largest(count)
-    # The weight of a score varies with its distance from the point on a scale of 1, its law with the deviation.
+    # The weight of a score varies with its distance from the point on a scale of 1, its law with
+    # the deviation.
     near = points[:, None] + (RANGE + 5) * GRADED
     wide = np.tile(np.linspace(low, high, _PANELS + 1), (len(points), 1))
     edges = np.sort(np.concatenate([near, wide], axis=1))

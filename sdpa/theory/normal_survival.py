@@ -1,4 +1,4 @@
-"""n P(S < c X) for normal scores: X = e^s of one of the n scores of a group, S the sum of e^s over all others.
+"""n P(S < c X) for normal scores: X = e^s of a score, S the sum of e^s over all others.
 
 With c = (1 - threshold) / threshold this is P(a weight of the group > threshold).
 """
@@ -33,8 +33,8 @@ def survival_kernel(
 ) -> Rule:
     """Weights, and ln G of each law, (laws, nodes), of P(S < c X) = int kappa(u + ln c) G(u) du.
 
-    G = E exp(-e^u S) = P(ln E - ln S > u) for an exponential E, whose ln E has the characteristic function
-    Gamma(1 + i w). Divide by it and multiply by that of s: kappa has the Fourier transform
+    G = E exp(-e^u S) = P(ln E - ln S > u) for an exponential E, whose ln E has the characteristic
+    function Gamma(1 + i w). Divide by it and multiply by that of s: kappa has the Fourier transform
     e^(-sigma^2 w^2 / 2) / Gamma(1 - i w).
     """
     u, step = integrands.u, integrands.weights
@@ -53,17 +53,20 @@ def survival_kernel(
 
 
 def widest_step(sigma: float) -> float:
-    """The step of u that resolves kappa: e^(-sigma^2 w^2 / 2 + pi w / 2) is below e^-36 from w = pi / step."""
+    """The step of u that resolves kappa.
+
+    From w = pi / step on, e^(-sigma^2 w^2 / 2 + pi w / 2) is below e^-36.
+    """
     if sigma >= 1:
         return STEP * sigma
     return pi**2 / (pi**2 / (2 * sigma**2) + 36)
 
 
 def kappa(t: FloatArray, sigma: float) -> FloatArray:
-    """(1/2 pi) int exp(s t + sigma^2 s^2 / 2 - ln Gamma(1 + s)) dw at every t, s = eta - i w for any eta.
+    """(1/2 pi) int exp(s t + sigma^2 s^2 / 2 - ln Gamma(1 + s)) dw, s = eta - i w, for any eta.
 
-    From t = psi(1) on with eta = 0. Below, at the saddle point t = psi(1 + eta) - sigma^2 eta, where the
-    integrand does not oscillate.
+    From t = psi(1) on, eta is 0. For smaller t, eta is at the saddle point
+    t = psi(1 + eta) - sigma^2 eta, where the integrand does not oscillate.
     """
     is_left = t < -np.euler_gamma
     return np.concatenate([_kappa_left(t[is_left], sigma), _kappa_right(t[~is_left], sigma)])
@@ -81,7 +84,8 @@ def _kappa_left(t: FloatArray, sigma: float) -> FloatArray:
 
 
 def _kappa_right(t: FloatArray, sigma: float) -> FloatArray:
-    # The integrand falls like e^(-sigma^2 w^2 / 2 + pi w / 2); kappa is negligible beyond 8.3 sigma + 3.
+    # The integrand falls like e^(-sigma^2 w^2 / 2 + pi w / 2); kappa is negligible beyond 8.3 sigma
+    # + 3.
     step = 2 * pi / (17 * sigma + 6)
     last = (1.6 + sqrt(2.5 + 78 * sigma**2)) / sigma**2
     w = np.arange(0, last + step, step)
@@ -90,8 +94,13 @@ def _kappa_right(t: FloatArray, sigma: float) -> FloatArray:
     return np.asarray((np.exp(-1j * np.outer(t, w)) @ transform).real * (step / pi))
 
 
-def narrow_survival(law: NormalLaw, count: float, rest: Rest, log_ratio: float) -> float:
-    """n P(S < c X) for X of a narrow law, n the count of its scores, and whole counts of the rest."""
+def narrow_survival(
+    law: NormalLaw,
+    count: float,
+    rest: Rest,
+    log_ratio: float,
+) -> float:
+    """n P(S < c X) for X of a narrow law with n scores, and whole counts of the rest."""
     bound = count * _survival_bound(law, rest, log_ratio)
     if _number(rest) == 1:
         return bound

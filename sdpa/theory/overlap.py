@@ -1,20 +1,24 @@
-"""The overlap of two rows, E sum_j w_j w'_j, of two queries over the same keys; and attention layers of great width.
+"""The overlap E sum_j w_j w'_j of two rows over the same keys; and very wide layers.
 
-The scores s and s' of a key are normal with the deviations sigma and sigma' and the correlation rho; keys are
-independent. With G(a, b) = E exp(-e^(a + s) - e^(b + s')), the Laplace transforms of both partition sums give
+The scores s and s' of a key are normal with the deviations sigma and sigma' and the correlation
+rho; keys are independent. With G(a, b) = E exp(-e^(a + s) - e^(b + s')), the Laplace transforms of
+both partition sums give
 
     E sum_j w_j w'_j = n int int d^2G/(da db) G^(n - 1) da db
 
-A share z of both scores is common: s = c z + tau x, c = sigma |rho|^(1/2), tau = sigma (1 - |rho|)^(1/2). Given
-z, G is a product, so that matrix products over z give G and its derivative on a grid of a and b. All integrands
-are analytic and vanish at their ends (`sdpa.theory.rows`): halving the steps changes no overlap by more than
-1e-8 of its value.
+A share z of both scores is common:
 
-A layer of attention acts on tokens of mean square 1 and cosine p, with independent Gaussian W_Q, W_K and W_V and
-a width that tends to infinity at fixed n. Its rows are such rows: the part that all keys share shifts whole
-rows, so that sigma is |q| (1 - p)^(1/2) / divisor, rho is the cosine of two queries, and the key of a query's own
-token is like any other. The next tokens have the mean square S = p + (1 - p) E sum w^2 and the mean product
-C = p + (1 - p) E sum w w'.
+    s = c z + tau x,   c = sigma |rho|^(1/2),   tau = sigma (1 - |rho|)^(1/2).
+
+Given z, G is a product, so that matrix products over z give G and its derivative on a grid of a and
+b. All integrands are analytic and vanish at their ends (`sdpa.theory.rows`):
+halving the steps changes no overlap by more than 1e-8 of its value.
+
+A layer of attention acts on tokens of mean square 1 and cosine p, with independent Gaussian W_Q,
+W_K and W_V and a width that tends to infinity at fixed n. Its rows are such rows: the part that all
+keys share shifts whole rows, so that sigma is |q| (1 - p)^(1/2) / divisor, rho is the cosine of two
+queries, and the key of a query's own token is like any other. The next tokens have the mean square
+S = p + (1 - p) E sum w^2 and the mean product C = p + (1 - p) E sum w w'.
 """
 
 from __future__ import annotations
@@ -40,19 +44,28 @@ from sdpa.theory.rows import GaussianRow
 _STEP = 0.28  # of a and b where tau is 0
 _Z_STEP = 0.6
 _SMALL = 0.2  # a deviation c below which Hermite's nodes resolve z
-_FINE = 8  # points of z within a step: with more, a table on their lattice is longer than one for each pair
+# Points of z within a step. With more, a table on their lattice is longer than one for each pair.
+_FINE = 8
 _RANGE = 30.0
 _MOST_WIDTH = 100.0  # of the common share of scores over the step: beyond, nodes take gigabytes
 
 
-def weight_overlap(sigma: float, other: float, correlation: float, n_keys: float) -> float:
-    """E sum_j w_j w'_j of two rows over n keys, whose scores have deviations sigma and other and a correlation.
+def weight_overlap(
+    sigma: float,
+    other: float,
+    correlation: float,
+    n_keys: float,
+) -> float:
+    """E sum_j w_j w'_j of two rows of n keys; sigma, other and correlation are of their scores.
 
-    Without correlation it is 1 / n, and at a correlation of 1 E sum_j w_j^2. The relative error is below 1e-8
-    for n to 2^20. UnknownError where the deviations differ so much that it would take more than a gigabyte.
+    The overlap is 1 / n without correlation, and E sum_j w_j^2 at a correlation of 1. The relative
+    error is below 1e-8 for n to 2^20. UnknownError where the deviations differ so much that the
+    nodes would take more than a gigabyte.
 
-    >>> round(weight_overlap(3.0, 3.0, 0.0, 64) * 64, 8), round(weight_overlap(3.0, 3.0, 0.5, 64), 8)
-    (1.0, 0.0858444)
+    >>> round(weight_overlap(3.0, 3.0, 0.0, 64) * 64, 8)
+    1.0
+    >>> round(weight_overlap(3.0, 3.0, 0.5, 64), 8)
+    0.0858444
     """
     if not (min(sigma, other) >= 0 and abs(correlation) <= 1 and 2 <= n_keys <= 1e9):
         expected = "deviations from 0, a correlation from -1 to 1 and n_keys from 2 to 1e9"
@@ -93,7 +106,10 @@ def _transforms(
     z: FloatArray,
     dz: float,
 ) -> tuple[FloatArray, FloatArray, float]:
-    """H = 1 - F and dF/da, F(a + c z) = E exp(-e^(a + c z + tau x)), (nodes of a, z), and the step of a."""
+    """H = 1 - F and dF/da, F(a + c z) = E exp(-e^(a + c z + tau x)), and the step of a.
+
+    H and dF/da are (nodes of a, z).
+    """
     c = sigma * common
     law = NormalLaw(1.0, scale=sigma * sqrt(1 - common**2))
     low = sigma * float(ndtri(1e-14 / n_keys)) - log(n_keys) - _RANGE
@@ -115,13 +131,19 @@ def _transforms(
 
 
 @lru_cache(maxsize=256)
-def attention_overlap(d_k: float, n_keys: float, divisor: float, cosine: float = 0.0) -> float:
-    """E sum_j w_j w'_j of two queries of tokens of a cosine p from 0 to 1, each of d_k standard normal entries.
+def attention_overlap(
+    d_k: float,
+    n_keys: float,
+    divisor: float,
+    cosine: float = 0.0,
+) -> float:
+    """E sum_j w_j w'_j of two queries of d_k standard normal entries and a cosine p.
 
-    With (q + q') / sqrt(2) = u and (q - q') / sqrt(2) = v, |u|^2 / (1 + p) and |v|^2 / (1 - p) are independent
-    chi-squared variables, with the sum r and the shares (1 + b) / 2 and (1 - b) / 2 of r. Then r, b and the
-    cosine t of u and v are independent. Gauss's quadratures of 2, 5 and 3 nodes leave a relative error below
-    5e-3 for d_k from 16 on, and below 1e-3 from 32 on.
+    The cosine, from 0 to 1, is that of their tokens. With (q + q') / sqrt(2) = u and
+    (q - q') / sqrt(2) = v, |u|^2 / (1 + p) and |v|^2 / (1 - p) are independent chi-squared
+    variables, with the sum r and the shares (1 + b) / 2 and (1 - b) / 2 of r. Then r, b and the
+    cosine t of u and v are independent. Gauss's quadratures of 2, 5 and 3 nodes leave a relative
+    error below 5e-3 for d_k from 16 on, and below 1e-3 from 32 on.
 
     >>> round(attention_overlap(64, 64, 8.0, cosine=0.3) * 64, 4)
     1.225
@@ -148,7 +170,10 @@ def attention_overlap(d_k: float, n_keys: float, divisor: float, cosine: float =
 
 
 def _symmetric_rule(dimension: float, order: int) -> list[tuple[float, float]]:
-    """Gauss's nodes and chances of an entry of a random direction: density (1 - t^2)^((dimension - 3) / 2)."""
+    """Gauss's nodes and chances for the density (1 - t^2)^((dimension - 3) / 2).
+
+    It is that of an entry of a random direction.
+    """
     k = np.arange(1, order)
     half = dimension / 2 - 1
     beside = k * (k + 2 * half - 1) / (4 * (k + half) * (k + half - 1))
@@ -156,7 +181,10 @@ def _symmetric_rule(dimension: float, order: int) -> list[tuple[float, float]]:
 
 
 def _gauss_rule(diagonal: FloatArray, beside: FloatArray) -> list[tuple[float, float]]:
-    """Gauss's nodes and chances from the recurrence of orthogonal polynomials (Golub and Welsch 1969)."""
+    """Gauss's nodes and chances from the recurrence of orthogonal polynomials.
+
+    Source: Golub and Welsch 1969.
+    """
     jacobi = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
     nodes, vectors = np.linalg.eigh(jacobi)
     return list(zip(nodes.tolist(), (vectors[0] ** 2).tolist(), strict=True))
@@ -164,9 +192,10 @@ def _gauss_rule(diagonal: FloatArray, beside: FloatArray) -> list[tuple[float, f
 
 @lru_cache(maxsize=256)
 def next_moments(cosine: float, sigma: float, n_keys: float) -> tuple[float, float]:
-    """S and C after a layer: mean square and mean product of tokens that had mean square 1 and one cosine.
+    """S and C after a layer: mean square and mean product of its tokens.
 
-    sigma = sqrt(d_k) / divisor for d_k to infinity: |q| and the cosine of two queries are those of their tokens.
+    The tokens before the layer had the mean square 1 and one cosine. sigma is sqrt(d_k) / divisor.
+    For d_k to infinity, |q| and the cosine of two queries are those of their tokens.
 
     >>> [round(each, 3) for each in next_moments(0.3, 1.5 * sqrt(log(512)), 512)]
     [0.434, 0.308]
@@ -178,11 +207,12 @@ def next_moments(cosine: float, sigma: float, n_keys: float) -> tuple[float, flo
 
 
 def mean_cosine(cosine: float, sigma: float, n_keys: float) -> float:
-    """C / S (1 + 3 v / (8 S^2))^2: the mean cosine of two tokens after a layer, to second order in their squares.
+    """C / S (1 + 3 v / (8 S^2))^2: the mean cosine of two tokens after a layer.
 
-    The square of a token is p + (1 - p) sum w^2, of the variance v = (1 - p)^2 Var sum w^2, which does not vanish
-    in frozen rows of many keys; squares of two tokens are nearly independent. Within 2% of simulated layers of 64
-    to 4096 keys for p from 0.3 on, where C / S is up to 8% low; for smaller p a rough estimate.
+    This is the second order in the squares of the tokens. The square of a token is
+    p + (1 - p) sum w^2, of the variance v = (1 - p)^2 Var sum w^2, which does not vanish in frozen
+    rows of many keys; squares of two tokens are nearly independent. Within 2% of simulated layers of 64 to 4096
+    keys for p from 0.3 on, where C / S is up to 8% low; for smaller p a rough estimate.
 
     >>> round(mean_cosine(0.3, 1.5 * sqrt(log(512)), 512), 2)
     0.75
@@ -194,8 +224,13 @@ def mean_cosine(cosine: float, sigma: float, n_keys: float) -> float:
     return product / square * (1 + 3 / 8 * variance / square**2) ** 2
 
 
-def next_cosine(cosine: float, sigma: float, n_keys: float, residual: float = 0.0) -> float:
-    """(a^2 p + C) / (a^2 + S): the cosine of two tokens a x + attention(x), from p = cosine and a = residual.
+def next_cosine(
+    cosine: float,
+    sigma: float,
+    n_keys: float,
+    residual: float = 0.0,
+) -> float:
+    """(a^2 p + C) / (a^2 + S): the cosine of two tokens a x + attention(x), a = residual.
 
     >>> round(next_cosine(0.3, 1.5 * sqrt(log(512)), 512), 2)
     0.71

@@ -1,12 +1,13 @@
-"""Metrics of a row as polynomials in p_kqa = sum_i w_i^k x_i^q c_i^a, and their means over different indices.
+"""Metrics of a row as polynomials in p_kqa = sum_i w_i^k x_i^q c_i^a, and their means.
 
-x are the scores of the row in its unit, and c the mean squares of its keys across the query. The mean
-of a product of sums is, over all set partitions of its factors, the sum of means over different indices:
+x are the scores of the row in its unit, and c the mean squares of its keys across the query. The
+mean of a product of sums is, over all set partitions of its factors, the sum of means over
+different indices:
 
     E p_ab p_cd = E sum_i w_i^(a+c) x_i^(b+d) + E sum_(i != j) w_i^a x_i^b w_j^c x_j^d.
 
-Factors p_1 = 1 make the terms of a polynomial equal in degree. The coefficients of terms in which all
-indices coincide then cancel as whole numbers, so that a one-hot row has 0 term by term.
+Factors p_1 = 1 make the terms of a polynomial equal in degree. The coefficients of terms in which
+all indices coincide then cancel as whole numbers, so that a one-hot row has 0 term by term.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The law of |q| for Gaussian entries; integrals over |q| are sums over nodes of ln |q|^2.
 
-With q_a = query_mean + query_std a, y = |q|^2 / query_std^2 is noncentral chi-squared with d_k degrees of
-freedom and the noncentrality c = d_k (query_mean / query_std)^2: a mixture over j ~ Poisson(c / 2) of
-chi-squared laws with d_k + 2 j degrees of freedom (Johnson, Kotz and Balakrishnan 1995, chapter 29). In
-x = ln(y / 2) a chi-squared law of 2 h degrees has the density e^(h x - e^x) / Gamma(h), over which the
-trapezoidal rule converges exponentially.
+With q_a = query_mean + query_std a, y = |q|^2 / query_std^2 is noncentral chi-squared with d_k
+degrees of freedom and the noncentrality c = d_k (query_mean / query_std)^2: a mixture over
+j ~ Poisson(c / 2) of chi-squared laws with d_k + 2 j degrees of freedom (Johnson, Kotz and
+Balakrishnan 1995, chapter 29). In x = ln(y / 2) a chi-squared law of 2 h degrees has the density
+e^(h x - e^x) / Gamma(h), over which the trapezoidal rule converges exponentially.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from scipy.special import (
 from sdpa.pairs import PairLaw
 from sdpa.theory.integrals import FloatArray, Rule, UnknownError
 
-# Shares of the shortest and longest queries that integrals omit; a small probability needs more (`mean_share`).
+# Shares of the shortest and longest queries that integrals omit; a small probability needs more
+# (`mean_share`).
 _SHORTEST = 1e-9
 _LONGEST = 1e-14
 _SATURATING = 8.0  # scales of scores up to which _SHORTEST is small enough
@@ -59,7 +60,8 @@ def query_lengths(
         d_k: a real number from 1.
         noncentrality: c, from 0 to 1e18.
         halvings: of steps 1.2 times as wide; each adds a node between all neighbours.
-        shortest, longest: shares, from 1e-290, of the shortest and longest queries that the nodes omit.
+        shortest, longest: shares, from 1e-290, of the shortest and longest queries that the nodes
+            omit.
 
     >>> lengths = query_lengths(8, noncentrality=2.0)
     >>> round(float(lengths.share @ lengths.length**2), 7)  # d_k + c
@@ -85,7 +87,10 @@ def query_lengths(
 
 
 class _Halves:
-    """h = d_k / 2 + j and its probabilities, j ~ Poisson(mean); every k-th j by the trapezoidal rule."""
+    """h = d_k / 2 + j and its probabilities, j ~ Poisson(mean).
+
+    Of many j, every k-th stands for k, by the trapezoidal rule.
+    """
 
     def __init__(self, half: float, mean: float) -> None:
         spread = sqrt(mean)
@@ -137,10 +142,11 @@ def gaussian_queries(
     longest: float = _LONGEST,
     scale: float = 1.0,
 ) -> QueryLengths:
-    """|q| of independent Gaussian queries and keys, as in `query_lengths`; UnknownError for any other law.
+    """|q| of independent Gaussian queries and keys; UnknownError for any other law.
 
-    `scale` is that of scores to |q| / query_std. Far above 1 nearly all rows are saturated, and the shortest
-    queries carry the mean entropy and Jacobian, of order 1 / scale or less: nodes then omit a smaller share.
+    `scale` is that of scores to |q| / query_std. Far above 1 nearly all rows are saturated, and the
+    shortest queries carry the mean entropy and Jacobian, of order 1 / scale or less: nodes then
+    omit a smaller share.
     """
     if law.entries.name != "gaussian":
         raise UnknownError("softmax rows are known only for gaussian entries")

@@ -34,17 +34,20 @@ def rounding_loss(
     shortest: int | None = None,
     prescale: float = 1.0,
 ) -> float:
-    """E[1 - sum_j R(p e_j) / (p sum_j e_j)], e_j = e^(s_j - max s) of exact scores, in a format of 8 bits, to 1e-7.
+    """E[1 - sum_j R(p e_j) / (p sum_j e_j)], e_j = e^(s_j - max s), to 1e-7.
 
-    Given q and the largest score m, whose e is 1, the others are independent. With S their sum and 1 / (1 + S)
-    an integral as in `sdpa.theory.largest_weight`,
+    R rounds to a format of 8 bits, p is the prescale, and scores are exact. Given q and the largest
+    score m, whose e is 1, the others are independent. With S their sum and 1 / (1 + S) an integral
+    as in `sdpa.theory.largest_weight`,
 
         E sum_j = n int dF(m) int e^(v - e^v) (A^(n-1) + (n - 1) A^(n-2) B) dv,
-        A = E[1(s < m) exp(-e^(v + s - m))],   B = E[1(s < m) (R(p e^(s - m)) / p) exp(-e^(v + s - m))]
+        A = E[1(s < m) exp(-e^(v + s - m))],
+        B = E[1(s < m) (R(p e^(s - m)) / p) exp(-e^(v + s - m))].
 
     Arguments and errors as in `out_of_range`; formats of more bits are unknown.
 
-    >>> [round(rounding_loss(128, 8192, 128**0.5 / spread, "float8_e4m3fn"), 4) for spread in (0.25, 1.0, 2.0)]
+    >>> divisors = [128**0.5 / spread for spread in (0.25, 1.0, 2.0)]
+    >>> [round(rounding_loss(128, 8192, each, "float8_e4m3fn"), 4) for each in divisors]
     [0.0007, 0.0006, 0.0385]
     """
     if isinstance(arithmetic, str):

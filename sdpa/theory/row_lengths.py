@@ -25,12 +25,13 @@ def mean_over_lengths(
     n_keys: float,
     shortest: int | None,
 ) -> FloatArray:
-    """(1 / N) sum of values(n) over the N lengths n = shortest ... n_keys; values(n_keys) without `shortest`.
+    """(1 / N) sum of values(n) over the N lengths n = shortest ... n_keys.
 
-    `of_one` are the values of a row of one key. From length 16 a polynomial of degree 11 in ln n interpolates
-    over every factor of 16, at whole numbers near Chebyshev's nodes.
+    Without `shortest` it is values(n_keys). `of_one` are the values of a row of one key. From
+    length 16 a polynomial of degree 11 in ln n interpolates over every factor of 16, at whole
+    numbers near Chebyshev's nodes.
 
-    >>> mean_over_lengths(lambda n: np.array([1 / n]), np.ones(1), n_keys=3, shortest=1)  # 1, 1/2 and 1/3
+    >>> mean_over_lengths(lambda n: np.array([1 / n]), np.ones(1), n_keys=3, shortest=1)
     array([0.61111111])
     """
     if shortest is None:

@@ -1,7 +1,7 @@
 """Mean metrics of rows of one length given |q|, for independent Gaussian entries.
 
-Given q, the scaled scores are independent N(0, sigma^2), sigma = key_std |q| / divisor, but for a shift of all
-scores. So `GaussianRow` gives everything for that |q|.
+Given q, the scaled scores are independent N(0, sigma^2), sigma = key_std |q| / divisor, but for a
+shift of all scores. So `GaussianRow` gives everything for that |q|.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ OF_ONE_KEY = ZERO._replace(max_weight=1.0, saturated_rows=1.0, collision=1.0, ow
 
 
 def check_arguments(d_k: float, divisor: float | Scaling) -> None:
-    """ValueError unless d_k is from 1 and the divisor above 0 and not 1/sqrt(d_k); UnknownError for a rule."""
+    """ValueError unless d_k is from 1 and the divisor above 0 and not 1/sqrt(d_k).
+
+    UnknownError for a rule.
+    """
     if isinstance(divisor, Scaling):
         reason = "deviations of rows with divisors of their own are unknown"
         raise UnknownError(f"{reason}, got {divisor}")
@@ -80,6 +83,11 @@ def means_by_length(
 
 
 @cache
-def saturated_share(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> float:
+def saturated_share(
+    d_k: float,
+    n_keys: float,
+    divisor: float,
+    law: PairLaw,
+) -> float:
     """P(max w > SATURATED) over independent Gaussian queries and keys."""
     return mean_share(d_k, divisor, law, lambda sigma: saturated_rows(sigma, n_keys))

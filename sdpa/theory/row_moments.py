@@ -1,7 +1,7 @@
 """Mean metrics of rows of one length, for the three laws of queries and keys that allow them.
 
-Independent Gaussian entries have the means of `row_metrics` over |q|. A correlation gives the own key of a
-query a score of another law. Normalized vectors have cosines as scores.
+Independent Gaussian entries have the means of `row_metrics` over |q|. A correlation gives the own
+key of a query a score of another law. Normalized vectors have cosines as scores.
 """
 
 from __future__ import annotations
@@ -40,7 +40,12 @@ _FUNCTIONS: dict[str, Callable[[Row], float]] = ROW_MEANS | {
 }
 
 
-def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMetrics[float]:
+def row_means(
+    d_k: float,
+    n_keys: float,
+    divisor: float,
+    law: PairLaw,
+) -> RowMetrics[float]:
     """Means over rows of n_keys keys of any law that theory knows; UnknownError for others."""
     if law.correlation or law.normalize != "none":
         return row_moments(d_k, n_keys, divisor, law)[0]
@@ -51,20 +56,34 @@ def row_means(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMet
 
 
 @cache
-def row_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMoments:
-    """Means over rows with a correlation or normalization, and E of max w^2, (tr J)^2, |J|_F^4 and w_own^2."""
+def row_moments(
+    d_k: float,
+    n_keys: float,
+    divisor: float,
+    law: PairLaw,
+) -> RowMoments:
+    """Means over rows, and E of max w^2, (tr J)^2, |J|_F^4 and w_own^2.
+
+    The law has a correlation or a normalization.
+    """
     moments = _correlated_moments if law.normalize == "none" else _normalized_moments
     means, squares = moments(d_k, n_keys, divisor, law)
     variance = expected_row_variance(d_k, n_keys, divisor, law)
     return means._replace(row_variance=variance), squares
 
 
-def _correlated_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMoments:
+def _correlated_moments(
+    d_k: float,
+    n_keys: float,
+    divisor: float,
+    law: PairLaw,
+) -> RowMoments:
     """Rows of queries whose entries have the correlation rho with those of their own key.
 
-    Given q, in units of sigma = key_std |q| / divisor and up to a shift of all scores, the scores of other
-    keys are N(0, 1), and that of the own key is N(rho |q| / query_std, 1 - rho^2). With c the variance of the
-    entries of a key across the query over key_std^2, 1 - rho^2 for the own key and 1 for the others,
+    Given q, in units of sigma = key_std |q| / divisor and up to a shift of all scores, the scores
+    of other keys are N(0, 1), and that of the own key is N(rho |q| / query_std, 1 - rho^2). Let c
+    be the variance of the entries of a key across the query, over key_std^2: 1 - rho^2 for the own
+    key and 1 for the others. Then
 
         E |dL/dq|^2 = (E |J x|^2 + (d_k - 1) E sum_j (J^2)_jj c_j) key_std^2 / divisor^2.
     """
@@ -101,8 +120,16 @@ def _correlated_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw)
     )
 
 
-def correlated_row(sigma: float, n_keys: float, length: float, correlation: float) -> Row:
-    """A row of N(0, sigma^2) scores whose own key correlates with the query, of |q| / query_std = length."""
+def correlated_row(
+    sigma: float,
+    n_keys: float,
+    length: float,
+    correlation: float,
+) -> Row:
+    """A row of N(0, sigma^2) scores whose own key correlates with a query.
+
+    `length` is |q| / query_std.
+    """
     rest = 1.0 - float(correlation) ** 2
     own = NormalLaw(sigma, correlation * length, sqrt(rest), rest)
     laws = normal_rows((own, NormalLaw(sigma)), ((1.0, 1.0), span(n_keys - 1)))
@@ -110,7 +137,10 @@ def correlated_row(sigma: float, n_keys: float, length: float, correlation: floa
 
 
 def _mean_over_queries(d_k: float, function: Callable[[float], list[float]]) -> FloatArray:
-    """E of smooth functions of |q|, with an error below 1e-9 if steps of twice the width agree within 3e-5."""
+    """E of smooth functions of |q|, with an error below 1e-9.
+
+    Steps are halved until steps of twice the width agree within 3e-5.
+    """
     lengths = query_lengths(d_k, halvings=0, shortest=_SHORTEST)
     values = np.array([function(length) for length in lengths.length])
     for halvings in range(1, _HALVINGS + 1):
@@ -128,12 +158,17 @@ def _mean_over_queries(d_k: float, function: Callable[[float], list[float]]) -> 
     return np.asarray(lengths.share @ values)
 
 
-def _normalized_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> RowMoments:
+def _normalized_moments(
+    d_k: float,
+    n_keys: float,
+    divisor: float,
+    law: PairLaw,
+) -> RowMoments:
     """Rows of vectors of length 1 (`l2`) or sqrt(d_k) (`rms`) in isotropic directions.
 
-    The scores are length^2 t / divisor with the cosines t of `CosineLaw`. K^T v, v = J g, has the part
-    length t.v along the query, and across it independent parts of mean square length^2 v_j^2 (1 - t_j^2). To
-    the normalized query
+    The scores are length^2 t / divisor with the cosines t of `CosineLaw`. K^T v, v = J g, has the
+    part length t.v along the query, and across it independent parts of mean square length^2 v_j^2
+    (1 - t_j^2). To the normalized query
 
         E |dL/dq|^2 = (E |J t|^2 + E sum_j (J^2)_jj (1 - t_j^2)) length^2 / divisor^2.
     """
@@ -151,7 +186,8 @@ def _normalized_moments(d_k: float, n_keys: float, divisor: float, law: PairLaw)
     row = Row(cosine_rows(CosineLaw(gain, int(d_k)), span(n_keys)), (n_keys,))
     means = dict(zip(_FUNCTIONS, _values(row), strict=True))
     scale = square / divisor**2
-    # All weights of a row have one law: any one has the mean 1 / n and the mean square E sum w^2 / n.
+    # All weights of a row have one law: any one has the mean 1 / n and the mean square E sum w^2 /
+    # n.
     return _named(
         means,
         means["collision"] / n_keys,
@@ -167,7 +203,7 @@ def _values(row: Row) -> list[float]:
 
 
 def _named(found: dict[str, float], own_square: float, **others: float) -> RowMoments:
-    """Means and mean squares from values of _FUNCTIONS, the square of the own weight, and other means."""
+    """Means and mean squares from values of _FUNCTIONS and other means."""
     means = {name: found[name] for name in ROW_MEANS if name != "along"} | others
     squares = ZERO._replace(
         max_weight=found["max_weight_square"],

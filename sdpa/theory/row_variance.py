@@ -1,8 +1,8 @@
-"""The variance R = (1/n) sum_j (s_j - mean of s)^2 of the scaled scores of a row: its mean and limits of its spread.
+"""The variance R = (1/n) sum_j (s_j - mean of s)^2 of the scaled scores of a row.
 
 Given q, an independent score has the variance sigma^2 = sum_m q_m^2 v_m and the fourth cumulant
-(m4 - 3) sum_m q_m^4 v_m^2, with v_m the variance of entry m of a key and m4 the fourth moment of an entry.
-Scores of normalized vectors have the same moments for every q.
+(m4 - 3) sum_m q_m^4 v_m^2, with v_m the variance of entry m of a key and m4 the fourth moment of an
+entry. Scores of normalized vectors have the same moments for every q.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ def row_variance(
         A = (sq^2 sk^2 sum_m lambda_m^2 + d_k mq^2 sk^2) / divisor^2
         B = rho^2 sq^2 sk^2 (d_k^2 + sum_m lambda_m^2) / divisor^2.
 
-    A is the variance given q of a score with another key, for normalized vectors of any score. The score with
-    the own key has the mean rho sq sk sum_m lambda_m a_m^2 and 1 - rho^2 of the variance; B is its excess.
+    A is the variance given q of a score with another key, for normalized vectors of any score. The
+    score with the own key has the mean rho sq sk sum_m lambda_m a_m^2 and 1 - rho^2 of the
+    variance; B is its excess.
 
     Arguments as in `attention_expectations`, n_keys from 1, and errors as in `score_variance`.
 
@@ -76,9 +77,9 @@ def row_variance_deviation(
 ) -> float:
     """sqrt(Var R), the standard deviation of R of one row, for every law that `row_variance` knows.
 
-    For rows of several lengths this is the root of their mean variance. A mean over the rows of a draw, which
-    share its keys, has at most this deviation, and at least this over sqrt(n_queries). UnknownError as in
-    `score_variance`, and for a correlation with a spectrum.
+    For rows of several lengths this is the root of their mean variance. A mean over the rows of a
+    draw, which share its keys, has at most this deviation, and at least this over sqrt(n_queries).
+    UnknownError as in `score_variance`, and for a correlation with a spectrum.
 
     >>> round(row_variance_deviation(d_k=64, n_keys=2, divisor=8.0), 6)  # of (s_1 - s_2)^2 / 4
     0.72349
@@ -92,11 +93,16 @@ def row_variance_deviation(
     return sqrt(variance)
 
 
-def spread_of_row_variance(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> float:
-    """Var R = k^2 (Var sigma^2 + E kappa / n + 2 E sigma^4 / (n - 1)) of a row of n keys from 1, k = 1 - 1/n.
+def spread_of_row_variance(
+    d_k: float,
+    n_keys: float,
+    divisor: float,
+    law: PairLaw,
+) -> float:
+    """Var R = k^2 (Var sigma^2 + E kappa / n + 2 E sigma^4 / (n - 1)), k = 1 - 1/n, n from 1.
 
-    Given q, independent scores have the variance sigma^2 and the fourth cumulant kappa, and E R = k sigma^2;
-    the other means are over q. Errors as in `row_variance_deviation`.
+    Given q, independent scores have the variance sigma^2 and the fourth cumulant kappa, and E R = k
+    sigma^2; the other means are over q. Errors as in `row_variance_deviation`.
     """
     n = n_keys
     if n <= 1:
@@ -115,19 +121,29 @@ def spread_of_row_variance(d_k: float, n_keys: float, divisor: float, law: PairL
     return ((1 - 1 / n) / divisor**2) ** 2 * spread
 
 
-def _spread_of_cosines(d_k: float, n: float, divisor: float, law: PairLaw) -> float:
+def _spread_of_cosines(
+    d_k: float,
+    n: float,
+    divisor: float,
+    law: PairLaw,
+) -> float:
     gain = (1.0 if law.normalize == "l2" else d_k) / divisor
     second = score_variance(d_k, 1.0, law) / divisor**2
     fourth = 3 * gain**4 / (d_k * (d_k + 2))
     return (n - 1) ** 2 / n**3 * (fourth - second**2 * (n - 3) / (n - 1))
 
 
-def _spread_with_own_key(d: float, n: float, divisor: float, law: PairLaw) -> float:
+def _spread_with_own_key(
+    d: float,
+    n: float,
+    divisor: float,
+    law: PairLaw,
+) -> float:
     """Var R if one score of the row is that of the query's own key.
 
     With m2 = E|q|^4 = d_k (d_k + 2) and m3 = E|q|^6 = m2 (d_k + 4) of standard normal entries and
-    c = query_std key_std / divisor, R given q has the mean c^2 k (a |q|^2 + b |q|^4), a = 1 - rho^2 / n,
-    b = rho^2 / n, k = 1 - 1 / n, and the variance
+    c = query_std key_std / divisor, R given q has the mean c^2 k (a |q|^2 + b |q|^4),
+    a = 1 - rho^2 / n, b = rho^2 / n, k = 1 - 1 / n, and the variance
 
         c^4 (2 |q|^4 (n - 1 - 2 rho^2 k + rho^4 k^2) + 4 rho^2 |q|^6 k (1 - rho^2 k)) / n^2.
     """
@@ -146,16 +162,23 @@ def _spread_with_own_key(d: float, n: float, divisor: float, law: PairLaw) -> fl
     return scale * (of_query + of_keys / n**2)
 
 
-def least_shared_row_variance(d_k: float, n_keys: float, divisor: float, law: PairLaw) -> float:
+def least_shared_row_variance(
+    d_k: float,
+    n_keys: float,
+    divisor: float,
+    law: PairLaw,
+) -> float:
     """Var(sum_m a_m S_mm) / divisor^4, a lower limit of Cov(R, R') of two rows of the same keys.
 
-    The queries are independent, with a_m = E q_m^2. S is the covariance of the n keys of a draw (over n), and
-    E[R | K] is sum_m a_m S_mm / divisor^2 plus terms of the mean of q, which do not correlate with this sum.
-    For independent entries of fourth moment m4, Var S_mm = v_m^2 (n - 1) ((n - 1) m4 - n + 3) / n^3. The trace
-    of normalized vectors is |k|^2 - |mean of k|^2, and Var |mean of k|^2 = 2 |k|^4 (n - 1) / (n^3 d_k). Under a
-    correlation, the limit is 0, which always holds.
+    The queries are independent, with a_m = E q_m^2. S is the covariance of the n keys of a draw
+    (over n), and E[R | K] is sum_m a_m S_mm / divisor^2 plus terms of the mean of q, which do not
+    correlate with this sum. For independent entries of fourth moment m4, Var S_mm = v_m^2
+    (n - 1) ((n - 1) m4 - n + 3) / n^3. The trace of normalized vectors is |k|^2 - |mean of k|^2,
+    and Var |mean of k|^2 = 2 |k|^4 (n - 1) / (n^3 d_k). Under a correlation, the limit is 0, which
+    always holds.
 
-    >>> round(least_shared_row_variance(1, 3, 1.0, PairLaw(normalize="l2")), 6)  # 8/9 in 3 of 4 draws, else 0
+    >>> law = PairLaw(normalize="l2")
+    >>> round(least_shared_row_variance(1, 3, 1.0, law), 6)  # 8/9 in 3 of 4 draws, else 0
     0.148148
     """
     refuse_multiplier("divisor", divisor, d_k)

@@ -1,15 +1,18 @@
 """The softmax of a row of independent scores, exactly.
 
-Powers of the partition sum Z = sum_i e^(s_i) are Laplace transforms, 1/Z^m = int t^(m-1) e^(-t Z) dt / (m-1)!,
-under which the scores separate. With t = e^u and the transforms G and M of `sdpa.theory.integrands`, an
-expectation over a row of n equally distributed scores becomes one integral, for different i, j, ...
+Powers of the partition sum Z = sum_i e^(s_i) are Laplace transforms, under which scores separate:
 
-    E[w_i^k x_i^p w_j^l x_j^q ...] = int M_kp M_lq ... G^(n - number of indices) du / (k + l + ... - 1)!
+    1/Z^m = int t^(m-1) e^(-t Z) dt / (m-1)!
+
+With t = e^u and the transforms G and M of `sdpa.theory.integrands`, an expectation over a row of n
+equally distributed scores becomes one integral, for different i, j, ...
+
+    E[w_i^k x_i^p w_j^l x_j^q ...] = int M_kp M_lq ... G^(n - indices) du / (k + l + ... - 1)!
 
 For scores of several laws, each index belongs to a group g, and turns its G_g^n into G_g^(n-1).
 
-All integrands are analytic and vanish at both ends, so that the trapezoidal rule converges exponentially
-(Trefethen and Weideman 2014). Halving the steps changes no result by more than 1e-9.
+All integrands are analytic and vanish at both ends, so that the trapezoidal rule converges
+exponentially (Trefethen and Weideman 2014). Halving the steps changes no result by more than 1e-9.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ class Row:
         self._powers: dict[Taken, FloatArray] = {}
 
     def power_sum(self, k: int, group: int | None = None) -> float:
-        """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, for k from 1 to 8, of a group or of all scores."""
+        """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, k from 1 to 8, of a group or of all."""
         if group is None:
             return fsum(self.power_sum(k, each) for each in self._groups)
         moment = self._laws.integrands.moment(group, (k, 0, 0))
@@ -80,9 +83,9 @@ class Row:
     def entropy(self) -> float:
         """E H = n int E[(psi(1) - y) e^(y - e^y)] G^(n-1) du, y = u + s, in nats.
 
-        H = sum w_i (ln Z - s_i), and ln Z / Z^m = int (psi(m) - u) t^(m-1) e^(-t Z) dt / (m-1)!, the
-        derivative of 1/Z^m by m. No term grows with the scores: the relative error is below 1e-9 up to
-        sigma = 1e6.
+        H = sum w_i (ln Z - s_i), and ln Z / Z^m = int (psi(m) - u) t^(m-1) e^(-t Z) dt / (m-1)!,
+        the derivative of 1/Z^m by m. No term grows with the scores: the relative error is below
+        1e-9 up to sigma = 1e6.
         """
         total = 0.0
         for group in self._groups:
@@ -99,10 +102,10 @@ class Row:
         return self._largest[1]
 
     def max_weight_survival(self, threshold: float) -> float:
-        """P(max_i w_i > threshold), for a threshold from 1/2, which no second weight exceeds, to below 1.
+        """P(max_i w_i > threshold), for a threshold from 1/2 to below 1.
 
-        Within 1e-12 for normal scores of a deviation from 0.4. For smaller deviations within 1e-10, and only
-        for whole n_keys.
+        No second weight can exceed such a threshold. The error is below 1e-12 for normal scores of
+        a deviation from 0.4. For smaller deviations it is below 1e-10, and n_keys must be whole.
 
         >>> round(GaussianRow(sigma=8.0, n_keys=64).max_weight_survival(0.99), 6)
         0.1943
@@ -135,12 +138,12 @@ class Row:
         return largest_moments(self._laws.candidates, self.counts.tolist())
 
     def _of_one(self, group: int, values: FloatArray) -> float:
-        """N int values G^(n-1) du over the n scores of a group, with all powers of G of other groups."""
+        """n int values G^(n-1) du over the n scores of a group, with the G^n of other groups."""
         taken = tuple(int(each == group) for each in self._groups)
         return float(self.counts[group]) * self._integral(values, taken)
 
     def _integral(self, values: FloatArray, taken: Taken) -> float:
-        """Int values G^(n - taken) du, over all groups."""
+        """int values G^(n - taken) du, over all groups."""
         if taken not in self._powers:
             integrands = self._laws.integrands
             powers = np.exp((self.counts - taken) @ integrands.log_g)
@@ -154,7 +157,7 @@ def _chance(terms: Iterable[float]) -> float:
 
 
 class GaussianRow(Row):
-    """A softmax row over n_keys independent N(0, sigma^2) scores; sigma and n_keys are real numbers.
+    """A softmax row over n_keys independent N(0, sigma^2) scores, of real sigma and n_keys.
 
     >>> row = GaussianRow(sigma=1.0, n_keys=64)
     >>> round(row.entropy(), 6), round(row.max_weight(), 6)
@@ -170,7 +173,7 @@ class GaussianRow(Row):
         super().__init__(laws, (n_keys,))
 
     def entropy_variance(self) -> float:
-        """Var H = E (sum w_i (ln Z - s_i - E H))^2, from the second derivative of 1/Z^m by m, at m = 2.
+        """Var H = E (sum w_i (ln Z - s_i - E H))^2, from the second derivative of 1/Z^m at m = 2.
 
         With a = psi(2) - E H, terms of equal and of different indices are
 

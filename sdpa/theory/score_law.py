@@ -18,9 +18,9 @@ _STEP = 0.2
 def score_log_density(score: npt.ArrayLike, d_k: float) -> FloatArray:
     """ln p(s), p = |s|^((d-1)/2) K_((d-1)/2)(|s|) / (sqrt(pi) 2^((d-1)/2) Gamma(d/2)), of s = q.k.
 
-    This is the variance-gamma density, the inverse of the characteristic function (1 + t^2)^(-d/2). For d = 1
-    it is the product-normal law K_0(|s|) / pi (Craig 1936), infinite at 0. Scores have any shape, and d_k is
-    any real number from 1.
+    This is the variance-gamma density, the inverse of the characteristic function (1 + t^2)^(-d/2).
+    For d = 1 it is the product-normal law K_0(|s|) / pi (Craig 1936), infinite at 0. Scores have
+    any shape, and d_k is any real number from 1.
 
     >>> float(np.exp(score_log_density(0.0, 2)).round(12))  # the law of Laplace
     0.5
@@ -45,13 +45,16 @@ def _log_bessel_k(order: float, x: FloatArray) -> FloatArray:
     radius = np.hypot(x, order)
     excess = x * (x / (radius + order))  # R - nu
     right = np.arccosh(1 + _RANGE / radius) + 1
-    left = np.minimum(np.arccosh(1 + _RANGE / excess), 1 + _RANGE / max(order, 1e-300)) + 1
+    of_cosh = np.arccosh(1 + _RANGE / excess)
+    of_exponential = 1 + _RANGE / max(order, 1e-300)
+    left = np.minimum(of_cosh, of_exponential) + 1
     step = np.minimum(_STEP, 0.35 / np.sqrt(radius))
     nodes = ceil(float(((left + right) / step).max())) + 1
     y, width = np.linspace(-left, right, nodes, retstep=True, axis=-1)
     drop = excess[..., None] * (np.cosh(y) - 1) + order * (np.expm1(y) - y)
     peak = order * np.arcsinh(order / x) - radius
-    return np.asarray(peak + np.log(0.5 * width * np.exp(-drop).sum(axis=-1)))
+    integral = 0.5 * width * np.exp(-drop).sum(axis=-1)
+    return np.asarray(peak + np.log(integral))
 
 
 def score_survival(score: npt.ArrayLike, d_k: float) -> FloatArray:

@@ -1,10 +1,12 @@
-"""Cumulants of the product of an entry of q and an entry of k, and of the scores that sum such products.
+"""Cumulants of products of an entry of q and one of k, and of the scores that sum them.
 
-A score q.k is a sum over entries of independent products p = q_a k_a, and its cumulants are sums of theirs:
+A score q.k is a sum over entries of independent products p = q_a k_a, and its cumulants are sums of
+theirs:
 
     p - E p = alpha a + beta b + gamma a b,   alpha = mk sq, beta = mq sk, gamma = sq sk
 
-for q_a = mq + sq a and k_a = mk + sk b. Arrays have the shape (order + 1, order + 1, different entries).
+for q_a = mq + sq a and k_a = mk + sk b. Arrays have the shape (order + 1, order + 1, different
+entries).
 """
 
 from __future__ import annotations
@@ -32,9 +34,10 @@ def product_moments(
     *,
     share_key: bool = False,
 ) -> FloatArray:
-    """M_ij = E_a[g_i(a) g_j(a)] of p - E p and p' - E p' that share a, or b, (i + 1, j + 1, entries).
+    """M_ij = E_a[g_i(a) g_j(a)] of p - E p and p' - E p' that share a, or b.
 
-    g_n = E[(p - E p)^n | a] = sum_r C(n, r) E b^r (alpha a)^(n-r) (beta + gamma a)^r.
+    g_n = E[(p - E p)^n | a] is sum_r C(n, r) E b^r (alpha a)^(n-r) (beta + gamma a)^r. The result
+    is (i + 1, j + 1, entries).
     """
     entry = entry_moments(law)
     alpha, beta, gamma = _coefficients(d_k, law)
@@ -57,9 +60,11 @@ def product_moments(
 
 
 def own_cumulants(d_k: float, law: PairLaw) -> FloatArray:
-    """Cumulants to the fourth of p = a (alpha + gamma b), a = rho b + noise e, of a query and its own key.
+    """Cumulants to the fourth of the product p of an entry of q and one of its own key.
 
-    E p^n = sum_r C(n, r) rho^(n-r) noise^r E e^r E[b^(n-r) (alpha + gamma b)^n].
+    With p = a (alpha + gamma b) and a = rho b + noise e,
+
+        E p^n = sum_r C(n, r) rho^(n-r) noise^r E e^r E[b^(n-r) (alpha + gamma b)^n].
     """
     normal = entry_moments(law)
     alpha, _, gamma = _coefficients(d_k, law)

@@ -1,4 +1,4 @@
-"""Exact moments of the scores q.k / divisor of a draw, and the spread of their estimates, for any law of q and k."""
+"""Exact moments of the scores q.k / divisor of a draw, and the spread of their estimates."""
 
 from __future__ import annotations
 
@@ -27,20 +27,22 @@ def score_mean(
     law: PairLaw = PairLaw(),
     n_keys: float | None = None,
 ) -> float:
-    """E[q.k / divisor] = d_k (mq mk + rho sq sk / n_keys) / divisor, over all pairs of a query and a key.
+    """E[q.k / divisor] = d_k (mq mk + rho sq sk / n_keys) / divisor, over all pairs.
 
-    Entries of q and k have the means mq, mk and standard deviations sq, sk. One of n_keys pairs is a query
-    with its own key, whose entries have the correlation rho; all other pairs are independent.
+    Entries of q and k have the means mq, mk and standard deviations sq, sk. One of n_keys pairs is
+    a query with its own key, whose entries have the correlation rho; all other pairs are
+    independent.
 
     Args:
         d_k: width of q and k, from 1.
         divisor: above 0, and not 1/sqrt(d_k), which multiplies scores elsewhere.
         law: of queries and keys.
-        n_keys: keys of a draw, under a mask the mean number that a query sees; required if the law has a
-            correlation, and unused otherwise.
+        n_keys: keys of a draw, under a mask the mean number that a query sees; required if the law
+            has a correlation, and unused otherwise.
 
     Raises:
-        UnknownError: the law is normalized and not of Gaussian entries of mean 0 without a spectrum.
+        UnknownError: the law is normalized and not of Gaussian entries of mean 0 without a
+            spectrum.
 
     >>> score_mean(d_k=64, divisor=8.0)
     0.0
@@ -57,12 +59,18 @@ def score_variance(
     law: PairLaw = PairLaw(),
     n_keys: float | None = None,
 ) -> float:
-    """Var[q.k / divisor] = (d_k (mk^2 sq^2 + mq^2 sk^2) + sq^2 sk^2 sum_m lambda_m^2) / divisor^2, over all pairs.
+    """Var[q.k / divisor], over all pairs of a query and a key, which is without correlation
 
-    lambda is the spectrum, of mean 1; without one the sum is d_k. For centred entries of variance 1 this is
-    d_k / divisor^2, a sum of d_k uncorrelated products (Vaswani et al. 2017, footnote 4). Under a correlation,
-    a query and its own key have d_k (mk^2 sq^2 + (1 + rho^2) sq^2 sk^2) / divisor^2; the pooled variance also
-    has that of the two means. Cosines have the variance 1 / d_k. Arguments and errors as in `score_mean`.
+        (d_k (mk^2 sq^2 + mq^2 sk^2) + sq^2 sk^2 sum_m lambda_m^2) / divisor^2.
+
+    lambda is the spectrum, of mean 1; without one the sum is d_k. For centred entries of variance 1
+    this is d_k / divisor^2, a sum of d_k uncorrelated products (Vaswani et al. 2017, footnote 4).
+    Under a correlation, the score of a query and its own key has the variance
+
+        d_k (mk^2 sq^2 + (1 + rho^2) sq^2 sk^2) / divisor^2,
+
+    and the pooled variance includes that of the two means. Cosines have the variance 1 / d_k.
+    Arguments and errors as in `score_mean`.
 
     >>> score_variance(d_k=64, divisor=8.0)
     1.0
@@ -74,9 +82,9 @@ def score_variance(
 def score_kurtosis(d_k: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:
     """E[(s - E s)^4] / Var[s]^2 - 3 of s = q.k, over all pairs. No divisor changes it.
 
-    For independent centred entries this is (m4^2 - 3) / d_k, m4 = E x^4: 6 / d_k for Gaussian ones. Cosines
-    have -6 / (d_k + 2). In general it is kappa_4 / kappa_2^2 from sums of the cumulants of products.
-    Arguments and errors as in `score_mean`.
+    For independent centred entries this is (m4^2 - 3) / d_k, m4 = E x^4: 6 / d_k for Gaussian ones.
+    Cosines have -6 / (d_k + 2). In general it is kappa_4 / kappa_2^2 from sums of the cumulants of
+    products. Arguments and errors as in `score_mean`.
 
     >>> score_kurtosis(d_k=4)
     1.5
@@ -86,7 +94,7 @@ def score_kurtosis(d_k: float, law: PairLaw = PairLaw(), n_keys: float | None = 
 
 
 class ScoreDeviations(NamedTuple):
-    """Exact standard deviations of what a draw of scores adds to the estimates of mean, variance and kurtosis."""
+    """Exact standard deviations of what a draw adds to the estimates of three moments."""
 
     score_mean: float
     score_variance: float
@@ -101,21 +109,23 @@ def score_power_deviations(
     divisor: float,
     law: PairLaw = PairLaw(),
 ) -> ScoreDeviations:
-    """Standard deviations of the means over a draw of the influences of one score on mean, variance and kurtosis.
+    """Standard deviations of means over a draw of the influences of a score on three moments.
 
-    With c = q.k - E q.k, v = E c^2 and beta = E c^4 / v^2 the influences are c, c^2 and
-    c^4 / v^2 - 2 beta c^2 / v - 4 (E c^3 / v^2) c (delta method). Scores of the same query are independent
-    given that query, and scores of the same key given that key. So the mean of f over all pairs of m queries
-    and n keys has the variance
+    The moments are mean, variance and kurtosis. With c = q.k - E q.k, v = E c^2 and
+    beta = E c^4 / v^2 the influences are c, c^2 and c^4 / v^2 - 2 beta c^2 / v - 4 (E c^3 / v^2) c
+    (delta method). Scores of the same query are independent given that query, and scores of the
+    same key given that key. So the mean of f over all pairs of m queries and n keys has the
+    variance
 
         (Var f(s) + (n - 1) Cov(f(s), f(s')) + (m - 1) Cov(f(s), f(s''))) / (m n),
 
-    s' of the same query and s'' of the same key. Estimates from T draws have these deviations over sqrt(T),
-    for variance and kurtosis to leading order. A deviation that needs a moment which does not exist is
-    infinite. Under a correlation, the results are lower limits: as if the rows of a draw were independent,
-    and 0 for the kurtosis, with a mean of the keys, and with a spectrum. Arguments and errors as in `score_mean`.
+    s' of the same query and s'' of the same key. Estimates from T draws have these deviations over
+    sqrt(T), for variance and kurtosis to leading order. A deviation that needs a moment which does
+    not exist is infinite. Under a correlation, the results are lower limits: as if the rows of a
+    draw were independent, and 0 for the kurtosis, with a mean of the keys, and with a spectrum.
+    Arguments and errors as in `score_mean`.
 
-    >>> round(score_power_deviations(1, 1, 1, divisor=1.0).score_variance ** 2, 9)  # E s^4 - 1 = 3^2 - 1
+    >>> round(score_power_deviations(1, 1, 1, divisor=1.0).score_variance ** 2, 9)  # 3^2 - 1
     8.0
     >>> round(score_power_deviations(1, 10**9, 1, divisor=1.0).score_variance ** 2, 6)  # Var q^2
     2.0
@@ -126,7 +136,7 @@ def score_power_deviations(
         return _least_deviations(d_k, n_keys, n_queries, divisor, law)
 
     def deviation(*coefficients: float) -> float:
-        """That of the mean over a draw of a polynomial in c, from its coefficients of c^0, c, c^2, ..."""
+        """The deviation of the mean over a draw of a polynomial in c, by its coefficients."""
         order = len(coefficients) - 1
         if not _has_moments(law, 2 * order):
             return inf
@@ -158,7 +168,10 @@ def _least_deviations(
     divisor: float,
     law: PairLaw,
 ) -> ScoreDeviations:
-    """Lower limits under a correlation: E[c^2 | q] over a row of n keys is a |q|^2 + b |q|^4 up to a constant."""
+    """Lower limits under a correlation.
+
+    Up to a constant, E[c^2 | q] over a row of n keys is a |q|^2 + b |q|^4.
+    """
     if law.spectrum or law.key_mean:
         return ScoreDeviations(0.0, 0.0, 0.0)
     unit = law.query_std * law.key_std / divisor
@@ -179,7 +192,7 @@ def _covariances(
     law: PairLaw,
     order: int,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Cov(c^i, c'^j) of a score with itself, with one of the same query, and with one of the same key."""
+    """Cov(c^i, c'^j) of a score with itself, one of the same query, and one of the same key."""
     powers = np.add.outer(range(order + 1), range(order + 1))
     if law.normalize != "none":
         # Cosines have the same law given either vector.

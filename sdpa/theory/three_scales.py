@@ -1,9 +1,10 @@
 """Three scales of d_k for unscaled attention over n keys, with standard normal queries and keys.
 
-The scores of a row have the standard deviation sigma = |q|, about sqrt(d_k). Rows condense at sigma_c = sqrt(2 ln n)
-(Derrida 1981, random energy model). Beyond, the two largest scores decide: with their gap x, |J|_F is
-2 e^-x / (1 + e^-x)^2. A median feels the typical gap, and a mean the few rows whose gap is small. Under d_k^1/2,
-|J|_F^2 is e / n to leading order. docs/theory.md derives the laws of `SCALES` and compares them with exact numbers.
+The scores of a row have the standard deviation sigma = |q|, about sqrt(d_k). Rows condense at
+sigma_c = sqrt(2 ln n) (Derrida 1981, random energy model). Beyond, the two largest scores decide:
+with their gap x, |J|_F is 2 e^-x / (1 + e^-x)^2. A median feels the typical gap, and a mean the few
+rows whose gap is small. Under d_k^1/2, |J|_F^2 is e / n to leading order. docs/theory.md derives
+the laws of `SCALES` and compares them with exact numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _LOW, _HIGH = (
 
 @cache
 def exact_largest_gradient(n_keys: float) -> float:
-    """The d_k at which the unscaled E|J|_F^2 is largest, as a real number, from exact expectations; n from 16.
+    """The d_k with the largest unscaled E|J|_F^2, from exact expectations; n from 16.
 
     >>> round(exact_largest_gradient(64), 1)
     14.3
@@ -49,7 +50,8 @@ def exact_largest_gradient(n_keys: float) -> float:
 def typical_query_crossing(n_keys: float) -> float:
     """The d_k at which the medians of |dL/dq| are equal: sqrt(d_k) delta_n = ln(4 n d_k / e) / 2.
 
-    |dL/dq| is |J|_F sqrt(d_k) over the divisor, so that it gains a factor sqrt(d_k) without the scale.
+    |dL/dq| is |J|_F sqrt(d_k) over the divisor, so that it gains a factor sqrt(d_k) without the
+    scale.
 
     >>> round(typical_query_crossing(64))
     338
@@ -64,7 +66,7 @@ def typical_query_crossing(n_keys: float) -> float:
 
 @cache
 def exact_mean_crossing(n_keys: float) -> float:
-    """The d_k at which E|J|_F^2 is equal, unscaled and under d_k^1/2, from exact expectations; n from 16.
+    """The d_k with the same E|J|_F^2 unscaled and under d_k^1/2, exactly; n from 16.
 
     >>> round(exact_mean_crossing(64))
     429
@@ -81,9 +83,9 @@ def exact_mean_crossing(n_keys: float) -> float:
 
 
 def gap_density(n_keys: float) -> float:
-    """g_n = n (n - 1) int phi(z)^2 Phi(z)^(n - 2) dz: density at 0 of the gap of the two largest of n N(0, 1) scores.
+    """g_n = n (n - 1) int phi(z)^2 Phi(z)^(n - 2) dz: density at 0 of the gap of two scores.
 
-    It is sqrt(2 ln n) for n to infinity.
+    The gap is that of the two largest of n N(0, 1) scores. It is sqrt(2 ln n) for n to infinity.
 
     >>> round(gap_density(2) * sqrt(pi), 9)  # |N(0, 2)|
     1.0
@@ -96,9 +98,9 @@ def gap_density(n_keys: float) -> float:
 
 
 def median_gap(n_keys: float) -> float:
-    """delta_n: the median of the gap of the two largest of n N(0, 1) scores, ln 2 / sqrt(2 ln n) for n to infinity.
+    """delta_n: the median of the gap of the two largest of n N(0, 1) scores.
 
-    P(gap > x) = n int phi(z) Phi(z - x)^(n - 1) dz.
+    It tends to ln 2 / sqrt(2 ln n). P(gap > x) = n int phi(z) Phi(z - x)^(n - 1) dz.
 
     >>> round(median_gap(2) / sqrt(2), 9)  # |N(0, 2)|
     0.67448975
@@ -118,7 +120,7 @@ def _integral(function: Callable[[float], float]) -> float:
 
 
 class Scale(NamedTuple):
-    """A scale of d_k for unscaled attention: its law of n_keys, and an exact value that differs from the law."""
+    """A scale of d_k for unscaled attention: its law of n_keys, and an exact value if known."""
 
     what: str
     formula: str
@@ -127,14 +129,15 @@ class Scale(NamedTuple):
 
 
 def _typical_by_gap(n_keys: float) -> float:
-    """2 e^-x = sqrt(e / n) at the typical gap x = sigma delta_n of an unscaled row, sigma = sqrt(d_k)."""
+    """d_k at which 2 e^-x = sqrt(e / n) at the typical gap x = sqrt(d_k) delta_n of a row."""
     return (log(4 * n_keys / e) / (2 * median_gap(n_keys))) ** 2
 
 
 def _mean_by_gap(n_keys: float) -> float:
-    """(g_n / 3 a_n)^2, with a_n = E|J|_F^2 at sigma = 1, and E|J|_F^2 = g_n / (3 sigma) for sigma to infinity.
+    """(g_n / 3 a_n)^2, a_n = E|J|_F^2 at sigma = 1, from E|J|_F^2 = g_n / (3 sigma) beyond.
 
-    A gap x / sigma has the density g_n / sigma near 0, and the integral of 4 e^-2x / (1 + e^-x)^4 over x > 0 is 1/3.
+    A gap x / sigma has the density g_n / sigma near 0, and the integral of 4 e^-2x / (1 + e^-x)^4
+    over x > 0 is 1/3.
     """
     return (
         gap_density(n_keys) / (3 * float(row_values(np.array([1.0]), n_keys)["jacobian_square"][0]))
