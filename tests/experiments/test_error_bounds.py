@@ -1,11 +1,13 @@
 """The declared error bounds of exact values, at corners, against quadrature that shares no nodes with the theory."""
 
-import math
 from functools import cache
+from math import cos, exp, log, log1p, pi, sin, sqrt
 
 import numpy as np
 import pytest
-from scipy import optimize, special, stats
+from scipy import stats
+from scipy.optimize import brentq
+from scipy.special import expit, ndtr
 
 from experiments.kinds.rounding import ROUNDING_METRICS
 from experiments.kinds.rounding import Cell as RoundingCell
@@ -43,7 +45,7 @@ def gaps(d_k, step):
 def over_gaps(d_k, divisor, of_gap):
     """E f of the gap of two scores, f even: sqrt(2) / divisor times such a score. Half the step changes nothing."""
     found, fine = (
-        of_gap(math.sqrt(2) * x / divisor) @ weights
+        of_gap(sqrt(2) * x / divisor) @ weights
         for x, weights in (gaps(d_k, 0.05), gaps(d_k, 0.025))
     )
     assert found == pytest.approx(fine, rel=1e-10)
@@ -52,7 +54,7 @@ def over_gaps(d_k, divisor, of_gap):
 
 def product(gap):
     """w_1 w_2, in which nothing cancels."""
-    return special.expit(gap) * special.expit(-gap)
+    return expit(gap) * expit(-gap)
 
 
 def of_two_keys(d_k, divisor):
@@ -62,21 +64,17 @@ def of_two_keys(d_k, divisor):
     d_k + 2, times d_k; and q and (k_1 - k_2) / sqrt(2) may change places, so that dL/dq has the mean square of dL/dk.
     """
     trace = over_gaps(d_k, divisor, lambda gap: 2 * product(gap))
-    gradient = (
-        math.sqrt(d_k * over_gaps(d_k + 2, divisor, lambda gap: 4 * product(gap) ** 2)) / divisor
-    )
+    gradient = sqrt(d_k * over_gaps(d_k + 2, divisor, lambda gap: 4 * product(gap) ** 2)) / divisor
     return {
-        "max_weight": over_gaps(d_k, divisor, special.expit),
-        "entropy": over_gaps(
-            d_k, divisor, lambda gap: np.logaddexp(0, -gap) + gap * special.expit(-gap)
-        ),
+        "max_weight": over_gaps(d_k, divisor, expit),
+        "entropy": over_gaps(d_k, divisor, lambda gap: np.logaddexp(0, -gap) + gap * expit(-gap)),
         "jacobian_trace": trace,
-        "output_std": math.sqrt(1 - trace),
-        "value_gradient_norm": math.sqrt((1 - trace) / 2),
-        "jacobian_norm": math.sqrt(over_gaps(d_k, divisor, lambda gap: 4 * product(gap) ** 2)),
+        "output_std": sqrt(1 - trace),
+        "value_gradient_norm": sqrt((1 - trace) / 2),
+        "jacobian_norm": sqrt(over_gaps(d_k, divisor, lambda gap: 4 * product(gap) ** 2)),
         "query_gradient_norm": gradient,
-        "key_gradient_norm": gradient / math.sqrt(2),
-        "saturated_rows": 2 * float(score_survival(math.log(99) * divisor / math.sqrt(2), d_k)),
+        "key_gradient_norm": gradient / sqrt(2),
+        "saturated_rows": 2 * float(score_survival(log(99) * divisor / sqrt(2), d_k)),
         "row_variance": d_k / divisor**2 / 2,
         "own_weight": 0.5,
         "score_mean": 0.0,
@@ -104,15 +102,15 @@ def test_two_keys_by_the_density_of_their_gap(d_k, scalings):
 @pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
 def test_two_keys_leave_the_range_of_a_format(name):
     number = FORMATS[name]
-    tiny, near_one = math.log(number.smallest / 2), -(number.digits + 1) * math.log(2)
+    tiny, near_one = log(number.smallest / 2), -(number.digits + 1) * log(2)
     for d_k in WIDTHS:
         for scaling in SCALINGS:
             cell = scored(RoundingCell, scaling, d_k=d_k, n_keys=2, arithmetic=number)
-            scale = cell.divisor / math.sqrt(2)
-            below, almost = ((math.log1p(-math.exp(t)) - t) * scale for t in (tiny, near_one))
-            high = math.log(number.largest) * cell.divisor
+            scale = cell.divisor / sqrt(2)
+            below, almost = ((log1p(-exp(t)) - t) * scale for t in (tiny, near_one))
+            high = log(number.largest) * cell.divisor
             length, share = stats_chi(d_k, high)
-            tail = special.ndtr(-high / length)
+            tail = ndtr(-high / length)
             truth = {
                 "tiny_weights": float(score_survival(below, d_k)),
                 "nearly_one_rows": 2 * float(score_survival(almost, d_k)),
@@ -125,15 +123,15 @@ def test_two_keys_leave_the_range_of_a_format(name):
 
 def stats_chi(d_k, high):
     """|q| and its probabilities on a fine grid to where neither |q| nor a score above `high` is probable."""
-    length = np.linspace(1e-4, math.sqrt(d_k) + 40 + math.sqrt(2 * high), 400_001)
+    length = np.linspace(1e-4, sqrt(d_k) + 40 + sqrt(2 * high), 400_001)
     return length, stats.chi.pdf(length, d_k) * (length[1] - length[0])
 
 
 def of_rows(sigma, n):
     """E H, E tr J and r.m.s. |J|_F of a row: the integrals of `theory.rows` by the trapezoidal rule in finer steps."""
-    u = np.arange(-12 * sigma - math.log(n) - 40, 12 * sigma + 5, 0.08)
+    u = np.arange(-12 * sigma - log(n) - 40, 12 * sigma + 5, 0.08)
     z, dz = np.linspace(-12, 12 + 8 * min(sigma, 3), 1500, retstep=True)
-    chance = np.exp(-z * z / 2) / math.sqrt(2 * math.pi) * dz
+    chance = np.exp(-z * z / 2) / sqrt(2 * pi) * dz
     y = np.minimum(u[:, None] + sigma * z, 7)
     rise, decay = np.exp(y), np.exp(-np.exp(y))
     m_1, m_2, distance = (
@@ -149,7 +147,7 @@ def of_rows(sigma, n):
     entropy = n * (distance - np.euler_gamma * m_1) @ g[1]
     trace = n * (n - 1) * m_1**2 @ g[2]
     square = n * (n - 1) * ((n - 2) * (m_1**2 * m_2) @ g[3] + 2 * m_2**2 @ g[2]) / 6
-    return [entropy, trace, math.sqrt(square)]
+    return [entropy, trace, sqrt(square)]
 
 
 @pytest.mark.parametrize(
@@ -172,18 +170,16 @@ def test_saturated_rows_of_three_keys_by_their_directions(sigma):
     """Across (1, 1, 1), scores of a direction saturate from a distance r on: P = 3 int e^(-r^2 / 2) / (2 pi)."""
     angles, weights = np.polynomial.legendre.leggauss(200)
     total = 0.0
-    for angle, weight in zip(angles * math.pi / 3, weights * math.pi / 3, strict=True):
-        across = -math.cos(angle) * 3 / math.sqrt(6) + np.array([1, -1]) * math.sin(
-            angle
-        ) / math.sqrt(2)
+    for angle, weight in zip(angles * pi / 3, weights * pi / 3, strict=True):
+        across = -cos(angle) * 3 / sqrt(6) + np.array([1, -1]) * sin(angle) / sqrt(2)
 
         def excess(r, gaps=sigma * across):
-            return np.logaddexp(*(r * gaps)) + math.log(99)
+            return np.logaddexp(*(r * gaps)) + log(99)
 
         if excess(1e3) < 0:
-            total += weight * math.exp(-(optimize.brentq(excess, 0, 1e3, xtol=1e-14) ** 2) / 2)
+            total += weight * exp(-(brentq(excess, 0, 1e3, xtol=1e-14) ** 2) / 2)
     (found,) = saturated_rows(np.array([sigma]), 3)
-    assert found == pytest.approx(3 * total / (2 * math.pi), rel=1e-7)
+    assert found == pytest.approx(3 * total / (2 * pi), rel=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -191,27 +187,25 @@ def test_saturated_rows_of_three_keys_by_their_directions(sigma):
 )
 def test_two_keys_beside_a_correlation(d_k, divisor, correlation):
     """Given q, the gap of the own and the other score is normal: mean rho |q|^2, variance (2 - rho^2) |q|^2."""
-    dt = 0.05 / math.sqrt(d_k)
-    t = np.arange(-30, math.log(d_k) / 2 + 3, dt)
+    dt = 0.05 / sqrt(d_k)
+    t = np.arange(-30, log(d_k) / 2 + 3, dt)
     length = np.exp(t)[:, None]
     weights = (stats.chi.pdf(length, d_k) * length * dt)[:, 0]
     centre, spread = (
         correlation * length**2 / divisor,
-        math.sqrt(2 - correlation**2) * length / divisor,
+        sqrt(2 - correlation**2) * length / divisor,
     )
     z, dz = np.linspace(-12, 12, 2401, retstep=True)
     kept = weights > 1e-25
     gap, weights = (centre + spread * z)[kept], weights[kept]
-    chance = np.exp(-z * z / 2) / math.sqrt(2 * math.pi) * dz
+    chance = np.exp(-z * z / 2) / sqrt(2 * pi) * dz
 
     def mean(of_gap):
         return float(weights @ (of_gap(gap) @ chance))
 
-    saturated = special.ndtr((centre - math.log(99)) / spread) + special.ndtr(
-        (-centre - math.log(99)) / spread
-    )
+    saturated = ndtr((centre - log(99)) / spread) + ndtr((-centre - log(99)) / spread)
     truth = {
-        "own_weight": mean(special.expit),
+        "own_weight": mean(expit),
         "jacobian_trace": mean(lambda gap: 2 * product(gap)),
         "saturated_rows": float(weights @ saturated[kept][:, 0]),
     }

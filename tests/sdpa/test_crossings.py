@@ -1,10 +1,10 @@
 """Medians, quantiles and root mean squares of gradient norms: their crossings on drawn rows, and rows of two keys."""
 
-import math
+from math import log, sqrt
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy.special import expit, gammaincinv, log_ndtr, ndtr, ndtri
 
 from experiments.kinds.saturation import METRICS, STATISTICS, Cell
 from sdpa import Scaling, softmax
@@ -53,7 +53,7 @@ def largest_norms(z, sigma, n_keys):
     few, least = z.shape[1], z[:, -1]
 
     def others(p):
-        shares = special.log_ndtr(least - p * sigma) - special.log_ndtr(least)
+        shares = log_ndtr(least - p * sigma) - log_ndtr(least)
         return (n_keys - few) * np.exp(shares + (p * sigma) ** 2 / 2 - p * sigma * z[:, 0])
 
     x = np.exp(sigma[:, None] * (z[:, 1:] - z[:, :1]))
@@ -68,16 +68,16 @@ def test_medians_of_jacobians_cross_within_1_percent(n_keys, few):
     """Of 1,500,000 rows with exact draws of their largest scores: 4 standard errors of the crossing or more."""
     rng, count = np.random.default_rng(1), 1_500_000
     logs = np.cumsum(np.log(rng.random((count, few))) / (n_keys - np.arange(few)), axis=1)
-    z, crossing = -special.ndtri(-np.expm1(logs)), limits.jacobian_crossing(n_keys)
+    z, crossing = -ndtri(-np.expm1(logs)), limits.jacobian_crossing(n_keys)
 
     def log_ratio(d_k):
         length = np.sqrt(2 * rng.standard_gamma(d_k / 2, count))
         unscaled, scaled = (
             np.median(largest_norms(z, length / c, n_keys)) for c in (1.0, d_k**0.5)
         )
-        return math.log(unscaled / scaled)
+        return log(unscaled / scaled)
 
-    slope = (log_ratio(1.2 * crossing) - log_ratio(crossing / 1.2)) / (2 * math.log(1.2))
+    slope = (log_ratio(1.2 * crossing) - log_ratio(crossing / 1.2)) / (2 * log(1.2))
     assert abs(log_ratio(crossing) / slope) < 0.01
 
 
@@ -107,7 +107,7 @@ def test_root_mean_squares_of_the_query_gradient_never_cross(n_keys):
 def test_the_query_gradient_has_another_power_of_d_k_before_the_limit(n_keys, power):
     """docs/results.md: the local power of its ratio from d_k = 16 to 64, and 1/4 in the limit."""
     first, last = (ratios(d_k, n_keys)[1] for d_k in (16, 64))
-    assert math.log(last / first, 4) == pytest.approx(power, abs=0.005)
+    assert log(last / first, 4) == pytest.approx(power, abs=0.005)
 
 
 @pytest.mark.parametrize(("n_keys", "falls"), [(64, -0.02), (4096, 0.195)])
@@ -125,10 +125,10 @@ def share_below(norm, cell, divisor, value):
     |D| as 1 / (4 cosh^2(D / 2)).
     """
     levels = (np.arange(4000) + 0.5) / 4000
-    apart = math.sqrt(2) * cell.key_std * np.sqrt(2 * special.gammaincinv(cell.d_k / 2, levels))
-    y = value / (2 if norm == "jacobian_norm" else math.sqrt(2) * apart / divisor)
+    apart = sqrt(2) * cell.key_std * np.sqrt(2 * gammaincinv(cell.d_k / 2, levels))
+    y = value / (2 if norm == "jacobian_norm" else sqrt(2) * apart / divisor)
     difference = 2 * np.arccosh(np.maximum(0.5 / np.sqrt(y), 1.0))
-    return float((2 * special.ndtr(-difference * divisor / (cell.query_std * apart))).mean())
+    return float((2 * ndtr(-difference * divisor / (cell.query_std * apart))).mean())
 
 
 @pytest.mark.parametrize("d_k", [1, 5, 64])
@@ -150,8 +150,8 @@ def test_measured_quantiles_agree_with_the_exact_ones(d_k):
 def test_two_entries_have_exponential_differences():
     """For d_k = 2, q . k of standard normal entries has the density e^-|s| / 2; key differences are sqrt(2) larger."""
     for share in (0.1, 0.5, 0.9):
-        difference = -math.log(share) * math.sqrt(2) * 3.0 * 0.5 / 1.4
-        value = 2 * special.expit(difference) * special.expit(-difference)
+        difference = -log(share) * sqrt(2) * 3.0 * 0.5 / 1.4
+        value = 2 * expit(difference) * expit(-difference)
         cell = Cell(
             d_k=2, n_keys=2, query_std=3.0, key_std=0.5, scaling=(Scaling.parse("unscaled"),)
         )

@@ -1,10 +1,10 @@
 """Exact rows behind caps, beside sinks and under the sigmoid: against drawn rows by plain formulas, and known rows."""
 
-import math
+from math import ceil, inf, isnan, sqrt
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy.special import entr, roots_genlaguerre, softmax
 
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
@@ -36,13 +36,13 @@ def drawn(rng, d_k, n_keys, n_seen, divisor, row_map, law=PairLaw()):
         w = 1 / (1 + n_keys * np.exp(-z))
         jacobian = np.diag(w * (1 - w) * slope)
     else:
-        w = special.softmax(z if row_map.sink is None else np.append(z, row_map.sink))[:n_seen]
+        w = softmax(z if row_map.sink is None else np.append(z, row_map.sink))[:n_seen]
         jacobian = (np.diag(w) - np.outer(w, w)) * slope
     p = w / w.sum()
     return (
         w.sum(),
         w.max(),
-        special.entr(p).sum(),
+        entr(p).sum(),
         (jacobian**2).sum(),
         ((jacobian @ k / divisor) ** 2).sum(),
     )
@@ -56,9 +56,9 @@ def check(expected, rows):
     rows = np.array(rows)
     exact = [*expected[:3], *(norm**2 for norm in expected[3:])]
     for value, mean, error in zip(
-        exact, rows.mean(axis=0), rows.std(axis=0) / math.sqrt(len(rows)), strict=True
+        exact, rows.mean(axis=0), rows.std(axis=0) / sqrt(len(rows)), strict=True
     ):
-        if not math.isnan(value):
+        if not isnan(value):
             assert abs(mean - value) < 5 * error + 1e-9
 
 
@@ -71,23 +71,20 @@ def test_expectations_are_those_of_drawn_rows(name, size):
         MAPS[name],
         SHAPED if d_k == 4 else PairLaw(),
     )
-    found = mapped_expectations(d_k, n_keys, divisor, law, row_map, None, math.inf)
-    assert math.isnan(found.entropy) == (row_map.normalizer == "sigmoid")
+    found = mapped_expectations(d_k, n_keys, divisor, law, row_map, None, inf)
+    assert isnan(found.entropy) == (row_map.normalizer == "sigmoid")
     check(found, [drawn(rng, d_k, n_keys, n_keys, divisor, row_map, law) for _ in range(DRAWS)])
 
 
 @pytest.mark.parametrize("name", ["sink", "sigmoid", "plain"])
-@pytest.mark.parametrize(("shortest", "window"), [(1, math.inf), (1, 5), (5, 8), (10, 4)])
+@pytest.mark.parametrize(("shortest", "window"), [(1, inf), (1, 5), (5, 8), (10, 4)])
 def test_masked_rows_are_means_over_their_lengths(name, shortest, window):
     rng, row_map = np.random.default_rng(8), MAPS.get(name, RowMap())
     lengths = np.minimum(np.arange(shortest, 13), window).astype(int)
     found = mapped_expectations(6, 12, 1.5, PairLaw(), row_map, shortest, window)
     check(
         found,
-        [
-            drawn(rng, 6, 12, n, 1.5, row_map)
-            for n in np.tile(lengths, math.ceil(DRAWS / len(lengths)))
-        ],
+        [drawn(rng, 6, 12, n, 1.5, row_map) for n in np.tile(lengths, ceil(DRAWS / len(lengths)))],
     )
 
 
@@ -105,25 +102,25 @@ def test_rows_without_map_are_those_of_the_other_integrals(sigma, n_keys):
 def test_interpolation_changes_little_and_the_plain_map_is_known_for_more_laws():
     for row_map in (RowMap(5.0), RowMap(50.0, 1.0)):
         for n_keys, bound in ((64, 1e-6), (2048, 1e-4)):
-            found = mapped_expectations(300, n_keys, 1.3, PairLaw(), row_map, None, math.inf)
-            nodes, weights = special.roots_genlaguerre(20, 300 / 2 - 1)
+            found = mapped_expectations(300, n_keys, 1.3, PairLaw(), row_map, None, inf)
+            nodes, weights = roots_genlaguerre(20, 300 / 2 - 1)
             rows = np.array(
                 [
-                    mapped_row(math.sqrt(2 * x) / 1.3, n_keys, *list(vars(row_map).values())[:2])
+                    mapped_row(sqrt(2 * x) / 1.3, n_keys, *list(vars(row_map).values())[:2])
                     for x in nodes
                 ]
             )
             means = weights / weights.sum() @ rows
             np.testing.assert_allclose(found[:3], means[:3], rtol=bound)
-            assert found.jacobian_norm == pytest.approx(math.sqrt(means[3]), rel=bound)
+            assert found.jacobian_norm == pytest.approx(sqrt(means[3]), rel=bound)
             assert found.query_gradient_norm == pytest.approx(
-                math.sqrt(means[4] + 299 * means[3]) / 1.3, rel=bound
+                sqrt(means[4] + 299 * means[3]) / 1.3, rel=bound
             )
     law = PairLaw(normalize="l2")
-    plain = mapped_expectations(8, 9, 0.1, law, RowMap(), None, math.inf)
+    plain = mapped_expectations(8, 9, 0.1, law, RowMap(), None, inf)
     assert plain.max_weight == attention_expectations(8, 9, 0.1, law).max_weight
     for refused in (RowMap(sink=0.0), RowMap(normalizer="entmax")):
         with pytest.raises(UnknownError):
-            mapped_expectations(8, 9, 0.1, law, refused, None, math.inf)
+            mapped_expectations(8, 9, 0.1, law, refused, None, inf)
     with pytest.raises(UnknownError, match="keys with a mean"):
-        mapped_expectations(8, 9, 1.0, PairLaw(key_mean=1.0), RowMap(sink=0.0), None, math.inf)
+        mapped_expectations(8, 9, 1.0, PairLaw(key_mean=1.0), RowMap(sink=0.0), None, inf)

@@ -1,19 +1,15 @@
 """The overlap of two rows beside its special cases and drawn rows, and the map of a layer beside wide layers."""
 
-import math
 import tracemalloc
+from math import sqrt
 
 import numpy as np
 import pytest
+from numerics import standard_errors
 
 from sdpa import softmax
 from sdpa.theory import GaussianRow, UnknownError
 from sdpa.theory.overlap import attention_overlap, next_cosine, next_moments, weight_overlap
-
-
-def standard_errors(values, expected):
-    """The distance of a mean from its expectation."""
-    return abs(values.mean() - expected) / (values.std(ddof=1) / math.sqrt(len(values)))
 
 
 @pytest.mark.parametrize("n_keys", [2, 64, pytest.param(2**20, marks=pytest.mark.slow)])
@@ -32,8 +28,8 @@ def test_overlap_of_two_keys_is_a_mean_of_logistic_functions(sigma, other, corre
     """w = 1 / (1 + e^-x) with x the difference of two scores: E w w' + (1 - w)(1 - w') = 2 E w w'."""
     x = np.linspace(-9, 9, 601)
     chance = np.exp(-(x**2) / 2) / np.exp(-(x**2) / 2).sum()
-    z = correlation * x[:, None] + math.sqrt(1 - correlation**2) * x
-    w, v = 1 / (1 + np.exp(-math.sqrt(2) * sigma * x)), 1 / (1 + np.exp(-math.sqrt(2) * other * z))
+    z = correlation * x[:, None] + sqrt(1 - correlation**2) * x
+    w, v = 1 / (1 + np.exp(-sqrt(2) * sigma * x)), 1 / (1 + np.exp(-sqrt(2) * other * z))
     assert weight_overlap(sigma, other, correlation, 2) == pytest.approx(
         2 * (chance * w) @ v @ chance, rel=1e-8
     )
@@ -53,7 +49,7 @@ def test_overlap_of_drawn_rows(n_keys, sigma, other, correlation):
     """Five standard errors: a false alarm in a million runs, if reseeded."""
     rng = np.random.default_rng(n_keys)
     one, apart = rng.standard_normal((2, 20_000, n_keys))
-    two = correlation * one + math.sqrt(1 - correlation**2) * apart
+    two = correlation * one + sqrt(1 - correlation**2) * apart
     drawn = np.vecdot(softmax(sigma * one), softmax(other * two))
     assert standard_errors(drawn, weight_overlap(sigma, other, correlation, n_keys)) < 5
 
@@ -62,7 +58,7 @@ def test_overlap_of_drawn_rows(n_keys, sigma, other, correlation):
 def test_attention_overlap_of_drawn_queries_and_keys(d_k, cosine):
     """Five standard errors, as above."""
     rng, n_keys = np.random.default_rng(d_k), 16
-    common, own = math.sqrt(cosine), math.sqrt(1 - cosine)
+    common, own = sqrt(cosine), sqrt(1 - cosine)
     q, k = (
         common * rng.standard_normal((20_000, 1, d_k))
         + own * rng.standard_normal((20_000, count, d_k))
@@ -76,13 +72,13 @@ def test_attention_overlap_of_drawn_queries_and_keys(d_k, cosine):
 def test_the_map_is_that_of_a_wide_layer():
     """Layers of width 1024 and d_k = 512: five standard errors, and 1% for both finite widths."""
     rng, width, d_k, n_keys, cosine, sigma = np.random.default_rng(3), 1024, 512, 24, 0.3, 4.0
-    divisor, moments, cosines = math.sqrt(d_k) / sigma, [], []
+    divisor, moments, cosines = sqrt(d_k) / sigma, [], []
     for _ in range(60):
         common, own = rng.standard_normal((1, width)), rng.standard_normal((n_keys, width))
-        tokens = math.sqrt(cosine) * common + math.sqrt(1 - cosine) * own
-        q, k = (tokens @ rng.standard_normal((width, d_k)) / math.sqrt(width) for _ in range(2))
+        tokens = sqrt(cosine) * common + sqrt(1 - cosine) * own
+        q, k = (tokens @ rng.standard_normal((width, d_k)) / sqrt(width) for _ in range(2))
         mixed = softmax(q @ k.T / divisor) @ (
-            tokens @ rng.standard_normal((width, width)) / math.sqrt(width)
+            tokens @ rng.standard_normal((width, width)) / sqrt(width)
         )
         gram = mixed @ mixed.T / width
         moments.append(
@@ -96,7 +92,7 @@ def test_the_map_is_that_of_a_wide_layer():
         next_cosine(cosine, sigma, n_keys, residual=2.0),
     ]
     for drawn, value in zip(np.column_stack([moments, cosines]).T, expected, strict=True):
-        assert abs(drawn.mean() - value) < 5 * drawn.std() / math.sqrt(len(drawn)) + 0.01 * value
+        assert abs(drawn.mean() - value) < 5 * drawn.std() / sqrt(len(drawn)) + 0.01 * value
 
 
 @pytest.mark.parametrize("other", [100.0, 1000.0, 1e6])

@@ -1,10 +1,11 @@
 """Moments of the score, the variance within a row, and spreads of their estimates: tensor grids, sums and draws."""
 
 import itertools
-import math
+from math import inf, prod, sqrt
 
 import numpy as np
 import pytest
+from numerics import standard_errors
 from test_inputs import QUADRATURE, known_orders
 
 from sdpa import LAWS
@@ -40,10 +41,8 @@ def scores_on_a_grid(law, d_k):
     """q.k for every pair of points, (points, points), and the probability of a point."""
     points, chance = vectors(law, d_k)
     root = np.sqrt(spectrum_of(d_k, law.spectrum))[:, None]
-    q, k = (
-        law.query_mean + law.query_std * root * points,
-        law.key_mean + law.key_std * root * points,
-    )
+    q = law.query_mean + law.query_std * root * points
+    k = law.key_mean + law.key_std * root * points
     return q.T @ k, chance
 
 
@@ -57,9 +56,8 @@ def test_moments_of_the_score_on_a_tensor_grid(entries, d_k, shape):
     expected = [chance @ (scores - mean) ** n @ chance for n in range(2, 5)]
     assert score_mean(d_k, 2.0, law) == pytest.approx(mean / 2, abs=1e-9)
     assert score_variance(d_k, 2.0, law) == pytest.approx(expected[0] / 4, rel=1e-9)
-    assert score_kurtosis(d_k, law) == pytest.approx(
-        expected[2] / expected[0] ** 2 - 3, rel=1e-8, abs=1e-10
-    )
+    kurtosis = expected[2] / expected[0] ** 2 - 3
+    assert score_kurtosis(d_k, law) == pytest.approx(kurtosis, rel=1e-8, abs=1e-10)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=repr)
@@ -76,17 +74,17 @@ def test_the_spreads_of_scores_that_share_queries_and_keys(entries, d_k, n_queri
     found = score_power_deviations(d_k, n_keys, n_queries, 2.0, law)
     for (name, of_pairs), scale, power in zip(functions.items(), (2, 4, 1), (1, 2, 4), strict=True):
         if entries not in FULL and power == 4:
-            assert getattr(found, name) == math.inf
+            assert getattr(found, name) == inf
             continue
         mean = chance @ of_pairs @ chance
         same = chance @ of_pairs**2 @ chance - mean**2
         by_query = chance @ (of_pairs @ chance - mean) ** 2
         by_key = chance @ (chance @ of_pairs - mean) ** 2
         total = (same + (n_keys - 1) * by_query + (n_queries - 1) * by_key) / (n_queries * n_keys)
-        size = math.sqrt(chance @ of_pairs**2 @ chance) / scale
-        assert getattr(found, name) == pytest.approx(
-            math.sqrt(max(total, 0)) / scale, rel=1e-7, abs=2e-8 * size
-        ), name
+        expected = sqrt(max(total, 0)) / scale
+        size = sqrt(chance @ of_pairs**2 @ chance) / scale
+        close = pytest.approx(expected, rel=1e-7, abs=2e-8 * size)
+        assert getattr(found, name) == close, name
 
 
 @pytest.mark.parametrize("spectrum", [0.0, 1.5])
@@ -97,12 +95,12 @@ def test_scores_of_queries_with_their_own_keys(n_keys, spectrum):
     nodes, weights = np.polynomial.hermite_e.hermegauss(5)
     weights = weights / weights.sum()
     grid = np.array(list(itertools.product(nodes, repeat=4)))
-    chance = np.array([math.prod(each) for each in itertools.product(weights, repeat=4)])
+    chance = np.array([prod(each) for each in itertools.product(weights, repeat=4)])
     root = np.sqrt(spectrum_of(2, spectrum))
     b, noise = grid[:, :2], grid[:, 2:]
     key = 0.8 + 1.4 * root * b
     own, other = (
-        (0.7 * root * (rho * b + math.sqrt(1 - rho**2) * noise) * key).sum(axis=1) / 3
+        (0.7 * root * (rho * b + sqrt(1 - rho**2) * noise) * key).sum(axis=1) / 3
         for rho in (law.correlation, 0)
     )
 
@@ -144,27 +142,21 @@ def test_scores_of_sampled_pairs(law):
     mean, variance = score_mean(5, 2.0, law, 4), score_variance(5, 2.0, law, 4)
     fourth = (score_kurtosis(5, law, 4) + 3) * variance**2
     for power, expected in ((1, 0.0), (2, variance), (4, fourth)):
-        of_draws = ((scores - mean) ** power).mean(axis=(1, 2))
-        assert abs(of_draws.mean() - expected) < 5 * of_draws.std() / math.sqrt(len(of_draws)), (
-            power
-        )
+        powers = ((scores - mean) ** power).mean(axis=(1, 2))
+        assert standard_errors(powers, expected) < 5, power
 
 
 def test_what_is_unknown_or_impossible_is_refused():
     law = PairLaw(normalize="l2", query_mean=1.0)
-    for function in (
-        lambda: score_mean(2, 1.0, law),
-        lambda: score_power_deviations(2, 2, 2, 1.0, law),
-    ):
-        with pytest.raises(
-            UnknownError, match="normalized vectors are known only for gaussian entries of mean 0"
-        ):
-            function()
+    reason = "normalized vectors are known only for gaussian entries of mean 0"
+    with pytest.raises(UnknownError, match=reason):
+        score_mean(2, 1.0, law)
+    with pytest.raises(UnknownError, match=reason):
+        score_power_deviations(2, 2, 2, 1.0, law)
     with pytest.raises(UnknownError, match="correlation with a spectrum"):
         row_variance_deviation(6, 4, 2.0, PairLaw(correlation=0.5, spectrum=1.0))
-    with pytest.raises(
-        ValueError, match="n_keys: expected the number of keys beside a correlation"
-    ):
+    expected = "n_keys: expected the number of keys beside a correlation"
+    with pytest.raises(ValueError, match=expected):
         score_mean(2, 1.0, PairLaw(correlation=0.5))
     with pytest.raises(ValueError, match=r"expected d_k of at least 1, got 0\.5"):
         score_kurtosis(0.5)
@@ -196,7 +188,7 @@ def test_the_spread_of_the_variance_within_rows_by_summing_over_all_draws(law):
     of_row = np.einsum("rd,rkd->rk", q, k / divisor).var(axis=-1)
     mean = chances @ of_row
     assert row_variance(d_k, n_keys, divisor, law) == pytest.approx(mean, rel=1e-12)
-    expected = math.sqrt(chances @ (of_row - mean) ** 2)
+    expected = sqrt(chances @ (of_row - mean) ** 2)
     assert row_variance_deviation(d_k, n_keys, divisor, law) == pytest.approx(expected, rel=1e-12)
 
 
@@ -221,19 +213,13 @@ def test_the_variance_within_rows_of_draws(law, is_exact, d_k, n_keys):
     keys = law.keys(rng, (DRAWS, n_keys, d_k))
     queries = law.queries(rng, (DRAWS, 2, d_k), keys[:, :2] if law.correlation else None)
     values = (queries @ keys.swapaxes(-1, -2) / 1.7).var(axis=-1)
-    for of, expected in (
-        (values[:, 0], row_variance(d_k, n_keys, 1.7, law)),
-        (
-            (values[:, 0] - values[:, 0].mean()) ** 2,
-            row_variance_deviation(d_k, n_keys, 1.7, law) ** 2,
-        ),
-    ):
-        assert abs(of.mean() - expected) < 5 * of.std() / math.sqrt(DRAWS)
-    products = np.prod(values - values.mean(axis=0), axis=1)
-    limit, error = (
-        least_shared_row_variance(d_k, n_keys, 1.7, law),
-        5 * products.std() / math.sqrt(DRAWS),
-    )
+    centred = values - values.mean(axis=0)
+    assert standard_errors(values[:, 0], row_variance(d_k, n_keys, 1.7, law)) < 5
+    deviation = row_variance_deviation(d_k, n_keys, 1.7, law)
+    assert standard_errors(centred[:, 0] ** 2, deviation**2) < 5
+    products = centred.prod(axis=1)
+    error = 5 * products.std() / sqrt(DRAWS)
+    limit = least_shared_row_variance(d_k, n_keys, 1.7, law)
     assert limit <= products.mean() + error
     assert not is_exact or limit >= products.mean() - error
 
@@ -251,28 +237,7 @@ def test_correlated_score_moments_have_limits_of_their_spread(rho, d_k, n_keys):
     influence = ((scores - centre) ** 2).mean(axis=-1)
     assert influence.mean() == pytest.approx(variance, rel=0.03)
     assert 0.1 * influence.std() < limits.score_variance <= 1.02 * influence.std()
-    assert score_power_deviations(d_k, n_keys, 4, 1.3, law).score_variance == pytest.approx(
-        limits.score_variance / 2
-    )
-    assert (
-        score_power_deviations(
-            d_k, n_keys, 1, 1.0, PairLaw(correlation=0.5, key_mean=1.0)
-        ).score_mean
-        == 0
-    )
-
-
-@pytest.mark.parametrize(
-    "case", [(0, 0, 1, 1, 0), (0, 0, 1, 1, 0.6), (0.5, -2, 1.5, 0.7, 0), (0, -2, 1.5, 0.7, -0.3)]
-)
-def test_moments_of_correlated_scores_on_a_tensor_grid(case):
-    q_mean, k_mean, q_std, k_std, rho = case
-    nodes, weights = np.polynomial.hermite_e.hermegauss(8)
-    a, b = np.meshgrid(nodes, nodes)
-    probability = np.outer(weights, weights) / weights.sum() ** 2
-    products = (q_mean + q_std * a) * (k_mean + k_std * (rho * a + math.sqrt(1 - rho**2) * b))
-    mean = (probability * products).sum()
-    variance = (probability * products**2).sum() - mean**2
-    law = PairLaw(LAWS["gaussian"], *case)
-    found = score_mean(7, 1.0, law, n_keys=1), score_variance(7, 1.0, law, n_keys=1)
-    assert found == pytest.approx((7 * mean, 7 * variance), rel=1e-12)
+    of_four = score_power_deviations(d_k, n_keys, 4, 1.3, law)
+    assert of_four.score_variance == pytest.approx(limits.score_variance / 2)
+    shifted = PairLaw(correlation=0.5, key_mean=1.0)
+    assert score_power_deviations(d_k, n_keys, 1, 1.0, shifted).score_mean == 0

@@ -1,6 +1,6 @@
 """The three scales of d_k and the frozen phase, beside simulated rows and exact expectations."""
 
-import math
+from math import sqrt
 
 import numpy as np
 import pytest
@@ -20,11 +20,11 @@ def test_gaps_are_those_of_drawn_scores(n_keys):
     first, second = -np.partition(-scores, 1, axis=1)[:, :2].T
     gaps, near = first - second, 0.05
     below = (gaps < scales.median_gap(n_keys)).mean()
-    assert abs(below - 0.5) < 5 * 0.5 / math.sqrt(rows)
+    assert abs(below - 0.5) < 5 * 0.5 / sqrt(rows)
     share = (gaps < near).mean()
     # The density falls by a factor of about 1 - sqrt(2 ln n) near along the way.
     assert share / near == pytest.approx(
-        scales.gap_density(n_keys), rel=0.12 + 5 / math.sqrt(share * rows)
+        scales.gap_density(n_keys), rel=0.12 + 5 / sqrt(share * rows)
     )
     assert scales.gap_density(n_keys) < limits.freezing_sigma(n_keys)
 
@@ -80,7 +80,7 @@ def test_the_frozen_phase_is_that_of_drawn_poisson_dirichlet_weights(m):
         frozen.share_above(m, 0.6): weights[:, 0] > 0.6,
     }
     for exact, rows in found.items():
-        assert abs(rows.mean() - exact) < 5 * rows.std() / math.sqrt(len(rows)) + 2e-3
+        assert abs(rows.mean() - exact) < 5 * rows.std() / sqrt(len(rows)) + 2e-3
 
 
 def test_exact_rows_come_near_the_frozen_phase_slowly():
