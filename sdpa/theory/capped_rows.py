@@ -1,7 +1,7 @@
 """Rows of independent scores behind a soft cap, beside a sink, or under the sigmoid.
 
-Scaled scores are s = sigma z with independent standard normal z. A cap turns them into
-softcap tanh(s / softcap), still independent, with the slope t. A sink of the logit b adds e^b to the
+Scaled scores are s = sigma z with independent standard normal z. A cap turns them into softcap
+tanh(s / softcap), still independent, with the slope t. A sink of the logit b adds e^b to the
 partition sum, and so a factor D to its Laplace transform. With the transforms
 
     G(u) = E exp(-e^y),   M_kqa(u) = E[x^q c^a e^(ky) exp(-e^y)],   D(u) = exp(-e^(u + b)),

@@ -11,8 +11,8 @@ A share z of both scores is common:
     s = c z + tau x,   c = sigma |rho|^(1/2),   tau = sigma (1 - |rho|)^(1/2).
 
 Given z, G is a product, so that matrix products over z give G and its derivative on a grid of a and
-b. All integrands are analytic and vanish at their ends (`sdpa.theory.rows`):
-halving the steps changes no overlap by more than 1e-8 of its value.
+b. All integrands are analytic and vanish at their ends (`sdpa.theory.rows`): halving the steps
+changes no overlap by more than 1e-8 of its value.
 
 A layer of attention acts on tokens of mean square 1 and cosine p, with independent Gaussian W_Q,
 W_K and W_V and a width that tends to infinity at fixed n. Its rows are such rows: the part that all
@@ -209,9 +209,9 @@ def next_moments(cosine: float, sigma: float, n_keys: float) -> tuple[float, flo
 def mean_cosine(cosine: float, sigma: float, n_keys: float) -> float:
     """C / S (1 + 3 v / (8 S^2))^2: the mean cosine of two tokens after a layer.
 
-    This is the second order in the squares of the tokens. The square of a token is
-    p + (1 - p) sum w^2, of the variance v = (1 - p)^2 Var sum w^2, which does not vanish in frozen
-    rows of many keys; squares of two tokens are nearly independent. Within 2% of simulated layers of 64 to 4096
+    This is the second order in the squares of the tokens. The square of a token is p + (1 - p)
+    sum w^2, of the variance v = (1 - p)^2 Var sum w^2, which does not vanish in frozen rows of many
+    keys; squares of two tokens are nearly independent. Within 2% of simulated layers of 64 to 4096
     keys for p from 0.3 on, where C / S is up to 8% low; for smaller p a rough estimate.
 
     >>> round(mean_cosine(0.3, 1.5 * sqrt(log(512)), 512), 2)

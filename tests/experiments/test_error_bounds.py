@@ -60,8 +60,9 @@ def product(gap):
 def of_two_keys(d_k, divisor):
     """The metrics of rows of two keys that follow from the gap of their scores.
 
-    J has the eigenvalue 2 w_1 w_2 along (1, -1) / sqrt(2). A factor |q|^2 turns the density of |q| into that of
-    d_k + 2, times d_k; and q and (k_1 - k_2) / sqrt(2) may change places, so that dL/dq has the mean square of dL/dk.
+    J has the eigenvalue 2 w_1 w_2 along (1, -1) / sqrt(2). A factor |q|^2 turns the density of |q|
+    into that of d_k + 2, times d_k; and q and (k_1 - k_2) / sqrt(2) may change places, so that
+    dL/dq has the mean square of dL/dk.
     """
     trace = over_gaps(d_k, divisor, lambda gap: 2 * product(gap))
     gradient = sqrt(d_k * over_gaps(d_k + 2, divisor, lambda gap: 4 * product(gap) ** 2)) / divisor

@@ -108,7 +108,8 @@ class Case:
         }
 
 
-# Independent entries; masks; correlations, among them own keys that equal the query; normalized vectors.
+# Independent entries; masks; correlations, among them own keys that equal the query; normalized
+# vectors.
 CASES = [
     Case(PairLaw(), 8, 24, 8**0.5),
     Case(PairLaw(query_std=1.3, key_std=1.3), 3, 2, 1.7),
@@ -127,8 +128,9 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_draws_agree(case):
-    """Expectations within 5 standard errors of 10,000 draws at a fixed seed, or one saturated row in 1,000 draws; exact
-    deviations within 5; lower limits of a draw below its deviation (a false alarm of 1e-4 in all if reseeded)."""
+    """Expectations within 5 standard errors of 10,000 draws at a fixed seed, or one saturated row
+    in 1,000 draws; exact deviations within 5; lower limits of a draw below its deviation (a false
+    alarm of 1e-4 in all if reseeded)."""
     draws = 10_000 // max(case.n_queries // 4, 1)
     rare = 2e-4
     found = case.metrics(np.random.default_rng(17), draws)
@@ -200,9 +202,10 @@ def test_the_law_of_the_query_lengths_is_noncentral_chi_squared(d_k, noncentrali
 @pytest.mark.parametrize("rho", [0.0, -0.8, 1.0])
 @pytest.mark.parametrize(("d_k", "divisor"), [(2, 1.0), (20, 4.0)])
 def test_two_keys_by_quadrature(d_k, divisor, rho):
-    """Given |q|, the own score minus the other's is N(m, (2 - rho^2) sigma^2). With p the own weight, J has the
-    eigenvalue 2 p (1 - p) = b along (1, -1) / sqrt(2), and the difference of the keys has d_k - 1 entries across q of
-    the variance (2 - rho^2) key_std^2. For rho = 0, F = |K^T J|_F^2 is b^2 (y^2 + chi^2 of d_k - 1) key_std^2."""
+    """Given |q|, the own score minus the other's is N(m, (2 - rho^2) sigma^2). With p the own
+    weight, J has the eigenvalue 2 p (1 - p) = b along (1, -1) / sqrt(2), and the difference of the
+    keys has d_k - 1 entries across q of the variance (2 - rho^2) key_std^2. For rho = 0, F = |K^T
+    J|_F^2 is b^2 (y^2 + chi^2 of d_k - 1) key_std^2."""
     law = PairLaw(
         correlation=rho, key_mean=3.0, query_std=0.8, key_std=1.5, query_mean=0.0 if rho else 0.5
     )
@@ -274,8 +277,9 @@ def test_two_keys_by_quadrature(d_k, divisor, rho):
 
 @pytest.mark.parametrize("gain", [1e-3, 1.5, 8.0, 1e4])
 def test_two_keys_on_a_sphere(gain):
-    """d_k = 3, where t is uniform: the difference x of two scores has the density (2 gain - |x|) / (2 gain)^2, and the
-    mean of 1 - t^2 given x is that over a uniform mean of the two."""
+    """d_k = 3, where t is uniform: the difference x of two scores has the density (2
+    gain - |x|) / (2 gain)^2, and the mean of 1 - t^2 given x is that over a uniform mean of the
+    two."""
 
     def mean(function):
         edges = [0.0, *(x for x in (3.0, 45.0) if x < 2 * gain), min(2 * gain, 300.0)]

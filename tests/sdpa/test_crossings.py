@@ -34,8 +34,9 @@ def medians(d_k, n_keys, rows, batch=100):
 
 @pytest.mark.parametrize("n_keys", [16, pytest.param(64, marks=pytest.mark.slow)])
 def test_the_medians_cross_where_stated(n_keys):
-    """At a d_k lower and higher by a factor the medians of 4,000 rows are on either side: by 5 or more standard errors
-    of ln(ratio), as measured over six seeds (false alarm 1e-5 in all if it were reseeded)."""
+    """At a d_k lower and higher by a factor the medians of 4,000 rows are on either side: by 5 or
+    more standard errors of ln(ratio), as measured over six seeds (false alarm 1e-5 in all if it
+    were reseeded)."""
     crossings = (
         (limits.jacobian_crossing(n_keys), 0, 1.3),
         (limits.query_gradient_crossing(n_keys), 1, 1.4),
@@ -120,9 +121,9 @@ def test_the_largest_weight_is_level_under_the_root_in_short_rows_only(n_keys, f
 def share_below(norm, cell, divisor, value):
     """The share of rows whose norm is below a value, over 4,000 quantiles of R = |k_1 - k_2|; errs below 1e-3.
 
-    With y = w_1 w_2, |J|_F = 2 y and |dL/dq| = sqrt(2) y R / c. R is sqrt(2) key_std times the root of a chi-squared
-    number; given R, the difference D of the scores is normal of the deviation query_std R / c, and y falls with
-    |D| as 1 / (4 cosh^2(D / 2)).
+    With y = w_1 w_2, |J|_F = 2 y and |dL/dq| = sqrt(2) y R / c. R is sqrt(2) key_std times the root
+    of a chi-squared number; given R, the difference D of the scores is normal of the deviation
+    query_std R / c, and y falls with |D| as 1 / (4 cosh^2(D / 2)).
     """
     levels = (np.arange(4000) + 0.5) / 4000
     apart = sqrt(2) * cell.key_std * np.sqrt(2 * gammaincinv(cell.d_k / 2, levels))

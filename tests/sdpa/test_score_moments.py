@@ -163,7 +163,8 @@ def test_what_is_unknown_or_impossible_is_refused():
 
 
 DRAWS = 40_000
-# Mean 0, variance 1, and moments that differ from those of a normal law: 2 with the probability 1/5, else -1/2.
+# Mean 0, variance 1, and moments that differ from those of a normal law: 2 with the probability
+# 1/5, else -1/2.
 TWO_POINTS = InputLaw(
     "two points",
     lambda rng, shape: rng.choice([2.0, -0.5], shape, p=[0.2, 0.8]),

@@ -1,7 +1,7 @@
 """The exact expectations of one row against routes that share no integrand and no nodes with them.
 
-Two keys: everything is a function of one normal difference, integrated adaptively. Three keys: a tensor grid over
-the scores. Any n: plain Monte Carlo, and limits solved by hand.
+Two keys: everything is a function of one normal difference, integrated adaptively. Three keys: a
+tensor grid over the scores. Any n: plain Monte Carlo, and limits solved by hand.
 """
 
 import itertools
@@ -130,9 +130,9 @@ def test_rows_drawn_at_random_agree(sigma, n_keys):
 @pytest.mark.parametrize("n_keys", [2, 64, 4096, 1e9])
 @pytest.mark.parametrize("sigma", [1e5, 1e7])
 def test_saturated_rows_are_those_near_a_tie(sigma, n_keys):
-    """With a density f0 / sigma of the gap x, E f = f0 / sigma int f(x) dx: of H over x from 0, pi^2 / 6; tr J, 1;
-    |J|_F^2, 1/3. f0 = E max of n normals, by parts from n (n - 1) int phi^2 Phi^(n-2). The next term is below
-    50 / sigma of it."""
+    """With a density f0 / sigma of the gap x, E f = f0 / sigma int f(x) dx: of H over x from 0,
+    pi^2 / 6; tr J, 1; |J|_F^2, 1/3. f0 = E max of n normals, by parts from n (n - 1) int phi^2
+    Phi^(n-2). The next term is below 50 / sigma of it."""
     z = -ndtri(1 / n_keys) + np.linspace(-12, 12, 40_001)
     f0 = simpson(z * n_keys * stats.norm.pdf(z) * np.exp((n_keys - 1) * log_ndtr(z)), x=z)
     row = GaussianRow(sigma, n_keys)
