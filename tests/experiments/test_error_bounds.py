@@ -1,4 +1,6 @@
-"""The declared error bounds of exact values, at corners, against quadrature that shares no nodes with the theory."""
+"""The declared error bounds of exact values, at corners, against quadrature that shares no nodes
+with the theory.
+"""
 
 from functools import cache
 from math import cos, exp, log, log1p, pi, sin, sqrt
@@ -25,7 +27,9 @@ SCALINGS = ("unscaled", "d_k^1/2", "d_k^2/3", "d_k^0.6", "d_k^1")
 
 
 def is_within(metric, cell, truth):
-    """True if the exact value of a cell is as far from the truth as its bound allows, and 0 below the floor."""
+    """True if the exact value of a cell is as far from the truth as its bound allows, and 0 below
+    the floor.
+    """
     value, bound = metric.exact.rounded(theory, cell), metric.exact.bound(cell)
     return abs(value - truth) <= max(bound.relative * truth, bound.floor)
 
@@ -37,13 +41,17 @@ def scored(cell_type, scaling, **axes):
 
 @cache
 def gaps(d_k, step):
-    """Scores of two vectors of width d_k above 0, in equal steps of their logarithm, and their probabilities."""
+    """Scores of two vectors of width d_k above 0, in equal steps of their logarithm, and their
+    probabilities.
+    """
     t = np.arange(-70, 9.5, step)
     return np.exp(t), 2 * step * np.exp(score_log_density(np.exp(t), d_k) + t)
 
 
 def over_gaps(d_k, divisor, of_gap):
-    """E f of the gap of two scores, f even: sqrt(2) / divisor times such a score. Half the step changes nothing."""
+    """E f of the gap of two scores, f even: sqrt(2) / divisor times such a score. Half the step
+    changes nothing.
+    """
     found, fine = (
         of_gap(sqrt(2) * x / divisor) @ weights
         for x, weights in (gaps(d_k, 0.05), gaps(d_k, 0.025))
@@ -123,13 +131,17 @@ def test_two_keys_leave_the_range_of_a_format(name):
 
 
 def stats_chi(d_k, high):
-    """|q| and its probabilities on a fine grid to where neither |q| nor a score above `high` is probable."""
+    """|q| and its probabilities on a fine grid to where neither |q| nor a score above `high` is
+    probable.
+    """
     length = np.linspace(1e-4, sqrt(d_k) + 40 + sqrt(2 * high), 400_001)
     return length, stats.chi.pdf(length, d_k) * (length[1] - length[0])
 
 
 def of_rows(sigma, n):
-    """E H, E tr J and r.m.s. |J|_F of a row: the integrals of `theory.rows` by the trapezoidal rule in finer steps."""
+    """E H, E tr J and r.m.s. |J|_F of a row: the integrals of `theory.rows` by the trapezoidal rule
+    in finer steps.
+    """
     u = np.arange(-12 * sigma - log(n) - 40, 12 * sigma + 5, 0.08)
     z, dz = np.linspace(-12, 12 + 8 * min(sigma, 3), 1500, retstep=True)
     chance = np.exp(-z * z / 2) / sqrt(2 * pi) * dz
@@ -168,7 +180,9 @@ def test_many_keys_by_finer_nodes(sigma, n_keys):
 
 @pytest.mark.parametrize("sigma", [0.35, 0.45, 0.7, 3.0])
 def test_saturated_rows_of_three_keys_by_their_directions(sigma):
-    """Across (1, 1, 1), scores of a direction saturate from a distance r on: P = 3 int e^(-r^2 / 2) / (2 pi)."""
+    """Across (1, 1, 1), scores of a direction saturate from a distance r on: P = 3
+    int e^(-r^2 / 2) / (2 pi).
+    """
     angles, weights = np.polynomial.legendre.leggauss(200)
     total = 0.0
     for angle, weight in zip(angles * pi / 3, weights * pi / 3, strict=True):
@@ -187,7 +201,9 @@ def test_saturated_rows_of_three_keys_by_their_directions(sigma):
     ("d_k", "divisor", "correlation"), [(1, 1.0, -0.9), (64, 8.0, 0.05), (512, 512**0.5, 0.5)]
 )
 def test_two_keys_beside_a_correlation(d_k, divisor, correlation):
-    """Given q, the gap of the own and the other score is normal: mean rho |q|^2, variance (2 - rho^2) |q|^2."""
+    """Given q, the gap of the own and the other score is normal: mean rho |q|^2, variance
+    (2 - rho^2) |q|^2.
+    """
     dt = 0.05 / sqrt(d_k)
     t = np.arange(-30, log(d_k) / 2 + 3, dt)
     length = np.exp(t)[:, None]

@@ -1,4 +1,6 @@
-"""The exact values of attention rows: one table of laws and sizes against draws, and quadrature over few keys."""
+"""The exact values of attention rows: one table of laws and sizes against draws, and quadrature
+over few keys.
+"""
 
 from dataclasses import dataclass, replace
 from inspect import isfunction, signature, unwrap
@@ -64,7 +66,9 @@ class Case:
         return function(self.d_k, self.n_keys, self.divisor, self.law, self.shortest)
 
     def draws(self, rng, draws):
-        """Scores and weights of rows of draws, (draws, queries, keys), with the queries and keys, all written out."""
+        """Scores and weights of rows of draws, (draws, queries, keys), with the queries and keys,
+        all written out.
+        """
         law, mask = self.law, self.shortest is not None
         n_queries = self.n_keys - self.shortest + 1 if mask else self.n_queries
         q = rng.standard_normal((draws, n_queries, self.d_k))
@@ -84,7 +88,9 @@ class Case:
         return q, k, s, seen, softmax(np.where(seen, s, -np.inf), axis=-1), own
 
     def metrics(self, rng, draws):
-        """Every metric of each row from its definition, with the Jacobian written out, (draws, queries) each."""
+        """Every metric of each row from its definition, with the Jacobian written out, (draws,
+        queries) each.
+        """
         q, k, s, seen, w, own = self.draws(rng, draws)
         j = w[..., None] * np.eye(self.n_keys) - w[..., None] * w[..., None, :]
         to_query = np.einsum("tiab,tad->tibd", j, k) / self.divisor
@@ -162,7 +168,9 @@ def test_draws_agree(case):
 
 
 def test_gradients_to_keys_and_values_of_draws_agree():
-    """Sums over the queries of a draw, with one gradient g each, from their definitions: within 5 standard errors."""
+    """Sums over the queries of a draw, with one gradient g each, from their definitions: within 5
+    standard errors.
+    """
     case, rng = Case(SHIFTED, 3, 6, 2.0, n_queries=4), np.random.default_rng(5)
     q, _, _, _, w, _ = case.draws(rng, 20_000)
     g = rng.standard_normal(w.shape)
@@ -360,7 +368,8 @@ def test_three_keys_on_a_grid_of_angles(d_k, gain, error):
 
 
 def test_expectations_of_rare_rows_are_good_or_unknown():
-    """Two keys of which one is the query: the other weight is 1 / (1 + e^(L^2 - L z)), L = |q|, z normal.
+    """Two keys of which one is the query: the other weight is 1 / (1 + e^(L^2 - L z)), L = |q|, z
+    normal.
 
     At d_k = 60, its mean is 4e-10, and short queries carry it.
     """
@@ -407,7 +416,9 @@ def test_interpolation_between_lengths_has_converged():
 
 
 def test_means_and_spreads_of_entries_act_through_the_scores():
-    """The mean of the keys changes nothing; spreads change the scores, and the gradients by one more factor."""
+    """The mean of the keys changes nothing; spreads change the scores, and the gradients by one
+    more factor.
+    """
     law = PairLaw(query_mean=0.5, query_std=1.5, key_std=0.5)
     one = attention_expectations(8, 16, 2.0, law)
     assert attention_expectations(8, 16, 2.0, replace(law, key_mean=9.0)) == one
@@ -499,7 +510,9 @@ def test_unknown_rows_are_refused_with_a_reason(law, divisor, reason):
 @pytest.mark.parametrize(("n_keys", "key_std"), [(2, 1.0), (7, 30.0), (300, 1.0)])
 @pytest.mark.parametrize("power", [0, 1 / 2])
 def test_no_limit_exceeds_an_exact_deviation(d_k, n_keys, power, key_std):
-    """Limits from the exact mean squares of independent rows; 0 stands for a deviation too small to compute."""
+    """Limits from the exact mean squares of independent rows; 0 stands for a deviation too small to
+    compute.
+    """
     law = PairLaw(key_std=key_std, query_mean=0.3)
     exact, means = (of(d_k, n_keys, d_k**power, law) for of in (attention_deviations, row_means))
     squares = RowMetrics(*(np.square(exact) + np.square(means)).tolist())

@@ -1,4 +1,6 @@
-"""Medians, quantiles and root mean squares of gradient norms: their crossings on drawn rows, and rows of two keys."""
+"""Medians, quantiles and root mean squares of gradient norms: their crossings on drawn rows, and
+rows of two keys.
+"""
 
 from math import log, sqrt
 
@@ -50,7 +52,9 @@ def test_the_medians_cross_where_stated(n_keys):
 
 
 def largest_norms(z, sigma, n_keys):
-    """|J|_F of rows whose largest of n_keys standard scores are z, with the sums over the others at their means."""
+    """|J|_F of rows whose largest of n_keys standard scores are z, with the sums over the others at
+    their means.
+    """
     few, least = z.shape[1], z[:, -1]
 
     def others(p):
@@ -66,7 +70,9 @@ def largest_norms(z, sigma, n_keys):
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_keys", "few"), [(12, 12), (4096, 6), (2**20, 6)])
 def test_medians_of_jacobians_cross_within_1_percent(n_keys, few):
-    """Of 1,500,000 rows with exact draws of their largest scores: 4 standard errors of the crossing or more."""
+    """Of 1,500,000 rows with exact draws of their largest scores: 4 standard errors of the crossing
+    or more.
+    """
     rng, count = np.random.default_rng(1), 1_500_000
     logs = np.cumsum(np.log(rng.random((count, few))) / (n_keys - np.arange(few)), axis=1)
     z, crossing = -ndtri(-np.expm1(logs)), limits.jacobian_crossing(n_keys)
@@ -119,7 +125,8 @@ def test_the_largest_weight_is_level_under_the_root_in_short_rows_only(n_keys, f
 
 
 def share_below(norm, cell, divisor, value):
-    """The share of rows whose norm is below a value, over 4,000 quantiles of R = |k_1 - k_2|; errs below 1e-3.
+    """The share of rows whose norm is below a value, over 4,000 quantiles of R = |k_1 - k_2|; errs
+    below 1e-3.
 
     With y = w_1 w_2, |J|_F = 2 y and |dL/dq| = sqrt(2) y R / c. R is sqrt(2) key_std times the root
     of a chi-squared number; given R, the difference D of the scores is normal of the deviation
@@ -149,7 +156,9 @@ def test_measured_quantiles_agree_with_the_exact_ones(d_k):
 
 
 def test_two_entries_have_exponential_differences():
-    """For d_k = 2, q . k of standard normal entries has the density e^-|s| / 2; key differences are sqrt(2) larger."""
+    """For d_k = 2, q . k of standard normal entries has the density e^-|s| / 2; key differences are
+    sqrt(2) larger.
+    """
     for share in (0.1, 0.5, 0.9):
         difference = -log(share) * sqrt(2) * 3.0 * 0.5 / 1.4
         value = 2 * expit(difference) * expit(-difference)

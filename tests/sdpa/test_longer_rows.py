@@ -1,4 +1,6 @@
-"""Spreads that keep attention as rows grow, and rules of length, against simulated rows and a plain integral."""
+"""Spreads that keep attention as rows grow, and rules of length, against simulated rows and a plain
+integral.
+"""
 
 import math
 from math import exp, log, pi, sqrt
@@ -43,7 +45,9 @@ def unit(rng, sigma, n, d_k=8):
 
 
 def correlated(rng, sigma, n, d_k=64, rho=0.5):
-    """Scores of a query of length sqrt(d_k) along the first axis; its own key is rho q + sqrt(1 - rho^2) noise."""
+    """Scores of a query of length sqrt(d_k) along the first axis; its own key is rho
+    q + sqrt(1 - rho^2) noise.
+    """
     along = rng.standard_normal((ROWS, n))
     along[:, 0] = rho * sqrt(d_k) + sqrt(1 - rho**2) * along[:, 0]
     return sigma * along
@@ -61,7 +65,9 @@ def correlated(rng, sigma, n, d_k=64, rho=0.5):
     ("target", "value", "n"), [("entropy", 1.5, 16), ("entropy", 3.0, 100), ("max_weight", 0.5, 64)]
 )
 def test_rows_with_that_spread_have_the_wanted_value(draw, row_of, target, value, n):
-    """The mean of 4000 simulated rows, within five standard errors: one false alarm in 200,000 runs."""
+    """The mean of 4000 simulated rows, within five standard errors: one false alarm in 200,000
+    runs.
+    """
     rng = np.random.default_rng([n, *target.encode()])
     scores = draw(rng, sigma_for(target, value, n, row_of), n)
     found = entropies(scores)[target == "max_weight"]
@@ -116,7 +122,9 @@ def test_the_polynomial_leaves_long_rows_alone():
     ("entropy", "n_keys"), [(1.5, 16), (1.5, 2**20), (3.0, 1024), (6.0, 1024), (6.0, 2**20)]
 )
 def test_the_law_of_the_power_is_up_to_a_fifth_low(entropy, n_keys):
-    """docs/theory.md: (1/2) / (1 - H / ln n), the exact power by central differences; sigma itself up to 44% low."""
+    """docs/theory.md: (1/2) / (1 - H / ln n), the exact power by central differences; sigma itself
+    up to 44% low.
+    """
     low, high = round(n_keys / 1.2), round(n_keys * 1.2)
     ends = [sigma_for("entropy", entropy, n) for n in (low, high)]
     exact = log(ends[1] / ends[0]) / log(log(high) / log(low))
@@ -134,7 +142,9 @@ def test_the_frozen_phase_gives_the_limit_of_a_constant_entropy(entropy, above):
 
 @pytest.mark.parametrize(("ratio", "high"), [(3.0, 0.998), (1.5, 1.12)])
 def test_the_largest_of_normal_scores_explains_the_slow_convergence(ratio, high):
-    """docs/theory.md: PD(m, 0) with m (1 - (ln ln n + ln 4 pi) / (4 ln n)), over the exact entropy at 2^20 keys."""
+    """docs/theory.md: PD(m, 0) with m (1 - (ln ln n + ln 4 pi) / (4 ln n)), over the exact entropy
+    at 2^20 keys.
+    """
     ln_n = log(2**20)
     m = (1 - (log(ln_n) + log(4 * pi)) / (4 * ln_n)) / ratio
     exact = GaussianRow(ratio * sqrt(2 * ln_n), 2**20).entropy()
@@ -142,7 +152,9 @@ def test_the_largest_of_normal_scores_explains_the_slow_convergence(ratio, high)
 
 
 def test_the_mean_jacobian_crosses_near_n_and_rows_have_entropies_of_their_own():
-    """By 4000 and 1000 rows and five errors: E|J|_F with 1024 keys, and the polynomial at 4096 keys."""
+    """By 4000 and 1000 rows and five errors: E|J|_F with 1024 keys, and the polynomial at 4096
+    keys.
+    """
 
     def norms(weights):
         p2, p3 = np.vecdot(weights, weights), np.vecdot(weights, weights * weights)

@@ -1,4 +1,6 @@
-"""Exact rows behind caps, beside sinks and under the sigmoid: against drawn rows by plain formulas, and known rows."""
+"""Exact rows behind caps, beside sinks and under the sigmoid: against drawn rows by plain formulas,
+and known rows.
+"""
 
 from math import ceil, inf, isnan, sqrt
 
@@ -49,7 +51,8 @@ def drawn(rng, d_k, n_keys, n_seen, divisor, row_map, law=PairLaw()):
 
 
 def check(expected, rows):
-    """Each known mean within 5 standard errors, of means of 3,000 rows: one comparison in 1.7 million fails by chance.
+    """Each known mean within 5 standard errors, of means of 3,000 rows: one comparison in 1.7
+    million fails by chance.
 
     A squared norm far from normal would fail more often; the seeds are fixed.
     """
@@ -91,7 +94,9 @@ def test_masked_rows_are_means_over_their_lengths(name, shortest, window):
 @pytest.mark.parametrize("sigma", [1e-3, 0.7, 4.0, 40.0])
 @pytest.mark.parametrize("n_keys", [2, 3, 100])
 def test_rows_without_map_are_those_of_the_other_integrals(sigma, n_keys):
-    """Within 1e-9, and also behind a cap that is so high, or beside a sink so low, that it does nothing."""
+    """Within 1e-9, and also behind a cap that is so high, or beside a sink so low, that it does
+    nothing.
+    """
     row = GaussianRow(sigma, n_keys)
     known = 1.0, row.max_weight(), row.entropy(), row.jacobian_square(), row.score_gradient_square()
     for found in (mapped_row(sigma, n_keys), mapped_row(sigma, n_keys, sink=-1e3)):

@@ -1,4 +1,6 @@
-"""The overlap of two rows beside its special cases and drawn rows, and the map of a layer beside wide layers."""
+"""The overlap of two rows beside its special cases and drawn rows, and the map of a layer beside
+wide layers.
+"""
 
 import tracemalloc
 from math import sqrt
@@ -37,7 +39,9 @@ def test_overlap_of_two_keys_is_a_mean_of_logistic_functions(sigma, other, corre
 
 @pytest.mark.parametrize("n_keys", [5, 4096])
 def test_overlap_of_small_scores(n_keys):
-    """(1 + (n - 1) rho sigma sigma' / n) / n up to fourth powers, as w_j = (1 + s_j - mean of s) / n."""
+    """(1 + (n - 1) rho sigma sigma' / n) / n up to fourth powers, as w_j = (1 + s_j - mean of
+    s) / n.
+    """
     added = weight_overlap(0.02, 0.01, 0.7, n_keys) * n_keys - 1
     assert added == pytest.approx((n_keys - 1) / n_keys * 0.7 * 2e-4, rel=1e-3)
 

@@ -1,4 +1,6 @@
-"""Moments of the score, the variance within a row, and spreads of their estimates: tensor grids, sums and draws."""
+"""Moments of the score, the variance within a row, and spreads of their estimates: tensor grids,
+sums and draws.
+"""
 
 import itertools
 from math import inf, prod, sqrt
@@ -64,7 +66,9 @@ def test_moments_of_the_score_on_a_tensor_grid(entries, d_k, shape):
 @pytest.mark.parametrize("entries", LAWS)
 @pytest.mark.parametrize(("d_k", "n_queries", "n_keys"), [(1, 2, 3), (2, 3, 1)])
 def test_the_spreads_of_scores_that_share_queries_and_keys(entries, d_k, n_queries, n_keys, shape):
-    """The mean over all pairs of queries and keys, by quadrature over the entries of one query and one key."""
+    """The mean over all pairs of queries and keys, by quadrature over the entries of one query and
+    one key.
+    """
     law = PairLaw(entries=LAWS[entries], **shape)
     scores, chance = scores_on_a_grid(law, d_k)
     c = scores - chance @ scores @ chance
@@ -90,7 +94,9 @@ def test_the_spreads_of_scores_that_share_queries_and_keys(entries, d_k, n_queri
 @pytest.mark.parametrize("spectrum", [0.0, 1.5])
 @pytest.mark.parametrize("n_keys", [1, 3, 50])
 def test_scores_of_queries_with_their_own_keys(n_keys, spectrum):
-    """The mixture by Hermite quadrature over b and the noise of two entries, exact for the fourth power."""
+    """The mixture by Hermite quadrature over b and the noise of two entries, exact for the fourth
+    power.
+    """
     law = PairLaw(correlation=0.6, key_mean=0.8, query_std=0.7, key_std=1.4, spectrum=spectrum)
     nodes, weights = np.polynomial.hermite_e.hermegauss(5)
     weights = weights / weights.sum()
@@ -209,7 +215,9 @@ def test_the_spread_of_the_variance_within_rows_by_summing_over_all_draws(law):
 )
 @pytest.mark.parametrize(("d_k", "n_keys"), [(1, 3), (3, 5)])
 def test_the_variance_within_rows_of_draws(law, is_exact, d_k, n_keys):
-    """Mean, variance and covariance over 40,000 draws: within 5 standard errors (false alarm 1e-4 if reseeded)."""
+    """Mean, variance and covariance over 40,000 draws: within 5 standard errors (false alarm 1e-4
+    if reseeded).
+    """
     rng = np.random.default_rng([d_k, n_keys])
     keys = law.keys(rng, (DRAWS, n_keys, d_k))
     queries = law.queries(rng, (DRAWS, 2, d_k), keys[:, :2] if law.correlation else None)
@@ -228,7 +236,9 @@ def test_the_variance_within_rows_of_draws(law, is_exact, d_k, n_keys):
 @pytest.mark.parametrize("rho", [0.3, 0.9, -1.0])
 @pytest.mark.parametrize(("d_k", "n_keys"), [(1, 2), (3, 5), (16, 4)])
 def test_correlated_score_moments_have_limits_of_their_spread(rho, d_k, n_keys):
-    """One query: the limit of the mean is exact, that of the variance leaves out what differs between keys."""
+    """One query: the limit of the mean is exact, that of the variance leaves out what differs
+    between keys.
+    """
     law, rng = PairLaw(correlation=rho, query_std=0.5), np.random.default_rng([d_k, n_keys])
     keys = law.keys(rng, (DRAWS, n_keys, d_k))
     scores = (law.queries(rng, (DRAWS, 1, d_k), keys[:, :1]) @ keys.swapaxes(-1, -2))[:, 0] / 1.3

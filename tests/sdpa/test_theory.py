@@ -24,7 +24,9 @@ MEANS = {"max w", "H", *METRICS} - {"JJ.c"}
 
 
 def of_weights(w, z, squares=1.0):
-    """Metrics of rows of weights at standard scores z, from their definitions and with J written out."""
+    """Metrics of rows of weights at standard scores z, from their definitions and with J written
+    out.
+    """
     j = w[..., :, None] * (np.eye(w.shape[-1]) - w[..., None, :])
     trace, square = np.trace(j, axis1=-2, axis2=-1), (j**2).sum((-1, -2))
     along = ((j @ z[..., None])[..., 0] ** 2).sum(-1)
@@ -50,7 +52,9 @@ def mean_of(row, name):
 
 
 def test_the_polynomials_are_the_metrics():
-    """Each side at one row of weights and scores, on polynomials as written and as expanded by brute force."""
+    """Each side at one row of weights and scores, on polynomials as written and as expanded by
+    brute force.
+    """
     rng = np.random.default_rng(7)
     for n in (2, 5):
         z = rng.standard_normal(n)
@@ -112,7 +116,9 @@ def test_three_keys_on_a_tensor_grid(sigma):
 
 @pytest.mark.parametrize(("sigma", "n_keys"), [(0.5, 5), (1.0, 64), (2.5, 200), (25.0, 64)])
 def test_rows_drawn_at_random_agree(sigma, n_keys):
-    """20,000 rows at a fixed seed: within 5 standard errors (false alarm 1e-4 in all if it were reseeded)."""
+    """20,000 rows at a fixed seed: within 5 standard errors (false alarm 1e-4 in all if it were
+    reseeded).
+    """
     z = np.random.default_rng(1).standard_normal((20_000, n_keys))
     row, w = GaussianRow(sigma, n_keys), softmax(sigma * z)
     s2 = (w**2).sum(-1)
@@ -169,7 +175,9 @@ def test_the_largest_of_two_weights_in_closed_form(sigma, threshold):
     ("sigma", "threshold"), [(0.2, 0.5), (0.399, 0.5), (0.45, 0.5), (6.0, 0.99)]
 )
 def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, threshold):
-    """P(e^-a + e^-b < c) for a = s1 - s2, b = s1 - s3: given a, b is normal of mean a / 2 and variance 3/2 sigma^2."""
+    """P(e^-a + e^-b < c) for a = s1 - s2, b = s1 - s3: given a, b is normal of mean a / 2 and
+    variance 3/2 sigma^2.
+    """
     c = (1 - threshold) / threshold
 
     def integrand(a):
@@ -217,7 +225,9 @@ def test_rows_of_any_spread_and_length_have_the_values_of_their_integrals():
 
 @pytest.mark.parametrize("d_k", [2, 4, 6])
 def test_the_density_is_elementary_for_even_d_k(d_k):
-    """(1 + t^2)^-m is that of the difference of two Gamma(m) laws: for m = 1, 2, 3 the density is written out."""
+    """(1 + t^2)^-m is that of the difference of two Gamma(m) laws: for m = 1, 2, 3 the density is
+    written out.
+    """
     s = np.array([-3.0, 0.0, 1e-8, 0.5, 20.0])
     a = np.abs(s)
     polynomial = {2: 1 / 2, 4: (1 + a) / 4, 6: (3 + 3 * a + a * a) / 16}[d_k]
@@ -227,7 +237,9 @@ def test_the_density_is_elementary_for_even_d_k(d_k):
 
 @pytest.mark.parametrize("d_k", [1, 3, 16, 300, 4096])
 def test_density_and_survival_are_of_one_law(d_k):
-    """Two routes, a Bessel function and a mixture of normal laws: the one integrated over an interval is the other."""
+    """Two routes, a Bessel function and a mixture of normal laws: the one integrated over an
+    interval is the other.
+    """
 
     def density(s):
         return float(np.exp(score_log_density(s, d_k)))

@@ -62,7 +62,8 @@ def test_the_mean_gradient_is_largest_where_stated():
 
 @pytest.mark.parametrize("m", [0.25, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_the_frozen_phase_is_that_of_drawn_poisson_dirichlet_weights(m):
-    """Weights G_j^(-1/m) of the points G_j of a Poisson process, over their sum: five standard errors of 2,000 rows.
+    """Weights G_j^(-1/m) of the points G_j of a Poisson process, over their sum: five standard
+    errors of 2,000 rows.
 
     The points left out have about the weight K^(1 - 1/m) for K points, 5e-4 at most here.
     """
@@ -84,7 +85,9 @@ def test_the_frozen_phase_is_that_of_drawn_poisson_dirichlet_weights(m):
 
 
 def test_exact_rows_come_near_the_frozen_phase_slowly():
-    """At sigma = 3 sigma_c, from 64 to 2^20 keys, the distance from each limit falls, but not to a fifth."""
+    """At sigma = 3 sigma_c, from 64 to 2^20 keys, the distance from each limit falls, but not to a
+    fifth.
+    """
     m = 1 / 3
     limit = np.array(
         [
