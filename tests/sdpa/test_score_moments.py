@@ -233,6 +233,19 @@ def test_the_variance_within_rows_of_draws(law, is_exact, d_k, n_keys):
     assert not is_exact or limit >= products.mean() - error
 
 
+@pytest.mark.parametrize("rho", [0.6, -1.0])
+@pytest.mark.parametrize("d_k", [1, 3, 20])
+def test_the_spread_of_the_variance_of_two_correlated_scores(d_k, rho):
+    """R is x^2 / 4 of the gap x, which given L = |q| is N(rho L^2, (2 - rho^2) L^2)."""
+    of_length = np.cumprod([d_k, d_k + 2, d_k + 4, d_k + 6])  # E L^2, L^4, L^6, L^8
+    mean, variance = rho, 2 - rho**2
+    second = mean**2 * of_length[1] + variance * of_length[0]
+    fourth = np.dot([3 * variance**2, 6 * mean**2 * variance, mean**4], of_length[1:])
+    expected = sqrt(fourth - second**2) / 4
+    found = row_variance_deviation(d_k, 2, 1.0, PairLaw(correlation=rho))
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
 @pytest.mark.parametrize("rho", [0.3, 0.9, -1.0])
 @pytest.mark.parametrize(("d_k", "n_keys"), [(1, 2), (3, 5), (16, 4)])
 def test_correlated_score_moments_have_limits_of_their_spread(rho, d_k, n_keys):
