@@ -30,7 +30,12 @@ ALARM = 1e-3
 SURE = 7.0
 _SMALLEST = 1e-300  # of a p-value, so that its logarithm is finite
 _SHOWN = 5
-_STATES = {NONE: "not tested", BOUND: "tested only by a bound"}
+_GAPS = {BOUND: "tested only by a bound", NONE: "not tested"}
+_UNKNOWN = "without a known exact value"
+_COLUMNS = [
+    *("key", "where", "metric", "scaling", "which", "trials", "test", "z", "p_value"),
+    *("normal", "of_own_error", "multiple", "weight"),
+]
 
 
 class DisagreementError(Problem):
@@ -46,7 +51,7 @@ class Agreement:
         values: the tested values, each once, with `normal`, the normal score of their p_value, and
             `of_own_error`, the normal score of their distance in standard errors between draws,
             regardless of the least error.
-        gaps: numbers of values that t does not judge, by the reason.
+        gaps: numbers of values that t does not judge, by their state.
         off_law: crossings of medians far from the law of theory, in words.
     """
 
@@ -58,7 +63,7 @@ class Agreement:
     @property
     def by_t(self) -> pd.DataFrame:
         """The values that Student's t judges; by chance, their normal scores follow N(0, 1)."""
-        return self.values[self.values["test"] == T_TEST] if len(self.values) else self.values
+        return self.values[self.values["test"] == T_TEST]
 
     @property
     def p_cells(self) -> float:
@@ -94,12 +99,12 @@ class Agreement:
         """The smallest p-value of a metric under a scaling, adjusted for their number; 1 without
         values.
         """
-        return _sidak(self.rules["p_value"]) if len(self.values) else 1.0
+        return _sidak(self.rules["p_value"])
 
     @property
     def p_furthest(self) -> float:
         """The smallest p-value of a single value, adjusted for their number; 1 without values."""
-        return _sidak(self.values["p_value"]) if len(self.values) else 1.0
+        return _sidak(self.values["p_value"])
 
     @property
     def p_value(self) -> float:
@@ -113,7 +118,7 @@ class Agreement:
 
         Also true if a crossing of medians is far from its law, the only test of medians.
         """
-        alone = len(self.values) > 0 and self.alarming(self.values).any()
+        alone = self.alarming(self.values).any()
         return bool(self.p_value < ALARM or alone or self.off_law)
 
     def alarming(self, rows: pd.DataFrame) -> pd.Series:
@@ -126,7 +131,8 @@ class Agreement:
             rows: values with test, z and p_value, such as the verdicts of these sweeps.
         """
         least = -np.expm1(np.log1p(-ALARM / 3) / max(1, len(self.values)))
-        return (rows["p_value"] < least) | ((rows["test"] == T_TEST) & (rows["z"].abs() >= SURE))
+        is_far = (rows["test"] == T_TEST) & (rows["z"].abs() >= SURE)
+        return (rows["p_value"] < least) | is_far
 
     def verdict(self) -> str:
         """The agreement of all values, in a few words with one p-value; empty if t judges no
@@ -134,19 +140,17 @@ class Agreement:
         """
         if self.by_t.empty:
             return ""
-        cells = f" in {counted(len(self.cells), 'cell')}" if len(self.cells) else ""
-        values = f"{counted(len(self.values), 'measured value')} with exact ones{cells}"
-        word = (
-            ", no sign of a difference" if self.p_value == 1 else ""
-        )  # the most that the correction allows
-        return f"{values} (p = {self.p_value:.2g}{word}; an alarm below {ALARM:g})"
+        values = f"{counted(len(self.values), 'measured value')} with exact ones"
+        if len(self.cells):
+            values += f" in {counted(len(self.cells), 'cell')}"
+        p_value = f"p = {self.p_value:.2g}"
+        if self.p_value == 1:  # the most that the correction allows
+            p_value += ", no sign of a difference"
+        return f"{values} ({p_value}; an alarm below {ALARM:g})"
 
     def gaps_in_short(self) -> str:
-        """The numbers of `gaps` in words, without the reasons; empty if t judges every value."""
-        short: Counter[str] = Counter()
-        for state, number in self.gaps.items():
-            short[state.split(" (")[0]] += number
-        return ", ".join(f"{number} {state}" for state, number in short.items() if number)
+        """The numbers of `gaps` in words; empty if t judges every value."""
+        return ", ".join(f"{number} {state}" for state, number in self.gaps.items() if number)
 
     def raise_alarm(self) -> None:
         """Raise `DisagreementError` if measured and exact values disagree, with up to five rows of
@@ -154,67 +158,60 @@ class Agreement:
         """
         if not self.disagrees:
             return
-        chance = (
-            f": chance separates them so far with p = {self.p_value:.2g}"
-            if self.p_value < ALARM
-            else ""
-        )
-        lines = [*self.off_law]
-        for frame, text in (
-            (self.values, "{metric} of {where}: z = {z:+.2f}, p = {p_value:.2g}"),
-            (
-                self.rules if len(self.values) else self.values,
-                "{metric}, {scaling}, all cells: z = {z:+.2f}",
-            ),
-            (self.cells, "cell {where}: p = {p_value:.2g}"),
-        ):
-            worst = frame.nsmallest(_SHOWN, "p_value") if len(frame) else frame
-            lines += [text.format(**row) for row in worst.to_dict("records")]
-        raise DisagreementError(
-            "\n  ".join([f"measured and exact values disagree{chance}", *lines])
-        )
+        title = "measured and exact values disagree"
+        if self.p_value < ALARM:
+            title += f": chance separates them so far with p = {self.p_value:.2g}"
+        lines = [
+            title,
+            *self.off_law,
+            *_worst(self.values, "{metric} of {where}: z = {z:+.2f}, p = {p_value:.2g}"),
+            *_worst(self.rules, "{metric}, {scaling}, all cells: z = {z:+.2f}"),
+            *_worst(self.cells, "cell {where}: p = {p_value:.2g}"),
+        ]
+        raise DisagreementError("\n  ".join(lines))
+
+
+def _worst(rows: pd.DataFrame, text: str) -> list[str]:
+    """The rows with the smallest p-values, as text with a format field for each column."""
+    worst = rows.sort_values("p_value", kind="stable").head(_SHOWN)
+    return [text.format(**row) for row in worst.to_dict("records")]
 
 
 def _summed(judged: pd.DataFrame) -> Iterator[dict[str, float]]:
     """The row of `Agreement.rules` of one metric under one scaling."""
     ordered = judged.sort_values("multiple", ascending=False, kind="stable")
-    group = ordered[(ordered["multiple"] >= np.arange(1, len(ordered) + 1)).to_numpy()]
-    weights = group["weight"].to_numpy() if group["weight"].any() else np.ones(len(group))
-    yield {"cells": len(group), "z": float(weights @ group["normal"] / np.sqrt(weights @ weights))}
+    has_draws = ordered["multiple"] >= np.arange(1, len(ordered) + 1)
+    group = ordered[has_draws]
+    weights = group["weight"].to_numpy()
+    if not weights.any():
+        weights = np.ones(len(group))
+    norm = np.sqrt(weights @ weights)
+    yield {"cells": len(group), "z": float(weights @ group["normal"] / norm)}
 
 
 def agreement(sweeps: Iterable[Results]) -> Agreement:
     """The tests of these sweeps; cells that several sweeps share (and so their draws) count
     once.
     """
-    sweeps = list(sweeps)
-    cells = [
-        _named(one, one[TESTS], one[TESTS][["trials", "p_value"]]) for one in sweeps if TESTS in one
-    ]
-    values = [_values(one) for one in sweeps if VERDICTS in one]
-    # A score metric has the same z-score under every divisor.
-    distinct = _distinct(
-        [_distinct(values, ["key", "scaling", "metric"])], ["key", "metric", "which"]
-    )
+    cells, values, far = [], [], []
     gaps: Counter[str] = Counter()
     for one in sweeps:
-        judged = (
-            one[VERDICTS][["test", "remark"]]
-            if VERDICTS in one
-            else pd.DataFrame(columns=["test", "remark"])
-        )
-        for (test, remark), count in (
-            judged[judged["test"] != T_TEST].value_counts(sort=False).items()
-        ):
-            gaps[f"{_STATES[test]} ({remark})"] += count
-        gaps["without a known exact value"] += len(one.measured) * len(one.metrics) - len(judged)
-    far = tuple(
-        f"{one.name}: {line}"
-        for one in sweeps
-        if "crossings" in one
-        for line in off_law(one["crossings"])
-    )
-    return Agreement(_distinct(cells, ["key"]), distinct, gaps, far)
+        if TESTS in one:
+            tests = one[TESTS]
+            cells.append(_named(one, tests, tests[["trials", "p_value"]]))
+        unknown = len(one.measured) * len(one.metrics)
+        if VERDICTS in one:
+            judged = one[VERDICTS]
+            values.append(_values(one, judged[judged["test"] != NONE]))
+            found = Counter(judged["test"])
+            gaps.update({name: found[test] for test, name in _GAPS.items() if found[test]})
+            unknown -= len(judged)
+        gaps[_UNKNOWN] += unknown
+        if "crossings" in one:
+            far += [f"{one.name}: {line}" for line in off_law(one["crossings"])]
+    # A score metric has the same z-score under every divisor.
+    distinct = _distinct(values, ["key", "scaling", "metric"], ["key", "metric", "which"])
+    return Agreement(_distinct(cells, ["key"]), distinct, gaps, tuple(far))
 
 
 def agreement_tables(sweeps: Iterable[Results]) -> Results:
@@ -232,26 +229,23 @@ def agreement_tables(sweeps: Iterable[Results]) -> Results:
     return Results(None, {"cells": whole.cells, "z_scores": whole.by_t, "agreement": together})
 
 
-def _values(results: Results) -> pd.DataFrame:
-    """The tested values of a sweep; `key` and `which` identify equal values of several rows or
-    sweeps.
+def _values(results: Results, judged: pd.DataFrame) -> pd.DataFrame:
+    """The tested values of a sweep, from their verdicts; `key` and `which` identify equal values of
+    several rows or sweeps.
     """
-    judged = results[VERDICTS]
-    judged = judged[judged["test"] != NONE]
-    judged = judged.assign(scaling=judged.get("scaling", np.nan))
+    scaling = judged.get("scaling", pd.Series(np.nan, judged.index))
     # The normal score that corresponds to a z-score of few trials, which follows Student's t.
     normal = -np.sign(judged["z"]) * special.ndtri((judged["p_value"] / 2).clip(lower=_SMALLEST))
     own = (judged["measured"] - judged["exact"]) / judged["se"].where(judged["se"] > 0)
     tails = special.stdtr(judged["trials"] - 1, -own.abs()).clip(lower=_SMALLEST)
     enough = {name: metric.min_draws for name, metric in results.metrics.items()}
-    scale_free = judged["metric"].isin(
-        [name for name, metric in results.metrics.items() if metric.scale_free]
-    )
-    columns = judged[["scaling", "metric", "trials", "z", "test", "p_value"]].assign(
+    free = [name for name, metric in results.metrics.items() if metric.scale_free]
+    columns = judged[["metric", "trials", "z", "test", "p_value"]].assign(
+        scaling=scaling,
         # Multiples of the required effective draws; a metric without limits is symmetric.
         multiple=(judged["effective_draws"] / judged["metric"].map(enough)).fillna(np.inf),
         normal=normal,
-        which=judged["z"].astype(str).where(scale_free, judged["scaling"]),
+        which=judged["z"].astype(str).where(judged["metric"].isin(free), scaling),
         of_own_error=-np.sign(own) * special.ndtri(tails),
         weight=judged["exact"].abs() / judged["error"],
     )
@@ -260,39 +254,35 @@ def _values(results: Results) -> pd.DataFrame:
 
 def _named(results: Results, rows: pd.DataFrame, columns: pd.DataFrame) -> pd.DataFrame:
     """Columns of rows, with `where`, their name, and `key`, which rows of the same draws share."""
-    axes = results.axes.among(rows)
-    parts = [
-        f"{name} = " + rows[name].map(as_written) for name in axes if len(rows[name].unique()) > 1
-    ]
-    if "scaling" in rows and rows["scaling"].notna().all():
-        parts.append(rows["scaling"])
-    where = pd.Series(results.name, index=rows.index)
-    for part in parts:
-        where = where + ", " + part
-    points = (map(as_written, point) for point in rows[axes].itertuples(index=False))
-    key = [" ".join([results.experiment.name, *point]) for point in points]
-    return columns.assign(where=where, key=pd.Series(key, index=rows.index, dtype=str)).reset_index(
-        drop=True
-    )
+    where = pd.Series(results.name, rows.index)
+    for name in results.axes.varied(rows):
+        where += f", {name} = " + rows[name].map(as_written)
+    if "scaling" in rows:
+        where += ", " + rows["scaling"]
+    key = pd.Series(results.experiment.name, rows.index)
+    for name in results.axes.among(rows):
+        key += " " + rows[name].map(as_written)
+    return columns.assign(where=where, key=key)
 
 
-def _distinct(frames: list[pd.DataFrame], same: list[str]) -> pd.DataFrame:
-    """All distinct rows of tables with `trials`; among those that agree in `same`, the one with the
-    most trials.
+def _distinct(frames: list[pd.DataFrame], *same: list[str]) -> pd.DataFrame:
+    """All distinct rows of tables with `trials`; among those that agree in the columns of `same`,
+    the one with the most trials.
     """
     if not any(len(frame) for frame in frames):
-        return pd.DataFrame()
+        return pd.DataFrame(columns=_COLUMNS, dtype=float)
     rows = pd.concat(frames).sort_values("trials", ascending=False, kind="stable")
-    return rows.drop_duplicates(same).reset_index(drop=True)
+    for columns in same:
+        rows = rows.drop_duplicates(columns)
+    return rows.reset_index(drop=True)
 
 
 def _sidak(p_values: pd.Series) -> float:
     """1 - (1 - p)^n of the smallest p of n tests (Sidak): adjusted for their number; an upper
-    bound, as they depend.
+    bound, as they depend. 1 without tests.
 
     >>> round(_sidak(pd.Series([0.01, 0.5])), 6)
     0.0199
     """
-    return (
-        float(-np.expm1(len(p_values) * np.log1p(-p_values.min()))) if p_values.min() < 1 else 1.0
-    )
+    smallest = p_values.min()
+    return float(-np.expm1(len(p_values) * np.log1p(-smallest))) if smallest < 1 else 1.0

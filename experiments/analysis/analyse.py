@@ -8,16 +8,26 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from experiments.analysis import bands, crossings, depth, laws, network, slopes, verdicts
+from experiments.analysis import (
+    bands,
+    cell_tests,
+    crossings,
+    depth,
+    laws,
+    network,
+    slopes,
+    verdicts,
+)
 from experiments.analysis.derived import VERDICTS, add_exact
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
-from experiments.measuring.columns import Column
+from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import MEASURED, Experiment
 
 # In the order of derivation: each table may use the earlier ones.
 DERIVED_TABLES = (
     *verdicts.TABLES,
+    *cell_tests.TABLES,
     *slopes.TABLES,
     *crossings.TABLES,
     *laws.TABLES,
@@ -40,28 +50,26 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
         the main table then also lists metrics that have too few effective draws by theory
         (`flag_few_draws`).
     """
-    tables = {**measured, MEASURED: add_exact(sweep.experiment, measured[MEASURED], sweep.cells())}
+    main = add_exact(sweep.experiment, measured[MEASURED], sweep.cells())
+    tables = {**measured, MEASURED: main}
     growing = Results(sweep, tables)
     for derived in DERIVED_TABLES:
         if derived.applies_to(tables):
             tables[derived.kind] = derived.derive(growing)
     if VERDICTS in tables:
-        tables[MEASURED] = verdicts.flag_few_draws(tables[MEASURED], tables[VERDICTS])
+        tables[MEASURED] = verdicts.flag_few_draws(main, tables[VERDICTS])
     kinds = [MEASURED, *(derived.kind for derived in DERIVED_TABLES)]
-    return Results(
-        sweep, {kind: tables[kind] for kind in kinds if kind in tables and len(tables[kind])}
-    )
+    made = {kind: tables[kind] for kind in kinds if kind in tables}
+    return Results(sweep, {kind: table for kind, table in made.items() if len(table)})
 
 
 def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:
     """The columns of every possible table of an experiment, by kind; a sweep need not have all
     these tables.
     """
-    columns = {MEASURED: {column.name for column in experiment.table_columns}, **experiment.beside}
-    possible = (table for table in DERIVED_TABLES if table.source in columns)
-    derived = {
-        table.kind: table.columns(experiment)
-        for table in possible
-        if table.needs <= set(columns[table.source])
-    }
-    return {MEASURED: experiment.table_columns, **derived}
+    columns = {MEASURED: experiment.table_columns}
+    sources = {MEASURED: names(experiment.table_columns), **experiment.beside}
+    for derived in DERIVED_TABLES:
+        if {*derived.needs} <= {*sources.get(derived.source, ())}:
+            columns[derived.kind] = derived.columns(experiment)
+    return columns

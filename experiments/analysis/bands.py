@@ -16,23 +16,25 @@ Source: Zou and Donner (2008, Statistics in Medicine 27:1693), for sums of param
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.analysis.derived import Derived, axes_but, columns_of_text, fold
+from experiments.analysis.derived import Derived, Field, beside_axes, columns_of_text, fold
 from experiments.analysis.results import Axes
 from experiments.kinds.training import HISTORY, HISTORY_COLUMNS
-from experiments.measuring.columns import Column, axis_columns
+from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import Experiment
+from experiments.measuring.rules import TREATMENT
 
 BANDS = "bands"
 BEST_RATE = "best_rate"
 _RATE = "learning_rate"
 _AT_BEST = ("solved", "steps_to_solve", "final_loss")
-_AT_BEST_COLUMNS = [f"{name}{end}" for name in _AT_BEST for end in ("", "_low", "_high")]
+_ENDS = ("", "_low", "_high")
+_AT_BEST_COLUMNS = [f"{name}{end}" for name in _AT_BEST for end in _ENDS]
+_OF_RULE = ("exponent", "divisor")
 
 Floats = npt.NDArray[np.floating]
 
@@ -48,36 +50,35 @@ def bands(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
         table: a main table of `training`.
         axes: of its cells.
     """
-    names = [*axes.among(table, but=_RATE), "scaling"]
-    return fold(
-        table,
-        names,
-        _band,
-        ["exponent", "divisor", *(column.name for column in _BAND), *_AT_BEST_COLUMNS],
-    )
+    columns = [*_OF_RULE, *names(_BAND), *_AT_BEST_COLUMNS]
+    return fold(table, _case(table, axes), _band, columns)
 
 
-def _band(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _case(table: pd.DataFrame, axes: Axes) -> list[str]:
+    """The columns that identify a rule of a combination of the axes but the learning rate."""
+    return [*axes.among(table, but=_RATE), "scaling"]
+
+
+def _band(rows: pd.DataFrame) -> Iterator[dict[str, Field]]:
     """The columns of one band, if it has several learning rates."""
     if len(rows) < 2:
         return
     rows = rows.sort_values(_RATE)
     rates = rows[_RATE].to_numpy()
-    width, low, high = band_width(
-        rates, *(rows[f"solved{end}"].to_numpy() for end in ("", "_low", "_high"))
-    )
+    shares = (rows[f"solved{end}"].to_numpy() for end in _ENDS)
+    width, low, high = band_width(rates, *shares)
     best = rows.sort_values([*_AT_BEST], ascending=[False, True, True], kind="stable").iloc[0]
-    solving = rows[rows["solved"] >= 0.5]
+    solving = rows.loc[rows["solved"] >= 0.5, _RATE]
     yield {
-        **best[["exponent", "divisor", *_AT_BEST_COLUMNS]],
+        **best[[*_OF_RULE, *_AT_BEST_COLUMNS]],
         "trials": int(rows["trials"].min()),
         "lowest_rate": rates[0],
         "highest_rate": rates[-1],
         "band_decades": width,
         "band_decades_low": low,
         "band_decades_high": high,
-        "band_from": solving[_RATE].min(),
-        "band_to": solving[_RATE].max(),
+        "band_from": solving.min(),
+        "band_to": solving.max(),
         BEST_RATE: best[_RATE],
     }
 
@@ -114,22 +115,14 @@ def at_best_rates(measured: pd.DataFrame, bands: pd.DataFrame, axes: Axes) -> pd
         bands: their derived table; it has no row, or no column, where a rule has a single rate.
         axes: of their cells.
     """
-    names = [*axes.among(measured, but=_RATE), "scaling"]
-    best = (
-        bands[[*names, BEST_RATE]]
-        if BEST_RATE in bands
-        else pd.DataFrame(columns=[*names, BEST_RATE])
-    )
-    keys = pd.MultiIndex.from_frame(measured[names])
-    found = best.set_index(names)[BEST_RATE].reindex(keys).to_numpy(dtype=float)
-    rate = np.where(np.isnan(found), measured[_RATE], found)
-    order = measured.groupby(
-        names, sort=False
-    ).ngroup()  # that of the table, whatever the best rates are
-    rows = measured.assign(**{BEST_RATE: rate})[measured[_RATE].to_numpy() == rate].drop(
-        columns=_RATE
-    )
-    return rows.loc[order[rows.index].sort_values(kind="stable").index]
+    case = _case(measured, axes)
+    best = bands.reindex(columns=[*case, BEST_RATE])
+    marked = measured.merge(best, how="left", on=case)
+    marked[BEST_RATE] = marked[BEST_RATE].astype(float).fillna(marked[_RATE])
+    # The order of the cases is that of the table, whatever the best rates are.
+    cases = marked.groupby(case, sort=False, dropna=False)
+    at_best = [rows[rows[_RATE] == rows[BEST_RATE]] for _, rows in cases]
+    return pd.concat(at_best).drop(columns=_RATE)
 
 
 _BAND = columns_of_text(
@@ -151,25 +144,23 @@ _BAND = columns_of_text(
 def _columns(experiment: Experiment) -> tuple[Column, ...]:
     metrics = {column.name: column for column in experiment.table_columns}
     at_best = [metrics[name] for name in _AT_BEST_COLUMNS]
-    return (
-        *axes_but(experiment, _RATE),
-        *(metrics[name] for name in ("scaling", "exponent", "divisor")),
-        *_BAND,
-        *(replace(column, meaning=f"at the best rate: {column.meaning}") for column in at_best),
-    )
+    described = [
+        replace(column, meaning=f"at the best rate: {column.meaning}") for column in at_best
+    ]
+    return beside_axes([*TREATMENT, *_BAND, *described], but=_RATE)(experiment)
 
 
 TABLES = (
     Derived(
         BANDS,
-        needs=frozenset({_RATE, *_AT_BEST}),
+        needs={_RATE, *_AT_BEST},
         columns=_columns,
         derive=lambda results: bands(results.measured, results.axes),
     ),
     Derived(
         "learning_curves",
-        needs=frozenset({"step", "loss"}),
-        columns=lambda experiment: (*axis_columns(experiment.cell), *HISTORY_COLUMNS),
+        needs={"step", "loss"},
+        columns=beside_axes(HISTORY_COLUMNS),
         derive=lambda results: results[HISTORY],
         source=HISTORY,
     ),

@@ -9,27 +9,23 @@ crossing the unscaled norm is larger than that under d_k^1/2 (level 1), or than 
 import math
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from experiments.analysis.derived import Derived, axes_but, columns_of_text, fold
+from experiments.analysis.derived import Derived, Field, beside_axes, columns_of_text, fold
 from experiments.analysis.results import Axes
 from experiments.analysis.slopes import fall_through_zero, interpolated
-from experiments.measuring.columns import axis_columns, names
+from experiments.measuring.columns import names
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.metric import FEW_DRAWS
 from sdpa.theory import limits
 
 UNSCALED, SCALED = "unscaled", "d_k^1/2"
 STATISTICS = {"median": "_median", "r.m.s.": ""}
-EQUAL, TENTH = (
-    1.0,
-    0.1,
-)  # levels that ratios cross: the unscaled norm equals the scaled one, or a tenth of it
+# Levels that ratios cross: the unscaled norm equals the scaled one, or a tenth of it.
+EQUAL, TENTH = 1.0, 0.1
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
-_LAW_OF = ("norm", "statistic", "n_keys")
 _SMALLEST = np.finfo(float).tiny  # replaces an interval's end of 0, so that it has a logarithm
 _MIN_D_K = 4  # needed to interpolate a crossing
 # The laws are approximate: good to 3% from 8 to 4096 keys. A crossing is far from its law if its
@@ -44,11 +40,11 @@ NORMS = {
     "query_gradient": ("query_gradient_norm", False),
     "undivided_query_gradient": ("query_gradient_norm", True),
 }
-# The d_k at which theory expects a ratio of 1, from n_keys, by norm and statistic; for standard
-# normal inputs.
-LAWS: dict[tuple[str, str], Callable[[float], float]] = {
-    ("jacobian", "median"): limits.jacobian_crossing,
-    ("query_gradient", "median"): limits.query_gradient_crossing,
+# The d_k at which theory expects a ratio of 1 of medians, from n_keys, by norm; for standard normal
+# inputs.
+LAWS: dict[str, Callable[[float], float]] = {
+    "jacobian": limits.jacobian_crossing,
+    "query_gradient": limits.query_gradient_crossing,
 }
 
 
@@ -68,51 +64,45 @@ def norm_ratios(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
         One row per point, norm (NORMS) and statistic (STATISTICS), with the axes of the point.
     """
     point = axes.among(table)
+    columns = [*point, *names(_RATIO_COLUMNS)]
     unscaled, scaled = (
         table[table["scaling"] == name].set_index(point) for name in (UNSCALED, SCALED)
     )
     if table["d_k"].nunique() < 2 or unscaled.empty or scaled.empty:
-        return pd.DataFrame(columns=[*point, *names(_RATIO_COLUMNS)])
-    parts = [
-        _ratio(unscaled, scaled, f"{metric}{suffix}", times_divisor).assign(
-            norm=name, statistic=statistic
-        )
-        for name, (metric, times_divisor) in NORMS.items()
-        for statistic, suffix in STATISTICS.items()
-    ]
-    return pd.concat(parts)[[*point, *names(_RATIO_COLUMNS)]]
+        return pd.DataFrame(columns=columns)
+    parts = []
+    for norm, (metric, times_divisor) in NORMS.items():
+        factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
+        for statistic, suffix in STATISTICS.items():
+            ratio = _ratio(unscaled, scaled, f"{metric}{suffix}", factor)
+            parts.append(ratio.assign(norm=norm, statistic=statistic))
+    return pd.concat(parts)[columns]
 
 
 def _ratio(
-    unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, times_divisor: bool
+    unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, factor: "float | pd.Series[float]"
 ) -> pd.DataFrame:
-    """The ratio of one metric of the rows of each rule, whose index are the axes; empty if one of
-    the norms is 0.
+    """The ratio of one metric of the rows of each rule, times a factor; empty if one of the norms
+    is 0. The index of the rows are the axes.
     """
-    factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
-    exact = f"{metric}_exact"
-    few = [
-        rows[FEW_DRAWS].str.split().map(lambda names: metric in names)
-        for rows in (unscaled, scaled)
-    ]
+    low, high, exact = (f"{metric}_{end}" for end in ("low", "high", "exact"))
     found = pd.DataFrame(
         {
             "ratio": factor * unscaled[metric] / scaled[metric],
-            "ratio_low": factor * unscaled[f"{metric}_low"] / scaled[f"{metric}_high"],
-            "ratio_high": factor * unscaled[f"{metric}_high"] / scaled[f"{metric}_low"],
-            "ratio_exact": factor * unscaled[exact] / scaled[exact]
-            if exact in unscaled
-            else np.nan,
-            FEW_DRAWS: [
-                " ".join(name for name, is_few in ((UNSCALED, one), (SCALED, other)) if is_few)
-                for one, other in zip(*few, strict=True)
-            ],
+            "ratio_low": factor * unscaled[low] / scaled[high],
+            "ratio_high": factor * unscaled[high] / scaled[low],
+            "ratio_exact": np.nan,
+            FEW_DRAWS: "",
         }
     )
+    if exact in unscaled:
+        found["ratio_exact"] = factor * unscaled[exact] / scaled[exact]
+    for name, rows in ((UNSCALED, unscaled), (SCALED, scaled)):
+        is_few = rows[FEW_DRAWS].str.split().map(lambda metrics: metric in metrics)
+        found.loc[is_few, FEW_DRAWS] += f" {name}"
+    found[FEW_DRAWS] = found[FEW_DRAWS].str.strip()
     # A norm too small for a double is 0 and has no ratio.
-    known = (
-        (unscaled[metric] > 0) & (scaled[f"{metric}_low"] > 0) & np.isfinite(found["ratio_high"])
-    )
+    known = (unscaled[metric] > 0) & (scaled[low] > 0) & np.isfinite(found["ratio_high"])
     found[_RATIO] = found[_RATIO].where(known)
     return found.reset_index()
 
@@ -131,9 +121,9 @@ def crossings(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     """
     kind = [*axes.among(table, but="d_k"), "norm", "statistic"]
     ratios = norm_ratios(table, axes)
-    enough = table["d_k"].nunique() >= _MIN_D_K
-    columns = names(_CROSSING_COLUMNS[len(_KIND) :])
-    return fold(ratios if enough else ratios.head(0), kind, partial(_crossings, axes), columns)
+    if table["d_k"].nunique() < _MIN_D_K:
+        ratios = ratios.head(0)
+    return fold(ratios, kind, partial(_crossings, axes), names(_CROSSING))
 
 
 def off_law(crossings: pd.DataFrame) -> list[str]:
@@ -146,61 +136,63 @@ def off_law(crossings: pd.DataFrame) -> list[str]:
     Args:
         crossings: a table of crossings.
     """
-    known = crossings.dropna(subset=["law", "crossing_low", "crossing_high"])
     far = []
+    known = crossings.dropna(subset=["law", "crossing_low", "crossing_high"])
     for _, row in known.iterrows():
-        away = math.log(row["law"] / row["crossing"])
-        reach = abs(
-            math.log(row["crossing_high" if away > 0 else "crossing_low"] / row["crossing"])
-        )
-        if abs(away) > math.log1p(_LAW_ACCURACY) + _REACHES * reach:
-            kind = f"{row['statistic']} of {NORMS[row['norm']][0]}"
-            sizes = (
-                f"{row['n_keys']} keys: unscaled and {SCALED} cross at d_k = {row['crossing']:.4g}"
+        law, crossing = row["law"], row["crossing"]
+        end = row["crossing_high" if law > crossing else "crossing_low"]
+        reach = _REACHES * abs(math.log(end / crossing))
+        if abs(math.log(law / crossing)) > math.log1p(_LAW_ACCURACY) + reach:
+            metric, _ = NORMS[row["norm"]]
+            far.append(
+                f"{row['statistic']} of {metric}, {row['n_keys']} keys: unscaled and {SCALED} "
+                f"cross at d_k = {crossing:.4g}; the law of theory gives {law:.4g}"
             )
-            far.append(f"{kind}, {sizes}; the law of theory gives {row['law']:.4g}")
     return far
 
 
-def _crossings(axes: Axes, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _crossings(axes: Axes, cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
     """The crossing of each level in a group of cells that differ only in d_k; none for fewer than 4
     known ratios.
     """
-    smallest, largest, first = cells["d_k"].min(), cells["d_k"].max(), cells.iloc[0]
-    has_law = not axes.changed(first)
-    cells = cells.dropna(subset=_RATIO).sort_values("d_k")
-    if len(cells) < _MIN_D_K:
-        cells = cells.iloc[:0]
-    x = np.log(cells["d_k"].to_numpy(dtype=float))
-    values = np.log(cells[[*_RATIO, "ratio_exact"]].clip(lower=_SMALLEST).to_numpy(dtype=float))
-    at, *curves = interpolated(x, *values.T)
+    first = cells.iloc[0]
+    law = math.nan
+    if first["statistic"] == "median" and not axes.changed(first):
+        law = _law(first["norm"], first["n_keys"])
+    known = cells.dropna(subset=_RATIO).sort_values("d_k")
+    if len(known) < _MIN_D_K:
+        known = known.head(0)
+    x = np.log(known["d_k"].to_numpy(dtype=float))
+    ratios = known[[*_RATIO, "ratio_exact"]].clip(lower=_SMALLEST)
+    at, *curves = interpolated(x, *np.log(ratios.to_numpy(dtype=float)).T)
     for level in (EQUAL, TENTH):
         middle, low, high, exact = (
             math.exp(fall_through_zero(at, curve - math.log(level))) for curve in curves
         )
-        known = not math.isnan(middle)
+        if math.isnan(middle):
+            low = high = math.nan
         yield {
             "level": level,
             "crossing": middle,
-            "crossing_low": low if known else np.nan,
-            "crossing_high": high if known else np.nan,
+            "crossing_low": low,
+            "crossing_high": high,
             "crossing_exact": exact,
-            "smallest_d_k": smallest,
-            "largest_d_k": largest,
-            "ratio_at_largest": cells["ratio"].iloc[-1] if len(cells) else np.nan,
-            "law": _law_of(*first[[*_LAW_OF]]) if has_law and level == EQUAL else np.nan,
+            "smallest_d_k": cells["d_k"].min(),
+            "largest_d_k": cells["d_k"].max(),
+            "ratio_at_largest": known["ratio"].iloc[-1] if len(known) else math.nan,
+            "law": law if level == EQUAL else math.nan,
         }
 
 
 @cache
-def _law_of(norm: str, statistic: str, n_keys: int) -> float:
+def _law(norm: str, n_keys: int) -> float:
     """The law's crossing (takes half a second); NaN without a law, or outside its range of
     n_keys.
     """
     try:
-        return LAWS[norm, statistic](n_keys) if (norm, statistic) in LAWS else np.nan
+        return LAWS[norm](n_keys) if norm in LAWS else math.nan
     except ValueError:
-        return np.nan
+        return math.nan
 
 
 _KIND = columns_of_text(
@@ -218,7 +210,7 @@ _RATIO_COLUMNS = _KIND + columns_of_text(
     {FEW_DRAWS} str? scalings whose norm has too few effective draws for a reliable interval
     """
 )
-_CROSSING_COLUMNS = _KIND + columns_of_text(
+_CROSSING = columns_of_text(
     f"""
     level float level that the ratio crosses: {EQUAL:g} or {TENTH:g}
     crossing float? d_k at which the ratio falls through the level; empty if it does not within the sweep
@@ -232,20 +224,19 @@ _CROSSING_COLUMNS = _KIND + columns_of_text(
     law float? crossing by an approximate law of theory for standard normal inputs; empty without a law
     """
 )
-_NEEDS = frozenset(
-    {"d_k", "n_keys", "inputs", "scaling", "divisor", *(metric for metric, _ in NORMS.values())}
-)
+_METRICS = [metric for metric, _ in NORMS.values()]
+_NEEDS = ("d_k", "n_keys", "inputs", "scaling", "divisor", *_METRICS)
 TABLES = (
     Derived(
         "ratios",
-        _NEEDS,
-        lambda experiment: (*axis_columns(experiment.cell), *_RATIO_COLUMNS),
-        lambda results: norm_ratios(results.measured, results.axes),
+        needs=_NEEDS,
+        columns=beside_axes(_RATIO_COLUMNS),
+        derive=lambda results: norm_ratios(results.measured, results.axes),
     ),
     Derived(
         "crossings",
-        _NEEDS,
-        lambda experiment: (*axes_but(experiment, "d_k"), *_CROSSING_COLUMNS),
-        lambda results: crossings(results.measured, results.axes),
+        needs=_NEEDS,
+        columns=beside_axes([*_KIND, *_CROSSING], but="d_k"),
+        derive=lambda results: crossings(results.measured, results.axes),
     ),
 )

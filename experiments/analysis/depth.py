@@ -9,15 +9,15 @@ at the cosine p.
 """
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
 
-from experiments.analysis.derived import Derived, columns_of_text
-from experiments.analysis.results import Axes
-from experiments.kinds.depth import LAYER_COLUMNS, LAYERS
-from experiments.measuring.columns import axis_columns, names
-from sdpa.scaling import Scaling
+from experiments.analysis.derived import Derived, beside_axes, columns_of_text, row_cells
+from experiments.analysis.results import Results
+from experiments.kinds.depth import LAYER_COLUMNS, LAYERS, Cell
+from experiments.measuring.columns import names
 from sdpa.theory.limits import freezing_sigma, frozen_collision
 from sdpa.theory.overlap import mean_cosine, next_cosine, next_moments
 
@@ -43,57 +43,58 @@ _CURVES = columns_of_text(
 )
 
 
-def with_map(layers: pd.DataFrame, axes: Axes) -> pd.DataFrame:
-    """The table of layers with the cosine that the map gives after each."""
-    found = pd.Series(math.nan, layers.index)
-    names_of_cell = axes.among(layers)
-    for (scaling, *values), rows in layers.groupby(["scaling", *names_of_cell], sort=False):
-        cell = dict(zip(names_of_cell, values, strict=True))
-        sigma = math.sqrt(cell["d_k"]) / Scaling.parse(scaling).divisor(cell["d_k"], cell["n_keys"])
-        cosine = cell["token_cosine"]
-        for place in rows.sort_values("layer").index:
-            found[place] = cosine = next_cosine(cosine, sigma, cell["n_keys"], cell["residual"])
-    return layers.assign(cosine_map=found)
+def with_map(layers: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
+    """The table of layers, in the order of cells and rules, with the cosine that the map gives
+    after each.
+    """
+    cosines = []
+    for cell in row_cells(cells):
+        sigma = math.sqrt(cell.d_k) / cell.divisor
+        cosine = cell.token_cosine
+        for _ in range(cell.layers):
+            cosine = next_cosine(cosine, sigma, cell.n_keys, cell.residual)
+            cosines.append(cosine)
+    return layers.assign(cosine_map=cosines)
 
 
-def first_layer_curves(table: pd.DataFrame) -> pd.DataFrame:
+def first_layer_curves(cells: Iterable[Cell]) -> pd.DataFrame:
     """Values of theory for a wide layer without a residual stream and their limit, over the spread
     of the scores.
 
     For each start cosine and n_keys of the cells of one layer.
     """
-    table, rows = table[table["layers"] == 1], []
-    for p, n_keys in (
-        table[["token_cosine", "n_keys"]]
-        .drop_duplicates()
-        .sort_values(["token_cosine", "n_keys"])
-        .values
-    ):
-        for ratio in _RATIOS:
-            sigma, limit = (
-                ratio * freezing_sigma(n_keys) / math.sqrt(1 - p),
-                frozen_collision(ratio),
-            )
-            square, product = next_moments(p, sigma, n_keys)
-            values = (x / (1 - p) for x in (square - p, product - p))
-            of_limit = p / (p + (1 - p) * limit) if p or limit else math.nan
-            cosines = product / square, mean_cosine(p, sigma, n_keys)
-            rows.append((p, int(n_keys), ratio, *values, *cosines, limit, of_limit))
+    starts = {(cell.token_cosine, cell.n_keys) for cell in cells if cell.layers == 1}
+    rows = [_wide_layer(*start, ratio) for start in sorted(starts) for ratio in _RATIOS]
     return pd.DataFrame(rows, columns=names(_CURVES))
+
+
+def _wide_layer(p: float, n_keys: int, ratio: float) -> tuple[float, ...]:
+    """A row of `first_layer`: start cosine p, n_keys, and the spread over that of freezing."""
+    sigma = ratio * freezing_sigma(n_keys) / math.sqrt(1 - p)
+    square, product = next_moments(p, sigma, n_keys)
+    collision, overlap = (square - p) / (1 - p), (product - p) / (1 - p)
+    cosine = mean_cosine(p, sigma, n_keys)
+    limit = frozen_collision(ratio)
+    of_limit = p / (p + (1 - p) * limit) if p or limit else math.nan
+    return p, n_keys, ratio, collision, overlap, product / square, cosine, limit, of_limit
+
+
+def _cells(results: Results) -> list[Cell]:
+    return [cell for cell in results.cells() if isinstance(cell, Cell)]
 
 
 TABLES = (
     Derived(
         "propagation",
-        needs=frozenset({"layer", "overlap"}),
-        columns=lambda experiment: (*axis_columns(experiment.cell), *LAYER_COLUMNS, *_MAP),
-        derive=lambda results: with_map(results[LAYERS], results.axes),
+        needs={"layer", "overlap"},
+        columns=beside_axes([*LAYER_COLUMNS, *_MAP]),
+        derive=lambda results: with_map(results[LAYERS], _cells(results)),
         source=LAYERS,
     ),
     Derived(
         "first_layer",
-        needs=frozenset({"token_cosine", "overlap"}),
+        needs={"token_cosine", "overlap"},
         columns=lambda _: _CURVES,
-        derive=lambda results: first_layer_curves(results.measured),
+        derive=lambda results: first_layer_curves(_cells(results)),
     ),
 )

@@ -3,9 +3,9 @@
 import itertools
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,15 @@ import pandas as pd
 from experiments.analysis.results import Results
 from experiments.measuring.columns import Column, Type, axis_columns, names, treatment_names
 from experiments.measuring.experiment import MEASURED, Cell, Experiment
-from experiments.measuring.metric import OfCell
+from experiments.measuring.metric import Exact, Metric, OfCell
 from sdpa import theory
 
 TESTS = "tests"  # the kind of a table of one test per cell
 VERDICTS = "verdicts"  # the kind of the table of one verdict per measured value
+
+Field = float | str  # a value of a table
+ColumnsOf = Callable[[Experiment], tuple[Column, ...]]
+_Cell = TypeVar("_Cell", bound=Cell)
 
 
 @dataclass(frozen=True)
@@ -35,20 +39,20 @@ class Derived:
     """
 
     kind: str
-    needs: frozenset[str]
-    columns: Callable[[Experiment], tuple[Column, ...]]
+    needs: Collection[str]
+    columns: ColumnsOf
     derive: Callable[[Results], pd.DataFrame]
     source: str = MEASURED
 
     def applies_to(self, tables: Mapping[str, pd.DataFrame]) -> bool:
         """True if the source table is among these and has the required columns."""
-        return self.source in tables and self.needs <= set(tables[self.source])
+        return self.source in tables and {*self.needs} <= {*tables[self.source]}
 
 
 def fold(
     table: pd.DataFrame,
     by: Sequence[str],
-    rows_of: Callable[[pd.DataFrame], Iterable[Mapping[str, Any]]],
+    rows_of: Callable[[pd.DataFrame], Iterable[Mapping[str, Field]]],
     columns: Sequence[str],
 ) -> pd.DataFrame:
     """The rows that a function gives for each group of a table, each after the values of its group.
@@ -57,14 +61,14 @@ def fold(
     >>> fold(table, ["d_k"], lambda rows: [{"sum": rows["x"].sum()}], ["sum"]).values.tolist()
     [[4, 3], [8, 3]]
     """
-    groups = table.groupby([*by], sort=False, dropna=False)
-    found = [
-        {**dict(zip(by, key, strict=True)), **row} for key, rows in groups for row in rows_of(rows)
-    ]
+    found = []
+    for key, group in table.groupby([*by], sort=False, dropna=False):
+        identity = dict(zip(by, key, strict=True))
+        found += [{**identity, **row} for row in rows_of(group)]
     return pd.DataFrame(found, columns=[*by, *columns])
 
 
-def row_cells(cells: Iterable[Cell]) -> list[Cell]:
+def row_cells(cells: Iterable[_Cell]) -> list[_Cell]:
     """The cell of each row of a main table, with the row's own treatment alone.
 
     Its divisor follows from the rule of the sweep, not from the column `divisor`, which may hold a
@@ -80,12 +84,14 @@ def row_cells(cells: Iterable[Cell]) -> list[Cell]:
     for cell in cells:
         treatments = treatment_names(type(cell))
         for point in itertools.product(*(getattr(cell, name) for name in treatments)):
-            found.append(
-                replace(
-                    cell, **{name: (value,) for name, value in zip(treatments, point, strict=True)}
-                )
-            )
+            single = {name: (value,) for name, value in zip(treatments, point, strict=True)}
+            found.append(replace(cell, **single))
     return found
+
+
+def known_metrics(experiment: Experiment) -> list[tuple[Metric, Exact]]:
+    """The metrics with exact values, and these."""
+    return [(metric, metric.exact) for metric in experiment.metrics if metric.exact]
 
 
 def add_exact(
@@ -99,22 +105,18 @@ def add_exact(
         measured: its measured main table.
         cells: of the sweep, in the order of the table.
     """
-    table, known = (
-        measured.copy(),
-        [metric for metric in experiment.metrics if metric.exact is not None],
-    )
-    of_rows = row_cells(cells) if known else []
-    for metric in known:
-        table[f"{metric.name}_exact"] = of_cells(metric.exact.rounded, of_rows)  # type: ignore[union-attr]
+    of_rows = row_cells(cells)
+    table = measured.copy()
+    for metric, exact in known_metrics(experiment):
+        table[f"{metric.name}_exact"] = evaluate(exact.rounded, of_rows)
     return table[names(experiment.table_columns)]
 
 
-def of_cells(function: OfCell, cells: Iterable[Cell]) -> npt.NDArray[np.float64]:
-    """A function of theory and cell, for each cell, (cells,): a value of `Exact`; NaN where theory
-    knows none.
+def evaluate(function: OfCell, cells: Iterable[Cell]) -> npt.NDArray[np.float64]:
+    """f(theory, cell) for each cell, (cells,): a value of `Exact`; NaN where theory knows none.
 
     >>> from experiments.kinds.distribution import Cell
-    >>> of_cells(lambda theory, cell: theory.score_variance(cell.d_k, cell.divisor), [Cell(d_k=4), Cell(d_k=9)])
+    >>> evaluate(lambda theory, cell: theory.score_variance(cell.d_k, cell.divisor), [Cell(d_k=4), Cell(d_k=9)])
     array([4., 9.])
     """
     return np.array([function(theory, cell) for cell in cells], dtype=float)
@@ -140,6 +142,11 @@ may_be_empty=True),)
     return tuple(found)
 
 
-def axes_but(experiment: Experiment, name: str) -> list[Column]:
-    """The columns of the axes of an experiment but one."""
-    return [column for column in axis_columns(experiment.cell) if column.name != name]
+def beside_axes(columns: Iterable[Column], *, but: str = "") -> ColumnsOf:
+    """The `columns` of a `Derived` with these after the axes of the cells, without one of them."""
+
+    def of_experiment(experiment: Experiment) -> tuple[Column, ...]:
+        axes = axis_columns(experiment.cell)
+        return (*(axis for axis in axes if axis.name != but), *columns)
+
+    return of_experiment

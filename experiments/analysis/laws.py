@@ -15,20 +15,21 @@ n_keys) plane of a number format.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.optimize import brentq
 
-from experiments.analysis.derived import TESTS, Derived, axes_but, columns_of_text, row_cells
-from experiments.analysis.results import Axes
+from experiments.analysis.derived import TESTS, Derived, beside_axes, columns_of_text, row_cells
+from experiments.analysis.results import Axes, Results
 from experiments.analysis.slopes import shared_by_line
+from experiments.analysis.written import significant
 from experiments.kinds.distribution import BINS, COUNTS, bin_edges
+from experiments.kinds.rounding import Cell as RoundedCell
 from experiments.measuring.columns import names
-from experiments.measuring.experiment import AnyCell
+from experiments.measuring.experiment import Cell
 from experiments.measuring.intervals import MIN_TRIALS
 from sdpa import theory
 from sdpa.theory import GaussianRow, limits
@@ -51,14 +52,22 @@ def histograms(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
     """
     frames = []
     edges = bin_edges()[::_COARSE]
+    width = np.diff(edges)
     for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
         count = fine.reshape(-1, _COARSE).sum(axis=1)
+        share = count / trials
+        frame = pd.DataFrame(
+            {
+                "d_k": d_k,
+                "low": edges[:-1],
+                "high": edges[1:],
+                "count": count,
+                "density": share / width,
+                "density_se": np.sqrt(share * (1 - share) / trials) / width,
+                "density_exact": -np.diff(_survival(edges, d_k)) / width,
+            }
+        )
         first, last = count.nonzero()[0][[0, -1]]
-        share, width = count / trials, np.diff(edges)
-        error = np.sqrt(share * (1 - share) / trials)
-        densities = (each / width for each in (share, error, -np.diff(_survival(edges, d_k))))
-        columns = [np.full(len(count), d_k), edges[:-1], edges[1:], count, *densities]
-        frame = pd.DataFrame(dict(zip(names(_HISTOGRAM_COLUMNS), columns, strict=True)))
         frames.append(frame.iloc[first : last + 1])
     return pd.concat(frames, ignore_index=True)
 
@@ -70,31 +79,25 @@ def distances(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
     sqrt(mass / trials), 3% of the statistic. So the p-value is slightly too large, never too small.
     Cells with fewer than 20 trials get no test. Arguments as in `histograms`.
     """
-    from scipy import (
-        stats,  # not at the top: it takes half a second to load, and most commands do not need it
-    )
+    from scipy import stats  # takes half a second to load, and most commands do not need it
 
     rows = []
     for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
-        if trials < MIN_TRIALS:
-            continue
-        below = np.concatenate([[0], np.cumsum(fine)[:-1]]) / trials
-        statistic = float(np.abs(below + _survival(bin_edges()[:-1], d_k) - 1).max())
-        p_value = float(stats.kstwo.sf(statistic, trials))
-        rows.append(
-            {
-                "d_k": d_k,
-                "trials": trials,
-                "statistic": statistic,
-                "p_value": float(f"{p_value:.6g}"),
-            }
-        )
+        if trials >= MIN_TRIALS:
+            below = np.concatenate([[0], np.cumsum(fine)[:-1]]) / trials
+            statistic = float(np.abs(below + _survival(bin_edges()[:-1], d_k) - 1).max())
+            p_value = significant(stats.kstwo.sf(statistic, trials))
+            rows.append((d_k, trials, statistic, p_value))
     return pd.DataFrame(rows, columns=names(_TEST_COLUMNS))
 
 
-def _survival(edges: Floats, d_k: int) -> Any:
+def _survival(edges: Floats, d_k: int) -> Floats:
     """P(q.k / sqrt(d_k) > edge) for each edge, by theory."""
-    return theory.score_survival(edges * math.sqrt(d_k), d_k)
+    return np.asarray(theory.score_survival(edges * math.sqrt(d_k), d_k))
+
+
+def _counts(results: Results) -> list[Floats]:
+    return list(results[COUNTS]["counts"])
 
 
 _HISTOGRAM_COLUMNS = columns_of_text(
@@ -117,11 +120,6 @@ _TEST_COLUMNS = columns_of_text(
     p_value float probability of a distance at least this large if the scores follow the exact law
     """
 )
-
-
-def _of_counts(derive: Callable[[pd.DataFrame, Sequence[Floats]], pd.DataFrame]) -> Any:
-    """A `derive` of `Derived` from a function of the main table and the counts of each cell."""
-    return lambda results: derive(results.measured, list(results[COUNTS]["counts"]))
 
 
 _MIN_VALUES = 3  # of both d_k and n_keys: a sweep with as many is a map
@@ -168,9 +166,7 @@ def freezing_curves(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
         n_keys with Gaussian entries that are independent and have mean 0.
     """
     columns = names(_CURVES)
-    table = table[
-        [not {*axes.changed(row)} - {"query_std", "key_std"} for _, row in table.iterrows()]
-    ]
+    table = axes.usual_rows(table, but=("query_std", "key_std"))
     if table["d_k"].nunique() < _MIN_VALUES or table["n_keys"].nunique() < _MIN_VALUES:
         return pd.DataFrame(columns=columns)
     sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
@@ -178,26 +174,21 @@ def freezing_curves(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     octaves = np.log2(highest / _MIN_RATIO)
     ratios = _MIN_RATIO * 2 ** np.linspace(0, octaves, max(2, int(_POINTS_PER_OCTAVE * octaves)))
     ratios = np.unique([*ratios, min(1.0, ratios[-1])])
-    rows = []
-    for n_keys in sorted(table["n_keys"].unique()):
-        freezing = limits.freezing_sigma(n_keys)
-        for ratio in ratios:
-            row = GaussianRow(ratio * freezing, n_keys)
-            at_limit = limits.frozen_entropy_share(ratio), limits.frozen_collision(ratio)
-            rows.append(
-                (
-                    n_keys,
-                    freezing,
-                    ratio,
-                    row.entropy() / np.log(n_keys),
-                    row.power_sum(2),
-                    *at_limit,
-                )
-            )
+    lengths = sorted(table["n_keys"].unique())
+    rows = [_at_freezing(n_keys, ratio) for n_keys in lengths for ratio in ratios]
     return pd.DataFrame(rows, columns=columns)
 
 
-def zero_limits(table: pd.DataFrame, axes: Axes, cells: Iterable[AnyCell]) -> pd.DataFrame:
+def _at_freezing(n_keys: int, ratio: float) -> tuple[float, ...]:
+    """A row of `curves`: n_keys, sigma_c, sigma / sigma_c, exact values and their limits."""
+    freezing = limits.freezing_sigma(n_keys)
+    row = GaussianRow(ratio * freezing, n_keys)
+    exact = row.entropy() / np.log(n_keys), row.power_sum(2)
+    at_limit = limits.frozen_entropy_share(ratio), limits.frozen_collision(ratio)
+    return n_keys, freezing, ratio, *exact, *at_limit
+
+
+def zero_limits(table: pd.DataFrame, axes: Axes, cells: Iterable[Cell]) -> pd.DataFrame:
     """One row for each rule and each combination of the axes but d_k; `half_zero_d_k` is empty if
     there is none.
 
@@ -213,19 +204,20 @@ def zero_limits(table: pd.DataFrame, axes: Axes, cells: Iterable[AnyCell]) -> pd
     return rows[shared].assign(half_zero_d_k=found, searched_to=2**_LARGEST).reset_index(drop=True)
 
 
-def _limit(cell: AnyCell) -> float:
+def _limit(cell: Cell) -> float:
     """The d_k from 1 to 2^20 where half of the weights of a cell with one rule round to 0; NaN if
     there is none.
     """
-    if cell.has_mask:  # one value takes seconds
+    if not isinstance(cell, RoundedCell) or cell.has_mask:  # under a mask, one value takes seconds
         return math.nan
     (rule,) = cell.scaling
+    n_keys = cell.n_keys
 
     def excess(log_d_k: float) -> float:
         d_k = 2.0**log_d_k
-        divisor = rule.divisor(d_k, cell.n_keys)
+        divisor = rule.divisor(d_k, n_keys)
         found = theory.out_of_range(
-            d_k, cell.n_keys, divisor, cell.arithmetic, cell.law, None, cell.prescale
+            d_k, n_keys, divisor, cell.arithmetic, cell.law, None, cell.prescale
         )
         return found.tiny_weights - 0.5
 
@@ -240,24 +232,28 @@ def _limit(cell: AnyCell) -> float:
 TABLES = (
     Derived(
         "curves",
-        needs=frozenset(
-            {"d_k", "n_keys", "query_std", "key_std", "divisor", "entropy", "jacobian_trace"}
-        ),
+        needs={"d_k", "n_keys", "query_std", "key_std", "divisor", "entropy", "jacobian_trace"},
         columns=lambda _: _CURVES,
         derive=lambda results: freezing_curves(results.measured, results.axes),
     ),
     Derived(
         "histogram",
-        frozenset({"counts"}),
-        lambda _: _HISTOGRAM_COLUMNS,
-        _of_counts(histograms),
-        COUNTS,
+        needs={"counts"},
+        columns=lambda _: _HISTOGRAM_COLUMNS,
+        derive=lambda results: histograms(results.measured, _counts(results)),
+        source=COUNTS,
     ),
-    Derived(TESTS, frozenset({"counts"}), lambda _: _TEST_COLUMNS, _of_counts(distances), COUNTS),
+    Derived(
+        TESTS,
+        needs={"counts"},
+        columns=lambda _: _TEST_COLUMNS,
+        derive=lambda results: distances(results.measured, _counts(results)),
+        source=COUNTS,
+    ),
     Derived(
         "zero_limits",
-        needs=frozenset({"arithmetic", "zero_weights"}),
-        columns=lambda experiment: (*axes_but(experiment, "d_k"), *_ZERO_LIMITS),
+        needs={"arithmetic", "zero_weights"},
+        columns=beside_axes(_ZERO_LIMITS, but="d_k"),
         derive=lambda results: zero_limits(results.measured, results.axes, results.cells()),
     ),
 )

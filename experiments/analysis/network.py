@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from experiments.analysis.derived import Derived, columns_of_text
+from experiments.analysis.derived import Derived, beside_axes, columns_of_text
 from experiments.analysis.results import Results
 from experiments.kinds.network import LAYER_COLUMNS, LAYERS, Cell
-from experiments.measuring.columns import axis_columns, names
+from experiments.measuring.columns import names
 from sdpa.theory.gradient_growth import attention_stack
 
 BY_LAYER = "by_layer"  # the kind of the table
@@ -73,8 +73,8 @@ def with_law(results: Results) -> pd.DataFrame:
 TABLES = (
     Derived(
         BY_LAYER,
-        needs=frozenset({"layer", "stream_gradient"}),
-        columns=lambda experiment: (*axis_columns(experiment.cell), *LAYER_COLUMNS, *_LAW),
+        needs={"layer", "stream_gradient"},
+        columns=beside_axes([*LAYER_COLUMNS, *_LAW]),
         derive=with_law,
         source=LAYERS,
     ),

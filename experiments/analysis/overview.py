@@ -20,7 +20,7 @@ from experiments.analysis.derived import VERDICTS, columns_of_text
 from experiments.analysis.results import Results
 from experiments.analysis.written import IDENTITY, as_written
 from experiments.errors import TableError, counted
-from experiments.measuring.columns import Column, axis_columns, axis_values, names
+from experiments.measuring.columns import Column, axis_columns, axis_names, axis_values, names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.paths import LONG, csv_name
@@ -47,43 +47,40 @@ def check_table(results: Results) -> str:
             none, or the main table lacks a cell, has a foreign one, or has another number of rows
             for a cell.
     """
-    experiment, name = results.experiment, results.name
-    columns = columns_of(experiment)
+    name = results.name
+    declared = columns_of(results.experiment)
     for kind, frame in results.items():
-        expected = names(columns.get(kind, ()))
-        if list(frame.columns) != expected:
-            got = ", ".join(map(str, frame.columns))
-            raise TableError(
-                f"{name}, {kind}: expected the columns {', '.join(expected)}, got {got}"
-            )
-        wrong = [
-            column.name
-            for column in columns[kind]
-            if not (column.may_be_empty or _is_full(frame[column.name]))
-        ]
+        columns = declared.get(kind, ())
+        if list(frame.columns) != names(columns):
+            expected, got = (", ".join(map(str, of)) for of in (names(columns), frame.columns))
+            raise TableError(f"{name}, {kind}: expected the columns {expected}, got {got}")
+        full = [column.name for column in columns if not column.may_be_empty]
+        wrong = [column for column in full if not _is_full(frame[column])]
         if wrong:
             raise TableError(
                 f"{name}, {kind}: expected finite numbers, got other values in {', '.join(wrong)}"
             )
-    table, cells = results.measured, results.cells()
-    wanted = {
-        tuple(map(as_written, axis_values(cell).values())): cell.table_rows(results.block.trials)
-        for cell in cells
-    }
-    axes = list(axis_values(cells[0]))
-    found = Counter(tuple(map(as_written, point)) for point in table[axes].itertuples(index=False))
+    wanted: Counter[str] = Counter()
+    for cell in results.cells():
+        wanted[_key(axis_values(cell).values())] = cell.table_rows(results.block.trials)
+    table = results.measured
+    points = table[axis_names(results.experiment.cell)].itertuples(index=False)
     of_cells = f"for {counted(len(wanted), 'cell')}"
-    if found != wanted:
-        rows = counted(sum(wanted.values()), "row")
+    if Counter(map(_key, points)) != wanted:
+        rows = counted(wanted.total(), "row")
         raise TableError(f"{name}: expected {rows} {of_cells}, got {len(table)}")
     return f"checked {name}: {counted(len(table), 'row')} {of_cells}, complete and unaltered"
 
 
+def _key(point: Iterable[object]) -> str:
+    """The axes of a cell as text."""
+    return " ".join(map(as_written, point))
+
+
 def _is_full(values: pd.Series) -> bool:
     """True if every field has a value, and every number is finite."""
-    return bool(
-        values.notna().all() and (values.dtype.kind not in "iuf" or np.isfinite(values).all())
-    )
+    is_number = values.dtype.kind in "iuf"
+    return bool(np.isfinite(values).all() if is_number else values.notna().all())
 
 
 def long_columns(sweeps: Iterable[Results]) -> tuple[Column, ...]:
@@ -94,9 +91,10 @@ def long_columns(sweeps: Iterable[Results]) -> tuple[Column, ...]:
     count.
     """
     axes: dict[str, Column] = {}
-    for experiment in (sweep.experiment for sweep in sweeps):
-        for column in axis_columns(experiment.cell) if experiment.metrics else ():
-            axes.setdefault(column.name, replace(column, may_be_empty=True))
+    for sweep in sweeps:
+        if sweep.metrics:
+            for column in axis_columns(sweep.experiment.cell):
+                axes.setdefault(column.name, replace(column, may_be_empty=True))
     return (IDENTITY[0], *axes.values(), *_OF_VALUES)
 
 
@@ -106,16 +104,18 @@ def long_tables(sweeps: Sequence[Results]) -> Iterator[pd.DataFrame]:
 
     The check tests the values of all these sweeps together.
     """
-    together, columns = agreement(sweeps), names(long_columns(sweeps))
+    together = agreement(sweeps)
+    columns = names(long_columns(sweeps))
     for one in sweeps:
         if one.metrics:
-            untested = one.measured.head(0).assign(metric="", test="", z=np.nan, p_value=np.nan)
-            judged = one.get(VERDICTS, untested)
-            judged = _with_scaling(judged).assign(disagrees=together.alarming(judged))
-            rows = _rows(
-                _with_scaling(one.measured), one.metrics, judged, [*one.axes.usual, "scaling"]
-            )
-            yield rows.assign(sweep=one.name).reindex(columns=columns)
+            rows = _values(one)
+            if VERDICTS in one:
+                judged = _with_scaling(one[VERDICTS])
+                flagged = judged.assign(disagrees=together.alarming(judged))
+                key = [*one.axes.usual, "scaling", "metric"]
+                z = flagged[[*key, "z", "disagrees"]]
+                rows = rows.merge(z, how="left", on=key, validate="one_to_one")
+            yield rows.assign(sweep=one.name, flag=_flags(rows)).reindex(columns=columns)
 
 
 def _with_scaling(table: pd.DataFrame) -> pd.DataFrame:
@@ -123,31 +123,30 @@ def _with_scaling(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(scaling=table.get("scaling", ""))
 
 
-def _rows(
-    measured: pd.DataFrame, metrics: Iterable[str], judged: pd.DataFrame, key: list[str]
-) -> pd.DataFrame:
-    """One row for each metric in each row of a main table, which `key` identifies, with z and flag
-    of the verdicts.
-    """
+def _values(results: Results) -> pd.DataFrame:
+    """One row for each metric in each row of a main table."""
+    measured = _with_scaling(results.measured)
+    of_rows = measured[[*results.axes.usual, "scaling", FEW_DRAWS]]
     values = [
-        measured[[*key, FEW_DRAWS]].assign(
+        of_rows.assign(
             metric=metric,
             value=measured[metric],
             se=measured.get(f"{metric}_se", np.nan),
             exact=measured.get(f"{metric}_exact", np.nan),
         )
-        for metric in metrics
+        for metric in results.metrics
     ]
-    rows = pd.concat(values).sort_index(kind="stable")  # the index is that of the table
-    key = [*key, "metric"]
-    rows = rows.merge(judged[[*key, "z", "disagrees"]], how="left", on=key, validate="one_to_one")
-    few = [
-        metric in listed.split()
-        for metric, listed in zip(rows["metric"], rows[FEW_DRAWS], strict=True)
-    ]
-    return rows.assign(
-        flag=np.select([rows["disagrees"].eq(True), few], [DISAGREES, FEW], default="")
-    )
+    return pd.concat(values).sort_index(kind="stable")  # the index is that of the table
+
+
+def _flags(rows: pd.DataFrame) -> list[str]:
+    """The flag of each value: the worse one, or none."""
+    disagrees = rows.get("disagrees", rows["metric"] == "")
+    flags = []
+    for metric, few, is_far in zip(rows["metric"], rows[FEW_DRAWS], disagrees, strict=True):
+        flag = FEW if metric in few.split() else ""
+        flags.append(DISAGREES if is_far is True else flag)
+    return flags
 
 
 def described(sweeps: Sequence[Results]) -> pd.DataFrame:
@@ -163,15 +162,11 @@ def described(sweeps: Sequence[Results]) -> pd.DataFrame:
         for kind in one:
             table = experiment if kind == MEASURED else f"{experiment}/{kind}"
             files.append((csv_name(one.name, kind), table, (*IDENTITY, *columns[kind])))
-    told = ("type", "unit", "meaning", "formula")
+    files.append((LONG, LONG, long_columns(sweeps)))
     rows = [
-        {
-            "file": file,
-            "table": table,
-            "column": column.name,
-            **{name: getattr(column, name) for name in told},
-        }
-        for file, table, columns in (*files, (LONG, LONG, long_columns(sweeps)))
+        (file, table, column.name, column.type, column.unit, column.meaning, column.formula)
+        for file, table, columns in files
         for column in columns
     ]
-    return pd.DataFrame(rows)
+    fields = ["file", "table", "column", "type", "unit", "meaning", "formula"]
+    return pd.DataFrame(rows, columns=fields)

@@ -2,7 +2,7 @@
 metrics.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,10 @@ class Axes:
         usual: the default of each axis; None for a size, and for an axis without a default.
     """
 
-    usual: Mapping[str, Any]
+    usual: Mapping[str, float | str | None]
 
     @classmethod
-    def of_cell(cls, cell: type[Any]) -> "Axes":
+    def of_cell(cls, cell: type[Cell]) -> "Axes":
         """The axes that a class of cells declares.
 
         >>> from experiments.measuring.sampling import SampledCell
@@ -33,9 +33,12 @@ class Axes:
         >>> usual["d_k"], usual["inputs"], usual["query_std"]
         (None, 'gaussian', 1.0)
         """
-        given = {name: as_json(value) for name, value in defaults(cell).items()}
-        sizes = {name for name, value in given.items() if isinstance(value, int)}
-        return cls({name: None if name in sizes else given.get(name) for name in axis_names(cell)})
+        usual: dict[str, float | str | None] = dict.fromkeys(axis_names(cell))
+        for name, default in defaults(cell).items():
+            is_size = isinstance(default, int)
+            if name in usual and not is_size:
+                usual[name] = as_json(default)
+        return cls(usual)
 
     def among(self, table: pd.DataFrame, *, but: str = "") -> list[str]:
         """The axes among the columns of a table, in its order; without one."""
@@ -43,11 +46,8 @@ class Axes:
 
     def varied(self, table: pd.DataFrame, *shown: str) -> list[str]:
         """The axes with more than one value in a table, besides those shown."""
-        return [
-            name
-            for name in self.among(table)
-            if name not in shown and len(table[name].unique()) > 1
-        ]
+        others = [name for name in self.among(table) if name not in shown]
+        return [name for name in others if len(table[name].unique()) > 1]
 
     def changed(self, row: "pd.Series[Any]") -> list[str]:
         """The axes of a row of a table that have another value than the usual one, in its order.
@@ -55,11 +55,12 @@ class Axes:
         >>> Axes({"d_k": None, "key_mean": 0.0}).changed(pd.Series({"d_k": 7, "key_mean": 2.0, "trials": 3}))
         ['key_mean']
         """
-        return [
-            str(name)
-            for name in row.index
-            if self.usual.get(name) is not None and row[name] != self.usual[name]
-        ]
+        fixed = {name: usual for name, usual in self.usual.items() if usual is not None}
+        return [str(name) for name in row.index if name in fixed and row[name] != fixed[name]]
+
+    def usual_rows(self, table: pd.DataFrame, *, but: Collection[str] = ()) -> pd.DataFrame:
+        """The rows of a table whose axes have their usual values, apart from some axes."""
+        return table[[set(but).issuperset(self.changed(row)) for _, row in table.iterrows()]]
 
     def first_combination(self, table: pd.DataFrame, *shown: str) -> pd.DataFrame:
         """The rows of the first combination of the other axes.
@@ -122,11 +123,10 @@ class Results(Mapping[str, pd.DataFrame]):
     @property
     def axes(self) -> Axes:
         """The axes of the cells of the sweep."""
-        return Axes.of_cell(self.sweep.experiment.cell) if self.sweep else Axes({})
+        return Axes.of_cell(self.experiment.cell) if self.sweep else Axes({})
 
     @property
     def metrics(self) -> dict[str, Metric]:
         """The metrics of the experiment by name."""
-        return (
-            {metric.name: metric for metric in self.sweep.experiment.metrics} if self.sweep else {}
-        )
+        metrics = self.experiment.metrics if self.sweep else ()
+        return {metric.name: metric for metric in metrics}

@@ -19,17 +19,17 @@ gives 1, because its score grows as d_k instead of sqrt(d_k).
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from experiments.analysis.derived import Derived, axes_but, columns_of_text, fold
+from experiments.analysis.derived import Derived, Field, beside_axes, columns_of_text, fold
 from experiments.analysis.results import Axes
 from experiments.measuring.columns import names
 from experiments.measuring.intervals import LEVEL as INTERVAL_LEVEL
+from experiments.measuring.rules import TREATMENT
 
 LEVEL = 0.999  # of the intervals of slopes
 _SHARPNESS = "max_weight"
@@ -58,26 +58,29 @@ def fit_slopes(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     return fold(table, shared_by_line(table, axes), _fit, names(_FITTED))
 
 
-def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
     """The slope of one line, if it has two values of d_k."""
     if len(cells) < 2:
         return
     x = np.log(cells["d_k"].to_numpy(dtype=float))
-    variances = cells["score_variance"].to_numpy()
-    errors = cells["score_variance_se"].to_numpy() / variances
-    coefficients = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
-    slope, added = float(coefficients @ np.log(variances)), (coefficients * errors) ** 2
+    centred = x - x.mean()
+    coefficients = centred / (centred**2).sum()
+    variances, errors, exact = (
+        cells[f"score_variance{end}"].to_numpy() for end in ("", "_se", "_exact")
+    )
+    slope = float(coefficients @ np.log(variances))
+    added = (coefficients * (errors / variances)) ** 2
     error = float(np.sqrt(added.sum()))
     degrees = added.sum() ** 2 / (added**2 / (cells["trials"].to_numpy() - 1)).sum()
-    quantile = -special.stdtrit(degrees, (1 - LEVEL) / 2)  # Student's t
+    reach = -special.stdtrit(degrees, (1 - LEVEL) / 2) * error  # Student's t
     yield {
         "exponent": cells["exponent"].iloc[0],
         "points": len(cells),
         "slope": slope,
         "slope_se": error,
-        "slope_low": slope - quantile * error,
-        "slope_high": slope + quantile * error,
-        "slope_exact": float(coefficients @ np.log(cells["score_variance_exact"].to_numpy())),
+        "slope_low": slope - reach,
+        "slope_high": slope + reach,
+        "slope_exact": float(coefficients @ np.log(exact)),
     }
 
 
@@ -94,57 +97,62 @@ def steady_powers(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     """
     others = axes.among(table, but="d_k")
     powers = table[table["exponent"].notna()].sort_values("exponent")
-    enough = powers["exponent"].nunique() >= _MIN_POWERS
-    return fold(powers if enough else powers.head(0), others, _pairs, names(_POWERS))
+    if powers["exponent"].nunique() < _MIN_POWERS:
+        powers = powers.head(0)
+    return fold(powers, others, _pairs, names(_POWERS))
 
 
-def _pairs(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _pairs(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
     """The fields of each pair of neighbouring d_k, from rows that differ in d_k and in the
     exponent.
     """
-    by_width = {d_k: rows.set_index("exponent") for d_k, rows in cells.groupby("d_k")}
-    for (small, below), (large, above) in itertools.pairwise(sorted(by_width.items())):
-        yield {"from_d_k": small, "to_d_k": large, **_power(below, above)}
+    by_width = [(d_k, _log_odds(rows)) for d_k, rows in cells.groupby("d_k")]
+    for (small, below), (large, above) in itertools.pairwise(by_width):
+        power, low, high, exact = _power(below, above)
+        yield {
+            "from_d_k": small,
+            "to_d_k": large,
+            "power": power,
+            "power_low": low,
+            "power_high": high,
+            "power_exact": exact,
+        }
 
 
-def _power(below: pd.DataFrame, above: pd.DataFrame) -> dict[str, float]:
-    """The power at which the growth between two d_k falls through 0, its interval and its exact
-    value.
-
-    The rows of both d_k are indexed by exponent.
+def _log_odds(rows: pd.DataFrame) -> pd.DataFrame:
+    """L of the mean largest weight, of the ends of its interval and of its exact value, by
+    exponent; NaN at both ends of its range, and where the exact value is unknown.
     """
-    small, large = (
-        pd.DataFrame({end: _log_odds(rows, f"{_SHARPNESS}{end}") for end in _VALUES})
-        for rows in (below, above)
-    )
-    growth = (large - small)[(large - small)[["", "_low", "_high"]].notna().all(axis=1)]
+    rows = rows.set_index("exponent")
+    least = 1 / rows["n_keys"]
+    found = {}
+    for end in _VALUES:
+        weights = rows.get(f"{_SHARPNESS}{end}", pd.Series(math.nan, rows.index))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found[end] = np.log((weights - least) / (1 - weights))
+    return pd.DataFrame(found).replace([-math.inf, math.inf], math.nan)
+
+
+def _power(small: pd.DataFrame, large: pd.DataFrame) -> tuple[float, float, float, float]:
+    """The power at which the growth between two d_k falls through 0, the ends of its interval and
+    its exact value, from the log odds at both.
+    """
+    growth = (large - small).dropna(subset=["", "_low", "_high"])
+    unknown = math.nan, math.nan, math.nan
     if len(growth) < _MIN_POWERS:
-        return dict.fromkeys(names(_POWERS)[2:], math.nan)
+        return math.nan, *unknown
     small, large = small.loc[growth.index], large.loc[growth.index]
-    x, y, exact = (
-        growth.index.to_numpy(dtype=float),
-        growth[""].to_numpy(),
-        growth["_exact"].to_numpy(),
+    x, y = growth.index.to_numpy(dtype=float), growth[""].to_numpy()
+    below, above = (
+        np.hypot(large[end] - large[""], small[other] - small[""]).to_numpy()
+        for end, other in (("_low", "_high"), ("_high", "_low"))
     )
-    reach_below, reach_above = (
-        np.hypot(large[one] - large[""], small[other] - small[""]).to_numpy()
-        for one, other in (("_low", "_high"), ("_high", "_low"))
-    )
-    at, *curves = interpolated(x, y, y - reach_below, y + reach_above, exact, same_draws=True)
-    middle, low, high, truth = (
+    exact = growth["_exact"].to_numpy()
+    at, *curves = interpolated(x, y, y - below, y + above, exact, same_draws=True)
+    power, low, high, true = (
         fall_through_zero(at, curve) if curve[-1] < 0 else math.nan for curve in curves
     )
-    if math.isnan(middle):
-        low = high = math.nan
-    return {"power": middle, "power_low": low, "power_high": high, "power_exact": truth}
-
-
-def _log_odds(rows: pd.DataFrame, column: str) -> pd.Series:
-    """L of a column of largest weights; NaN at both ends of its range, and without the column."""
-    least, weights = 1 / rows["n_keys"], rows.get(column, rows["n_keys"] * math.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        odds = np.log((weights - least) / (1 - weights))
-    return odds.where(np.isfinite(odds))
+    return (*unknown, true) if math.isnan(power) else (power, low, high, true)
 
 
 def interpolated(
@@ -169,12 +177,15 @@ def interpolated(
     """
     at, weights = _local_polynomials(x, 4)
     _, coarser = _local_polynomials(x, 3)
+    curve = weights @ y
     missed = np.abs((weights - coarser) @ y)
-    below, above = (
-        missed + (np.abs(weights) @ reach if same_draws else np.sqrt(weights**2 @ reach**2))
-        for reach in (y - low, high - y)
-    )
-    return [at, weights @ y, weights @ y - below, weights @ y + above, weights @ exact]
+
+    def reach(of_points: Floats) -> Floats:
+        if same_draws:
+            return missed + np.abs(weights) @ of_points
+        return missed + np.sqrt(weights**2 @ of_points**2)
+
+    return [at, curve, curve - reach(y - low), curve + reach(high - y), weights @ exact]
 
 
 def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
@@ -190,15 +201,17 @@ def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
     True
     """
     size = min(size, len(x))
+    fractions = np.arange(_STEPS) / _STEPS
     places, weights = [], []
     for i in range(len(x) - 1):
         first = min(max(i - 1, 0), len(x) - size)
         nodes = x[first : first + size]
-        at = x[i] + (x[i + 1] - x[i]) * np.arange(_STEPS) / _STEPS
+        at = x[i] + (x[i + 1] - x[i]) * fractions
         block = np.zeros((_STEPS, len(x)))
         for j, node in enumerate(nodes):
             others = np.delete(nodes, j)
-            block[:, first + j] = ((at[:, None] - others) / (node - others)).prod(axis=1)
+            factors = (at[:, None] - others) / (node - others)
+            block[:, first + j] = factors.prod(axis=1)
         places.append(at)
         weights.append(block)
     return np.concatenate([*places, x[-1:]]), np.concatenate([*weights, np.eye(len(x))[-1:]])
@@ -247,18 +260,14 @@ _POWERS = columns_of_text(
 TABLES = (
     Derived(
         "slopes",
-        needs=frozenset({"d_k", "score_variance_exact", "scaling", "exponent"}),
-        columns=lambda experiment: (
-            *axes_but(experiment, "d_k"),
-            *(column for column in experiment.columns if column.name == "scaling"),
-            *_FITTED,
-        ),
+        needs={"d_k", "score_variance_exact", "scaling", "exponent"},
+        columns=beside_axes([TREATMENT[0], *_FITTED], but="d_k"),
         derive=lambda results: fit_slopes(results.measured, results.axes),
     ),
     Derived(
         "steady",
         needs=frozenset({"d_k", "scaling", "exponent", _SHARPNESS, f"{_SHARPNESS}_low"}),
-        columns=lambda experiment: (*axes_but(experiment, "d_k"), *_POWERS),
+        columns=beside_axes(_POWERS, but="d_k"),
         derive=lambda results: steady_powers(results.measured, results.axes),
     ),
 )

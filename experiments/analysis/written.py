@@ -37,3 +37,12 @@ def as_written(value: object) -> str:
     ('8', '0.3333333333', 'gaussian')
     """
     return value if isinstance(value, str) else DIGITS % value
+
+
+def significant(value: float, digits: int = 6) -> float:
+    """A number rounded to its first digits; further ones may differ between machines.
+
+    >>> significant(22 / 7, 3)
+    3.14
+    """
+    return float(f"{value:.{digits}g}")

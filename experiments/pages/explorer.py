@@ -8,22 +8,20 @@ them and averages over |q|.
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 
 from experiments.analysis.crossings import EQUAL, LAWS
 from experiments.analysis.results import Results
+from experiments.analysis.written import significant
 from experiments.figures.words import values_of
 from experiments.measuring.columns import axis_values
-from experiments.measuring.experiment import MEASURED
 from sdpa.theory import GaussianRow
 
-LAW = (
-    "independent standard normal q and k without a mask"  # of every number but those of `own_laws`
-)
+# The law of every number but those of `own_laws`.
+LAW = "independent standard normal q and k without a mask"
 POSITIONS = 120  # steps of the slider, including thirds, halves and quarters of the way
 CURVES = ("max_weight", "entropy", "jacobian_square", "score_gradient_square")
 # of the interpolated expectations up to 65,536 keys; tested against `attention_expectations`
@@ -33,42 +31,35 @@ _USUAL_SIZE = (64, 64)  # where no sweep has rows of keys
 _MOST_KEYS = 100_000  # of which a browser draws a row without a wait
 _DIGITS = 4  # of measured values
 _MEDIANS = ("jacobian_norm_median", "query_gradient_norm_median")
-_NORMS = [norm for norm, statistic in LAWS if statistic == "median"]
 _SHORTEST_OF_LAWS = 8
 _LONGEST = 8.0  # |q| above sqrt(d_k) + 8 has a probability below 1e-14
 _SHARPER = 2.0  # sigma reaches this multiple of the largest of unscaled rows, for divisors below 1
+Point = list[float | str | None]  # an array of JSON
 _LOG_DECIMALS = 9  # fewer than in a double, so that machines agree
 
 
-def explorer(sweeps: Collection[Results]) -> dict[str, Any]:
+def explorer(sweeps: Collection[Results]) -> dict[str, object]:
     """Everything that the explorer shows, as JSON values.
 
     These are the choices `d_k` and `n_keys`, the pair `start` of most cells of the sweeps, `rows`,
     exact expectations (`row_means`), and `medians` and `crossings` as in the functions of these
     names.
     """
-    counts = _sizes(sweeps)
-    widths = _most_common((d_k for d_k, _ in counts.elements()), _MOST_WIDTHS)
-    lengths = _most_common((n_keys for _, n_keys in counts.elements()), _MOST_LENGTHS)
-    of_choices = {
-        size: count for size, count in counts.items() if size[0] in widths and size[1] in lengths
-    }
-    start = (
-        max(of_choices, key=lambda size: of_choices[size])
-        if of_choices
-        else (widths[0], lengths[0])
-    )
+    sizes = _sizes(sweeps)
+    widths = _most_common((d_k for d_k, _ in sizes.elements()), _MOST_WIDTHS)
+    lengths = _most_common((n_keys for _, n_keys in sizes.elements()), _MOST_LENGTHS)
+    choices = [size for size in sizes if size[0] in widths and size[1] in lengths]
     return {
         "d_k": widths,
         "n_keys": lengths,
-        "start": start,
+        "start": max(choices, key=sizes.__getitem__, default=(widths[0], lengths[0])),
         "rows": row_means(widths, lengths),
-        "medians": list(_medians(sweeps, widths, lengths)),
+        "medians": _medians(sweeps, widths, lengths),
         "crossings": _crossings(sweeps, lengths),
     }
 
 
-def row_means(widths: list[int], lengths: list[int]) -> dict[str, Any]:
+def row_means(widths: list[int], lengths: list[int]) -> dict[str, object]:
     """ln E max w, ln E H, ln E |J|_F^2 and ln E |J z|^2 of Gaussian rows at Chebyshev points of s =
     ln(1 + sigma).
 
@@ -80,10 +71,8 @@ def row_means(widths: list[int], lengths: list[int]) -> dict[str, Any]:
         each of `CURVES` the values at all points.
     """
     largest = _SHARPER * (math.sqrt(max(widths)) + _LONGEST)
-    return {
-        "sigma": largest,
-        "of": {str(n_keys): _curves(n_keys, math.log1p(largest)) for n_keys in lengths},
-    }
+    curves = {str(n_keys): _curves(n_keys, math.log1p(largest)) for n_keys in lengths}
+    return {"sigma": largest, "of": curves}
 
 
 def _curves(n_keys: int, largest: float) -> dict[str, list[float]]:
@@ -97,9 +86,13 @@ def _curves(n_keys: int, largest: float) -> dict[str, list[float]]:
 
 def _sizes(sweeps: Iterable[Results]) -> Counter[tuple[int, int]]:
     """The number of cells by (d_k, n_keys); only those with rows that a softmax changes."""
-    cells = [axis_values(cell) for sweep in sweeps for cell in sweep.cells()]
-    sizes = [(cell["d_k"], cell["n_keys"]) for cell in cells if "d_k" in cell and "n_keys" in cell]
-    return Counter(size for size in sizes if 2 <= size[1] <= _MOST_KEYS) or Counter([_USUAL_SIZE])
+    sizes: Counter[tuple[int, int]] = Counter()
+    for sweep in sweeps:
+        for axes in map(axis_values, sweep.cells()):
+            n_keys = axes.get("n_keys", 0)
+            if "d_k" in axes and 2 <= n_keys <= _MOST_KEYS:
+                sizes[axes["d_k"], n_keys] += 1
+    return sizes or Counter([_USUAL_SIZE])
 
 
 def _most_common(values: Iterable[int], most: int) -> list[int]:
@@ -107,80 +100,62 @@ def _most_common(values: Iterable[int], most: int) -> list[int]:
     return sorted(value for value, _ in Counter(sorted(values)).most_common(most))
 
 
-def _usual(results: Results, kind: str) -> pd.DataFrame:
-    """The rows of a table whose entries are independent standard normal numbers."""
-    table, axes = results[kind], results.axes
-    return table[[not axes.changed(row) for _, row in table.iterrows()]]
-
-
 def _medians(
     sweeps: Iterable[Results], widths: Sequence[int], lengths: Sequence[int]
-) -> Iterator[list[Any]]:
+) -> list[Point]:
     """d_k, n_keys, divisor and measured medians of usual rows: for each cell those from the largest
     number of rows.
     """
-    cell, sizes = ["d_k", "n_keys", "divisor"], ["trials", "n_queries"]
-    usual = [
-        _usual(each, MEASURED)
-        for each in sweeps
-        if {*cell, *sizes, *_MEDIANS} <= set(each.measured)
-    ]
-    if usual:
-        rows = pd.concat(usual)
-        rows = rows[rows["d_k"].isin(widths) & rows["n_keys"].isin(lengths)]
-        order = (rows["trials"] * rows["n_queries"]).argsort(kind="stable")[::-1]
-        most = rows.iloc[order].drop_duplicates(cell).sort_values(cell)
-        for d_k, n_keys, divisor, *medians in (
-            most[[*cell, *_MEDIANS]].to_numpy(dtype=float).tolist()
-        ):
-            yield [int(d_k), int(n_keys), divisor, *map(_short, medians)]
+    cell = ["d_k", "n_keys", "divisor"]
+    needs = {*cell, *_MEDIANS, "trials", "n_queries"}
+    usual = [each.axes.usual_rows(each.measured) for each in sweeps if needs <= {*each.measured}]
+    if not usual:
+        return []
+    rows = pd.concat(usual)
+    rows = rows[rows["d_k"].isin(widths) & rows["n_keys"].isin(lengths)]
+    order = (rows["trials"] * rows["n_queries"]).argsort(kind="stable")[::-1]
+    most = rows.iloc[order].drop_duplicates(cell).sort_values(cell)
+    points = most[[*cell, *_MEDIANS]].itertuples(index=False)
+    return [[int(point[0]), int(point[1]), point[2], *map(_short, point[3:])] for point in points]
 
 
-def own_laws(sweeps: Iterable[Results]) -> list[list[Any]]:
+def own_laws(sweeps: Iterable[Results]) -> list[Point]:
     """d_k, n_keys, divisor, inputs in words and measured mean largest weight of every row with
     unusual inputs.
     """
-    found = []
+    found: list[Point] = []
     for results in sweeps:
-        if {"d_k", "n_keys", "divisor", "max_weight"} <= set(results.measured):
-            for _, row in results.measured.iterrows():
-                if changed := results.axes.changed(row):
-                    law, weight = values_of(row, changed), _short(row["max_weight"])
-                    found.append(
-                        [int(row["d_k"]), int(row["n_keys"]), float(row["divisor"]), law, weight]
-                    )
+        if not {"d_k", "n_keys", "divisor", "max_weight"} <= {*results.measured}:
+            continue
+        for _, row in results.measured.iterrows():
+            if changed := results.axes.changed(row):
+                sizes = int(row["d_k"]), int(row["n_keys"]), float(row["divisor"])
+                found.append([*sizes, values_of(row, changed), _short(row["max_weight"])])
     return found
 
 
-def _crossings(
-    sweeps: Iterable[Results], lengths: Sequence[int]
-) -> dict[str, list[list[float | None]]]:
+def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, list[Point]]:
     """n_keys, the law's d_k of equal medians, the measured one and the ends of its interval, by
     norm.
 
     The first table with several n_keys counts, or else the first one. Lengths without measured
     crossings have the law's alone: a line between distant neighbours would miss it by a third.
     """
-    columns = ["n_keys", "law", "crossing", "crossing_low", "crossing_high"]
-    empty = pd.DataFrame(columns=["norm", "statistic", "level", *columns])
-    usual = [_usual(each, "crossings") for each in sweeps if "crossings" in each]
+    columns = ["law", "crossing", "crossing_low", "crossing_high"]
+    empty = pd.DataFrame(columns=["norm", "statistic", "level", "n_keys", *columns])
+    usual = [each.axes.usual_rows(each["crossings"]) for each in sweeps if "crossings" in each]
     table = max(usual, key=lambda rows: len(rows["n_keys"].unique()) > 1, default=empty)
-    equal = table[(table["statistic"] == "median") & (table["level"] == EQUAL)].drop_duplicates(
-        ["norm", "n_keys"]
-    )
-    points = {}
-    for norm in _NORMS:
-        measured = equal.loc[equal["norm"] == norm, columns].to_numpy(dtype=float).tolist()
-        others = {n_keys for n_keys in lengths if n_keys >= _SHORTEST_OF_LAWS} - {
-            int(row[0]) for row in measured
-        }
-        laws = [[n_keys, LAWS[norm, "median"](n_keys), *[math.nan] * 3] for n_keys in others]
-        points[norm] = [
-            [int(n_keys), *map(_short, row)] for n_keys, *row in sorted(measured + laws)
-        ]
+    equal = table[(table["statistic"] == "median") & (table["level"] == EQUAL)]
+    points: dict[str, list[Point]] = {}
+    for norm, law in LAWS.items():
+        measured = equal[equal["norm"] == norm].drop_duplicates("n_keys").set_index("n_keys")
+        found = dict(zip(measured.index, measured[columns].to_numpy(dtype=float), strict=True))
+        unmeasured = {n for n in lengths if n >= _SHORTEST_OF_LAWS}.difference(found)
+        found |= {n: np.array([law(n), *[math.nan] * 3]) for n in unmeasured}
+        points[norm] = [[int(n), *map(_short, found[n])] for n in sorted(found)]
     return points
 
 
 def _short(value: float) -> float | None:
     """A value with the digits that the page needs; None for an unknown one."""
-    return None if math.isnan(value) else float(f"{value:.{_DIGITS}g}")
+    return None if math.isnan(value) else significant(value, _DIGITS)

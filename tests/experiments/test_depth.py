@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from experiments.analysis.depth import first_layer_curves, with_map
-from experiments.analysis.results import Axes
 from experiments.kinds.depth import EXPERIMENT, LAYERS, Cell, measure, tabulate
 from experiments.measuring.experiment import MEASURED
 from sdpa import Scaling, softmax, theory
@@ -105,9 +104,8 @@ def test_tables_of_theory_have_the_numbers_of_one_layer():
     """At beta = 1.5, p = 0.3 and 512 keys, the limit of Giorlandino and Goldt is 1; at beta_c it is
     0.
     """
-    curves = first_layer_curves(
-        pd.DataFrame({"token_cosine": [0.3], "n_keys": [512], "layers": [1]})
-    ).set_index("ratio")
+    cell = Cell(d_k=64, n_keys=512, scaling=RULES, token_cosine=0.3)
+    curves = first_layer_curves([cell]).set_index("ratio")
     assert curves.loc[1.0, ["collision", "collision_limit"]].tolist() == pytest.approx(
         [0.2490, 0.0], abs=5e-5
     )
@@ -115,9 +113,7 @@ def test_tables_of_theory_have_the_numbers_of_one_layer():
     beta_c = math.sqrt(2 / 0.7)
     between = np.interp(1.5 / beta_c, curves.index, curves["ratio_of_means"])
     assert between == pytest.approx(next_cosine(0.3, 1.5 * math.sqrt(math.log(512)), 512), abs=1e-3)
-    layers = pd.DataFrame(
-        {"d_k": 64, "n_keys": 64, "token_cosine": 0.3, "residual": 1.0, "layer": [1, 2]}
-    )
     once = next_cosine(0.3, 1.0, 64, 1.0)
-    found = with_map(layers.assign(layers=2, scaling="d_k^1/2"), Axes.of_cell(Cell))["cosine_map"]
+    root = Cell(64, 64, RULES[1:], token_cosine=0.3, residual=1.0, layers=2)
+    found = with_map(pd.DataFrame({"layer": [1, 2]}), [root])["cosine_map"]
     assert found.tolist() == pytest.approx([once, next_cosine(once, 1.0, 64, 1.0)])

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from experiments.analysis.agreement import ALARM, Agreement, DisagreementError, agreement
+from experiments.analysis.cell_tests import cell_tests
 from experiments.analysis.results import Axes, Results
 from experiments.analysis.verdicts import (
     BOUND,
@@ -17,7 +18,6 @@ from experiments.analysis.verdicts import (
     NONE,
     T_TEST,
     TOO_FEW,
-    cell_tests,
     flag_few_draws,
     verdicts,
 )
