@@ -179,8 +179,8 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
     assert all(as_shown(row[-1]) in plain for row in rows)
     made = provenance(CONFIG, RESULTS, TABLES, {})
     for value in (
-        made["verdict"],
-        *(value for sweep in made["sweeps"] for value in sweep.values()),
+        made.verdict,
+        *(value for sweep in made.sweeps for value in sweep.values()),
     ):
         assert as_shown(value) in plain
     statements = read_statements(RESULTS)

@@ -13,7 +13,7 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
-from experiments.analysis.crossings import SCALED, UNSCALED
+from experiments.analysis.crossings import EQUAL, SCALED, UNSCALED
 from experiments.analysis.results import Axes, Results
 from experiments.claims.judge import SEVERITIES
 from experiments.claims.table import read_statements, table_path
@@ -82,12 +82,8 @@ def write_page(
         return [make_page(config, results, config_path, incomplete=incomplete)]
 
     options = [config.text, config_path.as_posix(), incomplete]
-    build(
-        results,
-        [Product((page_path(results),), made, (*shown(config, results),), options)],
-        report,
-        quietly=True,
-    )
+    page = Product((page_path(results),), made, (*shown(config, results),), options)
+    build(results, [page], report, quietly=True)
 
 
 def make_page(
@@ -111,28 +107,26 @@ def make_page(
         name: [_picture(name, path) for path in paths]
         for name, paths in pictures(config, results).items()
     }
-    loader = FileSystemLoader(FOLDER)
+    of_dimension = {picture.name: picture for picture in drawn.get("dimension", ())}
+    first_screen = opening(found)
+    own = [] if first_screen else explorer.own_laws(found.values())
     environment = Environment(
-        loader=loader,
+        loader=FileSystemLoader(FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"typeset": typeset}
+    environment.filters["typeset"] = typeset
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    first_screen = opening(found)
     text = environment.get_template("index.html.j2").render(
         opening=first_screen,
-        main=next(
-            (one for one in drawn.get("dimension", ()) if one.name == "dimension-slide"), None
-        ),
-        explorer=explorer.explorer(found.values())
-        | {"own": [] if first_screen else explorer.own_laws(found.values())},
+        main=of_dimension.get("dimension-slide"),
+        explorer=explorer.explorer(found.values()) | {"own": own},
         law=explorer.LAW,
         positions=explorer.POSITIONS,
         relative_error=explorer.RELATIVE_ERROR,
-        sections=[_section(each, drawn) for each in found.values()],
+        sections=[_section(each, drawn[each.name]) for each in found.values()],
         of_all=drawn[ALL_SWEEPS],
         diagnosis=drawn[DIAGNOSIS],
         theory=drawn[THEORY],
@@ -153,26 +147,23 @@ def opening(found: Mapping[str, Results]) -> dict[str, str] | None:
     Means of the sweep `dimension` at its largest d_k are exact; the d_k of `crossing` at which the
     medians of |J|_F are equal is measured.
     """
-    shown = (told(f"{name}/{figure}", found[name]) for name, figure in _OPENING if name in found)
-    if sum(map(bool, shown)) < len(_OPENING):
-        return None
+    for name, figure in _OPENING:
+        if name not in found or not told(f"{name}/{figure}", found[name]):
+            return None
     measured = found["dimension"].measured
     widest = measured[measured["d_k"] == measured["d_k"].max()].set_index("scaling")
-    numbers = {
-        f"{metric}_{name}": f"{widest.loc[rule, f'{metric}_exact']:.3g}"
-        for metric in ("score_variance", "max_weight")
-        for name, rule in (("unscaled", UNSCALED), ("scaled", SCALED))
-    }
-    sizes = {"d_k": widest["d_k"].iloc[0], "n_keys": widest["n_keys"].iloc[0]}
-    equal = found["crossing"]["crossings"].query(
-        "norm == 'jacobian' and statistic == 'median' and level == 1"
-    )
-    ends = zip(
-        ("shortest", "longest"), equal.sort_values("n_keys").iloc[[0, -1]].itertuples(), strict=True
-    )
-    for name, row in ends:
-        numbers |= {name: str(row.n_keys), f"crossing_{name}": f"{row.crossing:.0f}"}
-    return numbers | {name: str(size) for name, size in sizes.items()}
+    numbers = {name: str(widest[name].iloc[0]) for name in ("d_k", "n_keys")}
+    for metric in ("score_variance", "max_weight"):
+        for name, rule in (("unscaled", UNSCALED), ("scaled", SCALED)):
+            numbers[f"{metric}_{name}"] = f"{widest.loc[rule, f'{metric}_exact']:.3g}"
+    table = found["crossing"]["crossings"]
+    of_medians = table[(table["norm"] == "jacobian") & (table["statistic"] == "median")]
+    equal = of_medians[of_medians["level"] == EQUAL].sort_values("n_keys")
+    for name, place in (("shortest", 0), ("longest", -1)):
+        row = equal.iloc[place]
+        numbers[name] = str(row["n_keys"])
+        numbers[f"crossing_{name}"] = f"{row['crossing']:.0f}"
+    return numbers
 
 
 def _picture(of: str, path: Path) -> Picture:
@@ -184,32 +175,30 @@ def _picture(of: str, path: Path) -> Picture:
         )
     content = io.BytesIO()
     fewer.convert("RGB").save(content, "WEBP", lossless=True)
-    data = base64.b64encode(content.getvalue()).decode()
-    return Picture(
-        f"{of}-{path.stem}", title, caption, f"data:image/webp;base64,{data}", *fewer.size
-    )
+    data = "data:image/webp;base64," + base64.b64encode(content.getvalue()).decode()
+    return Picture(f"{of}-{path.stem}", title, caption, data, *fewer.size)
 
 
-def _section(results: Results, drawn: Mapping[str, list[Picture]]) -> dict[str, Any]:
-    """The figures of a sweep, the names of its tables, and a few rows of the main one below the
-    head.
+class Section(NamedTuple):
+    """A sweep on the page: its figures, the names of its tables, and a few rows of the main one
+    below the head.
     """
+
+    name: str
+    pictures: list[Picture]
+    csvs: list[str]
+    head: list[str]
+    rows: list[list[str]]
+    of: int  # rows in all
+
+
+def _section(results: Results, drawn: list[Picture]) -> Section:
     table = results.measured
-    metrics = dict.fromkeys(
-        metric for figure in results.block.figures for metric in FIGURES[figure].metrics
-    )
-    head, rows = few_rows(
-        table, results.axes, [metric for metric in metrics if metric in table][:_MOST_METRICS]
-    )
-    csvs = list(dict.fromkeys(csv_name(results.name, kind) for kind in results))
-    return {
-        "name": results.name,
-        "pictures": drawn[results.name],
-        "csvs": csvs,
-        "head": head,
-        "rows": rows,
-        "of": len(table),
-    }
+    shown = [metric for figure in results.block.figures for metric in FIGURES[figure].metrics]
+    metrics = [metric for metric in dict.fromkeys(shown) if metric in table]
+    head, rows = few_rows(table, results.axes, metrics[:_MOST_METRICS])
+    csvs = [*dict.fromkeys(csv_name(results.name, kind) for kind in results)]
+    return Section(results.name, drawn, csvs, head, rows, len(table))
 
 
 def few_rows(
@@ -226,18 +215,18 @@ def few_rows(
         A head, and at most 12 rows; of more, only those unscaled and under d_k^1/2 count.
     """
     varied = axes.varied(table)
-    named = [*varied, *(["scaling"] if "scaling" in table else [])]
+    named = [*varied, "scaling"] if "scaling" in table else varied
     shown = table.drop_duplicates(named) if named else table.head(1)
     for axis in varied:
         values = shown[axis].drop_duplicates()
-        ends = (values.sort_values() if values.dtype.kind in "iuf" else values).iloc[[0, -1]]
-        shown = shown[shown[axis].isin(ends)]
+        if values.dtype.kind in "iuf":
+            values = values.sort_values()
+        shown = shown[shown[axis].isin(values.iloc[[0, -1]])]
     if len(shown) > _MOST_ROWS and "scaling" in shown:
         shown = shown[shown["scaling"].isin([UNSCALED, SCALED])]
     head = [*named, *metrics]
-    return head, [
-        [_value(row, name) for name in head] for _, row in shown.head(_MOST_ROWS).iterrows()
-    ]
+    rows = shown.head(_MOST_ROWS).iterrows()
+    return head, [[_value(row, name) for name in head] for _, row in rows]
 
 
 def _value(row: "pd.Series[Any]", name: str) -> str:
@@ -250,19 +239,19 @@ def _value(row: "pd.Series[Any]", name: str) -> str:
     value, low, high, exact = (
         row.get(f"{name}{end}", math.nan) for end in ("", "_low", "_high", "_exact")
     )
-    if isinstance(value, str) or pd.isna(value):
-        return value if isinstance(value, str) else "–"
+    if isinstance(value, str):
+        return value
+    if math.isnan(value):
+        return "–"
     if math.isnan(low) and math.isnan(exact):
         return f"{value:g}"
-    digits = (
-        max(3, 2 + math.floor(math.log10(max(abs(low), abs(high)) / (high - low))))
-        if low < high
-        else 4
-    )
-    interval = f" ({low:.{digits}g} to {high:.{digits}g})" if low < high else ""
-    return f"{value:.{digits}g}{interval}" + (
-        "" if pd.isna(exact) else f", exactly {exact:.{digits}g}"
-    )
+    digits, interval = 4, ""
+    if low < high:
+        size = max(abs(low), abs(high))
+        digits = max(3, 2 + math.floor(math.log10(size / (high - low))))
+        interval = f" ({low:.{digits}g} to {high:.{digits}g})"
+    known = "" if math.isnan(exact) else f", exactly {exact:.{digits}g}"
+    return f"{value:.{digits}g}{interval}{known}"
 
 
 def statements(results: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
@@ -273,11 +262,15 @@ def statements(results: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
     table = read_statements(results)
     if table.empty:
         return []
-    ranks = {severity: rank for rank, severity in enumerate([*SEVERITIES, ""])}
-    order = {"wrong": 0, "misleading": 1, "open": 2}
-    grouped = table.groupby(["severity", "verdict"])
-    groups = sorted(grouped, key=lambda group: (ranks[group[0][0]], order.get(group[0][1], 3)))
+    severities, verdicts = [*SEVERITIES, ""], ["wrong", "misleading", "open"]
+
+    def rank(group: tuple[str, str]) -> tuple[int, int]:
+        severity, verdict = group
+        place = verdicts.index(verdict) if verdict in verdicts else len(verdicts)
+        return severities.index(severity), place
+
+    groups = dict(list(table.groupby(["severity", "verdict"])))
     return [
-        (", ".join(filter(None, (verdict, severity))), rows.to_dict("records"))
-        for (severity, verdict), rows in groups
+        (", ".join(filter(None, reversed(group))), groups[group].to_dict("records"))
+        for group in sorted(groups, key=rank)
     ]

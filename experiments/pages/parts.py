@@ -7,14 +7,17 @@ keeps its underscore.
 """
 
 import json
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
 
-from experiments.analysis.agreement import DisagreementError, agreement
+from experiments.analysis.agreement import Agreement, DisagreementError, agreement
 from experiments.analysis.overview import check_table
 from experiments.analysis.results import Results
 from experiments.claims.table import table_path
@@ -35,6 +38,7 @@ from experiments.paths import (
 
 FOLDER = Path(__file__).parent
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy", "seaborn")
+_PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measured by", "analysed by")
 _SHOWN_DIGITS = 12  # of a SHA-256
 _MINUS = re.compile(r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)")
 _TEN = re.compile(r"(?<=\d)e(−?)\+?0*(\d+)\b")
@@ -42,6 +46,19 @@ _INDEX = re.compile(r"(?<![\w.])([A-Za-z]|\|J\|)_([A-Za-z]+|\d)")
 _GRADIENT = re.compile(r"\bdL/d(?=[a-z]\b)")
 _ROOT = re.compile(r"\bsqrt\(([^()]+)\)|((?<![\w.>])[A-Za-z]<sub>[a-z]+</sub>)\^1/2(?!\d)")
 _POWER = re.compile(r"(?<=[\w>)])\^(?:\(([^()]+)\)|(−?\d+(?:\.\d+)?(?:/\d+)?|[A-Za-z]\b))")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A config, its folder of results, and the folder of a page, where links start."""
+
+    config: Config
+    results: Path
+    page: Path
+
+    def link(self, path: Path) -> str:
+        """The path of a file from the page."""
+        return os.path.relpath(path, self.page)
 
 
 def page_path(results: Path) -> Path:
@@ -94,6 +111,45 @@ def typeset(text: str) -> Markup:
     return Markup(_POWER.sub(lambda power: f"<sup>{power[1] or power[2]}</sup>", text))
 
 
+def markdown(head: Sequence[str], rows: Iterable[Iterable[Any]], right: str = "") -> str:
+    """A table in Markdown, with an `r` in `right` for a column that is aligned to the right; a |
+    stays a character.
+
+    >>> print(markdown(["a", "b"], [["|x|", 2]], "-r"))
+    | a | b |
+    |---|---:|
+    | \\|x\\| | 2 |
+    """
+    sides = right.ljust(len(head), "-")
+    marks = ["---:" if side == "r" else "---" for side in sides[: len(head)]]
+    lines = [f"| {' | '.join(map(_escaped, row))} |" for row in (head, *rows)]
+    return "\n".join([lines[0], f"|{'|'.join(marks)}|", *lines[1:]])
+
+
+def _escaped(field: object) -> str:
+    return str(field).replace("|", "\\|")
+
+
+def formulas(text: str) -> str:
+    """A text with its formulas as the HTML that Markdown allows.
+
+    >>> formulas("d_k^1/2 'here'")
+    "√d<sub>k</sub> 'here'"
+    """
+    html = re.sub("</?span[^>]*>", "", str(typeset(text)))
+    return html.replace("&#39;", "'").replace("&#34;", '"')
+
+
+def code(text: str) -> str:
+    """A text as code; nothing for an empty one."""
+    return f"`{text}`" if text else ""
+
+
+def codes(texts: Iterable[str]) -> str:
+    """Texts as code, separated by commas."""
+    return ", ".join(map(code, texts))
+
+
 def sound_results(
     config: Config, results: Path, *, incomplete: bool
 ) -> tuple[dict[str, Results], dict[str, str]]:
@@ -120,62 +176,59 @@ def sound_results(
     return found, problems
 
 
+@dataclass(frozen=True)
+class Provenance:
+    """The origin of results.
+
+    Attributes:
+        versions: of the libraries that made the tables.
+        sweeps: rows of a table, a row per sweep of the config.
+        missing: the sweeps without a sound table.
+        verdict: of the comparison of all sweeps with theory; empty without one.
+        alarm: its message; empty without one.
+    """
+
+    versions: Mapping[str, str]
+    sweeps: Sequence[Mapping[str, str]]
+    missing: Sequence[str]
+    verdict: str
+    alarm: str
+
+
 def provenance(
     config: Config, results: Path, found: Mapping[str, Results], problems: Mapping[str, str]
-) -> dict[str, Any]:
-    """Seed, versions, the state of every sweep, and the verdict of `check` on the tables.
-
-    Returns:
-        `versions` of the libraries that made the tables; `sweeps`, rows of a table with the fields
-        below; `verdict` of the comparison of all sweeps with theory, and `alarm`, its message; both
-        empty if there is none.
-    """
-    fields = ("sweep", "experiment", "trials", "table", "check", "measured by", "analysed by")
+) -> Provenance:
+    """Seed, versions, the state of every sweep, and the verdict of `check` on the tables."""
     versions: dict[str, str] = {}
     rows = []
     for sweep in config.sweeps:
+        row = dict.fromkeys(_PROVENANCE, "–")
+        row |= {"sweep": sweep.name, "experiment": sweep.experiment.name}
         if sweep.name in problems:
-            values = [
-                sweep.name,
-                sweep.experiment.name,
-                "–",
-                f"missing: {problems[sweep.name]}",
-                "–",
-                "–",
-                "–",
-            ]
+            row["table"] = f"missing: {problems[sweep.name]}"
         else:
             made = json.loads((results / f"{sweep.name}.json").read_bytes())
             versions |= made["versions"]
             table = found[sweep.name].measured
-            trials = sorted({*table["trials"]}) if "trials" in table else [sweep.trials]
-            state = (
-                f"complete: {counted(len(table), 'row')} for {counted(len(sweep.cells()), 'cell')}"
-            )
+            trials = table.get("trials", pd.Series(sweep.trials))
+            ends = dict.fromkeys((trials.min(), trials.max()))
+            row["trials"] = " to ".join(f"{n:,}" for n in ends)
+            cells = counted(len(sweep.cells()), "cell")
+            row["table"] = f"complete: {counted(len(table), 'row')} for {cells}"
             if reason := why_stale(results, config, sweep):
-                state += f"; {reason}"
-            span = " to ".join(f"{n:,}" for n in dict.fromkeys((trials[0], trials[-1])))
-            values = [
-                sweep.name,
-                sweep.experiment.name,
-                span,
-                state,
-                agreement([found[sweep.name]]).verdict() or "–",
-            ]
-            values += [
-                made["fingerprint"][part][:_SHOWN_DIGITS] for part in ("measuring", "tables")
-            ]
-        rows.append(dict(zip(fields, values, strict=True)))
+                row["table"] += f"; {reason}"
+            row["check"] = agreement([found[sweep.name]]).verdict() or "–"
+            row["measured by"] = made["fingerprint"]["measuring"][:_SHOWN_DIGITS]
+            row["analysed by"] = made["fingerprint"]["tables"][:_SHOWN_DIGITS]
+        rows.append(row)
     whole = agreement(found.values())
+    verdict = "; ".join(filter(None, [whole.verdict(), whole.gaps_in_short()]))
+    return Provenance(versions, rows, list(problems), verdict, _alarm(whole))
+
+
+def _alarm(whole: Agreement) -> str:
     try:
         whole.raise_alarm()
-        alarm = ""
     except DisagreementError as error:
-        alarm = str(error)
-    return {
-        "versions": versions,
-        "sweeps": rows,
-        "missing": list(problems),
-        "verdict": "; ".join(filter(None, [whole.verdict(), whole.gaps_in_short()])),
-        "alarm": alarm,
-    }
+        return str(error)
+    return ""

@@ -1,0 +1,295 @@
+"""Tables of numbers in generated Markdown, from the files in results/ and from exact laws."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.analysis.crossings import EQUAL, SCALED, TENTH
+from experiments.analysis.results import Axes
+from experiments.claims.table import counts, read_statements, severities
+from experiments.diagnosis.minilm import LAYERS
+from experiments.diagnosis.model import LENGTH, NAMES, read_model
+from experiments.diagnosis.model_figures import REACH
+from experiments.kinds.training import Cell
+from experiments.pages.parts import Source, code, formulas, markdown
+from experiments.paths import BENCHMARKS, THEORY, csv_name
+from experiments.theory.tables import MAIN
+from sdpa import Scaling
+from sdpa.theory import attention_expectations, limits
+from sdpa.theory import poisson_dirichlet as frozen_rows
+from sdpa.theory.gaussian_rows import gaussian_rows
+from sdpa.theory.three_scales import SCALES
+
+_UNLIKELY = 0.01
+_DEPLOYED = Path(__file__).with_name("deployed.csv")
+_NORMS = {
+    "jacobian": "|J|_F",
+    "query_gradient": "|dL/dq|",
+    "undivided_query_gradient": "divisor · |dL/dq|",
+}
+_LEVELS = {EQUAL: "equal", TENTH: "a tenth"}
+_CROSSINGS = (  # norm, statistic and level of the columns of the table of crossings
+    *(("jacobian", "median", level) for level in _LEVELS),
+    *(("query_gradient", "median", level) for level in _LEVELS),
+    ("undivided_query_gradient", "median", EQUAL),
+    *((norm, "r.m.s.", EQUAL) for norm in ("jacobian", "query_gradient")),
+)
+
+
+def crossings(source: Source) -> str:
+    """The d_k above which each norm is smaller unscaled than under d_k^1/2, with an interval, by
+    n_keys.
+    """
+    table = pd.read_csv(source.results / csv_name("crossing", "crossings"))
+    head = ["n_keys"]
+    for norm, statistic, level in _CROSSINGS:
+        head.append(f"{statistic} of {formulas(_NORMS[norm])}: {_LEVELS[level]}")
+    rows = []
+    for n_keys, found in table.groupby("n_keys"):
+        by_kind = found.set_index(["norm", "statistic", "level"], drop=False)
+        rows.append([n_keys, *(_crossing(by_kind.loc[kind]) for kind in _CROSSINGS)])
+    return markdown(head, rows, "r" * len(head))
+
+
+def _crossing(row: "pd.Series[Any]") -> str:
+    """A crossing with its interval and the exact value, if known; `>2048` or `<8` outside the
+    sweep.
+    """
+    below, above = f"<{row['smallest_d_k']:.0f}", f">{row['largest_d_k']:.0f}"
+    middle, low, high, exact = row[["crossing", "crossing_low", "crossing_high", "crossing_exact"]]
+    if np.isnan(middle):
+        return above if row["ratio_at_largest"] > row["level"] else below
+    places = 1 if np.nanmax([middle - low, high - middle]) < 2 else 0
+    start = below if np.isnan(low) else f"{low:.{places}f}"
+    end = above if np.isnan(high) else f"{high:.{places}f}"
+    known = "" if np.isnan(exact) else f"; exactly {exact:.{places}f}"
+    return f"{middle:.{places}f} ({start} to {end}{known})"
+
+
+def bands(source: Source) -> str:
+    """Bands of learning rates of the shipped sweep on training."""
+    return _bands(source.results / csv_name("training", "bands"))
+
+
+def bands_long(source: Source) -> str:
+    """Bands of learning rates of longer training, from the folder of config.full.yaml."""
+    return _bands(source.results / "config.full" / csv_name("training_long", "bands"))
+
+
+def _bands(path: Path) -> str:
+    """One row per combination of the varied axes, one column per rule: steps at the best rate, and
+    decades of the band.
+
+    Where most runs do not solve the task: the share of those that do, and the loss. With ≤ and ≥
+    where the best rate is an end of the grid of rates, so that a better one may lie outside.
+    """
+    table = pd.read_csv(path)
+    axes = [*Axes.of_cell(Cell).varied(table, "d_k"), "d_k"]
+    table["band"] = [_band(row) for _, row in table.iterrows()]
+    rules = table["scaling"].unique()
+    rows = []
+    for key, of_rules in table.groupby(axes, sort=False):
+        fields = of_rules.set_index("scaling")["band"].reindex(rules, fill_value="")
+        rows.append([*key, *fields])
+    right = "-" * len(axes) + "r" * len(rules)
+    return markdown([*axes, *map(code, rules)], rows, right)
+
+
+def _band(row: "pd.Series[Any]") -> str:
+    if row["steps_to_solve"] > 0:
+        at_end = row["best_rate"] in (row["lowest_rate"], row["highest_rate"])
+        most, least = ("≤ ", "≥ ") if at_end else ("", "")
+        return f"{most}{row['steps_to_solve']:.0f}; {least}{row['band_decades']:.1f}"
+    solving = f"{row['solved']:.0%} solve" if row["solved"] else "–"
+    return f"{solving} (loss {row['final_loss']:.2f})"
+
+
+def statements(source: Source) -> str:
+    """The number of statements by source and verdict and by severity, and verdicts that other
+    cut-offs change.
+    """
+    table = read_statements(source.results)
+    by_source, grave = counts(table), severities(table)
+    changes = table.assign(change=table["other_cutoffs"].str.split("; ")).explode("change")
+    changes = changes[changes["change"] != ""].sort_values("change", kind="stable")
+    others = changes["change"].str.split(": ", n=1, expand=True).assign(id=changes["id"])
+    n_ids = table["id"].str.split().explode().size
+    parts = [
+        markdown(["source", *by_source], by_source.itertuples(), "-" + "r" * 8),
+        markdown(["severity", *grave], grave.itertuples(), "-rr"),
+        f"The {n_ids} ids form {len(table)} entries. Another value of a cut-off changes these "
+        f"verdicts:",
+        markdown(["cut-off", "verdict", "entry"], others.to_numpy()),
+    ]
+    return "\n\n".join(parts)
+
+
+def calibration(source: Source) -> str:
+    """False alarms, coverage and planted faults, from the tables of the calibration."""
+    alarms, coverage, faults = (
+        pd.read_csv(source.results / BENCHMARKS / f"calibration{part}.csv")
+        for part in ("", "-coverage", "-faults")
+    )
+    is_metric = faults["metric"].notna()
+    tables = [_without_faults(alarms, coverage), _planted(faults[is_metric])]
+    return "\n\n".join([*tables, _mistakes(faults[~is_metric])])
+
+
+def _without_faults(alarms: pd.DataFrame, coverage: pd.DataFrame) -> str:
+    whole, configs = alarms.set_index("config").loc["all"], alarms[alarms["config"] != "all"]
+    covered = coverage[coverage["metric"] == "all"].set_index("config")
+    every, shares = covered.loc["all"], covered["coverage"].drop("all")
+    flagged = every["flagged"] / (every["flagged"] + every["intervals"])
+    runs, n_alarms = whole["runs"], whole["alarms"]
+    found = {
+        "honest runs, configs": f"{runs:,}, {len(configs)}",
+        "runs with an alarm; at most, as promised": f"{n_alarms}; {runs / 1000:.1f}",
+        "probability of as many alarms or more": f"{whole['p_value']:.2g}",
+        "smallest such probability of a single config": f"{configs['p_value'].min():.2g}",
+        f"configs whose p-values are not uniform (p < {_UNLIKELY:g})": (
+            (configs["uniform_p"] < _UNLIKELY).sum()
+        ),
+        "coverage of 95% intervals that are not flagged": (
+            f"{every['coverage']:.1%} of {every['intervals']:,.0f}"
+        ),
+        "the same by config": f"{shares.min():.1%} to {shares.max():.1%}",
+        "share of flagged intervals": f"{flagged:.0%}",
+    }
+    return markdown(["without faults", "found"], found.items(), "-r")
+
+
+def _planted(faults: pd.DataFrame) -> str:
+    """The sums over all configs for each planted factor."""
+    columns = {
+        "runs": "runs",
+        "alarms": "runs with an alarm",
+        "sure": "at least 7 errors off",
+        "missed": "missed among these",
+    }
+    sums = faults.groupby("fault", sort=False)[[*columns]].sum().astype(int)
+    rows = sums.rename("a metric off by {}".format).itertuples()
+    return markdown(["planted fault", *columns.values()], rows, "-rrrr")
+
+
+def _mistakes(mistakes: pd.DataFrame) -> str:
+    """The share of alarms for each mistake in the code and number of trials."""
+    found = mistakes["alarms"].astype(str) + " of " + mistakes["runs"].astype(str)
+    wide = pd.crosstab(mistakes["fault"], mistakes["trials"], found, aggfunc="first").iloc[:, ::-1]
+    head = ["mistake in the code", *(f"alarms with {trials} trials" for trials in wide)]
+    return markdown(head, wide.loc[mistakes["fault"].unique()].itertuples(), "-rrr")
+
+
+def model(source: Source) -> str:
+    """Means over the heads of each layer of the pretrained model, and half the width of their 95%
+    intervals.
+    """
+    layers = read_model(source.results)["layers"].set_index([*NAMES, "layer"])
+    columns = {
+        "spread": ("spread", "prose", "recorded"),
+        "distance: prose": ("entropy_share_distance", "prose", "recorded"),
+        "distance: code": ("entropy_share_distance", "code", "recorded"),
+        "distance: shuffled": ("entropy_share_distance", "shuffled", "recorded"),
+        "distance: content": ("entropy_share_distance", "prose", "content"),
+        "without first key": ("rest_distance", "prose", "recorded"),
+        "ratio: recorded": ("variance_ratio", "prose", "recorded"),
+        "ratio: centred": ("variance_ratio", "prose", "centred"),
+        "ratio: content": ("variance_ratio", "prose", "content"),
+    }
+    rows = []
+    for layer in range(LAYERS):
+        fields = [str(layer)]
+        for name, text, keys in columns.values():
+            row = layers.loc["trained", text, keys, SCALED, LENGTH, layer]
+            mean = f"{row[name]:.3f} ± {REACH * row[f'{name}_se']:.3f}"
+            fields.append(mean.replace("-", "−"))
+        rows.append(fields)
+    return markdown(["layer", *columns], rows, "r" * 10)
+
+
+def scales(source: Source) -> str:
+    """The three scales of d_k: laws, with computed values behind them."""
+    return _scales(source, MAIN, (16, 64, 256, 1024, 4096))
+
+
+def all_scales(source: Source) -> str:
+    """The same up to a million keys, with refined laws."""
+    return _scales(source, [*SCALES], (16, 256, 4096, 2**20))
+
+
+def _scales(source: Source, names: Sequence[str], n_keys: Sequence[int]) -> str:
+    table = pd.read_csv(source.results / THEORY / "scales.csv").set_index(["scale", "n_keys"])
+    rows = []
+    for name in names:
+        fields = [formulas(f"{SCALES[name].what}: {SCALES[name].formula}")]
+        for law, value in table.loc[name].loc[[*n_keys]].to_numpy():
+            computed = "" if math.isnan(value) else f" ({_three_digits(value)})"
+            fields.append(_three_digits(law) + computed)
+        rows.append(fields)
+    head = ["scale of d<sub>k</sub>: law (value)", *(f"n = {n}" for n in n_keys)]
+    return markdown(head, rows, "-" + "r" * len(n_keys))
+
+
+def _three_digits(value: float) -> str:
+    """Three digits.
+
+    >>> _three_digits(22.18), _three_digits(10929.3), _three_digits(4.584e11)
+    ('22.2', '10,900', '4.58e+11')
+    """
+    if 1000 <= value < 1e7:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:.3g}"
+
+
+def deployed(_: Source) -> str:
+    """Scales of deployed models as rules, and the exact entropy of standard normal q and k."""
+    lengths = {"1k": 2**10, "32k": 2**15, "1M": 2**20}
+    table = _deployed()
+    rows = []
+    for model in table[table["got"] == ""].itertuples():
+        source = f"[{model.what}](https://github.com/{model.source})"
+        fields = [source if model.source else model.what, model.d_k, code(model.rule)]
+        for n in lengths.values():
+            divisor = Scaling.parse(model.rule).divisor(model.d_k, n)
+            entropy = attention_expectations(model.d_k, n, divisor).entropy
+            fields.append(f"{entropy:.3f}" if n >= model.fewest else "–")
+        rows.append(fields)
+    return markdown(["model", "d<sub>k</sub>", "rule", *lengths], rows, "-r-rrr")
+
+
+def bugs(_: Source) -> str:
+    """Public bugs, and the spread of the program's scores over that of the model's."""
+    table = _deployed()
+    rows = []
+    for bug in table[table["got"] != ""].itertuples():
+        _, repository, _, number = bug.source.split("/")
+        expected, got = (Scaling.parse(rule).divisor(bug.d_k, 1) for rule in (bug.rule, bug.got))
+        link = f"[{repository}#{number}](https://github.com/{bug.source}): {bug.what}"
+        rows.append((link, bug.d_k, code(bug.got), code(bug.rule), f"{expected / got:.2f}"))
+    return markdown(["bug", "d<sub>k</sub>", "got", "expected", "spread"], rows, "-r--r")
+
+
+def _deployed() -> pd.DataFrame:
+    return pd.read_csv(_DEPLOYED, keep_default_na=False)
+
+
+def frozen(_: Source) -> str:
+    """Exact values of rows in the frozen phase, and their limits."""
+    head = ["sigma / sigma_c", "n", "largest weight", "entropy, nats", "r.m.s. |J|_F"]
+    head.append("rows with a weight above 0.99")
+    rows = []
+    for ratio in (1.5, 3.0):
+        for n in (4096, 2**20):
+            sigma = ratio * limits.freezing_sigma(n)
+            rows.append([ratio, n, *gaussian_rows(np.array([sigma]), np.array([n]))[0]])
+        m = 1 / ratio
+        exact = (limit(m) for limit in (frozen_rows.max_weight, frozen_rows.entropy))
+        square, saturated = frozen_rows.jacobian_square(m), frozen_rows.share_above(m, 0.99)
+        rows.append([ratio, "limit", *exact, square, saturated])
+    for row in rows:
+        row[4] **= 0.5
+        row[2:] = map("{:.3f}".format, row[2:])
+    return markdown([*map(formulas, head)], rows, "r" * len(head))
