@@ -1,9 +1,9 @@
 """The figures of the tables of laws, each with a finding that its table has to support."""
 
 import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,11 +19,12 @@ from experiments.figures.findings import Finding, FindingError, rows_of
 from experiments.figures.rendering import render
 from experiments.figures.style import INK, UNORDERED_COLOURS, ordered_colours, panels
 from experiments.paths import DRAWN, THEORY
-from experiments.theory.tables import ENTROPIES, MAIN, TABLES
+from experiments.theory.tables import ENTROPIES, MAIN, N_KEYS, TABLES
 from sdpa.theory.longer_rows import TRAINED
 from sdpa.theory.three_scales import SCALES
 
 _WIDTHS = (64, 128)  # d_k of most models
+_SHOWN = ("Gaussian", "unit, d_k = 8")  # rows of the sentence on lengths
 
 
 def write_theory(results: Path, report: Reporter = ALOUD) -> None:
@@ -32,14 +33,13 @@ def write_theory(results: Path, report: Reporter = ALOUD) -> None:
     Raises:
         FindingError: a table does not support the title of its figure.
     """
-    folder = results / THEORY
-    tables = {name: folder / f"{name}.csv" for name in TABLES}
-    written = [Product((path,), partial(_written, name)) for name, path in tables.items()]
+    written, drawn = [], []
+    for name in TABLES:
+        table = results / THEORY / f"{name}.csv"
+        pictures = tuple(table.with_suffix(suffix) for suffix in DRAWN)
+        written.append(Product((table,), partial(_written, name)))
+        drawn.append(Product(pictures, partial(_drawn, name, table), (table,)))
     build(results, written, report, are_slow=True)
-    files = {name: tuple(folder / f"{name}{suffix}" for suffix in DRAWN) for name in tables}
-    drawn = [
-        Product(files[name], partial(_drawn, name, path), (path,)) for name, path in tables.items()
-    ]
     build(results, drawn, report)
 
 
@@ -48,7 +48,8 @@ def _written(name: str) -> list[bytes]:
 
 
 def _drawn(name: str, path: Path) -> list[bytes]:
-    table, (draw, finding) = pd.read_csv(path), FIGURES[name]
+    table = pd.read_csv(path)
+    draw, finding = FIGURES[name]
     shown = Results(None, {name: table})
     if not finding.holds(shown):
         raise FindingError(f"{path} does not support: {finding.title}")
@@ -65,15 +66,11 @@ def _draw_scales(table: pd.DataFrame) -> Drawing:
     ax.annotate("d_k of most models", (2048, 93), ha="center", va="center")
     for name, colour in zip(MAIN, UNORDERED_COLOURS, strict=False):
         rows, scale = table[table["scale"] == name], SCALES[name]
-        ax.plot(
-            rows["n_keys"],
-            rows["law"],
-            color=colour,
-            label=_raised(f"{scale.what}: {scale.formula}"),
-        )
+        label = _raised(f"{scale.what}: {scale.formula}")
+        ax.plot(rows["n_keys"], rows["law"], color=colour, label=label)
         ax.plot(rows["n_keys"], rows["computed"], "o", color=colour)
     ax.set(ylim=(4, 2e6), yscale="log", ylabel="d_k")
-    _along_lengths(ax, table)
+    _along_lengths(ax, table["n_keys"])
     ax.legend(loc="upper right")
     return figure
 
@@ -82,66 +79,61 @@ def _draw_lengths(table: pd.DataFrame) -> Drawing:
     """Left, the spread that keeps attention; right, the power of ln n by which it grows up to the
     next length.
     """
-    figure, axes = panels(2, 2, (10.5, 4.8))
+    figure, [spread, power] = panels(2, 2, (10.5, 4.8))
     series = table.groupby(["rows", "target", "value"], sort=False)
-    for (key, rows), colour in zip(series, [*ordered_colours(4), *UNORDERED_COLOURS], strict=False):
-        name, target, value = key
-        what = f"entropy {value:g}" if target == "entropy" else f"largest weight {value:g}"
-        for ax, column in zip(axes, ("sigma", "power"), strict=True):
-            ax.plot(rows["n_keys"], rows[column], "o-", color=colour, label=f"{name}: {what}")
-    for power, label in ((0.5, "(ln n)^1/2"), (1, "ln n"), (2, "(ln n)^2")):
-        axes[1].axhline(power, color=INK, linewidth=0.8, linestyle=":")
-        axes[1].annotate(
-            _raised(label), (2**20, power), ha="right", va="top" if power < 1 else "bottom"
-        )
-    axes[0].set(yscale="log", title="standard deviation of the scores in a row")
-    axes[0].set_yticks([1, 2, 5, 10, 20, 50], labels=["1", "2", "5", "10", "20", "50"])
-    axes[0].yaxis.set_minor_locator(NullLocator())
-    axes[1].set(ylim=(0, 4), title="power p if it grows as $(\\ln n)^p$ from n to 4n keys")
-    for ax in axes:
-        _along_lengths(ax, table)
-    axes[0].legend(loc="upper left", fontsize=9)
+    colours = [*ordered_colours(4), *UNORDERED_COLOURS]
+    for ((name, target, value), rows), colour in zip(series, colours, strict=False):
+        what = "entropy" if target == "entropy" else "largest weight"
+        label = f"{name}: {what} {value:g}"
+        spread.plot(rows["n_keys"], rows["sigma"], "o-", color=colour, label=label)
+        power.plot(rows["n_keys"], rows["power"], "o-", color=colour)
+    for exponent, label in ((0.5, "(ln n)^1/2"), (1, "ln n"), (2, "(ln n)^2")):
+        power.axhline(exponent, color=INK, linewidth=0.8, linestyle=":")
+        side = "top" if exponent < 1 else "bottom"
+        power.annotate(_raised(label), (2**20, exponent), ha="right", va=side)
+    spread.set(yscale="log", title="standard deviation of the scores in a row")
+    ticks = [1, 2, 5, 10, 20, 50]
+    spread.set_yticks(ticks, labels=map(str, ticks))
+    spread.yaxis.set_minor_locator(NullLocator())
+    power.set(ylim=(0, 4), title="power p if it grows as $(\\ln n)^p$ from n to 4n keys")
+    for ax in (spread, power):
+        _along_lengths(ax, table["n_keys"])
+    spread.legend(loc="upper left", fontsize=9)
     return figure
 
 
 def _draw_rules(table: pd.DataFrame) -> Drawing:
     """The lengths over which each rule keeps an entropy, as bars by rule and entropy."""
     figure, [ax] = panels(1, 1, (8.5, 5.6))
-    names = table["rule"].unique().tolist()
-    for i, (entropy, colour) in enumerate(
-        zip(ENTROPIES, ordered_colours(len(ENTROPIES)), strict=True)
-    ):
-        rows = table[table["entropy"] == entropy]
-        places = [names.index(name) + 0.25 * (i - 1) for name in rows["rule"]]
-        ax.hlines(
-            places,
-            rows["shortest"],
-            rows["longest"],
-            color=colour,
-            linewidth=6,
-            label=f"{entropy:g} nats",
-        )
-    ax.axvline(TRAINED, color=INK, linewidth=0.8, linestyle=":")
     sources = table.groupby("rule", sort=False)["source"].first()
-    ax.set_yticks(
-        range(len(names)),
-        labels=[f"{_raised(name)}\n{sources[name]}" for name in names],
-        fontsize=9,
-    )
+    heights = dict(zip(sources.index, range(len(sources)), strict=True))
+    colours = ordered_colours(len(ENTROPIES))
+    for offset, entropy, colour in zip((-0.25, 0, 0.25), ENTROPIES, colours, strict=True):
+        rows = table[table["entropy"] == entropy]
+        places = rows["rule"].map(heights) + offset
+        ends = rows["shortest"], rows["longest"]
+        ax.hlines(places, *ends, color=colour, linewidth=6, label=f"{entropy:g} nats")
+    ax.axvline(TRAINED, color=INK, linewidth=0.8, linestyle=":")
+    labels = [f"{_raised(name)}\n{source}" for name, source in sources.items()]
+    ax.set_yticks(range(len(labels)), labels=labels, fontsize=9)
     ax.invert_yaxis()
-    _along_lengths(ax, pd.DataFrame({"n_keys": [4**power for power in range(2, 11)]}))
+    _along_lengths(ax, pd.Series(N_KEYS))
     ax.legend(loc="lower left", title="wanted entropy")
     return figure
 
 
-def _along_lengths(ax: Axes, table: pd.DataFrame) -> None:
-    n_keys = sorted(table["n_keys"].unique())
+def _along_lengths(ax: Axes, n_keys: pd.Series) -> None:
+    """The axis of row lengths, 1k for 1024."""
+    ticks = sorted(n_keys.unique())
     ax.set(xscale="log", xlabel="keys in a row, n")
-    ax.set_xticks(
-        n_keys,
-        labels=[f"{n}" if n < 1024 else f"{n // 1024}k" if n < 2**20 else "1M" for n in n_keys],
-    )
+    ax.set_xticks(ticks, labels=map(_length, ticks))
     ax.xaxis.set_minor_locator(NullLocator())
+
+
+def _length(n: int) -> str:
+    if n < 1024:
+        return str(n)
+    return f"{n // 1024}k" if n < 2**20 else "1M"
 
 
 def _raised(text: str) -> str:
@@ -157,60 +149,62 @@ def _computed(table: pd.DataFrame, scale: str) -> pd.Series:
     return table[table["scale"] == scale].set_index("n_keys")["computed"]
 
 
-def _powers(table: pd.DataFrame) -> dict[str, pd.Series]:
+def _powers(tables: Results) -> tuple[pd.Series, pd.Series]:
     """Local powers of exact crossings: of ln n for the typical one; of n for the mean one over ln
     n.
     """
-    logs = {name: np.log(_computed(table, name)) for name in ("typical", "mean")}
-    ln_n = np.log(logs["mean"].index.to_series())
-    mean = (logs["mean"] - np.log(ln_n)).diff() / ln_n.diff()
-    return {
-        "typical": (logs["typical"].diff() / np.log(ln_n).diff()).dropna(),
-        "mean": mean.dropna(),
-    }
+    typical, mean = (np.log(_computed(tables["scales"], name)) for name in ("typical", "mean"))
+    ln_n = np.log(mean.index.to_series())
+    log_ln_n = np.log(ln_n)
+    of_mean = (mean - log_ln_n).diff() / ln_n.diff()
+    return (typical.diff() / log_ln_n.diff()).dropna(), of_mean.dropna()
 
 
-def _of_scales(tables: Results) -> dict[str, Any]:
-    exact = {name: _computed(tables["scales"], name)[4096] for name in ("typical", "mean")}
-    return {
-        "typical": exact["typical"],
-        "mean": exact["mean"] / 1e6,
-        "least": _powers(tables["scales"])["typical"].min(),
-    }
+def _of_scales(tables: Results) -> Mapping[str, float]:
+    typical, mean = (_computed(tables["scales"], name)[4096] for name in ("typical", "mean"))
+    return {"typical": typical, "mean": mean / 1e6}
 
 
 def _scales_hold(tables: Results) -> bool:
     """True if the powers are 3 and 2 within a tenth, the second one from 64 keys on."""
-    found = _powers(tables["scales"])
-    return bool(
-        (found["typical"] - 3).abs().max() < 0.1 and (found["mean"].loc[256:] - 2).abs().max() < 0.1
-    )
+    typical, mean = _powers(tables)
+    return bool((typical - 3).abs().max() < 0.1 and (mean.loc[256:] - 2).abs().max() < 0.1)
 
 
-def _three_nats(tables: Results, rows: str = "Gaussian") -> pd.Series:
-    return (
-        rows_of(tables, "lengths", rows=rows, target="entropy", value=3.0)
-        .set_index("n_keys")["power"]
-        .dropna()
-    )
+def _three_nats(tables: Results, rows: str) -> pd.Series:
+    found = rows_of(tables, "lengths", rows=rows, target="entropy", value=3.0)
+    return found.set_index("n_keys")["power"].dropna()
+
+
+def _of_lengths(tables: Results) -> Mapping[str, float]:
+    gaussian, unit = (_three_nats(tables, rows) for rows in _SHOWN)
+    return {"first": gaussian.iloc[0], "last": gaussian.iloc[-1], "unit": unit.iloc[-1]}
 
 
 def _lengths_hold(tables: Results) -> bool:
     """True if the power falls at each step for Gaussian rows, through 1, and rises for short unit
     keys.
     """
-    gaussian, unit = _three_nats(tables), _three_nats(tables, "unit, d_k = 8")
-    falls = (
-        (gaussian.diff().dropna() < 0).all() and gaussian.iloc[0] > 1.5 and gaussian.iloc[-1] < 0.75
-    )
-    return bool(falls and (unit.loc[256:].diff().dropna() > 0).all() and unit.min() > 2)
+    gaussian, unit = (_three_nats(tables, rows) for rows in _SHOWN)
+    falls = (gaussian.diff().dropna() < 0).all()
+    rises = (unit.loc[256:].diff().dropna() > 0).all()
+    is_through_1 = gaussian.iloc[0] > 1.5 and gaussian.iloc[-1] < 0.75
+    return bool(falls and is_through_1 and rises and unit.min() > 2)
 
 
-def _widest(tables: Results) -> pd.DataFrame:
-    """For each entropy, the rule for Gaussian rows that holds over the widest range of lengths."""
+def _of_rules(tables: Results) -> Mapping[str, int]:
+    found = rows_of(tables, "rules", rule="1 (no rule)", entropy=3.0).iloc[0]
+    return dict(found[["shortest", "longest"]])
+
+
+def _rules_hold(tables: Results) -> bool:
+    """True if each entropy has another best rule for Gaussian rows, that of the widest range of
+    lengths.
+    """
     table = tables["rules"][~tables["rules"]["rule"].str.contains("unit")]
     width = table["longest"] / table["shortest"]
-    return table.loc[width.groupby(table["entropy"]).idxmax()].set_index("entropy")
+    best = table.loc[width.groupby(table["entropy"]).idxmax(), "rule"]
+    return bool(best.nunique() == len(ENTROPIES))
 
 
 FIGURES = {
@@ -238,11 +232,7 @@ FIGURES = {
             "Right: its slope from one length to the next. For 3 nats over Gaussian scores, the "
             "power falls from "
             "{first:.2f} to {last:.2f}; for unit keys of width 8 it rises to {unit:.2f}.",
-            values=lambda tables: {
-                "first": _three_nats(tables).iloc[0],
-                "last": _three_nats(tables).iloc[-1],
-                "unit": _three_nats(tables, "unit, d_k = 8").iloc[-1],
-            },
+            values=_of_lengths,
             holds=_lengths_hold,
         ),
     ),
@@ -256,12 +246,8 @@ FIGURES = {
             "entropy within 10%; exact, for Gaussian scores but in the last rule. Without a rule, "
             "3 nats hold from "
             "{shortest} to {longest} keys.",
-            values=lambda tables: dict(
-                tables["rules"]
-                .query("rule == '1 (no rule)' and entropy == 3")[["shortest", "longest"]]
-                .iloc[0]
-            ),
-            holds=lambda tables: _widest(tables)["rule"].nunique() == len(ENTROPIES),
+            values=_of_rules,
+            holds=_rules_hold,
         ),
     ),
 }

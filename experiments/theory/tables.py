@@ -5,6 +5,7 @@ attention, rules.
 import math
 from functools import partial
 
+import numpy as np
 import pandas as pd
 
 from sdpa.theory.longer_rows import (
@@ -22,16 +23,19 @@ from sdpa.theory.three_scales import SCALES
 N_KEYS = tuple(4**power for power in range(2, 11))
 ENTROPIES = (1.5, 3.0, 6.0)
 MAIN = ("condensation", "largest", "typical", "mean")  # of the scales: those without a refinement
-# Rows of scores, and the wanted entropies in nats and largest weights.
-ROWS: dict[str, tuple[RowOf, dict[Target, tuple[float, ...]]]] = {
-    "Gaussian": (GaussianRow, {"entropy": ENTROPIES, "max_weight": (0.5,)}),
-    "unit, d_k = 64": (partial(unit_row, d_k=64), {"entropy": (3.0,)}),
-    "unit, d_k = 8": (partial(unit_row, d_k=8), {"entropy": (3.0,)}),
-    "correlation 0.5, d_k = 64": (
+# Rows of scores, and a wanted entropy in nats or largest weight.
+ROWS: tuple[tuple[str, RowOf, Target, float], ...] = (
+    *(("Gaussian", GaussianRow, "entropy", entropy) for entropy in ENTROPIES),
+    ("Gaussian", GaussianRow, "max_weight", 0.5),
+    ("unit, d_k = 64", partial(unit_row, d_k=64), "entropy", 3.0),
+    ("unit, d_k = 8", partial(unit_row, d_k=8), "entropy", 3.0),
+    (
+        "correlation 0.5, d_k = 64",
         partial(correlated_row, d_k=64, correlation=0.5),
-        {"entropy": (3.0,)},
+        "entropy",
+        3.0,
     ),
-}
+)
 
 
 def three_scales() -> pd.DataFrame:
@@ -39,8 +43,8 @@ def three_scales() -> pd.DataFrame:
     for medians.
     """
     rows = [
-        (name, n, each.law(n), each.exact and each.exact(n))
-        for name, each in SCALES.items()
+        (name, n, scale.law(n), scale.exact and scale.exact(n))
+        for name, scale in SCALES.items()
         for n in N_KEYS
     ]
     return pd.DataFrame(rows, columns=["scale", "n_keys", "law", "computed"])
@@ -51,24 +55,15 @@ def lengths() -> pd.DataFrame:
     length.
     """
     tables = []
-    for name, (row_of, wanted) in ROWS.items():
-        for target, value in (
-            (target, value) for target, values in wanted.items() for value in values
-        ):
-            n_keys = [n for n in N_KEYS if target == "max_weight" or value < math.log(n)]
-            sigma = [sigma_for(target, value, n, row_of) for n in n_keys]
-            table = pd.DataFrame(
-                {"rows": name, "target": target, "value": value, "n_keys": n_keys, "sigma": sigma}
-            )
-            logs = (
-                table[["sigma"]]
-                .apply(lambda column: column.map(math.log))
-                .diff()
-                .shift(-1)["sigma"]
-            )
-            steps = table["n_keys"].map(math.log).map(math.log).diff().shift(-1)
-            tables.append(table.assign(power=logs / steps))
-    return pd.concat(tables, ignore_index=True)
+    for name, row_of, target, value in ROWS:
+        n_keys = [n for n in N_KEYS if target == "max_weight" or value < math.log(n)]
+        sigma = [sigma_for(target, value, n, row_of) for n in n_keys]
+        growth = np.diff([math.log(one) for one in sigma])
+        steps = np.diff([math.log(math.log(n)) for n in n_keys])
+        table = pd.DataFrame({"n_keys": n_keys, "sigma": sigma, "power": [*growth / steps, np.nan]})
+        tables.append(table.assign(rows=name, target=target, value=value))
+    columns = ["rows", "target", "value", "n_keys", "sigma", "power"]
+    return pd.concat(tables, ignore_index=True)[columns]
 
 
 def rules() -> pd.DataFrame:
