@@ -17,16 +17,12 @@ from experiments.analysis.written import csv_bytes
 from experiments.diagnosis import minilm, model
 from experiments.diagnosis.files import HeadArrays, read_heads, read_scores
 from experiments.diagnosis.table import (
-    advice,
     axes_of,
     diagnosis_table,
     gaussian_curves,
-    legend,
     read_diagnosis,
-    sharpest,
-    sizes,
-    summary,
 )
+from experiments.diagnosis.words import advice, legend, sharpest, sizes, summary
 from experiments.engine.files import checksum, write_atomically
 from experiments.engine.products import Product, build
 from experiments.engine.reporter import ALOUD, Reporter, tell
@@ -82,40 +78,39 @@ def diagnose(
         raise ValueError(f"--out: expected a folder, got the file {folder}")
     heads = read_heads(files) if scaling else read_scores(files[0])
     table = diagnosis_table(heads, scaling or "unscaled", mask, axes, RowMap(softcap, sink))
-    record, sources = folder / "files.txt", "".join(f"{path.resolve()}\n" for path in files)
+    record = folder / "files.txt"
+    sources = "".join(f"{path.resolve()}\n" for path in files)
     if out is None and record.exists() and record.read_text() != sources:
         raise ValueError(
             f"{folder} has the diagnosis of files listed in {record}; choose another folder with "
             f"OUT=DIR"
         )
+    first = heads[0].q
     what, last = ("q", ("position", "d_k")) if scaling else ("scores", ("query", "key"))
     order = ", ".join([*axes_of(heads[0], axes), *last])
-    title = (
-        f"Diagnosis of {' and '.join(map(str, files))}, {what} of shape {heads[0].q.shape} "
-        f"read as ({order})"
-    )
+    names = " and ".join(map(str, files))
+    title = f"Diagnosis of {names}, {what} of shape {first.shape} read as ({order})"
     _tell(title, table, is_capped=softcap > 0)
-    hidden = 0 if scaling else int((hidden_scores(heads[0].q) & (heads[0].q != -np.inf)).sum())
+    hidden = 0 if scaling else int((hidden_scores(first) & (first != -np.inf)).sum())
     if hidden:
         tell(
-            f"Hidden keys: {hidden} of {heads[0].q.size} scores are more than 5,000 below the "
+            f"Hidden keys: {hidden} of {first.size} scores are more than 5,000 below the "
             f"largest of their row."
         )
-    write_atomically(
-        record, sources.encode()
-    )  # first, so that no table of other files replaces this one
-    write_atomically(folder / DIAGNOSIS_TABLE, csv_bytes(table))
-    for suffix, content in zip(DRAWN, _drawn_heads(folder / DIAGNOSIS_TABLE), strict=True):
-        write_atomically(folder / f"{DIAGNOSIS_FIGURE}{suffix}", content)
-    tell(f"wrote {folder / DIAGNOSIS_TABLE}\ndrew {folder / DIAGNOSIS_FIGURE}.png")
+    # The record comes first, so that no table of other files replaces this one.
+    write_atomically(record, sources.encode())
+    path = folder / DIAGNOSIS_TABLE
+    write_atomically(path, csv_bytes(table))
+    figure = folder / f"{DIAGNOSIS_FIGURE}.png"
+    for suffix, content in zip(DRAWN, _drawn_heads(path), strict=True):
+        write_atomically(figure.with_suffix(suffix), content)
+    tell(f"wrote {path}\ndrew {figure}")
 
 
 def diagnose_example(results: Path) -> None:
     """Print the shipped diagnosis of a pretrained model in a folder of results."""
-    table = read_diagnosis(diagnosis_path(results, DIAGNOSIS_TABLE))
-    _tell(
-        f"Diagnosis of all-MiniLM-L6-v2 on prose, {diagnosis_path(results, DIAGNOSIS_TABLE)}", table
-    )
+    path = diagnosis_path(results, DIAGNOSIS_TABLE)
+    _tell(f"Diagnosis of all-MiniLM-L6-v2 on prose, {path}", read_diagnosis(path))
     tell(
         "The shipped example. For your own arrays: make diagnose Q=q.npy K=k.npy [MASK=causal] "
         "[SCALING=RULE]"
@@ -134,9 +129,8 @@ def measure_model(results: Path, report: Reporter = ALOUD) -> None:
     build(results, [Product(files, _model_files, parameters=made_of)], report)
     made_of |= {path.name: checksum(path) for path in files}
     sidecar = {"package": minilm.PACKAGE, "sequences": model.SEQUENCES, "sha256": made_of}
-    write_atomically(
-        diagnosis_path(results, _SIDECAR), (json.dumps(sidecar, indent=2) + "\n").encode()
-    )
+    text = json.dumps(sidecar, indent=2) + "\n"
+    write_atomically(diagnosis_path(results, _SIDECAR), text.encode())
     write_diagnosis(results, report)
 
 
@@ -147,13 +141,10 @@ def _model_files() -> list[bytes]:
     found = minilm.pretrained()
     q, k = minilm.queries_and_keys(found.weights, model.sequences(found, "prose", model.LENGTH))
     tables = model.tables(model.measured(found))
-    np.savez(
-        sample := io.BytesIO(), q=q[_SAMPLE].astype(np.float16), k=k[_SAMPLE].astype(np.float16)
-    )
-    written = map(
-        csv_bytes,
-        (diagnosis_table([HeadArrays(None, None, q, k)]), tables["heads"], tables["layers"]),
-    )
+    sample = io.BytesIO()
+    np.savez(sample, q=q[_SAMPLE].astype(np.float16), k=k[_SAMPLE].astype(np.float16))
+    shipped = diagnosis_table([HeadArrays(None, None, q, k)])
+    written = map(csv_bytes, (shipped, tables["heads"], tables["layers"]))
     return [*written, sample.getvalue()]
 
 
@@ -172,10 +163,8 @@ def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
         raise TableError(f"altered or missing: {', '.join(altered)}; make model writes them again")
     from experiments.diagnosis.model_figures import slide  # takes a second to load
 
-    for name, draw in (
-        (DIAGNOSIS_FIGURE, partial(_drawn_heads, inputs[0])),
-        ("slide", partial(slide, results)),
-    ):
+    figures = {DIAGNOSIS_FIGURE: partial(_drawn_heads, inputs[0]), "slide": partial(slide, results)}
+    for name, draw in figures.items():
         drawn = tuple(diagnosis_path(results, f"{name}{suffix}") for suffix in DRAWN)
         build(results, [Product(drawn, draw, inputs)], report)
 
@@ -194,8 +183,5 @@ def _tell(title: str, table: pd.DataFrame, *, is_capped: bool = False) -> None:
     """
     tell(f"{title}\n{sizes(table)}\n")
     tell(sharpest(table), wrap=False)
-    tell(
-        "\n".join(
-            ["", legend(table), "", *summary(table), "", *advice(table, is_capped=is_capped), ""]
-        )
-    )
+    told = summary(table), advice(table, is_capped=is_capped)
+    tell("\n".join(["", legend(table), "", *told[0], "", *told[1], ""]))

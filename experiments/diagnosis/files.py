@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 
 Array = npt.NDArray[Any]
 
+_DAMAGED = (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, SafetensorError)
 _ROLES = {"q": "q", "query": "q", "k": "k", "key": "k"}
 _ASKED = (
     "arrays named q and k, a pair for each layer (q.3, k.3), or for each layer and head "
@@ -92,9 +93,8 @@ def read_scores(path: Path) -> list[HeadArrays]:
     file = _opened(path)
     if len(file) != 1:
         raise FilesError(f"{path}: expected one array of scores, got {_listed(file)}")
-    return [
-        HeadArrays(None, None, _checked(str(path), *file.values(), last="n_keys"), None, str(path))
-    ]
+    (scores,) = file.values()
+    return [HeadArrays(None, None, _checked(str(path), scores, last="n_keys"), None, str(path))]
 
 
 def _opened(path: Path) -> dict[str, Array]:
@@ -111,10 +111,8 @@ def _opened(path: Path) -> dict[str, Array]:
             return load_file(path)
         if suffix == ".npy":
             return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
-        with (
-            path.open("rb") as file,
-            np.load(file, allow_pickle=False) as content,
-        ):  # np.load leaves a bad one open
+        # The file is closed here, because np.load leaves a bad one open.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
             return dict(content)
 
 
@@ -125,14 +123,7 @@ def _intact(place: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise FilesError(f"{place}: cannot read: {error.strerror or error}") from None
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        EOFError,
-        zipfile.BadZipFile,
-        SafetensorError,
-    ) as error:
+    except _DAMAGED as error:
         raise FilesError(
             f"{place}: expected arrays of numbers, got other or damaged bytes ({error})"
         ) from None
@@ -144,22 +135,20 @@ def _pairs(path: Path, file: dict[str, Array]) -> list[HeadArrays]:
     for name in file:
         parts = re.findall(r"[0-9]+|[^\W\d_]+", name.lower())
         roles = [_ROLES[part] for part in parts if part in _ROLES]
-        if len(roles) == 1 and not {"weight", "bias"} & {*parts}:
+        if len(roles) == 1 and not {"weight", "bias"}.intersection(parts):
             numbers = tuple(int(part) for part in parts if part.isdecimal())
             found.setdefault(numbers, {"q": [], "k": []})[roles[0]].append(name)
     if not found:
         raise FilesError(f"{path}: expected {_ASKED}, got {_listed(file)}")
     pairs = []
-    for numbers, (queries, keys) in sorted(
-        (numbers, (*names.values(),)) for numbers, names in found.items()
-    ):
+    for numbers in sorted(found):
+        queries, keys = found[numbers].values()
         if len(queries) != 1 or len(keys) != 1 or len(numbers) > 2:
-            received = _listed(queries + keys)
             raise FilesError(
                 f"{path}: expected one q and one k for each layer, or layer and head, got "
-                f"{received}"
+                f"{_listed(queries + keys)}"
             )
-        q, k = (_checked(f"{path}: {name!r}", file[name]) for (name,) in (queries, keys))
+        q, k = (_checked(f"{path}: {name!r}", file[name]) for name in (*queries, *keys))
         layer, head = (*numbers, None, None)[:2]
         pairs.append(HeadArrays(layer, head, q, k, f"{path}: {queries[0]!r} and {keys[0]!r}"))
     return pairs
@@ -175,4 +164,7 @@ def _checked(place: str, array: Array, *, last: str = "d_k") -> Array:
 
 def _listed(names: Collection[str]) -> str:
     """At most five names."""
-    return ", ".join([*map(repr, [*names][:5]), *(["..."] if len(names) > 5 else [])]) or "none"
+    shown = [*map(repr, names)]
+    if len(shown) > 5:
+        shown[5:] = ["..."]
+    return ", ".join(shown) or "none"

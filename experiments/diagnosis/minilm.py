@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 PACKAGE = "all_minilm_l6_v2"
 LAYERS, HEADS = 6, 12
 LONGEST = 512  # tokens of a sequence
-INITIAL_STD = np.float32(
-    0.02
-)  # of the matrices of an untrained network, `initializer_range` of its config.json
+# Of the matrices of an untrained network, `initializer_range` of its config.json.
+INITIAL_STD = np.float32(0.02)
 _EPSILON = np.float32(1e-12)  # of LayerNorm
 
 Floats = npt.NDArray[np.floating]  # single precision
@@ -69,12 +68,14 @@ def untrained(weights: Weights, rng: np.random.Generator) -> Weights:
     """Initial weights of the same shapes, as BERT draws them: N(0, 0.02^2); biases 0; LayerNorm 1
     and 0.
     """
-    return {
-        name: INITIAL_STD * rng.standard_normal(weights[name].shape, dtype=np.float32)
-        if weights[name].ndim == 2
-        else np.full(weights[name].shape, name.endswith("LayerNorm.weight"), np.float32)
-        for name in sorted(weights)
-    }
+    drawn = {}
+    for name in sorted(weights):
+        shape = weights[name].shape
+        if len(shape) == 2:
+            drawn[name] = INITIAL_STD * rng.standard_normal(shape, dtype=np.float32)
+        else:
+            drawn[name] = np.full(shape, name.endswith("LayerNorm.weight"), np.float32)
+    return drawn
 
 
 def queries_and_keys(weights: Weights, tokens: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
@@ -84,12 +85,11 @@ def queries_and_keys(weights: Weights, tokens: npt.NDArray[np.int64]) -> tuple[F
     n = tokens.shape[-1]
     if n > LONGEST:
         raise ValueError(f"tokens: expected at most {LONGEST} in a sequence, got {n}")
-    embeddings = {
-        name: weights[f"embeddings.{name}_embeddings.weight"]
+    word, position, token_type = (
+        weights[f"embeddings.{name}_embeddings.weight"]
         for name in ("word", "position", "token_type")
-    }
-    x = embeddings["word"][tokens] + embeddings["position"][:n] + embeddings["token_type"][0]
-    x = _normalized(weights, "embeddings", x)
+    )
+    x = _normalized(weights, "embeddings", word[tokens] + position[:n] + token_type[0])
     recorded = []
     for layer in range(LAYERS):
         place = f"encoder.layer.{layer}"
@@ -99,15 +99,13 @@ def queries_and_keys(weights: Weights, tokens: npt.NDArray[np.int64]) -> tuple[F
         )
         recorded.append((q, k))
         attended = softmax(q @ k.swapaxes(-1, -2) / np.sqrt(np.float32(q.shape[-1]))) @ v
-        change = _affine(
-            weights, f"{place}.attention.output.dense", attended.swapaxes(-3, -2).reshape(x.shape)
-        )
+        joined = attended.swapaxes(-3, -2).reshape(x.shape)
+        change = _affine(weights, f"{place}.attention.output.dense", joined)
         x = _normalized(weights, f"{place}.attention.output", x + change)
         inner = _affine(weights, f"{place}.intermediate.dense", x)
         gelu = inner * ndtr(inner)
-        x = _normalized(
-            weights, f"{place}.output", x + _affine(weights, f"{place}.output.dense", gelu)
-        )
+        change = _affine(weights, f"{place}.output.dense", gelu)
+        x = _normalized(weights, f"{place}.output", x + change)
     q, k = (np.stack(each, axis=1) for each in zip(*recorded, strict=True))
     return q, k
 
@@ -125,6 +123,5 @@ def _normalized(weights: Weights, name: str, x: Floats) -> Floats:
     """LayerNorm over the last axis."""
     centred = x - x.mean(axis=-1, keepdims=True)
     scale = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + _EPSILON)
-    return np.asarray(
-        centred / scale * weights[f"{name}.LayerNorm.weight"] + weights[f"{name}.LayerNorm.bias"]
-    )
+    norm = f"{name}.LayerNorm"
+    return np.asarray(centred / scale * weights[f"{norm}.weight"] + weights[f"{norm}.bias"])

@@ -26,7 +26,8 @@ from sdpa.theory.limits import freezing_sigma, median_jacobian_norm
 GROUPS, SEQUENCES = 8, 16
 LENGTH = 128
 LENGTHS = (16, 32, 64, 128, 256, 512)
-_RULES = ("unscaled", "d_k^1/2", "d_k^1")
+_USED = "d_k^1/2"  # rule of the model
+_RULES = ("unscaled", _USED, "d_k^1")
 _TEXTS = ("prose", "code", "shuffled")
 _CURVE = np.geomspace(1e-3, 1e3, 120)  # spreads at which a law is computed; heads lie between them
 _AXES = ("group", "batch", "layer", "head")
@@ -75,7 +76,7 @@ class Case:
     weights: Literal["trained", "initial"] = "trained"
     text: str = "prose"
     keys: Literal["recorded", "centred", "content"] = "recorded"
-    scaling: str = "d_k^1/2"
+    scaling: str = _USED
     n_keys: int = LENGTH
 
 
@@ -93,27 +94,34 @@ def sequences(model: minilm.Pretrained, text: str, length: int) -> npt.NDArray[n
     """`SEQUENCES` sequences of a length, spread evenly over a text, with [CLS] and [SEP];
     `shuffled` is prose.
     """
-    path = Path(__file__).with_name(f"{'prose' if text == 'shuffled' else text}.txt")
-    ids = model.tokenizer.encode(path.read_text(encoding="utf-8"), add_special_tokens=False).ids
-    starts = np.linspace(0, len(ids) - (length - 2), SEQUENCES).astype(int)
-    body = np.array([ids[start : start + length - 2] for start in starts])
+    source = "prose" if text == "shuffled" else text
+    path = Path(__file__).with_name(f"{source}.txt")
+    tokenizer = model.tokenizer
+    ids = tokenizer.encode(path.read_text(encoding="utf-8"), add_special_tokens=False).ids
+    inner = length - 2
+    starts = np.linspace(0, len(ids) - inner, SEQUENCES).astype(int)
+    body = np.array([ids[start : start + inner] for start in starts])
     if text == "shuffled":
-        body = np.random.default_rng([*b"shuffled", length]).permuted(body.ravel())
-    first, last = ([model.tokenizer.token_to_id(token)] * SEQUENCES for token in ("[CLS]", "[SEP]"))
-    return np.column_stack([first, body.reshape(SEQUENCES, length - 2), last])
+        rng = np.random.default_rng([*b"shuffled", length])
+        body = rng.permuted(body.ravel()).reshape(body.shape)
+    first, last = ([tokenizer.token_to_id(token)] * SEQUENCES for token in ("[CLS]", "[SEP]"))
+    return np.column_stack([first, body, last])
 
 
 def measured(model: minilm.Pretrained, cases: Sequence[Case] = CASES) -> pd.DataFrame:
     """A row for each case, group, layer and head."""
     initial = minilm.untrained(model.weights, np.random.default_rng([*b"initial"]))
     networks = {"trained": model.weights, "initial": initial}
-    record = cache(
-        lambda net, text, n: minilm.queries_and_keys(networks[net], sequences(model, text, n))
-    )
-    recorded = ((case, *record(case.weights, case.text, case.n_keys)) for case in cases)
-    return pd.concat(
-        [of_case(case, q, _keys(case, k)) for case, q, k in recorded], ignore_index=True
-    )
+
+    @cache
+    def record(weights: str, text: str, n_keys: int) -> tuple[minilm.Floats, minilm.Floats]:
+        return minilm.queries_and_keys(networks[weights], sequences(model, text, n_keys))
+
+    tables = []
+    for case in cases:
+        q, k = record(case.weights, case.text, case.n_keys)
+        tables.append(of_case(case, q, _keys(case, k)))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _keys(case: Case, k: minilm.Floats) -> minilm.Floats:
@@ -129,7 +137,8 @@ def _keys(case: Case, k: minilm.Floats) -> minilm.Floats:
     centred = k - k.mean(axis=-2, keepdims=True)
     if case.keys == "centred":
         return np.asarray(centred)
-    return np.asarray((centred - centred.mean(axis=0)) * np.float32(np.sqrt(len(k) / (len(k) - 1))))
+    correction = np.float32(np.sqrt(len(k) / (len(k) - 1)))
+    return np.asarray((centred - centred.mean(axis=0)) * correction)
 
 
 def of_case(case: Case, q: minilm.Floats, k: minilm.Floats) -> pd.DataFrame:
@@ -139,19 +148,25 @@ def of_case(case: Case, q: minilm.Floats, k: minilm.Floats) -> pd.DataFrame:
     groups = (array.reshape(GROUPS, -1, *array.shape[1:]) for array in (q, k))
     found = pd.DataFrame(diagnose(*groups, case.scaling, axes=_AXES).columns())
     spread, rest = (np.sqrt(found[name]) for name in ("row_variance", "row_variance_without_first"))
-    table = found.assign(**asdict(case), spread=spread, first_key_variance=1 - (rest / spread) ** 2)
-    for name in ("entropy_share", "jacobian_norm_median"):
-        table[f"{name}_law"] = law(name, spread, case.n_keys)
-    table["entropy_share_distance"] = table["entropy_share"] - table["entropy_share_law"]
-    table["rest_spread"], table["rest_entropy_share"] = rest, table["entropy_share_without_first"]
-    table["rest_distance"] = table["rest_entropy_share"] - law(
-        "entropy_share", rest, case.n_keys - 1
+    n_keys, share = case.n_keys, found["entropy_share"]
+    n_rest, rest_share = n_keys - 1, found["entropy_share_without_first"]
+    share_law = law("entropy_share", spread, n_keys)
+    distances = {
+        f"rest_distance_{name}": rest_share - control(name, rest, n_rest) for name in CONTROLS
+    }
+    table = found.assign(
+        **asdict(case),
+        spread=spread,
+        entropy_share_law=share_law,
+        entropy_share_distance=share - share_law,
+        jacobian_norm_median_law=law("jacobian_norm_median", spread, n_keys),
+        frozen=(spread > freezing_sigma(n_keys)).astype(float),
+        first_key_variance=1 - (rest / spread) ** 2,
+        rest_spread=rest,
+        rest_entropy_share=rest_share,
+        rest_distance=rest_share - law("entropy_share", rest, n_rest),
+        **distances,
     )
-    for name in CONTROLS:
-        table[f"rest_distance_{name}"] = table["rest_entropy_share"] - control(
-            name, rest, case.n_keys - 1
-        )
-    table["frozen"] = (spread > freezing_sigma(case.n_keys)).astype(float)
     return table[[*NAMES, "group", "layer", "head", *QUANTITIES]]
 
 
@@ -162,29 +177,31 @@ def law(name: str, spread: npt.ArrayLike, n_keys: int) -> npt.NDArray[np.float64
     Scores of the variance sigma^2 have the variance sigma^2 (1 - 1/n) within a row, which is the
     spread squared.
     """
-    sigma = np.asarray(spread, np.float64) / np.sqrt(1 - 1 / n_keys)
+    sigma = _sigma(spread, n_keys)
     if name == "jacobian_norm_median":
         return np.asarray(np.interp(sigma, _CURVE, _medians(n_keys)))
-    return np.asarray(gaussian_rows(sigma, np.full(sigma.shape, n_keys))[:, 1] / np.log(n_keys))
+    entropy = gaussian_rows(sigma, np.full(sigma.shape, n_keys))[:, 1]
+    return np.asarray(entropy / np.log(n_keys))
+
+
+def _sigma(spread: npt.ArrayLike, n_keys: int) -> npt.NDArray[np.float64]:
+    return np.asarray(np.asarray(spread, np.float64) / np.sqrt(1 - 1 / n_keys))
 
 
 def control(name: str, spread: npt.ArrayLike, n_keys: int) -> npt.NDArray[np.float64]:
     """The entropy share of rows of independent scores of another law with given spreads, from
     simulated rows.
     """
-    sigma = np.asarray(spread, np.float64) / np.sqrt(1 - 1 / n_keys)
-    return np.asarray(np.interp(np.log(sigma), np.log(_CURVE), _simulated(name, n_keys)))
+    curve = _simulated(name, n_keys)
+    return np.asarray(np.interp(np.log(_sigma(spread, n_keys)), np.log(_CURVE), curve))
 
 
 @cache
 def _simulated(name: str, n_keys: int) -> list[float]:
-    scores = CONTROLS[name](
-        np.random.default_rng([*name.encode(), n_keys]), (_CONTROL_ROWS, n_keys)
-    )
-    shares = (
-        row_diagnostics(scores, [1 / sigma]).entropy.mean() / np.log(n_keys) for sigma in _CURVE
-    )
-    return [float(share) for share in shares]
+    rng = np.random.default_rng([*name.encode(), n_keys])
+    scores = CONTROLS[name](rng, (_CONTROL_ROWS, n_keys))
+    entropies = (row_diagnostics(scores, [1 / sigma]).entropy.mean() for sigma in _CURVE)
+    return [float(entropy / np.log(n_keys)) for entropy in entropies]
 
 
 @cache
@@ -197,20 +214,18 @@ def summary(table: pd.DataFrame, *by: str) -> pd.DataFrame:
     groups as NAME_se.
     """
     keys = [*NAMES, *by]
-    of_groups = (
-        table.groupby([*keys, "group"], sort=False)[[*QUANTITIES]].mean().groupby(keys, sort=False)
-    )
+    means = table.groupby([*keys, "group"], sort=False)[[*QUANTITIES]].mean()
+    of_groups = means.groupby(keys, sort=False)
     columns = of_groups.mean().join(of_groups.sem().add_suffix("_se"))
-    return columns[
-        [f"{name}{suffix}" for name in QUANTITIES for suffix in ("", "_se")]
-    ].reset_index()
+    order = [f"{name}{suffix}" for name in QUANTITIES for suffix in ("", "_se")]
+    return columns[order].reset_index()
 
 
 def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """`heads`, a row for each head under d_k^1/2, and `layers`, a row for each layer of every
     case.
     """
-    as_used = (results["keys"] == "recorded") & (results["scaling"] == "d_k^1/2")
+    as_used = (results["keys"] == "recorded") & (results["scaling"] == _USED)
     return {
         "heads": summary(results[as_used], "layer", "head"),
         "layers": summary(results, "layer"),

@@ -1,7 +1,7 @@
 """The figure of `make model`, and what it shows."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,9 +24,8 @@ from experiments.figures.findings import Finding, FindingError, rows_of
 from experiments.figures.rendering import render
 from experiments.figures.style import INK
 
-REACH = float(
-    stats.t.isf(0.025, GROUPS - 1)
-)  # half the width of a 95% interval over the standard error
+# Half the width of a 95% interval over the standard error.
+REACH = float(stats.t.isf(0.025, GROUPS - 1))
 
 
 def heads(
@@ -36,7 +35,7 @@ def heads(
     return rows_of(tables, "heads", weights=weights, text=text, n_keys=n_keys)
 
 
-def _numbers(tables: Results) -> dict[str, Any]:
+def _numbers(tables: Results) -> Mapping[str, int]:
     found, distance = heads(tables), heads(tables)["entropy_share_distance"]
     near, is_sharp = found["rest_distance"].abs() < CLOSE, found["rest_spread"] > 2
     others = found[[f"rest_distance_{name}" for name in CONTROLS]].abs() < CLOSE
@@ -101,27 +100,19 @@ def _draw(tables: Results) -> Drawing:
     """Heads without their first key, over the curves of four laws of scores."""
     figure = Figure(figsize=(10, 6), layout="constrained")
     ax = figure.subplots()
-    found, curves, n_keys = heads(tables), np.geomspace(0.2, 10, 60), LENGTH - 1
-    points = found.assign(
+    found, n_keys = heads(tables), LENGTH - 1
+    points = found[["layer", "head"]].assign(
         row_variance=found["rest_spread"] ** 2, entropy_share=found["rest_entropy_share"]
     )
-    gaussian = pd.DataFrame(
-        {"n_keys": n_keys, "spread": curves, "entropy_share": law("entropy_share", curves, n_keys)}
-    )
-    plot_heads(ax, points[["layer", "head", "row_variance", "entropy_share"]], gaussian, size=70)
+    spread = np.geomspace(0.2, 10, 60)
+    share = law("entropy_share", spread, n_keys)
+    gaussian = pd.DataFrame({"n_keys": n_keys, "spread": spread, "entropy_share": share})
+    plot_heads(ax, points, gaussian, size=70)
     for name, dashes in zip(CONTROLS, ("--", "-.", ":"), strict=True):
-        ax.plot(
-            curves,
-            control(name, curves, n_keys),
-            dashes,
-            color=INK,
-            linewidth=1.5,
-            label=f"{name.capitalize()} rows",
-        )
-    ax.set(
-        xlabel="standard deviation of the scaled scores in a row, without [CLS]",
-        ylabel="entropy / ln n",
-        title="",
-    )
+        curve, label = control(name, spread, n_keys), f"{name.capitalize()} rows"
+        ax.plot(spread, curve, dashes, color=INK, linewidth=1.5, label=label)
+    ax.set_title("")
+    ax.set_xlabel("standard deviation of the scaled scores in a row, without [CLS]")
+    ax.set_ylabel("entropy / ln n")
     ax.legend(loc="lower left", fontsize=13)
     return figure

@@ -17,12 +17,11 @@ from experiments.diagnosis import command
 from experiments.diagnosis.files import FilesError, HeadArrays, read_heads
 from experiments.diagnosis.table import (
     COLUMNS,
-    advice,
     diagnosis_table,
     gaussian_curves,
     read_diagnosis,
-    summary,
 )
+from experiments.diagnosis.words import advice, summary
 from experiments.paths import DIAGNOSIS_TABLE
 from sdpa import diagnose, diagnose_scores
 from sdpa.row_maps import RowMap
