@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
@@ -111,7 +110,7 @@ def typeset(text: str) -> Markup:
     return Markup(_POWER.sub(lambda power: f"<sup>{power[1] or power[2]}</sup>", text))
 
 
-def markdown(head: Sequence[str], rows: Iterable[Iterable[Any]], right: str = "") -> str:
+def markdown(head: Sequence[str], rows: Iterable[Iterable[object]], right: str = "") -> str:
     """A table in Markdown, with an `r` in `right` for a column that is aligned to the right; a |
     stays a character.
 
