@@ -52,15 +52,14 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
     """
     main = add_exact(sweep.experiment, measured[MEASURED], sweep.cells())
     tables = {**measured, MEASURED: main}
-    growing = Results(sweep, tables)
+    kinds = [MEASURED]
     for derived in DERIVED_TABLES:
         if derived.applies_to(tables):
-            tables[derived.kind] = derived.derive(growing)
+            tables[derived.kind] = derived.derive(Results(sweep, tables))
+            kinds.append(derived.kind)
     if VERDICTS in tables:
         tables[MEASURED] = verdicts.flag_few_draws(main, tables[VERDICTS])
-    kinds = [MEASURED, *(derived.kind for derived in DERIVED_TABLES)]
-    made = {kind: tables[kind] for kind in kinds if kind in tables}
-    return Results(sweep, {kind: table for kind, table in made.items() if len(table)})
+    return Results(sweep, {kind: tables[kind] for kind in kinds if len(tables[kind])})
 
 
 def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:
