@@ -1,22 +1,19 @@
-"""The steps of attention in plain Python, loops and `math` on lists of rows; and the metrics of
-drawn rows in NumPy.
-"""
+"""The steps of attention in plain Python, loops and `math` on lists of rows."""
 
 import math
-
-import numpy as np
-from scipy import special
 
 
 def transposed(a):
     return [list(column) for column in zip(*a, strict=True)]
 
 
+def dot(x, y):
+    return math.fsum(a * b for a, b in zip(x, y, strict=True))
+
+
 def product(a, b):
-    return [
-        [math.fsum(x * y for x, y in zip(row, column, strict=True)) for column in transposed(b)]
-        for row in a
-    ]
+    columns = transposed(b)
+    return [[dot(row, column) for column in columns] for row in a]
 
 
 def times(a, factor):
@@ -28,11 +25,14 @@ def shifted(row):
     return [math.exp(x - largest) for x in row]
 
 
-def softmax(a):
-    def divided(row, total):
-        return [x / total for x in row]
+def softmax_of_row(row):
+    exponentials = shifted(row)
+    total = math.fsum(exponentials)
+    return [x / total for x in exponentials]
 
-    return [divided(row, math.fsum(row)) for row in map(shifted, a)]
+
+def softmax(a):
+    return [softmax_of_row(row) for row in a]
 
 
 def entropy(row):
@@ -50,13 +50,13 @@ def with_sums(a):
 def from_scores(scores, divisor, v=None, hidden=lambda _i, _j: False):
     """The steps from scores to what the divisor changed."""
 
-    def masked(a):
-        return [
-            [-math.inf if hidden(i, j) else x for j, x in enumerate(row)] for i, row in enumerate(a)
-        ]
+    def masked_row(i, row):
+        return [-math.inf if hidden(i, j) else x for j, x in enumerate(row)]
 
-    scaled, raw = masked(times(scores, 1 / divisor)), masked(scores)
-    weights, before = softmax(scaled), softmax(raw)
+    raw = [masked_row(i, row) for i, row in enumerate(scores)]
+    scaled = times(raw, 1 / divisor)
+    before = softmax(raw)
+    weights = softmax(scaled)
     steps = {
         "scores": scores,
         "divisor": [[divisor]],
@@ -84,32 +84,3 @@ def blend(weights, v):
 
 def without(steps, *names):
     return {name: values for name, values in steps.items() if name not in names}
-
-
-def drawn_rows(rng, q, k, divisor):
-    """The weights of one row per draw, (draws, n_keys), and its metrics with norms as squares,
-    (draws,) each.
-
-    The gradient to the query is K^T J g / divisor of one standard normal g from `rng`.
-
-    Args:
-        rng: source of g.
-        q, k: queries (draws, d_k) and keys (draws, n_keys, d_k).
-        divisor: of the scores.
-    """
-    s = np.einsum("td,tjd->tj", q, k) / divisor
-    w = special.softmax(s, axis=-1)
-    g = rng.standard_normal(w.shape)
-    to_scores = w * (g - (w * g).sum(axis=-1, keepdims=True)) / divisor
-    s2, s3 = (w**2).sum(-1), (w**3).sum(-1)
-    return w, {
-        "max_weight": w.max(-1),
-        "entropy": special.entr(w).sum(-1),
-        "jacobian_trace": 1 - s2,
-        "jacobian_square": s2 - 2 * s3 + s2**2,
-        "query_gradient_square": (np.einsum("tj,tjd->td", to_scores, k) ** 2).sum(-1),
-        "saturated_rows": 1.0 * (w.max(-1) > 0.99),
-        "collision": s2,
-        "key_gradient_square": (to_scores**2).sum(-1) * (q**2).sum(-1),
-        "row_variance": s.var(axis=-1),
-    }

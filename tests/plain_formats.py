@@ -23,32 +23,27 @@ def by_loops(q, k, g, divisor, name, prescale=1.0):
 
     of_product = wide if name.startswith("float8") else to_format  # scores and dL/dq
 
-    q, g = [to_format(x) for x in q], [to_format(x) for x in g]
-    k = [[to_format(x) for x in row] for row in k]
-    scores = []
-    for row in k:
+    def dot(one, other):
         total = wide(0)
-        for x, y in zip(q, row, strict=True):
+        for x, y in zip(one, other, strict=True):
             total = wide(total + wide(x * y))
-        scores.append(of_product(of_product(total) / wide(divisor)))
+        return total
+
+    divisor, prescale = wide(divisor), wide(prescale)
+    q = [to_format(x) for x in q]
+    g = [to_format(x) for x in g]
+    k = [[to_format(x) for x in row] for row in k]
+    scores = [of_product(of_product(dot(q, row)) / divisor) for row in k]
     e = [wide(np.exp(wide(s - max(scores)))) for s in scores]
-    total = wide(0)
-    for x in e:
-        total = wide(total + x)
-    w = [to_format(wide(x / total)) for x in e]
+    total = dot(e, [wide(1)] * len(e))
     if name.startswith("float8"):
-        w = [to_format(x * wide(prescale)) / wide(total * wide(prescale)) for x in e]
-    mean = wide(0)
+        w = [to_format(x * prescale) / wide(total * prescale) for x in e]
+    else:
+        w = [to_format(wide(x / total)) for x in e]
+    mean = dot(w, g)
+    to_scores = []
     for x, y in zip(w, g, strict=True):
-        mean = wide(mean + wide(x * y))
-    to_scores = [
-        to_format(to_format(wide(x * wide(y - mean))) / wide(divisor))
-        for x, y in zip(w, g, strict=True)
-    ]
-    to_query = []
-    for a in range(len(q)):
-        total = wide(0)
-        for x, row in zip(to_scores, k, strict=True):
-            total = wide(total + wide(x * row[a]))
-        to_query.append(of_product(total))
+        gradient = to_format(wide(x * wide(y - mean)))
+        to_scores.append(to_format(gradient / divisor))
+    to_query = [of_product(dot(to_scores, column)) for column in zip(*k, strict=True)]
     return np.array(scores), np.array(w), np.array(to_scores), np.array(to_query)
