@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 import sdpa
 from sdpa import (
@@ -16,7 +17,6 @@ from sdpa import (
     scaled_dot_product_attention,
     softmax,
     trace,
-    trace_shapes,
 )
 
 N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 11
@@ -26,22 +26,30 @@ N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 11
 def qkv() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(1)
     shapes = (2, N_QUERIES, D_K), (2, N_KEYS, D_K), (2, N_KEYS, D_V)
-    return tuple(rng.standard_normal(shape) for shape in shapes)
+    return tuple(map(rng.standard_normal, shapes))
 
 
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=9), st.floats(-1e3, 1e3))
 def test_softmax_is_the_quotient_of_exponentials_and_ignores_a_shift(scores, shift):
     exponentials = [math.exp(s) for s in scores]
     expected = [e / math.fsum(exponentials) for e in exponentials]
-    np.testing.assert_allclose(softmax(scores), expected, rtol=1e-12)
-    np.testing.assert_allclose(softmax(np.array(scores) + shift), expected, rtol=1e-9, atol=1e-30)
+    assert_allclose(softmax(scores), expected, rtol=1e-12)
+    shifted = np.array(scores) + shift
+    assert_allclose(softmax(shifted), expected, rtol=1e-9, atol=1e-30)
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_softmax_goes_along_its_axis(axis):
+    x = np.random.default_rng(2).standard_normal((2, 3, 5))
+    e = np.exp(x)
+    assert_allclose(softmax(x, axis=axis), e / e.sum(axis=axis, keepdims=True))
 
 
 @pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16])
 def test_half_precision_is_summed_in_single(half):
     weights = softmax(np.zeros(70_000, dtype=half))
     assert weights.dtype == np.float32
-    np.testing.assert_allclose(weights.sum(), 1, rtol=1e-5)
+    assert_allclose(weights.sum(), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -58,29 +66,56 @@ def test_softmax_refuses(x, axis, message):
         softmax(x, axis=axis)
 
 
+@pytest.mark.parametrize(("scaling", "divisor"), [("d_k^1/2", D_K**0.5), (2.5, 2.5)])
+@pytest.mark.parametrize("mask", [None, "causal"])
+def test_every_step_is_that_of_plain_loops(qkv, scaling, divisor, mask):
+    q, k, v = qkv
+    steps = trace(q, k, v, scaling=scaling, mask=mask)
+    assert steps.divisor == divisor
+    for b, i in np.ndindex(2, N_QUERIES):
+        last = N_KEYS if mask is None else N_KEYS - N_QUERIES + i + 1
+        scores = [sum(q[b, i] * key) for key in k[b]]
+        scaled = [s / divisor for s in scores[:last]] + [-math.inf] * (N_KEYS - last)
+        exponentials = [math.exp(s - max(scaled)) for s in scaled]
+        weights = [e / sum(exponentials) for e in exponentials]
+        expected = {
+            "scores": scores,
+            "scaled_scores": scaled,
+            "exponentials": exponentials,
+            "sums": [sum(exponentials)],
+            "weights": weights,
+            "output": sum(w * row for w, row in zip(weights, v[b], strict=True)),
+        }
+        for name, values in expected.items():
+            found = getattr(steps, name)[b, i]
+            assert_allclose(found, values, rtol=1e-12, atol=1e-14, err_msg=name)
+    options = {"scaling": scaling, "mask": mask, "return_weights": True}
+    output, weights = scaled_dot_product_attention(q, k, v, **options)
+    assert_array_equal(steps.weights, weights)
+    assert_array_equal(steps.output, output)
+
+
 def test_leading_axes_broadcast(qkv):
     q, k, v = qkv
     shared = scaled_dot_product_attention(q, k[0], v[:, None])
     assert shared.shape == (2, 2, N_QUERIES, D_V)
-    np.testing.assert_allclose(shared[1, 0], scaled_dot_product_attention(q[0], k[0], v[1]))
+    assert_allclose(shared[1, 0], scaled_dot_product_attention(q[0], k[0], v[1]))
 
 
 def test_scaling_is_a_rule_its_name_or_the_divisor(qkv):
     q, k, _ = qkv
+    divisor = D_K ** (1 / 3)
     by_name = attention_weights(q, k, scaling="d_k^1/3")
-    np.testing.assert_allclose(attention_weights(q, k, scaling=D_K ** (1 / 3)), by_name)
-    np.testing.assert_allclose(
-        attention_weights(q / D_K ** (1 / 3), k, scaling="unscaled"), by_name
-    )
+    assert_allclose(attention_weights(q, k, scaling=divisor), by_name)
+    assert_allclose(attention_weights(q / divisor, k, scaling="unscaled"), by_name)
 
 
-@pytest.mark.parametrize("hidden", [-math.inf, -1e4, np.finfo(np.float32).min, np.float16(-65504)])
+@pytest.mark.parametrize("hidden", [-math.inf, -1e4, np.float16(-65504)])
 def test_an_additive_mask_hides_what_it_lowers(qkv, hidden):
-    q, k, v = qkv
     causal = causal_mask(N_QUERIES, N_KEYS)
     additive = np.where(causal, 0.0, hidden)
-    found = scaled_dot_product_attention(q, k, v, mask=additive)
-    np.testing.assert_array_equal(found, scaled_dot_product_attention(q, k, v, mask=causal))
+    found = scaled_dot_product_attention(*qkv, mask=additive)
+    assert_array_equal(found, scaled_dot_product_attention(*qkv, mask=causal))
 
 
 def test_a_masked_key_gets_no_weight_and_the_rest_are_renormalised(qkv):
@@ -89,15 +124,14 @@ def test_a_masked_key_gets_no_weight_and_the_rest_are_renormalised(qkv):
     mask[1, [0, 3]] = False
     output, weights = scaled_dot_product_attention(q, k, v, mask=mask, return_weights=True)
     kept = [1, 2, 4]
-    np.testing.assert_array_equal(weights[:, 1, [0, 3]], 0)
-    np.testing.assert_allclose(
-        output[:, 1], scaled_dot_product_attention(q, k[:, kept], v[:, kept])[:, 1]
-    )
-    np.testing.assert_allclose(output[:, 2], scaled_dot_product_attention(q, k, v)[:, 2])
+    alone = scaled_dot_product_attention(q, k[:, kept], v[:, kept])
+    assert not weights[:, 1, [0, 3]].any()
+    assert_allclose(output[:, 1], alone[:, 1])
+    assert_allclose(output[:, 2], scaled_dot_product_attention(q, k, v)[:, 2])
 
 
-@pytest.mark.parametrize("window", [1, 2, 7, math.inf])
-@pytest.mark.parametrize(("n_queries", "n_keys"), [(1, 1), (1, 5), (3, 5), (5, 5)])
+@pytest.mark.parametrize("window", [1, 2, math.inf])
+@pytest.mark.parametrize(("n_queries", "n_keys"), [(1, 5), (3, 5), (5, 5)])
 def test_a_causal_mask_shows_each_query_the_keys_up_to_its_own_position(n_queries, n_keys, window):
     mask = causal_mask(n_queries, n_keys, window)
     assert mask.shape == (n_queries, n_keys)
@@ -106,41 +140,37 @@ def test_a_causal_mask_shows_each_query_the_keys_up_to_its_own_position(n_querie
         assert mask[query, key] == (own - window < key <= own)
 
 
-WORDS = {
-    "none": None,
-    "causal": causal_mask(N_QUERIES, N_KEYS),
-    "window-2": [
-        [(i + N_KEYS - N_QUERIES) - 2 < j <= i + N_KEYS - N_QUERIES for j in range(N_KEYS)]
-        for i in range(3)
-    ],
-}
+def of_gradients(q, k, v, mask):
+    return sdpa.attention_gradients(q, k, v, np.ones((2, N_QUERIES, D_V)), mask=mask).q
 
 
-@pytest.mark.parametrize(("word", "mask"), WORDS.items())
-def test_a_mask_has_the_same_words_everywhere(qkv, word, mask):
-    q, k, v = qkv
-    tokens, heads = q, sdpa.MultiHeadAttention(D_K, n_heads=1, rng=np.random.default_rng(0))
-    calls = {
-        "attention": lambda mask: scaled_dot_product_attention(q, k, v, mask=mask),
-        "gradients": lambda mask: (
-            sdpa.attention_gradients(q, k, v, np.ones((2, N_QUERIES, D_V)), mask=mask).q
-        ),
-        "rows": lambda mask: row_diagnostics(q @ k.swapaxes(-1, -2), 2.0, mask=mask).max_weight,
-        "trace": lambda mask: sdpa.trace(q, k, v, mask=mask).output,
-        "module": lambda mask: heads(tokens, mask=mask),
-        "diagnose": lambda mask: sdpa.diagnose(q, k, mask=mask)["entropy"].value,
+def of_rows(q, k, _, mask):
+    return row_diagnostics(q @ k.swapaxes(-1, -2), 2.0, mask=mask).max_weight
+
+
+def of_module(q, _, __, mask):
+    return sdpa.MultiHeadAttention(D_K, n_heads=1, seed=0)(q, mask=mask)
+
+
+def of_diagnosis(q, k, _, mask):
+    return sdpa.diagnose(q, k, mask=mask)["entropy"].value
+
+
+@pytest.mark.parametrize(
+    "call", [scaled_dot_product_attention, of_gradients, of_rows, of_module, of_diagnosis]
+)
+def test_a_mask_has_the_same_words_everywhere(qkv, call):
+    n_keys = N_QUERIES if call is of_module else N_KEYS
+    masks = {
+        "none": None,
+        "causal": causal_mask(N_QUERIES, n_keys),
+        "window-2": causal_mask(N_QUERIES, n_keys, 2),
     }
-    for name, call in calls.items():
-        of_array = mask
-        if name == "module" and mask is not None:
-            of_array = np.tri(N_QUERIES, dtype=bool) & ~np.tri(
-                N_QUERIES, k=-2 if "-" in word else -9, dtype=bool
-            )
-        np.testing.assert_array_equal(call(word), call(of_array), err_msg=name)
-        with pytest.raises(
-            ValueError, match=r"mask: expected one of none, causal, .*, got 'casual'; did you mean"
-        ):
-            call("casual")
+    for word, mask in masks.items():
+        assert_array_equal(call(*qkv, mask=word), call(*qkv, mask=mask))
+    message = r"mask: expected one of none, causal, .*, got 'casual'; did you mean"
+    with pytest.raises(ValueError, match=message):
+        call(*qkv, mask="casual")
 
 
 @pytest.mark.parametrize(
@@ -159,12 +189,12 @@ def test_a_mask_has_the_same_words_everywhere(qkv, word, mask):
             {"mask": np.full((N_QUERIES, N_KEYS), -100.0)},
             r"\(0, or -10,000 and less\), .* with -100\.0",
         ),
-        ({"scaling": D_K**-0.5}, r"or 1/sqrt\(d_k\), .* pass d_k\^1/2"),
-        ({"scaling": "0.378"}, r"^0.378: got 0.378, or 1/sqrt\(d_k\), .* pass d_k\^1/2"),
         (
             {"mask": np.arange(N_QUERIES)[:, None] != [1] * N_KEYS},
             r"a key, got none in row \(0, 1\)",
         ),
+        ({"scaling": D_K**-0.5}, r"or 1/sqrt\(d_k\), .* pass d_k\^1/2"),
+        ({"scaling": "0.378"}, r"^0.378: got 0.378, or 1/sqrt\(d_k\), .* pass d_k\^1/2"),
         ({"scaling": 0.0}, "finite and above 0, got 0.0"),
     ],
 )
@@ -172,45 +202,3 @@ def test_attention_refuses(qkv, change, message):
     arguments = dict(zip("qkv", qkv, strict=True)) | change
     with pytest.raises(ValueError, match=message):
         scaled_dot_product_attention(**arguments)
-
-
-@pytest.mark.parametrize("axis", [0, 1, -1])
-def test_softmax_goes_along_its_axis(axis):
-    x = np.random.default_rng(2).standard_normal((2, 3, 5))
-    expected = np.apply_along_axis(lambda row: np.exp(row) / np.exp(row).sum(), axis, x)
-    np.testing.assert_allclose(softmax(x, axis=axis), expected)
-
-
-@pytest.mark.parametrize("scaling", ["d_k^1/2", "unscaled", 2.5])
-@pytest.mark.parametrize("masked", [False, True])
-def test_every_step_is_that_of_plain_loops(qkv, scaling, masked):
-    q, k, v = qkv
-    mask = causal_mask(N_QUERIES, N_KEYS) if masked else np.ones((N_QUERIES, N_KEYS), bool)
-    steps = trace(q, k, v, scaling=scaling, mask=mask)
-    divisor = {"d_k^1/2": math.sqrt(D_K), "unscaled": 1.0}.get(scaling, scaling)
-    assert steps.divisor == divisor
-    for b, i in np.ndindex(2, N_QUERIES):
-        scores = [sum(q[b, i, m] * k[b, j, m] for m in range(D_K)) for j in range(N_KEYS)]
-        scaled = [score / divisor if mask[i, j] else -math.inf for j, score in enumerate(scores)]
-        exponentials = [math.exp(score - max(scaled)) for score in scaled]
-        weights = [e / sum(exponentials) for e in exponentials]
-        expected = {
-            "scores": scores,
-            "scaled_scores": scaled,
-            "exponentials": exponentials,
-            "weights": weights,
-        }
-        expected["sums"] = [sum(exponentials)]
-        expected["output"] = [
-            sum(weights[j] * v[b, j, m] for j in range(N_KEYS)) for m in range(D_V)
-        ]
-        for name, values in expected.items():
-            np.testing.assert_allclose(
-                getattr(steps, name)[b, i], values, rtol=1e-12, atol=1e-14, err_msg=name
-            )
-    output, weights = scaled_dot_product_attention(
-        q, k, v, scaling=scaling, mask=mask, return_weights=True
-    )
-    np.testing.assert_array_equal(steps.weights, weights)
-    np.testing.assert_array_equal(steps.output, output)
-    assert trace_shapes(q[0], k[0], v[0])["K^T"] == (D_K, N_KEYS)

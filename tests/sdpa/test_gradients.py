@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from sdpa import (
     attention_gradients,
@@ -31,6 +32,7 @@ from sdpa import (
 )
 
 N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 2
+CAUSAL = causal_mask(N_QUERIES, N_KEYS)
 
 
 @pytest.fixture
@@ -49,23 +51,19 @@ def central_difference(loss, x, step=1e-5):
     return gradient
 
 
-@pytest.mark.parametrize("scaling", ["unscaled", "d_k^1/3", "d_k^1/2"])
-@pytest.mark.parametrize("masked", [False, True])
-def test_gradients_equal_central_differences(arrays, scaling, masked):
-    mask = np.tri(N_QUERIES, N_KEYS, k=1, dtype=bool) if masked else None
+@pytest.mark.parametrize(("scaling", "mask"), [("unscaled", None), ("d_k^1/3", CAUSAL)])
+@pytest.mark.parametrize("name", ["q", "k", "v"])
+def test_gradients_equal_central_differences(arrays, name, scaling, mask):
     upstream = np.random.default_rng(5).standard_normal((N_QUERIES, D_V))
-    gradients = attention_gradients(**arrays, output_gradient=upstream, scaling=scaling, mask=mask)
-    for name, array in arrays.items():
+    options = {"scaling": scaling, "mask": mask}
 
-        def loss(x, name=name):
-            return (
-                scaled_dot_product_attention(**arrays | {name: x}, scaling=scaling, mask=mask)
-                * upstream
-            ).sum()
+    def loss(x):
+        output = scaled_dot_product_attention(**arrays | {name: x}, **options)
+        return (output * upstream).sum()
 
-        np.testing.assert_allclose(
-            getattr(gradients, name), central_difference(loss, array), rtol=1e-6, atol=1e-8
-        )
+    gradients = attention_gradients(**arrays, output_gradient=upstream, **options)
+    expected = central_difference(loss, arrays[name])
+    assert_allclose(getattr(gradients, name), expected, rtol=1e-6, atol=1e-8)
 
 
 def test_a_broadcast_array_gets_the_sum_of_its_gradients(arrays):
@@ -74,82 +72,73 @@ def test_a_broadcast_array_gets_the_sum_of_its_gradients(arrays):
     upstream = np.random.default_rng(7).standard_normal((3, N_QUERIES, D_V))
     together = attention_gradients(q[None], k, batch, upstream)
     apart = [attention_gradients(q, k, batch[b], upstream[b]) for b in range(3)]
-    np.testing.assert_allclose(together.q[0], sum(g.q for g in apart))
-    np.testing.assert_allclose(together.k, sum(g.k for g in apart))
-    np.testing.assert_allclose(together.scores[0], sum(g.scores for g in apart))
-    np.testing.assert_allclose(together.v, np.stack([g.v for g in apart]))
     assert together.q.shape == (1, N_QUERIES, D_K)
+    assert_allclose(together.q[0], sum(g.q for g in apart))
+    assert_allclose(together.k, sum(g.k for g in apart))
+    assert_allclose(together.scores[0], sum(g.scores for g in apart))
+    assert_allclose(together.v, [g.v for g in apart])
 
 
-@pytest.mark.parametrize("scaling", [1.0, 2.5])
-@pytest.mark.parametrize("mask", [None, causal_mask(N_QUERIES, N_KEYS)])
+@pytest.mark.parametrize(("scaling", "mask"), [(1.0, None), (2.5, CAUSAL)])
 def test_expected_squares_of_the_gradients_to_keys_and_values(arrays, scaling, mask):
     """E f(g)^2 of a linear f and standard normal g is the sum of f^2 over unit gradients, taken one
     by one.
     """
     q, k, _ = arrays.values()
     v = np.eye(N_KEYS)  # the gradient to the weights is then that to the output
-    of_keys, of_values = np.zeros(N_KEYS), np.zeros((N_KEYS, N_KEYS))
+    options = {"scaling": scaling, "mask": mask}
+    of_keys = np.zeros(N_KEYS)
+    of_values = np.zeros((N_KEYS, N_KEYS))
     for index in np.ndindex(N_QUERIES, N_KEYS):
         unit = np.zeros((N_QUERIES, N_KEYS))
         unit[index] = 1.0
-        gradients = attention_gradients(q, k, v, unit, scaling=scaling, mask=mask)
+        gradients = attention_gradients(q, k, v, unit, **options)
         of_keys += (gradients.k**2).sum(axis=-1)
         of_values += gradients.v**2
-    lengths, w = np.linalg.norm(q, axis=-1), attention_weights(q, k, scaling=scaling, mask=mask)
-    found = key_gradient_square(jacobian_norm(w), lengths, N_KEYS, scaling)
-    assert found == pytest.approx(of_keys.mean(), rel=1e-12)
-    assert value_gradient_square(collision(w), N_KEYS) == pytest.approx(of_values.mean(), rel=1e-12)
-    np.testing.assert_allclose(
-        of_values.mean(axis=0), of_values.mean(), rtol=1e-12
-    )  # alike for each entry of v
-
-
-def exact_trace_and_squared_norm(others):
-    """From the definition, in rational arithmetic; the largest weight is 1 minus the others."""
-    w = [1 - sum(map(Fraction, others)), *map(Fraction, others)]
-    trace = 1 - sum(x * x for x in w)
-    squared = sum((x * (i == j) - x * y) ** 2 for i, x in enumerate(w) for j, y in enumerate(w))
-    return trace, squared
+    w = attention_weights(q, k, **options)
+    lengths = np.linalg.norm(q, axis=-1)
+    to_keys = key_gradient_square(jacobian_norm(w), lengths, N_KEYS, scaling)
+    to_values = value_gradient_square(collision(w), N_KEYS)
+    assert to_keys == pytest.approx(of_keys.mean(), rel=1e-12)
+    # Alike for each entry of v.
+    assert_allclose(of_values.mean(axis=0), to_values, rtol=1e-12)
 
 
 @given(st.lists(st.floats(1e-100, 0.2), min_size=1, max_size=4))
 @example([3e-30, 1e-30])
 def test_trace_and_norm_equal_rational_arithmetic(others):
-    trace, squared = exact_trace_and_squared_norm(others)
-    w = [float(1 - sum(map(Fraction, others))), *others]
-    assert jacobian_trace(w) == pytest.approx(float(trace), rel=1e-13, abs=0)
-    assert jacobian_norm(w) == pytest.approx(math.sqrt(squared), rel=1e-13, abs=0)
+    """From the definitions; the largest weight is 1 minus the others."""
+    w = [1 - sum(map(Fraction, others)), *map(Fraction, others)]
+    squares = sum(x * x for x in w)
+    square = squares - 2 * sum(x**3 for x in w) + squares**2
+    rounded = [float(x) for x in w]
+    assert jacobian_trace(rounded) == pytest.approx(float(1 - squares), rel=1e-13, abs=0)
+    assert jacobian_norm(rounded) == pytest.approx(math.sqrt(square), rel=1e-13, abs=0)
 
 
 def test_norm_and_trace_are_those_of_the_jacobian_matrix():
     w = softmax(np.random.default_rng(8).standard_normal((2, 3, N_KEYS)))
     jacobian = softmax_jacobian(w)
     assert jacobian.shape == (2, 3, N_KEYS, N_KEYS)
-    np.testing.assert_allclose(jacobian_norm(w), np.linalg.norm(jacobian, axis=(-2, -1)))
-    np.testing.assert_allclose(jacobian_trace(w), np.trace(jacobian, axis1=-2, axis2=-1))
+    assert_allclose(jacobian_norm(w), np.linalg.norm(jacobian, axis=(-2, -1)))
+    assert_allclose(jacobian_trace(w), np.trace(jacobian, axis1=-2, axis2=-1))
     g = np.random.default_rng(9).standard_normal(N_KEYS)
-    np.testing.assert_allclose(softmax_vjp(w, g), jacobian @ g, atol=1e-16)
+    assert_allclose(softmax_vjp(w, g), jacobian @ g, atol=1e-16)
 
 
 def test_vjp_of_a_saturated_row_keeps_its_precision():
-    tiny = 1e-25
-    np.testing.assert_allclose(
-        softmax_vjp([tiny, 1.0], [1.0, 3.0]), [-2 * tiny, 2 * tiny], rtol=1e-14
-    )
+    found = softmax_vjp([1e-25, 1.0], [1.0, 3.0])
+    assert_allclose(found, [-2e-25, 2e-25], rtol=1e-14)
 
 
-# The row, its largest weight, its entropy and its sum of squares, by hand.
-SOLVED = [
-    ([1.0], 1.0, 0.0, 1.0),
-    ([0.0, 1.0, 0.0], 1.0, 0.0, 1.0),
-    ([0.5, 0.0, 0.5], 0.5, math.log(2), 0.5),
-    ([0.25] * 4, 0.25, math.log(4), 0.25),
-    ([0.5, 0.25, 0.25], 0.5, 1.5 * math.log(2), 0.375),
-]
-
-
-@pytest.mark.parametrize(("row", "largest", "nats", "squares"), SOLVED)
+@pytest.mark.parametrize(
+    ("row", "largest", "nats", "squares"),
+    [
+        ([0.0, 1.0, 0.0], 1.0, 0.0, 1.0),
+        ([0.25] * 4, 0.25, math.log(4), 0.25),
+        ([0.5, 0.25, 0.25], 0.5, 1.5 * math.log(2), 0.375),
+    ],
+)
 def test_hand_solved_rows(row, largest, nats, squares):
     assert max_weight(row) == largest
     assert collision(row) == squares
@@ -162,7 +151,8 @@ def test_a_saturated_row_keeps_its_entropy():
     """a = 1 - r has -a ln a = r to first order, which 1 ln 1 would lose: 1 part in 70 at r =
     1e-30.
     """
-    assert entropy([1.0, 1e-30]) == pytest.approx(1e-30 * (1 - math.log(1e-30)), rel=1e-14, abs=0)
+    expected = 1e-30 * (1 - math.log(1e-30))
+    assert entropy([1.0, 1e-30]) == pytest.approx(expected, rel=1e-14, abs=0)
 
 
 def test_the_variance_of_a_row_is_that_of_its_visible_scores():
@@ -170,10 +160,15 @@ def test_the_variance_of_a_row_is_that_of_its_visible_scores():
     scores[0, 1, [0, 4, 6]] = scores[1, 2, 1:] = -np.inf
     found = row_variance(scores)
     assert found.shape == (2, 3)
-    for draw, query in np.ndindex(2, 3):
-        visible = [s for s in scores[draw, query] if s > -np.inf]
-        expected = sum((s - math.fsum(visible) / len(visible)) ** 2 for s in visible) / len(visible)
-        assert found[draw, query] == pytest.approx(expected, rel=1e-12, abs=0)
+    for row in np.ndindex(2, 3):
+        visible = [s for s in scores[row] if s > -np.inf]
+        mean = math.fsum(visible) / len(visible)
+        expected = math.fsum((s - mean) ** 2 for s in visible) / len(visible)
+        assert found[row] == pytest.approx(expected, rel=1e-12, abs=0)
+
+
+def test_the_variance_of_scores_without_a_mask():
+    assert row_variance([1.0, 3.0, 8.0]) == pytest.approx(26 / 3)
 
 
 @pytest.mark.parametrize("function", [softmax_jacobian, jacobian_norm, max_weight, entropy])
@@ -183,10 +178,13 @@ def test_rows_that_are_no_weights_are_refused(function, rows):
         function(rows)
 
 
-def test_wrong_shapes_and_scores_are_refused(arrays):
+@pytest.mark.parametrize("hidden", [-np.inf, np.inf])
+def test_rows_without_a_finite_score_have_no_variance(hidden):
+    message = r"scores: expected every row to have a finite number.* row \(1\) has not"
+    with pytest.raises(ValueError, match=message):
+        row_variance([[0.0, 1.0], [hidden] * 2])
+
+
+def test_a_gradient_of_another_shape_is_refused(arrays):
     with pytest.raises(ValueError, match=r"output's shape \(3, 2\), got \(2, 3\)"):
         attention_gradients(**arrays, output_gradient=np.zeros((D_V, N_QUERIES)))
-    with pytest.raises(
-        ValueError, match=r"scores: expected every row to have a finite number.* row \(1\) has not"
-    ):
-        row_variance([[0.0, 1.0], [-np.inf] * 2])
