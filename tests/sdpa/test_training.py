@@ -7,8 +7,10 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import special
 
-from sdpa import attention_gradients, scaled_dot_product_attention, training
+from sdpa import attention_gradients, scaled_dot_product_attention, softmax, training
 from sdpa.training import (
     OPTIMIZERS,
     TASKS,
@@ -45,114 +47,97 @@ def weights() -> Weights:
     return drawn._replace(W_Q=0.3 * drawn.W_Q)
 
 
-def layers_of(weights: Weights) -> list[Weights]:
-    """The weights of each layer alone."""
-    return [Weights(*arrays) for arrays in zip(*weights, strict=True)]
+def central_differences(weights: Weights, batch: Batch, name: str) -> np.ndarray:
+    """The gradient of the mean loss of each layer to one of the weights."""
+    array = getattr(weights, name)
+    step = 1e-5
+
+    def losses(moved):
+        found = loss_and_gradients(weights._replace(**{name: moved}), batch, DIVISORS)
+        return found.losses.mean(axis=-1)
+
+    differences = np.empty_like(array)
+    for index in np.ndindex(array.shape[1:]):
+        shift = np.zeros_like(array)
+        shift[:, *index] = step  # of all layers at once: none sees the weights of another
+        change = losses(array + shift) - losses(array - shift)
+        differences[:, *index] = change / (2 * step)
+    return differences
 
 
-def assert_gradients(gradients: Weights, weights: Weights, batch: Batch) -> None:
-    """Each gradient of each layer against central differences of its mean loss, within 1e-6 of the
-    largest entry.
+def largest_errors(found, expected):
+    """Of each layer, over its largest entry."""
+    scale = np.abs(expected).max(axis=(1, 2))
+    return np.abs(found - expected).max(axis=(1, 2)) / scale
+
+
+@pytest.mark.parametrize("n_asked", ASKED)
+@pytest.mark.parametrize("name", Weights._fields)
+def test_gradients_of_unsaturated_and_saturated_rows_equal_central_differences(
+    weights, name, n_asked
+):
+    """Of each layer within 1e-6 of the largest entry.
 
     Rounding changes a difference by about 1e-10, a millionth of the smallest of these largest
     entries.
     """
-    step = 1e-5
-    for name, array in weights._asdict().items():
-        differences = np.empty_like(array)
-        for index in np.ndindex(array.shape[1:]):
-            shift = np.zeros_like(array)
-            shift[:, *index] = step  # of all layers at once: none sees the weights of another
-            high, low = (
-                loss_and_gradients(weights._replace(**{name: moved}), batch, DIVISORS).losses.mean(
-                    axis=-1
-                )
-                for moved in (array + shift, array - shift)
-            )
-            differences[:, *index] = (high - low) / (2 * step)
-        for layer, (found, expected) in enumerate(
-            zip(getattr(gradients, name), differences, strict=True)
-        ):
-            scale = np.abs(expected).max()
-            assert scale > 1e-4, f"{name} of layer {layer}: too small for differences"
-            np.testing.assert_allclose(
-                found, expected, rtol=0, atol=1e-6 * scale, err_msg=f"{name} of layer {layer}"
-            )
-
-
-@pytest.mark.parametrize("n_asked", ASKED)
-def test_gradients_of_unsaturated_and_saturated_rows_equal_central_differences(weights, n_asked):
     batch = batch_of(n_asked)
-    step = loss_and_gradients(weights, batch, DIVISORS)
-    assert_gradients(step.gradients, weights, batch)
-    largest = step.weights.max(axis=-1)
+    found = loss_and_gradients(weights, batch, DIVISORS)
+    expected = central_differences(weights, batch, name)
+    assert np.abs(expected).max(axis=(1, 2)).min() > 1e-4
+    gradient = getattr(found.gradients, name)
+    assert (largest_errors(gradient, expected) < 1e-6).all()
+    assert (largest_errors(-gradient, expected) > 1).all()  # a planted error of sign
+    largest = found.weights.max(axis=-1)
     assert largest[0].max() < 0.5
     assert largest[-1].max() > 0.99
 
 
-@pytest.mark.parametrize("layer", range(len(DIVISORS)))
-@pytest.mark.parametrize("name", Weights._fields)
-def test_a_planted_sign_error_is_found(weights, name, layer):
-    batch = batch_of(2)
-    gradients = loss_and_gradients(weights, batch, DIVISORS).gradients
-    getattr(gradients, name)[layer] *= -1
-    with pytest.raises(AssertionError, match=f"{name} of layer {layer}"):
-        assert_gradients(gradients, weights, batch)
-
-
-@pytest.mark.parametrize("scale", [1.0, 30.0])
-@pytest.mark.parametrize("n_asked", ASKED)
+@pytest.mark.parametrize(("n_asked", "scale"), [(1, 30.0), (2, 1.0)])
 def test_it_is_attention_with_explicit_keys_and_values(weights, n_asked, scale):
     """Up to rows whose other weights are 1e-99."""
-    weights, batch = weights._replace(W_Q=scale * weights.W_Q), batch_of(n_asked)
+    weights = weights._replace(W_Q=scale * weights.W_Q)
+    batch = batch_of(n_asked)
     found = loss_and_gradients(weights, batch, DIVISORS)
-    for i, (layer, divisor) in enumerate(zip(layers_of(weights), DIVISORS, strict=True)):
-        gradients = Weights(*map(np.zeros_like, layer))
-        for n, (tokens, query, target) in enumerate(zip(*batch[:3], strict=True)):
-            q, k, v = query[None] @ layer.W_Q, tokens @ layer.W_K, tokens @ layer.W_V
-            output, rows = scaled_dot_product_attention(
-                q, k, v, scaling=divisor, return_weights=True
-            )
-            to_logits = np.exp(output @ layer.W_O) / np.exp(output @ layer.W_O).sum() - target
-            back = attention_gradients(q, k, v, to_logits @ layer.W_O.T, scaling=divisor)
-            of_sequence = (
-                query[:, None] @ back.q,
-                tokens.T @ back.k,
-                tokens.T @ back.v,
-                output.T @ to_logits,
-            )
-            for total, gradient in zip(gradients, of_sequence, strict=True):
-                total += gradient / N_SEQUENCES
-            np.testing.assert_allclose(found.q[i, n], q[0], rtol=1e-12)
-            np.testing.assert_allclose(found.scores[i, n], (q @ k.T / divisor)[0], rtol=1e-11)
-            np.testing.assert_allclose(found.weights[i, n], rows[0], rtol=1e-10)
-            np.testing.assert_allclose(found.logits[i, n], (output @ layer.W_O)[0], rtol=1e-11)
-            np.testing.assert_allclose(found.score_gradients[i, n], back.scores[0], rtol=1e-9)
-        for name, expected in gradients._asdict().items():
-            scale = np.abs(expected).max()
-            np.testing.assert_allclose(
-                getattr(found.gradients, name)[i], expected, rtol=1e-9, atol=1e-12 * scale
-            )
+    sequences = list(zip(batch.tokens, batch.queries, batch.targets, strict=True))
+    for i, (w_q, w_k, w_v, w_o) in enumerate(zip(*weights, strict=True)):
+        gradients = Weights(*(np.zeros_like(array) for array in (w_q, w_k, w_v, w_o)))
+        options = {"scaling": DIVISORS[i]}
+        for n, (tokens, query, target) in enumerate(sequences):
+            q, k, v = query[None] @ w_q, tokens @ w_k, tokens @ w_v
+            output, rows = scaled_dot_product_attention(q, k, v, return_weights=True, **options)
+            logits = output @ w_o
+            to_logits = softmax(logits) - target
+            back = attention_gradients(q, k, v, to_logits @ w_o.T, **options)
+            gradients.W_Q[:] += query[:, None] @ back.q / N_SEQUENCES
+            gradients.W_K[:] += tokens.T @ back.k / N_SEQUENCES
+            gradients.W_V[:] += tokens.T @ back.v / N_SEQUENCES
+            gradients.W_O[:] += output.T @ to_logits / N_SEQUENCES
+            scores = (q @ k.T)[0] / DIVISORS[i]
+            assert_allclose(found.q[i, n], q[0], rtol=1e-12)
+            assert_allclose(found.scores[i, n], scores, rtol=1e-11)
+            assert_allclose(found.weights[i, n], rows[0], rtol=1e-10)
+            assert_allclose(found.logits[i, n], logits[0], rtol=1e-11)
+            assert_allclose(found.score_gradients[i, n], back.scores[0], rtol=1e-9)
+        for values, expected in zip(found.gradients, gradients, strict=True):
+            least = 1e-12 * np.abs(expected).max()
+            assert_allclose(values[i], expected, rtol=1e-9, atol=least)
 
 
-@pytest.mark.parametrize("d_k", [1, 7, 64, 512])
+@pytest.mark.parametrize("d_k", [1, 7, 512])
 def test_layers_side_by_side_are_each_layer_alone_to_the_bit(d_k):
     rng = np.random.default_rng(d_k)
-    batch, drawn = (
-        draw_batch(rng, "pair", 13, 11),
-        [initial_weights(rng, d_k, "unit") for _ in DIVISORS],
-    )
-    together = loss_and_gradients(
-        Weights(*map(np.stack, zip(*drawn, strict=True))), batch, DIVISORS
-    )
-    for i, (layer, divisor) in enumerate(zip(drawn, DIVISORS, strict=True)):
-        alone = loss_and_gradients(layer, batch, divisor)
+    batch = draw_batch(rng, "pair", 13, 11)
+    layers = [initial_weights(rng, d_k, "unit") for _ in DIVISORS]
+    stacked = Weights(*map(np.stack, zip(*layers, strict=True)))
+    together = loss_and_gradients(stacked, batch, DIVISORS)
+    for i, layer in enumerate(layers):
+        alone = loss_and_gradients(layer, batch, DIVISORS[i])
         for name in ("losses", "logits", "q", "scores", "weights", "score_gradients"):
-            np.testing.assert_array_equal(
-                getattr(alone, name), getattr(together, name)[i], strict=True
-            )
+            one, other = getattr(alone, name), getattr(together, name)
+            assert_array_equal(one, other[i], strict=True)
         for one, other in zip(alone.gradients, together.gradients, strict=True):
-            np.testing.assert_array_equal(one, other[i], strict=True)
+            assert_array_equal(one, other[i], strict=True)
 
 
 OF_TASK = {"recall": 1, "pair": 2}
@@ -173,9 +158,8 @@ def parts(task, n_keys=7, seed=3):
 def assert_mean(values, expected):
     """Within 5 standard errors: a false alarm for one mean in 1.7 million, if the seed changed."""
     values = np.asarray(values, dtype=float)
-    assert (
-        np.abs(values.mean(axis=0) - expected) <= 5 * values.std(axis=0) / math.sqrt(len(values))
-    ).all()
+    error = 5 * values.std(axis=0) / math.sqrt(len(values))
+    assert (np.abs(values.mean(axis=0) - expected) <= error).all()
 
 
 def test_keys_point_anywhere_and_classes_are_as_frequent_as_each_other(task):
@@ -224,8 +208,6 @@ def test_a_query_is_a_noisy_copy_without_a_class(task):
         ([3.0, 1.0, 2.0], [1, 0, 0], 1.0),
         ([3.0, 1.0, 2.0], [0, 0, 1], 0.0),
         ([2.0, 1.0, 2.0], [1, 0, 0], 0.0),  # a tie decides nothing
-        ([0.0, 0.0, 0.0], [0, 1, 0], 0.0),
-        ([3.0, 1.0, 2.0], [0.5, 0, 0.5], 1.0),
         ([2.0, 1.0, 2.0], [0.5, 0, 0.5], 1.0),  # but within the target
         ([3.0, 2.0, 2.0], [0.5, 0, 0.5], 0.0),
         ([3.0, 1.0, 2.0], [0.5, 0.5, 0], 0.0),
@@ -235,44 +217,32 @@ def test_accuracy_by_hand(logits, target, expected):
     assert accuracy(np.array([logits]), np.array([target])) == expected
 
 
+KNOWN = {
+    "best row": frozenset,
+    "one-hot row": lambda classes: classes[0],
+    "guess": lambda _: None,
+}
+
+
+@pytest.mark.parametrize("level", KNOWN)
 @pytest.mark.parametrize("task", TASKS)
-def test_levels_are_the_least_losses_of_what_a_row_shows(task):
+def test_levels_are_the_least_losses_of_what_a_row_shows(task, level):
     """The least cross-entropy of a prediction from some knowledge is that of the mean target given
     it.
     """
-    classes = list(itertools.permutations(range(training.N_CLASSES), OF_TASK[task]))
-    targets = np.array(
-        [np.bincount(own, minlength=training.N_CLASSES) / len(own) for own in classes]
-    )
-
-    def least(known):
-        losses = []
-        for value in set(known):
-            same = targets[[other == value for other in known]]
-            mean = same.mean(axis=0)
-            losses += [-(row[row > 0] @ np.log(mean[row > 0])) for row in same]
-        return np.mean(losses)
-
-    shown = {
-        "best row": [frozenset(own) for own in classes],
-        "one-hot row": [own[0] for own in classes],
-        "guess": [None for _ in classes],
-    }
-    assert loss_levels(task) == pytest.approx(
-        {name: least(known) for name, known in shown.items()}, abs=1e-12
-    )
+    by_knowledge = {}
+    for classes in itertools.permutations(range(training.N_CLASSES), OF_TASK[task]):
+        target = np.bincount(classes, minlength=training.N_CLASSES) / len(classes)
+        by_knowledge.setdefault(KNOWN[level](classes), []).append(target)
+    losses = []
+    for targets in by_knowledge.values():
+        mean = np.mean(targets, axis=0)
+        losses += [-special.xlogy(target, mean).sum() for target in targets]
+    assert loss_levels(task)[level] == pytest.approx(np.mean(losses), abs=1e-12)
 
 
 RULES = (1.0, math.sqrt(11), 11.0)
 OPTIONS = {"optimizer": "adam", "learning_rate": 0.03, "steps": 13, "n_sequences": 7}
-
-
-def states(divisors, seed=0, task="recall", d_k=11, **options):
-    """The steps, weights, losses and ends of a run; copies, since a step changes the weights in
-    place.
-    """
-    for run in train(np.random.default_rng(seed), task, d_k, 5, divisors, **OPTIONS | options):
-        yield run.step, [array.copy() for array in run.weights], run.at.losses, run.has_ended
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -280,50 +250,41 @@ def states(divisors, seed=0, task="recall", d_k=11, **options):
     ("initial", "query", "key"), [("unit", 1.0, 1.0), ("small", 16 * 4e-4, 24 * 4e-4)]
 )
 def test_entries_of_initial_queries_and_keys_have_their_variance(task, initial, query, key):
-    """Mean squares of 500 pairs of weights and batches, within 5 standard errors: 1 of 1.7 million
-    seeds fails one.
-    """
+    """Over 500 pairs of weights and batches."""
     rng = np.random.default_rng(7)
     found = []
     for _ in range(500):
-        weights, batch = initial_weights(rng, 11, initial), draw_batch(rng, task, 7, 5)
-        rows = batch.queries @ weights.W_Q, batch.tokens @ weights.W_K
-        found.append([*(row.mean() for row in rows), *((row**2).mean() for row in rows)])
-    for values, expected in zip(np.transpose(found), (0, 0, query, key), strict=True):
-        assert abs(values.mean() - expected) <= 5 * values.std() / math.sqrt(500)
+        weights = initial_weights(rng, 11, initial)
+        batch = draw_batch(rng, task, 7, 5)
+        q = batch.queries @ weights.W_Q
+        k = batch.tokens @ weights.W_K
+        found.append([q.mean(), k.mean(), (q**2).mean(), (k**2).mean()])
+    assert_mean(found, [0, 0, query, key])
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_run_is_steps_from_one_draw_of_weights_along_a_batch_each(task, optimizer):
     rng = np.random.default_rng(3)
-    one = initial_weights(rng, 11, "small")
-    weights = Weights(*(np.stack([array] * 3) for array in one))
+    weights = Weights(*(np.stack([array] * 3) for array in initial_weights(rng, 11, "small")))
     descend = OPTIMIZERS[optimizer](weights, [0.03] * 4)
-    runs = train(
-        np.random.default_rng(3),
-        task,
-        11,
-        5,
-        RULES,
-        **OPTIONS | {"optimizer": optimizer, "initial": "small"},
-    )
+    options = OPTIONS | {"optimizer": optimizer, "initial": "small"}
+    runs = train(np.random.default_rng(3), task, 11, 5, RULES, **options)
     for step, run in enumerate(runs):
         batch = draw_batch(rng, task, 7, 5)
         at = loss_and_gradients(weights, batch, RULES)
-        np.testing.assert_array_equal(run.batch.tokens, batch.tokens)
-        np.testing.assert_array_equal(run.at.losses, at.losses)
+        assert_array_equal(run.batch.tokens, batch.tokens)
+        assert_array_equal(run.at.losses, at.losses)
         for found, expected in zip(run.weights, weights, strict=True):
-            np.testing.assert_array_equal(found, expected)
+            assert_array_equal(found, expected)
         assert run.step == step
         assert not run.has_ended.any()
         descend(at.gradients)
     assert step == OPTIONS["steps"]
 
 
-C = math.sqrt(
-    11
-)  # the divisor in place of which W_Q starts at 1/a and W_K at 1/b of its size, with ab = C
+# The divisor in place of which W_Q starts at 1/a and W_K at 1/b of its size, with ab = C.
+C = math.sqrt(11)
 SPLITS = {"both": (math.sqrt(C), math.sqrt(C)), "W_Q alone": (C, 1.0), "uneven": (0.5, 2 * C)}
 POWERS = {"sgd": 2, "adam": 1}  # of a and b, by which their learning rates are divided
 RATES = {"sgd": 0.3, "adam": 0.003}
@@ -333,25 +294,28 @@ def losses_of(optimizer, divisor, starts=(1.0, 1.0), slower=(1.0, 1.0)) -> np.nd
     """The mean losses of 121 batches, where W_Q and W_K start divided by `starts`, and their rates
     by `slower`.
     """
-    rng, rate = np.random.default_rng(5), RATES[optimizer]
-    one, losses = initial_weights(rng, 11, "unit"), []
+    rng = np.random.default_rng(5)
+    one = initial_weights(rng, 11, "unit")
     weights = one._replace(W_Q=one.W_Q / starts[0], W_K=one.W_K / starts[1])
-    descend = OPTIMIZERS[optimizer](weights, [rate / slower[0], rate / slower[1], rate, rate])
+    rates = RATES[optimizer] / np.array([*slower, 1.0, 1.0])
+    descend = OPTIMIZERS[optimizer](weights, rates.tolist())
+    losses = []
     for _ in range(121):
-        at = loss_and_gradients(weights, batch := draw_batch(rng, "pair", 23, 7), divisor)
+        at = loss_and_gradients(weights, draw_batch(rng, "pair", 23, 7), divisor)
         losses.append(at.losses.mean())
         descend(at.gradients)
-    assert len(batch.tokens) == 23
     assert np.ptp(losses) > 0.3  # it does learn
     return np.array(losses)
 
 
-def distance(optimizer, starts, slower) -> float:
-    return np.abs(losses_of(optimizer, 1.0, starts, slower) - losses_of(optimizer, C)).max()
+def distances(optimizer, starts, *rates) -> list[float]:
+    """From the losses under the divisor to those with these starts, for each of the rates."""
+    expected = losses_of(optimizer, C)
+    return [np.abs(losses_of(optimizer, 1.0, starts, one) - expected).max() for one in rates]
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("split", ["W_Q alone", "uneven"])
 def test_a_divisor_is_a_smaller_start_and_a_smaller_rate(optimizer, split, monkeypatch):
     """Losses of 120 steps are equal to rounding, for Adam with an epsilon that no gradient feels.
 
@@ -360,10 +324,12 @@ def test_a_divisor_is_a_smaller_start_and_a_smaller_rate(optimizer, split, monke
     """
     monkeypatch.setattr(training, "_EPS", 1e-30)
     starts, power = SPLITS[split], POWERS[optimizer]
-    assert distance(optimizer, starts, [x**power for x in starts]) < 1e-12
-    other = [x ** (3 - power) for x in starts]
-    for wrong in ((1.0, 1.0), starts), (starts, (1.0, 1.0)), (starts, other):
-        assert distance(optimizer, *wrong) > 0.05
+    slower = [x**power for x in starts]
+    wrong = [x ** (3 - power) for x in starts]
+    right, *others = distances(optimizer, starts, slower, wrong, (1.0, 1.0))
+    assert right < 1e-12
+    assert min(others) > 0.05
+    assert distances(optimizer, (1.0, 1.0), starts)[0] > 0.05
 
 
 def test_with_the_usual_epsilon_it_holds_up_to_a_multiple_of_epsilon(monkeypatch):
@@ -374,10 +340,10 @@ def test_with_the_usual_epsilon_it_holds_up_to_a_multiple_of_epsilon(monkeypatch
     epsilon.
     """
     both = SPLITS["both"]
-    usual = distance("adam", both, both)
+    (usual,) = distances("adam", both, both)
     assert 0 < usual < 2e-6
     monkeypatch.setattr(training, "_EPS", 1e-9)
-    assert distance("adam", both, both) == pytest.approx(usual / 10, rel=0.1)
+    assert distances("adam", both, both) == [pytest.approx(usual / 10, rel=0.1)]
 
 
 def trusting(gradient, weights):
@@ -421,29 +387,34 @@ def test_other_optimizers_need_the_rates_of_the_docs(step, rate, power, monkeypa
     monkeypatch.setitem(OPTIMIZERS, "other", descend)
     monkeypatch.setitem(RATES, "other", rate)
     starts = SPLITS["both"]
-    assert distance("other", starts, [x**power for x in starts]) < 1e-9
-    assert distance("other", starts, [x ** (1 - power) for x in starts]) > 0.02
-
-
-# The first run ends after 26 of these steps; the others would take more than 40.
-BLOWING_UP = {"seed": 2, "d_k": 64, "optimizer": "sgd", "learning_rate": 4.0, "steps": 33}
+    slower = [x**power for x in starts]
+    wrong = [x ** (1 - power) for x in starts]
+    right, other = distances("other", starts, slower, wrong)
+    assert right < 1e-9
+    assert other > 0.02
 
 
 def test_a_run_that_blows_up_ends_while_the_others_go_on():
-    """Its weights are 0 from then on, and its loss ln 8."""
+    """Its weights are 0 from then on, and its loss ln 8.
+
+    It ends after 26 of these steps; the others would take more than 40.
+    """
+    ends, largest_loss = [], 0.0
+    options = OPTIONS | {"optimizer": "sgd", "learning_rate": 4.0, "steps": 33}
     with np.errstate(over="raise", invalid="raise", divide="raise"):
-        found = list(states(RULES, **BLOWING_UP))
-    ends = np.array([ended for *_, ended in found])
-    assert not ends[:20].any()
+        for run in train(np.random.default_rng(2), "recall", 64, 5, RULES, **options):
+            ended = run.has_ended
+            ends.append(ended.copy())
+            for array in run.weights:
+                sizes = np.abs(array).max(axis=(-2, -1))
+                assert ((sizes == 0) == ended).all()
+                assert sizes.max() <= 1e25
+            assert_allclose(run.at.losses[ended], math.log(8), rtol=1e-12)
+            largest_loss = max(largest_loss, run.at.losses[0].mean())
+    assert not np.any(ends[:20])
     assert ends[-1].tolist() == [True, False, False]
-    assert (ends[:-1] <= ends[1:]).all()
-    for _, weights, losses, ended in found:
-        for array in weights:
-            assert not array[ended].any()
-            assert (np.abs(array[~ended]).max(axis=(-2, -1)) <= 1e25).all()
-            assert array[~ended].any(axis=(-2, -1)).all()
-        np.testing.assert_allclose(losses[ended], math.log(8), rtol=1e-12)
-    assert max(losses[0].mean() for *_, losses, _ in found) > 1e10
+    assert (np.diff(np.array(ends, int), axis=0) >= 0).all()
+    assert largest_loss > 1e10
 
 
 SHAPES = (2, 3, 5), (7,)
@@ -452,9 +423,7 @@ RATE = 0.03
 
 
 def sgd(weight, gradients):
-    for gradient in gradients:
-        weight -= RATE * gradient
-    return weight
+    return weight - RATE * gradients.sum(axis=0)
 
 
 def adam(weight, gradients):
@@ -463,35 +432,24 @@ def adam(weight, gradients):
     for t, gradient in enumerate(gradients, 1):
         m = 0.9 * m + 0.1 * gradient
         v = 0.999 * v + 0.001 * gradient**2
-        weight -= RATE * (m / (1 - 0.9**t)) / (math.sqrt(v / (1 - 0.999**t)) + 1e-8)
+        step = (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+        weight = weight - RATE * step
     return weight
 
 
 TEXTBOOK = {"adam": adam, "sgd": sgd}
 
 
-def drawn(seed: int) -> list[np.ndarray]:
-    rng = np.random.default_rng(seed)
-    return [rng.standard_normal(shape) for shape in SHAPES]
-
-
 @pytest.mark.parametrize("size", [1.0, 1e-8, 1e60, 0.0])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_steps_are_those_of_the_textbook(name, size):
     """Among them gradients as small as Adam's epsilon, and 0, which changes nothing."""
-    arrays, gradients = (
-        drawn(0),
-        [[size * array for array in drawn(1 + step)] for step in range(N_STEPS)],
-    )
-    expected = [
-        [
-            TEXTBOOK[name](weight, numbers)
-            for weight, *numbers in zip(*(x.ravel().tolist() for x in each), strict=True)
-        ]
-        for each in zip(arrays, *gradients, strict=True)
-    ]
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape) for shape in SHAPES]
+    gradients = [size * rng.standard_normal((N_STEPS, *shape)) for shape in SHAPES]
+    expected = [TEXTBOOK[name](*each) for each in zip(arrays, gradients, strict=True)]
     descend = OPTIMIZERS[name](arrays, [RATE] * len(SHAPES))
-    for each in gradients:
+    for each in zip(*gradients, strict=True):
         descend(each)
-    for found, numbers in zip(arrays, expected, strict=True):  # the arrays themselves have changed
-        np.testing.assert_allclose(found.ravel(), numbers, rtol=1e-12, atol=1e-15)
+    for found, values in zip(arrays, expected, strict=True):  # the arrays themselves have changed
+        assert_allclose(found, values, rtol=1e-12, atol=1e-15)
