@@ -217,6 +217,14 @@ def test_errors_are_those_of_the_jackknife_over_sequences():
     assert_allclose(found["max_weight"].error, error, rtol=1e-9)
 
 
+def test_errors_of_quantiles_are_their_deviations_over_samples():
+    """Within a third, of 60 samples of 24 sequences."""
+    q, k = np.random.default_rng(1).standard_normal((2, 60, 24, 1, 9, D_K))
+    found = [diagnose(*sample)["jacobian_norm_p10"] for sample in zip(q, k, strict=True)]
+    deviation = np.std([estimate.value[0] for estimate in found])
+    assert fmean(estimate.error[0] for estimate in found) == pytest.approx(deviation, rel=1 / 3)
+
+
 def is_near(estimate, expected, least=math.inf):
     """Within 5 standard errors, themselves below a limit."""
     error = 5 * estimate.error[0]
