@@ -153,6 +153,13 @@ def test_both_sides_are_those_of_plain_loops(scaling, divisor):
         assert side.entropy == pytest.approx(sum(stats.entropy(row) for row in weights) / 3)
 
 
+@pytest.mark.parametrize(("d_k", "n_queries", "n_keys"), [(0, 5, 5), (1, 0, 5), (1, 5, 1)])
+def test_sizes_that_are_too_small_are_refused(d_k, n_queries, n_keys):
+    message = f"n_keys of at least 2, got {d_k}, {n_queries} and {n_keys}"
+    with pytest.raises(ValueError, match=message):
+        compare_scaling(d_k, n_queries=n_queries, n_keys=n_keys)
+
+
 def test_exact_values_are_the_means_over_many_draws():
     """200 draws of 3 queries and 5 keys, within 4.5 standard errors: chance goes so far once in
     150,000.
