@@ -9,6 +9,7 @@ from inspect import isfunction, signature, unwrap
 
 import numpy as np
 import pytest
+from numerics import integral
 from scipy import integrate, special, stats
 
 from sdpa import LAWS, theory
@@ -22,8 +23,10 @@ from sdpa.theory import (
     divisor_for,
     least_draw_deviations,
 )
+from sdpa.theory.cosine_law import CosineLaw
 from sdpa.theory.deviations import least_row_variances
-from sdpa.theory.row_metrics import RowMetrics, row_means, row_moments
+from sdpa.theory.row_metrics import RowMetrics
+from sdpa.theory.row_moments import row_means, row_moments
 from sdpa.theory.score_law import query_lengths
 
 SHIFTED = PairLaw(query_mean=0.6, key_mean=-1.5, query_std=0.8, key_std=1.4)
@@ -557,3 +560,11 @@ def test_the_divisor_of_a_variance_and_under_a_mask():
     assert sum(entropies) / math.log(2 * 3) == pytest.approx(0.8, rel=1e-9)
     with pytest.raises(ValueError, match=r"expected a value above \d.* and below 1, got 1.5"):
         divisor_for("entropy_share", 1.5, 16, 8)
+
+
+@pytest.mark.parametrize("d", [3, 12, 512])
+def test_the_density_of_a_cosine_has_the_chances_of_its_law(d):
+    law = CosineLaw(2.0, d)
+    ends = 2.0 / math.sqrt(d) * np.array([-1.0, 0.5, 1.5])
+    first, _, last = law.cdf(ends)
+    assert integral(law.density, ends) == pytest.approx(last - first, rel=1e-10)
