@@ -19,13 +19,13 @@ import yaml
 
 from experiments.analysis.results import Results
 from experiments.config.loader import load_config
+from experiments.declarations import FIGURES
 from experiments.engine.files import write_atomically
 from experiments.engine.measure import measure
 from experiments.engine.reporter import Reporter
 from experiments.engine.tables import read_sweep
 from experiments.engine.workers import LocalWorkers, default_jobs
 from experiments.errors import UsageError
-from experiments.figures.declared import FIGURES
 from experiments.paths import HOME, default_results
 
 if TYPE_CHECKING:

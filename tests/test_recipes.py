@@ -25,7 +25,7 @@ SATURATION = (
     "[unscaled, {rule}]\n"
 )
 DECLARED, METRICS, CLAIMS = (
-    "experiments/figures/declared.py",
+    "experiments/declarations/saturation.py",
     "experiments/measuring/row_metrics.py",
     "experiments/claims/record/qa.py",
 )

@@ -14,9 +14,8 @@ from experiments.audit.examples import EXAMPLES
 from experiments.engine.files import write_atomically
 from experiments.engine.reporter import tell
 from experiments.errors import UsageError
-from experiments.figures.figure import Drawing
 from experiments.figures.rendering import render
-from experiments.figures.style import ordered_colours, panels
+from experiments.figures.style import Drawing, ordered_colours, panels
 from experiments.paths import AUDIT, HOME
 from sdpa import audit as audited
 

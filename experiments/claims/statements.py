@@ -11,10 +11,11 @@ from experiments.claims.compute import compute_table
 from experiments.claims.table import table_path
 from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
+from experiments.declarations.figure import Needs
 from experiments.engine.products import Product, build
 from experiments.engine.reporter import ALOUD, Reporter
 from experiments.engine.tables import read_sweep
-from experiments.figures.findings import Needs, lack
+from experiments.figures.findings import lack
 from experiments.measuring.experiment import MEASURED
 from experiments.paths import STATEMENTS
 

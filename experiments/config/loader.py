@@ -14,8 +14,8 @@ from experiments.config.models import config_model
 from experiments.config.rules import block_problems, impossible
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import Document, Fault
+from experiments.declarations import default_figures
 from experiments.errors import UsageError
-from experiments.figures.declared import default_figures
 from experiments.measuring.columns import cell_fields
 
 

@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError
 
 from experiments.config.kinds import config_names, kinds_of
 from experiments.config.spelling import FRACTION, POWER, RANGE, range_or_value
-from experiments.figures.declared import figures_of
+from experiments.declarations import figures_of
 from experiments.measuring.columns import Meaning, as_json, axis_names, cell_fields, defaults
 from experiments.measuring.experiment import Experiment
 from experiments.measuring.intervals import MIN_TRIALS

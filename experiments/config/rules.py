@@ -10,7 +10,7 @@ from experiments.config.kinds import config_names, kinds_of
 from experiments.config.models import NAME
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
-from experiments.figures.declared import figures_of
+from experiments.declarations import figures_of
 from experiments.measuring.columns import describe
 
 _MAX_CELLS = 100_000

@@ -1,6 +1,5 @@
 """The figure of `make model`, and what it shows."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
-from experiments.analysis.results import Results
+from experiments.declarations.figure import Finding
+from experiments.declarations.tables import Numbers, Tables, rows_of
 from experiments.diagnosis.model import (
     CONTROLS,
     GROUPS,
@@ -19,27 +19,29 @@ from experiments.diagnosis.model import (
     read_model,
 )
 from experiments.diagnosis.picture import CLOSE, plot_heads
-from experiments.figures.figure import Drawing
-from experiments.figures.findings import Finding, FindingError, rows_of
+from experiments.figures.findings import FindingError
 from experiments.figures.rendering import render
-from experiments.figures.style import INK
+from experiments.figures.style import INK, Drawing
 
 # Half the width of a 95% interval over the standard error.
 REACH = float(stats.t.isf(0.025, GROUPS - 1))
 
 
 def heads(
-    tables: Results, weights: str = "trained", text: str = "prose", n_keys: int = LENGTH
+    tables: Tables, weights: str = "trained", text: str = "prose", n_keys: int = LENGTH
 ) -> pd.DataFrame:
     """The heads of a case."""
     return rows_of(tables, "heads", weights=weights, text=text, n_keys=n_keys)
 
 
-def _numbers(tables: Results) -> Mapping[str, int]:
+def _numbers(tables: Tables) -> Numbers:
+    """None unless intervals put more heads near Gaussian rows, without the first key, than are near
+    any other law.
+    """
     found, distance = heads(tables), heads(tables)["entropy_share_distance"]
     near, is_sharp = found["rest_distance"].abs() < CLOSE, found["rest_spread"] > 2
     others = found[[f"rest_distance_{name}" for name in CONTROLS]].abs() < CLOSE
-    return {
+    counts = {
         "heads": len(found),
         "near": (distance.abs() < CLOSE).sum(),
         "below": (distance < -CLOSE).sum(),
@@ -51,19 +53,12 @@ def _numbers(tables: Results) -> Mapping[str, int]:
         "sharp_near": (near & is_sharp).sum(),
         "long": (heads(tables, n_keys=512)["entropy_share_distance"] > CLOSE).sum(),
     }
-
-
-def _holds(tables: Results) -> bool:
-    """True if intervals put more heads near Gaussian rows, without the first key, than are near any
-    other law.
-    """
-    found, count = heads(tables), _numbers(tables)
-    rest = found["rest_distance"].abs() + REACH * found["rest_distance_se"] < CLOSE
-    return bool(rest.sum() > max(count[name] for name in ("near", *CONTROLS)))
+    surely = found["rest_distance"].abs() + REACH * found["rest_distance_se"] < CLOSE
+    holds = surely.sum() > max(counts[name] for name in ("near", *CONTROLS))
+    return counts if holds else None
 
 
 FINDING = Finding(
-    drawing="minilm/slide",
     title="Without [CLS], more heads follow Gaussian rows than other laws",
     sentence="With 128 tokens of prose and without the first key, the token [CLS], the entropy "
     "share of {rest} of "
@@ -74,8 +69,7 @@ FINDING = Finding(
     "heads with a spread above 2, {sharp_near} agree with it. With the first key, {near} are "
     "within 0.05, {below} are "
     "lower and {above} higher; with 512 tokens, {long} are higher.",
-    values=_numbers,
-    holds=_holds,
+    numbers=_numbers,
 )
 
 
@@ -85,18 +79,19 @@ def slide(results: Path) -> list[bytes]:
     Raises:
         FindingError: the tables do not support its title.
     """
-    tables = Results(None, read_model(results))
-    if not FINDING.holds(tables):
+    tables = read_model(results)
+    numbers = _numbers(tables)
+    if numbers is None:
         raise FindingError(f"the tables of the pretrained model do not support: {FINDING.title}")
     about = (
         f"all-MiniLM-L6-v2, {SEQUENCES} sequences; spread: standard deviation of the scaled "
         f"scores in a row."
     )
-    caption = f"{FINDING.sentence.format(**FINDING.values(tables))} {about}"
+    caption = f"{FINDING.sentence.format(**numbers)} {about}"
     return [*render(lambda: _draw(tables), FINDING.title, caption, is_slide=True).values()]
 
 
-def _draw(tables: Results) -> Drawing:
+def _draw(tables: Tables) -> Drawing:
     """Heads without their first key, over the curves of four laws of scores."""
     figure = Figure(figsize=(10, 6), layout="constrained")
     ax = figure.subplots()

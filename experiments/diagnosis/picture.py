@@ -13,11 +13,10 @@ from scipy import stats
 from seaborn import color_palette
 
 from experiments.diagnosis.table import NO_MASK, indices
-from experiments.figures.figure import Drawing
 from experiments.figures.lines import MARKERS
 from experiments.figures.maps import plot_plane
 from experiments.figures.rendering import render
-from experiments.figures.style import DIVERGING, INK, SEQUENTIAL
+from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing
 
 _FEW_LAYERS = 6  # with a name in the legend
 CLOSE = 0.05  # entropy shares that differ by less are called equal

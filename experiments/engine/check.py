@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from experiments.analysis.written import csv_bytes
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
+from experiments.declarations import figures_of
 from experiments.engine.files import checksum, locked
 from experiments.engine.products import Product, build, untouched
 from experiments.engine.reporter import ALOUD, FLAGGED, Reporter
 from experiments.engine.tables import ANOTHER_VERSION, read_sidecar, read_sweep, why_stale
 from experiments.errors import TableError, attempt, counted
-from experiments.figures.declared import figures_of
 from experiments.measuring.experiment import MEASURED
 from experiments.paths import ALL_SWEEPS, COLUMNS, DERIVED, FIGURES, LONG, csv_name
 

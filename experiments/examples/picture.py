@@ -7,11 +7,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.examples.steps import Step
-from experiments.figures.figure import Drawing
 from experiments.figures.lines import plain_numbers, plot_exact, spans_widely
 from experiments.figures.maps import ink_on
 from experiments.figures.rendering import render
-from experiments.figures.style import INK, SEQUENTIAL, UNORDERED_COLOURS, panels, scaling_colours
+from experiments.figures.style import (
+    INK,
+    SEQUENTIAL,
+    UNORDERED_COLOURS,
+    Drawing,
+    panels,
+    scaling_colours,
+)
 from experiments.figures.words import latex
 
 _WIDE = 6  # columns with room for three decimals

@@ -1,12 +1,11 @@
 """Pictures of their own: each function draws the figure of its name, declared in
-`experiments.figures.declared`.
+`experiments.declarations`.
 
 They fit and derive nothing: `experiments.analysis` does that.
 """
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,6 @@ from scipy import stats
 from experiments.analysis.bands import BEST_RATE, at_best_rates
 from experiments.analysis.results import Axes as SweepAxes
 from experiments.analysis.results import Results
-from experiments.figures.figure import Drawing
 from experiments.figures.lines import (
     MARKERS,
     Series,
@@ -35,6 +33,8 @@ from experiments.figures.lines import (
 from experiments.figures.style import (
     INK,
     UNORDERED_COLOURS,
+    Drawing,
+    draws,
     empty,
     ordered_colours,
     panels,
@@ -69,6 +69,7 @@ _LOGARITHMIC = ("largest_score",)
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
 
 
+@draws("assumptions")
 def assumptions(results: Results) -> Drawing:
     """A panel for each metric: its ratio to the first cell, for each cell and scaling; far smaller
     ones at the edge.
@@ -133,6 +134,7 @@ def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
     return found
 
 
+@draws("correlation")
 def correlation(results: Results) -> Drawing:
     """Left: the weight of the own key. Right: the power that keeps the largest weight, for
     neighbouring d_k.
@@ -177,6 +179,7 @@ def correlation(results: Results) -> Drawing:
     return figure
 
 
+@draws("mechanisms")
 def mechanisms(results: Results) -> Drawing:
     """A row of panels for each metric and a column for each rule; a line for each mechanism, named
     at its end.
@@ -231,6 +234,7 @@ def _mechanism(row: pd.Series, others: list[str], axes: SweepAxes) -> str:
     return ", ".join(filter(None, [" + ".join(named) or "softmax", rest]))
 
 
+@draws("freezing")
 def freezing(results: Results) -> Drawing:
     """Entropy and collision against sigma / sigma_c: measured rows on the exact curves of each
     n_keys, and their limit.
@@ -286,6 +290,7 @@ def freezing(results: Results) -> Drawing:
     return figure
 
 
+@draws("distribution")
 def distribution(results: Results) -> Drawing:
     """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
     table, histogram = results.measured, results["histogram"]
@@ -337,6 +342,7 @@ def at_best(results: Results) -> pd.DataFrame:
     return rows if bands.empty else rows.merge(bands[[*same, *widths]], how="left", on=same)
 
 
+@draws("learning_rates")
 def learning_rates(results: Results) -> Drawing:
     """The median loss over runs against the learning rate: a panel for each task and d_k, a line
     for each rule.
@@ -385,6 +391,7 @@ def _plot_losses(ax: Axes, table: pd.DataFrame) -> None:
             ax.plot(rates[where], loss[where], color=colours[rule], **look)
 
 
+@draws("divisors")
 def divisors(results: Results) -> Drawing:
     """Steps to solve and loss under each rule: a row for what is divided, and a colour for each
     learning rate.
@@ -436,6 +443,7 @@ def divisors(results: Results) -> Drawing:
     return figure
 
 
+@draws("learning_curves")
 def learning_curves(results: Results) -> Drawing:
     """The first task at its largest d_k, step by step, at the best rate of d_k^1/2 (of the last
     rule without it).
@@ -484,6 +492,7 @@ def learning_curves(results: Results) -> Drawing:
     return figure
 
 
+@draws("first_layer")
 def first_layer(results: Results) -> Drawing:
     """Sum of squared weights and cosine after one layer: measured points, exact curves of wide
     layers and their limit.
@@ -538,6 +547,7 @@ def first_layer(results: Results) -> Drawing:
     return figure
 
 
+@draws("propagation")
 def propagation(results: Results) -> Drawing:
     """The cosine of two tokens after each layer: a panel for each case, a line of the map for each
     rule.
@@ -564,6 +574,7 @@ def propagation(results: Results) -> Drawing:
     return figure
 
 
+@draws("calibration")
 def calibration(results: Results) -> Drawing:
     """The z-scores as a histogram and in order, beside N(0, 1), and the p-values of cells in order,
     if uniform.
@@ -598,19 +609,3 @@ def calibration(results: Results) -> Drawing:
 def _places(count: int) -> Floats:
     """The expected places of that many uniform numbers in order: (i + 1/2) / n for i from 0."""
     return (np.arange(count) + 0.5) / count
-
-
-_OWN = (
-    *(
-        assumptions,
-        correlation,
-        mechanisms,
-        freezing,
-        distribution,
-        learning_rates,
-        divisors,
-        learning_curves,
-    ),
-    *(first_layer, propagation, calibration),
-)
-OWN: dict[str, Any] = {draw.__name__: draw for draw in _OWN}

@@ -8,12 +8,12 @@ from experiments.analysis.agreement import agreement_tables
 from experiments.analysis.results import Results
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
+from experiments.declarations import FIGURES, figures_of
 from experiments.engine.check import sound
 from experiments.engine.products import Product, build
 from experiments.engine.reporter import ALOUD, FLAGGED, Reporter
 from experiments.engine.tables import read_sweep
 from experiments.errors import attempt, counted
-from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.findings import dropped, told
 from experiments.paths import ALL_SWEEPS, DRAWN, HOME, ON_REQUEST, figure_path
 

@@ -17,10 +17,11 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodF
 
 from experiments.analysis.results import Axes as SweepAxes
 from experiments.analysis.results import Results
-from experiments.figures.figure import Drawing, Lines, Panel
+from experiments.declarations.figure import Lines, Panel
 from experiments.figures.style import (
     INK,
     UNORDERED_COLOURS,
+    Drawing,
     empty,
     ordered_colours,
     panels,

@@ -1,7 +1,7 @@
 """Maps over d_k and n_keys, and heat maps of drawn rows: colours in cells of equal size, with
 numbers or lines on them.
 
-Each function draws the figure of its name, declared in `experiments.figures.declared`.
+Each function draws the figure of its name, declared in `experiments.declarations`.
 """
 
 import itertools
@@ -15,8 +15,7 @@ from matplotlib.axes import Axes
 from experiments.analysis.crossings import EQUAL, NORMS, STATISTICS
 from experiments.analysis.results import Axes as SweepAxes
 from experiments.analysis.results import Results
-from experiments.figures.figure import Drawing
-from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, empty, panels
+from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, draws, empty, panels
 from experiments.figures.words import by_scaling, plain, under
 
 _NORM_NAMES = dict(zip(NORMS, ("$|J|_F$", "|dL/dq|", "divisor · |dL/dq|"), strict=True))
@@ -101,6 +100,7 @@ def place(at: Any, values: pd.Index) -> Any:
     return np.interp(np.log(at), np.log(values.to_numpy(dtype=float)), range(len(values)))
 
 
+@draws("map")
 def ratio_map(results: Results) -> Drawing:
     """Unscaled gradient norms over scaled ones (d_k^1/2), and where they cross 1: maps by statistic
     and norm.
@@ -178,6 +178,7 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
     ax.plot(place(crossings["law"], shown.columns), y, color=INK, linestyle="--", linewidth=1.2)
 
 
+@draws("phase")
 def phase(results: Results) -> Drawing:
     """Entropy of rows as a share of ln n_keys: a map for each of the first four scalings, with
     contours.
@@ -237,6 +238,7 @@ def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame, axes: Swee
         )
 
 
+@draws("formats")
 def formats(results: Results) -> Drawing:
     """A row of maps over d_k and number formats for each share, a column for each of the first two
     rules.
@@ -273,6 +275,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.{1 if share < 0.095 else 0}f}%" if share else "0"
 
 
+@draws("rows")
 def rows(results: Results) -> Drawing:
     """One heat map of weights per d_k and scaling, of the first draw; darker is a larger weight."""
     table = results.axes.first_combination(results.measured, "d_k")
@@ -289,6 +292,3 @@ def rows(results: Results) -> Drawing:
     axes[0].invert_yaxis()
     figure.colorbar(image, ax=axes, label="weight", shrink=0.8, pad=0.01, aspect=30)
     return figure
-
-
-OWN: dict[str, Any] = {"map": ratio_map, "phase": phase, "formats": formats, "rows": rows}

@@ -16,13 +16,13 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from experiments.analysis.results import Results
-from experiments.figures import curves, maps
-from experiments.figures.figure import Drawing, Figure
+from experiments.declarations import FIGURES
+from experiments.declarations.figure import Figure
+from experiments.figures import curves, maps  # noqa: F401 (each enters its drawings)
 from experiments.figures.lines import draw_lines
-from experiments.figures.style import DPI, SLIDE, STYLE
+from experiments.figures.style import DPI, OWN_DRAWINGS, SLIDE, STYLE, Drawing
 from experiments.figures.words import latex, plain_caption
 
-_DRAW = curves.OWN | maps.OWN
 _TITLE_POINTS, _CAPTION_POINTS = 13, 9.5
 _SLIDE_POINTS = 20  # of the title of a slide
 _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
@@ -32,11 +32,18 @@ _JOINED = "\u00a0=\u00a0"
 
 Pixels = npt.NDArray[np.uint8]
 
+for _figure in FIGURES.values():
+    if not _figure.lines and _figure.name not in OWN_DRAWINGS:
+        raise ImportError(
+            f'figure {_figure.name}: expected lines, or a function with @draws("{_figure.name}") '
+            "in experiments/figures/curves.py or maps.py"
+        )
+
 
 def draw(figure: Figure, results: Results) -> Drawing:
     """The picture of a figure, without title and caption, in the style that is set."""
     if not figure.lines:
-        return _DRAW[figure.name](results)
+        return OWN_DRAWINGS[figure.name](results)
     table = curves.at_best(results) if figure.lines.at_best else results.measured
     return draw_lines(figure.lines, table, results)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.analysis.results import Axes, Results
-from experiments.figures.figure import Figure
+from experiments.declarations.figure import Figure
 from experiments.measuring.experiment import MEASURED
 
 _FEW_VALUES = 3

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from experiments.config.loader import load_config
+from experiments.declarations import FIGURES, figures_of
+from experiments.declarations.figure import Default
 from experiments.diagnosis.model import QUANTITIES
 from experiments.diagnosis.table import COLUMNS
 from experiments.errors import Problem
-from experiments.figures.declared import FIGURES, figures_of
-from experiments.figures.figure import Default
 from experiments.kinds import experiment_names
 from experiments.measuring.experiment import Experiment, load_experiment
 from experiments.pages import numbers

@@ -19,10 +19,10 @@ from experiments.claims.judge import SEVERITIES
 from experiments.claims.table import read_statements, table_path
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
+from experiments.declarations import FIGURES
 from experiments.engine.fingerprint import versions
 from experiments.engine.products import Product, build
 from experiments.engine.reporter import ALOUD, Reporter
-from experiments.figures.declared import FIGURES
 from experiments.figures.findings import told
 from experiments.pages import explorer
 from experiments.pages.parts import (

@@ -1,7 +1,6 @@
 """The figures of the tables of laws, each with a finding that its table has to support."""
 
 import re
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -10,14 +9,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
-from experiments.analysis.results import Results
 from experiments.analysis.written import csv_bytes
+from experiments.declarations.figure import Finding
+from experiments.declarations.tables import Numbers, Tables, rows_of
 from experiments.engine.products import Product, build
 from experiments.engine.reporter import ALOUD, Reporter
-from experiments.figures.figure import Drawing
-from experiments.figures.findings import Finding, FindingError, rows_of
+from experiments.figures.findings import FindingError
 from experiments.figures.rendering import render
-from experiments.figures.style import INK, UNORDERED_COLOURS, ordered_colours, panels
+from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, ordered_colours, panels
 from experiments.paths import DRAWN, THEORY
 from experiments.theory.tables import ENTROPIES, MAIN, N_KEYS, TABLES
 from sdpa.theory.longer_rows import TRAINED
@@ -48,12 +47,11 @@ def _written(name: str) -> list[bytes]:
 
 
 def _drawn(name: str, path: Path) -> list[bytes]:
-    table = pd.read_csv(path)
-    draw, finding = FIGURES[name]
-    shown = Results(None, {name: table})
-    if not finding.holds(shown):
+    table, (draw, finding) = pd.read_csv(path), FIGURES[name]
+    numbers = finding.numbers({name: table})
+    if numbers is None:
         raise FindingError(f"{path} does not support: {finding.title}")
-    caption = finding.sentence.format(**finding.values(shown))
+    caption = finding.sentence.format(**numbers)
     return [*render(lambda: draw(table), finding.title, caption).values()]
 
 
@@ -149,105 +147,88 @@ def _computed(table: pd.DataFrame, scale: str) -> pd.Series:
     return table[table["scale"] == scale].set_index("n_keys")["computed"]
 
 
-def _powers(tables: Results) -> tuple[pd.Series, pd.Series]:
+def _powers(table: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
     """Local powers of exact crossings: of ln n for the typical one; of n for the mean one over ln
     n.
     """
-    typical, mean = (np.log(_computed(tables["scales"], name)) for name in ("typical", "mean"))
+    typical, mean = (np.log(_computed(table, name)) for name in ("typical", "mean"))
     ln_n = np.log(mean.index.to_series())
     log_ln_n = np.log(ln_n)
     of_mean = (mean - log_ln_n).diff() / ln_n.diff()
     return (typical.diff() / log_ln_n.diff()).dropna(), of_mean.dropna()
 
 
-def _of_scales(tables: Results) -> Mapping[str, float]:
+def _scales(tables: Tables) -> Numbers:
+    """None unless the powers are 3 and 2 within a tenth, the second one from 64 keys on."""
+    powers = _powers(tables["scales"])
+    distances = (powers[0] - 3).abs(), (powers[1].loc[256:] - 2).abs()
     typical, mean = (_computed(tables["scales"], name)[4096] for name in ("typical", "mean"))
-    return {"typical": typical, "mean": mean / 1e6}
+    holds = max(map(max, distances)) < 0.1
+    return {"typical": typical, "mean": mean / 1e6} if holds else None
 
 
-def _scales_hold(tables: Results) -> bool:
-    """True if the powers are 3 and 2 within a tenth, the second one from 64 keys on."""
-    typical, mean = _powers(tables)
-    return bool((typical - 3).abs().max() < 0.1 and (mean.loc[256:] - 2).abs().max() < 0.1)
-
-
-def _three_nats(tables: Results, rows: str) -> pd.Series:
+def _three_nats(tables: Tables, rows: str) -> pd.Series:
     found = rows_of(tables, "lengths", rows=rows, target="entropy", value=3.0)
     return found.set_index("n_keys")["power"].dropna()
 
 
-def _of_lengths(tables: Results) -> Mapping[str, float]:
-    gaussian, unit = (_three_nats(tables, rows) for rows in _SHOWN)
-    return {"first": gaussian.iloc[0], "last": gaussian.iloc[-1], "unit": unit.iloc[-1]}
-
-
-def _lengths_hold(tables: Results) -> bool:
-    """True if the power falls at each step for Gaussian rows, through 1, and rises for short unit
-    keys.
+def _lengths(tables: Tables) -> Numbers:
+    """None unless the power falls at each step for Gaussian rows, through 1, and rises for short
+    unit keys.
     """
     gaussian, unit = (_three_nats(tables, rows) for rows in _SHOWN)
-    falls = (gaussian.diff().dropna() < 0).all()
-    rises = (unit.loc[256:].diff().dropna() > 0).all()
-    is_through_1 = gaussian.iloc[0] > 1.5 and gaussian.iloc[-1] < 0.75
-    return bool(falls and is_through_1 and rises and unit.min() > 2)
+    first, last = gaussian.iloc[0], gaussian.iloc[-1]
+    falls = (gaussian.diff().dropna() < 0).all() and first > 1.5 and last < 0.75
+    holds = falls and (unit.loc[256:].diff().dropna() > 0).all() and unit.min() > 2
+    return {"first": first, "last": last, "unit": unit.iloc[-1]} if holds else None
 
 
-def _of_rules(tables: Results) -> Mapping[str, int]:
-    found = rows_of(tables, "rules", rule="1 (no rule)", entropy=3.0).iloc[0]
-    return dict(found[["shortest", "longest"]])
-
-
-def _rules_hold(tables: Results) -> bool:
-    """True if each entropy has another best rule for Gaussian rows, that of the widest range of
+def _rules(tables: Tables) -> Numbers:
+    """None unless for each entropy another rule for Gaussian rows holds over the widest range of
     lengths.
     """
     table = tables["rules"][~tables["rules"]["rule"].str.contains("unit")]
     width = table["longest"] / table["shortest"]
-    best = table.loc[width.groupby(table["entropy"]).idxmax(), "rule"]
-    return bool(best.nunique() == len(ENTROPIES))
+    widest = table.loc[width.groupby(table["entropy"]).idxmax(), "rule"]
+    none = table.query("rule == '1 (no rule)' and entropy == 3")[["shortest", "longest"]]
+    return dict(none.iloc[0]) if widest.nunique() == len(ENTROPIES) else None
 
 
 FIGURES = {
     "scales": (
         _draw_scales,
         Finding(
-            drawing="theory/scales",
             title="Typical Jacobians cross near the cube of ln n, mean squares near n squared",
             sentence="Unscaled, standard normal q and k. Lines: laws; points: exact for r.m.s., "
             "within 1% for medians. "
             "With 4096 keys, the median of |J|_F falls below that under d_k^1/2 at d_k = "
             "{typical:.0f}, and its r.m.s. "
             "at {mean:.1f} million.",
-            values=_of_scales,
-            holds=_scales_hold,
+            numbers=_scales,
         ),
     ),
     "lengths": (
         _draw_lengths,
         Finding(
-            drawing="theory/lengths",
             title="No single power of ln n keeps the entropy of all rows",
             sentence="Exact. Left: the spread that keeps the value in the legend, entropy in nats "
             "or largest weight. "
             "Right: its slope from one length to the next. For 3 nats over Gaussian scores, the "
             "power falls from "
             "{first:.2f} to {last:.2f}; for unit keys of width 8 it rises to {unit:.2f}.",
-            values=_of_lengths,
-            holds=_lengths_hold,
+            numbers=_lengths,
         ),
     ),
     "rules": (
         _draw_rules,
         Finding(
-            drawing="theory/rules",
             title="Which rule of length holds depends on the wanted entropy",
             sentence="Bars: lengths from 16 to 1M over which a rule, fitted at 4096 keys "
             "(dotted), keeps the mean "
             "entropy within 10%; exact, for Gaussian scores but in the last rule. Without a rule, "
             "3 nats hold from "
             "{shortest} to {longest} keys.",
-            values=_of_rules,
-            holds=_rules_hold,
+            numbers=_rules,
         ),
     ),
 }

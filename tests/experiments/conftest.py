@@ -12,11 +12,11 @@ import pytest
 from experiments.claims.statements import cannot_judge, measured_tables
 from experiments.config.kinds import config_names
 from experiments.config.loader import Config, load_config
+from experiments.declarations import figures_of
 from experiments.engine import workers as local
 from experiments.engine.measure import measure
 from experiments.engine.store import measure_record
 from experiments.engine.workers import LocalWorkers
-from experiments.figures.declared import figures_of
 from experiments.figures.draw import draw
 from experiments.measuring.columns import axis_names, defaults, treatment_names
 from experiments.measuring.experiment import load_experiment

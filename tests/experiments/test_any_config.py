@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from experiments.config.loader import load_config
+from experiments.declarations import figures_of
 from experiments.engine.check import check
 from experiments.engine.measure import measure
 from experiments.engine.workers import LocalWorkers
-from experiments.figures.declared import figures_of
 from experiments.figures.draw import draw
 from experiments.pages.index import write_page
 from experiments.paths import figure_path

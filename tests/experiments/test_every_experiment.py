@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from experiments.figures.declared import figures_of
+from experiments.declarations import figures_of
 from experiments.kinds import (
     depth,
     distribution,

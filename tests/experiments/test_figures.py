@@ -2,6 +2,7 @@
 asked for.
 """
 
+import importlib
 import math
 import re
 
@@ -12,14 +13,15 @@ from matplotlib.container import ErrorbarContainer
 
 from experiments.analysis.agreement import agreement_tables
 from experiments.analysis.results import Results
+from experiments.declarations import FIGURES, figures_of
 from experiments.engine.files import write_files
 from experiments.engine.tables import read_sweep
+from experiments.figures import rendering
 from experiments.figures.curves import at_best
-from experiments.figures.declared import FIGURES, figures_of
 from experiments.figures.lines import Series, name_ends, series
 from experiments.figures.maps import place
 from experiments.figures.rendering import draw, render_figure
-from experiments.figures.style import panels
+from experiments.figures.style import OWN_DRAWINGS, panels
 from experiments.figures.words import plain_caption, under
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names, cell_fields
@@ -62,6 +64,16 @@ def rows_in(tables: Results) -> int:
 
 def intervals(ax) -> list[ErrorbarContainer]:
     return [container for container in ax.containers if isinstance(container, ErrorbarContainer)]
+
+
+def test_each_figure_has_lines_or_one_drawing_of_its_own():
+    assert {name for name, figure in FIGURES.items() if not figure.lines} == OWN_DRAWINGS.keys()
+
+
+def test_a_figure_without_a_drawing_is_named_when_the_package_is_imported(monkeypatch):
+    monkeypatch.delitem(OWN_DRAWINGS, "map")
+    with pytest.raises(ImportError, match=r"figure map: expected lines, or a function with @draws"):
+        importlib.reload(rendering)
 
 
 @pytest.mark.parametrize("name", FIGURES)

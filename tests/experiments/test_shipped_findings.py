@@ -11,9 +11,10 @@ import pytest
 from experiments.analysis.agreement import agreement_tables
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
+from experiments.declarations import FINDINGS
 from experiments.engine.tables import read_sweep
 from experiments.figures.draw import figures
-from experiments.figures.findings import BY_DRAWING, dropped, lack, told
+from experiments.figures.findings import dropped, lack, told
 from experiments.paths import ALL_SWEEPS
 from tests.shipped import CONFIG, RESULTS, shipped_only
 
@@ -67,17 +68,15 @@ def noisy(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**dict.fromkeys(lows, -1e9), **{f"{name[:-4]}_high": 1e9 for name in lows})
 
 
-@pytest.mark.parametrize("drawing", BY_DRAWING)
+@pytest.mark.parametrize("drawing", FINDINGS)
 def test_the_shipped_tables_support_title_and_sentence(drawing):
-    finding, tables = BY_DRAWING[drawing], tables_of(drawing)
-    assert finding.holds(tables)
-    title, sentence = told(drawing, tables)
+    title, sentence = told(drawing, tables_of(drawing))
     assert len(title.split()) <= 12
     assert sentence.endswith(".")
     assert not {"nan", "inf", "{"} & set(sentence.replace("{", " { ").split())
 
 
-@pytest.mark.parametrize("drawing", BY_DRAWING)
+@pytest.mark.parametrize("drawing", FINDINGS)
 def test_a_finding_fails_without_its_effect(drawing):
     tables = tables_of(drawing)
     if drawing == "assumptions/assumptions":
@@ -92,7 +91,7 @@ def test_a_finding_fails_without_its_effect(drawing):
         changed = {
             kind: swapped(table, REVERSED.get(drawing, "scaling")) for kind, table in tables.items()
         }
-    assert not BY_DRAWING[drawing].holds(replace(tables, tables=changed))
+    assert FINDINGS[drawing].numbers(changed) is None
     assert told(drawing, replace(tables, tables=changed)) is None
 
 
@@ -153,22 +152,19 @@ def backwards(table: pd.DataFrame, x: str, metric: str, rows: str) -> pd.DataFra
 )
 def test_a_finding_fails_as_soon_as_its_sentence_is_false(drawing, kind, change):
     tables = tables_of(drawing)
-    assert not BY_DRAWING[drawing].holds(
-        replace(tables, tables={**tables, kind: change(tables[kind])})
-    )
+    assert FINDINGS[drawing].numbers({**tables, kind: change(tables[kind])}) is None
 
 
-@pytest.mark.parametrize("drawing", [name for name in BY_DRAWING if name not in EXACT])
+@pytest.mark.parametrize("drawing", [name for name in FINDINGS if name not in EXACT])
 def test_chance_supports_no_finding(drawing):
     tables = tables_of(drawing)
-    assert not BY_DRAWING[drawing].holds(
-        replace(tables, tables={kind: noisy(tables[kind]) for kind in tables})
-    )
+    noise = {kind: noisy(table) for kind, table in tables.items()}
+    assert FINDINGS[drawing].numbers(noise) is None
 
 
 def test_each_finding_is_about_a_figure_of_the_shipped_config():
     drawings = {f"{sweep.name}/{figure}" for sweep in CONFIG.sweeps for figure in sweep.figures}
-    assert set(BY_DRAWING) <= {*drawings, f"{ALL_SWEEPS}/calibration"}
+    assert set(FINDINGS) <= {*drawings, f"{ALL_SWEEPS}/calibration"}
     assert [reason for name in SWEEPS for reason in dropped(tables_of(f"{name}/"))] == []
 
 
@@ -208,7 +204,7 @@ def edited(name: str, **values: tuple) -> Sweep:
 )
 def test_a_finding_needs_the_values_that_it_speaks_of(sweep, reason):
     figure = sweep.figures[0]
-    assert lack(sweep, BY_DRAWING[f"{sweep.name}/{figure}"].needs) == reason
+    assert lack(sweep, FINDINGS[f"{sweep.name}/{figure}"].needs) == reason
 
 
 def test_sizes_in_sentences_are_those_of_the_table():

@@ -1,18 +1,22 @@
-"""The vocabulary of figures: a figure is data, drawn as lines or by the function of its name in
-`maps` or `curves`.
+"""The vocabulary of declarations: a figure with its caption, finding and slides, as data.
 
-This module and `experiments.figures.declared` load no package for drawing, so that the config may
-read the declarations.
+Nothing here loads pandas or a package for drawing, so that the config may read the declarations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
-if TYPE_CHECKING:
-    import matplotlib.figure
+from experiments.declarations.tables import BOTH, Tables
 
-Drawing: TypeAlias = "matplotlib.figure.Figure"
+# The axes that a sentence speaks of: one value, values that a sweep must have among its own, or ()
+# for any.
+Needs: TypeAlias = Mapping[str, Any]
+
+READING = (
+    "Bars: 95% intervals; hollow points: too few draws for reliable ones; pale bands: exact values."
+)
+EQUAL = "Dotted: equal weights."
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Default:
         return (
             all(len(values[name]) > 1 for name in self.varied)
             and all(len(values[name]) == 1 for name in self.single)
-            and all(rule in map(str, values.get("scaling", ())) for rule in self.rules)
+            and set(self.rules) <= {*map(str, values.get("scaling", ()))}
         )
 
 
@@ -101,6 +105,50 @@ class Lines:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Title and sentence of a figure, with the numbers that its tables have to give.
+
+    Attributes:
+        sweep: the one that they are about, or `all-sweeps`; empty for a table of no sweep.
+        title: at most twelve words, without numbers.
+        sentence: one sentence, with a format field for each number; `{d_k.least}` and `{d_k.most}`
+            for sizes.
+        numbers: those of the sentence, from the tables of the sweep; None if these do not support
+            title and sentence.
+        needs: the axes and treatments that title and sentence speak of.
+    """
+
+    sweep: str = ""
+    title: str
+    sentence: str
+    numbers: Callable[[Tables], Mapping[str, Any] | None]
+    needs: Needs = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slide:
+    """One panel of a sweep for a talk, and its message.
+
+    Attributes:
+        name: of its files.
+        title: the message, a finding without numbers.
+        panel: the only one.
+        holds: true for tables of the sweep that support the title.
+        sweep: the one whose measured table it shows.
+        x, by, rules: as of `Lines`.
+    """
+
+    name: str
+    title: str
+    panel: Panel
+    holds: Callable[[Tables], Any]
+    sweep: str = "dimension"
+    x: str = "d_k"
+    by: str = "scaling"
+    rules: tuple[str, ...] = BOTH
+
+
+@dataclass(frozen=True, kw_only=True)
 class Figure:
     """A figure: what it shows, and how.
 
@@ -115,13 +163,17 @@ class Figure:
         note: sentences of the plain caption on how to read the picture.
         default: the sweeps that get it without naming it; none if a sweep must name it.
         is_slide: True if its PNG is a slide: large letters, and no caption.
+        finding: title and sentence for one sweep; any other sweep has the plain title.
+        slides: panels of it for a talk.
     """
 
-    name: str = ""
+    name: str
     shows: str
-    of: str
+    of: str = "saturation"
     metrics: tuple[str, ...] = ()
     lines: Lines | None = None
     note: str = ""
     default: Default | None = None
     is_slide: bool = False
+    finding: Finding | None = None
+    slides: tuple[Slide, ...] = ()

@@ -1,0 +1,140 @@
+"""Figures of the norms of Jacobians and gradients."""
+
+import math
+
+from experiments.declarations.figure import READING, Default, Figure, Finding, Lines, Panel, Slide
+from experiments.declarations.tables import (
+    BOTH,
+    MEDIAN,
+    PLAIN,
+    ROOT,
+    Numbers,
+    Tables,
+    by_rule,
+    ends,
+    rises,
+    rows_of,
+    widest,
+)
+
+_LATER = 4  # the factor of d_k that counts as long before
+
+
+def _gradients(tables: Tables) -> Numbers:
+    rows = rows_of(tables, scaling=PLAIN)
+    peak = rows.loc[rows[MEDIAN].idxmax()]
+    holds = (
+        rises(rows[rows["d_k"] <= peak["d_k"]], "d_k", MEDIAN)
+        and rises(rows[rows["d_k"] >= peak["d_k"]], "d_k", MEDIAN, falls=True)
+        and rises(rows, "d_k", "query_gradient_norm")
+    )
+    if not holds:
+        return None
+    last = widest(rows).iloc[0]
+    return {"peak": peak[MEDIAN], "last": last[MEDIAN], "mean": last["query_gradient_norm_exact"]}
+
+
+def _typical_vanishes(tables: Tables) -> bool:
+    values = by_rule(tables, "jacobian_norm_median")
+    first, last = values.iloc[0], values.iloc[-1]
+    return bool(first[PLAIN] > first[ROOT] and last[PLAIN] < 0.1 * last[ROOT])
+
+
+def _mean_square_falls_later(tables: Tables) -> bool:
+    median, mean = (
+        _falls_below(tables, name) for name in ("jacobian_norm_median", "jacobian_norm")
+    )
+    return mean >= _LATER * median
+
+
+def _falls_below(tables: Tables, metric: str) -> float:
+    """The first d_k at which the unscaled metric is smaller than that under d_k^1/2; infinite if
+    none is.
+    """
+    values = by_rule(tables, metric)
+    return min(values.index[values[PLAIN] < values[ROOT]], default=math.inf)
+
+
+def _queries_get_larger_ones(tables: Tables) -> bool:
+    values = by_rule(tables, "query_gradient_norm")
+    return bool((values[PLAIN] > values[ROOT]).all())
+
+
+def _map(tables: Tables) -> Numbers:
+    medians = rows_of(tables, "crossings", statistic="median", level=1.0)
+    jacobian, query = (medians[medians["norm"] == norm] for norm in ("jacobian", "query_gradient"))
+    holds = all(
+        rows["crossing"].notna().all() and rises(rows, "n_keys", "crossing")
+        for rows in (jacobian, query)
+    )
+    return ends(query, "n_keys", "crossing") if holds else None
+
+
+FIGURES = (
+    Figure(
+        name="gradients",
+        shows="Gradient norms against d_k: medians beside root mean squares",
+        metrics=("jacobian_norm_median", "jacobian_norm", MEDIAN, "query_gradient_norm"),
+        default=Default(varied=("d_k",)),
+        lines=Lines(
+            "d_k",
+            (
+                Panel("jacobian_norm_median", "|J|_F, median", like="jacobian_norm"),
+                Panel("jacobian_norm", "|J|_F, root mean square", like="jacobian_norm_median"),
+                Panel(MEDIAN, "|dL/dq|, median", like="query_gradient_norm"),
+                Panel("query_gradient_norm", "|dL/dq|, root mean square", like=MEDIAN),
+            ),
+            (9, 6),
+            columns=2,
+        ),
+        note=READING,
+        finding=Finding(
+            sweep="dimension",
+            title="Unscaled, the typical |dL/dq| rises, then falls with d_k; its r.m.s. rises",
+            sentence="Unscaled, with {n_keys.most} keys, the median of |dL/dq| rises to {peak:.2f} "
+            "and falls to {last:.3f} at d_k = {d_k.most}, where the root mean square is "
+            "{mean:.2f}.",
+            needs={"d_k": (), "scaling": BOTH},
+            numbers=_gradients,
+        ),
+        slides=(
+            Slide(
+                name="typical-gradient",
+                title="Unscaled, the typical softmax gradient vanishes",
+                panel=Panel("jacobian_norm_median"),
+                holds=_typical_vanishes,
+            ),
+            Slide(
+                name="mean-square-gradient",
+                title="The mean square softmax gradient falls far later",
+                panel=Panel("jacobian_norm", floor=0),
+                holds=_mean_square_falls_later,
+            ),
+            Slide(
+                name="query-gradient",
+                title="Unscaled queries get larger mean square gradients",
+                panel=Panel("query_gradient_norm"),
+                holds=_queries_get_larger_ones,
+            ),
+        ),
+    ),
+    Figure(
+        name="map",
+        shows="Ratios of unscaled to scaled gradients over d_k and n_keys",
+        metrics=("jacobian_norm_median", MEDIAN, "jacobian_norm", "query_gradient_norm"),
+        default=Default(varied=("d_k", "n_keys"), rules=BOTH),
+        note="Colour and number: the unscaled norm divided by the norm under d_k^1/2; red: the "
+        "unscaled norm is larger, blue: it is smaller. Points: d_k at which the ratio falls "
+        "through 1, with 95% intervals where these exceed the marker; pale lines join them. "
+        "Dashed: prediction of theory, where there is one. "
+        "divisor\u00a0·\u00a0|dL/dq| is without the factor 1/divisor of the chain rule.",
+        finding=Finding(
+            sweep="crossing",
+            title="Typical unscaled gradients fall below scaled ones at widths growing with n_keys",
+            sentence="Unscaled, the median of |dL/dq| falls below that under d_k^1/2 at d_k = "
+            "{first:.0f} with {n_keys.least} keys, and at {last:.0f} with {n_keys.most}.",
+            needs={"d_k": (), "n_keys": (), "scaling": BOTH},
+            numbers=_map,
+        ),
+    ),
+)

@@ -1,0 +1,291 @@
+"""Figures of the largest weight and the entropy of rows: how far attention saturates."""
+
+from experiments.declarations.figure import (
+    EQUAL,
+    READING,
+    Default,
+    Figure,
+    Finding,
+    Lines,
+    Panel,
+    Slide,
+)
+from experiments.declarations.tables import (
+    A_TENTH,
+    BOTH,
+    MEDIAN,
+    PLAIN,
+    POWERS,
+    ROOT,
+    Numbers,
+    Tables,
+    alone_is_level,
+    by_rule,
+    changes,
+    ends,
+    is_below,
+    is_level,
+    rises,
+    rows_of,
+    widest,
+)
+from experiments.measuring.experiment import MEASURED
+
+_POWERS = (
+    "score_variance",
+    "max_weight",
+    "entropy",
+    "jacobian_norm",
+    MEDIAN,
+    "saturated_rows",
+)
+_MECHANISM = ["normalize", "softcap", "sink", "normalizer"]
+
+
+def _causal(tables: Tables) -> Numbers:
+    lengths = tables[MEASURED]["n_keys"].agg(["min", "max"])
+    short, long = ([rows_of(tables, n_keys=n, scaling=rule) for rule in BOTH] for n in lengths)
+    exact = rows_of(tables, scaling=ROOT).pivot_table(
+        index="n_keys", columns="mask", values="max_weight_exact"
+    )
+    holds = (
+        all(
+            is_below(rows.query("mask == 'none'"), rows.query("mask != 'none'"), "max_weight")
+            for rows in short
+        )
+        and changes(short[1], "max_weight")
+        and all(is_level(rows, "max_weight") for rows in long)
+        and (exact["causal"] > exact["none"]).all()
+    )
+    if not holds:
+        return None
+    longest = long[1].iloc[0]
+    return {
+        **exact.iloc[0],
+        "more": exact["causal"].iloc[-1] / exact["none"].iloc[-1] - 1,
+        "visible": longest["n_keys"] - longest["n_queries"] + 1,
+    }
+
+
+def _length(tables: Tables) -> Numbers:
+    holds = all(
+        rises(rows, "n_keys", "entropy") and rises(rows, "n_keys", "max_weight", falls=True)
+        for _, rows in tables[MEASURED].groupby("scaling")
+    )
+    if not holds:
+        return None
+    plain, root = (
+        ends(rows_of(tables, scaling=rule), "n_keys", "max_weight_exact") for rule in BOTH
+    )
+    return {**plain, "scaled": root["last"]}
+
+
+def _unscaled_weights(tables: Tables) -> dict[str, float]:
+    return ends(rows_of(tables, scaling=PLAIN), "d_k", "max_weight_exact")
+
+
+def _level_under_the_root_alone(tables: Tables) -> Numbers:
+    holds = alone_is_level(tables[MEASURED], "max_weight")
+    return _unscaled_weights(tables) if holds else None
+
+
+def _one_key_takes_most(tables: Tables) -> bool:
+    values = by_rule(tables, "max_weight")
+    return bool(values[PLAIN].iloc[-1] > 0.8 and values[ROOT].max() < 0.2)
+
+
+def _many_do_not_saturate(tables: Tables) -> bool:
+    values = by_rule(tables, "saturated_rows")[PLAIN]
+    return bool(values.is_monotonic_increasing and 0.5 < values.iloc[-1] < 0.9)
+
+
+def _rises_without_the_root(tables: Tables) -> Numbers:
+    plain, root = (rows_of(tables, scaling=rule) for rule in BOTH)
+    holds = (
+        rises(plain, "d_k", "max_weight")
+        and changes(plain, "max_weight")
+        and is_level(root, "max_weight")
+    )
+    return _unscaled_weights(tables) if holds else None
+
+
+def _mechanisms(tables: Tables) -> Numbers:
+    for _, rows in tables[MEASURED].groupby(_MECHANISM):
+        plain, scaled = (rows[rows["scaling"] == rule].sort_values("d_k") for rule in BOTH)
+        first, last = plain.iloc[0], plain.iloc[-1]
+        grows = last["max_weight_low"] > A_TENTH * first["max_weight_high"]
+        if not grows or not all(
+            is_below(scaled[scaled["d_k"] == d_k], plain[plain["d_k"] == d_k], "max_weight")
+            for d_k in plain["d_k"]
+        ):
+            return None
+    return {
+        "least": widest(rows_of(tables, scaling=PLAIN))["max_weight"].min(),
+        "most": widest(rows_of(tables, scaling=ROOT))["max_weight"].max(),
+    }
+
+
+FIGURES = (
+    Figure(
+        name="causal",
+        shows="Attention with and without a causal mask",
+        metrics=("max_weight", "entropy", MEDIAN),
+        lines=Lines("n_keys", (Panel("max_weight"), Panel("entropy"), Panel(MEDIAN)), (10, 3.7)),
+        note=READING,
+        finding=Finding(
+            sweep="causal",
+            title="A causal mask sharpens short rows and hardly changes long ones",
+            sentence="Under d_k^1/2, the mask raises the exact mean largest weight from "
+            "{none:.2f} to {causal:.2f} in rows of up to {n_keys.least} keys, and by {more:.0%} "
+            "in rows of {visible} to {n_keys.most}.",
+            needs={"n_keys": (), "mask": ("none", "causal"), "scaling": BOTH},
+            numbers=_causal,
+        ),
+    ),
+    Figure(
+        name="length",
+        shows="Entropy and largest weight against the number of keys",
+        metrics=("max_weight", "entropy"),
+        default=Default(varied=("n_keys",)),
+        lines=Lines(
+            "n_keys", (Panel("entropy", equal=True), Panel("max_weight", equal=True)), (9, 4)
+        ),
+        note=f"{READING} {EQUAL}",
+        finding=Finding(
+            sweep="length",
+            title="Longer rows spread attention over more keys under every rule here",
+            sentence="From {n_keys.least} to {n_keys.most} keys at d_k = {d_k.most}, the mean "
+            "largest weight falls from {first:.2f} to {last:.2f} unscaled, and to {scaled:.3f} "
+            "under d_k^1/2.",
+            needs={"n_keys": (), "scaling": BOTH},
+            numbers=_length,
+        ),
+        slides=(
+            Slide(
+                name="longer-rows",
+                title="Longer rows are flatter, with the scale and without",
+                panel=Panel("max_weight"),
+                holds=_length,
+                sweep="length",
+                x="n_keys",
+            ),
+        ),
+    ),
+    Figure(
+        name="powers",
+        shows="Metrics against the exponent p of the divisor d_k^p",
+        metrics=("max_weight", "score_variance", "entropy", "jacobian_norm"),
+        lines=Lines("exponent", tuple(map(Panel, _POWERS)), (9, 5.4), by="d_k", columns=3),
+        note=READING,
+        finding=Finding(
+            sweep="powers",
+            title="Only d_k^1/2 keeps the largest weight almost equal at these widths",
+            sentence="The mean largest of {n_keys.most} weights is {first:.2f} at d_k = "
+            "{d_k.least} and {last:.2f} at {d_k.most} unscaled, and within a tenth of each other "
+            "under d_k^1/2 alone.",
+            needs={"d_k": (), "scaling": POWERS},
+            numbers=_level_under_the_root_alone,
+        ),
+        slides=(
+            Slide(
+                name="powers",
+                title="Only the square root treats every width alike",
+                panel=Panel("max_weight"),
+                holds=_level_under_the_root_alone,
+                sweep="powers",
+                x="exponent",
+                by="d_k",
+                rules=(),
+            ),
+        ),
+    ),
+    Figure(
+        name="saturation",
+        shows="Largest weight, entropy and share of saturated rows against d_k",
+        metrics=("max_weight", "entropy", "saturated_rows"),
+        default=Default(varied=("d_k",)),
+        lines=Lines(
+            "d_k",
+            (
+                Panel("max_weight", floor=0),
+                Panel("entropy", floor=0, equal=True),
+                Panel("saturated_rows", floor=0),
+            ),
+            (11, 3.6),
+        ),
+        note=f"{READING} {EQUAL}",
+        finding=Finding(
+            sweep="dimension",
+            title="In short rows, only d_k^1/2 keeps the largest weight almost equal",
+            sentence="From d_k = {d_k.least} to {d_k.most}, the mean largest of {n_keys.most} "
+            "weights rises from {first:.3f} to {last:.3f} unscaled (exact), and stays within a "
+            "tenth under d_k^1/2.",
+            needs={"d_k": (), "scaling": BOTH},
+            numbers=_level_under_the_root_alone,
+        ),
+        slides=(
+            Slide(
+                name="largest-weight",
+                title="Without the scale, one key takes most weight on average",
+                panel=Panel("max_weight", floor=0),
+                holds=_one_key_takes_most,
+            ),
+            Slide(
+                name="saturated-rows",
+                title="Yet many unscaled rows do not saturate",
+                panel=Panel("saturated_rows", floor=0),
+                holds=_many_do_not_saturate,
+            ),
+        ),
+    ),
+    Figure(
+        name="slide",
+        shows="Largest attention weight against d_k, with and without sqrt(d_k)",
+        metrics=("max_weight",),
+        default=Default(varied=("d_k",), rules=BOTH),
+        lines=Lines("d_k", (Panel("max_weight", floor=0),), (10, 4.7), rules=BOTH),
+        is_slide=True,
+        finding=Finding(
+            sweep="dimension",
+            title="Without sqrt(d_k), wider queries and keys sharpen attention",
+            sentence="From d_k = {d_k.least} to {d_k.most}, the mean largest of {n_keys.most} "
+            "weights rises from {first:.2f} to {last:.2f} without sqrt(d_k), and stays within a "
+            "tenth with it.",
+            needs={"d_k": (), "scaling": BOTH},
+            numbers=_rises_without_the_root,
+        ),
+    ),
+    Figure(
+        name="mechanisms",
+        shows="Largest weight and gradient against d_k under each mechanism",
+        of="mechanisms",
+        metrics=("max_weight", MEDIAN),
+        default=Default(varied=("d_k",)),
+        note=READING,
+        finding=Finding(
+            sweep="mechanisms",
+            title="Under every mechanism here, unscaled wide heads have larger top weights",
+            sentence="At d_k = {d_k.most}, the mean largest of {n_keys.most} weights is at least "
+            "{least:.2f} without sqrt(d_k) under softmax, soft cap, sink, QK-norm and sigmoid, and "
+            "at most {most:.2f} with it.",
+            needs={
+                "d_k": (),
+                "softcap": (0, 50),
+                "sink": ("0",),
+                "normalize": ("none", "rms"),
+                "normalizer": ("softmax", "sigmoid"),
+                "scaling": BOTH,
+            },
+            numbers=_mechanisms,
+        ),
+    ),
+    Figure(
+        name="rows",
+        shows="Attention weights of a few queries under each scaling and d_k",
+        of="rows",
+        metrics=("query", "key", "scaled_score", "weight"),
+        default=Default(),
+        note="The first draw: an illustration that shows no trend; sweeps of the experiment "
+        "saturation have means over many draws.",
+    ),
+)

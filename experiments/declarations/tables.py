@@ -1,0 +1,76 @@
+"""Questions that findings ask of tables.
+
+Predicates compare 95% intervals, so that chance does not decide.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from experiments.measuring.experiment import MEASURED
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Table: TypeAlias = "pd.DataFrame"
+Tables: TypeAlias = Mapping[str, Table]  # of a sweep, by kind: `measured`, and derived ones
+Numbers: TypeAlias = Mapping[str, Any] | None  # of a sentence, or none if tables do not support it
+
+PLAIN, ROOT = BOTH = ("unscaled", "d_k^1/2")
+POWERS = (PLAIN, "d_k^1/3", ROOT, "d_k^2/3")
+MEDIAN = "query_gradient_norm_median"
+A_TENTH = 1.1
+
+
+def rows_of(tables: Tables, kind: str = MEASURED, **values: Any) -> Table:
+    """The rows of a table with these values of columns."""
+    table = tables[kind]
+    for name, value in values.items():
+        table = table[table[name] == value]
+    return table
+
+
+def widest(rows: Table) -> Table:
+    """The rows with the largest d_k."""
+    return rows[rows["d_k"] == rows["d_k"].max()]
+
+
+def ends(rows: Table, x: str, metric: str) -> dict[str, float]:
+    """The first and the last value of a metric along an axis."""
+    ordered = rows.sort_values(x)[metric]
+    return {"first": ordered.iloc[0], "last": ordered.iloc[-1]}
+
+
+def is_below(lower: Table, upper: Table, metric: str) -> bool:
+    """True if the intervals of some rows lie below those of others."""
+    return bool(lower[f"{metric}_high"].max() < upper[f"{metric}_low"].min())
+
+
+def is_level(rows: Table, metric: str) -> bool:
+    """True if the intervals of all rows lie within a tenth of each other."""
+    return bool(rows[f"{metric}_high"].max() < A_TENTH * rows[f"{metric}_low"].min())
+
+
+def changes(rows: Table, metric: str) -> bool:
+    """True if the intervals of two rows are more than a tenth apart."""
+    return bool(rows[f"{metric}_low"].max() > A_TENTH * rows[f"{metric}_high"].min())
+
+
+def rises(rows: Table, x: str, metric: str, *, falls: bool = False) -> bool:
+    """True if each interval lies above the one before along x; with `falls`, below it."""
+    ordered = rows.sort_values(x, ascending=not falls)
+    lows = ordered[f"{metric}_low"].to_numpy()
+    highs = ordered[f"{metric}_high"].to_numpy()
+    return len(ordered) > 1 and bool((lows[1:] > highs[:-1]).all())
+
+
+def alone_is_level(rows: Table, metric: str) -> bool:
+    """True if a metric is level under d_k^1/2, and under no other rule."""
+    return all(
+        is_level(of_rule, metric) if rule == ROOT else changes(of_rule, metric)
+        for rule, of_rule in rows.groupby("scaling")
+    )
+
+
+def by_rule(tables: Tables, metric: str) -> Table:
+    """A metric over d_k, a column per rule."""
+    return tables[MEASURED].pivot_table(index="d_k", columns="scaling", values=metric)

@@ -1,0 +1,183 @@
+"""Figures of the variance of scores, and of what changes it."""
+
+from experiments.declarations.figure import (
+    EQUAL,
+    READING,
+    Default,
+    Figure,
+    Finding,
+    Lines,
+    Panel,
+    Slide,
+)
+from experiments.declarations.tables import (
+    A_TENTH,
+    MEDIAN,
+    PLAIN,
+    POWERS,
+    ROOT,
+    Numbers,
+    Tables,
+    alone_is_level,
+    ends,
+    is_level,
+    rises,
+    rows_of,
+)
+from experiments.measuring.experiment import MEASURED
+
+_FOUR = ("score_variance", "max_weight", "entropy", MEDIAN)
+_ASSUMPTIONS = (
+    "inputs",
+    "query_mean",
+    "key_mean",
+    "query_std",
+    "key_std",
+    "correlation",
+    "spectrum",
+    "normalize",
+    "arithmetic",
+)
+
+
+def _variance(tables: Tables) -> Numbers:
+    slopes = tables["slopes"].set_index("scaling")["slope"]
+    holds = (
+        alone_is_level(tables[MEASURED], "score_variance")
+        and slopes[PLAIN] > slopes["d_k^1/3"] > 0 > slopes["d_k^2/3"]
+    )
+    return dict(slopes) if holds else None
+
+
+def _assumptions(tables: Tables) -> Numbers:
+    rows = rows_of(tables, scaling=ROOT)
+    first, others = rows.iloc[0], rows.iloc[1:]
+    holds = (
+        others["max_weight_low"].max() / first["max_weight_high"] > A_TENTH
+        and others["max_weight_high"].min() / first["max_weight_low"] < 1 / A_TENTH
+    )
+    ratios = others["max_weight"] / first["max_weight"]
+    return {"least": ratios.min(), "most": ratios.max()} if holds else None
+
+
+def _distribution(tables: Tables) -> Numbers:
+    rows = tables[MEASURED]
+    falls = rises(rows, "d_k", "score_kurtosis", falls=True)
+    holds = falls and (rows["score_kurtosis_low"] > 0).all()
+    return ends(rows, "d_k", "score_kurtosis") if holds else None
+
+
+def _initialisation(tables: Tables) -> Numbers:
+    schemes = dict(list(rows_of(tables, scaling=ROOT).groupby("scheme")))
+    level = all(
+        is_level(schemes[name], "score_variance") for name in ("xavier", "xavier_packed", "kaiming")
+    )
+    holds = level and rises(schemes["gpt2"], "d_model", "score_variance")
+    return ends(schemes["gpt2"], "d_model", "score_variance") if holds else None
+
+
+FIGURES = (
+    Figure(
+        name="metrics",
+        shows="Variance, largest weight, entropy and gradient, along the first varied axis",
+        metrics=_FOUR,
+        default=Default(single=("d_k", "n_keys")),
+        lines=Lines("", tuple(map(Panel, _FOUR)), (8.5, 5.2), columns=2),
+        note=READING,
+    ),
+    Figure(
+        name="variance",
+        shows="Score variance against d_k, and over its exact value",
+        metrics=("score_variance",),
+        default=Default(varied=("d_k",)),
+        lines=Lines(
+            "d_k",
+            (
+                Panel("score_variance"),
+                Panel("score_variance", "the same over its exact value", over="exact"),
+            ),
+            (9, 4),
+        ),
+        note=f"{READING} All rules divide the same scores, so that the deviation on the right is "
+        "that of each.",
+        finding=Finding(
+            sweep="dimension",
+            title="Only d_k^1/2 keeps the variance of scores level at every width",
+            sentence="The variance of the scores goes with d_k to the power {unscaled:.2f} "
+            "unscaled, {d_k^1/3:.2f} under d_k^1/3 and {d_k^2/3:.2f} under d_k^2/3, and stays "
+            "level under d_k^1/2.",
+            needs={"d_k": (), "scaling": POWERS},
+            numbers=_variance,
+        ),
+        slides=(
+            Slide(
+                name="variance",
+                title="Only the square root keeps the variance of scores level",
+                panel=Panel("score_variance"),
+                holds=_variance,
+                rules=(),
+            ),
+        ),
+    ),
+    Figure(
+        name="assumptions",
+        shows="Metrics under changed assumptions, over their value in the first row",
+        metrics=("max_weight", "score_variance", "row_variance", MEDIAN),
+        note="Each point: a metric over its value in the first row, with the 95% interval of the "
+        "cell; pale: of exact values, where known.",
+        finding=Finding(
+            sweep="assumptions",
+            title="Some changed assumptions sharpen attention under d_k^1/2, others flatten it",
+            sentence="At d_k = {d_k.most} with {n_keys.most} keys, the mean largest weight under "
+            "d_k^1/2 is {least:.2f} to {most:.2f} times that of the textbook case, if one "
+            "assumption changes at a time.",
+            needs={**dict.fromkeys(_ASSUMPTIONS, ()), "scaling": (PLAIN, ROOT)},
+            numbers=_assumptions,
+        ),
+    ),
+    Figure(
+        name="distribution",
+        shows="Distribution of one score, measured and exact, and its excess kurtosis",
+        of="distribution",
+        metrics=("score_variance", "score_kurtosis"),
+        default=Default(),
+        note="Points: measured, with 95% intervals for bins with at least 10 scores; pale bands: "
+        "exact.",
+        finding=Finding(
+            sweep="dot_products",
+            title="Scores have heavier tails than normal ones, less so in wide heads",
+            sentence="The excess kurtosis of a score is {first:.2f} at d_k = {d_k.least} and "
+            "{last:.3f} at {d_k.most}; a normal one has 0.",
+            needs={"d_k": ()},
+            numbers=_distribution,
+        ),
+    ),
+    Figure(
+        name="initialisation",
+        shows="Variance of scaled scores and largest weight by scheme of initial weights",
+        of="initialisation",
+        metrics=("score_variance", "max_weight"),
+        default=Default(),
+        lines=Lines(
+            "scheme",
+            (Panel("score_variance"), Panel("max_weight", equal=True)),
+            (3.1, 2.9),
+            by="d_model",
+            beside="scaling",
+        ),
+        note=f"{READING} {EQUAL}",
+        finding=Finding(
+            sweep="initialisation",
+            title="Most schemes meant for d_k^1/2 keep score variance in wider models",
+            sentence="From d_model = {d_model.least} to {d_model.most}, the variance of the scores "
+            "under d_k^1/2 stays within a tenth for xavier, xavier_packed and kaiming, and grows "
+            "from {first:.2f} to {last:.2f} for gpt2.",
+            needs={
+                "d_model": (),
+                "scheme": ("gpt2", "xavier", "xavier_packed", "kaiming"),
+                "scaling": (ROOT,),
+            },
+            numbers=_initialisation,
+        ),
+    ),
+)
