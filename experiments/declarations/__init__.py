@@ -12,6 +12,7 @@ from experiments.declarations import (
     depth,
     freezing,
     gradients,
+    network,
     rounding,
     saturation,
     training,
@@ -19,7 +20,17 @@ from experiments.declarations import (
 )
 from experiments.declarations.figure import Figure, Finding
 
-_TOPICS = (variance, saturation, freezing, gradients, rounding, training, depth, calibration)
+_TOPICS = (
+    variance,
+    saturation,
+    freezing,
+    gradients,
+    rounding,
+    training,
+    depth,
+    network,
+    calibration,
+)
 FIGURES: Mapping[str, Figure] = {
     figure.name: figure for topic in _TOPICS for figure in topic.FIGURES
 }

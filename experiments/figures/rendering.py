@@ -18,7 +18,7 @@ from PIL.PngImagePlugin import PngInfo
 from experiments.analysis.results import Results
 from experiments.declarations import FIGURES
 from experiments.declarations.figure import Figure
-from experiments.figures import curves, maps  # noqa: F401 (each enters its drawings)
+from experiments.figures import curves, maps, networks  # noqa: F401 (each enters its drawings)
 from experiments.figures.lines import draw_lines
 from experiments.figures.style import DPI, OWN_DRAWINGS, SLIDE, STYLE, Drawing
 from experiments.figures.words import latex, plain_caption

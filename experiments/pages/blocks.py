@@ -22,7 +22,7 @@ from experiments.pages.parts import Source, code, codes, formulas, markdown, pic
 from experiments.paths import ALL_SWEEPS, DIAGNOSIS, EXAMPLES, STORED_CONFIG, THEORY, drawn_texts
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
-_SHOWN = {"crossing", "training"}  # sweeps with a block of their own
+_SHOWN = {"crossing", "network", "training"}  # sweeps with a block of their own
 
 
 class BlockError(Problem):
@@ -177,6 +177,7 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "gallery-trained": _gallery_trained,
     "examples": _examples,
     "crossings": numbers.crossings,
+    "network-growth": numbers.network_growth,
     "bands": numbers.bands,
     "bands-long": numbers.bands_long,
     "statements": numbers.statements,

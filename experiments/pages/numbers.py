@@ -70,6 +70,36 @@ def _crossing(row: "pd.Series[Any]") -> str:
     return f"{middle:.{places}f} ({start} to {end}{known})"
 
 
+def network_growth(source: Source) -> str:
+    """The growth of the gradient through a network with its interval, and its law, by rule."""
+    measured = pd.read_csv(source.results / "network.csv")
+    layers = pd.read_csv(source.results / csv_name("network", "by_layer")).query("layer == 1")
+    law = np.sqrt(layers.set_index(["layers", "scaling"])["stream_gradient_law"])
+    rules = list(dict.fromkeys(measured["scaling"]))
+    rows = []
+    for depth, of_depth in measured.groupby("layers"):
+        by_rule = of_depth.set_index("scaling")
+        shown = [_growth(by_rule.loc[rule]) for rule in rules]
+        rows.append([depth, "measured", *shown])
+        rows.append(["", "law", *(_in_digits(law[depth, rule]) for rule in rules)])
+    head = ["layers", "r.m.s. gradient, bottom over top", *map(code, rules)]
+    return markdown(head, rows, "rl" + "r" * len(rules))
+
+
+def _growth(row: "pd.Series[Any]") -> str:
+    name = "stream_gradient_growth"
+    value, low, high = (_in_digits(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    return f"{value} ({low} to {high})"
+
+
+def _in_digits(value: float) -> str:
+    """Two digits, with a power of ten from 10,000 on."""
+    if value < 1e4:
+        return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+    digits, _, exponent = f"{value:.1e}".partition("e")
+    return f"{digits}·10<sup>{int(exponent)}</sup>"
+
+
 def bands(source: Source) -> str:
     """Bands of learning rates of the shipped sweep on training."""
     return _bands(source.results / csv_name("training", "bands"))

@@ -1,0 +1,49 @@
+"""Pictures of networks, layer by layer."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from experiments.analysis.results import Results
+from experiments.figures.lines import legend
+from experiments.figures.style import Drawing, draws, panels, scaling_colours
+from experiments.figures.words import under
+
+
+@draws("growth")
+def growth(results: Results) -> Drawing:
+    """Left: the gradient to the stream over that above the last layer. Right: the cosine of tokens."""
+    table = results["by_layer"]
+    table = table[table["layers"] == table["layers"].max()]
+    table = results.axes.first_combination(table, "layers")
+    colours = scaling_colours(table["scaling"])
+    figure, [left, right] = panels(2, 2, (10, 4.4))
+    for rule, rows in table.groupby("scaling", sort=False):
+        look = {"color": colours[rule], "label": under(str(rule))}
+        roots = np.sqrt(rows["stream_gradient"])
+        # The standard error of a root is that of its square over twice the root.
+        _points(left, rows["layer"], roots, rows["stream_gradient_se"] / (2 * roots), look)
+        left.plot(rows["layer"], np.sqrt(rows["stream_gradient_law"]), **look)
+        _points(right, rows["layer"], rows["cosine"], rows["cosine_se"], look)
+        right.plot(rows["layer"], rows["cosine_law"], **look)
+    left.set_yscale("log")
+    left.set_title("gradient to the stream, over that above the last layer")
+    right.set_title("cosine of two tokens")
+    right.set_ylim(-0.03, 1.03)
+    for ax in (left, right):
+        ax.set_xlabel("layer")
+    legend(left)
+    return figure
+
+
+def _points(
+    ax: Axes,
+    layer: "pd.Series[int]",
+    value: "pd.Series[float]",
+    error: "pd.Series[float]",
+    look: dict[str, str],
+) -> None:
+    """At most about 24 points with two standard errors."""
+    shown = np.unique(np.linspace(0, len(layer) - 1, 24).round().astype(int))
+    at = [each.to_numpy()[shown] for each in (layer, value, 2 * error)]
+    ax.errorbar(*at, fmt="o", color=look["color"], markersize=4, capsize=2)
