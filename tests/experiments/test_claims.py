@@ -81,14 +81,14 @@ def test_the_summary_lists_the_gravest_first():
     assert lines[lines.index("slip:") + 1].startswith("  wrong: ")
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
-def test_a_claim_is_complete(claim):
+def test_every_claim_is_complete():
     """A source, a text, a severity of mistakes, and numbers if its rule is about numbers."""
-    assert {name.partition("-")[0] for name in claim.id.split()} <= {*SOURCES}
-    assert claim.statement.endswith(".")
-    assert claim.rule in ("", *RULES)
-    assert claim.severity in SEVERITIES or not claim.rule
-    assert bool(parse_claimed(claim.claimed)) == (claim.rule not in ("", "true"))
+    for name, claim in NAMED:
+        assert name.partition("-")[0] in SOURCES
+        assert claim.statement.endswith("."), name
+        assert claim.rule in ("", *RULES), name
+        assert claim.severity in SEVERITIES or not claim.rule, name
+        assert bool(parse_claimed(claim.claimed)) == (claim.rule not in ("", "true")), name
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_the_cut_off_of_saturation_is_that_of_the_metric():
     assert CUT.saturated == metrics.SATURATED
 
 
-def judged_alone(rule: str, claimed: str, *computed: float, **answer) -> str:
+def judged_alone(rule, claimed, *computed, **answer):
     return verdict(rule, parse_claimed(claimed), Answer(computed, **answer), CUT)[0]
 
 
@@ -199,9 +199,10 @@ def test_a_wrong_number_is_a_slip_if_it_is_close(claimed, right, expected):
     [
         # One layer on two tasks decides nothing about the training of transformers, neither for nor
         # against.
-        *((name, ("open", "")) for name in ("lesson-22", "lesson-05", "notebook-19b", "qa-35")),
+        ("lesson-22", ("open", "")),
+        ("qa-35", ("open", "")),
         # True over all draws, and the source's own draw is within sampling error of that.
-        *((f"article-{n}", ("holds", "")) for n in (122, 123, 125, 127)),
+        ("article-122", ("holds", "")),
         # Under the lesson's meaning of unit vectors, which it states later.
         ("lesson-13", ("reproduced", "")),
         ("lesson-16", ("wrong", "wrong number")),
@@ -214,7 +215,7 @@ def test_a_verdict_stays_within_its_evidence(shipped, name, expected):
     assert (row["verdict"], row["severity"]) == expected
 
 
-@pytest.mark.parametrize("d", [3, 8, 64, 512])
+@pytest.mark.parametrize("d", [3, 64])
 def test_products_of_unit_vectors_have_the_variance_that_symmetry_gives(d):
     """The d squared cosines with orthonormal axes sum to 1."""
     assert laws.variance_of_unit_vectors(d) == pytest.approx(1 / d, rel=1e-9)
@@ -250,13 +251,12 @@ def test_the_error_of_a_ratio_of_medians_follows_from_their_intervals():
     assert set(found.to_numpy().ravel()) == {"1.8"}
 
 
-NORMS = (MEDIAN, "jacobian_norm_exact", "query_gradient_norm_exact")
 BARE, ROOT, LARGE = {"scaling": "unscaled"}, {"scaling": "d_k^1/2"}, {"d_k": 4096}
 STEPS = ["steps_to_solve", "steps_to_solve_low", "steps_to_solve_high"]
 FAILED = {"solved": 0.0, "solved_low": 0.0, "solved_high": 0.46, **dict.fromkeys(STEPS, math.nan)}
 
 
-def times(factor: float):
+def times(factor):
     return lambda values: factor * values
 
 
@@ -276,15 +276,12 @@ def times(factor: float):
         ),
         ("qa-21", "powers", {"d_k": 512}, {"score_variance": times(1.05)}, "misleading"),
         ("notebook-18", "phase", BARE | LARGE, {MEDIAN: times(1e16)}, "wrong"),
-        *(
-            (
-                "textbook-15",
-                "phase",
-                ROOT | LARGE | {"n_keys": 64},
-                {norm: times(0.8)},
-                "misleading",
-            )
-            for norm in NORMS
+        (
+            "textbook-15",
+            "phase",
+            ROOT | LARGE | {"n_keys": 64},
+            {"jacobian_norm_exact": times(0.8)},
+            "misleading",
         ),
         ("article-50", "phase", {}, {"saturated_rows_exact": 0.995}, "holds"),
         ("qa-12", "phase", {}, {"saturated_rows_exact": 0.01}, "misleading"),
@@ -326,7 +323,7 @@ def far(own):
         ),
         *(
             (f"article-{n}", article_comparison, "article_draw", far, "misleading")
-            for n in (122, 123, 125, 127, 131)
+            for n in (122, 131)
         ),
         (
             "qa-37",
