@@ -26,7 +26,7 @@ sweeps:
 
 @pytest.fixture
 def load(tmp_path):
-    def loaded(text: str | bytes):
+    def loaded(text):
         path = tmp_path / "config.yaml"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         return load_config(path)
@@ -34,7 +34,7 @@ def load(tmp_path):
     return loaded
 
 
-def faults(load, text) -> list[str]:
+def faults(load, text):
     """The messages of a refused config, each as LINE:COLUMN: message."""
     with pytest.raises(ConfigError) as refused:
         load(text)
@@ -102,94 +102,93 @@ def test_yaml_traps_do_not_change_meaning_silently(load, written):
 
 
 # One edit of the good config each, with the place and the words of the fault that it must give.
-PLANTED = {
-    "missing trials": ("    trials: 10\n", "", "3:3: sweeps.one.trials: missing key"),
-    "missing experiment": (
+PLANTED = [
+    ("    trials: 10\n", "", "3:3: sweeps.one.trials: missing key"),
+    (
         "experiment: saturation",
         "n_queries: 1",
         "3:3: .*experiment: missing key; expect",
     ),
-    "misspelt key": ("n_keys", "n_key", "6:5: .*n_key: got an unknown key, .*mean n_keys"),
-    "key at the top": (
+    ("n_keys", "n_key", "6:5: .*n_key: got an unknown key, .*mean n_keys"),
+    (
         "seed",
         "sede: 1\nseed",
         "1:1: sede: .* one of seed, sweeps; did you mean seed",
     ),
-    "zero d_k": ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1$"),
-    "duplicate value": (
+    ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1$"),
+    (
         "[4, 8]",
         "[4, 8, 4.0]",
         r"5:17: .*d_k\[2\]: got 4.0, expected each value once",
     ),
-    "duplicate key": (
+    (
         "d_k: [4, 8]",
         "d_k: 4\n    d_k: 8",
         "6:5: .*d_k: got a duplicate key, .*line 5$",
     ),
-    "list as a key": (
+    (
         "d_k",
         "? [1]\n    : 4\n    d_k",
         "5:7: got a list .*as a key, expected a name$",
     ),
-    "unknown scaling": ("unscaled", "none", r"7:15: .*scaling\[0\]: got none, .*mean unscaled\?$"),
-    "misspelt experiment": (
+    ("unscaled", "none", r"7:15: .*scaling\[0\]: got none, .*mean unscaled\?$"),
+    (
         "saturation",
         "saturaton",
         "4:17: .*got saturaton, .*mean saturation.$",
     ),
-    "trials and a precision": (
+    (
         "trials: 10",
         "trials: 10\n    precision: 0.01",
         "9:5: sweeps.one.precision: got both precision and trials, expected one of them$",
     ),
-    "most trials": ("10\n", "10\n    max_trials: 20\n", "9:5: .*got max_trials without precision"),
-    "key of another experiment": (
+    ("10\n", "10\n    max_trials: 20\n", "9:5: .*got max_trials without precision"),
+    (
         "n_keys",
         "d_model: 8\n    n_keys",
         "6:5: .*did you mean d_model in experiment: initialisation",
     ),
-    "figure of rows without a row map": (
+    (
         "trials",
         "softcap: 1\n    figures: [length]\n    trials",
         "9:1[0-9]: .*got length, .* the kind mechanisms, expected one of mechanisms$",
     ),
-    "former experiment": ("saturation", "mechanisms", "4:17: .*mean saturation.$"),
-    "key of other programs": (
+    ("saturation", "mechanisms", "4:17: .*mean saturation.$"),
+    (
         "n_keys",
         "seq_len: 1\n    n_keys",
         "6:5: .*seq_len: .*mean n_keys.$",
     ),
-    "scaling of a variant": (
+    (
         "trials",
         "variants: [{scaling: 8}]\n    trials",
         "8:17: .*got an unknown key, [^;]*$",
     ),
-    "name with a slash": (
+    (
         "one:",
         "../one:",
         "3:3: .*got the sweep name '../one', expected a letter",
     ),
-    "reserved name": ("one:", "Columns:", "3:3: .*got the sweep name 'Columns', .*not columns$"),
-    "anchor": ("[4, 8]", "&a [4, 8]", "5:10: got an anchor, alias or tag, expected plain"),
-    "tag": ("[4, 8]", "!!python/name:os.system", "5:10: got an anchor, alias or tag, "),
-    "second document": ("seed: 0", "seed: 0\n---\nseed: 1", "2:1: not YAML: found another"),
-    "tab": ("    d_k", "\td_k", "5:1: not YAML"),
-    "control character": ("4, 8", "4, \x07", "5:14: got the character U.0007, expected text$"),
-    "too long a table": (
+    ("one:", "Columns:", "3:3: .*got the sweep name 'Columns', .*not columns$"),
+    ("[4, 8]", "&a [4, 8]", "5:10: got an anchor, alias or tag, expected plain"),
+    ("[4, 8]", "!!python/name:os.system", "5:10: got an anchor, alias or tag, "),
+    ("seed: 0", "seed: 0\n---\nseed: 1", "2:1: not YAML: found another"),
+    ("    d_k", "\td_k", "5:1: not YAML"),
+    ("4, 8", "4, \x07", "5:14: got the character U.0007, expected text$"),
+    (
         "saturation\n    d_k: [4, 8]",
         "rows\n    d_k: [4, 8, 16, 32]\n    n_queries: 5000",
         "3:3: sweeps.one: got a table of 6400000 rows, expected at most 200000$",
     ),
-    "too many cells": ("[4, 8]", "1..60000+1", "3:3: .*got a grid of 120000 cells and scalings"),
-    "too many chunks": ("10\n", "1e12\n", "3:3: .*got 1000000000000 trials in .* chunks of work"),
-    "too much memory": ("[4, 8]", "1e9", "3:3: .*got the cell d_k=1000000000, .*needs .* GiB"),
-    "impossible cell": ("trials", "mask: causal\n    trials", "8:11: .*mask: expected n_queries"),
-}
+    ("[4, 8]", "1..60000+1", "3:3: .*got a grid of 120000 cells and scalings"),
+    ("10\n", "1e12\n", "3:3: .*got 1000000000000 trials in .* chunks of work"),
+    ("[4, 8]", "1e9", "3:3: .*got the cell d_k=1000000000, .*needs .* GiB"),
+    ("trials", "mask: causal\n    trials", "8:11: .*mask: expected n_queries"),
+]
 
 
-@pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_fault_is_refused_at_its_place(load, name):
-    old, new, expected = PLANTED[name]
+@pytest.mark.parametrize(("old", "new", "expected"), PLANTED)
+def test_a_planted_fault_is_refused_at_its_place(load, old, new, expected):
     assert old in GOOD
     found = faults(load, GOOD.replace(old, new, 1))
     assert any(re.match(expected, fault) for fault in found), found
@@ -250,7 +249,7 @@ NEW = st.text(max_size=8) | st.sampled_from(["[", "{", "&a", "- ", ": ", "\n", "
 EDITS = st.lists(st.tuples(st.integers(0, 1800), st.integers(0, 40), NEW), min_size=1, max_size=4)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
+@settings(max_examples=50, suppress_health_check=[*HealthCheck])
 @given(edits=EDITS)
 def test_any_edit_of_the_shipped_config_is_read_or_refused(load, edits):
     text = (ROOT / "config.yaml").read_text(encoding="utf-8")

@@ -51,13 +51,13 @@ POWER_OF_TEN = re.compile(r"[-+]?[0-9.]+[eE][-+]?[0-9]+$")
 Editor.add_implicit_resolver("tag:yaml.org,2002:float", POWER_OF_TEN, [*"-+.0123456789"])
 
 
-def schema_accepts(text: str) -> bool:
+def schema_accepts(text):
     return VALIDATOR.is_valid(yaml.load(text, Editor))
 
 
 @pytest.fixture
 def loader_accepts(tmp_path):
-    def accepts(text: str) -> bool:
+    def accepts(text):
         path = tmp_path / "generated.yaml"
         path.write_text(text, encoding="utf-8")
         try:
@@ -89,66 +89,57 @@ SPELLINGS = {
     "variants": ["[{}]", "[{d_k: [8, 16]}, {inputs: laplace, key_std: 1/3}]"],
     "figures": ["variance", "[variance, gradients]"],
     "scaling": [
-        *(
-            "unscaled",
-            "d_k",
-            "8",
-            "0.5",
-            "1/3",
-            "+1/7",
-            "sqrt ( n_keys )",
-            "d_k^(1/3)",
-            "d_k**0.25",
-            "2*d_k^1/4",
-        ),
-        *(
-            "(d_k*n_keys)^1/6",
-            "d_k^1/2/0.43/ln( n_keys )",
-            "d_k^( -1/2 )*d_k^2",
-            "[unscaled, d_k^1/2, 8]",
-        ),
+        "8",
+        "1/3",
+        "sqrt ( n_keys )",
+        "d_k^(1/3)",
+        "d_k**0.25",
+        "2*d_k^1/4",
+        "(d_k*n_keys)^1/6",
+        "d_k^1/2/0.43/ln( n_keys )",
+        "[unscaled, d_k^1/2, 8]",
     ],
 }
 # A change of one line of the sound config each.
-BOTH = {
-    "unknown key": "d_kk: 8",
-    "empty list": "d_k: []",
-    "text for a number": "key_std: wide",
-    "duplicate size": "d_k: [8, 16, 8.0]",
-    "correlation beyond the limit": "correlation: 2",
-    "deviation of 0": "key_std: 0",
-    "unknown figure": "figures: [variance, varience]",
-    "unknown law": "inputs: normal",
-    "rule of 0": "scaling: 0",
-    "power without an exponent": "d_k: 2^",
-    "trials and precision": "precision: 0.1",
-    "neither trials nor precision": "trials:",
-    "unknown key in a variant": "variants: [{}, {d_kk: 8}]",
-    "missing experiment": "experiment:",
-}
+BOTH = [
+    "d_kk: 8",
+    "d_k: []",
+    "key_std: wide",
+    "d_k: [8, 16, 8.0]",
+    "correlation: 2",
+    "key_std: 0",
+    "figures: [variance, varience]",
+    "inputs: normal",
+    "scaling: 0",
+    "d_k: 2^",
+    "precision: 0.1",
+    "trials:",
+    "variants: [{}, {d_kk: 8}]",
+    "experiment:",
+]
 BOTH_TEXTS = [
     SOUND.replace("  one:", "  1one:"),
     SOUND.replace("seed: 0\n", ""),
     SOUND.replace("seed: 0\n", "seed: 0\nsede: 1\n"),
 ]
-ONLY_THE_LOADER = {
-    "fraction that is not whole": "d_k: 8/3",
-    "range that misses its end": "d_k: 4..13*2",
-    "leading zero": "d_k: 010",
-    "number twice": "d_k: [8, 2^3]",
-    "rule without an exponent": "scaling: d_k^",
-    "multiplier": "scaling: 1/sqrt(d_k)",
-    "queries beyond the keys of a mask": "mask: causal",
-    "too many cells": "d_k: 1..65536+1\n    n_queries: [1, 2]",
-    "duplicate key": "n_keys: 16\n    n_keys: 16",
-    "anchor": "n_keys: &keys 8",
-}
+ONLY_THE_LOADER = [
+    "d_k: 8/3",
+    "d_k: 4..13*2",
+    "d_k: 010",
+    "d_k: [8, 2^3]",
+    "scaling: d_k^",
+    "scaling: 1/sqrt(d_k)",
+    "mask: causal",
+    "d_k: 1..65536+1\n    n_queries: [1, 2]",
+    "n_keys: 16\n    n_keys: 16",
+    "n_keys: &keys 8",
+]
 
 
 RESERVED = SOUND.replace("one", "Columns")
 
 
-def edited(line: str) -> str:
+def edited(line):
     """The sound config with another line of a key, or one more; without a value, without the
     key.
     """
@@ -187,7 +178,7 @@ def test_both_accept_every_spelling(loader_accepts, key):
         assert schema_accepts(text), text
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(config=CONFIG)
 def test_both_accept_a_generated_config(loader_accepts, config):
     text = yaml.safe_dump(config)
@@ -195,13 +186,13 @@ def test_both_accept_a_generated_config(loader_accepts, config):
     assert schema_accepts(text)
 
 
-@pytest.mark.parametrize("text", [*map(edited, BOTH.values()), *BOTH_TEXTS])
+@pytest.mark.parametrize("text", [*map(edited, BOTH), *BOTH_TEXTS])
 def test_both_refuse_a_planted_mistake(loader_accepts, text):
     assert not loader_accepts(text)
     assert not schema_accepts(text)
 
 
-@pytest.mark.parametrize("text", [*map(edited, ONLY_THE_LOADER.values()), RESERVED])
+@pytest.mark.parametrize("text", [*map(edited, ONLY_THE_LOADER), RESERVED])
 def test_only_the_loader_refuses_what_a_schema_cannot_express(loader_accepts, text):
     assert not loader_accepts(text)
     assert schema_accepts(text)
