@@ -4,7 +4,6 @@ import html
 import re
 from collections import Counter
 from html.parser import HTMLParser
-from pathlib import Path
 
 from experiments.pages.parts import typeset
 
@@ -14,7 +13,7 @@ class Elements(HTMLParser):
 
     VOID = frozenset({"meta", "link", "input", "br", "img"})
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
         self.found: list[tuple[str, dict[str, str | None]]] = []
         self.open: list[str] = []
@@ -32,17 +31,17 @@ class Elements(HTMLParser):
         assert self.open.pop() == tag
 
 
-def words(page: str) -> str:
+def words(page):
     """The text of a page without its elements."""
     return html.unescape(re.sub(r"<[^>]*>", "", page))
 
 
-def as_shown(text: str) -> str:
+def as_shown(text):
     """A caption or a note as `words` has it."""
     return words(str(typeset(text)))
 
 
-def assert_whole(text: str, folder: Path) -> None:
+def assert_whole(text, folder):
     """Every element is closed, ids are unique, links lead to files of the folder or to ids, and no
     network is asked.
     """

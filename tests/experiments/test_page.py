@@ -2,6 +2,8 @@
 time.
 """
 
+import dataclasses
+import itertools
 import math
 import re
 import shutil
@@ -20,19 +22,18 @@ from experiments.pages.index import make_page
 from experiments.paths import drawn_texts, figure_path
 from sdpa.theory import attention_expectations
 from sdpa.theory.score_law import query_lengths
-from tests.command_line import call
 from tests.page_text import as_shown, assert_whole, words
 
 
 @pytest.fixture
 def own(drawn, tmp_path, quick_slider):  # noqa: ARG001
-    """A copy of the drawn results for a test that changes them."""
+    """Two sweeps in a copy of the drawn results, for a test that changes them."""
     config, source = drawn
     shutil.copytree(source, tmp_path / "own")
-    return config, tmp_path / "own"
+    return dataclasses.replace(config, sweeps=config.sweeps[:2]), tmp_path / "own"
 
 
-def text_of(config, folder, **options) -> str:
+def text_of(config, folder, **options):
     return make_page(config, folder, Path("tiny.yaml"), **options).decode()
 
 
@@ -79,42 +80,31 @@ sweeps:
 """
 
 
-@pytest.mark.usefixtures("quick_slider", "in_this_process")
-def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(tmp_path):
-    (tmp_path / "mine.yaml").write_text(MINE)
-    folder = tmp_path / "out"
-    page = folder / "index.html"
-
-    def run(*words: str) -> tuple[int, str, str]:
-        options = ["--config", str(tmp_path / "mine.yaml"), "--results", str(folder)]
-        ran = call(*words, *options)
-        return ran.returncode, ran.stdout, ran.stderr
-
-    run("run", "mine", "--jobs", "1")
-    status, _, said = run("page")
-    assert status == 1
-    assert re.search(r"other\.csv is missing.*\n.*--incomplete", said)
+@pytest.mark.usefixtures("quick_slider")
+def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(suite):
+    page = suite.folder / "index.html"
+    suite("run", "mine", text=MINE)
+    refused = suite("page")
+    assert refused.returncode == 1
+    assert re.search(r"other\.csv is missing.*\n.*--incomplete", refused.stderr)
     assert not page.exists()
-    status, said, _ = run("page", "--incomplete")
-    assert (status, said.splitlines()[-1]) == (0, f"next: open {page} in a browser")
-    top = page.read_text(encoding="utf-8").split("<h1>")[0]
-    assert "Sweeps without whole tables: other (1 of 2)" in top
-    assert_whole(page.read_text(encoding="utf-8"), folder)
-    status, _, _ = run("all", "--jobs", "1")
-    assert (status, "incomplete results" in page.read_text(encoding="utf-8")) == (0, False)
-    config = load_config(tmp_path / "mine.yaml")
-    tables = read_sweep(folder, config, config.sweeps[0])
-    tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = (
-        -7.5,
-        1e-13,
-    )
-    (
-        folder / f"{config.sweeps[0].name}.json"
-    ).unlink()  # so that no table is expected to be the same
-    write_sweep(folder, config, tables)
-    status, _, said = run("all", "--jobs", "1")
-    assert status == 1
-    assert "disagree" in said
+    ran = suite("page", "--incomplete")
+    assert ran.returncode == 0
+    assert ran.stdout.splitlines()[-1] == f"next: open {page} in a browser"
+    text = page.read_text(encoding="utf-8")
+    assert "Sweeps without whole tables: other (1 of 2)" in text.split("<h1>")[0]
+    assert_whole(text, suite.folder)
+    assert suite("all").returncode == 0
+    assert "incomplete results" not in page.read_text(encoding="utf-8")
+    config = load_config(suite.config)
+    tables = read_sweep(suite.folder, config, config.sweeps[0])
+    of_entropy = tables["verdicts"]["metric"] == "entropy"
+    tables["verdicts"].loc[of_entropy, ["z", "p_value"]] = -7.5, 1e-13
+    (suite.folder / "mine.json").unlink()  # so that no table is expected to be the same
+    write_sweep(suite.folder, config, tables)
+    ran = suite("all")
+    assert ran.returncode == 1
+    assert "disagree" in ran.stderr
     text = page.read_text(encoding="utf-8")
     assert "raises its alarm" in text.split("<h1>")[0]
     assert "error bars agree" not in text
@@ -125,40 +115,30 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
     config, folder = drawn
     tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
     data = explorer.explorer(tables.values())
-    several = ("scaling", "single", "many", "laws", "formats", "map", "mechanisms")
+    several = ("scaling", "single", "many", "laws", "formats", "map")  # without soft caps
     rows = pd.concat(tables[name]["measured"].assign(sweep=name) for name in several)
-    rows = rows.query(
-        "inputs == 'gaussian'"
-    )  # medians are those of rows without rounding in any format
+    # Medians are those of rows without rounding in any format.
+    rows = rows.query("inputs == 'gaussian'")
     rows = rows[rows["d_k"].isin(data["d_k"]) & rows["n_keys"].isin(data["n_keys"])]
+    assert rows["sweep"].nunique() > 2
+    rows["rows"] = rows["trials"] * rows["n_queries"]
     found = {tuple(cell[:3]): cell[3:] for cell in data["medians"]}
     cells = rows.groupby(["d_k", "n_keys", "divisor"])
     assert len(data["medians"]) == len(found) == len(cells)
     for cell, of_sweeps in cells:
-        rows_in_all = of_sweeps["trials"] * of_sweeps["n_queries"]
-        largest = of_sweeps[
-            rows_in_all == rows_in_all.max()
-        ]  # several, in formats that measure the same rows
-        medians = largest[["jacobian_norm_median", "query_gradient_norm_median"]].to_numpy()
+        # Several, in formats that measure the same rows.
+        largest = of_sweeps[of_sweeps["rows"] == of_sweeps["rows"].max()]
+        medians = largest[["jacobian_norm_median", "query_gradient_norm_median"]]
         assert np.isclose(found[cell], medians, rtol=1e-3).all(axis=1).any(), cell
-    assert rows["sweep"].nunique() > 2
     crossings = tables["map"]["crossings"].query("level == 1 and statistic == 'median'")
+    columns = ["n_keys", "law", "crossing", "low", "high"]
     for norm, rows in data["crossings"].items():
-        expected = (
-            crossings[crossings["norm"] == norm]
-            .set_index("n_keys")[["law", "crossing"]]
-            .astype(float)
-        )
-        found = pd.DataFrame(
-            rows, columns=["n_keys", "law", "crossing", "low", "high"], dtype=float
-        ).set_index("n_keys")
-        np.testing.assert_allclose(
-            found.loc[expected.index, ["law", "crossing"]], expected, rtol=1e-3
-        )
-        assert (
-            found["law"].drop(expected.index).tolist()
-            == found["law"].drop(expected.index).index.tolist()
-        )
+        expected = crossings[crossings["norm"] == norm].set_index("n_keys")[columns[1:3]]
+        found = pd.DataFrame(rows, columns=columns, dtype=float).set_index("n_keys")
+        near = found.loc[expected.index, columns[1:3]]
+        np.testing.assert_allclose(near, expected.astype(float), rtol=1e-3)
+        others = found["law"].drop(expected.index)
+        assert others.tolist() == others.index.tolist()
 
 
 def test_numbers_of_other_inputs_are_those_of_the_tables_with_their_law(drawn):
@@ -173,40 +153,27 @@ def test_numbers_of_other_inputs_are_those_of_the_tables_with_their_law(drawn):
     assert explorer.own_laws([tables["single"]]) == []
 
 
-def expectations(rows, n_keys: int, d_k: int, divisor: float) -> list[float]:
+def expectations(rows, n_keys, d_k, divisor):
     """The expectations that curves give, in the order of `exact`; by SciPy's interpolation, not the
     page's.
     """
     curves = np.array([rows["of"][str(n_keys)][name] for name in CURVES]).T
-    points = (
-        math.log1p(rows["sigma"])
-        * (1 - np.cos(np.pi * np.arange(len(curves)) / (len(curves) - 1)))
-        / 2
-    )
+    angles = np.linspace(0, np.pi, len(curves))
+    points = math.log1p(rows["sigma"]) * (1 - np.cos(angles)) / 2
     lengths = query_lengths(d_k)
-    weight, entropy, square, along = lengths.share @ np.exp(
-        BarycentricInterpolator(points, curves)(np.log1p(lengths.length / divisor))
-    )
+    curve = BarycentricInterpolator(points, curves)
+    means = lengths.share @ np.exp(curve(np.log1p(lengths.length / divisor)))
+    weight, entropy, square, along = means
     return [weight, entropy, math.sqrt(square), math.sqrt((d_k - 1) * square + along) / divisor]
 
 
-def assert_they_are_exact(
-    widths: list[int], lengths: list[int], exponents: tuple[float, ...]
-) -> None:
+def assert_they_are_exact(widths, lengths, exponents):
     rows = row_means(widths, lengths)
-    for n_keys in lengths:
-        for d_k in widths:
-            for p in exponents:
-                exact = attention_expectations(d_k, n_keys, d_k**p)
-                wanted = [
-                    exact.max_weight,
-                    exact.entropy,
-                    exact.jacobian_norm,
-                    exact.query_gradient_norm,
-                ]
-                assert expectations(rows, n_keys, d_k, d_k**p) == pytest.approx(
-                    wanted, rel=RELATIVE_ERROR
-                )
+    for n_keys, d_k, p in itertools.product(lengths, widths, exponents):
+        exact = attention_expectations(d_k, n_keys, d_k**p)
+        found = expectations(rows, n_keys, d_k, d_k**p)
+        wanted = [exact.max_weight, exact.entropy, exact.jacobian_norm, exact.query_gradient_norm]
+        assert found == pytest.approx(wanted, rel=RELATIVE_ERROR)
 
 
 def test_embedded_curves_give_the_expectations_of_theory():
