@@ -22,25 +22,25 @@ from tests.plain_rows import metrics_of_draw
 SCORES = 100_000
 
 
-def of_scores(scores: np.ndarray, d_k: int) -> Scores:
+def of_scores(scores, d_k):
     """A measurement of given scores."""
     counts, _ = np.histogram(scores / np.sqrt(d_k), bin_edges())
     return Scores(Moments.of(power_sums(scores[:, None])), counts)
 
 
-def table_of(d_k: int, trials: int = SCORES) -> pd.DataFrame:
+def table_of(d_k, trials=SCORES):
     return pd.DataFrame({"d_k": [d_k], "trials": [trials]})
 
 
 @pytest.fixture(scope="module")
-def scores() -> np.ndarray:
+def scores():
     """Of the same draws as `measured`."""
     queries, keys = np.random.default_rng(3).standard_normal((2, SCORES, 2))
     return np.einsum("td,td->t", queries, keys)
 
 
 @pytest.fixture(scope="module")
-def measured() -> Scores:
+def measured():
     return distribution.measure(distribution.Cell(2), SCORES, np.random.default_rng(3))
 
 
@@ -139,13 +139,13 @@ CELL = initialisation.Cell(
 TRIALS = 11
 
 
-def heads_of(cell: initialisation.Cell, seed: int = 2):
+def heads_of(cell, seed=2):
     return initialisation.EXPERIMENT.tabulate(
         cell, initialisation.EXPERIMENT.measure(cell, TRIALS, np.random.default_rng(seed))
     )[MEASURED]
 
 
-def replay(query_std: float, key_std: float, seed: int = 2):
+def replay(query_std, key_std, seed=2):
     """Queries and keys of each trial, as the experiment draws them: all tokens, W_Q, W_K."""
     rng = np.random.default_rng(seed)
     z = rng.standard_normal((TRIALS, 7, 12))
@@ -163,16 +163,11 @@ def test_every_metric_is_that_of_the_drawn_layer(scheme, stds):
     roots = {metric.name for metric in initialisation.EXPERIMENT.metrics if metric.kind == "root"}
     for row, divisor in zip(found, (1.0, 2.0), strict=True):
         trials = list(replay(*stds))
-        of_draws, scores = zip(
-            *(metrics_of_draw(queries, keys, divisor) for queries, keys in trials), strict=True
-        )
-        assert row["score_mean"] == pytest.approx(np.mean(scores), rel=1e-9)
-        for i, name in enumerate(("query_variance", "key_variance")):
-            assert row[name] == pytest.approx(
-                np.mean([trial[i] ** 2 for trial in trials]), rel=1e-9
-            )
-        for name in of_draws[0]:
-            mean = np.mean([of_draw[name] for of_draw in of_draws])
-            assert row[name] == pytest.approx(
-                math.sqrt(mean) if name in roots else mean, rel=1e-9
-            ), name
+        draws = [metrics_of_draw(queries, keys, divisor) for queries, keys in trials]
+        expected = pd.DataFrame([metrics for metrics, _ in draws]).mean()
+        expected["score_mean"] = np.mean([scores for _, scores in draws])
+        expected["query_variance"] = np.mean([queries**2 for queries, _ in trials])
+        expected["key_variance"] = np.mean([keys**2 for _, keys in trials])
+        for name, mean in expected.items():
+            value = math.sqrt(mean) if name in roots else mean
+            assert row[name] == pytest.approx(value, rel=1e-9), name

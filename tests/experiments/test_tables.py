@@ -3,8 +3,8 @@ inputs changed.
 """
 
 import dataclasses
+import itertools
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -103,32 +103,19 @@ def test_check_refuses_missing_rows_columns_and_numbers(copied):
 
 
 TABLE = b"name,x,x_se,y,z,p_value\na,1.5,1e-3,-3.5,0.1,0.5\nb,2.5,1e-13,inf,-4,1e-9\n"
+ROUNDING = "equal to rounding"
 
 
 @pytest.mark.parametrize(
     ("of", "to", "kind", "where"),
     [
         (b"1.5", b"1.5", "unchanged", ""),
-        (
-            b"-3.5",
-            b"-3.500000003",
-            "equal to rounding",
-            "y in row 1: -3.5 before, -3.500000003 now",
-        ),
-        (
-            b"1.5,",
-            b"1.500001,",
-            "equal to rounding",
-            "x in row 1: 1.5 before, 1.500001 now",
-        ),  # of its error
-        (b"1.5,", b"1.50001,", "different", "x in row 1: 1.5 before, 1.50001 now"),
+        (b"-3.5", b"-3.500000003", ROUNDING, "y in row 1: -3.5 before, -3.500000003 now"),
+        # Of its error.
+        (b"1.5", b"1.500001", ROUNDING, "x in row 1: 1.5 before, 1.500001 now"),
+        (b"1.5", b"1.50001", "different", "x in row 1: 1.5 before, 1.50001 now"),
         (b"1e-9", b"1.001e-9", "different", "p_value in row 2: 1e-9 before, 1.001e-9 now"),
-        (
-            b"b,2.5,1e-13,inf",
-            b"b,2.500000001,1e-13,inf",
-            "equal to rounding",
-            "x in row 2: 2.5 before, 2.500000001 now",
-        ),
+        (b"2.5", b"2.500000001", ROUNDING, "x in row 2: 2.5 before, 2.500000001 now"),
         (b"y,z", b"v,z", "different", "other columns: v, y"),
         (b"b,2.5,1e-13,inf,-4,1e-9\n", b"", "different", "2 rows before, 1 now"),
     ],
@@ -149,79 +136,44 @@ def test_a_table_that_should_be_the_same_and_is_not_is_never_written(copied):
     assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before
 
 
-def written(config, source: Path, folder: Path) -> Path:
-    """A copy of the tables of a config, with the files that cover all of them."""
-    for sweep in config.sweeps:
-        write_sweep(folder, config, read_sweep(source, config, sweep))
-    write_overview(config, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def tiny_overview(tiny, tmp_path_factory):
+def test_every_measured_value_is_there_once_with_its_error_and_exact_value(tiny, tmp_path):
     config, source = tiny
-    folder = written(config, source, tmp_path_factory.mktemp("overview") / "out")
-    return (
-        config,
-        folder,
-        {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps},
-    )
-
-
-def test_every_measured_value_is_there_once_with_its_error_and_exact_value(tiny_overview):
-    config, folder, tables = tiny_overview
-    found = pd.read_csv(folder / "long-format.csv", dtype=str, keep_default_na=False)
-    experiments = {sweep.name: sweep.experiment for sweep in config.sweeps}
-    metrics = {
-        name: [metric.name for metric in experiment.metrics]
-        for name, experiment in experiments.items()
-    }
-    axes = {
-        name: axis_names(experiment.cell)
-        for name, experiment in experiments.items()
-        if metrics[name]
-    }
-    every = list(dict.fromkeys(axis for of_sweep in axes.values() for axis in of_sweep))
-    assert list(found.columns) == [
-        "sweep",
-        *every,
-        "scaling",
-        "metric",
-        "value",
-        "se",
-        "exact",
-        "z",
-        "flag",
-    ]
+    tables = {sweep.name: read_sweep(source, config, sweep) for sweep in config.sweeps}
+    for sweep in config.sweeps:
+        write_sweep(tmp_path, config, tables[sweep.name])
+    write_overview(config, tmp_path)
+    found = pd.read_csv(tmp_path / "long-format.csv", dtype=str, keep_default_na=False)
+    measured = [sweep for sweep in config.sweeps if sweep.experiment.metrics]
+    axes = {sweep.name: axis_names(sweep.experiment.cell) for sweep in measured}
+    every = list(dict.fromkeys(itertools.chain(*axes.values())))
+    numbers = {"value": "", "se": "_se", "exact": "_exact"}
+    assert [*found] == ["sweep", *every, "scaling", "metric", *numbers, "z", "flag"]
     assert len(every) > max(map(len, axes.values()))  # some sweeps have axes that others have not
-    assert list(found["sweep"].unique()) == [name for name in metrics if metrics[name]]
+    assert list(found["sweep"].unique()) == [sweep.name for sweep in measured]
     assert not found.duplicated(["sweep", *every, "scaling", "metric"]).any()
-    for name, rows in found.groupby("sweep"):
-        table = tables[name]["measured"]
-        assert rows["metric"].tolist() == metrics[name] * len(table)
-        for row, (_, expected) in zip(
-            rows.itertuples(),
-            table.loc[np.repeat(table.index, len(metrics[name]))].iterrows(),
-            strict=True,
-        ):
-            for axis in every:
-                assert getattr(row, axis) == (
-                    as_written(expected[axis]) if axis in axes[name] else ""
-                ), axis
-            assert row.scaling == expected.get("scaling", "")
-            for column, suffix in (("value", ""), ("se", "_se"), ("exact", "_exact")):
-                number = expected.get(f"{row.metric}{suffix}", np.nan)
-                assert float(getattr(row, column) or "nan") == pytest.approx(
-                    number, rel=1e-9, nan_ok=True
-                )
+    for sweep in measured:
+        rows, table = found[found["sweep"] == sweep.name], tables[sweep.name]["measured"]
+        metrics = [metric.name for metric in sweep.experiment.metrics]
+        assert rows["metric"].tolist() == metrics * len(table)
+        for axis in (*every, "scaling"):
+            values = table.get(axis, pd.Series("", table.index))
+            if axis in every and axis not in axes[sweep.name]:
+                values = pd.Series("", table.index)
+            expected = np.repeat([as_written(value) for value in values], len(metrics))
+            assert rows[axis].tolist() == expected.tolist(), axis
+        for column, suffix in numbers.items():
+            named = [f"{metric}{suffix}" for metric in metrics]
+            expected = table.reindex(columns=named).to_numpy(float).ravel()
+            values = rows[column].replace("", "nan").astype(float)
+            np.testing.assert_allclose(values, expected, rtol=1e-9)
 
 
-def copies(path: Path) -> list[bytes]:
+def copies(path):
     return [path.read_bytes(), b"a text"]
 
 
 @pytest.fixture
-def made(tmp_path) -> Product:
+def made(tmp_path):
     """A product of one input."""
     (tmp_path / "in.csv").write_text("x\n1\n")
     files = (tmp_path / "out.csv", tmp_path / "below" / "out.txt")
@@ -233,7 +185,7 @@ def made(tmp_path) -> Product:
     return product
 
 
-def built(folder: Path, product: Product) -> str:
+def built(folder, product):
     """What became of a product."""
     lines: list[str] = []
     build(folder, [product], Reporter(verbose=True, say=lines.append))
