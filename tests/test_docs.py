@@ -33,7 +33,7 @@ def test_generated_parts_are_those_of_the_results():
         assert pages[path] == text, path
 
 
-def blocks(text: str, language: str) -> list[str]:
+def blocks(text, language):
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
@@ -70,7 +70,7 @@ def test_commands_are_targets_and_links_lead_somewhere(name):
     assert [link for link in missing if IS_SHIPPED or FIGURES not in link.parents] == []
 
 
-def anchors(text: str) -> set[str]:
+def anchors(text):
     """The anchors that a forge gives the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {
@@ -150,7 +150,7 @@ def test_every_item_of_the_sources_has_a_command_or_an_import():
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*$", re.MULTILINE)
 
 
-def failures(text: str, name: str, report: list[str]) -> int:
+def failures(text, name, report):
     """The number of `>>>` examples that print something else than the page says, all in one
     namespace.
     """

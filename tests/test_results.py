@@ -97,7 +97,7 @@ def test_root_mean_squares_cross_where_the_exact_ones_do():
     assert len(crossed)
     for _, row in crossed.iterrows():
 
-        def excess(d_k: float, n_keys: int = row["n_keys"]) -> float:
+        def excess(d_k, n_keys=row["n_keys"]):
             unscaled, scaled = (
                 attention_expectations(d_k, n_keys, divisor) for divisor in (1.0, d_k**0.5)
             )

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from experiments.diagnosis import minilm
@@ -38,14 +37,14 @@ def _offline_in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 
-def framework(package: str) -> Any:
+def framework(package):
     """The package; skips the test where it is not installed. pytest reports all skips by one line
     of code together.
     """
     return pytest.importorskip(package, reason=f"{NAMES[package]} is not installed")
 
 
-def run_recipe(section: str, names: dict[str, Any]) -> dict[str, Any]:
+def run_recipe(section, names):
     """Run the Python blocks of a section among these names, and add `saved`, the arrays of the file
     that they write.
     """
@@ -59,9 +58,7 @@ def run_recipe(section: str, names: dict[str, Any]) -> dict[str, Any]:
     return names
 
 
-def weights(
-    saved: dict[str, npt.NDArray[Any]], layer: int, scaling: str, mask: npt.ArrayLike | None
-) -> npt.NDArray[Any]:
+def weights(saved, layer, scaling, mask):
     """The weights of a layer from its saved q and k; each key head serves a block of query
     heads.
     """
@@ -72,7 +69,7 @@ def weights(
     )
 
 
-def tensors(*shapes: tuple[int, ...]) -> list[Any]:
+def tensors(*shapes):
     import torch
 
     generator = torch.Generator().manual_seed(0)

@@ -69,7 +69,7 @@ def visit(browser):
     """
     contexts, said, requested, opened = [], [], [], set()
 
-    def open_page(path: Path = PAGE, size=DESKTOP, scheme="light", fragment="", **options):
+    def open_page(path=PAGE, size=DESKTOP, scheme="light", fragment="", **options):
         viewport = {"width": size[0], "height": size[1]}
         context = browser.new_context(
             viewport=viewport, color_scheme=scheme, reduced_motion="reduce", **options
@@ -91,7 +91,7 @@ def visit(browser):
     assert [url for url in requested if url not in opened and not url.startswith("data:")] == []
 
 
-def shown_value(page, rule: int, metric: str, of: str) -> float:
+def shown_value(page, rule, metric, of):
     """A number of the table of the explorer; NaN for a dash."""
     cell = page.locator(f".quantities [data-rule='{rule}'][data-metric={metric}][data-of={of}]")
     exact, text = cell.get_attribute("data-value"), cell.text_content()
@@ -103,7 +103,7 @@ def shown_value(page, rule: int, metric: str, of: str) -> float:
     return float(exact)
 
 
-def assert_shows(page, state: State) -> None:
+def assert_shows(page, state):
     """The page shows the row, the expectations and the bars of these choices, without the division
     and with it.
     """
@@ -139,7 +139,7 @@ def assert_shows(page, state: State) -> None:
     )
 
 
-def expected_of(d_k: int, n_keys: int, divisor: float) -> dict[str, float]:
+def expected_of(d_k, n_keys, divisor):
     exact = attention_expectations(d_k, n_keys, divisor)
     names = ("max_weight", "entropy", "jacobian_norm", "query_gradient_norm")
     return {name: getattr(exact, name) for name in names} | {
