@@ -20,7 +20,6 @@ def _growth(tables: Tables) -> Numbers:
     if not (apart and ratio.between(_FACTOR**-2, _FACTOR**2).all()):
         return None
     return {
-        "layers": deepest,
         "plain": found.loc[PLAIN, "stream_gradient_growth"],
         "root": found.loc[ROOT, "stream_gradient_growth"],
         "factor": _FACTOR,
@@ -40,7 +39,7 @@ FIGURES = (
         finding=Finding(
             sweep="network",
             title="Without a scale, depth makes gradients explode, not vanish",
-            sentence="Through {layers} random pre-norm layers, the r.m.s. gradient grows by a "
+            sentence="Through {layers.most} random pre-norm layers, the r.m.s. gradient grows by a "
             "factor of {plain:.1e} without a divisor, and of {root:.1f} under d_k^1/2; a law with "
             "nothing fitted is within a factor of {factor} at every layer.",
             needs={"d_k": 64, "n_keys": 64, "layers": (), "norm": "pre", "scaling": BOTH},
