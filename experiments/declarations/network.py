@@ -20,7 +20,7 @@ def _growth(tables: Tables) -> Numbers:
     if not (apart and ratio.between(_FACTOR**-2, _FACTOR**2).all()):
         return None
     return {
-        "plain": found.loc[PLAIN, "stream_gradient_growth"],
+        "plain": found.loc[PLAIN, "stream_gradient_growth"] / 1e6,
         "root": found.loc[ROOT, "stream_gradient_growth"],
         "factor": _FACTOR,
     }
@@ -38,9 +38,9 @@ FIGURES = (
         "layer, ± two standard errors. Lines: law of many heads in a wide stream.",
         finding=Finding(
             sweep="network",
-            title="Without a scale, depth makes gradients explode, not vanish",
+            title="In random networks without a scale, gradients explode with depth",
             sentence="Through {layers.most} random pre-norm layers, the r.m.s. gradient grows by a "
-            "factor of {plain:.1e} without a divisor, and of {root:.1f} under d_k^1/2; a law with "
+            "factor of {plain:.1f} million without a divisor, and of {root:.1f} under d_k^1/2; a law with "
             "nothing fitted is within a factor of {factor} at every layer.",
             needs={"d_k": 64, "n_keys": 64, "layers": (), "norm": "pre", "scaling": BOTH},
             numbers=_growth,
