@@ -19,7 +19,7 @@ from experiments.engine.tables import read_sidecar, why_stale
 from experiments.pages.index import few_rows, opening
 from experiments.pages.parts import pictures, provenance
 from experiments.paths import BENCHMARKS, drawn_texts
-from sdpa.theory import attention_expectations
+from sdpa.theory import attention_expectations, attention_stack
 from tests.page_text import as_shown, assert_whole, words
 from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only, tables_of_results
 
@@ -139,7 +139,7 @@ def test_the_sentences_of_the_first_screen_hold():
     in theory.
     """
     found = {name: float(value) for name, value in opening(TABLES).items()}
-    assert len(found) == 10
+    assert len(found) == 14
     text = (ROOT / "experiments" / "pages" / "index.html.j2").read_text(encoding="utf-8")
     assert set(re.findall(r"{{ opening\.(\w+) }}", text)) == set(found)
     measured = TABLES["dimension"]["measured"].set_index("scaling")
@@ -164,6 +164,14 @@ def test_the_sentences_of_the_first_screen_hold():
         assert (of_keys.loc[above, "ratio"] < 1).all()
         assert (of_keys.loc[~above, "ratio"] > 1).all()
         assert above.sum() > 2 < (~above).sum()
+    # "In deep networks: the opposite. Without it, gradients at the start explode."
+    law = {
+        divisor: next(iter(attention_stack(48, 64, 64, divisor))).gradient ** 0.5
+        for divisor in (1, 8)
+    }
+    assert (found["layers"], found["network_d_k"]) == (48, 64)
+    assert 2 / 3 < found["growth_millions"] * 1e6 / law[1] < 1.5
+    assert 2 / 3 < found["growth_scaled"] / law[8] < 1.5
 
 
 @shipped_only

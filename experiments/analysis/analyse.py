@@ -12,7 +12,6 @@ from experiments.analysis import (
     bands,
     cell_tests,
     crossings,
-    depth,
     laws,
     network,
     slopes,
@@ -32,7 +31,6 @@ DERIVED_TABLES = (
     *crossings.TABLES,
     *laws.TABLES,
     *bands.TABLES,
-    *depth.TABLES,
     *network.TABLES,
 )
 

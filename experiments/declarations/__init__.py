@@ -9,7 +9,6 @@ from typing import Any
 
 from experiments.declarations import (
     calibration,
-    depth,
     freezing,
     gradients,
     network,
@@ -27,7 +26,6 @@ _TOPICS = (
     gradients,
     rounding,
     training,
-    depth,
     network,
     calibration,
 )

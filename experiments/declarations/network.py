@@ -1,10 +1,13 @@
 """Figures of whole networks at their start."""
 
-from experiments.declarations.figure import Default, Figure, Finding
+from experiments.declarations.figure import Default, Figure, Finding, Panel, Slide
 from experiments.declarations.tables import BOTH, MEDIAN, PLAIN, ROOT, Numbers, Tables, rows_of
 from experiments.measuring.experiment import MEASURED
 
 _FACTOR = 1.5  # of the law in root mean squares, at every layer
+_EXPLODED = 1e5  # the least growth, for a sentence in millions
+_ERRORS = 3  # standard errors between two cosines
+_ALIKE = 0.9  # the least cosine of tokens that are alike
 
 
 def _growth(tables: Tables) -> Numbers:
@@ -13,16 +16,34 @@ def _growth(tables: Tables) -> Numbers:
     found = rows_of(tables, layers=deepest).set_index("scaling")
     layers = rows_of(tables, "by_layer", layers=deepest)
     ratio = layers["stream_gradient"] / layers["stream_gradient_law"]
-    apart = (
-        found.loc[PLAIN, "stream_gradient_growth_low"]
-        > 100 * (found.loc[ROOT, "stream_gradient_growth_high"])
-    )
+    growth = "stream_gradient_growth"
+    low = found.loc[PLAIN, f"{growth}_low"]
+    apart = low > max(_EXPLODED, 100 * found.loc[ROOT, f"{growth}_high"])
     if not (apart and ratio.between(_FACTOR**-2, _FACTOR**2).all()):
         return None
     return {
-        "plain": found.loc[PLAIN, "stream_gradient_growth"] / 1e6,
-        "root": found.loc[ROOT, "stream_gradient_growth"],
+        "plain": found.loc[PLAIN, growth] / 1e6,
+        "root": found.loc[ROOT, growth],
         "factor": _FACTOR,
+    }
+
+
+def _propagation(tables: Tables) -> Numbers:
+    """None unless unscaled tokens become alike later, with a residual stream or without one."""
+    layers = tables["by_layer"].set_index(["residual", "layer"])
+    plain, root = (layers[layers["scaling"] == rule] for rule in BOTH)
+    low = plain["cosine"] - _ERRORS * plain["cosine_se"]
+    high = plain["cosine"] + _ERRORS * plain["cosine_se"]
+    apart = high < root["cosine"] - _ERRORS * root["cosine_se"]
+    layer = layers.index.get_level_values("layer")
+    later = apart.loc[:, slice(2, 4)].all()
+    if not (later and (low.loc[0.0, layer.max()] > _ALIKE).all()):
+        return None
+    return {
+        "root": root.loc[(0.0, 2), "cosine"],
+        "plain": plain.loc[(0.0, 2), "cosine"],
+        "late": plain.loc[(0.0, 5), "cosine"],
+        "stream": plain.loc[(1.0, 5), "cosine"],
     }
 
 
@@ -44,6 +65,42 @@ FIGURES = (
             "nothing fitted is within a factor of {factor} at every layer.",
             needs={"d_k": 64, "n_keys": 64, "layers": (), "norm": "pre", "scaling": BOTH},
             numbers=_growth,
+        ),
+        slides=(
+            Slide(
+                name="network",
+                title="Without the scale, gradients explode with depth",
+                panel=Panel("stream_gradient_growth", title="gradient at the bottom over the top"),
+                holds=_growth,
+                sweep="network",
+                x="layers",
+                rules=(PLAIN, "d_k^1/4", ROOT),
+            ),
+        ),
+    ),
+    Figure(
+        name="propagation",
+        shows="Cosine of two tokens, layer by layer",
+        of="network",
+        metrics=("cosine",),
+        default=Default(varied=("residual",)),
+        note="Points: mean cosines before each layer, ± two standard errors. Lines: law of many "
+        "heads in a wide stream. At most nine cases have panels.",
+        finding=Finding(
+            sweep="collapse",
+            title="Without a residual stream, unscaled tokens still become alike, but later",
+            sentence="With 64 tokens of cosine {token_cosine.most} and no residual stream, the "
+            "mean cosine after one layer is {root:.2f} under d_k^1/2 and {plain:.2f} unscaled; "
+            "after four layers, it is {late:.2f} unscaled, and {stream:.2f} with a residual "
+            "stream.",
+            needs={
+                "n_keys": 64,
+                "token_cosine": (),
+                "layers": (),
+                "residual": (0, 1),
+                "scaling": BOTH,
+            },
+            numbers=_propagation,
         ),
     ),
 )

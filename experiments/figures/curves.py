@@ -17,7 +17,6 @@ from experiments.analysis.bands import BEST_RATE, at_best_rates
 from experiments.analysis.results import Axes as SweepAxes
 from experiments.analysis.results import Results
 from experiments.figures.lines import (
-    MARKERS,
     Series,
     legend,
     name_ends,
@@ -42,7 +41,6 @@ from experiments.figures.style import (
 )
 from experiments.figures.words import by_scaling, latex, under, values_of
 from experiments.measuring.metric import FEW_DRAWS
-from sdpa.theory.limits import freezing_sigma
 from sdpa.training import N_CLASSES, loss_levels
 
 Floats = npt.NDArray[np.floating]
@@ -488,88 +486,6 @@ def learning_curves(results: Results) -> Drawing:
     )  # as runs record
     axes[0].set_xlim(0, last)
     axes[0].set_xticks(sorted({round(last * (i / 4) ** 2) for i in range(5)}))
-    legend(axes[0])
-    return figure
-
-
-@draws("first_layer")
-def first_layer(results: Results) -> Drawing:
-    """Sum of squared weights and cosine after one layer: measured points, exact curves of wide
-    layers and their limit.
-
-    Of the first start cosine, and the smallest residual weight.
-    """
-    if "first_layer" not in results:
-        return empty((10, 4.4), "No curves: they need cells of one layer.")
-    curves, table = results["first_layer"], results.measured
-    table = table[(table["layers"] == 1) & (table["residual"] == table["residual"].min())]
-    p = table["token_cosine"].iloc[0]
-    table, curves = (each[each["token_cosine"] == p] for each in (table, curves))
-    figure, axes = panels(2, 2, (10, 4.4))
-    groups, named = curves.groupby("n_keys"), {}
-    for ax, metric in zip(axes, ("collision", "cosine"), strict=True):
-        ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
-        for (n_keys, curve), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-            ax.plot(
-                curve["ratio"],
-                curve[metric],
-                color=colour,
-                linewidth=1.2,
-                label=f"n_keys = {n_keys}",
-            )
-            for (rule, rows), marker in zip(
-                table[table["n_keys"] == n_keys].groupby("scaling"), MARKERS, strict=False
-            ):
-                sigma = np.sqrt(rows["d_k"] * (1 - p)) / rows["divisor"]
-                look = {"color": colour, "marker": marker, "markersize": 5, "linestyle": ""}
-                plot_measured(
-                    ax, sigma / freezing_sigma(n_keys), rows[metric], rows, metric, **look
-                )
-                named[under(rule)] = marker
-        limit = curves.drop_duplicates("ratio")
-        ax.plot(
-            limit["ratio"],
-            limit[f"{metric}_limit"],
-            color=INK,
-            linestyle="--",
-            label="limit of many keys",
-        )
-        ax.set_xlim(0, curves["ratio"].max())
-        ax.set_ylim(0, 1.03)
-        ax.set_xlabel(
-            "$\\beta / \\beta_c$: spread of the scores over $\\sqrt{2 \\ln n_\\mathrm{keys}}$"
-        )
-    for name, marker in named.items():
-        axes[0].plot([], [], color=INK, marker=marker, linestyle="", label=f"measured, {name}")
-    axes[0].set_title("$\\sum w^2$, the sum of squared weights")
-    axes[1].set_title(f"cosine of two tokens after one layer, {p:g} before")
-    legend(axes[0])
-    return figure
-
-
-@draws("propagation")
-def propagation(results: Results) -> Drawing:
-    """The cosine of two tokens after each layer: a panel for each case, a line of the map for each
-    rule.
-    """
-    table = results["propagation"]
-    table = table[table["layers"] > 1] if table["layers"].max() > 1 else table
-    shared = results.axes.among(table)
-    cases = list(table.groupby(shared, sort=False))[:_MOST_CASES]
-    colours, columns = scaling_colours(table["scaling"]), min(3, len(cases))
-    size = max(3.4 * columns, 6.0), 3.4 * -(-len(cases) // columns)
-    figure, axes = panels(len(cases), columns, size, sharey=True)
-    for ax, (_, rows) in zip(axes, cases, strict=True):
-        start = rows["token_cosine"].iloc[0]
-        for rule, layers in rows.groupby("scaling", sort=False):
-            look = {"color": colours[rule], "linewidth": 1.2, "label": under(str(rule))}
-            ax.plot([0, *layers["layer"]], [start, *layers["cosine_map"]], **look)
-            look = {"color": colours[rule], "fmt": "o", "markersize": 4.5, "capsize": 2}
-            ax.errorbar(layers["layer"], layers["cosine"], 2 * layers["cosine_se"], **look)
-        ax.set_title(values_of(rows.iloc[0], results.axes.varied(table, "layers")))
-        ax.set_ylim(0, 1.03)
-        ax.set_xlabel("layer")
-    axes[0].set_ylabel("cosine of two tokens")
     legend(axes[0])
     return figure
 

@@ -7,7 +7,9 @@ from matplotlib.axes import Axes
 from experiments.analysis.results import Results
 from experiments.figures.lines import legend
 from experiments.figures.style import Drawing, draws, panels, scaling_colours
-from experiments.figures.words import under
+from experiments.figures.words import under, values_of
+
+_MOST_CASES = 9  # with a panel each
 
 
 @draws("growth")
@@ -33,6 +35,28 @@ def growth(results: Results) -> Drawing:
     for ax in (left, right):
         ax.set_xlabel("layer")
     legend(left)
+    return figure
+
+
+@draws("propagation")
+def propagation(results: Results) -> Drawing:
+    """The cosine of two tokens before each layer: a panel for each case, a colour for each rule."""
+    table = results["by_layer"]
+    cases = list(table.groupby(results.axes.among(table), sort=False))[:_MOST_CASES]
+    colours = scaling_colours(table["scaling"])
+    columns = min(3, len(cases))
+    size = max(3.8 * columns, 6.0), 3.8 * -(-len(cases) // columns)
+    figure, axes = panels(len(cases), columns, size, sharey=True)
+    for ax, (_, rows) in zip(axes, cases, strict=True):
+        for rule, layers in rows.groupby("scaling", sort=False):
+            look = {"color": colours[rule], "label": under(str(rule))}
+            ax.plot(layers["layer"], layers["cosine_law"], **look)
+            _points(ax, layers["layer"], layers["cosine"], layers["cosine_se"], look)
+        ax.set_title(values_of(rows.iloc[0], results.axes.varied(table, "layers")))
+        ax.set_ylim(-0.03, 1.03)
+        ax.set_xlabel("layer")
+    axes[0].set_ylabel("cosine of two tokens")
+    legend(axes[0])
     return figure
 
 

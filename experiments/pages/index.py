@@ -39,7 +39,12 @@ from experiments.paths import ALL_SWEEPS, DIAGNOSIS, EXAMPLES, THEORY, csv_name,
 
 _MOST_ROWS, _MOST_METRICS = 12, 5
 # The figures whose findings support the sentences of the first screen.
-_OPENING = (("dimension", "variance"), ("dimension", "saturation"), ("crossing", "map"))
+_OPENING = (
+    ("dimension", "variance"),
+    ("dimension", "saturation"),
+    ("crossing", "map"),
+    ("network", "growth"),
+)
 _COLOURS = 256  # of an image, which take two thirds of the bytes; none is off by more than 2%
 
 
@@ -163,6 +168,13 @@ def opening(found: Mapping[str, Results]) -> dict[str, str] | None:
         row = equal.iloc[place]
         numbers[name] = str(row["n_keys"])
         numbers[f"crossing_{name}"] = f"{row['crossing']:.0f}"
+    table = found["network"].measured
+    deepest = table[table["layers"] == table["layers"].max()].set_index("scaling")
+    growth = deepest["stream_gradient_growth"]
+    numbers["layers"] = str(deepest["layers"].iloc[0])
+    numbers["network_d_k"] = str(deepest["d_k"].iloc[0])
+    numbers["growth_millions"] = f"{growth[UNSCALED] / 1e6:.1f}"
+    numbers["growth_scaled"] = f"{growth[SCALED]:.1f}"
     return numbers
 
 

@@ -4,6 +4,7 @@ from sdpa.theory import limits, overlap
 from sdpa.theory.attention import AttentionExpectations, attention_expectations, divisor_for
 from sdpa.theory.deviations import attention_deviations, least_draw_deviations
 from sdpa.theory.formats import OutOfRange, out_of_range
+from sdpa.theory.gradient_growth import StackLayer, attention_stack
 from sdpa.theory.integrals import UnknownError
 from sdpa.theory.mapped_rows import MappedExpectations, mapped_expectations
 from sdpa.theory.rounding_loss import rounding_loss
@@ -24,9 +25,11 @@ __all__ = [
     "MappedExpectations",
     "OutOfRange",
     "ScoreDeviations",
+    "StackLayer",
     "UnknownError",
     "attention_deviations",
     "attention_expectations",
+    "attention_stack",
     "divisor_for",
     "largest_score_survival",
     "least_draw_deviations",

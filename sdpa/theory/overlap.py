@@ -1,4 +1,4 @@
-"""The overlap E sum_j w_j w'_j of two rows over the same keys; and very wide layers.
+"""The overlap E sum_j w_j w'_j of two rows over the same keys.
 
 The scores s and s' of a key are normal with the deviations sigma and sigma' and the correlation
 rho; keys are independent. With G(a, b) = E exp(-e^(a + s) - e^(b + s')), the Laplace transforms of
@@ -13,12 +13,6 @@ A share z of both scores is common:
 Given z, G is a product, so that matrix products over z give G and its derivative on a grid of a and
 b. All integrands are analytic and vanish at their ends (`sdpa.theory.rows`): halving the steps
 changes no overlap by more than 1e-8 of its value.
-
-A layer of attention acts on tokens of mean square 1 and cosine p, with independent Gaussian W_Q,
-W_K and W_V and a width that tends to infinity at fixed n. Its rows are such rows: the part that all
-keys share shifts whole rows, so that sigma is |q| (1 - p)^(1/2) / divisor, rho is the cosine of two
-queries, and the key of a query's own token is like any other. The next tokens have the mean square
-S = p + (1 - p) E sum w^2 and the mean product C = p + (1 - p) E sum w w'.
 """
 
 from __future__ import annotations
@@ -39,7 +33,6 @@ from sdpa.theory.integrals import (
     trapezoid,
 )
 from sdpa.theory.normal_law import NormalLaw, normal_density
-from sdpa.theory.rows import GaussianRow
 
 _STEP = 0.28  # of a and b where tau is 0
 _Z_STEP = 0.6
@@ -188,52 +181,3 @@ def _gauss_rule(diagonal: FloatArray, beside: FloatArray) -> list[tuple[float, f
     jacobi = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
     nodes, vectors = np.linalg.eigh(jacobi)
     return list(zip(nodes.tolist(), (vectors[0] ** 2).tolist(), strict=True))
-
-
-@lru_cache(maxsize=256)
-def next_moments(cosine: float, sigma: float, n_keys: float) -> tuple[float, float]:
-    """S and C after a layer: mean square and mean product of its tokens.
-
-    The tokens before the layer had the mean square 1 and one cosine. sigma is sqrt(d_k) / divisor.
-    For d_k to infinity, |q| and the cosine of two queries are those of their tokens.
-
-    >>> [round(each, 3) for each in next_moments(0.3, 1.5 * sqrt(log(512)), 512)]
-    [0.434, 0.308]
-    """
-    within = sigma * sqrt(1 - cosine)
-    collision = GaussianRow(within, n_keys).power_sum(2)
-    overlap = weight_overlap(within, within, cosine, n_keys)
-    return cosine + (1 - cosine) * collision, cosine + (1 - cosine) * overlap
-
-
-def mean_cosine(cosine: float, sigma: float, n_keys: float) -> float:
-    """C / S (1 + 3 v / (8 S^2))^2: the mean cosine of two tokens after a layer.
-
-    This is the second order in the squares of the tokens. The square of a token is p + (1 - p)
-    sum w^2, of the variance v = (1 - p)^2 Var sum w^2, which does not vanish in frozen rows of many
-    keys; squares of two tokens are nearly independent. Within 2% of simulated layers of 64 to 4096
-    keys for p from 0.3 on, where C / S is up to 8% low; for smaller p a rough estimate.
-
-    >>> round(mean_cosine(0.3, 1.5 * sqrt(log(512)), 512), 2)
-    0.75
-    """
-    square, product = next_moments(cosine, sigma, n_keys)
-    row = GaussianRow(sigma * sqrt(1 - cosine), n_keys)
-    of_trace = row.metric_mean("(tr J)^2") - row.jacobian_trace() ** 2
-    variance = max((1 - cosine) ** 2 * of_trace, 0.0)
-    return product / square * (1 + 3 / 8 * variance / square**2) ** 2
-
-
-def next_cosine(
-    cosine: float,
-    sigma: float,
-    n_keys: float,
-    residual: float = 0.0,
-) -> float:
-    """(a^2 p + C) / (a^2 + S): the cosine of two tokens a x + attention(x), a = residual.
-
-    >>> round(next_cosine(0.3, 1.5 * sqrt(log(512)), 512), 2)
-    0.71
-    """
-    square, product = next_moments(cosine, sigma, n_keys)
-    return (residual**2 * cosine + product) / (residual**2 + square)

@@ -122,17 +122,21 @@ TRAINING = st.fixed_dictionaries(
         "figures": figures("training"),
     },
 )
-DEPTH = st.fixed_dictionaries(
-    {"experiment": st.just("depth"), **SIZES, "trials": st.sampled_from([2, 20])},
+NETWORK = st.fixed_dictionaries(
+    {"experiment": st.just("network"), **SIZES, "trials": st.sampled_from([2, 20])},
     optional={
         "token_cosine": axis(st.sampled_from([0.2, 0.999]), most=2),
         "residual": axis(st.sampled_from([0.5, 1000]), most=2),
         "layers": axis(st.sampled_from([1, 3]), most=2),
-        "figures": figures("depth"),
+        "n_heads": axis(st.sampled_from([1, 3]), most=2),
+        "norm": axis(st.sampled_from(["pre", "post"]), most=2),
+        "mlp": axis(st.sampled_from(["none", "relu", "swiglu"]), most=2),
+        "mask": axis(st.sampled_from(["none", "causal"]), most=2),
+        "figures": figures("network"),
     },
 )
 SWEEP = st.one_of(
-    SATURATION, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, EIGHT_BITS, TRAINING, DEPTH
+    SATURATION, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, EIGHT_BITS, TRAINING, NETWORK
 )
 
 

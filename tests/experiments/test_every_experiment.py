@@ -10,7 +10,6 @@ import pytest
 
 from experiments.declarations import figures_of
 from experiments.kinds import (
-    depth,
     distribution,
     eight_bits,
     experiment_names,
@@ -123,18 +122,6 @@ CELLS = {
         | {"mask": "causal", "position": "rope", "token_cosine": 0.2},
         {"first_entropy", "first_row_variance"},
     ),
-    "depth": (
-        depth.Cell(5, 7, RULES),
-        {
-            "d_k": 6,
-            "n_keys": 8,
-            "scaling": OTHER_RULES,
-            "token_cosine": 0.2,
-            "residual": 0.5,
-            "layers": 2,
-        },
-        set(),
-    ),
 }
 
 
@@ -183,8 +170,6 @@ MANY = tuple(Scaling.parse(f"d_k^{i}/100") for i in range(1, 61))
         ("distribution", distribution.Cell(1)),
         ("network", network.Cell(64, 128, MANY[:4], layers=6, mlp="swiglu")),
         ("network", network.Cell(8, 512, MANY[:4], layers=3)),
-        ("depth", depth.Cell(64, 1024, MANY[:4])),
-        ("depth", depth.Cell(8, 300, MANY[:4], residual=1.0, layers=3)),
     ],
     ids=str,
 )

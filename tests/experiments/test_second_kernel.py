@@ -2,7 +2,6 @@
 does.
 """
 
-import itertools
 import re
 from pathlib import Path
 
@@ -11,12 +10,11 @@ import pytest
 
 from benchmarks import calibration
 from experiments.config.loader import load_config
-from experiments.kinds import depth, eight_bits, initialisation, mechanisms, rounding, saturation
+from experiments.kinds import eight_bits, initialisation, mechanisms, rounding, saturation
 from experiments.kinds.mechanisms import MaskName, Sink
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.row_statistics import Block
 from experiments.plain import rounded_rows as plain_rounding
-from experiments.plain.stacks import PlainStack
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS, Arithmetic, rounded_rows
 from sdpa.initialisation import Scheme
@@ -151,60 +149,6 @@ def test_a_fault_of_a_stage_of_rounded_rows_stops_the_run(
         statistics.measure(one, 20, np.random.default_rng(0))
 
 
-def test_a_wrong_length_of_tokens_after_a_layer_stops_the_run(monkeypatch):
-    monkeypatch.setattr(np.linalg, "qr", doubled(np.linalg.qr))
-    one = depth.Cell(d_k=8, n_keys=5, layers=2, residual=1.0, scaling=RULES[:1])
-    with pytest.raises(
-        ArithmeticError, match=r"^product of tokens 0 and 0: expected 1 .*, got 1\.69"
-    ):
-        depth.measure(one, 2, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("layer", [0, 2])
-@pytest.mark.parametrize("place", range(len(depth.METRICS)))
-def test_a_factor_of_1_3_in_any_layer_stops_the_run(place, layer, monkeypatch):
-    compare, calls = PlainStack.compare, itertools.count()
-
-    def faulty(stack, queries, keys, divisor, found, factor):
-        if next(calls) == layer:
-            found[depth.METRICS[place].name] *= 1.3
-        compare(stack, queries, keys, divisor, found, factor)
-
-    one = depth.Cell(d_k=8, n_keys=5, token_cosine=0.3, layers=4, residual=1.0, scaling=RULES[:1])
-    depth.measure(one, 2, np.random.default_rng(0))
-    monkeypatch.setattr(PlainStack, "compare", faulty)
-    with pytest.raises(
-        ArithmeticError, match=f"^{depth.METRICS[place].name}: expected .* from the definition"
-    ):
-        depth.measure(one, 2, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("call", range(4))
-def test_wrong_queries_or_keys_of_any_layer_stop_the_run(call, monkeypatch):
-    compare, calls = PlainStack.compare_inputs, itertools.count()
-
-    def faulty(stack, vectors, drawn):
-        compare(stack, 1.001 * vectors if next(calls) == call else vectors, drawn)
-
-    monkeypatch.setattr(PlainStack, "compare_inputs", faulty)
-    one = depth.Cell(d_k=8, n_keys=5, token_cosine=0.3, layers=2, residual=1.0, scaling=RULES[:1])
-    with pytest.raises(
-        ArithmeticError, match=r"^entry 0 of token 0: expected .* from the definition"
-    ):
-        depth.measure(one, 2, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("residual", [0.0, 1.0, 1e3])
-@pytest.mark.parametrize("n_keys", [2, 7, 64])
-def test_takes_no_rounding_of_layers_for_a_fault(n_keys, residual, seed):
-    rules = tuple(map(Scaling.parse, ("1e-7", "0.01", "unscaled", "d_k^1")))
-    one = depth.Cell(
-        d_k=512, n_keys=n_keys, token_cosine=0.9, layers=6, residual=residual, scaling=rules
-    )
-    depth.measure(one, 1, np.random.default_rng(seed))
-
-
 def test_finds_a_wrong_score(monkeypatch):
     statistics, one = cell(n_queries=1, n_keys=2)
     draw = type(one).draw
@@ -279,8 +223,6 @@ sweeps:
   short:
     {experiment: eight_bits, d_k: 64, n_keys: 8, n_queries: 4, query_std: 0.5, trials: 1000, arithmetic: float8_e5m2,
       scaling: [unscaled]}
-  layers:
-    {experiment: depth, d_k: 32, n_keys: 8, token_cosine: 0.3, trials: 1000, scaling: [d_k^1/2]}
 """
 
 

@@ -30,7 +30,6 @@ REVERSED = {
     "correlation/correlation": "correlation",
     "causal/causal": "mask",
     "initialisation/initialisation": "scheme",
-    "depth/first_layer": "n_keys",
     "training/variance_ratio": ("variance_ratio_before", "variance_ratio_after"),
     "dot_products/distribution": "d_k",
 }

@@ -1,6 +1,4 @@
-"""The overlap of two rows beside its special cases and drawn rows, and the map of a layer beside
-wide layers.
-"""
+"""The overlap of two rows beside its special cases and drawn rows."""
 
 import math
 import tracemalloc
@@ -10,7 +8,7 @@ import pytest
 
 from sdpa import softmax
 from sdpa.theory import GaussianRow, UnknownError
-from sdpa.theory.overlap import attention_overlap, next_cosine, next_moments, weight_overlap
+from sdpa.theory.overlap import attention_overlap, weight_overlap
 
 
 def is_mean(values, expected, within=0.0):
@@ -73,35 +71,6 @@ def test_attention_overlap_of_drawn_queries_and_keys(d_k, cosine):
     weights = softmax(vectors(2) @ vectors(16).swapaxes(1, 2) / 2)
     drawn = np.vecdot(weights[:, 0], weights[:, 1])
     assert is_mean(drawn, attention_overlap(d_k, 16, 2.0, cosine))
-
-
-def mean_off_diagonal(matrix):
-    n = len(matrix)
-    return (matrix.sum() - matrix.trace()) / (n * (n - 1))
-
-
-def test_the_map_is_that_of_a_wide_layer():
-    """Layers of width 1024 and d_k = 512: five standard errors, and 1% for both finite widths."""
-    rng = np.random.default_rng(3)
-    width, d_k, n_keys, cosine, sigma = 1024, 512, 24, 0.3, 4.0
-    divisor = math.sqrt(d_k) / sigma
-    found = []
-    for _ in range(40):
-        common = rng.standard_normal((1, width))
-        own = rng.standard_normal((n_keys, width))
-        tokens = math.sqrt(cosine) * common + math.sqrt(1 - cosine) * own
-        w_q, w_k, w_v = (rng.standard_normal((width, n)) / 32 for n in (d_k, d_k, width))
-        weights = softmax(tokens @ w_q @ (tokens @ w_k).T / divisor)
-        mixed = weights @ tokens @ w_v
-        gram = mixed @ mixed.T / width
-        after = 2 * tokens + mixed
-        after /= np.linalg.norm(after, axis=1, keepdims=True)
-        cosines = mean_off_diagonal(after @ after.T)
-        found.append([gram.trace() / n_keys, mean_off_diagonal(gram), cosines])
-    moments = next_moments(cosine, sigma, n_keys)
-    expected = [*moments, next_cosine(cosine, sigma, n_keys, residual=2.0)]
-    for drawn, value in zip(np.transpose(found), expected, strict=True):
-        assert is_mean(drawn, value, within=0.01 * value)
 
 
 @pytest.mark.parametrize("other", [100.0, 1e6])
