@@ -178,6 +178,7 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "examples": _examples,
     "crossings": numbers.crossings,
     "network-growth": numbers.network_growth,
+    "network-llama": numbers.network_llama,
     "bands": numbers.bands,
     "bands-long": numbers.bands_long,
     "statements": numbers.statements,

@@ -86,6 +86,22 @@ def network_growth(source: Source) -> str:
     return markdown(head, rows, "rl" + "r" * len(rules))
 
 
+_STARTS = {"lecun": "q and k of variance 1", "gpt2": "matrices N(0, 0.02<sup>2</sup>)"}
+
+
+def network_llama(source: Source) -> str:
+    """The growth of the gradient through blocks of Llama's kind, from the folder of
+    config.full.yaml.
+    """
+    measured = pd.read_csv(source.results / "config.full" / "llama.csv")
+    rules = list(dict.fromkeys(measured["scaling"]))
+    rows = []
+    for scheme, start in _STARTS.items():
+        by_rule = measured[measured["scheme"] == scheme].set_index("scaling")
+        rows.append([start, *(_growth(by_rule.loc[rule]) for rule in rules)])
+    return markdown(["start", *map(code, rules)], rows, "l" + "r" * len(rules))
+
+
 def _growth(row: "pd.Series[Any]") -> str:
     name = "stream_gradient_growth"
     value, low, high = (_in_digits(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
