@@ -20,7 +20,7 @@ divisor of the part that tokens do not share), s = d_k / divisor^2 for entries o
 the overlap of the Jacobians of two rows. All but I is exact in the limit; I is E sum w w' (1 - C)^2,
 which holds for independent rows of many keys. v_2 follows from rows of weights that sum to 1, and
 -k / (n - 1) from columns of the Jacobian that sum to 0. Post-norm divides what passes by the mean
-square of a x + y instead. docs/theory.md compares the law with measured stacks.
+square of a x + y instead. docs/network.md compares the law with measured stacks.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def attention_stack(
 
     >>> stack = attention_stack(48, 64, 64, 1.0)
     >>> f"{math.sqrt(stack[0].gradient):.1e}"  # of the r.m.s. gradient, bottom over top
-    '1.1e+06'
+    '1.0e+06'
     """
     check_sizes(d_k, n_keys)
     refuse_multiplier("divisor", divisor, d_k)
