@@ -86,20 +86,54 @@ def network_growth(source: Source) -> str:
     return markdown(head, rows, "rl" + "r" * len(rules))
 
 
-_STARTS = {"lecun": "q and k of variance 1", "gpt2": "matrices N(0, 0.02<sup>2</sup>)"}
+_NETWORKS = {
+    "networks": {
+        "causal mask": {"mask": "causal", "position": "none"},
+        "RoPE": {"mask": "none", "position": "rope"},
+        "ReLU MLP": {"mlp": "relu"},
+        "SwiGLU MLP": {"mask": "none", "mlp": "swiglu"},
+        "causal mask, RoPE and SwiGLU MLP": {"mask": "causal", "mlp": "swiglu"},
+    },
+    "llama": {
+        "Llama's kind, q and k of variance 1": {"scheme": "lecun"},
+        "Llama's kind, matrices N(0, 0.02<sup>2</sup>)": {"scheme": "gpt2"},
+    },
+}
 
 
-def network_llama(source: Source) -> str:
-    """The growth of the gradient through blocks of Llama's kind, from the folder of
+def network_others(source: Source) -> str:
+    """The growth of the gradient through networks with other parts, from the folder of
     config.full.yaml.
     """
-    measured = pd.read_csv(source.results / "config.full" / "llama.csv")
-    rules = list(dict.fromkeys(measured["scaling"]))
+    rows, rules = [], []
+    for sweep, networks in _NETWORKS.items():
+        measured = pd.read_csv(source.results / "config.full" / f"{sweep}.csv")
+        rules = list(dict.fromkeys(measured["scaling"]))
+        for name, parts in networks.items():
+            is_meant = (measured[list(parts)] == pd.Series(parts)).all(axis=1)
+            by_rule = measured[is_meant].set_index("scaling")
+            rows.append([name, *(_growth(by_rule.loc[rule]) for rule in rules)])
+    return markdown(["network", *map(code, rules)], rows, "l" + "r" * len(rules))
+
+
+def network_limits(source: Source) -> str:
+    """The gradient at the bottom of small networks over the law, by rule, from the folder of
+    config.full.yaml.
+    """
+    layers = pd.read_csv(source.results / "config.full" / csv_name("few_heads", "by_layer"))
+    bottom = layers[layers["layer"] == 1]
+    root = np.sqrt(bottom["stream_gradient"])
+    law = np.sqrt(bottom["stream_gradient_law"])
+    # The standard error of a root is that of its square over twice the root.
+    shown = bottom.assign(ratio=root / law, error=bottom["stream_gradient_se"] / (2 * root * law))
+    rules = list(dict.fromkeys(shown["scaling"]))
+    axes = ["norm", "residual", "n_heads", "n_keys"]
     rows = []
-    for scheme, start in _STARTS.items():
-        by_rule = measured[measured["scheme"] == scheme].set_index("scaling")
-        rows.append([start, *(_growth(by_rule.loc[rule]) for rule in rules)])
-    return markdown(["start", *map(code, rules)], rows, "l" + "r" * len(rules))
+    for values, of_rules in shown.groupby(axes, sort=False):
+        by_rule = of_rules.set_index("scaling")
+        ratios = [f"{by_rule['ratio'][rule]:.2f} ± {by_rule['error'][rule]:.2f}" for rule in rules]
+        rows.append([*values, *ratios])
+    return markdown([*map(code, axes), *map(code, rules)], rows, "l" + "r" * (3 + len(rules)))
 
 
 def _growth(row: "pd.Series[Any]") -> str:

@@ -17,10 +17,11 @@ and, backwards, a pre-norm layer gives the stream before it
 
 with |dq| and |dk| the root mean squares of one row and one key (`attention_expectations`, at the
 divisor of the part that tokens do not share), s = d_k / divisor^2 for entries of variance 1, and I
-the overlap of the Jacobians of two rows. All but I is exact in the limit; I is E sum w w' (1 - C)^2,
-which holds for independent rows of many keys. v_2 follows from rows of weights that sum to 1, and
--k / (n - 1) from columns of the Jacobian that sum to 0. Post-norm divides what passes by the mean
-square of a x + y instead. docs/theory.md compares the law with measured stacks.
+the overlap of the Jacobians of two rows. All but I is exact in the limit, given that matrices of the
+backward pass count as independent of the forward pass; I is E sum w w' (1 - C)^2, which holds for
+independent rows of many keys. v_2 follows from rows of weights that sum to 1, and -k / (n - 1) from
+columns of the Jacobian that sum to 0. Post-norm divides what passes by the mean square of a x + y
+instead. docs/network.md compares the law with measured stacks.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from sdpa.theory.attention import attention_expectations
 from sdpa.theory.integrals import check_sizes
 from sdpa.theory.overlap import attention_overlap
 
-_DEGREE = 20  # of polynomials in the cosine
+_DEGREE = 20  # of polynomials in ln(1 + v)
 _MOST_COSINE = 1 - 1e-6
 
 
@@ -53,25 +54,33 @@ class StackLayer(NamedTuple):
 
 
 class _Rows:
-    """E of a layer's rows as polynomials in the cosine of its tokens."""
+    """E of a layer's rows as polynomials in ln(1 + v), where v is the variance of the scores that
+    tokens of a cosine leave: d_k (1 - cosine) / divisor^2.
+
+    Both gradients vanish like 1 - cosine; the polynomials are those of their ratios to it.
+    """
 
     def __init__(self, d_k: float, n_keys: int, divisor: float) -> None:
-        nodes = np.polynomial.chebyshev.chebpts1(_DEGREE + 1)
+        self._variance = d_k / divisor**2  # of tokens at a right angle
+        most = math.log1p(self._variance)
+        nodes = most * (1 + np.polynomial.chebyshev.chebpts1(_DEGREE + 1)) / 2
         values = []
-        for cosine in (1 + nodes) / 2:
-            row = attention_expectations(d_k, n_keys, divisor / math.sqrt(1 - cosine))
-            overlap = attention_overlap(d_k, n_keys, divisor, float(cosine))
-            squares = row.output_std**2, row.query_gradient_norm**2, row.key_gradient_norm**2
-            values.append((squares[0], overlap, *squares[1:]))
+        for apart in np.expm1(nodes) / self._variance:  # 1 - cosine
+            row = attention_expectations(d_k, n_keys, divisor / math.sqrt(apart))
+            overlap = attention_overlap(d_k, n_keys, divisor, float(1 - apart))
+            gradients = row.query_gradient_norm, row.key_gradient_norm
+            values.append((row.output_std**2, overlap, *(each**2 / apart for each in gradients)))
         self._fits = [
-            Chebyshev.fit((1 + nodes) / 2, of_nodes, _DEGREE, domain=[0, 1])
+            Chebyshev.fit(nodes, of_nodes, _DEGREE, domain=[0, most])
             for of_nodes in np.transpose(values)
         ]
 
     def at(self, cosine: float) -> tuple[float, float, float, float]:
         """E sum w^2, E sum w w', |dq|^2 and |dk|^2."""
-        collision, overlap, query, key = (float(fit(cosine)) for fit in self._fits)
-        return collision, overlap, query, key
+        apart = 1 - cosine
+        place = math.log1p(self._variance * apart)
+        collision, overlap, query, key = (float(fit(place)) for fit in self._fits)
+        return collision, overlap, apart * query, apart * key
 
 
 def attention_stack(
@@ -102,7 +111,7 @@ def attention_stack(
 
     >>> stack = attention_stack(48, 64, 64, 1.0)
     >>> f"{math.sqrt(stack[0].gradient):.1e}"  # of the r.m.s. gradient, bottom over top
-    '1.1e+06'
+    '1.0e+06'
     """
     check_sizes(d_k, n_keys)
     refuse_multiplier("divisor", divisor, d_k)
