@@ -41,7 +41,9 @@ class Cell(ScaledCell):
     n_keys: Annotated[_Size, Ge(2), Meaning("tokens, the length of a softmax row")]
     scaling: tuple[Scaling, ...]
     n_heads: Annotated[_Size, Meaning("heads of a layer; the stream has n_heads d_k entries")] = 4
-    layers: Annotated[int, Ge(1), Le(1024), Meaning("layers, each of attention and an MLP")] = 1
+    layers: Annotated[
+        int, Ge(1), Le(1024), Meaning("layers of attention, each with an MLP if there is one")
+    ] = 1
     scheme: Annotated[
         Scheme,
         Meaning(
