@@ -96,6 +96,7 @@ FIGURES = (
             "stream.",
             needs={
                 "n_keys": 64,
+                "n_heads": (),
                 "token_cosine": (),
                 "layers": (),
                 "residual": (0, 1),
