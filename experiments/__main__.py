@@ -184,7 +184,7 @@ def plan(job: Job) -> None:
     """
     workers = job.asked.workers(print)
     todo = find_work(Store(job.results / STORE, job.config.seed), job.sweeps)
-    print(*plan_lines(*job.work, todo, workers, job.asked.limit), sep="\n")
+    print(*plan_lines(job.sweeps, job.results, todo, workers, job.asked.limit), sep="\n")
     print(_to_draw(job, todo))
     for line in checks.leftover_lines(job.config, job.results):
         print(line)
@@ -192,7 +192,7 @@ def plan(job: Job) -> None:
 
 def _to_draw(job: Job, todo: Work) -> str:
     """The number of figures that a run would draw: all of a sweep whose tables it would write."""
-    current = [sweep for sweep in job.sweeps if is_current(job.config, sweep, job.results, todo)]
+    current = [sweep for sweep in job.sweeps if is_current(sweep, job.results, todo)]
     count = sum(len(sweep.figures) for sweep in job.sweeps if sweep not in current)
     if current:
         from experiments.figures.draw import figures

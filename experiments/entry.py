@@ -112,4 +112,4 @@ def run(
         jobs=jobs,
         report=silent,
     )
-    return Study({sweep.name: read_sweep(folder, loaded, sweep) for sweep in loaded.sweeps})
+    return Study({sweep.name: read_sweep(folder, sweep) for sweep in loaded.sweeps})

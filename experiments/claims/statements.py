@@ -65,9 +65,7 @@ def update_statements(config: Config, results: Path, report: Reporter = ALOUD) -
     if reason := cannot_judge(config):
         report.line(f"kept {path}: {reason}")
         return
-    sidecars = tuple(
-        folder / f"{sweep.name}.json" for folder, _, sweep in _sources(config, results)
-    )
+    sidecars = tuple(folder / f"{sweep.name}.json" for folder, sweep in _sources(config, results))
     build(results, [Product((path,), partial(_table, config, results), sidecars)], report)
 
 
@@ -94,13 +92,12 @@ def measured_tables(config: Config, results: Path) -> dict[str, pd.DataFrame]:
     """The tables behind the statements by name: SWEEP if measured, SWEEP/KIND if derived."""
     return {
         sweep.name if kind == MEASURED else f"{sweep.name}/{kind}": table
-        for folder, of, sweep in _sources(config, results)
-        for kind, table in read_sweep(folder, of, sweep).items()
+        for folder, sweep in _sources(config, results)
+        for kind, table in read_sweep(folder, sweep).items()
     }
 
 
-def _sources(config: Config, results: Path) -> list[tuple[Path, Config, Sweep]]:
-    """The sweeps that the statements read, each with its config and the folder of its tables."""
-    own = load_config(CONFIG)
-    shipped = [(results, config, sweep) for sweep in config.sweeps if sweep.name in _READ]
-    return shipped + [(results / STATEMENTS, own, sweep) for sweep in own.sweeps]
+def _sources(config: Config, results: Path) -> list[tuple[Path, Sweep]]:
+    """The sweeps that the statements read, each with the folder of its tables."""
+    shipped = [(results, sweep) for sweep in config.sweeps if sweep.name in _READ]
+    return shipped + [(results / STATEMENTS, sweep) for sweep in load_config(CONFIG).sweeps]

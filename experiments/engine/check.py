@@ -32,7 +32,7 @@ def sound(config: Config, results: Path) -> "dict[str, Results]":
     found = {}
     for sweep in config.sweeps:
         with suppress(TableError):
-            found[sweep.name] = read_sweep(results, config, sweep)
+            found[sweep.name] = read_sweep(results, sweep)
     return found
 
 
@@ -84,9 +84,9 @@ def check(
     whole: list[Results] = []
 
     def check_sweep(sweep: Sweep) -> None:
-        read = read_sweep(results, config, sweep)
+        read = read_sweep(results, sweep)
         report.detail(check_table(read))
-        if reason := why_stale(results, config, sweep):
+        if reason := why_stale(results, sweep):
             report.flag(f"{sweep.name}: {reason}")
         whole.append(read)
         deviations = read.measured.filter(["query_std", "key_std"])
@@ -132,7 +132,7 @@ def _leftovers(config: Config, results: Path) -> list[Path]:
 
     A folder without a table of this config belongs to another one.
     """
-    states = {why_stale(results, config, sweep) for sweep in config.sweeps}
+    states = {why_stale(results, sweep) for sweep in config.sweeps}
     if not states & {"", ANOTHER_VERSION}:
         return []
     return [*_leftover_tables(config, results), *_leftover_figures(config, results)]

@@ -65,7 +65,7 @@ def measure(
     with locked(results):
         records = Store(results / STORE, config.seed)
         work = find_work(records, sweeps)
-        current = [sweep for sweep in sweeps if not why_stale(results, config, sweep)]
+        current = [sweep for sweep in sweeps if not why_stale(results, sweep)]
         kept = [sweep for sweep in current if work.is_complete(sweep)]
         if again := len(current) - len(kept):
             same = "byte for byte" if is_supported() else "to rounding"
@@ -88,13 +88,13 @@ def measure(
 
         def write_tables() -> None:
             for sweep in kept:
-                for kind in sound_contents(results, config, sweep):
+                for kind in sound_contents(results, sweep):
                     report.made(results / csv_name(sweep.name, kind), None)
             due = [sweep for sweep in sweeps if work.is_complete(sweep) and sweep not in kept]
-            _write_tables(config, results, records, due, jobs, report)
+            _write_tables(results, records, due, jobs, report)
 
         attempt([measure_chunks, write_tables])
-        if not any(why_stale(results, config, sweep) for sweep in config.sweeps):
+        if not any(why_stale(results, sweep) for sweep in config.sweeps):
             write_atomically(results / STORED_CONFIG, config.text.encode())
 
 
@@ -120,7 +120,6 @@ def _measure_chunks(
 
 
 def _write_tables(
-    config: Config,
     results: Path,
     records: Store,
     due: Sequence[Sweep],
@@ -134,7 +133,7 @@ def _write_tables(
             found, (line, is_met) = made.result()
             if line:
                 (report.detail if is_met else report.flag)(line)
-            for path, change in write_sweep(results, config, found).items():
+            for path, change in write_sweep(results, found).items():
                 report.made(path, change)
                 if change.kind == ROUNDING and is_supported():
                     report.flag(f"{path}: expected the same bytes, as from the same C library")
@@ -165,7 +164,6 @@ def _estimate(work: Work, workers: Workers) -> str:
 
 
 def plan_lines(
-    config: Config,
     sweeps: Sequence[Sweep],
     results: Path,
     work: Work,
@@ -183,7 +181,7 @@ def plan_lines(
         kind = "pilots" if sweep.name in work.waiting else "chunks"
         chunks = f"{work.left[sweep.name]} of {work.total[sweep.name]} {kind}"
         memory = (max(cell.memory for cell in cells) + _WORKER_BASE) / 2**20
-        state = _state(config, sweep, results, work)
+        state = _state(sweep, results, work)
         yield (
             f"{sweep.name:<16} {len(cells):>6} {trials:>9} {chunks:>18} {memory:>6.0f} MiB  {state}"
         )
@@ -192,14 +190,14 @@ def plan_lines(
         yield f"A run of more than {duration(limit)} starts only with YES=1 (--yes)."
 
 
-def is_current(config: Config, sweep: Sweep, results: Path, work: Work) -> bool:
+def is_current(sweep: Sweep, results: Path, work: Work) -> bool:
     """True if a run would leave the tables of a sweep as they are."""
-    return not why_stale(results, config, sweep) and work.is_complete(sweep)
+    return not why_stale(results, sweep) and work.is_complete(sweep)
 
 
-def _state(config: Config, sweep: Sweep, results: Path, work: Work) -> str:
+def _state(sweep: Sweep, results: Path, work: Work) -> str:
     """The state of the tables of a sweep."""
-    if reason := why_stale(results, config, sweep):
+    if reason := why_stale(results, sweep):
         return (
             f"stale: {reason}" if (results / csv_name(sweep.name, MEASURED)).exists() else "missing"
         )

@@ -36,9 +36,7 @@ def draw(
     """
     found = sound(config, results)
     # An unsound table is an error, after the figures of all others.
-    unsound = (
-        partial(read_sweep, results, config, sweep) for sweep in sweeps if sweep.name not in found
-    )
+    unsound = (partial(read_sweep, results, sweep) for sweep in sweeps if sweep.name not in found)
     attempt(
         [
             lambda: build(

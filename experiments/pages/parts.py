@@ -161,7 +161,7 @@ def sound_results(
     found, problems = {}, {}
     for sweep in config.sweeps:
         try:
-            read = read_sweep(results, config, sweep)
+            read = read_sweep(results, sweep)
             check_table(read)
             found[sweep.name] = read
         except TableError as error:
@@ -214,7 +214,7 @@ def provenance(
             row["trials"] = " to ".join(f"{n:,}" for n in ends)
             cells = counted(len(sweep.cells()), "cell")
             row["table"] = f"complete: {counted(len(table), 'row')} for {cells}"
-            if reason := why_stale(results, config, sweep):
+            if reason := why_stale(results, sweep):
                 row["table"] += f"; {reason}"
             row["check"] = agreement([found[sweep.name]]).verdict() or "–"
             row["measured by"] = made["fingerprint"]["measuring"][:_SHOWN_DIGITS]

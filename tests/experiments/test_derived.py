@@ -33,7 +33,7 @@ OF_ROWS, OF_RUNS = Axes.of_cell(EXPERIMENT.cell), Axes.of_cell(training.Cell)
 @pytest.fixture
 def table(tiny):
     config, folder = tiny
-    return read_sweep(folder, config, config.sweeps[0])["measured"]
+    return read_sweep(folder, config.sweeps[0])["measured"]
 
 
 def test_slopes_are_those_of_another_fit(table):

@@ -42,8 +42,8 @@ EXACT = ("phase/freezing", f"{ALL_SWEEPS}/calibration")  # without intervals
 def tables_of(drawing: str) -> Results:
     sweep = drawing.partition("/")[0]
     if sweep == ALL_SWEEPS:
-        return agreement_tables([read_sweep(RESULTS, CONFIG, one) for one in CONFIG.sweeps])
-    return read_sweep(RESULTS, CONFIG, SWEEPS[sweep])
+        return agreement_tables([read_sweep(RESULTS, one) for one in CONFIG.sweeps])
+    return read_sweep(RESULTS, SWEEPS[sweep])
 
 
 def swapped(table: pd.DataFrame, what: str | tuple[str, str]) -> pd.DataFrame:
