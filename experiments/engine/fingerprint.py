@@ -19,9 +19,8 @@ from typing import Any
 from experiments.measuring.experiment import Cell
 
 ROOT = Path(__file__).parents[2]
-MEASURING = (
-    "experiments/measuring/chunk.py",
-)  # beside the module of the experiment, which imports the rest
+# Beside the module of the experiment, which imports the rest.
+MEASURING = ("experiments/measuring/chunk.py",)
 TABULATING = (
     "experiments/analysis/analyse.py",
     "experiments/engine/work.py",

@@ -59,9 +59,8 @@ def measure(
             libraries made both.
     """
     for sweep in sweeps:
-        tables_fingerprint(
-            sweep.experiment.name
-        )  # of the source as it is imported now, not of edits during the run
+        # of the source as it is imported now, not of edits during the run
+        tables_fingerprint(sweep.experiment.name)
     with locked(results):
         records = Store(results / STORE, config.seed)
         work = find_work(records, sweeps)

@@ -255,9 +255,8 @@ def _raising_signals(came: list[int]) -> Iterator[None]:
     try:
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGALRM, stop)
-        if (
-            signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        ):  # it is ignored under nohup
+        # it is ignored under nohup
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, stop)
         yield
     finally:

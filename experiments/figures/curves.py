@@ -194,20 +194,12 @@ def mechanisms(results: Results) -> Drawing:
     figure, axes = panels(len(metrics) * len(rules), len(rules), size, sharey="row")
     for ax, (metric, rule) in zip(axes, itertools.product(metrics, rules), strict=True):
         shown, ends = table[table["scaling"] == rule], []
-        for i, (_, rows) in enumerate(
-            shown.groupby(others, sort=False) if others else [((), shown)]
-        ):
-            rows, dashes = (
-                rows.sort_values("d_k"),
-                ("-", (0, (4, 4)))[(i + i // 6) % 2],
-            )  # lines may coincide
-            line = Series(
-                _mechanism(rows.iloc[0], others, results.axes),
-                UNORDERED_COLOURS[i % 6],
-                "o",
-                rows,
-                dashes,
-            )
+        groups = shown.groupby(others, sort=False) if others else [((), shown)]
+        for i, (_, rows) in enumerate(groups):
+            name = _mechanism(rows.iloc[0], others, results.axes)
+            colour = UNORDERED_COLOURS[i % 6]
+            dashes = ("-", (0, (4, 4)))[(i + i // 6) % 2]  # lines may coincide
+            line = Series(name, colour, "o", rows.sort_values("d_k"), dashes)
             plot_metric(ax, [line], "d_k", metric)
             ends.append(line)
         scale_x(ax, table, "d_k")
@@ -483,9 +475,8 @@ def learning_curves(results: Results) -> Drawing:
             ax.set_yscale("log")
             plain_numbers(ax.yaxis)
     axes[0].set_title(f"{_CURVES['loss']}, {rows['task'].iloc[0]}, d_k = {rows['d_k'].iloc[0]}")
-    axes[0].set_xscale(
-        "function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square)
-    )  # as runs record
+    # as runs record
+    axes[0].set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square))
     axes[0].set_xlim(0, last)
     axes[0].set_xticks(sorted({round(last * (i / 4) ** 2) for i in range(5)}))
     legend(axes[0])
@@ -592,9 +583,8 @@ def calibration(results: Results) -> Drawing:
         (middle, stats.norm.ppf(_places(len(z))), z),
         (right, _places(len(p)), p),
     ):
-        ax.plot(
-            expected, found, color=INK, marker=".", linestyle="", rasterized=True
-        )  # thousands of points
+        # thousands of points
+        ax.plot(expected, found, color=INK, marker=".", linestyle="", rasterized=True)
         ax.axline((0, 0), slope=1, color=INK, linewidth=0.8)
     middle.set_title("z-scores in order")
     middle.set_xlabel("expected under N(0, 1)")

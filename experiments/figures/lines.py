@@ -40,10 +40,8 @@ _FEW_OTHERS = 2  # axes that labels name with all their values; of more, those w
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
 _LETTERS_PER_INCH = 12  # of ticks, with a space between them
-_LEGEND_LETTERS, _LEGEND_LINE = (
-    110,
-    0.027,
-)  # letters of one point in an inch; height of a line in inches per point
+_LEGEND_LETTERS = 110  # of one point in an inch
+_LEGEND_LINE = 0.027  # its height in inches per point
 
 
 @dataclass(frozen=True)
@@ -83,9 +81,8 @@ def draw_lines(picture: Lines, table: pd.DataFrame, results: Results) -> Drawing
     for ax, (panel, rows) in zip(places, itertools.product(shown, groups), strict=True):
         chosen = _chosen(rows, panel)
         if not is_number(chosen, x):
-            ax.xaxis.update_units(
-                chosen[x].unique()
-            )  # the order of categories, whatever the first line has
+            # the order of categories, whatever the first line has
+            ax.xaxis.update_units(chosen[x].unique())
         plot_metric(ax, series(chosen, axes, x, picture.by, colours), x, panel.metric)
         parts = [panel.title or metrics[panel.metric].title]
         if panel.only:
@@ -96,9 +93,8 @@ def draw_lines(picture: Lines, table: pd.DataFrame, results: Results) -> Drawing
         ax.set_title(", ".join(parts))
         if panel.equal:
             _mark_equal(ax, chosen, x, panel.metric)
-    for ax, (panel, rows) in zip(
-        places, itertools.product(shown, groups), strict=True
-    ):  # once a row is plotted
+    # once a row is plotted
+    for ax, (panel, rows) in zip(places, itertools.product(shown, groups), strict=True):
         _scale(ax, _chosen(table, panel), _chosen(rows, panel), x, panel, metrics)
     if x != picture.by:
         legend(places[0])
@@ -420,9 +416,8 @@ def legend(ax: Axes) -> None:
     letters = figure.get_figwidth() * _LEGEND_LETTERS / points
     columns = max(1, int(letters / (max(map(len, labels)) + 8)))
     rows = math.ceil(len(labels) / columns)
-    columns = math.ceil(
-        len(labels) / rows
-    )  # full columns, because a legend fills one column after the other
+    # full columns, because a legend fills one column after the other
+    columns = math.ceil(len(labels) / rows)
     figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * points * rows)
     figure.legend(
         handles, labels, loc="outside upper left", ncols=columns, borderpad=0.3, fontsize=points

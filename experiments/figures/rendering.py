@@ -136,9 +136,8 @@ def _png(drawing: Drawing, title: str, caption: str, is_slide: bool) -> bytes:
     ]
     info = PngInfo()
     for key, value in (("Title", title), ("Description", caption)):
-        info.add_itxt(
-            key, value
-        )  # as UTF-8 always; Matplotlib chooses the encoding by the characters
+        # as UTF-8 always; Matplotlib chooses the encoding by the characters
+        info.add_itxt(key, value)
     image = Image.fromarray(np.vstack(parts)).convert("RGB")
     image.save(png := io.BytesIO(), "png", dpi=(drawing.dpi, drawing.dpi), pnginfo=info)
     return png.getvalue()

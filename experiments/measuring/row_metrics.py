@@ -451,9 +451,8 @@ METRICS = (
         "sqrt(E (dL/dv_ja)^2)",
         "entries of $dL/dv$, r.m.s.",
         "root",
-        compute=lambda block: np.sqrt(
-            block.rows_per_key * block.rows.collision
-        ),  # dL/dv_j = sum_i w_ij o_i
+        # dL/dv_j = sum_i w_ij o_i
+        compute=lambda block: np.sqrt(block.rows_per_key * block.rows.collision),
         exact=_exact("value_gradient_norm", "jacobian_trace", _POWER_BOUNDS, per_key=True),
         within=(
             lambda cells: np.sqrt(cells.n_queries) / cells.n_keys,

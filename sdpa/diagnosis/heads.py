@@ -30,9 +30,8 @@ AXES: dict[int, tuple[str, ...]] = {
 Mask = MaskName | npt.ArrayLike
 _TILE = 2**20  # scores at once: 8 MiB
 ALL, REST = "", "_without_first"  # parts of rows: with every key, and without the first one
-_APART = (
-    5000  # a score so far below the largest of its row comes from an additive mask that is finite
-)
+# a score so far below the largest of its row comes from an additive mask that is finite
+_APART = 5000
 _LARGEST = 1e70  # in size; products of the squares of lengths do not overflow
 
 
@@ -140,12 +139,10 @@ class Heads:
 
     q: npt.NDArray[Any]  # (..., n_queries, d_k), or scores (..., n_queries, n_keys)
     k: npt.NDArray[Any] | None  # (..., n_keys, d_k); None beside scores
-    mask: (
-        float | BoolArray | None
-    )  # (..., n_queries, n_keys), or the most keys of a row under a causal mask
-    axes: tuple[
-        str, ...
-    ]  # names of the leading axes; `batch` has independent sequences, `head` may be shorter in k
+    # (..., n_queries, n_keys), or the most keys of a row under a causal mask
+    mask: float | BoolArray | None
+    # names of the leading axes; `batch` has independent sequences, `head` may be shorter in k
+    axes: tuple[str, ...]
 
     @classmethod
     def of(
@@ -314,9 +311,8 @@ def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     when it is used.
     """
     array = np.asarray(values)
-    if (
-        array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16"
-    ):  # the type of an optional package
+    # the type of an optional package
+    if array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16":
         raise ValueError(f"{name}: expected real numbers, got an array of {array.dtype}")
     if array.ndim < 2 or 0 in array.shape:
         last = {"q": "n_queries, d_k", "k": "n_keys, d_k"}.get(name, "n_queries, n_keys")

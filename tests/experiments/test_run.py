@@ -172,9 +172,8 @@ def test_a_rerun_measures_what_is_missing_alone(store):
     assert count(Store(store.folder, seed=1), SMALL) >= cells
     more = dataclasses.replace(SMALL, trials=10 * SWEEP.trials)
     elsewhere = Store(store.folder / "elsewhere", seed=0)
-    kept = (
-        count(elsewhere, SMALL) - cells
-    )  # all chunks but the last of each cell, which was cut short
+    # all chunks but the last of each cell, which was cut short
+    kept = count(elsewhere, SMALL) - cells
     assert count(store, more) == count(elsewhere, more) - kept
 
 

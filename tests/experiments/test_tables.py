@@ -243,9 +243,8 @@ def test_what_a_renamed_sweep_leaves_is_listed_and_pruned_if_the_suite_wrote_it(
     other = suite.folder / "mine-notes.csv"
     other.write_text("of a user")
     renamed = SMALL.replace("mine", "yours")
-    assert (
-        "make prune" not in suite("plan", text=renamed).stdout
-    )  # the folder of another config, as far as it tells
+    # the folder of another config, as far as it tells
+    assert "make prune" not in suite("plan", text=renamed).stdout
     suite("run")
     for command in ("plan", "check"):
         lines = suite(command, text=renamed).stdout.splitlines()
