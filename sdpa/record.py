@@ -44,8 +44,7 @@ class Recording:
         number = len(self.calls) if layer is None else layer
         if number in self.calls or scale == 0:
             raise ValueError(
-                f"expected each layer once and a scale other than 0, got layer {number} and "
-                f"scale "
+                f"expected each layer once and a scale other than 0, got layer {number} and scale "
                 f"{scale}"
             )
         for name, values in (("q", q), ("k", k)):

@@ -30,8 +30,7 @@ _SIZES = (
         "str",
         (
             "none; causal: each query sees only the keys up to its own position; window-N: the "
-            "last N "
-            "of them"
+            "last N of them"
         ),
     ),
     Column("scaling", "str", "scaling rule"),

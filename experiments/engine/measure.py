@@ -110,8 +110,7 @@ def _measure_chunks(
         report.flag(f"{path} is damaged; measuring it again")
     if work.todo:
         report.line(
-            f"measuring {counted(len(work.todo), 'chunk')} of trials for "
-            f"{records.folder.parent} "
+            f"measuring {counted(len(work.todo), 'chunk')} of trials for {records.folder.parent} "
             f"with {workers}"
         )
         with report.progress(work.seconds) as advance:

@@ -134,9 +134,8 @@ class Request:
             if name not in _FORMATS:
                 expected = ", ".join(_FORMATS)
                 raise UsageError(
-                    f"--format: got the format {name!r}, expected some of {expected}, "
-                    f"separated "
-                    f"by commas"
+                    f"--format: got the format {name!r}, expected some of {expected}, separated by "
+                    "commas"
                 )
         return [name for name in names if name != "png"]
 

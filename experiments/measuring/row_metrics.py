@@ -43,8 +43,7 @@ _POWER_BOUNDS = (
 )
 _INTEGRALS = (
     "integral over the scores of a row, then over |q| (sdpa.theory); empty unless inputs is "
-    "gaussian, and where means, "
-    "a spectrum, a correlation or a normalization come together"
+    "gaussian, and where means, a spectrum, a correlation or a normalization come together"
 )
 
 
@@ -113,8 +112,7 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
     if divided:
         exact_mean = (
             "d_k query_mean key_mean / divisor; plus d_k rho query_std key_std / n_keys / divisor "
-            "if "
-            "correlated"
+            "if correlated"
         )
         exact_variance = (
             "d_k query_std^2 key_std^2 / divisor^2; more terms if means or a correlation are not 0"
@@ -176,8 +174,7 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
             "excess kurtosis of scores",
             (
                 "(E[x^4]^2 - 3) / d_k, x an entry of variance 1; more terms if means or a "
-                "correlation "
-                "are not 0"
+                "correlation are not 0"
             ),
             lambda shape, _: shape.kurtosis,
             within=(-3, math.inf),
@@ -418,8 +415,7 @@ METRICS = (
         "query_gradient_norm",
         (
             "norm of dL/dq = K^T J g / divisor, root mean square over standard normal gradients g "
-            "to "
-            "the weights"
+            "to the weights"
         ),
         "|dL/dq|",
         "$|dL/dq|$",

@@ -165,9 +165,8 @@ class Heads:
         heads = array.reshape(-1, *array.shape[-2:])
         if _are_weights(next(filter(np.any, heads), heads[0])):
             raise ValueError(
-                "scores: expected those before the softmax, got rows that are non-negative and "
-                "sum to 1, as weights do;"
-                " np.log(weights) has the same softmax"
+                "scores: expected those before the softmax, got rows that are non-negative and sum "
+                "to 1, as weights do; np.log(weights) has the same softmax"
             )
         return cls(array, None, _mask(mask, array.shape), _names(array.ndim - 2, axes))
 
@@ -301,8 +300,7 @@ def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
         row, column = (int(i) for i in wrong[0])
         raise ValueError(
             f"{name}: expected finite numbers up to {_LARGEST:g} in size, got {len(wrong)} that "
-            f"are not, the first"
-            f" {values[row, column]} at ({row}, {column})"
+            f"are not, the first {values[row, column]} at ({row}, {column})"
         )
 
 
@@ -343,8 +341,7 @@ def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], axes: tuple[str, ...])
     """ValueError unless the shapes of q and k belong together."""
     if q[-1] != k[-1]:
         raise ValueError(
-            f"expected q and k with the same d_k (last axis), got {q[-1]} in q {q} and "
-            f"{k[-1]} in "
+            f"expected q and k with the same d_k (last axis), got {q[-1]} in q {q} and {k[-1]} in "
             f"k {k}"
         )
     if k[-2] < 2:
