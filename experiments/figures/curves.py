@@ -6,6 +6,7 @@ They fit and derive nothing: `experiments.analysis` does that.
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,36 +78,13 @@ def assumptions(results: Results) -> Drawing:
     table = results.measured.assign(cell=labels(results.measured, results.axes))
     cells = list(dict.fromkeys(table["cell"]))
     colours = scaling_colours(table["scaling"])
+    groups = by_scaling(table, "cell")
     figure, axes = panels(len(_CHANGED), len(_CHANGED), (11, 1.5 + 0.3 * len(cells)), sharey=True)
     for ax, metric in zip(axes, _CHANGED, strict=True):
-        groups = by_scaling(table, "cell")
         for i, (scaling, rows) in enumerate(groups.items()):
-            at = np.array([cells.index(cell) for cell in rows["cell"]]) + _APART * (
-                i - (len(groups) - 1) / 2
-            )
-            if f"{metric}_exact" in rows:
-                pale = {
-                    "marker": "|",
-                    "markersize": 9,
-                    "markeredgewidth": 4,
-                    "linestyle": "",
-                    "alpha": 0.3,
-                }
-                exact = rows[f"{metric}_exact"]
-                ax.plot(exact / exact.iloc[0], at, color=colours[scaling], **pale)
-            look = {
-                "fmt": "o",
-                "markersize": 4,
-                "capsize": 2,
-                "elinewidth": 1,
-                "label": under(scaling),
-            }
-            first = rows[metric].iloc[0]
-            ratio = rows[metric] / first
-            ax.errorbar(ratio, at, xerr=reach(rows, metric) / first, color=colours[scaling], **look)
-            for y, value in zip(at[ratio < _LEAST_RATIO], ratio[ratio < _LEAST_RATIO], strict=True):
-                look = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
-                ax.text(0.02, y, f"← {value:.0e}", color=colours[scaling], **look)
+            beside = _APART * (i - (len(groups) - 1) / 2)
+            at = np.array([cells.index(cell) for cell in rows["cell"]]) + beside
+            _plot_ratios(ax, rows, metric, at, color=colours[scaling], label=under(scaling))
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         ax.set_xscale("log")
         ax.set_xlim(left=max(ax.get_xlim()[0], _LEAST_RATIO))
@@ -117,6 +95,24 @@ def assumptions(results: Results) -> Drawing:
     axes[0].invert_yaxis()
     legend(axes[0])
     return figure
+
+
+def _plot_ratios(
+    ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, color: Any, label: str
+) -> None:
+    """A metric over its value in the first row, at heights; small ratios as numbers at the edge."""
+    if f"{metric}_exact" in rows:
+        pale = {"marker": "|", "markersize": 9, "markeredgewidth": 4, "alpha": 0.3}
+        exact = rows[f"{metric}_exact"]
+        ax.plot(exact / exact.iloc[0], at, color=color, linestyle="", **pale)
+    look = {"fmt": "o", "markersize": 4, "capsize": 2, "elinewidth": 1}
+    first = rows[metric].iloc[0]
+    ratio = rows[metric] / first
+    ax.errorbar(ratio, at, xerr=reach(rows, metric) / first, color=color, label=label, **look)
+    is_far = ratio < _LEAST_RATIO
+    at_edge = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
+    for y, value in zip(at[is_far], ratio[is_far], strict=True):
+        ax.text(0.02, y, f"← {value:.0e}", color=color, **at_edge)
 
 
 def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
@@ -251,13 +247,7 @@ def freezing(results: Results) -> Drawing:
         ax.set_xscale("log")
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         for (n_keys, curve), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-            ax.plot(
-                curve["ratio"],
-                curve[metric],
-                color=colour,
-                linewidth=1.2,
-                label=f"n_keys = {n_keys}",
-            )
+            _plot_curve(ax, curve, metric, colour)
             ratio = sigma[table["n_keys"] == n_keys] / curve["freezing_sigma"].iloc[0]
             look = {"s": 22, "edgecolors": "white", "linewidths": 0.5, "zorder": 3}
             ax.scatter(ratio, shares[metric][ratio.index], color=colour, **look)
@@ -272,14 +262,23 @@ def freezing(results: Results) -> Drawing:
             ax.scatter(ratio[under_root], shares[metric][under_root], **look)
         ax.set_xlim(curves["ratio"].min(), 1.1 * curves["ratio"].max())
         plain_numbers(ax.xaxis)
-        limit = curves.drop_duplicates("ratio")
-        ax.plot(
-            limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label="many keys"
-        )
+        _plot_limit(ax, curves, metric, "many keys")
         ax.set_xlabel("spread of the scores over $\\sigma_c = \\sqrt{2 \\ln n_\\mathrm{keys}}$")
         ax.set_title(title)
     legend(axes[0])
     return figure
+
+
+def _plot_curve(ax: Axes, curve: pd.DataFrame, metric: str, colour: Any) -> None:
+    """The exact curve of one number of keys over the ratio of spreads."""
+    label = f"n_keys = {curve['n_keys'].iloc[0]}"
+    ax.plot(curve["ratio"], curve[metric], color=colour, linewidth=1.2, label=label)
+
+
+def _plot_limit(ax: Axes, curves: pd.DataFrame, metric: str, label: str) -> None:
+    """The limit of many keys over the same ratio."""
+    limit = curves.drop_duplicates("ratio")
+    ax.plot(limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label=label)
 
 
 @draws("distribution")
@@ -501,13 +500,7 @@ def first_layer(results: Results) -> Drawing:
     for ax, metric in zip(axes, ("collision", "cosine"), strict=True):
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         for (n_keys, curve), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-            ax.plot(
-                curve["ratio"],
-                curve[metric],
-                color=colour,
-                linewidth=1.2,
-                label=f"n_keys = {n_keys}",
-            )
+            _plot_curve(ax, curve, metric, colour)
             for (rule, rows), marker in zip(
                 table[table["n_keys"] == n_keys].groupby("scaling"), MARKERS, strict=False
             ):
@@ -517,14 +510,7 @@ def first_layer(results: Results) -> Drawing:
                     ax, sigma / freezing_sigma(n_keys), rows[metric], rows, metric, **look
                 )
                 named[under(rule)] = marker
-        limit = curves.drop_duplicates("ratio")
-        ax.plot(
-            limit["ratio"],
-            limit[f"{metric}_limit"],
-            color=INK,
-            linestyle="--",
-            label="limit of many keys",
-        )
+        _plot_limit(ax, curves, metric, "limit of many keys")
         ax.set_xlim(0, curves["ratio"].max())
         ax.set_ylim(0, 1.03)
         ax.set_xlabel(

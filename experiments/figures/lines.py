@@ -62,43 +62,54 @@ def draw_lines(picture: Lines, table: pd.DataFrame, results: Results) -> Drawing
         table = table.assign(**{picture.by: "", "exponent": np.nan})
     if picture.rules and table["scaling"].isin(picture.rules).any():
         table = table[table["scaling"].isin(picture.rules)]
-    free = table.drop(columns=picture.by)
-    x = picture.x or [*axes.varied(free), "scaling"][0]
+    x = picture.x or [*axes.varied(table, picture.by), "scaling"][0]
     table = table[table[x].notna()]
     if table.empty:
         return empty(picture.size, f"No rule of this sweep has a value of {x}.")
     shown = [panel for panel in picture.panels if panel.metric in table]
-    groups = [table]
-    if picture.beside:
-        groups = [rows for _, rows in table.groupby(picture.beside, sort=False)][:_MAX_BESIDE]
-    columns = len(groups) if picture.beside else picture.columns or len(shown)
-    width, height = picture.size
-    if picture.beside:
-        width, height = width * len(groups), height * len(shown)
-    share = "row" if picture.beside or any(panel.like for panel in shown) else "none"
+    figure, places, groups = _layout(picture, table, shown)
     colours = _colours(table, picture.by)
-    figure, places = panels(len(shown) * len(groups), columns, (width, height), sharey=share)
-    for ax, (panel, rows) in zip(places, itertools.product(shown, groups), strict=True):
+    drawn = [*zip(places, itertools.product(shown, groups), strict=True)]
+    for ax, (panel, rows) in drawn:
         chosen = _chosen(rows, panel)
         if not is_number(chosen, x):
             # the order of categories, whatever the first line has
             ax.xaxis.update_units(chosen[x].unique())
         plot_metric(ax, series(chosen, axes, x, picture.by, colours), x, panel.metric)
-        parts = [panel.title or metrics[panel.metric].title]
-        if panel.only:
-            parts.append(f"{panel.only[0]} {plain(chosen[panel.only[0]].iloc[0])}")
-        if picture.beside:
-            treatment = chosen[picture.beside].iloc[0]
-            parts.append(under(treatment) if picture.beside == "scaling" else treatment)
-        ax.set_title(", ".join(parts))
+        ax.set_title(_title(panel, chosen, picture.beside, metrics))
         if panel.equal:
             _mark_equal(ax, chosen, x, panel.metric)
-    # once a row is plotted
-    for ax, (panel, rows) in zip(places, itertools.product(shown, groups), strict=True):
+    for ax, (panel, rows) in drawn:  # once all panels of a row have their lines
         _scale(ax, _chosen(table, panel), _chosen(rows, panel), x, panel, metrics)
     if x != picture.by:
         legend(places[0])
     return figure
+
+
+def _layout(
+    picture: Lines, table: pd.DataFrame, shown: Sequence[Panel]
+) -> tuple[Drawing, list[Axes], list[pd.DataFrame]]:
+    """A figure, the axes of each panel and group of rows, and these groups; one without `beside`."""
+    width, height = picture.size
+    if not picture.beside:
+        share = "row" if any(panel.like for panel in shown) else "none"
+        columns = picture.columns or len(shown)
+        return *panels(len(shown), columns, (width, height), sharey=share), [table]
+    groups = [rows for _, rows in table.groupby(picture.beside, sort=False)][:_MAX_BESIDE]
+    size = width * len(groups), height * len(shown)
+    return *panels(len(shown) * len(groups), len(groups), size, sharey="row"), groups
+
+
+def _title(panel: Panel, rows: pd.DataFrame, beside: str, metrics: Mapping[str, Metric]) -> str:
+    """The metric of a panel, then the only value of an axis and the treatment that it shows."""
+    parts = [panel.title or metrics[panel.metric].title]
+    if panel.only:
+        axis, _ = panel.only
+        parts.append(f"{axis} {plain(rows[axis].iloc[0])}")
+    if beside:
+        treatment = rows[beside].iloc[0]
+        parts.append(under(treatment) if beside == "scaling" else treatment)
+    return ", ".join(parts)
 
 
 def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
