@@ -13,7 +13,7 @@ from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
 from experiments.engine.compare import ROUNDING
 from experiments.engine.files import locked, write_atomically
-from experiments.engine.fingerprint import tables_fingerprint
+from experiments.engine.fingerprint import remember_source
 from experiments.engine.reporter import ALOUD, Reporter
 from experiments.engine.store import Store
 from experiments.engine.tables import sound_contents, why_stale, write_sweep
@@ -58,9 +58,7 @@ def measure(
         ChangedError: a table differs from its previous version, although the same source and
             libraries made both.
     """
-    for sweep in sweeps:
-        # of the source as it is imported now, not of edits during the run
-        tables_fingerprint(sweep.experiment.name)
+    remember_source({sweep.experiment.name for sweep in sweeps})
     with locked(results):
         records = Store(results / STORE, config.seed)
         work = find_work(records, sweeps)

@@ -35,16 +35,14 @@ def draw(
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
     found = sound(config, results)
+
+    def draw_sound() -> None:
+        products = figures(config, sweeps, results, found, formats)
+        build(results, products, report, jobs=jobs)
+
     # An unsound table is an error, after the figures of all others.
-    unsound = (partial(read_sweep, results, sweep) for sweep in sweeps if sweep.name not in found)
-    attempt(
-        [
-            lambda: build(
-                results, figures(config, sweeps, results, found, formats), report, jobs=jobs
-            ),
-            *unsound,
-        ]
-    )
+    unsound = [sweep for sweep in sweeps if sweep.name not in found]
+    attempt([draw_sound, *(partial(read_sweep, results, sweep) for sweep in unsound)])
     lost = [each for sweep in sweeps if sweep.name in found for each in dropped(found[sweep.name])]
     if lost:
         back = _BACK if results.resolve() == HOME.resolve() else ""
