@@ -13,9 +13,9 @@ from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
 from experiments.declarations.figure import Needs
 from experiments.engine.products import Product, build
-from experiments.engine.reporter import ALOUD, Reporter
+from experiments.engine.reporter import VERBOSE, Reporter
 from experiments.engine.tables import read_sweep
-from experiments.figures.findings import lack
+from experiments.figures.findings import mismatch
 from experiments.measuring.experiment import MEASURED
 from experiments.paths import STATEMENTS
 
@@ -50,7 +50,7 @@ _READ: Mapping[str, tuple[int, Needs]] = {
 }
 
 
-def update_statements(config: Config, results: Path, report: Reporter = ALOUD) -> None:
+def update_statements(config: Config, results: Path, report: Reporter = VERBOSE) -> None:
     """Bring statements.csv up to date; if a sweep lacks what they are judged by, it stays as it is.
 
     Args:
@@ -76,7 +76,7 @@ def cannot_judge(config: Config) -> str:
         judged_by = f"statements are judged by the sweep {name}"
         if name not in sweeps:
             return f"{judged_by}, which the config does not have"
-        if reason := lack(sweeps[name], needs):
+        if reason := mismatch(sweeps[name], needs):
             return f"{judged_by}: {reason}"
         if sweeps[name].trials < trials:
             got = sweeps[name].trials

@@ -12,7 +12,7 @@ from experiments.config.sweep import Sweep
 from experiments.declarations import figures_of
 from experiments.engine.files import checksum, locked
 from experiments.engine.products import Product, build, untouched
-from experiments.engine.reporter import ALOUD, FLAGGED, Reporter
+from experiments.engine.reporter import FLAGGED, VERBOSE, Reporter
 from experiments.engine.tables import ANOTHER_VERSION, read_sidecar, read_sweep, why_stale
 from experiments.errors import TableError, attempt, counted
 from experiments.measuring.experiment import MEASURED
@@ -36,7 +36,7 @@ def sound(config: Config, results: Path) -> "dict[str, Results]":
     return found
 
 
-def write_overview(config: Config, results: Path, report: Reporter = ALOUD) -> None:
+def write_overview(config: Config, results: Path, report: Reporter = VERBOSE) -> None:
     """Write columns.csv, the columns of all tables, and long-format.csv, the values of all sweeps
     with sound tables.
 
@@ -67,7 +67,7 @@ def _overview(config: Config, results: Path) -> list[bytes]:
 
 
 def check(
-    config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Reporter = ALOUD
+    config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Reporter = VERBOSE
 ) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list
     leftover files.

@@ -14,7 +14,7 @@ from experiments.config.sweep import Sweep
 from experiments.engine.compare import ROUNDING
 from experiments.engine.files import locked, write_atomically
 from experiments.engine.fingerprint import remember_source
-from experiments.engine.reporter import ALOUD, Reporter
+from experiments.engine.reporter import VERBOSE, Reporter
 from experiments.engine.store import Store
 from experiments.engine.tables import sound_contents, why_stale, write_sweep
 from experiments.engine.work import (
@@ -46,7 +46,7 @@ def measure(
     *,
     jobs: int | None = None,
     limit: float = math.inf,
-    report: Reporter = ALOUD,
+    report: Reporter = VERBOSE,
 ) -> None:
     """Measure the chunks of sweeps that the store lacks, and write the tables that change.
 

@@ -153,7 +153,7 @@ class Job:
     report: Reporter
 
     @property
-    def work(self) -> tuple[Config, tuple[Sweep, ...], Path]:
+    def scope(self) -> tuple[Config, tuple[Sweep, ...], Path]:
         """The first arguments of functions about sweeps."""
         return self.config, self.sweeps, self.results
 

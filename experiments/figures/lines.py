@@ -229,28 +229,27 @@ def series(
     )
     values = list(table[by].unique())
     ordered = is_number(table, by)
+    has_own_colours = ordered or by == "scaling"
     colours = colours or _colours(table, by)
     lines = []
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
         is_named = ordered or (bool(others) and by != "scaling")
-        told = (
-            others
-            if len(others) <= _FEW_OTHERS
-            else [name for name in axes.changed(rows.iloc[0]) if name in others]
-        )
+        named = others
+        if len(others) > _FEW_OTHERS:
+            named = [name for name in axes.changed(rows.iloc[0]) if name in others]
         words = [
             f"{spoken(by)} = {plain(value)}" if is_named else str(value),
-            values_of(rows.iloc[0], told),
+            values_of(rows.iloc[0], named),
         ]
         other = combinations.index(tuple(combination))
-        dashes = (_STYLES, other) if by == "scaling" or ordered else (_DASHES, values.index(value))
+        styles, place = (_STYLES, other) if has_own_colours else (_DASHES, values.index(value))
         lines.append(
             Series(
                 label=", ".join(filter(None, words)),
                 colour=colours[value],
                 marker=MARKERS[other % len(MARKERS)],
                 rows=rows.sort_values(x) if is_number(table, x) else rows,
-                dashes=dashes[0][dashes[1] % len(dashes[0])],
+                dashes=styles[place % len(styles)],
             )
         )
     return lines

@@ -66,8 +66,7 @@ def render_figure(
     Args:
         figure: the declaration.
         results: of its sweep.
-        finding: title and sentence of `findings.told`, instead of the plain title and before the
-            plain caption.
+        finding: its title and sentence, instead of the plain title and before the plain caption.
         formats: suffixes of further files.
     """
     title, sentence = finding or (figure.shows, "")

@@ -22,8 +22,8 @@ from experiments.config.sweep import Sweep
 from experiments.declarations import FIGURES
 from experiments.engine.fingerprint import versions
 from experiments.engine.products import Product, build
-from experiments.engine.reporter import ALOUD, Reporter
-from experiments.figures.findings import told
+from experiments.engine.reporter import VERBOSE, Reporter
+from experiments.figures.findings import finding_of
 from experiments.pages import explorer
 from experiments.pages.parts import (
     FOLDER,
@@ -70,7 +70,7 @@ def write_page(
     config_path: Path,
     *,
     incomplete: bool = False,
-    report: Reporter = ALOUD,
+    report: Reporter = VERBOSE,
 ) -> None:
     """Write index.html from tables, figures and published statements if one of them changed.
 
@@ -148,7 +148,7 @@ def opening(found: Mapping[str, Results]) -> dict[str, str] | None:
     medians of |J|_F are equal is measured.
     """
     for name, figure in _OPENING:
-        if name not in found or not told(f"{name}/{figure}", found[name]):
+        if name not in found or not finding_of(f"{name}/{figure}", found[name]):
             return None
     measured = found["dimension"].measured
     widest = measured[measured["d_k"] == measured["d_k"].max()].set_index("scaling")
