@@ -390,48 +390,46 @@ def divisors(results: Results) -> Drawing:
     table = results.axes.first_combination(
         results.measured, "learning_rate", "initial_divisor", "rate_divisor"
     )
-    divided = {"initial_divisor": "initial weights / {}", "rate_divisor": "learning rate / {}"}
-    words = [
-        [text.format(latex(row[name])) for name, text in divided.items() if row[name] != "unscaled"]
-        for _, row in table.iterrows()
-    ]
-    table = table.assign(case=["\n".join(each) or "nothing divided" for each in words])
+    table = table.assign(case=[_divided(row) for _, row in table.iterrows()])
     rules, cases, rates = (
         list(table[name].unique()) for name in ("scaling", "case", "learning_rate")
     )
-    shown = list(
-        itertools.product(
-            {"steps_to_solve": "steps to solve", "final_loss": "loss (nats)"}.items(), rules
-        )
-    )
+    titles = {"steps_to_solve": "steps to solve", "final_loss": "loss (nats)"}
+    shown = list(itertools.product(titles.items(), rules))
     figure, axes = panels(len(shown), len(shown), (11, 1.6 + 0.55 * len(cases)), sharey=True)
     for ax, ((metric, title), rule) in zip(axes, shown, strict=True):
         for i, (rate, colour) in enumerate(zip(rates, ordered_colours(len(rates)), strict=True)):
             rows = table[(table["scaling"] == rule) & (table["learning_rate"] == rate)]
-            at = np.array([cases.index(case) for case in rows["case"]]) + _APART * (
-                2 * i - len(rates) + 1
-            )
-            few = np.array([metric in names.split() for names in rows[FEW_DRAWS]])
-            look = {
-                "fmt": "o",
-                "capsize": 2,
-                "elinewidth": 1,
-                "color": colour,
-                "label": f"learning rate {rate:g}",
-            }
-            ax.errorbar(rows[metric], at, xerr=reach(rows, metric), **look)
-            ax.plot(
-                rows[metric][few], at[few], "o", color=colour, markerfacecolor="white", zorder=4
-            )
-            for y in at[rows[metric].isna()]:
-                look = {"ha": "right", "va": "center", "fontsize": 8.5, "color": colour}
-                ax.text(0.97, y, "not solved", transform=ax.get_yaxis_transform(), **look)
+            beside = _APART * (2 * i - len(rates) + 1)
+            at = np.array([cases.index(case) for case in rows["case"]]) + beside
+            _plot_cases(ax, rows, metric, at, color=colour, label=f"learning rate {rate:g}")
         ax.set_title(f"{title}, {under(rule)}")
         ax.set_xlim(0, 1.05 * np.nanmax([1.0, *table[metric], *table[f"{metric}_high"]]))
     axes[0].set_yticks(range(len(cases)), cases)
     axes[0].set_ylim(len(cases) - 0.5, -0.5)
     legend(axes[0])
     return figure
+
+
+def _divided(row: pd.Series) -> str:
+    """What the rule of a row divides beside its scores, in words."""
+    words = {"initial_divisor": "initial weights / {}", "rate_divisor": "learning rate / {}"}
+    named = [text.format(latex(row[of])) for of, text in words.items() if row[of] != "unscaled"]
+    return "\n".join(named) or "nothing divided"
+
+
+def _plot_cases(
+    ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, color: Any, label: str
+) -> None:
+    """A metric with its intervals at heights, hollow with too few draws; words where it is empty."""
+    look = {"fmt": "o", "capsize": 2, "elinewidth": 1, "color": color, "label": label}
+    ax.errorbar(rows[metric], at, xerr=reach(rows, metric), **look)
+    few = np.array([metric in names.split() for names in rows[FEW_DRAWS]])
+    hollow = {"color": color, "markerfacecolor": "white", "zorder": 4}
+    ax.plot(rows[metric][few], at[few], "o", **hollow)
+    at_edge = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
+    for y in at[rows[metric].isna()]:
+        ax.text(0.97, y, "not solved", fontsize=8.5, color=color, **at_edge)
 
 
 @draws("learning_curves")

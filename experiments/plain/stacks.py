@@ -62,30 +62,28 @@ class PlainStack:
             ArithmeticError: a value or a product of tokens differs by more than rounding explains.
         """
         rows = np.array([softmax_of(keys @ query / divisor) for query in queries])
-        longest = (
-            math.sqrt(float(np.vecdot(queries, queries).max() * np.vecdot(keys, keys).max()))
-            / divisor
-        )
-        self._tolerance += _ROUNDINGS * float(np.finfo(float).eps) * len(keys) * (1 + longest)
-        products = (
-            rows @ self._products @ rows.T
-            + self._residual**2 * self._products[: len(rows), : len(rows)]
-        )
+        lengths = np.vecdot(queries, queries).max() * np.vecdot(keys, keys).max()
+        largest = math.sqrt(float(lengths)) / divisor  # possible score
+        self._tolerance += _ROUNDINGS * float(np.finfo(float).eps) * len(keys) * (1 + largest)
+        own = self._residual**2 * self._products[: len(rows), : len(rows)]
+        products = rows @ self._products @ rows.T + own
         self._products = products / np.sqrt(np.outer(products.diagonal(), products.diagonal()))
         self._factor = factor
-
-        shown = range(self._measured)
-        pairs = list(itertools.combinations(shown, 2))
-        expected = {
-            "collision": np.mean([rows[i] @ rows[i] for i in shown]),
-            "overlap": np.mean([rows[i] @ rows[j] for i, j in pairs]),
-            "own_weight": np.mean([rows[i, i] for i in shown]),
-            "cosine": np.mean([self._products[i, j] for i, j in pairs]),
-        }
-        for name, value in expected.items():
+        for name, value in self._means(rows).items():
             if not abs(found[name] - value) <= self._tolerance:
-                raise difference(name, float(value), found[name])
+                raise difference(name, value, found[name])
         for i, j in np.argwhere(np.abs(factor @ factor.T - self._products) > self._tolerance):
             raise difference(
                 f"product of tokens {i} and {j}", self._products[i, j], factor[i] @ factor[j]
             )
+
+    def _means(self, rows: Floats) -> dict[str, float]:
+        """The metrics of a layer from its rows and the products of tokens after it."""
+        shown = range(self._measured)
+        pairs = list(itertools.combinations(shown, 2))
+        return {
+            "collision": float(np.mean([rows[i] @ rows[i] for i in shown])),
+            "overlap": float(np.mean([rows[i] @ rows[j] for i, j in pairs])),
+            "own_weight": float(np.mean([rows[i, i] for i in shown])),
+            "cosine": float(np.mean([self._products[i, j] for i, j in pairs])),
+        }
