@@ -15,8 +15,7 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from experiments.analysis.bands import BEST_RATE, at_best_rates
-from experiments.analysis.results import Axes as SweepAxes
-from experiments.analysis.results import Results
+from experiments.analysis.results import Results, SweepAxes
 from experiments.figures.lines import (
     MARKERS,
     Series,

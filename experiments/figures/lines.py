@@ -15,8 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
 
-from experiments.analysis.results import Axes as SweepAxes
-from experiments.analysis.results import Results
+from experiments.analysis.results import Results, SweepAxes
 from experiments.declarations.figure import Lines, Panel
 from experiments.figures.style import (
     INK,
@@ -27,7 +26,7 @@ from experiments.figures.style import (
     panels,
     scaling_colours,
 )
-from experiments.figures.words import is_number, latex, plain, spoken, under, values_of
+from experiments.figures.words import is_number, latex, short, spoken, under, values_of
 from experiments.measuring.metric import FEW_DRAWS, Metric
 
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
@@ -105,7 +104,7 @@ def _title(panel: Panel, rows: pd.DataFrame, beside: str, metrics: Mapping[str, 
     parts = [panel.title or metrics[panel.metric].title]
     if panel.only:
         axis, _ = panel.only
-        parts.append(f"{axis} {plain(rows[axis].iloc[0])}")
+        parts.append(f"{axis} {short(rows[axis].iloc[0])}")
     if beside:
         treatment = rows[beside].iloc[0]
         parts.append(under(treatment) if beside == "scaling" else treatment)
@@ -238,7 +237,7 @@ def series(
         if len(others) > _FEW_OTHERS:
             named = [name for name in axes.changed(rows.iloc[0]) if name in others]
         words = [
-            f"{spoken(by)} = {plain(value)}" if is_named else str(value),
+            f"{spoken(by)} = {short(value)}" if is_named else str(value),
             values_of(rows.iloc[0], named),
         ]
         other = combinations.index(tuple(combination))

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from experiments.analysis.crossings import EQUAL, SCALED, UNSCALED
-from experiments.analysis.results import Axes, Results
+from experiments.analysis.results import Results, SweepAxes
 from experiments.claims.judge import SEVERITIES
 from experiments.claims.table import read_statements, table_path
 from experiments.config.loader import Config
@@ -202,7 +202,7 @@ def _section(results: Results, drawn: list[Picture]) -> Section:
 
 
 def few_rows(
-    table: pd.DataFrame, axes: Axes, metrics: Iterable[str]
+    table: pd.DataFrame, axes: SweepAxes, metrics: Iterable[str]
 ) -> tuple[list[str], list[list[str]]]:
     """The rows at both ends of every axis.
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from experiments.analysis.agreement import ALARM, Agreement, DisagreementError, agreement
 from experiments.analysis.cell_tests import cell_tests
-from experiments.analysis.results import Axes, Results
+from experiments.analysis.results import Results, SweepAxes
 from experiments.analysis.verdicts import (
     BOUND,
     FEW_TRIALS,
@@ -26,7 +26,7 @@ from experiments.kinds.saturation import EXPERIMENT, METRICS, Cell
 from experiments.measuring.metric import Exact
 from sdpa import Scaling
 
-OF_CELL = Axes.of_cell(EXPERIMENT.cell)
+OF_CELL = SweepAxes.of_cell(EXPERIMENT.cell)
 USUAL = {axis: value for axis, value in OF_CELL.usual.items() if value is not None}
 AXES = {"d_k": 4, "n_keys": 8, "n_queries": 5, **USUAL, "scaling": "d_k^1/2"}
 # Measured, standard error and exact value of each metric: z is -4, 2.5 and 1.
