@@ -45,9 +45,8 @@ from sdpa import Scaling, softmax
 
 CONFIG = Path(__file__).with_name("calibration.yaml")
 TABLES = ("calibration", "calibration-coverage", "calibration-faults")
-MIN_COVERAGE = (
-    0.93  # of unflagged 95% intervals, in any config with at least _MIN_INTERVALS of them
-)
+# of unflagged 95% intervals, in any config with at least _MIN_INTERVALS of them
+MIN_COVERAGE = 0.93
 _MIN_INTERVALS = 100
 _CHANCE = 1e-3  # p-value above which chance explains more alarms than promised
 _FAULTY = 10  # runs with planted factors, and seeds of one task of a worker
@@ -122,9 +121,8 @@ class Factor:
 
 _AVERAGED = [metric.name for metric in METRICS if metric.kind != "quantile"]
 _ERRORS = [f"{name}_se" for name in _AVERAGED]
-_SCALABLE = [
-    name for name in _AVERAGED if name != "score_mean"
-]  # its exact value is 0, and a factor leaves it there
+# its exact value is 0, and a factor leaves it there
+_SCALABLE = [name for name in _AVERAGED if name != "score_mean"]
 FACTORS = [
     Factor(*each)
     for each in product(_SCALABLE, ("all", "unscaled", "d_k^1/2"), (1.01, 1.03, 1.1, 1.3))

@@ -29,9 +29,8 @@ from sdpa import Scaling, scaled_dot_product_attention
 
 Task = Callable[[], object]
 
-HERE = (
-    HOME / BENCHMARKS / "here"
-)  # of this machine: git ignores it; the shipped tables are beside it
+# of this machine: git ignores it; the shipped tables are beside it
+HERE = HOME / BENCHMARKS / "here"
 SIZE = ["d_k", "n_keys", "n_queries"]
 # Small and large square cells, many keys, wide keys, rows so short that function calls dominate,
 # and a large K.
@@ -44,11 +43,12 @@ CELLS = (
     (4, 16, 16),
     (4096, 16384, 64),
 )
+# the largest of six sizes; each is twice the one before
 GROWTH = {
     "d_k": 4096,
     "n_keys": 16384,
     "trials": 4096,
-}  # the largest of six sizes; each is twice the one before
+}
 _SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
 _ROUNDS, _CACHED = 7, 2**15
 
@@ -64,9 +64,8 @@ def interleaved(tasks: Mapping[Any, Task]) -> dict[Any, float]:
     affects all equally.
     """
     timers = {name: timeit.Timer(task) for name, task in tasks.items()}
-    calls = {
-        name: timer.autorange()[0] for name, timer in timers.items()
-    }  # about 0.2 s, so that caches are warm
+    # about 0.2 s, so that caches are warm
+    calls = {name: timer.autorange()[0] for name, timer in timers.items()}
     rounds = [
         {name: timer.timeit(calls[name]) / calls[name] for name, timer in timers.items()}
         for _ in range(_ROUNDS)

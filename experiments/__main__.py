@@ -88,9 +88,9 @@ def all_parts(job: Job) -> None:
     parts: list[Callable[[], object]] = [
         *_measuring(job),
         partial(
-            figures.draw, *job.work, jobs=asked.jobs, formats=asked.further_formats, report=report
+            figures.draw, *job.scope, jobs=asked.jobs, formats=asked.further_formats, report=report
         ),
-        partial(checks.check, *job.work, report=report),
+        partial(checks.check, *job.scope, report=report),
     ]
     if asked.names:
         attempt(parts)
@@ -112,7 +112,7 @@ def _measuring(job: Job) -> list[Callable[[], object]]:
     asked, report = job.asked, job.report
     workers = asked.workers(report.line)
     return [
-        partial(measure, *job.work, workers, jobs=asked.jobs, limit=asked.limit, report=report),
+        partial(measure, *job.scope, workers, jobs=asked.jobs, limit=asked.limit, report=report),
         partial(checks.write_overview, job.config, job.results, report),
     ]
 
@@ -122,7 +122,7 @@ def draw(job: Job) -> None:
     """Draw the figures of sweeps from their tables."""
     from experiments.figures import draw as figures
 
-    figures.draw(*job.work, formats=job.asked.further_formats, report=job.report)
+    figures.draw(*job.scope, formats=job.asked.further_formats, report=job.report)
 
 
 @about_sweeps(app, *SWEEPS)
@@ -130,7 +130,7 @@ def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list
     leftover files.
     """
-    checks.check(*job.work, report=job.report)
+    checks.check(*job.scope, report=job.report)
 
 
 @about_sweeps(app, "config", "results", "verbose")
@@ -184,7 +184,7 @@ def plan(job: Job) -> None:
     """
     workers = job.asked.workers(print)
     todo = find_work(Store(job.results / STORE, job.config.seed), job.sweeps)
-    print(*plan_lines(*job.work, todo, workers, job.asked.limit), sep="\n")
+    print(*plan_lines(job.sweeps, job.results, todo, workers, job.asked.limit), sep="\n")
     print(_to_draw(job, todo))
     for line in checks.leftover_lines(job.config, job.results):
         print(line)
@@ -192,7 +192,7 @@ def plan(job: Job) -> None:
 
 def _to_draw(job: Job, todo: Work) -> str:
     """The number of figures that a run would draw: all of a sweep whose tables it would write."""
-    current = [sweep for sweep in job.sweeps if is_current(job.config, sweep, job.results, todo)]
+    current = [sweep for sweep in job.sweeps if is_current(sweep, job.results, todo)]
     count = sum(len(sweep.figures) for sweep in job.sweeps if sweep not in current)
     if current:
         from experiments.figures.draw import figures

@@ -10,8 +10,7 @@ A script calls it below `if __name__ == "__main__":`, because workers import the
 """
 
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,20 +33,8 @@ if TYPE_CHECKING:
 _OF_MAPPINGS = HOME / "python"
 
 
-@dataclass(frozen=True)
-class Study(Mapping[str, Results]):
+class Study(dict[str, Results]):
     """The results of all sweeps of a config, by name."""
-
-    sweeps: Mapping[str, Results]
-
-    def __getitem__(self, name: str) -> Results:
-        return self.sweeps[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.sweeps)
-
-    def __len__(self) -> int:
-        return len(self.sweeps)
 
     def draw(self, figure: str, sweep: str | None = None) -> "Figure":
         """A figure of docs/config.md of a sweep; of the first one whose experiment has it unless
@@ -112,4 +99,4 @@ def run(
         jobs=jobs,
         report=silent,
     )
-    return Study({sweep.name: read_sweep(folder, loaded, sweep) for sweep in loaded.sweeps})
+    return Study({sweep.name: read_sweep(folder, sweep) for sweep in loaded.sweeps})

@@ -8,18 +8,16 @@ from experiments.errors import UsageError
 from experiments.measuring.experiment import MEASURED
 
 SHIPPED_CONFIG = Path("config.yaml")
-HOME = Path(
-    "results"
-)  # the results of this repository: beside its tables they have statements, examples, benchmarks
+# the results of this repository: beside its tables they have statements, examples, benchmarks
+HOME = Path("results")
 STORE = ".cells"  # the folder of finished chunks
 STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
 COLUMNS = "columns.csv"  # the meaning of every column
 LONG = "long-format.csv"  # the values of all sweeps; no sweep has a hyphen in its name
 DERIVED = "derived"  # the folder of the tables that follow from measured ones
 FIGURES = "figures"  # a folder for each sweep
-ALL_SWEEPS = (
-    "all-sweeps"  # in place of a sweep's name, which has no hyphen: figures of all sweeps together
-)
+# in place of a sweep's name, which has no hyphen: figures of all sweeps together
+ALL_SWEEPS = "all-sweeps"
 STATEMENTS = "statements"
 EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
@@ -40,10 +38,8 @@ _TAKEN = (
     "walk",
 )
 DRAWN = (".png", ".txt")  # the files of a figure: the drawing; title and caption
-ON_REQUEST = (
-    ".pdf",
-    ".svg",
-)  # one from an earlier run is drawn again, so that it does not go out of date
+# one from an earlier run is drawn again, so that it does not go out of date
+ON_REQUEST = (".pdf", ".svg")
 
 
 def default_results(config: Path) -> Path:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-_ALIKE = (
-    0.7  # the share of common characters from which names are near; at 0.6, `bias` is near `trials`
-)
+# the share of common characters from which names are near; at 0.6, `bias` is near `trials`
+_ALIKE = 0.7
 
 
 def nearest(given: object, names: Iterable[str]) -> str | None:

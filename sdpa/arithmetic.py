@@ -158,9 +158,8 @@ FORMATS = {
         _format("bfloat16", 8, 128),
         _format("float16", 11, 16),
         _format("float8_e5m2", 3, 16),
-        Arithmetic(
-            "float8_e4m3fn", 4, 448.0, 2.0**-6, 2.0**-9
-        ),  # of highest exponent, all numbers but NaN are finite
+        # of highest exponent, all numbers but NaN are finite
+        Arithmetic("float8_e4m3fn", 4, 448.0, 2.0**-6, 2.0**-9),
     )
 }
 

@@ -143,9 +143,8 @@ def normal_source(seed: int | None, rng: NormalSource | None) -> NormalSource:
     if rng is not None:
         if not hasattr(rng, "standard_normal"):
             raise TypeError(
-                f"rng: expected a NumPy Generator or RandomState, got {rng!r} (pass an "
-                f"integer as "
-                f"seed)"
+                f"rng: expected a NumPy Generator or RandomState, got {rng!r} (pass an integer as "
+                "seed)"
             )
         return rng
     seed = 0 if seed is None else seed

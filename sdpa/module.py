@@ -101,9 +101,8 @@ class ScaledDotProductAttention(_Module):
                 f"expected d_model, d_k and d_v of at least 1, got {d_model}, {d_k} and {d_v}"
             )
         self.d_model, self.d_k, self.d_v, self.scaling = d_model, d_k, d_v, scaling
-        resolve_divisor(
-            scaling, d_k, n_keys=2
-        )  # refuses a wrong scaling now, not at the first call
+        # refuses a wrong scaling now, not at the first call
+        resolve_divisor(scaling, d_k, n_keys=2)
         source = normal_source(seed, rng)
         self.W_Q, self.W_K, self.W_V = (
             _glorot(source, d_model, width) for width in (d_k, d_k, d_v)
@@ -152,9 +151,8 @@ class MultiHeadAttention(_Module):
             )
         self.d_model, self.n_heads, self.scaling = d_model, n_heads, scaling
         self.d_k = self.d_v = d_model // n_heads
-        resolve_divisor(
-            scaling, self.d_k, n_keys=2
-        )  # refuses a wrong scaling now, not at the first call
+        # refuses a wrong scaling now, not at the first call
+        resolve_divisor(scaling, self.d_k, n_keys=2)
         source = normal_source(seed, rng)
         self.W_Q, self.W_K, self.W_V, self.W_O = (
             _glorot(source, d_model, d_model) for _ in range(4)
@@ -166,9 +164,8 @@ class MultiHeadAttention(_Module):
         queries, keys, values = (
             self._heads(tokens @ matrix) for matrix in (self.W_Q, self.W_K, self.W_V)
         )
-        if (
-            mask is not None
-        ):  # its leading axes are those of X: the axis of the heads comes after them
+        # its leading axes are those of X: the axis of the heads comes after them
+        if mask is not None:
             mask = allowed_keys(mask, (*tokens.shape[:-1], tokens.shape[-2]))[..., None, :, :]
         heads, weights = scaled_dot_product_attention(
             queries, keys, values, scaling=self.scaling, mask=mask, return_weights=True

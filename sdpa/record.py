@@ -44,8 +44,7 @@ class Recording:
         number = len(self.calls) if layer is None else layer
         if number in self.calls or scale == 0:
             raise ValueError(
-                f"expected each layer once and a scale other than 0, got layer {number} and "
-                f"scale "
+                f"expected each layer once and a scale other than 0, got layer {number} and scale "
                 f"{scale}"
             )
         for name, values in (("q", q), ("k", k)):
@@ -121,9 +120,8 @@ def _of_pytorch(recording: Recording) -> Any:
             kwargs = kwargs or {}
             if func is functional.scaled_dot_product_attention:
                 record(*args, **kwargs)
-            elif (
-                func is functional.multi_head_attention_forward
-            ):  # calls the function above only without weights
+            # calls the function above only without weights
+            elif func is functional.multi_head_attention_forward:
                 with (
                     torch.no_grad(),
                     patch.object(functional, "scaled_dot_product_attention", record),
@@ -147,7 +145,6 @@ def _of_transformers(recording: Recording, model: Any) -> Iterator[None]:
         attend = registered or sys.modules[module.__module__].eager_attention_forward
         return attend(module, query, key, *args, **kwargs)
 
-    with patch.dict(
-        ALL_ATTENTION_FUNCTIONS._local_mapping, {name: record}
-    ):  # may have an entry of a user
+    # may have an entry of a user
+    with patch.dict(ALL_ATTENTION_FUNCTIONS._local_mapping, {name: record}):
         yield

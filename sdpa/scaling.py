@@ -49,10 +49,9 @@ _MAX_LENGTH = 200
 _MAX_EXPONENT = 10
 _MAX_NUMBER = 10**8  # limit of numerators and denominators, so that every name parses again
 _EXPECTED = (
-    "expected 'unscaled' or a product of numbers and powers of "
-    f"{', '.join(FACTORS)}, such as 'd_k^1/2' or 'd_k^1/2/ln(n_keys)' (exponents within "
-    f"±{_MAX_EXPONENT}, numbers of"
-    " at most 8 digits)"
+    f"expected 'unscaled' or a product of numbers and powers of {', '.join(FACTORS)}, such as "
+    f"'d_k^1/2' or 'd_k^1/2/ln(n_keys)' (exponents within ±{_MAX_EXPONENT}, numbers of at most 8 "
+    "digits)"
 )
 # Words and names that people use instead of those of the grammar.
 _WORDS = dict.fromkeys(("none", "no", "off", "null", "false", "raw"), "unscaled")
@@ -343,16 +342,14 @@ def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = Non
     if isinstance(scaling, Scaling):
         if scaling.is_by_row and not (mask is None or (isinstance(mask, str) and mask == "none")):
             raise ValueError(
-                f"{scaling}: expected no n_visible beside a mask; divide q by the divisor of "
-                f"each "
-                f"row"
+                f"{scaling}: expected no n_visible beside a mask; divide q by the divisor of each "
+                "row"
             )
         return scaling.divisor(d_k, n_keys)
     if isinstance(scaling, bool) or not isinstance(scaling, numbers.Real):
         raise TypeError(
             "scaling: expected a rule such as 'd_k^1/2', or the number that the scores are "
-            "divided by,"
-            f" got {_shown(scaling)}; 'unscaled' divides by 1"
+            f"divided by, got {_shown(scaling)}; 'unscaled' divides by 1"
         )
     divisor = float(scaling)
     if not 0 < divisor < math.inf:

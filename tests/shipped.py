@@ -34,7 +34,7 @@ def tables_of_results() -> dict[str, Results]:
     incomplete.
     """
     try:
-        return {sweep.name: read_sweep(RESULTS, CONFIG, sweep) for sweep in CONFIG.sweeps}
+        return {sweep.name: read_sweep(RESULTS, sweep) for sweep in CONFIG.sweeps}
     except TableError as error:
         _skip(f"results/ is incomplete: {error}")
         raise

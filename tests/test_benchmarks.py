@@ -38,9 +38,8 @@ def test_a_benchmark_writes_its_table_and_prints_a_summary(tmp_path, monkeypatch
     assert any(line[:4] == ["4", "8", "5", "False"] for line in said)
     assert any(line[:2] == ["trials", "trials^0.00"] for line in said)  # each size took a second
     cost = pd.read_csv(tmp_path / "here" / "cost.csv").query("swept == 'n'")
-    assert (
-        cost["peak_bytes"].between(8 * cost["n"] ** 2, 40 * cost["n"] ** 2).all()
-    )  # a few arrays of n^2 doubles
+    # a few arrays of n^2 doubles
+    assert cost["peak_bytes"].between(8 * cost["n"] ** 2, 40 * cost["n"] ** 2).all()
 
 
 def test_the_shipped_speed_is_what_the_docs_say():

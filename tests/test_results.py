@@ -216,5 +216,5 @@ def test_shipped_tables_are_those_of_their_config(config, folder):
         assert made["parameters"] == sweep.parameters()
         assert made["fingerprint"]["measuring"] == measuring_fingerprint(name)
         assert made["fingerprint"]["tables"] == tables_fingerprint(name)
-        reason = why_stale(folder, loaded, sweep)
+        reason = why_stale(folder, sweep)
         assert not reason or reason.endswith("learning_curves.csv: No such file or directory")

@@ -22,9 +22,8 @@ NAMES = {"torch": "PyTorch", "transformers": "Transformers", "jax": "JAX"}
 CLOSE = {"rtol": 0, "atol": 1e-5}
 N = 7  # positions
 CAUSAL = causal_mask(N, N)
-REAL = np.arange(N) < np.array(
-    [[N], [N - 2], [3]]
-)  # the positions of three sequences that are no padding
+# the positions of three sequences that are no padding
+REAL = np.arange(N) < np.array([[N], [N - 2], [3]])
 PADDED = REAL[:, None, None, :]
 
 # A warning of another package, such as that of a prototype, is no error here.
@@ -243,9 +242,8 @@ def test_the_forward_pass_of_minilm_is_that_of_bert():
 def test_attention_of_jax(dtype, error, key_heads, transform):
     jax = framework("jax")
     random = jax.random.split(jax.random.key(0), 3)
-    shapes = [
-        (3, 2, N, heads, 8) for heads in (4, key_heads, key_heads)
-    ]  # layer, batch, position, head, d_k
+    # layer, batch, position, head, d_k
+    shapes = [(3, 2, N, heads, 8) for heads in (4, key_heads, key_heads)]
     given = [
         2 * jax.random.normal(key, shape, dtype) for key, shape in zip(random, shapes, strict=True)
     ]

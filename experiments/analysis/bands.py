@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.analysis.derived import Derived, Field, beside_axes, columns_of_text, fold
-from experiments.analysis.results import Axes
+from experiments.analysis.results import SweepAxes
 from experiments.kinds.training import HISTORY, HISTORY_COLUMNS
 from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import Experiment
@@ -39,7 +39,7 @@ _OF_RULE = ("exponent", "divisor")
 Floats = npt.NDArray[np.floating]
 
 
-def bands(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
+def bands(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     """One row for each rule and each combination of the axes but the learning rate.
 
     Empty for a combination with a single learning rate. The best rate is the one that solves most
@@ -54,7 +54,7 @@ def bands(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     return fold(table, _case(table, axes), _band, columns)
 
 
-def _case(table: pd.DataFrame, axes: Axes) -> list[str]:
+def _case(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
     """The columns that identify a rule of a combination of the axes but the learning rate."""
     return [*axes.among(table, but=_RATE), "scaling"]
 
@@ -106,7 +106,7 @@ def band_width(
     return width, max(width - reach[0], 0.0), min(width + reach[1], float(decades.sum()))
 
 
-def at_best_rates(measured: pd.DataFrame, bands: pd.DataFrame, axes: Axes) -> pd.DataFrame:
+def at_best_rates(measured: pd.DataFrame, bands: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     """The measured rows at the best learning rate of each rule, with the column `best_rate` for the
     rate.
 

@@ -6,7 +6,7 @@ import pandas as pd
 from scipy import special
 
 from experiments.analysis.derived import TESTS, VERDICTS, Derived, beside_axes, columns_of_text
-from experiments.analysis.results import Axes
+from experiments.analysis.results import SweepAxes
 from experiments.analysis.verdicts import T_TEST
 from experiments.analysis.written import significant
 from experiments.measuring.columns import names
@@ -27,7 +27,7 @@ _MIN_SHARE = 1e-2
 
 
 def cell_tests(
-    table: pd.DataFrame, axes: Axes, correlations: pd.DataFrame, judged: pd.DataFrame
+    table: pd.DataFrame, axes: SweepAxes, correlations: pd.DataFrame, judged: pd.DataFrame
 ) -> pd.DataFrame:
     """One row per cell of at least 20 trials and 100 rows: a joint test of all its values against
     the exact ones.

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.analysis.derived import Derived, Field, beside_axes, columns_of_text, fold
-from experiments.analysis.results import Axes
+from experiments.analysis.results import SweepAxes
 from experiments.analysis.slopes import fall_through_zero, interpolated
 from experiments.measuring.columns import names
 from experiments.measuring.intervals import LEVEL
@@ -48,7 +48,7 @@ LAWS: dict[str, Callable[[float], float]] = {
 }
 
 
-def norm_ratios(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
+def norm_ratios(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     """Ratio of each norm and statistic at each point of a sweep that varies d_k and has both rules;
     otherwise empty.
 
@@ -107,7 +107,7 @@ def _ratio(
     return found.reset_index()
 
 
-def crossings(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
+def crossings(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     """Crossing of each norm, statistic and level for each combination of the axes besides d_k.
 
     The function interpolates ln ratio in ln d_k, with an interval at every d_k. The crossing's
@@ -151,7 +151,7 @@ def off_law(crossings: pd.DataFrame) -> list[str]:
     return far
 
 
-def _crossings(axes: Axes, cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
+def _crossings(axes: SweepAxes, cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
     """The crossing of each level in a group of cells that differ only in d_k; none for fewer than 4
     known ratios.
     """

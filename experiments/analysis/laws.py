@@ -23,7 +23,7 @@ import pandas as pd
 from scipy.optimize import brentq
 
 from experiments.analysis.derived import TESTS, Derived, beside_axes, columns_of_text, row_cells
-from experiments.analysis.results import Axes, Results
+from experiments.analysis.results import Results, SweepAxes
 from experiments.analysis.slopes import shared_by_line
 from experiments.analysis.written import significant
 from experiments.kinds.distribution import BINS, COUNTS, bin_edges
@@ -149,7 +149,7 @@ _ZERO_LIMITS = columns_of_text(
 )
 
 
-def freezing_curves(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
+def freezing_curves(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     """Curves over the spreads in the sweep, for each of its n_keys, if the sweep is a map of d_k
     and n_keys.
 
@@ -188,7 +188,7 @@ def _at_freezing(n_keys: int, ratio: float) -> tuple[float, ...]:
     return n_keys, freezing, ratio, *exact, *at_limit
 
 
-def zero_limits(table: pd.DataFrame, axes: Axes, cells: Iterable[Cell]) -> pd.DataFrame:
+def zero_limits(table: pd.DataFrame, axes: SweepAxes, cells: Iterable[Cell]) -> pd.DataFrame:
     """One row for each rule and each combination of the axes but d_k; `half_zero_d_k` is empty if
     there is none.
 

@@ -15,7 +15,7 @@ from experiments.measuring.metric import Metric
 
 
 @dataclass(frozen=True)
-class Axes:
+class SweepAxes:
     """The axes of cells by name, in their order, each with its usual value.
 
     Attributes:
@@ -25,11 +25,11 @@ class Axes:
     usual: Mapping[str, float | str | None]
 
     @classmethod
-    def of_cell(cls, cell: type[Cell]) -> "Axes":
+    def of_cell(cls, cell: type[Cell]) -> "SweepAxes":
         """The axes that a class of cells declares.
 
         >>> from experiments.measuring.sampling import SampledCell
-        >>> usual = Axes.of_cell(SampledCell).usual
+        >>> usual = SweepAxes.of_cell(SampledCell).usual
         >>> usual["d_k"], usual["inputs"], usual["query_std"]
         (None, 'gaussian', 1.0)
         """
@@ -52,7 +52,7 @@ class Axes:
     def changed(self, row: "pd.Series[Any]") -> list[str]:
         """The axes of a row of a table that have another value than the usual one, in its order.
 
-        >>> Axes({"d_k": None, "key_mean": 0.0}).changed(pd.Series({"d_k": 7, "key_mean": 2.0, "trials": 3}))
+        >>> SweepAxes({"d_k": None, "key_mean": 0.0}).changed(pd.Series({"d_k": 7, "key_mean": 2.0, "trials": 3}))
         ['key_mean']
         """
         fixed = {name: usual for name, usual in self.usual.items() if usual is not None}
@@ -121,9 +121,9 @@ class Results(Mapping[str, pd.DataFrame]):
         return self.tables[MEASURED]
 
     @property
-    def axes(self) -> Axes:
+    def axes(self) -> SweepAxes:
         """The axes of the cells of the sweep."""
-        return Axes.of_cell(self.experiment.cell) if self.sweep else Axes({})
+        return SweepAxes.of_cell(self.experiment.cell) if self.sweep else SweepAxes({})
 
     @property
     def metrics(self) -> dict[str, Metric]:

@@ -26,7 +26,7 @@ import pandas as pd
 from scipy import special
 
 from experiments.analysis.derived import Derived, Field, beside_axes, columns_of_text, fold
-from experiments.analysis.results import Axes
+from experiments.analysis.results import SweepAxes
 from experiments.measuring.columns import names
 from experiments.measuring.intervals import LEVEL as INTERVAL_LEVEL
 from experiments.measuring.rules import TREATMENT
@@ -40,12 +40,12 @@ _STEPS = 64  # places of an interpolated curve between neighbours, for the ends 
 Floats = npt.NDArray[np.float64]
 
 
-def shared_by_line(table: pd.DataFrame, axes: Axes) -> list[str]:
+def shared_by_line(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
     """The columns that identify a line: the axes besides d_k, and the scaling."""
     return [*axes.among(table, but="d_k"), "scaling"]
 
 
-def fit_slopes(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
+def fit_slopes(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     """One row per scaling (and combination of the other axes) with at least two values of d_k;
     otherwise empty.
 
@@ -84,7 +84,7 @@ def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
     }
 
 
-def steady_powers(table: pd.DataFrame, axes: Axes) -> pd.DataFrame:
+def steady_powers(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     """The power of each pair of neighbouring d_k, for each combination of the other axes.
 
     Empty if fewer than 4 rules of the sweep are powers of d_k. `power` is empty unless 4 of them

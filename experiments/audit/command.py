@@ -22,9 +22,8 @@ from sdpa import audit as audited
 _SMALLEST = 1e-17  # the lower end of the axis of mass
 _CAPTION = (
     "Points: sum of the weights of a row, less the exact one and relative to it, mean over eight "
-    "rows of normal "
-    "scores, without its sign. Dashed: exact share of weights that the format of the arrays "
-    "rounds to 0."
+    "rows of normal scores, without its sign. Dashed: exact share of weights that the format of "
+    "the arrays rounds to 0."
 )
 
 

@@ -13,9 +13,9 @@ from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
 from experiments.declarations.figure import Needs
 from experiments.engine.products import Product, build
-from experiments.engine.reporter import ALOUD, Reporter
+from experiments.engine.reporter import VERBOSE, Reporter
 from experiments.engine.tables import read_sweep
-from experiments.figures.findings import lack
+from experiments.figures.findings import mismatch
 from experiments.measuring.experiment import MEASURED
 from experiments.paths import STATEMENTS
 
@@ -50,7 +50,7 @@ _READ: Mapping[str, tuple[int, Needs]] = {
 }
 
 
-def update_statements(config: Config, results: Path, report: Reporter = ALOUD) -> None:
+def update_statements(config: Config, results: Path, report: Reporter = VERBOSE) -> None:
     """Bring statements.csv up to date; if a sweep lacks what they are judged by, it stays as it is.
 
     Args:
@@ -65,9 +65,7 @@ def update_statements(config: Config, results: Path, report: Reporter = ALOUD) -
     if reason := cannot_judge(config):
         report.line(f"kept {path}: {reason}")
         return
-    sidecars = tuple(
-        folder / f"{sweep.name}.json" for folder, _, sweep in _sources(config, results)
-    )
+    sidecars = tuple(folder / f"{sweep.name}.json" for folder, sweep in _sources(config, results))
     build(results, [Product((path,), partial(_table, config, results), sidecars)], report)
 
 
@@ -78,7 +76,7 @@ def cannot_judge(config: Config) -> str:
         judged_by = f"statements are judged by the sweep {name}"
         if name not in sweeps:
             return f"{judged_by}, which the config does not have"
-        if reason := lack(sweeps[name], needs):
+        if reason := mismatch(sweeps[name], needs):
             return f"{judged_by}: {reason}"
         if sweeps[name].trials < trials:
             got = sweeps[name].trials
@@ -94,13 +92,12 @@ def measured_tables(config: Config, results: Path) -> dict[str, pd.DataFrame]:
     """The tables behind the statements by name: SWEEP if measured, SWEEP/KIND if derived."""
     return {
         sweep.name if kind == MEASURED else f"{sweep.name}/{kind}": table
-        for folder, of, sweep in _sources(config, results)
-        for kind, table in read_sweep(folder, of, sweep).items()
+        for folder, sweep in _sources(config, results)
+        for kind, table in read_sweep(folder, sweep).items()
     }
 
 
-def _sources(config: Config, results: Path) -> list[tuple[Path, Config, Sweep]]:
-    """The sweeps that the statements read, each with its config and the folder of its tables."""
-    own = load_config(CONFIG)
-    shipped = [(results, config, sweep) for sweep in config.sweeps if sweep.name in _READ]
-    return shipped + [(results / STATEMENTS, own, sweep) for sweep in own.sweeps]
+def _sources(config: Config, results: Path) -> list[tuple[Path, Sweep]]:
+    """The sweeps that the statements read, each with the folder of its tables."""
+    shipped = [(results, sweep) for sweep in config.sweeps if sweep.name in _READ]
+    return shipped + [(results / STATEMENTS, sweep) for sweep in load_config(CONFIG).sweeps]

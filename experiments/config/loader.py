@@ -21,11 +21,15 @@ from experiments.measuring.columns import cell_fields
 
 @dataclass(frozen=True)
 class Config:
-    """A root seed of all draws, from 0 to 2^128 - 1, and the sweeps in the order of the file."""
+    """The sweeps of a config, at least one, in the order of the file."""
 
-    seed: int
     sweeps: tuple[Sweep, ...]
     text: str = ""  # the file as read; empty for a config made in code
+
+    @property
+    def seed(self) -> int:
+        """The root seed of all draws, from 0 to 2^128 - 1."""
+        return self.sweeps[0].seed
 
     @property
     def digest(self) -> str:
@@ -57,14 +61,14 @@ def load_config(path: Path) -> Config:
     checked = _checked(document)
     if document.faults:
         raise _error(path, document.faults)
-    sweeps = tuple(_sweep(name, block) for name, block in checked.sweeps.items())
+    sweeps = tuple(_sweep(name, block, checked.seed) for name, block in checked.sweeps.items())
     for sweep in sweeps:
         if problem := impossible(sweep):
             key, message = problem
             document.fault(("sweeps", sweep.name, *key), message)
     if document.faults:
         raise _error(path, document.faults)
-    return Config(checked.seed, sweeps, text)
+    return Config(sweeps, text)
 
 
 def _error(path: Path, faults: list[Fault]) -> ConfigError:
@@ -91,7 +95,7 @@ def _checked(document: Document) -> Any:
     return checked
 
 
-def _sweep(name: str, block: Any) -> Sweep:
+def _sweep(name: str, block: Any, seed: int) -> Sweep:
     """The sweep of a valid block."""
     experiment = kind_of(block)
     given = dict(block)
@@ -99,7 +103,7 @@ def _sweep(name: str, block: Any) -> Sweep:
     variants = tuple(map(_named_axes, block.variants))
     precision = given.get("precision")
     trials = block.max_trials if precision else block.trials
-    sweep = Sweep(name, experiment, values, trials, (), precision, variants)
+    sweep = Sweep(name, experiment, values, trials, (), seed, precision, variants)
     figures = given.get("figures") or default_figures(experiment.name, sweep.spanned())
     return replace(sweep, figures=figures)
 

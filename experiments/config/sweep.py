@@ -24,6 +24,7 @@ class Sweep:
     values: Values  # of every field of the cell, in the cell's order
     trials: int  # of each cell; the maximum in a sweep with a precision
     figures: tuple[str, ...]
+    seed: int  # the root of all draws, which every sweep of a config shares
     precision: float | None = None  # the relative standard error that decides the trials
     variants: tuple[Values, ...] = ()
 
@@ -58,7 +59,7 @@ class Sweep:
         """The parameters that determine the table, as plain JSON values.
 
         The keys are `experiment`, the fields of the cell, `variants` if there are any, and
-        `trials`, or `precision` and `max_trials`. Name and figures do not belong to them: they
+        `trials`, or `precision` and `max_trials`. The seed stands beside them; name and figures
         change no number.
         """
         parameters = {"experiment": self.experiment.name, **_json_of(self.values)}

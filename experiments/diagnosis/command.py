@@ -25,7 +25,7 @@ from experiments.diagnosis.table import (
 from experiments.diagnosis.words import advice, legend, sharpest, sizes, summary
 from experiments.engine.files import checksum, write_atomically
 from experiments.engine.products import Product, build
-from experiments.engine.reporter import ALOUD, Reporter, tell
+from experiments.engine.reporter import VERBOSE, Reporter, tell
 from experiments.errors import TableError
 from experiments.paths import (
     DIAGNOSIS,
@@ -117,7 +117,7 @@ def diagnose_example(results: Path) -> None:
     )
 
 
-def measure_model(results: Path, report: Reporter = ALOUD) -> None:
+def measure_model(results: Path, report: Reporter = VERBOSE) -> None:
     """Record and diagnose the pretrained model, write its tables and their sidecar, and draw its
     figures.
 
@@ -148,7 +148,7 @@ def _model_files() -> list[bytes]:
     return [*written, sample.getvalue()]
 
 
-def write_diagnosis(results: Path, report: Reporter = ALOUD) -> None:
+def write_diagnosis(results: Path, report: Reporter = VERBOSE) -> None:
     """Draw the figures of the shipped tables, unless they are up to date.
 
     Raises:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from experiments.diagnosis.files import HeadArrays
@@ -20,6 +21,8 @@ from sdpa.diagnosis.quantities import VISIBLE_MASS
 from sdpa.row_maps import PLAIN, RowMap
 from sdpa.theory.gaussian_rows import gaussian_rows
 
+Floats = npt.NDArray[np.floating]
+
 NO_MASK = "none"
 _SIZES = (
     Column("d_k", "int", "width of queries and keys"),
@@ -30,8 +33,7 @@ _SIZES = (
         "str",
         (
             "none; causal: each query sees only the keys up to its own position; window-N: the "
-            "last N "
-            "of them"
+            "last N of them"
         ),
     ),
     Column("scaling", "str", "scaling rule"),
@@ -186,8 +188,15 @@ def gaussian_curves(table: pd.DataFrame) -> pd.DataFrame:
     for n_queries, n_keys, mask in kinds.itertuples(index=False):
         first = n_keys if mask == NO_MASK else max(2, n_keys - n_queries + 1)
         lengths = np.minimum(np.arange(first, n_keys + 1), most_visible(mask) or n_keys)
-        sigma = np.repeat(spread / np.sqrt(np.mean(1 - 1 / lengths)), len(lengths))
-        entropy = gaussian_rows(sigma, np.tile(lengths, len(spread)))[:, 1]
-        share = (entropy.reshape(len(spread), -1) / np.log(lengths)).mean(axis=1)
+        share = _entropy_shares(spread, lengths)
         curves.append(pd.DataFrame({"n_keys": n_keys, "spread": spread, "entropy_share": share}))
     return pd.concat(curves, ignore_index=True)
+
+
+def _entropy_shares(spread: Floats, lengths: npt.NDArray[np.integer]) -> Floats:
+    """The mean entropy share over rows of these lengths, for each spread within rows."""
+    sigma = spread / np.sqrt(np.mean(1 - 1 / lengths))
+    every_pair = np.repeat(sigma, len(lengths)), np.tile(lengths, len(spread))
+    entropy = gaussian_rows(*every_pair)[:, 1].reshape(len(spread), -1)
+    shares: Floats = (entropy / np.log(lengths)).mean(axis=1)
+    return shares

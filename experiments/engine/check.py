@@ -12,7 +12,7 @@ from experiments.config.sweep import Sweep
 from experiments.declarations import figures_of
 from experiments.engine.files import checksum, locked
 from experiments.engine.products import Product, build, untouched
-from experiments.engine.reporter import ALOUD, FLAGGED, Reporter
+from experiments.engine.reporter import FLAGGED, VERBOSE, Reporter
 from experiments.engine.tables import ANOTHER_VERSION, read_sidecar, read_sweep, why_stale
 from experiments.errors import TableError, attempt, counted
 from experiments.measuring.experiment import MEASURED
@@ -32,11 +32,11 @@ def sound(config: Config, results: Path) -> "dict[str, Results]":
     found = {}
     for sweep in config.sweeps:
         with suppress(TableError):
-            found[sweep.name] = read_sweep(results, config, sweep)
+            found[sweep.name] = read_sweep(results, sweep)
     return found
 
 
-def write_overview(config: Config, results: Path, report: Reporter = ALOUD) -> None:
+def write_overview(config: Config, results: Path, report: Reporter = VERBOSE) -> None:
     """Write columns.csv, the columns of all tables, and long-format.csv, the values of all sweeps
     with sound tables.
 
@@ -67,7 +67,7 @@ def _overview(config: Config, results: Path) -> list[bytes]:
 
 
 def check(
-    config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Reporter = ALOUD
+    config: Config, sweeps: Sequence[Sweep], results: Path, *, report: Reporter = VERBOSE
 ) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; list
     leftover files.
@@ -84,9 +84,9 @@ def check(
     whole: list[Results] = []
 
     def check_sweep(sweep: Sweep) -> None:
-        read = read_sweep(results, config, sweep)
+        read = read_sweep(results, sweep)
         report.detail(check_table(read))
-        if reason := why_stale(results, config, sweep):
+        if reason := why_stale(results, sweep):
             report.flag(f"{sweep.name}: {reason}")
         whole.append(read)
         deviations = read.measured.filter(["query_std", "key_std"])
@@ -132,7 +132,7 @@ def _leftovers(config: Config, results: Path) -> list[Path]:
 
     A folder without a table of this config belongs to another one.
     """
-    states = {why_stale(results, config, sweep) for sweep in config.sweeps}
+    states = {why_stale(results, sweep) for sweep in config.sweeps}
     if not states & {"", ANOTHER_VERSION}:
         return []
     return [*_leftover_tables(config, results), *_leftover_figures(config, results)]

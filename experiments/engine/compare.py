@@ -111,12 +111,10 @@ def _excesses(before: "pd.DataFrame", after: "pd.DataFrame") -> Iterator[tuple[f
         differs = (before[name] != after[name]).to_numpy()
         if differs.any():
             apart = np.abs(old[name] - new[name]).to_numpy(float)
-            excess = apart / np.maximum(
-                _allowed(name, new, after), 1e-290
-            )  # 0 allows no difference
-            excess = np.nan_to_num(
-                excess, nan=np.inf
-            )  # text and empty fields are no rounding of anything else
+            # 0 allows no difference
+            excess = apart / np.maximum(_allowed(name, new, after), 1e-290)
+            # text and empty fields are no rounding of anything else
+            excess = np.nan_to_num(excess, nan=np.inf)
             row = int(np.where(differs, excess, -1.0).argmax())
             yield float(excess[row]), name, row
 

@@ -9,7 +9,7 @@ import ast
 import hashlib
 import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatch
 from functools import cache
 from importlib.metadata import version
@@ -19,9 +19,8 @@ from typing import Any
 from experiments.measuring.experiment import Cell
 
 ROOT = Path(__file__).parents[2]
-MEASURING = (
-    "experiments/measuring/chunk.py",
-)  # beside the module of the experiment, which imports the rest
+# Beside the module of the experiment, which imports the rest.
+MEASURING = ("experiments/measuring/chunk.py",)
 TABULATING = (
     "experiments/analysis/analyse.py",
     "experiments/engine/work.py",
@@ -72,6 +71,12 @@ def worker_fingerprint(*experiments: str) -> str:
 def tables_fingerprint(experiment: str) -> str:
     """SHA-256 of the code that makes the finished tables of an experiment."""
     return _fingerprint(tables_code(experiment))
+
+
+def remember_source(experiments: Iterable[str]) -> None:
+    """Fingerprint the source as this process imports it now, not as edits during a run leave it."""
+    for experiment in experiments:
+        tables_fingerprint(experiment)
 
 
 def measuring_code(experiment: str) -> dict[str, str]:

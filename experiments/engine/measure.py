@@ -13,8 +13,8 @@ from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
 from experiments.engine.compare import ROUNDING
 from experiments.engine.files import locked, write_atomically
-from experiments.engine.fingerprint import tables_fingerprint
-from experiments.engine.reporter import ALOUD, Reporter
+from experiments.engine.fingerprint import remember_source
+from experiments.engine.reporter import VERBOSE, Reporter
 from experiments.engine.store import Store
 from experiments.engine.tables import sound_contents, why_stale, write_sweep
 from experiments.engine.work import (
@@ -46,7 +46,7 @@ def measure(
     *,
     jobs: int | None = None,
     limit: float = math.inf,
-    report: Reporter = ALOUD,
+    report: Reporter = VERBOSE,
 ) -> None:
     """Measure the chunks of sweeps that the store lacks, and write the tables that change.
 
@@ -58,14 +58,11 @@ def measure(
         ChangedError: a table differs from its previous version, although the same source and
             libraries made both.
     """
-    for sweep in sweeps:
-        tables_fingerprint(
-            sweep.experiment.name
-        )  # of the source as it is imported now, not of edits during the run
+    remember_source({sweep.experiment.name for sweep in sweeps})
     with locked(results):
         records = Store(results / STORE, config.seed)
         work = find_work(records, sweeps)
-        current = [sweep for sweep in sweeps if not why_stale(results, config, sweep)]
+        current = [sweep for sweep in sweeps if not why_stale(results, sweep)]
         kept = [sweep for sweep in current if work.is_complete(sweep)]
         if again := len(current) - len(kept):
             same = "byte for byte" if is_supported() else "to rounding"
@@ -88,13 +85,13 @@ def measure(
 
         def write_tables() -> None:
             for sweep in kept:
-                for kind in sound_contents(results, config, sweep):
+                for kind in sound_contents(results, sweep):
                     report.made(results / csv_name(sweep.name, kind), None)
             due = [sweep for sweep in sweeps if work.is_complete(sweep) and sweep not in kept]
-            _write_tables(config, results, records, due, jobs, report)
+            _write_tables(results, records, due, jobs, report)
 
         attempt([measure_chunks, write_tables])
-        if not any(why_stale(results, config, sweep) for sweep in config.sweeps):
+        if not any(why_stale(results, sweep) for sweep in config.sweeps):
             write_atomically(results / STORED_CONFIG, config.text.encode())
 
 
@@ -111,8 +108,7 @@ def _measure_chunks(
         report.flag(f"{path} is damaged; measuring it again")
     if work.todo:
         report.line(
-            f"measuring {counted(len(work.todo), 'chunk')} of trials for "
-            f"{records.folder.parent} "
+            f"measuring {counted(len(work.todo), 'chunk')} of trials for {records.folder.parent} "
             f"with {workers}"
         )
         with report.progress(work.seconds) as advance:
@@ -120,7 +116,6 @@ def _measure_chunks(
 
 
 def _write_tables(
-    config: Config,
     results: Path,
     records: Store,
     due: Sequence[Sweep],
@@ -134,7 +129,7 @@ def _write_tables(
             found, (line, is_met) = made.result()
             if line:
                 (report.detail if is_met else report.flag)(line)
-            for path, change in write_sweep(results, config, found).items():
+            for path, change in write_sweep(results, found).items():
                 report.made(path, change)
                 if change.kind == ROUNDING and is_supported():
                     report.flag(f"{path}: expected the same bytes, as from the same C library")
@@ -165,7 +160,6 @@ def _estimate(work: Work, workers: Workers) -> str:
 
 
 def plan_lines(
-    config: Config,
     sweeps: Sequence[Sweep],
     results: Path,
     work: Work,
@@ -183,7 +177,7 @@ def plan_lines(
         kind = "pilots" if sweep.name in work.waiting else "chunks"
         chunks = f"{work.left[sweep.name]} of {work.total[sweep.name]} {kind}"
         memory = (max(cell.memory for cell in cells) + _WORKER_BASE) / 2**20
-        state = _state(config, sweep, results, work)
+        state = _state(sweep, results, work)
         yield (
             f"{sweep.name:<16} {len(cells):>6} {trials:>9} {chunks:>18} {memory:>6.0f} MiB  {state}"
         )
@@ -192,14 +186,14 @@ def plan_lines(
         yield f"A run of more than {duration(limit)} starts only with YES=1 (--yes)."
 
 
-def is_current(config: Config, sweep: Sweep, results: Path, work: Work) -> bool:
+def is_current(sweep: Sweep, results: Path, work: Work) -> bool:
     """True if a run would leave the tables of a sweep as they are."""
-    return not why_stale(results, config, sweep) and work.is_complete(sweep)
+    return not why_stale(results, sweep) and work.is_complete(sweep)
 
 
-def _state(config: Config, sweep: Sweep, results: Path, work: Work) -> str:
+def _state(sweep: Sweep, results: Path, work: Work) -> str:
     """The state of the tables of a sweep."""
-    if reason := why_stale(results, config, sweep):
+    if reason := why_stale(results, sweep):
         return (
             f"stale: {reason}" if (results / csv_name(sweep.name, MEASURED)).exists() else "missing"
         )

@@ -169,7 +169,7 @@ def _whole(seconds: float) -> timedelta:
     return timedelta(seconds=int(seconds))
 
 
-ALOUD = Reporter(verbose=True)  # for callers that want every sentence and no summary
+VERBOSE = Reporter(verbose=True)  # for callers that want every sentence and no summary
 
 
 def tell(text: str, *, wrap: bool = True) -> None:

@@ -134,9 +134,8 @@ class Request:
             if name not in _FORMATS:
                 expected = ", ".join(_FORMATS)
                 raise UsageError(
-                    f"--format: got the format {name!r}, expected some of {expected}, "
-                    f"separated "
-                    f"by commas"
+                    f"--format: got the format {name!r}, expected some of {expected}, separated by "
+                    "commas"
                 )
         return [name for name in names if name != "png"]
 
@@ -154,7 +153,7 @@ class Job:
     report: Reporter
 
     @property
-    def work(self) -> tuple[Config, tuple[Sweep, ...], Path]:
+    def scope(self) -> tuple[Config, tuple[Sweep, ...], Path]:
         """The first arguments of functions about sweeps."""
         return self.config, self.sweeps, self.results
 
@@ -255,9 +254,8 @@ def _raising_signals(came: list[int]) -> Iterator[None]:
     try:
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGALRM, stop)
-        if (
-            signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        ):  # it is ignored under nohup
+        # it is ignored under nohup
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, stop)
         yield
     finally:

@@ -90,8 +90,7 @@ class Store:
         state, described, payload = self._opened(chunk)
         if state != "sound":
             raise RecordError(
-                f"{self.path(chunk)}: expected the record of chunk {chunk.index}, got one "
-                f"that is "
+                f"{self.path(chunk)}: expected the record of chunk {chunk.index}, got one that is "
                 f"{state}"
             )
         kind = typing.get_type_hints(chunk.experiment.measure)["return"]

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.written import IDENTITY, csv_bytes
-from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
 from experiments.engine.compare import Change, compare, update
 from experiments.engine.files import checksum, write_atomically
@@ -44,7 +43,7 @@ class ChangedError(Problem):
     """
 
 
-def write_sweep(results: Path, config: Config, found: "Results") -> dict[Path, Change]:
+def write_sweep(results: Path, found: "Results") -> dict[Path, Change]:
     """Write the main table of a sweep, its derived tables, and last the JSON that vouches for them.
 
     A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes
@@ -58,7 +57,7 @@ def write_sweep(results: Path, config: Config, found: "Results") -> dict[Path, C
     sweep = found.block
     sidecar = results / f"{sweep.name}.json"
     identity = dict(
-        zip(names(IDENTITY), (sweep.name, sweep.experiment.name, config.seed), strict=True)
+        zip(names(IDENTITY), (sweep.name, sweep.experiment.name, sweep.seed), strict=True)
     )
     contents = {
         kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]])
@@ -68,14 +67,14 @@ def write_sweep(results: Path, config: Config, found: "Results") -> dict[Path, C
     before: dict[str, str] = {}
     with suppress(TableError):
         before = read_sidecar(sidecar)["sha256"]
-    was_made_alike = not why_stale(results, config, sweep)
+    was_made_alike = not why_stale(results, sweep)
     if was_made_alike and is_supported():
         _require_same({paths[kind]: contents[kind] for kind in contents if kind in before})
     changes = {
         path: update(path, contents[kind], keep=was_made_alike) for kind, path in paths.items()
     }
     made = {
-        **_provenance(config, sweep),
+        **_provenance(sweep),
         "sha256": {kind: checksum(path) for kind, path in paths.items()},
     }
     content = (json.dumps(made, indent=1) + "\n").encode()
@@ -104,19 +103,19 @@ def _require_same(contents: dict[Path, bytes]) -> None:
         )
 
 
-def why_stale(results: Path, config: Config, sweep: Sweep) -> str:
+def why_stale(results: Path, sweep: Sweep) -> str:
     """The reason why the tables of a sweep are not those of this config, source and libraries;
     empty if they are.
     """
     try:
-        sound_contents(results, config, sweep)
+        sound_contents(results, sweep)
         made = read_sidecar(results / f"{sweep.name}.json")
     except TableError as error:
         return str(error)
-    return "" if made.items() >= _provenance(config, sweep).items() else ANOTHER_VERSION
+    return "" if made.items() >= _provenance(sweep).items() else ANOTHER_VERSION
 
 
-def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
+def _provenance(sweep: Sweep) -> dict[str, Any]:
     """Everything that determines the tables of a sweep, as JSON values."""
     stamps = [stamp(cell) for cell in sweep.cells()]
     fingerprint = {
@@ -126,14 +125,14 @@ def _provenance(config: Config, sweep: Sweep) -> dict[str, Any]:
     }
     return {
         "sweep": sweep.name,
-        "seed": config.seed,
+        "seed": sweep.seed,
         "parameters": sweep.parameters(),
         "fingerprint": fingerprint,
         "versions": versions("numpy", "scipy", "pandas"),
     }
 
 
-def read_sweep(results: Path, config: Config, sweep: Sweep) -> "Results":
+def read_sweep(results: Path, sweep: Sweep) -> "Results":
     """The results of a sweep, without the columns of `IDENTITY`.
 
     Raises:
@@ -145,7 +144,7 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> "Results":
 
     text = dict.fromkeys([FEW_DRAWS, *treatment_names(sweep.experiment.cell)], str)
     tables = {}
-    for kind, content in sound_contents(results, config, sweep).items():
+    for kind, content in sound_contents(results, sweep).items():
         own = pd.read_csv(
             io.BytesIO(content), dtype=text, usecols=lambda name: name not in names(IDENTITY)
         )
@@ -157,11 +156,11 @@ def read_sweep(results: Path, config: Config, sweep: Sweep) -> "Results":
     return Results(sweep, tables)
 
 
-def sound_contents(results: Path, config: Config, sweep: Sweep) -> dict[str, bytes]:
+def sound_contents(results: Path, sweep: Sweep) -> dict[str, bytes]:
     """The bytes of a sweep's tables by kind, after a check of their config and their checksums."""
     sidecar = read_sidecar(results / f"{sweep.name}.json")
     got = {"seed": sidecar.get("seed"), **sidecar["parameters"]}
-    expected = {"seed": config.seed, **sweep.parameters()}
+    expected = {"seed": sweep.seed, **sweep.parameters()}
     for key in {**expected, **got}:
         if got.get(key) != expected.get(key):
             was = f"got {key} {json.dumps(got.get(key))}, expected {json.dumps(expected.get(key))}"

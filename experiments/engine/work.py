@@ -96,9 +96,8 @@ class Work:
 
     total: Counter[str] = field(default_factory=Counter)  # number of chunks, by sweep
     left: Counter[str] = field(default_factory=Counter)  # of them still to measure
-    waiting: set[str] = field(
-        default_factory=set
-    )  # sweeps whose trials follow from pilots that are still to measure
+    # sweeps whose trials follow from pilots that are still to measure
+    waiting: set[str] = field(default_factory=set)
     todo: list[Task] = field(default_factory=list)
     damaged: list[Path] = field(default_factory=list)  # records
 

@@ -10,14 +10,14 @@ import pandas as pd
 from experiments.analysis.written import csv_bytes
 from experiments.engine.files import write_atomically, write_files
 from experiments.engine.products import Product, build
-from experiments.engine.reporter import ALOUD, WIDTH, Reporter, tell, wrapped
+from experiments.engine.reporter import VERBOSE, WIDTH, Reporter, tell, wrapped
 from experiments.examples.examples import EXAMPLES as DECLARED
 from experiments.examples.own import ExampleError, listed, own_steps
 from experiments.examples.steps import Example, Step, long_table
 from experiments.paths import DRAWN, EXAMPLES, HOME
 
 
-def write_examples(results: Path, report: Reporter = ALOUD) -> None:
+def write_examples(results: Path, report: Reporter = VERBOSE) -> None:
     """Write examples.csv and the picture of each example, unless they are up to date."""
     folder = results / EXAMPLES
     products = [Product((folder / "examples.csv",), _numbers)]

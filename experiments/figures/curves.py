@@ -6,6 +6,7 @@ They fit and derive nothing: `experiments.analysis` does that.
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,7 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from experiments.analysis.bands import BEST_RATE, at_best_rates
-from experiments.analysis.results import Axes as SweepAxes
-from experiments.analysis.results import Results
+from experiments.analysis.results import Results, SweepAxes
 from experiments.figures.lines import (
     Series,
     legend,
@@ -75,36 +75,13 @@ def assumptions(results: Results) -> Drawing:
     table = results.measured.assign(cell=labels(results.measured, results.axes))
     cells = list(dict.fromkeys(table["cell"]))
     colours = scaling_colours(table["scaling"])
+    groups = by_scaling(table, "cell")
     figure, axes = panels(len(_CHANGED), len(_CHANGED), (11, 1.5 + 0.3 * len(cells)), sharey=True)
     for ax, metric in zip(axes, _CHANGED, strict=True):
-        groups = by_scaling(table, "cell")
         for i, (scaling, rows) in enumerate(groups.items()):
-            at = np.array([cells.index(cell) for cell in rows["cell"]]) + _APART * (
-                i - (len(groups) - 1) / 2
-            )
-            if f"{metric}_exact" in rows:
-                pale = {
-                    "marker": "|",
-                    "markersize": 9,
-                    "markeredgewidth": 4,
-                    "linestyle": "",
-                    "alpha": 0.3,
-                }
-                exact = rows[f"{metric}_exact"]
-                ax.plot(exact / exact.iloc[0], at, color=colours[scaling], **pale)
-            look = {
-                "fmt": "o",
-                "markersize": 4,
-                "capsize": 2,
-                "elinewidth": 1,
-                "label": under(scaling),
-            }
-            first = rows[metric].iloc[0]
-            ratio = rows[metric] / first
-            ax.errorbar(ratio, at, xerr=reach(rows, metric) / first, color=colours[scaling], **look)
-            for y, value in zip(at[ratio < _LEAST_RATIO], ratio[ratio < _LEAST_RATIO], strict=True):
-                look = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
-                ax.text(0.02, y, f"← {value:.0e}", color=colours[scaling], **look)
+            beside = _APART * (i - (len(groups) - 1) / 2)
+            at = np.array([cells.index(cell) for cell in rows["cell"]]) + beside
+            _plot_ratios(ax, rows, metric, at, color=colours[scaling], label=under(scaling))
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         ax.set_xscale("log")
         ax.set_xlim(left=max(ax.get_xlim()[0], _LEAST_RATIO))
@@ -115,6 +92,24 @@ def assumptions(results: Results) -> Drawing:
     axes[0].invert_yaxis()
     legend(axes[0])
     return figure
+
+
+def _plot_ratios(
+    ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, color: Any, label: str
+) -> None:
+    """A metric over its value in the first row, at heights; small ratios as numbers at the edge."""
+    if f"{metric}_exact" in rows:
+        pale = {"marker": "|", "markersize": 9, "markeredgewidth": 4, "alpha": 0.3}
+        exact = rows[f"{metric}_exact"]
+        ax.plot(exact / exact.iloc[0], at, color=color, linestyle="", **pale)
+    look = {"fmt": "o", "markersize": 4, "capsize": 2, "elinewidth": 1}
+    first = rows[metric].iloc[0]
+    ratio = rows[metric] / first
+    ax.errorbar(ratio, at, xerr=reach(rows, metric) / first, color=color, label=label, **look)
+    is_far = ratio < _LEAST_RATIO
+    at_edge = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
+    for y, value in zip(at[is_far], ratio[is_far], strict=True):
+        ax.text(0.02, y, f"← {value:.0e}", color=color, **at_edge)
 
 
 def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
@@ -192,20 +187,12 @@ def mechanisms(results: Results) -> Drawing:
     figure, axes = panels(len(metrics) * len(rules), len(rules), size, sharey="row")
     for ax, (metric, rule) in zip(axes, itertools.product(metrics, rules), strict=True):
         shown, ends = table[table["scaling"] == rule], []
-        for i, (_, rows) in enumerate(
-            shown.groupby(others, sort=False) if others else [((), shown)]
-        ):
-            rows, dashes = (
-                rows.sort_values("d_k"),
-                ("-", (0, (4, 4)))[(i + i // 6) % 2],
-            )  # lines may coincide
-            line = Series(
-                _mechanism(rows.iloc[0], others, results.axes),
-                UNORDERED_COLOURS[i % 6],
-                "o",
-                rows,
-                dashes,
-            )
+        groups = shown.groupby(others, sort=False) if others else [((), shown)]
+        for i, (_, rows) in enumerate(groups):
+            name = _mechanism(rows.iloc[0], others, results.axes)
+            colour = UNORDERED_COLOURS[i % 6]
+            dashes = ("-", (0, (4, 4)))[(i + i // 6) % 2]  # lines may coincide
+            line = Series(name, colour, "o", rows.sort_values("d_k"), dashes)
             plot_metric(ax, [line], "d_k", metric)
             ends.append(line)
         scale_x(ax, table, "d_k")
@@ -257,13 +244,7 @@ def freezing(results: Results) -> Drawing:
         ax.set_xscale("log")
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         for (n_keys, curve), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-            ax.plot(
-                curve["ratio"],
-                curve[metric],
-                color=colour,
-                linewidth=1.2,
-                label=f"n_keys = {n_keys}",
-            )
+            _plot_curve(ax, curve, metric, colour)
             ratio = sigma[table["n_keys"] == n_keys] / curve["freezing_sigma"].iloc[0]
             look = {"s": 22, "edgecolors": "white", "linewidths": 0.5, "zorder": 3}
             ax.scatter(ratio, shares[metric][ratio.index], color=colour, **look)
@@ -278,14 +259,23 @@ def freezing(results: Results) -> Drawing:
             ax.scatter(ratio[under_root], shares[metric][under_root], **look)
         ax.set_xlim(curves["ratio"].min(), 1.1 * curves["ratio"].max())
         plain_numbers(ax.xaxis)
-        limit = curves.drop_duplicates("ratio")
-        ax.plot(
-            limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label="many keys"
-        )
+        _plot_limit(ax, curves, metric, "many keys")
         ax.set_xlabel("spread of the scores over $\\sigma_c = \\sqrt{2 \\ln n_\\mathrm{keys}}$")
         ax.set_title(title)
     legend(axes[0])
     return figure
+
+
+def _plot_curve(ax: Axes, curve: pd.DataFrame, metric: str, colour: Any) -> None:
+    """The exact curve of one number of keys over the ratio of spreads."""
+    label = f"n_keys = {curve['n_keys'].iloc[0]}"
+    ax.plot(curve["ratio"], curve[metric], color=colour, linewidth=1.2, label=label)
+
+
+def _plot_limit(ax: Axes, curves: pd.DataFrame, metric: str, label: str) -> None:
+    """The limit of many keys over the same ratio."""
+    limit = curves.drop_duplicates("ratio")
+    ax.plot(limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label=label)
 
 
 @draws("distribution")
@@ -397,48 +387,46 @@ def divisors(results: Results) -> Drawing:
     table = results.axes.first_combination(
         results.measured, "learning_rate", "initial_divisor", "rate_divisor"
     )
-    divided = {"initial_divisor": "initial weights / {}", "rate_divisor": "learning rate / {}"}
-    words = [
-        [text.format(latex(row[name])) for name, text in divided.items() if row[name] != "unscaled"]
-        for _, row in table.iterrows()
-    ]
-    table = table.assign(case=["\n".join(each) or "nothing divided" for each in words])
+    table = table.assign(case=[_divided(row) for _, row in table.iterrows()])
     rules, cases, rates = (
         list(table[name].unique()) for name in ("scaling", "case", "learning_rate")
     )
-    shown = list(
-        itertools.product(
-            {"steps_to_solve": "steps to solve", "final_loss": "loss (nats)"}.items(), rules
-        )
-    )
+    titles = {"steps_to_solve": "steps to solve", "final_loss": "loss (nats)"}
+    shown = list(itertools.product(titles.items(), rules))
     figure, axes = panels(len(shown), len(shown), (11, 1.6 + 0.55 * len(cases)), sharey=True)
     for ax, ((metric, title), rule) in zip(axes, shown, strict=True):
         for i, (rate, colour) in enumerate(zip(rates, ordered_colours(len(rates)), strict=True)):
             rows = table[(table["scaling"] == rule) & (table["learning_rate"] == rate)]
-            at = np.array([cases.index(case) for case in rows["case"]]) + _APART * (
-                2 * i - len(rates) + 1
-            )
-            few = np.array([metric in names.split() for names in rows[FEW_DRAWS]])
-            look = {
-                "fmt": "o",
-                "capsize": 2,
-                "elinewidth": 1,
-                "color": colour,
-                "label": f"learning rate {rate:g}",
-            }
-            ax.errorbar(rows[metric], at, xerr=reach(rows, metric), **look)
-            ax.plot(
-                rows[metric][few], at[few], "o", color=colour, markerfacecolor="white", zorder=4
-            )
-            for y in at[rows[metric].isna()]:
-                look = {"ha": "right", "va": "center", "fontsize": 8.5, "color": colour}
-                ax.text(0.97, y, "not solved", transform=ax.get_yaxis_transform(), **look)
+            beside = _APART * (2 * i - len(rates) + 1)
+            at = np.array([cases.index(case) for case in rows["case"]]) + beside
+            _plot_cases(ax, rows, metric, at, color=colour, label=f"learning rate {rate:g}")
         ax.set_title(f"{title}, {under(rule)}")
         ax.set_xlim(0, 1.05 * np.nanmax([1.0, *table[metric], *table[f"{metric}_high"]]))
     axes[0].set_yticks(range(len(cases)), cases)
     axes[0].set_ylim(len(cases) - 0.5, -0.5)
     legend(axes[0])
     return figure
+
+
+def _divided(row: pd.Series) -> str:
+    """What the rule of a row divides beside its scores, in words."""
+    words = {"initial_divisor": "initial weights / {}", "rate_divisor": "learning rate / {}"}
+    named = [text.format(latex(row[of])) for of, text in words.items() if row[of] != "unscaled"]
+    return "\n".join(named) or "nothing divided"
+
+
+def _plot_cases(
+    ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, color: Any, label: str
+) -> None:
+    """A metric with its intervals at heights, hollow with too few draws; words where it is empty."""
+    look = {"fmt": "o", "capsize": 2, "elinewidth": 1, "color": color, "label": label}
+    ax.errorbar(rows[metric], at, xerr=reach(rows, metric), **look)
+    few = np.array([metric in names.split() for names in rows[FEW_DRAWS]])
+    hollow = {"color": color, "markerfacecolor": "white", "zorder": 4}
+    ax.plot(rows[metric][few], at[few], "o", **hollow)
+    at_edge = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
+    for y in at[rows[metric].isna()]:
+        ax.text(0.97, y, "not solved", fontsize=8.5, color=color, **at_edge)
 
 
 @draws("learning_curves")
@@ -481,9 +469,8 @@ def learning_curves(results: Results) -> Drawing:
             ax.set_yscale("log")
             plain_numbers(ax.yaxis)
     axes[0].set_title(f"{_CURVES['loss']}, {rows['task'].iloc[0]}, d_k = {rows['d_k'].iloc[0]}")
-    axes[0].set_xscale(
-        "function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square)
-    )  # as runs record
+    # as runs record
+    axes[0].set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square))
     axes[0].set_xlim(0, last)
     axes[0].set_xticks(sorted({round(last * (i / 4) ** 2) for i in range(5)}))
     legend(axes[0])
@@ -508,9 +495,8 @@ def calibration(results: Results) -> Drawing:
         (middle, stats.norm.ppf(_places(len(z))), z),
         (right, _places(len(p)), p),
     ):
-        ax.plot(
-            expected, found, color=INK, marker=".", linestyle="", rasterized=True
-        )  # thousands of points
+        # thousands of points
+        ax.plot(expected, found, color=INK, marker=".", linestyle="", rasterized=True)
         ax.axline((0, 0), slope=1, color=INK, linewidth=0.8)
     middle.set_title("z-scores in order")
     middle.set_xlabel("expected under N(0, 1)")

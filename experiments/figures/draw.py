@@ -11,10 +11,10 @@ from experiments.config.sweep import Sweep
 from experiments.declarations import FIGURES, figures_of
 from experiments.engine.check import sound
 from experiments.engine.products import Product, build
-from experiments.engine.reporter import ALOUD, FLAGGED, Reporter
+from experiments.engine.reporter import FLAGGED, VERBOSE, Reporter
 from experiments.engine.tables import read_sweep
 from experiments.errors import attempt, counted
-from experiments.figures.findings import dropped, told
+from experiments.figures.findings import finding_of, lost_findings
 from experiments.paths import ALL_SWEEPS, DRAWN, HOME, ON_REQUEST, figure_path
 
 _BACK = "; the shipped config has them all: git checkout config.yaml && make all && make prune"
@@ -27,7 +27,7 @@ def draw(
     *,
     jobs: int | None = None,
     formats: Collection[str] = (),
-    report: Reporter = ALOUD,
+    report: Reporter = VERBOSE,
 ) -> None:
     """Draw the outdated figures of sweeps, and of all sweeps together.
 
@@ -35,20 +35,16 @@ def draw(
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
     found = sound(config, results)
+
+    def draw_sound() -> None:
+        products = figures(config, sweeps, results, found, formats)
+        build(results, products, report, jobs=jobs)
+
     # An unsound table is an error, after the figures of all others.
-    unsound = (
-        partial(read_sweep, results, config, sweep) for sweep in sweeps if sweep.name not in found
-    )
-    attempt(
-        [
-            lambda: build(
-                results, figures(config, sweeps, results, found, formats), report, jobs=jobs
-            ),
-            *unsound,
-        ]
-    )
-    lost = [each for sweep in sweeps if sweep.name in found for each in dropped(found[sweep.name])]
-    if lost:
+    unsound = [sweep for sweep in sweeps if sweep.name not in found]
+    attempt([draw_sound, *(partial(read_sweep, results, sweep) for sweep in unsound)])
+    drawn = [found[sweep.name] for sweep in sweeps if sweep.name in found]
+    if lost := [reason for each in drawn for reason in lost_findings(each)]:
         back = _BACK if results.resolve() == HOME.resolve() else ""
         text = f"{counted(len(lost), 'figure')} with a plain title instead: {'; '.join(lost)}{back}"
         report.verdict("findings", text, FLAGGED)
@@ -72,7 +68,7 @@ def figures(
         shown += [(ALL_SWEEPS, together, name) for name in figures_of(ALL_SWEEPS)]
 
     def product(name: str, of: Results, figure: str) -> Product:
-        stem, finding = figure_path(results, name, figure, ""), told(f"{name}/{figure}", of)
+        stem, finding = figure_path(results, name, figure, ""), finding_of(f"{name}/{figure}", of)
         asked = [
             each
             for each in ON_REQUEST

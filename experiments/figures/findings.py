@@ -29,7 +29,7 @@ class Ends(NamedTuple):
     most: Any
 
 
-def lack(sweep: Sweep, needs: Needs) -> str:
+def mismatch(sweep: Sweep, needs: Needs) -> str:
     """The first reason why sentences are not about a sweep; empty if they are.
 
     Args:
@@ -56,7 +56,7 @@ def lack(sweep: Sweep, needs: Needs) -> str:
     return ""
 
 
-def told(drawing: str, results: Results) -> tuple[str, str] | None:
+def finding_of(drawing: str, results: Results) -> tuple[str, str] | None:
     """Title and sentence for a drawing; None if no finding is about it, or its sweep or tables do
     not support it.
 
@@ -65,7 +65,7 @@ def told(drawing: str, results: Results) -> tuple[str, str] | None:
         results: of the sweep.
     """
     finding = FINDINGS.get(drawing)
-    if not finding or (results.sweep and lack(results.sweep, finding.needs)):
+    if not finding or (results.sweep and mismatch(results.sweep, finding.needs)):
         return None
     numbers = finding.numbers(results)
     if numbers is None:
@@ -75,10 +75,10 @@ def told(drawing: str, results: Results) -> tuple[str, str] | None:
     return finding.title, finding.sentence.format(**sizes, **numbers).replace(" -", " −")
 
 
-def dropped(results: Results) -> Iterator[str]:
+def lost_findings(results: Results) -> Iterator[str]:
     """The drawings of a sweep whose findings do not appear, each with the reason."""
     for figure in results.block.figures:
         drawing = f"{results.name}/{figure}"
-        if drawing in FINDINGS and not told(drawing, results):
-            reason = lack(results.block, FINDINGS[drawing].needs)
+        if drawing in FINDINGS and not finding_of(drawing, results):
+            reason = mismatch(results.block, FINDINGS[drawing].needs)
             yield f"{drawing} ({reason or 'its intervals do not support it'})"

@@ -15,8 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
 
-from experiments.analysis.results import Axes as SweepAxes
-from experiments.analysis.results import Results
+from experiments.analysis.results import Results, SweepAxes
 from experiments.declarations.figure import Lines, Panel
 from experiments.figures.style import (
     INK,
@@ -27,7 +26,7 @@ from experiments.figures.style import (
     panels,
     scaling_colours,
 )
-from experiments.figures.words import is_number, latex, plain, spoken, under, values_of
+from experiments.figures.words import is_number, latex, short, spoken, under, values_of
 from experiments.measuring.metric import FEW_DRAWS, Metric
 
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
@@ -40,10 +39,8 @@ _FEW_OTHERS = 2  # axes that labels name with all their values; of more, those w
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
 _LETTERS_PER_INCH = 12  # of ticks, with a space between them
-_LEGEND_LETTERS, _LEGEND_LINE = (
-    110,
-    0.027,
-)  # letters of one point in an inch; height of a line in inches per point
+_LEGEND_LETTERS = 110  # of one point in an inch
+_LEGEND_LINE = 0.027  # its height in inches per point
 
 
 @dataclass(frozen=True)
@@ -64,45 +61,54 @@ def draw_lines(picture: Lines, table: pd.DataFrame, results: Results) -> Drawing
         table = table.assign(**{picture.by: "", "exponent": np.nan})
     if picture.rules and table["scaling"].isin(picture.rules).any():
         table = table[table["scaling"].isin(picture.rules)]
-    free = table.drop(columns=picture.by)
-    x = picture.x or [*axes.varied(free), "scaling"][0]
+    x = picture.x or [*axes.varied(table, picture.by), "scaling"][0]
     table = table[table[x].notna()]
     if table.empty:
         return empty(picture.size, f"No rule of this sweep has a value of {x}.")
     shown = [panel for panel in picture.panels if panel.metric in table]
-    groups = [table]
-    if picture.beside:
-        groups = [rows for _, rows in table.groupby(picture.beside, sort=False)][:_MAX_BESIDE]
-    columns = len(groups) if picture.beside else picture.columns or len(shown)
-    width, height = picture.size
-    if picture.beside:
-        width, height = width * len(groups), height * len(shown)
-    share = "row" if picture.beside or any(panel.like for panel in shown) else "none"
+    figure, places, groups = _layout(picture, table, shown)
     colours = _colours(table, picture.by)
-    figure, places = panels(len(shown) * len(groups), columns, (width, height), sharey=share)
-    for ax, (panel, rows) in zip(places, itertools.product(shown, groups), strict=True):
+    drawn = [*zip(places, itertools.product(shown, groups), strict=True)]
+    for ax, (panel, rows) in drawn:
         chosen = _chosen(rows, panel)
         if not is_number(chosen, x):
-            ax.xaxis.update_units(
-                chosen[x].unique()
-            )  # the order of categories, whatever the first line has
+            # the order of categories, whatever the first line has
+            ax.xaxis.update_units(chosen[x].unique())
         plot_metric(ax, series(chosen, axes, x, picture.by, colours), x, panel.metric)
-        parts = [panel.title or metrics[panel.metric].title]
-        if panel.only:
-            parts.append(f"{panel.only[0]} {plain(chosen[panel.only[0]].iloc[0])}")
-        if picture.beside:
-            treatment = chosen[picture.beside].iloc[0]
-            parts.append(under(treatment) if picture.beside == "scaling" else treatment)
-        ax.set_title(", ".join(parts))
+        ax.set_title(_title(panel, chosen, picture.beside, metrics))
         if panel.equal:
             _mark_equal(ax, chosen, x, panel.metric)
-    for ax, (panel, rows) in zip(
-        places, itertools.product(shown, groups), strict=True
-    ):  # once a row is plotted
+    for ax, (panel, rows) in drawn:  # once all panels of a row have their lines
         _scale(ax, _chosen(table, panel), _chosen(rows, panel), x, panel, metrics)
     if x != picture.by:
         legend(places[0])
     return figure
+
+
+def _layout(
+    picture: Lines, table: pd.DataFrame, shown: Sequence[Panel]
+) -> tuple[Drawing, list[Axes], list[pd.DataFrame]]:
+    """A figure, the axes of each panel and group of rows, and these groups; one without `beside`."""
+    width, height = picture.size
+    if not picture.beside:
+        share = "row" if any(panel.like for panel in shown) else "none"
+        columns = picture.columns or len(shown)
+        return *panels(len(shown), columns, (width, height), sharey=share), [table]
+    groups = [rows for _, rows in table.groupby(picture.beside, sort=False)][:_MAX_BESIDE]
+    size = width * len(groups), height * len(shown)
+    return *panels(len(shown) * len(groups), len(groups), size, sharey="row"), groups
+
+
+def _title(panel: Panel, rows: pd.DataFrame, beside: str, metrics: Mapping[str, Metric]) -> str:
+    """The metric of a panel, then the only value of an axis and the treatment that it shows."""
+    parts = [panel.title or metrics[panel.metric].title]
+    if panel.only:
+        axis, _ = panel.only
+        parts.append(f"{axis} {short(rows[axis].iloc[0])}")
+    if beside:
+        treatment = rows[beside].iloc[0]
+        parts.append(under(treatment) if beside == "scaling" else treatment)
+    return ", ".join(parts)
 
 
 def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
@@ -222,28 +228,27 @@ def series(
     )
     values = list(table[by].unique())
     ordered = is_number(table, by)
+    has_own_colours = ordered or by == "scaling"
     colours = colours or _colours(table, by)
     lines = []
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
         is_named = ordered or (bool(others) and by != "scaling")
-        told = (
-            others
-            if len(others) <= _FEW_OTHERS
-            else [name for name in axes.changed(rows.iloc[0]) if name in others]
-        )
+        named = others
+        if len(others) > _FEW_OTHERS:
+            named = [name for name in axes.changed(rows.iloc[0]) if name in others]
         words = [
-            f"{spoken(by)} = {plain(value)}" if is_named else str(value),
-            values_of(rows.iloc[0], told),
+            f"{spoken(by)} = {short(value)}" if is_named else str(value),
+            values_of(rows.iloc[0], named),
         ]
         other = combinations.index(tuple(combination))
-        dashes = (_STYLES, other) if by == "scaling" or ordered else (_DASHES, values.index(value))
+        styles, place = (_STYLES, other) if has_own_colours else (_DASHES, values.index(value))
         lines.append(
             Series(
                 label=", ".join(filter(None, words)),
                 colour=colours[value],
                 marker=MARKERS[other % len(MARKERS)],
                 rows=rows.sort_values(x) if is_number(table, x) else rows,
-                dashes=dashes[0][dashes[1] % len(dashes[0])],
+                dashes=styles[place % len(styles)],
             )
         )
     return lines
@@ -420,9 +425,8 @@ def legend(ax: Axes) -> None:
     letters = figure.get_figwidth() * _LEGEND_LETTERS / points
     columns = max(1, int(letters / (max(map(len, labels)) + 8)))
     rows = math.ceil(len(labels) / columns)
-    columns = math.ceil(
-        len(labels) / rows
-    )  # full columns, because a legend fills one column after the other
+    # full columns, because a legend fills one column after the other
+    columns = math.ceil(len(labels) / rows)
     figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * points * rows)
     figure.legend(
         handles, labels, loc="outside upper left", ncols=columns, borderpad=0.3, fontsize=points

@@ -13,10 +13,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.analysis.crossings import EQUAL, NORMS, STATISTICS
-from experiments.analysis.results import Axes as SweepAxes
-from experiments.analysis.results import Results
+from experiments.analysis.results import Results, SweepAxes
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, draws, empty, panels
-from experiments.figures.words import by_scaling, plain, under
+from experiments.figures.words import by_scaling, short, under
 
 _NORM_NAMES = dict(zip(NORMS, ("$|J|_F$", "|dL/dq|", "divisor · |dL/dq|"), strict=True))
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
@@ -53,9 +52,9 @@ def plot_plane(
         look: keywords of `imshow`.
     """
     image = ax.imshow(values, origin="lower", aspect="auto", **look)
-    ax.set_xticks(range(0, values.shape[1], every), map(plain, values.columns[::every]), fontsize=8)
+    ax.set_xticks(range(0, values.shape[1], every), map(short, values.columns[::every]), fontsize=8)
     beside = -(-len(values) // _MAX_TICKS)
-    ax.set_yticks(range(0, len(values), beside), map(plain, values.index[::beside]))
+    ax.set_yticks(range(0, len(values), beside), map(short, values.index[::beside]))
     ax.tick_params(length=0)  # beside a number at the edge, a tick reads as its sign
     if ax.get_subplotspec().is_last_row():
         ax.set_xlabel(values.columns.name)

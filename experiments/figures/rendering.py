@@ -36,7 +36,7 @@ for _figure in FIGURES.values():
     if not _figure.lines and _figure.name not in OWN_DRAWINGS:
         raise ImportError(
             f'figure {_figure.name}: expected lines, or a function with @draws("{_figure.name}") '
-            "in experiments/figures/curves.py or maps.py"
+            "in a module of experiments/figures that this one imports"
         )
 
 
@@ -66,8 +66,7 @@ def render_figure(
     Args:
         figure: the declaration.
         results: of its sweep.
-        finding: title and sentence of `findings.told`, instead of the plain title and before the
-            plain caption.
+        finding: its title and sentence, instead of the plain title and before the plain caption.
         formats: suffixes of further files.
     """
     title, sentence = finding or (figure.shows, "")
@@ -136,9 +135,8 @@ def _png(drawing: Drawing, title: str, caption: str, is_slide: bool) -> bytes:
     ]
     info = PngInfo()
     for key, value in (("Title", title), ("Description", caption)):
-        info.add_itxt(
-            key, value
-        )  # as UTF-8 always; Matplotlib chooses the encoding by the characters
+        # as UTF-8 always; Matplotlib chooses the encoding by the characters
+        info.add_itxt(key, value)
     image = Image.fromarray(np.vstack(parts)).convert("RGB")
     image.save(png := io.BytesIO(), "png", dpi=(drawing.dpi, drawing.dpi), pnginfo=info)
     return png.getvalue()

@@ -14,8 +14,8 @@ from experiments.declarations.figure import Lines, Slide
 from experiments.declarations.tables import BOTH
 from experiments.engine.check import sound
 from experiments.engine.products import Product, build
-from experiments.engine.reporter import ALOUD, FLAGGED, Reporter
-from experiments.figures.findings import FindingError, lack
+from experiments.engine.reporter import FLAGGED, VERBOSE, Reporter
+from experiments.figures.findings import FindingError, mismatch
 from experiments.paths import SLIDES as FOLDER
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _TITLE_POINTS = 24
 SLIDES = {slide.name: slide for figure in FIGURES.values() for slide in figure.slides}
 
 
-def write_slides(config: Config, results: Path, report: Reporter = ALOUD) -> None:
+def write_slides(config: Config, results: Path, report: Reporter = VERBOSE) -> None:
     """Draw the outdated slides as PNG and PDF into the folder `slides` of the results, and name
     those left out.
 
@@ -58,7 +58,7 @@ def _objection(slide: Slide, results: Results | None) -> str:
     if not results:
         return f"no table of a sweep {slide.sweep}"
     axes = {slide.x, slide.by} - {"scaling", "exponent"}
-    if reason := lack(results.block, {**dict.fromkeys(axes, ()), "scaling": BOTH}):
+    if reason := mismatch(results.block, {**dict.fromkeys(axes, ()), "scaling": BOTH}):
         return f"sweep {results.name}: {reason}"
     return "" if slide.holds(results) else f"sweep {results.name} does not support its title"
 

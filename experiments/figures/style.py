@@ -29,9 +29,8 @@ _COLOURS = {
 _OTHER_COLOURS = [_PALETTE[i] for i in (4, 5, 7, 9)]
 UNORDERED_COLOURS = [_PALETTE[i] for i in (0, 3, 2, 4, 5, 7)]
 SEQUENTIAL = sns.color_palette("Blues", as_cmap=True)  # of amounts: darker means more
-DIVERGING = sns.color_palette(
-    "RdBu_r", as_cmap=True
-)  # of signed amounts: blue below 0, white at 0, red above
+# of signed amounts: blue below 0, white at 0, red above
+DIVERGING = sns.color_palette("RdBu_r", as_cmap=True)
 STYLE = {
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,

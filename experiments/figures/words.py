@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.analysis.results import Axes, Results
+from experiments.analysis.results import Results, SweepAxes
 from experiments.declarations.figure import Figure
 from experiments.measuring.experiment import MEASURED
 
@@ -45,7 +45,7 @@ def values_of(row: pd.Series, names: Sequence[str]) -> str:
     >>> values_of(pd.Series({"d_k": 4, "key_std": 0.5, "inputs": "student_t"}), ["d_k", "key_std", "inputs"])
     'd_k = 4, key std = 0.5, inputs = student t'
     """
-    return ", ".join(f"{spoken(name)} = {spoken(plain(row[name]))}" for name in names)
+    return ", ".join(f"{spoken(name)} = {spoken(short(row[name]))}" for name in names)
 
 
 def spoken(name: str) -> str:
@@ -70,10 +70,10 @@ def is_number(table: pd.DataFrame, x: str) -> bool:
     return table[x].dtype.kind in "iuf"
 
 
-def plain(value: object) -> str:
+def short(value: object) -> str:
     """A value of an axis without trailing zeros.
 
-    >>> plain(1.0), plain(4096), plain("gaussian")
+    >>> short(1.0), short(4096), short("gaussian")
     ('1', '4096', 'gaussian')
     """
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -106,14 +106,14 @@ def plain_caption(figure: Figure, results: Results) -> str:
     if partial:
         named.append(f"{len(table[partial].drop_duplicates())} cases of {_values(partial)}")
     trials = table["trials"].agg(["min", "max"]).unique() if "trials" in table else []
-    count = f"; {' to '.join(map(plain, trials))} trials" if len(trials) else ""
+    count = f"; {' to '.join(map(short, trials))} trials" if len(trials) else ""
     return f"{', '.join(named)}{count}. {figure.note}".strip()
 
 
-def _not_crossed(table: pd.DataFrame, axes: Axes) -> list[str]:
+def _not_crossed(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
     """The axes whose values do not all occur with each combination of the others.
 
-    >>> axes = Axes({"d_k": None, "key_std": 1.0})
+    >>> axes = SweepAxes({"d_k": None, "key_std": 1.0})
     >>> _not_crossed(pd.DataFrame({"d_k": [4, 8, 4, 8], "key_std": [1.0, 1.0, 2.0, 2.0]}), axes)
     []
     >>> _not_crossed(pd.DataFrame({"d_k": [4, 8, 4], "key_std": [1.0, 1.0, 2.0]}), axes)
@@ -138,7 +138,7 @@ def _values(values: list[Any]) -> str:
     ('4 and 8', '1 to 4', 'a, b, c and d')
     """
     are_numbers = not isinstance(values[0], str)
-    *others, last = (plain(value) for value in (sorted(values) if are_numbers else values))
+    *others, last = (short(value) for value in (sorted(values) if are_numbers else values))
     if are_numbers and len(others) >= _FEW_VALUES:
         return f"{others[0]} to {last}"
     return " and ".join(filter(None, [", ".join(others), last]))

@@ -239,8 +239,7 @@ _SYMBOLS = {
 }
 INTEGRALS = (
     "integral over the scores of a row, then over |q| (sdpa.theory.formats); empty unless inputs "
-    "is gaussian, and with "
-    "a mean of the keys, a spectrum, a correlation or a normalization"
+    "is gaussian, and with a mean of the keys, a spectrum, a correlation or a normalization"
 )
 
 
@@ -393,8 +392,7 @@ ROUNDING_METRICS = (
     _share(
         "overflowing_rows",
         "share of rows in which e^s of rounded scores, stored in the format, is infinite or not a "
-        "number without "
-        "subtracting the maximum",
+        "number without subtracting the maximum",
         "P(e^(max s) not finite)",
         "share of rows that overflow",
     ),
@@ -402,8 +400,7 @@ ROUNDING_METRICS = (
         "zero_gradients",
         (
             "share of the entries of the rounded dL/dS, for standard normal gradients to the "
-            "weights, "
-            "that are 0"
+            "weights, that are 0"
         ),
         "P(dL/dS_ij = 0)",
         "share of gradients to scores equal to 0",
@@ -426,8 +423,7 @@ ROUNDING_METRICS = (
     _share(
         "lost_rows",
         "share of rows with weights or gradients that are infinite or not a number, as after a "
-        "score beyond the "
-        "largest number; their weights and gradients count as 0 elsewhere",
+        "score beyond the largest number; their weights and gradients count as 0 elsewhere",
         "P(w or dL/dq not finite)",
         "share of lost rows",
     ),

@@ -43,8 +43,7 @@ _POWER_BOUNDS = (
 )
 _INTEGRALS = (
     "integral over the scores of a row, then over |q| (sdpa.theory); empty unless inputs is "
-    "gaussian, and where means, "
-    "a spectrum, a correlation or a normalization come together"
+    "gaussian, and where means, a spectrum, a correlation or a normalization come together"
 )
 
 
@@ -113,8 +112,7 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
     if divided:
         exact_mean = (
             "d_k query_mean key_mean / divisor; plus d_k rho query_std key_std / n_keys / divisor "
-            "if "
-            "correlated"
+            "if correlated"
         )
         exact_variance = (
             "d_k query_std^2 key_std^2 / divisor^2; more terms if means or a correlation are not 0"
@@ -176,8 +174,7 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
             "excess kurtosis of scores",
             (
                 "(E[x^4]^2 - 3) / d_k, x an entry of variance 1; more terms if means or a "
-                "correlation "
-                "are not 0"
+                "correlation are not 0"
             ),
             lambda shape, _: shape.kurtosis,
             within=(-3, math.inf),
@@ -418,8 +415,7 @@ METRICS = (
         "query_gradient_norm",
         (
             "norm of dL/dq = K^T J g / divisor, root mean square over standard normal gradients g "
-            "to "
-            "the weights"
+            "to the weights"
         ),
         "|dL/dq|",
         "$|dL/dq|$",
@@ -451,9 +447,8 @@ METRICS = (
         "sqrt(E (dL/dv_ja)^2)",
         "entries of $dL/dv$, r.m.s.",
         "root",
-        compute=lambda block: np.sqrt(
-            block.rows_per_key * block.rows.collision
-        ),  # dL/dv_j = sum_i w_ij o_i
+        # dL/dv_j = sum_i w_ij o_i
+        compute=lambda block: np.sqrt(block.rows_per_key * block.rows.collision),
         exact=_exact("value_gradient_norm", "jacobian_trace", _POWER_BOUNDS, per_key=True),
         within=(
             lambda cells: np.sqrt(cells.n_queries) / cells.n_keys,

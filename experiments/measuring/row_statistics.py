@@ -53,16 +53,14 @@ class Block:
     """Rows of some draws under all divisors, and the vectors behind them."""
 
     queries: Floats  # (n_draws, n_queries, d_k)
-    scores: (
-        Floats  # q.k before any divisor, (n_draws, n_queries, n_keys); -inf where a key is masked
-    )
+    # q.k before any divisor, (n_draws, n_queries, n_keys); -inf where a key is masked
+    scores: Floats
     divisors: Floats  # of each query under each rule, (n_divisors, 1, n_queries)
     rows: RowDiagnostics  # of the scores
     rows_per_key: float  # the number of queries of a whole draw over its number of keys
     extra_arrays: Mapping[str, Floats]  # of the shape of the scores
-    extra_values: Mapping[
-        str, Floats
-    ]  # numbers per row, (n_divisors, n_draws, n_queries), from `AttentionCell.extra_values`
+    # numbers per row, (n_divisors, n_draws, n_queries), from `AttentionCell.extra_values`
+    extra_values: Mapping[str, Floats]
 
     def values(self, of: "PerRow") -> Floats:
         """A number per row, (n_divisors, n_draws, n_queries)."""

@@ -283,8 +283,7 @@ class SampledCell(AttentionCell):
     mask: Annotated[
         MaskName,
         Meaning(
-            "none, or causal: queries are the last n_queries of n_keys positions and see no "
-            "later "
+            "none, or causal: queries are the last n_queries of n_keys positions and see no later "
             "key"
         ),
     ] = "none"

@@ -31,6 +31,7 @@ _USUAL_SIZE = (64, 64)  # where no sweep has rows of keys
 _MOST_KEYS = 100_000  # of which a browser draws a row without a wait
 _DIGITS = 4  # of measured values
 _MEDIANS = ("jacobian_norm_median", "query_gradient_norm_median")
+_CROSSING = ["law", "crossing", "crossing_low", "crossing_high"]
 _SHORTEST_OF_LAWS = 8
 _LONGEST = 8.0  # |q| above sqrt(d_k) + 8 has a probability below 1e-14
 _SHARPER = 2.0  # sigma reaches this multiple of the largest of unscaled rows, for divisors below 1
@@ -138,22 +139,29 @@ def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, l
     """n_keys, the law's d_k of equal medians, the measured one and the ends of its interval, by
     norm.
 
-    The first table with several n_keys counts, or else the first one. Lengths without measured
-    crossings have the law's alone: a line between distant neighbours would miss it by a third.
+    Lengths without measured crossings have the law's alone: a line between distant neighbours would
+    miss it by a third.
     """
-    columns = ["law", "crossing", "crossing_low", "crossing_high"]
-    empty = pd.DataFrame(columns=["norm", "statistic", "level", "n_keys", *columns])
-    usual = [each.axes.usual_rows(each["crossings"]) for each in sweeps if "crossings" in each]
-    table = max(usual, key=lambda rows: len(rows["n_keys"].unique()) > 1, default=empty)
-    equal = table[(table["statistic"] == "median") & (table["level"] == EQUAL)]
+    equal = _equal_medians(sweeps)
     points: dict[str, list[Point]] = {}
     for norm, law in LAWS.items():
         measured = equal[equal["norm"] == norm].drop_duplicates("n_keys").set_index("n_keys")
-        found = dict(zip(measured.index, measured[columns].to_numpy(dtype=float), strict=True))
-        unmeasured = {n for n in lengths if n >= _SHORTEST_OF_LAWS}.difference(found)
-        found |= {n: np.array([law(n), *[math.nan] * 3]) for n in unmeasured}
+        found = {n: row.tolist() for n, row in measured[_CROSSING].iterrows()}
+        for n in lengths:
+            if n >= _SHORTEST_OF_LAWS and n not in found:
+                found[n] = [law(n), math.nan, math.nan, math.nan]
         points[norm] = [[int(n), *map(_short, found[n])] for n in sorted(found)]
     return points
+
+
+def _equal_medians(sweeps: Iterable[Results]) -> pd.DataFrame:
+    """Where medians are equal, in the first table with several n_keys, or else in the first one."""
+    tables = [each.axes.usual_rows(each["crossings"]) for each in sweeps if "crossings" in each]
+    if not tables:
+        return pd.DataFrame(columns=["norm", "n_keys", *_CROSSING])
+    several = [table for table in tables if len(table["n_keys"].unique()) > 1]
+    table = (several or tables)[0]
+    return table[(table["statistic"] == "median") & (table["level"] == EQUAL)]
 
 
 def _short(value: float) -> float | None:

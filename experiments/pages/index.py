@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from experiments.analysis.crossings import EQUAL, SCALED, UNSCALED
-from experiments.analysis.results import Axes, Results
+from experiments.analysis.results import Results, SweepAxes
 from experiments.claims.judge import SEVERITIES
 from experiments.claims.table import read_statements, table_path
 from experiments.config.loader import Config
@@ -22,8 +22,8 @@ from experiments.config.sweep import Sweep
 from experiments.declarations import FIGURES
 from experiments.engine.fingerprint import versions
 from experiments.engine.products import Product, build
-from experiments.engine.reporter import ALOUD, Reporter
-from experiments.figures.findings import told
+from experiments.engine.reporter import VERBOSE, Reporter
+from experiments.figures.findings import finding_of
 from experiments.pages import explorer
 from experiments.pages.parts import (
     FOLDER,
@@ -75,7 +75,7 @@ def write_page(
     config_path: Path,
     *,
     incomplete: bool = False,
-    report: Reporter = ALOUD,
+    report: Reporter = VERBOSE,
 ) -> None:
     """Write index.html from tables, figures and published statements if one of them changed.
 
@@ -153,7 +153,7 @@ def opening(found: Mapping[str, Results]) -> dict[str, str] | None:
     medians of |J|_F are equal is measured.
     """
     for name, figure in _OPENING:
-        if name not in found or not told(f"{name}/{figure}", found[name]):
+        if name not in found or not finding_of(f"{name}/{figure}", found[name]):
             return None
     measured = found["dimension"].measured
     widest = measured[measured["d_k"] == measured["d_k"].max()].set_index("scaling")
@@ -214,7 +214,7 @@ def _section(results: Results, drawn: list[Picture]) -> Section:
 
 
 def few_rows(
-    table: pd.DataFrame, axes: Axes, metrics: Iterable[str]
+    table: pd.DataFrame, axes: SweepAxes, metrics: Iterable[str]
 ) -> tuple[list[str], list[list[str]]]:
     """The rows at both ends of every axis.
 

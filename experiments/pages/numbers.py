@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.analysis.crossings import EQUAL, SCALED, TENTH
-from experiments.analysis.results import Axes
+from experiments.analysis.results import SweepAxes
 from experiments.claims.table import counts, read_statements, severities
 from experiments.diagnosis.minilm import LAYERS
 from experiments.diagnosis.model import LENGTH, NAMES, read_model
@@ -168,7 +168,7 @@ def _bands(path: Path) -> str:
     where the best rate is an end of the grid of rates, so that a better one may lie outside.
     """
     table = pd.read_csv(path)
-    axes = [*Axes.of_cell(Cell).varied(table, "d_k"), "d_k"]
+    axes = [*SweepAxes.of_cell(Cell).varied(table, "d_k"), "d_k"]
     table["band"] = [_band(row) for _, row in table.iterrows()]
     rules = table["scaling"].unique()
     rows = []

@@ -40,7 +40,8 @@ MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy", "seab
 _PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measured by", "analysed by")
 _SHOWN_DIGITS = 12  # of a SHA-256
 _MINUS = re.compile(r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)")
-_TEN = re.compile(r"(?<=\d)e(−?)\+?0*(\d+)\b")
+# A number begins a word; the digits of a fingerprint, such as 55cfb400e508, do not.
+_TEN = re.compile(r"(?<![\w.])([\d.]*\d)e(−?)\+?0*(\d{1,3})\b")
 _INDEX = re.compile(r"(?<![\w.])([A-Za-z]|\|J\|)_([A-Za-z]+|\d)")
 _GRADIENT = re.compile(r"\bdL/d(?=[a-z]\b)")
 _ROOT = re.compile(r"\bsqrt\(([^()]+)\)|((?<![\w.>])[A-Za-z]<sub>[a-z]+</sub>)\^1/2(?!\d)")
@@ -101,10 +102,12 @@ def typeset(text: str) -> Markup:
 
     >>> str(typeset("|J|_F under d_k^1/2 is -0.5 or 1e-07"))
     '|J|<sub>F</sub> under √<span class="root">d<sub>k</sub></span> is −0.5 or 1\xa0×\xa010<sup>−7</sup>'
+    >>> str(typeset("55cfb400e508 is no number, 2e+06 is one"))
+    '55cfb400e508 is no number, 2\xa0×\xa010<sup>6</sup> is one'
     >>> str(typeset("score_mean at n_keys = 4 grows as d_k^(-1/3), |dL/dq|"))
     'score_mean at n<sub>keys</sub> = 4 grows as d<sub>k</sub><sup>−1/3</sup>, |∂L/∂q|'
     """
-    text = _TEN.sub("\u00a0×\u00a0" r"10^\1\2", _MINUS.sub("−", text))
+    text = _TEN.sub("\\1\u00a0×\u00a010^\\2\\3", _MINUS.sub("−", text))
     text = _INDEX.sub(r"\1<sub>\2</sub>", _GRADIENT.sub("∂L/∂", str(Markup.escape(text))))
     text = _ROOT.sub(lambda root: f'√<span class="root">{root[1] or root[2]}</span>', text)
     return Markup(_POWER.sub(lambda power: f"<sup>{power[1] or power[2]}</sup>", text))
@@ -161,7 +164,7 @@ def sound_results(
     found, problems = {}, {}
     for sweep in config.sweeps:
         try:
-            read = read_sweep(results, config, sweep)
+            read = read_sweep(results, sweep)
             check_table(read)
             found[sweep.name] = read
         except TableError as error:
@@ -214,7 +217,7 @@ def provenance(
             row["trials"] = " to ".join(f"{n:,}" for n in ends)
             cells = counted(len(sweep.cells()), "cell")
             row["table"] = f"complete: {counted(len(table), 'row')} for {cells}"
-            if reason := why_stale(results, config, sweep):
+            if reason := why_stale(results, sweep):
                 row["table"] += f"; {reason}"
             row["check"] = agreement([found[sweep.name]]).verdict() or "–"
             row["measured by"] = made["fingerprint"]["measuring"][:_SHOWN_DIGITS]

@@ -22,10 +22,11 @@ from experiments.plain.rows import (
 from sdpa.arithmetic import Arithmetic, rounded_rows
 
 _SMALLEST = 4  # units of the smallest number, by which numbers near it may be off
+# of a number with and without rounding, of which an error is the difference
 _RELATIVE, _ABSOLUTE = (
     1e-12,
     1e-14,
-)  # of a number with and without rounding, of which an error is the difference
+)
 
 
 def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) -> Expected:

@@ -23,9 +23,8 @@ from sdpa.metrics import SATURATED
 from sdpa.row_maps import PLAIN, RowMap
 
 Floats = npt.NDArray[np.floating]
-Expected = dict[
-    str, tuple[float, float]
-]  # by metric: a number of a row, and the absolute error that it may have
+# by metric: a number of a row, and the absolute error that it may have
+Expected = dict[str, tuple[float, float]]
 
 _EPS = float(np.finfo(float).eps)
 _RELATIVE = 1e-8  # above the rounding of both kernels in any row that a config allows
@@ -50,9 +49,8 @@ class DrawnRow:
     divisor: float
     own_key: int
     rows_per_key: float
-    extra_arrays: Mapping[str, Floats] = field(
-        default_factory=dict
-    )  # arrays (n_keys,) from `AttentionCell.extra_arrays`
+    # arrays (n_keys,) from `AttentionCell.extra_arrays`
+    extra_arrays: Mapping[str, Floats] = field(default_factory=dict)
 
     @property
     def scaled(self) -> Floats:
@@ -70,9 +68,8 @@ class _Mapped:
     coupling: float  # b
     rest: Floats  # 1 - b a
     steepness: Floats  # t
-    is_at_edge: bool = (
-        False  # True if rounding decides whether a sparse weight is 0, which changes J
-    )
+    # True if rounding decides whether a sparse weight is 0, which changes J
+    is_at_edge: bool = False
 
     def norm_through(self, keys: Floats) -> float:
         """|K^T J^T|_F; at the largest slope, t k - b m is (1 - b a) t k - b sum of a_j t_j k_j over

@@ -13,7 +13,7 @@ from experiments.analysis.written import csv_bytes
 from experiments.declarations.figure import Finding
 from experiments.declarations.tables import Numbers, Tables, rows_of
 from experiments.engine.products import Product, build
-from experiments.engine.reporter import ALOUD, Reporter
+from experiments.engine.reporter import VERBOSE, Reporter
 from experiments.figures.findings import FindingError
 from experiments.figures.rendering import render
 from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, ordered_colours, panels
@@ -26,7 +26,7 @@ _WIDTHS = (64, 128)  # d_k of most models
 _SHOWN = ("Gaussian", "unit, d_k = 8")  # rows of the sentence on lengths
 
 
-def write_theory(results: Path, report: Reporter = ALOUD) -> None:
+def write_theory(results: Path, report: Reporter = VERBOSE) -> None:
     """Write the tables of laws and draw their figures, unless they are up to date.
 
     Raises:

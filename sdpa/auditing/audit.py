@@ -23,12 +23,13 @@ _ALONE = (
     items.sink,
     items.heads,
 )
+# whatever is wrong would show here, too
 _WHOLE = (
     items.large_scores,
     items.scaled,
     items.outputs,
     items.gradients,
-)  # whatever is wrong would show here, too
+)
 
 
 @dataclass(frozen=True)

@@ -94,9 +94,8 @@ class Audited:
             raise ValueError(
                 f"sink: expected None, or a logit within ±{_LARGEST_SINK:g}, got {self.sink}"
             )
-        self.exact(
-            *(normals("q", 1, heads, 4, self.d_k) for heads in (self.groups, 1, 1))
-        )  # refuses the others
+        # The first call refuses functions that do not take such arrays.
+        self.exact(*(normals("q", 1, heads, 4, self.d_k) for heads in (self.groups, 1, 1)))
         if not self.near(*few, *few).all():
             expected = f"expected a slope that leaves {few[0]} keys a weight in {self.arithmetic}"
             raise ValueError(f"alibi: {expected}, got {self.alibi}")

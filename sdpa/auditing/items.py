@@ -322,13 +322,11 @@ def scaled(audited: Audited) -> Result:
     on both q and k, needs to round some m.
     """
     n, d, c = audited.n_keys[0], audited.d_k, audited.divisor(audited.d_k, audited.n_keys[0])
-    multiples = np.unique(
-        np.rint(np.arange(1, 13) * max(1.0, c / 7.3))
-    )  # no multiples of c or its root
+    # no multiples of c or its root
+    multiples = np.unique(np.rint(np.arange(1, 13) * max(1.0, c / 7.3)))
     rounded = min(np.abs(np.rint(multiples / x) * x - multiples).max() for x in (c, math.sqrt(c)))
-    scores = (
-        2 * audited.eps * d * multiples.max() / c
-    )  # of the smallest number times the largest power of 2
+    # of the smallest number times the largest power of 2
+    scores = 2 * audited.eps * d * multiples.max() / c
     large = (
         audited.arithmetic.largest
         / (2 - audited.eps)

@@ -28,12 +28,10 @@ from sdpa.theory.attention import Target, divisor_with
 from sdpa.theory.gaussian_rows import gaussian_rows
 
 BATCH = "batch"
-_FEWEST_FOR_QUANTILES = (
-    8  # sequences; with fewer, the error of a quantile is often far too small, or 0
-)
-_LARGEST_SIGMA = (
-    1e6  # rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits
-)
+# sequences; with fewer, the error of a quantile is often far too small, or 0
+_FEWEST_FOR_QUANTILES = 8
+# rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits
+_LARGEST_SIGMA = 1e6
 
 
 class Estimate(NamedTuple):
@@ -50,17 +48,15 @@ class Estimate(NamedTuple):
 class Diagnosis:
     """The effect of the scale on the attention of each head."""
 
-    axes: tuple[
-        str, ...
-    ]  # names of the axes of the heads: those of q without `batch`, n_queries and d_k
+    # names of the axes of the heads: those of q without `batch`, n_queries and d_k
+    axes: tuple[str, ...]
     sequences: int  # number of independent ones
     d_k: int | None  # None for scores
     n_queries: int
     n_keys: int
     divisor: float
-    rows: npt.NDArray[
-        np.int64
-    ]  # by head, number of rows that see two keys or more, over all sequences
+    # by head, number of rows that see two keys or more, over all sequences
+    rows: npt.NDArray[np.int64]
     estimates: Mapping[str, Estimate]  # by the names of `QUANTITIES`
 
     def __getitem__(self, name: str) -> Estimate:

@@ -30,9 +30,8 @@ AXES: dict[int, tuple[str, ...]] = {
 Mask = MaskName | npt.ArrayLike
 _TILE = 2**20  # scores at once: 8 MiB
 ALL, REST = "", "_without_first"  # parts of rows: with every key, and without the first one
-_APART = (
-    5000  # a score so far below the largest of its row comes from an additive mask that is finite
-)
+# a score so far below the largest of its row comes from an additive mask that is finite
+_APART = 5000
 _LARGEST = 1e70  # in size; products of the squares of lengths do not overflow
 
 
@@ -140,12 +139,10 @@ class Heads:
 
     q: npt.NDArray[Any]  # (..., n_queries, d_k), or scores (..., n_queries, n_keys)
     k: npt.NDArray[Any] | None  # (..., n_keys, d_k); None beside scores
-    mask: (
-        float | BoolArray | None
-    )  # (..., n_queries, n_keys), or the most keys of a row under a causal mask
-    axes: tuple[
-        str, ...
-    ]  # names of the leading axes; `batch` has independent sequences, `head` may be shorter in k
+    # (..., n_queries, n_keys), or the most keys of a row under a causal mask
+    mask: float | BoolArray | None
+    # names of the leading axes; `batch` has independent sequences, `head` may be shorter in k
+    axes: tuple[str, ...]
 
     @classmethod
     def of(
@@ -168,9 +165,8 @@ class Heads:
         heads = array.reshape(-1, *array.shape[-2:])
         if _are_weights(next(filter(np.any, heads), heads[0])):
             raise ValueError(
-                "scores: expected those before the softmax, got rows that are non-negative and "
-                "sum to 1, as weights do;"
-                " np.log(weights) has the same softmax"
+                "scores: expected those before the softmax, got rows that are non-negative and sum "
+                "to 1, as weights do; np.log(weights) has the same softmax"
             )
         return cls(array, None, _mask(mask, array.shape), _names(array.ndim - 2, axes))
 
@@ -304,8 +300,7 @@ def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
         row, column = (int(i) for i in wrong[0])
         raise ValueError(
             f"{name}: expected finite numbers up to {_LARGEST:g} in size, got {len(wrong)} that "
-            f"are not, the first"
-            f" {values[row, column]} at ({row}, {column})"
+            f"are not, the first {values[row, column]} at ({row}, {column})"
         )
 
 
@@ -314,9 +309,8 @@ def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     when it is used.
     """
     array = np.asarray(values)
-    if (
-        array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16"
-    ):  # the type of an optional package
+    # the type of an optional package
+    if array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16":
         raise ValueError(f"{name}: expected real numbers, got an array of {array.dtype}")
     if array.ndim < 2 or 0 in array.shape:
         last = {"q": "n_queries, d_k", "k": "n_keys, d_k"}.get(name, "n_queries, n_keys")
@@ -347,8 +341,7 @@ def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], axes: tuple[str, ...])
     """ValueError unless the shapes of q and k belong together."""
     if q[-1] != k[-1]:
         raise ValueError(
-            f"expected q and k with the same d_k (last axis), got {q[-1]} in q {q} and "
-            f"{k[-1]} in "
+            f"expected q and k with the same d_k (last axis), got {q[-1]} in q {q} and {k[-1]} in "
             f"k {k}"
         )
     if k[-2] < 2:

@@ -48,9 +48,8 @@ class Sums:
     @classmethod
     def of(cls, by_head: Sequence[Sequence[HeadRows]], part: str, d_k: int, divisor: float) -> Self:
         """From the sequences of each head, for a part of their rows."""
-        found = list(
-            zip(*by_head, strict=True)
-        )  # by sequence, whose sums are added one after the other
+        # by sequence, whose sums are added one after the other
+        found = list(zip(*by_head, strict=True))
         rows = [[values_of_rows(one.part(part)) for one in each] for each in found]
         sums = {
             name: np.array([[float(one[name].sum()) for one in each] for each in rows])
@@ -149,9 +148,8 @@ class Quantity:
     formula: str = ""
     of: Callable[[Sums], FloatArray] | None = None  # None for a value of single rows
     unit: str = ""
-    row: Callable[[Rows], FloatArray] = lambda rows: (
-        rows.largest
-    )  # the value of single rows, if `of` is None
+    # the value of single rows, if `of` is None
+    row: Callable[[Rows], FloatArray] = lambda rows: rows.largest
     share: float | None = None  # the probability of a quantile of `row`; None for its largest value
     part: str = ALL
     gaussian: str = ""  # its name in `gaussian_values`, if an exact value is known

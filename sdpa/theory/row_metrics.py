@@ -35,9 +35,8 @@ class RowMetrics(NamedTuple, Generic[Number]):
     saturated_rows: Number
     row_variance: Number
     collision: Number  # sum w^2
-    key_gradient_square: (
-        Number  # |J|_F^2 |q|^2 / divisor^2, what a row adds to the mean square over keys
-    )
+    # |J|_F^2 |q|^2 / divisor^2, what a row adds to the mean square over keys
+    key_gradient_square: Number
     own_weight: Number
 
 

@@ -23,10 +23,8 @@ from sdpa.theory.attention import attention_expectations
 from sdpa.theory.gaussian_rows import row_values
 from sdpa.theory.limits import jacobian_crossing, query_gradient_crossing
 
-_LOW, _HIGH = (
-    -6.0,
-    12.0,
-)  # the largest of two or more normal scores lies between them but for 1e-18 of all rows
+# The largest of two or more normal scores lies between them but for 1e-18 of all rows.
+_LOW, _HIGH = -6.0, 12.0
 
 
 @cache

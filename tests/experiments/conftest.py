@@ -94,9 +94,8 @@ def made_once(request, tmp_path_factory) -> Callable[[str, Callable[[Path], None
     itself.
     """
     folder = tmp_path_factory.getbasetemp()
-    shared = (
-        folder.parent if hasattr(request.config, "workerinput") else folder
-    )  # of all workers of pytest-xdist
+    # of all workers of pytest-xdist
+    shared = folder.parent if hasattr(request.config, "workerinput") else folder
 
     def made(name: str, fill: Callable[[Path], None]) -> Path:
         done, begun = shared / f"once-{name}", shared / f"once-{name}.begun"

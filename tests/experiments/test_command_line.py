@@ -125,7 +125,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     )
     suite("run", text=enough)
     config = load_config(tmp_path / "small.yaml")
-    tables = read_sweep(suite.folder, config, config.sweeps[0])
+    tables = read_sweep(suite.folder, config.sweeps[0])
     agreed = suite("check", "-v")
     assert (agreed.returncode, agreed.stderr) == (0, "")
     assert re.search(r"14 measured values with exact ones in 1 cell \(p = ", agreed.stdout)
@@ -137,7 +137,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
         1e-13,
     )
     (suite.folder / "mine.json").unlink()  # so that no table is expected to be the same
-    write_sweep(suite.folder, config, tables)
+    write_sweep(suite.folder, tables)
     checked = suite("check")
     assert checked.returncode == 1
     assert "checked: 1 sweep, complete and unaltered" in checked.stdout

@@ -15,7 +15,7 @@ from experiments.analysis.bands import band_width, bands
 from experiments.analysis.crossings import EQUAL, NORMS, TENTH, crossings, norm_ratios
 from experiments.analysis.derived import add_exact
 from experiments.analysis.laws import freezing_curves, zero_limits
-from experiments.analysis.results import Axes
+from experiments.analysis.results import SweepAxes
 from experiments.analysis.slopes import fall_through_zero, fit_slopes, steady_powers
 from experiments.engine.tables import read_sweep
 from experiments.kinds import training
@@ -27,13 +27,13 @@ from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
 from sdpa.theory import attention_expectations
 
-OF_ROWS, OF_RUNS = Axes.of_cell(EXPERIMENT.cell), Axes.of_cell(training.Cell)
+OF_ROWS, OF_RUNS = SweepAxes.of_cell(EXPERIMENT.cell), SweepAxes.of_cell(training.Cell)
 
 
 @pytest.fixture
 def table(tiny):
     config, folder = tiny
-    return read_sweep(folder, config, config.sweeps[0])["measured"]
+    return read_sweep(folder, config.sweeps[0])["measured"]
 
 
 def test_slopes_are_those_of_another_fit(table):
@@ -418,7 +418,7 @@ CELL = Cell(d_k=8, n_keys=16, n_queries=4, arithmetic=FORMATS["float16"], scalin
 
 def limits(*cells):
     rows = [{**axis_values(cell), "scaling": cell.scaling[0].name} for cell in cells]
-    return zero_limits(pd.DataFrame(rows), Axes.of_cell(Cell), cells)
+    return zero_limits(pd.DataFrame(rows), SweepAxes.of_cell(Cell), cells)
 
 
 def test_half_of_simulated_weights_are_below_half_the_smallest_number():

@@ -48,14 +48,14 @@ def sources(tiny):
         sweeps = [
             sweep for sweep in config.sweeps if subject in (sweep.experiment.name, ALL_SWEEPS)
         ]
-        tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in sweeps}
+        tables = {sweep.name: read_sweep(folder, sweep) for sweep in sweeps}
         return {ALL_SWEEPS: agreement_tables(tables.values())} if subject == ALL_SWEEPS else tables
 
     return of
 
 
 def shipped(name: str) -> Results:
-    return read_sweep(RESULTS, CONFIG, SHOWN[name])
+    return read_sweep(RESULTS, SHOWN[name])
 
 
 def rows_in(tables: Results) -> int:

@@ -97,11 +97,11 @@ def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(suite):
     assert suite("all").returncode == 0
     assert "incomplete results" not in page.read_text(encoding="utf-8")
     config = load_config(suite.config)
-    tables = read_sweep(suite.folder, config, config.sweeps[0])
+    tables = read_sweep(suite.folder, config.sweeps[0])
     of_entropy = tables["verdicts"]["metric"] == "entropy"
     tables["verdicts"].loc[of_entropy, ["z", "p_value"]] = -7.5, 1e-13
     (suite.folder / "mine.json").unlink()  # so that no table is expected to be the same
-    write_sweep(suite.folder, config, tables)
+    write_sweep(suite.folder, tables)
     ran = suite("all")
     assert ran.returncode == 1
     assert "disagree" in ran.stderr
@@ -113,7 +113,7 @@ def test_the_command_line_writes_it_refuses_it_and_tells_an_alarm(suite):
 @pytest.mark.usefixtures("quick_slider")
 def test_medians_and_crossings_are_those_of_the_tables(drawn):
     config, folder = drawn
-    tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
+    tables = {sweep.name: read_sweep(folder, sweep) for sweep in config.sweeps}
     data = explorer.explorer(tables.values())
     several = ("scaling", "single", "many", "laws", "formats", "map")  # without soft caps
     rows = pd.concat(tables[name]["measured"].assign(sweep=name) for name in several)
@@ -143,7 +143,7 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
 
 def test_numbers_of_other_inputs_are_those_of_the_tables_with_their_law(drawn):
     config, folder = drawn
-    tables = {sweep.name: read_sweep(folder, config, sweep) for sweep in config.sweeps}
+    tables = {sweep.name: read_sweep(folder, sweep) for sweep in config.sweeps}
     found = explorer.own_laws([tables["laws"]])
     rows = tables["laws"]["measured"].query("inputs != 'gaussian'")
     assert len(found) == len(rows) > 0

@@ -119,9 +119,8 @@ def assert_shows(page, state):
         for metric, value in values.items():
             assert shown_value(page, rule, metric, "row") == pytest.approx(value, rel=1e-9), metric
         for metric, value in expected_of(state.d_k, state.n_keys, divisor).items():
-            error = RELATIVE_ERROR * (
-                10 if metric == "effective_keys" else 1
-            )  # e^H, H at most ln n
+            # e^H, H at most ln n
+            error = RELATIVE_ERROR * (10 if metric == "effective_keys" else 1)
             assert shown_value(page, rule, metric, "expected") == pytest.approx(value, rel=error), (
                 metric
             )

@@ -78,9 +78,8 @@ def test_rules_of_any_kind_are_measured_with_their_divisor():
         assert row["score_variance"] == pytest.approx(
             unscaled["score_variance"] / divisor**2, rel=1e-12
         )
-    table = pd.DataFrame([{**axis_values(cell), **row} for row in rows]).assign(
-        divisor=3.0
-    )  # whatever the table says
+    # whatever the table says
+    table = pd.DataFrame([{**axis_values(cell), **row} for row in rows]).assign(divisor=3.0)
     exact = add_exact(EXPERIMENT, table, [cell])
     assert exact["score_variance_exact"].tolist() == pytest.approx(
         [5, math.log(7) ** 2, 5 / 64, 5 / 7], rel=1e-12

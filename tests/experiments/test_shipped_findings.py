@@ -14,7 +14,7 @@ from experiments.config.sweep import Sweep
 from experiments.declarations import FINDINGS
 from experiments.engine.tables import read_sweep
 from experiments.figures.draw import figures
-from experiments.figures.findings import dropped, lack, told
+from experiments.figures.findings import finding_of, lost_findings, mismatch
 from experiments.paths import ALL_SWEEPS
 from tests.shipped import CONFIG, RESULTS, shipped_only
 
@@ -41,8 +41,8 @@ EXACT = ("phase/freezing", f"{ALL_SWEEPS}/calibration")  # without intervals
 def tables_of(drawing: str) -> Results:
     sweep = drawing.partition("/")[0]
     if sweep == ALL_SWEEPS:
-        return agreement_tables([read_sweep(RESULTS, CONFIG, one) for one in CONFIG.sweeps])
-    return read_sweep(RESULTS, CONFIG, SWEEPS[sweep])
+        return agreement_tables([read_sweep(RESULTS, one) for one in CONFIG.sweeps])
+    return read_sweep(RESULTS, SWEEPS[sweep])
 
 
 def swapped(table: pd.DataFrame, what: str | tuple[str, str]) -> pd.DataFrame:
@@ -69,7 +69,7 @@ def noisy(table: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.mark.parametrize("drawing", FINDINGS)
 def test_the_shipped_tables_support_title_and_sentence(drawing):
-    title, sentence = told(drawing, tables_of(drawing))
+    title, sentence = finding_of(drawing, tables_of(drawing))
     assert len(title.split()) <= 12
     assert sentence.endswith(".")
     assert not {"nan", "inf", "{"} & set(sentence.replace("{", " { ").split())
@@ -91,7 +91,7 @@ def test_a_finding_fails_without_its_effect(drawing):
             kind: swapped(table, REVERSED.get(drawing, "scaling")) for kind, table in tables.items()
         }
     assert FINDINGS[drawing].numbers(changed) is None
-    assert told(drawing, replace(tables, tables=changed)) is None
+    assert finding_of(drawing, replace(tables, tables=changed)) is None
 
 
 def with_interval(table: pd.DataFrame, metric: str) -> list[str]:
@@ -164,7 +164,7 @@ def test_chance_supports_no_finding(drawing):
 def test_each_finding_is_about_a_figure_of_the_shipped_config():
     drawings = {f"{sweep.name}/{figure}" for sweep in CONFIG.sweeps for figure in sweep.figures}
     assert set(FINDINGS) <= {*drawings, f"{ALL_SWEEPS}/calibration"}
-    assert [reason for name in SWEEPS for reason in dropped(tables_of(f"{name}/"))] == []
+    assert [reason for name in SWEEPS for reason in lost_findings(tables_of(f"{name}/"))] == []
 
 
 def test_one_more_sweep_changes_no_figure_of_another():
@@ -203,17 +203,17 @@ def edited(name: str, **values: tuple) -> Sweep:
 )
 def test_a_finding_needs_the_values_that_it_speaks_of(sweep, reason):
     figure = sweep.figures[0]
-    assert lack(sweep, FINDINGS[f"{sweep.name}/{figure}"].needs) == reason
+    assert mismatch(sweep, FINDINGS[f"{sweep.name}/{figure}"].needs) == reason
 
 
 def test_sizes_in_sentences_are_those_of_the_table():
     tables, slide = tables_of("dimension/slide"), edited("dimension", d_k=(4, 8, 16, 32))
     narrow = {kind: table[table["d_k"] <= 32] for kind, table in tables.items() if "d_k" in table}
-    title, sentence = told("dimension/slide", Results(slide, narrow))
+    title, sentence = finding_of("dimension/slide", Results(slide, narrow))
     assert sentence.startswith(
         "From d_k = 4 to 32, the mean largest of 64 weights rises from 0.27 to "
     )
-    assert title == told("dimension/slide", tables)[0]
+    assert title == finding_of("dimension/slide", tables)[0]
 
 
 def test_dropped_findings_are_named_with_the_reason():
@@ -221,7 +221,7 @@ def test_dropped_findings_are_named_with_the_reason():
     reverse = Results(
         tables.sweep, {kind: swapped(table, "n_keys") for kind, table in tables.items()}
     )
-    assert [*dropped(reverse)] == ["length/length (its intervals do not support it)"]
-    assert [*dropped(Results(edited("length", mask=("causal",)), tables))] == [
+    assert [*lost_findings(reverse)] == ["length/length (its intervals do not support it)"]
+    assert [*lost_findings(Results(edited("length", mask=("causal",)), tables))] == [
         "length/length (got mask = causal)"
     ]

@@ -63,8 +63,7 @@ def test_a_causal_mask_takes_the_mean_over_every_position():
             (),
             (
                 "expected one of --entropy-share, --effective-keys, --max-weight, --row-variance, "
-                "got "
-                "0"
+                "got 0"
             ),
         ),
         (

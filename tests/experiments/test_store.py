@@ -184,10 +184,10 @@ def test_all_files_that_run_for_a_table_count_or_are_declared_not_to(tiny, exper
     """An independent route: the fingerprint follows imports, and this test what runs."""
     config, folder = tiny
     sweep = next(each for each in config.sweeps if each.experiment.name == experiment)
-    kept = Store(folder / STORE, config.seed)
+    kept = Store(folder / STORE, sweep.seed)
     chunk = cell_chunks(kept, sweep, sweep.cells()[0])[0]
 
-    ran = files_that_run(lambda: measure_chunk(chunk, config.seed))
+    ran = files_that_run(lambda: measure_chunk(chunk, sweep.seed))
     assert f"experiments/kinds/{experiment}.py" in fingerprint.measuring_code(experiment)
     assert without(ran, fingerprint.STAMPED + fingerprint.COMPARING) <= {
         *fingerprint.measuring_code(experiment)

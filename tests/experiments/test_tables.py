@@ -31,14 +31,14 @@ def copied(tiny, tmp_path):
     """A folder with the table of one sweep, to spoil."""
     config, folder = tiny
     sweep = config.sweeps[0]
-    write_sweep(tmp_path, config, read_sweep(folder, config, sweep))
+    write_sweep(tmp_path, read_sweep(folder, sweep))
     return config, sweep, tmp_path
 
 
 def test_what_is_written_reads_back_to_ten_digits(copied, tiny):
-    config, sweep, folder = copied
-    for kind, table in read_sweep(folder, config, sweep).items():
-        assert csv_bytes(table) == csv_bytes(read_sweep(tiny[1], config, sweep)[kind])
+    _, sweep, folder = copied
+    for kind, table in read_sweep(folder, sweep).items():
+        assert csv_bytes(table) == csv_bytes(read_sweep(tiny[1], sweep)[kind])
     kinds = [f"{kind}.csv" for kind in ("ratios", "slopes", "tests", "verdicts")]
     assert sorted(path.name for path in folder.iterdir()) == [
         "derived",
@@ -49,30 +49,30 @@ def test_what_is_written_reads_back_to_ten_digits(copied, tiny):
 
 
 def test_a_flipped_byte_is_noticed_and_named(copied):
-    config, sweep, folder = copied
+    _, sweep, folder = copied
     for name in ("scaling.csv", "derived/scaling/slopes.csv"):
         content = (folder / name).read_bytes()
         (folder / name).write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
         with pytest.raises(TableError, match=rf"{name} has been altered: got SHA-256 \w+"):
-            read_sweep(folder, config, sweep)
+            read_sweep(folder, sweep)
         (folder / name).write_bytes(content)
 
 
 @pytest.mark.parametrize("change", [{"trials": 61}, {"values": None}])
 def test_a_table_of_other_parameters_is_refused(copied, change):
-    config, sweep, folder = copied
+    _, sweep, folder = copied
     if "values" in change:
         change = {"values": {**sweep.values, "d_k": (4, 64, 128)}}
     with pytest.raises(TableError, match=r"scaling\.csv is from another config: got (trials|d_k)"):
-        read_sweep(folder, config, dataclasses.replace(sweep, **change))
+        read_sweep(folder, dataclasses.replace(sweep, **change))
 
 
 @pytest.mark.parametrize("name", ["scaling.json", "scaling.csv", "derived/scaling/slopes.csv"])
 def test_a_missing_file_is_named(copied, name):
-    config, sweep, folder = copied
+    _, sweep, folder = copied
     (folder / name).unlink()
     with pytest.raises(TableError, match=name):
-        read_sweep(folder, config, sweep)
+        read_sweep(folder, sweep)
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -90,8 +90,8 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 
 
 def test_check_refuses_missing_rows_columns_and_numbers(copied):
-    config, sweep, folder = copied
-    table = read_sweep(folder, config, sweep)["measured"]
+    _, sweep, folder = copied
+    table = read_sweep(folder, sweep)["measured"]
     with pytest.raises(TableError, match="expected 6 rows for 2 cells, got 5"):
         check_table(Results(sweep, {"measured": table.iloc[1:]}))
     with pytest.raises(TableError, match="expected the columns"):
@@ -127,20 +127,20 @@ def test_a_table_is_compared_with_the_one_before(of, to, kind, where):
 
 @pytest.mark.skipif(not is_supported(), reason="tables of this processor agree to rounding")
 def test_a_table_that_should_be_the_same_and_is_not_is_never_written(copied):
-    config, sweep, folder = copied
-    tables = read_sweep(folder, config, sweep)
+    _, sweep, folder = copied
+    tables = read_sweep(folder, sweep)
     before = {path: path.read_bytes() for path in folder.rglob("*.*")}
     other = Results(sweep, {**tables, "measured": tables.measured.assign(entropy=1.0)})
     with pytest.raises(ChangedError, match=r"scaling\.csv: entropy in row \d+: "):
-        write_sweep(folder, config, other)
+        write_sweep(folder, other)
     assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before
 
 
 def test_every_measured_value_is_there_once_with_its_error_and_exact_value(tiny, tmp_path):
     config, source = tiny
-    tables = {sweep.name: read_sweep(source, config, sweep) for sweep in config.sweeps}
+    tables = {sweep.name: read_sweep(source, sweep) for sweep in config.sweeps}
     for sweep in config.sweeps:
-        write_sweep(tmp_path, config, tables[sweep.name])
+        write_sweep(tmp_path, tables[sweep.name])
     write_overview(config, tmp_path)
     found = pd.read_csv(tmp_path / "long-format.csv", dtype=str, keep_default_na=False)
     measured = [sweep for sweep in config.sweeps if sweep.experiment.metrics]
@@ -243,9 +243,8 @@ def test_what_a_renamed_sweep_leaves_is_listed_and_pruned_if_the_suite_wrote_it(
     other = suite.folder / "mine-notes.csv"
     other.write_text("of a user")
     renamed = SMALL.replace("mine", "yours")
-    assert (
-        "make prune" not in suite("plan", text=renamed).stdout
-    )  # the folder of another config, as far as it tells
+    # the folder of another config, as far as it tells
+    assert "make prune" not in suite("plan", text=renamed).stdout
     suite("run")
     for command in ("plan", "check"):
         lines = suite(command, text=renamed).stdout.splitlines()

@@ -10,7 +10,7 @@ from scipy import stats
 
 from experiments.analysis.agreement import ALARM, Agreement, DisagreementError, agreement
 from experiments.analysis.cell_tests import cell_tests
-from experiments.analysis.results import Axes, Results
+from experiments.analysis.results import Results, SweepAxes
 from experiments.analysis.verdicts import (
     BOUND,
     FEW_TRIALS,
@@ -26,7 +26,7 @@ from experiments.kinds.saturation import EXPERIMENT, METRICS, Cell
 from experiments.measuring.metric import Exact
 from sdpa import Scaling
 
-OF_CELL = Axes.of_cell(EXPERIMENT.cell)
+OF_CELL = SweepAxes.of_cell(EXPERIMENT.cell)
 USUAL = {axis: value for axis, value in OF_CELL.usual.items() if value is not None}
 AXES = {"d_k": 4, "n_keys": 8, "n_queries": 5, **USUAL, "scaling": "d_k^1/2"}
 # Measured, standard error and exact value of each metric: z is -4, 2.5 and 1.
@@ -244,7 +244,7 @@ def test_p_values_of_normal_trials_are_uniform(trials):
 
 
 def results(table, name="mine"):
-    sweep = Sweep(name, EXPERIMENT, {}, trials=2000, figures=())
+    sweep = Sweep(name, EXPERIMENT, {}, trials=2000, figures=(), seed=0)
     tests = cell_tests_of(table, np.eye(2))
     return Results(sweep, {"measured": table, "tests": tests, "verdicts": judged(table)})
 
@@ -275,7 +275,7 @@ def test_a_metric_stuck_at_its_limit_under_one_rule_raises_the_alarm():
     """Its error and z are 0 under both rules; only a score metric is the same value twice."""
     usual, stuck = (table_of({"saturated_rows": (value, 0.0, 0.0)}, 100) for value in (0.0, 1.0))
     table = pd.concat([usual.assign(scaling="d_k^1"), stuck], ignore_index=True)
-    sweep = Sweep("mine", EXPERIMENT, {}, trials=100, figures=())
+    sweep = Sweep("mine", EXPERIMENT, {}, trials=100, figures=(), seed=0)
     suite = agreement([Results(sweep, {"measured": table, "verdicts": judged(table)})])
     assert sorted(suite.values["p_value"]) == [0.0, 1.0]
     with pytest.raises(DisagreementError, match="saturated_rows"):

@@ -56,15 +56,14 @@ def scaling_prevents_saturation(given: Given) -> Cases:
             small,
         ),
     }, (
-        f"From d_k = 64 to 4096 with 4 to 4096 keys, {UNTRAINED}, at most"
-        f" {1e6 * share.max(axis=None):.0f} in a million rows have a weight above 0.99 under"
-        f" d_k^1/2, and {bare.min(axis=None):.0%} to {bare.max(axis=None):.0%} of rows unscaled"
-        f" (exact, phase.csv). At d_k = 2 with 4 keys, {1e6 * of_two:.0f} in a million rows do"
-        " under"
-        f" d_k^1/2. At d_k = {given.large:g}, the mean largest weight under d_k^1/2 is"
-        f" {by_keys('%.3g', largest.loc[given.large])}. Scaled, the Q&A's scores {shown(HUNDREDS)}"
-        f" at d_k = 512 still give a weight of {of_qa:.3f}, but random scores do not get that large"
-        " (qa-07)"
+        f"From d_k = 64 to 4096 with 4 to 4096 keys, {UNTRAINED}, at most "
+        f"{1e6 * share.max(axis=None):.0f} in a million rows have a weight above 0.99 under "
+        f"d_k^1/2, and {bare.min(axis=None):.0%} to {bare.max(axis=None):.0%} of rows unscaled "
+        f"(exact, phase.csv). At d_k = 2 with 4 keys, {1e6 * of_two:.0f} in a million rows do "
+        f"under d_k^1/2. At d_k = {given.large:g}, the mean largest weight under d_k^1/2 is "
+        f"{by_keys('%.3g', largest.loc[given.large])}. Scaled, the Q&A's scores {shown(HUNDREDS)} "
+        f"at d_k = 512 still give a weight of {of_qa:.3f}, but random scores do not get that large "
+        "(qa-07)"
     )
 
 

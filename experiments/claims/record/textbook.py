@@ -63,10 +63,9 @@ def swings_make_rows_one_hot(given: Given) -> Cases:
     largest = given.bare("max_weight_exact").loc[64]
     percent = 100 * given.bare("saturated_rows_exact").loc[64]
     return each("the mean largest weight is above 0.9 with {n} keys", largest > given.one_hot), (
-        f"Unscaled at d_k = 64, {UNTRAINED}, the mean largest weight and the share of rows with a"
-        " weight above 0.99 are exactly"
-        f" {by_keys('%.3f and %.0f%%', largest, percent, between='; ')}"
-        " (phase.csv)"
+        f"Unscaled at d_k = 64, {UNTRAINED}, the mean largest weight and the share of rows with a "
+        "weight above 0.99 are exactly "
+        f"{by_keys('%.3f and %.0f%%', largest, percent, between='; ')} (phase.csv)"
     )
 
 
