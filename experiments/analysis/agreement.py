@@ -256,12 +256,12 @@ def _named(results: Results, rows: pd.DataFrame, columns: pd.DataFrame) -> pd.Da
     """Columns of rows, with `where`, their name, and `key`, which rows of the same draws share."""
     where = pd.Series(results.name, rows.index)
     for name in results.axes.varied(rows):
-        where += f", {name} = " + rows[name].map(as_written)
+        where += f", {name} = " + rows[name].map(as_written).astype(str)
     if "scaling" in rows:
         where += ", " + rows["scaling"]
     key = pd.Series(results.experiment.name, rows.index)
     for name in results.axes.among(rows):
-        key += " " + rows[name].map(as_written)
+        key += " " + rows[name].map(as_written).astype(str)  # also of no rows
     return columns.assign(where=where, key=key)
 
 

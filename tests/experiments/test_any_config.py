@@ -54,6 +54,12 @@ INPUTS = {
     "normalize": st.sampled_from(["none", "l2", "rms"]),
 }
 
+WITHOUT_QUERIES = {key: values for key, values in INPUTS.items() if key != "n_queries"}
+ROW_MAPS = {
+    "sink": axis(st.sampled_from([-4, 4]), most=2),
+    "mask": axis(st.sampled_from(["none", "causal", "window-2"]), most=2),
+}
+
 
 def figures(experiment: str) -> st.SearchStrategy:
     names = figures_of(experiment)
@@ -63,6 +69,16 @@ def figures(experiment: str) -> st.SearchStrategy:
 SATURATION = st.fixed_dictionaries(
     {"experiment": st.just("saturation"), **SIZES, "trials": st.sampled_from([2, 3, 19, 20, 60])},
     optional={**INPUTS, "figures": figures("saturation")},
+)
+MAPPED = st.fixed_dictionaries(
+    {
+        "experiment": st.just("saturation"),
+        **SIZES,
+        "softcap": axis(st.sampled_from([5, 50]), most=2),
+        "n_queries": st.sampled_from([1, 2]),  # a mask wants at most n_keys
+        "trials": st.sampled_from([2, 20]),
+    },
+    optional={**WITHOUT_QUERIES, **ROW_MAPS, "figures": figures("mechanisms")},
 )
 ROWS = st.fixed_dictionaries(
     {"experiment": st.just("rows"), **SIZES, "trials": st.integers(1, 3)},
@@ -136,7 +152,7 @@ NETWORK = st.fixed_dictionaries(
     },
 )
 SWEEP = st.one_of(
-    SATURATION, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, EIGHT_BITS, TRAINING, NETWORK
+    SATURATION, MAPPED, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, EIGHT_BITS, TRAINING, NETWORK
 )
 
 

@@ -151,7 +151,7 @@ PLANTED = [
     (
         "trials",
         "softcap: 1\n    figures: [length]\n    trials",
-        "9:1[0-9]: .*got length, .* the kind mechanisms, expected one of mechanisms$",
+        "9:1[0-9]: .*got length, which shows rows of a plain softmax, expected one of mechanisms$",
     ),
     ("saturation", "mechanisms", "4:17: .*mean saturation.$"),
     (
