@@ -102,7 +102,7 @@ def attention_stack(
 
     >>> stack = attention_stack(48, 64, 64, 1.0)
     >>> f"{math.sqrt(stack[0].gradient):.1e}"  # of the r.m.s. gradient, bottom over top
-    '1.1e+06'
+    '1.0e+06'
     """
     check_sizes(d_k, n_keys)
     refuse_multiplier("divisor", divisor, d_k)
