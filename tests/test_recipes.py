@@ -99,13 +99,14 @@ def repository(tmp_path, stale_before):
 
 def test_a_rule_with_a_factor_of_its_own(repository):
     repository.write(
-        "sdpa/scaling.py", '    "ln(d_k)": lambda d_k, *_: math.log(d_k),\n', before="}"
+        "sdpa/scaling.py", '    "ln(1+d_k)": lambda d_k, *_: math.log1p(d_k),\n', before="}"
     )
-    table = repository.sweep("saturation", SATURATION.format(rule="d_k^1/2/ln(d_k)"))
-    rows = table[table["scaling"] == "d_k^1/2/ln(d_k)"]
+    table = repository.sweep("saturation", SATURATION.format(rule="d_k^1/2/ln(1+d_k)"))
+    rows = table[table["scaling"] == "d_k^1/2/ln(1+d_k)"]
     assert rows["score_variance_exact"].tolist() == pytest.approx(
-        [1.9218120557, 7.6872482226]
-    )  # ln(d_k)^2
+        [2.5902903940, 8.0270978529]
+    )  # ln(1+d_k)^2
+    repository.run("pytest", "-q", "tests/sdpa/test_scaling.py")
     assert repository.stale() == set()
     assert repository.edited == {"sdpa/scaling.py"}
 
