@@ -36,7 +36,7 @@ for _figure in FIGURES.values():
     if not _figure.lines and _figure.name not in OWN_DRAWINGS:
         raise ImportError(
             f'figure {_figure.name}: expected lines, or a function with @draws("{_figure.name}") '
-            "in experiments/figures/curves.py or maps.py"
+            "in curves.py, maps.py or networks.py of experiments/figures"
         )
 
 
