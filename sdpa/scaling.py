@@ -41,6 +41,8 @@ FACTORS: dict[str, Callable[[float, float, float], float]] = {
     "n_visible": lambda *sizes: sizes[2],
     "ln(n_visible)": lambda *sizes: math.log(sizes[2]),
 }
+# Their names as `ast` writes them: ln(1 + n_keys) for ln(1+n_keys).
+_SPELLED = {ast.unparse(ast.parse(name)): name for name in FACTORS}
 _AFFINE = re.compile(
     r"\((?P<a>[\d.]+)\+(?P<b>[\d.]+)\*ln\((?P<n>n_keys|n_visible)/(?P<c>[\d.]+)\)\)"
 )
@@ -242,8 +244,8 @@ def _product(node: ast.expr, source: str) -> Scaling:
             factor = "({}+{}*ln({}/{}))".format(*numbers[:2], ast.unparse(n), numbers[2])
             if _AFFINE.fullmatch(factor) and numbers[2] != "0":
                 return Scaling(powers=((factor, Fraction(1)),))
-        case ast.Name() | ast.Call() if (factor := ast.unparse(node)) in FACTORS:
-            return Scaling(powers=((factor, Fraction(1)),))
+        case ast.Name() | ast.Call() if (spelling := ast.unparse(node)) in _SPELLED:
+            return Scaling(powers=((_SPELLED[spelling], Fraction(1)),))
     raise _RefusedError
 
 

@@ -5,6 +5,7 @@ links and cases work.
 import doctest
 import importlib
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from experiments.config.loader import load_config
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import cell_fields, defaults
 from experiments.measuring.experiment import load_experiment
-from experiments.pages.blocks import rewrite
+from experiments.pages.blocks import BlockError, rewrite
+from experiments.paths import STORED_CONFIG
 from tests.shipped import IS_SHIPPED, RESULTS, shipped_only
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +33,12 @@ def test_generated_parts_are_those_of_the_results():
     pages = {ROOT / name: text for name, text in PAGES.items()}
     for path, text in rewrite(pages, RESULTS).items():
         assert pages[path] == text, path
+
+
+def test_a_table_that_a_page_lacks_is_named(tmp_path):
+    shutil.copy(RESULTS / STORED_CONFIG, tmp_path)
+    with pytest.raises(BlockError, match=r"^block [a-z-]+: found no .*\.csv; make all writes it$"):
+        rewrite({ROOT / name: text for name, text in PAGES.items()}, tmp_path)
 
 
 def blocks(text, language):

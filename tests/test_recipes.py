@@ -10,12 +10,11 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
-
-from experiments.kinds import experiment_names
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("sdpa", "experiments", "tests", "results", "docs")
@@ -65,6 +64,11 @@ class Repository:
         self.run("experiments", "all", "--config", "tiny.yaml", "--jobs", "1")
         return pd.read_csv(self.folder / "results" / "tiny" / "tiny.csv")
 
+    def sweeps(self) -> dict[str, dict[str, Any]]:
+        """The sweeps of the shipped config by name."""
+        content = yaml.safe_load((self.folder / "config.yaml").read_text(encoding="utf-8"))
+        return dict(content["sweeps"])
+
     def shown(self, figure: str, title: str) -> bool:
         """True if the sweep has the figure, and its page the title."""
         results = self.folder / "results" / "tiny"
@@ -73,7 +77,7 @@ class Repository:
 
     def stale(self) -> set[str]:
         """The experiments of shipped sweeps whose tables are not complete any more."""
-        sweeps = yaml.safe_load((self.folder / "config.yaml").read_text(encoding="utf-8"))["sweeps"]
+        sweeps = self.sweeps()
         planned = self.run("experiments", "plan").partition("total to measure")[0]
         lines = [line for line in planned.splitlines() if line.split()[0] in sweeps]
         assert len(lines) == len(sweeps)
@@ -99,12 +103,13 @@ def repository(tmp_path, stale_before):
 
 def test_a_rule_with_a_factor_of_its_own(repository):
     repository.write(
-        "sdpa/scaling.py", '    "ln(d_k)": lambda d_k, *_: math.log(d_k),\n', before="}"
+        "sdpa/scaling.py", '    "ln(1+d_k)": lambda d_k, *_: math.log1p(d_k),\n', before="}"
     )
-    table = repository.sweep("saturation", SATURATION.format(rule="d_k^1/2/ln(d_k)"))
-    rows = table[table["scaling"] == "d_k^1/2/ln(d_k)"]
-    # ln(d_k)^2
-    assert rows["score_variance_exact"].tolist() == pytest.approx([1.9218120557, 7.6872482226])
+    table = repository.sweep("saturation", SATURATION.format(rule="d_k^1/2/ln(1+d_k)"))
+    rows = table[table["scaling"] == "d_k^1/2/ln(1+d_k)"]
+    # ln(1+d_k)^2
+    assert rows["score_variance_exact"].tolist() == pytest.approx([2.5902903940, 8.0270978529])
+    repository.run("pytest", "-q", "tests/sdpa/test_scaling.py")
     assert repository.stale() == set()
     assert repository.edited == {"sdpa/scaling.py"}
 
@@ -122,11 +127,14 @@ METRIC = """    Metric(
 
 
 DEFINITION = '        "smallest_weight": (float(w.min()), 0.1 * float(w.min()) + 1e-37),\n'
+SIMULATION = "tests/plain_rows.py"
+SIMULATED = '        found["smallest_weight"].append(min(w) if seen == n_keys else 0.0)\n'
 
 
 def test_a_metric(repository):
     repository.write(METRICS, METRIC, before=")")
     repository.write(KERNEL, DEFINITION, before='        "max_weight": (largest, 0.0),')
+    repository.write(SIMULATION, SIMULATED, before='        found["max_weight"].append(max(w))')
     table = repository.sweep(
         "saturation", SATURATION.format(rule="d_k^1/2") + "    figures: metrics\n"
     )
@@ -135,11 +143,12 @@ def test_a_metric(repository):
     columns = pd.read_csv(repository.folder / "results" / "tiny" / "columns.csv")
     assert "smallest weight of a row, mean over rows" in set(columns["meaning"])
     # Tables of training and of single rows are made again, too, as analysis reads the metrics.
-    shipped = {*experiment_names()} - {"eight_bits"}
+    shipped = {sweep["experiment"] for sweep in repository.sweeps().values()}
     assert repository.stale() == shipped - repository.stale_before
     repository.run("experiments", "readme")
-    repository.run("pytest", "-q", "tests/experiments/test_second_kernel.py")
-    assert repository.edited == {METRICS, KERNEL}
+    tests = ("test_second_kernel", "test_each_key")
+    repository.run("pytest", "-q", *(f"tests/experiments/{name}.py" for name in tests))
+    assert repository.edited == {METRICS, KERNEL, SIMULATION}
 
 
 LAW = '''
@@ -241,6 +250,15 @@ FIGURE = """    Figure(
 """
 
 
+EVERY = "tests/experiments/test_every_experiment.py"
+VARIED = """    "stretched": (
+        load_experiment("stretched").cell(5, 7, RULES, n_queries=3),
+        {"d_k": 6, "n_keys": 8, "scaling": OTHER_RULES, "stretch": 2.0, "n_queries": 4},
+        {"saturated_rows"},
+    ),
+"""
+
+
 def test_an_experiment_and_its_figure(repository):
     repository.write("experiments/kinds/stretched.py", EXPERIMENT)
     repository.write(DECLARED, FIGURE, before=")")
@@ -250,11 +268,13 @@ def test_an_experiment_and_its_figure(repository):
     pivot = table.pivot_table(index=["scaling", "d_k"], columns="stretch", values="max_weight")
     assert (pivot[3] > pivot[1]).all()
     assert repository.shown("stretch", "The largest weight of stretched queries")
-    names = ("test_every_experiment", "test_process", "test_config_schema")
+    repository.write(EVERY, VARIED, before="}\n\n\n@pytest.mark.parametrize(")
+    repository.run("pytest", "-q", EVERY, "-k", "stretched or varied")
+    names = ("test_process", "test_config_schema")
     files = ["tests/test_architecture.py", *(f"tests/experiments/{name}.py" for name in names)]
     repository.run("pytest", "-q", *files, "-k", "stretched")
     assert repository.stale() == set()
-    assert repository.edited == {"experiments/kinds/stretched.py", DECLARED}
+    assert repository.edited == {"experiments/kinds/stretched.py", DECLARED, EVERY}
 
 
 STATEMENT = """

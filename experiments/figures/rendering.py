@@ -36,7 +36,7 @@ for _figure in FIGURES.values():
     if not _figure.lines and _figure.name not in OWN_DRAWINGS:
         raise ImportError(
             f'figure {_figure.name}: expected lines, or a function with @draws("{_figure.name}") '
-            "in a module of experiments/figures that this one imports"
+            "in a module of experiments/figures that rendering.py imports"
         )
 
 

@@ -36,8 +36,8 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
     Links in a block start at the folder of its page. Nothing is written.
 
     Raises:
-        BlockError: a block does not have exactly one marker in all pages together, or the config
-            lacks a sweep that has a block.
+        BlockError: a block does not have exactly one marker in all pages together, the config
+            lacks a sweep that has a block, or the results lack a table that it shows.
     """
     config = load_config(results / STORED_CONFIG)
     if missing := _SHOWN - {sweep.name for sweep in config.sweeps}:
@@ -54,7 +54,12 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
         source = Source(config, results, path.parent)
 
         def block(found: re.Match[str], source: Source = source) -> str:
-            return f"{found[1]}{BLOCKS[found['name']](source)}\n{found[3]}"
+            name = found["name"]
+            try:
+                return f"{found[1]}{BLOCKS[name](source)}\n{found[3]}"
+            except FileNotFoundError as error:
+                missing = f"block {name}: found no {error.filename}; make all writes it"
+                raise BlockError(missing) from error
 
         filled[path] = _BLOCK.sub(block, text)
     return filled
