@@ -4,8 +4,10 @@ no circles.
 
 import ast
 import graphlib
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,6 +145,40 @@ def test_a_planted_import_is_found():
     assert trespasses(set(imported("def late():\n    from experiments.pages import index")), LATER)
     assert trespasses(set(imported("import pandas as pd")), LATER)
     assert trespasses(reached("experiments.pages"), LATER)
+
+
+LAYOUT = {
+    getattr(tokenize, name)
+    for name in ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENCODING", "ENDMARKER")
+}
+BUDGETS = re.findall(r"`([\w/]+)` \| ([\d,]+)", (ROOT / "docs" / "architecture.md").read_text())
+
+
+def tokens_of(source: bytes) -> int:
+    """Tokens without comments, layout and docstrings."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = sum(
+        isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
+        for node in ast.walk(ast.parse(source))
+    )
+    tokens = tokenize.tokenize(io.BytesIO(source).readline)
+    return sum(token.type not in LAYOUT for token in tokens) - docstrings
+
+
+def test_tokens_are_those_of_code():
+    assert tokens_of(b'"""A module."""\n\nx = 1  # one\n') == 3
+
+
+@pytest.mark.parametrize(("folder", "budget"), BUDGETS)
+def test_a_folder_stays_within_its_budget(folder, budget):
+    files = (ROOT / folder).glob("*.py" if folder in ("sdpa", "experiments") else "**/*.py")
+    assert 0 < sum(tokens_of(path.read_bytes()) for path in files) <= int(budget.replace(",", ""))
+
+
+def test_every_folder_has_a_budget():
+    places = (path.parent.relative_to(ROOT).parts for path in MODULES.values())
+    folders = {"/".join(parts[:2]) for parts in places}
+    assert {folder for folder, _ in BUDGETS} == folders - {"benchmarks"} | {"tests"}
 
 
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
