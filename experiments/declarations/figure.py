@@ -161,6 +161,8 @@ class Figure:
             first.
         lines: the picture, if it is one of lines.
         note: sentences of the plain caption on how to read the picture.
+        without: by the name of a column, a sentence of the note, and the one in its place in tables
+            where that column is empty.
         default: the sweeps that get it without naming it; none if a sweep must name it.
         is_slide: True if its PNG is a slide: large letters, and no caption.
         finding: title and sentence for one sweep; any other sweep has the plain title.
@@ -173,6 +175,7 @@ class Figure:
     metrics: tuple[str, ...] = ()
     lines: Lines | None = None
     note: str = ""
+    without: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     default: Default | None = None
     is_slide: bool = False
     finding: Finding | None = None

@@ -8,6 +8,9 @@ _FACTOR = 1.5  # of the law in root mean squares, at every layer
 _EXPLODED = 1e5  # the least growth, for a sentence in millions
 _ERRORS = 3  # standard errors between two cosines
 _ALIKE = 0.9  # the least cosine of tokens that are alike
+_LINES = "Lines: law of many heads in a wide stream."
+_NO_LINES = "No lines: the law is for d_k from 32 on, without a mask, RoPE or an MLP."
+_WITHOUT = {"cosine_law": (_LINES, _NO_LINES)}
 
 
 def _growth(tables: Tables) -> Numbers:
@@ -56,7 +59,8 @@ FIGURES = (
         default=Default(),
         note="The deepest stack of the first case, with fresh random matrices and a random "
         "gradient above the last layer. Points: root mean squares and mean cosines before each "
-        "layer, ± two standard errors. Lines: law of many heads in a wide stream.",
+        f"layer, ± two standard errors. {_LINES}",
+        without=_WITHOUT,
         finding=Finding(
             sweep="network",
             title="In random attention without a scale, gradients explode with depth",
@@ -85,8 +89,9 @@ FIGURES = (
         of="network",
         metrics=("cosine",),
         default=Default(varied=("residual",)),
-        note="Points: mean cosines before each layer, ± two standard errors. Lines: law of many "
-        "heads in a wide stream. At most nine cases have panels.",
+        note=f"Points: mean cosines before each layer, ± two standard errors. {_LINES} At most nine "
+        "cases have panels.",
+        without=_WITHOUT,
         finding=Finding(
             sweep="collapse",
             title="Without a residual stream, unscaled tokens still become alike, but later",

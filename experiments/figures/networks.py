@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from experiments.analysis.results import Results
 from experiments.figures.lines import legend
@@ -33,7 +34,7 @@ def growth(results: Results) -> Drawing:
     right.set_title("cosine of two tokens")
     right.set_ylim(-0.03, 1.03)
     for ax in (left, right):
-        ax.set_xlabel("layer")
+        _along_layers(ax)
     legend(left)
     return figure
 
@@ -54,10 +55,16 @@ def propagation(results: Results) -> Drawing:
             _points(ax, layers["layer"], layers["cosine"], layers["cosine_se"], look)
         ax.set_title(values_of(rows.iloc[0], results.axes.varied(table, "layers")))
         ax.set_ylim(-0.03, 1.03)
-        ax.set_xlabel("layer")
+        _along_layers(ax)
     axes[0].set_ylabel("cosine of two tokens")
     legend(axes[0])
     return figure
+
+
+def _along_layers(ax: Axes) -> None:
+    """Layers from left to right, with ticks at whole numbers."""
+    ax.set_xlabel("layer")
+    ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
 
 
 def _points(

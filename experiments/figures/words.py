@@ -107,7 +107,17 @@ def plain_caption(figure: Figure, results: Results) -> str:
         named.append(f"{len(table[partial].drop_duplicates())} cases of {_values(partial)}")
     trials = table["trials"].agg(["min", "max"]).unique() if "trials" in table else []
     count = f"; {' to '.join(map(short, trials))} trials" if len(trials) else ""
-    return f"{', '.join(named)}{count}. {figure.note}".strip()
+    return f"{', '.join(named)}{count}. {_note(figure, results)}".strip()
+
+
+def _note(figure: Figure, results: Results) -> str:
+    """The note of a figure, for the columns that the tables fill."""
+    note = figure.note
+    for column, (sentence, instead) in figure.without.items():
+        tables = [table for table in results.values() if column in table]
+        if all(table[column].isna().all() for table in tables):
+            note = note.replace(sentence, instead)
+    return note
 
 
 def _not_crossed(table: pd.DataFrame, axes: SweepAxes) -> list[str]:

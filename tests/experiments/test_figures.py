@@ -22,7 +22,7 @@ from experiments.figures.lines import Series, name_ends, series
 from experiments.figures.maps import place
 from experiments.figures.rendering import draw, render_figure
 from experiments.figures.style import OWN_DRAWINGS, panels
-from experiments.figures.words import plain_caption, under
+from experiments.figures.words import plain_caption
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names, cell_fields
 from experiments.measuring.experiment import load_experiment
@@ -280,12 +280,7 @@ def test_labels_at_coinciding_ends_stand_apart_and_in_the_order_of_their_lines()
     assert set(boxes) == set(ends) - {"never"}
 
 
-def test_figures_name_their_points_and_show_where_the_root_is():
-    tables = shipped("first_layer")
-    drawing = draw(FIGURES["first_layer"], tables)
-    names = {text.get_text() for text in drawing.legends[0].get_texts()}
-    rules = tables["measured"].query("layers == 1")["scaling"].unique()
-    assert {f"measured, {under(rule)}" for rule in rules} <= names
+def test_a_figure_shows_where_the_root_is():
     tables = shipped("freezing")
     measured = tables["measured"].query("scaling == 'd_k^1/2'")
     for ax in draw(FIGURES["freezing"], tables).axes:
@@ -295,6 +290,16 @@ def test_figures_name_their_points_and_show_where_the_root_is():
         assert np.allclose(
             sorted(rings[:, 0]), sorted(1 / freezing_sigma(n) for n in measured["n_keys"])
         )
+
+
+def test_a_caption_names_the_lines_of_the_law_only_where_there_are_some():
+    figure, tables = FIGURES["growth"], shipped("growth")
+    assert "Lines: law" in plain_caption(figure, tables)
+    assert "No lines" not in plain_caption(figure, tables)
+    layers = tables["by_layer"].assign(cosine_law=math.nan)
+    without = plain_caption(figure, Results(tables.sweep, {**tables, "by_layer": layers}))
+    assert "Lines: law" not in without
+    assert "No lines: the law is for d_k from 32 on" in without
 
 
 def test_a_point_far_below_the_others_does_not_squeeze_their_panel():
