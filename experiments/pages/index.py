@@ -49,8 +49,8 @@ _COLOURS = 256  # of an image, which take two thirds of the bytes; none is off b
 
 
 class Picture(NamedTuple):
-    """A figure on the page: a unique name, its texts, its image as a data URI, and its size in
-    pixels.
+    """A figure on the page: a unique name, its texts, its image as a data URI, its size in pixels,
+    and whether its title is a finding.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Picture(NamedTuple):
     image: str
     width: int
     height: int
+    is_finding: bool
 
 
 def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Sweep]:
@@ -188,7 +189,9 @@ def _picture(of: str, path: Path) -> Picture:
     content = io.BytesIO()
     fewer.convert("RGB").save(content, "WEBP", lossless=True)
     data = "data:image/webp;base64," + base64.b64encode(content.getvalue()).decode()
-    return Picture(f"{of}-{path.stem}", title, caption, data, *fewer.size)
+    declared = FIGURES.get(path.stem)
+    is_finding = declared is not None and title != declared.shows
+    return Picture(f"{of}-{path.stem}", title, caption, data, fewer.width, fewer.height, is_finding)
 
 
 class Section(NamedTuple):

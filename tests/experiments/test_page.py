@@ -57,6 +57,17 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
         assert absent not in text
 
 
+def test_the_first_screen_of_a_users_config_lists_findings_with_their_figures(own):
+    config, folder = own
+    assert "What the tables show" not in text_of(config, folder)
+    sweep = config.sweeps[0]
+    path = figure_path(folder, sweep.name, sweep.figures[0], ".txt")
+    path.write_text(path.read_text().replace(drawn_texts(path)[0], "Under d_k^1/2 it is level", 1))
+    text = text_of(config, folder)
+    assert f'<li><a href="#{sweep.name}-{sweep.figures[0]}">Under ' in text
+    assert text.count('<h2 id="opening-title">') == 1
+
+
 def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     config, folder = own
     path = folder / "index.html"
