@@ -147,8 +147,9 @@ clean: ## remove what is not committed and can be rebuilt
 
 help: ## show this list
 	@awk -F ':.*## ' '/^##@ / { print substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
-	@echo "Options: CONFIG=FILE RESULTS=DIR VERBOSE=1 FORMAT=pdf,svg JOBS=N SCHEDULER=ADDRESS SCHEDULER_FILE=FILE"
-	@echo "YES=1 allows runs of over an hour"
+	@echo "Options: CONFIG=FILE RESULTS=DIR VERBOSE=1 FORMAT=pdf,svg JOBS=N YES=1 (runs of over an hour)"
+	@echo "         SCHEDULER=ADDRESS SCHEDULER_FILE=FILE (see docs/README.md)"
+	@echo "Start with make quick. Your own sweep: make all CONFIG=mine.yaml (docs/cases.md has examples)"
 
 $(READY): requirements.lock pyproject.toml
 	@command -v "$$PYTHON" >/dev/null || { echo "expected Python 3.11 or later, found no program $$PYTHON; choose one with PYTHON=" >&2; exit 1; }
