@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 
 from sdpa._arrays import FloatArray
 from sdpa.attention import softmax
@@ -68,11 +69,9 @@ def compare_scaling(
     >>> round(at_64.unscaled.exact_max_weight, 4), round(at_64.scaled.exact_max_weight, 4)
     (0.8982, 0.4604)
     """
-    if d_k < 1 or n_queries < 1 or n_keys < 2:
-        got = f"{d_k}, {n_queries} and {n_keys}"
-        raise ValueError(
-            f"expected d_k and n_queries of at least 1 and n_keys of at least 2, got {got}"
-        )
+    for name, size, fewest in (("d_k", d_k, 1), ("n_queries", n_queries, 1), ("n_keys", n_keys, 2)):
+        if not isinstance(size, Integral) or size < fewest:
+            raise ValueError(f"{name}: expected a whole number of at least {fewest}, got {size!r}")
     divisor = resolve_divisor(scaling, d_k, n_keys)
     source = normal_source(seed, rng)
     q, k = source.standard_normal((n_queries, d_k)), source.standard_normal((n_keys, d_k))

@@ -153,11 +153,14 @@ def test_both_sides_are_those_of_plain_loops(scaling, divisor):
         assert side.entropy == pytest.approx(sum(stats.entropy(row) for row in weights) / 3)
 
 
-@pytest.mark.parametrize(("d_k", "n_queries", "n_keys"), [(0, 5, 5), (1, 0, 5), (1, 5, 1)])
-def test_sizes_that_are_too_small_are_refused(d_k, n_queries, n_keys):
-    message = f"n_keys of at least 2, got {d_k}, {n_queries} and {n_keys}"
+@pytest.mark.parametrize(
+    ("name", "got", "fewest"),
+    [("d_k", 0, 1), ("d_k", 64.0, 1), ("n_queries", 0, 1), ("n_keys", 1, 2), ("n_keys", 5.5, 2)],
+)
+def test_sizes_that_are_too_small_or_no_whole_numbers_are_refused(name, got, fewest):
+    message = f"{name}: expected a whole number of at least {fewest}, got {got}"
     with pytest.raises(ValueError, match=message):
-        compare_scaling(d_k, n_queries=n_queries, n_keys=n_keys)
+        compare_scaling(**{"d_k": 4, name: got})
 
 
 def test_exact_values_are_the_means_over_many_draws():
