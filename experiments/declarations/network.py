@@ -75,7 +75,9 @@ FIGURES = (
             Slide(
                 name="network",
                 title="Without the scale, gradients explode with depth",
-                panel=Panel("stream_gradient_growth", title="gradient at the bottom over the top"),
+                panel=Panel(
+                    "stream_gradient_growth", title="r.m.s. gradient at the bottom over the top"
+                ),
                 holds=_growth,
                 sweep="network",
                 x="layers",

@@ -16,6 +16,7 @@ from experiments.engine.check import sound
 from experiments.engine.products import Product, build
 from experiments.engine.reporter import FLAGGED, VERBOSE, Reporter
 from experiments.figures.findings import FindingError, mismatch
+from experiments.figures.words import sizes
 from experiments.paths import SLIDES as FOLDER
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 _INCHES = (10, 5.625)
 _DPI = 192  # 1920 by 1080 pixels
 _BELOW_TITLE = 0.87  # of the height
+_ABOVE_SIZES = 0.05
+_SIZES_POINTS = 11
+_HOLLOW = "Hollow points: too few draws for a reliable interval."
 _TITLE_POINTS = 24
 SLIDES = {slide.name: slide for figure in FIGURES.values() for slide in figure.slides}
 
@@ -76,16 +80,26 @@ def slide_files(slide: Slide, results: Results) -> list[bytes]:
     with mpl.rc_context({**sns.axes_style("ticks"), **STYLE, **SLIDE}):
         drawing = draw_lines(lines, results.measured, results)
         drawing.set_size_inches(_INCHES)
-        drawing.set_layout_engine("constrained", rect=(0, 0, 1, _BELOW_TITLE))
+        panel = (0, _ABOVE_SIZES, 1, _BELOW_TITLE - _ABOVE_SIZES)
+        drawing.set_layout_engine("constrained", rect=panel)
         for legend in drawing.legends:  # above the panel, where the title is
             legend.remove()
         drawing.axes[0].legend(loc="best")
         drawing.text(0.012, 0.97, slide.title, va="top", fontsize=_TITLE_POINTS)
+        # Small: for the lecturer, and whoever opens the file later.
+        drawing.text(0.012, 0.02, _sizes(slide, results), va="bottom", fontsize=_SIZES_POINTS)
         typeset(drawing)
         return [
             _saved(drawing, "png", {"Title": slide.title, "Software": None}),
             _saved(drawing, "pdf", {"Title": slide.title, "CreationDate": None}),
         ]
+
+
+def _sizes(slide: Slide, results: Results) -> str:
+    """The sizes of a sweep, and what hollow points are if there are some."""
+    few = results.measured["few_draws"].dropna()
+    hollow = any(slide.panel.metric in names.split() for names in few)
+    return f"{sizes(results)} {_HOLLOW if hollow else ''}".strip()
 
 
 def _saved(drawing: "Drawing", kind: str, about: dict[str, str | None]) -> bytes:

@@ -96,6 +96,11 @@ def plain_caption(figure: Figure, results: Results) -> str:
     """The sizes, inputs and trials of the measured table, and the note of the figure."""
     if MEASURED not in results:
         return figure.note
+    return f"{sizes(results)} {_note(figure, results)}".strip()
+
+
+def sizes(results: Results) -> str:
+    """The sizes, inputs and trials of the measured table, as a sentence."""
     table, usual = results.measured, results.axes.usual
     partial = _not_crossed(table, results.axes)
     named = [
@@ -107,7 +112,7 @@ def plain_caption(figure: Figure, results: Results) -> str:
         named.append(f"{len(table[partial].drop_duplicates())} cases of {_values(partial)}")
     trials = table["trials"].agg(["min", "max"]).unique() if "trials" in table else []
     count = f"; {' to '.join(map(short, trials))} trials" if len(trials) else ""
-    return f"{', '.join(named)}{count}. {_note(figure, results)}".strip()
+    return f"{', '.join(named)}{count}."
 
 
 def _note(figure: Figure, results: Results) -> str:

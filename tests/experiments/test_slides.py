@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from experiments.config.loader import load_config
@@ -44,6 +45,16 @@ def test_a_slide_is_16_to_9_and_the_same_every_time(tables):
     assert Image.open(io.BytesIO(png)).size == (1920, 1080)
     assert pdf.startswith(b"%PDF")
     assert slide_files(SLIDES["longer-rows"], tables["length"]) == files
+
+
+def test_a_slide_names_its_sizes(tables, monkeypatch):
+    written = []
+    monkeypatch.setattr(Figure, "text", lambda *args, **_: written.append(args[3]))
+    slide_files(SLIDES["longer-rows"], tables["length"])
+    _, small = written
+    assert small.startswith("d_k = 64, n_keys = 16 to 4096")
+    slide_files(SLIDES["saturated-rows"], tables["dimension"])
+    assert written[-1].endswith("Hollow points: too few draws for a reliable interval.")
 
 
 def test_without_a_table_there_is_no_slide(tmp_path):
