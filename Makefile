@@ -10,7 +10,7 @@ export PYTHON CHROMIUM
 # make takes any other word for a file, and would do nothing.
 COMMANDS := $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' Makefile)
 words := $(filter-out $(COMMANDS) .venv/%,$(MAKECMDGOALS))
-$(if $(words),$(error make: got the words $(words), expected values as NAME=VALUE, such as make diagnose Q=q.npy K=k.npy))
+$(if $(words),$(error make: got the words $(words), expected commands of make help, and values as NAME=VALUE, such as make diagnose Q=q.npy K=k.npy))
 
 given := $(sort $(foreach one,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(one)))),$(one))))
 unknown := $(filter-out $(ANYWHERE) $(TYPED) MAKE% SHELL,$(given))

@@ -91,7 +91,7 @@ def test_quick_has_a_config_of_its_own(tree):
         ),
         (
             ["diagnose", "q.npy", "k.npy"],
-            "make: got the words q.npy k.npy, expected values as NAME=VALUE",
+            "make: got the words q.npy k.npy, expected commands of make help, and values as NAME=VALUE",
         ),
     ],
 )
