@@ -1,5 +1,8 @@
 """Scaled dot-product attention, its gradients and its theory, in NumPy and SciPy alone.
 
+Start with `scaled_dot_product_attention`, `trace` (its steps), `row_diagnostics` (of scores),
+`diagnose` (of your q and k), `audit` (of your function) and `theory.attention_expectations`.
+
 The library handles no files, tables, configs or figures; `experiments/` sweeps it and draws
 figures.
 """
