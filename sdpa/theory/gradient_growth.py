@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import Chebyshev
 
-from sdpa.scaling import refuse_multiplier
+from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.attention import attention_expectations
 from sdpa.theory.integrals import check_sizes
 from sdpa.theory.overlap import attention_overlap
@@ -87,7 +87,7 @@ def attention_stack(
     layers: int,
     d_k: float,
     n_keys: int,
-    divisor: float,
+    divisor: Rule,
     *,
     cosine: float = 0.0,
     residual: float = 1.0,
@@ -100,7 +100,7 @@ def attention_stack(
         layers: number of layers.
         d_k: width of a head, of its values too; at least 32 for overlaps within 1e-3.
         n_keys: tokens, all visible.
-        divisor: of the scores.
+        divisor: of the scores, a number or a rule such as `d_k^1/2`.
         cosine: of any two tokens before the first layer, from 0 to 1.
         residual: the weight a of the stream.
         variances: of the entries of q, of k, and of the product of W_V and W_O on a normed token.
@@ -109,14 +109,15 @@ def attention_stack(
     Raises:
         ValueError: sizes out of range, or the divisor 1/sqrt(d_k).
 
-    >>> stack = attention_stack(48, 64, 64, 1.0)
+    >>> stack = attention_stack(48, 64, 64, "unscaled")
     >>> f"{math.sqrt(stack[0].gradient):.1e}"  # of the r.m.s. gradient, bottom over top
     '1.0e+06'
     """
     check_sizes(d_k, n_keys)
-    refuse_multiplier("divisor", divisor, d_k)
+    if not layers >= 1:
+        raise ValueError(f"expected at least one layer, got {layers}")
     of_q, of_k, u = variances
-    scale = divisor / math.sqrt(of_q * of_k)
+    scale = resolve_divisor(divisor, d_k, n_keys) / math.sqrt(of_q * of_k)
     rows = _Rows(d_k, n_keys, scale)
     a2, p, stream = residual**2, cosine, 1.0
     below = []
