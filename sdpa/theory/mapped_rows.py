@@ -24,7 +24,6 @@ from sdpa.theory.query_lengths import gaussian_queries
 from sdpa.theory.row_lengths import mean_over_lengths
 from sdpa.theory.row_metrics import check_arguments
 
-
 # Beside a higher sink, rare long queries carry the norms, beyond the precision of the integrals.
 _LEAST_MASS = 1e-4
 _ALONE = np.array([1.0, 1.0, 0.0, 0.0, 0.0])  # of a key without others and without a sink
@@ -83,7 +82,9 @@ def mapped_expectations(
             total = n_keys - shortest + 1
             found = (different * found + (n_keys - most) * means(None)) / total
     if found[0] < _LEAST_MASS:
-        raise UnknownError(f"norms are unknown where the keys have the mass {found[0]:.1e} of a row")
+        raise UnknownError(
+            f"norms are unknown where the keys have the mass {found[0]:.1e} of a row"
+        )
     return MappedExpectations(*found[:3].tolist(), *np.sqrt(found[3:]).tolist())
 
 
