@@ -86,8 +86,11 @@ def network_growth(source: Source) -> str:
     return markdown(head, rows, "rl" + "r" * len(rules))
 
 
-_NETWORKS = {
+_NETWORKS: dict[str, dict[str, dict[str, str | float]]] = {
     "networks": {
+        "start `xavier_packed`": {"scheme": "xavier_packed"},
+        "start `kaiming`": {"scheme": "kaiming"},
+        "tokens of cosine 0.9": {"token_cosine": 0.9},
         "causal mask": {"mask": "causal", "position": "none"},
         "RoPE": {"mask": "none", "position": "rope"},
         "ReLU MLP": {"mlp": "relu"},

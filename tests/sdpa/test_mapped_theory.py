@@ -91,6 +91,27 @@ def test_masked_rows_are_means_over_their_lengths(name, shortest, window):
     )
 
 
+@pytest.mark.parametrize("name", ["sink", "cap", "sigmoid", "plain"])
+def test_rows_of_one_key_in_a_window(name):
+    rng, row_map = np.random.default_rng(9), MAPS.get(name, RowMap())
+    found = mapped_expectations(3, 6, 1.0, PairLaw(), row_map, 1, 1)
+    check(found, [drawn(rng, 3, 6, 1, 1.0, row_map) for _ in range(DRAWS)])
+
+
+def test_a_high_sink_is_unknown():
+    """In two dimensions a score has Laplace's law, so that E |J|^2 is near e^-sink / 3 for two keys;
+    queries in the tail of their length carry it.
+    """
+    for sink, known in ((8.0, True), (30.0, False)):
+        arguments = (2, 2, 1.0, PairLaw(), RowMap(sink=sink), None, inf)
+        if known:
+            square = mapped_expectations(*arguments).jacobian_norm ** 2
+            assert square == pytest.approx(np.exp(-sink) / 3, rel=0.2)
+        else:
+            with pytest.raises(UnknownError, match="mass"):
+                mapped_expectations(*arguments)
+
+
 @pytest.mark.parametrize("sigma", [1e-3, 0.7, 4.0, 40.0])
 @pytest.mark.parametrize("n_keys", [2, 3, 100])
 def test_rows_without_map_are_those_of_the_other_integrals(sigma, n_keys):
