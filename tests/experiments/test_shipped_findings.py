@@ -62,9 +62,10 @@ def swapped(table: pd.DataFrame, what: str | tuple[str, str]) -> pd.DataFrame:
 
 
 def noisy(table: pd.DataFrame) -> pd.DataFrame:
-    """A table whose intervals say nothing."""
-    lows = [name for name in table if name.endswith("_low")]
-    return table.assign(**dict.fromkeys(lows, -1e9), **{f"{name[:-4]}_high": 1e9 for name in lows})
+    """A table whose intervals and standard errors say nothing."""
+    ends = {"_low": -1e9, "_high": 1e9, "_se": 1e9}
+    columns = {name: ends.get(name[name.rfind("_") :]) for name in table}
+    return table.assign(**{name: end for name, end in columns.items() if end})
 
 
 @pytest.mark.parametrize("drawing", FINDINGS)
