@@ -83,6 +83,7 @@ def all_parts(job: Job) -> None:
     A problem in one part does not stop the others; all problems are reported at the end.
     """
     from experiments.figures import draw as figures
+    from experiments.figures import rendering  # noqa: F401 (a figure without a drawing ends here)
 
     asked, report = job.asked, job.report
     parts: list[Callable[[], object]] = [

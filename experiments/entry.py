@@ -45,10 +45,12 @@ class Study(dict[str, Results]):
         """
         from experiments.figures.rendering import picture
 
+        of_sweeps = {name: results.experiment.name for name, results in self.items()}
         if figure not in FIGURES:
-            raise UsageError(f"figure: expected one of {', '.join(FIGURES)}, got {figure!r}")
+            names = [name for name, each in FIGURES.items() if each.of in of_sweeps.values()]
+            raise UsageError(f"figure: expected one of {', '.join(names)}, got {figure!r}")
         of = FIGURES[figure].of
-        fitting = [name for name, results in self.items() if results.experiment.name == of]
+        fitting = [name for name, experiment in of_sweeps.items() if experiment == of]
         if (chosen := sweep or next(iter(fitting), "")) not in fitting:
             raise UsageError(
                 f"{figure}: expected a sweep of the experiment {of}, got "
@@ -74,7 +76,7 @@ def run(
     Raises:
         ConfigError: the config is invalid; the message lists all faults.
         Problem: a measurement failed.
-        UsageError: a script calls this outside of `if __name__ == "__main__":`.
+        UsageError: `config` is neither, or a script calls this outside of `if __name__ == "__main__":`.
     """
     # A worker imports the script under the first name, which is otherwise an alias of the second.
     if sys.modules["__mp_main__"] is not sys.modules["__main__"]:
@@ -82,6 +84,8 @@ def run(
             'expected run(...) below `if __name__ == "__main__":` of the script, got a call that '
             "every worker process repeats, because workers import the script"
         )
+    if not isinstance(config, str | Path | Mapping):
+        raise UsageError(f"config: expected the path of a file or a mapping, got {config!r}")
     if isinstance(config, Mapping):
         folder = Path(folder or _OF_MAPPINGS)
         path = folder / "sweeps.yaml"

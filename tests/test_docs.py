@@ -37,7 +37,9 @@ def test_generated_parts_are_those_of_the_results():
 
 def test_a_table_that_a_page_lacks_is_named(tmp_path):
     shutil.copy(RESULTS / STORED_CONFIG, tmp_path)
-    with pytest.raises(BlockError, match=r"^block [a-z-]+: found no .*\.csv; make all writes it$"):
+    with pytest.raises(
+        BlockError, match=r"^block [a-z-]+: found no .*\.csv; make all writes the tables$"
+    ):
         rewrite({ROOT / name: text for name, text in PAGES.items()}, tmp_path)
 
 

@@ -58,7 +58,7 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
             try:
                 return f"{found[1]}{BLOCKS[name](source)}\n{found[3]}"
             except FileNotFoundError as error:
-                missing = f"block {name}: found no {error.filename}; make all writes it"
+                missing = f"block {name}: found no {error.filename}; make all writes the tables"
                 raise BlockError(missing) from error
 
         filled[path] = _BLOCK.sub(block, text)

@@ -56,7 +56,9 @@ def test_nothing_is_measured_twice_and_one_more_width_costs_its_own_chunks(tmp_p
 def test_a_figure_is_drawn_and_another_name_is_refused(tmp_path):
     results = run(CONFIG, tmp_path)
     assert len(results.draw("saturation").axes) == 3
-    with pytest.raises(UsageError, match=r"figure: expected one of metrics, .*, got 'histogram'"):
+    with pytest.raises(
+        UsageError, match=r"figure: expected one of metrics, .*, map, got 'histogram'"
+    ):
         results.draw("histogram")
     with pytest.raises(
         UsageError, match=r"expected a sweep of the experiment training, got 'wide'"
@@ -69,6 +71,11 @@ def test_a_wrong_config_is_refused_with_its_place(tmp_path):
         ConfigError, match=r"sweeps\.yaml:3:\d+: sweeps\.wide\.experiment: missing key"
     ):
         run({"seed": 0, "sweeps": {"wide": {"d_k": 4}}}, tmp_path)
+
+
+def test_neither_a_path_nor_a_mapping_is_refused():
+    with pytest.raises(UsageError, match="the path of a file or a mapping, got 3"):
+        run(3)
 
 
 def test_a_script_without_a_guard_hears_of_it(tmp_path):
