@@ -484,6 +484,7 @@ def test_no_function_takes_the_number_that_multiplies_scores_elsewhere(name):
         "arithmetic": "float8_e5m2",
         "row_map": RowMap(softcap=5.0),
         "window": 64,
+        "layers": 2,
     }
     arguments = {name: given[name] for name in signature(function).parameters if name in given}
     with pytest.raises(ValueError, match=r"got 0\.125, or 1/sqrt\(d_k\)"):
