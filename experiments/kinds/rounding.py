@@ -19,7 +19,7 @@ overflows like float32. No value of rounded rows has an exact one.
 
 import math
 from dataclasses import astuple, dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,8 @@ from experiments.plain.rounded_rows import plain_rounded_row
 from experiments.plain.rows import DrawnRow, Expected
 from sdpa.arithmetic import Arithmetic, RoundedRows, rounded_rows
 from sdpa.gradients import other_weights
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _WRONG = 0.5  # relative error of a gradient from which on its direction is lost
 
@@ -99,7 +101,8 @@ class Cell(SampledCell):
         for divisor in self.divisors():
             of_rows = divisor, self.arithmetic, visible, self.prescale
             rounded = rounded_rows(products, rounded_keys, rounded_gradient, *of_rows)
-            found.append(_compared(self, rows, rounded, scores / divisor, keys, gradient, divisor))
+            exact = _exact_rows(scores / divisor, keys, gradient, divisor)
+            found.append(_compared(self, self.own_keys(rows), rounded, exact))
         return {name: np.stack([values[name] for values in found]) for name in found[0]}
 
     def plain_row(self, row: DrawnRow) -> Expected:
@@ -107,92 +110,141 @@ class Cell(SampledCell):
         return super().plain_row(row) | plain_rounded_row(row, self.arithmetic, self.prescale)
 
 
+class _Exact(NamedTuple):
+    """Exact rows, (..., n_queries, n_keys), and the gradients to their queries."""
+
+    scores: Floats  # divided; -inf where masked
+    shifted: Floats  # s - max s
+    exponentials: Floats  # e^(s - max s)
+    weights: Floats
+    log_weights: Floats
+    to_query: Floats
+
+
+class _Rounded(NamedTuple):
+    """Rounded rows in double precision, so that the errors of their metrics are those of the rows
+    alone. A lost row has scores, weights and gradients of 0.
+    """
+
+    is_lost: Flags
+    scores: Floats  # clipped to the largest number, because -inf has no finite variance
+    weights: Floats
+    to_scores: Floats
+    to_query: Floats
+
+
 def _compared(
-    cell: Cell,
-    rows: slice,
-    rounded: RoundedRows,
-    scores: Floats,
-    keys: Floats,
-    gradient: Floats,
-    divisor: float,
+    cell: Cell, own_keys: npt.NDArray[np.intp], rounded: RoundedRows, exact: _Exact
 ) -> dict[str, Floats]:
-    """The numbers per row behind `ROUNDING_METRICS` under one divisor, by name; NAME_bias is
-    rounded minus exact.
-
-    A lost row has scores, weights and gradients of 0. With t the key of the largest weight of an
-    exact row, g_i - sum_j w_j g_j = (g_i - g_t) + sum over j != t of w_j (g_t - g_j), without
-    cancellation in saturated rows.
-
-    Scores are those of the exact rows, divided, (..., n_queries, n_keys); -inf where masked.
+    """The numbers per row behind `ROUNDING_METRICS` under one divisor, by name.
 
     Returns:
-        Arrays (..., n_queries): an event as 0 or 1, a share of visible keys, or a number rounded
-            minus exact.
+        Arrays (..., n_queries): an event as 0 or 1, a share of visible keys, or NAME_bias, a number
+            rounded minus exact.
     """
-    arithmetic, prescale = cell.arithmetic, cell.prescale
-    own_keys, seen = cell.own_keys(rows), np.isfinite(scores)
+    seen = np.isfinite(exact.scores)
+    read = _in_double(rounded, cell.arithmetic)
+    of_rounded = _row_metrics(read.scores, read.weights, seen, own_keys)
+    of_exact = _row_metrics(exact.scores, exact.weights, seen, own_keys)
+    return {
+        **_out_of_range(cell, exact, seen),
+        "overflowing_rows": _overflows(rounded.scores, cell.arithmetic),
+        **_limits(cell, read, seen),
+        **{f"{name}_bias": of_rounded[name] - of_exact[name] for name in of_exact},
+        **_gradient_errors(read.to_query, exact.to_query),
+        **_losses(cell, read, exact),
+    }
+
+
+def _exact_rows(scores: Floats, keys: Floats, gradient: Floats, divisor: float) -> _Exact:
+    """Exact rows of divided scores.
+
+    With t the key of the largest weight, g_i - sum_j w_j g_j = (g_i - g_t) + sum over j != t of w_j
+    (g_t - g_j), without cancellation in saturated rows.
+    """
     shifted = scores - scores.max(axis=-1, keepdims=True)
     exponentials = np.exp(shifted)
     total = exponentials.sum(axis=-1, keepdims=True)
-    weights, log_weights = exponentials / total, shifted - np.log(total)
-    from_top = gradient - np.take_along_axis(
-        gradient, weights.argmax(axis=-1, keepdims=True), axis=-1
-    )
+    weights = exponentials / total
+    top = weights.argmax(axis=-1, keepdims=True)
+    from_top = gradient - np.take_along_axis(gradient, top, axis=-1)
     centred = from_top - np.vecdot(other_weights(weights), from_top)[..., None]
     to_query = (weights * centred / divisor) @ keys
+    return _Exact(scores, shifted, exponentials, weights, shifted - np.log(total), to_query)
+
+
+def _in_double(rounded: RoundedRows, arithmetic: Arithmetic) -> _Rounded:
     results = rounded.weights, rounded.score_gradient, rounded.query_gradient
     is_lost = ~np.logical_and.reduce([np.isfinite(values).all(axis=-1) for values in results])
-    # Metrics of rounded numbers are computed in double precision, so that their errors are those of
-    # the rows alone.
-    rounded_scores, rounded_weights, to_scores, rounded_to_query = (
+    scores, *others = (
         np.where(is_lost[..., None], 0.0, values.astype(np.float64))
         for values in (rounded.scores, *results)
     )
-    # -inf has no weight, but no finite variance.
     largest = arithmetic.of_products.largest
-    rounded_scores = np.clip(rounded_scores, -largest, largest)
-    of_rounded = _row_metrics(rounded_scores, rounded_weights, seen, own_keys)
-    of_exact = _row_metrics(scores, weights, seen, own_keys)
+    return _Rounded(is_lost, np.clip(scores, -largest, largest), *others)
 
+
+def _share_of_seen(happens: Flags, seen: Flags) -> Floats:
+    """The share of visible keys at which something happens."""
+    return np.asarray((happens & seen).sum(axis=-1) / seen.sum(axis=-1))
+
+
+def _out_of_range(cell: Cell, exact: _Exact, seen: Flags) -> dict[str, Floats]:
+    """Exact weights and scores that the format has no number for."""
+    arithmetic = cell.arithmetic
     # Formats of 8 bits round e^(s - max s), by which the largest weight is divided.
-    before, least_normal, losses = log_weights, np.asarray(arithmetic.smallest_normal), {}
-    if arithmetic.has_8_bits:
-        before = shifted
-        kept = arithmetic.weights(exponentials, prescale).sum(axis=-1, dtype=np.float64)
-        losses = {"rounding_loss": 1 - kept, "lost_mass": 1 - rounded_weights.sum(axis=-1)}
-        least_normal = (
-            (1 - 1e-6) * least_normal / prescale * rounded_weights.max(axis=-1, keepdims=True)
-        )
-
-    def share(happens: npt.NDArray[np.bool_]) -> Floats:
-        return np.asarray((happens & seen).sum(axis=-1) / seen.sum(axis=-1))
-
-    error = np.linalg.norm(rounded_to_query - to_query, axis=-1)
-    with np.errstate(over="ignore"):
-        overflows = ~np.isfinite(arithmetic.round(np.exp(rounded.scores.max(axis=-1))))
+    before = exact.shifted if arithmetic.has_8_bits else exact.log_weights
+    least = math.log(arithmetic.smallest) - math.log(2) - math.log(cell.prescale)
+    half_a_digit = 2.0 ** -(arithmetic.of_products.digits + 1)
     return {
-        "tiny_weights": share(
-            before < math.log(arithmetic.smallest) - math.log(2) - math.log(prescale)
-        ),
-        "nearly_one_rows": 1.0
-        * (other_weights(weights).sum(axis=-1) < 2.0 ** -(arithmetic.of_products.digits + 1)),
-        "large_rows": 1.0 * (scores.max(axis=-1) > math.log(arithmetic.largest)),
-        "zero_weights": share(rounded_weights == 0),
-        "subnormal_weights": share((rounded_weights > 0) & (rounded_weights < least_normal)),
-        "one_rows": 1.0 * (rounded_weights.max(axis=-1) == 1),
-        "overflowing_rows": 1.0 * overflows,
-        "zero_gradients": share(to_scores == 0),
-        "zero_gradient_rows": 1.0 * (rounded_to_query == 0).all(axis=-1),
-        "lost_rows": 1.0 * is_lost,
-        **{f"{name}_bias": of_rounded[name] - of_exact[name] for name in of_exact},
-        "wrong_gradient_rows": 1.0 * (error > _WRONG * np.linalg.norm(to_query, axis=-1)),
-        "query_gradient_error": error,
-        **losses,
+        "tiny_weights": _share_of_seen(before < least, seen),
+        "nearly_one_rows": 1.0 * (other_weights(exact.weights).sum(axis=-1) < half_a_digit),
+        "large_rows": 1.0 * (exact.scores.max(axis=-1) > math.log(arithmetic.largest)),
+    }
+
+
+def _overflows(rounded_scores: Floats, arithmetic: Arithmetic) -> Floats:
+    """1 for rows whose e^(max s) is beyond the largest number."""
+    with np.errstate(over="ignore"):
+        return 1.0 * ~np.isfinite(arithmetic.round(np.exp(rounded_scores.max(axis=-1))))
+
+
+def _limits(cell: Cell, read: _Rounded, seen: Flags) -> dict[str, Floats]:
+    """Rounded weights and gradients that are 0, 1, subnormal or lost."""
+    weights, least_normal = read.weights, np.asarray(cell.arithmetic.smallest_normal)
+    top = weights.max(axis=-1)
+    if cell.arithmetic.has_8_bits:
+        least_normal = (1 - 1e-6) * least_normal / cell.prescale * top[..., None]
+    return {
+        "zero_weights": _share_of_seen(weights == 0, seen),
+        "subnormal_weights": _share_of_seen((weights > 0) & (weights < least_normal), seen),
+        "one_rows": 1.0 * (top == 1),
+        "zero_gradients": _share_of_seen(read.to_scores == 0, seen),
+        "zero_gradient_rows": 1.0 * (read.to_query == 0).all(axis=-1),
+        "lost_rows": 1.0 * read.is_lost,
+    }
+
+
+def _gradient_errors(rounded: Floats, exact: Floats) -> dict[str, Floats]:
+    """The length of the error of a gradient to a query, and 1 where its direction is lost."""
+    error = np.linalg.norm(rounded - exact, axis=-1)
+    is_wrong = error > _WRONG * np.linalg.norm(exact, axis=-1)
+    return {"wrong_gradient_rows": 1.0 * is_wrong, "query_gradient_error": error}
+
+
+def _losses(cell: Cell, read: _Rounded, exact: _Exact) -> dict[str, Floats]:
+    """The mass that formats of 8 bits lose: of exact weights, and of all rounded steps."""
+    if not cell.arithmetic.has_8_bits:
+        return {}
+    kept = cell.arithmetic.weights(exact.exponentials, cell.prescale)
+    return {
+        "rounding_loss": 1 - kept.sum(axis=-1, dtype=np.float64),
+        "lost_mass": 1 - read.weights.sum(axis=-1),
     }
 
 
 def _row_metrics(
-    scores: Floats, weights: Floats, seen: npt.NDArray[np.bool_], own_keys: npt.NDArray[np.intp]
+    scores: Floats, weights: Floats, seen: Flags, own_keys: npt.NDArray[np.intp]
 ) -> dict[str, Floats]:
     """The metrics of rows that have errors, of weights whose sum need not be 1.
 
