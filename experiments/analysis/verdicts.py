@@ -85,13 +85,15 @@ def _compared(
     size = expected.abs().to_numpy()
     bounds = [exact.bound(cell) for cell in cells]
     relative = [max(ACCURACY, bound.relative) for bound in bounds]
-    accuracy = np.maximum(relative, _ratio([bound.floor for bound in bounds], size))
+    floors = [bound.floor for bound in bounds]
+    accuracy = np.maximum(relative, _ratio(floors, size))
+    allowed = np.where(size > 0, accuracy * size, floors)  # an exact value below its floor is 0
     root_trials = np.sqrt(rows["trials"].to_numpy())
     least = evaluate(exact.min_deviation, cells) / root_trials
     if metric.kind == "root":
         # Deviation of the mean square; that of its root x follows from d(x^2) = 2 x dx.
         least = _ratio(least, 2 * size)
-    error = np.maximum.reduce([se.to_numpy(), least, accuracy * size])
+    error = np.maximum.reduce([se.to_numpy(), least, allowed])
     frame = rows.assign(
         metric=metric.name,
         measured=measured,

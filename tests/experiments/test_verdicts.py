@@ -23,7 +23,7 @@ from experiments.analysis.verdicts import (
 )
 from experiments.config.sweep import Sweep
 from experiments.kinds.saturation import EXPERIMENT, METRICS, Cell
-from experiments.measuring.metric import Exact
+from experiments.measuring.metric import ErrorBound, Exact
 from sdpa import Scaling
 
 OF_CELL = SweepAxes.of_cell(EXPERIMENT.cell)
@@ -105,6 +105,20 @@ def test_an_error_below_that_of_independent_rows_is_not_believed():
     assert rows["error"].to_dict() == pytest.approx(errors)
     z = {"max_weight": -2.0, "jacobian_norm": 1.25, "entropy": 0.0}
     assert rows["z"].to_dict() == pytest.approx(z)
+
+
+@pytest.mark.parametrize(("measured", "error"), [(2e-9, 1e-8), (2e-9, 3e-8)])
+def test_a_value_below_the_floor_of_its_exact_value_is_none_off(measured, error):
+    """The exact value is given as 0 there; z would be 2,000 standard errors."""
+    table = table_of({"jacobian_norm": (measured, 1e-12, 0.0)})
+    exact = Exact("", lambda *_: 0.0, bounds=(ErrorBound(1e-6, error),))
+    (metric,) = (metric for metric in METRICS if metric.name == "jacobian_norm")
+    experiment = dataclasses.replace(
+        EXPERIMENT, metrics=(dataclasses.replace(metric, exact=exact),)
+    )
+    (found,) = verdicts(experiment, table, cells_in(table)).itertuples()
+    assert found.error == error
+    assert found.z == pytest.approx(measured / error, abs=1e-4)
 
 
 @pytest.mark.parametrize(("n_queries", "n_keys", "scores"), [(1, 512, 512), (512, 2, 1024)])
