@@ -35,6 +35,7 @@ def test_generated_parts_are_those_of_the_results():
         assert pages[path] == text, path
 
 
+@shipped_only
 def test_a_table_that_a_page_lacks_is_named(tmp_path):
     shutil.copy(RESULTS / STORED_CONFIG, tmp_path)
     with pytest.raises(
