@@ -19,7 +19,7 @@ from experiments.claims.judge import SEVERITIES
 from experiments.claims.table import read_statements, table_path
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.declarations import FIGURES
+from experiments.declarations import FIGURES, FINDINGS
 from experiments.engine.fingerprint import versions
 from experiments.engine.products import Product, build
 from experiments.engine.reporter import VERBOSE, Reporter
@@ -169,13 +169,12 @@ def opening(found: Mapping[str, Results]) -> dict[str, str] | None:
         row = equal.iloc[place]
         numbers[name] = str(row["n_keys"])
         numbers[f"crossing_{name}"] = f"{row['crossing']:.0f}"
-    table = found["network"].measured
-    deepest = table[table["layers"] == table["layers"].max()].set_index("scaling")
-    growth = deepest["stream_gradient_growth"]
-    numbers["layers"] = str(deepest["layers"].iloc[0])
-    numbers["network_d_k"] = str(deepest["d_k"].iloc[0])
-    numbers["growth_millions"] = f"{growth[UNSCALED] / 1e6:.1f}"
-    numbers["growth_scaled"] = f"{growth[SCALED]:.1f}"
+    network = found["network"]
+    growth = FINDINGS["network/growth"].numbers(network) or {}
+    numbers["layers"] = str(network.measured["layers"].max())
+    numbers["network_d_k"] = str(network.measured["d_k"].iloc[0])
+    numbers["growth_millions"] = f"{growth['plain']:.1f}"
+    numbers["growth_scaled"] = f"{growth['root']:.1f}"
     return numbers
 
 

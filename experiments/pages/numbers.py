@@ -91,6 +91,7 @@ _NETWORKS: dict[str, dict[str, dict[str, str | float]]] = {
         "start `xavier_packed`": {"scheme": "xavier_packed"},
         "start `kaiming`": {"scheme": "kaiming"},
         "tokens of cosine 0.9": {"token_cosine": 0.9},
+        "64 layers": {"layers": 64},
         "causal mask": {"mask": "causal", "position": "none"},
         "RoPE": {"mask": "none", "position": "rope"},
         "ReLU MLP": {"mlp": "relu"},
