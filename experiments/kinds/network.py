@@ -6,7 +6,8 @@ carries the tokens up and the gradient down; the squares of gradients in a table
 their entries or vectors, so that those of the stream above the last layer are 1.
 
 The main table describes the whole stack, its first and its last layer, and the table `layers` all
-of them.
+of them. In the last stack of each chunk, the first, the last and another layer are compared with
+`experiments.plain.layers`.
 """
 
 import math
@@ -22,6 +23,7 @@ from experiments.measuring.experiment import MEASURED, Experiment, Row
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.moments import Moments
 from experiments.measuring.rules import TREATMENT, Floats, ScaledCell
+from experiments.plain.layers import compare_layer
 from sdpa import Scaling, network
 from sdpa.attention import MaskName
 from sdpa.initialisation import SCHEMES, Scheme
@@ -101,7 +103,7 @@ class Cell(ScaledCell):
         """
         of_tokens = self.n_keys * (26 * self.width + 9 * self.hidden)
         of_rows = self.n_heads * self.n_keys**2
-        values = 4 * len(self.scaling) * len(_OF_LAYER) * (self.chunk_trials + 2)
+        values = 4 * len(self.scaling) * len(OF_LAYER) * (self.chunk_trials + 2)
         kept = self.layers * (self._matrices + of_tokens + 3 * of_rows + values)
         return 8 * (kept + 12 * of_rows) + 2**20
 
@@ -180,8 +182,12 @@ class Measurement:
 
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Measurement:
-    """Measure that many independent stacks under every rule."""
-    found = np.array([_stack(cell, rng) for _ in range(trials)])
+    """Measure that many independent stacks under every rule.
+
+    Raises:
+        ArithmeticError: a layer differs from the plain kernel.
+    """
+    found = np.array([_stack(cell, rng, trial == trials - 1) for trial in range(trials)])
     of_layers = found[:, :, : cell.layers]
     first, last, above = found[:, :, 0], found[:, :, cell.layers - 1], found[:, :, cell.layers]
     metrics = [_value_of(metric, first, last, above) for metric in METRICS]
@@ -193,21 +199,34 @@ def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Measurement:
     )
 
 
-def _stack(cell: Cell, rng: np.random.Generator) -> Floats:
+def _stack(cell: Cell, rng: np.random.Generator, is_compared: bool) -> Floats:
     """The values of one stack, (rules, layers + 1, values); the last row is the stream above."""
     shared, own = rng.standard_normal(cell.width), rng.standard_normal((cell.n_keys, cell.width))
     p = cell.token_cosine
     tokens = math.sqrt(p) * shared + math.sqrt(1 - p) * own
     blocks = [cell.block(rng) for _ in range(cell.layers)]
     top = rng.standard_normal(tokens.shape)
-    found = np.full((len(cell.scaling), cell.layers + 1, len(_OF_LAYER)), np.nan)
+    compared = set()
+    if is_compared:
+        (other,) = rng.spawn(1)  # leaves the draws of the stacks as they are
+        compared = {0, int(other.integers(cell.layers)), cell.layers - 1}
+    found = np.full((len(cell.scaling), cell.layers + 1, len(OF_LAYER)), np.nan)
     for rule, design in enumerate(cell.designs()):
         steps = network.forward(tokens, blocks, design)
         gradients = network.backward(top, steps, blocks, design)
         for layer, (step, gradient) in enumerate(zip(steps, gradients, strict=True)):
-            found[rule, layer] = [*_of_stream(step.x), *_of_rows(step), *_of_gradient(gradient)]
+            found[rule, layer] = values_of_layer(step, gradient)
         found[rule, -1, :2] = _of_stream(steps[-1].after)
+        for layer in compared:
+            above = gradients[layer + 1].x if layer + 1 < cell.layers else top
+            reported = dict(zip(_PLACE, found[rule, layer], strict=True))
+            compare_layer(steps[layer], blocks[layer], design, above, reported)
     return found
+
+
+def values_of_layer(step: network.Steps, gradient: network.BlockGradients) -> list[float]:
+    """The values of a layer, in the order of `OF_LAYER`."""
+    return [*_of_stream(step.x), *_of_rows(step), *_of_gradient(gradient)]
 
 
 def _of_stream(x: Floats) -> tuple[float, float]:
@@ -237,10 +256,10 @@ def _of_gradient(found: network.BlockGradients) -> list[float]:
     square = _mean_square(found.x)
     cosine = _mean_product(found.x) / (square * found.x.shape[-1])
     means = (float(each.mean()) for each in norms)
-    return [square, cosine, *means, math.sqrt(float(np.median(norms[0])))]
+    return [square, cosine, *means, float(np.median(np.sqrt(norms[0])))]
 
 
-_OF_LAYER = (
+OF_LAYER = (
     Column("stream", "float", "mean square of the entries of the stream before the layer"),
     Column("cosine", "float", "mean cosine of two tokens before the layer"),
     Column("collision", "float", "sum of the squared weights of a row", "sum_j w_j^2"),
@@ -258,7 +277,7 @@ _OF_LAYER = (
     Column("value_gradient", "float", "mean of |dL/dv|^2 of a head"),
     Column("query_gradient_median", "float", "median of |dL/dq| of all rows of a stack"),
 )
-_PLACE = {column.name: place for place, column in enumerate(_OF_LAYER)}
+_PLACE = {column.name: place for place, column in enumerate(OF_LAYER)}
 
 
 def _of_end(name: str, value: str, meaning: str, title: str, **more: object) -> list[Metric]:
@@ -346,7 +365,7 @@ LAYER_COLUMNS = (
     Column("layer", "int", "number of the layer, from 1"),
     *(
         each
-        for column in _OF_LAYER
+        for column in OF_LAYER
         for each in (
             column,
             Column(f"{column.name}_se", "float", f"standard error of {column.name} between stacks"),

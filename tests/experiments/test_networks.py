@@ -47,6 +47,8 @@ def test_the_main_table_is_the_ends_of_the_table_of_layers():
             assert row[f"{end}_query_gradient_norm"] ** 2 == pytest.approx(layer["query_gradient"])
             median = row[f"{end}_query_gradient_norm_median"]
             assert median == pytest.approx(layer["query_gradient_median"])
+            for name in ("entropy", "row_variance"):
+                assert row[f"{end}_{name}"] == pytest.approx(layer[name])
     assert {metric.name for metric in METRICS} <= set(tables[MEASURED][0])
 
 

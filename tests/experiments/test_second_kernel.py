@@ -3,6 +3,7 @@ does.
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,12 @@ import pytest
 from benchmarks import calibration
 from experiments.config.loader import load_config
 from experiments.kinds import eight_bits, initialisation, mechanisms, rounding, saturation
+from experiments.kinds import network as layers
 from experiments.kinds.mechanisms import MaskName, Sink
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.row_statistics import Block
 from experiments.plain import rounded_rows as plain_rounding
-from sdpa import LAWS, Scaling
+from sdpa import LAWS, Scaling, network
 from sdpa.arithmetic import FORMATS, Arithmetic, rounded_rows
 from sdpa.initialisation import Scheme
 from sdpa.row_maps import NORMALIZERS
@@ -147,6 +149,54 @@ def test_a_fault_of_a_stage_of_rounded_rows_stops_the_run(
     statistics, one = rounded(format_name, d_k=16, n_keys=16)
     with pytest.raises(ArithmeticError, match=r"expected .* from the definition"):
         statistics.measure(one, 20, np.random.default_rng(0))
+
+
+SMALL = layers.Cell(d_k=4, n_keys=6, scaling=RULES, n_heads=2, layers=3)
+STACKS = {
+    "attention alone": SMALL,
+    "causal, relu, RoPE": replace(SMALL, mask="causal", mlp="relu", position="rope"),
+    "window, swiglu, post-norm": replace(SMALL, mask="window-2", mlp="swiglu", norm="post"),
+    "no stream": replace(SMALL, layers=2, residual=0.0),
+}
+
+
+@pytest.mark.parametrize("case", STACKS)
+@pytest.mark.parametrize("column", [column.name for column in layers.OF_LAYER])
+def test_a_factor_of_1_3_in_a_number_of_a_layer_stops_the_run(column, case, monkeypatch):
+    values = layers.values_of_layer
+    factors = [1.3 if each.name == column else 1.0 for each in layers.OF_LAYER]
+    monkeypatch.setattr(
+        layers, "values_of_layer", lambda *args: list(np.multiply(factors, values(*args)))
+    )
+    with pytest.raises(ArithmeticError, match=f"{column} of a layer"):
+        layers.measure(STACKS[case], 1, np.random.default_rng(0))
+
+
+def test_a_wrong_output_of_a_layer_stops_the_run(monkeypatch):
+    """Also where no number of the layer shows it."""
+    forward = network.block_forward
+
+    def faulty(x, block, design):
+        return forward(x, replace(block, output=1.3 * block.output), design)
+
+    monkeypatch.setattr(network, "block_forward", faulty)
+    with pytest.raises(ArithmeticError, match="stream above a layer"):
+        layers.measure(SMALL, 1, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"token_cosine": 1 - 1e-9, "norm": "post"},
+        {"n_keys": 2, "mask": "causal", "residual": 1e-3, "layers": 12},
+        {"n_keys": 64, "d_k": 64, "n_heads": 1, "residual": 0.0, "mlp": "swiglu", "layers": 5},
+        {"n_keys": 64, "d_k": 256, "scheme": Scheme.parse("kaiming"), "layers": 12},
+    ],
+    ids=str,
+)
+def test_takes_no_rounding_in_a_stack_for_a_fault(changes):
+    for seed in range(5):
+        layers.measure(replace(SMALL, **changes), 1, np.random.default_rng(seed))
 
 
 def test_finds_a_wrong_score(monkeypatch):
