@@ -43,7 +43,7 @@ class Design:
     Attributes:
         n_heads, n_key_heads: heads of queries, and of keys and values; the second divides the
             first, and each head of keys serves a block of consecutive heads of queries.
-        divisor: of the scores; 1 for none.
+        divisor: of the scores; 1 for none. An array has one for each query, (n, 1).
         mask: `none`, `causal` or `window-512`.
         norm: `pre`, `post` or `none`.
         residual: the weight a of the stream in each sum.
@@ -54,7 +54,7 @@ class Design:
 
     n_heads: int
     n_key_heads: int
-    divisor: float
+    divisor: float | FloatArray
     mask: str = "causal"
     norm: Norm = "pre"
     residual: float = 1.0
@@ -160,7 +160,8 @@ def block_forward(x: FloatArray, block: Block, design: Design) -> Steps:
     k = _rotate(_split(h @ block.key, design.n_key_heads), design)
     v = _split(h @ block.value, design.n_key_heads)
     scores = q @ _for_queries(k, design).swapaxes(-1, -2)
-    scaled = masked(scores / design.divisor, design.mask)
+    scores /= design.divisor
+    scaled = masked(scores, design.mask)
     weights = design.row_map.weights(scaled)
     heads = _merge(weights @ _for_queries(v, design))
     attended = design.residual * x + heads @ block.output
@@ -208,7 +209,8 @@ def block_backward(g: FloatArray, step: Steps, block: Block, design: Design) -> 
     to_heads = _split(g @ block.output.T, design.n_heads)
     to_v = _of_groups(step.weights.swapaxes(-1, -2) @ to_heads, design)
     to_weights = to_heads @ _for_queries(step.v, design).swapaxes(-1, -2)
-    to_scores = _weights_backward(to_weights, step, design) / design.divisor
+    to_scores = _weights_backward(to_weights, step, design)
+    to_scores /= design.divisor
     to_q = to_scores @ _for_queries(step.k, design)
     to_k = _of_groups(to_scores.swapaxes(-1, -2) @ step.q, design)
 

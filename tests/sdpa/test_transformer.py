@@ -15,6 +15,7 @@ WIDTH, TOKENS, D_K, D_V, HIDDEN = 5, 7, 2, 3, 11
 DESIGNS = {
     "plain": Design(1, 1, divisor=1.0, mask="none", norm="none"),
     "causal": Design(1, 1, divisor=1.3, norm="pre"),
+    "divisors": Design(2, 1, divisor=np.linspace(0.6, 2.1, TOKENS)[:, None]),
     "post-norm": Design(2, 2, divisor=1.3, norm="post", residual=0.7),
     "grouped heads": Design(6, 2, divisor=1.3, residual=1.1),
     "window": Design(3, 3, divisor=0.6, mask="window-3"),
@@ -100,7 +101,7 @@ FAULTS = {
     "derivative of relu": ("g * (up > 0)", "-g * (up > 0)"),
     "softmax": ("w * (g - (w * g)", "w * (g + (w * g)"),
     "soft cap": ("= 1 - np.tanh", "= 1 + np.tanh"),
-    "divisor": ("step, design) / design.divisor", "step, design) * design.divisor"),
+    "divisor": ("to_scores /= design.divisor", "to_scores *= design.divisor"),
     "rotation": ("-positions if back", "positions if back"),
     "queries": ("to_q = to_scores", "to_q = -to_scores"),
     "keys": ("to_k = _of_groups(to", "to_k = _of_groups(-to"),
