@@ -28,6 +28,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from sdpa._arrays import FloatArray
 from sdpa.attention import masked
@@ -252,7 +253,8 @@ def _hidden(gate: FloatArray | None, up: FloatArray) -> FloatArray:
     """silu(u) z = u z / (1 + e^-u), or max(z, 0) without a gate."""
     if gate is None:
         return np.maximum(up, 0.0)
-    return gate * _logistic(gate) * up
+    hidden: FloatArray = gate * expit(gate) * up
+    return hidden
 
 
 def _hidden_backward(
@@ -261,12 +263,8 @@ def _hidden_backward(
     """The gradients to u and z; silu'(u) = p (1 + u (1 - p)) with p = 1 / (1 + e^-u)."""
     if gate is None:
         return None, g * (up > 0)
-    p = _logistic(gate)
+    p = expit(gate)
     return g * up * p * (1 + gate * (1 - p)), g * gate * p
-
-
-def _logistic(u: FloatArray) -> FloatArray:
-    return np.asarray(np.exp(-np.logaddexp(0.0, -u)))
 
 
 def _weights_backward(g: FloatArray, step: Steps, design: Design) -> FloatArray:
