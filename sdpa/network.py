@@ -314,24 +314,63 @@ def _outer(inputs: FloatArray, gradient: FloatArray) -> FloatArray:
     return rows.T @ gradient.reshape(-1, gradient.shape[-1])
 
 
-def next_token_loss(
-    x: FloatArray, unembedding: FloatArray, targets: npt.NDArray[np.integer]
-) -> tuple[float, FloatArray, FloatArray]:
-    """The mean of -ln softmax(x U)_target over tokens, and the gradients to x and to U.
+def next_token_losses(
+    x: FloatArray,
+    unembedding: FloatArray,
+    targets: npt.NDArray[np.integer],
+    design: Design,
+    gain: FloatArray | None = None,
+) -> FloatArray:
+    """-ln softmax(h U)_target of each token, (..., n), with h = norm(x), or x unless the blocks are
+    `pre`.
 
-    x is (..., n, width), the unembedding U (width, vocabulary), and targets (..., n) of integers.
+    x is the last stream (..., n, width), the unembedding U (width, vocabulary), targets (..., n) are
+    integers, and the gain of the norm is (width,).
 
-    >>> loss, to_x, to_u = next_token_loss(np.zeros((1, 2)), np.ones((2, 4)), np.array([3]))
-    >>> round(loss, 4), to_u.shape  # ln 4
-    (1.3863, (2, 4))
+    >>> design = Design(1, 1, divisor=1.0, norm="none")
+    >>> next_token_losses(np.zeros((1, 2)), np.eye(2), np.array([1]), design).round(4)  # ln 2
+    array([0.6931])
     """
-    logits = x @ unembedding
-    logits = logits - logits.max(axis=-1, keepdims=True)
-    exponentials = np.exp(logits)
+    h = _norm(x, gain, design) if design.norm == "pre" else x
+    losses, _, _ = _exponentials(h @ unembedding, targets)
+    return losses
+
+
+def next_token_gradients(
+    x: FloatArray,
+    unembedding: FloatArray,
+    targets: npt.NDArray[np.integer],
+    design: Design,
+    gain: FloatArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """The losses of `next_token_losses`, and the gradient of each to the x of its own token.
+
+    >>> design = Design(1, 1, divisor=1.0, norm="none")
+    >>> _, to_x = next_token_gradients(np.zeros((1, 2)), np.eye(2), np.array([1]), design)
+    >>> to_x  # (softmax(x U) - one at the target) U^T
+    array([[ 0.5, -0.5]])
+    """
+    h = _norm(x, gain, design) if design.norm == "pre" else x
+    losses, g, sums = _exponentials(h @ unembedding, targets)
+    g /= sums
+    np.put_along_axis(g, targets[..., None], _at(targets, g) - 1, axis=-1)
+    to_x: FloatArray = g @ unembedding.T
+    if design.norm == "pre":
+        to_x, _ = _norm_backward(to_x, x, gain, design)
+    return losses, to_x
+
+
+def _exponentials(
+    logits: FloatArray, targets: npt.NDArray[np.integer]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The losses; e^(logits - largest), written over the logits, and their sums, (..., n, 1)."""
+    logits -= logits.max(axis=-1, keepdims=True)
+    at_target = _at(targets, logits)
+    exponentials = np.exp(logits, out=logits)
     sums = exponentials.sum(axis=-1, keepdims=True)
-    places = targets[..., None]
-    losses = np.log(sums) - np.take_along_axis(logits, places, axis=-1)
-    g = exponentials / sums
-    np.put_along_axis(g, places, np.take_along_axis(g, places, axis=-1) - 1, axis=-1)
-    g /= targets.size
-    return float(losses.mean()), g @ unembedding.T, _outer(x, g)
+    return (np.log(sums) - at_target)[..., 0], exponentials, sums
+
+
+def _at(targets: npt.NDArray[np.integer], values: FloatArray) -> FloatArray:
+    """The values at the targets, (..., n, 1)."""
+    return np.take_along_axis(values, targets[..., None], axis=-1)

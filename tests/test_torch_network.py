@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sdpa import network
-from sdpa.network import Block, Design, next_token_loss
+from sdpa.network import Block, Design, next_token_gradients
 
 pytestmark = pytest.mark.models
 
@@ -65,7 +65,7 @@ def test_gradients_of_a_llama_are_those_of_autograd(divisor):
         for _ in range(3)
     ]
     tokens = rng.standard_normal((2, TOKENS, WIDTH))
-    unembedding = rng.standard_normal((WIDTH, WORDS))
+    unembedding, gain = rng.standard_normal((WIDTH, WORDS)), rng.standard_normal(WIDTH)
     targets = rng.integers(WORDS, size=(2, TOKENS))
 
     x = torch.from_numpy(tokens).requires_grad_()
@@ -76,6 +76,7 @@ def test_gradients_of_a_llama_are_those_of_autograd(divisor):
     stream = x
     for layer in weights:
         stream = block_of_llama(torch, stream, layer, divisor)
+    stream = torch.nn.functional.rms_norm(stream, (WIDTH,), torch.from_numpy(gain), EPSILON)
     logits = (stream @ torch.from_numpy(unembedding)).flatten(0, 1)
     expected = torch.nn.functional.cross_entropy(logits, torch.from_numpy(targets).flatten())
     expected.backward()
@@ -83,9 +84,9 @@ def test_gradients_of_a_llama_are_those_of_autograd(divisor):
     blocks = [Block(**layer) for layer in drawn]
     design = Design(HEADS, KEY_HEADS, divisor, rope_base=BASE, epsilon=EPSILON)
     steps = network.forward(tokens, blocks, design)
-    loss, top, _ = next_token_loss(steps[-1].after, unembedding, targets)
-    found = network.backward(top, steps, blocks, design)
-    assert loss == pytest.approx(expected.item(), rel=1e-10)
+    losses, top = next_token_gradients(steps[-1].after, unembedding, targets, design, gain)
+    found = network.backward(top / targets.size, steps, blocks, design)
+    assert losses.mean() == pytest.approx(expected.item(), rel=1e-10)
     np.testing.assert_allclose(found[0].x, x.grad.numpy(), rtol=1e-8, atol=1e-10)
     for gradients, layer in zip(found, weights, strict=True):
         of_weights = gradients.weights()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sdpa import attention_gradients, network
-from sdpa.network import Block, Design, next_token_loss
+from sdpa.network import Block, Design, next_token_gradients, next_token_losses
 from sdpa.row_maps import RowMap
 
 WIDTH, TOKENS, D_K, D_V, HIDDEN = 5, 7, 2, 3, 11
@@ -135,21 +135,22 @@ def test_one_head_has_the_gradients_of_scaled_dot_product_attention():
         assert gradient == pytest.approx(getattr(expected, name), rel=1e-12, abs=1e-14)
 
 
-def test_the_loss_is_that_of_loops_and_its_gradients_are_its_differences():
-    rng = np.random.default_rng(3)
-    x, u = rng.standard_normal((2, TOKENS, WIDTH)), rng.standard_normal((WIDTH, HIDDEN))
+@pytest.mark.parametrize("norm", ["pre", "none"])
+def test_the_losses_are_those_of_loops_and_their_gradients_are_differences(norm):
+    design, rng = Design(1, 1, divisor=1.0, norm=norm, epsilon=0.2), np.random.default_rng(3)
+    x, along = rng.standard_normal((2, 2, TOKENS, WIDTH))
+    u, gain = rng.standard_normal((WIDTH, HIDDEN)), rng.standard_normal(WIDTH)
     targets = rng.integers(HIDDEN, size=(2, TOKENS))
-    loss, to_x, to_u = next_token_loss(x, u, targets)
-    losses = []
+    top = u, targets, design, gain
+    losses, to_x = next_token_gradients(x, *top)
+    expected = []
     for row, target in zip(x.reshape(-1, WIDTH), targets.ravel(), strict=True):
-        shares = np.exp(row @ u)
-        losses.append(-np.log(shares[target] / shares.sum()))
-    assert loss == pytest.approx(np.mean(losses), rel=1e-12)
-    along = rng.standard_normal(u.shape)
-    slope = derivative(lambda h: next_token_loss(x, u + h * along, targets)[0])
-    assert (to_u * along).sum() == pytest.approx(slope, rel=1e-8)
-    along = rng.standard_normal(x.shape)
-    slope = derivative(lambda h: next_token_loss(x + h * along, u, targets)[0])
+        normed = row * gain / np.sqrt(row @ row / WIDTH + 0.2) if norm == "pre" else row
+        shares = np.exp(normed @ u)
+        expected.append(-np.log(shares[target] / shares.sum()))
+    np.testing.assert_allclose(losses.ravel(), expected, rtol=1e-12)
+    assert (next_token_losses(x, *top) == losses).all()
+    slope = derivative(lambda h: next_token_losses(x + h * along, *top).sum())
     assert (to_x * along).sum() == pytest.approx(slope, rel=1e-8)
 
 
