@@ -76,7 +76,7 @@ diagnose: $(READY) ## diagnose your queries and keys (Q=q.npy K=k.npy or FILE=qk
 audit: $(READY) ## say what an attention function computes (TARGET=package.module:function)
 	@$(SUITE) audit -- $(call values,TARGET)
 
-model: .venv/model-ready ## compare the heads of a pretrained BERT (83 MB) with the exact curve
+model: .venv/model-ready ## compare the heads of a pretrained BERT with the exact curve (176 MB of models)
 	@$(SUITE) model
 
 ##@ Tests
