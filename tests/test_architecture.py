@@ -32,6 +32,7 @@ ORDER = [
     "kinds",
     "errors",
     "paths",
+    "models",
     "declarations",
     "config",
     "analysis",

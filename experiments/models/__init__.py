@@ -1,0 +1,1 @@
+"""Pretrained language models, forward and backward on `sdpa.network`."""
