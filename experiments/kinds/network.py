@@ -127,7 +127,11 @@ class Cell(ScaledCell):
         }
 
     def problem(self) -> str | None:
-        """As `ScaledCell.problem`: an odd d_k beside a rotation, or a divisor for each row."""
+        """As `ScaledCell.problem`: a stream of one entry, which norms make 1 or -1; an odd d_k beside
+        a rotation; or a divisor for each row.
+        """
+        if self.width < 2:
+            return "n_heads: expected a stream of at least 2 entries, got 1 head and d_k = 1"
         if self.position == "rope" and self.d_k % 2:
             return f"position: expected an even d_k beside rope, got d_k = {self.d_k}"
         for rule in self.scaling:
@@ -220,7 +224,7 @@ def _stack(cell: Cell, rng: np.random.Generator, is_compared: bool) -> Floats:
         for layer in compared:
             above = gradients[layer + 1].x if layer + 1 < cell.layers else top
             reported = dict(zip(_PLACE, found[rule, layer], strict=True))
-            compare_layer(steps[layer], blocks[layer], design, above, reported)
+            compare_layer(steps[layer], gradients[layer], blocks[layer], design, above, reported)
     return found
 
 

@@ -36,7 +36,7 @@ class _Head:
     scores: Floats  # over the divisor, -inf where masked, (n, n)
     weights: Floats
 
-    def back(self, g: Floats, divisor: float) -> tuple[Floats, Floats, Floats]:
+    def back(self, g: Floats, divisor: float | Floats) -> tuple[Floats, Floats, Floats]:
         """The gradients to q, k and v from the gradient g to the weighted values."""
         to_weights = g @ self.v.T
         means = (self.weights * to_weights).sum(axis=1)[:, None]
@@ -46,14 +46,17 @@ class _Head:
 
 def compare_layer(
     step: network.Steps,
+    gradient: network.BlockGradients,
     block: network.Block,
     design: network.Design,
     above: Floats,
     reported: Mapping[str, float],
 ) -> None:
-    """Compare the stream above a layer, and the reported numbers of the layer, with the definition.
+    """Compare the stream above a layer, the gradient to that below it, and the reported numbers of
+    the layer with their definitions.
 
-    `above` is the gradient to that stream; `reported` has the numbers of the layer by column.
+    `above` is the gradient to the stream above; `reported` has the numbers of the layer by column.
+    The design has no shared heads, gains, caps or sinks, and one divisor.
 
     Raises:
         ArithmeticError: a number differs by more than rounding explains.
@@ -83,7 +86,8 @@ def compare_layer(
     of_query, of_key = (
         float(rounding * to_weights * longest[name] / design.divisor) for name in ("k", "q")
     )
-    _compare_arrays(after, step.after, _RELATIVE + rounding)
+    _compare_arrays("stream above a layer", after, step.after, _RELATIVE + rounding)
+    _compare_arrays("gradient below a layer", to_x, gradient.x, _RELATIVE + rounding)
     expected: dict[str, tuple[float, float]] = {
         "stream": ((step.x**2).mean(), 0.0),
         "cosine": (_mean_product(step.x / _lengths(step.x)), _NEAR),
@@ -215,10 +219,8 @@ def _mean_product(vectors: Floats) -> float:
     return float(products.sum() - products.trace()) / (n * (n - 1))
 
 
-def _compare_arrays(expected: Floats, got: Floats, relative: float) -> None:
-    """ArithmeticError if the streams differ by more than a share of the largest entry."""
+def _compare_arrays(what: str, expected: Floats, got: Floats, relative: float) -> None:
+    """ArithmeticError if an entry differs by more than a share of the largest."""
     allowed = relative * np.abs(expected).max()
     for token, entry in np.argwhere(~(np.abs(got - expected) <= allowed)):
-        raise difference(
-            f"stream above a layer, token {token}", expected[token, entry], got[token, entry]
-        )
+        raise difference(f"{what}, token {token}", expected[token, entry], got[token, entry])
