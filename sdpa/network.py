@@ -28,7 +28,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from sdpa._arrays import FloatArray
 from sdpa.attention import masked
@@ -253,7 +252,7 @@ def _hidden(gate: FloatArray | None, up: FloatArray) -> FloatArray:
     """silu(u) z = u z / (1 + e^-u), or max(z, 0) without a gate."""
     if gate is None:
         return np.maximum(up, 0.0)
-    hidden: FloatArray = gate * expit(gate) * up
+    hidden: FloatArray = gate * _logistic(gate) * up
     return hidden
 
 
@@ -263,8 +262,15 @@ def _hidden_backward(
     """The gradients to u and z; silu'(u) = p (1 + u (1 - p)) with p = 1 / (1 + e^-u)."""
     if gate is None:
         return None, g * (up > 0)
-    p = expit(gate)
+    p = _logistic(gate)
     return g * up * p * (1 + gate * (1 - p)), g * gate * p
+
+
+def _logistic(u: FloatArray) -> FloatArray:
+    """1 / (1 + e^-u)."""
+    from scipy.special import expit  # here, because SciPy takes long to load
+
+    return np.asarray(expit(u))
 
 
 def _weights_backward(g: FloatArray, step: Steps, design: Design) -> FloatArray:
@@ -324,8 +330,8 @@ def next_token_losses(
     """-ln softmax(h U)_target of each token, (..., n), with h = norm(x), or x unless the blocks are
     `pre`.
 
-    x is the last stream (..., n, width), the unembedding U (width, vocabulary), targets (..., n) are
-    integers, and the gain of the norm is (width,).
+    x is the last stream (..., n, width), the unembedding U (width, vocabulary), targets (..., n)
+    are integers, and the gain of the norm is (width,).
 
     >>> design = Design(1, 1, divisor=1.0, norm="none")
     >>> next_token_losses(np.zeros((1, 2)), np.eye(2), np.array([1]), design).round(4)  # ln 2

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, xlogy
 
 from experiments.plain.rows import difference
 from sdpa import network
@@ -178,7 +177,7 @@ def _mlp(middle: Floats, block: network.Block, design: network.Design) -> tuple[
         hidden = up * (up > 0)
     else:
         gate = x @ w_gate
-        p = expit(gate)
+        p, rest = (1 + np.tanh(gate / 2)) / 2, (1 - np.tanh(gate / 2)) / 2
         hidden = gate * p * up
     after, after_back = _norm(design.residual * middle + hidden @ w_down, design.norm == "post")
 
@@ -188,7 +187,7 @@ def _mlp(middle: Floats, block: network.Block, design: network.Design) -> tuple[
         if w_gate is None:
             to_x = (to_hidden * (up > 0)) @ w_up.T
         else:
-            slope = p + gate * p * expit(-gate)
+            slope = p + gate * p * rest
             to_x = (to_hidden * gate * p) @ w_up.T + (to_hidden * slope * up) @ w_gate.T
         return np.asarray(design.residual * g + x_back(to_x))
 
@@ -203,7 +202,7 @@ def _of_rows(heads: list[_Head], rounding: float) -> dict[str, tuple[float, floa
     return {
         "collision": ((w**2).sum(axis=1).mean(), 0.0),
         "max_weight": (w.max(axis=1).mean(), 0.0),
-        "entropy": (-xlogy(w, w).sum(axis=1).mean(), rounding),
+        "entropy": (-(w * np.log(np.where(w > 0, w, 1.0))).sum(axis=1).mean(), rounding),
         "row_variance": (visible.var(axis=1).mean(), rounding),
     }
 
