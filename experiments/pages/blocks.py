@@ -12,14 +12,14 @@ from pathlib import Path
 from experiments.config.loader import load_config
 from experiments.declarations import FIGURES, figures_of
 from experiments.declarations.figure import Default
-from experiments.diagnosis.model import QUANTITIES
 from experiments.diagnosis.table import COLUMNS
 from experiments.errors import Problem
 from experiments.kinds import experiment_names
 from experiments.measuring.experiment import Experiment, load_experiment
+from experiments.models.heads import QUANTITIES
 from experiments.pages import numbers
 from experiments.pages.parts import Source, code, codes, formulas, markdown, pictures
-from experiments.paths import ALL_SWEEPS, DIAGNOSIS, EXAMPLES, STORED_CONFIG, THEORY, drawn_texts
+from experiments.paths import ALL_SWEEPS, EXAMPLES, STORED_CONFIG, THEORY, drawn_texts
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _SHOWN = {"crossing", "network", "training"}  # sweeps with a block of their own
@@ -72,7 +72,7 @@ def _gallery(source: Source) -> str:
 
 
 def _gallery_trained(source: Source) -> str:
-    return _figures_of(source, *_trained(source), DIAGNOSIS)
+    return _figures_of(source, *_trained(source))
 
 
 def _trained(source: Source) -> list[str]:
@@ -190,7 +190,6 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "statements": numbers.statements,
     "calibration": numbers.calibration,
     "diagnosis": _diagnosis,
-    "model": numbers.model,
     "model-columns": _model_columns,
     "deployed": numbers.deployed,
     "bugs": numbers.bugs,

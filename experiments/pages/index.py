@@ -35,7 +35,7 @@ from experiments.pages.parts import (
     sound_results,
     typeset,
 )
-from experiments.paths import ALL_SWEEPS, DIAGNOSIS, EXAMPLES, THEORY, csv_name, drawn_texts
+from experiments.paths import ALL_SWEEPS, EXAMPLES, MODELS, THEORY, csv_name, drawn_texts
 
 _MOST_ROWS, _MOST_METRICS = 12, 5
 # The figures whose findings support the sentences of the first screen.
@@ -110,7 +110,7 @@ def make_page(
     """
     found, problems = sound_results(config, results, incomplete=incomplete)
     drawn = {
-        name: [_picture(name, path) for path in paths]
+        name: [_picture(path.parent.name if name == MODELS else name, path) for path in paths]
         for name, paths in pictures(config, results).items()
     }
     of_dimension = {picture.name: picture for picture in drawn.get("dimension", ())}
@@ -134,7 +134,7 @@ def make_page(
         relative_error=explorer.RELATIVE_ERROR,
         sections=[_section(each, drawn[each.name]) for each in found.values()],
         of_all=drawn[ALL_SWEEPS],
-        diagnosis=drawn[DIAGNOSIS],
+        models=drawn[MODELS],
         theory=drawn[THEORY],
         examples=drawn[EXAMPLES],
         statements=statements(results),

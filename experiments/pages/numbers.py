@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.analysis.crossings import EQUAL, SCALED, TENTH
+from experiments.analysis.crossings import EQUAL, TENTH
 from experiments.analysis.results import SweepAxes
 from experiments.claims.table import counts, read_statements, severities
-from experiments.diagnosis.minilm import LAYERS
-from experiments.diagnosis.model import LENGTH, NAMES, read_model
-from experiments.diagnosis.model_figures import REACH
 from experiments.kinds.training import Cell
 from experiments.pages.parts import Source, code, formulas, markdown
 from experiments.paths import BENCHMARKS, THEORY, csv_name
@@ -265,33 +262,6 @@ def _mistakes(mistakes: pd.DataFrame) -> str:
     wide = pd.crosstab(mistakes["fault"], mistakes["trials"], found, aggfunc="first").iloc[:, ::-1]
     head = ["mistake in the code", *(f"alarms with {trials} trials" for trials in wide)]
     return markdown(head, wide.loc[mistakes["fault"].unique()].itertuples(), "-rrr")
-
-
-def model(source: Source) -> str:
-    """Means over the heads of each layer of the pretrained model, and half the width of their 95%
-    intervals.
-    """
-    layers = read_model(source.results)["layers"].set_index([*NAMES, "layer"])
-    columns = {
-        "spread": ("spread", "prose", "recorded"),
-        "distance: prose": ("entropy_share_distance", "prose", "recorded"),
-        "distance: code": ("entropy_share_distance", "code", "recorded"),
-        "distance: shuffled": ("entropy_share_distance", "shuffled", "recorded"),
-        "distance: content": ("entropy_share_distance", "prose", "content"),
-        "without first key": ("rest_distance", "prose", "recorded"),
-        "ratio: recorded": ("variance_ratio", "prose", "recorded"),
-        "ratio: centred": ("variance_ratio", "prose", "centred"),
-        "ratio: content": ("variance_ratio", "prose", "content"),
-    }
-    rows = []
-    for layer in range(LAYERS):
-        fields = [str(layer)]
-        for name, text, keys in columns.values():
-            row = layers.loc["trained", text, keys, SCALED, LENGTH, layer]
-            mean = f"{row[name]:.3f} ± {REACH * row[f'{name}_se']:.3f}"
-            fields.append(mean.replace("-", "−"))
-        rows.append(fields)
-    return markdown(["layer", *columns], rows, "r" * 10)
 
 
 def scales(source: Source) -> str:

@@ -26,12 +26,10 @@ from experiments.errors import TableError, counted
 from experiments.paths import (
     ALL_SWEEPS,
     DERIVED,
-    DIAGNOSIS,
-    DIAGNOSIS_TABLE,
     EXAMPLES,
     FIGURES,
+    MODELS,
     THEORY,
-    diagnosis_path,
     figure_path,
 )
 
@@ -67,7 +65,7 @@ def page_path(results: Path) -> Path:
 
 
 def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
-    """The PNG files of the page by sweep, and of `all-sweeps`, diagnosis, theory and examples by
+    """The PNG files of the page by sweep, and of `all-sweeps`, models, theory and examples by
     these names.
 
     Only files with a text beside them count: a figure that could not be drawn is not on the page.
@@ -77,7 +75,7 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
         for sweep in config.sweeps
     }
     found[ALL_SWEEPS] = sorted((results / FIGURES / ALL_SWEEPS).glob("*.png"))
-    found[DIAGNOSIS] = sorted(diagnosis_path(results, "").glob("*.png"), reverse=True)
+    found[MODELS] = sorted((results / MODELS).glob("*/*.png"), reverse=True)
     found[THEORY] = sorted((results / THEORY).glob("*.png"), reverse=True)
     found[EXAMPLES] = sorted((results / EXAMPLES).glob("*.png"))
     return {
@@ -89,7 +87,7 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
 def shown(config: Config, results: Path) -> Iterator[Path]:
     """Every file whose content appears on the page."""
     yield table_path(results)
-    yield diagnosis_path(results, DIAGNOSIS_TABLE)
+    yield from sorted((results / MODELS).glob("*/*.csv"))
     for sweep in config.sweeps:
         yield from (results / f"{sweep.name}.{suffix}" for suffix in ("json", "csv"))
         yield from sorted((results / DERIVED / sweep.name).glob("*.csv"))

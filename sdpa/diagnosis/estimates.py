@@ -90,6 +90,7 @@ def diagnose(
     axes: Sequence[str] | None = None,
     softcap: float = 0.0,
     sink: float | None = None,
+    exact: bool = True,
 ) -> Diagnosis:
     """The effect of a scale on each head, and how far its q and k are from independent Gaussian
     entries.
@@ -116,6 +117,7 @@ def diagnose(
             the entropy is that of the weights over their sum, the Jacobian that of the weights to
             the scores before the cap, and no Gaussian values are known. A sink adds the quantity
             `visible_mass`, the mean sum of the weights.
+        exact: False leaves out the Gaussian values, which take most of the time of many heads.
 
     Raises:
         ValueError: shapes, names or the mask do not fit, or an entry that counts is not finite or
@@ -130,11 +132,9 @@ def diagnose(
     array([1., 1., 1.])
     """
     heads = Heads.of(q, k, mask, axes)
-    return _diagnosis(
-        heads,
-        resolve_divisor(scaling, heads.q.shape[-1], heads.n_keys, mask),
-        RowMap(softcap, sink),
-    )
+    divisor = resolve_divisor(scaling, heads.q.shape[-1], heads.n_keys, mask)
+    row_map = RowMap(softcap, sink)
+    return _diagnosis(heads, divisor, row_map, has_exact=exact and row_map.is_plain)
 
 
 def diagnose_scores(
@@ -152,10 +152,10 @@ def diagnose_scores(
     >>> found["max_weight"].value.round(2), found["max_weight"].gaussian.round(2), "q_std" in found.estimates
     (array([0.16, 0.16, 0.16]), array([0.16, 0.17, 0.16]), False)
     """
-    return _diagnosis(Heads.of_scores(scores, mask, axes), 1.0, PLAIN)
+    return _diagnosis(Heads.of_scores(scores, mask, axes), 1.0, PLAIN, has_exact=True)
 
 
-def _diagnosis(heads: Heads, divisor: float, row_map: RowMap) -> Diagnosis:
+def _diagnosis(heads: Heads, divisor: float, row_map: RowMap, *, has_exact: bool) -> Diagnosis:
     """The diagnosis of heads, whose scores are divided by the divisor."""
     for name in heads.axes:
         if name == "rows" or any(quantity.name == name for quantity in QUANTITIES):
@@ -183,7 +183,7 @@ def _diagnosis(heads: Heads, divisor: float, row_map: RowMap) -> Diagnosis:
         rows_of = (Rows.joined(one.part(part) for one in of_head) for of_head in found)
         variances = sums[part].together().mean("unbiased_variance").tolist()
         pairs = zip(rows_of, variances, strict=True)
-        exact[part] = [gaussian_values(*each) if row_map.is_plain else {} for each in pairs]
+        exact[part] = [gaussian_values(*each) if has_exact else {} for each in pairs]
     estimates = {}
     quantities = QUANTITIES if row_map.sink is None else (*QUANTITIES, VISIBLE_MASS)
     for quantity in (each for each in quantities if d_k or each.name not in OF_VECTORS):

@@ -212,7 +212,10 @@ EACH_ONCE = "expected the same axes in each pair and each head once, got heads b
         (["q.npy", "wide.npy"], r"q.npy and wide.npy: expected q and k with the same d_k .*got 4"),
         (["q.npy", "k.npy", "--axes", "head"], "axes: expected a different name for each of 2"),
         (["q.npy", "k.npy", "--axes", "rows,head"], "expected names .*no other column.*got rows"),
-        (["minilm.npz"], "results/diagnosis/minilm has the shipped example; choose another folder"),
+        (
+            ["q.npy", "k.npy", "--out", "results/models/minilm"],
+            "results/models/minilm has the shipped example; choose another folder",
+        ),
         (["mixed.npz"], f"{EACH_ONCE} layer, head and layer"),
         (["twice.npz"], f"{EACH_ONCE} layer, head"),
     ],
@@ -220,7 +223,6 @@ EACH_ONCE = "expected the same axes in each pair and each head once, got heads b
 def test_bad_usage_exits_2_and_writes_nothing(words, message):
     q, k = np.random.default_rng(0).standard_normal((2, 3, 2, 5, 4))
     save(q=q, k=k, wide=np.repeat(k, 2, axis=-1))
-    np.savez("minilm.npz", q=q, k=k)
     np.savez("mixed.npz", **{"q.0": q[0], "k.0": k[0], "q.1": q[0, 0], "k.1": k[0, 0]})
     np.savez("twice.npz", **{"q.0": q[0], "k.0": k[0], "q.0.1": q[0, 0], "k.0.1": k[0, 0]})
     before = sorted(Path().iterdir())
@@ -343,7 +345,7 @@ def test_the_shipped_model_is_shown_and_its_sample_diagnosed(tmp_path, monkeypat
     ran = call("diagnose")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "Heads 72, queries 128, keys 128, d_k 32, sequences 16" in ran.stdout
-    ran = call("diagnose", "results/diagnosis/minilm/qk.npz", "--out", tmp_path)
+    ran = call("diagnose", "results/models/minilm/qk.npz", "--out", tmp_path)
     assert ran.returncode == 0
     assert len(read_diagnosis(tmp_path / "diagnosis.csv")) == 24
 

@@ -7,19 +7,23 @@ Nothing here needs the weights; `make test-models` compares the forward pass wit
 import json
 import math
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import special, stats
 
-from experiments.diagnosis import minilm, model
-from experiments.diagnosis.command import write_diagnosis
-from experiments.diagnosis.model_figures import FINDING, REACH
-from experiments.diagnosis.model_figures import heads as of_case
 from experiments.engine.reporter import Reporter
 from experiments.errors import TableError
-from experiments.paths import HOME, diagnosis_path
+from experiments.models import heads, minilm
+from experiments.models.command import write_models
+from experiments.models.declared import MINILM, MODELS, SMOLLM2
+from experiments.models.figures import FINDINGS, REACH, read_model
+from experiments.models.figures import rows_of_case as of_case
+from experiments.models.model import Case
+from experiments.models.texts import checksums
+from experiments.paths import HOME, model_path
 from sdpa import softmax
 from sdpa.theory import GaussianRow
 from sdpa.theory.limits import median_jacobian_norm
@@ -138,11 +142,13 @@ class Tokenizer:
 
 
 FAKE = minilm.Pretrained({}, Tokenizer(), "")
+FINDING = FINDINGS["minilm"]
+SEQUENCES = minilm.SEQUENCES
 
 
 def test_sequences_have_the_tokens_of_the_text_between_both_marks():
-    prose, shuffled = (model.sequences(FAKE, text, 12) for text in ("prose", "shuffled"))
-    assert prose.shape == (model.SEQUENCES, 12)
+    prose, shuffled = (FAKE.tokens(text, 12) for text in ("prose", "shuffled"))
+    assert prose.shape == (SEQUENCES, 12)
     assert set(prose[:, 0]) == {101}
     assert set(prose[:, -1]) == {102}
     assert prose[0, 1:-1].tolist() == [ord(letter) % 100 for letter in "Scaled dot"]
@@ -158,7 +164,7 @@ def gaussian(monkeypatch):
     the first is long.
     """
     rng = np.random.default_rng(2)
-    q, k = rng.standard_normal((2, model.SEQUENCES, 4, 3, 64, 32), dtype=np.float32)
+    q, k = rng.standard_normal((2, SEQUENCES, 4, 3, 64, 32), dtype=np.float32)
     k[:, 1] += 3 * rng.standard_normal((1, 3, 1, 32))
     k[:, 2] += 2 * rng.standard_normal((1, 3, 64, 32))
     q[:, 3, :, :, 0] += 3
@@ -170,57 +176,63 @@ def gaussian(monkeypatch):
     return q, k
 
 
-def plain_columns(q, k):
+def plain_columns(q, k, mask):
     """Columns of one head from the weights of each row: (sequences, n, d_k) each."""
     scores = q.astype(np.float64) @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+    n = scores.shape[-1]
+    seen = range(1, n + 1) if mask == "causal" else [n] * n
+    rows = [of[i, :m] for of in scores for i, m in enumerate(seen) if m > 1]
 
-    def described(scores):
+    def described(rows):
         """Spread, entropy share, and that of Gaussian rows of this spread."""
-        n = scores.shape[-1]
-        share = special.entr(softmax(scores)).sum(axis=-1).mean() / math.log(n)
-        spread = math.sqrt(scores.var(axis=-1).mean())
-        law = GaussianRow(spread / math.sqrt(1 - 1 / n), n).entropy() / math.log(n)
+        lengths = np.unique([len(row) for row in rows])
+        share = np.mean([stats.entropy(softmax(row)) / math.log(len(row)) for row in rows])
+        spread = math.sqrt(np.mean([np.var(row) for row in rows]))
+        sigma = spread / math.sqrt(np.mean(1 - 1 / lengths))
+        law = np.mean([GaussianRow(sigma, m).entropy() / math.log(m) for m in lengths.tolist()])
         return spread, share, law
 
-    spread, share, law = described(scores)
-    rest_spread, rest_share, rest_law = described(scores[..., 1:])
+    spread, share, law = described(rows)
+    rest_spread, rest_share, rest_law = described([row[1:] for row in rows if len(row) > 2])
     return {
         "spread": spread,
         "entropy_share": share,
         "entropy_share_law": law,
         "rest_distance": rest_share - rest_law,
         "first_key_variance": 1 - (rest_spread / spread) ** 2,
-        "first_key_weight": softmax(scores)[..., 0].mean(),
-        "frozen": float(spread > math.sqrt(2 * math.log(scores.shape[-1]))),
+        "first_key_weight": np.mean([softmax(row)[0] for row in rows]),
+        "frozen": float(spread > math.sqrt(2 * math.log(n))),
     }
 
 
-def test_every_column_is_that_of_plain_rows(gaussian):
+@pytest.mark.parametrize("mask", ["none", "causal"])
+def test_every_column_is_that_of_plain_rows(gaussian, mask):
     """Two heads, of which one is frozen, in the first and the last group of sequences."""
     q, k = (array[:, 3, :1].repeat(2, axis=1) for array in gaussian)
     q = q * np.array([0.5, 4], np.float32)[:, None, None]
-    found = model.of_case(model.Case(n_keys=64), q[:, None], k[:, None])
-    assert len(found) == model.GROUPS * 2
+    found = heads.of_case(Case(64), q[:, None], k[:, None], mask)
+    assert len(found) == heads.GROUPS * 2
     for row in found[found["group"].isin([0, 7])].to_dict("records"):
         group = slice(2 * row["group"], 2 * row["group"] + 2)
-        expected = plain_columns(q[group, row["head"]], k[group, row["head"]])
+        expected = plain_columns(q[group, row["head"]], k[group, row["head"]], mask)
         assert expected["frozen"] == row["head"]
         assert {name: row[name] for name in expected} == pytest.approx(expected, abs=2e-5)
 
 
 @pytest.mark.usefixtures("gaussian")
 def test_initial_weights_are_those_of_the_untrained_network():
-    cases = [model.Case(network, n_keys=64) for network in ("trained", "initial")]
-    trained, initial = (model.measured(FAKE, [case])["spread"] for case in cases)
+    cases = Case(64, "initial"), Case(64)
+    found = heads.of_network(replace(MINILM, cases=cases), FAKE)
+    initial, trained = (rows["spread"] for _, rows in found.groupby("weights"))
     np.testing.assert_allclose(trained, 9 * initial, rtol=1e-5)
 
 
 @pytest.mark.usefixtures("gaussian")
 def test_the_tables_tell_apart_what_queries_and_keys_are_made_of():
-    cases = [model.Case(n_keys=64, keys=keys) for keys in ("recorded", "centred", "content")]
-    results = model.measured(FAKE, cases)
-    assert len(results) == 3 * model.GROUPS * 4 * 3
-    layers = model.tables(results)["layers"].set_index(["keys", "layer"])
+    cases = [Case(64, keys=keys) for keys in ("recorded", "centred", "content")]
+    results = heads.of_network(replace(MINILM, cases=tuple(cases)), FAKE)
+    assert len(results) == 3 * heads.GROUPS * 4 * 3
+    layers = heads.tables(results)["layers"].set_index(["keys", "layer"])
     recorded, centred, content = (layers.loc[case.keys] for case in cases)
     near = recorded["entropy_share_distance"].abs() < 0.01
     assert near.tolist() == [True, True, True, False]
@@ -231,7 +243,7 @@ def test_the_tables_tell_apart_what_queries_and_keys_are_made_of():
     assert centred["spread"][2] == pytest.approx(math.sqrt(5 * 63 / 64), rel=0.02)
     assert content["spread"][2] == pytest.approx(math.sqrt(63 / 64), rel=0.02)
     of_groups = results.query("keys == 'recorded' and layer == 1").groupby("group")["spread"].mean()
-    error = of_groups.std() / math.sqrt(model.GROUPS)
+    error = of_groups.std() / math.sqrt(heads.GROUPS)
     assert recorded["spread_se"][1] == pytest.approx(error)
 
 
@@ -242,12 +254,12 @@ def test_laws_are_those_of_simulated_rows(sigma):
     weights = softmax(scores)
     spread = math.sqrt(scores.var(axis=1).mean())
     share = special.entr(weights).sum(axis=1) / math.log(64)
-    error = abs(model.law("entropy_share", [spread], 64)[0] - share.mean())
+    error = abs(heads.law([spread], (64,))[0] - share.mean())
     assert error < share.std() / 28 + 1e-3
     p2, p3 = ((weights**n).sum(axis=1) for n in (2, 3))
     median = np.median(np.sqrt(np.maximum(p2 + p2**2 - 2 * p3, 0)))
     assert median_jacobian_norm(sigma, 64) == pytest.approx(median, rel=0.03)
-    assert model.law("jacobian_norm_median", [spread], 64)[0] == pytest.approx(median, rel=0.03)
+    assert heads.median_law([spread], 64)[0] == pytest.approx(median, rel=0.03)
 
 
 LAWS_OF_SCORES = {
@@ -257,7 +269,7 @@ LAWS_OF_SCORES = {
 }
 
 
-@pytest.mark.parametrize("name", model.CONTROLS)
+@pytest.mark.parametrize("name", heads.CONTROLS)
 def test_control_laws_are_those_of_other_draws(name):
     """Rows by inversion of SciPy's distributions, H = ln Z - sum w s; within 5 standard errors of
     both simulations.
@@ -266,13 +278,13 @@ def test_control_laws_are_those_of_other_draws(name):
     scores = 2 * LAWS_OF_SCORES[name].ppf(uniform)
     entropy = special.logsumexp(scores, axis=1) - (softmax(scores) * scores).sum(axis=1)
     share = entropy / math.log(40)
-    found = model.control(name, [2 * math.sqrt(1 - 1 / 40)], 40)[0]
+    found = heads.control(name, [2 * math.sqrt(1 - 1 / 40)], (40,))[0]
     assert found == pytest.approx(share.mean(), abs=5 * share.std() / 45)
 
 
 @pytest.fixture(scope="module")
 def shipped():
-    return model.read_model(ROOT / HOME)
+    return read_model(ROOT / HOME, MINILM)
 
 
 @pytest.mark.parametrize(
@@ -286,35 +298,37 @@ def shipped():
 )
 def test_the_title_of_the_slide_is_refused_when_its_table_changes(shipped, column, factor, further):
     assert FINDING.numbers(shipped)
-    heads = shipped["heads"].copy()
-    heads[column] = factor * heads[column] + further
-    assert FINDING.numbers(shipped | {"heads": heads}) is None
+    found = shipped["by-head"].copy()
+    found[column] = factor * found[column] + further
+    assert FINDING.numbers(shipped | {"by-head": found}) is None
 
 
 def test_the_page_has_the_numbers_of_the_tables(shipped):
     """Numbers of docs/training.md, and by 95% intervals that its statements hold."""
     page = " ".join((ROOT / "docs" / "training.md").read_text(encoding="utf-8").split())
-    heads = of_case(shipped).reset_index()
-    shuffled = of_case(shipped, "trained", "shuffled").reset_index()
-    initial = of_case(shipped, "initial").reset_index()["spread"]
+    used, other, start = (
+        of_case(shipped, case).reset_index()
+        for case in (Case(128), Case(128, text="shuffled"), Case(128, "initial"))
+    )
+    initial = start["spread"]
     recorded = "weights == 'trained' and text == 'prose' and keys == 'recorded'"
-    layers = shipped["layers"].query(recorded)
-    used = layers[layers["scaling"] == "d_k^1/2"]
-    short, long = (used[used["n_keys"] == n].reset_index() for n in (16, 512))
+    layers = shipped["by-layer"].query(recorded)
+    as_used = layers[layers["scaling"] == "d_k^1/2"]
+    short, long = (as_used[as_used["n_keys"] == n].reset_index() for n in (16, 512))
     of_rule = dict(list(layers[layers["n_keys"] == 128].groupby("scaling")))
-    moved = (heads["entropy_share"] - shuffled["entropy_share"]).abs()
-    ratio = heads["jacobian_norm_median"] / heads["jacobian_norm_median_law"]
-    divisor = heads["unit_divisor"].quantile([0, 0.25, 0.75, 1]).tolist()
-    power = heads["unit_exponent"].quantile([0.25, 0.75]).tolist()
+    moved = (used["entropy_share"] - other["entropy_share"]).abs()
+    ratio = used["jacobian_norm_median"] / used["jacobian_norm_median_law"]
+    divisor = used["unit_divisor"].quantile([0, 0.25, 0.75, 1]).tolist()
+    power = used["unit_exponent"].quantile([0.25, 0.75]).tolist()
     spreads = np.array(divisor) / math.sqrt(32)
-    length = heads["length_effect"]
+    length = used["length_effect"]
     frozen = 12 * of_rule["unscaled"]["frozen"].sum()
 
     def from_to(verb, name):
         return f"{verb} from {short[name].mean():.2f} to {long[name].mean():.2f}"
 
     many = f"by more than 0.05 in {(moved > 0.05).sum()} of 72 heads"
-    similar, beyond = ratio.between(0.8, 1.25).sum(), (heads["frozen"] > 0.5).sum()
+    similar, beyond = ratio.between(0.8, 1.25).sum(), (used["frozen"] > 0.5).sum()
     half = f"half of them between {divisor[1]:.1f} and {divisor[2]:.1f}"
     for sentence in (
         FINDING.sentence.format(**FINDING.numbers(shipped)),
@@ -338,18 +352,41 @@ def test_the_page_has_the_numbers_of_the_tables(shipped):
     assert (flat["entropy_share"] - REACH * flat["entropy_share_se"]).min() > 0.95
 
 
+@pytest.mark.parametrize("name", ["smollm2", "divisors", "layers"])
+def test_the_page_has_the_findings_of_the_language_model(name):
+    page = " ".join((ROOT / "docs" / "training.md").read_text(encoding="utf-8").split())
+    numbers = FINDINGS[name].numbers(read_model(ROOT / HOME, SMOLLM2))
+    assert FINDINGS[name].sentence.format(**numbers) in page
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "column", "factor"),
+    [
+        ("smollm2", "by-head", "rest_distance", 3),
+        ("divisors", "smallest-loss", "divisor", 1.2),
+        ("divisors", "by-divisor", "query_gradient_se", 20),
+        ("layers", "by-divisor", "stream_gradient_se", 10),
+    ],
+)
+def test_a_finding_of_the_language_model_needs_its_numbers(name, table, column, factor):
+    tables = read_model(ROOT / HOME, SMOLLM2)
+    tables[table][column] *= factor
+    assert FINDINGS[name].numbers(tables) is None
+
+
 def test_an_altered_table_is_refused(tmp_path):
-    shutil.copytree(diagnosis_path(ROOT / HOME, ""), diagnosis_path(tmp_path, ""))
-    path = diagnosis_path(tmp_path, "by-layer.csv")
+    for model in MODELS:
+        folder = model_path(ROOT / HOME, model.name, "")
+        shutil.copytree(folder, model_path(tmp_path, model.name, ""))
+    path = model_path(tmp_path, "minilm", "by-layer.csv")
     path.write_text(path.read_text().replace("0.1", "0.2", 1))
     with pytest.raises(
         TableError, match=r"altered or missing: .*by-layer.csv; make model writes them again"
     ):
-        write_diagnosis(tmp_path, Reporter(say=lambda _: None))
+        write_models(tmp_path, Reporter(say=lambda _: None))
 
 
 def test_the_sidecar_names_the_texts_that_are_here():
-    shipped = json.loads(diagnosis_path(ROOT / HOME, "model.json").read_bytes())["sha256"]
-    here = model.checksums(FAKE)
-    for name in ("prose.txt", "code.txt"):
-        assert shipped[name] == here[name]
+    for model in MODELS:
+        sidecar = model_path(ROOT / HOME, model.name, "model.json")
+        assert checksums().items() <= json.loads(sidecar.read_bytes())["sha256"].items()

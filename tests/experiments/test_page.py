@@ -53,7 +53,7 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
     assert re.search(r"The check compares \d+ measured values with exact ones in \d+ cells", plain)
     assert "make all CONFIG=tiny.yaml" in text
     assert as_shown(config.text) in as_shown(plain)
-    for absent in ('id="statements"', 'id="diagnosis"', "What it does, and what it does not do"):
+    for absent in ('id="statements"', 'id="models"', "What it does, and what it does not do"):
         assert absent not in text
 
 

@@ -93,7 +93,7 @@ def test_the_table_is_made_again_after_a_change_but_not_by_other_sweeps(
         "figures",
         "examples",
         "benchmarks",
-        "diagnosis",
+        "models",
         "config.full",
         "*.html",
         ".*",

@@ -9,15 +9,18 @@ is single precision, as in PyTorch.
 import hashlib
 import importlib.util
 import zipfile
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import safetensors.numpy
 from scipy.special import ndtr
 
 from experiments.errors import UsageError
+from experiments.models.model import Floats, Tokens, Weights
+from experiments.models.texts import read_text, windows
 from sdpa import softmax
 
 if TYPE_CHECKING:
@@ -28,20 +31,37 @@ LAYERS, HEADS = 6, 12
 LONGEST = 512  # tokens of a sequence
 # Of the matrices of an untrained network, `initializer_range` of its config.json.
 INITIAL_STD = np.float32(0.02)
+_MARKS = ("[CLS]", "[SEP]")
+SEQUENCES = 16
 _EPSILON = np.float32(1e-12)  # of LayerNorm
 
-Floats = npt.NDArray[np.floating]  # single precision
-Weights = dict[str, Floats]
+Matrices = dict[str, Floats]  # single precision
 
 
-class Pretrained(NamedTuple):
+@dataclass(frozen=True)
+class Pretrained:
     """The content of the package."""
 
-    weights: Weights
+    matrices: Matrices
     tokenizer: "Tokenizer"
     sha256: str  # of model.safetensors
 
+    def tokens(self, text: str, length: int) -> Tokens:
+        """As `Network.tokens`, between [CLS] and [SEP]."""
+        ids = self.tokenizer.encode(read_text(text), add_special_tokens=False).ids
+        body = windows(text, ids, length - 2, SEQUENCES)
+        first, last = ([self.tokenizer.token_to_id(token)] * len(body) for token in _MARKS)
+        return np.column_stack([first, body, last])
 
+    def queries_and_keys(self, tokens: Tokens, weights: Weights) -> tuple[Floats, Floats]:
+        """As `Network.queries_and_keys`."""
+        matrices = self.matrices
+        if weights == "initial":
+            matrices = untrained(matrices, np.random.default_rng([*b"initial"]))
+        return queries_and_keys(matrices, tokens)
+
+
+@cache
 def pretrained() -> Pretrained:
     """The weights and the tokenizer, read from the installed package without running its code.
 
@@ -64,7 +84,7 @@ def pretrained() -> Pretrained:
     return Pretrained(safetensors.numpy.load(stored), tokenizer, hashlib.sha256(stored).hexdigest())
 
 
-def untrained(weights: Weights, rng: np.random.Generator) -> Weights:
+def untrained(weights: Matrices, rng: np.random.Generator) -> Matrices:
     """Initial weights of the same shapes, as BERT draws them: N(0, 0.02^2); biases 0; LayerNorm 1
     and 0.
     """
@@ -78,7 +98,7 @@ def untrained(weights: Weights, rng: np.random.Generator) -> Weights:
     return drawn
 
 
-def queries_and_keys(weights: Weights, tokens: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+def queries_and_keys(weights: Matrices, tokens: Tokens) -> tuple[Floats, Floats]:
     """Queries and keys of every head for sequences of tokens (batch, n), each (batch, layer, head,
     n, d_k).
     """
@@ -110,7 +130,7 @@ def queries_and_keys(weights: Weights, tokens: npt.NDArray[np.int64]) -> tuple[F
     return q, k
 
 
-def _affine(weights: Weights, name: str, x: Floats) -> Floats:
+def _affine(weights: Matrices, name: str, x: Floats) -> Floats:
     return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
 
 
@@ -119,7 +139,7 @@ def _heads(x: Floats) -> Floats:
     return x.reshape(*x.shape[:-1], HEADS, -1).swapaxes(-3, -2)
 
 
-def _normalized(weights: Weights, name: str, x: Floats) -> Floats:
+def _normalized(weights: Matrices, name: str, x: Floats) -> Floats:
     """LayerNorm over the last axis."""
     centred = x - x.mean(axis=-1, keepdims=True)
     scale = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + _EPSILON)
