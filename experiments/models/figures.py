@@ -166,7 +166,7 @@ FINDINGS = {
         numbers=_of_smollm2,
     ),
     "divisors": Finding(
-        title="Trained under √d_k, a model wants it; unscaled, gradients explode",
+        title="Trained under √d_k, SmolLM2 wants it; with a smaller divisor, its gradients explode",
         sentence="The loss on prose is smallest at a divisor of {divisor:.2f} ± {reach:.2f}, where "
         "√d_k is 8; on four texts, at {least:.2f} to {most:.2f}; with shuffled tokens, beyond 10. "
         "Without the scale, the r.m.s. of |dL/dq| is more than {ratio:,} times as large, and the "
@@ -230,9 +230,11 @@ def _draw_divisors(tables: Tables) -> Drawing:
     figure, [left, right] = panels(2, 2, (14, 6))
     reach = REACH * losses["change_se"]
     left.errorbar(losses["divisor"], losses["loss"], reach, fmt="o-", color=INK)
-    left.set_title("loss per token (nats)")
-    _gradient(right, runs, "divisor", "query_gradient", "r.m.s. over heads", UNSCALED)
-    _gradient(right, runs, "divisor", "query_gradient_median", "median, of the median head", USED)
+    left.set_title("loss per token (nats), no weight changed")
+    _gradient(right, runs, "divisor", "query_gradient", "r.m.s. over tokens and heads", UNSCALED)
+    _gradient(
+        right, runs, "divisor", "query_gradient_median", "median token of the median head", USED
+    )
     right.set_title("gradient to a query, |dL/dq|")
     right.legend(frameon=True, framealpha=1, edgecolor="white")
     for ax in (left, right):
