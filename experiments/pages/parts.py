@@ -34,6 +34,7 @@ from experiments.paths import (
 )
 
 FOLDER = Path(__file__).parent
+_OF_MODELS = ("smollm2/divisors.png", "smollm2/slide.png", "minilm/heads.png")
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy", "seaborn")
 _PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measured by", "analysed by")
 _SHOWN_DIGITS = 12  # of a SHA-256
@@ -75,7 +76,7 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
         for sweep in config.sweeps
     }
     found[ALL_SWEEPS] = sorted((results / FIGURES / ALL_SWEEPS).glob("*.png"))
-    found[MODELS] = sorted((results / MODELS).glob("*/*.png"), reverse=True)
+    found[MODELS] = [results / MODELS / name for name in _OF_MODELS]
     found[THEORY] = sorted((results / THEORY).glob("*.png"), reverse=True)
     found[EXAMPLES] = sorted((results / EXAMPLES).glob("*.png"))
     return {
