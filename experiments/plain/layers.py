@@ -35,7 +35,7 @@ class _Head:
     scores: Floats  # over the divisor, -inf where masked, (n, n)
     weights: Floats
 
-    def back(self, g: Floats, divisor: float | Floats) -> tuple[Floats, Floats, Floats]:
+    def back(self, g: Floats, divisor: float) -> tuple[Floats, Floats, Floats]:
         """The gradients to q, k and v from the gradient g to the weighted values."""
         to_weights = g @ self.v.T
         means = (self.weights * to_weights).sum(axis=1)[:, None]
@@ -60,7 +60,7 @@ def compare_layer(
     Raises:
         ArithmeticError: a number differs by more than rounding explains.
     """
-    pre, post = design.norm == "pre", design.norm == "post"
+    pre, post, divisor = design.norm == "pre", design.norm == "post", float(design.divisor)
     h, h_back = _norm(step.x, pre)
     heads = _heads(h, block, design)
     mixed = np.concatenate([head.weights @ head.v for head in heads], axis=1)
@@ -69,7 +69,7 @@ def compare_layer(
 
     g = middle_back(after_back(above))
     to_mixed = np.split(g @ block.output.T, len(heads), axis=1)
-    found = [head.back(each, design.divisor) for head, each in zip(heads, to_mixed, strict=True)]
+    found = [head.back(each, divisor) for head, each in zip(heads, to_mixed, strict=True)]
     to_q, to_k, to_v = (np.stack(gradients) for gradients in zip(*found, strict=True))
     to_h = _joined(_turned(to_q, design, -1)) @ block.query.T
     to_h += _joined(_turned(to_k, design, -1)) @ block.key.T
@@ -79,11 +79,11 @@ def compare_layer(
     longest = {
         name: max(_lengths(getattr(head, name)).max() for head in heads) for name in ("q", "k", "v")
     }
-    reach = longest["q"] * longest["k"] / design.divisor
+    reach = longest["q"] * longest["k"] / divisor
     rounding = float(_ROUNDINGS * _EPS * (1 + reach))
     to_weights = longest["v"] * max(_lengths(each).max() for each in to_mixed)
     of_query, of_key = (
-        float(rounding * to_weights * longest[name] / design.divisor) for name in ("k", "q")
+        float(rounding * to_weights * longest[name] / divisor) for name in ("k", "q")
     )
     _compare_arrays("stream above a layer", after, step.after, _RELATIVE + rounding)
     _compare_arrays("gradient below a layer", to_x, gradient.x, _RELATIVE + rounding)
