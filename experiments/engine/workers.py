@@ -8,16 +8,11 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    Future,
-    ProcessPoolExecutor,
-    ThreadPoolExecutor,
-    wait,
-)
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
@@ -166,14 +161,20 @@ def measured(
     """Records in the order of completion, from the processes of this machine or of a cluster."""
     todo = iter(tasks)
     pending: dict[Future[bytes], Task] = {}
+    # `concurrent.futures.wait` locks all futures one by one. Ctrl-C in the middle would leave some
+    # locked, and the thread that closes the connection to a cluster would wait for them.
+    done: SimpleQueue[Future[bytes]] = SimpleQueue()
     while True:
         for task in itertools.islice(todo, in_flight - len(pending)):
             with _naming(task, deaths):
-                pending[submit(*task.arguments)] = task
+                future = submit(*task.arguments)
+            pending[future] = task
+            future.add_done_callback(done.put)
         if not pending:
             return
-        done, _ = wait(pending, return_when=FIRST_COMPLETED)
-        for future in sorted(done, key=_has_failed):  # what succeeded is kept
+        ready = [done.get()]
+        ready += [done.get() for _ in range(done.qsize())]
+        for future in sorted(ready, key=_has_failed):  # what succeeded is kept
             task = pending.pop(future)
             with _naming(task, deaths):
                 record = future.result()
