@@ -70,8 +70,8 @@ def _further(make: Callable[[Any], Sequence[pd.DataFrame]], model: Model) -> lis
 
 
 def _of_heads(model: Model) -> list[bytes]:
-    tables = heads.tables(heads.of_network(model, model.load()))
-    return [csv_bytes(tables["heads"]), csv_bytes(tables["layers"])]
+    found = heads.of_network(model, model.load())
+    return [csv_bytes(table) for table in heads.by_head_and_layer(found)]
 
 
 def _example(model: Model) -> list[bytes]:

@@ -5,7 +5,7 @@ sequences. A number is the mean over groups; its standard error comes from the d
 them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
 
@@ -63,22 +63,12 @@ QUANTITIES = {
 
 def of_network(model: Model, network: Network) -> pd.DataFrame:
     """A row for each case of the model, group, layer and head."""
-    return pd.concat(_of_cases(model, network), ignore_index=True)
-
-
-def _of_cases(model: Model, network: Network) -> Iterator[pd.DataFrame]:
-    before: tuple[object, ...] = ()
-    for case in sorted(model.cases, key=_recording):
-        if _recording(case) != before:
-            before = _recording(case)
-            tokens = network.tokens(case.text, case.n_keys)
-            q, k = network.queries_and_keys(tokens, case.weights)
-        yield of_case(case, q, _keys(case, k), model.mask)
-
-
-def _recording(case: Case) -> tuple[object, ...]:
-    """The parameters of queries and keys before they are read."""
-    return case.weights, case.text, case.n_keys
+    tables = []
+    for case in model.cases:
+        tokens = network.tokens(case.text, case.n_keys)
+        q, k = network.queries_and_keys(tokens, case.weights)
+        tables.append(of_case(case, q, _keys(case, k), model.mask))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _keys(case: Case, k: Floats) -> Floats:
@@ -199,12 +189,9 @@ def summary(table: pd.DataFrame, *by: str) -> pd.DataFrame:
     return columns[order].reset_index()
 
 
-def tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """`heads`, a row for each head under d_k^1/2, and `layers`, a row for each layer of every
+def by_head_and_layer(found: pd.DataFrame) -> list[pd.DataFrame]:
+    """A table with a row for each head under d_k^1/2, and one with a row for each layer of every
     case.
     """
     as_used = (found["keys"] == "recorded") & (found["scaling"] == USED)
-    return {
-        "heads": summary(found[as_used], "layer", "head"),
-        "layers": summary(found, "layer"),
-    }
+    return [summary(found[as_used], "layer", "head"), summary(found, "layer")]

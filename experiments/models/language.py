@@ -3,8 +3,8 @@
 All weights stay, and all heads of a run have the same divisor. A number is the mean over sequences,
 and NAME_se its standard error from the differences between them. Gradients are those of the summed
 loss of a sequence; as they differ by powers of ten between sequences, their mean is geometric, and
-the error that of the logarithm, times the mean. They are computed in double precision: without a
-scale, single precision is off by half.
+the error that of the logarithm, times the mean. Below the model's own divisor they are computed in
+double precision: without a scale, single precision is off by half in a sequence.
 """
 
 from collections.abc import Sequence
@@ -36,11 +36,13 @@ LENGTH_RULES = RULES[:3]  # none, (ln n)^1/2 and ln n
 
 def by_divisor(model: smollm2.Pretrained) -> list[pd.DataFrame]:
     """Prose under each divisor: a table of runs, one of layers and one of heads."""
-    tables, model = [], model.in_double()
+    tables = []
     runs: list[tuple[Weights, float]] = [("trained", c) for c in DIVISORS]
     runs += [("initial", c) for c in AT_START]
     for weights, divisor in runs:
         network = model if weights == "trained" else model.at_start()
+        if divisor < smollm2.DIVISOR:
+            network = network.in_double()
         for group, tokens in enumerate(model.tokens("prose", LENGTH + 1)):
             found = _of_sequence(network, tokens, divisor)
             tables.append(found.assign(weights=weights, divisor=divisor, group=group))

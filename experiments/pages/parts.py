@@ -88,7 +88,6 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
 def shown(config: Config, results: Path) -> Iterator[Path]:
     """Every file whose content appears on the page."""
     yield table_path(results)
-    yield from sorted((results / MODELS).glob("*/*.csv"))
     for sweep in config.sweeps:
         yield from (results / f"{sweep.name}.{suffix}" for suffix in ("json", "csv"))
         yield from sorted((results / DERIVED / sweep.name).glob("*.csv"))

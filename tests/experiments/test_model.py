@@ -232,7 +232,8 @@ def test_the_tables_tell_apart_what_queries_and_keys_are_made_of():
     cases = [Case(64, keys=keys) for keys in ("recorded", "centred", "content")]
     results = heads.of_network(replace(MINILM, cases=tuple(cases)), FAKE)
     assert len(results) == 3 * heads.GROUPS * 4 * 3
-    layers = heads.tables(results)["layers"].set_index(["keys", "layer"])
+    _, layers = heads.by_head_and_layer(results)
+    layers = layers.set_index(["keys", "layer"])
     recorded, centred, content = (layers.loc[case.keys] for case in cases)
     near = recorded["entropy_share_distance"].abs() < 0.01
     assert near.tolist() == [True, True, True, False]
@@ -372,6 +373,13 @@ def test_a_finding_of_the_language_model_needs_its_numbers(name, table, column, 
     tables = read_model(ROOT / HOME, SMOLLM2)
     tables[table][column] *= factor
     assert FINDINGS[name].numbers(tables) is None
+
+
+def test_the_start_must_not_explode_more_than_the_trained_network():
+    tables = read_model(ROOT / HOME, SMOLLM2)
+    runs = tables["by-divisor"]
+    runs["weights"] = runs["weights"].map({"trained": "initial", "initial": "trained"})
+    assert FINDINGS["layers"].numbers(tables) is None
 
 
 def test_an_altered_table_is_refused(tmp_path):
