@@ -14,6 +14,7 @@ from experiments.kinds import (
     eight_bits,
     experiment_names,
     initialisation,
+    language,
     mechanisms,
     network,
     rounding,
@@ -100,6 +101,16 @@ CELLS = {
         | {"scheme": Scheme.parse("kaiming"), "scaling": OTHER_RULES},
         {"saturated_rows"},
     ),
+    "language": (
+        language.Cell(
+            *(4, 7, 0.03, RULES), layers=2, n_heads=2, width=8, steps=30, warmup=5, n_sequences=3
+        ),
+        {"d_k": 6, "n_keys": 8, "learning_rate": 0.02, "scaling": OTHER_RULES}
+        | {"initial": "small", "layers": 3, "n_heads": 4, "width": 12, "optimizer": "momentum"}
+        | {"warmup": 4, "clip": 0.1, "steps": 29, "n_sequences": 4}
+        | dict.fromkeys(("initial_divisor", "rate_divisor"), Scaling.parse("d_k^1/4")),
+        {metric.name for metric in language.METRICS} - {"final_loss"},
+    ),
     "training": (
         training.Cell("recall", 7, 3, 0.03, RULES, steps=41, n_sequences=23),
         {"task": "pair", "d_k": 8, "n_keys": 4, "learning_rate": 0.02, "scaling": OTHER_RULES}
@@ -130,7 +141,7 @@ CELLS = {
 )
 def test_every_field_of_a_cell_changes_its_row(name, field):
     cell, others, may_stay = CELLS[name]
-    experiment, trials = load_experiment(name), 2 if name == "training" else 31
+    experiment, trials = load_experiment(name), 2 if name in ("language", "training") else 31
     one, other = (
         experiment.tabulate(each, measure_chunk(Chunk(experiment, each, 0, trials), seed=0))[
             MEASURED
@@ -168,6 +179,8 @@ MANY = tuple(Scaling.parse(f"d_k^{i}/100") for i in range(1, 61))
         ("mechanisms", mechanisms.Cell(1024, 64, MANY[:4], mask=mechanisms.MaskName("window-8"))),
         ("training", training.Cell("pair", 1024, 16, 0.01, MANY[:3], steps=10, n_sequences=64)),
         ("training", training.Cell("pair", 4, 1024, 0.01, MANY[:3], steps=10, n_sequences=64)),
+        ("language", language.Cell(256, 64, 0.01, MANY[:2], steps=25)),
+        ("language", language.Cell(16, 512, 0.01, MANY[:2], n_heads=4, layers=2, steps=25)),
         ("distribution", distribution.Cell(1)),
         ("network", network.Cell(64, 128, MANY[:4], layers=6, mlp="swiglu")),
         ("network", network.Cell(8, 512, MANY[:4], layers=3)),

@@ -1,0 +1,497 @@
+"""Training of a decoder on text: a language model of characters, from its start, under each rule.
+
+A trial is one run per rule; the rules share the start and the batches of their trial. A batch is
+random stretches of the first nine tenths of `text/python.txt`; `test_loss` is that of 32 fixed
+stretches of the rest. All numbers are in single precision. Queries and keys have RoPE, of base 10,000.
+
+Embeddings start as N(0, 1), the unembedding as N(0, 0.02^2), and W_Q and W_K as `initial` says;
+other matrices with the variance 1/rows, those onto the stream divided by sqrt(2 layers) as well.
+Then W_Q and W_K are divided by initial_divisor. The learning rate rises linearly over the steps of
+the warm-up and stays; that of W_Q and W_K is divided by rate_divisor.
+
+A run ends once its numbers are too large; it keeps the values of its last record, with a loss of
+100 nats.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge, Gt, Le
+
+from experiments.measuring.columns import Column, Meaning, names
+from experiments.measuring.experiment import MEASURED, Experiment, Row
+from experiments.measuring.metric import Metric, metric_columns, metric_row
+from experiments.measuring.quantiles import Histograms, Quantile
+from experiments.measuring.rules import TREATMENT, Floats, ScaledCell
+from sdpa import Scaling
+from sdpa.decoder import Decoder, Pass, loss_and_gradients, losses
+from sdpa.metrics import entropy, row_variance
+from sdpa.network import Block, BlockGradients, Design, Steps
+from sdpa.optimizers import OPTIMIZERS, OptimizerName
+
+HISTORY, HEADS = "history", "heads"
+_TEXT = Path(__file__).with_name("text") / "python.txt"
+_TESTED = 32  # stretches that the loss is measured on
+_RECORDS = 5  # of a run, after its start
+_SMALL = 0.02
+_EPSILON = 1e-6  # of the norms
+_ROPE_BASE = 10_000.0
+# A run ends after a larger weight or norm of the gradient to all weights; below them, no square
+# overflows.
+_LARGEST_WEIGHT, _LARGEST_GRADIENT = 1e4, 1e15
+_LOSS_OF_ENDED = 100.0
+_SMALLEST = 1e-30  # gradient; smaller ones count as this
+_UNSCALED, _SMALLEST_DIVISOR = Scaling.parse("unscaled"), 1e-6
+_Size = Annotated[int, Ge(1), Le(2**13)]
+Tokens = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class Cell(ScaledCell):
+    """One point of the grid: a decoder and an optimizer."""
+
+    d_k: Annotated[_Size, Meaning("width of queries and keys of a head")]
+    n_keys: Annotated[_Size, Ge(2), Meaning("tokens of a sequence")]
+    learning_rate: Annotated[
+        float, Gt(0), Le(1e6), Meaning("learning rate of all weights after the warm-up")
+    ]
+    scaling: tuple[Scaling, ...]
+    initial: Annotated[
+        Literal["unit", "small"],
+        Meaning(
+            "initial W_Q and W_K: unit (entries of q and k have variance 1) or small (N(0, 0.02^2))"
+        ),
+    ] = "unit"
+    initial_divisor: Annotated[
+        Scaling, Meaning("rule whose divisor divides the initial W_Q and W_K")
+    ] = _UNSCALED
+    rate_divisor: Annotated[
+        Scaling, Meaning("rule whose divisor divides the learning rate of W_Q and W_K")
+    ] = _UNSCALED
+    layers: Annotated[int, Ge(1), Le(64), Meaning("blocks of attention and an MLP")] = 4
+    n_heads: Annotated[_Size, Meaning("heads; those of values share the width")] = 1
+    width: Annotated[
+        _Size, Ge(2), Meaning("entries of the stream; the MLP has 4 times as many")
+    ] = 64
+    optimizer: Annotated[
+        OptimizerName, Meaning("adam, or momentum: gradient descent with momentum 0.9")
+    ] = "adam"
+    warmup: Annotated[
+        int, Ge(0), Le(2**20), Meaning("steps over which the learning rate rises; 0 for none")
+    ] = 30
+    clip: Annotated[
+        float,
+        Ge(0),
+        Le(1e6),
+        Meaning(
+            "largest norm of the gradient to all weights; larger ones shrink to it; 0 for none"
+        ),
+    ] = 0.0
+    steps: Annotated[int, Ge(_RECORDS**2), Le(2**20), Meaning("steps of the optimizer")] = 400
+    n_sequences: Annotated[_Size, Meaning("sequences of a batch")] = 8
+
+    def stamp(self) -> dict[str, Any]:
+        """As `ScaledCell.stamp`, with the text and the divisors of weights and rates."""
+        return {"text": _digest(), "of_weights": self.of_weights(), **super().stamp()}
+
+    def of_weights(self) -> list[float]:
+        """The divisors of the initial W_Q and W_K, and of their learning rate."""
+        rules = self.initial_divisor, self.rate_divisor
+        return [rule.divisor(self.d_k, self.n_keys) for rule in rules]
+
+    def problem(self) -> str | None:
+        """As `ScaledCell.problem`."""
+        if self.d_k % 2:
+            return f"d_k: expected an even number, for RoPE, got {self.d_k}"
+        if self.width % self.n_heads:
+            return f"width: expected a multiple of n_heads = {self.n_heads}, got {self.width}"
+        for name, divisor in zip(
+            ("initial_divisor", "rate_divisor"), self.of_weights(), strict=True
+        ):
+            if divisor < _SMALLEST_DIVISOR:
+                least = f"expected a divisor of at least {_SMALLEST_DIVISOR}"
+                return f"{name}: {least}, got {divisor:g}"
+        for rule in self.scaling:
+            if rule.is_by_row:
+                return f"scaling: expected no n_visible here, got {rule}"
+        return None
+
+    @property
+    def chunk_trials(self) -> int:
+        """As `Cell.chunk_trials`: a run."""
+        return 1
+
+    @property
+    def seconds_per_trial(self) -> float:
+        """As `Cell.seconds_per_trial`."""
+        tokens = self.n_sequences * self.n_keys
+        work = 3 * tokens * self._matrices
+        rows = 3 * tokens * self.n_keys * (self.n_heads * (self.d_k + 20) + self.width)
+        a_step = self.layers * (8e-4 + 6e-11 * (work + rows)) + 6e-8 * tokens * self.width
+        return len(self.scaling) * self.steps * a_step
+
+    @property
+    def memory(self) -> int:
+        """As `Cell.memory`: weights with gradients and sums, and all steps of a batch."""
+        tokens = max(self.n_sequences, _TESTED) * self.n_keys
+        of_tokens = 30 * self.width + 8 * self.n_heads * self.d_k + 12 * self.width
+        rows = 4 * self.n_heads * tokens * self.n_keys
+        return 4 * (self.layers * (8 * self._matrices + tokens * of_tokens + rows)) + 2**24
+
+    @property
+    def _matrices(self) -> int:
+        """Entries of the matrices of a block."""
+        return 2 * self.width * self.n_heads * self.d_k + 10 * self.width**2
+
+    @property
+    def recorded_steps(self) -> list[int]:
+        """The steps before which a run records, from 0 to the last one; closer together at the
+        start.
+
+        >>> Cell(8, 16, 0.01, (), steps=300).recorded_steps
+        [0, 12, 48, 108, 192, 300]
+        """
+        return sorted({round(self.steps * (i / _RECORDS) ** 2) for i in range(_RECORDS + 1)})
+
+    def designs(self) -> Iterator[Design]:
+        """The decoder under each rule."""
+        for divisor in self.divisors():
+            yield Design(
+                self.n_heads, self.n_heads, divisor, rope_base=_ROPE_BASE, epsilon=_EPSILON
+            )
+
+    def start(self, rng: np.random.Generator) -> Decoder:
+        """The initial weights."""
+        width, of_keys, vocabulary = self.width, self.n_heads * self.d_k, len(_characters())
+        onto_stream = math.sqrt(2 * self.layers)
+
+        def matrix(rows: int, columns: int, over: float = 1.0, deviation: float = 0.0) -> Floats:
+            drawn = rng.standard_normal((rows, columns), dtype=np.float32)
+            drawn *= (deviation or 1 / math.sqrt(rows)) / over
+            return drawn
+
+        of_queries = _SMALL if self.initial == "small" else 0.0, self.of_weights()[0]
+
+        def block() -> Block:
+            return Block(
+                query=matrix(width, of_keys, of_queries[1], of_queries[0]),
+                key=matrix(width, of_keys, of_queries[1], of_queries[0]),
+                value=matrix(width, width),
+                output=matrix(width, width, onto_stream),
+                up=matrix(width, 4 * width),
+                down=matrix(4 * width, width, onto_stream),
+            )
+
+        return Decoder(
+            embedding=matrix(vocabulary, width, deviation=1.0),
+            blocks=tuple(block() for _ in range(self.layers)),
+            unembedding=matrix(width, vocabulary, deviation=_SMALL),
+        )
+
+
+@cache
+def _characters() -> str:
+    """The characters of the text in order; the place of each is its token."""
+    return "".join(sorted(set(_TEXT.read_text(encoding="utf-8"))))
+
+
+@cache
+def _tokens() -> tuple[Tokens, Tokens]:
+    """The tokens to train on, and those of the rest."""
+    places = {character: place for place, character in enumerate(_characters())}
+    tokens = np.array([places[c] for c in _TEXT.read_text(encoding="utf-8")])
+    trained = len(tokens) * 9 // 10
+    return tokens[:trained], tokens[trained:]
+
+
+@cache
+def _digest() -> str:
+    return hashlib.sha256(_TEXT.read_bytes()).hexdigest()
+
+
+def _stretches(tokens: Tokens, starts: Tokens, length: int) -> Tokens:
+    """The stretches of tokens from these starts, (starts, length)."""
+    return np.asarray(tokens[starts[:, None] + np.arange(length)])
+
+
+# Values of a run at a step, and of a head at a step.
+OF_RUN = (
+    Column("test_loss", "float", "cross-entropy of a character of the rest", "", "nats"),
+    Column(
+        "embedding_gradient",
+        "float",
+        "norm of the gradient of a sequence's loss to the embedding of a token, r.m.s. over a batch",
+        "sqrt(E |dL/dx_0|^2)",
+    ),
+)
+OF_HEAD = (
+    Column("spread", "float", "r.m.s. deviation of the scaled scores within a row"),
+    Column("entropy_share", "float", "entropy of a row over that of equal weights, mean over rows"),
+    Column("query_gradient", "float", "|dL/dq| of a sequence's loss, r.m.s. over a batch"),
+    Column("query_gradient_median", "float", "the same, median over a batch"),
+)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of some trials: what each records at its steps."""
+
+    of_runs: Floats  # (trials, rules, recorded steps, OF_RUN)
+    of_heads: Floats  # (trials, rules, recorded steps, layers, heads, OF_HEAD)
+
+    def merge(self, following: Self) -> Self:
+        """The runs of both chunks, in order."""
+        return type(self)(
+            np.concatenate([self.of_runs, following.of_runs]),
+            np.concatenate([self.of_heads, following.of_heads]),
+        )
+
+
+def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Runs:
+    """Train that many runs of each rule."""
+    found = [_trial(cell, rng) for _ in range(trials)]
+    return Runs(*(np.stack(arrays) for arrays in zip(*found, strict=True)))
+
+
+def _trial(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """One run of each rule; the start and the places of the batches are drawn first."""
+    start = cell.start(rng)
+    trained, _ = _tokens()
+    shape = cell.steps + 1, cell.n_sequences
+    places = rng.integers(len(trained) - cell.n_keys, size=shape)
+    with np.errstate(over="ignore", invalid="ignore"):  # `train` looks at each step
+        runs = [_run(cell, design, start, places) for design in cell.designs()]
+    of_runs, of_heads = (np.array(values) for values in zip(*runs, strict=True))
+    return of_runs, of_heads
+
+
+def _run(cell: Cell, design: Design, start: Decoder, places: Tokens) -> tuple[Floats, Floats]:
+    """The values of a run and of its heads at the recorded steps."""
+    recorded = cell.recorded_steps
+    of_runs = np.full((len(recorded), len(OF_RUN)), _LOSS_OF_ENDED)
+    of_heads = np.full((len(recorded), cell.layers, cell.n_heads, len(OF_HEAD)), _SMALLEST)
+    for step, decoder, found in train(cell, design, start, places):
+        if step in recorded:
+            place = recorded.index(step)
+            of_runs[place:] = _LOSS_OF_ENDED, _embedding_gradient(found)
+            of_runs[place, 0] = losses(decoder, _tested(cell.n_keys), design).mean()
+            of_heads[place:] = _of_heads(found)
+    return of_runs, of_heads
+
+
+def train(
+    cell: Cell, design: Design, start: Decoder, places: Tokens
+) -> Iterator[tuple[int, Decoder, Pass]]:
+    """The steps taken, the weights, and their pass on the batch of the next step, before each step
+    and after the last one; fewer if the run ends. The next step changes the weights in place.
+    """
+    decoder = start.copy()
+    named = list(decoder.arrays())
+    optimizer = OPTIMIZERS[cell.optimizer]([array for _, array in named])
+    of_queries = cell.learning_rate / cell.of_weights()[1]
+    rates = [of_queries if name in ("query", "key") else cell.learning_rate for name, _ in named]
+    text, _ = _tokens()
+    for step, batch in enumerate(places):
+        found = loss_and_gradients(decoder, _stretches(text, batch, cell.n_keys + 1), design)
+        gradients = [array for _, array in found.to_weights.arrays()]
+        norm = math.sqrt(sum(float(np.vdot(each, each)) for each in gradients)) / found.losses.size
+        if not norm <= _LARGEST_GRADIENT:  # also with a NaN
+            return
+        yield step, decoder, found
+        clipped = min(1.0, cell.clip / norm) if cell.clip else 1.0
+        for each in gradients:
+            each *= clipped / found.losses.size  # the loss of a step is a mean
+        warmed = min(1.0, (step + 1) / max(cell.warmup, 1))
+        optimizer.step(gradients, [warmed * rate for rate in rates])
+        if not max(np.abs(array).max() for _, array in named) <= _LARGEST_WEIGHT:
+            return
+
+
+@cache
+def _tested(n_keys: int) -> Tokens:
+    """The stretches of the held-out text, spread evenly over it."""
+    _, rest = _tokens()
+    starts = np.linspace(0, len(rest) - n_keys - 1, _TESTED).astype(int)
+    return _stretches(rest, starts, n_keys + 1)
+
+
+def _embedding_gradient(found: Pass) -> float:
+    lengths = np.linalg.norm(found.to_blocks[0].x, axis=-1)
+    return max(float(np.sqrt((lengths**2).mean())), _SMALLEST)
+
+
+def _of_heads(found: Pass) -> Floats:
+    """The values of each layer and head, (layers, heads, OF_HEAD), over rows of two keys or more."""
+    return np.array([_of_layer(*each) for each in zip(found.steps, found.to_blocks, strict=True)])
+
+
+def _of_layer(steps: Steps, gradients: BlockGradients) -> Floats:
+    w, scaled = (x[..., 1:, :].astype(float) for x in (steps.weights, steps.scaled))
+    n_visible = np.arange(2, w.shape[-1] + 1)
+    lengths = np.linalg.norm(gradients.q.astype(float), axis=-1)
+    rows = 0, 2  # sequences and queries
+    values = (
+        np.sqrt(row_variance(scaled).mean(axis=rows)),
+        (entropy(w) / np.log(n_visible)).mean(axis=rows),
+        np.sqrt((lengths**2).mean(axis=rows)).clip(_SMALLEST),
+        np.median(lengths, axis=rows).clip(_SMALLEST),
+    )
+    return np.stack(values, axis=-1)
+
+
+def _at_end(name: str, when: str, meaning: str, title: str) -> Metric:
+    """The median over runs of a value before or after training."""
+    at = {"before": "before", "after": "after"}[when]
+    return Metric(
+        f"{name}_{when}",
+        f"{meaning}; {at} training, median over runs",
+        "",
+        f"{title}, {at} training",
+        per="run",
+        **_MEDIAN,
+    )
+
+
+_MEDIAN: Any = {"kind": "quantile", "share": 0.5, "within": (0, math.inf), "is_logarithmic": True}
+_SHOWN = {
+    "embedding_gradient": ("r.m.s. gradient to the embedding of a token", "gradient to embeddings"),
+    "spread": ("r.m.s. spread of the scaled scores within a row, over heads", "spread of scores"),
+    "entropy_share": (
+        "entropy of a row over that of equal weights, mean over heads",
+        "entropy share",
+    ),
+    "query_gradient": ("r.m.s. of |dL/dq| over all heads", "$|dL/dq|$, r.m.s."),
+    "query_gradient_median": ("median head's median of |dL/dq|", "$|dL/dq|$, median"),
+}
+METRICS = (
+    Metric(
+        "final_loss",
+        "cross-entropy of a character of the held-out text after the last step, median over runs; "
+        "100 for a run whose numbers became too large",
+        "mean of -ln p_c",
+        "loss after training (nats)",
+        per="run",
+        unit="nats",
+        **_MEDIAN,
+    ),
+    Metric(
+        "diverged",
+        "share of runs that diverge: their loss ends above that of their start",
+        "",
+        "runs that diverge",
+        per="run",
+        kind="share",
+        within=(0, 1),
+    ),
+    *(
+        _at_end(name, when, *words)
+        for name, words in _SHOWN.items()
+        for when in ("before", "after")
+    ),
+)
+
+
+def _ends(runs: Runs) -> dict[str, Floats]:
+    """The value of each metric in each run, (trials, rules)."""
+    loss, to_embedding = np.moveaxis(runs.of_runs, -1, 0)
+    spread, share, root, median = np.moveaxis(runs.of_heads, -1, 0)
+    heads = -2, -1
+    series = {
+        "embedding_gradient": to_embedding,
+        "spread": np.sqrt((spread**2).mean(axis=heads)),
+        "entropy_share": share.mean(axis=heads),
+        "query_gradient": np.sqrt((root**2).mean(axis=heads)),
+        "query_gradient_median": np.median(median, axis=heads),
+    }
+    return {
+        "final_loss": loss[..., -1],
+        "diverged": 1.0 * (loss[..., -1] > loss[..., 0]),
+        **{f"{name}_before": values[..., 0] for name, values in series.items()},
+        **{f"{name}_after": values[..., -1] for name, values in series.items()},
+    }
+
+
+def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
+    """One row per rule; one per rule and recorded step; and one per rule, step, layer and head."""
+    trials, ends = len(runs.of_runs), _ends(runs)
+    rows, history, heads = [], [], []
+    for i, treatment in enumerate(cell.treatments()):
+        found: dict[str, tuple[float, float] | Quantile] = {}
+        for metric in METRICS:
+            values = ends[metric.name][:, i]
+            found[metric.name] = (
+                Histograms.of(values.astype(float)[None, :, None]).quantile(0, metric.share)
+                if metric.kind == "quantile"
+                else (float(values.mean()), float(_error(values)))
+            )
+        rows.append({**treatment, "trials": trials, **metric_row(METRICS, cell, trials, found)})
+        rule = {"scaling": treatment["scaling"], "trials": trials}
+        for place, step in enumerate(cell.recorded_steps):
+            of_step = rule | {"step": step}
+            history.append(of_step | _means(OF_RUN, runs.of_runs[:, i, place]))
+            for layer, head in np.ndindex(cell.layers, cell.n_heads):
+                where = {"layer": layer + 1, "head": head + 1}
+                values = runs.of_heads[:, i, place, layer, head]
+                heads.append(of_step | where | _means(OF_HEAD, values))
+    return {MEASURED: rows, HISTORY: history, HEADS: heads}
+
+
+def _means(columns: tuple[Column, ...], values: Floats) -> Row:
+    """The mean of each value over runs and its error; of gradients the geometric mean, with the
+    error of the logarithm times it.
+    """
+    row: Row = {}
+    for column, found in zip(columns, values.T, strict=True):
+        if "gradient" in column.name:
+            mean = float(np.exp(np.log(found).mean()))
+            row |= {column.name: mean, f"{column.name}_se": mean * _error(np.log(found))}
+        else:
+            row |= {column.name: float(found.mean()), f"{column.name}_se": _error(found)}
+    return row
+
+
+def _error(values: Floats) -> float:
+    return float(values.std(ddof=1) / math.sqrt(len(values)))
+
+
+_RUNS = Column("trials", "int", "runs of the rule, each from its own start")
+_STEP = Column("step", "int", "steps taken before")
+
+
+def _beside(*columns: Column) -> tuple[Column, ...]:
+    """The columns of values over runs, each followed by its error."""
+    return tuple(
+        part
+        for column in columns
+        for part in (
+            column,
+            Column(f"{column.name}_se", "float", f"standard error of {column.name} between runs"),
+        )
+    )
+
+
+HISTORY_COLUMNS = (TREATMENT[0], _RUNS, _STEP, *_beside(*OF_RUN))
+HEADS_COLUMNS = (
+    *(TREATMENT[0], _RUNS, _STEP),
+    Column("layer", "int", "number of the layer, from 1"),
+    Column("head", "int", "number of the head, from 1"),
+    *_beside(*OF_HEAD),
+)
+
+EXPERIMENT = Experiment(
+    name="language",
+    cell=Cell,
+    columns=(*TREATMENT, _RUNS, *metric_columns(METRICS)),
+    metrics=METRICS,
+    beside={HISTORY: tuple(names(HISTORY_COLUMNS)), HEADS: tuple(names(HEADS_COLUMNS))},
+    measure=measure,
+    tabulate=tabulate,
+    min_trials=2,
+)

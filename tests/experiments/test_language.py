@@ -1,0 +1,107 @@
+"""Training of a decoder: symmetry, records, clipping and the end of a run."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from experiments.kinds import language
+from experiments.kinds.language import Cell, train
+from experiments.measuring.chunk import Chunk, measure_chunk
+from sdpa import Scaling
+
+PLAIN, QUARTER, ROOT = map(Scaling.parse, ("unscaled", "d_k^1/4", "d_k^1/2"))
+SMALL = Cell(
+    d_k=256, n_keys=12, learning_rate=0.01, scaling=(ROOT,), layers=2, width=8, steps=25, warmup=5
+)
+
+
+def _states(cell: Cell, seed: int = 0):
+    """The states of a run under the only rule of a cell."""
+    rng = np.random.default_rng(seed)
+    start = cell.start(rng)
+    places = rng.integers(10_000, size=(cell.steps + 1, cell.n_sequences))
+    (design,) = cell.designs()
+    return train(cell, design, start, places)
+
+
+def _losses(cell: Cell) -> np.ndarray:
+    return np.array([found.losses.mean() for _, _, found in _states(cell)])
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "learning_rate", "rate"), [("adam", 0.01, QUARTER), ("momentum", 1.0, ROOT)]
+)
+def test_a_divisor_is_a_smaller_start_and_rate(optimizer, learning_rate, rate):
+    divided = replace(SMALL, optimizer=optimizer, learning_rate=learning_rate)
+    plain = replace(divided, scaling=(PLAIN,), initial_divisor=QUARTER, rate_divisor=rate)
+    expected = _losses(divided)
+    assert expected[-1] < expected[0] - 1
+    np.testing.assert_allclose(_losses(plain), expected, rtol=1e-5)
+    for part in ("initial_divisor", "rate_divisor"):  # neither is enough alone
+        alone = _losses(replace(plain, **{part: PLAIN}))
+        assert np.abs(alone - expected).max() > 0.01
+
+
+def test_records_are_those_of_the_batch():
+    cell = replace(SMALL, n_heads=2, scaling=(PLAIN,))
+    _, _, found = next(_states(cell))
+    heads = language._of_heads(found)
+    assert heads.shape == (2, 2, 4)
+    step, to_q = found.steps[1], found.to_blocks[1].q[:, 1]
+    spreads, shares = [], []
+    for sequence in range(cell.n_sequences):
+        for row in range(1, cell.n_keys):
+            visible = step.scaled[sequence, 1, row, : row + 1].astype(float)
+            w = np.exp(visible - visible.max())
+            w /= w.sum()
+            spreads.append(visible.var())
+            shares.append(-(w * np.log(w)).sum() / np.log(row + 1))
+    lengths = np.sqrt((to_q.astype(float) ** 2).sum(axis=-1))
+    expected = [
+        np.sqrt(np.mean(spreads)),
+        np.mean(shares),
+        np.sqrt((lengths**2).mean()),
+        np.median(lengths),
+    ]
+    np.testing.assert_allclose(heads[1, 1], expected, rtol=1e-5)
+
+
+def test_a_clipped_step_has_the_norm_of_the_limit():
+    cell = replace(SMALL, optimizer="momentum", warmup=0, clip=0.01, learning_rate=1.0)
+    moved = [
+        np.concatenate([array.ravel() for _, array in decoder.arrays()])
+        for _, (_, decoder, _) in zip(range(2), _copies(cell), strict=False)
+    ]
+    assert np.linalg.norm(moved[1] - moved[0]) == pytest.approx(0.01, rel=1e-3)
+
+
+def _copies(cell: Cell):
+    for step, decoder, found in _states(cell):
+        yield step, decoder.copy(), found
+
+
+def test_the_learning_rate_rises_over_the_warmup():
+    cell = replace(SMALL, warmup=4, optimizer="adam", learning_rate=0.004)
+    unembedding = [decoder.unembedding for _, decoder, _ in _copies(cell)]
+    change = np.abs(np.diff(unembedding[:2], axis=0)).max()
+    assert change == pytest.approx(0.001, rel=1e-3)  # a first step of Adam is the rate
+
+
+def test_a_run_that_leaves_the_range_of_numbers_ends():
+    cell = replace(SMALL, optimizer="momentum", learning_rate=1e5, scaling=(PLAIN, ROOT))
+    chunks = [measure_chunk(Chunk(language.EXPERIMENT, cell, i, 1), 0) for i in range(2)]
+    rows = language.EXPERIMENT.tabulate(cell, chunks[0].merge(chunks[1]))
+    assert [row["final_loss"] for row in rows["measured"]] == [100, 100]
+    assert [row["diverged"] for row in rows["measured"]] == [1, 1]
+    assert all(np.isfinite(row["query_gradient"]) for row in rows["heads"])
+
+
+def test_the_loss_is_that_of_text_no_batch_has():
+    trained, rest = language._tokens()
+    text = "".join(language._characters()[token] for token in np.concatenate([trained, rest]))
+    assert text == language._TEXT.read_text(encoding="utf-8")
+    assert len(rest) == pytest.approx(len(text) / 10, rel=0.01)
+    tested = language._tested(64)
+    assert tested.shape == (32, 65)
+    assert tested[-1].tolist() == rest[-65:].tolist()
