@@ -32,7 +32,7 @@ from experiments.measuring.quantiles import Histograms, Quantile
 from experiments.measuring.rules import TREATMENT, Floats, ScaledCell
 from sdpa import Scaling
 from sdpa.decoder import Decoder, Pass, loss_and_gradients, losses
-from sdpa.metrics import entropy, row_variance
+from sdpa.metrics import entropy, max_weight, row_variance
 from sdpa.network import Block, BlockGradients, Design, Steps
 from sdpa.optimizers import OPTIMIZERS, OptimizerName
 
@@ -202,13 +202,20 @@ def _characters() -> str:
     return "".join(sorted(set(_TEXT.read_text(encoding="utf-8"))))
 
 
+def trained_on() -> Tokens:
+    """The tokens of the first nine tenths of the text."""
+    return _tokens()[: len(_tokens()) * 9 // 10]
+
+
+def held_out() -> Tokens:
+    """The tokens of the rest."""
+    return _tokens()[len(trained_on()) :]
+
+
 @cache
-def _tokens() -> tuple[Tokens, Tokens]:
-    """The tokens to train on, and those of the rest."""
+def _tokens() -> Tokens:
     places = {character: place for place, character in enumerate(_characters())}
-    tokens = np.array([places[c] for c in _TEXT.read_text(encoding="utf-8")])
-    trained = len(tokens) * 9 // 10
-    return tokens[:trained], tokens[trained:]
+    return np.array([places[c] for c in _TEXT.read_text(encoding="utf-8")])
 
 
 @cache
@@ -234,6 +241,7 @@ OF_RUN = (
 OF_HEAD = (
     Column("spread", "float", "r.m.s. deviation of the scaled scores within a row"),
     Column("entropy_share", "float", "entropy of a row over that of equal weights, mean over rows"),
+    Column("max_weight", "float", "largest weight of a row, mean over rows"),
     Column("query_gradient", "float", "|dL/dq| of a sequence's loss, r.m.s. over a batch"),
     Column("query_gradient_median", "float", "the same, median over a batch"),
 )
@@ -263,9 +271,8 @@ def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Runs:
 def _trial(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """One run of each rule; the start and the places of the batches are drawn first."""
     start = cell.start(rng)
-    trained, _ = _tokens()
     shape = cell.steps + 1, cell.n_sequences
-    places = rng.integers(len(trained) - cell.n_keys, size=shape)
+    places = rng.integers(len(trained_on()) - cell.n_keys, size=shape)
     with np.errstate(over="ignore", invalid="ignore"):  # `train` looks at each step
         runs = [_run(cell, design, start, places) for design in cell.designs()]
     of_runs, of_heads = (np.array(values) for values in zip(*runs, strict=True))
@@ -297,7 +304,7 @@ def train(
     optimizer = OPTIMIZERS[cell.optimizer]([array for _, array in named])
     of_queries = cell.learning_rate / cell.of_weights()[1]
     rates = [of_queries if name in ("query", "key") else cell.learning_rate for name, _ in named]
-    text, _ = _tokens()
+    text = trained_on()
     for step, batch in enumerate(places):
         found = loss_and_gradients(decoder, _stretches(text, batch, cell.n_keys + 1), design)
         gradients = [array for _, array in found.to_weights.arrays()]
@@ -317,7 +324,7 @@ def train(
 @cache
 def _tested(n_keys: int) -> Tokens:
     """The stretches of the held-out text, spread evenly over it."""
-    _, rest = _tokens()
+    rest = held_out()
     starts = np.linspace(0, len(rest) - n_keys - 1, _TESTED).astype(int)
     return _stretches(rest, starts, n_keys + 1)
 
@@ -340,6 +347,7 @@ def _of_layer(steps: Steps, gradients: BlockGradients) -> Floats:
     values = (
         np.sqrt(row_variance(scaled).mean(axis=rows)),
         (entropy(w) / np.log(n_visible)).mean(axis=rows),
+        max_weight(w).mean(axis=rows),
         np.sqrt((lengths**2).mean(axis=rows)).clip(_SMALLEST),
         np.median(lengths, axis=rows).clip(_SMALLEST),
     )
@@ -348,12 +356,11 @@ def _of_layer(steps: Steps, gradients: BlockGradients) -> Floats:
 
 def _at_end(name: str, when: str, meaning: str, title: str) -> Metric:
     """The median over runs of a value before or after training."""
-    at = {"before": "before", "after": "after"}[when]
     return Metric(
         f"{name}_{when}",
-        f"{meaning}; {at} training, median over runs",
+        f"{meaning}; {when} training, median over runs",
         "",
-        f"{title}, {at} training",
+        f"{title}, {when} training",
         per="run",
         **_MEDIAN,
     )
@@ -367,6 +374,7 @@ _SHOWN = {
         "entropy of a row over that of equal weights, mean over heads",
         "entropy share",
     ),
+    "max_weight": ("largest weight of a row, mean over heads", "largest weight"),
     "query_gradient": ("r.m.s. of |dL/dq| over all heads", "$|dL/dq|$, r.m.s."),
     "query_gradient_median": ("median head's median of |dL/dq|", "$|dL/dq|$, median"),
 }
@@ -401,12 +409,13 @@ METRICS = (
 def _ends(runs: Runs) -> dict[str, Floats]:
     """The value of each metric in each run, (trials, rules)."""
     loss, to_embedding = np.moveaxis(runs.of_runs, -1, 0)
-    spread, share, root, median = np.moveaxis(runs.of_heads, -1, 0)
+    spread, share, largest, root, median = np.moveaxis(runs.of_heads, -1, 0)
     heads = -2, -1
     series = {
         "embedding_gradient": to_embedding,
         "spread": np.sqrt((spread**2).mean(axis=heads)),
         "entropy_share": share.mean(axis=heads),
+        "max_weight": largest.mean(axis=heads),
         "query_gradient": np.sqrt((root**2).mean(axis=heads)),
         "query_gradient_median": np.median(median, axis=heads),
     }

@@ -47,9 +47,9 @@ def test_records_are_those_of_the_batch():
     cell = replace(SMALL, n_heads=2, scaling=(PLAIN,))
     _, _, found = next(_states(cell))
     heads = language._of_heads(found)
-    assert heads.shape == (2, 2, 4)
+    assert heads.shape == (2, 2, 5)
     step, to_q = found.steps[1], found.to_blocks[1].q[:, 1]
-    spreads, shares = [], []
+    spreads, shares, largest = [], [], []
     for sequence in range(cell.n_sequences):
         for row in range(1, cell.n_keys):
             visible = step.scaled[sequence, 1, row, : row + 1].astype(float)
@@ -57,10 +57,12 @@ def test_records_are_those_of_the_batch():
             w /= w.sum()
             spreads.append(visible.var())
             shares.append(-(w * np.log(w)).sum() / np.log(row + 1))
+            largest.append(w.max())
     lengths = np.sqrt((to_q.astype(float) ** 2).sum(axis=-1))
     expected = [
         np.sqrt(np.mean(spreads)),
         np.mean(shares),
+        np.mean(largest),
         np.sqrt((lengths**2).mean()),
         np.median(lengths),
     ]
@@ -98,7 +100,7 @@ def test_a_run_that_leaves_the_range_of_numbers_ends():
 
 
 def test_the_loss_is_that_of_text_no_batch_has():
-    trained, rest = language._tokens()
+    trained, rest = language.trained_on(), language.held_out()
     text = "".join(language._characters()[token] for token in np.concatenate([trained, rest]))
     assert text == language._TEXT.read_text(encoding="utf-8")
     assert len(rest) == pytest.approx(len(text) / 10, rel=0.01)
