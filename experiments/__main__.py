@@ -273,13 +273,32 @@ def diagnose(
             metavar="FILE", help="Scores before the softmax, divided already, in place of q and k."
         ),
     ] = None,
+    weights: Annotated[
+        Path | None, Option(metavar="FILE", help="Weights after the softmax, in place of q and k.")
+    ] = None,
     scaling: Rule = None,
-    mask: Mask = None,
+    mask: Annotated[
+        str | None,
+        Option(
+            metavar="none|causal|window-N|FILE",
+            help="A mask, a file with one, or both: causal,FILE. Default: none.",
+        ),
+    ] = None,
     axes: Annotated[
         str | None,
         Option(
-            metavar="NAMES", help="Leading axes of q. Default: the last ones of batch,layer,head."
+            metavar="NAMES",
+            help=(
+                "Axes of q but the last, such as batch,position,head. Default: the last ones of "
+                "batch,layer,head, then position."
+            ),
         ),
+    ] = None,
+    heads: Annotated[
+        int | None, Option(metavar="H", min=1, help="Heads that the last axis of q has together.")
+    ] = None,
+    cu_seqlens: Annotated[
+        Path | None, Option(metavar="FILE", help="Places of packed sequences: 0, 7, 12, ...")
     ] = None,
     out: Annotated[
         Path | None,
@@ -299,17 +318,26 @@ def diagnose(
     """
     with outcome(ValueError):
         from experiments.diagnosis import command as diagnosis
+        from sdpa.heads import Kind, Layout, read_heads
+        from sdpa.row_maps import RowMap
 
-        if scores is not None:
-            if files or scaling or softcap or sink is not None:
-                raise UsageError(
-                    "--scores: expected no other files, --scaling, --softcap or --sink beside "
-                    "scores"
-                )
-            diagnosis.diagnose([scores], None, mask, axes, out)
-        elif files:
-            diagnosis.diagnose(files, scaling or "d_k^1/2", mask, axes, out, softcap, sink)
-        elif any((scaling, mask, axes, out, softcap, sink is not None)):
+        named, _, saved = mask.rpartition(",") if mask and Path(mask).suffix else (mask, "", "")
+        beside = [Path(path) for path in (saved, cu_seqlens) if path]
+        names = tuple(axes.replace(" ", "").lower().split(",")) if axes else None
+        layout = Layout(names, heads, Path(saved) if saved else None, cu_seqlens)
+        paths = [path for path in (*(files or ()), scores, weights) if path]
+        kind: Kind = "scores" if scores else "weights" if weights else "q"
+        of_vectors = any((scaling, heads, cu_seqlens, softcap, sink is not None))
+        if kind != "q" and (len(paths) > 1 or of_vectors):
+            raise UsageError(
+                f"--{kind}: expected no other arrays, --scaling, --heads, --cu-seqlens, --softcap "
+                f"or --sink beside {kind}"
+            )
+        if paths:
+            arrays, row_map = read_heads(paths, layout, kind), RowMap(softcap, sink)
+            rule = scaling or "d_k^1/2"
+            diagnosis.diagnose(arrays, [*paths, *beside], rule, named or None, out, row_map)
+        elif of_vectors or any((mask, axes, out)):
             raise UsageError("expected files with queries and keys (make diagnose Q=q.npy K=k.npy)")
         else:
             diagnosis.diagnose_example(HOME)

@@ -3,8 +3,8 @@
 Start with `scaled_dot_product_attention`, `trace` (its steps), `row_diagnostics` (of scores),
 `diagnose` (of your q and k), `audit` (of your function) and `theory.attention_expectations`.
 
-The library handles no files, tables, configs or figures; `experiments/` sweeps it and draws
-figures.
+`sdpa.heads` reads arrays in files. The library handles no tables, configs or figures;
+`experiments/` sweeps it and draws figures.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from experiments.diagnosis.files import HeadArrays
 from experiments.diagnosis.table import diagnosis_table
+from sdpa.heads import HeadArrays
 
 D_K, N = 16, 12
 Arrays = tuple[np.ndarray, np.ndarray]

@@ -6,17 +6,10 @@ The shipped example is a pretrained BERT, whose diagnosis `make model` writes.
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from experiments.analysis.written import csv_bytes
-from experiments.diagnosis.files import read_heads, read_scores
-from experiments.diagnosis.table import (
-    axes_of,
-    diagnosis_table,
-    gaussian_curves,
-    read_diagnosis,
-)
+from experiments.diagnosis.table import diagnosis_table, gaussian_curves, read_diagnosis
 from experiments.diagnosis.words import advice, legend, sharpest, sizes, summary
 from experiments.engine.files import write_atomically
 from experiments.engine.reporter import tell
@@ -29,43 +22,39 @@ from experiments.paths import (
     HOME,
     model_path,
 )
-from sdpa.diagnosis.heads import hidden_scores
-from sdpa.row_maps import RowMap
+from sdpa.heads import HeadArrays, notes
+from sdpa.row_maps import PLAIN, RowMap
 
 
 def diagnose(
+    heads: Sequence[HeadArrays],
     files: Sequence[Path],
-    scaling: str | None,
+    scaling: str,
     mask: str | None,
-    axes: str | None,
     out: Path | None,
-    softcap: float = 0.0,
-    sink: float | None = None,
+    row_map: RowMap = PLAIN,
 ) -> None:
-    """Diagnose queries and keys in files, or scores in one, print the result, write its table and
-    draw its figure.
+    """Diagnose arrays of a user, print the result, write its table and draw its figure.
 
     Args:
-        files: one file with q and k, or one for each; one with scores.
-        scaling: a scaling rule; None for scores, which are divided already.
+        heads: the arrays in the files.
+        files: those that were read.
+        scaling: a scaling rule, of scores of q and k.
         mask: `causal`, `none`, a window such as `window-512`, or None.
-        axes: names of the leading axes of q, separated by commas; None for the usual ones.
         out: the folder of the table and the figure; None for one in results/diagnosis with the name
             of the first file.
-        softcap, sink: as in `sdpa.row_maps.RowMap`, of scores of q and k.
+        row_map: of scores of q and k.
 
     Raises:
-        ValueError: a file holds no valid queries and keys, an option is unknown or does not fit
-            them, or the folder is that of the shipped example, or by default of other files.
-            Nothing is written then.
+        ValueError: an option is unknown or does not fit the arrays, or the folder is that of the
+            shipped example, or by default of other files. Nothing is written then.
     """
     folder = HOME / DIAGNOSIS / files[0].stem if out is None else out
     if folder.resolve() == model_path(HOME, EXAMPLE_MODEL, "").resolve():
         raise ValueError(f"{folder} has the shipped example; choose another folder with OUT=DIR")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out: expected a folder, got the file {folder}")
-    heads = read_heads(files) if scaling else read_scores(files[0])
-    table = diagnosis_table(heads, scaling or "unscaled", mask, axes, RowMap(softcap, sink))
+    table = diagnosis_table(heads, scaling, mask, row_map)
     record = folder / "files.txt"
     sources = "".join(f"{path.resolve()}\n" for path in files)
     if out is None and record.exists() and record.read_text() != sources:
@@ -73,18 +62,14 @@ def diagnose(
             f"{folder} has the diagnosis of files listed in {record}; choose another folder with "
             f"OUT=DIR"
         )
-    first = heads[0].q
-    what, last = ("q", ("position", "d_k")) if scaling else ("scores", ("query", "key"))
-    order = ", ".join([*axes_of(heads[0], axes), *last])
+    first = heads[0]
+    last = "position, d_k" if first.kind == "q" else "query, key"
+    order = ", ".join([*first.leading, last])
     names = " and ".join(map(str, files))
-    title = f"Diagnosis of {names}, {what} of shape {first.shape} read as ({order})"
-    _tell(title, table, is_capped=softcap > 0)
-    hidden = 0 if scaling else int((hidden_scores(first) & (first != -np.inf)).sum())
-    if hidden:
-        tell(
-            f"Hidden keys: {hidden} of {first.size} scores are more than 5,000 below the "
-            f"largest of their row."
-        )
+    title = f"Diagnosis of {names}, {first.kind} of shape {first.q.shape} read as ({order})"
+    _tell(title, table, is_capped=row_map.softcap > 0)
+    for line in notes(heads):
+        tell(line)
     # The record comes first, so that no table of other files replaces this one.
     write_atomically(record, sources.encode())
     path = folder / DIAGNOSIS_TABLE

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.diagnosis.files import HeadArrays
 from experiments.measuring.columns import Column
-from sdpa import Scaling, diagnose, diagnose_scores
+from sdpa import Scaling
 from sdpa.attention import most_visible
-from sdpa.diagnosis import AXES, BATCH, QUANTITIES, Quantity
+from sdpa.diagnosis import QUANTITIES, Quantity
 from sdpa.diagnosis.quantities import VISIBLE_MASS
+from sdpa.heads import HeadArrays
 from sdpa.row_maps import PLAIN, RowMap
 from sdpa.theory.gaussian_rows import gaussian_rows
 
@@ -78,14 +78,12 @@ def diagnosis_table(
     heads: Sequence[HeadArrays],
     scaling: str = "d_k^1/2",
     mask: str | None = None,
-    axes: str | None = None,
     row_map: RowMap = PLAIN,
 ) -> pd.DataFrame:
     """The table of all heads, in the order of their arrays.
 
     Its columns number heads, such as layer and head, then come those of `COLUMNS` that exist. The
-    names of the leading axes of every q are separated by commas; None for the usual ones. The row
-    map holds for scores of q and k alone.
+    rule and the row map hold for scores of q and k alone.
 
     Raises:
         ValueError: an option is unknown or does not fit the arrays, or `sdpa.diagnose` refuses
@@ -95,7 +93,7 @@ def diagnosis_table(
         rule = Scaling.parse(scaling)
     except ValueError as error:
         raise ValueError(f"--scaling: {error}") from None
-    tables = [_of_pair(pair, rule, mask, axes, row_map) for pair in heads]
+    tables = [_of_pair(pair, rule, mask, row_map) for pair in heads]
     numbered, *others = dict.fromkeys(tuple(indices(table)) for table in tables)
     whole = pd.concat(tables, ignore_index=True)
     if others or (numbered and whole.duplicated([*numbered]).any()):
@@ -107,25 +105,6 @@ def diagnosis_table(
     return whole[[*numbered, *measured]].copy()
 
 
-def axes_of(pair: HeadArrays, axes: str | None = None) -> tuple[str, ...]:
-    """The names of the leading axes of a pair, whose arrays may have some numbers in their names.
-
-    Raises:
-        ValueError: one is that of another column.
-    """
-    given, n_leading = _given(pair), pair.q.ndim - 2
-    free = (BATCH,) if "head" in given else (BATCH, "head")
-    usual = {n: free[len(free) - n :] for n in range(len(free) + 1)} if given else AXES
-    if axes is None and n_leading in usual:
-        return usual[n_leading]
-    names = tuple(name.strip().lower() for name in (axes or "").split(",") if name.strip())
-    if taken := {*_AFTER_INDICES, *given}.intersection(names):
-        raise ValueError(
-            f"--axes: expected names that no other column has, got {' and '.join(sorted(taken))}"
-        )
-    return names
-
-
 def indices(table: pd.DataFrame) -> list[str]:
     """The columns that number the heads of a table, such as layer and head; none in the table of a
     single head.
@@ -134,22 +113,18 @@ def indices(table: pd.DataFrame) -> list[str]:
     return list(itertools.takewhile(lambda name: name not in _AFTER_INDICES, columns))
 
 
-def _of_pair(
-    pair: HeadArrays, rule: Scaling, mask: str | None, axes: str | None, row_map: RowMap
-) -> pd.DataFrame:
+def _of_pair(pair: HeadArrays, rule: Scaling, mask: str | None, row_map: RowMap) -> pd.DataFrame:
     """The rows of one pair of arrays."""
-    names = axes_of(pair, axes)
+    if taken := {*_AFTER_INDICES, *pair.numbers}.intersection(pair.leading):
+        raise ValueError(
+            f"--axes: expected names that no other column has, got {' and '.join(sorted(taken))}"
+        )
     try:
-        if pair.k is None:
-            found = diagnose_scores(pair.q, mask, axes=names)
-        else:
-            found = diagnose(
-                pair.q, pair.k, rule, mask, axes=names, softcap=row_map.softcap, sink=row_map.sink
-            )
+        found = pair.diagnose(rule, mask, row_map)
     except ValueError as error:
         raise ValueError(f"{pair.place}: {error}") from None
     columns = found.columns()
-    table = _given(pair) | {name: columns.pop(name) for name in found.axes}
+    table: dict[str, object] = {**pair.numbers} | {name: columns.pop(name) for name in found.axes}
     if pair.k is not None:
         table |= {"d_k": found.d_k, "divisor": found.divisor, "scaling": rule.name}
     table |= {
@@ -159,12 +134,6 @@ def _of_pair(
         "mask": mask or NO_MASK,
     }
     return pd.DataFrame(table | columns, index=range(found.rows.size))
-
-
-def _given(pair: HeadArrays) -> dict[str, int]:
-    """The numbers in the names of a pair's arrays."""
-    numbers = {"layer": pair.layer, "head": pair.head}
-    return {name: number for name, number in numbers.items() if number is not None}
 
 
 def read_diagnosis(path: Path) -> pd.DataFrame:

@@ -22,10 +22,6 @@ _LEGEND = (
     ("unit_exponent", "Unit power: the power of d_k that would give the rows the variance 1."),
 )
 _NO_ERRORS = "No standard errors: there is one sequence. Several need an axis named batch."
-_SWAPPED = (
-    "More heads than keys: if q has the axes (..., position, head, d_k), save "
-    "q.swapaxes(-3, -2), k likewise."
-)
 # Fields of a line about a head, by heading.
 _FIELDS = {
     "rows": "{rows}",
@@ -74,9 +70,7 @@ def legend(table: pd.DataFrame) -> str:
 
 
 def sizes(table: pd.DataFrame) -> str:
-    """The sizes and options of a table of a diagnosis, with warnings of one sequence and of swapped
-    axes.
-    """
+    """The sizes and options of a table of a diagnosis, with a warning of one sequence."""
     first = table.iloc[0]
     parts = [f"Heads {len(table)}"]
     for column in ("n_queries", "n_keys", "d_k", "sequences", "divisor"):
@@ -89,8 +83,6 @@ def sizes(table: pd.DataFrame) -> str:
     if first["mask"].startswith("window"):
         text += " (causal: no key after the query's own)"
     lines = [text]
-    if "head" in table and table["head"].nunique() > table["n_keys"].max():
-        lines.append(_SWAPPED)
     if (table["sequences"] == 1).any():
         lines.append(_NO_ERRORS)
     return "\n".join(lines)

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from experiments.analysis.written import csv_bytes
-from experiments.diagnosis.files import HeadArrays
 from experiments.diagnosis.table import diagnosis_table
 from experiments.engine.files import checksum, write_atomically
 from experiments.engine.products import Product, build
@@ -26,6 +25,7 @@ from experiments.models.declared import MINILM, MODELS
 from experiments.models.model import Model
 from experiments.models.texts import checksums
 from experiments.paths import DIAGNOSIS_TABLE, DRAWN, model_path
+from sdpa.heads import HeadArrays
 
 _OF_HEADS = ("by-head.csv", "by-layer.csv")
 _EXAMPLE = (DIAGNOSIS_TABLE, "qk.npz")

@@ -163,10 +163,10 @@ class Heads:
         if array.shape[-1] < 2:
             raise ValueError(f"scores: expected 2 keys or more, got {array.shape}")
         heads = array.reshape(-1, *array.shape[-2:])
-        if _are_weights(next(filter(np.any, heads), heads[0])):
+        if are_weights(next(filter(np.any, heads), heads[0])):
             raise ValueError(
                 "scores: expected those before the softmax, got rows that are non-negative and sum "
-                "to 1, as weights do; np.log(weights) has the same softmax"
+                "to 1, as weights do; np.log(weights) has the same softmax (--weights FILE)"
             )
         return cls(array, None, _mask(mask, array.shape), _names(array.ndim - 2, axes))
 
@@ -216,7 +216,7 @@ def hidden_scores(scores: FloatArray) -> BoolArray:
     return np.asarray((scores == -np.inf) | (scores < least))
 
 
-def _are_weights(rows: npt.NDArray[Any]) -> bool:
+def are_weights(rows: npt.NDArray[Any]) -> bool:
     """True if every row is non-negative and sums to 1, to the precision of 8 binary digits, or is
     all 0 as padding.
     """

@@ -3,8 +3,6 @@
 import math
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,6 @@ import pytest
 from ml_dtypes import bfloat16
 from safetensors.numpy import save_file
 
-from experiments.diagnosis.files import FilesError, HeadArrays, read_heads
 from experiments.diagnosis.table import (
     COLUMNS,
     diagnosis_table,
@@ -20,12 +17,13 @@ from experiments.diagnosis.table import (
     read_diagnosis,
 )
 from experiments.diagnosis.words import advice, summary
-from sdpa import diagnose, diagnose_scores
+from sdpa import attention_weights, diagnose, diagnose_scores
+from sdpa.heads import FilesError, HeadArrays, read_heads
 from sdpa.row_maps import RowMap
 from sdpa.theory import GaussianRow
 from tests.command_line import call
 from tests.kinds_of_heads import KINDS, normal, table_of
-from tests.suite_process import ROOT
+from tests.shipped import ROOT
 
 Q, K = np.random.default_rng(0).standard_normal((2, 3, 5, 4))
 
@@ -66,7 +64,9 @@ def test_two_npy_files_are_mapped(dtype):
     assert (head.layer, head.head) == (None, None)
 
 
-@pytest.mark.parametrize(("suffix", "dtype"), [("npz", "f4"), ("safetensors", bfloat16)])
+@pytest.mark.parametrize(
+    ("suffix", "dtype"), [("npz", "f4"), ("npz", bfloat16), ("safetensors", bfloat16)]
+)
 @pytest.mark.parametrize(
     ("prefix", "suffix_of_name", "numbers"),
     [
@@ -80,21 +80,13 @@ def test_names_give_layer_and_head(suffix, dtype, prefix, suffix_of_name, number
     others = {"v": Q.astype("f4"), "0.q.weight": Q.astype("f4")}
     pair = {f"{prefix}q{suffix_of_name}": q, f"{prefix}k{suffix_of_name}": k}
     (head,) = read_heads([saved_together(suffix, pair | others)])
-    assert_same(head.q, q)
-    assert_same(head.k, k)
+    assert_same(head.q, q.astype("f4"))
+    assert_same(head.k, k.astype("f4"))
     assert (head.layer, head.head) == numbers
 
 
-def test_bfloat16_of_safetensors_is_read_where_nothing_else_knows_it(tmp_path):
-    path = saved_together("safetensors", {"q": Q.astype(bfloat16), "k": K.astype(bfloat16)})
-    script = "from pathlib import Path; from experiments.diagnosis.files import read_heads;"
-    script += f"print(read_heads([Path({str(tmp_path / path)!r})])[0].q.dtype)"
-    shown = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
-    assert shown.stdout == "bfloat16\n"
-
-
-ONE = "qk.npz: expected one q and one k for each layer, or layer and head, got"
-AXES = r"qk.npz: 'q': expected 2 axes or more, .*, got shape \(4,\)"
+ONE = r"qk.npz: expected one q and one k, or so for each layer \(q.3\), .*, got"
+AXES = r"qk.npz: 'q' and 'k': expected 2 axes or more, got shape \(4,\) and \(3, 5, 4\)"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +94,7 @@ AXES = r"qk.npz: 'q': expected 2 axes or more, .*, got shape \(4,\)"
     [
         ({"q": Q, "v": K}, f"{ONE} 'q'"),
         ({"q.1": Q, "k.1": K, "1.q": Q}, f"{ONE} 'q.1', '1.q', 'k.1'"),
-        ({"v": Q}, r"qk.npz: expected arrays named q and k, .*, got 'v'"),
+        ({"v": Q}, f"{ONE} 'v'"),
         ({"q": Q[0, 0], "k": K}, AXES),
         ({"q": Q, "k": np.array([{}])}, "expected arrays of numbers, got .*Object arrays"),
     ],
@@ -199,7 +191,7 @@ def test_scores_are_diagnosed_without_q_and_k():
     assert call("diagnose", "--scores", "s.npy", "--scaling", "8").returncode == 2
     np.savez("two.npz", a=scores, b=scores)
     refused = call("diagnose", "--scores", "two.npz").stderr
-    assert "expected one array of scores, got 'a', 'b'" in refused
+    assert "expected one scores, or so for each layer (scores.3)" in refused
 
 
 EACH_ONCE = "expected the same axes in each pair and each head once, got heads by"
@@ -364,3 +356,20 @@ def test_a_window_a_cap_and_a_sink_reach_the_table():
         share.append(-(weights @ np.log(weights)) / math.log(len(e)))
     assert table["visible_mass"].item() == pytest.approx(np.mean(mass), rel=1e-9)
     assert table["entropy_share"].item() == pytest.approx(np.mean(share), rel=1e-9)
+
+
+def test_weights_a_mask_and_places_of_sequences_reach_the_table():
+    weights = attention_weights(Q, K, mask="causal").astype("f2")
+    save(w=weights, mask=np.arange(5) < 4, ends=np.array([0, 2, 5]))
+    save(q=Q.reshape(5, -1), k=K.reshape(5, -1), first=Q.swapaxes(0, 1), second=K.swapaxes(0, 1))
+    for words, rows in (
+        (["--weights", "w.npy", "--mask", "causal,mask.npy"], 3),
+        (["--heads", "3", "--cu-seqlens", "ends.npy", "q.npy", "k.npy"], 5),
+        (["--axes", "position, head", "--mask", "mask.npy", "first.npy", "second.npy"], 4),
+    ):
+        ran = call("diagnose", *words, "--out", "out")
+        assert (ran.returncode, ran.stderr) == (0, "")
+        table = read_diagnosis(Path("out/diagnosis.csv"))
+        assert table["rows"].tolist() == [rows] * 3
+    recorded = Path("out/files.txt").read_text().split()
+    assert [Path(one).name for one in recorded] == ["first.npy", "second.npy", "mask.npy"]

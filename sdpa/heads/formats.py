@@ -1,0 +1,91 @@
+"""Arrays in .npy, .npz and .safetensors files, read with NumPy alone; nothing here loads a pickle.
+
+A .safetensors file has the length of its header, 8 bytes with the lowest first, the header as JSON
+(name: dtype, shape and data_offsets), and the numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import tokenize
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+_DAMAGED = (
+    *(ValueError, TypeError, LookupError, AttributeError, EOFError, OverflowError),
+    *(RecursionError, NotImplementedError, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+)
+_BFLOAT16 = "V2"  # as NumPy stores a type that it does not know
+_TYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "FIU" for size in (1, 2, 4, 8)}
+_TYPES |= {"BF16": _BFLOAT16, "BOOL": "?"}
+_FROM_PYTORCH = """; to convert a dictionary of tensors q.0, k.0, ... (of two files: tensors = {"q": ..., "k": ...}):
+tensors = torch.load(FILE, map_location="cpu", weights_only=True)
+np.savez("qk.npz", **{name: tensor.detach().float().numpy() for name, tensor in tensors.items()})"""
+_FROM_HDF5 = """; to convert one with datasets q.0, k.0, ..., also in groups:
+arrays = {}; h5py.File(FILE).visititems(lambda name, x: arrays.update({name: x[()]} if hasattr(x, "shape") else {}))
+np.savez("qk.npz", **arrays)"""
+_RECIPES = {".pt": _FROM_PYTORCH, ".pth": _FROM_PYTORCH, ".h5": _FROM_HDF5, ".hdf5": _FROM_HDF5}
+
+
+class FilesError(ValueError):
+    """A file holds no queries and keys, scores or weights; the message names the file, and says
+    what was expected and received.
+    """
+
+
+def arrays_in(path: Path) -> dict[str, Array]:
+    """The arrays in a file by name; the one of a .npy file has an empty name.
+
+    Those of .npy and .safetensors files stay on the disk.
+
+    Raises:
+        FilesError: the file cannot be read, or holds other or damaged bytes.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in (".npy", ".npz", ".safetensors"):
+        recipe = _RECIPES.get(suffix, "").replace("FILE", repr(str(path)))
+        raise FilesError(
+            f"{path}: expected a name that ends in .npy, .npz or .safetensors, got "
+            f"{path.name!r}{recipe}"
+        )
+    try:
+        if suffix == ".safetensors":
+            return _safetensors(path)
+        if suffix == ".npy":
+            return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
+        # The file is closed here, because np.load leaves a bad one open.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
+            return dict(content)
+    except OSError as error:
+        raise FilesError(f"{path}: cannot read: {error.strerror or error}") from None
+    except _DAMAGED as error:
+        raise FilesError(
+            f"{path}: expected arrays of numbers, got other or damaged bytes ({error})"
+        ) from None
+
+
+def in_a_known_type(array: Array) -> Array:
+    """The array; one of bfloat16, which NumPy does not know, in float32 with the same values."""
+    if array.dtype != _BFLOAT16:
+        return array
+    bits = np.left_shift(array.view(np.uint16), 16, dtype=np.uint32)
+    return bits.view(np.float32)
+
+
+def _safetensors(path: Path) -> dict[str, Array]:
+    content = np.memmap(path, np.uint8, "r")
+    start = 8 + int.from_bytes(content[:8].tobytes(), "little")
+    header = json.loads(content[8:start].tobytes())
+    found = {}
+    for name in header.keys() - {"__metadata__"}:
+        dtype, shape, (first, end) = map(header[name].get, ("dtype", "shape", "data_offsets"))
+        values = content[start + first : start + end]
+        found[name] = values.view(_TYPES[dtype]).reshape(shape)
+    return found

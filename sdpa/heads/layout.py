@@ -1,0 +1,166 @@
+"""Axes, masks and packed sequences as they are saved, in the order that `sdpa.diagnose` takes.
+
+Where neither names nor shapes tell the order, the error has the readings and the option that
+decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from sdpa._arrays import BoolArray
+from sdpa.attention import broadcast_mask
+from sdpa.heads.arrays import HeadArrays
+from sdpa.heads.formats import Array, FilesError
+
+_PROJECTIONS = {"proj", "lin", "self"}  # parts of names of modules that leave the heads together
+_HOOK = "hook"  # a part of the names of TransformerLens
+_SAVED = ("batch", "position", "head")  # the order there, and of packed sequences
+_WIDEST = 256  # of one head in published models
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What names and shapes of arrays do not tell.
+
+    Attributes:
+        axes: names of the axes of q but the last; `position` may be left out where it is the last
+            of them. None for the usual ones.
+        heads: number of heads in the last axis of q, (..., position, heads d_k); None if they have
+            an axis of their own.
+        mask, cu_seqlens: a file with a mask, and one with the places of packed sequences; None for
+            arrays of that name in the file of q and k.
+    """
+
+    axes: tuple[str, ...] | None = None
+    heads: int | None = None
+    mask: Path | None = None
+    cu_seqlens: Path | None = None
+
+
+def in_order(
+    pair: HeadArrays, k: Array, words: set[str], layout: Layout, ends: Sequence[Array]
+) -> HeadArrays:
+    """A pair with its axes in order, and packed sequences as a batch.
+
+    Args:
+        pair: q as it is in the file.
+        k: likewise.
+        words: parts of the name of q.
+        layout: what the names do not tell.
+        ends: `cu_seqlens` of q and of k, or one for both; empty without packed sequences.
+
+    Raises:
+        FilesError: the axes can be in two orders, or do not fit the layout.
+    """
+    names, arrays = layout.axes, [pair.q, k]
+    if layout.heads:
+        names = _SAVED[:1][: pair.q.ndim - 2] if names is None else names
+        names = (*names, *{"position"}.difference(names), "head")
+        arrays = _split(arrays, layout.heads)
+    elif names is None and (_HOOK in words or (ends and pair.q.shape[-3:-2] == (ends[0][-1],))):
+        names = _SAVED[1 - pair.q.ndim :]
+    elif names is None:
+        _check(pair, k.shape, words, is_packed=bool(ends))
+    if names and "position" in names:
+        arrays = [np.moveaxis(array, names.index("position"), -2) for array in arrays]
+        names = tuple(name for name in names if name != "position")
+    if not ends:
+        return replace(pair, q=arrays[0], k=arrays[1], axes=names)
+    (q, in_q), (k, in_k) = map(_sequences, arrays, (ends[0], ends[-1]))
+    return replace(pair, q=q, k=k, mask=in_q[..., None] & in_k[:, :, None])
+
+
+def _split(arrays: Sequence[Array], heads: int) -> list[Array]:
+    """Arrays (..., position, head, d_k); k may have fewer heads."""
+    of_q, of_k = (array.shape[-1] for array in arrays)
+    d_k, rest = divmod(of_q, heads)
+    if rest or of_k % d_k:
+        raise FilesError(
+            f"--heads: expected {heads} heads in the last axis of q, and whole ones in that of k, "
+            f"got {of_q} and {of_k}"
+        )
+    return [array.reshape(*array.shape[:-1], -1, d_k) for array in arrays]
+
+
+def _check(pair: HeadArrays, k: tuple[int, ...], words: set[str], *, is_packed: bool) -> None:
+    """FilesError if the last axis may have several heads, by its name or its width, or if heads and
+    positions may be exchanged, where there are more heads than keys.
+    """
+    q = pair.q.shape
+    is_wide = max(q[-1], k[-1]) > _WIDEST or q[-1] != k[-1]
+    is_told = is_wide or is_packed or words & _PROJECTIONS
+    if is_told and pair.head is None and len(q) < 4 - is_packed:
+        raise FilesError(
+            f"expected an axis of heads, got q {q} and k {k}; choose --heads H for heads side by "
+            "side in the last axis (1 for one), or --axes head for (head, position, d_k)"
+        )
+    if pair.leading[-1:] == ("head",) and q[-3] > k[-2] and not is_packed:
+        order = ",".join(pair.leading)
+        raise FilesError(
+            f"expected no more heads than keys, got q {q}; choose --axes {order} for {q[-3]} "
+            f"heads, or --axes {order.removesuffix('head')}position,head for {q[-2]}"
+        )
+
+
+def _sequences(packed: Array, ends: Array) -> tuple[Array, BoolArray]:
+    """Packed sequences (head, tokens, d_k) as (batch, head, longest, d_k), and True where the batch
+    has a token, (batch, 1, longest).
+
+    Padding comes first, so that the last query of each sequence sees its last key.
+    """
+    *outer, heads, tokens, d_k = packed.shape
+    places = ends.astype(np.int64)
+    lengths = np.diff(places, prepend=0)
+    if lengths[0] or min(lengths) < 0 or places[-1] != tokens or math.prod(outer) != 1:
+        raise FilesError(
+            "cu_seqlens: expected numbers from 0 up to that of tokens, and arrays (tokens, head, "
+            f"d_k), got {ends} for heads and tokens {packed.shape[:-1]}"
+        )
+    longest = max(lengths)
+    batch = np.zeros((len(lengths) - 1, heads, longest, d_k), packed.dtype)
+    for sequence, length, end in zip(batch, lengths[1:], places[1:], strict=True):
+        sequence[:, longest - length :] = packed[..., end - length : end, :]
+    return batch, np.arange(longest) >= longest - lengths[1:, None, None]
+
+
+def mask_of_scores(mask: Array, arrays: HeadArrays) -> BoolArray:
+    """A saved mask as booleans, True where the query may attend, that broadcast to the scores.
+
+    A mask of keys alone also hides the padded queries, where there are as many queries as keys.
+
+    Args:
+        mask: booleans, ones and zeros, or numbers to add to scores (0, or -10,000 and less). Its
+            axes are the last ones of the scores, or `batch` and the last ones.
+        arrays: of the scores.
+
+    Raises:
+        ValueError: the mask has other numbers, does not fit the scores, or fits in two ways.
+    """
+    shape, axes = arrays.shape, arrays.leading
+    mask = mask.reshape(mask.shape[-len(shape) :])
+    ones = (1,) * len(shape)
+    before = ones[: axes.index("batch")] if "batch" in axes else ()
+    by_sequence = (*before, *mask.shape[:1], *ones[len(before) + mask.ndim :], *mask.shape[1:])
+    readings = {(*ones[mask.ndim :], *mask.shape), by_sequence}
+    fitting = [
+        one
+        for one in readings
+        if len(one) == len(shape)
+        and one[-1] == shape[-1]
+        and all(length in (1, whole) for length, whole in zip(one, shape, strict=True))
+    ]
+    if len(fitting) != 1:
+        raise ValueError(
+            f"mask: expected one way to broadcast to scores {shape}, got {mask.shape}, which has "
+            f"{len(fitting)}: {fitting}; save it with all of their axes"
+        )
+    has_flags = np.isin(mask, (0, 1)).all() and mask.any()
+    allowed = broadcast_mask(mask == 1 if has_flags else mask, mask.shape).reshape(fitting[0])
+    is_of_keys = allowed.shape[-2] == 1 and shape[-2] == shape[-1]
+    return allowed & allowed.swapaxes(-2, -1) if is_of_keys else allowed

@@ -1,0 +1,163 @@
+"""Queries and keys, scores and weights in files, found by the names of their arrays.
+
+The parts of a name are its runs of letters and of digits. The numbers are the layer, or layer and
+head.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from sdpa.heads.arrays import HeadArrays, Kind
+from sdpa.heads.formats import Array, FilesError, arrays_in, in_a_known_type
+from sdpa.heads.layout import Layout, in_order, mask_of_scores
+
+_ROLES = {
+    "q": {"q", "query"},
+    "k": {"k", "key"},
+    "scores": {"score", "scores", "logits"},
+    "weights": {"attentions", "pattern", "probs", "weights"},
+}
+_BESIDE = {"mask": {"mask", "padding"}, "cu_seqlens": {"cu"}}  # names may also have q and k
+_OTHERS = {"weight", "bias", "input", "scale", "norm"}  # parts of names of other arrays of a model
+_TRUE_IN_TWO_WAYS = {"attn", "src", "tgt", "padding"}  # parts of names of boolean masks
+Numbers = tuple[int, ...]
+_USUAL = Layout()
+
+
+def read_heads(
+    paths: Sequence[Path], layout: Layout = _USUAL, kind: Kind = "q"
+) -> list[HeadArrays]:
+    """The queries and keys in one or two files, or the scores or weights in one, in the order of
+    layer and head.
+
+    Files of one array each hold q and k, or the scores or weights. One .npz or .safetensors file
+    has a pair of arrays such as `q` and `k`, a pair for each layer, such as `q.3` and `k.3`, or one
+    for each layer and head, such as `layers.3.heads.5.q_proj` and the same with `k_proj`. One part
+    of a name is q, k, query or key; or one that tells scores or weights, if any name has such a
+    part. Names with the part `rot` count before others. Arrays `mask` and `cu_seqlens` belong to
+    all others, or to those of their numbers. Other arrays do not count, and neither do weights and
+    biases of projections.
+
+    Args:
+        paths: .npy files, which stay on the disk, or .npz or .safetensors files.
+        layout: what names and shapes do not tell.
+        kind: of the numbers in the arrays; q stands for queries and keys.
+
+    Raises:
+        FilesError: a file cannot be read, holds no such arrays, or can be read in two ways.
+    """
+    files = [arrays_in(path) for path in paths]
+    roles = ["q", "k"] if kind == "q" else [kind]
+    place = " and ".join(map(str, paths))
+    if [*map(len, files)] == [1] * len(roles):
+        single = [array for file in files for array in file.values()]
+        return [_completed((), paths[0].stem, single, place, {}, layout, kind)]
+    file = files[0] if len(files) == 1 else {}
+    named = [_named(file, role) for role in roles]
+    if not any(named) and kind != "q":
+        named = [_named(file, "")]
+    found = []
+    for numbers in sorted(set().union(*named)) or [()]:
+        of_roles = [names.get(numbers, []) for names in named]
+        of_roles = [[one for one in names if "rot" in _parts(one)] or names for names in of_roles]
+        names = [name for of_role in of_roles for name in of_role]
+        if {*map(len, of_roles)} != {1} or len(numbers) > 2:
+            raise FilesError(
+                f"{place}: expected one {' and one '.join(roles)}, or so for each layer "
+                f"({kind}.3), or layer and head ({kind}.3.5), or {len(roles)} files of one array, "
+                f"got {_listed(names or file)}"
+            )
+        of_file = f"{place}: {' and '.join(map(repr, names))}"
+        arrays = [file[name] for name in names]
+        found.append(_completed(numbers, names[0], arrays, of_file, file, layout, kind))
+    return found
+
+
+def _completed(
+    numbers: Numbers,
+    name: str,
+    arrays: Sequence[Array],
+    place: str,
+    file: Mapping[str, Array],
+    layout: Layout,
+    kind: Kind,
+) -> HeadArrays:
+    """Arrays in the usual order of axes, with the mask in their file or in one of its own.
+
+    Raises:
+        FilesError: the arrays, the mask or the places of sequences do not fit.
+    """
+    layer, head = (*numbers, None, None)[:2]
+    q, *keys = map(in_a_known_type, arrays)
+    k = keys[0] if keys else None
+    found = HeadArrays(layer, head, q, k, place, layout.axes, kind=kind)
+    try:
+        if any(array.ndim < 2 for array in arrays):
+            shapes = " and ".join(str(array.shape) for array in arrays)
+            raise FilesError(f"expected 2 axes or more, got shape {shapes}")
+        mask, ends = (_beside(file, role, numbers, getattr(layout, role)) for role in _BESIDE)
+        if len(mask) + bool(ends) > 1:
+            raise FilesError("expected one mask, or cu_seqlens, got several")
+        if k is not None:
+            found = in_order(found, k, {*_parts(name)}, layout, ends)
+        return replace(found, mask=mask_of_scores(mask[0], found)) if mask else found
+    except ValueError as error:
+        raise FilesError(f"{place}: {error}") from None
+
+
+def _beside(
+    file: Mapping[str, Array], role: str, numbers: Numbers, path: Path | None
+) -> list[Array]:
+    """The arrays of a role for these numbers, or for all; that with q first."""
+    if path:
+        # The array of a .npy file has no name.
+        named = f"{role} {re.sub('[0-9]', '', path.stem)}"
+        file = {name or named: array for name, array in arrays_in(path).items()}
+    found = _named(file, role)
+    names = found.get(numbers, found.get((), []))
+    if not names and (found or path):
+        raise FilesError(
+            f"expected an array {role}, or one for each layer ({role}.3), got {_listed(file)}"
+        )
+    return [_as_mask(name, file[name]) for name in sorted(names, reverse=True)]
+
+
+def _as_mask(name: str, mask: Array) -> Array:
+    """A mask in which True and 1 are visible keys; they are padding in a `key_padding_mask`."""
+    words = {*_parts(name)}
+    if {"key", "padding"} <= words and mask.dtype.kind in "biu":
+        return np.asarray(mask == 0)
+    if mask.dtype == bool and words & _TRUE_IN_TWO_WAYS:
+        raise FilesError(
+            f"{name}: True is a visible key in some programs and a hidden one in others; name the "
+            "array mask (True: visible) or key_padding_mask (True: hidden)"
+        )
+    return in_a_known_type(mask)
+
+
+def _named(file: Iterable[str], role: str) -> dict[Numbers, list[str]]:
+    """The names of arrays with this role, or with none of all roles, by their numbers."""
+    found: dict[Numbers, list[str]] = {}
+    for name in file:
+        words = {*_parts(name)}
+        roles = [one for one in _BESIDE if words & _BESIDE[one]]
+        roles = roles or [one for one in _ROLES if words & _ROLES[one]]
+        if roles == [role] * bool(role) and not words & _OTHERS:
+            found.setdefault(tuple(map(int, re.findall("[0-9]+", name))), []).append(name)
+    return found
+
+
+def _parts(name: str) -> list[str]:
+    return re.findall(r"[0-9]+|[^\W\d_]+", name.lower())
+
+
+def _listed(names: Iterable[str]) -> str:
+    """At most five names."""
+    shown = [*map(repr, names)]
+    return ", ".join(shown[:5] + ["..."] * (len(shown) > 5)) or "none"

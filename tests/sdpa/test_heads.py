@@ -1,0 +1,240 @@
+"""Layouts of queries and keys, scores, weights, masks and packed sequences as programs save
+them.
+"""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+from safetensors.numpy import save_file
+
+from sdpa import attention_weights, causal_mask, diagnose_scores
+from sdpa.heads import FilesError, HeadArrays, Layout, notes, read_heads
+
+HEADS, N, D = 3, 5, 4
+LENGTHS = [5, 3]  # of two sequences without their padding
+# The type makes the same numbers in any other type.
+Q, K = np.random.default_rng(0).standard_normal((2, 2, HEADS, N, D)).astype(bfloat16).astype("f4")
+SCORES = Q @ K.swapaxes(-2, -1) / 2
+WEIGHTS = attention_weights(Q, K, mask="causal")
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def saved(arrays, suffix="npz"):
+    path = Path(f"qk.{suffix}")
+    if suffix == "npz":
+        np.savez(path, **arrays)
+    else:
+        save_file({name: np.ascontiguousarray(one) for name, one in arrays.items()}, path)
+    return path
+
+
+def pair(prefix, change=np.asarray, suffix=""):
+    return {f"{prefix}q{suffix}": change(Q), f"{prefix}k{suffix}": change(K)}
+
+
+def token_first(array):
+    return array.swapaxes(-3, -2)
+
+
+def joined(array):
+    return token_first(array).reshape(2, N, -1)
+
+
+def packed(array):
+    return np.concatenate([one[:n] for one, n in zip(token_first(array), LENGTHS, strict=True)])
+
+
+HOOK = "blocks.0.attn.hook_"
+HOOKED = pair(HOOK, token_first)
+JOINED = pair("model.layers.0.self_attn.", joined, "_proj")
+PACKED = pair("", packed)
+ENDS = np.array([0, 5, 8], "i4")
+IS_TOKEN = np.arange(N) < np.array(LENGTHS)[:, None]
+IN_ORDER = {"axes": ("batch", "position", "head")}
+LAYOUTS = {
+    "bfloat16": (pair("", lambda one: one.astype(bfloat16)), {}),
+    "TransformerLens": (HOOKED | {"blocks.0.hook_q_input": Q}, {}),
+    "rotated": (pair(f"{HOOK}rot_", token_first) | pair(HOOK, lambda one: one[:, :1]), {}),
+    "flash-attention": (pair("", token_first), IN_ORDER),
+    "heads not split": (JOINED, {"heads": HEADS}),
+    "sequence first": (
+        {name: one.swapaxes(0, 1) for name, one in JOINED.items()},
+        {"heads": HEADS, "axes": ("position", "batch")},
+    ),
+    "packed": (PACKED | {"cu_seqlens": ENDS}, {}),
+    "packed, both": (PACKED | {"cu_seq_lens_q": ENDS, "cu_seq_lens_k": ENDS.astype("u8")}, {}),
+    "packed, not split": (
+        {name: one.reshape(8, -1) for name, one in PACKED.items()} | {"cu_seqlens": ENDS},
+        {"heads": HEADS},
+    ),
+    "mask": (pair("") | {"mask": IS_TOKEN}, {}),
+    "mask of 0 and 1": (HOOKED | {"attention_mask": IS_TOKEN.astype(int)}, {}),
+    "mask of padding": (pair("") | {"src_key_padding_mask": ~IS_TOKEN}, {}),
+    "additive mask": (
+        pair("0.") | {"mask.0": np.where(IS_TOKEN, 0, -65504).astype("f2")[:, None, None]},
+        {},
+    ),
+    "mask of queries": (pair("") | {"mask": IS_TOKEN[:, None] & IS_TOKEN[..., None]}, {}),
+    "masked scores": ({"scores": SCORES, "mask": IS_TOKEN}, {}),
+    "scores of layers": ({f"scores.{layer}": SCORES for layer in (1, 0)} | {"q.0": Q}, {}),
+    "scores of TransformerLens": (HOOKED | {f"{HOOK}attn_scores": SCORES}, {}),
+    "weights of layers": ({"attentions.0": WEIGHTS.astype("f2"), "attentions.1": WEIGHTS}, {}),
+    "weights without names": ({"arr_0": WEIGHTS}, {}),
+    "masked weights": ({"pattern": WEIGHTS, "mask": IS_TOKEN}, {}),
+}
+
+
+def kind_of(name):
+    return next((kind for kind in ("scores", "weights") if kind in name), "q")
+
+
+def entropy(lengths):
+    """By head, the mean over causal rows of two keys and more of sequences of these lengths."""
+    rows = [
+        -sum(w[:, row, j] * np.log(w[:, row, j]) for j in range(row + 1))
+        for w, length in zip(WEIGHTS, lengths, strict=True)
+        for row in range(1, length)
+    ]
+    return np.mean(rows, axis=0)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_a_layout_is_read_by_names_or_options(name, suffix):
+    arrays, options = LAYOUTS[name]
+    beside = [one for one in arrays if "mask" in one or "cu_seq" in one]
+    files = {one: {one: arrays[one]} for one in beside[:1]}
+    rest = {one: array for one, array in arrays.items() if one not in beside}
+    for of_file in ({}, files):
+        for role, array in of_file.items():
+            np.save(f"{role}.npy", array[role])
+            options = options | {"mask" if "mask" in role else "cu_seqlens": Path(f"{role}.npy")}
+        path = saved(rest if of_file else arrays, suffix)
+        found = read_heads([path], Layout(**options), kind_of(name))
+        assert [one.layer for one in found] in ([None], [0], [0, 1])
+        for one in found:
+            seen = one.diagnose(mask="causal")
+            expected = entropy(LENGTHS if beside else [N, N])
+            assert seen.axes == ("head",)
+            np.testing.assert_allclose(seen["entropy"].value, expected, rtol=1e-3)
+
+
+def test_sequences_and_layers_may_come_in_any_order_and_k_may_have_fewer_heads():
+    layers = {name: np.stack([one, 3 * one]) for name, one in pair("").items()}
+    (found,) = read_heads([saved(layers)], Layout(axes=("layer", "batch", "head")))
+    assert found.diagnose().axes == ("layer", "head")
+    (found,) = read_heads([saved({"q": joined(Q), "k": joined(K[:, :1])})], Layout(heads=HEADS))
+    assert (found.q.shape, found.k.shape) == (Q.shape, K[:, :1].shape)
+    reversed_mask = saved(pair("") | {"mask": IS_TOKEN[:, ::-1]})
+    assert read_heads([reversed_mask])[0].diagnose(mask="window-2").rows.tolist() == [6, 6, 6]
+
+
+MANY = np.zeros((2, 7, 3, 4))  # 7 heads of 3 positions, or the other way
+FEW = {"q": Q[:, :1, :2], "k": K[:, :1, :2]}
+REFUSED = [
+    (JOINED, {}, r"got q \(2, 5, 12\) .*choose --heads H .* or --axes head"),
+    ({"q": np.zeros((5, 512)), "k": np.zeros((5, 512))}, {}, "choose --heads H"),
+    ({"q": MANY, "k": MANY}, {}, "--axes batch,head for 7 .*--axes batch,position,head for 3"),
+    (JOINED, {"heads": 5}, "--heads: .*5 heads .*got 12 and 12"),
+    (
+        PACKED | {"cu_seqlens": ENDS[:2]},
+        {},
+        r"cu_seqlens: .*got \[0 5\] for heads and tokens \(8, 3\)",
+    ),
+    ({"q": Q[0, 0], "k": K[0, 0], "cu_seqlens": ENDS}, {}, "choose --heads H"),
+    (pair("") | {"mask": IS_TOKEN[:, 1:]}, {}, r"mask: .* got \(2, 4\), which has 0"),
+    (FEW | {"mask": np.eye(2)}, {}, "which has 2"),
+    (pair("") | {"mask": 0.5 * IS_TOKEN}, {}, "mask: expected booleans"),
+    (pair("") | {"attn_mask": IS_TOKEN}, {}, "True is a visible key in some"),
+    (pair("0.") | {"mask.1": IS_TOKEN}, {}, "expected an array mask, or one for"),
+    (pair("") | {"mask": IS_TOKEN, "cu_seqlens": ENDS}, {}, "expected one mask, or cu_seqlens"),
+]
+
+
+@pytest.mark.parametrize(("arrays", "options", "message"), REFUSED)
+def test_what_cannot_be_told_is_refused_with_the_option(arrays, options, message):
+    with pytest.raises(FilesError, match=f"qk.npz: .*{message}"):
+        read_heads([saved(arrays)], Layout(**options))
+
+
+def of(array, k=None, **options):
+    return HeadArrays(None, None, array, k, **options)
+
+
+def test_weights_give_what_their_scores_give_but_their_size():
+    found = of(WEIGHTS, kind="weights").diagnose().estimates
+    expected = diagnose_scores(SCORES, "causal").estimates
+    assert expected.keys() - found.keys() == {
+        "score_variance",
+        "largest_score",
+        "largest_absolute_score",
+    }
+    for name in found:
+        np.testing.assert_allclose(found[name], expected[name], 1e-4, 1e-5, err_msg=name)
+
+
+def test_a_weight_of_0_is_a_visible_key_under_a_mask_and_rows_of_zeros_are_padding():
+    weights = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], "f2")
+    arrays = of(weights, kind="weights")
+    hidden, visible = (arrays.diagnose(mask=mask) for mask in (None, "none"))
+    assert (hidden.rows, hidden["entropy_share"].value) == (1, 1)
+    assert visible["entropy_share"].value == pytest.approx(np.log(2) / np.log(3) / 2, rel=1e-5)
+    assert "Weights of 0: 6." in notes([arrays])[0]
+    with pytest.raises(ValueError, match="weights: expected rows that are non-negative and sum to"):
+        of(2 * weights, kind="weights").diagnose()
+
+
+def test_padding_finite_masks_and_exchanged_axes_are_named():
+    q, k = np.random.default_rng(1).standard_normal((2, 3, 4, 64, 16))
+    growing = np.exp(np.arange(3))[:, None, None, None]
+    is_token = np.arange(64)[:, None] < 60
+    masked = np.where(causal_mask(N, N), SCORES, -65504)
+    for arrays, words in (
+        (of(q, k), None),
+        (of(q, growing * k), "name the axes in their order, such as --axes layer,batch,head"),
+        (of(is_token * q, is_token * k), "Rows of zeros: 96 queries and keys"),
+        (of(is_token * q, is_token * k, mask=is_token.T), None),
+        (of(SCORES, kind="scores"), None),
+        (of(masked, kind="scores"), "Hidden keys: 60 scores"),
+    ):
+        told = notes([arrays])
+        assert (words in told[0]) if words else told == []
+
+
+def test_hdf5_is_refused_with_the_lines_that_convert_it():
+    with pytest.raises(FilesError, match=r"qk.h5: expected a name that ends in") as refused:
+        read_heads([Path("qk.h5")])
+    datasets = {"layers": SimpleNamespace(), "layers/q.0": Q, "layers/k.0": K}
+
+    def visititems(visit):
+        assert not any(visit(name, each) for name, each in datasets.items())
+
+    h5py = SimpleNamespace(File=lambda _: SimpleNamespace(visititems=visititems))
+    exec("\n".join(str(refused.value).splitlines()[1:]), {"h5py": h5py, "np": np})
+    np.testing.assert_array_equal(read_heads([Path("qk.npz")])[0].q, Q)
+
+
+ENTRY = b'{"q": {"dtype": "%s", "shape": [%d], "data_offsets": [0, %s]}}'
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[]",
+        ENTRY % (b"F8", 1, b"1"),
+        ENTRY % (b"F32", 2, b"4"),
+        b'{"q": ' * 100_000,
+    ],
+)
+def test_a_damaged_header_is_named(header):
+    path = Path("qk.safetensors")
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(FilesError, match=r"qk.safetensors: expected arrays of numbers, got other"):
+        read_heads([path])
