@@ -95,7 +95,11 @@ def _logarithms(weights: Array, *, has_zeros: bool) -> Array:
     A row without any weight is padding.
     """
     if not are_weights(weights):
-        raise ValueError("weights: expected rows that are non-negative and sum to 1, got others")
+        sums = weights.sum(axis=-1, dtype=np.float64)
+        raise ValueError(
+            "weights: expected rows that are non-negative and sum to 1, as without dropout, got "
+            f"sums from {sums.min():.4g} to {sums.max():.4g}"
+        )
     least = np.finfo(weights.dtype).smallest_subnormal * (
         has_zeros & weights.any(-1, keepdims=True)
     )

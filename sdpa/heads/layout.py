@@ -94,8 +94,8 @@ def _check(pair: HeadArrays, k: tuple[int, ...], words: set[str], *, is_packed: 
     """
     q = pair.q.shape
     is_wide = max(q[-1], k[-1]) > _WIDEST or q[-1] != k[-1]
-    is_told = is_wide or is_packed or words & _PROJECTIONS
-    if is_told and pair.head is None and len(q) < 4 - is_packed:
+    is_told = is_wide or is_packed or (words & _PROJECTIONS and pair.head is None)
+    if is_told and len(q) < 4 - is_packed:
         raise FilesError(
             f"expected an axis of heads, got q {q} and k {k}; choose --heads H for heads side by "
             "side in the last axis (1 for one), or --axes head for (head, position, d_k)"
@@ -143,17 +143,16 @@ def mask_of_scores(mask: Array, arrays: HeadArrays) -> BoolArray:
         ValueError: the mask has other numbers, does not fit the scores, or fits in two ways.
     """
     shape, axes = arrays.shape, arrays.leading
-    mask = mask.reshape(mask.shape[-len(shape) :])
-    ones = (1,) * len(shape)
-    before = ones[: axes.index("batch")] if "batch" in axes else ()
-    by_sequence = (*before, *mask.shape[:1], *ones[len(before) + mask.ndim :], *mask.shape[1:])
-    readings = {(*ones[mask.ndim :], *mask.shape), by_sequence}
+    mask = np.atleast_2d(mask.reshape(mask.shape[-len(shape) :]))
+    first, *last = mask.shape
+    first_axis = axes.index("batch") if "batch" in axes else 0
+    between = (len(shape) - first_axis - mask.ndim) * (first > 1)
+    readings = {mask.shape, (first, *(1,) * between, *last)}
     fitting = [
         one
         for one in readings
-        if len(one) == len(shape)
-        and one[-1] == shape[-1]
-        and all(length in (1, whole) for length, whole in zip(one, shape, strict=True))
+        if one[-1] == shape[-1]
+        and all(n in (1, whole) for n, whole in zip(one[::-1], shape[::-1], strict=False))
     ]
     if len(fitting) != 1:
         raise ValueError(
@@ -162,5 +161,12 @@ def mask_of_scores(mask: Array, arrays: HeadArrays) -> BoolArray:
         )
     has_flags = np.isin(mask, (0, 1)).all() and mask.any()
     allowed = broadcast_mask(mask == 1 if has_flags else mask, mask.shape).reshape(fitting[0])
-    is_of_keys = allowed.shape[-2] == 1 and shape[-2] == shape[-1]
-    return allowed & allowed.swapaxes(-2, -1) if is_of_keys else allowed
+    if shape[-2] == shape[-1]:
+        if allowed.shape[-2] == 1:
+            allowed = allowed & allowed.swapaxes(-2, -1)
+        elif not np.diagonal(allowed, axis1=-2, axis2=-1).any():
+            raise ValueError(
+                "mask: expected True where the query may attend, got one that hides the own key of "
+                "each query; save its opposite"
+            )
+    return allowed

@@ -18,13 +18,14 @@ from sdpa.heads.formats import Array, FilesError, arrays_in, in_a_known_type
 from sdpa.heads.layout import Layout, in_order, mask_of_scores
 
 _ROLES = {
-    "q": {"q", "query"},
-    "k": {"k", "key"},
+    "q": {"q", "xq", "query", "queries"},
+    "k": {"k", "xk", "key", "keys"},
     "scores": {"score", "scores", "logits"},
     "weights": {"attentions", "pattern", "probs", "weights"},
 }
-_BESIDE = {"mask": {"mask", "padding"}, "cu_seqlens": {"cu"}}  # names may also have q and k
+_BESIDE = {"mask": {"mask", "padding"}, "cu_seqlens": {"cu", "loc"}}  # names may also have q and k
 _OTHERS = {"weight", "bias", "input", "scale", "norm"}  # parts of names of other arrays of a model
+_ROTATED = {"rot", "rotary", "rope"}  # parts of names that count before others
 _TRUE_IN_TWO_WAYS = {"attn", "src", "tgt", "padding"}  # parts of names of boolean masks
 Numbers = tuple[int, ...]
 _USUAL = Layout()
@@ -39,10 +40,10 @@ def read_heads(
     Files of one array each hold q and k, or the scores or weights. One .npz or .safetensors file
     has a pair of arrays such as `q` and `k`, a pair for each layer, such as `q.3` and `k.3`, or one
     for each layer and head, such as `layers.3.heads.5.q_proj` and the same with `k_proj`. One part
-    of a name is q, k, query or key; or one that tells scores or weights, if any name has such a
-    part. Names with the part `rot` count before others. Arrays `mask` and `cu_seqlens` belong to
-    all others, or to those of their numbers. Other arrays do not count, and neither do weights and
-    biases of projections.
+    of a name is q, xq, query or queries, or so for k; or one that tells scores or weights, if any
+    name has such a part. Names with the part rot, rotary or rope count before others. Arrays `mask`
+    and `cu_seqlens` belong to all others, or to those of their numbers. Other arrays do not count,
+    and neither do weights and biases of projections.
 
     Args:
         paths: .npy files, which stay on the disk, or .npz or .safetensors files.
@@ -65,7 +66,10 @@ def read_heads(
     found = []
     for numbers in sorted(set().union(*named)) or [()]:
         of_roles = [names.get(numbers, []) for names in named]
-        of_roles = [[one for one in names if "rot" in _parts(one)] or names for names in of_roles]
+        of_roles = [
+            [name for name in names if _ROTATED.intersection(_parts(name))] or names
+            for names in of_roles
+        ]
         names = [name for of_role in of_roles for name in of_role]
         if {*map(len, of_roles)} != {1} or len(numbers) > 2:
             raise FilesError(

@@ -152,6 +152,7 @@ REFUSED = [
     (pair("") | {"mask": IS_TOKEN[:, 1:]}, {}, r"mask: .* got \(2, 4\), which has 0"),
     (FEW | {"mask": np.eye(2)}, {}, "which has 2"),
     (pair("") | {"mask": 0.5 * IS_TOKEN}, {}, "mask: expected booleans"),
+    (pair("") | {"mask": ~np.tri(N, dtype=bool)}, {}, "hides the own key"),
     (pair("") | {"attn_mask": IS_TOKEN}, {}, "True is a visible key in some"),
     (pair("0.") | {"mask.1": IS_TOKEN}, {}, "expected an array mask, or one for"),
     (pair("") | {"mask": IS_TOKEN, "cu_seqlens": ENDS}, {}, "expected one mask, or cu_seqlens"),
