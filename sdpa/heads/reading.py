@@ -56,20 +56,16 @@ def read_heads(
     files = [arrays_in(path) for path in paths]
     roles = ["q", "k"] if kind == "q" else [kind]
     place = " and ".join(map(str, paths))
-    if [*map(len, files)] == [1] * len(roles):
-        single = [array for file in files for array in file.values()]
-        return [_completed((), paths[0].stem, single, place, {}, layout, kind)]
+    are_single = [*map(len, files)] == [1] * len(roles)
     file = files[0] if len(files) == 1 else {}
+    if are_single:
+        file = {role: one.popitem()[1] for role, one in zip(roles, files, strict=True)}
     named = [_named(file, role) for role in roles]
     if not any(named) and kind != "q":
         named = [_named(file, "")]
     found = []
     for numbers in sorted(set().union(*named)) or [()]:
-        of_roles = [names.get(numbers, []) for names in named]
-        of_roles = [
-            [name for name in names if _ROTATED.intersection(_parts(name))] or names
-            for names in of_roles
-        ]
+        of_roles = [_preferred(names.get(numbers, [])) for names in named]
         names = [name for of_role in of_roles for name in of_role]
         if {*map(len, of_roles)} != {1} or len(numbers) > 2:
             raise FilesError(
@@ -77,42 +73,41 @@ def read_heads(
                 f"({kind}.3), or layer and head ({kind}.3.5), or {len(roles)} files of one array, "
                 f"got {_listed(names or file)}"
             )
-        of_file = f"{place}: {' and '.join(map(repr, names))}"
-        arrays = [file[name] for name in names]
-        found.append(_completed(numbers, names[0], arrays, of_file, file, layout, kind))
+        layer, head = (*numbers, None, None)[:2]
+        q, *k = (in_a_known_type(file[name]) for name in names)
+        of_file = place if are_single else f"{place}: {' and '.join(map(repr, names))}"
+        arrays = HeadArrays(layer, head, q, k[0] if k else None, of_file, layout.axes, kind=kind)
+        words = _parts(paths[0].stem if are_single else names[0])
+        found.append(_completed(arrays, {*words}, file, layout))
     return found
 
 
+def _preferred(names: list[str]) -> list[str]:
+    """Those after the rotary embedding, if there are any."""
+    return [name for name in names if _ROTATED.intersection(_parts(name))] or names
+
+
 def _completed(
-    numbers: Numbers,
-    name: str,
-    arrays: Sequence[Array],
-    place: str,
-    file: Mapping[str, Array],
-    layout: Layout,
-    kind: Kind,
+    arrays: HeadArrays, words: set[str], file: Mapping[str, Array], layout: Layout
 ) -> HeadArrays:
     """Arrays in the usual order of axes, with the mask in their file or in one of its own.
 
     Raises:
         FilesError: the arrays, the mask or the places of sequences do not fit.
     """
-    layer, head = (*numbers, None, None)[:2]
-    q, *keys = map(in_a_known_type, arrays)
-    k = keys[0] if keys else None
-    found = HeadArrays(layer, head, q, k, place, layout.axes, kind=kind)
+    numbers, k = (*arrays.numbers.values(),), arrays.k
     try:
-        if any(array.ndim < 2 for array in arrays):
-            shapes = " and ".join(str(array.shape) for array in arrays)
-            raise FilesError(f"expected 2 axes or more, got shape {shapes}")
+        shapes = [one.shape for one in (arrays.q, k) if one is not None]
+        if min(map(len, shapes)) < 2:
+            raise FilesError(f"expected 2 axes or more, got shape {' and '.join(map(str, shapes))}")
         mask, ends = (_beside(file, role, numbers, getattr(layout, role)) for role in _BESIDE)
         if len(mask) + bool(ends) > 1:
             raise FilesError("expected one mask, or cu_seqlens, got several")
         if k is not None:
-            found = in_order(found, k, {*_parts(name)}, layout, ends)
-        return replace(found, mask=mask_of_scores(mask[0], found)) if mask else found
+            arrays = in_order(arrays, k, words, layout, ends)
+        return replace(arrays, mask=mask_of_scores(mask[0], arrays)) if mask else arrays
     except ValueError as error:
-        raise FilesError(f"{place}: {error}") from None
+        raise FilesError(f"{arrays.place}: {error}") from None
 
 
 def _beside(
