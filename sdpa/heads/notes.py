@@ -52,11 +52,12 @@ _LINES: dict[Callable[[HeadArrays], int], str] = {
     ),
     _zero_weights: (
         "Weights of 0: {}. They hide their keys, unless --mask names the keys that are visible; "
-        "these count as the smallest number of the type."
+        "there they count as the smallest number of their type. The spread is a lower bound if "
+        "some are rounded."
     ),
     _like_layers: (
-        "Keys differ along the axis read as batch as those of layers do, and of sequences do not: "
-        "name the axes in their order, such as --axes layer,batch,head or --axes layer,head."
+        "Keys differ along the axis read as batch as those of layers do, and those of sequences do "
+        "not: name the axes in their order, such as --axes layer,batch,head or --axes layer,head."
     ),
 }
 
