@@ -321,10 +321,10 @@ def diagnose(
         from sdpa.heads import Kind, Layout, read_heads
         from sdpa.row_maps import RowMap
 
-        named, _, saved = mask.rpartition(",") if mask and Path(mask).suffix else (mask, "", "")
-        beside = [Path(path) for path in (saved, cu_seqlens) if path]
+        named, saved = diagnosis.split_mask(mask)
         names = tuple(axes.replace(" ", "").lower().split(",")) if axes else None
-        layout = Layout(names, heads, Path(saved) if saved else None, cu_seqlens)
+        layout = Layout(names, heads, saved, cu_seqlens)
+        beside = [path for path in (saved, cu_seqlens) if path]
         paths = [path for path in (*(files or ()), scores, weights) if path]
         kind: Kind = "scores" if scores else "weights" if weights else "q"
         of_vectors = any((scaling, heads, cu_seqlens, softcap, sink is not None))
@@ -336,7 +336,7 @@ def diagnose(
         if paths:
             arrays, row_map = read_heads(paths, layout, kind), RowMap(softcap, sink)
             rule = scaling or "d_k^1/2"
-            diagnosis.diagnose(arrays, [*paths, *beside], rule, named or None, out, row_map)
+            diagnosis.diagnose(arrays, [*paths, *beside], rule, named, out, row_map)
         elif of_vectors or any((mask, axes, out)):
             raise UsageError("expected files with queries and keys (make diagnose Q=q.npy K=k.npy)")
         else:

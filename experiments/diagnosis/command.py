@@ -26,6 +26,18 @@ from sdpa.heads import HeadArrays, notes
 from sdpa.row_maps import PLAIN, RowMap
 
 
+def split_mask(text: str | None) -> tuple[str | None, Path | None]:
+    """The name of a mask and the file of one, from a text that has one of them or both.
+
+    >>> split_mask("causal,mask.npy"), split_mask("window-512"), split_mask("mask.npy")
+    (('causal', PosixPath('mask.npy')), ('window-512', None), (None, PosixPath('mask.npy')))
+    """
+    if not text or not Path(text).suffix:
+        return text, None
+    name, _, file = text.rpartition(",")
+    return name or None, Path(file)
+
+
 def diagnose(
     heads: Sequence[HeadArrays],
     files: Sequence[Path],
