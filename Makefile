@@ -2,7 +2,7 @@
 # same names. On the command line of make, $$ is a dollar sign.
 ANYWHERE = CONFIG RESULTS VERBOSE JOBS SCHEDULER SCHEDULER_FILE FORMAT PYTHON CHROMIUM
 # Only on the command line: other programs may set V=1.
-TYPED = YES EXAMPLE Q K V MASK SCALING OUT FILE SCORES WEIGHTS AXES HEADS CU_SEQLENS SOFTCAP SINK TARGET DTYPE NAME FULL
+TYPED = YES EXAMPLE Q K V MASK SCALING OUT SOFTCAP SINK TARGET DTYPE NAME FULL
 PYTHON ?= python3
 CHROMIUM ?= /usr/bin/chromium
 export PYTHON CHROMIUM
@@ -10,7 +10,7 @@ export PYTHON CHROMIUM
 # make takes any other word for a file, and would do nothing.
 COMMANDS := $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' Makefile)
 words := $(filter-out $(COMMANDS) .venv/%,$(MAKECMDGOALS))
-$(if $(words),$(error make: got the words $(words), expected commands of make help, and values as NAME=VALUE, such as make diagnose Q=q.npy K=k.npy))
+$(if $(words),$(error make: got the words $(words), expected commands of make help, and values as NAME=VALUE, such as make all CONFIG=mine.yaml))
 
 given := $(sort $(foreach one,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(one)))),$(one))))
 unknown := $(filter-out $(ANYWHERE) $(TYPED) MAKE% SHELL,$(given))
@@ -69,9 +69,6 @@ slides check page statements prune readme: $(READY)
 
 walk: $(READY) ## print worked examples (EXAMPLE=abc), or use your Q=q.csv K= V=
 	@$(SUITE) walk -- $(call values,EXAMPLE)
-
-diagnose: $(READY) ## diagnose your queries and keys (Q=q.npy K=k.npy or FILE=qk.npz)
-	@$(SUITE) diagnose -- $(call values,FILE Q K)
 
 audit: $(READY) ## say what an attention function computes (TARGET=package.module:function)
 	@$(SUITE) audit -- $(call values,TARGET)
@@ -140,7 +137,7 @@ lock: ## resolve the requirements*.lock files (needs uv)
 	$(call lock_group,notebooks,--constraint requirements-dev.lock --constraint requirements-cluster.lock)
 
 clean: ## remove what is not committed and can be rebuilt
-	rm -rf .venv .*_cache .hypothesis results/quick results/walk results/audit results/slides results/diagnosis results/.cells
+	rm -rf .venv .*_cache .hypothesis results/quick results/walk results/audit results/slides results/.cells
 	find results \( -name .lock -o -name .made.json -o -name long-format.csv -o -name '*.svg' -o -name '*.pdf' \) -delete
 	find sdpa experiments benchmarks tests -name __pycache__ -prune -exec rm -rf {} +
 

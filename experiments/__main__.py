@@ -32,7 +32,6 @@ from experiments.paths import HOME, STORE
 SWEEPS = ("names", "config", "results", "verbose")
 _SECONDS_OF_A_FIGURE = 1.5  # as seen
 WORKERS = ("jobs", "scheduler", "scheduler_file")
-Wish = Annotated[float | None, Option(metavar="NUMBER", help="The wanted value of this metric.")]
 Mask = Annotated[
     str | None,
     Option(
@@ -259,91 +258,6 @@ def walk(
 
 
 @app.command()
-def diagnose(
-    files: Annotated[
-        list[Path] | None,
-        Argument(
-            metavar="FILE [FILE]",
-            help="One file with q and k, or one for each; omit it for the shipped one.",
-        ),
-    ] = None,
-    scores: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE", help="Scores before the softmax, divided already, in place of q and k."
-        ),
-    ] = None,
-    weights: Annotated[
-        Path | None, Option(metavar="FILE", help="Weights after the softmax, in place of q and k.")
-    ] = None,
-    scaling: Rule = None,
-    mask: Annotated[
-        str | None,
-        Option(
-            metavar="none|causal|window-N|FILE",
-            help="A mask, a file with one, or both: causal,FILE. Default: none.",
-        ),
-    ] = None,
-    axes: Annotated[
-        str | None,
-        Option(
-            metavar="NAMES",
-            help=(
-                "Axes of q but the last, such as batch,position,head. Default: the last ones of "
-                "batch,layer,head, then position."
-            ),
-        ),
-    ] = None,
-    heads: Annotated[
-        int | None, Option(metavar="H", min=1, help="Heads that the last axis of q has together.")
-    ] = None,
-    cu_seqlens: Annotated[
-        Path | None, Option(metavar="FILE", help="Places of packed sequences: 0, 7, 12, ...")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        Option(metavar="DIR", help="Output folder. Default: results/diagnosis/NAME of the file."),
-    ] = None,
-    softcap: Annotated[
-        float, Option(metavar="C", help="Soft cap of divided scores of q and k; 0 for none.")
-    ] = 0.0,
-    sink: Annotated[
-        float | None, Option(metavar="LOGIT", help="Logit of a sink beside scores of q and k.")
-    ] = None,
-) -> None:
-    """Diagnose the attention of your own queries and keys; without files, show that of a pretrained
-    model.
-
-    Files are .npy, .npz or .safetensors; docs/your-model.md explains them.
-    """
-    with outcome(ValueError):
-        from experiments.diagnosis import command as diagnosis
-        from sdpa.heads import Kind, Layout, read_heads
-        from sdpa.row_maps import RowMap
-
-        named, saved = diagnosis.split_mask(mask)
-        names = tuple(axes.replace(" ", "").lower().split(",")) if axes else None
-        layout = Layout(names, heads, saved, cu_seqlens)
-        beside = [path for path in (saved, cu_seqlens) if path]
-        paths = [path for path in (*(files or ()), scores, weights) if path]
-        kind: Kind = "scores" if scores else "weights" if weights else "q"
-        of_vectors = any((scaling, heads, cu_seqlens, softcap, sink is not None))
-        if kind != "q" and (len(paths) > 1 or of_vectors):
-            raise UsageError(
-                f"--{kind}: expected no other arrays, --scaling, --heads, --cu-seqlens, --softcap "
-                f"or --sink beside {kind}"
-            )
-        if paths:
-            arrays, row_map = read_heads(paths, layout, kind), RowMap(softcap, sink)
-            rule = scaling or "d_k^1/2"
-            diagnosis.diagnose(arrays, [*paths, *beside], rule, named, out, row_map)
-        elif of_vectors or any((mask, axes, out)):
-            raise UsageError("expected files with queries and keys (make diagnose Q=q.npy K=k.npy)")
-        else:
-            diagnosis.diagnose_example(HOME)
-
-
-@app.command()
 def audit(
     target: Annotated[
         str | None,
@@ -390,44 +304,6 @@ def model(job: Job) -> None:
     from experiments.models import command as models
 
     models.measure_models(HOME, job.report)
-
-
-@app.command()
-def design(
-    d_k: Annotated[int, Option("--d-k", metavar="N", min=1, help="Width of queries and keys.")],
-    n_keys: Annotated[int, Option("--n-keys", metavar="N", min=2, help="Keys of a row.")],
-    entropy_share: Wish = None,
-    effective_keys: Wish = None,
-    max_weight: Wish = None,
-    row_variance: Wish = None,
-    inputs: Annotated[str, Option(help="Law of the entries, as in a config.")] = "gaussian",
-    query_mean: Annotated[float, Option(help="Mean of the entries of queries.")] = 0.0,
-    key_mean: Annotated[float, Option(help="Mean of the entries of keys.")] = 0.0,
-    query_std: Annotated[float, Option(help="Standard deviation of the entries of queries.")] = 1.0,
-    key_std: Annotated[float, Option(help="Standard deviation of the entries of keys.")] = 1.0,
-    correlation: Annotated[float, Option(help="Of a query and its own key, from -1 to 1.")] = 0.0,
-    spectrum: Annotated[
-        float, Option(help="Power of the covariance spectrum, as in a config.")
-    ] = 0.0,
-    normalize: Annotated[
-        str, Option(metavar="none|l2|rms", help="Normalization of queries and keys.")
-    ] = "none",
-    mask: Annotated[
-        str, Option(metavar="none|causal", help="causal: rows of 1 to N keys.")
-    ] = "none",
-) -> None:
-    """Find the divisor that gives a row a wanted entropy, effective number of keys, largest weight
-    or variance.
-    """
-    with outcome(ValueError):
-        from experiments.diagnosis.design import designed
-        from sdpa import InputLaw, PairLaw
-        from sdpa.attention import is_causal
-
-        wishes = (entropy_share, effective_keys, max_weight, row_variance)
-        means, stds = (query_mean, key_mean), (query_std, key_std)
-        law = PairLaw(InputLaw.parse(inputs), *means, *stds, correlation, spectrum, normalize)  # type: ignore[arg-type]
-        print("\n".join(designed(wishes, d_k, n_keys, law, 1 if is_causal(mask) else None)))
 
 
 @app.command()

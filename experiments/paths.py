@@ -22,9 +22,7 @@ STATEMENTS = "statements"
 EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
 THEORY = "theory"  # tables and figures of laws
-DIAGNOSIS = "diagnosis"  # a folder for each diagnosed file
 MODELS = "models"  # a folder for each pretrained model
-EXAMPLE_MODEL = "minilm"  # that of the shipped diagnosis
 DIAGNOSIS_TABLE, DIAGNOSIS_FIGURE = "diagnosis.csv", "heads"  # the names of its files
 AUDIT, SLIDES = "audit", "slides"  # a folder for each audited function; for talks
 _TAKEN = (
@@ -34,7 +32,6 @@ _TAKEN = (
     EXAMPLES,
     BENCHMARKS,
     THEORY,
-    DIAGNOSIS,
     MODELS,
     AUDIT,
     SLIDES,

@@ -56,7 +56,7 @@ class Recording:
         self.calls[number] = ("d_k^1/2" if is_root or not scale else f"{1 / scale:.7g}", mask)
 
     def save(self, path: str) -> None:
-        """Write the arrays to an .npz file, which `make diagnose FILE=` reads; ValueError if there
+        """Write the arrays to an .npz file, which `sdpa diagnose` reads; ValueError if there
         are none.
         """
         if not self.arrays:

@@ -2,6 +2,8 @@
 it needs.
 """
 
+import contextlib
+import io
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from subprocess import CompletedProcess
 from typer.testing import CliRunner
 
 from experiments.__main__ import app
+from sdpa.command.main import main
 
 ROOT = Path(__file__).parents[1]
 SMALL = """\
@@ -41,6 +44,17 @@ def call(*words: object) -> CompletedProcess[str]:
         for sent, handler in handlers.items():
             signal.signal(sent, handler)
     return CompletedProcess(arguments, ran.exit_code, ran.stdout, ran.stderr)
+
+
+def sdpa(*words: object) -> CompletedProcess[str]:
+    """The same of the command `sdpa`."""
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        try:
+            status = main([str(word) for word in words])
+        except SystemExit as end:  # of words that argparse refuses
+            status = int(end.code or 0)
+    return CompletedProcess(words, status, out.getvalue(), errors.getvalue())
 
 
 def in_a_process(*words: str) -> CompletedProcess[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from experiments.diagnosis.table import diagnosis_table
+from sdpa.diagnosis.table import table_of as heads_table
 from sdpa.heads import HeadArrays
 
 D_K, N = 16, 12
@@ -72,4 +72,4 @@ KINDS: dict[str, Callable[[], Arrays]] = {
 
 def table_of(arrays: Arrays, **options: str):
     """The table of a diagnosis of one pair of arrays."""
-    return diagnosis_table([HeadArrays(None, None, *arrays)], **options)
+    return heads_table([HeadArrays(None, None, *arrays)], **options)

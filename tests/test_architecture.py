@@ -86,9 +86,11 @@ def trespasses(names: set[str], forbidden: set[str]) -> set[str]:
 
 def test_the_library_computes_with_numpy_and_scipy_alone():
     """It imports nothing of the suite; other libraries are loaded by the function that needs them.
-    Only `sdpa.heads` reads files.
+    Only `sdpa.heads` and the command read and write files.
     """
     late = {"ml_dtypes", "torch", "transformers"}
+    of_files = {"sdpa.heads": {"pathlib", "json"}, "sdpa.command": {"pathlib", "json", "csv", "io"}}
+    of_files["sdpa.__main__"] = of_files["sdpa.command"]
     allowed = {"sdpa", "numpy", "scipy"} | set(sys.stdlib_module_names) - {
         "io",
         "pathlib",
@@ -98,8 +100,10 @@ def test_the_library_computes_with_numpy_and_scipy_alone():
     }
     for name, path in MODULES.items():
         if name.startswith("sdpa"):
-            here = allowed | ({"pathlib", "json"} if name.startswith("sdpa.heads") else set())
-            assert {one.split(".")[0] for one in imported(path.read_text())} <= here | late, name
+            here = allowed.union(*(of_files[part] for part in of_files if name.startswith(part)))
+            drawing = {"matplotlib"} if name == "sdpa.command.picture" else set()
+            own = {one.split(".")[0] for one in imported(path.read_text())}
+            assert own <= here | late | drawing, name
             assert {one.split(".")[0] for one in reached(name)} <= here, name
         if name.startswith("sdpa.theory"):
             assert not re.search(

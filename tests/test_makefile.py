@@ -57,16 +57,16 @@ def test_values_of_the_command_line_reach_the_program(tree):
     arguments, values = passed_on(tree, "all", f"CONFIG={ODD}", "YES=1")
     assert arguments == ["-m", "experiments", "all"]
     assert values == {"CONFIG": ODD, "YES": "1"}
-    arguments, values = passed_on(tree, "diagnose", f"K={ODD}", "Q=-q.npy", "MASK=causal")
-    assert arguments == ["-m", "experiments", "diagnose", "--", "-q.npy", ODD]
-    assert values["MASK"] == "causal"
+    arguments, values = passed_on(tree, "walk", f"EXAMPLE={ODD}", "Q=-q.csv", "MASK=causal")
+    assert arguments == ["-m", "experiments", "walk", "--", ODD]
+    assert (values["Q"], values["MASK"]) == ("-q.csv", "causal")
 
 
 def test_every_variable_is_of_the_program():
     listed = re.findall("^(?:ANYWHERE|TYPED) = (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     commands = typer.main.get_command(app).commands.values()
     options = {option.name.upper() for command in commands for option in command.params}
-    of_recipes = {"PYTHON", "CHROMIUM", "FILE", "NAME", "FULL"}
+    of_recipes = {"PYTHON", "CHROMIUM", "NAME", "FULL"}
     assert set(" ".join(listed).split()) - options == of_recipes
 
 
@@ -90,7 +90,7 @@ def test_quick_has_a_config_of_its_own(tree):
             "make quick: got CONFIG=, expected none; make all takes it",
         ),
         (
-            ["diagnose", "q.npy", "k.npy"],
+            ["walk", "q.npy", "k.npy"],
             "make: got the words q.npy k.npy, expected commands of make help, and values as NAME=VALUE",
         ),
     ],

@@ -12,74 +12,65 @@ from matplotlib.ticker import LogLocator
 from scipy import stats
 from seaborn import color_palette
 
-from experiments.diagnosis.table import NO_MASK, indices
+from experiments.figures.findings import FindingError
 from experiments.figures.lines import MARKERS
 from experiments.figures.maps import plot_plane
 from experiments.figures.rendering import render
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing
+from sdpa.diagnosis.table import Curve, gaussian_curves, indices
 
 _FEW_LAYERS = 6  # with a name in the legend
 CLOSE = 0.05  # entropy shares that differ by less are called equal
-_MOST_BARS = 200  # heads with intervals
 _MOST_NUMBERS = (8, 12)  # rows and columns of a map with numbers in its cells
 _RATIOS = (1 / 16, 1 / 4, 1, 4, 16)  # ticks of the colours of variance ratios
 
 
-def render_heads(heads: pd.DataFrame, curves: pd.DataFrame) -> dict[str, bytes]:
+def render_heads(heads: pd.DataFrame) -> dict[str, bytes]:
     """The files of the figure of a diagnosis, by suffix: its table of heads over the exact curves
     of its sizes.
+
+    Raises:
+        FindingError: the intervals do not support the title.
     """
     title = "Many heads are sharper than Gaussian rows of their spread, few flatter"
     if not _are_sharper(heads):
-        variance = "entropy share, largest weight and variance within rows"
-        parts = variance if "variance_ratio" in heads else "entropy share and largest weight"
-        title = f"Heads beside Gaussian rows: {parts}"
-    sizes = ", ".join(map(str, curves["n_keys"].unique()))
-    caption = f"Points: {len(heads)} heads"
-    if _has_bars(heads):
-        caption += "; bars: 95% intervals"
-    caption += f". Pale: exact, for Gaussian rows of n_keys = {sizes}"
-    masks = heads.loc[heads["mask"] != NO_MASK, "mask"].unique()
-    if len(masks):
-        caption += f" under a {' and a '.join(masks)} mask"
-    if "entropy_share_exact" not in heads:
-        caption += ", without a cap or a sink"
-    return render(lambda: draw_heads(heads, curves), title, f"{caption}.")
+        raise FindingError(f"the table of heads does not support: {title}")
+    columns = {str(name): values.to_numpy() for name, values in heads.items()}
+    curves = gaussian_curves(columns)
+    sizes = ", ".join(str(curve.n_keys) for curve in curves)
+    caption = (
+        f"Points: {len(heads)} heads; bars: 95% intervals. Pale: exact, for Gaussian rows of "
+        f"n_keys = {sizes}."
+    )
+    return render(lambda: draw_heads(heads, curves), title, caption)
 
 
-def draw_heads(heads: pd.DataFrame, curves: pd.DataFrame) -> Drawing:
+def draw_heads(heads: pd.DataFrame, curves: list[Curve]) -> Drawing:
     """Left, heads as points over exact curves; right, maps of the largest weight and of the
     variance ratio.
-
-    A single head has no maps.
     """
-    if len(heads) == 1:
-        figure = Figure(figsize=(6.5, 4.4), layout="constrained")
-        plot_heads(figure.subplots(), heads, curves, has_bars=_has_bars(heads))
-        return figure
     figure = Figure(figsize=(10.5, 5.2), layout="constrained")
-    maps = ["max_weight", "ratio"] if "variance_ratio" in heads else ["max_weight"]
-    panels = figure.subplot_mosaic([["points", name] for name in maps], width_ratios=(1, 1.3))
+    mosaic = [["points", "max_weight"], ["points", "ratio"]]
+    panels = figure.subplot_mosaic(mosaic, width_ratios=(1, 1.3))
     _plot_map(panels["max_weight"], heads, "max_weight", cmap=SEQUENTIAL, vmin=0, vmax=1)
     panels["max_weight"].set_title("mean largest weight")
-    if "ratio" in panels:
-        norm = LogNorm(_RATIOS[0], _RATIOS[-1], clip=True)
-        bar = _plot_map(panels["ratio"], heads, "variance_ratio", cmap=DIVERGING, norm=norm)
-        bar.set_ticks(_RATIOS, labels=map("{:g}".format, _RATIOS))
-        panels["ratio"].set_title("variance within rows over that of independent entries")
-    plot_heads(panels["points"], heads, curves, has_bars=_has_bars(heads))
+    norm = LogNorm(_RATIOS[0], _RATIOS[-1], clip=True)
+    bar = _plot_map(panels["ratio"], heads, "variance_ratio", cmap=DIVERGING, norm=norm)
+    bar.set_ticks(_RATIOS, labels=map("{:g}".format, _RATIOS))
+    panels["ratio"].set_title("variance within rows over that of independent entries")
+    plot_heads(panels["points"], heads, curves, has_bars=True)
     return figure
 
 
 def plot_heads(
-    ax: Axes, heads: pd.DataFrame, curves: pd.DataFrame, size: float = 30, has_bars: bool = False
+    ax: Axes, heads: pd.DataFrame, curves: list[Curve], size: float = 30, has_bars: bool = False
 ) -> None:
     """The entropy share of each head against the spread of its scores, over the exact curves."""
-    for i, (_, curve) in enumerate(curves.groupby("n_keys")):
+    for i, curve in enumerate(curves):
         label = None if i else "exact, for Gaussian rows"
-        x, y = curve["spread"], curve["entropy_share"]
-        ax.plot(x, y, color=INK, alpha=0.3, linewidth=5, label=label)
-    ends = curves["spread"].min(), curves["spread"].max()
+        look = {"color": INK, "alpha": 0.3, "linewidth": 5, "label": label}
+        ax.plot(curve.spread, curve.entropy_share, **look)
+    ends = curves[0].spread[0], curves[0].spread[-1]
     # A logarithmic axis has no place for the spread 0 of equal scores.
     heads = heads.assign(spread=np.maximum(np.sqrt(heads["row_variance"]), ends[0]))
     outer = indices(heads)[:-1][:1]
@@ -115,11 +106,6 @@ def _are_sharper(heads: pd.DataFrame) -> bool:
     reach = t * heads.get("entropy_share_se", np.nan)
     below, above = away + reach < -CLOSE, away + reach > CLOSE
     return bool(below.mean() > 0.25 and above.mean() <= 0.05)
-
-
-def _has_bars(heads: pd.DataFrame) -> bool:
-    """True if heads have standard errors, and are so few that their intervals can be told apart."""
-    return len(heads) <= _MOST_BARS and bool((heads["sequences"] > 1).any())
 
 
 def _plot_map(ax: Axes, heads: pd.DataFrame, metric: str, **look: object) -> Colorbar:

@@ -1,6 +1,6 @@
 """`make model`: the tables, the sidecar and the figures of each pretrained model.
 
-The first model is the example of `make diagnose`, and ships a diagnosis and a sample of queries
+The first model is the example of `sdpa diagnose`, and ships a diagnosis and a sample of queries
 and keys.
 """
 

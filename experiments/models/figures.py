@@ -12,8 +12,8 @@ from scipy import stats
 
 from experiments.declarations.figure import Finding
 from experiments.declarations.tables import BOTH, Numbers, Tables, rows_of
-from experiments.diagnosis.command import draw_table
-from experiments.diagnosis.picture import CLOSE, plot_heads
+from experiments.diagnosis.picture import CLOSE, plot_heads, render_heads
+from experiments.diagnosis.table import read_diagnosis
 from experiments.figures.findings import FindingError
 from experiments.figures.rendering import render
 from experiments.figures.style import INK, Drawing, panels, scaling_colours
@@ -22,6 +22,7 @@ from experiments.models.heads import CONTROLS, GROUPS, control, law, row_lengths
 from experiments.models.model import Case, Model
 from experiments.models.smollm2 import DIVISOR
 from experiments.paths import DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, model_path
+from sdpa.diagnosis.table import Curve
 
 # Half the width of a 95% interval over the standard error, between as many groups.
 REACH = float(stats.t.isf(0.025, GROUPS - 1))
@@ -210,8 +211,8 @@ def _draw_heads(model: Model, tables: Tables) -> Drawing:
         points = found[["layer", "head"]].assign(
             row_variance=found[f"{part}spread"] ** 2, entropy_share=found[f"{part}entropy_share"]
         )
-        curve = {"n_keys": case.n_keys, "spread": spread, "entropy_share": law(spread, lengths)}
-        plot_heads(ax, points, pd.DataFrame(curve), size=40)
+        curve = Curve(case.n_keys, spread, law(spread, lengths))
+        plot_heads(ax, points, [curve], size=40)
         ax.set_title("without the first key" if part else "all keys; dark to light: layers")
         ax.set_xlabel("standard deviation of the scaled scores in a row")
     for name, dashes in zip(CONTROLS, ("--", "-.", ":"), strict=True):
@@ -269,7 +270,8 @@ def _gradient(ax: Axes, rows: pd.DataFrame, x: str, name: str, label: str, colou
 
 
 def _table_of_heads(results: Path) -> list[bytes]:
-    return draw_table(model_path(results, MINILM.name, DIAGNOSIS_TABLE))
+    table = read_diagnosis(model_path(results, MINILM.name, DIAGNOSIS_TABLE))
+    return [*render_heads(table).values()]
 
 
 _PROSE = "8 sequences of 256 tokens of prose. Bars: 95% intervals, of losses that of the change from √d_k."

@@ -1,14 +1,17 @@
-"""The words about a diagnosis on the terminal: sizes, the sharpest heads, and fixed sentences with
-numbers of the table.
+"""The words about a diagnosis: sizes, the sharpest heads, and fixed sentences with numbers of its
+table.
 """
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
-import pandas as pd
+import numpy as np
+import numpy.typing as npt
 
-from experiments.analysis.written import significant
-from experiments.diagnosis.table import indices
-from experiments.errors import counted
+from sdpa.command.output import aligned
+from sdpa.diagnosis.table import Columns, chosen, indices
 
 MOST_LINES = 20
 _LEGEND = (
@@ -64,76 +67,74 @@ _HEALTHY = (
 )
 
 
-def legend(table: pd.DataFrame) -> str:
-    """The meaning of the words for the columns that a table has."""
-    return " ".join(text for column, text in _LEGEND if column in table)
-
-
-def sizes(table: pd.DataFrame) -> str:
+def sizes(table: Columns) -> str:
     """The sizes and options of a table of a diagnosis, with a warning of one sequence."""
-    first = table.iloc[0]
-    parts = [f"Heads {len(table)}"]
+    parts = [f"Heads {len(table['rows'])}"]
     for column in ("n_queries", "n_keys", "d_k", "sequences", "divisor"):
         if column in table:
             parts.append(f"{column.removeprefix('n_')} {_range(table[column])}")
     text = ", ".join(parts)
     if "scaling" in table:
-        text += f" ({first['scaling']})"
-    text += f", mask {first['mask']}"
-    if first["mask"].startswith("window"):
+        text += f" ({table['scaling'][0]})"
+    mask = table["mask"][0]
+    text += f", mask {mask}"
+    if mask.startswith("window"):
         text += " (causal: no key after the query's own)"
-    lines = [text]
-    if (table["sequences"] == 1).any():
-        lines.append(_NO_ERRORS)
-    return "\n".join(lines)
+    return "\n".join([text, *([_NO_ERRORS] if (table["sequences"] == 1).any() else [])])
 
 
-def sharpest(table: pd.DataFrame) -> str:
+def sharpest(table: Columns) -> str:
     """One line for each of the sharpest heads, below the headings of its columns; many axes make
     the lines long.
     """
-    shown = table.sort_values("entropy_share", kind="stable").head(MOST_LINES)
-    rows = shown.assign(spread=shown["row_variance"] ** 0.5).to_dict("records")
-    lines = shown[indices(shown)].reset_index(drop=True)
+    order = np.argsort(table["entropy_share"], kind="stable")[:MOST_LINES]
+    shown = chosen(table, order)
+    shown["spread"] = np.sqrt(shown["row_variance"])
+    fields = {name: f"{{{name}}}" for name in indices(table)}
     for heading, text in _FIELDS.items():
         exact = _EXACT.get(heading)
-        if exact in table:
-            text += f" ({{{exact}:.2f}})"
+        in_brackets = f" ({{{exact}:.2f}})" if exact in table else ""
         if "q_std" in table or heading not in _OF_VECTORS:
-            lines[heading] = [text.format(**row) for row in rows]
-    text = lines.to_string(index=False)
-    rest = len(table) - len(shown)
-    return f"{text}\nLess sharp heads, not shown: {rest}" if rest else text
+            fields[heading] = text + in_brackets
+    heads = (dict(zip(shown, values, strict=True)) for values in zip(*shown.values(), strict=True))
+    lines = [{name: text.format(**head) for name, text in fields.items()} for head in heads]
+    rest = len(table["rows"]) - len(order)
+    return aligned(lines) + (f"\nLess sharp heads, not shown: {rest}" if rest else "")
 
 
-def summary(table: pd.DataFrame) -> list[str]:
+def legend(table: Columns) -> str:
+    """The meaning of the words for the columns that a table has."""
+    return " ".join(text for column, text in _LEGEND if column in table)
+
+
+def summary(table: Columns) -> list[str]:
     """Those of six sentences whose condition holds for at least one head, with the number of such
     heads.
     """
-    away = table["entropy_share"] - table.get("entropy_share_exact", math.nan)
-    ratios = table.filter(["unit_divisor", "variance_ratio"])
+    away = table["entropy_share"] - _gaussian_share(table)
+    ratios = [table[name] for name in ("unit_divisor", "variance_ratio") if name in table]
     # Agreement with Gaussian rows says little below a spread of 0.8, because the rows of most laws
     # agree there (docs/your-model.md has numbers).
     conditions = {
         "a weight above 0.99 in most rows": table["saturated_rows"] > 0.5,
         "a spread below 0.5 or above 2": _is_far_from_1(table),
-        "an entropy share more than 0.05 from that of Gaussian rows": away.abs() > 0.05,
+        "an entropy share more than 0.05 from that of Gaussian rows": np.abs(away) > 0.05,
         "a spread below 0.8, too flat to differ from Gaussian rows": (
             table["row_variance"] < 0.8**2
         ),
         "most weight on the first key, an attention sink": table["first_key_weight"] > 0.5,
         "equal scores in each row, or equal entries of q or k, and so without some numbers (nan)": (
-            ratios.isna().any(axis=1)
+            np.isnan(ratios).any(axis=0)
         ),
     }
     return [
-        f"Heads with {words}: {holds.sum()} of {len(table)}."
+        f"Heads with {words}: {holds.sum()} of {len(holds)}."
         for words, holds in conditions.items()
         if holds.any()
     ]
 
 
-def advice(table: pd.DataFrame, *, is_capped: bool) -> list[str]:
+def advice(table: Columns, *, is_capped: bool) -> list[str]:
     """At most four sentences on what to do; none where the numbers of the table do not settle it.
 
     Args:
@@ -143,7 +144,7 @@ def advice(table: pd.DataFrame, *, is_capped: bool) -> list[str]:
     variance, entropy = table["row_variance"], table["entropy_share"]
     saturated, first_key = table["saturated_rows"], table["first_key_weight"]
     has_sink_logit = "visible_mass" in table
-    picks_keys = entropy < table.get("entropy_share_exact", math.nan) - _SHARPER
+    picks_keys = entropy < _gaussian_share(table) - _SHARPER
     # Rows that saturate on the first key idle on purpose; beside a sink logit, gradients of
     # saturated rows may be large.
     is_stuck = (saturated > 0.5) & (first_key < 0.5) & ~picks_keys & (not has_sink_logit)
@@ -151,24 +152,32 @@ def advice(table: pd.DataFrame, *, is_capped: bool) -> list[str]:
         _SATURATED: is_stuck,
         # A single large score among many keys gives a small spread, too, but not a large entropy.
         # Below a spread of 0.001, scores are equal but for rounding.
-        _FLAT: variance.between(1e-6, 0.2**2) & (entropy > 0.95),
+        _FLAT: (variance >= 1e-6) & (variance <= 0.2**2) & (entropy > 0.95),
         # All heads together: then the cause is rather the scale than what a head has learned.
         _WIDE: (variance > 0) & (variance > 2.0**2).all(),
         # With fewer than 16 keys, equal weights come near to a sink.
         _SINK: (first_key > 0.5) & (table["n_keys"] >= 16),
     }
-    told = [
-        _advised(words, table[chosen], len(table), is_capped=is_capped)
-        for words, chosen in conditions.items()
-        if chosen.any()
+    return [
+        _advised(words, chosen(table, where), len(where), is_capped=is_capped)
+        for words, where in conditions.items()
+        if where.any()
     ]
-    is_trainable = ((saturated < 0.05) & (entropy < 0.95)).all() and not has_sink_logit
-    if not told and is_trainable and not _is_far_from_1(table).all():
-        return [_HEALTHY]
-    return told
 
 
-def _advised(words: str, heads: pd.DataFrame, of: int, *, is_capped: bool) -> str:
+def healthy(table: Columns) -> str:
+    """The sentence on heads that ask for nothing; empty if some may."""
+    is_trainable = (table["saturated_rows"] < 0.05) & (table["entropy_share"] < 0.95)
+    settled = is_trainable.all() and "visible_mass" not in table
+    return _HEALTHY if settled and not _is_far_from_1(table).all() else ""
+
+
+def _gaussian_share(table: Columns) -> Any:
+    """The entropy share of Gaussian rows; NaN where it is unknown."""
+    return table.get("entropy_share_exact", math.nan)
+
+
+def _advised(words: str, heads: Columns, of: int, *, is_capped: bool) -> str:
     """A sentence with the numbers of its heads."""
     divided = "what is divided already"
     if "divisor" in heads:
@@ -177,20 +186,21 @@ def _advised(words: str, heads: pd.DataFrame, of: int, *, is_capped: bool) -> st
         f"divide there by about {_range(heads['unit_divisor'], 2)} {divided}, for a spread of 1"
     )
     return words.format(
-        heads=f"{len(heads)} of {counted(of, 'head')}",
+        heads=f"{len(heads['rows'])} of {of} head{'s' * (of != 1)}",
         saturated_rows=_range(100 * heads["saturated_rows"], 2) + "%",
         first_key_weight=_range(100 * heads["first_key_weight"], 2) + "%",
-        spread=_range(heads["row_variance"] ** 0.5, 2),
+        spread=_range(np.sqrt(heads["row_variance"]), 2),
         divide="change the soft cap or the divisor" if is_capped else divide,
     )
 
 
-def _is_far_from_1(heads: pd.DataFrame) -> pd.Series:
+def _is_far_from_1(heads: Columns) -> npt.NDArray[np.bool_]:
     """True where the spread is below 0.5 or above 2."""
-    return ~heads["row_variance"].between(0.5**2, 2.0**2)
+    variance = heads["row_variance"]
+    return np.asarray((variance < 0.5**2) | (variance > 2.0**2))
 
 
-def _range(numbers: pd.Series, digits: int = 4) -> str:
+def _range(numbers: npt.NDArray[Any], digits: int = 4) -> str:
     """The smallest and the largest number, or the only one."""
-    ends = (significant(number, digits) for number in (numbers.min(), numbers.max()))
-    return " to ".join(dict.fromkeys(map("{:.6g}".format, ends)))
+    ends = (f"{float(f'{number:.{digits}g}'):.6g}" for number in (numbers.min(), numbers.max()))
+    return " to ".join(dict.fromkeys(ends))

@@ -1,27 +1,25 @@
-"""Diagnosis of a user's queries and keys: files, the command, and the shipped example."""
+"""The command `sdpa diagnose`: files, words, tables, and the shipped example."""
 
+import json
 import math
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from ml_dtypes import bfloat16
 from safetensors.numpy import save_file
 
-from experiments.diagnosis.table import (
-    COLUMNS,
-    diagnosis_table,
-    gaussian_curves,
-    read_diagnosis,
-)
-from experiments.diagnosis.words import advice, summary
+from experiments.diagnosis.table import COLUMNS
 from sdpa import attention_weights, diagnose, diagnose_scores
+from sdpa.command.words import advice, healthy, summary
+from sdpa.diagnosis.table import gaussian_curves, indices
+from sdpa.diagnosis.table import table_of as heads_table
 from sdpa.heads import FilesError, HeadArrays, read_heads
 from sdpa.row_maps import RowMap
 from sdpa.theory import GaussianRow
-from tests.command_line import call
+from tests.command_line import sdpa
 from tests.kinds_of_heads import KINDS, normal, table_of
 from tests.shipped import ROOT
 
@@ -136,12 +134,11 @@ def printed_numbers(said):
 
 def test_it_prints_writes_and_draws_what_the_library_finds():
     q, k = KINDS["sink"]()
-    options = ["--mask", "causal", "--scaling", "d_k^1/3", "--out", "out"]
-    ran = call("diagnose", *save(q=q, k=k), *options)
+    options = ["--mask", "causal", "--scaling", "d_k^1/3", "--csv", "t.csv", "--plot", "heads.png"]
+    ran = sdpa("diagnose", *save(q=q, k=k), *options)
     assert (ran.returncode, ran.stderr) == (0, "")
-    files = {path.name for path in Path("out").iterdir()}
-    assert files == {"diagnosis.csv", "heads.png", "heads.txt", "files.txt"}
-    table = read_diagnosis(Path("out/diagnosis.csv"))
+    assert Path("heads.png").stat().st_size > 10_000
+    table = pd.read_csv("t.csv")
     found = diagnose(q, k, "d_k^1/3", "causal").columns()
     every = [column.name for column in COLUMNS]
     assert list(table) == [name for name in every if name in {*SIZES, *found} - WITHOUT_ERRORS]
@@ -151,7 +148,8 @@ def test_it_prints_writes_and_draws_what_the_library_finds():
     assert sizes == [16, 12, 12, "causal", "d_k^1/3", pytest.approx(16 ** (1 / 3)), 24, 24 * 11]
     said = " ".join(ran.stdout.split())
     assert "q of shape (24, 3, 12, 16) read as (batch, head, position, d_k) Heads 3, que" in said
-    assert " ".join(" ".join(summary(table)).split()) in said
+    told = summary(table_of((q, k), scaling="d_k^1/3", mask="causal"))
+    assert " ".join(" ".join(told).split()) in said
     table = table.sort_values("entropy_share")
     table["spread"] = table["row_variance"] ** 0.5
     table["percentage"] = 100 * table["saturated_rows"]
@@ -161,36 +159,31 @@ def test_it_prints_writes_and_draws_what_the_library_finds():
     assert (error <= rounding + 0.005 * np.abs(expected)).all()
 
 
-def test_files_of_one_name_do_not_replace_each_others_diagnosis():
-    q, k = normal(1, 2)
-    given = save(q=q, k=k)
-    Path("other").mkdir()
-    others = [shutil.copy(name, "other") for name in given]
-    assert [call("diagnose", *given).returncode for _ in range(2)] == [0, 0]
-    before = Path("results/diagnosis/q/diagnosis.csv").stat()
-    ran = call("diagnose", *others)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    listed = "listed in results/diagnosis/q/files.txt; choose another folder with OUT=DIR"
-    assert listed in ran.stderr
-    assert Path("results/diagnosis/q/diagnosis.csv").stat() == before
+def test_json_has_the_rows_of_the_csv():
+    ran = sdpa("diagnose", *save(q=60 * Q[:1], k=K[:1]), "--json", "--csv", "t.csv")
+    assert ran.returncode == 1  # saturated rows are a finding
+    (row,) = pd.read_csv("t.csv").to_dict("records")
+    (printed,) = json.loads(ran.stdout)
+    assert printed["entropy_share"] == row["entropy_share"]
+    assert printed["mask"] == "none"
 
 
 def test_scores_are_diagnosed_without_q_and_k():
     scores = np.random.default_rng(1).standard_normal((2, 3, 6, 8))
     save(s=scores)
-    ran = call("diagnose", "--scores", "s.npy", "--mask", "causal")
+    ran = sdpa("diagnose", "--scores", "s.npy", "--mask", "causal", "--csv", "t.csv")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "scores of shape (2, 3, 6, 8) read as (batch, head, query, key)" in ran.stdout
     assert "In brackets" in ran.stdout
     assert not re.search("Ratio:|Unit power", ran.stdout)
-    table = read_diagnosis(Path("results/diagnosis/s/diagnosis.csv"))
+    table = pd.read_csv("t.csv")
     expected = diagnose_scores(scores, "causal")["entropy_share"].value
     np.testing.assert_allclose(table["entropy_share"], expected, rtol=1e-9)
     assert not {"d_k", "scaling", "q_std", "unit_exponent"} & {*table}
     assert {*table} <= {column.name for column in COLUMNS}
-    assert call("diagnose", "--scores", "s.npy", "--scaling", "8").returncode == 2
+    assert sdpa("diagnose", "--scores", "s.npy", "--scaling", "8").returncode == 2
     np.savez("two.npz", a=scores, b=scores)
-    refused = call("diagnose", "--scores", "two.npz").stderr
+    refused = sdpa("diagnose", "--scores", "two.npz").stderr
     assert "expected one scores, or so for each layer (scores.3)" in refused
 
 
@@ -204,10 +197,8 @@ EACH_ONCE = "expected the same axes in each pair and each head once, got heads b
         (["q.npy", "wide.npy"], r"q.npy and wide.npy: expected q and k with the same d_k .*got 4"),
         (["q.npy", "k.npy", "--axes", "head"], "axes: expected a different name for each of 2"),
         (["q.npy", "k.npy", "--axes", "rows,head"], "expected names .*no other column.*got rows"),
-        (
-            ["q.npy", "k.npy", "--out", "results/models/minilm"],
-            "results/models/minilm has the shipped example; choose another folder",
-        ),
+        ([], "expected files with queries and keys, such as q.npy k.npy or qk.npz"),
+        (["q.npy", "k.npy", "--window", "3"], "unrecognized arguments: --window 3"),
         (["mixed.npz"], f"{EACH_ONCE} layer, head and layer"),
         (["twice.npz"], f"{EACH_ONCE} layer, head"),
     ],
@@ -218,7 +209,7 @@ def test_bad_usage_exits_2_and_writes_nothing(words, message):
     np.savez("mixed.npz", **{"q.0": q[0], "k.0": k[0], "q.1": q[0, 0], "k.1": k[0, 0]})
     np.savez("twice.npz", **{"q.0": q[0], "k.0": k[0], "q.0.1": q[0, 0], "k.0.1": k[0, 0]})
     before = sorted(Path().iterdir())
-    ran = call("diagnose", *words)
+    ran = sdpa("diagnose", *words)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert re.search(message, ran.stderr)
     assert sorted(Path().iterdir()) == before
@@ -272,7 +263,7 @@ def planted(kind, *, keys=24, mask=None, **row_map):
         q[:, 1] *= {"hard": 40.0, "flat": 0.05, "rounding": 1e-6, "equal": 0.0, "normal": 1.0}[kind]
     q = q[:, :, -24:]
     row_map = RowMap(row_map.get("softcap", 0.0), row_map.get("sink"))
-    table = diagnosis_table([HeadArrays(None, None, q, k)], mask=mask, row_map=row_map)
+    table = heads_table([HeadArrays(None, None, q, k)], mask=mask, row_map=row_map)
     return advice(table, is_capped=row_map.softcap > 0)
 
 
@@ -292,13 +283,14 @@ def test_each_fault_gets_its_advice(kind, words, mask):
 
 
 def test_healthy_heads_get_no_advice():
-    (told,) = planted("normal")
-    assert told.endswith("so nothing here asks for another divisor.")
+    q, k = normal()
+    assert advice(table_of((q, k)), is_capped=False) == []
+    assert healthy(table_of((q, k))).endswith("so nothing here asks for another divisor.")
 
 
 def test_scores_without_a_divisor_are_not_called_healthy():
     q, k = np.random.default_rng(0).standard_normal((2, 3, 64, 16))
-    (told,) = advice(diagnosis_table([HeadArrays(None, None, q, k)], "unscaled"), is_capped=False)
+    (told,) = advice(table_of((q, k), scaling="unscaled"), is_capped=False)
     expected = r"In 3 of 3 heads, .* spread of 3\.\d* to 4\.?\d*, far above 1: check that they are"
     assert re.match(expected, told)
 
@@ -311,7 +303,7 @@ def test_no_advice_rests_on_a_cap_a_sink_logit_or_few_keys():
     assert planted("first", keys=12) == planted("equal") == []
     assert planted("rounding") == planted("picks") == []
     # A spread below 0.2, but no equal weights.
-    assert planted("spike", keys=2000) == planted("normal")
+    assert planted("spike", keys=2000) == planted("normal") == []
 
 
 @pytest.mark.parametrize(
@@ -325,29 +317,25 @@ def test_no_advice_rests_on_a_cap_a_sink_logit_or_few_keys():
 )
 def test_the_curve_is_the_exact_entropy_of_gaussian_rows(mask, queries, lengths):
     q, k = normal(2, 1)
-    curves = gaussian_curves(table_of((q[:, :, :queries], k), mask=mask))
-    for _, point in curves.iloc[[0, 17, -1]].iterrows():
-        sigma = point["spread"] / np.sqrt(np.mean([1 - 1 / n for n in lengths]))
+    (curve,) = gaussian_curves(table_of((q[:, :, :queries], k), mask=mask))
+    for place in (0, 17, -1):
+        sigma = curve.spread[place] / np.sqrt(np.mean([1 - 1 / n for n in lengths]))
         exact = np.mean([GaussianRow(sigma, n).entropy() / np.log(n) for n in lengths])
-        assert point["entropy_share"] == pytest.approx(exact, abs=2e-5)
+        assert curve.entropy_share[place] == pytest.approx(exact, abs=2e-5)
 
 
-def test_the_shipped_model_is_shown_and_its_sample_diagnosed(tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    ran = call("diagnose")
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert "Heads 72, queries 128, keys 128, d_k 32, sequences 16" in ran.stdout
-    ran = call("diagnose", "results/models/minilm/qk.npz", "--out", tmp_path)
-    assert ran.returncode == 0
-    assert len(read_diagnosis(tmp_path / "diagnosis.csv")) == 24
+def test_the_sample_of_the_shipped_model_is_diagnosed():
+    ran = sdpa("diagnose", ROOT / "results/models/minilm/qk.npz", "--csv", "t.csv")
+    assert "Heads 24, queries 32, keys 32, d_k 32, sequences 8" in ran.stdout
+    assert indices(pd.read_csv("t.csv")) == ["layer", "head"]
 
 
 def test_a_window_a_cap_and_a_sink_reach_the_table():
     q, k = np.random.default_rng(3).standard_normal((2, 40, 4))
-    options = ["--mask", "window-3", "--softcap", "2", "--sink", "0.5", "--out", "out"]
-    ran = call("diagnose", *save(q=q, k=k), *options)
+    options = ["--mask", "window-3", "--softcap", "2", "--sink", "0.5", "--csv", "t.csv"]
+    ran = sdpa("diagnose", *save(q=q, k=k), *options)
     assert "In brackets" not in ran.stdout  # no Gaussian values are known
-    table = read_diagnosis(Path("out/diagnosis.csv"))
+    table = pd.read_csv("t.csv")
     mass, share = [], []
     for i in range(1, 40):
         e = [math.exp(2 * math.tanh(q[i] @ k[j] / 4)) for j in range(max(0, i - 2), i + 1)]
@@ -367,9 +355,7 @@ def test_weights_a_mask_and_places_of_sequences_reach_the_table():
         (["--heads", "3", "--cu-seqlens", "ends.npy", "q.npy", "k.npy"], 5),
         (["--axes", "position, head", "--mask", "mask.npy", "first.npy", "second.npy"], 4),
     ):
-        ran = call("diagnose", *words, "--out", "out")
-        assert (ran.returncode, ran.stderr) == (0, "")
-        table = read_diagnosis(Path("out/diagnosis.csv"))
+        ran = sdpa("diagnose", *words, "--csv", "t.csv")
+        assert ran.stderr == ""
+        table = pd.read_csv("t.csv")
         assert table["rows"].tolist() == [rows] * 3
-    recorded = Path("out/files.txt").read_text().split()
-    assert [Path(one).name for one in recorded] == ["first.npy", "second.npy", "mask.npy"]

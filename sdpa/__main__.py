@@ -1,0 +1,7 @@
+"""The command `sdpa` as `python -m sdpa`."""
+
+import sys
+
+from sdpa.command.main import main
+
+sys.exit(main())

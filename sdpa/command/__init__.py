@@ -1,0 +1,1 @@
+"""The command `sdpa`: the library for files, in NumPy and SciPy alone; Matplotlib for `--plot`."""

@@ -1,0 +1,95 @@
+"""Diagnose queries and keys, scores or attention weights: what the scale does to each head.
+
+The exit status is 1 if the numbers of some heads ask for a change. docs/your-model.md explains
+files and options.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from sdpa.command import words
+from sdpa.command.output import add_options, tell
+from sdpa.diagnosis.table import Columns, table_of
+from sdpa.heads import HeadArrays, Kind, Layout, notes, read_heads
+from sdpa.row_maps import RowMap
+
+NAME = "diagnose"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    add = parser.add_argument
+    add("files", type=Path, nargs="*", metavar="FILE", help="one with q and k, or one for each")
+    add("--scores", type=Path, metavar="FILE", help="divided scores, in place of q and k")
+    add("--weights", type=Path, metavar="FILE", help="weights after the softmax, in place of q, k")
+    add("--scaling", metavar="RULE", help="scaling rule or divisor (default: d_k^1/2)")
+    masks = "none, causal, window-N, a file with a mask, or both: causal,FILE"
+    add("--mask", metavar="MASK", help=masks)
+    add("--axes", metavar="NAMES", help="axes of q but the last, such as batch,position,head")
+    add("--heads", type=int, metavar="H", help="heads that the last axis of q has together")
+    add("--cu-seqlens", type=Path, metavar="FILE", help="places of packed sequences: 0, 7, 12")
+    add("--softcap", type=float, default=0.0, metavar="C", help="soft cap of divided scores")
+    add("--sink", type=float, metavar="LOGIT", help="logit of a sink beside scores of q and k")
+    add("--plot", type=Path, metavar="FILE", help="draw the heads over exact curves (Matplotlib)")
+    add_options(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print the diagnosis; 1 if there is advice.
+
+    Raises:
+        ValueError: the options or the arrays do not fit together.
+    """
+    named, saved = split_mask(given.mask)
+    names = tuple(given.axes.replace(" ", "").lower().split(",")) if given.axes else None
+    kind: Kind = "scores" if given.scores else "weights" if given.weights else "q"
+    paths = [path for path in (*given.files, given.scores, given.weights) if path]
+    of_vectors = any((given.scaling, given.heads, given.cu_seqlens, given.softcap))
+    if kind != "q" and (len(paths) > 1 or of_vectors or given.sink is not None):
+        raise ValueError(
+            f"--{kind}: expected no other arrays, --scaling, --heads, --cu-seqlens, --softcap or "
+            f"--sink beside {kind}"
+        )
+    if not paths:
+        raise ValueError("expected files with queries and keys, such as q.npy k.npy or qk.npz")
+    layout = Layout(names, given.heads, saved, given.cu_seqlens)
+    heads = read_heads(paths, layout, kind)
+    row_map = RowMap(given.softcap, given.sink)
+    table = table_of(heads, given.scaling or "d_k^1/2", named, row_map)
+    told = words.advice(table, is_capped=row_map.softcap > 0)
+    rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
+    tell(given, _text(paths, heads, table, told), rows)
+    if given.plot:
+        from sdpa.command.picture import draw_heads  # needs Matplotlib
+
+        draw_heads(table, given.plot)
+    return int(bool(told))
+
+
+def split_mask(text: str | None) -> tuple[str | None, Path | None]:
+    """The name of a mask and the file of one, from a text that has one of them or both.
+
+    >>> split_mask("causal,mask.npy"), split_mask("window-512"), split_mask("mask.npy")
+    (('causal', PosixPath('mask.npy')), ('window-512', None), (None, PosixPath('mask.npy')))
+    """
+    if not text or not Path(text).suffix:
+        return text, None
+    name, _, file = text.rpartition(",")
+    return name or None, Path(file)
+
+
+def _text(paths: list[Path], heads: list[HeadArrays], table: Columns, advice: list[str]) -> str:
+    first = heads[0]
+    last = "position, d_k" if first.kind == "q" else "query, key"
+    order = ", ".join([*first.leading, last])
+    read = f"{first.kind} of shape {first.q.shape} read as ({order})"
+    asked = advice or [*filter(None, [words.healthy(table)])]
+    parts = [
+        f"Diagnosis of {' and '.join(map(str, paths))}, {read}\n{words.sizes(table)}",
+        words.sharpest(table),
+        words.legend(table),
+        *("\n".join(each) for each in (words.summary(table), asked, notes(heads)) if each),
+    ]
+    return "\n\n".join(parts)

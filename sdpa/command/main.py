@@ -1,0 +1,35 @@
+"""The command `sdpa`: its parts, and its exit status.
+
+0: nothing found; 1: findings; 2: a mistake in the words or in the files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import sdpa
+from sdpa.command import designing, diagnosing
+
+_PARTS = (diagnosing, designing)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run a part of the command on its words, by default those of the process."""
+    parser = argparse.ArgumentParser(
+        prog="sdpa", description="Attention scores of your own: what a scale does to them."
+    )
+    parser.add_argument("--version", action="version", version=f"sdpa {sdpa.__version__}")
+    parts = parser.add_subparsers(required=True, metavar="COMMAND")
+    for part in _PARTS:
+        about = (part.__doc__ or "").partition("\n")[0]
+        of_part = parts.add_parser(part.NAME, help=about, description=about)
+        part.add_arguments(of_part)
+        of_part.set_defaults(run=part.run)
+    given = parser.parse_args(words)
+    try:
+        return int(given.run(given))
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2

@@ -1,0 +1,77 @@
+"""Tables as text, CSV and JSON; a table is a sequence of rows, and a row has a value for each
+name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Row = Mapping[str, Any]
+_DIGITS = 10  # of a number in a file; further ones may differ between machines
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of all commands for their table."""
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table as CSV")
+    parser.add_argument("--json", action="store_true", help="print the table as JSON alone")
+
+
+def tell(given: argparse.Namespace, text: str, table: Sequence[Row]) -> None:
+    """Print the text, or the table with `--json`, and write the files that the options name."""
+    print(as_json(table) if given.json else text)
+    if given.csv:
+        given.csv.write_text(as_csv(table), encoding="utf-8")
+
+
+def as_csv(table: Sequence[Row]) -> str:
+    """The table with a line of names; an unknown number is an empty field.
+
+    >>> as_csv([{"head": 0, "entropy": 1 / 3}, {"head": 1, "entropy": math.nan}])
+    'head,entropy\\n0,0.3333333333\\n1,\\n'
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table[0])
+    for row in table:
+        values = map(_plain, row.values())
+        writer.writerow("" if value is None else value for value in values)
+    return text.getvalue()
+
+
+def as_json(table: Sequence[Row]) -> str:
+    """The rows as a list of objects; an unknown number is null."""
+    rows = [{name: _plain(value) for name, value in row.items()} for row in table]
+    return json.dumps(rows, indent=1, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """A number without the type of NumPy, rounded; None for one that is not finite."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(plain, float):
+        return plain
+    return float(f"{plain:.{_DIGITS}g}") if math.isfinite(plain) else None
+
+
+def aligned(table: Sequence[Mapping[str, str]]) -> str:
+    """The table in columns, each flush right below its name.
+
+    >>> print(aligned([{"head": "0", "largest": "0.25"}, {"head": "11", "largest": "1"}]))
+    head largest
+       0    0.25
+      11       1
+    """
+    lines = [[*table[0]], *([*row.values()] for row in table)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        " ".join(text.rjust(width) for text, width in zip(line, widths, strict=True))
+        for line in lines
+    )

@@ -1,0 +1,141 @@
+"""The diagnosis of all heads of a user's arrays as one table of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sdpa._arrays import FloatArray
+from sdpa.attention import most_visible
+from sdpa.diagnosis.quantities import QUANTITIES, VISIBLE_MASS
+from sdpa.heads import HeadArrays
+from sdpa.row_maps import PLAIN, RowMap
+from sdpa.scaling import Scaling
+from sdpa.theory.gaussian_rows import gaussian_rows
+
+Columns = dict[str, npt.NDArray[Any]]  # by name, each with a value for every head
+NO_MASK = "none"
+SIZES = ("d_k", "n_queries", "n_keys", "mask", "scaling", "divisor", "sequences", "rows")
+_MEASURED = [
+    f"{quantity.name}{end}"
+    for quantity in (*QUANTITIES, VISIBLE_MASS)
+    for end in ("", "_se", "_exact")
+    if end != "_se" or quantity.of or quantity.share is not None  # a largest value has no error
+]
+_AFTER_INDICES = [*SIZES, *_MEASURED]
+_MOST_CURVES = 4
+_POINTS = 40  # of a curve
+_ROOM = 1.5  # factor by which a curve goes beyond the heads
+_FLATTEST = 0.01  # smallest spread whose place on a curve matters
+
+
+def table_of(
+    heads: Sequence[HeadArrays],
+    scaling: str = "d_k^1/2",
+    mask: str | None = None,
+    row_map: RowMap = PLAIN,
+) -> Columns:
+    """The table of all heads, in the order of their arrays.
+
+    Its columns number heads, such as layer and head; then come `SIZES` and the quantities of
+    `sdpa.diagnosis.QUANTITIES` with errors and exact values, as far as they are known. The rule and
+    the row map hold for scores of q and k alone.
+
+    Raises:
+        ValueError: an option is unknown or does not fit the arrays, or `sdpa.diagnose` refuses
+            them.
+    """
+    try:
+        rule = Scaling.parse(scaling)
+    except ValueError as error:
+        raise ValueError(f"--scaling: {error}") from None
+    tables = [_of_pair(pair, rule, mask, row_map) for pair in heads]
+    numbered, *others = dict.fromkeys(tuple(indices(table)) for table in tables)
+    names = [*numbered, *(name for name in _AFTER_INDICES if any(name in one for one in tables))]
+    whole = {name: np.concatenate([_column(one, name) for one in tables]) for name in names}
+    places = list(zip(*(whole[name] for name in numbered), strict=True))
+    if others or len(set(places)) < len(places):
+        received = " and ".join(", ".join(each) or "none" for each in (numbered, *others))
+        raise ValueError(
+            f"expected the same axes in each pair and each head once, got heads by {received}"
+        )
+    return whole
+
+
+def _column(table: Columns, name: str) -> npt.NDArray[Any]:
+    """A column of a table; NaN where it has none, as without errors."""
+    return table.get(name, np.full(len(table["rows"]), np.nan))
+
+
+def _of_pair(pair: HeadArrays, rule: Scaling, mask: str | None, row_map: RowMap) -> Columns:
+    """The rows of one pair of arrays."""
+    if taken := {*_AFTER_INDICES, *pair.numbers}.intersection(pair.leading):
+        raise ValueError(
+            f"--axes: expected names that no other column has, got {' and '.join(sorted(taken))}"
+        )
+    try:
+        found = pair.diagnose(rule, mask, row_map)
+    except ValueError as error:
+        raise ValueError(f"{pair.place}: {error}") from None
+    sizes: dict[str, object] = {
+        "n_queries": found.n_queries,
+        "n_keys": found.n_keys,
+        "mask": mask or NO_MASK,
+        "sequences": found.sequences,
+    }
+    if pair.k is not None:
+        sizes |= {"d_k": found.d_k, "scaling": rule.name, "divisor": found.divisor}
+    same = {**pair.numbers, **sizes}
+    count = found.rows.size
+    known = {*found.axes, *_AFTER_INDICES}
+    columns = {name: values for name, values in found.columns().items() if name in known}
+    return {name: np.full(count, value) for name, value in same.items()} | columns
+
+
+def indices(names: Iterable[str]) -> list[str]:
+    """The columns that number heads, such as layer and head, among the names of a table; none of a
+    single head.
+    """
+    return [name for name in names if name not in _AFTER_INDICES]
+
+
+def chosen(table: Columns, where: npt.NDArray[Any]) -> Columns:
+    """The heads of a table at some places, or where a mask is true."""
+    return {name: values[where] for name, values in table.items()}
+
+
+class Curve(NamedTuple):
+    """Mean entropy shares of Gaussian rows along the spread within rows."""
+
+    n_keys: int
+    spread: FloatArray
+    entropy_share: FloatArray
+
+
+def gaussian_curves(table: Columns) -> list[Curve]:
+    """Exact curves for the first four sizes of a table, along the spreads that its heads have.
+
+    Rows have the numbers of visible keys that the mask gives, and scores of one standard deviation
+    sigma. Their variance with 1/n has the mean sigma^2 (1 - 1/n).
+    """
+    least, most = np.sqrt([table["row_variance"].min(), table["row_variance"].max()])
+    ends = min(max(least, _FLATTEST) / _ROOM, 0.5), max(most * _ROOM, 4.0)
+    spread = np.geomspace(*ends, _POINTS)
+    kinds = dict.fromkeys(zip(table["n_queries"], table["n_keys"], table["mask"], strict=True))
+    curves = []
+    for n_queries, n_keys, mask in list(kinds)[:_MOST_CURVES]:
+        first = n_keys if mask == NO_MASK else max(2, n_keys - n_queries + 1)
+        lengths = np.minimum(np.arange(first, n_keys + 1), most_visible(mask) or n_keys)
+        curves.append(Curve(n_keys, spread, _entropy_shares(spread, lengths)))
+    return curves
+
+
+def _entropy_shares(spread: FloatArray, lengths: npt.NDArray[np.integer]) -> FloatArray:
+    """The mean entropy share over rows of these lengths, for each spread within rows."""
+    sigma = spread / np.sqrt(np.mean(1 - 1 / lengths))
+    every_pair = np.repeat(sigma, len(lengths)), np.tile(lengths, len(spread))
+    entropy = gaussian_rows(*every_pair)[:, 1].reshape(len(spread), -1)
+    return np.asarray((entropy / np.log(lengths)).mean(axis=1))
