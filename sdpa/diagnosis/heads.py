@@ -214,6 +214,20 @@ class Heads:
             rows, rest, *map(_moments, (q[:0], q[:0]) if keys is None else (q[counted], keys[seen]))
         )
 
+    def scores(self, index: tuple[int, ...], divisor: float) -> Iterator[FloatArray]:
+        """Tiles of scaled scores at a leading index of q, (rows, n_keys); errors as in `head`.
+
+        Hidden keys have the score -inf, and so has every key of a query that does not count.
+        """
+        q, k, mask, counted, _ = self.head(index)
+        q = np.where(counted[:, None], q, 0.0)
+        for chosen, visible in tiles(len(q), self.n_keys, mask):
+            n = visible.shape[-1]
+            scores = q[chosen] if k is None else q[chosen] @ k[:n].T
+            scaled = np.full((len(visible), self.n_keys), -np.inf)
+            np.divide(scores, divisor, out=scaled[:, :n], where=visible & counted[chosen, None])
+            yield scaled
+
     def head(self, index: tuple[int, ...]) -> Head:
         """The head at a leading index of q, with the keys of its group; ValueError for a number
         that is too large.
