@@ -1,7 +1,8 @@
 """Scaled dot-product attention, its gradients and its theory, in NumPy and SciPy alone.
 
 Start with `scaled_dot_product_attention`, `trace` (its steps), `row_diagnostics` (of scores),
-`diagnose` (of your q and k), `audit` (of your function) and `theory.attention_expectations`.
+`diagnose` (of your q and k), `compare` (of two runs), `audit` (of your function) and
+`theory.attention_expectations`.
 
 `sdpa.heads` reads arrays in files. The library handles no tables, configs or figures;
 `experiments/` sweeps it and draws figures.
@@ -61,6 +62,7 @@ __all__ = [
     "audit",
     "causal_mask",
     "collision",
+    "compare",
     "compare_scaling",
     "diagnose",
     "diagnose_scores",
@@ -85,6 +87,7 @@ __all__ = [
 ]
 
 _LATE = {
+    "compare": "diagnosis",
     "Diagnosis": "diagnosis",
     "diagnose": "diagnosis",
     "diagnose_scores": "diagnosis",

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from sdpa.command import words
-from sdpa.command.output import add_options, tell
+from sdpa.command.output import add_options, rows_of, tell, wrapped
 from sdpa.diagnosis.table import Columns, table_of
 from sdpa.heads import HeadArrays, Kind, Layout, notes, read_heads
 from sdpa.row_maps import RowMap
@@ -43,7 +43,6 @@ def run(given: argparse.Namespace) -> int:
         ValueError: the options or the arrays do not fit together.
     """
     named, saved = split_mask(given.mask)
-    names = tuple(given.axes.replace(" ", "").lower().split(",")) if given.axes else None
     kind: Kind = "scores" if given.scores else "weights" if given.weights else "q"
     paths = [path for path in (*given.files, given.scores, given.weights) if path]
     of_vectors = any((given.scaling, given.heads, given.cu_seqlens, given.softcap))
@@ -54,13 +53,12 @@ def run(given: argparse.Namespace) -> int:
         )
     if not paths:
         raise ValueError("expected files with queries and keys, such as q.npy k.npy or qk.npz")
-    layout = Layout(names, given.heads, saved, given.cu_seqlens)
+    layout = Layout(split_axes(given.axes), given.heads, saved, given.cu_seqlens)
     heads = read_heads(paths, layout, kind)
     row_map = RowMap(given.softcap, given.sink)
     table = table_of(heads, given.scaling or "d_k^1/2", named, row_map)
     told = words.advice(table, is_capped=row_map.softcap > 0)
-    rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
-    tell(given, _text(paths, heads, table, told), rows)
+    tell(given, _text(paths, heads, table, told), rows_of(table))
     if given.plot:
         from sdpa.command.picture import draw_heads  # needs Matplotlib
 
@@ -80,6 +78,15 @@ def split_mask(text: str | None) -> tuple[str | None, Path | None]:
     return name or None, Path(file)
 
 
+def split_axes(text: str | None) -> tuple[str, ...] | None:
+    """The names of axes; None for the usual ones.
+
+    >>> split_axes("batch, Position,head")
+    ('batch', 'position', 'head')
+    """
+    return tuple(text.replace(" ", "").lower().split(",")) if text else None
+
+
 def _text(paths: list[Path], heads: list[HeadArrays], table: Columns, advice: list[str]) -> str:
     first = heads[0]
     last = "position, d_k" if first.kind == "q" else "query, key"
@@ -87,9 +94,9 @@ def _text(paths: list[Path], heads: list[HeadArrays], table: Columns, advice: li
     read = f"{first.kind} of shape {first.q.shape} read as ({order})"
     asked = advice or [*filter(None, [words.healthy(table)])]
     parts = [
-        f"Diagnosis of {' and '.join(map(str, paths))}, {read}\n{words.sizes(table)}",
+        wrapped(f"Diagnosis of {' and '.join(map(str, paths))}, {read}\n{words.sizes(table)}"),
         words.sharpest(table),
-        words.legend(table),
-        *("\n".join(each) for each in (words.summary(table), asked, notes(heads)) if each),
+        wrapped(words.legend(table)),
+        *(wrapped("\n".join(each)) for each in (words.summary(table), asked, notes(heads)) if each),
     ]
     return "\n\n".join(parts)

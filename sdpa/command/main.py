@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 
 import sdpa
-from sdpa.command import designing, diagnosing
+from sdpa.command import comparing, designing, diagnosing
 
-_PARTS = (diagnosing, designing)
+_PARTS = (diagnosing, comparing, designing)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 Row = Mapping[str, Any]
+_WIDTH = 100  # of lines of words
 _DIGITS = 10  # of a number in a file; further ones may differ between machines
 
 
@@ -30,6 +32,21 @@ def tell(given: argparse.Namespace, text: str, table: Sequence[Row]) -> None:
     print(as_json(table) if given.json else text)
     if given.csv:
         given.csv.write_text(as_csv(table), encoding="utf-8")
+
+
+def rows_of(columns: Mapping[str, Any]) -> list[Row]:
+    """The rows of a table of columns.
+
+    >>> rows_of({"head": [0, 1], "entropy": [0.5, 0.25]})
+    [{'head': 0, 'entropy': 0.5}, {'head': 1, 'entropy': 0.25}]
+    """
+    values = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in values]
+
+
+def wrapped(text: str) -> str:
+    """The lines of a text, folded to the width of a terminal."""
+    return "\n".join(textwrap.fill(line, _WIDTH) for line in text.splitlines())
 
 
 def as_csv(table: Sequence[Row]) -> str:

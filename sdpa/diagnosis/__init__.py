@@ -1,7 +1,8 @@
 """Diagnosis of the attention of given queries and keys: what a scale does to each head, beside the
-exact values.
+exact values; and comparison of two runs.
 """
 
+from sdpa.diagnosis.comparing import COMPARED, Comparison, compare
 from sdpa.diagnosis.estimates import (
     BATCH,
     Diagnosis,
@@ -13,5 +14,5 @@ from sdpa.diagnosis.estimates import (
 from sdpa.diagnosis.heads import AXES, Mask
 from sdpa.diagnosis.quantities import QUANTITIES, Quantity
 
-__all__ = ["AXES", "BATCH", "QUANTITIES", "Diagnosis", "Estimate", "Mask", "Quantity"]
-__all__ += ["diagnose", "diagnose_scores", "divisor_for"]
+__all__ = ["AXES", "BATCH", "COMPARED", "QUANTITIES", "Comparison", "Diagnosis", "Estimate", "Mask"]
+__all__ += ["Quantity", "compare", "diagnose", "diagnose_scores", "divisor_for"]

@@ -45,19 +45,15 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Diagnosis:
-    """The effect of the scale on the attention of each head."""
+class Estimates:
+    """Quantities of each head, by name."""
 
     # names of the axes of the heads: those of q without `batch`, n_queries and d_k
     axes: tuple[str, ...]
     sequences: int  # number of independent ones
-    d_k: int | None  # None for scores
-    n_queries: int
-    n_keys: int
-    divisor: float
     # by head, number of rows that see two keys or more, over all sequences
     rows: npt.NDArray[np.int64]
-    estimates: Mapping[str, Estimate]  # by the names of `QUANTITIES`
+    estimates: Mapping[str, Estimate]
 
     def __getitem__(self, name: str) -> Estimate:
         return self.estimates[name]
@@ -79,6 +75,16 @@ class Diagnosis:
             if not np.isnan(estimate.gaussian).all():
                 found[f"{name}_exact"] = estimate.gaussian.ravel()
         return found
+
+
+@dataclass(frozen=True)
+class Diagnosis(Estimates):
+    """The effect of the scale on the attention of each head: the quantities of `QUANTITIES`."""
+
+    d_k: int | None  # None for scores
+    n_queries: int
+    n_keys: int
+    divisor: float
 
 
 def diagnose(
@@ -188,7 +194,7 @@ def _diagnosis(heads: Heads, divisor: float, row_map: RowMap, *, has_exact: bool
     quantities = QUANTITIES if row_map.sink is None else (*QUANTITIES, VISIBLE_MASS)
     for quantity in (each for each in quantities if d_k or each.name not in OF_VECTORS):
         value, error = (
-            _of_sums(quantity.of, sums[quantity.part])
+            of_sums(quantity.of, sums[quantity.part])
             if quantity.of
             else np.transpose([_of_rows(quantity, each) for each in found])
         )
@@ -198,11 +204,11 @@ def _diagnosis(heads: Heads, divisor: float, row_map: RowMap, *, has_exact: bool
         )
     rows = sums[ALL].together().by_name["rows"].astype(np.int64).reshape(shape)
     return Diagnosis(
-        axes, len(found[0]), d_k, heads.q.shape[-2], heads.n_keys, divisor, rows, estimates
+        axes, len(found[0]), rows, estimates, d_k, heads.q.shape[-2], heads.n_keys, divisor
     )
 
 
-def _of_sums(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, FloatArray]:
+def of_sums(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, FloatArray]:
     """A function of sums, with its standard error by the jackknife (Efron and Stein 1981, Ann.
     Statist. 9:586).
     """

@@ -133,6 +133,16 @@ class HeadRows(NamedTuple):
         )
 
 
+class Head(NamedTuple):
+    """One head in one sequence, in double precision."""
+
+    q: FloatArray  # (n_queries, d_k), or scores (n_queries, n_keys)
+    k: FloatArray | None  # (n_keys, d_k), with zeros for keys that do not count; None beside scores
+    mask: float | BoolArray | None
+    counted: BoolArray  # queries that see two keys or more
+    seen: BoolArray  # keys that one of these sees
+
+
 @dataclass(frozen=True)
 class Heads:
     """Queries and keys, or scores, of all heads and sequences, of any real numbers."""
@@ -185,26 +195,68 @@ class Heads:
         return itertools.product(*map(range, self.shape))
 
     def rows(self, index: tuple[int, ...], divisor: float, row_map: RowMap = PLAIN) -> HeadRows:
-        """The rows at a leading index of q, with the keys of its group; ValueError for a number
+        """The rows at a leading index of q; errors as in `head`."""
+        q, keys, mask, counted, seen = self.head(index)
+        first = int(seen.argmax())  # padding may come before it
+        key_squares = np.ones(len(seen)) if keys is None else np.vecdot(keys, keys)
+        found: tuple[list[Rows], list[Rows]] = [], []
+        for chosen, visible in tiles(len(q), len(seen), mask):
+            queries, visible = q[chosen][counted[chosen]], visible[counted[chosen]]
+            squares = np.ones(len(queries)) if keys is None else np.vecdot(queries, queries)
+            scores = queries if keys is None else queries @ keys[: visible.shape[-1]].T
+            for start, parts in zip((first, first + 1), found, strict=True):
+                if (left := visible[:, start:].sum(axis=-1) >= 2).any():
+                    of_keys = key_squares[start : visible.shape[-1]]
+                    of_rows = scores[left, start:], visible[left, start:], squares[left]
+                    parts.append(Rows.of(*of_rows, of_keys, divisor, row_map))
+        rows, rest = map(Rows.joined, found)
+        return HeadRows(
+            rows, rest, *map(_moments, (q[:0], q[:0]) if keys is None else (q[counted], keys[seen]))
+        )
+
+    def scores(self, index: tuple[int, ...], divisor: float) -> Iterator[FloatArray]:
+        """Tiles of scaled scores at a leading index of q, (rows, n_keys); errors as in `head`.
+
+        Hidden keys have the score -inf, and so has every key of a query that does not count.
+        """
+        q, k, mask, counted, _ = self.head(index)
+        q = np.where(counted[:, None], q, 0.0)
+        for chosen, visible in tiles(len(q), self.n_keys, mask):
+            n = visible.shape[-1]
+            scores = q[chosen] if k is None else q[chosen] @ k[:n].T
+            scaled = np.full((len(visible), self.n_keys), -np.inf)
+            np.divide(scores, divisor, out=scaled[:, :n], where=visible & counted[chosen, None])
+            yield scaled
+
+    def head(self, index: tuple[int, ...]) -> Head:
+        """The head at a leading index of q, with the keys of its group; ValueError for a number
         that is too large.
         """
         q, k = np.asarray(self.q[index], dtype=np.float64), None
         mask = self.mask[index] if isinstance(self.mask, np.ndarray) else self.mask
         if self.k is None:
-            shown, visible = ~hidden_scores(q), np.zeros(q.shape, np.bool_)
-            for chosen, seen in tiles(q.shape[0], q.shape[1], mask):
-                visible[chosen, : seen.shape[-1]] = seen & shown[chosen, : seen.shape[-1]]
-            q, mask = np.where(visible, q, 0.0), visible
+            shown, kept = ~hidden_scores(q), np.zeros(q.shape, np.bool_)
+            for chosen, part in tiles(q.shape[0], q.shape[1], mask):
+                kept[chosen, : part.shape[-1]] = part & shown[chosen, : part.shape[-1]]
+            q, mask = np.where(kept, q, 0.0), kept
         else:
             lengths = zip(index, self.shape, self.k.shape[:-2], strict=True)
             k = np.asarray(
                 self.k[tuple(i * shared // length for i, length, shared in lengths)],
                 dtype=np.float64,
             )
+        counted, seen = np.zeros(len(q), np.bool_), np.zeros(self.n_keys, np.bool_)
+        for chosen, visible in tiles(len(q), self.n_keys, mask):
+            counted[chosen] = visible.sum(axis=-1) >= 2
+            seen[: visible.shape[-1]] |= visible[counted[chosen]].any(axis=0)
         try:
-            return _rows(q, k, mask, divisor, row_map)
+            _check_sizes("scores" if k is None else "q", q, counted)
+            if k is not None:
+                _check_sizes("k", k, seen)
+                k = np.where(seen[:, None], k, 0.0)  # padding may be huge or NaN
         except ValueError as error:
             raise ValueError(f"{error}{label(self.axes, index)}") from None
+        return Head(q, k, mask, counted, seen)
 
 
 def hidden_scores(scores: FloatArray) -> BoolArray:
@@ -244,43 +296,6 @@ def tiles(
                 rows,
                 np.ones((rows.stop - first, n_keys), np.bool_) if mask is None else mask[rows],
             )
-
-
-def _rows(
-    q: FloatArray,
-    k: FloatArray | None,
-    mask: float | BoolArray | None,
-    divisor: float,
-    row_map: RowMap,
-) -> HeadRows:
-    """The rows of one head in one sequence, from its queries and keys in double precision, or from
-    its scores as q.
-    """
-    n_keys = q.shape[1] if k is None else len(k)
-    counted, seen = np.zeros(len(q), np.bool_), np.zeros(n_keys, np.bool_)
-    for chosen, visible in tiles(len(q), n_keys, mask):
-        counted[chosen] = visible.sum(axis=-1) >= 2
-        seen[: visible.shape[-1]] |= visible[counted[chosen]].any(axis=0)
-    _check_sizes("scores" if k is None else "q", q, counted)
-    if k is not None:
-        _check_sizes("k", k, seen)
-    first = int(seen.argmax())  # padding may come before it
-    keys = None if k is None else np.where(seen[:, None], k, 0.0)  # padding may be huge or NaN
-    key_squares = np.ones(n_keys) if keys is None else np.vecdot(keys, keys)
-    found: tuple[list[Rows], list[Rows]] = [], []
-    for chosen, visible in tiles(len(q), n_keys, mask):
-        queries, visible = q[chosen][counted[chosen]], visible[counted[chosen]]
-        squares = np.ones(len(queries)) if keys is None else np.vecdot(queries, queries)
-        scores = queries if keys is None else queries @ keys[: visible.shape[-1]].T
-        for start, parts in zip((first, first + 1), found, strict=True):
-            if (left := visible[:, start:].sum(axis=-1) >= 2).any():
-                of_keys = key_squares[start : visible.shape[-1]]
-                of_rows = scores[left, start:], visible[left, start:], squares[left]
-                parts.append(Rows.of(*of_rows, of_keys, divisor, row_map))
-    rows, rest = map(Rows.joined, found)
-    return HeadRows(
-        rows, rest, *map(_moments, (q[:0], q[:0]) if k is None else (q[counted], k[seen]))
-    )
 
 
 def _moments(entries: FloatArray) -> Moments:
@@ -371,7 +386,7 @@ def _mask(mask: Mask | None, shape: tuple[int, ...]) -> float | BoolArray | None
     return most
 
 
-def label(axes: Sequence[str], index: Sequence[int]) -> str:
+def label(axes: Sequence[str], index: Sequence[Any]) -> str:
     """The words for a head in errors: ` in batch 0, head 3`, none for the only one."""
     named = ", ".join(f"{name} {place}" for name, place in zip(axes, index, strict=True))
     return f" in {named}" if named else ""

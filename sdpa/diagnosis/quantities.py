@@ -59,7 +59,7 @@ class Sums:
         moments = np.array([[(one.q, one.k, one.scores(part)) for one in each] for each in found])
         for name, each in zip(("q", "k", "scores"), np.moveaxis(moments, 2, 0), strict=True):
             count, mean, variance = np.moveaxis(each, -1, 0)
-            references[name] = _ratio((count * mean).sum(axis=0), count.sum(axis=0))
+            references[name] = ratio((count * mean).sum(axis=0), count.sum(axis=0))
             shift = mean - references[name]
             sums[f"{name}_count"], sums[f"{name}_shift"] = count, count * shift
             sums[f"{name}_squares"] = count * (variance + shift**2)
@@ -67,7 +67,7 @@ class Sums:
 
     def mean(self, name: str) -> FloatArray:
         """Sum over rows of a value, over the number of rows; NaN without rows."""
-        return _ratio(self.by_name[name], self.by_name["rows"])
+        return ratio(self.by_name[name], self.by_name["rows"])
 
     def variance(self, name: str) -> FloatArray:
         """Variance with 1/n of the n numbers called so: entries of q or k, or scores."""
@@ -132,7 +132,7 @@ def values_of_rows(rows: Rows) -> dict[str, FloatArray]:
     }
 
 
-def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
+def ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
     """NaN where the denominator is 0."""
     return np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
 
@@ -155,7 +155,9 @@ class Quantity:
     gaussian: str = ""  # its name in `gaussian_values`, if an exact value is known
 
 
-def _mean(name: str, meaning: str, formula: str, unit: str = "", *, exact: bool = True) -> Quantity:
+def row_mean(
+    name: str, meaning: str, formula: str, unit: str = "", *, exact: bool = True
+) -> Quantity:
     """A mean over rows, whose exact value is known."""
     of = partial(Sums.mean, name=name)
     return Quantity(
@@ -198,10 +200,10 @@ _OF_SOFTMAX = (
         "E (1/n) sum_j (s_j - mean)^2",
         partial(Sums.within_rows, name="row_variance"),
     ),
-    _mean("max_weight", "largest weight of a row", "E max_j w_j"),
-    _mean("entropy", "entropy of a row", "E H = E[-sum_j w_j ln w_j]", "nats"),
-    _mean("entropy_share", "entropy of a row over its largest value", "E[H / ln n]"),
-    _mean("effective_keys", "number of equal weights of the same entropy", "E e^H", exact=False),
+    row_mean("max_weight", "largest weight of a row", "E max_j w_j"),
+    row_mean("entropy", "entropy of a row", "E H = E[-sum_j w_j ln w_j]", "nats"),
+    row_mean("entropy_share", "entropy of a row over its largest value", "E[H / ln n]"),
+    row_mean("effective_keys", "number of equal weights of the same entropy", "E e^H", exact=False),
     Quantity(
         "saturated_rows",
         "share of rows with a weight above 0.99",
@@ -232,7 +234,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         "variance_ratio",
         "variance of the scaled scores within a row, over that for independent entries of mean 0",
         "E (1/(n-1)) sum_j (s_j - mean)^2 / (d_k Var[q_a] Var[k_a] / divisor^2)",
-        lambda sums: _ratio(
+        lambda sums: ratio(
             sums.within_rows("unbiased_variance"), sums.entries(sums.d_k) / sums.divisor**2
         ),
     ),
@@ -240,13 +242,13 @@ QUANTITIES: tuple[Quantity, ...] = (
         "length_effect",
         "part of variance_ratio that is due to the lengths of q and k",
         "E[|q|^2 mean |k|^2] / (d_k^2 Var[q_a] Var[k_a])",
-        lambda sums: _ratio(sums.mean("lengths"), sums.entries(sums.d_k**2)),
+        lambda sums: ratio(sums.mean("lengths"), sums.entries(sums.d_k**2)),
     ),
     Quantity(
         "alignment_effect",
         "part of variance_ratio that is due to their directions",
         "variance_ratio / length_effect",
-        lambda sums: _ratio(
+        lambda sums: ratio(
             sums.within_rows("unbiased_variance"),
             sums.mean("lengths") / (sums.d_k * sums.divisor**2),
         ),
@@ -259,7 +261,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         row=lambda rows: np.maximum(rows.largest, -rows.smallest),
     ),
     *_OF_SOFTMAX,
-    _mean("first_key_weight", "weight of the first key", "E w_1"),
+    row_mean("first_key_weight", "weight of the first key", "E w_1"),
     *(
         replace(
             each, name=each.name + REST, meaning=f"{each.meaning} without the first key", part=REST
@@ -279,7 +281,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         _unit_exponent,
     ),
 )
-VISIBLE_MASS = _mean(
+VISIBLE_MASS = row_mean(
     "visible_mass", "sum of the weights of a row beside a sink", "E sum_j w_j", exact=False
 )
 # The names of those that scores alone do not have.

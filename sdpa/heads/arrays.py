@@ -62,6 +62,13 @@ class HeadArrays:
         """The shape of the scores, (..., n_queries, n_keys)."""
         return self.q.shape if self.k is None else (*self.q.shape[:-1], self.k.shape[-2])
 
+    def visible(self, mask: str | None) -> Mask | None:
+        """A mask by name together with that of the arrays."""
+        most = most_visible(mask or "none")
+        if self.mask is None or most is None:
+            return mask if self.mask is None else self.mask
+        return self.mask & causal_mask(self.shape[-2], self.shape[-1], most)
+
     def diagnose(
         self, scaling: Rule = "d_k^1/2", mask: str | None = None, row_map: RowMap = PLAIN
     ) -> Diagnosis:
@@ -74,10 +81,7 @@ class HeadArrays:
         Raises:
             ValueError: an option does not fit the arrays, or the library refuses them.
         """
-        most, axes = most_visible(mask or "none"), self.leading
-        visible: Mask | None = mask if self.mask is None else self.mask
-        if self.mask is not None and most is not None:
-            visible = self.mask & causal_mask(self.shape[-2], self.shape[-1], most)
+        axes, visible = self.leading, self.visible(mask)
         if self.k is not None:
             cap, sink = row_map.softcap, row_map.sink
             return diagnose(self.q, self.k, scaling, visible, axes=axes, softcap=cap, sink=sink)

@@ -12,7 +12,7 @@ from ml_dtypes import bfloat16
 from safetensors.numpy import save_file
 
 from experiments.diagnosis.table import COLUMNS
-from sdpa import attention_weights, diagnose, diagnose_scores
+from sdpa import attention_weights, compare, diagnose, diagnose_scores
 from sdpa.command.words import advice, healthy, summary
 from sdpa.diagnosis.table import gaussian_curves, indices
 from sdpa.diagnosis.table import table_of as heads_table
@@ -359,3 +359,20 @@ def test_weights_a_mask_and_places_of_sequences_reach_the_table():
         assert ran.stderr == ""
         table = pd.read_csv("t.csv")
         assert table["rows"].tolist() == [rows] * 3
+
+
+def test_two_runs_are_compared_layer_by_layer():
+    near, far = K + 0.01, K.round()
+    np.savez("a.npz", **{"q.0": Q, "k.0": K, "q.1": Q, "k.1": K})
+    np.savez("b.npz", **{"q.0": Q, "k.0": near, "q.1": Q, "k.1": far})
+    ran = sdpa("compare", "a.npz", "b.npz", "--mask", "causal", "--csv", "t.csv")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("Of 2 pairs of arrays, layer 1 differs most. The mean divergence")
+    table = pd.read_csv("t.csv")
+    assert table["layer"].tolist() == [1, 1, 1, 0, 0, 0]
+    expected = compare((Q, K), (Q, far), mask="causal").worst(3)["divergence"]
+    np.testing.assert_allclose(table["divergence"][:3], expected, rtol=1e-9)
+    np.savez("c.npz", **{"q.3": Q, "k.3": K})
+    refused = sdpa("compare", "a.npz", "c.npz")
+    assert refused.returncode == 2
+    assert "expected the same heads, got [{'layer': 0}, {'layer': 1}] in A and" in refused.stderr
