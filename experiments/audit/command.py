@@ -1,6 +1,4 @@
-"""An audit: find the function, audit it, print the report, write its tables and draw the mass that
-rows lose.
-"""
+"""An audit: find the function, audit it, print the report, and write it with all items."""
 
 import pkgutil
 from collections.abc import Callable
@@ -14,21 +12,12 @@ from experiments.audit.examples import EXAMPLES
 from experiments.engine.files import write_atomically
 from experiments.engine.reporter import tell
 from experiments.errors import UsageError
-from experiments.figures.rendering import render
-from experiments.figures.style import Drawing, ordered_colours, panels
 from experiments.paths import AUDIT, HOME
 from sdpa import audit as audited
 
-_SMALLEST = 1e-17  # the lower end of the axis of mass
-_CAPTION = (
-    "Points: sum of the weights of a row, less the exact one and relative to it, mean over eight "
-    "rows of normal scores, without its sign. Dashed: exact share of weights that the format of "
-    "the arrays rounds to 0."
-)
-
 
 def audit_function(target: str, out: Path | None, **expected: Any) -> bool:
-    """Audit a function, print the report, and write report.txt, two tables and a figure; True
+    """Audit a function, print the report, and write report.txt and items.csv with all items; True
     without findings.
 
     The target is PACKAGE.MODULE:FUNCTION, importable from the working folder; without `out`, files
@@ -37,19 +26,10 @@ def audit_function(target: str, out: Path | None, **expected: Any) -> bool:
     """
     report = audited(function_of(target), **expected)
     folder = HOME / AUDIT / target.replace(":", ".") if out is None else out
-    mass = pd.DataFrame(report.lost_mass)
     files = {
-        "report.txt": f"{report}\n".encode(),
+        "report.txt": f"{report.evidence}\n".encode(),
         "items.csv": csv_bytes(pd.DataFrame(report.items)),
     }
-    if report.lost_mass:
-        files["lost_mass.csv"] = csv_bytes(mass)
-        drawn = render(
-            lambda: _draw(mass),
-            "Mass that rows lose, over the spread of their scores",
-            f"{target}. {_CAPTION}",
-        )
-        files |= {f"lost_mass{suffix}": content for suffix, content in drawn.items()}
     tell(f"{report}\nwrote {', '.join(files)} into {folder}")
     for name, content in files.items():
         write_atomically(folder / name, content)
@@ -83,26 +63,10 @@ def list_examples() -> bool:
     ]
     tell(
         "\n".join(
-            ["To audit your function: make audit TARGET=package.module:function. Examples:", *lines]
+            [
+                "To audit your function: make audit TARGET=package.module:function. Examples:",
+                *lines,
+            ],
         )
     )
     return True
-
-
-def _draw(mass: pd.DataFrame) -> Drawing:
-    figure, [ax] = panels(1, 1, (8.3, 4.4))
-    groups = mass.groupby("n_keys")
-    for (n_keys, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-        ax.plot(
-            rows["spread"],
-            rows["lost"].abs().clip(_SMALLEST),
-            "o-",
-            color=colour,
-            label=f"n_keys = {n_keys}",
-        )
-        ax.plot(rows["spread"], rows["tiny_share"].clip(_SMALLEST), "--", color=colour)
-    ax.set(
-        yscale="log", ylim=(_SMALLEST, 2), xlabel="spread of the scaled scores", ylabel="lost mass"
-    )
-    ax.legend()
-    return figure
