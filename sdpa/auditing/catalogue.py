@@ -26,12 +26,39 @@ from sdpa.row_maps import rotated
 
 _FACTORS = tuple(2.0 ** np.arange(-6, 8))
 _LOGITS = tuple(np.arange(-8.0, 9.0))
-_BASES = (10_000, 500_000, 1_000_000)
-_SHARES = (0.2, 0.8)
+_BASES = (
+    10_000,
+    500_000,
+    1_000_000,
+)
+_SHARES = (
+    0.2,
+    0.8,
+)
 _HIDDEN = -1e9  # instead of -inf, where all scores may be hidden
-_OVERFLOWS = (88.723, 709.783, 11.09)  # of float32, float64 and float16
-_MASKS = (-1e4, -65504.0, -1e5, -3.0, -10.0, -30.0, -100.0)
-_BLOCKS = (8, 16, 32, 64, 128, 256)
+# of float32, float64 and float16
+_OVERFLOWS = (
+    88.723,
+    709.783,
+    11.09,
+)
+_MASKS = (
+    -1e4,
+    -65504.0,
+    -1e5,
+    -3.0,
+    -10.0,
+    -30.0,
+    -100.0,
+)
+_BLOCKS = (
+    8,
+    16,
+    32,
+    64,
+    128,
+    256,
+)
 _SIZES = (*range(1, 33), *(2**i + j for i in range(6, 13) for j in (-1, 0, 1)))
 
 Function = Callable[[Computation], Any]
@@ -145,6 +172,12 @@ def reshaped_keys(c: Computation) -> Any:
     return c.q @ c.k.reshape(*c.k.shape[:2], c.d_k, c.n_keys)
 
 
+@slip("products")
+def transposed_scores(c: Computation) -> Any:
+    """Queries and keys are exchanged (karpathy/llm.c#531)."""
+    return c.k @ c.q.mT
+
+
 @slip("products", _FACTORS)
 def unit_vectors(c: Computation) -> Any:
     """Unit q and k, with a gain of {} (lucidrains/muse-maskgit-pytorch#40)."""
@@ -167,8 +200,8 @@ def of_number_of_heads(c: Computation) -> Any:
 
 @slip("divisor")
 def divided_twice(c: Computation) -> Any:
-    """The divisor is sqrt(d_k / n_heads): the heads divide twice (pengshuang/Transformer#1)."""
-    return math.sqrt(c.d_k / c.n_heads)
+    """The divisor is sqrt(d_k // n_heads): the heads divide twice (pengshuang/Transformer#1)."""
+    return math.sqrt(c.d_k // c.n_heads)
 
 
 @slip("divisor")
@@ -183,6 +216,12 @@ def multiplied(c: Computation) -> Any:
 def precedence(c: Computation) -> Any:
     """The scores are multiplied by d_k / 2: ** 1 / 2 is no root (mkara44/transunet_pytorch#4)."""
     return 2 / c.d_k
+
+
+@slip("divisor")
+def fourth_root(c: Computation) -> Any:
+    """The divisor is sqrt(sqrt(d_k)), as if on both q and k (openai/guided-diffusion#38)."""
+    return c.d_k**0.25
 
 
 @slip("divisor")

@@ -52,7 +52,7 @@ def causes(samples: Sequence[Sample], expected: Expected) -> list[Cause]:
         )
         found = [cause for cause in tried if cause]
         if found:
-            limit = 4 * min(cause.off for cause in found) + first.tolerance / 64
+            limit = 4 * min(cause.off for cause in found) + 1 / 64
             return [cause for cause in found if cause.off <= limit]
     return []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,18 +83,17 @@ class Audited:
             )
             raise ValueError(f"{expected}, got {self.d_k}, {groups} and {self.n_keys}")
         # The first call refuses what the library refuses.
-        self.exact(*(normals("q", 1, heads, 4, self.d_k) for heads in (groups, 1, 1)))
+        self.exact(normals("q", 1, heads, 4, self.d_k) for heads in (groups, 1, 1))
 
-    def exact(
-        self,
-        q: FloatArray,
-        k: FloatArray,
-        v: FloatArray,
-    ) -> FloatArray:
-        """The expected output in double precision; q has `groups` times the heads of k and v."""
-        keys, values = (repeated(x, self.expected.groups) for x in (k, v))
-        chosen = {name: value for name, value in vars(self.expected).items() if name != "groups"}
-        return np.asarray(attention_weights(q, keys, **chosen) @ values)
+    def exact(self, arrays: Iterable[FloatArray]) -> FloatArray:
+        """The expected output for q, k and v in double precision; q has `groups` times the heads of
+        k and v.
+        """
+        q, *both = arrays
+        k, v = (repeated(x, self.expected.groups) for x in both)
+        chosen = vars(self.expected).copy()
+        del chosen["groups"]
+        return np.asarray(attention_weights(q, k, **chosen) @ v)
 
     @property
     def eps(self) -> float:
@@ -181,7 +180,7 @@ class Audited:
         heads = (3 * self.expected.groups, 3, 3)
         given = [self.cast(_wide(x, n)) for x, n in zip((q, k, v), heads, strict=True)]
         (found,) = self.call(self.function, given, (*given[0].shape[:-1], given[2].shape[-1]))
-        return found, self.exact(*(x.astype(float) for x in given))
+        return found, self.exact(x.astype(float) for x in given)
 
     def samples(self) -> tuple[list[Sample], list[str]]:
         """Random inputs of several shapes and spreads: square, with fewer queries, with one, long,
