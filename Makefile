@@ -2,7 +2,7 @@
 # same names. On the command line of make, $$ is a dollar sign.
 ANYWHERE = CONFIG RESULTS VERBOSE JOBS SCHEDULER SCHEDULER_FILE FORMAT PYTHON CHROMIUM
 # Only on the command line: other programs may set V=1.
-TYPED = YES EXAMPLE Q K V MASK SCALING OUT SOFTCAP SINK TARGET DTYPE NAME FULL
+TYPED = YES EXAMPLE Q K V MASK SCALING OUT NAME FULL
 PYTHON ?= python3
 CHROMIUM ?= /usr/bin/chromium
 export PYTHON CHROMIUM
@@ -70,9 +70,6 @@ slides check page statements prune readme: $(READY)
 walk: $(READY) ## print worked examples (EXAMPLE=abc), or use your Q=q.csv K= V=
 	@$(SUITE) walk -- $(call values,EXAMPLE)
 
-audit: $(READY) ## say what an attention function computes (TARGET=package.module:function)
-	@$(SUITE) audit -- $(call values,TARGET)
-
 model: .venv/model-ready ## diagnose a pretrained BERT (83 MB) and a language model (93 MB)
 	@$(SUITE) model
 
@@ -137,7 +134,7 @@ lock: ## resolve the requirements*.lock files (needs uv)
 	$(call lock_group,notebooks,--constraint requirements-dev.lock --constraint requirements-cluster.lock)
 
 clean: ## remove what is not committed and can be rebuilt
-	rm -rf .venv .*_cache .hypothesis results/quick results/walk results/audit results/slides results/.cells
+	rm -rf .venv .*_cache .hypothesis results/quick results/walk results/slides results/.cells
 	find results \( -name .lock -o -name .made.json -o -name long-format.csv -o -name '*.svg' -o -name '*.pdf' \) -delete
 	find sdpa experiments benchmarks tests -name __pycache__ -prune -exec rm -rf {} +
 

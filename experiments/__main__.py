@@ -257,45 +257,6 @@ def walk(
             examples.list_all()
 
 
-@app.command()
-def audit(
-    target: Annotated[
-        str | None,
-        Argument(metavar="PACKAGE.MODULE:FUNCTION", help="The function; omit it to list examples."),
-    ] = None,
-    scaling: Rule = None,
-    mask: Mask = None,
-    softcap: Annotated[float, Option(metavar="C", help="Expected soft cap; 0 for none.")] = 0.0,
-    sink: Annotated[float | None, Option(metavar="LOGIT", help="Expected logit of a sink.")] = None,
-    dtype: Annotated[
-        str, Option(metavar="NAME", help="Type of the arrays that it gets.")
-    ] = "float64",
-    out: Annotated[
-        Path | None, Option(metavar="DIR", help="Output folder. Default: results/audit/TARGET.")
-    ] = None,
-) -> None:
-    """Audit an attention function of NumPy arrays: say from its outputs what it computes, and what
-    is not as expected.
-
-    Exit status 1 if there are findings. docs/audit.md explains the items of the report.
-    """
-    with outcome(ValueError):
-        from experiments.audit import command
-
-        expected = {
-            "scaling": scaling or "d_k^1/2",
-            "mask": mask or "none",
-            "softcap": softcap,
-            "sink": sink,
-        }
-        audited = (
-            command.audit_function(target, out, dtype=dtype, **expected)
-            if target
-            else command.list_examples()
-        )
-    raise typer.Exit(not audited)
-
-
 @about_sweeps(app, "verbose")
 def model(job: Job) -> None:
     """Diagnose every head of two pretrained models, a BERT and a language model, and run the

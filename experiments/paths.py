@@ -24,7 +24,7 @@ BENCHMARKS = "benchmarks"
 THEORY = "theory"  # tables and figures of laws
 MODELS = "models"  # a folder for each pretrained model
 DIAGNOSIS_TABLE, DIAGNOSIS_FIGURE = "diagnosis.csv", "heads"  # the names of its files
-AUDIT, SLIDES = "audit", "slides"  # a folder for each audited function; for talks
+SLIDES = "slides"  # for talks
 _TAKEN = (
     DERIVED,
     FIGURES,
@@ -33,7 +33,6 @@ _TAKEN = (
     BENCHMARKS,
     THEORY,
     MODELS,
-    AUDIT,
     SLIDES,
     "walk",
 )

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sdpa.diagnosis.table import table_of as heads_table
 from sdpa.heads import HeadArrays
+from sdpa.heads.table import table_of as heads_table
 
 D_K, N = 16, 12
 Arrays = tuple[np.ndarray, np.ndarray]

@@ -41,7 +41,6 @@ ORDER = [
     "claims",
     "diagnosis",
     "models",
-    "audit",
     "theory",
     "pages",
     "entry",

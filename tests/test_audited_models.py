@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 PAGE = (Path(__file__).parents[1] / "docs" / "audit.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 TABLE = re.findall(r"^\| (PyTorch|JAX) ([\d.]+) \| (\w+) \| (\w+) \| (.+) \|$", PAGE, re.MULTILINE)
-FROM_FIRST = "causal from the first key (query i sees keys 0 to i)"
 SIZES = (16, 512)
 assert len(TABLE) >= 7  # no rows would be no tests
 
@@ -31,7 +30,7 @@ def wrapper(package):
 
 def test_the_wrapper_of_pytorch_runs_and_its_mask_starts_at_the_first_key():
     findings = audit(wrapper("torch"), mask="causal", n_keys=SIZES).findings
-    assert [(one.item, one.found) for one in findings] == [("mask", FROM_FIRST)]
+    assert [one.found for one in findings] == ["the queries stand at the first positions"]
 
 
 def in_torch(backend, arrays):

@@ -17,7 +17,7 @@ from experiments.figures.lines import MARKERS
 from experiments.figures.maps import plot_plane
 from experiments.figures.rendering import render
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing
-from sdpa.diagnosis.table import Curve, gaussian_curves, indices
+from sdpa.heads.table import Curve, gaussian_curves, indices
 
 _FEW_LAYERS = 6  # with a name in the legend
 CLOSE = 0.05  # entropy shares that differ by less are called equal

@@ -11,8 +11,8 @@ import pandas as pd
 from experiments.measuring.columns import Column
 from sdpa.diagnosis import QUANTITIES, Quantity
 from sdpa.diagnosis.quantities import VISIBLE_MASS
-from sdpa.diagnosis.table import table_of
 from sdpa.heads import HeadArrays
+from sdpa.heads.table import table_of
 
 _SIZES = (
     Column("d_k", "int", "width of queries and keys"),
@@ -60,7 +60,7 @@ COLUMNS: tuple[Column, ...] = (
 
 
 def diagnosis_table(heads: Sequence[HeadArrays]) -> pd.DataFrame:
-    """The table of all heads, as `sdpa.diagnosis.table.table_of`."""
+    """The table of all heads, as `sdpa.heads.table.table_of`."""
     return pd.DataFrame(table_of(heads))
 
 

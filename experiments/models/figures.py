@@ -22,7 +22,7 @@ from experiments.models.heads import CONTROLS, GROUPS, control, law, row_lengths
 from experiments.models.model import Case, Model
 from experiments.models.smollm2 import DIVISOR
 from experiments.paths import DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, model_path
-from sdpa.diagnosis.table import Curve
+from sdpa.heads.table import Curve
 
 # Half the width of a 95% interval over the standard error, between as many groups.
 REACH = float(stats.t.isf(0.025, GROUPS - 1))

@@ -20,6 +20,7 @@ from experiments.models.heads import QUANTITIES
 from experiments.pages import numbers
 from experiments.pages.parts import Source, code, codes, formulas, markdown, pictures
 from experiments.paths import ALL_SWEEPS, EXAMPLES, STORED_CONFIG, THEORY, drawn_texts
+from sdpa.auditing.catalogue import CATALOGUE
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _SHOWN = {"crossing", "network", "training"}  # sweeps with a block of their own
@@ -177,6 +178,12 @@ def _by_default(default: Default | None) -> str:
     return f"sweeps {' '.join(conditions)}" if conditions else "all"
 
 
+def _slips(_: Source) -> str:
+    """The report of an audit about each slip of its catalogue, and the threads."""
+    rows = [(f"{one.stage}: {one.name.format('x')}", ", ".join(one.threads)) for one in CATALOGUE]
+    return markdown(["the report says", "threads"], rows)
+
+
 BLOCKS: dict[str, Callable[[Source], str]] = {
     "gallery": _gallery,
     "gallery-trained": _gallery_trained,
@@ -191,6 +198,7 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "calibration": numbers.calibration,
     "diagnosis": _diagnosis,
     "model-columns": _model_columns,
+    "slips": _slips,
     "deployed": numbers.deployed,
     "bugs": numbers.bugs,
     "scales": numbers.scales,

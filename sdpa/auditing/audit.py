@@ -1,9 +1,9 @@
-"""The audit: every item, in the order of the report."""
+"""The audit: outputs first, then the cause of wrong ones, and probes."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,25 +11,15 @@ from numpy.typing import DTypeLike
 
 from sdpa.arithmetic import Arithmetic
 from sdpa.auditing import items
-from sdpa.auditing.function import Attention, Audited, CallError, LostMass
-from sdpa.scaling import Rule
+from sdpa.auditing.causes import causes
+from sdpa.auditing.computation import Expected
+from sdpa.auditing.function import Attention, Audited, CallError
+from sdpa.scaling import Rule, Scaling
 
-_ALONE = (
-    items.mask,
-    items.hidden_keys,
-    items.divisor,
-    items.soft_cap,
-    items.bias,
-    items.sink,
-    items.heads,
-)
-# whatever is wrong would show here, too
-_WHOLE = (
-    items.large_scores,
-    items.scaled,
-    items.outputs,
-    items.gradients,
-)
+_RIGHT, _WRONG = "as expected", "FINDING"
+_USABLE = "no usable output", "a usable output"
+# what describes wrong outputs that no slip explains
+_PROBES = (items.dropout, items.mask, items.divisor, items.heads, items.lost_mass)
 
 
 @dataclass(frozen=True)
@@ -38,9 +28,9 @@ class Finding:
 
     Attributes:
         item: such as `divisor`.
-        verdict: `as expected`, `FINDING`, or `not tested`.
-        found, expected: in the words of the suite.
-        evidence: the probe and its numbers.
+        verdict: `as expected` or `FINDING`.
+        found, expected: in words.
+        evidence: the probe and its numbers, and the threads that report the same slip.
     """
 
     item: str
@@ -52,31 +42,36 @@ class Finding:
 
 @dataclass(frozen=True)
 class Audit:
-    """Findings about a function; printed, a report."""
+    """Findings about a function; printed, a verdict and the causes."""
 
     name: str
     items: tuple[Finding, ...]
-    lost_mass: tuple[LostMass, ...]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The items that are not as expected."""
-        return tuple(item for item in self.items if item.verdict == "FINDING")
+        return tuple(item for item in self.items if item.verdict == _WRONG)
+
+    @property
+    def evidence(self) -> str:
+        """The report with all items."""
+        return self._report(self.items)
 
     def __str__(self) -> str:
+        return self._report(self.findings)
+
+    def _report(self, shown: Iterable[Finding]) -> str:
         names = ", ".join(finding.item for finding in self.findings)
-        untested = sum(item.verdict == "not tested" for item in self.items)
-        rest = f"; {untested} of {len(self.items)} items not tested" if untested else ""
-        lines = [f"audit of {self.name}: {f'findings: {names}' if names else 'no findings'}{rest}"]
-        for item in self.items:
-            what = (
-                f"{item.found}, expected {item.expected}"
-                if item.verdict == "FINDING"
-                else item.found
-            )
-            text = f"{item.item}: {what}. {item.evidence}"
+        lines = [f"audit of {self.name}: {f'findings: {names}' if names else 'no findings'}"]
+        for one in shown:
+            expected = f", expected {one.expected}" if one.verdict == _WRONG else ""
+            text = f"{one.verdict:<12}{one.item}: {one.found}{expected}. {one.evidence}"
             lines += textwrap.wrap(
-                text, 96, initial_indent=f"  {item.verdict:<12}", subsequent_indent=" " * 14
+                text,
+                98,
+                initial_indent="  ",
+                subsequent_indent=" " * 14,
+                break_on_hyphens=False,
             )
         return "\n".join(lines)
 
@@ -95,16 +90,15 @@ def audit(
     groups: int = 1,
     backward: Attention | None = None,
 ) -> Audit:
-    """The divisor, mask, soft cap, bias, sink, heads and arithmetic of a function, found from its
-    outputs alone.
+    """The computation of a function, found from its outputs alone: right, or with which slip.
 
     Args:
         attention: attention(q, k, v) of NumPy arrays (batch, heads, n, d_k), with the output
             (batch, heads, n_queries, d_k); k and v have heads / groups heads. The queries are the
             last n_queries of n_keys positions.
-        d_k: the width of queries, keys and values; half and one and a half of it are tried, too.
+        d_k: the width of queries, keys and values; half of it is tried, too.
         n_keys: numbers of keys, rising from at least 4; the first, of at most 512, is that of most
-            probes.
+            inputs.
         dtype: the type of the arrays: float64, float32, float16 or bfloat16, by name or as a type.
         scaling, mask, softcap, sink: what the function should have, as in `sdpa.attention_weights`;
             a mask by name.
@@ -114,9 +108,10 @@ def audit(
         backward: backward(q, k, v, gradient of the output) with the gradients (dq, dk, dv).
 
     Returns:
-        `Audit`: its `findings`, and printed a report. Designed inputs decide the single items; if
-        all are as expected, whole outputs of random inputs are compared with double precision.
-        Every input is the same in each run.
+        `Audit`: its `findings`, and printed a report. Outputs of random inputs are compared with
+        double precision. Wrong ones are compared with those of every slip of
+        `sdpa.auditing.catalogue`, and of pairs; what none explains is described. Every input is the
+        same in each run.
 
     Raises:
         ValueError: an expectation that `sdpa.attention_weights` refuses, an unknown dtype, or
@@ -124,35 +119,104 @@ def audit(
         TypeError: `attention` is no function.
 
     >>> from sdpa import scaled_dot_product_attention
-    >>> print(str(audit(scaled_dot_product_attention, n_keys=(16, 128), scaling="unscaled")).partition(";")[0])
+    >>> print(audit(scaled_dot_product_attention, n_keys=(16, 128), scaling="unscaled"))
     audit of scaled_dot_product_attention: findings: divisor
+      FINDING     divisor: the divisor is sqrt(d_k) alone, expected divisor unscaled and mask none.
+                  Agrees to 2e-16 in 15 outputs; pytorch/torchtitan#2170.
     """
     if not callable(attention):
         raise TypeError(f"attention: expected a function of q, k and v, got {attention!r}")
     arithmetic = Arithmetic.parse(dtype if isinstance(dtype, str) else np.dtype(dtype).name)
     lengths = tuple(np.atleast_1d(n_keys).tolist())
-    audited = Audited(
-        attention, backward, arithmetic, d_k, lengths, scaling, mask, softcap, sink, alibi, groups
+    rule = Scaling.parse(scaling) if isinstance(scaling, str) else scaling
+    expected = Expected(
+        rule,
+        mask,
+        softcap,
+        sink,
+        alibi,
+        groups,
     )
-    found: list[Finding] = []
-    for item in (*_ALONE, items.lost_mass, *(_WHOLE if backward else _WHOLE[:-1])):
-        wrong = {one.item for one in found if one.verdict == "FINDING"}
-        result: items.Result = (
-            None,
-            "not compared",
-            "",
-            "The findings above would show here, too.",
+    audited = Audited(
+        attention,
+        backward,
+        arithmetic,
+        d_k,
+        lengths,
+        expected,
+    )
+    found = _of_outputs(audited)
+    if all(one.verdict == _RIGHT for one in found):
+        beyond = (items.lost_mass, items.gradients) if backward else (items.lost_mass,)
+        found += [_item(audited, item) for item in beyond]
+    return Audit(getattr(attention, "__name__", repr(attention)), tuple(found))
+
+
+def _item(audited: Audited, item: items.Item) -> Finding:
+    """The result of an item."""
+    try:
+        is_expected, *words = item(audited)
+    except CallError as error:
+        is_expected, *words = False, *_USABLE, f"{error}."
+    verdict = _RIGHT if is_expected else _WRONG
+    return Finding(item.__name__.replace("_", " "), verdict, *map(str, words))
+
+
+def _of_outputs(audited: Audited) -> list[Finding]:
+    """The verdict on outputs of random inputs: the cause of wrong ones, or what describes them."""
+    samples, failures = audited.samples()
+    found = [Finding("outputs", _WRONG, *_USABLE, text) for text in failures[:1]]
+    if not samples:
+        return found
+    wrong = [sample for sample in samples if not sample.is_right]
+    is_same = np.array_equal(
+        audited.outputs(*samples[0].arrays)[0],
+        samples[0].found,
+        equal_nan=True,
+    )
+    explained = causes(samples, audited.expected) if wrong and is_same else []
+    for cause in explained[:1]:
+        stages = " and ".join(slip.stage for slip in cause.slips)
+        threads = ", ".join(thread for slip in cause.slips for thread in slip.threads)
+        off = max(cause.off * samples[0].tolerance, audited.eps)
+        evidence = f"Agrees to {off:.1g} in {len(samples)} outputs; {threads}."
+        words = " or ".join(map(str, explained))
+        return [
+            Finding(
+                stages,
+                _WRONG,
+                words,
+                str(audited.expected),
+                evidence,
+            ),
+            *found,
+        ]
+    off = max(sample.off(sample.exact) / sample.tolerance for sample in samples)
+    share = f"{len(wrong)} of {len(samples)} outputs are wrong"
+    where = f"{share}, by up to {off:.1g} times what rounding allows."
+    right = "right, the same in each call"
+    if not wrong and is_same:
+        return found or [
+            Finding(
+                "outputs",
+                _RIGHT,
+                right,
+                right,
+                where,
+            )
+        ]
+    words = "wrong, and no slip explains it"
+    if off * audited.eps <= 2.0**-23:
+        words = "errors like those of float32"
+    if not is_same:
+        words = "different in each call"
+    found.append(
+        Finding(
+            "outputs",
+            _WRONG,
+            words,
+            right,
+            where,
         )
-        if not ((item in _WHOLE and wrong) or (item is items.lost_mass and "sink" in wrong)):
-            try:
-                result = item(audited)
-            except CallError as error:
-                result = (False, error.found, error.expected, f"{error}.")
-        is_expected, *words = result
-        verdict = (
-            "not tested" if is_expected is None else "as expected" if is_expected else "FINDING"
-        )
-        found.append(Finding(item.__name__.replace("_", " "), verdict, *map(str, words)))
-        if item is items.mask and words[0] == CallError.found:
-            break
-    return Audit(getattr(attention, "__name__", repr(attention)), tuple(found), tuple(audited.lost))
+    )
+    return found + [_item(audited, probe) for probe in _PROBES]

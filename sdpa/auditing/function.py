@@ -1,57 +1,61 @@
-"""The audited function, called with designed inputs, and the function that it should be.
-
-Values that are columns of the identity make the output the weights themselves. They come in blocks
-of d_k columns, so that kernels whose values must be as wide as their keys are audited, too.
-"""
+"""The audited function, its calls, and its outputs for random inputs beside the expected ones."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import BoolArray, FloatArray
+from sdpa._arrays import FloatArray
 from sdpa.arithmetic import Arithmetic
-from sdpa.attention import attention_weights, most_visible
-from sdpa.scaling import Rule, resolve_divisor
+from sdpa.attention import attention_weights
+from sdpa.auditing.computation import Array, Expected, repeated
 
 Attention = Callable[..., Any]
-Array = npt.NDArray[Any]
 ROWS = 8  # queries among the longest rows
-_LARGEST_SINK = 50.0  # beside which other weights keep their digits
+_LONG = 1024  # keys, beyond which few queries are tried
 
 
 class CallError(Exception):
     """The function raised, changed its arguments, or returned something else than an output."""
 
-    found, expected = "no usable output", "a usable output"
-
-
-class OneKeyError(CallError):
-    """No query gives two keys a weight, so that nothing shows the slope of log weights."""
-
-    found, expected = "weights of one key alone", "weights of several keys"
-
 
 @dataclass(frozen=True)
-class LostMass:
-    """The mass that rows of standard normal scores lose.
+class Sample:
+    """The output for one random input, and the expected one.
 
     Attributes:
-        n_keys, spread: the number of keys, and the standard deviation of the scaled scores.
-        lost: 1 minus the sum of the weights over the exact sum, mean over eight rows.
-        tiny_share: exact share of the weights that the format of the arrays rounds to 0; NaN if
-            unknown.
+        arrays: q, k and v.
+        tolerance: the deviation that rounding may cause, per unit of v.
     """
 
-    n_keys: int
-    spread: float
-    lost: float
-    tiny_share: float
+    arrays: tuple[Array, ...]
+    found: Array
+    exact: Array
+    tolerance: float
+
+    def off(self, output: Array) -> float:
+        """The largest deviation of the function from an output, per unit of v; entries of NaN say
+        nothing.
+        """
+        if output.shape != self.found.shape:
+            return math.inf
+        off = np.abs(self.found - output)[~np.isnan(output)].max(initial=0.0)
+        return float(np.nan_to_num(off / np.abs(self.arrays[2]).max(), nan=math.inf))
+
+    def agrees(self, output: Array) -> bool:
+        """True for an output within rounding errors."""
+        return self.off(output) <= self.tolerance
+
+    @property
+    def is_right(self) -> bool:
+        """True if the function gives the expected output."""
+        return self.agrees(self.exact)
 
 
 @dataclass(frozen=True)
@@ -65,52 +69,31 @@ class Audited:
     arithmetic: Arithmetic
     d_k: int
     n_keys: tuple[int, ...]
-    scaling: Rule
-    mask: str
-    softcap: float
-    sink: float | None
-    alibi: float
-    groups: int
-    lost: list[LostMass] = field(default_factory=list)  # the item of that name adds to it
+    expected: Expected
 
     def __post_init__(self) -> None:
-        few, sizes = self.n_keys[:1], (self.d_k, 4 * self.groups, *self.n_keys)
+        groups = self.expected.groups
+        sizes = (self.d_k, 4 * groups, *self.n_keys)
         is_whole = all(isinstance(size, (int, np.integer)) for size in sizes) and min(sizes) >= 4
-        if not (
-            is_whole and few and max(few) <= 512 and [*self.n_keys] == sorted(set(self.n_keys))
-        ):
+        is_rising = [*self.n_keys] == sorted(set(self.n_keys)) != []
+        if not (is_whole and is_rising and self.n_keys[0] <= 512):
             expected = (
                 "expected whole d_k from 4, groups from 1, and rising n_keys from 4, the "
                 "first up to 512"
             )
-            raise ValueError(f"{expected}, got {self.d_k}, {self.groups} and {self.n_keys}")
-        most = most_visible(self.mask) if isinstance(self.mask, str) else 0
-        if most is not None and not (1 < most < self.n_keys[-1] or most == math.inf):
-            raise ValueError(
-                f"mask: expected a name, of a window from 2 to below {self.n_keys[-1]}, got "
-                f"{self.mask!r}"
-            )
-        if not abs(self.sink or 0.0) <= _LARGEST_SINK:
-            raise ValueError(
-                f"sink: expected None, or a logit within ±{_LARGEST_SINK:g}, got {self.sink}"
-            )
-        # The first call refuses functions that do not take such arrays.
-        self.exact(*(normals("q", 1, heads, 4, self.d_k) for heads in (self.groups, 1, 1)))
-        if not self.near(*few, *few).all():
-            expected = f"expected a slope that leaves {few[0]} keys a weight in {self.arithmetic}"
-            raise ValueError(f"alibi: {expected}, got {self.alibi}")
+            raise ValueError(f"{expected}, got {self.d_k}, {groups} and {self.n_keys}")
+        # The first call refuses what the library refuses.
+        self.exact(normals("q", 1, heads, 4, self.d_k) for heads in (groups, 1, 1))
 
-    def divisor(self, d_k: int, n_keys: int) -> float:
-        """The expected divisor at these sizes."""
-        return resolve_divisor(self.scaling, d_k, n_keys, self.mask)
-
-    def exact(self, q: FloatArray, k: FloatArray, v: FloatArray) -> FloatArray:
-        """The expected output in double precision; q has `groups` times the heads of k and v."""
-        keys, values = (np.repeat(x, self.groups, axis=1) for x in (k, v))
-        chosen: dict[str, Any] = {"softcap": self.softcap, "sink": self.sink, "alibi": self.alibi}
-        return np.asarray(
-            attention_weights(q, keys, scaling=self.scaling, mask=self.mask, **chosen) @ values
-        )
+    def exact(self, arrays: Iterable[FloatArray]) -> FloatArray:
+        """The expected output for q, k and v in double precision; q has `groups` times the heads of
+        k and v.
+        """
+        q, *both = arrays
+        k, v = (repeated(x, self.expected.groups) for x in both)
+        chosen = vars(self.expected).copy()
+        del chosen["groups"]
+        return np.asarray(attention_weights(q, k, **chosen) @ v)
 
     @property
     def eps(self) -> float:
@@ -118,42 +101,49 @@ class Audited:
         return 2.0 ** (1 - self.arithmetic.digits)
 
     @property
-    def shapes(self) -> list[tuple[int, int]]:
-        """Numbers of queries and keys: square, with fewer queries, with one, and long, of two
-        remainders by blocks.
-        """
-        few, long, square = (
-            self.n_keys[0],
-            self.n_keys[-1],
-            [(n, n) for n in self.n_keys if n <= 1024],
-        )
-        return [
-            *square,
-            (max(1, few // 3), few),
-            (1, few),
-            *((min(ROWS, few), n) for n in (max(few, long - 3), long)),
-        ]
+    def extremes(self) -> list[float]:
+        """Spreads at which e^s overflows in some rows, and at which scores leave finite masks."""
+        overflow = 0.56 * math.log(self.arithmetic.largest)
+        return [overflow, min(1e6, 0.002 / self.eps)] if self.is_wide else [overflow]
+
+    @property
+    def is_wide(self) -> bool:
+        """True for single and double precision."""
+        return self.eps < 1e-4
 
     def cast(self, values: npt.ArrayLike) -> Array:
-        """Values in the format of the function, with leading axes of batch and heads."""
-        array = np.asarray(values)
-        return array.reshape((1,) * (4 - array.ndim) + array.shape).astype(self.arithmetic.name)
+        """Values in the format of the function."""
+        return np.asarray(values).astype(self.arithmetic.name)
 
     def random(
-        self, spread: float, n_queries: int, n_keys: int, d_k: int = 0, batch: int = 1
+        self,
+        spread: float,
+        n_queries: int,
+        n_keys: int,
+        d_k: int = 0,
+        batch: int = 2,
     ) -> list[Array]:
-        """q, k and v of normal numbers, as many batch entries as heads of keys; scores have a
-        spread in each row.
+        """q, k and v of normal numbers; scores have a spread in each row.
+
+        Heads of keys and batch entries differ in number, and are 5 together.
         """
-        d = d_k or self.d_k
-        q = normals("q", batch, batch * self.groups, n_queries, d)
-        q *= spread * self.divisor(d, n_keys) / np.linalg.norm(q, axis=-1, keepdims=True)
-        return [
-            self.cast(x) for x in (q, *(normals(name, batch, batch, n_keys, d) for name in "kv"))
-        ]
+        d, heads = d_k or self.d_k, 5 - batch
+        q = normals(
+            "q",
+            batch,
+            heads * self.expected.groups,
+            n_queries,
+            d,
+        )
+        length = np.linalg.norm(q, axis=-1, keepdims=True)
+        q = q * spread * self.expected.divisor(d, n_keys) / length
+        return [self.cast(q), *(self.cast(normals(x, batch, heads, n_keys, d)) for x in "kv")]
 
     def call(
-        self, function: Attention, given: Sequence[Array], *shapes: tuple[int, ...]
+        self,
+        function: Attention,
+        given: Sequence[Array],
+        *shapes: tuple[int, ...],
     ) -> list[FloatArray]:
         """The arrays of these shapes that a function returns, as doubles; CallError if it does
         anything else.
@@ -161,7 +151,10 @@ class Audited:
         copies = [x.copy() for x in given]
         try:
             with np.errstate(all="ignore"):
-                found = _doubles(function(*copies), len(shapes))
+                results = function(*copies)
+                found = [
+                    np.asarray(x).astype(float) for x in (results if len(shapes) > 1 else [results])
+                ]
         except Exception as error:  # whatever the function raises is a result of the audit
             raise CallError(
                 f"calling it, or reading its output, raised {type(error).__name__}: {error}"
@@ -176,85 +169,73 @@ class Audited:
         return found
 
     def outputs(
-        self, q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike
+        self,
+        q: npt.ArrayLike,
+        k: npt.ArrayLike,
+        v: npt.ArrayLike,
     ) -> tuple[FloatArray, FloatArray]:
-        """The output, and the expected one, of the same rounded arrays."""
-        given = [self.cast(x) for x in (q, k, v)]
+        """The output, and the expected one, of the same rounded arrays; matrices are those of all
+        heads and batch entries.
+        """
+        heads = (3 * self.expected.groups, 3, 3)
+        given = [self.cast(_wide(x, n)) for x, n in zip((q, k, v), heads, strict=True)]
         (found,) = self.call(self.function, given, (*given[0].shape[:-1], given[2].shape[-1]))
-        return found, self.exact(*(x.astype(float) for x in given))
+        return found, self.exact(x.astype(float) for x in given)
 
-    def weights(self, q: npt.ArrayLike, k: npt.ArrayLike, *, is_wide: bool = False) -> FloatArray:
-        """The weights of q (n_queries, d_k) over k (n_keys, d_k): outputs for the columns of the
-        identity.
-
-        With `is_wide`, two batch entries and four heads of keys have the same q and k.
+    def samples(self) -> tuple[list[Sample], list[str]]:
+        """Random inputs of several shapes and spreads: square, with fewer queries, with one, long,
+        of two remainders by blocks, with scores beside whose exponentials overflow, or that finite
+        masks let through, and of half the width; and the messages of failed calls.
         """
-        queries, keys = self.cast(q), self.cast(k)
-        if is_wide:
-            queries = np.tile(queries, (2, 4 * self.groups, 1, 1))
-            keys = np.tile(keys, (2, 4, 1, 1))
-        n_keys, width = keys.shape[-2:]
-        columns = (
-            np.broadcast_to(
-                self.cast(np.eye(n_keys, width, -start)), (*keys.shape[:2], n_keys, width)
+        samples, failures = [], []
+        few, long = self.n_keys[0], self.n_keys[-1]
+        sizes = (few, few), (max(1, few // 3), few), (1, few)
+        cases = [(spread, *size) for size in sizes for spread in (1.0, 5.0, 20.0)]
+        cases += [(spread, few, few) for spread in self.extremes]
+        cases += [(5.0, n, n) for n in self.n_keys[1:] if n <= _LONG]
+        cases += [(5.0, min(ROWS, few), n) for n in (max(few, long - 3), *self.n_keys[1:])]
+        for case, (spread, n_queries, n_keys) in enumerate([*cases, (2.0, few, few)]):
+            # the last: another width, and other numbers of heads and batch entries
+            is_other = case == len(cases)
+            width, batch = self.d_k // (1 + is_other), 2 + is_other
+            given = self.random(
+                spread,
+                n_queries,
+                n_keys,
+                width,
+                batch,
             )
-            for start in range(0, n_keys, width)
-        )
+            try:
+                found, exact = self.outputs(*given)
+            except CallError as error:
+                # It need not take another width.
+                where = f"With {n_queries} queries and {n_keys} keys: {error}."
+                failures += [where] * (not is_other)
+                continue
+            # Numbers of 16 bits leave no room for other causes.
+            tolerance = (64 if self.is_wide else 8) * self.eps * spread
+            arrays = tuple(x.astype(float) for x in given)
+            samples.append(Sample(arrays, found, exact, tolerance))
+        return samples, failures
+
+    def weights(self, q: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
+        """The weights of q over k, and the expected ones, (2, batch, heads, n_queries, n_keys):
+        outputs for the columns of the identity, as wide as the keys.
+        """
+        n_keys, width = np.shape(k)[-2:]
         blocks = [
-            self.call(self.function, (queries, keys, v), (*queries.shape[:-1], width))[0]
-            for v in columns
+            self.outputs(q, k, np.eye(n_keys, width, -start)) for start in range(0, n_keys, width)
         ]
-        return np.concatenate(blocks, axis=-1)[0, 0, :, :n_keys]
-
-    def equal(self, n_queries: int, n_keys: int) -> FloatArray:
-        """The weights for queries of 0, whose scores are 0, and keys of 1."""
-        weights = self.weights(np.zeros((n_queries, self.d_k)), np.ones((n_keys, self.d_k)))
-        if not np.isfinite(weights).all():
-            raise CallError(
-                f"expected finite outputs for equal scores, got {weights[~np.isfinite(weights)][0]}"
-            )
-        return weights
-
-    def near(self, n_queries: int, n_keys: int) -> BoolArray:
-        """True where the expected bias leaves a key of an equal score a weight above the smallest
-        number.
-        """
-        position = np.arange(n_keys)
-        distance = np.abs(position[-n_queries:, None] - position)
-        return np.asarray(
-            abs(self.alibi) * distance < -0.8 * math.log(self.arithmetic.smallest_normal)
-        )
-
-    def odd_logits(
-        self, q: npt.ArrayLike, k: npt.ArrayLike, *, is_wide: bool = False
-    ) -> FloatArray:
-        """Half the change of the log weights from -q to q, without bias and sink; not finite where
-        a weight is 0.
-        """
-        with np.errstate(divide="ignore", invalid="ignore"):
-            sides = (
-                np.log(self.weights(sign * np.asarray(q), k, is_wide=is_wide)) for sign in (1, -1)
-            )
-            return np.asarray(np.subtract(*sides)) / 2
+        return np.concatenate(blocks, axis=-1)[..., :n_keys]
 
 
-def _doubles(result: Any, count: int) -> list[FloatArray]:
-    """One array, or a sequence of several, as doubles."""
-    if count == 1 and isinstance(result, (tuple, list)):
-        wrapped = "lambda q, k, v: attention(q, k, v)[0]"
-        raise TypeError(
-            f"expected the output alone, got {len(result)} values; wrap the function, as {wrapped}"
-        )
-    return [np.asarray(x).astype(float) for x in (result if count > 1 else [result])]
+def _wide(x: npt.ArrayLike, heads: int) -> Array:
+    """A matrix as that of two batch entries and several heads."""
+    array = np.asarray(x)
+    return array if array.ndim == 4 else np.broadcast_to(array, (2, heads, *array.shape))
 
 
+@functools.lru_cache(maxsize=8)
 def normals(name: str, *shape: int) -> FloatArray:
     """Standard normal numbers, the same for the same letter and shape."""
     return np.random.default_rng((ord(name), *shape[-2:])).standard_normal(shape)
-
-
-def along(scores: npt.ArrayLike, divisor: float, d_k: int) -> tuple[FloatArray, FloatArray]:
-    """One query and keys with these scaled scores, not all 0, under this divisor."""
-    wanted = np.asarray(scores, float)
-    size = math.sqrt(divisor / d_k * np.abs(wanted).max())
-    return np.full((1, d_k), size), np.outer(wanted * divisor / d_k / size, np.ones(d_k))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from sdpa.command import words
 from sdpa.command.output import add_options, rows_of, tell, wrapped
-from sdpa.diagnosis.table import Columns, table_of
 from sdpa.heads import HeadArrays, Kind, Layout, notes, read_heads
+from sdpa.heads.table import Columns, table_of
 from sdpa.row_maps import RowMap
 
 NAME = "diagnose"

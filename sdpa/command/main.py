@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 
 import sdpa
-from sdpa.command import comparing, designing, diagnosing
+from sdpa.command import auditing, comparing, designing, diagnosing
 
-_PARTS = (diagnosing, comparing, designing)
+_PARTS = (diagnosing, comparing, auditing, designing)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sdpa.diagnosis.table import Columns, gaussian_curves, indices
+from sdpa.heads.table import Columns, gaussian_curves, indices
 
 try:
     from matplotlib.figure import Figure

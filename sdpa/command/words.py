@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa.command.output import aligned
-from sdpa.diagnosis.table import Columns, chosen, indices
+from sdpa.heads.table import Columns, chosen, indices
 
 MOST_LINES = 20
 _LEGEND = (

@@ -14,9 +14,9 @@ from safetensors.numpy import save_file
 from experiments.diagnosis.table import COLUMNS
 from sdpa import attention_weights, compare, diagnose, diagnose_scores
 from sdpa.command.words import advice, healthy, summary
-from sdpa.diagnosis.table import gaussian_curves, indices
-from sdpa.diagnosis.table import table_of as heads_table
 from sdpa.heads import FilesError, HeadArrays, read_heads
+from sdpa.heads.table import gaussian_curves, indices
+from sdpa.heads.table import table_of as heads_table
 from sdpa.row_maps import RowMap
 from sdpa.theory import GaussianRow
 from tests.command_line import sdpa

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sdpa._arrays import FloatArray
 from sdpa.attention import most_visible
 from sdpa.diagnosis.quantities import QUANTITIES, VISIBLE_MASS
-from sdpa.heads import HeadArrays
+from sdpa.heads.arrays import HeadArrays
 from sdpa.row_maps import PLAIN, RowMap
 from sdpa.scaling import Scaling
 from sdpa.theory.gaussian_rows import gaussian_rows

@@ -1,0 +1,146 @@
+"""Recognition: the slips of the catalogue, or pairs of them, that compute the outputs found."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sdpa.auditing.catalogue import CATALOGUE, Slip
+from sdpa.auditing.computation import Array, Computation, Expected
+from sdpa.auditing.function import Sample
+
+_STEPS = 20  # of Gauss and Newton, each of which about doubles the digits of a free number
+_LARGEST = 2**12  # scores of a head, up to which pairs are tried
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Slips whose output agrees with every sample: with their free number, by head if heads differ,
+    and the largest deviation over what rounding allows.
+    """
+
+    slips: tuple[Slip, ...]
+    number: Any
+    off: float
+
+    def __str__(self) -> str:
+        number = ", ".join(f"{x:.6g}" for x in np.ravel(self.number))
+        by_head = " (by head)" if np.size(self.number) > 1 else ""
+        return ", and ".join(slip.name for slip in self.slips).format(number) + by_head
+
+
+@np.errstate(all="ignore")
+def causes(samples: Sequence[Sample], expected: Expected) -> list[Cause]:
+    """The slips, or else the pairs of slips of different stages, that agree with all samples; those
+    without a free number first, and several if they are the same function here.
+    """
+    wrong = [sample for sample in samples if not sample.is_right]
+    first = min(wrong, key=_cost)
+    rest = [sample for sample in samples if sample is not first]
+    for size, free in ((1, 0), (1, 1), (2, 0), (2, 1)):
+        if size == 2 and _cost(first)[2] > _LARGEST:
+            break
+        tried = (
+            _cause(slips, first, rest, expected)
+            for slips in itertools.combinations(CATALOGUE, size)
+            if len({slip.stage for slip in slips}) == size
+            and sum(bool(slip.numbers) for slip in slips) == free
+        )
+        found = [cause for cause in tried if cause]
+        if found:
+            limit = 4 * min(cause.off for cause in found) + 1 / 64
+            return [cause for cause in found if cause.off <= limit]
+    return []
+
+
+def _cost(sample: Sample) -> tuple[bool, int, int, float]:
+    """The order in which samples serve to fit: several queries, the usual heads, few scores, small
+    ones.
+    """
+    q, k, _ = sample.arrays
+    return q.shape[2] < 4, -k.shape[1], q.shape[2] * k.shape[2], sample.tolerance
+
+
+def _cause(
+    slips: tuple[Slip, ...],
+    first: Sample,
+    rest: Sequence[Sample],
+    expected: Expected,
+) -> Cause | None:
+    """The slips with a free number that agrees with the first sample, if the others agree."""
+    for number in _numbers(slips, first, expected):
+        output = _output(
+            slips,
+            first,
+            expected,
+            number,
+        )
+        off = [first.off(output) / first.tolerance]
+        if np.isnan(output).mean() > 0.5:
+            continue
+        for sample in rest:
+            # Where each head has a number of its own, other heads have others.
+            if np.size(number) in (1, sample.found.shape[1]):
+                output = _output(
+                    slips,
+                    sample,
+                    expected,
+                    number,
+                )
+                off.append(sample.off(output) / sample.tolerance)
+            if off[-1] > 1:
+                break
+        if max(off) <= 1:
+            return Cause(slips, number, max(off))
+    return None
+
+
+def _output(
+    slips: tuple[Slip, ...],
+    sample: Sample,
+    expected: Expected,
+    number: Any,
+) -> Array:
+    """The output with these slips, infinite where they do not take the shape."""
+    variants = {slip.stage: slip.compute for slip in slips}
+    try:
+        return Computation(sample.arrays, expected, number).output(variants)
+    except ValueError:
+        return np.full_like(sample.found, np.inf)
+
+
+def _numbers(
+    slips: tuple[Slip, ...],
+    sample: Sample,
+    expected: Expected,
+) -> Sequence[Any]:
+    """Free numbers that may agree with a sample: guesses that do, or that of least squares, of each
+    head, or one where that agrees, too.
+    """
+    guesses = next((slip.numbers for slip in slips if slip.numbers), (0,))
+    outputs = [_output(slips, sample, expected, guess) for guess in guesses]
+    good = [x for x, output in zip(guesses, outputs, strict=True) if sample.agrees(output)]
+    if good or isinstance(guesses[0], int):  # sizes have no numbers between
+        return good
+
+    def by_head(product: Array) -> Any:
+        return np.nansum(product, axis=(0, 2, 3))[:, None, None]
+
+    errors = [by_head((sample.found - np.nan_to_num(output)) ** 2) for output in outputs]
+    number = best = np.array(guesses)[np.argmin(errors, axis=0)]
+    before = np.inf
+    for _ in range(_STEPS):
+        off = sample.found - _output(slips, sample, expected, number)
+        size = np.nansum(off**2)
+        if not size < before / 2:
+            break
+        before, best = size, number
+        step = 1e-6 * (1 + np.abs(number))
+        slope = (sample.found - _output(slips, sample, expected, number + step) - off) / step
+        number = number - np.nan_to_num(by_head(slope * off) / by_head(slope**2))
+    fits = (x for x in (best.mean(), best) if sample.agrees(_output(slips, sample, expected, x)))
+    return [*fits][:1]

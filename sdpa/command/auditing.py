@@ -1,0 +1,59 @@
+"""Audit an attention function of NumPy arrays: which slip it has, from its outputs alone."""
+
+from __future__ import annotations
+
+import argparse
+import pkgutil
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sdpa.auditing import audit
+from sdpa.command.output import add_options, tell
+
+NAME = "audit"
+_EXPECTED = ("scaling", "mask", "softcap", "sink", "alibi", "groups", "dtype")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    add = parser.add_argument
+    add("target", metavar="PACKAGE.MODULE:FUNCTION", help="importable from the working folder")
+    add("--scaling", default="d_k^1/2", metavar="RULE", help="expected rule (default: d_k^1/2)")
+    add("--mask", default="none", metavar="MASK", help="expected: none, causal or window-N")
+    add("--softcap", type=float, default=0.0, metavar="C", help="expected soft cap")
+    add("--sink", type=float, metavar="LOGIT", help="expected logit of a sink")
+    add("--alibi", type=float, default=0.0, metavar="SLOPE", help="expected slope of ALiBi")
+    add("--groups", type=int, default=1, metavar="N", help="query heads per head of keys")
+    add("--dtype", default="float64", metavar="NAME", help="type of the arrays (default: float64)")
+    add("--evidence", action="store_true", help="print every item, not findings alone")
+    add_options(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print the report; 1 if there are findings.
+
+    Raises:
+        ValueError: there is no such function, or `sdpa.audit` refuses an option.
+    """
+    sys.path.insert(0, str(Path.cwd()))
+    expected = {name: getattr(given, name) for name in _EXPECTED}
+    report = audit(function_of(given.target), **expected)
+    tell(given, report.evidence if given.evidence else str(report), [*map(asdict, report.items)])
+    return int(bool(report.findings))
+
+
+def function_of(target: str) -> Callable[..., Any]:
+    """The function that PACKAGE.MODULE:FUNCTION names; ValueError if there is none."""
+    expected = "expected PACKAGE.MODULE:FUNCTION, importable here"
+    try:
+        found: object = pkgutil.resolve_name(target)
+    except (ImportError, SyntaxError, ValueError, AttributeError) as error:
+        raise ValueError(f"{expected}, got {target}: {error}") from error
+    if not callable(found):
+        raise ValueError(  # noqa: TRY004 (of the word in the command line)
+            f"{expected}, got {target}, which is no function"
+        )
+    return found

@@ -1,0 +1,52 @@
+"""The command `sdpa audit`: reports, and targets that are no function."""
+
+import json
+
+import pytest
+
+from tests.command_line import sdpa
+
+MINE = """\
+from scipy.special import softmax
+
+
+def right(q, k, v):
+    return softmax(q @ k.mT / q.shape[-1] ** 0.5, axis=-1) @ v
+
+
+def unused_scale(q, k, v):
+    return softmax(q @ k.mT, axis=-1) @ v
+"""
+
+
+@pytest.fixture(autouse=True)
+def _mine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    (tmp_path / "my_kernels.py").write_text(MINE)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "wrong"),
+    [("right", "no findings", []), ("unused_scale", "findings: divisor", ["divisor"])],
+)
+def test_a_function_of_the_working_folder_is_audited(name, said, wrong):
+    ran = sdpa("audit", f"my_kernels:{name}")
+    assert ran.returncode == bool(wrong)
+    assert ran.stdout.startswith(f"audit of {name}: {said}")
+    items = json.loads(sdpa("audit", f"my_kernels:{name}", "--json").stdout)
+    assert [item["item"] for item in items if item["verdict"] == "FINDING"] == wrong
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("sdpa:__doc__", "got sdpa:__doc__, which is no function"),
+        ("sdpa.nothing:f", "importable here, got sdpa.nothing:f: No module named"),
+        ("sdpa:nothing", "got sdpa:nothing: module 'sdpa' has no attribute 'nothing'"),
+    ],
+)
+def test_a_target_that_is_no_function_is_refused(target, message):
+    ran = sdpa("audit", target)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert message in ran.stderr
