@@ -31,6 +31,12 @@ _BASES = (
     500_000,
     1_000_000,
 )
+_EPSILONS = (
+    0,
+    1e-8,
+    1e-6,
+    1e-5,
+)
 _SHARES = (
     0.2,
     0.8,
@@ -113,10 +119,11 @@ def split_by_reshape(c: Computation) -> Any:
     return (x.swapaxes(1, 2).reshape(x.shape) for x in (c.q, c.k, c.v))
 
 
-@slip("inputs")
+@slip("inputs", _EPSILONS)
 def root_mean_square(c: Computation) -> Any:
-    """Q and k are divided by their root mean square (lucidrains/x-transformers#24)."""
-    return unit(c.q) * math.sqrt(c.d_k), unit(c.k) * math.sqrt(c.d_k), c.v
+    """Q and k are divided by the root of their mean square plus {} (lucidrains/x-transformers#24)."""
+    q, k = (x / np.sqrt(np.mean(x**2, -1, keepdims=True) + c.number) for x in (c.q, c.k))
+    return q, k, c.v
 
 
 @slip("inputs", _BASES)
@@ -393,6 +400,14 @@ def over_batch(c: Computation) -> Any:
 
 
 @slip("weights")
+def over_batch_and_heads(c: Computation) -> Any:
+    """The softmax runs over batch entries and heads
+    (jadore801120/attention-is-all-you-need-pytorch#52).
+    """
+    return shares(np.maximum(c.scores, _HIDDEN), axis=(0, 1))
+
+
+@slip("weights")
 def over_heads_and_keys(c: Computation) -> Any:
     """The softmax runs over the keys of all heads together (facebookresearch/detr#247)."""
     return shares(c.scores, axis=(1, 3))
@@ -463,7 +478,7 @@ def overflowing(c: Computation) -> Any:
 def eight_bits(c: Computation) -> Any:
     """Exponentials are rounded to 8 bits, their sum is not (Dao-AILab/flash-attention#2694)."""
     e = np.exp(c.scores - c.scores.max(axis=-1, keepdims=True))
-    rounded = Arithmetic.parse("float8_e4m3fn").round(e).astype(float)
+    rounded = Arithmetic.parse("float8_e4m3fn").round(e)
     return rounded / e.sum(axis=-1, keepdims=True)
 
 
@@ -480,21 +495,23 @@ def difference(c: Computation) -> Any:
     """The difference of two softmaxes, of halves of q and k, the second times {}
     (microsoft/unilm#1666).
     """
-    return halves(c, math.sqrt(2))
-
-
-@slip("weights", _SHARES)
-def difference_by_whole(c: Computation) -> Any:
-    """The difference of two softmaxes, of halves of q and k under the divisor of the whole, the
-    second times {} (karpathy/nanoGPT#567).
-    """
-    return halves(c, 1.0)
+    divisor = c.divisor() / math.sqrt(2)
+    halves = zip(*(np.split(x, 2, axis=-1) for x in (c.q, c.k)), strict=True)
+    scores = (np.where(np.isneginf(c.scores), -np.inf, q @ k.mT / divisor) for q, k in halves)
+    first, second = map(shares, scores)
+    return first - c.number * second
 
 
 @slip("values")
 def divided_values(c: Computation) -> Any:
-    """The values are divided, too (m-a-n-i-f-e-s-t/power-attention#21)."""
+    """The values are divided, too (FrancescoSaverioZuppichini/ViT#2)."""
     return c.values() / c.divisor()
+
+
+@slip("values", _FACTORS)
+def scaled_output(c: Computation) -> Any:
+    """The output is multiplied by {} (m-a-n-i-f-e-s-t/power-attention#21)."""
+    return c.number * c.values()
 
 
 @slip("values")
@@ -536,13 +553,3 @@ def unit(x: Array) -> Array:
 def turned(c: Computation, x: Array, positions: Array | None = None) -> Array:
     """RoPE, from position 0, with the free number as base."""
     return rotated(x, np.arange(x.shape[2]) if positions is None else positions, c.number)
-
-
-def halves(c: Computation, factor: float) -> Array:
-    """Softmax of the first half less the free number times that of the second."""
-    scores = (
-        np.where(np.isneginf(c.scores), -np.inf, factor * q @ k.mT / c.divisor())
-        for q, k in zip(*(np.split(x, 2, axis=-1) for x in (c.q, c.k)), strict=True)
-    )
-    first, second = map(shares, scores)
-    return np.asarray(first - c.number * second)

@@ -105,10 +105,11 @@ def _output(
     expected: Expected,
     number: Any,
 ) -> Array:
-    """The output with these slips, infinite where they do not take the shape."""
+    """The output with these slips, infinite where they do not take or give the shape."""
     variants = {slip.stage: slip.compute for slip in slips}
+    computation = Computation(sample.arrays, expected, number)
     try:
-        return Computation(sample.arrays, expected, number).output(variants)
+        return np.broadcast_to(computation.output(variants), sample.found.shape)
     except ValueError:
         return np.full_like(sample.found, np.inf)
 

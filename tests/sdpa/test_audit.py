@@ -97,7 +97,7 @@ def changed(q, k, v):
 
 UNEXPLAINED = [
     (lambda q, k, v: attend(q, k, v[::-1]), "heads", "[[3.0, 4.0, 5.0], [0.0, 1.0, 2.0]]", {}),
-    (lambda q, k, v: attend(q, k[:, :, :8], v[:, :, :8]), "mask", "[8, 8,", {}),
+    (lambda q, k, v: attend(q, k[:, :, :8], v[:, :, :8]), "mask", "[8.0,", {}),
     (lambda q, k, v: attend(q / len(q) ** 0.5, k, v), "divisor", "11.3137 to 11.3137", {}),
     (lambda q, k, v: attend(q, k, v) * (1 + (k.shape[2] > 16)), "lost mass", "-1", {}),
     (written.dropped, "dropout", "left on, rate 0.1", {}),
