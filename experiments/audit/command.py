@@ -42,14 +42,9 @@ def function_of(target: str) -> Callable[..., Any]:
     try:
         found: object = pkgutil.resolve_name(target)
     except (ImportError, SyntaxError, ValueError, AttributeError) as error:
-        missing = (error.name if isinstance(error, ImportError) else None) or ""
-        elsewhere = missing and missing.partition(".")[0] != target.partition(".")[0]
-        hint = (
-            f"; install {missing} into .venv, or call sdpa.audit where it is installed"
-            if elsewhere
-            else ""
-        )
-        raise UsageError(f"{expected}, got {target}: {error}{hint}") from error
+        hint = "; install what it imports into .venv, or call sdpa.audit where that is installed"
+        is_missing = isinstance(error, ModuleNotFoundError)
+        raise UsageError(f"{expected}, got {target}: {error}{hint * is_missing}") from error
     if not callable(found):
         raise UsageError(f"{expected}, got {target}, which is no function")
     return found

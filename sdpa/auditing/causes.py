@@ -137,7 +137,7 @@ def _numbers(
     for _ in range(_STEPS):
         off = sample.found - _output(slips, sample, expected, number)
         size = np.nansum(off**2)
-        if not size < before / 2:
+        if not size < 0.9 * before:
             break
         before, best = size, number
         step = 1e-6 * (1 + np.abs(number))
