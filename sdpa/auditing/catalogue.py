@@ -33,7 +33,6 @@ _BASES = (
 )
 _EPSILONS = (
     0,
-    1e-8,
     1e-6,
     1e-5,
 )
@@ -51,14 +50,13 @@ _OVERFLOWS = (
 _MASKS = (
     -1e4,
     -65504.0,
-    -1e5,
+    -1.0,
     -3.0,
     -10.0,
     -30.0,
     -100.0,
 )
 _BLOCKS = (
-    8,
     16,
     32,
     64,
@@ -297,6 +295,12 @@ def another_slope(c: Computation) -> Any:
     return c.scores - c.number * c.back
 
 
+@slip("bias")
+def symmetric_bias(c: Computation) -> Any:
+    """The bias falls on both sides (ml-explore/mlx#343)."""
+    return c.scores - c.expected.alibi * np.abs(c.back)
+
+
 @slip("mask")
 def no_mask(c: Computation) -> Any:
     """No mask (jax-ml/jax#19237, iCog-Labs-Dev/PC-Transformers#97)."""
@@ -447,12 +451,6 @@ def no_sink(c: Computation) -> Any:
     return shares(c.scores)
 
 
-@slip("weights")
-def divided_sink(c: Computation) -> Any:
-    """The sink is divided, too (NVIDIA/TensorRT-LLM#5521)."""
-    return shares(c.scores, sink=c.sink / c.divisor())
-
-
 @slip("weights", _LOGITS)
 def another_sink(c: Computation) -> Any:
     """A sink of {} (kyegomez/AttentionIsOFFByOne#3, fla-org/flash-linear-attention#831)."""
@@ -495,11 +493,15 @@ def difference(c: Computation) -> Any:
     """The difference of two softmaxes, of halves of q and k, the second times {}
     (microsoft/unilm#1666).
     """
-    divisor = c.divisor() / math.sqrt(2)
-    halves = zip(*(np.split(x, 2, axis=-1) for x in (c.q, c.k)), strict=True)
-    scores = (np.where(np.isneginf(c.scores), -np.inf, q @ k.mT / divisor) for q, k in halves)
-    first, second = map(shares, scores)
-    return first - c.number * second
+    return halves(c, math.sqrt(2))
+
+
+@slip("weights", _SHARES)
+def difference_by_whole(c: Computation) -> Any:
+    """The difference of two softmaxes, of halves of q and k under the divisor of the whole, the
+    second times {} (karpathy/nanoGPT#567).
+    """
+    return halves(c, 1.0)
 
 
 @slip("values")
@@ -553,3 +555,14 @@ def unit(x: Array) -> Array:
 def turned(c: Computation, x: Array, positions: Array | None = None) -> Array:
     """RoPE, from position 0, with the free number as base."""
     return rotated(x, np.arange(x.shape[2]) if positions is None else positions, c.number)
+
+
+def halves(c: Computation, factor: float) -> Any:
+    """The softmax of the first half less the free number times that of the second."""
+    q, k = (np.split(x, 2, axis=-1) for x in (c.q, c.k))
+    divisor = c.divisor() / factor
+    first, second = (
+        shares(np.where(np.isneginf(c.scores), c.scores, x @ y.mT / divisor))
+        for x, y in zip(q, k, strict=True)
+    )
+    return first - c.number * second

@@ -14,7 +14,7 @@ from sdpa.auditing.computation import Array, Computation, Expected
 from sdpa.auditing.function import Sample
 
 _STEPS = 20  # of Gauss and Newton, each of which about doubles the digits of a free number
-_LARGEST = 2**12  # scores of a head, up to which pairs are tried
+_LARGEST = 2**11  # scores of a head, up to which pairs are tried
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _numbers(
     for _ in range(_STEPS):
         off = sample.found - _output(slips, sample, expected, number)
         size = np.nansum(off**2)
-        if not size < before / 2:
+        if not size < 0.9 * before:
             break
         before, best = size, number
         step = 1e-6 * (1 + np.abs(number))

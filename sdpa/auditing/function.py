@@ -182,7 +182,7 @@ class Audited:
 
     def samples(self) -> tuple[list[Sample], list[str]]:
         """Random inputs of several shapes and spreads: square, with fewer queries, with one, long,
-        of two remainders by blocks, with scores beside whose exponentials overflow, or that finite
+        of two remainders by blocks, with scores whose exponentials overflow, or that finite
         masks let through, and of half the width; and the messages of failed calls.
         """
         samples, failures = [], []
