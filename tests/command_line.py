@@ -14,7 +14,6 @@ from subprocess import CompletedProcess
 from typer.testing import CliRunner
 
 from experiments.__main__ import app
-from sdpa.command.main import main
 
 ROOT = Path(__file__).parents[1]
 SMALL = """\
@@ -48,6 +47,8 @@ def call(*words: object) -> CompletedProcess[str]:
 
 def sdpa(*words: object) -> CompletedProcess[str]:
     """The same of the command `sdpa`."""
+    from sdpa.command.main import main  # loads SciPy, which the suite does not
+
     out, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         try:

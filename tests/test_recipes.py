@@ -142,7 +142,7 @@ def test_a_metric(repository):
     assert (table["smallest_weight_low"] < table["smallest_weight_high"]).all()
     columns = pd.read_csv(repository.folder / "results" / "tiny" / "columns.csv")
     assert "smallest weight of a row, mean over rows" in set(columns["meaning"])
-    # Tables of training and of single rows are made again, too, as analysis reads the metrics.
+    # Tables of decoders and of single rows are made again, too, as analysis reads the metrics.
     shipped = {sweep["experiment"] for sweep in repository.sweeps().values()}
     assert repository.stale() == shipped - repository.stale_before
     repository.run("experiments", "readme")

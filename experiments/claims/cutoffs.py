@@ -77,20 +77,12 @@ class Cutoffs:
         "broadly",
         "nine tenths of the entropy of a uniform row",
     )
-    most: float = _bound(
-        0.5,
-        (0.4, 0.6),
-        "works, fails",
-        "training works if the 95% interval of the share of runs that solve lies above one"
-        " half, and fails if below",
-    )
     large: float = _bound(
         4096,
         (512,),
         "large d_k",
         "eight times 512, the largest d_k in the sources, and equal to the largest measured"
-        " number of keys; training is measured at 512 only, because a run at 4096 takes several"
-        " times as long",
+        " number of keys",
     )
     tenth: float = _bound(
         0.1,

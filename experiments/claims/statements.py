@@ -1,4 +1,4 @@
-"""The file statements.csv, from the shipped tables of config.yaml and of its own config."""
+"""The file statements.csv, from the shipped tables of config.yaml and of config.full.yaml."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -17,11 +17,11 @@ from experiments.engine.reporter import VERBOSE, Reporter
 from experiments.engine.tables import read_sweep
 from experiments.figures.findings import mismatch
 from experiments.measuring.experiment import MEASURED
-from experiments.paths import STATEMENTS
 
-CONFIG = Path(__file__).parent / "config.yaml"  # of the measurements that config.yaml lacks
-# The sweeps of config.yaml that statements read: the least number of trials, and the needed values.
-_READ: Mapping[str, tuple[int, Needs]] = {
+TRAINED = Path("config.full.yaml")  # of the decoders that training is judged by
+# The sweeps that statements read: the least number of trials, and the needed values.
+_Read = Mapping[str, tuple[int, Needs]]
+_READ: _Read = {  # of config.yaml
     "dimension": (
         4000,
         {
@@ -48,6 +48,17 @@ _READ: Mapping[str, tuple[int, Needs]] = {
         },
     ),
 }
+_OF_DECODERS: Needs = {
+    "d_k": 64,
+    "n_keys": 64,
+    "learning_rate": (0.001, 0.002, 0.004, 0.008),
+    "initial": ("unit",),
+    "initial_divisor": ("unscaled",),
+}
+_READ_TRAINED: _Read = {  # of config.full.yaml
+    "language": (9, {**_OF_DECODERS, "scaling": ("unscaled", "d_k^1/2")}),
+    "language_uniform": (3, {**_OF_DECODERS, "layers": (4,), "scaling": "1000000"}),
+}
 
 
 def update_statements(config: Config, results: Path, report: Reporter = VERBOSE) -> None:
@@ -70,9 +81,15 @@ def update_statements(config: Config, results: Path, report: Reporter = VERBOSE)
 
 
 def cannot_judge(config: Config) -> str:
-    """The first reason why the sweeps of a config do not judge the statements; empty if they do."""
+    """The first reason why the sweeps of a config, or those of config.full.yaml, do not judge the
+    statements; empty if they do.
+    """
+    return _cannot_judge(config, _READ) or _cannot_judge(load_config(TRAINED), _READ_TRAINED)
+
+
+def _cannot_judge(config: Config, read: _Read) -> str:
     sweeps = {sweep.name: sweep for sweep in config.sweeps}
-    for name, (trials, needs) in _READ.items():
+    for name, (trials, needs) in read.items():
         judged_by = f"statements are judged by the sweep {name}"
         if name not in sweeps:
             return f"{judged_by}, which the config does not have"
@@ -99,5 +116,11 @@ def measured_tables(config: Config, results: Path) -> dict[str, pd.DataFrame]:
 
 def _sources(config: Config, results: Path) -> list[tuple[Path, Sweep]]:
     """The sweeps that the statements read, each with the folder of its tables."""
-    shipped = [(results, sweep) for sweep in config.sweeps if sweep.name in _READ]
-    return shipped + [(results / STATEMENTS, sweep) for sweep in load_config(CONFIG).sweeps]
+    return [
+        *((results, sweep) for sweep in config.sweeps if sweep.name in _READ),
+        *(
+            (results / TRAINED.stem, sweep)
+            for sweep in load_config(TRAINED).sweeps
+            if sweep.name in _READ_TRAINED
+        ),
+    ]

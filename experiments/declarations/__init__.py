@@ -11,10 +11,10 @@ from experiments.declarations import (
     calibration,
     freezing,
     gradients,
+    language,
     network,
     rounding,
     saturation,
-    training,
     variance,
 )
 from experiments.declarations.figure import Figure, Finding
@@ -25,7 +25,7 @@ _TOPICS = (
     freezing,
     gradients,
     rounding,
-    training,
+    language,
     network,
     calibration,
 )

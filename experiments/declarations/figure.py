@@ -90,8 +90,6 @@ class Lines:
         beside: rows of panels for this treatment, one column for each of its first three values.
         columns: panels in a row; 0 for one row.
         rules: the scaling rules to show, if the table has one of them; otherwise all.
-        at_best: True for each rule at its best learning rate, with its band of learning rates if it
-            has several.
     """
 
     x: str
@@ -101,7 +99,6 @@ class Lines:
     beside: str = ""
     columns: int = 0
     rules: tuple[str, ...] = ()
-    at_best: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,6 @@ They fit and derive nothing: `experiments.analysis` does that.
 """
 
 import itertools
-import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from experiments.analysis.bands import BEST_RATE, at_best_rates
 from experiments.analysis.results import Results, SweepAxes
 from experiments.figures.lines import (
     Series,
@@ -40,8 +38,6 @@ from experiments.figures.style import (
     scaling_colours,
 )
 from experiments.figures.words import by_scaling, latex, under, values_of
-from experiments.measuring.metric import FEW_DRAWS
-from sdpa.training import N_CLASSES, loss_levels
 
 Floats = npt.NDArray[np.floating]
 
@@ -49,21 +45,13 @@ _SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
 _APART = 0.16  # between the points of the scalings of a cell
-_BOTH_RULES = ("unscaled", "d_k^1/2")  # bands of losses of more rules overlap
+_BOTH_RULES = ("unscaled", "d_k^1/2")
 _MECHANISMS = {"softcap": "soft cap {:g}", "sink": "sink {}", "alibi": "ALiBi {:g}"}
 _MECHANISMS |= {"normalize": "QK-norm ({})", "normalizer": "{}"}
 _FREEZING = {
     "entropy_share": "entropy / ln n_keys",
     "collision": "$\\sum w^2$, the sum of squared weights",
 }
-_LARGEST_LOSS = 3 * math.log(N_CLASSES)  # on an axis: three times that of a guess
-_CASE, _MOST_CASES = ["task", "d_k"], 9
-_CURVES = {
-    "loss": "loss (nats)",
-    "max_weight": "largest weight (dashed: of the asked key)",
-    "largest_score": "largest |scaled score|",
-}
-_LOGARITHMIC = ("largest_score",)
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
 
 
@@ -316,164 +304,6 @@ def distribution(results: Results) -> Drawing:
     right.set_title("excess kurtosis of q·k (band: 6/d_k)")
     scale_x(right, table, "d_k")
     scale_y(right, table, f"{metric}_exact", may_be_log=True)
-    return figure
-
-
-def at_best(results: Results) -> pd.DataFrame:
-    """The measured rows at the best learning rate of each rule, with its band if the sweep has
-    several rates.
-    """
-    bands = results.get("bands", pd.DataFrame())
-    rows = at_best_rates(results.measured, bands, results.axes)
-    same = [*results.axes.among(bands), "scaling"]
-    widths = [f"band_decades{end}" for end in ("", "_low", "_high")]
-    return rows if bands.empty else rows.merge(bands[[*same, *widths]], how="left", on=same)
-
-
-@draws("learning_rates")
-def learning_rates(results: Results) -> Drawing:
-    """The median loss over runs against the learning rate: a panel for each task and d_k, a line
-    for each rule.
-    """
-    table = results.axes.first_combination(results.measured, *_CASE, "learning_rate")
-    cases = list(table.groupby(_CASE, sort=False))[:_MOST_CASES]
-    columns = math.ceil(math.sqrt(len(cases)))
-    size = max(3.2 * columns + 1.4, 6.0), 2.7 * -(-len(cases) // columns) + 0.9
-    figure, axes = panels(len(cases), columns, size)
-    for ax, ((task, d_k), rows) in zip(axes, cases, strict=True):
-        _plot_losses(ax, rows)
-        levels = {name: level for name, level in loss_levels(task).items() if level > 0}
-        lowest = min(
-            loss for loss in (_LARGEST_LOSS / 10, *rows["final_loss"], *levels.values()) if loss > 0
-        )
-        ax.set_ylim(lowest / 1.4, 1.3 * _LARGEST_LOSS)
-        ax.set_yscale("log")
-        plain_numbers(ax.yaxis)
-        scale_x(ax, table, "learning_rate", log=True)
-        for name, level in levels.items():
-            ax.axhline(level, color=INK, linestyle=":", linewidth=0.8, zorder=0)
-            ax.text(1.01, level, name, transform=ax.get_yaxis_transform(), va="center", fontsize=8)
-        ax.set_title(f"loss (nats), {task}, d_k = {d_k}")
-        ax.set_xlabel("learning rate" if ax.get_subplotspec().is_last_row() else "")
-    legend(axes[0])
-    return figure
-
-
-def _plot_losses(ax: Axes, table: pd.DataFrame) -> None:
-    """A line for each rule; full points where it solves the task, crosses where it diverges."""
-    colours = scaling_colours(table["scaling"])
-    for rule, rows in by_scaling(table, "learning_rate").items():
-        rates = rows["learning_rate"].to_numpy()
-        names = [f"final_loss{end}" for end in ("", "_low", "_high")]
-        loss, low, high = rows[names].clip(upper=_LARGEST_LOSS).to_numpy().T
-        if rule in _BOTH_RULES:
-            ax.fill_between(rates, low, high, color=colours[rule], alpha=0.15, linewidth=0)
-        ax.plot(rates, loss, color=colours[rule], label=rule)
-        solves, diverges = ((rows[share] >= 0.5).to_numpy() for share in ("solved", "diverged"))
-        for where, face, marker in (
-            (solves, None, "o"),
-            (~solves & ~diverges, "white", "o"),
-            (diverges, None, "x"),
-        ):
-            look = {"marker": marker, "markersize": 5, "markerfacecolor": face, "linestyle": ""}
-            ax.plot(rates[where], loss[where], color=colours[rule], **look)
-
-
-@draws("divisors")
-def divisors(results: Results) -> Drawing:
-    """Steps to solve and loss under each rule: a row for what is divided, and a colour for each
-    learning rate.
-    """
-    table = results.axes.first_combination(
-        results.measured, "learning_rate", "initial_divisor", "rate_divisor"
-    )
-    table = table.assign(case=[_divided(row) for _, row in table.iterrows()])
-    rules, cases, rates = (
-        list(table[name].unique()) for name in ("scaling", "case", "learning_rate")
-    )
-    titles = {"steps_to_solve": "steps to solve", "final_loss": "loss (nats)"}
-    shown = list(itertools.product(titles.items(), rules))
-    figure, axes = panels(len(shown), len(shown), (11, 1.6 + 0.55 * len(cases)), sharey=True)
-    for ax, ((metric, title), rule) in zip(axes, shown, strict=True):
-        for i, (rate, colour) in enumerate(zip(rates, ordered_colours(len(rates)), strict=True)):
-            rows = table[(table["scaling"] == rule) & (table["learning_rate"] == rate)]
-            beside = _APART * (2 * i - len(rates) + 1)
-            at = np.array([cases.index(case) for case in rows["case"]]) + beside
-            _plot_cases(ax, rows, metric, at, color=colour, label=f"learning rate {rate:g}")
-        ax.set_title(f"{title}, {under(rule)}")
-        ax.set_xlim(0, 1.05 * np.nanmax([1.0, *table[metric], *table[f"{metric}_high"]]))
-    axes[0].set_yticks(range(len(cases)), cases)
-    axes[0].set_ylim(len(cases) - 0.5, -0.5)
-    legend(axes[0])
-    return figure
-
-
-def _divided(row: pd.Series) -> str:
-    """What the rule of a row divides beside its scores, in words."""
-    words = {"initial_divisor": "initial weights / {}", "rate_divisor": "learning rate / {}"}
-    named = [text.format(latex(row[of])) for of, text in words.items() if row[of] != "unscaled"]
-    return "\n".join(named) or "nothing divided"
-
-
-def _plot_cases(
-    ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, color: Any, label: str
-) -> None:
-    """A metric with its intervals at heights, hollow with too few draws; words where it is empty."""
-    look = {"fmt": "o", "capsize": 2, "elinewidth": 1, "color": color, "label": label}
-    ax.errorbar(rows[metric], at, xerr=reach(rows, metric), **look)
-    few = np.array([metric in names.split() for names in rows[FEW_DRAWS]])
-    hollow = {"color": color, "markerfacecolor": "white", "zorder": 4}
-    ax.plot(rows[metric][few], at[few], "o", **hollow)
-    at_edge = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
-    for y in at[rows[metric].isna()]:
-        ax.text(0.97, y, "not solved", fontsize=8.5, color=color, **at_edge)
-
-
-@draws("learning_curves")
-def learning_curves(results: Results) -> Drawing:
-    """The first task at its largest d_k, step by step, at the best rate of d_k^1/2 (of the last
-    rule without it).
-    """
-    rows = results.axes.first_combination(at_best(results), *_CASE)
-    rows = rows[rows["task"] == rows["task"].iloc[0]]
-    rows = rows[rows["d_k"] == rows["d_k"].max()]
-    rule = "d_k^1/2" if "d_k^1/2" in set(rows["scaling"]) else rows["scaling"].iloc[-1]
-    axes_of_curves = results.axes.among(results["learning_curves"])
-    chosen = rows[rows["scaling"] == rule].rename(columns={BEST_RATE: "learning_rate"})[
-        axes_of_curves
-    ]
-    curves = (
-        results["learning_curves"]
-        .merge(chosen, on=axes_of_curves)
-        .sort_values("step", kind="stable")
-    )
-    colours, last = scaling_colours(rows["scaling"]), int(curves["step"].max())
-    figure, axes = panels(3, 3, (10, 3.5), sharex=True)
-    for ax, (name, title) in zip(axes, _CURVES.items(), strict=True):
-        largest = min(curves[name].max(), _LARGEST_LOSS if name == "loss" else math.inf)
-        for scaling, curve in curves.groupby("scaling", sort=False):
-            look = {"color": colours[scaling]}
-            ax.plot(curve["step"], curve[name].clip(upper=largest), label=scaling, **look)
-            if name not in _LOGARITHMIC:
-                low, high = (
-                    (curve[name] + end * curve[f"{name}_se"]).clip(upper=largest) for end in (-1, 1)
-                )
-                ax.fill_between(curve["step"], low, high, alpha=0.15, linewidth=0, **look)
-            if name == "max_weight":
-                ax.plot(curve["step"], curve["asked_weight"], linestyle="--", linewidth=1.1, **look)
-        ax.set_title(title)
-        ax.set_xlabel("step (square-root axis)")
-        if name not in _LOGARITHMIC:
-            ax.set_ylim(bottom=0)
-        elif largest > 0:
-            ax.set_yscale("log")
-            plain_numbers(ax.yaxis)
-    axes[0].set_title(f"{_CURVES['loss']}, {rows['task'].iloc[0]}, d_k = {rows['d_k'].iloc[0]}")
-    # as runs record
-    axes[0].set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square))
-    axes[0].set_xlim(0, last)
-    axes[0].set_xticks(sorted({round(last * (i / 4) ** 2) for i in range(5)}))
-    legend(axes[0])
     return figure
 
 

@@ -23,7 +23,7 @@ from experiments.paths import ALL_SWEEPS, EXAMPLES, STORED_CONFIG, THEORY, drawn
 from sdpa.auditing.catalogue import CATALOGUE
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
-_SHOWN = {"crossing", "network", "training"}  # sweeps with a block of their own
+_SHOWN = {"crossing", "dimension", "network"}  # sweeps with a block of their own
 
 
 class BlockError(Problem):
@@ -79,7 +79,7 @@ def _gallery_trained(source: Source) -> str:
 def _trained(source: Source) -> list[str]:
     """The sweeps of training."""
     sweeps = source.config.sweeps
-    return [sweep.name for sweep in sweeps if sweep.experiment.name == "training"]
+    return [sweep.name for sweep in sweeps if sweep.experiment.name == "language"]
 
 
 def _figures_of(source: Source, *names: str) -> str:
@@ -144,8 +144,8 @@ def _error_bounds(_: Source) -> str:
 
 
 def _without_exact(_: Source) -> str:
-    """The metrics of each experiment of rows whose means theory does not know; training has no
-    exact values at all.
+    """The metrics of each experiment of rows whose means theory does not know; training has
+    no exact values at all.
     """
     rows = []
     for experiment in _experiments():
@@ -188,12 +188,12 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "gallery": _gallery,
     "gallery-trained": _gallery_trained,
     "examples": _examples,
+    "first": numbers.first,
     "crossings": numbers.crossings,
     "network-growth": numbers.network_growth,
     "network-others": numbers.network_others,
     "network-limits": numbers.network_limits,
-    "bands": numbers.bands,
-    "bands-long": numbers.bands_long,
+    "trained": numbers.trained,
     "statements": numbers.statements,
     "calibration": numbers.calibration,
     "diagnosis": _diagnosis,
@@ -201,7 +201,6 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "slips": _slips,
     "deployed": numbers.deployed,
     "bugs": numbers.bugs,
-    "scales": numbers.scales,
     "all-scales": numbers.all_scales,
     "frozen": numbers.frozen,
     "error-bounds": _error_bounds,

@@ -1,7 +1,6 @@
 """Tables of numbers in generated Markdown, from the files in results/ and from exact laws."""
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ import pandas as pd
 from experiments.analysis.crossings import EQUAL, TENTH
 from experiments.analysis.results import SweepAxes
 from experiments.claims.table import counts, read_statements, severities
-from experiments.kinds.training import Cell
+from experiments.figures.words import short
+from experiments.kinds.language import Cell
 from experiments.pages.parts import Source, code, formulas, markdown
 from experiments.paths import BENCHMARKS, THEORY, csv_name
-from experiments.theory.tables import MAIN
 from sdpa import Scaling
 from sdpa.theory import attention_expectations, limits
 from sdpa.theory import poisson_dirichlet as frozen_rows
@@ -35,6 +34,26 @@ _CROSSINGS = (  # norm, statistic and level of the columns of the table of cross
     ("undivided_query_gradient", "median", EQUAL),
     *((norm, "r.m.s.", EQUAL) for norm in ("jacobian", "query_gradient")),
 )
+
+
+_FIRST = {
+    "score_variance_exact": "variance of a score",
+    "max_weight_exact": "largest weight, mean",
+    "entropy_exact": "entropy of a row, nats",
+    "query_gradient_norm_median": "gradient to a query, |dL/dq|: median",
+    "query_gradient_norm_exact": "the same: root mean square",
+}
+
+
+def first(source: Source) -> str:
+    """The values of the sweep `dimension` under each rule at its largest d_k."""
+    table = pd.read_csv(source.results / "dimension.csv")
+    widest = table[table["d_k"] == table["d_k"].max()].set_index("scaling")
+    rows = [
+        [formulas(words), *map(_three_digits, widest[column])] for column, words in _FIRST.items()
+    ]
+    head = ["", *(formulas(rule) for rule in widest.index)]
+    return markdown(head, rows, "-" + "r" * len(widest))
 
 
 def crossings(source: Source) -> str:
@@ -151,42 +170,36 @@ def _in_digits(value: float) -> str:
     return f"{digits}·10<sup>{int(exponent)}</sup>"
 
 
-def bands(source: Source) -> str:
-    """Bands of learning rates of the shipped sweep on training."""
-    return _bands(source.results / csv_name("training", "bands"))
+_TRAINED = ("language", "language_rates", "language_uniform")  # of config.full.yaml
 
 
-def bands_long(source: Source) -> str:
-    """Bands of learning rates of longer training, from the folder of config.full.yaml."""
-    return _bands(source.results / "config.full" / csv_name("training_long", "bands"))
+def trained(source: Source) -> str:
+    """The loss of trained decoders at the best rate of each rule, and this rate, by sweep and case.
 
-
-def _bands(path: Path) -> str:
-    """One row per combination of the varied axes, one column per rule: steps at the best rate, and
-    decades of the band.
-
-    Where most runs do not solve the task: the share of those that do, and the loss. With ≤ and ≥
-    where the best rate is an end of the grid of rates, so that a better one may lie outside.
+    With ≤ where the best rate is an end of the grid of rates, so that a better one may lie outside.
     """
-    table = pd.read_csv(path)
-    axes = [*SweepAxes.of_cell(Cell).varied(table, "d_k"), "d_k"]
-    table["band"] = [_band(row) for _, row in table.iterrows()]
-    rules = table["scaling"].unique()
+    folder = source.results / "config.full"
+    tables = {sweep: pd.read_csv(folder / csv_name(sweep, "bands")) for sweep in _TRAINED}
+    axes = SweepAxes.of_cell(Cell)
+    rules = pd.concat(tables.values())["scaling"].unique()
     rows = []
-    for key, of_rules in table.groupby(axes, sort=False):
-        fields = of_rules.set_index("scaling")["band"].reindex(rules, fill_value="")
-        rows.append([*key, *fields])
-    right = "-" * len(axes) + "r" * len(rules)
-    return markdown([*axes, *map(code, rules)], rows, right)
+    for sweep, table in tables.items():
+        varied = axes.varied(table)
+        for _, of_case in table.groupby(axes.among(table), sort=False):
+            first = of_case.iloc[0]
+            shown = [name for name in axes.among(table) if name in {*varied, *axes.changed(first)}]
+            case = ", ".join(f"{code(name)} {short(first[name])}" for name in shown)
+            of_rules = of_case.set_index("scaling").apply(_loss, axis=1)
+            rows.append([code(sweep), case, *of_rules.reindex(rules, fill_value="")])
+    return markdown(["sweep", "case", *map(code, rules)], rows, "--" + "r" * len(rules))
 
 
-def _band(row: "pd.Series[Any]") -> str:
-    if row["steps_to_solve"] > 0:
-        at_end = row["best_rate"] in (row["lowest_rate"], row["highest_rate"])
-        most, least = ("≤ ", "≥ ") if at_end else ("", "")
-        return f"{most}{row['steps_to_solve']:.0f}; {least}{row['band_decades']:.1f}"
-    solving = f"{row['solved']:.0%} solve" if row["solved"] else "–"
-    return f"{solving} (loss {row['final_loss']:.2f})"
+def _loss(row: "pd.Series[Any]") -> str:
+    """A loss with its interval and its rate."""
+    at_end = row["best_rate"] in (row["lowest_rate"], row["highest_rate"])
+    loss, low, high = (row[f"final_loss{end}"] for end in ("", "_low", "_high"))
+    most = "≤ " if at_end else ""
+    return f"{most}{loss:.3f} ({low:.3f} to {high:.3f}) at {row['best_rate']:g}"
 
 
 def statements(source: Source) -> str:
@@ -264,20 +277,12 @@ def _mistakes(mistakes: pd.DataFrame) -> str:
     return markdown(head, wide.loc[mistakes["fault"].unique()].itertuples(), "-rrr")
 
 
-def scales(source: Source) -> str:
-    """The three scales of d_k: laws, with computed values behind them."""
-    return _scales(source, MAIN, (16, 64, 256, 1024, 4096))
-
-
 def all_scales(source: Source) -> str:
-    """The same up to a million keys, with refined laws."""
-    return _scales(source, [*SCALES], (16, 256, 4096, 2**20))
-
-
-def _scales(source: Source, names: Sequence[str], n_keys: Sequence[int]) -> str:
+    """The scales of d_k up to a million keys: laws, with computed values behind them."""
+    n_keys = (16, 256, 4096, 2**20)
     table = pd.read_csv(source.results / THEORY / "scales.csv").set_index(["scale", "n_keys"])
     rows = []
-    for name in names:
+    for name in SCALES:
         fields = [formulas(f"{SCALES[name].what}: {SCALES[name].formula}")]
         for law, value in table.loc[name].loc[[*n_keys]].to_numpy():
             computed = "" if math.isnan(value) else f" ({_three_digits(value)})"

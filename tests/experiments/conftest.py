@@ -35,7 +35,7 @@ _DRAWN = {
     "scaling": ("variance",),
     "single": ("variance", "saturation"),
     "map": ("map",),
-    "training": ("learning_curves",),
+    "language": ("losses",),
 }
 _RULES = "scaling: [unscaled, d_k^1/2]"
 TINY = f"""\
@@ -57,8 +57,8 @@ sweeps:
     arithmetic: float8_e4m3fn, {_RULES}, trials: 20}}
   mechanisms: {{experiment: saturation, d_k: 4, n_keys: 4, softcap: 1, scaling: unscaled, trials: 20,
     {_every("mechanisms")}}}
-  training: {{experiment: training, task: [recall, pair], d_k: [4, 64], n_keys: 5, learning_rate: [0.01, 0.1],
-    {_RULES}, steps: 20, trials: 3, {_every("training")}}}
+  language: {{experiment: language, d_k: [4, 64], n_keys: 5, learning_rate: [0.01, 0.1], {_RULES},
+    initial: [unit, small], layers: 1, width: 8, steps: 25, trials: 3, {_every("language")}}}
   map: {{experiment: saturation, d_k: [2, 8, 24, 64], n_keys: [8, 20],
     scaling: [unscaled, d_k^1/3, d_k^1/2, d_k^1], trials: 25, figures: [map, phase, freezing]}}
 """

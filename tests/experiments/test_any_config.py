@@ -118,24 +118,28 @@ ROUNDING, EIGHT_BITS = (
     )
     for experiment, short in (("rounding", False), ("eight_bits", True))
 )
-TRAINING = st.fixed_dictionaries(
+LANGUAGE = st.fixed_dictionaries(
     {
-        "experiment": st.just("training"),
-        "task": axis(st.sampled_from(["recall", "pair"]), most=2),
-        "d_k": axis(st.sampled_from([1, 2, 8, 300]), most=2),
+        "experiment": st.just("language"),
+        "d_k": axis(st.sampled_from([2, 8, 300]), most=2),
         "n_keys": axis(st.sampled_from([2, 7]), most=2),
         "learning_rate": axis(st.sampled_from([1e-9, 0.01, 1, 1e6])),
         "scaling": SIZES["scaling"],
-        "steps": st.sampled_from([10, 13, 40]),
+        "steps": st.sampled_from([25, 40]),
         "trials": st.sampled_from([2, 3, 20]),
+        "layers": st.sampled_from([1, 2]),
+        "width": st.sampled_from([4, 8]),
     },
     optional={
-        "optimizer": axis(st.sampled_from(["adam", "sgd"]), most=2),
+        "n_heads": axis(st.sampled_from([1, 2]), most=2),
+        "optimizer": axis(st.sampled_from(["adam", "momentum"]), most=2),
         "initial": axis(st.sampled_from(["unit", "small"]), most=2),
         "n_sequences": st.sampled_from([2, 5]),
+        "warmup": st.sampled_from([0, 7]),
+        "clip": st.sampled_from([0, 1]),
         "initial_divisor": axis(st.sampled_from(["unscaled", "d_k^1/4"]), most=2),
         "rate_divisor": axis(st.sampled_from(["unscaled", "d_k^1/4"]), most=2),
-        "figures": figures("training"),
+        "figures": figures("language"),
     },
 )
 NETWORK = st.fixed_dictionaries(
@@ -152,7 +156,7 @@ NETWORK = st.fixed_dictionaries(
     },
 )
 SWEEP = st.one_of(
-    SATURATION, MAPPED, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, EIGHT_BITS, TRAINING, NETWORK
+    SATURATION, MAPPED, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, EIGHT_BITS, LANGUAGE, NETWORK
 )
 
 

@@ -11,23 +11,22 @@ import pytest
 from scipy import optimize, special, stats
 
 from experiments.analysis.analyse import columns_of
-from experiments.analysis.bands import band_width, bands
+from experiments.analysis.bands import bands
 from experiments.analysis.crossings import EQUAL, NORMS, TENTH, crossings, norm_ratios
 from experiments.analysis.derived import add_exact
 from experiments.analysis.laws import freezing_curves, zero_limits
 from experiments.analysis.results import SweepAxes
 from experiments.analysis.slopes import fall_through_zero, fit_slopes, steady_powers
 from experiments.engine.tables import read_sweep
-from experiments.kinds import training
+from experiments.kinds import language
 from experiments.kinds.rounding import Cell
 from experiments.kinds.saturation import EXPERIMENT
 from experiments.measuring.columns import axis_values, names
-from experiments.measuring.intervals import share_interval
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
 from sdpa.theory import attention_expectations
 
-OF_ROWS, OF_RUNS = SweepAxes.of_cell(EXPERIMENT.cell), SweepAxes.of_cell(training.Cell)
+OF_ROWS, OF_RUNS = SweepAxes.of_cell(EXPERIMENT.cell), SweepAxes.of_cell(language.Cell)
 
 
 @pytest.fixture
@@ -99,21 +98,13 @@ def test_few_trials_widen_the_interval_as_students_t(table):
     )
 
 
-def rates_table(solved, steps=None, losses=1.0):
-    """A main table of one rule: the shares of runs that solve, the steps that they take, and the
-    losses, by rate.
-    """
-    usual = [30.0 if share > 0.5 else math.nan for share in solved]
-    rows = pd.DataFrame({"learning_rate": (0.01, 0.1, 1.0), "solved": solved})
-    rows = rows.assign(steps_to_solve=usual if steps is None else steps, final_loss=losses)
-    for name in ("solved", "steps_to_solve", "final_loss"):
-        rows[f"{name}_low"] = rows[name] - 0.25
-        rows[f"{name}_high"] = rows[name] + 0.25
-    ends = ["solved_low", "solved_high"]
-    rows[ends] = rows[ends].clip(0, 1)
+def rates_table(losses):
+    """A main table of one rule: the losses by rate."""
+    rows = pd.DataFrame({"learning_rate": 0.01 * 2.0 ** np.arange(len(losses))})
+    rows = rows.assign(final_loss=losses, final_loss_low=1.5, final_loss_high=9.5)
     return rows.assign(
-        trials=20,
-        task="recall",
+        diverged=np.arange(len(losses)) / 9,
+        trials=9,
         d_k=7,
         scaling="d_k^1/2",
         exponent=0.5,
@@ -121,86 +112,24 @@ def rates_table(solved, steps=None, losses=1.0):
     )
 
 
-def width_of(rates, shares, trials):
-    """The width of a band from the shares of that many independent runs at each rate."""
-    ends = []
-    for share in shares:
-        error = math.sqrt(share * (1 - share) / (trials - 1))
-        ends.append(share_interval(float(share), error, trials, 1))
-    return band_width(np.array(rates), np.array(shares, dtype=float), *np.transpose(ends))
-
-
 @pytest.mark.parametrize(
-    ("rates", "decades"),
-    [((0.001, 0.01, 1.0), (1, 1.5, 2)), ((0.1, 1.0), (1, 1))],
-)
-def test_each_rate_stands_for_the_decades_nearest_to_it(rates, decades):
-    for shares, expected in zip(np.eye(len(rates)), decades, strict=True):
-        assert width_of(rates, shares, 5)[0] == pytest.approx(expected, rel=1e-12)
-    width, low, high = width_of(rates, np.ones(len(rates)), 5)
-    assert width == high == pytest.approx(sum(decades), rel=1e-12)
-    assert low < width
-
-
-def test_its_interval_sums_the_squared_distances_of_the_intervals_of_the_shares():
-    shares, decades = np.array([2 / 5, 1, 0]), np.array([1, 1.5, 2])
-    exact = [stats.binomtest(k, n).proportion_ci() for k, n in ((2, 5), (20, 20), (0, 7))]
-    lows, highs = np.transpose(exact)
-    below, above = (math.hypot(*decades * (shares - ends)) for ends in (lows, highs))
-    width, low, high = band_width(np.array([0.001, 0.01, 1.0]), shares, lows, highs)
-    assert width == pytest.approx(0.4 + 1.5, rel=1e-12)
-    assert (low, high) == pytest.approx((max(width - below, 0), width + above), rel=1e-9)
-
-
-# Shares of runs that solve at seven rates, half a decade apart: bands with steep, slanting or no
-# edges.
-BANDS = {
-    "steep": (0, 0, 1, 1, 1, 0, 0),
-    "slanting": (0.05, 0.3, 0.8, 0.95, 0.8, 0.3, 0.05),
-    "one edge": (0, 0, 0.1, 0.7, 1, 1, 1),
-    "every run": (1,) * 7,
-    "no run": (0,) * 7,
-    "few runs at every rate": (0.02,) * 7,
-    "half the runs at every rate": (0.5,) * 7,
-}
-
-
-@pytest.mark.parametrize("trials", [5, 20])
-@pytest.mark.parametrize("shares", BANDS.values(), ids=BANDS)
-def test_intervals_hold_the_width_of_a_band(shares, trials):
-    """Of 1,000 simulated bands of independent runs: at 95% fewer than 920 have a probability of
-    0.00003.
-    """
-    rng, rates = np.random.default_rng(trials), 10.0 ** (np.arange(7) / 2)
-    held = 0
-    for _ in range(1000):
-        _, low, high = width_of(rates, rng.binomial(trials, shares) / trials, trials)
-        held += low - 1e-12 <= 0.5 * sum(shares) <= high + 1e-12
-    assert held >= 920
-
-
-@pytest.mark.parametrize(
-    ("solved", "changed", "expected"),
+    ("losses", "best", "band", "octaves"),
     [
-        ((0.2, 0.8, 0.6), {"steps": (10, 40, 20)}, 0.1),  # most runs solve
-        ((1, 1, 0.8), {"steps": (40, 30, 10)}, 0.1),  # the fewest steps
-        ((1, 1, 1), {"losses": (0.3, 0.2, 0.1)}, 1.0),  # the smallest loss
-        ((0.4, 0.4, 0.2), {"losses": (1.5, 1.4, 1.3)}, 0.1),  # no median of the steps
-        ((0.5, 0.5, 0), {"steps": (math.nan, 35, math.nan)}, 0.1),
-        ((0, 0, 0), {}, 0.01),  # the first of several alike
+        ((2.0, 1.5, 1.5149, 1.6), 1, (1, 2), 1),
+        ((2.0, 1.5, 1.5151, 1.5), 1, (1, 1), 0),  # a gap ends the band; of equals, the first
+        ((1.3, 1.2, 1.1), 2, (2, 2), 0),
+        ((1.0, 1.01, 1.0), 0, (0, 2), 2),
+        ((3.0,), 0, (0, 0), 0),
     ],
 )
-def test_the_best_rate_solves_most_often_then_soonest_then_with_the_smallest_loss(
-    solved, changed, expected
-):
-    table = rates_table(solved, **changed)
-    best = table.set_index("learning_rate").loc[expected]
+def test_the_best_rate_has_the_least_loss_and_the_band_lies_around_it(losses, best, band, octaves):
+    table = rates_table(losses)
+    rates = table["learning_rate"]
     for rows in (table, table.iloc[::-1]):  # in any order
         (found,) = bands(rows, OF_RUNS).to_dict("records")
-        assert found["best_rate"] == expected
-        for name in ("solved", "steps_to_solve", "final_loss"):
-            for end in ("", "_low", "_high"):
-                assert found[f"{name}{end}"] == pytest.approx(best[f"{name}{end}"], nan_ok=True)
+        assert (found["best_rate"], found["final_loss"]) == (rates[best], losses[best])
+        assert (found["band_from"], found["band_to"]) == tuple(rates[list(band)])
+        assert (found["octaves"], found["diverged_least"]) == (octaves, 0)
 
 
 POWERS = np.array([1 / 3, 1 / 2, 2 / 3, 5 / 6, 1])

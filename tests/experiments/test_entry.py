@@ -61,9 +61,9 @@ def test_a_figure_is_drawn_and_another_name_is_refused(tmp_path):
     ):
         results.draw("histogram")
     with pytest.raises(
-        UsageError, match=r"expected a sweep of the experiment training, got 'wide'"
+        UsageError, match=r"expected a sweep of the experiment language, got 'wide'"
     ):
-        results.draw("learning_rates")
+        results.draw("losses")
 
 
 def test_a_wrong_config_is_refused_with_its_place(tmp_path):

@@ -19,7 +19,6 @@ from experiments.kinds import (
     network,
     rounding,
     saturation,
-    training,
 )
 from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.measuring.columns import cell_fields
@@ -111,13 +110,6 @@ CELLS = {
         | dict.fromkeys(("initial_divisor", "rate_divisor"), Scaling.parse("d_k^1/4")),
         {metric.name for metric in language.METRICS} - {"final_loss"},
     ),
-    "training": (
-        training.Cell("recall", 7, 3, 0.03, RULES, steps=41, n_sequences=23),
-        {"task": "pair", "d_k": 8, "n_keys": 4, "learning_rate": 0.02, "scaling": OTHER_RULES}
-        | {"optimizer": "sgd", "initial": "small", "steps": 40, "n_sequences": 24}
-        | dict.fromkeys(("initial_divisor", "rate_divisor"), Scaling.parse("d_k^1/4")),
-        {metric.name for metric in training.TRAINING_METRICS} - {"final_loss"},
-    ),
     "mechanisms": (
         mechanisms.Cell(**SIZES | {"d_k": 4, "query_std": 3.0}),
         LAW
@@ -141,7 +133,7 @@ CELLS = {
 )
 def test_every_field_of_a_cell_changes_its_row(name, field):
     cell, others, may_stay = CELLS[name]
-    experiment, trials = load_experiment(name), 2 if name in ("language", "training") else 31
+    experiment, trials = load_experiment(name), 2 if name == "language" else 31
     one, other = (
         experiment.tabulate(each, measure_chunk(Chunk(experiment, each, 0, trials), seed=0))[
             MEASURED
@@ -177,8 +169,6 @@ MANY = tuple(Scaling.parse(f"d_k^{i}/100") for i in range(1, 61))
         ("rounding", rounding.Cell(8, 2048, RULES, mask="causal", arithmetic=HALF)),
         ("mechanisms", mechanisms.Cell(8, 2048, MANY[:4], softcap=5.0, position="rope")),
         ("mechanisms", mechanisms.Cell(1024, 64, MANY[:4], mask=mechanisms.MaskName("window-8"))),
-        ("training", training.Cell("pair", 1024, 16, 0.01, MANY[:3], steps=10, n_sequences=64)),
-        ("training", training.Cell("pair", 4, 1024, 0.01, MANY[:3], steps=10, n_sequences=64)),
         ("language", language.Cell(256, 64, 0.01, MANY[:2], steps=25)),
         ("language", language.Cell(16, 512, 0.01, MANY[:2], n_heads=4, layers=2, steps=25)),
         ("distribution", distribution.Cell(1)),

@@ -17,7 +17,6 @@ from experiments.declarations import FIGURES, figures_of
 from experiments.engine.files import write_files
 from experiments.engine.tables import read_sweep
 from experiments.figures import rendering
-from experiments.figures.curves import at_best
 from experiments.figures.lines import Series, name_ends, series
 from experiments.figures.maps import place
 from experiments.figures.rendering import draw, render_figure
@@ -101,10 +100,7 @@ def test_a_figure_names_metrics_and_axes_that_there_are(name):
 def test_lines_have_the_values_the_intervals_and_the_exact_values_of_the_table(name):
     """Of each line of each panel."""
     picture, tables = FIGURES[name].lines, shipped(name)
-    drawing, table = (
-        draw(FIGURES[name], tables),
-        at_best(tables) if picture.at_best else tables["measured"],
-    )
+    drawing, table = draw(FIGURES[name], tables), tables["measured"]
     table = table[table["scaling"].isin(picture.rules or table["scaling"])]
     x = picture.x or "d_k"
     groups = (
@@ -191,7 +187,7 @@ def test_a_map_has_the_ratios_of_the_table_and_their_crossings():
 
 def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources, tmp_path):
     config, folder = drawn
-    for name in ("saturation", "map", "learning_curves"):
+    for name in ("saturation", "map", "losses"):
         (where,) = [sweep.name for sweep in config.sweeps if name in sweep.figures][:1]
         drawing = figure_path(folder, where, name, ".png")
         write_files(tmp_path / name, render_figure(FIGURES[name], sources(name)[where]))

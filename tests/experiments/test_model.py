@@ -305,8 +305,8 @@ def test_the_title_of_the_slide_is_refused_when_its_table_changes(shipped, colum
 
 
 def test_the_page_has_the_numbers_of_the_tables(shipped):
-    """Numbers of docs/training.md, and by 95% intervals that its statements hold."""
-    page = " ".join((ROOT / "docs" / "training.md").read_text(encoding="utf-8").split())
+    """Numbers of docs/models.md, and by 95% intervals that its statements hold."""
+    page = " ".join((ROOT / "docs" / "models.md").read_text(encoding="utf-8").split())
     used, other, start = (
         of_case(shipped, case).reset_index()
         for case in (Case(128), Case(128, text="shuffled"), Case(128, "initial"))
@@ -355,7 +355,7 @@ def test_the_page_has_the_numbers_of_the_tables(shipped):
 
 @pytest.mark.parametrize("name", ["smollm2", "divisors", "layers"])
 def test_the_page_has_the_findings_of_the_language_model(name):
-    page = " ".join((ROOT / "docs" / "training.md").read_text(encoding="utf-8").split())
+    page = " ".join((ROOT / "docs" / "models.md").read_text(encoding="utf-8").split())
     numbers = FINDINGS[name].numbers(read_model(ROOT / HOME, SMOLLM2))
     assert FINDINGS[name].sentence.format(**numbers) in page
 

@@ -30,7 +30,6 @@ REVERSED = {
     "correlation/correlation": "correlation",
     "causal/causal": "mask",
     "initialisation/initialisation": "scheme",
-    "training/variance_ratio": ("variance_ratio_before", "variance_ratio_after"),
     "dot_products/distribution": "d_k",
 }
 MEDIAN = "query_gradient_norm_median"
@@ -198,8 +197,8 @@ def edited(name: str, **values: tuple) -> Sweep:
             edited("dimension", scaling=SWEEPS["dimension"].values["scaling"][1:]),
             "expected scaling = unscaled",
         ),
-        (edited("control", task=("recall",)), "expected task = pair"),
-        (edited("control", task=("recall", "pair")), "expected task = pair"),
+        (edited("language", initial=("unit",)), "expected initial = small"),
+        (edited("phase", n_queries=(8,), mask=("none", "causal")), "got mask = causal, none"),
     ],
 )
 def test_a_finding_needs_the_values_that_it_speaks_of(sweep, reason):

@@ -10,7 +10,6 @@ import pytest
 
 from experiments.claims import statements as step
 from experiments.claims.table import table_path
-from experiments.paths import STATEMENTS
 from sdpa import Scaling, theory
 from tests.command_line import sdpa
 from tests.shipped import CONFIG, RESULTS
@@ -91,7 +90,6 @@ def test_the_table_is_made_again_after_a_change_but_not_by_other_sweeps(
         "examples",
         "benchmarks",
         "models",
-        "config.full",
         "*.html",
         ".*",
         "long-format.csv",
@@ -109,7 +107,7 @@ def test_the_table_is_made_again_after_a_change_but_not_by_other_sweeps(
     assert "wrote" in said()
     assert path.read_text() == MADE
     assert said().endswith("statements.csv: up to date\n")
-    for sidecar in (tmp_path / "phase.json", tmp_path / STATEMENTS / "rates.json"):
+    for sidecar in (tmp_path / "phase.json", tmp_path / "config.full" / "language.json"):
         sidecar.write_text(sidecar.read_text() + "\n")
         assert "statements.csv: unchanged" in said()
     path.write_text("id,note\n")

@@ -16,7 +16,7 @@ from experiments.analysis.analyse import analyse
 from experiments.engine import fingerprint, store
 from experiments.engine.store import RecordError, Store, measure_record
 from experiments.engine.work import cell_chunks, tabulate_sweep
-from experiments.kinds import distribution, experiment_names, rows, saturation, training
+from experiments.kinds import distribution, experiment_names, language, rows, saturation
 from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.paths import STORE
 from sdpa import LAWS, Scaling, scaling
@@ -28,9 +28,9 @@ CHUNKS = {
     ),
     "rows": Chunk(rows.EXPERIMENT, rows.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 2, 3),
     "distribution": Chunk(distribution.EXPERIMENT, distribution.Cell(d_k=4), 1, 50),
-    "training": Chunk(
-        training.EXPERIMENT,
-        training.Cell("pair", 4, 5, 0.1, SCALINGS, steps=11, n_sequences=3),
+    "language": Chunk(
+        language.EXPERIMENT,
+        language.Cell(4, 5, 0.1, SCALINGS, layers=1, width=8, steps=25, n_sequences=3),
         1,
         2,
     ),
@@ -152,7 +152,7 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
         "experiments/kinds/distribution.py": {"distribution", "worker", "tables"},
         "experiments/kinds/rows.py": {"rows", "worker"},
         "experiments/plain/rows.py": {"worker"},
-        "sdpa/training.py": {"training", "worker", "tables"},
+        "sdpa/decoder.py": {"language", "worker", "tables"},
     }.items():
         text = (folder / path).read_text()
         (folder / path).write_text(text + "\nX = 1\n")
@@ -206,7 +206,7 @@ def test_code_that_changes_no_number_of_an_experiment_counts_in_no_fingerprint()
         for file in fingerprint.tables_code("saturation")
         if "figures" in file or "pages" in file
     }
-    assert "experiments/measuring/row_metrics.py" not in fingerprint.measuring_code("training")
+    assert "experiments/measuring/row_metrics.py" not in fingerprint.measuring_code("language")
 
 
 def test_a_law_or_rule_that_means_something_else_makes_its_results_stale(monkeypatch):

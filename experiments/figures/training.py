@@ -1,0 +1,59 @@
+"""The picture of trained decoders: their loss over the learning rate."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from experiments.analysis.results import Results
+from experiments.figures.lines import legend, plot_measured, scale_x
+from experiments.figures.style import Drawing, draws, panels, scaling_colours
+from experiments.figures.words import by_scaling, under, values_of
+
+_RATE, _LOSS = "learning_rate", "final_loss"
+_MOST_CASES = 9  # with a panel each
+_HIGHEST = 4.0  # loss of an axis, in nats; a guess has 4.6
+_STARTS = {"unit": "q and k start with variance 1", "small": "$W_Q$, $W_K$ from N(0, 0.02²)"}
+
+
+@draws("losses")
+def losses(results: Results) -> Drawing:
+    """The median loss over the learning rate: a panel for each case, a colour for each rule."""
+    table = results.measured
+    cases = list(table.groupby(results.axes.among(table, but=_RATE), sort=False))[:_MOST_CASES]
+    columns = min(3, len(cases))
+    size = max(3.8 * columns, 6.0), 3.6 * -(-len(cases) // columns)
+    figure, axes = panels(len(cases), columns, size, sharey=True)
+    varied = results.axes.varied(table, _RATE)
+    for ax, (_, rows) in zip(axes, cases, strict=True):
+        _plot(ax, rows, scaling_colours(table["scaling"]))
+        ax.set_title(_case(rows.iloc[0], varied))
+        scale_x(ax, rows, _RATE, log=True)
+        ax.set_xlabel("learning rate" if ax.get_subplotspec().is_last_row() else "")
+    axes[0].set_ylabel("loss after training (nats)")
+    legend(axes[0])
+    return figure
+
+
+def _plot(ax: Axes, table: pd.DataFrame, colours: dict[str, str]) -> None:
+    """A line for each rule, with crosses where most runs diverge."""
+    ends = [_LOSS, f"{_LOSS}_low", f"{_LOSS}_high"]
+    for rule, rows in by_scaling(table, _RATE).items():
+        shown = rows.assign(**rows[ends].clip(upper=_HIGHEST))
+        rates, values = (shown[name].to_numpy() for name in (_RATE, _LOSS))
+        look = {"color": colours[rule], "label": under(rule), "marker": "o"}
+        plot_measured(ax, rates, values, shown, _LOSS, **look)
+        diverges = np.asarray(rows["diverged"] > 1 / 2)
+        ax.plot(rates[diverges], values[diverges], "x", color=colours[rule], zorder=5)
+
+
+def _case(row: "pd.Series[str]", varied: list[str]) -> str:
+    """The start of a case and its other varied axes, in words."""
+    parts = []
+    others = list(varied)
+    if "initial" in varied or "initial_divisor" in varied:
+        others = [name for name in varied if name not in ("initial", "initial_divisor")]
+        start = _STARTS[row["initial"]]
+        if row["initial_divisor"] != "unscaled":
+            start += f", over {row['initial_divisor']}"
+        parts.append(start)
+    return "\n".join([*parts, *filter(None, [values_of(row, others)])])
