@@ -18,7 +18,14 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("sdpa", "experiments", "tests", "results", "docs")
-FILES = ("config.yaml", "quick.yaml", "pyproject.toml", "conftest.py", "README.md")
+FILES = (
+    "config.yaml",
+    "config.full.yaml",
+    "quick.yaml",
+    "pyproject.toml",
+    "conftest.py",
+    "README.md",
+)
 SATURATION = (
     "    d_k: [4, 16]\n    n_keys: 8\n    n_queries: 4\n    trials: 40\n    scaling: "
     "[unscaled, {rule}]\n"

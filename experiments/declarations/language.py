@@ -32,15 +32,15 @@ FIGURES = (
         of="language",
         metrics=("final_loss", "diverged"),
         default=Default(varied=("learning_rate",)),
-        note="Median loss of held-out text over runs, with 95% intervals where there are enough "
-        "runs (of three, all of them); hollow points: fewer than 20 runs. Crosses: most runs "
-        "diverge. Losses above 4 nats stand at the top. At most nine cases have panels.",
+        note="Median loss of held-out text over runs, with its interval (75% for three runs, 94% "
+        "for five, 96% for nine); hollow points: fewer than 20 runs. Crosses: most runs diverge. "
+        "Losses above 4 nats stand at the top. At most nine cases have panels.",
         finding=Finding(
             sweep="language",
             title="An unscaled decoder learns less; a small start mends most of it",
             sentence="At d_k = {d_k.most}, the loss at the best rate is {plain:.2f} nats unscaled "
             "and {root:.2f} under d_k^1/2 if q and k start with variance 1; from N(0, 0.02²), "
-            "the two differ by {small:.2f}.",
+            "the medians differ by {small:.2f}.",
             needs={
                 "d_k": (),
                 "n_keys": (),

@@ -283,7 +283,7 @@ def times(factor):
         ("article-50", "phase", {}, {"saturated_rows_exact": 0.995}, "holds"),
         ("qa-12", "phase", {}, {"saturated_rows_exact": 0.01}, "misleading"),
         ("qa-12", "phase", {}, {"max_weight_exact": 0.95}, "misleading"),
-        ("article-54", "language/heads", {}, {"max_weight": 0.4}, "misleading"),
+        ("article-54", "language/heads", {}, {"max_weight": 0.4}, "wrong"),
     ],
 )
 def test_a_verdict_follows_the_measured_tables(tables, name, table, where, values, expected):

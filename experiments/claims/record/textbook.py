@@ -24,7 +24,8 @@ from sdpa import jacobian_norm, scaled_dot_product_attention, softmax, trace_sha
 def scaling_decides(given: Given) -> str:
     """Scaling decides whether training of transformers works at large d_k."""
     return (
-        f"At d_k = 64 it decides how much a small decoder learns, and not whether. {losses(given)}."
+        f"At d_k = 64 and the best rate, it decides how much a small decoder learns, and not whether."
+        f" {losses(given)}."
         f" Larger d_k is not measured yet. {LIMITS}"
     )
 
@@ -59,8 +60,8 @@ def saturated_rows_stall(given: Given) -> str:
     unit = [rows.loc[rows["initial"] == "unit", "max_weight"] for rows in (before, after)]
     return (
         "Unscaled, from q and k of variance 1, the mean largest weight of a layer is"
-        f" {between(unit[0])} before training and {between(unit[1])} after it. Learning does not"
-        f" stall there, but gets less far. {losses(given)}. Rows that are nearly one-hot before"
+        f" {between(unit[0])} before training and {between(unit[1])} after it. At the best"
+        f" rate, learning does not stall there, but gets less far. {losses(given)}. Rows that are nearly one-hot before"
         f" training are not measured yet. {LIMITS}"
     )
 
