@@ -65,7 +65,7 @@ statements: ## count the published statements that are right; list the others
 slides check page statements prune readme: $(READY)
 	@$(SUITE) $@
 
-##@ Your own data
+##@ Examples, and pretrained models
 
 walk: $(READY) ## print worked examples (EXAMPLE=abc), or use your Q=q.csv K= V=
 	@$(SUITE) walk -- $(call values,EXAMPLE)
@@ -142,6 +142,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^##@ / { print substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 	@echo "Options: CONFIG=FILE RESULTS=DIR VERBOSE=1 FORMAT=pdf,svg JOBS=N YES=1 (runs of over an hour)"
 	@echo "         SCHEDULER=ADDRESS SCHEDULER_FILE=FILE (see docs/README.md)"
+	@echo "Your own q, k or kernel: .venv/bin/sdpa diagnose, compare, audit, design (docs/your-model.md)"
 	@echo "Start with make quick. Your own sweep: make all CONFIG=mine.yaml (docs/cases.md has examples)"
 
 $(READY): requirements.lock pyproject.toml

@@ -38,9 +38,9 @@ FIGURES = (
         finding=Finding(
             sweep="language",
             title="An unscaled decoder learns less; a small start mends most of it",
-            sentence="At d_k = {d_k.most}, the loss at the best rate is {plain:.2f} nats unscaled "
-            "and {root:.2f} under d_k^1/2 if q and k start with variance 1; from N(0, 0.02²), "
-            "the medians differ by {small:.2f}.",
+            sentence="In {layers.most} blocks and {steps.most} steps at d_k = {d_k.most}, the loss "
+            "at the best rate is {plain:.2f} nats unscaled and {root:.2f} under d_k^1/2 if q and k "
+            "start with variance 1; from N(0, 0.02²), the medians differ by {small:.2f}.",
             needs={
                 "d_k": (),
                 "n_keys": (),

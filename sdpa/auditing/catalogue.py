@@ -218,12 +218,6 @@ def multiplied(c: Computation) -> Any:
 
 
 @slip("divisor")
-def precedence(c: Computation) -> Any:
-    """The scores are multiplied by d_k / 2: ** 1 / 2 is no root (mkara44/transunet_pytorch#4)."""
-    return 2 / c.d_k
-
-
-@slip("divisor")
 def fourth_root(c: Computation) -> Any:
     """The divisor is sqrt(sqrt(d_k)), as if on both q and k (openai/guided-diffusion#38)."""
     return c.d_k**0.25
@@ -493,15 +487,7 @@ def difference(c: Computation) -> Any:
     """The difference of two softmaxes, of halves of q and k, the second times {}
     (microsoft/unilm#1666).
     """
-    return halves(c, math.sqrt(2))
-
-
-@slip("weights", _SHARES)
-def difference_by_whole(c: Computation) -> Any:
-    """The difference of two softmaxes, of halves of q and k under the divisor of the whole, the
-    second times {} (karpathy/nanoGPT#567).
-    """
-    return halves(c, 1.0)
+    return halves(c)
 
 
 @slip("values")
@@ -557,10 +543,12 @@ def turned(c: Computation, x: Array, positions: Array | None = None) -> Array:
     return rotated(x, np.arange(x.shape[2]) if positions is None else positions, c.number)
 
 
-def halves(c: Computation, factor: float) -> Any:
-    """The softmax of the first half less the free number times that of the second."""
+def halves(c: Computation) -> Any:
+    """The softmax of the first half less the free number times that of the second, each under the
+    divisor of its width.
+    """
     q, k = (np.split(x, 2, axis=-1) for x in (c.q, c.k))
-    divisor = c.divisor() / factor
+    divisor = c.divisor() / math.sqrt(2)
     first, second = (
         shares(np.where(np.isneginf(c.scores), c.scores, x @ y.mT / divisor))
         for x, y in zip(q, k, strict=True)

@@ -56,6 +56,13 @@ class Sample:
         return self.agrees(self.exact)
 
 
+def _single(result: object) -> object:
+    """An output; TypeError for several ones, and for none."""
+    if result is None or isinstance(result, tuple | list):
+        raise TypeError(f"expected one array, the output, got {type(result).__name__}")
+    return result
+
+
 @dataclass(frozen=True)
 class Audited:
     """A function of arrays (batch, heads, n, d_k), their format, the sizes to try, and what it
@@ -150,10 +157,9 @@ class Audited:
         try:
             with np.errstate(all="ignore"):
                 results = function(*copies)
-                found = [
-                    np.asarray(x).astype(float) for x in (results if len(shapes) > 1 else [results])
-                ]
-        except Exception as error:  # whatever the function raises is a result of the audit
+                parts = results if len(shapes) > 1 else [_single(results)]
+                found = [np.asarray(x).astype(float) for x in parts]
+        except (Exception, SystemExit) as error:  # whatever it raises is a result of the audit
             raise CallError(
                 f"calling it, or reading its output, raised {type(error).__name__}: {error}"
             ) from error

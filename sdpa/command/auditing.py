@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sdpa.auditing import audit
-from sdpa.command.output import add_options, tell
+from sdpa.command.output import add_options, check, tell
 
 NAME = "audit"
 _EXPECTED = ("scaling", "mask", "softcap", "sink", "alibi", "groups", "dtype")
@@ -38,6 +38,7 @@ def run(given: argparse.Namespace) -> int:
     Raises:
         ValueError: there is no such function, or `sdpa.audit` refuses an option.
     """
+    check(given, [])
     sys.path.insert(0, str(Path.cwd()))
     expected = {name: getattr(given, name) for name in _EXPECTED}
     report = audit(function_of(given.target), **expected)
@@ -46,12 +47,18 @@ def run(given: argparse.Namespace) -> int:
 
 
 def function_of(target: str) -> Callable[..., Any]:
-    """The function that PACKAGE.MODULE:FUNCTION names; ValueError if there is none."""
+    """The function that PACKAGE.MODULE:FUNCTION names; ValueError if there is none, or if its
+    module raises an error or ends the process.
+    """
     expected = "expected PACKAGE.MODULE:FUNCTION, importable here"
+    words, sys.argv = sys.argv, sys.argv[:1]  # a script would read the words of this command
     try:
         found: object = pkgutil.resolve_name(target)
-    except (ImportError, SyntaxError, ValueError, AttributeError) as error:
-        raise ValueError(f"{expected}, got {target}: {error}") from error
+    except (Exception, SystemExit) as error:  # a script may end the process
+        kind = type(error).__name__
+        raise ValueError(f"{expected}, got {target}: {kind}: {error}") from error
+    finally:
+        sys.argv = words
     if not callable(found):
         raise ValueError(  # noqa: TRY004 (of the word in the command line)
             f"{expected}, got {target}, which is no function"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sdpa.command.diagnosing import split_axes, split_mask
-from sdpa.command.output import Row, add_options, aligned, rows_of, tell, wrapped
+from sdpa.command.output import Row, add_options, aligned, check, rows_of, tell, wrapped
 from sdpa.diagnosis import COMPARED, Comparison, compare
 from sdpa.heads import HeadArrays, Kind, Layout, read_heads
 
@@ -40,6 +40,7 @@ def run(given: argparse.Namespace) -> int:
         ValueError: the files do not have the same heads, or `sdpa.compare` refuses them.
     """
     named, saved = split_mask(given.mask)
+    check(given, filter(None, [given.a, given.b, saved]))
     kind: Kind = "scores" if given.scores else "q"
     layout = Layout(split_axes(given.axes), given.heads, saved)
     of_a, of_b = (read_heads([path], layout, kind) for path in (given.a, given.b))

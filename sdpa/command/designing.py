@@ -7,7 +7,7 @@ import math
 from typing import get_args
 
 from sdpa.attention import is_causal
-from sdpa.command.output import Row, add_options, aligned, tell
+from sdpa.command.output import Row, add_options, aligned, check, tell
 from sdpa.inputs import InputLaw
 from sdpa.pairs import PairLaw
 from sdpa.theory import UnknownError, attention_expectations, divisor_for
@@ -53,6 +53,7 @@ def run(given: argparse.Namespace) -> int:
     Raises:
         ValueError: no divisor gives the value, or theory does not know the rows of the law.
     """
+    check(given, [])
     if given.d_k < 1 or given.n_keys < _FEWEST:
         raise ValueError(
             f"expected --d-k of 1 or more and --n-keys of {_FEWEST} or more, got {given.d_k} and "

@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import numpy as np
+
 from sdpa.command import words
-from sdpa.command.output import add_options, rows_of, tell, wrapped
+from sdpa.command.output import add_options, check, rows_of, tell, wrapped
 from sdpa.heads import HeadArrays, Kind, Layout, notes, read_heads
 from sdpa.heads.table import Columns, table_of
 from sdpa.row_maps import RowMap
@@ -53,12 +55,13 @@ def run(given: argparse.Namespace) -> int:
         )
     if not paths:
         raise ValueError("expected files with queries and keys, such as q.npy k.npy or qk.npz")
+    check(given, filter(None, [*paths, saved, given.cu_seqlens]))
     layout = Layout(split_axes(given.axes), given.heads, saved, given.cu_seqlens)
     heads = read_heads(paths, layout, kind)
     row_map = RowMap(given.softcap, given.sink)
     table = table_of(heads, given.scaling or "d_k^1/2", named, row_map)
-    told = words.advice(table, is_capped=row_map.softcap > 0)
-    tell(given, _text(paths, heads, table, told), rows_of(table))
+    told, kept = words.advice(table, is_capped=row_map.softcap > 0)
+    tell(given, _text(paths, heads, table, [*told, *kept]), rows_of(table))
     if given.plot:
         from sdpa.command.picture import draw_heads  # needs Matplotlib
 
@@ -89,6 +92,8 @@ def split_axes(text: str | None) -> tuple[str, ...] | None:
 
 def _text(paths: list[Path], heads: list[HeadArrays], table: Columns, advice: list[str]) -> str:
     first = heads[0]
+    shown = [float(each.mask.mean()) for each in heads if each.mask is not None]
+    seen = [f"Masks in files show {np.mean(shown):.1%} of the keys."] if shown else []
     last = "position, d_k" if first.kind == "q" else "query, key"
     order = ", ".join([*first.leading, last])
     read = f"{first.kind} of shape {first.q.shape} read as ({order})"
@@ -97,6 +102,10 @@ def _text(paths: list[Path], heads: list[HeadArrays], table: Columns, advice: li
         wrapped(f"Diagnosis of {' and '.join(map(str, paths))}, {read}\n{words.sizes(table)}"),
         words.sharpest(table),
         wrapped(words.legend(table)),
-        *(wrapped("\n".join(each)) for each in (words.summary(table), asked, notes(heads)) if each),
+        *(
+            wrapped("\n".join(each))
+            for each in (words.summary(table), asked, [*notes(heads), *seen])
+            if each
+        ),
     ]
     return "\n\n".join(parts)

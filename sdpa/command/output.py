@@ -10,7 +10,7 @@ import io
 import json
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of all commands for their table."""
     parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table as CSV")
     parser.add_argument("--json", action="store_true", help="print the table as JSON alone")
+
+
+def check(given: argparse.Namespace, inputs: Iterable[Path]) -> None:
+    """ValueError if an output would not be a CSV, or would replace one of the inputs."""
+    if given.csv and given.csv.suffix.lower() != ".csv":
+        raise ValueError(f"--csv: expected a name that ends in .csv, got {given.csv}")
+    named = [path for path in (given.csv, getattr(given, "plot", None)) if path]
+    read = {path.resolve() for path in inputs}
+    if replaced := [path for path in named if path.resolve() in read]:
+        raise ValueError(f"expected outputs beside the inputs, got {replaced[0]} as both")
 
 
 def tell(given: argparse.Namespace, text: str, table: Sequence[Row]) -> None:

@@ -134,8 +134,9 @@ def summary(table: Columns) -> list[str]:
     ]
 
 
-def advice(table: Columns, *, is_capped: bool) -> list[str]:
-    """At most four sentences on what to do; none where the numbers of the table do not settle it.
+def advice(table: Columns, *, is_capped: bool) -> tuple[list[str], list[str]]:
+    """At most three sentences on what to change, and one on what to keep; none where the numbers of
+    the table do not settle it.
 
     Args:
         table: of a diagnosis.
@@ -158,11 +159,13 @@ def advice(table: Columns, *, is_capped: bool) -> list[str]:
         # With fewer than 16 keys, equal weights come near to a sink.
         _SINK: (first_key > 0.5) & (table["n_keys"] >= 16),
     }
-    return [
-        _advised(words, chosen(table, where), len(where), is_capped=is_capped)
+    told = {
+        words: _advised(words, chosen(table, where), len(where), is_capped=is_capped)
         for words, where in conditions.items()
         if where.any()
-    ]
+    }
+    kept = [told.pop(_SINK)] if _SINK in told else []
+    return [*told.values()], kept
 
 
 def healthy(table: Columns) -> str:

@@ -56,6 +56,10 @@ def read_heads(
     files = [arrays_in(path) for path in paths]
     roles = ["q", "k"] if kind == "q" else [kind]
     place = " and ".join(map(str, paths))
+    if len(paths) > len(roles):
+        raise FilesError(f"expected at most {len(roles)} of these files, got {place}")
+    if kind == "q" and len(files) == 1 and [*files[0]] == [""]:
+        raise FilesError(f"{place} has one array without a name: give a second file, with k")
     are_single = [*map(len, files)] == [1] * len(roles)
     file = files[0] if len(files) == 1 else {}
     if are_single:

@@ -1,6 +1,8 @@
 """The command `sdpa audit`: reports, and targets that are no function."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +24,7 @@ def unused_scale(q, k, v):
 @pytest.fixture(autouse=True)
 def _mine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    monkeypatch.setattr("sys.path", [*sys.path])
     (tmp_path / "my_kernels.py").write_text(MINE)
 
 
@@ -42,11 +44,15 @@ def test_a_function_of_the_working_folder_is_audited(name, said, wrong):
     ("target", "message"),
     [
         ("sdpa:__doc__", "got sdpa:__doc__, which is no function"),
-        ("sdpa.nothing:f", "importable here, got sdpa.nothing:f: No module named"),
-        ("sdpa:nothing", "got sdpa:nothing: module 'sdpa' has no attribute 'nothing'"),
+        ("sdpa.nothing:f", "importable here, got sdpa.nothing:f: ModuleNotFoundError: No module"),
+        ("sdpa:nothing", "got sdpa:nothing: AttributeError: module 'sdpa' has no attribute"),
+        ("script:f", "got script:f: SystemExit: 0"),
+        ("broken:f", "got broken:f: NameError: name 'nothing' is not defined"),
     ],
 )
 def test_a_target_that_is_no_function_is_refused(target, message):
+    Path("script.py").write_text("import sys\n\nsys.exit(0)\n")
+    Path("broken.py").write_text("x = nothing\n")
     ran = sdpa("audit", target)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert message in ran.stderr

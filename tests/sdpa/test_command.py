@@ -197,6 +197,13 @@ EACH_ONCE = "expected the same axes in each pair and each head once, got heads b
         (["q.npy", "wide.npy"], r"q.npy and wide.npy: expected q and k with the same d_k .*got 4"),
         (["q.npy", "k.npy", "--axes", "head"], "axes: expected a different name for each of 2"),
         (["q.npy", "k.npy", "--axes", "rows,head"], "expected names .*no other column.*got rows"),
+        (
+            ["q.npy", "k.npy", "--csv", "q.npy"],
+            "--csv: expected a name that ends in .csv, got q.npy",
+        ),
+        (["q.npy", "k.npy", "--plot", "k.npy"], "expected outputs beside the inputs, got k.npy as"),
+        (["q.npy"], "q.npy has one array without a name: give a second file, with k"),
+        (["q.npy", "k.npy", "wide.npy"], "expected at most 2 of these files, got q.npy and k.npy"),
         ([], "expected files with queries and keys, such as q.npy k.npy or qk.npz"),
         (["q.npy", "k.npy", "--window", "3"], "unrecognized arguments: --window 3"),
         (["mixed.npz"], f"{EACH_ONCE} layer, head and layer"),
@@ -264,7 +271,8 @@ def planted(kind, *, keys=24, mask=None, **row_map):
     q = q[:, :, -24:]
     row_map = RowMap(row_map.get("softcap", 0.0), row_map.get("sink"))
     table = heads_table([HeadArrays(None, None, q, k)], mask=mask, row_map=row_map)
-    return advice(table, is_capped=row_map.softcap > 0)
+    told, kept = advice(table, is_capped=row_map.softcap > 0)
+    return told + kept
 
 
 @pytest.mark.parametrize(
@@ -284,13 +292,13 @@ def test_each_fault_gets_its_advice(kind, words, mask):
 
 def test_healthy_heads_get_no_advice():
     q, k = normal()
-    assert advice(table_of((q, k)), is_capped=False) == []
+    assert advice(table_of((q, k)), is_capped=False) == ([], [])
     assert healthy(table_of((q, k))).endswith("so nothing here asks for another divisor.")
 
 
 def test_scores_without_a_divisor_are_not_called_healthy():
     q, k = np.random.default_rng(0).standard_normal((2, 3, 64, 16))
-    (told,) = advice(table_of((q, k), scaling="unscaled"), is_capped=False)
+    ((told,), _) = advice(table_of((q, k), scaling="unscaled"), is_capped=False)
     expected = r"In 3 of 3 heads, .* spread of 3\.\d* to 4\.?\d*, far above 1: check that they are"
     assert re.match(expected, told)
 
