@@ -170,7 +170,12 @@ def _in_digits(value: float) -> str:
     return f"{digits}·10<sup>{int(exponent)}</sup>"
 
 
-_TRAINED = ("language", "language_rates", "language_uniform")  # of config.full.yaml
+_TRAINED = (
+    "language",
+    "language_rates",
+    "language_optimizers",
+    "language_uniform",
+)  # of config.full.yaml
 
 
 def trained(source: Source) -> str:

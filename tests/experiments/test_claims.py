@@ -77,7 +77,8 @@ def test_every_id_is_unique():
 
 def test_the_summary_lists_the_gravest_first():
     lines = summary(read_statements(RESULTS), whole=False).splitlines()
-    assert [line for line in lines if line.endswith(":")] == [f"{grave}:" for grave in SEVERITIES]
+    headings = [line.removesuffix(":") for line in lines if line.endswith(":")]
+    assert headings == [grave for grave in SEVERITIES if grave in headings]
     assert lines[lines.index("slip:") + 1].startswith("  wrong: ")
 
 

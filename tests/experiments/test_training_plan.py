@@ -21,6 +21,7 @@ USUAL = {
     "warmup": 30,
     "clip": 0,
 }
+STARTS = ("unit", "small")
 OUTCOME = re.compile(r"^(\d+)\. \*\*(held|failed)\*\*", re.MULTILINE)
 
 
@@ -31,7 +32,7 @@ def _read(sweep, kind):
 def _shipped():
     """A row for each rule of each case, at its best rate, with the columns of both tables."""
     found = []
-    for sweep in ("language", "language_rates"):
+    for sweep in ("language", "language_rates", "language_optimizers"):
         measured, bands = _read(sweep, "measured"), _read(sweep, "bands")
         bands = bands.rename(columns={"best_rate": "learning_rate"})
         same = [name for name in bands if name in measured]
@@ -67,6 +68,10 @@ def judged():
     plain, root, small = of(PLAIN), of(HALF), {"initial": "small"}
     divided = {"initial_divisor": QUARTER, "rate_divisor": QUARTER}
     compensated = of(PLAIN, **divided)
+    momentum = [
+        [of(rule, optimizer="momentum", initial=initial) for rule in (PLAIN, HALF)]
+        for initial in STARTS
+    ]
     is_as_good_small = is_as_good(of(PLAIN, **small), of(HALF, **small))
     return {
         6: is_as_good(of(QUARTER), root) and is_as_good(of(WHOLE), root),
@@ -77,6 +82,9 @@ def judged():
         11: is_as_good(of(PLAIN, initial_divisor=QUARTER), root),
         12: is_above(of(PLAIN, rate_divisor=QUARTER), root),
         13: compensated["final_loss_low"] <= root["final_loss"] <= compensated["final_loss_high"],
+        14: is_above(*momentum[0]) and is_above(*momentum[1][::-1]),
+        15: is_above(of(PLAIN, clip=1), of(HALF, clip=1)),
+        16: all(of(PLAIN, warmup=0, initial=initial)["final_loss"] < 2.32 for initial in STARTS),
         17: plain["octaves"] <= root["octaves"],
     }
 
