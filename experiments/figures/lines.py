@@ -35,6 +35,7 @@ _STYLES = ("-", "--", ":")
 # Lines of two names may coincide, so dashes of one leave gaps for those of the other.
 _DASHES = ("-", (0, (4, 4)), "-", (0, (4, 4)), "-", (4, (4, 4)))
 _MAX_BESIDE = 3
+_MOST_CASES, _CASES_BESIDE = 9, 3  # with a panel each; in a row
 _FEW_OTHERS = 2  # axes that labels name with all their values; of more, those with an unusual one
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
@@ -52,6 +53,19 @@ class Series:
     marker: str
     rows: pd.DataFrame
     dashes: Any = "-"
+
+
+def case_panels(
+    table: pd.DataFrame, axes: Sequence[str], height: float
+) -> tuple[Drawing, list[tuple[Axes, pd.DataFrame]]]:
+    """A figure with a panel for each of the first nine combinations of axes, three in a row, and
+    each panel with its rows.
+    """
+    cases = [rows for _, rows in table.groupby([*axes], sort=False)][:_MOST_CASES]
+    columns = min(_CASES_BESIDE, len(cases))
+    size = max(3.8 * columns, 6.0), height * -(-len(cases) // columns)
+    figure, places = panels(len(cases), columns, size, sharey=True)
+    return figure, [*zip(places, cases, strict=True)]
 
 
 def draw_lines(picture: Lines, table: pd.DataFrame, results: Results) -> Drawing:

@@ -6,11 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from experiments.analysis.results import Results
-from experiments.figures.lines import legend
+from experiments.figures.lines import case_panels, legend
 from experiments.figures.style import Drawing, draws, panels, scaling_colours
 from experiments.figures.words import under, values_of
-
-_MOST_CASES = 9  # with a panel each
 
 
 @draws("growth")
@@ -43,12 +41,9 @@ def growth(results: Results) -> Drawing:
 def propagation(results: Results) -> Drawing:
     """The cosine of two tokens before each layer: a panel for each case, a colour for each rule."""
     table = results["by_layer"]
-    cases = list(table.groupby(results.axes.among(table), sort=False))[:_MOST_CASES]
     colours = scaling_colours(table["scaling"])
-    columns = min(3, len(cases))
-    size = max(3.8 * columns, 6.0), 3.8 * -(-len(cases) // columns)
-    figure, axes = panels(len(cases), columns, size, sharey=True)
-    for ax, (_, rows) in zip(axes, cases, strict=True):
+    figure, cases = case_panels(table, results.axes.among(table), 3.8)
+    for ax, rows in cases:
         for rule, layers in rows.groupby("scaling", sort=False):
             look = {"color": colours[rule], "label": under(str(rule))}
             ax.plot(layers["layer"], layers["cosine_law"], **look)
@@ -56,8 +51,9 @@ def propagation(results: Results) -> Drawing:
         ax.set_title(values_of(rows.iloc[0], results.axes.varied(table, "layers")))
         ax.set_ylim(-0.03, 1.03)
         _along_layers(ax)
-    axes[0].set_ylabel("cosine of two tokens")
-    legend(axes[0])
+    first, _ = cases[0]
+    first.set_ylabel("cosine of two tokens")
+    legend(first)
     return figure
 
 

@@ -5,12 +5,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.analysis.results import Results
-from experiments.figures.lines import legend, plot_measured, scale_x
-from experiments.figures.style import Drawing, draws, panels, scaling_colours
+from experiments.figures.lines import case_panels, legend, plot_measured, scale_x
+from experiments.figures.style import Drawing, draws, scaling_colours
 from experiments.figures.words import by_scaling, under, values_of
 
 _RATE, _LOSS = "learning_rate", "final_loss"
-_MOST_CASES = 9  # with a panel each
 _HIGHEST = 4.0  # loss of an axis, in nats; a guess has 4.6
 _STARTS = {"unit": "q and k start with variance 1", "small": "$W_Q$, $W_K$ from N(0, 0.02²)"}
 
@@ -19,18 +18,16 @@ _STARTS = {"unit": "q and k start with variance 1", "small": "$W_Q$, $W_K$ from 
 def losses(results: Results) -> Drawing:
     """The median loss over the learning rate: a panel for each case, a colour for each rule."""
     table = results.measured
-    cases = list(table.groupby(results.axes.among(table, but=_RATE), sort=False))[:_MOST_CASES]
-    columns = min(3, len(cases))
-    size = max(3.8 * columns, 6.0), 3.6 * -(-len(cases) // columns)
-    figure, axes = panels(len(cases), columns, size, sharey=True)
+    figure, cases = case_panels(table, results.axes.among(table, but=_RATE), 3.6)
     varied = results.axes.varied(table, _RATE)
-    for ax, (_, rows) in zip(axes, cases, strict=True):
+    for ax, rows in cases:
         _plot(ax, rows, scaling_colours(table["scaling"]))
         ax.set_title(_case(rows.iloc[0], varied))
         scale_x(ax, rows, _RATE, log=True)
         ax.set_xlabel("learning rate" if ax.get_subplotspec().is_last_row() else "")
-    axes[0].set_ylabel("loss after training (nats)")
-    legend(axes[0])
+    first, _ = cases[0]
+    first.set_ylabel("loss after training (nats)")
+    legend(first)
     return figure
 
 
