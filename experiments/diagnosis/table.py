@@ -36,9 +36,8 @@ _SIZES = (
 def _of_quantity(quantity: Quantity) -> Iterator[Column]:
     """NAME, NAME_se unless it is a largest value, and NAME_exact where an exact value is known."""
     name = quantity.name
-    has_error = bool(quantity.of) or quantity.share is not None
     parts = [("", quantity.meaning, quantity.formula)]
-    if has_error:
+    if quantity.has_error:
         parts.append(("_se", f"standard error of {name} between sequences", ""))
     if quantity.gaussian:
         meaning = f"exact value of {name} for Gaussian rows of the same lengths and mean variance"

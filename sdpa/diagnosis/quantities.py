@@ -154,6 +154,11 @@ class Quantity:
     part: str = ALL
     gaussian: str = ""  # its name in `gaussian_values`, if an exact value is known
 
+    @property
+    def has_error(self) -> bool:
+        """True unless it is the largest value of single rows."""
+        return self.of is not None or self.share is not None
+
 
 def row_mean(
     name: str, meaning: str, formula: str, unit: str = "", *, exact: bool = True

@@ -23,7 +23,7 @@ _MEASURED = [
     f"{quantity.name}{end}"
     for quantity in (*QUANTITIES, VISIBLE_MASS)
     for end in ("", "_se", "_exact")
-    if end != "_se" or quantity.of or quantity.share is not None  # a largest value has no error
+    if end != "_se" or quantity.has_error
 ]
 _AFTER_INDICES = [*SIZES, *_MEASURED]
 _MOST_CURVES = 4
