@@ -167,7 +167,7 @@ FINDINGS = {
         numbers=_of_smollm2,
     ),
     "divisors": Finding(
-        title="Trained under √d_k, SmolLM2 wants it; with a smaller divisor, its gradients explode",
+        title="SmolLM2 loses least near its √d_k; with smaller divisors, gradients explode",
         sentence="The loss on prose is smallest at a divisor of {divisor:.2f} ± {reach:.2f}, where "
         "√d_k is 8; on four texts, at {least:.2f} to {most:.2f}; with shuffled tokens, beyond 10. "
         "Without the scale, the r.m.s. of |dL/dq| is more than {ratio:,} times as large, and the "
