@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -28,6 +29,8 @@ def main(words: Sequence[str] | None = None) -> int:
         part.add_arguments(of_part)
         of_part.set_defaults(run=part.run)
     given = parser.parse_args(words)
+    if words is None and hasattr(signal, "SIGPIPE"):  # a reader such as head may have enough
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         return int(given.run(given))
     except (ValueError, OSError) as error:

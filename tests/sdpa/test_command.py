@@ -2,7 +2,10 @@
 
 import json
 import math
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -384,3 +387,17 @@ def test_two_runs_are_compared_layer_by_layer():
     refused = sdpa("compare", "a.npz", "c.npz")
     assert refused.returncode == 2
     assert "expected the same heads, got [{'layer': 0}, {'layer': 1}] in A and" in refused.stderr
+
+
+def test_a_reader_that_has_enough_is_no_mistake():
+    save(q=Q, k=K)
+    command = f"{sys.executable} -u -m sdpa diagnose q.npy k.npy --json | head -c 1"
+    ran = subprocess.run(
+        command,
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
+    )
+    assert (ran.stdout, ran.stderr) == ("[", "")
