@@ -48,16 +48,29 @@ _READ: _Read = {  # of config.yaml
         },
     ),
 }
-_OF_DECODERS: Needs = {
-    "d_k": 64,
-    "n_keys": 64,
-    "learning_rate": (0.001, 0.002, 0.004, 0.008),
-    "initial": ("unit",),
-    "initial_divisor": ("unscaled",),
-}
+_OF_DECODERS: Needs = {"n_keys": 64, "initial": ("unit",), "initial_divisor": ("unscaled",)}
+_TWO_RULES: Needs = {**_OF_DECODERS, "scaling": ("unscaled", "d_k^1/2")}
 _READ_TRAINED: _Read = {  # of config.full.yaml
-    "language": (9, {**_OF_DECODERS, "scaling": ("unscaled", "d_k^1/2")}),
-    "language_uniform": (3, {**_OF_DECODERS, "layers": (4,), "scaling": "1000000"}),
+    "language": (9, {**_TWO_RULES, "d_k": 64, "learning_rate": (0.001, 0.002, 0.004, 0.008)}),
+    "language_wide": (
+        9,
+        {
+            **_TWO_RULES,
+            "d_k": 512,
+            "initial": ("unit", "small"),
+            "learning_rate": (0.0005, 0.001, 0.002, 0.004),
+        },
+    ),
+    "language_uniform": (
+        3,
+        {
+            **_OF_DECODERS,
+            "d_k": (64, 512),
+            "layers": (4,),
+            "learning_rate": (0.001, 0.002, 0.004),
+            "scaling": "1000000",
+        },
+    ),
 }
 
 

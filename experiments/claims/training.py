@@ -1,5 +1,5 @@
-"""Training behind statements: decoders of `language` in config.full.yaml, each rule at the best of
-its learning rates.
+"""Training behind statements: decoders of config.full.yaml, each rule at the best of its learning
+rates.
 """
 
 import pandas as pd
@@ -7,28 +7,49 @@ import pandas as pd
 from experiments.claims.measured import Given
 
 LIMITS = (
-    "These are decoders of four layers of width 64 with one head of d_k = 64, on characters of one"
-    " text: nine runs, 400 steps of Adam, the best of six learning rates. Larger models, longer"
-    " training and tasks with long-range attention may differ"
+    "These are decoders of four layers of width 64 with one head of d_k = 64 or 512, on characters"
+    " of one text: nine runs, 400 steps of Adam, the best of several learning rates. Larger models,"
+    " longer training and tasks with long-range attention may differ"
 )
-_STARTS = {"unit": "q and k of variance 1", "small": "W_Q and W_K from N(0, 0.02^2)"}
+STARTS = {"unit": "q and k of variance 1", "small": "W_Q and W_K from N(0, 0.02^2)"}
+_SWEEPS = {64: "language", 512: "language_wide"}
 _RULES = {"unscaled": "unscaled", "d_k^1/2": "under d_k^1/2"}
 _LOSS = "final_loss"
 
 
-def losses(given: Given) -> str:
+def trained(given: Given, d_k: int, start: str) -> pd.DataFrame:
+    """The losses of a start with their intervals, by rule: each at its best rate."""
+    bands = given.tables[f"{_SWEEPS[d_k]}/bands"]
+    is_meant = (bands["initial"] == start) & (bands["initial_divisor"] == "unscaled")
+    return bands[is_meant].set_index("scaling")
+
+
+def without_selection(given: Given, d_k: int) -> "pd.Series[float]":
+    """The loss with attention that cannot select, with its interval."""
+    bands = given.tables["language_uniform/bands"].set_index(["d_k", "layers"])
+    row: pd.Series[float] = bands.loc[d_k, 4]
+    return row
+
+
+def gains_nothing(given: Given, d_k: int, start: str) -> bool:
+    """True if an unscaled decoder ends no better than with attention that cannot select: the
+    intervals of both losses overlap.
+    """
+    unscaled = trained(given, d_k, start).loc["unscaled"]
+    return bool(unscaled[f"{_LOSS}_high"] >= without_selection(given, d_k)[f"{_LOSS}_low"])
+
+
+def losses(given: Given, d_k: int) -> str:
     """The losses of each start and rule in words, and that of attention that cannot select."""
-    bands = given.tables["language/bands"]
     found = []
-    for start, words in _STARTS.items():
-        rows = bands[(bands["initial"] == start) & (bands["initial_divisor"] == "unscaled")]
-        by_rule = rows.set_index("scaling")
+    for start, words in STARTS.items():
+        by_rule = trained(given, d_k, start)
         rules = [f"{_loss(by_rule.loc[rule])} {name}" for rule, name in _RULES.items()]
         found.append(f"{' and '.join(rules)} from {words}")
-    uniform = given.tables["language_uniform/bands"].set_index("layers").loc[4]
     return (
-        f"Median losses of held-out text after training in nats, with their intervals:"
-        f" {'; '.join(found)}; {_loss(uniform)} with attention that cannot select (divisor 1,000,000)"
+        f"At d_k = {d_k}, median losses of held-out text after training in nats, with their"
+        f" intervals: {'; '.join(found)}; {_loss(without_selection(given, d_k))} with attention that"
+        " cannot select (divisor 1,000,000)"
     )
 
 
@@ -37,9 +58,9 @@ def _loss(row: "pd.Series[float]") -> str:
     return f"{value:.2f} ({low:.2f} to {high:.2f})"
 
 
-def heads(given: Given, scaling: str, when: str) -> pd.DataFrame:
-    """The heads of `language` under a rule, means over runs: `before` training, or `after` it."""
-    table = given.tables["language/heads"]
+def heads(given: Given, scaling: str, when: str, d_k: int = 64) -> pd.DataFrame:
+    """The heads of decoders under a rule, means over runs: `before` training, or `after` it."""
+    table = given.tables[f"{_SWEEPS[d_k]}/heads"]
     step = 0 if when == "before" else table["steps"]
     is_meant = (table["scaling"] == scaling) & (table["initial_divisor"] == "unscaled")
     return table[is_meant & (table["step"] == step)]

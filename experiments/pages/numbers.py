@@ -174,6 +174,8 @@ _TRAINED = (
     "language",
     "language_rates",
     "language_optimizers",
+    "language_sizes",
+    "language_wide",
     "language_uniform",
 )  # of config.full.yaml
 

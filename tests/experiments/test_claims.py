@@ -202,8 +202,8 @@ def test_a_wrong_number_is_a_slip_if_it_is_close(claimed, right, expected):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        # Decoders of one width decide nothing about large d_k, neither for nor against.
-        ("lesson-22", ("open", "")),
+        # At d_k = 512 attention learns nothing unscaled from one start, and something from another.
+        ("lesson-22", ("misleading", "overstatement")),
         ("qa-35", ("open", "")),
         # True over all draws, and the source's own draw is within sampling error of that.
         ("article-122", ("holds", "")),

@@ -8,25 +8,29 @@ from experiments.claims.entry import (
     digits,
     in_example,
     in_general,
-    undecided,
+    of_training,
 )
 from experiments.claims.judge import SLIP
 from experiments.claims.laws import expectations, qkv, score_deviation, share_beyond
 from experiments.claims.measured import MEDIAN, UNTRAINED, Given, spread
 from experiments.claims.record.shared import FORMULA, PRODUCTS, multiplications, work
-from experiments.claims.training import LIMITS, heads, losses
+from experiments.claims.training import LIMITS, STARTS, gains_nothing, heads, losses
 from experiments.claims.words import between, by_keys, each, shown
 from experiments.examples.examples import STRIP
 from sdpa import jacobian_norm, scaled_dot_product_attention, softmax, trace_shapes
 
 
-@undecided("textbook-04 lesson-22 article-151 article-01b notebook-23b")
-def scaling_decides(given: Given) -> str:
+@of_training("textbook-04 lesson-22 article-151 article-01b notebook-23b")
+def scaling_decides(given: Given) -> Cases:
     """Scaling decides whether training of transformers works at large d_k."""
-    return (
-        f"At d_k = 64 and the best rate, it decides how much a small decoder learns, and not whether."
-        f" {losses(given)}."
-        f" Larger d_k is not measured yet. {LIMITS}"
+    cases = {
+        f"unscaled with d_k = 512, from {words}, attention ends no better than if it cannot"
+        " select": gains_nothing(given, 512, start)
+        for start, words in STARTS.items()
+    }
+    return cases, (
+        "The start of W_Q and W_K decides, too: from the small one, the decoder learns to attend"
+        f" without the scale, but less well. {losses(given, 512)}. {losses(given, 64)}. {LIMITS}"
     )
 
 
@@ -53,16 +57,17 @@ def swings_make_rows_one_hot(given: Given) -> Cases:
     )
 
 
-@undecided("textbook-13")
-def saturated_rows_stall(given: Given) -> str:
+@of_training("textbook-13")
+def saturated_rows_stall(given: Given) -> Cases:
     """With a saturated softmax learning stalls."""
-    before, after = (heads(given, "unscaled", when) for when in ("before", "after"))
-    unit = [rows.loc[rows["initial"] == "unit", "max_weight"] for rows in (before, after)]
-    return (
-        "Unscaled, from q and k of variance 1, the mean largest weight of a layer is"
-        f" {between(unit[0])} before training and {between(unit[1])} after it. At the best"
-        f" rate, learning does not stall there, but gets less far. {losses(given)}. Rows that are nearly one-hot before"
-        f" training are not measured yet. {LIMITS}"
+    before = heads(given, "unscaled", "before", 512)
+    of_unit = before.loc[before["initial"] == "unit", "max_weight"]
+    return {
+        f"unscaled with d_k = 512, from {STARTS['unit']}, attention ends no better than if it"
+        " cannot select": gains_nothing(given, 512, "unit")
+    }, (
+        f"There, the mean largest weight of a layer is {between(of_unit)} before training."
+        f" {losses(given, 512)}. {LIMITS}"
     )
 
 
