@@ -198,8 +198,11 @@ EACH_ONCE = "expected the same axes in each pair and each head once, got heads b
     ("words", "message"),
     [
         (["none.npy", "k.npy"], "none.npy: cannot read: No such file or directory"),
-        (["q.npy", "wide.npy"], r"q.npy and wide.npy: expected q and k with the same d_k .*got 4"),
+        (["q.npy", "wide.npy"], r"q.npy and wide.npy: expected q and k with the same d_k .*got q"),
         (["q.npy", "k.npy", "--axes", "head"], "axes: expected a different name for each of 2"),
+        (["q.npy", "k.npy", "--axes", "seq,head"], "--axes: .* got 'seq'; did you mean position?"),
+        (["q.npy", "k.npy", "--axes", "batch,heads"], "got 'heads'; did you mean head?"),
+        (["q.npy", "k.npy", "--csv", "no/t.csv"], "expected a new file in a folder that exists,"),
         (["q.npy", "k.npy", "--axes", "rows,head"], "expected names .*no other column.*got rows"),
         (
             ["q.npy", "k.npy", "--csv", "q.npy"],
