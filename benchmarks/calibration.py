@@ -1,8 +1,8 @@
 """Calibration of the check: false alarms of honest runs, coverage of intervals, and planted faults
 that it misses.
 
-`make calibration` runs quick configs of calibration.yaml under 60 root seeds each, and
-`NAME=pair,flat` these two under 300. `make calibration FULL=1` runs all under 300 and writes
+`python -m benchmarks.calibration` runs quick configs of calibration.yaml under 60 root seeds each, and
+with `pair,flat` these two under 300. With `--full` it runs all under 300 and writes
 results/benchmarks/calibration*.csv. The truth behind an interval is the exact value or, if that is
 unknown, the value of the pooled draws of all runs.
 """

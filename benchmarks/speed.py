@@ -1,4 +1,4 @@
-"""Time and memory of attention (`make cost`), and of the suite beside its floor (`make bench`), on
+"""Time and memory of attention (`cost`), and of the suite beside its floor (`speed`), on
 one core.
 
 The floor is the least work that a plain implementation needs in double precision: as many normal
@@ -192,7 +192,7 @@ def over_floor(bench: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios(bench: pd.DataFrame) -> pd.DataFrame:
-    """The table that `make bench` prints."""
+    """The table that `speed` prints."""
     table = over_floor(bench).set_index(keys := [*SIZE, "gradients"])
     peaks = bench[(bench["part"] == "cell") & (bench["what"] == "suite")].set_index(keys)[
         "peak_bytes"

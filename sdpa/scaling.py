@@ -1,23 +1,23 @@
 """Scaling rules: the divisor of the scores q.k before the softmax, as a function of d_k and n_keys.
 
-A rule is a product of numbers and of powers of factors. Vaswani et al. (2017), section 3.2.1,
-divide by d_k^1/2; Yang et al. (2022, "Tensor Programs V", muP) by d_k^1; rules with ln(n_keys) keep
-the entropy of long rows (Chiang and Cholak 2022, section 5.3).
+A rule is "unscaled" or a formula of numbers, d_k, n_keys and n_visible with + - * / ^, brackets, ln,
+sqrt and floor. n_visible is the number of keys that a query sees: n_keys without a mask. An exponent
+is a number or a fraction, negative or not. After "^" a fraction belongs to it: d_k^1/8 is the eighth
+root of d_k, d_k/8 an eighth of it. It needs brackets after "**", because Python reads d_k**1/8 as an
+eighth of d_k, and after a bracket such as (n_keys+1)^(1/2).
 
-The grammar of a rule, with spaces between any two parts:
+A product of short numbers and powers of `_CANONICAL` has one name, however it is spelled; the name of
+any other rule is its text. Vaswani et al. (2017), section 3.2.1, divide by d_k^1/2; Yang et al. (2022,
+"Tensor Programs V", muP) by d_k^1; rules with ln(n_keys) keep the entropy of long rows (Chiang and
+Cholak 2022, section 5.3). The code of models multiplies instead, here by 1 over these rules:
 
-    rule      "unscaled" or product
-    product   power, then any number of: "*" or "/", power
-    power     part, or part "^" exponent, or part "**" exponent
-    part      number, factor, "(" product ")", or "sqrt(" product ")"
-    factor    a name of `FACTORS`, or "(" number "+" number "*" "ln(" n "/" number ")" ")", n = n_keys or n_visible
-    exponent  whole number, decimal, or fraction of whole numbers, negative or not, in brackets or not
-
-n_visible is the number of keys that a query sees: n_keys without a mask. YaRN (Peng et al. 2023)
-multiplies scores by (1 + 0.1 ln(n / c))^2 beyond the trained length c.
-
-After "^" a fraction belongs to the exponent: d_k^1/8 is the eighth root of d_k, d_k/8 an eighth of
-it. After "**" a fraction needs brackets, because Python reads d_k**1/8 as an eighth of d_k.
+    d_k^1/2/(0.1*ln(s)+1)^2     YaRN with the number s: `get_mscale` of Transformers'
+                                `modeling_rope_utils` multiplies q and k
+    d_k^1/2/(0.1*m*ln(s)+1)^2   DeepSeek-V3: `softmax_scale` of `inference/model.py`, with the numbers
+                                m = `mscale`, s = `rope_factor`
+    d_k^1/2/(0.1*ln(floor(n_visible/8192)+1)+1)
+                                Llama 4 without rotation: `attn_scales` of Transformers'
+                                `modeling_llama4`, whose position + 1 is n_visible under a causal mask
 """
 
 from __future__ import annotations
@@ -25,35 +25,39 @@ from __future__ import annotations
 import ast
 import math
 import numbers
+import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 
 from sdpa._names import did_you_mean, nearest
 
-# The factors of a divisor, as functions of the width d_k and the numbers of all and of visible
-# keys.
-FACTORS: dict[str, Callable[[float, float, float], float]] = {
-    "d_k": lambda d_k, *_: d_k,
-    "n_keys": lambda _, n_keys, __: n_keys,
-    "ln(n_keys)": lambda _, n_keys, __: math.log(n_keys),
-    "n_visible": lambda *sizes: sizes[2],
-    "ln(n_visible)": lambda *sizes: math.log(sizes[2]),
+SIZES = ("d_k", "n_keys", "n_visible")
+_OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
 }
-# Their names as `ast` writes them: ln(1 + n_keys) for ln(1+n_keys).
-_SPELLED = {ast.unparse(ast.parse(name)): name for name in FACTORS}
-_AFFINE = re.compile(
-    r"\((?P<a>[\d.]+)\+(?P<b>[\d.]+)\*ln\((?P<n>n_keys|n_visible)/(?P<c>[\d.]+)\)\)"
-)
-_NUMBER = re.compile(r"([0-9]+(\.[0-9]+)?|\.[0-9]+)([eE][-+]?[0-9]{1,2})?")
+FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "ln": math.log,
+    "sqrt": math.sqrt,
+    "floor": math.floor,
+}
+# The factors of rules with a canonical name, in its order.
+_CANONICAL = ("d_k", "n_keys", "ln(n_keys)", "n_visible", "ln(n_visible)")
+# After a bracket, as in (0.1*ln(40)+1)^2/8, a fraction may be meant as an exponent or not; a canonical
+# name tells.
+_UNCLEAR = re.compile(r"\)\s*\^\s*-?\s*\d+\s*/\s*\d")
 _MAX_LENGTH = 200
 _MAX_EXPONENT = 10
-_MAX_NUMBER = 10**8  # limit of numerators and denominators, so that every name parses again
+_MAX_NUMBER = 10**8  # limit of numerators and denominators in a canonical name
 _EXPECTED = (
-    f"expected 'unscaled' or a product of numbers and powers of {', '.join(FACTORS)}, such as "
-    f"'d_k^1/2' or 'd_k^1/2/ln(n_keys)' (exponents within ±{_MAX_EXPONENT}, numbers of at most 8 "
-    "digits)"
+    f"expected 'unscaled' or a formula of numbers, {', '.join(SIZES)}, {', '.join(FUNCTIONS)}, "
+    "+ - * / ^ and brackets, such as 'd_k^1/2' or 'd_k^1/2/ln(n_keys)' (at most "
+    f"{_MAX_LENGTH} characters, exponents within ±{_MAX_EXPONENT})"
 )
 # Words and names that people use instead of those of the grammar.
 _WORDS = dict.fromkeys(("none", "no", "off", "null", "false", "raw"), "unscaled")
@@ -70,21 +74,23 @@ class Scaling:
 
     Attributes:
         constant: above 0.
-        powers: pairs of a factor's name and its power, in the order of `FACTORS`, others after
-            them; none 0.
+        powers: pairs of a factor and its power, in the order of `_CANONICAL`, others after them;
+            none 0. A factor is a formula in Python's spelling.
+        text: the name of a rule that has no canonical name.
 
     >>> Scaling.parse("sqrt(d_k)")
     Scaling.parse('d_k^1/2')
     >>> Scaling.parse("d_k^1/2").divisor(d_k=64, n_keys=10)
     8.0
-    >>> Scaling.parse("d_k^1/2/ln(n_keys)").divisor(d_k=64, n_keys=10) == 8 / math.log(10)
-    True
+    >>> Scaling.parse("sqrt(d_k) / (1 + floor(n_keys/4))").divisor(d_k=64, n_keys=10)
+    2.6666666666666665
     >>> Scaling.parse("1").name
     'unscaled'
     """
 
     constant: Fraction = Fraction(1)
     powers: tuple[tuple[str, Fraction], ...] = ()
+    text: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Scaling:
@@ -92,20 +98,22 @@ class Scaling:
         multiplies scores.
         """
         try:
-            rule = _divisor_rule(text)
+            return _divisor_rule(text)
         except _RefusedError as refused:
             raise ValueError(
                 f"{refused.expected}, got {text!r}{refused.hint or _nearest(text)}"
             ) from None
-        return cls(rule.constant, rule.powers)
 
     @property
     def name(self) -> str:
-        """The canonical name: the constant, other multipliers, divisors; exponents in lowest terms.
+        """The text, or the canonical name: the constant, other multipliers, divisors; exponents in
+        lowest terms.
 
         >>> Scaling.parse("sqrt(d_k)/(0.43*ln(n_keys))").name
         'd_k^1/2/0.43/ln(n_keys)'
         """
+        if self.text:
+            return self.text
         above = [_power(factor, power) for factor, power in self.powers if power > 0]
         below = [_power(factor, -power) for factor, power in self.powers if power < 0]
         number = _number(self.constant)
@@ -138,24 +146,26 @@ class Scaling:
         ValueError unless finite and above 0, as 1/ln(n_keys) of a single key, and for the number
         1/sqrt(d_k).
         """
-        divisor = float(self.constant)
-        for factor, power in self.powers:
-            base = _function(factor)(d_k, n_keys, n_keys if n_visible is None else n_visible)
-            divisor *= math.pow(base, power) if base > 0 or (base == 0 and power > 0) else math.inf
+        seen = n_keys if n_visible is None else n_visible
+        sizes = {"d_k": d_k, "n_keys": n_keys, "n_visible": seen}
+        try:
+            divisor = float(self.constant)
+            for factor, power in self.powers:
+                base = _function(factor)(sizes)
+                is_defined = base > 0 or (base == 0 and power > 0)
+                divisor *= math.pow(base, power) if is_defined else math.inf
+        except (ValueError, ArithmeticError):  # as ln(0) and 1/0
+            divisor = math.nan
         if not 0 < divisor < math.inf:
-            sizes = f"d_k={d_k}, n_keys={n_keys}" + (
+            shown = f"d_k={d_k}, n_keys={n_keys}" + (
                 f", n_visible={n_visible}" if self.is_by_row else ""
             )
             raise ValueError(
-                f"{self.name}: expected a finite divisor above 0, got {divisor} for {sizes}"
+                f"{self.name}: expected a finite divisor above 0, got {divisor} for {shown}"
             )
-        if not self.powers:
+        if not any(size in factor for factor, _ in self.powers for size in SIZES):
             refuse_multiplier(self.name, divisor, d_k)
         return divisor
-
-    def inverse(self) -> Scaling:
-        """The rule with the reciprocal divisor."""
-        return Scaling(1 / self.constant, tuple((factor, -power) for factor, power in self.powers))
 
     def __str__(self) -> str:
         return self.name
@@ -164,14 +174,30 @@ class Scaling:
         return f"Scaling.parse({self.name!r})"
 
 
-def _function(factor: str) -> Callable[[float, float, float], float]:
-    """The function of a factor: of `FACTORS`, or a + b ln(n / c)."""
-    if factor in FACTORS:
-        return FACTORS[factor]
-    found = _AFFINE.fullmatch(factor)
-    assert found, factor
-    a, b, c = (float(found[name]) for name in "abc")
-    return lambda *sizes: a + b * math.log(FACTORS[found["n"]](*sizes) / c)
+@cache
+def _function(factor: str) -> Callable[[Mapping[str, float]], float]:
+    """The value of a factor as a function of `SIZES`."""
+    return _compiled(ast.parse(factor, mode="eval").body)
+
+
+def _compiled(node: ast.expr) -> Callable[[Mapping[str, float]], float]:
+    """The value of a formula as a function of `SIZES`; `_RefusedError` for any other expression."""
+    match node:
+        case ast.Constant():
+            number = float(_rational(node))
+            return lambda _: number
+        case ast.Name(name) if name in SIZES:
+            return operator.itemgetter(name)
+        case ast.Call(ast.Name(name), [argument], []) if name in FUNCTIONS:
+            inner = _compiled(argument)
+            return lambda sizes: FUNCTIONS[name](inner(sizes))
+        case ast.BinOp(left, ast.Pow(), right):
+            base, power = _compiled(left), _rational(right)
+            return lambda sizes: math.pow(base(sizes), power)
+        case ast.BinOp(left, sign, right) if type(sign) in _OPERATORS:
+            combine, first, second = _OPERATORS[type(sign)], _compiled(left), _compiled(right)
+            return lambda sizes: combine(first(sizes), second(sizes))
+    raise _RefusedError
 
 
 def _number(value: Fraction) -> str:
@@ -201,9 +227,7 @@ class _RefusedError(Exception):
 
 
 def _divisor_rule(text: str) -> Scaling:
-    """The rule of a text; `_RefusedError` if it is not in the grammar, or has a negative power of
-    d_k.
-    """
+    """The rule of a text; `_RefusedError` if it is no formula, or has a negative power of d_k."""
     if len(text) > _MAX_LENGTH:  # also limits the depth of brackets
         raise _RefusedError
     if text.strip() == "unscaled":
@@ -212,100 +236,94 @@ def _divisor_rule(text: str) -> Scaling:
     source = re.sub(r"\^\s*(-?\s*\d+\s*/\s*\d+)(?![\d.])", r"**(\1)", text.strip())
     if re.search(r"(\^|\*\*)\s*-?\s*\d+\s*/\s*[\d.]", source):
         raise _RefusedError("; put the exponent in brackets")
-    source = source.replace("^", "**")
     try:
-        rule = _product(ast.parse(source, mode="eval").body, source)
-    except (SyntaxError, ValueError, ZeroDivisionError, MemoryError, RecursionError):
+        rule = _product(ast.parse(source.replace("^", "**"), mode="eval").body)
+    except (SyntaxError, ValueError, ArithmeticError, MemoryError, RecursionError):
         raise _RefusedError from None
     if rule.power_of("d_k") < 0:
         expected = "expected no negative power of d_k, because the rule divides the scores"
-        raise _RefusedError(did_you_mean(rule.inverse().name), expected)
-    return rule
+        meant = _named(_raised(rule, Fraction(-1)), f"1/({text})")
+        raise _RefusedError(did_you_mean(meant.name), expected)
+    if any(abs(power) > _MAX_EXPONENT for _, power in rule.powers):
+        raise _RefusedError
+    named = _named(rule, text)
+    if named.text and _UNCLEAR.search(text):
+        raise _RefusedError("; put the exponent in brackets")
+    return named
 
 
-def _product(node: ast.expr, source: str) -> Scaling:
-    """The rule of an expression, which may have a negative power of d_k."""
+def _named(rule: Scaling, text: str) -> Scaling:
+    """The rule with a text as its name, unless it has a canonical name."""
+    sizes = [*rule.constant.as_integer_ratio(), *(power.denominator for _, power in rule.powers)]
+    is_canonical = all(factor in _CANONICAL for factor, _ in rule.powers)
+    if is_canonical and max(sizes) <= _MAX_NUMBER:
+        return rule
+    return replace(rule, text=" ".join(text.split()))
+
+
+def _product(node: ast.expr) -> Scaling:
+    """The rule of a formula, which may have a negative power of d_k, and has no text."""
     match node:
         case ast.Constant():
-            return _within_limits(_rational(node, source), {})
-        case ast.BinOp(left, ast.Mult() | ast.Div() as operator, right):
-            power = Fraction(-1 if isinstance(operator, ast.Div) else 1)
-            return _times(_product(left, source), _product(right, source), power)
+            if number := _rational(node):
+                return Scaling(number)
+            raise _RefusedError
+        case ast.BinOp(left, ast.Mult(), right):
+            return _times(_product(left), _product(right))
+        case ast.BinOp(left, ast.Div(), right):
+            return _times(_product(left), _raised(_product(right), Fraction(-1)))
         case ast.BinOp(base, ast.Pow(), exponent):
-            return _times(Scaling(), _product(base, source), _rational(exponent, source))
+            return _raised(_product(base), _rational(exponent))
         case ast.Call(ast.Name("sqrt"), [inner], []):
-            return _times(Scaling(), _product(inner, source), Fraction(1, 2))
-        case ast.BinOp(
-            a,
-            ast.Add(),
-            ast.BinOp(b, ast.Mult(), ast.Call(ast.Name("ln"), [ast.BinOp(n, ast.Div(), c)])),
-        ):
-            numbers = [_decimal(_rational(number, source)) for number in (a, b, c)]
-            factor = "({}+{}*ln({}/{}))".format(*numbers[:2], ast.unparse(n), numbers[2])
-            if _AFFINE.fullmatch(factor) and numbers[2] != "0":
-                return Scaling(powers=((factor, Fraction(1)),))
-        case ast.Name() | ast.Call() if (spelling := ast.unparse(node)) in _SPELLED:
-            return Scaling(powers=((_SPELLED[spelling], Fraction(1)),))
-    raise _RefusedError
+            return _raised(_product(inner), Fraction(1, 2))
+    _compiled(node)
+    return Scaling(powers=((ast.unparse(node), Fraction(1)),))
 
 
-def _rational(node: ast.expr, source: str) -> Fraction:
+def _rational(node: ast.expr) -> Fraction:
     """A number, with a sign or as a fraction; a float such as 0.3333333333333333 is the fraction
     that rounds to it.
     """
     match node:
         case ast.UnaryOp(ast.USub(), number):
-            return -_rational(number, source)
+            return -_rational(number)
         case ast.BinOp(above, ast.Div(), below):
-            return _rational(above, source) / _rational(below, source)
-        case ast.Constant():
-            text = ast.get_source_segment(source, node) or ""
-            if not _NUMBER.fullmatch(text):
-                raise _RefusedError
-            exact = Fraction(text)
+            return _rational(above) / _rational(below)
+        case ast.Constant(value):
+            exact = Fraction(repr(value))  # ValueError for what is no number
             near = exact.limit_denominator(_MAX_NUMBER)
             return near if float(near) == float(exact) else exact
     raise _RefusedError
 
 
-def _times(left: Scaling, right: Scaling, power: Fraction) -> Scaling:
-    """left * right^power; `_RefusedError` beyond the limits, or if the power of the constant is no
-    fraction.
-    """
+def _times(left: Scaling, right: Scaling) -> Scaling:
+    """left * right."""
+    names = dict.fromkeys([*_CANONICAL, *(factor for factor, _ in (*left.powers, *right.powers))])
+    powers = [(factor, left.power_of(factor) + right.power_of(factor)) for factor in names]
+    kept = tuple((factor, power) for factor, power in powers if power)
+    return Scaling(left.constant * right.constant, kept)
+
+
+def _raised(rule: Scaling, power: Fraction) -> Scaling:
+    """rule^power; a number whose root is no fraction becomes a factor."""
     if abs(power) > _MAX_EXPONENT:
         raise _RefusedError
-    root = Fraction(
-        *(_root(number, power.denominator) for number in right.constant.as_integer_ratio())
+    above, below = (
+        round(math.pow(number, 1 / power.denominator))
+        for number in rule.constant.as_integer_ratio()
     )
-    names = dict.fromkeys([*FACTORS, *(factor for factor, _ in (*left.powers, *right.powers))])
-    powers = {factor: left.power_of(factor) + power * right.power_of(factor) for factor in names}
-    return _within_limits(left.constant * root**power.numerator, powers)
-
-
-def _root(number: int, degree: int) -> int:
-    """The root of a whole number, if it is whole."""
-    root = round(math.pow(number, 1 / degree))
-    if number != 1 and (degree > 64 or root**degree != number):
-        raise _RefusedError("; write the root of a number as a decimal")
-    return root
-
-
-def _within_limits(constant: Fraction, powers: Mapping[str, Fraction]) -> Scaling:
-    sizes = [*constant.as_integer_ratio(), *(power.denominator for power in powers.values())]
-    if (
-        not constant
-        or max(sizes) > _MAX_NUMBER
-        or any(abs(power) > _MAX_EXPONENT for power in powers.values())
-    ):
-        raise _RefusedError
-    return Scaling(constant, tuple((factor, power) for factor, power in powers.items() if power))
+    root, powers = Fraction(above, below), rule.powers
+    if root**power.denominator != rule.constant:
+        root, powers = Fraction(1), (*powers, (str(rule.constant), Fraction(1)))
+    raised = tuple((factor, power * before) for factor, before in powers if power)
+    return Scaling(root**power.numerator, raised)
 
 
 def _nearest(text: str) -> str:
     """The rule that a text with a wrong name may mean, as `; did you mean ...?`; empty if there is
     none.
     """
-    meant = _WORDS.get(text.strip().lower(), _nearest_names(text[:_MAX_LENGTH]))
+    meant = _WORDS.get(text.strip().lower(), _nearest_names(text))
     if meant == text:
         return ""
     try:
@@ -317,7 +335,7 @@ def _nearest(text: str) -> str:
 
 def _nearest_names(text: str) -> str:
     """A text with the nearest names of the grammar in place of its own, if any are near."""
-    known = [*re.findall(r"[^\W\d]\w*", " ".join(FACTORS)), "sqrt", "unscaled"]
+    known = [*SIZES, *FUNCTIONS, "unscaled"]
     return re.sub(
         r"[^\W\d]\w*",
         lambda name: _NAMES.get(name[0].lower()) or nearest(name[0], known) or name[0],

@@ -6,6 +6,7 @@ import doctest
 import importlib
 import re
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,8 @@ PAGES = {
     for path in (README, *sorted(DOCS.glob("*.md")))
 }
 FIGURES = RESULTS / "figures"
-TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+_RULES = re.findall(r"^([a-z][a-z\\\s-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+TARGETS = set(re.findall("[a-z-]+", " ".join(_RULES)))
 
 
 @shipped_only
@@ -153,6 +155,8 @@ def test_every_item_of_the_sources_has_a_command_or_an_import():
     for item in items:
         if item.startswith("make"):
             assert item.split()[1] in TARGETS
+        elif item.startswith("python -m"):
+            assert find_spec(item.split()[2])
         else:
             _, module, _, name = item.split()
             assert hasattr(importlib.import_module(module), name), item

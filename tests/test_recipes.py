@@ -108,14 +108,11 @@ def repository(tmp_path, stale_before):
     return Repository(tmp_path, stale_before)
 
 
-def test_a_rule_with_a_factor_of_its_own(repository):
-    repository.write(
-        "sdpa/scaling.py", '    "ln(1+d_k)": lambda d_k, *_: math.log1p(d_k),\n', before="}"
-    )
-    table = repository.sweep("saturation", SATURATION.format(rule="d_k^1/2/ln(1+d_k)"))
-    rows = table[table["scaling"] == "d_k^1/2/ln(1+d_k)"]
-    # ln(1+d_k)^2
-    assert rows["score_variance_exact"].tolist() == pytest.approx([2.5902903940, 8.0270978529])
+def test_a_rule_with_a_function_of_its_own(repository):
+    repository.write("sdpa/scaling.py", '    "log2": math.log2,\n', before="}")
+    table = repository.sweep("saturation", SATURATION.format(rule="sqrt(d_k)/log2(4*d_k)"))
+    rows = table[table["scaling"] == "sqrt(d_k)/log2(4*d_k)"]
+    assert rows["score_variance_exact"].tolist() == pytest.approx([16, 36])
     repository.run("pytest", "-q", "tests/sdpa/test_scaling.py")
     assert repository.stale() == set()
     assert repository.edited == {"sdpa/scaling.py"}

@@ -47,7 +47,7 @@ def test_columns_of_other_tables_are_described(name):
 
 
 def test_the_shipped_calibration_meets_what_the_check_promises():
-    """The tables of `make calibration FULL=1`: every config under 300 seeds, every fault of many
+    """The tables of `python -m benchmarks.calibration --full`: every config under 300 seeds, every fault of many
     errors found.
     """
     alarms, coverage, faults = (

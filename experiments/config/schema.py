@@ -6,7 +6,6 @@ across fields and no size of a sweep, and sees numbers such as `2^6`, `1/3` and 
 """
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ from sdpa import LAWS
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import SCHEMES
 from sdpa.row_maps import NORMALIZERS
-from sdpa.scaling import FACTORS
+from sdpa.scaling import FUNCTIONS, SIZES
 
 SCHEMA = Path("config.schema.json")  # the config files name it in their first line
-_WORDS = "|".join(sorted({*re.findall(r"\w+", " ".join(FACTORS)), "unscaled", "sqrt"}))
+_WORDS = "|".join(sorted({*SIZES, *FUNCTIONS, "unscaled"}))
 # One value of each type that parses its own names; `Scaling.parse` refuses more.
 _NAMED: dict[str, Any] = {
     "Scaling": {

@@ -321,7 +321,7 @@ def deployed(_: Source) -> str:
         for n in lengths.values():
             divisor = Scaling.parse(model.rule).divisor(model.d_k, n)
             entropy = attention_expectations(model.d_k, n, divisor).entropy
-            fields.append(f"{entropy:.3f}" if n >= model.fewest else "–")
+            fields.append(f"{entropy:.3f}")
         rows.append(fields)
     return markdown(["model", "d<sub>k</sub>", "rule", *lengths], rows, "-r-rrr")
 

@@ -13,11 +13,12 @@ from sdpa.arithmetic import Arithmetic
 from sdpa.auditing import items
 from sdpa.auditing.causes import causes
 from sdpa.auditing.computation import Expected
-from sdpa.auditing.function import Attention, Audited, CallError
+from sdpa.auditing.function import Attention, Audited, CallError, Sample
 from sdpa.scaling import Rule, Scaling
 
 _RIGHT, _WRONG = "as expected", "FINDING"
 _USABLE = "no usable output", "a usable output"
+_COARSEST_FIRST = ("bfloat16", "float16", "float32")
 # what describes wrong outputs that no slip explains
 _PROBES = (items.dropout, items.mask, items.divisor, items.heads, items.lost_mass)
 
@@ -152,6 +153,17 @@ def audit(
     return Audit(getattr(attention, "__name__", repr(attention)), tuple(found))
 
 
+def _rounded(audited: Audited, samples: Sequence[Sample]) -> str:
+    """The format in which most outputs would have about their deviations; empty if none is."""
+    off = sorted(sample.off(sample.exact) / sample.tolerance * audited.eps for sample in samples)
+    low, high = (64 * off[len(off) * quarter // 4] for quarter in (1, 3))
+    for name in _COARSEST_FIRST:
+        eps = 2.0 ** (1 - Arithmetic.parse(name).digits)
+        if audited.eps < eps and eps / 16 < low and high < 2 * eps:
+            return name
+    return ""
+
+
 def _item(audited: Audited, item: items.Item) -> Finding:
     """The result of an item."""
     try:
@@ -206,8 +218,9 @@ def _of_outputs(audited: Audited) -> list[Finding]:
             )
         ]
     words = "wrong, and no slip explains it"
-    if off * audited.eps <= 2.0**-23:
-        words = "errors like those of float32"
+    if format_ := _rounded(audited, samples):
+        words = f"errors like those of {format_}"
+        where = f"{where} If it computes in {format_}, audit with --dtype {format_}."
     if not is_same:
         words = "different in each call"
     found.append(

@@ -161,7 +161,8 @@ class Audited:
                 found = [np.asarray(x).astype(float) for x in parts]
         except (Exception, SystemExit) as error:  # whatever it raises is a result of the audit
             raise CallError(
-                f"calling it, or reading its output, raised {type(error).__name__}: {error}"
+                f"calling it with arrays of {self.arithmetic.name} (--dtype), or reading its "
+                f"output, raised {type(error).__name__}: {error}"
             ) from error
         if [x.shape for x in found] != [*shapes]:
             got = " and ".join(str(x.shape) for x in found)

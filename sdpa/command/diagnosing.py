@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sdpa._names import did_you_mean, nearest
 from sdpa.command import words
 from sdpa.command.output import add_options, check, rows_of, tell, wrapped
 from sdpa.heads import HeadArrays, Kind, Layout, notes, read_heads
@@ -18,6 +19,11 @@ from sdpa.heads.table import Columns, table_of
 from sdpa.row_maps import RowMap
 
 NAME = "diagnose"
+_AXES = ("batch", "layer", "head", "position")
+_SYNONYMS = dict.fromkeys(
+    ("seq", "sequence", "token", "tokens", "time", "length", "len"), "position"
+)
+_SYNONYMS |= {"b": "batch", "bsz": "batch", "h": "head", "n": "position", "t": "position"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,12 +88,21 @@ def split_mask(text: str | None) -> tuple[str | None, Path | None]:
 
 
 def split_axes(text: str | None) -> tuple[str, ...] | None:
-    """The names of axes; None for the usual ones.
+    """The names of axes; None for the usual ones. ValueError for another spelling of one of
+    `_AXES`; any other name is a column.
 
     >>> split_axes("batch, Position,head")
     ('batch', 'position', 'head')
     """
-    return tuple(text.replace(" ", "").lower().split(",")) if text else None
+    if not text:
+        return None
+    names = tuple(text.replace(" ", "").lower().split(","))
+    for name in names:
+        meant = _SYNONYMS.get(name) or nearest(name, _AXES)
+        if meant not in (None, name):
+            expected = f"expected names such as {', '.join(_AXES)}"
+            raise ValueError(f"--axes: {expected}, got {name!r}{did_you_mean(meant)}")
+    return names
 
 
 def _text(paths: list[Path], heads: list[HeadArrays], table: Columns, advice: list[str]) -> str:

@@ -33,6 +33,9 @@ def main(words: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         return int(given.run(given))
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        place = error.filename or "the output"
+        print(f"{place}: cannot write: {error.strerror}", file=sys.stderr)
+    except ValueError as error:
         print(error, file=sys.stderr)
-        return 2
+    return 2

@@ -28,10 +28,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check(given: argparse.Namespace, inputs: Iterable[Path]) -> None:
-    """ValueError if an output would not be a CSV, or would replace one of the inputs."""
+    """ValueError if an output would not be a CSV, has no folder, or would replace one of the
+    inputs.
+    """
     if given.csv and given.csv.suffix.lower() != ".csv":
         raise ValueError(f"--csv: expected a name that ends in .csv, got {given.csv}")
     named = [path for path in (given.csv, getattr(given, "plot", None)) if path]
+    for path in named:
+        if path.is_dir() or not path.parent.is_dir():
+            raise ValueError(f"expected a new file in a folder that exists, got {path}")
     read = {path.resolve() for path in inputs}
     if replaced := [path for path in named if path.resolve() in read]:
         raise ValueError(f"expected outputs beside the inputs, got {replaced[0]} as both")

@@ -22,6 +22,11 @@ _LEGEND = (
     ("row_variance", "Spread: standard deviation of the scaled scores within rows."),
     ("variance_ratio", "Ratio: their variance over that of independent entries."),
     ("row_variance", "Saturated: share of rows with a weight above 0.99. |J|_F: its median."),
+    (
+        "most_attended_key",
+        "Top key: the one that gets the most weight in its sequence, counted from 0; nan if its "
+        "place differs between sequences.",
+    ),
     ("unit_exponent", "Unit power: the power of d_k that would give the rows the variance 1."),
 )
 _NO_ERRORS = "No standard errors: there is one sequence. Several need an axis named batch."
@@ -35,12 +40,16 @@ _FIELDS = {
     "largest weight": "{max_weight:.2f}",
     "entropy share": "{entropy_share:.2f}",
     "saturated": "{saturated_rows:.0%}",
-    "first key": "{first_key_weight:.2f}",
+    "top key": "{most_attended_key:.0f}",
+    "its weight": "{most_attended_share:.2f}",
     "|J|_F": "{jacobian_norm_median:.3g}",
     "unit power": "{unit_exponent:.2f}",
 }
 _EXACT = {"largest weight": "max_weight_exact", "entropy share": "entropy_share_exact"}
 _OF_VECTORS = ("ratio = length x alignment", "unit power")  # headings that scores alone do not have
+_FEWEST = 16  # keys, beside which equal weights do not come near to a sink
+_FEWEST_ROWS = 8  # of a sequence, in which one key does not get most weight by chance
+_MOST_PLACES = 3
 # A head that is so much sharper than Gaussian rows of its spread picks its keys: another divisor is
 # no remedy.
 _SHARPER = 0.1
@@ -58,7 +67,7 @@ _WIDE = (
     "are divided; to start training, {divide}."
 )
 _SINK = (
-    "In {heads}, the first key gets {first_key_weight} of the weight, so keep it in every "
+    "In {heads}, {top_key} gets {most_attended_share} of the weight, so keep it in every "
     "cache and window: without it, other keys get this weight."
 )
 _HEALTHY = (
@@ -122,7 +131,7 @@ def summary(table: Columns) -> list[str]:
         "a spread below 0.8, too flat to differ from Gaussian rows": (
             table["row_variance"] < 0.8**2
         ),
-        "most weight on the first key, an attention sink": table["first_key_weight"] > 0.5,
+        "most weight on one key, an attention sink": _has_sink(table),
         "equal scores in each row, or equal entries of q or k, and so without some numbers (nan)": (
             np.isnan(ratios).any(axis=0)
         ),
@@ -143,12 +152,11 @@ def advice(table: Columns, *, is_capped: bool) -> tuple[list[str], list[str]]:
         is_capped: True for scores under a soft cap, whose spread no divisor changes in proportion.
     """
     variance, entropy = table["row_variance"], table["entropy_share"]
-    saturated, first_key = table["saturated_rows"], table["first_key_weight"]
-    has_sink_logit = "visible_mass" in table
+    saturated, has_sink_logit = table["saturated_rows"], "visible_mass" in table
     picks_keys = entropy < _gaussian_share(table) - _SHARPER
-    # Rows that saturate on the first key idle on purpose; beside a sink logit, gradients of
-    # saturated rows may be large.
-    is_stuck = (saturated > 0.5) & (first_key < 0.5) & ~picks_keys & (not has_sink_logit)
+    # Rows that saturate on one key idle on purpose; beside a sink logit, gradients of saturated
+    # rows may be large.
+    is_stuck = (saturated > 0.5) & ~_has_sink(table) & ~picks_keys & (not has_sink_logit)
     conditions = {
         _SATURATED: is_stuck,
         # A single large score among many keys gives a small spread, too, but not a large entropy.
@@ -156,8 +164,7 @@ def advice(table: Columns, *, is_capped: bool) -> tuple[list[str], list[str]]:
         _FLAT: (variance >= 1e-6) & (variance <= 0.2**2) & (entropy > 0.95),
         # All heads together: then the cause is rather the scale than what a head has learned.
         _WIDE: (variance > 0) & (variance > 2.0**2).all(),
-        # With fewer than 16 keys, equal weights come near to a sink.
-        _SINK: (first_key > 0.5) & (table["n_keys"] >= 16),
+        _SINK: _has_sink(table) & (table["n_keys"] >= _FEWEST),
     }
     told = {
         words: _advised(words, chosen(table, where), len(where), is_capped=is_capped)
@@ -191,10 +198,33 @@ def _advised(words: str, heads: Columns, of: int, *, is_capped: bool) -> str:
     return words.format(
         heads=f"{len(heads['rows'])} of {of} head{'s' * (of != 1)}",
         saturated_rows=_range(100 * heads["saturated_rows"], 2) + "%",
-        first_key_weight=_range(100 * heads["first_key_weight"], 2) + "%",
+        top_key=_top_keys(heads["most_attended_key"]),
+        most_attended_share=_range(100 * heads["most_attended_share"], 2) + "%",
         spread=_range(np.sqrt(heads["row_variance"]), 2),
         divide="change the soft cap or the divisor" if is_capped else divide,
     )
+
+
+def _has_sink(table: Columns) -> npt.NDArray[np.bool_]:
+    """True where one key gets more than half of the weight."""
+    has_rows = table["rows"] >= _FEWEST_ROWS * table["sequences"]
+    return np.asarray((table["most_attended_share"] > 0.5) & has_rows)
+
+
+def _top_keys(places: npt.NDArray[Any]) -> str:
+    """The keys at some places, the most frequent ones first, with the numbers of their heads.
+
+    >>> _top_keys(np.array([5.0, 5.0])), _top_keys(np.array([5.0, 0.0, 5.0]))
+    ('key 5', 'key 5 (2) or the first key (1)')
+    """
+    found, counts = np.unique(places, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    names = {"0": "the first key", "nan": "a key whose place differs between sequences"}
+    keys = [names.get(place, f"key {place}") for place in map("{:.0f}".format, found[order])]
+    if len(keys) == 1:
+        return keys[0]
+    shown = [f"{key} ({count})" for key, count in zip(keys, counts[order], strict=True)]
+    return " or ".join([*shown[:_MOST_PLACES], *["another"] * (len(shown) > _MOST_PLACES)])
 
 
 def _is_far_from_1(heads: Columns) -> npt.NDArray[np.bool_]:

@@ -219,12 +219,15 @@ def of_sums(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, F
 
 
 def _of_rows(quantity: Quantity, of_head: list[HeadRows]) -> tuple[float, float]:
-    """Of one head: the largest value of single rows, or a quantile of them and its standard error.
+    """Of one head: its own value, the largest value of single rows, or a quantile of them and its
+    standard error.
 
     The share of rows up to the quantile is a ratio of sums over sequences, with a standard error.
     The quantiles at that share plus and minus its error lie two errors of the quantile apart
     (Woodruff 1952, JASA 47:635).
     """
+    if quantity.of_head:
+        return quantity.of_head(of_head), np.nan
     sequences = [quantity.row(one.part(quantity.part)) for one in of_head]
     values = np.concatenate(sequences)
     if not len(values):

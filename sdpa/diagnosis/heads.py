@@ -107,6 +107,14 @@ class Rows(NamedTuple):
 Moments = tuple[float, float, float]  # count, mean and variance of numbers
 
 
+class MostAttended(NamedTuple):
+    """The key that gets the most weight from all rows of a head in a sequence."""
+
+    place: int  # among the keys from the first one that a row sees
+    weight: float  # sum over rows
+    rows: float  # number of those in which it is the first of the largest weights
+
+
 class HeadRows(NamedTuple):
     """All rows of a head in a sequence, and the moments of the entries of their queries and of the
     keys they see.
@@ -114,6 +122,7 @@ class HeadRows(NamedTuple):
 
     rows: Rows
     rest: Rows  # without the first key
+    most_attended: MostAttended
     q: Moments
     k: Moments
 
@@ -200,6 +209,7 @@ class Heads:
         first = int(seen.argmax())  # padding may come before it
         key_squares = np.ones(len(seen)) if keys is None else np.vecdot(keys, keys)
         found: tuple[list[Rows], list[Rows]] = [], []
+        of_each_key = np.zeros((2, len(seen)))
         for chosen, visible in tiles(len(q), len(seen), mask):
             queries, visible = q[chosen][counted[chosen]], visible[counted[chosen]]
             squares = np.ones(len(queries)) if keys is None else np.vecdot(queries, queries)
@@ -209,10 +219,15 @@ class Heads:
                     of_keys = key_squares[start : visible.shape[-1]]
                     of_rows = scores[left, start:], visible[left, start:], squares[left]
                     parts.append(Rows.of(*of_rows, of_keys, divisor, row_map))
+                    del of_rows  # two tiles
+            if len(queries):
+                scaled = np.where(visible, scores / divisor, -np.inf)
+                of_each_key[:, : visible.shape[-1]] += _attention(row_map.weights(scaled))
         rows, rest = map(Rows.joined, found)
-        return HeadRows(
-            rows, rest, *map(_moments, (q[:0], q[:0]) if keys is None else (q[counted], keys[seen]))
-        )
+        key = int(of_each_key[0].argmax())
+        most_attended = MostAttended(key - first, *of_each_key[:, key].tolist())
+        entries = (q[:0], q[:0]) if keys is None else (q[counted], keys[seen])
+        return HeadRows(rows, rest, most_attended, *map(_moments, entries))
 
     def scores(self, index: tuple[int, ...], divisor: float) -> Iterator[FloatArray]:
         """Tiles of scaled scores at a leading index of q, (rows, n_keys); errors as in `head`.
@@ -296,6 +311,14 @@ def tiles(
                 rows,
                 np.ones((rows.stop - first, n_keys), np.bool_) if mask is None else mask[rows],
             )
+
+
+def _attention(weights: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """Of each key, the sum of its weights, and the number of rows in which it is the first of the
+    largest.
+    """
+    largest = np.bincount(weights.argmax(axis=-1), minlength=weights.shape[-1])
+    return weights.sum(axis=0), largest
 
 
 def _moments(entries: FloatArray) -> Moments:

@@ -55,6 +55,9 @@ class Sums:
             name: np.array([[float(one[name].sum()) for one in each] for each in rows])
             for name in rows[0][0]
         }
+        attended = [[one.most_attended for one in each] for each in found]
+        sums["most_attended_share"] = np.array([[one.weight for one in each] for each in attended])
+        sums["most_attended_rows"] = np.array([[one.rows for one in each] for each in attended])
         references = {}
         moments = np.array([[(one.q, one.k, one.scores(part)) for one in each] for each in found])
         for name, each in zip(("q", "k", "scores"), np.moveaxis(moments, 2, 0), strict=True):
@@ -139,16 +142,17 @@ def ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number of each head, by its name in a `Diagnosis`: a function of sums, or of the values of
-    single rows.
+    """A number of each head, by its name in a `Diagnosis`: a function of sums, of the sequences of
+    a head, or of the values of single rows.
     """
 
     name: str
     meaning: str
     formula: str = ""
-    of: Callable[[Sums], FloatArray] | None = None  # None for a value of single rows
+    of: Callable[[Sums], FloatArray] | None = None
     unit: str = ""
-    # the value of single rows, if `of` is None
+    of_head: Callable[[Sequence[HeadRows]], float] | None = None
+    # the value of single rows, if both are None
     row: Callable[[Rows], FloatArray] = lambda rows: rows.largest
     share: float | None = None  # the probability of a quantile of `row`; None for its largest value
     part: str = ALL
@@ -156,7 +160,7 @@ class Quantity:
 
     @property
     def has_error(self) -> bool:
-        """True unless it is the largest value of single rows."""
+        """True unless it is of a head, or the largest value of single rows."""
         return self.of is not None or self.share is not None
 
 
@@ -186,6 +190,13 @@ def _of_entries(name: str) -> Sequence[Quantity]:
             of=lambda sums: np.sqrt(sums.variance(name)),
         ),
     )
+
+
+def _most_attended_key(of_head: Sequence[HeadRows]) -> float:
+    """The place that is the same in more than half of the sequences; NaN without one."""
+    places = [one.most_attended.place for one in of_head if len(one.rows.n_visible)]
+    found, counts = np.unique(places, return_counts=True)
+    return float(found[counts.argmax()]) if 2 * counts.max() > len(places) else np.nan
 
 
 def _unit_divisor(sums: Sums) -> FloatArray:
@@ -267,6 +278,20 @@ QUANTITIES: tuple[Quantity, ...] = (
     ),
     *_OF_SOFTMAX,
     row_mean("first_key_weight", "weight of the first key", "E w_1"),
+    Quantity(
+        "most_attended_key",
+        "place of the key that gets the most weight from all rows of its sequence, from 0 for the "
+        "first; empty if no place is that of most sequences",
+        "argmax_j E w_j",
+        of_head=_most_attended_key,
+    ),
+    row_mean("most_attended_share", "weight of this key", "max_j E w_j", exact=False),
+    row_mean(
+        "most_attended_rows",
+        "1 if this key has the largest weight",
+        "P(argmax_i w_i = argmax_j E w_j)",
+        exact=False,
+    ),
     *(
         replace(
             each, name=each.name + REST, meaning=f"{each.meaning} without the first key", part=REST

@@ -89,10 +89,12 @@ def _split(arrays: Sequence[Array], heads: int) -> list[Array]:
 
 
 def _check(pair: HeadArrays, k: tuple[int, ...], words: set[str], *, is_packed: bool) -> None:
-    """FilesError if the last axis may have several heads, by its name or its width, or if heads and
-    positions may be exchanged, where there are more heads than keys.
+    """FilesError if the last axis may have several heads, by its name or its width, or not even so
+    q and k fit; or if heads and positions may be exchanged, where there are more heads than keys.
     """
     q = pair.q.shape
+    if q[-1] % k[-1]:
+        raise FilesError(f"expected q and k with the same d_k (last axis), got q {q} and k {k}")
     is_wide = max(q[-1], k[-1]) > _WIDEST or q[-1] != k[-1]
     is_told = is_wide or is_packed or (words & _PROJECTIONS and pair.head is None)
     if is_told and len(q) < 4 - is_packed:

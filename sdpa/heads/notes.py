@@ -6,12 +6,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from sdpa._arrays import BoolArray
 from sdpa.diagnosis.heads import hidden_scores
 from sdpa.heads.arrays import HeadArrays
+from sdpa.heads.formats import Array
 
 # Standard deviation of ln(mean k^2) of a head: in the shipped BERT at most 0.18 over sequences, and
 # 0.5 over layers.
 _APART = 0.35
+# Mean cosine of the queries of two heads at one place over that of two places in one head, and its
+# errors from 0: in the shipped models the ratio is at most 0.5.
+_EXCHANGED, _ERRORS = 2.0, 6.0
 
 
 def _hidden(arrays: HeadArrays) -> int:
@@ -44,6 +49,49 @@ def _like_layers(arrays: HeadArrays) -> bool:
     return bool(apart > _APART)
 
 
+def _like_positions(arrays: HeadArrays) -> bool:
+    """True if queries are alike along the axis `head`, in its usual place, and not along that of
+    positions.
+    """
+    if arrays.k is None or arrays.axes or arrays.leading[-1:] != ("head",):
+        return False
+    alike, apart = (_cosine(arrays.q, axis) for axis in (-3, -2))
+    error = np.sqrt(2 / (arrays.q.shape[-3] * arrays.q.size))
+    return bool(alike > _EXCHANGED * apart and alike > _ERRORS * error)
+
+
+def _cosine(vectors: Array, axis: int) -> float:
+    """The mean product of two vectors (..., d_k) at different places along an axis, over that of a
+    vector with itself; 0 for a single place.
+    """
+    total = vectors.sum(axis=axis, dtype=np.float64)
+    own = np.einsum("...d,...d->...", vectors, vectors, dtype=np.float64).sum() or 1.0
+    others: float = (total**2).sum() / own - 1
+    return others / max(int(vectors.shape[axis]) - 1, 1)
+
+
+def _opposite(arrays: HeadArrays) -> int:
+    """Sequences whose mask shows keys of zeros and hides others, or hides the first key and shows
+    the last one.
+    """
+    if arrays.mask is None:
+        return 0
+    mask = arrays.mask[(np.newaxis,) * (len(arrays.shape) - arrays.mask.ndim)]
+    seen = _by_sequence(arrays, np.asarray(mask.any(axis=-2)))
+    is_key = np.ones_like(seen)
+    if arrays.k is not None:
+        is_key = _by_sequence(arrays, np.asarray(arrays.k.any(axis=-1)))
+    shows_zeros = (seen & ~is_key).any(axis=-1) & (~seen & is_key).any(axis=-1)
+    return int((shows_zeros | (is_key & ~seen)[:, 0] & seen[:, -1]).sum())
+
+
+def _by_sequence(arrays: HeadArrays, flags: BoolArray) -> BoolArray:
+    """Whether flags (..., n_keys) hold in any head, (sequences, n_keys)."""
+    batch = [place for place, name in enumerate(arrays.leading) if name == "batch"]
+    others = tuple(place for place in range(flags.ndim - 1) if place not in batch)
+    return np.atleast_2d(flags.any(axis=others))
+
+
 _LINES: dict[Callable[[HeadArrays], int], str] = {
     _hidden: "Hidden keys: {} scores are more than 5,000 below the largest of their row.",
     _zero_rows: (
@@ -58,6 +106,15 @@ _LINES: dict[Callable[[HeadArrays], int], str] = {
     _like_layers: (
         "Keys differ along the axis read as batch as those of layers do, and those of sequences do "
         "not: name the axes in their order, such as --axes layer,batch,head or --axes layer,head."
+    ),
+    _like_positions: (
+        "Queries are alike along the axis read as head, and not along that of positions, as if they "
+        "were exchanged: then --axes position,head, or --axes batch,position,head."
+    ),
+    _opposite: (
+        "Masks: in {} sequences, keys of zeros are visible and others are not, or the first key is "
+        "hidden and the last one visible. Padding on the left does so, and a mask in which True "
+        "marks padding: save its opposite, or name the array key_padding_mask."
     ),
 }
 

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, resolve_divisor
-from sdpa.theory.integrals import FloatArray, check_sizes
+from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.row_lengths import mean_over_lengths
 from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics
 from sdpa.theory.row_moments import row_means
@@ -103,7 +103,7 @@ def attention_expectations(
     Raises:
         ValueError: an argument out of its range.
         TypeError: the law is no `PairLaw`, or the shortest row no whole number.
-        UnknownError: rows of this law are unknown.
+        UnknownError: rows of this law are unknown, or rows of many lengths under a rule with floor.
 
     >>> round(attention_expectations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
     0.10717
@@ -117,6 +117,8 @@ def attention_expectations(
     rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
     is_by_row = isinstance(rule, Scaling) and rule.is_by_row and shortest is not None
     check_sizes(d_k, n_keys)
+    if is_by_row and "floor" in str(rule):  # the mean over lengths interpolates
+        raise UnknownError(f"rows of many lengths are unknown under a rule with floor, got {rule}")
     c = rule if is_by_row else resolve_divisor(rule, d_k, n_keys)
     return _expectations(float(d_k), float(n_keys), c, law, shortest)
 

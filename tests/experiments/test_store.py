@@ -229,7 +229,7 @@ def test_a_law_or_rule_that_means_something_else_makes_its_results_stale(monkeyp
             != before[1]["named"]
         )
     with monkeypatch.context() as patched:
-        patched.setitem(scaling.FACTORS, "d_k", lambda d_k, *_: 1.01 * d_k)
+        patched.setattr(scaling, "_function", lambda _: lambda sizes: 1.01 * sizes["d_k"])
         assert Store(Path(), 0).stamp(uniform)["named"] != before[1]["named"]
     monkeypatch.setattr(
         scaling.Scaling, "exponent", property(lambda rule: 2 * rule.power_of("d_k"))

@@ -515,6 +515,13 @@ def test_unknown_rows_are_refused_with_a_reason(law, divisor, reason):
         least_draw_deviations(4, 4, 4, divisor, law)
 
 
+def test_rows_of_many_lengths_are_unknown_under_a_divisor_that_jumps():
+    rule = "d_k^1/2/(1+floor(n_visible/3))"
+    with pytest.raises(UnknownError, match="unknown under a rule with floor"):
+        attention_expectations(4, 4, rule, shortest=1)
+    assert attention_expectations(4, 4, rule) == attention_expectations(4, 4, 1.0)
+
+
 def test_deviations_are_known_for_independent_rows_of_whole_lengths():
     with pytest.raises(UnknownError, match="unknown"):
         attention_deviations(4, 4, 1.0, PairLaw(correlation=0.5))

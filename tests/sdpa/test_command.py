@@ -120,11 +120,12 @@ def test_a_missing_an_empty_and_a_damaged_file_are_named(suffix):
 
 
 SIZES = ["d_k", "n_queries", "n_keys", "mask", "scaling", "divisor", "sequences", "rows"]
-WITHOUT_ERRORS = {"largest_score_se", "largest_absolute_score_se"}
+WITHOUT_ERRORS = {"largest_score_se", "largest_absolute_score_se", "most_attended_key_se"}
 PRINTED = [
     *("head", "rows", "spread", "variance_ratio", "length_effect", "alignment_effect"),
     *("max_weight", "max_weight_exact", "entropy_share", "entropy_share_exact"),
-    *("percentage", "first_key_weight", "jacobian_norm_median", "unit_exponent"),
+    *("percentage", "most_attended_key", "most_attended_share"),
+    *("jacobian_norm_median", "unit_exponent"),
 ]
 
 
@@ -158,8 +159,8 @@ def test_it_prints_writes_and_draws_what_the_library_finds():
     table["percentage"] = 100 * table["saturated_rows"]
     expected = table[PRINTED].to_numpy(float)
     rounding = np.where(np.array(PRINTED) == "percentage", 0.5, 0.006)
-    error = np.abs(printed_numbers(ran.stdout) - expected)
-    assert (error <= rounding + 0.005 * np.abs(expected)).all()
+    printed = printed_numbers(ran.stdout)
+    assert np.isclose(printed, expected, rtol=0.005, atol=rounding, equal_nan=True).all()
 
 
 def test_json_has_the_rows_of_the_csv():
@@ -197,8 +198,11 @@ EACH_ONCE = "expected the same axes in each pair and each head once, got heads b
     ("words", "message"),
     [
         (["none.npy", "k.npy"], "none.npy: cannot read: No such file or directory"),
-        (["q.npy", "wide.npy"], r"q.npy and wide.npy: expected q and k with the same d_k .*got 4"),
+        (["q.npy", "wide.npy"], r"q.npy and wide.npy: expected q and k with the same d_k .*got q"),
         (["q.npy", "k.npy", "--axes", "head"], "axes: expected a different name for each of 2"),
+        (["q.npy", "k.npy", "--axes", "seq,head"], "--axes: .* got 'seq'; did you mean position?"),
+        (["q.npy", "k.npy", "--axes", "batch,heads"], "got 'heads'; did you mean head?"),
+        (["q.npy", "k.npy", "--csv", "no/t.csv"], "expected a new file in a folder that exists,"),
         (["q.npy", "k.npy", "--axes", "rows,head"], "expected names .*no other column.*got rows"),
         (
             ["q.npy", "k.npy", "--csv", "q.npy"],
@@ -239,7 +243,7 @@ SENTENCES = {
     },
     "an entropy share more than 0.05": {"sink": 1},
     "a spread below 0.8": {"uniform": 3, "flat": 3, "equal": 3, "opposed": 1},
-    "most weight on the first key": {"sink": 1},
+    "most weight on one key": {"sink": 1},
     "equal scores in each row": {"equal": 3},
 }
 
@@ -256,7 +260,7 @@ def test_each_kind_of_heads_has_its_sentences_and_no_others(kind):
         assert sentence.endswith(f": {count} of 3.")
 
 
-def planted(kind, *, keys=24, mask=None, **row_map):
+def planted(kind, *, keys=24, queries=24, mask=None, **row_map):
     """The advice on three heads of width 16 with normal entries, of which head 1 is of that
     kind.
     """
@@ -264,6 +268,13 @@ def planted(kind, *, keys=24, mask=None, **row_map):
     if kind == "first":
         q[:, 1] += 3.0
         k[:, 1, 0] += 3.0
+    elif kind == "separator":  # its place differs between sequences
+        q[:, 1] += 3.0
+        k[range(4), 1, [5, 7, 5, 9]] += 3.0
+    elif kind == "fifth":
+        q += 3.0
+        k[:, 1:, 5] += 3.0
+        k[:, :1, 0] += 3.0
     elif kind == "spike":  # one large score among many that are equal
         q[:, 1], k[:, 1] = 1.0, 0.0
         k[:, 1, 5] = np.log(keys) / 4
@@ -271,7 +282,7 @@ def planted(kind, *, keys=24, mask=None, **row_map):
         q[:, 1] = 5.0 * k[:, 1]
     else:
         q[:, 1] *= {"hard": 40.0, "flat": 0.05, "rounding": 1e-6, "equal": 0.0, "normal": 1.0}[kind]
-    q = q[:, :, -24:]
+    q = q[:, :, -queries:]
     row_map = RowMap(row_map.get("softcap", 0.0), row_map.get("sink"))
     table = heads_table([HeadArrays(None, None, q, k)], mask=mask, row_map=row_map)
     told, kept = advice(table, is_capped=row_map.softcap > 0)
@@ -291,6 +302,22 @@ def test_each_fault_gets_its_advice(kind, words, mask):
     (told,) = planted(kind, mask=mask)
     assert re.match(f"In 1 of 3 heads, {words}", told)
     assert ("divide" in told) == (kind == "flat")
+
+
+def test_a_sink_on_any_key_is_named():
+    """The 19 queries after key 5 give it more than half of the weight of all 23."""
+    *_, told = planted("fifth", mask="causal")
+    expected = (
+        r"In 3 of 3 heads, key 5 \(2\) or the first key \(1\) gets \d\d to 100% of the weight"
+    )
+    assert re.match(expected, told)
+    (told,) = planted("separator")
+    assert told.startswith("In 1 of 3 heads, a key whose place differs between sequences gets")
+
+
+def test_one_query_has_no_sink():
+    (told,) = planted("hard", queries=1)
+    assert "almost no gradient" in told
 
 
 def test_healthy_heads_get_no_advice():
@@ -313,8 +340,9 @@ def test_no_advice_rests_on_a_cap_a_sink_logit_or_few_keys():
     assert planted("hard", sink=0.0) == planted("normal", sink=0.0) == []
     assert planted("first", keys=12) == planted("equal") == []
     assert planted("rounding") == planted("picks") == []
-    # A spread below 0.2, but no equal weights.
-    assert planted("spike", keys=2000) == planted("normal") == []
+    assert planted("normal") == []
+    (told,) = planted("spike", keys=2000)  # a spread below 0.2, but no equal weights
+    assert told.startswith("In 1 of 3 heads, key 5 gets 50% of the weight")
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,7 @@ def test_sequences_and_layers_may_come_in_any_order_and_k_may_have_fewer_heads()
 MANY = np.zeros((2, 7, 3, 4))  # 7 heads of 3 positions, or the other way
 FEW = {"q": Q[:, :1, :2], "k": K[:, :1, :2]}
 REFUSED = [
+    ({"q": Q[0], "k": K[0, ..., :3]}, {}, r"same d_k .* got q \(3, 5, 4\) and k \(3, 5, 3\)"),
     (JOINED, {}, r"got q \(2, 5, 12\) .*choose --heads H .* or --axes head"),
     ({"q": np.zeros((5, 512)), "k": np.zeros((5, 512))}, {}, "choose --heads H"),
     ({"q": MANY, "k": MANY}, {}, "--axes batch,head for 7 .*--axes batch,position,head for 3"),
@@ -196,12 +197,17 @@ def test_padding_finite_masks_and_exchanged_axes_are_named():
     q, k = np.random.default_rng(1).standard_normal((2, 3, 4, 64, 16))
     growing = np.exp(np.arange(3))[:, None, None, None]
     is_token = np.arange(64)[:, None] < 60
+    of_heads = q + 2 * q[:1, :, :1]  # the queries of a head have a mean
     masked = np.where(causal_mask(N, N), SCORES, -65504)
     for arrays, words in (
         (of(q, k), None),
         (of(q, growing * k), "name the axes in their order, such as --axes layer,batch,head"),
         (of(is_token * q, is_token * k), "Rows of zeros: 96 queries and keys"),
         (of(is_token * q, is_token * k, mask=is_token.T), None),
+        (of(is_token * q, is_token * k, mask=~is_token.T), "Masks: in 3 sequences, keys of zeros"),
+        (of(q, k, mask=~is_token.T), "Masks: in 3 sequences, keys of zeros"),
+        (of(of_heads, k), None),
+        (of(token_first(of_heads[..., :3, :]), token_first(k[..., :3, :])), "Queries are alike"),
         (of(SCORES, kind="scores"), None),
         (of(masked, kind="scores"), "Hidden keys: 60 scores"),
     ):

@@ -9,23 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdpa import Scaling
-from sdpa.scaling import FACTORS, resolve_divisor
+from sdpa.scaling import resolve_divisor
 
 EXPONENTS = st.fractions(-10, 10, max_denominator=1000)
-POSITIVE = st.fractions(0, 10, max_denominator=1000)
-POWERS = {name: POSITIVE if name == "d_k" else EXPONENTS for name in FACTORS}
 BY_HAND = {
-    "d_k": lambda d_k, *_: math.log(d_k),
+    "d_k": lambda d_k, _: math.log(d_k),
     "n_keys": lambda _, n_keys: math.log(n_keys),
-    "n_visible": lambda _, n_keys: math.log(n_keys),
     "ln(n_keys)": lambda _, n_keys: math.log(math.log(n_keys)),
+    "n_visible": lambda _, n_keys: math.log(n_keys),
     "ln(n_visible)": lambda _, n_keys: math.log(math.log(n_keys)),
-}  # logarithms of factors
+}  # logarithms of the factors of canonical names, in their order
+POWERS = dict.fromkeys(BY_HAND, EXPONENTS) | {"d_k": st.fractions(0, 10, max_denominator=1000)}
 
 
 def in_order(powers):
     """The powers that are not 0, as `Scaling.powers` has them."""
-    return tuple((name, powers[name]) for name in FACTORS if powers.get(name))
+    return tuple((name, powers[name]) for name in BY_HAND if powers.get(name))
 
 
 @given(
@@ -39,7 +38,7 @@ def test_any_product_parses_back_to_itself(constant, powers):
 
 @given(
     st.fractions(Fraction(1, 10), 10, max_denominator=10**6),
-    st.fixed_dictionaries({name: POWERS[name] for name in FACTORS if name in BY_HAND}),
+    st.fixed_dictionaries(POWERS),
     st.integers(1, 5000),
     st.integers(2, 5000),
 )
@@ -69,8 +68,7 @@ NAMES = {
     "sqrt(d_k)/(0.43*ln(n_keys))": "d_k^1/2/0.43/ln(n_keys)",
     "1/n_keys^1/2": "1/n_keys^1/2",
     "ln(n_keys)*n_keys^1/2": "n_keys^1/2*ln(n_keys)",
-    "sqrt(d_k) / (1 + .1 * ln(n_keys / 4096))**2": "d_k^1/2/(1+0.1*ln(n_keys/4096))^2",
-    "ln(n_visible)/(1+2*ln(n_visible/3))/(1+2*ln(n_visible/3))": "ln(n_visible)/(1+2*ln(n_visible/3))^2",
+    "d_k**0.5/ln( n_visible )": "d_k^1/2/ln(n_visible)",
 }
 
 
@@ -79,6 +77,23 @@ def test_spellings_of_one_rule_get_one_name_which_keeps_it(text):
     name = NAMES[text]
     assert Scaling.parse(text).name == name
     assert Scaling.parse(name).name == name
+
+
+WRITTEN = (
+    "sqrt(d_k) / (1 + .1 * ln(n_keys / 4096))**2",
+    "d_k^1/2/(1+0.1*ln(n_visible/8192))",
+    "(sqrt(2) * d_k^1/2)",
+    "11.313708498984761",
+    "d_k^0.123456789012",
+    "sqrt(d_k)*ln(512)/ln(n_keys)",
+)
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_any_other_rule_has_its_text_as_its_name(text):
+    scaling = Scaling.parse(f"  {text.replace(' ', '  ')} ")
+    assert scaling.name == text
+    assert Scaling.parse(text) == scaling
 
 
 @pytest.mark.parametrize(
@@ -91,6 +106,14 @@ def test_spellings_of_one_rule_get_one_name_which_keeps_it(text):
         ("d_k^1/3/7", 4 / 7, None),
         ("(d_k*n_keys)^(3/2)", 2.0**15, None),
         ("d_k^1/2/(1+0.5*ln(n_keys/4))^2", 8 / (1 + math.log(2)) ** 2, None),
+        ("11.313708498984761", 11.313708498984761, None),
+        ("sqrt(2*d_k)", math.sqrt(128), None),
+        ("2^1/2*d_k^1/2", math.sqrt(128), None),
+        ("d_k^0.123456789012", 64**0.123456789012, Fraction("0.123456789012")),
+        ("sqrt(d_k)*ln(512)/ln(n_keys)", 8 * 9 / 4, None),
+        ("(d_k - n_keys)^(1/2) + n_keys^-1/2", math.sqrt(48) + 1 / 4, None),
+        ("sqrt(ln(n_keys) + 1)^(-2)*d_k", 64 / (math.log(16) + 1), None),
+        ("floor(d_k / 24) * (n_keys + 1)", 34, None),
     ],
 )
 def test_divisors_by_hand_for_64_wide_and_16_long(text, divisor, exponent):
@@ -104,6 +127,8 @@ def test_divisors_by_hand_for_64_wide_and_16_long(text, divisor, exponent):
     [
         ("d_k^1/2/ln(n_keys)", (4, 1), "inf for d_k=4, n_keys=1"),
         ("ln(n_keys)", (4, 1), "0.0 for d_k=4, n_keys=1"),
+        ("1/ln(ln(n_keys))", (4, 1), "nan for d_k=4, n_keys=1"),
+        ("1-d_k", (4, 1), "inf for d_k=4, n_keys=1"),
         # The base is below 0.
         ("(1+0.5*ln(n_visible/64))^2", (4, 9, 1), "inf for d_k=4, n_keys=9, n_visible=1"),
     ],
@@ -111,6 +136,27 @@ def test_divisors_by_hand_for_64_wide_and_16_long(text, divisor, exponent):
 def test_a_rule_without_a_divisor_for_one_key_is_refused_there(text, sizes, message):
     with pytest.raises(ValueError, match=f"expected a finite divisor above 0, got {message}$"):
         Scaling.parse(text).divisor(*sizes)
+
+
+def scale_of_llama_4(position, head_dim, floor_scale=8192, attn_scale=0.1):
+    """The factor of q.k in a layer without rotation, in the terms of Transformers' code."""
+    steps = float((position + 1) // floor_scale)
+    return head_dim**-0.5 * (math.log1p(steps) * attn_scale + 1)
+
+
+def scale_of_deepseek(qk_head_dim, rope_factor, mscale):
+    """`softmax_scale` in the terms of DeepSeek-V3's code."""
+    mscale = 0.1 * mscale * math.log(rope_factor) + 1
+    return qk_head_dim**-0.5 * mscale * mscale
+
+
+def test_rules_of_deployed_models_are_those_of_their_code():
+    llama = Scaling.parse("d_k^1/2/(0.1*ln(floor(n_visible/8192)+1)+1)")
+    for position in (0, 8190, 8191, 8192, 16383, 10**6):
+        divisor = llama.divisor(128, 2**20, n_visible=position + 1)
+        assert divisor == pytest.approx(1 / scale_of_llama_4(position, 128), rel=1e-14)
+    deepseek = Scaling.parse("sqrt(d_k)/(0.1*0.707*ln(40)+1)^2").divisor(192, 4096)
+    assert deepseek == pytest.approx(1 / scale_of_deepseek(192, 40, 0.707), rel=1e-14)
 
 
 NONSENSE = [
@@ -122,16 +168,22 @@ NONSENSE = [
     "d_k^(1/0)",
     "d_k^10*d_k",
     "d_k^2^2",
+    "2^d_k",
     "sqrt(d_k",
+    "sqrt(d_k, 2)",
+    "ln(d_k, base=2)",
+    "ln",
     "2d_k",
     "nan",
-    "1e9",
-    "1+2",
-    "(1+0.1*ln(d_k/4))",
-    "(1+0.1*ln(n_keys/0))",
-    "(1+0.1*ln(n_keys))",
+    "1e999",
+    "1+True",
     "d_k if 1 else 2",
+    "d_k % 2",
+    "d_k.real",
+    "__import__('os')",
+    "(lambda: 2)()",
     "(" * 10_000,
+    "1" * 201,
 ]
 # The end of the message after the text itself.
 REFUSED = dict.fromkeys(NONSENSE, "") | {
@@ -140,13 +192,13 @@ REFUSED = dict.fromkeys(NONSENSE, "") | {
     "1/sqrt(dk)": "; did you mean d_k^1/2?",
     "log(n_keys)": "; did you mean ln(n_keys)?",
     "d_k**1/2": "; put the exponent in brackets",
-    "2^1/2": "; write the root of a number as a decimal",
+    "(0.1*ln(40)+1)^2/8": "; put the exponent in brackets",
 }
 
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_text_that_is_no_rule_is_refused_with_a_hint(text):
-    message = "expected 'unscaled' or a product of numbers and powers of d_k, "
+    message = "expected 'unscaled' or a formula of numbers, d_k, "
     with pytest.raises(ValueError, match=message) as refused:
         Scaling.parse(text)
     assert str(refused.value).endswith(f", got {text!r}{REFUSED[text]}")
@@ -178,7 +230,14 @@ def test_what_is_neither_a_rule_nor_a_number_is_refused(scaling):
     assert len(str(refused.value)) < 250
 
 
-@pytest.mark.parametrize(("text", "meant"), [("d_k^-1/2", "d_k^1/2"), ("8/d_k", "0.125*d_k^1")])
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("d_k^-1/2", "d_k^1/2"),
+        ("8/d_k", "0.125*d_k^1"),
+        ("(0.1*ln(40)+1)^2/sqrt(d_k)", "1/((0.1*ln(40)+1)^2/sqrt(d_k))"),
+    ],
+)
 def test_a_factor_that_multiplies_is_refused_with_its_divisor(text, meant):
     with pytest.raises(ValueError, match="because the rule divides the scores") as refused:
         Scaling.parse(text)
