@@ -26,6 +26,7 @@ from experiments.engine.products import outdated
 from experiments.engine.request import Job, about_sweeps, outcome
 from experiments.engine.store import Store
 from experiments.engine.work import Work, find_work
+from experiments.engine.workers import default_jobs
 from experiments.errors import UsageError, attempt, counted
 from experiments.paths import HOME, STORE
 
@@ -185,12 +186,18 @@ def plan(job: Job) -> None:
     workers = job.asked.workers(print)
     todo = find_work(Store(job.results / STORE, job.config.seed), job.sweeps)
     print(*plan_lines(job.sweeps, job.results, todo, workers, job.asked.limit), sep="\n")
-    print(_to_draw(job, todo))
+    figures = _to_draw(job, todo)
+    drawing = _SECONDS_OF_A_FIGURE * figures
+    print(
+        f"total to draw: {counted(figures, 'figure')} of sweeps, about {duration(drawing)} of a core"
+    )
+    both = todo.seconds / workers.slots + drawing / (job.asked.jobs or default_jobs())
+    print(f"total: about {duration(both)}")
     for line in checks.leftover_lines(job.config, job.results):
         print(line)
 
 
-def _to_draw(job: Job, todo: Work) -> str:
+def _to_draw(job: Job, todo: Work) -> int:
     """The number of figures that a run would draw: all of a sweep whose tables it would write."""
     current = [sweep for sweep in job.sweeps if is_current(sweep, job.results, todo)]
     count = sum(len(sweep.figures) for sweep in job.sweeps if sweep not in current)
@@ -199,8 +206,7 @@ def _to_draw(job: Job, todo: Work) -> str:
 
         drawn = figures(job.config, current, job.results, checks.sound(job.config, job.results))
         count += len(outdated(job.results, drawn))
-    time = duration(_SECONDS_OF_A_FIGURE * count)
-    return f"total to draw: {counted(count, 'figure')} of sweeps, about {time} of a core"
+    return count
 
 
 @about_sweeps(app, "config", "results")

@@ -2,6 +2,7 @@
 say.
 """
 
+import math
 import re
 
 import numpy as np
@@ -16,8 +17,10 @@ from experiments.claims.table import read_statements
 from experiments.config.loader import load_config
 from experiments.engine.fingerprint import measuring_fingerprint, tables_fingerprint
 from experiments.engine.tables import read_sidecar, why_stale
-from experiments.pages.index import few_rows, opening
+from experiments.pages.index import few_rows
 from experiments.pages.parts import pictures, provenance
+from experiments.pages.quiz import questions
+from experiments.pages.verdicts import verdicts
 from experiments.paths import BENCHMARKS, drawn_texts
 from sdpa.theory import attention_expectations, attention_stack
 from tests.page_text import as_shown, assert_whole, words
@@ -143,7 +146,7 @@ def test_measured_values_agree_with_the_exact_ones():
 @shipped_only
 def test_it_is_whole_small_and_asks_for_nothing():
     assert_whole(PAGE.read_text(encoding="utf-8"), RESULTS)
-    assert PAGE.stat().st_size < 2_700_000
+    assert PAGE.stat().st_size < 1_500_000
 
 
 @shipped_only
@@ -151,40 +154,76 @@ def test_the_sentences_of_the_first_screen_hold():
     """Each sentence of index.html.j2 about the shipped config, with its numbers, on the tables and
     in theory.
     """
-    found = {name: float(value) for name, value in opening(TABLES).items()}
-    assert len(found) == 14
+    found = {
+        verdict: {name: float(text.replace(",", "")) for name, text in numbers.items()}
+        for verdict, numbers in verdicts(TABLES).items()
+    }
     text = (ROOT / "experiments" / "pages" / "index.html.j2").read_text(encoding="utf-8")
-    assert set(re.findall(r"{{ opening\.(\w+) }}", text)) == set(found)
+    shown = set(re.findall(r"{{ verdicts\.(\w+)\.(\w+) }}", text))
+    assert shown == {(verdict, name) for verdict in found for name in found[verdict]} - {
+        ("variance", "n_keys")
+    }
     measured = TABLES["dimension"]["measured"].set_index("scaling")
-    root = measured.loc["d_k^1/2"]
-    # "It keeps the variance of the scores at 1 for every d_k. Without it, the variance is d_k."
-    assert (found["score_variance_scaled"], found["score_variance_unscaled"]) == (1, 512)
+    root, unscaled = measured.loc["d_k^1/2"], measured.loc["unscaled"]
+    # "It is d_k. With the division, it is 1 at every width."
+    assert (found["variance"]["scaled"], found["variance"]["unscaled"]) == (1, 512)
     assert ((root["score_variance_low"] < 1.02) & (root["score_variance_high"] > 0.98)).all()
-    unscaled = measured.loc["unscaled"]
     np.testing.assert_allclose(unscaled["score_variance"], unscaled["d_k"], rtol=0.02)
-    # "With it, the softmax of 64 keys is about equally sharp at every width."
+    # "The largest of 64 weights averages ... with it, about the same at every width."
     for name, divisor in (("scaled", 512**0.5), ("unscaled", 1)):
-        assert found[f"max_weight_{name}"] == float(
-            f"{attention_expectations(512, 64, divisor).max_weight:.3g}"
-        )
+        exact = attention_expectations(512, 64, divisor).max_weight
+        assert found["saturation"][name] == float(f"{exact:.3g}")
     assert root["max_weight"].max() < 1.1 * root["max_weight"].min()
     assert unscaled["max_weight"].max() > 3 * unscaled["max_weight"].min()
-    # "The median of |J|_F is larger with the division only above d_k = ..."
+    # "The median gradient of the softmax is smaller without the division only above d_k = ..."
+    gradients = found["gradients"]
     ratios = TABLES["crossing"]["ratios"].query("norm == 'jacobian' and statistic == 'median'")
     for length in ("shortest", "longest"):
-        of_keys = ratios[ratios["n_keys"] == found[length]]
-        above = of_keys["d_k"] > found[f"crossing_{length}"]
+        of_keys = ratios[ratios["n_keys"] == gradients[length]]
+        above = of_keys["d_k"] > gradients[f"crossing_{length}"]
         assert (of_keys.loc[above, "ratio"] < 1).all()
         assert (of_keys.loc[~above, "ratio"] > 1).all()
         assert above.sum() > 2 < (~above).sum()
-    # "In deep networks: the opposite. Without it, gradients at the start explode."
+    # "Back through 48 random layers, gradients grow ... million times without it."
+    network = found["network"]
     law = {
         divisor: next(iter(attention_stack(48, 64, 64, divisor))).gradient ** 0.5
         for divisor in (1, 8)
     }
-    assert (found["layers"], found["network_d_k"]) == (48, 64)
-    assert 2 / 3 < found["growth_millions"] * 1e6 / law[1] < 1.5
-    assert 2 / 3 < found["growth_scaled"] / law[8] < 1.5
+    assert (network["layers"], network["d_k"]) == (48, 64)
+    assert 2 / 3 < network["millions"] * 1e6 / law[1] < 1.5
+    assert 2 / 3 < network["scaled"] / law[8] < 1.5
+
+
+@shipped_only
+def test_the_questions_have_the_answers_that_theory_gives():
+    asked = [*questions(TABLES, verdicts(TABLES))]
+    weights = [attention_expectations(512, 64, divisor).max_weight for divisor in (1, 512**0.5)]
+    answers = ["512", f"{weights[0]:.3g}", "hardly changes", "without it", "rises"]
+    answers += ["grows a million times", "ends at a higher loss", "4 times as large"]
+    assert [question.choices[question.right] for question in asked] == answers
+    assert all(re.search(r"\d", question.reason) for question in asked)
+    assert f"With the division it is {weights[1]:.3g}" in asked[1].reason
+
+
+@shipped_only
+def test_the_counts_of_operations_and_bytes_are_right():
+    text = PAGE.read_text(encoding="utf-8").partition('<section id="cost"')[2]
+    units = {"million": 1e6, "billion": 1e9, "trillion": 1e12}
+    units |= {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "": 1}
+
+    def value(shown):
+        number, _, unit = shown.replace(",", "").partition(" ")
+        return float(number) * units[unit]
+
+    rows = re.findall("<tr><td>(.*)</td></tr>", text)[:4]
+    for row in rows:
+        n, *counts = map(value, row.split("</td><td>"))
+        assert counts == pytest.approx([n**2, 2 * n**2 * 64, 2 * n**2], rel=0.03)
+    # A decade is 20 pixels high; the axis begins at a thousand.
+    heights = [240 - float(y) for y in re.findall('cy="([0-9.]+)"', text)[:3]]
+    counts = [2 * 4000**2 * 64, 4000**2, 3 * 4000 * 64]
+    assert heights == pytest.approx([20 * math.log10(count / 1e3) for count in counts], abs=0.1)
 
 
 @shipped_only

@@ -23,7 +23,7 @@ from experiments.errors import TableError, counted
 from experiments.measuring.columns import Column, axis_columns, axis_names, axis_values, names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
-from experiments.paths import LONG, csv_name
+from experiments.paths import LONG
 
 DISAGREES, FEW = "disagrees", "few draws"
 _OF_VALUES = columns_of_text(
@@ -150,23 +150,24 @@ def _flags(rows: pd.DataFrame) -> list[str]:
 
 
 def described(sweeps: Sequence[Results]) -> pd.DataFrame:
-    """The columns of each file, in its order, and last those of long-format.csv.
+    """The columns of all tables, in the order of the tables, and last those of long-format.csv.
 
     Returns:
-        One row per file and column: file (its path below the results folder), table (EXPERIMENT,
-        EXPERIMENT/KIND or long-format.csv), column, type, unit, meaning and formula.
+        One row per column that has its own description: column, type, unit, meaning, formula, and
+        the tables with it (EXPERIMENT, EXPERIMENT/KIND or long-format.csv), separated by spaces.
     """
-    files: list[tuple[str, str, tuple[Column, ...]]] = []
+    columns_in: dict[str, tuple[Column, ...]] = {}
     for one in sweeps:
         experiment, columns = one.experiment.name, columns_of(one.experiment)
         for kind in one:
             table = experiment if kind == MEASURED else f"{experiment}/{kind}"
-            files.append((csv_name(one.name, kind), table, (*IDENTITY, *columns[kind])))
-    files.append((LONG, LONG, long_columns(sweeps)))
-    rows = [
-        (file, table, column.name, column.type, column.unit, column.meaning, column.formula)
-        for file, table, columns in files
-        for column in columns
-    ]
-    fields = ["file", "table", "column", "type", "unit", "meaning", "formula"]
-    return pd.DataFrame(rows, columns=fields)
+            columns_in[table] = (*IDENTITY, *columns[kind])
+    columns_in[LONG] = long_columns(sweeps)
+    fields = ["column", "type", "unit", "meaning", "formula"]
+    tables: dict[tuple[str, ...], list[str]] = {}
+    for table, columns_of_table in columns_in.items():
+        for column in columns_of_table:
+            row = (column.name, column.type, column.unit, column.meaning, column.formula)
+            tables.setdefault(row, []).append(table)
+    rows = [(*row, " ".join(names)) for row, names in tables.items()]
+    return pd.DataFrame(rows, columns=[*fields, "tables"])

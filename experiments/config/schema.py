@@ -6,6 +6,7 @@ across fields and no size of a sweep, and sees numbers such as `2^6`, `1/3` and 
 """
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sdpa.scaling import FUNCTIONS, SIZES
 
 SCHEMA = Path("config.schema.json")  # the config files name it in their first line
 _WORDS = "|".join(sorted({*SIZES, *FUNCTIONS, "unscaled"}))
+_LONG = 100  # characters of a part for which a reference is worth while
 # One value of each type that parses its own names; `Scaling.parse` refuses more.
 _NAMED: dict[str, Any] = {
     "Scaling": {
@@ -40,7 +42,8 @@ def schema_text() -> str:
     """The JSON Schema of the config (draft 7), as its file holds it."""
     dialect = {"$schema": "http://json-schema.org/draft-07/schema#"}
     text = json.dumps(dialect | config_model().model_json_schema())
-    return json.dumps(json.loads(text, object_hook=_completed), indent=1) + "\n"
+    schema = json.loads(text, object_hook=_completed)
+    return json.dumps(_without_repetition(schema), indent=1) + "\n"
 
 
 def _completed(part: dict[str, Any]) -> Any:
@@ -48,3 +51,38 @@ def _completed(part: dict[str, Any]) -> Any:
     if isinstance(part.get("title"), str):
         del part["title"]
     return _NAMED.get(str(part.get("type")), part)
+
+
+def _without_repetition(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same schema, in which each long part that comes again is an entry of `$defs`, named
+    after the key of its first place.
+    """
+    counts: Counter[str] = Counter()
+
+    def count(part: dict[str, Any]) -> dict[str, Any]:
+        counts[json.dumps(part)] += 1
+        return part
+
+    json.loads(json.dumps(schema), object_hook=count)
+    names: dict[str, str] = {}
+    entries: dict[str, Any] = {}
+
+    def referring(part: Any, key: str) -> Any:
+        if isinstance(part, list):
+            return [referring(each, key) for each in part]
+        if not isinstance(part, dict):
+            return part
+        inner = {
+            name: referring(each, key if name in ("anyOf", "items") else name)
+            for name, each in part.items()
+        }
+        text = json.dumps(part)
+        # The value of `properties` is no schema, and no reference can stand for it.
+        if counts[text] == 1 or len(text) < _LONG or key == "properties":
+            return inner
+        name = names.setdefault(text, f"{key}-{len(names) + 1}")
+        entries[name] = inner
+        return {"$ref": f"#/$defs/{name}"}
+
+    whole = {key: referring(part, key) for key, part in schema.items()}
+    return whole | {"$defs": whole["$defs"] | entries}

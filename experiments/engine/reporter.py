@@ -10,7 +10,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +27,7 @@ from rich.progress import (
 )
 
 from experiments.engine.compare import Change
+from experiments.engine.pace import Pace
 from experiments.errors import counted
 
 _SECONDS_BETWEEN_LINES = 30  # in a log, to show that a long run is alive
@@ -34,7 +35,7 @@ _SHARE_BETWEEN_LINES = 0.1  # of the elapsed time, so that the log of a longer r
 GOOD, FLAGGED = "green", "yellow"
 WIDTH = 100  # columns
 Say = Callable[[str], object]
-Advance = Callable[[str, float], None]
+Advance = Callable[[str, str, float, float], None]
 
 
 class _Terminal(Console):
@@ -120,12 +121,17 @@ class Reporter:
         self._next = text
 
     @contextmanager
-    def progress(self, total: float, of: str = "the run") -> Iterator[Advance]:
-        """A function that counts finished work: its name, and its share of the total, such as
-        estimated seconds.
+    def progress(self, work: Mapping[str, float], of: str = "the run") -> Iterator[Advance]:
+        """A function that counts finished work: its name, its kind, its amount and its seconds.
 
         On a terminal a bar is visible during the block; in a log, a line appears now and then.
+        Both show the time that has passed of the time that all work takes, as far as it is known.
+
+        Args:
+            work: the amount to do of each kind, such as estimated seconds.
+            of: the whole, in words.
         """
+        pace = Pace(work)
         columns = (TextColumn("{task.description}"), BarColumn(16), TaskProgressColumn())
         progress = Progress(
             *columns,
@@ -134,23 +140,25 @@ class Reporter:
             console=self._console,
             transient=True,
         )
-        name = progress.add_task("starting", total=total)
+        name = progress.add_task("starting", total=None)
         last_line = time.monotonic()
 
-        def advance(sweep: str, seconds: float) -> None:
+        def advance(sweep: str, kind: str, amount: float, seconds: float) -> None:
             nonlocal last_line
-            progress.update(name, advance=seconds, description=sweep)
-            if self._console.is_terminal:
-                return
             (task,) = progress.tasks
             elapsed = task.elapsed or 0
+            left = pace.advance(kind, amount, seconds, elapsed)
+            # In seconds that have passed: rich then sees a speed of 1, and shows what is left.
+            progress.update(name, completed=elapsed, total=elapsed + left, description=sweep)
+            if self._console.is_terminal:
+                return
             if time.monotonic() - last_line < max(
                 _SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES * elapsed
             ):
                 return
             last_line = time.monotonic()
-            left = f", about {_whole(task.time_remaining)} remaining" if task.time_remaining else ""
-            self.line(f"{sweep}: {task.percentage:.0f}% of {of}, elapsed {_whole(elapsed)}{left}")
+            rest = f", about {_whole(left)} remaining" if left else ""
+            self.line(f"{sweep}: {task.percentage:.0f}% of {of}, elapsed {_whole(elapsed)}{rest}")
 
         # Without a terminal nobody starts the bar, and it only keeps count.
         with progress if self._console.is_terminal else nullcontext():

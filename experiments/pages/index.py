@@ -3,9 +3,8 @@ there.
 """
 
 import base64
-import io
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,20 +12,20 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
-from experiments.analysis.crossings import EQUAL, SCALED, UNSCALED
+from experiments.analysis.crossings import SCALED, UNSCALED
 from experiments.analysis.results import Results, SweepAxes
 from experiments.claims.judge import SEVERITIES
 from experiments.claims.table import read_statements, table_path
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.declarations import FIGURES, FINDINGS
+from experiments.declarations import FIGURES
 from experiments.engine.fingerprint import versions
 from experiments.engine.products import Product, build
 from experiments.engine.reporter import VERBOSE, Reporter
-from experiments.figures.findings import finding_of
 from experiments.pages import explorer
 from experiments.pages.parts import (
     FOLDER,
+    FULL,
     MADE_WITH,
     page_path,
     pictures,
@@ -35,27 +34,25 @@ from experiments.pages.parts import (
     sound_results,
     typeset,
 )
+from experiments.pages.quiz import questions
+from experiments.pages.verdicts import VERDICTS, verdicts
 from experiments.paths import ALL_SWEEPS, EXAMPLES, MODELS, THEORY, csv_name, drawn_texts
 
 _MOST_ROWS, _MOST_METRICS = 12, 5
-# The figures whose findings support the sentences of the first screen.
-_OPENING = (
-    ("dimension", "variance"),
-    ("dimension", "saturation"),
-    ("crossing", "map"),
-    ("network", "growth"),
-)
+_MOST_EMBEDDED = 12  # figures that are part of the page; others are files beside it
+_MAIN = "powers"  # the sweep that is shown below the explorer
+_DEEP = ("network", "language")  # experiments on many layers
 
 
 class Picture(NamedTuple):
-    """A figure on the page: a unique name, its texts, its image as a data URI, its size in pixels,
-    and whether its title is a finding.
+    """A figure on the page: a unique name, its texts, its image as a data URI or the path of its
+    file, its size in pixels, and whether its title is a finding.
     """
 
     name: str
     title: str
     caption: str
-    image: str
+    source: str
     width: int
     height: int
     is_finding: bool
@@ -96,7 +93,8 @@ def make_page(
 ) -> bytes:
     """The page of a config's results, as UTF-8 bytes.
 
-    Styles, scripts and images are part of the file; tables are links to the CSV files beside it.
+    Styles, scripts and the first figures are part of the file; further figures, and tables, are
+    files beside it.
 
     Args:
         config, results: the config of the results, and the folder of its tables and figures.
@@ -108,13 +106,13 @@ def make_page(
         TableError: a sweep has no sound table, and `incomplete` is false.
     """
     found, problems = sound_results(config, results, incomplete=incomplete)
-    drawn = {
-        name: [_picture(path.parent.name if name == MODELS else name, path) for path in paths]
-        for name, paths in pictures(config, results).items()
-    }
-    of_dimension = {picture.name: picture for picture in drawn.get("dimension", ())}
-    first_screen = opening(found)
-    own = [] if first_screen else explorer.own_laws(found.values())
+    drawn = _pictures(config, results)
+    judged = verdicts(found)
+    is_answered = len(judged) == len(VERDICTS)
+    own = [] if is_answered else explorer.own_laws(found.values())
+    sections = [_section(each, drawn[each.name]) for each in found.values()]
+    main = [section for section in sections if section.name == _MAIN and section.pictures]
+    others = [section for section in sections if section not in main]
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
@@ -125,13 +123,19 @@ def make_page(
     environment.filters["typeset"] = typeset
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     text = environment.get_template("index.html.j2").render(
-        opening=first_screen,
-        main=of_dimension.get("dimension-slide"),
+        verdicts=dict.fromkeys(VERDICTS) | judged,
+        is_judged=bool(judged),
+        is_answered=is_answered,
+        main=main[0] if main else None,
         explorer=explorer.explorer(found.values()) | {"own": own},
         law=explorer.LAW,
         positions=explorer.POSITIONS,
         relative_error=explorer.RELATIVE_ERROR,
-        sections=[_section(each, drawn[each.name]) for each in found.values()],
+        everything=sections,
+        sections=[section for section in others if section.experiment not in _DEEP],
+        deep=[section for section in others if section.experiment in _DEEP],
+        full=drawn[FULL],
+        quiz=[*questions(found, judged)],
         of_all=drawn[ALL_SWEEPS],
         models=drawn[MODELS],
         theory=drawn[THEORY],
@@ -146,48 +150,32 @@ def make_page(
     return text.encode()
 
 
-def opening(found: Mapping[str, Results]) -> dict[str, str] | None:
-    """The numbers of the first screen, by name; None if the tables do not support its sentences.
-
-    Means of the sweep `dimension` at its largest d_k are exact; the d_k of `crossing` at which the
-    medians of |J|_F are equal is measured.
-    """
-    for name, figure in _OPENING:
-        if name not in found or not finding_of(f"{name}/{figure}", found[name]):
-            return None
-    measured = found["dimension"].measured
-    widest = measured[measured["d_k"] == measured["d_k"].max()].set_index("scaling")
-    numbers = {name: str(widest[name].iloc[0]) for name in ("d_k", "n_keys")}
-    for metric in ("score_variance", "max_weight"):
-        for name, rule in (("unscaled", UNSCALED), ("scaled", SCALED)):
-            numbers[f"{metric}_{name}"] = f"{widest.loc[rule, f'{metric}_exact']:.3g}"
-    table = found["crossing"]["crossings"]
-    of_medians = table[(table["norm"] == "jacobian") & (table["statistic"] == "median")]
-    equal = of_medians[of_medians["level"] == EQUAL].sort_values("n_keys")
-    for name, place in (("shortest", 0), ("longest", -1)):
-        row = equal.iloc[place]
-        numbers[name] = str(row["n_keys"])
-        numbers[f"crossing_{name}"] = f"{row['crossing']:.0f}"
-    network = found["network"]
-    growth = FINDINGS["network/growth"].numbers(network) or {}
-    numbers["layers"] = str(network.measured["layers"].max())
-    numbers["network_d_k"] = str(network.measured["d_k"].iloc[0])
-    numbers["growth_millions"] = f"{growth['plain']:.1f}"
-    numbers["growth_scaled"] = f"{growth['root']:.1f}"
-    return numbers
+def _pictures(config: Config, results: Path) -> dict[str, list[Picture]]:
+    """The figures of the page by sweep or other origin, as `pictures` has them."""
+    paths = pictures(config, results)
+    deep = [sweep.name for sweep in config.sweeps if sweep.experiment.name in _DEEP]
+    ordered = [
+        *(path for name in (_MAIN, *deep, FULL, MODELS) for path in paths.get(name, ())),
+        *(path for of_one in paths.values() for path in of_one),
+    ]
+    embedded = [*dict.fromkeys(ordered)][:_MOST_EMBEDDED]
+    return {
+        name: [_picture(name, path, results, is_embedded=path in embedded) for path in of_one]
+        for name, of_one in paths.items()
+    }
 
 
-def _picture(of: str, path: Path) -> Picture:
-    """A figure with its image as lossless WebP."""
+def _picture(of: str, path: Path, results: Path, *, is_embedded: bool) -> Picture:
     title, caption = drawn_texts(path)
-    content = io.BytesIO()
     with Image.open(path) as image:
         width, height = image.size
-        image.convert("RGB").save(content, "WEBP", lossless=True)
-    data = "data:image/webp;base64," + base64.b64encode(content.getvalue()).decode()
+    source = path.relative_to(results).as_posix()
+    if is_embedded:
+        source = "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
     declared = FIGURES.get(path.stem)
     is_finding = declared is not None and title != declared.shows
-    return Picture(f"{of}-{path.stem}", title, caption, data, width, height, is_finding)
+    name = f"{path.parent.name if of == MODELS else of}-{path.stem}"
+    return Picture(name, title, caption, source, width, height, is_finding)
 
 
 class Section(NamedTuple):
@@ -196,6 +184,7 @@ class Section(NamedTuple):
     """
 
     name: str
+    experiment: str
     pictures: list[Picture]
     csvs: list[str]
     head: list[str]
@@ -209,7 +198,7 @@ def _section(results: Results, drawn: list[Picture]) -> Section:
     metrics = [metric for metric in dict.fromkeys(shown) if metric in table]
     head, rows = few_rows(table, results.axes, metrics[:_MOST_METRICS])
     csvs = [*dict.fromkeys(csv_name(results.name, kind) for kind in results)]
-    return Section(results.name, drawn, csvs, head, rows, len(table))
+    return Section(results.name, results.experiment.name, drawn, csvs, head, rows, len(table))
 
 
 def few_rows(

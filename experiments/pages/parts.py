@@ -34,6 +34,7 @@ from experiments.paths import (
 )
 
 FOLDER = Path(__file__).parent
+FULL = "config-full"  # in place of a sweep's name: the figure of longer training
 _OF_MODELS = ("smollm2/divisors.png", "smollm2/slide.png", "minilm/heads.png")
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy", "seaborn")
 _PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measured by", "analysed by")
@@ -66,8 +67,8 @@ def page_path(results: Path) -> Path:
 
 
 def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
-    """The PNG files of the page by sweep, and of `all-sweeps`, models, theory and examples by
-    these names.
+    """The PNG files of the page by sweep, and of `all-sweeps`, config.full.yaml, models, theory and
+    examples by names of their own.
 
     Only files with a text beside them count: a figure that could not be drawn is not on the page.
     """
@@ -76,6 +77,7 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
         for sweep in config.sweeps
     }
     found[ALL_SWEEPS] = sorted((results / FIGURES / ALL_SWEEPS).glob("*.png"))
+    found[FULL] = [figure_path(results / "config.full", "language", "losses", ".png")]
     found[MODELS] = [results / MODELS / name for name in _OF_MODELS]
     found[THEORY] = sorted((results / THEORY).glob("*.png"), reverse=True)
     found[EXAMPLES] = sorted((results / EXAMPLES).glob("*.png"))

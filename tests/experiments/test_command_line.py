@@ -103,8 +103,11 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
     figures = re.search(
         r"\ntotal to draw: (\d+) figures of sweeps, about \d+ s of a core\n", complete
     )[1]
+    assert re.search(r"\ntotal: about [1-9]\d* s\n", complete)
     assert f"figures: {figures} drawn" in suite("draw").stdout
-    assert "total to draw: 0 figures of sweeps" in suite("plan").stdout
+    done = suite("plan").stdout
+    assert "total to draw: 0 figures of sweeps" in done
+    assert "\ntotal: about 0 s\n" in done
     other = suite("plan", text=more).stdout
     assert re.search(
         r"mine +3 +3 +1 of 3 chunks .* stale: .* got d_k \[1000, 2000\], expected", other

@@ -146,6 +146,7 @@ def edited(line):
 def test_the_schema_is_valid_and_the_file_up_to_date():
     Draft7Validator.check_schema(VALIDATOR.schema)
     assert (ROOT / SCHEMA).read_text(encoding="utf-8") == schema_text(), "run make readme"
+    assert len(schema_text()) < 64 * 1024, "parts that come again are references"
 
 
 @pytest.mark.parametrize("experiment", config_names())

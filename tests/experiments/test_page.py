@@ -53,7 +53,7 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
     assert re.search(r"The check compares \d+ measured values with exact ones in \d+ cells", plain)
     assert "make all CONFIG=tiny.yaml" in text
     assert as_shown(config.text) in as_shown(plain)
-    for absent in ('id="statements"', 'id="models"', "What it does, and what it does not do"):
+    for absent in ('id="statements"', "SmolLM2", "The usual story"):
         assert absent not in text
 
 
@@ -66,6 +66,15 @@ def test_the_first_screen_of_a_users_config_lists_findings_with_their_figures(ow
     text = text_of(config, folder)
     assert f'<li><a href="#{sweep.name}-{sweep.figures[0]}">Under ' in text
     assert text.count('<h2 id="opening-title">') == 1
+
+
+def test_figures_beyond_the_first_are_files_beside_the_page(drawn, monkeypatch):
+    config, folder = drawn
+    monkeypatch.setattr(index, "_MOST_EMBEDDED", 2)
+    text = text_of(config, folder)
+    assert_whole(text, folder)
+    assert text.count('src="data:image/png') == 2
+    assert len(re.findall('src="figures/[a-z-]+/[a-z_]+.png"', text)) == text.count("<img ") - 2 > 0
 
 
 def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):

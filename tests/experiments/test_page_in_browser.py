@@ -88,7 +88,8 @@ def visit(browser):
     for context in contexts:
         context.close()
     assert said == []
-    assert [url for url in requested if url not in opened and not url.startswith("data:")] == []
+    figures = (PAGE.parent.as_uri(), "data:")  # those that are not part of the page
+    assert [url for url in requested if url not in opened and not url.startswith(figures)] == []
 
 
 def shown_value(page, rule, metric, of):
@@ -149,7 +150,8 @@ def expected_of(d_k, n_keys, divisor):
 @pytest.mark.parametrize(("size", "scheme"), VIEWS)
 def test_nothing_hinders_anyone_and_nothing_is_cut_off(visit, size, scheme):
     page = visit(size=size, scheme=scheme)
-    for name in ("h1", "#law", "#answer", "#sizes", ".panel.plain .chart", ".panel.scaled .chart"):
+    charts = ("#answer", ".panel.plain .chart", ".panel.scaled .chart") if size == DESKTOP else ()
+    for name in ("h1", ".verdicts", *charts):
         box = page.locator(name).bounding_box()
         assert box["y"] + box["height"] <= size[1], name
     page.screenshot(path=SCREENSHOTS / f"{size[0]}-{scheme}.png", full_page=True, timeout=60_000)
@@ -191,6 +193,44 @@ def test_every_control_works(visit):
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("ArrowRight")
     assert_shows(page, State(8, 16, 0.0, seed=2))
+
+
+def test_the_questions_are_answered_by_keyboard(visit):
+    page = visit()
+    page.locator("#quiz summary").press("Enter")
+    asked = page.locator("#quiz fieldset")
+    assert asked.count() == 8
+    assert page.locator("#quiz .told:visible").count() == 0
+    for i in range(8):  # the first choice of each but the last, which stays open
+        page.keyboard.press("Tab")
+        if i < 7:
+            page.keyboard.press("Space")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    told = page.locator("#quiz .told strong").all_text_contents()
+    right = [
+        asked.nth(i).locator("label:has([data-right])").text_content().strip() for i in range(8)
+    ]
+    first = [asked.nth(i).locator("label").first.text_content().strip() for i in range(8)]
+    expected = ["Right." if a == b else f"No: {a}." for a, b in zip(right, first, strict=True)]
+    assert told[:7] == expected[:7]
+    assert page.locator("#quiz .told:visible").count() == 7
+    score = page.locator("#score").text_content()
+    assert score == f"{told.count('Right.')} right, 1 open, of 8"
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP])
+def test_every_figure_is_shown(visit, size):
+    """Also those that are files beside the page."""
+    page = visit(size=size)
+    page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+    images = page.locator("img")
+    for i in range(images.count()):
+        images.nth(i).scroll_into_view_if_needed()
+        page.wait_for_function(
+            "image => image.complete && image.naturalWidth > 999",
+            arg=images.nth(i).element_handle(),
+        )
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,19 @@ def test_every_measured_value_is_there_once_with_its_error_and_exact_value(tiny,
             np.testing.assert_allclose(values, expected, rtol=1e-9)
 
 
+def test_every_column_is_described_once_with_the_tables_that_have_it(tiny):
+    config, folder = tiny
+    write_overview(config, folder)
+    found = pd.read_csv(folder / "columns.csv")
+    assert not found.drop(columns="tables").duplicated().any()
+    found["tables"] = found["tables"].str.split()
+    columns = found.explode("tables").groupby("tables")["column"].apply(set)
+    for sweep in config.sweeps:
+        for kind, table in read_sweep(folder, sweep).items():
+            name = sweep.experiment.name + f"/{kind}" * (kind != "measured")
+            assert columns[name] == {"sweep", "experiment", "seed", *table}, name
+
+
 def copies(path):
     return [path.read_bytes(), b"a text"]
 

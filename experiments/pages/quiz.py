@@ -1,0 +1,117 @@
+"""Questions whose answers are numbers of the tables.
+
+The right choice is the one whose number is nearest to the answer, so that the tables decide.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from experiments.analysis.results import Results
+from experiments.declarations import FINDINGS
+from experiments.declarations.tables import BOTH, MEDIAN, ROOT, ends, rows_of
+from experiments.figures.findings import finding_of
+from experiments.pages.verdicts import Numbers
+
+_MORE, _SAME, _LESS = 2.0, 1.0, 0.5  # the numbers of choices that compare
+
+
+class Question(NamedTuple):
+    """A question, its choices, the place of the right one, and the reason with its numbers."""
+
+    text: str
+    choices: list[str]
+    right: int
+    reason: str
+
+
+def questions(found: Mapping[str, Results], verdicts: Mapping[str, Numbers]) -> Iterator[Question]:
+    """The questions whose answers the tables support, with the numbers of the verdicts."""
+    if of := verdicts.get("variance"):
+        d_k = int(of["d_k"])
+        yield _question(
+            f"Entries of q and k are independent with mean 0 and variance 1, and d_k = {d_k}. What "
+            "is the variance of a score q·k?",
+            {"1": 1, f"{d_k**0.5:.3g}": d_k**0.5, f"{d_k}": d_k, f"{d_k**2:,}": d_k**2},
+            float(of["unscaled"]),
+            f"A score is a sum of {d_k} products, each of variance 1.",
+        )
+    if of := verdicts.get("saturation"):
+        equal = f"{1 / int(of['n_keys']):.3g}"
+        yield _question(
+            f"Without the division, how large is the largest of {of['n_keys']} weights on average "
+            f"at d_k = {of['d_k']}?",
+            {text: float(text) for text in (equal, of["scaled"], "0.5", of["unscaled"])},
+            float(of["unscaled"]),
+            f"With the division it is {of['scaled']}; if all weights were equal, {equal}.",
+        )
+        yield from _at_all_widths(found["dimension"])
+    if of := verdicts.get("gradients"):
+        few, many = of["crossing_shortest"], of["crossing_longest"]
+        yield _question(
+            "From some d_k on, the median gradient through the softmax, |J|_F, is larger with the "
+            "division. With more keys, this d_k",
+            {"falls": _LESS, "stays the same": _SAME, "rises": _MORE},
+            float(many) / float(few),
+            f"It is {few} with {of['shortest']} keys and {many} with {of['longest']}.",
+        )
+    if of := verdicts.get("network"):
+        growth = 1e6 * float(of["millions"])
+        yield _question(
+            f"A gradient goes back through {of['layers']} random layers of attention without the "
+            "division. Its root mean square",
+            {
+                "vanishes": 1 / growth,
+                "hardly changes": _SAME,
+                f"grows {of['scaled']} times": float(of["scaled"]),
+                "grows a million times": 1e6,
+            },
+            growth,
+            f"It grows {of['millions']} million times; with the division, {of['scaled']} times.",
+        )
+    if "language" in found and finding_of("language/losses", found["language"]):
+        losses = FINDINGS["language/losses"].numbers(found["language"]) or {}
+        plain, root = losses["plain"], losses["root"]
+        yield _question(
+            "You train a small decoder without the division, at its best learning rate. Beside one "
+            "with the division, it",
+            {"diverges": _MORE, "ends at a higher loss": 1.05, "ends at the same loss": _SAME},
+            plain / root,
+            f"It ends at {plain:.2f} nats per character, with the division at {root:.2f}, if q and "
+            "k start with variance 1.",
+        )
+    n = 4000
+    yield _question(
+        "A text becomes twice as long. The number of scores of one head becomes",
+        {f"{factor} times as large": factor for factor in (2, 4, 8)},
+        (2 * n) ** 2 / n**2,
+        f"{n:,} tokens have {n**2 / 1e6:.0f} million scores, {2 * n:,} have {4 * n**2 / 1e6:.0f}.",
+    )
+
+
+def _at_all_widths(dimension: Results) -> Iterator[Question]:
+    """Questions about one row under both rules."""
+    root = rows_of(dimension, scaling=ROOT)
+    first, last = ends(root, "d_k", "max_weight_exact").values()
+    yield _question(
+        f"You divide by sqrt(d_k), and d_k grows from {root['d_k'].min()} to {root['d_k'].max()}. "
+        "The largest weight of a row, on average,",
+        {"grows": _MORE, "hardly changes": _SAME, "falls": _LESS},
+        last / first,
+        f"It goes from {first:.3f} to {last:.3f}.",
+    )
+    middle = sorted(root["d_k"])[len(root) // 2]
+    plain, scaled = rows_of(dimension, d_k=middle).set_index("scaling").loc[[*BOTH], MEDIAN]
+    yield _question(
+        f"At d_k = {middle}, the median gradient that reaches a query, |dL/dq|, is larger",
+        {"with the division": _LESS, "in neither case": _SAME, "without it": _MORE},
+        plain / scaled,
+        f"Without the division it is {plain:.3g}, with it {scaled:.3g}: dividing scores divides this "
+        "gradient. Only in wide heads, saturation takes more.",
+    )
+
+
+def _question(text: str, choices: Mapping[str, float], answer: float, reason: str) -> Question:
+    """A question of positive numbers."""
+    distances = [abs(math.log(answer / number)) for number in choices.values()]
+    return Question(text, [*choices], distances.index(min(distances)), reason)
