@@ -84,7 +84,7 @@ test-edits: ## slow: edit config.yaml in a copy of this folder, and run make all
 test-cluster: $(DASK_READY) ## slow: runs on a Dask cluster, with kills and wrong workers
 test-recipes: ## slow: the recipes of CONTRIBUTING.md, in copies of this folder
 test-slow: $(DASK_READY) ## slow: the five above in one go
-test-models: ## test docs/your-model.md and audit.md with the installed frameworks
+test-models: ## test your-model.md, monitor.md and audit.md with the installed frameworks
 test-notebooks: .venv/notebooks-ready ## run the notebooks of docs/ and compare their outputs
 
 test-coverage: MARK = slow

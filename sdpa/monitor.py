@@ -82,10 +82,10 @@ class Monitor:
 def watch(model: Any, every: int = 100, queries: int = 64) -> Monitor:
     """Watch the attention of a PyTorch model in every `every`-th step, from the first on.
 
-    Outputs, gradients and random numbers of the model stay the same. A layer is a call of
-    `scaled_dot_product_attention`, of `nn.MultiheadAttention` or of the eager attention of
-    Transformers, by its number in the last forward pass before `step()`. For each head, over rows
-    of queries that see two keys or more, `step()` returns
+    In training without `torch.compile`, outputs, gradients and random numbers stay the same to the
+    bit. A layer is a call of `scaled_dot_product_attention`, of `nn.MultiheadAttention` or of the
+    eager attention of Transformers, by its number in the last forward pass before `step()`. For
+    each head, over rows of queries that see two keys or more, `step()` returns
 
         largest_score        the largest scaled score, with the numbers that a mask adds
         largest_score_p      p-value of the largest deviation of a score from the mean of its row
