@@ -1,8 +1,8 @@
 """Scaled dot-product attention, its gradients and its theory, in NumPy and SciPy alone.
 
 Start with `scaled_dot_product_attention`, `trace` (its steps), `row_diagnostics` (of scores),
-`diagnose` (of your q and k), `compare` (of two runs), `audit` (of your function) and
-`theory.attention_expectations`.
+`diagnose` (of your q and k), `watch` (of your model in training), `compare` (of two runs), `audit`
+(of your function) and `theory.attention_expectations`.
 
 `sdpa.heads` reads arrays in files. The library handles no tables, configs or figures;
 `experiments/` sweeps it and draws figures.
@@ -84,6 +84,7 @@ __all__ = [
     "trace",
     "trace_shapes",
     "value_gradient_square",
+    "watch",
 ]
 
 _LATE = {
@@ -92,6 +93,7 @@ _LATE = {
     "diagnose": "diagnosis",
     "diagnose_scores": "diagnosis",
     "audit": "auditing",
+    "watch": "monitor",
 }
 
 

@@ -5,13 +5,23 @@ PyTorch and Transformers are no dependencies: they are imported when a model of 
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
+
+
+class Call(NamedTuple):
+    """What an attention function receives: tensors of PyTorch, and the rest of its arguments."""
+
+    q: Any  # (..., head, n_queries, d_k)
+    k: Any  # (..., head, n_keys, d_k), with as many heads as q, or one for a group of its heads
+    scale: float | None  # multiplies scores; None is 1/sqrt(d_k)
+    mask: Any  # of booleans, True where a query may attend, or added to scores; or None
+    is_causal: bool = False  # the first query sees the first key alone
 
 
 class Recording:
@@ -81,13 +91,38 @@ def recorded_attention(model: Any = None) -> Iterator[Recording]:
     >>> recorded.save("qk.npz")  # doctest: +SKIP
     """
     recording = Recording()
-    with _of_pytorch(recording) if model is None else _of_transformers(recording, model):
+
+    def of_pytorch(call: Call) -> None:
+        recording.add(call.q, call.k, call.scale, _mask_name(call))
+
+    def of_transformers(call: Call) -> None:
+        recording.add(call.q, call.k, call.scale, "not recorded")
+
+    with (
+        calls_of_pytorch(of_pytorch)
+        if model is None
+        else calls_of_transformers(of_transformers, model.config._attn_implementation)
+    ):
         yield recording
 
 
-def _of_pytorch(recording: Recording) -> Any:
-    """A mode that sees calls; while it is active, `nn.MultiheadAttention` leaves its fast path
-    without Python calls.
+def _mask_name(call: Call) -> str:
+    """`none`, `causal` as in `sdpa.diagnose`, or `tensor` for any other mask."""
+    import torch
+
+    n_queries, n_keys = call.q.shape[-2], call.k.shape[-2]
+    visible = torch.ones(n_queries, n_keys, dtype=torch.bool, device=call.k.device)
+    lower = visible.tril(n_keys - n_queries)  # the last query sees every key
+    if call.is_causal:
+        visible = visible.tril()
+    elif call.mask is not None:
+        visible = call.mask if call.mask.dtype == torch.bool else call.mask == 0
+    return "none" if visible.all() else "causal" if (visible == lower).all() else "tensor"
+
+
+def calls_of_pytorch(see: Callable[[Call], None]) -> Any:
+    """A mode that sees the calls of `scaled_dot_product_attention`; while it is active,
+    `nn.MultiheadAttention` leaves its fast path without Python calls.
     """
     import torch
     from torch.nn import functional
@@ -102,15 +137,8 @@ def _of_pytorch(recording: Recording) -> Any:
         **options: Any,
     ) -> Any:
         options |= dict(zip(("dropout_p", "is_causal", "scale"), rest, strict=False))
-        n_queries, n_keys = query.shape[-2], key.shape[-2]
-        visible = torch.ones(n_queries, n_keys, dtype=torch.bool, device=key.device)
-        lower = visible.tril(n_keys - n_queries)  # the last query sees every key
-        if options.get("is_causal"):
-            visible = visible.tril()  # the first query sees the first key alone
-        elif attn_mask is not None:
-            visible = attn_mask if attn_mask.dtype == torch.bool else attn_mask == 0
-        mask = "none" if visible.all() else "causal" if (visible == lower).all() else "tensor"
-        recording.add(query, key, options.get("scale"), mask)
+        is_causal = bool(options.get("is_causal"))
+        see(Call(query, key, options.get("scale"), attn_mask, is_causal))
         return query
 
     class Mode(TorchFunctionMode):  # type: ignore[misc]
@@ -133,17 +161,26 @@ def _of_pytorch(recording: Recording) -> Any:
 
 
 @contextmanager
-def _of_transformers(recording: Recording, model: Any) -> Iterator[None]:
-    """A wrapped attention function in the registry of Transformers."""
+def calls_of_transformers(see: Callable[[Call], None], name: str) -> Iterator[None]:
+    """A wrapped attention function in the registry of Transformers, by the name of its
+    implementation.
+    """
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-    name = model.config._attn_implementation
     registered = ALL_ATTENTION_FUNCTIONS.get(name)  # None for "eager": each model has its own
 
-    def record(module: Any, query: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
-        recording.add(query, key, kwargs.get("scaling"), "not recorded")
+    def record(
+        module: Any,
+        query: Any,
+        key: Any,
+        value: Any,
+        attention_mask: Any = None,
+        *rest: Any,
+        **kwargs: Any,
+    ) -> Any:
+        see(Call(query, key, kwargs.get("scaling"), attention_mask))
         attend = registered or sys.modules[module.__module__].eager_attention_forward
-        return attend(module, query, key, *args, **kwargs)
+        return attend(module, query, key, value, attention_mask, *rest, **kwargs)
 
     # may have an entry of a user
     with patch.dict(ALL_ATTENTION_FUNCTIONS._local_mapping, {name: record}):

@@ -31,7 +31,7 @@ Mask = MaskName | npt.ArrayLike
 _TILE = 2**20  # scores at once: 8 MiB
 ALL, REST = "", "_without_first"  # parts of rows: with every key, and without the first one
 # a score so far below the largest of its row comes from an additive mask that is finite
-_APART = 5000
+APART = 5000
 _LARGEST = 1e70  # in size; products of the squares of lengths do not overflow
 
 
@@ -279,7 +279,7 @@ def hidden_scores(scores: FloatArray) -> BoolArray:
     their row.
     """
     largest = scores.max(axis=-1, keepdims=True)
-    least = np.where(np.isfinite(largest), largest - _APART, -np.inf)
+    least = np.where(np.isfinite(largest), largest - APART, -np.inf)
     return np.asarray((scores == -np.inf) | (scores < least))
 
 

@@ -1,0 +1,188 @@
+"""The recipes of docs/monitor.md and the numbers of `sdpa.watch`, with PyTorch and Transformers
+where installed.
+"""
+
+import re
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import sdpa
+
+pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
+
+PAGE = (Path(__file__).parents[1] / "docs" / "monitor.md").read_text(encoding="utf-8")
+HEADS, N, D_K = 4, 9, 8
+TRIANGLE = np.tri(N, dtype=bool)
+PADDED = TRIANGLE & (np.arange(N) < np.array([N, 6, 4])[:, None, None, None])
+
+
+@pytest.fixture
+def torch():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    return torch
+
+
+def run_recipe(section, names):
+    """Run the Python block of a section among these names."""
+    (block,) = re.findall(
+        rf"^## {section}\n.*?^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE
+    )
+    exec(block, names)
+    return names
+
+
+def attention(torch, **options):
+    """A module of one call."""
+
+    class Attention(torch.nn.Module):
+        def forward(self, *qkv):
+            return torch.nn.functional.scaled_dot_product_attention(*qkv, **options)
+
+    return Attention()
+
+
+def numbers(model, q, k):
+    """The numbers of the heads of one call, by name, with all queries."""
+    monitor = sdpa.watch(model, queries=10**9)
+    model(q, k, k)
+    found = {}
+    for name, value in monitor.step().items():
+        found.setdefault(name.split("/")[2], []).append(value)
+    return {name: np.array(values) for name, values in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("options", "mask"),
+    [
+        ({"scale": 0.5}, np.ones((N, N), bool)),
+        ({"is_causal": True, "enable_gqa": True}, TRIANGLE),
+        ({"attn_mask": PADDED}, PADDED),
+        ({"attn_mask": np.where(PADDED, 0, np.float32(-np.inf))}, PADDED),
+        ({"attn_mask": np.where(PADDED, 0, np.float32(-1e4))}, PADDED),
+    ],
+)
+def test_the_numbers_are_those_of_a_diagnosis(torch, options, mask):
+    if "attn_mask" in options:
+        options = {"attn_mask": torch.from_numpy(options["attn_mask"])}
+    heads = (HEADS, HEADS // 2 if "enable_gqa" in options else HEADS)
+    q, k = (2 * torch.randn(3, each, N, D_K) + 1 for each in heads)
+    k[:, :, 0] = 3  # a sink
+    logs = numbers(attention(torch, **options), q, k)
+    divisor = 1 / options.get("scale", D_K**-0.5)
+    found = sdpa.diagnose(q.numpy(), k.numpy(), divisor, mask)
+    sink = found["first_key_weight"]
+    expected = {name: found[name].value for name in logs if name in found.estimates}
+    expected |= {"spread": np.sqrt(found["row_variance"].value), "top_key": np.zeros(HEADS)}
+    expected |= {"top_key_share": sink.value, "top_key_share_exact": sink.gaussian}
+    for name, values in expected.items():
+        np.testing.assert_allclose(logs[name], values, rtol=1e-5, err_msg=name)
+    # the diagnosis knows the lengths of the keys, too
+    exact = found["entropy_share"].gaussian
+    np.testing.assert_allclose(logs["entropy_share_exact"], exact, rtol=0, atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("n_queries", "n_keys", "is_causal"),
+    [(1, 64, False), (16, 64, False), (64, 64, True), (16, 2, False), (16, 3, False)],
+)
+def test_false_alarms_are_at_most_as_frequent_as_stated(torch, n_queries, n_keys, is_causal):
+    """A right p-value fails with probability 1e-5, and one of a single row is exact."""
+    q, k = (torch.randn(min(n_queries, 4), 1000, n, D_K) for n in (n_queries, n_keys))
+    model = attention(torch, is_causal=is_causal)
+    alarms = np.count_nonzero(numbers(model, q, k)["largest_score_p"] < 0.05)
+    assert alarms <= binom.isf(1e-5, 1000, 0.05)
+    assert n_queries > 1 or alarms >= binom.ppf(1e-5, 1000, 0.05)
+    # one key of one row stands out by 8 standard deviations
+    k[0, :, 1] += 8 * q[0, :, -1] / q[0, :, -1].norm(dim=-1, keepdim=True)
+    assert n_keys < 64 or np.mean(numbers(model, q, k)["largest_score_p"] < 0.01) > 0.9
+
+
+def test_a_watched_step_changes_nothing_and_keeps_nothing(torch):
+    """Outputs, gradients and random numbers are the same to the bit."""
+    layer = torch.nn.TransformerEncoderLayer(32, HEADS, 64, dropout=0.5, batch_first=True)
+    model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    x = torch.randn(3, N, 32)
+
+    def step():
+        torch.manual_seed(1)
+        output = model(x)
+        return [output, *torch.autograd.grad(output.sum(), [*model.parameters()]), torch.rand(1)]
+
+    plain = step()
+    monitor = sdpa.watch(model, every=2)
+    for length in (20 * HEADS, 0, 20 * HEADS):
+        found = step()
+        assert all(map(torch.equal, plain, found))
+        assert len(monitor.step()) == length
+    output = weakref.ref(found[0])
+    del found
+    assert output() is None
+    monitor.close()
+    step()
+    assert monitor.step() == {}
+    with pytest.warns(UserWarning, match="expected attention calls"):
+        monitor.step()
+
+
+def test_a_compiled_model_is_watched_and_its_inner_module_warns(torch):
+    model = attention(torch)
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    qkv = torch.randn(3, 2, HEADS, N, D_K)
+    inner = sdpa.watch(model)
+    compiled(*qkv)
+    with pytest.warns(UserWarning, match=re.escape("torch.compile returns")):
+        inner.step()
+    assert len(numbers(compiled, *qkv[:2])["spread"]) == HEADS
+
+
+def llama(torch, implementation="sdpa", key_heads=HEADS):
+    """A tiny model of sharp rows, and the other names of the recipes."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "vocab_size": 50, "head_dim": D_K}
+    sizes |= {
+        "num_hidden_layers": 3,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": key_heads,
+    }
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes))
+    model.set_attn_implementation(implementation)
+    for parameter in model.model.layers.parameters():
+        torch.nn.init.normal_(parameter)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    return {"model": model, "optimizer": optimizer, "batches": [torch.arange(2 * N).reshape(2, N)]}
+
+
+def test_the_recipe_of_a_loop(torch, capsys):
+    model = torch.nn.TransformerEncoderLayer(32, HEADS, 64)
+    names = {"model": model, "optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
+    names |= {"loss_of": torch.nn.functional.mse_loss, "batches": [torch.randn(2, N, 3, 32)] * 101}
+    run_recipe("A plain loop", names)
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["0", "100"]
+
+
+@pytest.mark.parametrize("key_heads", [HEADS, 2])
+def test_the_recipe_of_transformers_gives_the_same_by_both_implementations(torch, key_heads):
+    fused, eager = (
+        run_recipe("Transformers", llama(torch, name, key_heads))["logs"]
+        for name in ("sdpa", "eager")
+    )
+    assert len(fused) == 3 * HEADS * 10
+    assert eager == pytest.approx(fused, abs=1e-3)
+
+
+def test_qk_clip_bounds_the_scores_of_each_head(torch):
+    """Those of the first layer, whose queries and keys depend on no other scores."""
+    names = llama(torch)
+    before, after = ([], [])
+    for found in (before, after):
+        names = run_recipe("QK-clip", names)
+        logs = names["logs"]
+        found += [logs[f"layer0/head{head}/largest_score"] for head in range(HEADS)]
+    np.testing.assert_allclose(after, np.minimum(before, 100), rtol=1e-4)
+    assert after != before
