@@ -8,8 +8,9 @@ from experiments.claims.measured import Given
 
 LIMITS = (
     "These are decoders of four layers of width 64 with one head of d_k = 64 or 512, on characters"
-    " of one text: nine runs, 400 steps of Adam, the best of several learning rates. Larger models,"
-    " longer training and tasks with long-range attention may differ"
+    " of one text: nine runs (three with attention that cannot select), 400 steps of Adam, the best of"
+    " several learning rates; losses still fall. Larger models, longer training and tasks with"
+    " long-range attention may differ"
 )
 STARTS = {"unit": "q and k of variance 1", "small": "W_Q and W_K from N(0, 0.02^2)"}
 _SWEEPS = {64: "language", 512: "language_wide"}
@@ -31,12 +32,19 @@ def without_selection(given: Given, d_k: int) -> "pd.Series[float]":
     return row
 
 
-def gains_nothing(given: Given, d_k: int, start: str) -> bool:
-    """True if an unscaled decoder ends no better than with attention that cannot select: the
-    intervals of both losses overlap.
+def fails(given: Given, d_k: int, start: str) -> dict[str, object]:
+    """Two cases of a start: an unscaled decoder that fails completely by the rule of
+    docs/training-plan.md, and one as good as with attention that cannot select (at most 2% apart).
     """
     unscaled = trained(given, d_k, start).loc["unscaled"]
-    return bool(unscaled[f"{_LOSS}_high"] >= without_selection(given, d_k)[f"{_LOSS}_low"])
+    loss, other = unscaled[_LOSS], without_selection(given, d_k)[_LOSS]
+    where = f"unscaled with d_k = {d_k}, from {STARTS[start]},"
+    return {
+        f"{where} the loss stays at 3.24 nats or more, or most runs diverge": (
+            loss >= 3.24 or unscaled["diverged_least"] > 1 / 2
+        ),
+        f"{where} it ends within 2% of that of attention that cannot select": loss >= 0.98 * other,
+    }
 
 
 def losses(given: Given, d_k: int) -> str:

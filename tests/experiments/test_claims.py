@@ -202,7 +202,7 @@ def test_a_wrong_number_is_a_slip_if_it_is_close(claimed, right, expected):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        # At d_k = 512 attention learns nothing unscaled from one start, and something from another.
+        # At d_k = 512, a start decides how much an unscaled decoder learns; none fails completely.
         ("lesson-22", ("misleading", "overstatement")),
         ("qa-35", ("open", "")),
         # True over all draws, and the source's own draw is within sampling error of that.

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, stats
 
-from experiments.claims.entry import Cases, digits, in_example, in_general, of_training
+from experiments.claims.entry import Cases, digits, in_example, in_general, undecided
 from experiments.claims.laws import moment_of_product, normals
 from experiments.claims.measured import KEYS, MEDIAN, UNTRAINED, Floats, Given
 from experiments.claims.record.shared import slope
-from experiments.claims.training import LIMITS, STARTS, losses, trained
+from experiments.claims.training import LIMITS, losses
 from experiments.claims.words import by_keys, each, shown
 from experiments.examples.examples import NOTEBOOK
 from sdpa import attention_weights, entropy, softmax, theory
@@ -151,18 +151,13 @@ def gradients_vanish(given: Given) -> Cases:
     )
 
 
-@of_training("notebook-19b")
-def learning_improves(given: Given) -> Cases:
+@undecided("notebook-19b")
+def learning_improves(given: Given) -> str:
     """With scaling learning improves."""
-    cases = {}
-    for d_k in (64, 512):
-        for start, words in STARTS.items():
-            unscaled, root = trained(given, d_k, start).loc[["unscaled", "d_k^1/2"]].iloc
-            is_less = root["final_loss_high"] < unscaled["final_loss_low"]
-            cases[f"with Adam and d_k = {d_k}, from {words}, the loss is smaller"] = is_less
-    return cases, (
-        "With momentum in place of Adam, the small start and d_k = 64, three runs end lower without"
-        f" the scale (docs/training.md). {losses(given, 64)}. {losses(given, 512)}. {LIMITS}"
+    return (
+        "With Adam it does here at both widths and from both starts, most from the first. With"
+        " momentum, the small start and d_k = 64, three runs end lower without the scale"
+        f" (docs/training.md). {losses(given, 64)}. {losses(given, 512)}. {LIMITS}"
     )
 
 
