@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from experiments.analysis.crossings import off_law
 from experiments.analysis.derived import TESTS, VERDICTS, fold
 from experiments.analysis.results import Results
 from experiments.analysis.verdicts import BOUND, NONE, T_TEST
@@ -52,13 +51,11 @@ class Agreement:
             `of_own_error`, the normal score of their distance in standard errors between draws,
             regardless of the least error.
         gaps: numbers of values that t does not judge, by their state.
-        off_law: crossings of medians far from the law of theory, in words.
     """
 
     cells: pd.DataFrame
     values: pd.DataFrame
     gaps: Mapping[str, int]
-    off_law: tuple[str, ...] = ()
 
     @property
     def by_t(self) -> pd.DataFrame:
@@ -115,11 +112,9 @@ class Agreement:
     def disagrees(self) -> bool:
         """True if chance separates measured and exact values so far in under 0.1% of runs, or one
         lies 7 errors off.
-
-        Also true if a crossing of medians is far from its law, the only test of medians.
         """
         alone = self.alarming(self.values).any()
-        return bool(self.p_value < ALARM or alone or self.off_law)
+        return bool(self.p_value < ALARM or alone)
 
     def alarming(self, rows: pd.DataFrame) -> pd.Series:
         """True for each value that raises the alarm even if all others agree.
@@ -163,7 +158,6 @@ class Agreement:
             title += f": chance separates them so far with p = {self.p_value:.2g}"
         lines = [
             title,
-            *self.off_law,
             *_worst(self.values, "{metric} of {where}: z = {z:+.2f}, p = {p_value:.2g}"),
             *_worst(self.rules, "{metric}, {scaling}, all cells: z = {z:+.2f}"),
             *_worst(self.cells, "cell {where}: p = {p_value:.2g}"),
@@ -193,7 +187,7 @@ def agreement(sweeps: Iterable[Results]) -> Agreement:
     """The tests of these sweeps; cells that several sweeps share (and so their draws) count
     once.
     """
-    cells, values, far = [], [], []
+    cells, values = [], []
     gaps: Counter[str] = Counter()
     for one in sweeps:
         if TESTS in one:
@@ -207,11 +201,9 @@ def agreement(sweeps: Iterable[Results]) -> Agreement:
             gaps.update({name: found[test] for test, name in _GAPS.items() if found[test]})
             unknown -= len(judged)
         gaps[_UNKNOWN] += unknown
-        if "crossings" in one:
-            far += [f"{one.name}: {line}" for line in off_law(one["crossings"])]
     # A score metric has the same z-score under every divisor.
     distinct = _distinct(values, ["key", "scaling", "metric"], ["key", "metric", "which"])
-    return Agreement(_distinct(cells, ["key"]), distinct, gaps, tuple(far))
+    return Agreement(_distinct(cells, ["key"]), distinct, gaps)
 
 
 def agreement_tables(sweeps: Iterable[Results]) -> Results:

@@ -28,9 +28,6 @@ EQUAL, TENTH = 1.0, 0.1
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
 _SMALLEST = np.finfo(float).tiny  # replaces an interval's end of 0, so that it has a logarithm
 _MIN_D_K = 4  # needed to interpolate a crossing
-# The laws are approximate: good to 3% from 8 to 4096 keys. A crossing is far from its law if its
-# distance exceeds both this and this multiple of its interval's reach: 2.5 x 1.96 standard errors.
-_LAW_ACCURACY, _REACHES = 0.1, 2.5
 
 
 # Norms to compare: the metric of the root mean square, and True for divisor * norm. dL/dq = K^T J g
@@ -124,31 +121,6 @@ def crossings(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     if table["d_k"].nunique() < _MIN_D_K:
         ratios = ratios.head(0)
     return fold(ratios, kind, partial(_crossings, axes), names(_CROSSING))
-
-
-def off_law(crossings: pd.DataFrame) -> list[str]:
-    """The crossings far from the law of theory, in words.
-
-    Far means |ln(law / crossing)| > ln 1.1 + 2.5 |ln(end / crossing)|, with the end of the
-    crossing's interval on the side of the law. Crossings without a law, or without both ends of an
-    interval, do not count.
-
-    Args:
-        crossings: a table of crossings.
-    """
-    far = []
-    known = crossings.dropna(subset=["law", "crossing_low", "crossing_high"])
-    for _, row in known.iterrows():
-        law, crossing = row["law"], row["crossing"]
-        end = row["crossing_high" if law > crossing else "crossing_low"]
-        reach = _REACHES * abs(math.log(end / crossing))
-        if abs(math.log(law / crossing)) > math.log1p(_LAW_ACCURACY) + reach:
-            metric, _ = NORMS[row["norm"]]
-            far.append(
-                f"{row['statistic']} of {metric}, {row['n_keys']} keys: unscaled and {SCALED} "
-                f"cross at d_k = {crossing:.4g}; the law of theory gives {law:.4g}"
-            )
-    return far
 
 
 def _crossings(axes: SweepAxes, cells: pd.DataFrame) -> Iterator[dict[str, Field]]:

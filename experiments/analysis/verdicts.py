@@ -23,7 +23,7 @@ from experiments.analysis.derived import (
 from experiments.analysis.written import significant
 from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import ACCURACY, Cell, Experiment
-from experiments.measuring.intervals import MIN_SEPARATE_ROWS, Limits
+from experiments.measuring.intervals import LEVEL, MIN_SEPARATE_ROWS, Limits
 from experiments.measuring.metric import FEW_DRAWS, Exact, Metric
 
 Floats = npt.NDArray[np.floating]
@@ -33,6 +33,7 @@ FEW_TRIALS = "too few trials"
 TOO_FEW = "too few effective draws"
 TOO_RARE = "events too rare for any run"
 NO_ERROR = "inputs have no moment behind its error"
+_SMALLEST = 1e-300  # of a norm, so that its logarithm is finite
 _MAX_TRIALS = 1e9  # the most that a run can take
 
 
@@ -81,7 +82,8 @@ def _compared(
     """Rows of a main table with the comparison of one metric: its exact value, the error of its
     test, its effective draws and its bound.
     """
-    measured, se, expected = (rows[f"{metric.name}{end}"] for end in ("", "_se", "_exact"))
+    measured, expected = (rows[f"{metric.name}{end}"] for end in ("", "_exact"))
+    se = _of_quantile(rows, metric) if metric.kind == "quantile" else rows[f"{metric.name}_se"]
     size = expected.abs().to_numpy()
     bounds = [exact.bound(cell) for cell in cells]
     relative = [max(ACCURACY, bound.relative) for bound in bounds]
@@ -112,6 +114,24 @@ def _compared(
     )
 
 
+def _of_quantile(rows: pd.DataFrame, metric: Metric) -> pd.Series:
+    """The standard error of the logarithm of a quantile times the logarithmic mean of measured and
+    exact value.
+
+    It is that of the end of the interval on the side of the exact value, so that z is a difference
+    of logarithms in units of their error.
+    """
+    value, low, high, exact = (
+        np.log(rows[f"{metric.name}{end}"].clip(lower=_SMALLEST))
+        for end in ("", "_low", "_high", "_exact")
+    )
+    end = high.where(exact > value, low)
+    error = (end - value).abs() / special.stdtrit(rows["trials"] - 1, 0.5 + LEVEL / 2)
+    distance = value - exact
+    mean = np.expm1(distance) / distance.where(distance != 0, 1.0)
+    return error * np.exp(exact) * mean.where(distance != 0, 1.0)
+
+
 def _ratio(x: npt.ArrayLike, y: Floats) -> Floats:
     """x / y where y > 0, else 0."""
     return np.divide(x, y, out=np.zeros(len(y)), where=y > 0)
@@ -139,6 +159,8 @@ def _bound(rows: pd.DataFrame, metric: Metric, limits: Limits, max_error: Floats
 def _flag_few(rows: pd.DataFrame, metric: Metric, draws: pd.Series) -> None:
     """Mark the rows of a metric whose draws are too few for Student's t, by reason."""
     is_few = ~(draws >= metric.min_draws)
+    if metric.kind == "quantile":
+        is_few |= rows[FEW_DRAWS].str.split().map(lambda names: metric.name in names)
     most = draws * (_MAX_TRIALS / rows["trials"])
     rows["few_trials"] = rows["trials"] < metric.min_trials
     rows["rare"] = is_few & (most < metric.min_draws)
@@ -199,7 +221,8 @@ _VERDICT = columns_of_text(
     trials int independent draws
     metric str name of the measured value, a column of the sweep's table
     measured float measured value
-    se float standard error of the measured value between draws
+    se float standard error of the measured value between draws; for a median, from the end of its interval on the
+        side of the exact value
     exact float exact value
     accuracy float relative error of measured and exact values, apart from that of the draws
     error float? standard error in the test: not below the least one that theory allows, nor below the accuracy

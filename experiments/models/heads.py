@@ -17,7 +17,8 @@ from scipy.interpolate import CubicSpline
 from experiments.models.model import CASE, Case, Floats, Model, Network
 from sdpa import diagnose, row_diagnostics
 from sdpa.theory.gaussian_rows import gaussian_rows
-from sdpa.theory.limits import freezing_sigma, median_jacobian_norm
+from sdpa.theory.limits import freezing_sigma
+from sdpa.theory.norm_quantiles import jacobian_quantile
 
 GROUPS = 8
 USED = "d_k^1/2"  # rule of all models
@@ -38,7 +39,7 @@ QUANTITIES = {
     "entropy_share_law": "that of Gaussian rows that all have this spread",
     "entropy_share_distance": "entropy_share - entropy_share_law",
     "jacobian_norm_median": "median of |J|_F over rows",
-    "jacobian_norm_median_law": "that of Gaussian rows of the same spread, within 2%",
+    "jacobian_norm_median_law": "that of Gaussian rows of the same spread",
     "frozen": "1 if the spread is above sqrt(2 ln n_keys)",
     "first_key_weight": "weight of the first key; in the BERT, the token [CLS]",
     "first_key_variance": "part of the variance within rows that is gone without the first key",
@@ -151,13 +152,13 @@ def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> npt.NDArray[np.float64]:
 
 
 def median_law(spread: npt.ArrayLike, n_keys: int) -> npt.NDArray[np.float64]:
-    """The median of |J|_F of Gaussian rows of n_keys keys with given spreads, within 2%."""
+    """The median of |J|_F of Gaussian rows of n_keys keys with given spreads, within 0.3%."""
     return np.asarray(np.interp(_sigma(spread, (n_keys,)), _CURVE, _medians(n_keys)))
 
 
 @cache
 def _medians(n_keys: int) -> list[float]:
-    return [median_jacobian_norm(sigma, n_keys) for sigma in _CURVE]
+    return [jacobian_quantile(sigma, n_keys) for sigma in _CURVE]
 
 
 def control(name: str, spread: npt.ArrayLike, lengths: Lengths) -> npt.NDArray[np.float64]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from experiments.analysis.medians import with_medians
 from experiments.config.loader import load_config
 from experiments.declarations import FIGURES, figures_of
 from experiments.declarations.figure import Default
@@ -126,7 +127,7 @@ def _model_columns(_: Source) -> str:
 
 
 def _experiments() -> Iterator[Experiment]:
-    return map(load_experiment, experiment_names())
+    return (with_medians(load_experiment(name)) for name in experiment_names())
 
 
 def _error_bounds(_: Source) -> str:

@@ -7,6 +7,7 @@ from sdpa.theory.formats import OutOfRange, out_of_range
 from sdpa.theory.gradient_growth import StackLayer, attention_stack
 from sdpa.theory.integrals import UnknownError
 from sdpa.theory.mapped_rows import MappedExpectations, mapped_expectations
+from sdpa.theory.norm_quantiles import NormQuantiles, attention_quantiles
 from sdpa.theory.rounding_loss import rounding_loss
 from sdpa.theory.row_variance import least_shared_row_variance, row_variance, row_variance_deviation
 from sdpa.theory.rows import GaussianRow
@@ -23,12 +24,14 @@ __all__ = [
     "AttentionExpectations",
     "GaussianRow",
     "MappedExpectations",
+    "NormQuantiles",
     "OutOfRange",
     "ScoreDeviations",
     "StackLayer",
     "UnknownError",
     "attention_deviations",
     "attention_expectations",
+    "attention_quantiles",
     "attention_stack",
     "divisor_for",
     "largest_score_survival",

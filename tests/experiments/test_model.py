@@ -26,7 +26,7 @@ from experiments.models.texts import checksums
 from experiments.paths import HOME, model_path
 from sdpa import softmax
 from sdpa.theory import GaussianRow
-from sdpa.theory.limits import median_jacobian_norm
+from sdpa.theory.norm_quantiles import jacobian_quantile
 from tests.suite_process import ROOT
 
 WIDTH, HEADS, LAYERS, INNER = 6, 2, 2, 5
@@ -259,7 +259,7 @@ def test_laws_are_those_of_simulated_rows(sigma):
     assert error < share.std() / 28 + 1e-3
     p2, p3 = ((weights**n).sum(axis=1) for n in (2, 3))
     median = np.median(np.sqrt(np.maximum(p2 + p2**2 - 2 * p3, 0)))
-    assert median_jacobian_norm(sigma, 64) == pytest.approx(median, rel=0.03)
+    assert jacobian_quantile(sigma, 64) == pytest.approx(median, rel=0.03)
     assert heads.median_law([spread], 64)[0] == pytest.approx(median, rel=0.03)
 
 

@@ -324,3 +324,20 @@ def test_an_alarm_names_what_is_far_off():
     rule = r"\n  entropy, d_k\^1/2, all cells: .*cell mine"
     with pytest.raises(DisagreementError, match=f"(?s)disagree: .*{value}{rule}"):
         suite.raise_alarm()
+
+
+@pytest.mark.parametrize(("exact", "end"), [(0.2, 0.15), (0.05, 0.08)])
+def test_the_error_of_a_median_is_that_of_its_nearer_end(exact, end):
+    """z is the ratio of logarithms, times Student's quantile at the end of the interval; a flagged
+    median is not judged.
+    """
+    name = "jacobian_norm_median"
+    median = {name: 0.1, f"{name}_low": 0.08, f"{name}_high": 0.15, f"{name}_exact": exact}
+    table = table_of({}, 40).assign(**median)
+    rows = pd.concat([table, table.assign(few_draws=name)], ignore_index=True)
+    (metric,) = (metric for metric in METRICS if metric.name == name)
+    experiment = dataclasses.replace(EXPERIMENT, metrics=(metric,))
+    found = verdicts(experiment, rows, cells_in(rows))
+    z = -math.log(exact / 0.1) / abs(math.log(end / 0.1)) * stats.t.ppf(0.975, 39)
+    assert found["z"].tolist() == pytest.approx([z, z], abs=1e-4)
+    assert found["test"].tolist() == [T_TEST, NONE]

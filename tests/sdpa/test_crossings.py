@@ -9,8 +9,9 @@ import pytest
 from scipy import special
 
 from experiments.kinds.saturation import METRICS, STATISTICS, Cell
-from sdpa import Scaling, row_diagnostics
-from sdpa.theory import attention_expectations, limits
+from sdpa import PairLaw, Scaling, row_diagnostics
+from sdpa.theory import UnknownError, attention_expectations, attention_quantiles, limits
+from sdpa.theory.norm_quantiles import jacobian_quantile
 
 
 def median_ratios(d_k, n_keys, rows, batch=100):
@@ -159,3 +160,72 @@ def test_measured_quantiles_agree_with_the_exact_ones(metric, d_k):
         low = share_below(metric.name, cell, divisor, 2 * found.low - found.value)
         high = share_below(metric.name, cell, divisor, 2 * found.high - found.value)
         assert low - 1e-3 < metric.share < high + 1e-3, rule
+
+
+NORMS = ("jacobian_norm", "query_gradient_norm")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize(("d_k", "divisor"), [(8, 2.8), (64, 1.0), (64, 8.0), (512, 1.0)])
+def test_quantiles_of_two_keys_are_those_of_their_gap(d_k, divisor, share):
+    """0.1 of a percent of the norm, in shares of rows."""
+    law = PairLaw(query_std=1.5, key_mean=3.0)
+    cell = Cell(d_k=d_k, n_keys=2, query_std=1.5, key_mean=3.0, scaling=())
+    found = attention_quantiles(d_k, 2, divisor, law, share=share)
+    for norm, error in zip(NORMS, (1e-3, 3e-3), strict=True):
+        value = getattr(found, norm)
+        low, high = (share_below(norm, cell, divisor, value * (1 + e)) for e in (-error, error))
+        assert low - 2e-4 < share < high + 2e-4, norm
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 3.0, 12.0])
+def test_medians_of_three_keys_are_those_of_the_plane_of_differences(sigma):
+    """Three scores less their mean have a uniform angle and a radius with a Rayleigh law."""
+    angle = 2 * np.pi * (np.arange(400) + 0.5)[:, None, None] / 400
+    radius = sigma * np.sqrt(-2 * np.log((np.arange(2000) + 0.5) / 2000))[:, None]
+    corners = 2 * np.pi * np.arange(3) / 3
+    norms = row_diagnostics(radius * np.sqrt(2 / 3) * np.cos(angle - corners), [1.0]).jacobian_norm
+    assert jacobian_quantile(sigma, 3) == pytest.approx(np.median(norms), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("d_k", "n_keys", "divisor", "shortest", "rows"),
+    [
+        (8, 12, 1.0, None, 40_000),
+        (16, 64, 4.0, None, 40_000),
+        (64, 16, 1.0, 1, 40_000),
+        (16, 2000, 1.0, None, 4000),
+        pytest.param(16, 300, 2.0, None, 300_000, marks=pytest.mark.slow),
+    ],
+)
+def test_medians_halve_simulated_rows(d_k, n_keys, divisor, shortest, rows):
+    """Within 4.5 standard errors of the share, of 1 in 150,000 honest medians, beside the stated
+    error."""
+    rng = np.random.default_rng(d_k + n_keys)
+    batch = max(1, 2**21 // (n_keys * d_k))
+    found = attention_quantiles(d_k, n_keys, divisor, shortest=shortest)
+    below = np.zeros((2, 2))  # norms, and the ends of the stated errors
+    for first in range(0, rows, batch):
+        count = min(batch, rows - first)
+        q = rng.standard_normal((count, 1, d_k)) / divisor
+        k = rng.standard_normal((count, n_keys, d_k))
+        scores = q @ k.swapaxes(-1, -2)
+        if shortest:
+            seen = rng.integers(shortest, n_keys + 1, (count, 1, 1))
+            scores[np.arange(n_keys) >= np.broadcast_to(seen, scores.shape)] = -np.inf
+        norms = row_diagnostics(scores, [1.0], k)
+        for i, (norm, error) in enumerate(zip(NORMS, (1e-3, 3e-3), strict=True)):
+            per = divisor if i else 1.0
+            for j, end in enumerate((1 - error, 1 + error)):
+                below[i, j] += (getattr(norms, norm) / per < end * getattr(found, norm)).sum()
+    reach = 4.5 * 0.5 / math.sqrt(rows)
+    assert (below[:, 0] / rows < 0.5 + reach).all()
+    assert (below[:, 1] / rows > 0.5 - reach).all()
+
+
+def test_quantiles_are_unknown_where_rows_are():
+    with pytest.raises(UnknownError, match="correlate"):
+        attention_quantiles(16, 8, 4.0, PairLaw(correlation=0.5))
+    assert math.isnan(attention_quantiles(4, 8, 2.0).query_gradient_norm)
+    assert attention_quantiles(64, 4, 1e-4).jacobian_norm == 0.0
+    assert attention_quantiles(16, 2, 4.0, shortest=1) == (0.0, 0.0)

@@ -1,0 +1,353 @@
+"""Quantiles of |J|_F and of |dL/dq| over rows of independent Gaussian queries and keys.
+
+Points of a lattice rule stand for |q| and for all scores of a row but the largest, which is
+integrated exactly. With s_2 the second score, A_k the sum of e^(k (s - s_2)) over all scores but
+the largest, U_k = A_k / A_1^k, and t = A_1 e^(s_2 - s_1) the odds of all weights but the largest,
+
+    |J|_F = t sqrt(1 + 3 U_2 + 2 t (U_2 - U_3) + t^2 (U_2 - 2 U_3 + U_2^2)) / (1 + t)^2.
+
+Norms rise in t up to a peak, then fall to the end at s_1 = s_2. So those below a level lie below
+one root and above another. With z the scores of variance 1 and Q the upper tail of their normal
+law, Q(z_1) / Q(z_2) is uniform, which gives the share of these t.
+
+The eight largest scores have their exact law. The sums over all others are lognormal given the
+eighth, with their exact means and covariances. Given the row, with the eigenvalues l_i of J,
+
+    |dL/dq|^2 = (|J z|^2 + sum_i l_i^2 X_i) key_std^2 / divisor^2,
+
+X_i chi-squared of d_k - 1 degrees of freedom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, lru_cache
+from math import exp, inf, log, nan, pi
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betaincinv, log_ndtr, ndtr, ndtri, ndtri_exp
+
+from sdpa.pairs import PairLaw
+from sdpa.theory.integrals import FloatArray, check_sizes
+from sdpa.theory.query_lengths import gaussian_queries
+from sdpa.theory.row_metrics import check_arguments
+
+Norm = Callable[[FloatArray], FloatArray]  # of t, (..., points)
+
+_POINTS = 2**14
+# Built component by component for the least worst-case error with the weights 0.8^j (Sloan and
+# Reztsov 2002, Math. Comp. 71:263).
+_GENERATOR = (1, 6229, 2691, 1399, 7751, 2865, 3221, 829, 5153, 4815, 3637, 3665, 1093)
+_QUERY, _SECOND, _THIRD, _SQUARES = range(4)  # coordinates that matter most have the first places
+_LOWER = (_THIRD, *range(4, 9))
+_SUM, _CHI, _LENGTH, _FIRST = range(9, 13)
+_EXACT = 2 + len(_LOWER)  # scores
+_POWERS = 7  # of weights, for tr J^6
+_ALONG = ((1, 1), (2, 1), (2, 2))  # powers of u and y
+_HALVINGS = 5  # of the steps of |q|
+_NARROWEST = 8  # d_k from which |dL/dq| is known
+_BISECTIONS = 10
+_LEAST_PEAK = 1e-4
+_NEARBY = 1.001
+_FAR = 1e-9
+_RISING = np.array([[True], [False]])
+_LAST_STEP = 2e-3
+_STEPS = 30
+_LEAST = 1e-300
+_LEAST_NORM = 1e-280  # a smaller quantile is 0
+
+
+class NormQuantiles(NamedTuple):
+    """Quantiles of the norms of a row; that of |dL/dq| is NaN for d_k below 8."""
+
+    jacobian_norm: float
+    query_gradient_norm: float
+
+
+@cache
+def attention_quantiles(
+    d_k: float,
+    n_keys: int,
+    divisor: float,
+    law: PairLaw = PairLaw(),
+    shortest: int | None = None,
+    share: float = 0.5,
+) -> NormQuantiles:
+    """The |J|_F and the |dL/dq| = |K^T J|_F / divisor below which a share of the rows lies.
+
+    The relative error of medians is below 1e-3 for |J|_F and 3e-3 for |dL/dq|.
+
+    Arguments and errors as in `attention_expectations`, of independent Gaussian entries, and a
+    share above 0 and below 1.
+
+    >>> found = attention_quantiles(d_k=64, n_keys=64, divisor=8.0)
+    >>> round(found.jacobian_norm, 3), round(found.query_gradient_norm, 3)
+    (0.179, 0.179)
+    """
+    rows = rows_of(d_k, n_keys, divisor, law, shortest)
+    if not 0 < share < 1:
+        raise ValueError(f"share: expected a number above 0 and below 1, got {share}")
+    if shortest == 1:  # one of n_keys rows has a single key and the norms 0
+        share = (share * n_keys - 1) / (n_keys - 1)
+    gradient = nan
+    if d_k >= _NARROWEST:
+        gradient = law.key_std / divisor * rows.quantile(rows.gradient_norm(d_k), share)
+    return NormQuantiles(rows.quantile(rows.jacobian_norm, share), gradient)
+
+
+def rows_of(
+    d_k: float,
+    n_keys: int,
+    divisor: float,
+    law: PairLaw = PairLaw(),
+    shortest: int | None = None,
+) -> RowNorms:
+    """The rows of `attention_quantiles`, those of one key excepted."""
+    check_sizes(d_k, n_keys)
+    check_arguments(d_k, divisor)
+    scale = law.query_std * law.key_std / divisor
+    return RowNorms(scale * _lengths(float(d_k), law), max(2, shortest or n_keys), n_keys)
+
+
+def jacobian_quantile(sigma: float, n_keys: int, share: float = 0.5) -> float:
+    """The same of |J|_F over rows of n_keys independent N(0, sigma^2) scores.
+
+    >>> round(jacobian_quantile(1.0, 64), 3)
+    0.181
+    """
+    rows = RowNorms(np.full(_POINTS, sigma), n_keys, n_keys)
+    return rows.quantile(rows.jacobian_norm, share)
+
+
+@cache
+def _lattice() -> FloatArray:
+    """Points of the unit cube, (coordinates, points), folded for functions without a period."""
+    places = (np.outer(_GENERATOR, np.arange(_POINTS)) + 0.5) / _POINTS % 1
+    return np.asarray(1 - np.abs(2 * places - 1))
+
+
+@lru_cache(64)
+def _lengths(d_k: float, law: PairLaw) -> FloatArray:
+    """|q| / query_std at the points."""
+    nodes = gaussian_queries(d_k, law, halvings=_HALVINGS)
+    below = np.cumsum(nodes.share) - nodes.share / 2
+    return np.asarray(np.interp(_lattice()[_QUERY], below, nodes.length))
+
+
+class _Largest(NamedTuple):
+    """Scores of variance 1 at the points, from the second largest to the eighth."""
+
+    tail: FloatArray  # Q of the second
+    scores: FloatArray  # (scores, points); -inf in shorter rows
+    log_below: FloatArray  # ln P(a score is below the eighth)
+    others: FloatArray  # number of the scores below
+
+
+@lru_cache(16)
+def _largest(shortest: int, longest: int) -> _Largest:
+    """Q(z_2) of n scores is Beta(2, n - 1); the next is the largest of those left below."""
+    points = _lattice()
+    n_keys = np.floor(shortest + points[_LENGTH] * (longest - shortest + 1))
+    tail = betaincinv(2.0, n_keys - 1, points[_SECOND])
+    log_below = np.log1p(-tail)
+    scores = [-ndtri(tail)]
+    for taken, place in enumerate(_LOWER, 2):
+        left = n_keys - taken
+        step = np.log(points[place]) / np.maximum(left, 1)
+        log_below = np.where(left > 0, log_below + step, -inf)
+        scores.append(ndtri_exp(log_below))
+    return _Largest(tail, np.array(scores), log_below, np.maximum(n_keys - _EXACT, 0))
+
+
+class RowNorms:
+    """Rows at the points: their U_k, and the sums of u y, u^2 y and u^2 y^2, y = z - z_2."""
+
+    def __init__(self, sigma: FloatArray, shortest: int, longest: int) -> None:
+        largest = _largest(shortest, longest)
+        self.sigma = sigma
+        self.tail = largest.tail
+        self.second = largest.scores[0]
+        y = np.where(np.isfinite(largest.scores), largest.scores - self.second, 0.0)
+        e = np.exp(sigma * (largest.scores - self.second))
+        sums = np.array([(e**k).sum(axis=0) for k in range(1, _POWERS + 1)])
+        along = np.array([(e**k * y**m).sum(axis=0) for k, m in _ALONG])
+        if largest.others.any():
+            more, more_along = _sums_over_others(sigma, largest)
+            sums += more
+            along += more_along
+        self.partition = sums[0]
+        self.u = [of_power / sums[0] ** k for k, of_power in enumerate(sums, 1)]
+        _, u2, u3, *_ = self.u
+        self.coefficients = 1 + 3 * u2, 2 * (u2 - u3), u2 - 2 * u3 + u2**2
+        self.along = [of_y / sums[0] ** k for (k, _), of_y in zip(_ALONG, along, strict=True)]
+
+    def jacobian_norm(self, t: FloatArray) -> FloatArray:
+        """|J|_F at t."""
+        return np.asarray(t * np.sqrt(self._square(t)) / (1 + t) ** 2)
+
+    def _square(self, t: FloatArray) -> FloatArray:
+        """|J|_F^2 over (a r)^2, the polynomial of the module."""
+        start, slope, bend = self.coefficients
+        return np.asarray(start + t * (slope + t * bend))
+
+    def gradient_norm(self, d_k: float) -> Norm:
+        """|dL/dq| divisor / key_std as a function of t.
+
+        With a = 1 / (1 + t) the largest weight and r u the others,
+
+            |J z|^2 = r^2 (a^2 (sum u y)^2 + sum u^2 (y - r sum u y)^2),   y = z - z_1.
+        """
+        _, u2, *_ = self.u
+        mean, first, second = self.along
+        low, width, start, slope, bend = self._across(d_k)
+
+        def norm(t: FloatArray) -> FloatArray:
+            a = 1 / (1 + t)
+            r = t * a
+            x = self._distance(t)
+            y = mean - x
+            along = (a**2 + r**2 * u2) * y**2 - 2 * r * y * (first - x * u2)
+            along += second - x * (2 * first - x * u2)
+            place = (a**2 / (a**2 + u2) - low) / width
+            across = start + place * (slope + (place - 1) * bend)
+            square = np.maximum(along, 0) + across * a**2 * self._square(t)
+            return np.asarray(r * np.sqrt(square))
+
+        return norm
+
+    def _across(self, d_k: float) -> tuple[FloatArray, ...]:
+        """sum_i l_i^2 X_i / |J|_F^2, interpolated in a^2 / (a^2 + U_2) through three values.
+
+        A power of the sum is taken as normal, which three of its moments determine (Jensen and
+        Solomon 1972, JASA 67:898).
+        """
+        _, u2, *_ = self.u
+        least = 1 / (1 + self.partition)
+        low = least**2 / (least**2 + u2)
+        width = (1 / (1 + u2) - low) / 2
+        middle = low + width
+        nodes = [least, np.sqrt(u2 * middle / (1 - middle)), np.ones_like(least)]
+        traces = self._traces(np.array(nodes))
+        first, second, third = ((d_k - 1) * traces[m] for m in (2, 4, 6))
+        power = 1 - 2 * first * third / (3 * second**2)
+        spread = second / first**2
+        root = 1 + spread * power * (power - 1)
+        root += np.sqrt(2 * spread) * power * ndtri(_lattice()[_CHI])
+        start, half, end = (d_k - 1) * np.maximum(root, _LEAST) ** (1 / power)
+        return low, width, start, half - start, (end - 2 * half + start) / 2
+
+    def _traces(self, a: FloatArray) -> list[FloatArray]:
+        """tr (J / r)^m = a^m + U_m - p_m for m = 0 to 6.
+
+        They are the coefficients of -ln det(1 - z J / r) = sum_m z^m tr (J / r)^m / m, with
+
+            sum_m z^m p_m / m = ln(1 + f),   f = (r z - a^2 z^2 / (1 - a z)) sum_m z^m U_(m + 2).
+        """
+        h = np.zeros_like(a)
+        f = [h, (1 - a) * self.u[1]]
+        p = [h, f[1]]
+        for m in range(2, _POWERS):
+            h = self.u[m - 1] + a * h
+            f.append((1 - a) * self.u[m] - a**2 * h)
+            p.append(m * f[m] - sum(p[k] * f[m - k] for k in range(1, m)))
+        return [a**m + self.u[m - 1] - p[m] for m in range(_POWERS)]
+
+    def _distance(self, t: FloatArray) -> FloatArray:
+        """z_1 - z_2 at t."""
+        return np.asarray(np.log(self.partition / t) / self.sigma)
+
+    def quantile(self, norm: Norm, share: float = 0.5) -> float:
+        """The value of a norm below which a share of rows lies.
+
+        A sample gives the start of the search, and its slope.
+        """
+        if share <= 0:
+            return 0.0
+        first = -ndtri(_lattice()[_FIRST] * self.tail)
+        odds = self.partition * np.exp(self.sigma * (self.second - first))
+        sample = norm(np.maximum(odds, _LEAST))
+        width = min(share, 1 - share) / 4
+        low, place, high = np.quantile(np.log(sample), [share - width, share, share + width])
+        below = self._share_below(norm)
+        for _ in range(_STEPS):
+            if place < log(_LEAST_NORM):
+                return 0.0
+            step = (share - below(exp(place))) * (high - low) / (2 * width)
+            place += step
+            if abs(step) < _LAST_STEP:
+                break
+        return exp(place)
+
+    def _share_below(self, norm: Norm) -> Callable[[float], float]:
+        """The share of rows with a norm below a level, as a function of the level."""
+        end = self.partition
+        first = np.full_like(end, _LEAST_PEAK)
+        peak = _bisected(lambda t: norm(_NEARBY * t) > norm(t), first, end)
+        highest = norm(peak)
+        lowest = norm(end)  # beyond the peak
+
+        def share(level: float) -> float:
+            most = np.minimum(level * peak / highest, peak)  # as norm / t falls in t
+            least = level * _FAR * most / norm(_FAR * most)
+            low = np.array([least, peak])
+            high = np.array([most, end])
+            roots = _bisected(lambda t: (norm(t) < level) == _RISING, low, high)
+            rising, falling = ndtr(-self.second - self._distance(roots)) / self.tail
+            found = rising + np.where(level > lowest, 1 - falling, 0.0)
+            return float(np.mean(np.where(level < highest, found, 1.0)))
+
+        return share
+
+
+def _bisected(
+    holds: Callable[[FloatArray], npt.NDArray[np.bool_]],
+    low: FloatArray,
+    high: FloatArray,
+) -> FloatArray:
+    """Where a condition that holds at low ends below high, on a logarithmic scale."""
+    ratio = high / low
+    t = low
+    for _ in range(_BISECTIONS):
+        ratio = np.sqrt(ratio)
+        middle = t * ratio
+        t = np.where(holds(middle), middle, t)
+    return np.asarray(t * np.sqrt(ratio))
+
+
+def _sums_over_others(sigma: FloatArray, largest: _Largest) -> tuple[FloatArray, FloatArray]:
+    """Sums over the scores below the last: of e^(k sigma y), and of e y, e^2 y and e^2 y^2.
+
+    One score below has
+
+        E e^(k sigma z) = e^(k^2 sigma^2 / 2) P(z < last - k sigma) / P(z < last),
+
+    and, weighted by e^(k sigma z), is normal of mean k sigma, below the last.
+    """
+    is_longer = largest.others > 0
+    last = np.where(is_longer, largest.scores[-1], 0.0)
+    log_below = np.where(is_longer, largest.log_below, log(0.5))
+    k = np.arange(_POWERS + 1)[:, None] * sigma
+    tails = log_ndtr(last - k)
+    means = k**2 / 2 - k * largest.scores[0] + tails - log_below
+
+    def log_covariance(i: int, j: int) -> FloatArray:
+        excess = np.expm1(means[i + j] - means[i] - means[j])
+        return np.asarray(np.log1p(np.maximum(excess, _LEAST) / np.maximum(largest.others, 1)))
+
+    variance = log_covariance(2, 2)
+    of_sum = log_covariance(1, 2) / variance
+    of_cubes = log_covariance(2, 3) / variance
+    rest = np.maximum(log_covariance(1, 1) - of_sum**2 * variance, 0)
+    factor, own = ndtri(_lattice()[[_SQUARES, _SUM]])
+    slopes = np.array([of_sum, np.ones_like(sigma), of_cubes])
+    logs = slopes * (np.sqrt(variance) * factor - slopes * variance / 2)
+    logs[0] += np.sqrt(rest) * own - rest / 2
+    sums = largest.others * np.exp(means[1:])
+    sums[:3] *= np.exp(logs)
+    b = last - k[1:3]
+    hazard = np.exp(-(b**2) / 2 - log(2 * pi) / 2 - tails[1:3])
+    mean = k[1:3] - hazard - largest.scores[0]
+    square = 1 - b[1] * hazard[1] - hazard[1] ** 2 + mean[1] ** 2
+    return sums, np.array([sums[0] * mean[0], sums[1] * mean[1], sums[1] * square])
