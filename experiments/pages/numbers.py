@@ -72,8 +72,8 @@ def crossings(source: Source) -> str:
 
 
 def _crossing(row: "pd.Series[Any]") -> str:
-    """A crossing with its interval and the exact value, if known; `>2048` or `<8` outside the
-    sweep.
+    """The exact crossing, if known, before the measured one and its interval; `>2048` or `<8` outside
+    the sweep.
     """
     below, above = f"<{row['smallest_d_k']:.0f}", f">{row['largest_d_k']:.0f}"
     middle, low, high, exact = row[["crossing", "crossing_low", "crossing_high", "crossing_exact"]]
@@ -82,8 +82,10 @@ def _crossing(row: "pd.Series[Any]") -> str:
     places = 1 if np.nanmax([middle - low, high - middle]) < 2 else 0
     start = below if np.isnan(low) else f"{low:.{places}f}"
     end = above if np.isnan(high) else f"{high:.{places}f}"
-    known = "" if np.isnan(exact) else f"; exactly {exact:.{places}f}"
-    return f"{middle:.{places}f} ({start} to {end}{known})"
+    measured = f"{middle:.{places}f}"
+    if np.isnan(exact):
+        return f"{measured} ({start} to {end})"
+    return f"{exact:.{places}f} ({measured}; {start} to {end})"
 
 
 def network_growth(source: Source) -> str:
