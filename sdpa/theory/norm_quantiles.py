@@ -115,7 +115,7 @@ def jacobian_quantile(sigma: float, n_keys: int, share: float = 0.5) -> float:
     """The same of |J|_F over rows of n_keys independent N(0, sigma^2) scores.
 
     >>> round(jacobian_quantile(1.0, 64), 3)
-    0.181
+    0.18
     """
     rows = RowNorms(np.full(_POINTS, sigma), n_keys, n_keys)
     return rows.quantile(rows.jacobian_norm, share)

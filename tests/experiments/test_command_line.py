@@ -131,10 +131,10 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     tables = read_sweep(suite.folder, config.sweeps[0])
     agreed = suite("check", "-v")
     assert (agreed.returncode, agreed.stderr) == (0, "")
-    assert re.search(r"14 measured values with exact ones in 1 cell \(p = ", agreed.stdout)
+    assert re.search(r"15 measured values with exact ones in 1 cell \(p = ", agreed.stdout)
     assert re.search(r"others: .*\d tested only by a bound", agreed.stdout)
     assert re.search(r"others: .*\d without a known exact value", agreed.stdout)
-    assert re.search(r"agreed: 14 measured values .* \(p = .*\)", agreed.stdout)
+    assert re.search(r"agreed: 15 measured values .* \(p = .*\)", agreed.stdout)
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = (
         -7.5,
         1e-13,

@@ -299,7 +299,7 @@ def sweeps(tmp_path_factory):
 def test_the_docs_list_the_means_that_nothing_compares(sweeps):
     """The check finds a factor of 1.3 in each other mean, planted in the table.
 
-    Excepted are values of 0 or almost 0, and the kurtosis, for which t needs more draws.
+    Excepted are values of 0 or almost 0, the kurtosis, for which t needs more draws, and quantiles.
     """
     docs = (ROOT / "docs" / "columns.md").read_text().partition("<!-- begin without-exact -->")[2]
     for sweep in sweeps:
@@ -314,6 +314,7 @@ def test_the_docs_list_the_means_that_nothing_compares(sweeps):
             if (
                 f"`{metric.name}`" in listed
                 or metric.name in ("score_mean", "score_kurtosis")
+                or metric.kind == "quantile"
                 or (values < 0.05).all()
             ):
                 continue
