@@ -110,9 +110,9 @@ def repository(tmp_path, stale_before):
 
 def test_a_rule_with_a_function_of_its_own(repository):
     repository.write("sdpa/scaling.py", '    "log2": math.log2,\n', before="}")
-    table = repository.sweep("saturation", SATURATION.format(rule="sqrt(d_k)/log2(4*d_k)"))
-    rows = table[table["scaling"] == "sqrt(d_k)/log2(4*d_k)"]
-    assert rows["score_variance_exact"].tolist() == pytest.approx([16, 36])
+    table = repository.sweep("saturation", SATURATION.format(rule="sqrt(d_k)/log2(2*d_k)"))
+    rows = table[table["scaling"] == "sqrt(d_k)/log2(2*d_k)"]
+    assert rows["score_variance_exact"].tolist() == pytest.approx([9, 25])
     repository.run("pytest", "-q", "tests/sdpa/test_scaling.py")
     assert repository.stale() == set()
     assert repository.edited == {"sdpa/scaling.py"}

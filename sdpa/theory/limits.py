@@ -81,7 +81,7 @@ def _crossing(
     norm_of: Callable[[RowNorms, float], Norm],
     power: int,
 ) -> float:
-    """The d_k from 8 to 10^5 at which medians of a norm over a power of the divisor are equal."""
+    """The d_k from 2 to 10^5 at which medians of a norm over a power of the divisor are equal."""
     if not 8 <= n_keys <= _MAX_KEYS:
         raise ValueError(f"expected n_keys from 8 to {_MAX_KEYS:g}, got {n_keys}")
 
@@ -93,4 +93,4 @@ def _crossing(
         d_k = exp(log_d_k)
         return log(median(d_k, 1.0) / median(d_k, sqrt(d_k)))
 
-    return exp(brentq(difference, log(8), log(1e5), xtol=5e-4))
+    return exp(brentq(difference, log(2), log(1e5), xtol=5e-4))

@@ -290,7 +290,7 @@ class RowNorms:
 
         def share(level: float) -> float:
             most = np.minimum(level * peak / highest, peak)  # as norm / t falls in t
-            least = level * _FAR * most / norm(_FAR * most)
+            least = level * (_FAR * most / norm(_FAR * most))  # no product underflows
             low = np.array([least, peak])
             high = np.array([most, end])
             roots = _bisected(lambda t: (norm(t) < level) == _RISING, low, high)

