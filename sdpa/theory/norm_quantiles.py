@@ -212,7 +212,7 @@ class RowNorms:
             along += second - x * (2 * first - x * u2)
             place = (a**2 / (a**2 + u2) - low) / width
             across = start + place * (slope + (place - 1) * bend)
-            square = np.maximum(along, 0) + across * a**2 * self._square(t)
+            square = np.maximum(along, 0) + np.maximum(across, 0) * a**2 * self._square(t)
             return np.asarray(r * np.sqrt(square))
 
         return norm
