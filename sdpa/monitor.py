@@ -23,7 +23,7 @@ _NOISE = 1e-6  # of scores in single precision, relative
 
 
 class Monitor:
-    """What `sdpa.watch` returns: `step()` after each optimizer step, `close()` at the end."""
+    """The monitor of a model: `step()` after each optimizer step, `close()` at the end."""
 
     def __init__(self, model: Any, every: int, queries: int) -> None:
         self._model, self._every, self._queries = model, every, queries

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 
 class Call(NamedTuple):
-    """What an attention function receives: tensors of PyTorch, and the rest of its arguments."""
+    """The arguments of an attention function: tensors of PyTorch, and the others."""
 
     q: Any  # (..., head, n_queries, d_k)
     k: Any  # (..., head, n_keys, d_k), with as many heads as q, or one for a group of its heads

@@ -86,7 +86,7 @@ def _opposite(arrays: HeadArrays) -> int:
 
 
 def _by_sequence(arrays: HeadArrays, flags: BoolArray) -> BoolArray:
-    """Whether flags (..., n_keys) hold in any head, (sequences, n_keys)."""
+    """Flags (..., n_keys) that hold in any head, as (sequences, n_keys)."""
     batch = [place for place, name in enumerate(arrays.leading) if name == "batch"]
     others = tuple(place for place in range(flags.ndim - 1) if place not in batch)
     return np.atleast_2d(flags.any(axis=others))

@@ -8,8 +8,8 @@ from experiments.engine.pace import Pace
 
 
 def told(work, parts, workers=2):
-    """What is told after each part (kind, amount, seconds) of workers that start after a minute,
-    and what then remained in truth.
+    """The time told after each part (kind, amount, seconds) of workers that start after a minute,
+    and the true rest.
     """
     free, ends = [60.0] * workers, []
     for part in parts:
