@@ -17,7 +17,7 @@ from scipy import special
 
 from experiments.analysis.derived import TESTS, VERDICTS, fold
 from experiments.analysis.results import Results
-from experiments.analysis.verdicts import BOUND, NONE, T_TEST
+from experiments.analysis.verdicts import BOUND, NONE, T_TEST, is_resolved
 from experiments.analysis.written import as_written
 from experiments.errors import Problem, counted
 
@@ -49,7 +49,7 @@ class Agreement:
         cells: the tested cells, with their p_value.
         values: the tested values, each once, with `normal`, the normal score of their p_value, and
             `of_own_error`, the normal score of their distance in standard errors between draws,
-            regardless of the least error.
+            regardless of the least error; NaN unless these are resolved.
         gaps: numbers of values that t does not judge, by their state.
     """
 
@@ -228,7 +228,7 @@ def _values(results: Results, judged: pd.DataFrame) -> pd.DataFrame:
     scaling = judged.get("scaling", pd.Series(np.nan, judged.index))
     # The normal score that corresponds to a z-score of few trials, which follows Student's t.
     normal = -np.sign(judged["z"]) * special.ndtri((judged["p_value"] / 2).clip(lower=_SMALLEST))
-    own = (judged["measured"] - judged["exact"]) / judged["se"].where(judged["se"] > 0)
+    own = (judged["measured"] - judged["exact"]) / judged["se"].where(is_resolved(judged))
     tails = special.stdtr(judged["trials"] - 1, -own.abs()).clip(lower=_SMALLEST)
     enough = {name: metric.min_draws for name, metric in results.metrics.items()}
     free = [name for name, metric in results.metrics.items() if metric.scale_free]

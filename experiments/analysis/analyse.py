@@ -18,7 +18,6 @@ from experiments.analysis import (
     verdicts,
 )
 from experiments.analysis.derived import VERDICTS, add_exact
-from experiments.analysis.medians import with_medians
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
 from experiments.measuring.columns import Column, names
@@ -65,9 +64,8 @@ def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:
     """The columns of every possible table of an experiment, by kind; a sweep need not have all
     these tables.
     """
-    main = with_medians(experiment).table_columns
-    columns = {MEASURED: main}
-    sources = {MEASURED: names(main), **experiment.beside}
+    columns = {MEASURED: experiment.table_columns}
+    sources = {MEASURED: names(experiment.table_columns), **experiment.beside}
     for derived in DERIVED_TABLES:
         if {*derived.needs} <= {*sources.get(derived.source, ())}:
             columns[derived.kind] = derived.columns(experiment)

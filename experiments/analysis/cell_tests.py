@@ -7,7 +7,7 @@ from scipy import special
 
 from experiments.analysis.derived import TESTS, VERDICTS, Derived, beside_axes, columns_of_text
 from experiments.analysis.results import SweepAxes
-from experiments.analysis.verdicts import T_TEST
+from experiments.analysis.verdicts import T_TEST, is_resolved
 from experiments.analysis.written import significant
 from experiments.measuring.columns import names
 from experiments.measuring.intervals import MIN_DRAWS, MIN_DRAWS_OF_FOURTH_POWERS
@@ -49,11 +49,8 @@ def cell_tests(
         judged: the verdicts of the table; the test uses only values that t judges.
     """
     point_names = axes.among(table)
-    # If the spread of the draws approaches the accuracy of the exact values, z in standard errors
-    # is meaningless.
-    resolved = judged["se"] > 10 * judged["accuracy"] * judged["exact"].abs()
     has_correlations = judged["metric"].isin(correlations["metric"])  # a quantile has none
-    by_t = judged[(judged["test"] == T_TEST) & resolved & has_correlations]
+    by_t = judged[(judged["test"] == T_TEST) & is_resolved(judged) & has_correlations]
     tested = dict(list(by_t.groupby(point_names, sort=False)))
     matrices = dict(list(correlations.groupby(point_names, sort=False)))
     rows = []

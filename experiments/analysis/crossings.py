@@ -7,8 +7,7 @@ crossing the unscaled norm is larger than that under d_k^1/2 (level 1), or than 
 """
 
 import math
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,6 @@ from experiments.analysis.slopes import fall_through_zero, interpolated
 from experiments.measuring.columns import names
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.metric import FEW_DRAWS
-from sdpa.theory import limits
 
 UNSCALED, SCALED = "unscaled", "d_k^1/2"
 STATISTICS = {"median": "_median", "r.m.s.": ""}
@@ -36,12 +34,6 @@ NORMS = {
     "jacobian": ("jacobian_norm", False),
     "query_gradient": ("query_gradient_norm", False),
     "undivided_query_gradient": ("query_gradient_norm", True),
-}
-# The d_k at which theory expects a ratio of 1 of medians, from n_keys, by norm; for standard normal
-# inputs.
-LAWS: dict[str, Callable[[float], float]] = {
-    "jacobian": limits.jacobian_crossing,
-    "query_gradient": limits.query_gradient_crossing,
 }
 
 
@@ -120,17 +112,13 @@ def crossings(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     ratios = norm_ratios(table, axes)
     if table["d_k"].nunique() < _MIN_D_K:
         ratios = ratios.head(0)
-    return fold(ratios, kind, partial(_crossings, axes), names(_CROSSING))
+    return fold(ratios, kind, _crossings, names(_CROSSING))
 
 
-def _crossings(axes: SweepAxes, cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
+def _crossings(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
     """The crossing of each level in a group of cells that differ only in d_k; none for fewer than 4
     known ratios.
     """
-    first = cells.iloc[0]
-    law = math.nan
-    if first["statistic"] == "median" and not axes.changed(first):
-        law = _law(first["norm"], first["n_keys"])
     known = cells.dropna(subset=_RATIO).sort_values("d_k")
     if len(known) < _MIN_D_K:
         known = known.head(0)
@@ -152,19 +140,7 @@ def _crossings(axes: SweepAxes, cells: pd.DataFrame) -> Iterator[dict[str, Field
             "smallest_d_k": cells["d_k"].min(),
             "largest_d_k": cells["d_k"].max(),
             "ratio_at_largest": known["ratio"].iloc[-1] if len(known) else math.nan,
-            "law": law if level == EQUAL else math.nan,
         }
-
-
-@cache
-def _law(norm: str, n_keys: int) -> float:
-    """The law's crossing (takes half a second); NaN without a law, or outside its range of
-    n_keys.
-    """
-    try:
-        return LAWS[norm](n_keys) if norm in LAWS else math.nan
-    except ValueError:
-        return math.nan
 
 
 _KIND = columns_of_text(
@@ -193,7 +169,6 @@ _CROSSING = columns_of_text(
     smallest_d_k int smallest d_k of the sweep
     largest_d_k int largest d_k of the sweep
     ratio_at_largest float? ratio at the largest d_k with a known ratio
-    law float? crossing by an approximate law of theory for standard normal inputs; empty without a law
     """
 )
 _METRICS = [metric for metric, _ in NORMS.values()]

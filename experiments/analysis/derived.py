@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.analysis.medians import with_medians
 from experiments.analysis.results import Results
 from experiments.measuring.columns import Column, Type, axis_columns, names, treatment_names
 from experiments.measuring.experiment import MEASURED, Cell, Experiment
@@ -92,8 +91,7 @@ def row_cells(cells: Iterable[_Cell]) -> list[_Cell]:
 
 def known_metrics(experiment: Experiment) -> list[tuple[Metric, Exact]]:
     """The metrics with exact values, and these."""
-    metrics = with_medians(experiment).metrics
-    return [(metric, metric.exact) for metric in metrics if metric.exact]
+    return [(metric, metric.exact) for metric in experiment.metrics if metric.exact]
 
 
 def add_exact(
@@ -111,7 +109,7 @@ def add_exact(
     table = measured.copy()
     for metric, exact in known_metrics(experiment):
         table[f"{metric.name}_exact"] = evaluate(exact.rounded, of_rows)
-    return table[names(with_medians(experiment).table_columns)]
+    return table[names(experiment.table_columns)]
 
 
 def evaluate(function: OfCell, cells: Iterable[Cell]) -> npt.NDArray[np.float64]:

@@ -197,6 +197,13 @@ def _judged(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def is_resolved(judged: pd.DataFrame) -> "pd.Series[bool]":
+    """True where the error between draws is more than 10 times that of the exact value: only then
+    a distance in such errors is about the draws.
+    """
+    return judged["se"] > 10 * judged["accuracy"] * judged["exact"].abs()
+
+
 def flag_few_draws(table: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     """The table after adding to `few_draws` the metrics with too few effective draws by theory.
 

@@ -24,11 +24,12 @@ FIGURES = (
         shows="Test of the error bars: z-scores and p-values of all sweeps",
         of=ALL_SWEEPS,
         note="Every measured value with a known exact value, once, if it has at least 20 trials, "
-        "50 rows that share nothing and 100 effective draws. The z of few trials follows Student's "
-        "t and is shown as the normal score of the same probability. A cell is one combination of "
-        "the axes, such as d_k and n_keys. z-scores of one cell depend on each other, so they "
-        "stray further from the line than independent ones; cells are independent. Shaded: 95% "
-        "range of each p-value if p-values are uniform.",
+        "50 rows that share nothing, 100 effective draws, and an error more than 10 times that of "
+        "the exact value. The z of few trials follows Student's t and is shown as the normal score "
+        "of the same probability. A cell is one combination of the axes, such as d_k and n_keys. "
+        "z-scores of one cell depend on each other, so they stray further from the line than "
+        "independent ones; cells are independent. Shaded: 95% range of each p-value if p-values "
+        "are uniform.",
         finding=Finding(
             sweep=ALL_SWEEPS,
             title="Measured values deviate from exact ones as their errors predict",

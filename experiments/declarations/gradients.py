@@ -64,10 +64,11 @@ def _map(tables: Tables) -> Numbers:
     medians = rows_of(tables, "crossings", statistic="median", level=1.0)
     jacobian, query = (medians[medians["norm"] == norm] for norm in ("jacobian", "query_gradient"))
     holds = all(
-        rows["crossing"].notna().all() and rises(rows, "n_keys", "crossing")
+        rows[["crossing", "crossing_exact"]].notna().all(axis=None)
+        and rises(rows, "n_keys", "crossing")
         for rows in (jacobian, query)
     )
-    return ends(query, "n_keys", "crossing") if holds else None
+    return ends(query, "n_keys", "crossing_exact") if holds else None
 
 
 FIGURES = (
@@ -126,7 +127,7 @@ FIGURES = (
         note="Colour and number: the unscaled norm divided by the norm under d_k^1/2; red: the "
         "unscaled norm is larger, blue: it is smaller. Points: d_k at which the ratio falls "
         "through 1, with 95% intervals where these exceed the marker; pale lines join them. "
-        "Dashed: prediction of theory, where there is one. "
+        "Dashed: exact values, where they are known. "
         "divisor\u00a0·\u00a0|dL/dq| is without the factor 1/divisor of the chain rule.",
         finding=Finding(
             sweep="crossing",

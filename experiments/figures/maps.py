@@ -150,8 +150,8 @@ def _ratio(log: float) -> str:
 
 
 def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> None:
-    """The line where the ratio is 1, one point per n_keys: measured with its interval, and by the
-    law.
+    """The line where the ratio is 1, one point per n_keys: measured with its interval, and
+    exact.
 
     Numbers beside a point, where the ratio is nearly 1, give way to it.
     """
@@ -174,7 +174,13 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
     }
     ax.errorbar(x, y, xerr=[x - low, high - x], **look)
     ax.plot(x, y, color=INK, linewidth=1.2, alpha=0.35)
-    ax.plot(place(crossings["law"], shown.columns), y, color=INK, linestyle="--", linewidth=1.2)
+    ax.plot(
+        place(crossings["crossing_exact"], shown.columns),
+        y,
+        color=INK,
+        linestyle="--",
+        linewidth=1.2,
+    )
 
 
 @draws("phase")

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from experiments.analysis.medians import with_medians
 from experiments.config.loader import load_config
 from experiments.declarations import FIGURES, figures_of
 from experiments.declarations.figure import Default
@@ -127,7 +126,7 @@ def _model_columns(_: Source) -> str:
 
 
 def _experiments() -> Iterator[Experiment]:
-    return (with_medians(load_experiment(name)) for name in experiment_names())
+    return map(load_experiment, experiment_names())
 
 
 def _error_bounds(_: Source) -> str:

@@ -60,14 +60,14 @@ const map = (() => {
 
   /* Draw the map; a click calls `move` with the nearest sizes. The result shows the sizes of a reader. */
   function create(data, move) {
-    const lines = Object.entries(data.crossings).map(([name, points]) => [name, points.filter(([, law, d]) => law ?? d)]).filter(([, points]) => points.length);
+    const lines = Object.entries(data.crossings).map(([name, points]) => [name, points.filter(([, d]) => d)]).filter(([, points]) => points.length);
     const all = (column) => lines.flatMap(([, points]) => points.map((point) => point[column])).filter(Boolean);
     const x = axis([...data.d_k, ...all(1)], LEFT, WIDE - RIGHT);
     const y = axis([...data.n_keys, ...all(0)], HIGH - BOTTOM, TOP);
     const path = (points) => points.map(([n, d], i) => `${i ? "L" : "M"}${x(d).toFixed(1)} ${y(n).toFixed(1)}`).join("");
 
     for (const [name, found] of lines) {
-      const points = found.map(([n, law, measured]) => [n, law ?? measured]);
+      const points = found.map(([n, d]) => [n, d]);
       const [first, last] = [points[0], points.at(-1)];
       add("path", { class: "larger", d: `${path(points)}L${WIDE - RIGHT} ${y(last[0])}V${y(first[0])}z` });
       if (name === "jacobian") {
@@ -102,9 +102,9 @@ const map = (() => {
     return (d_k, n_keys) => you.setAttribute("transform", `translate(${x(d_k)} ${y(n_keys)})`);
   }
 
-  /* The d_k of equal medians at a number of keys: measured, or by the law, or between two neighbours of a line. */
+  /* The d_k of equal medians at a number of keys: exact, or between two neighbours of a line. */
   function crossing(points, n_keys) {
-    const known = points.map(([n, law, measured]) => [n, measured ?? law]).filter(([, d]) => d);
+    const known = points.filter(([, d]) => d);
     const above = known.findIndex(([n]) => n >= n_keys);
     if (above < 0) return null;
     const [n1, d1] = known[above];

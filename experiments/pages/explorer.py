@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from experiments.analysis.crossings import EQUAL, LAWS
+from experiments.analysis.crossings import EQUAL
 from experiments.analysis.results import Results
 from experiments.analysis.written import significant
 from experiments.figures.words import values_of
 from experiments.measuring.columns import axis_values
-from sdpa.theory import GaussianRow
+from sdpa.theory import GaussianRow, limits
 
 # The law of every number but those of `own_laws`.
 LAW = "independent standard normal q and k without a mask"
@@ -31,8 +31,13 @@ _USUAL_SIZE = (64, 64)  # where no sweep has rows of keys
 _MOST_KEYS = 100_000  # of which a browser draws a row without a wait
 _DIGITS = 4  # of measured values
 _MEDIANS = ("jacobian_norm_median", "query_gradient_norm_median")
-_CROSSING = ["law", "crossing", "crossing_low", "crossing_high"]
-_SHORTEST_OF_LAWS = 8
+_CROSSING = ["crossing_exact", "crossing", "crossing_low", "crossing_high"]
+# The d_k of equal medians by norm, from n_keys; each takes a second.
+EXACT_CROSSINGS = {
+    "jacobian": limits.jacobian_crossing,
+    "query_gradient": limits.query_gradient_crossing,
+}
+_SHORTEST_OF_CROSSINGS = 8
 _LONGEST = 8.0  # |q| above sqrt(d_k) + 8 has a probability below 1e-14
 _SHARPER = 2.0  # sigma reaches this multiple of the largest of unscaled rows, for divisors below 1
 Point = list[float | str | None]  # an array of JSON
@@ -104,8 +109,8 @@ def _most_common(values: Iterable[int], most: int) -> list[int]:
 def _medians(
     sweeps: Iterable[Results], widths: Sequence[int], lengths: Sequence[int]
 ) -> list[Point]:
-    """d_k, n_keys, divisor and measured medians of usual rows: for each cell those from the largest
-    number of rows.
+    """d_k, n_keys, divisor and medians of usual rows: exact where they are known, and else measured
+    in the largest number of rows.
     """
     cell = ["d_k", "n_keys", "divisor"]
     needs = {*cell, *_MEDIANS, "trials", "n_queries"}
@@ -113,6 +118,8 @@ def _medians(
     if not usual:
         return []
     rows = pd.concat(usual)
+    for name in _MEDIANS:
+        rows[name] = rows.get(f"{name}_exact", rows[name]).fillna(rows[name])
     rows = rows[rows["d_k"].isin(widths) & rows["n_keys"].isin(lengths)]
     order = (rows["trials"] * rows["n_queries"]).argsort(kind="stable")[::-1]
     most = rows.iloc[order].drop_duplicates(cell).sort_values(cell)
@@ -136,20 +143,20 @@ def own_laws(sweeps: Iterable[Results]) -> list[Point]:
 
 
 def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, list[Point]]:
-    """n_keys, the law's d_k of equal medians, the measured one and the ends of its interval, by
-    norm.
+    """n_keys, the d_k of equal medians, the measured one and the ends of its interval, by norm.
 
-    Lengths without measured crossings have the law's alone: a line between distant neighbours would
-    miss it by a third.
+    Of lengths without a crossing in a sweep it is computed here: a line between distant neighbours
+    would miss it by a third.
     """
     equal = _equal_medians(sweeps)
     points: dict[str, list[Point]] = {}
-    for norm, law in LAWS.items():
+    for norm, exact_crossing in EXACT_CROSSINGS.items():
         measured = equal[equal["norm"] == norm].drop_duplicates("n_keys").set_index("n_keys")
-        found = {n: row.tolist() for n, row in measured[_CROSSING].iterrows()}
+        known = measured[_CROSSING].dropna(subset="crossing_exact")
+        found = {n: row.tolist() for n, row in known.iterrows()}
         for n in lengths:
-            if n >= _SHORTEST_OF_LAWS and n not in found:
-                found[n] = [law(n), math.nan, math.nan, math.nan]
+            if n >= _SHORTEST_OF_CROSSINGS and n not in found:
+                found[n] = [exact_crossing(n), math.nan, math.nan, math.nan]
         points[norm] = [[int(n), *map(_short, found[n])] for n in sorted(found)]
     return points
 

@@ -27,6 +27,7 @@ from experiments.pages.parts import (
     FOLDER,
     FULL,
     MADE_WITH,
+    digits,
     page_path,
     pictures,
     provenance,
@@ -120,7 +121,7 @@ def make_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["typeset"] = typeset
+    environment.filters |= {"typeset": typeset, "digits": digits}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     text = environment.get_template("index.html.j2").render(
         verdicts=dict.fromkeys(VERDICTS) | judged,

@@ -12,7 +12,7 @@ from experiments.analysis.results import SweepAxes
 from experiments.claims.table import counts, read_statements, severities
 from experiments.figures.words import short
 from experiments.kinds.language import Cell
-from experiments.pages.parts import Source, code, formulas, markdown
+from experiments.pages.parts import Source, code, digits, formulas, markdown
 from experiments.paths import BENCHMARKS, THEORY, csv_name
 from sdpa import Scaling
 from sdpa.theory import attention_expectations, limits
@@ -49,9 +49,7 @@ def first(source: Source) -> str:
     """The values of the sweep `dimension` under each rule at its largest d_k."""
     table = pd.read_csv(source.results / "dimension.csv")
     widest = table[table["d_k"] == table["d_k"].max()].set_index("scaling")
-    rows = [
-        [formulas(words), *map(_three_digits, widest[column])] for column, words in _FIRST.items()
-    ]
+    rows = [[formulas(words), *map(digits, widest[column])] for column, words in _FIRST.items()]
     head = ["", *(formulas(rule) for rule in widest.index)]
     return markdown(head, rows, "-" + "r" * len(widest))
 
@@ -294,22 +292,11 @@ def all_scales(source: Source) -> str:
     for name in SCALES:
         fields = [formulas(f"{SCALES[name].what}: {SCALES[name].formula}")]
         for law, value in table.loc[name].loc[[*n_keys]].to_numpy():
-            computed = "" if math.isnan(value) else f" ({_three_digits(value)})"
-            fields.append(_three_digits(law) + computed)
+            computed = "" if math.isnan(value) else f" ({digits(value)})"
+            fields.append(digits(law) + computed)
         rows.append(fields)
     head = ["scale of d<sub>k</sub>: law (value)", *(f"n = {n}" for n in n_keys)]
     return markdown(head, rows, "-" + "r" * len(n_keys))
-
-
-def _three_digits(value: float) -> str:
-    """Three digits.
-
-    >>> _three_digits(22.18), _three_digits(10929.3), _three_digits(4.584e11)
-    ('22.2', '10,900', '4.58e+11')
-    """
-    if 1000 <= value < 1e7:
-        return f"{float(f'{value:.3g}'):,.0f}"
-    return f"{value:.3g}"
 
 
 def deployed(_: Source) -> str:

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 
 import pandas as pd
@@ -95,6 +96,19 @@ def shown(config: Config, results: Path) -> Iterator[Path]:
         yield from sorted((results / DERIVED / sweep.name).glob("*.csv"))
     for paths in pictures(config, results).values():
         yield from (path.with_suffix(suffix) for path in paths for suffix in (".png", ".txt"))
+
+
+def digits(value: float) -> str:
+    """A number with at most three digits, and commas between thousands.
+
+    >>> digits(22.18), digits(10929.3), digits(4.584e11), digits(4096)
+    ('22.2', '10,900', '4.58e+11', '4,096')
+    """
+    if isinstance(value, Integral):
+        return f"{value:,}"
+    if 1000 <= value < 1e7:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:.3g}"
 
 
 def typeset(text: str) -> Markup:

@@ -11,6 +11,7 @@ from experiments.analysis.results import Results
 from experiments.declarations import FINDINGS
 from experiments.declarations.tables import BOTH, MEDIAN, ROOT, ends, rows_of
 from experiments.figures.findings import finding_of
+from experiments.pages.parts import digits
 from experiments.pages.verdicts import Numbers
 
 _MORE, _SAME, _LESS = 2.0, 1.0, 0.5  # the numbers of choices that compare
@@ -28,22 +29,23 @@ class Question(NamedTuple):
 def questions(found: Mapping[str, Results], verdicts: Mapping[str, Numbers]) -> Iterator[Question]:
     """The questions whose answers the tables support, with the numbers of the verdicts."""
     if of := verdicts.get("variance"):
-        d_k = int(of["d_k"])
+        d_k = of["d_k"]
         yield _question(
             f"Entries of q and k are independent with mean 0 and variance 1, and d_k = {d_k}. What "
             "is the variance of a score q·k?",
-            {"1": 1, f"{d_k**0.5:.3g}": d_k**0.5, f"{d_k}": d_k, f"{d_k**2:,}": d_k**2},
-            float(of["unscaled"]),
+            _choices(1, d_k**0.5, d_k, d_k**2),
+            of["unscaled"],
             f"A score is a sum of {d_k} products, each of variance 1.",
         )
     if of := verdicts.get("saturation"):
-        equal = f"{1 / int(of['n_keys']):.3g}"
+        equal = 1 / of["n_keys"]
         yield _question(
             f"Without the division, how large is the largest of {of['n_keys']} weights on average "
             f"at d_k = {of['d_k']}?",
-            {text: float(text) for text in (equal, of["scaled"], "0.5", of["unscaled"])},
-            float(of["unscaled"]),
-            f"With the division it is {of['scaled']}; if all weights were equal, {equal}.",
+            _choices(equal, of["scaled"], 0.5, of["unscaled"]),
+            of["unscaled"],
+            f"With the division it is {digits(of['scaled'])}; if all weights were equal, "
+            f"{digits(equal)}.",
         )
         yield from _at_all_widths(found["dimension"])
     if of := verdicts.get("gradients"):
@@ -52,22 +54,23 @@ def questions(found: Mapping[str, Results], verdicts: Mapping[str, Numbers]) -> 
             "From some d_k on, the median gradient through the softmax, |J|_F, is larger with the "
             "division. With more keys, this d_k",
             {"falls": _LESS, "stays the same": _SAME, "rises": _MORE},
-            float(many) / float(few),
-            f"It is {few} with {of['shortest']} keys and {many} with {of['longest']}.",
+            many / few,
+            f"It is {digits(few)} with {digits(of['shortest'])} keys and {digits(many)} with "
+            f"{digits(of['longest'])}.",
         )
     if of := verdicts.get("network"):
-        growth = 1e6 * float(of["millions"])
+        growth, scaled = of["unscaled"], of["scaled"]
         yield _question(
             f"A gradient goes back through {of['layers']} random layers of attention without the "
             "division. Its root mean square",
             {
                 "vanishes": 1 / growth,
                 "hardly changes": _SAME,
-                f"grows {of['scaled']} times": float(of["scaled"]),
+                f"grows {digits(scaled)} times": scaled,
                 "grows a million times": 1e6,
             },
             growth,
-            f"It grows {of['millions']} million times; with the division, {of['scaled']} times.",
+            f"It grows {digits(growth)} times; with the division, {digits(scaled)} times.",
         )
     if "language" in found and finding_of("language/losses", found["language"]):
         losses = FINDINGS["language/losses"].numbers(found["language"]) or {}
@@ -109,6 +112,10 @@ def _at_all_widths(dimension: Results) -> Iterator[Question]:
         f"Without the division it is {plain:.3g}, with it {scaled:.3g}: dividing scores divides this "
         "gradient. Only in wide heads, saturation takes more.",
     )
+
+
+def _choices(*numbers: float) -> dict[str, float]:
+    return {digits(number): number for number in numbers}
 
 
 def _question(text: str, choices: Mapping[str, float], answer: float, reason: str) -> Question:

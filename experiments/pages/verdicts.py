@@ -8,14 +8,14 @@ from experiments.declarations import FINDINGS
 from experiments.declarations.tables import widest
 from experiments.figures.findings import finding_of
 
-Numbers = dict[str, str]
+Numbers = dict[str, float]
 
 
 def verdicts(found: Mapping[str, Results]) -> dict[str, Numbers]:
     """The numbers of each verdict by name; only of those that the tables support.
 
-    Means of the sweep `dimension` at its largest d_k are exact; the d_k of `crossing` at which the
-    medians of |J|_F are equal is measured.
+    Exact are means of the sweep `dimension` at its largest d_k, and the d_k of `crossing` at
+    which the medians of |J|_F are equal. The growth through a network is measured.
     """
     judged = {}
     for name, (sweep, figure, numbers) in VERDICTS.items():
@@ -29,11 +29,9 @@ def _both(metric: str) -> Callable[[Results], Numbers]:
 
     def numbers(results: Results) -> Numbers:
         rows = widest(results.measured).set_index("scaling")
-        sizes = {name: str(rows[name].iloc[0]) for name in ("d_k", "n_keys")}
+        sizes = {name: rows[name].iloc[0] for name in ("d_k", "n_keys")}
         rules = {"unscaled": UNSCALED, "scaled": SCALED}
-        return sizes | {
-            name: f"{rows.loc[rule, f'{metric}_exact']:.3g}" for name, rule in rules.items()
-        }
+        return sizes | {name: rows.loc[rule, f"{metric}_exact"] for name, rule in rules.items()}
 
     return numbers
 
@@ -45,18 +43,18 @@ def _gradients(results: Results) -> Numbers:
     numbers = {}
     for name, place in (("shortest", 0), ("longest", -1)):
         row = equal.iloc[place]
-        numbers[name] = f"{row['n_keys']:,}"
-        numbers[f"crossing_{name}"] = f"{row['crossing']:.0f}"
+        numbers[name] = row["n_keys"]
+        numbers[f"crossing_{name}"] = row["crossing_exact"]
     return numbers
 
 
 def _network(results: Results) -> Numbers:
     growth = FINDINGS["network/growth"].numbers(results) or {}
     return {
-        "layers": str(results.measured["layers"].max()),
-        "d_k": str(results.measured["d_k"].iloc[0]),
-        "millions": f"{growth['plain']:.1f}",
-        "scaled": f"{growth['root']:.1f}",
+        "layers": results.measured["layers"].max(),
+        "d_k": results.measured["d_k"].iloc[0],
+        "unscaled": 1e6 * growth["plain"],
+        "scaled": growth["root"],
     }
 
 

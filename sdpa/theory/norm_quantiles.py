@@ -193,29 +193,33 @@ class RowNorms:
         return np.asarray(start + t * (slope + t * bend))
 
     def gradient_norm(self, d_k: float) -> Norm:
-        """|dL/dq| divisor / key_std as a function of t.
-
-        With a = 1 / (1 + t) the largest weight and r u the others,
-
-            |J z|^2 = r^2 (a^2 (sum u y)^2 + sum u^2 (y - r sum u y)^2),   y = z - z_1.
-        """
+        """|dL/dq| divisor / key_std as a function of t."""
         _, u2, *_ = self.u
-        mean, first, second = self.along
         low, width, start, slope, bend = self._across(d_k)
 
         def norm(t: FloatArray) -> FloatArray:
             a = 1 / (1 + t)
-            r = t * a
-            x = self._distance(t)
-            y = mean - x
-            along = (a**2 + r**2 * u2) * y**2 - 2 * r * y * (first - x * u2)
-            along += second - x * (2 * first - x * u2)
             place = (a**2 / (a**2 + u2) - low) / width
             across = start + place * (slope + (place - 1) * bend)
-            square = np.maximum(along, 0) + np.maximum(across, 0) * a**2 * self._square(t)
-            return np.asarray(r * np.sqrt(square))
+            square = self.along_scores(t) + np.maximum(across, 0) * a**2 * self._square(t)
+            return np.asarray(t * a * np.sqrt(square))
 
         return norm
+
+    def along_scores(self, t: FloatArray) -> FloatArray:
+        """|J z|^2 / r^2 at t, with a the largest weight, r u the others, and y = z - z_1:
+
+        a^2 (sum u y)^2 + sum u^2 (y - r sum u y)^2
+        """
+        _, u2, *_ = self.u
+        mean, first, second = self.along
+        a = 1 / (1 + t)
+        r = t * a
+        x = self._distance(t)
+        y = mean - x
+        square = (a**2 + r**2 * u2) * y**2 - 2 * r * y * (first - x * u2)
+        square += second - x * (2 * first - x * u2)
+        return np.asarray(np.maximum(square, 0))
 
     def _across(self, d_k: float) -> tuple[FloatArray, ...]:
         """sum_i l_i^2 X_i / |J|_F^2, interpolated in a^2 / (a^2 + U_2) through three values.

@@ -159,7 +159,7 @@ def in_this_process(monkeypatch):
 def quick_slider(monkeypatch):
     """The page without the seconds that the expectations of its explorer take."""
     monkeypatch.setattr(explorer, "row_means", lambda _widths, _lengths: {"sigma": 1.0, "of": {}})
-    monkeypatch.setattr(explorer, "LAWS", dict.fromkeys(explorer.LAWS, float))
+    monkeypatch.setattr(explorer, "EXACT_CROSSINGS", dict.fromkeys(explorer.EXACT_CROSSINGS, float))
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from scipy import special
 
 from experiments.kinds.saturation import METRICS, STATISTICS, Cell
-from sdpa import PairLaw, Scaling, row_diagnostics
+from sdpa import PairLaw, Scaling, row_diagnostics, softmax
 from sdpa.theory import UnknownError, attention_expectations, attention_quantiles, limits
-from sdpa.theory.norm_quantiles import jacobian_quantile
+from sdpa.theory.norm_quantiles import _POINTS, RowNorms, _largest, jacobian_quantile
 
 
 def median_ratios(d_k, n_keys, rows, batch=100):
@@ -221,6 +221,22 @@ def test_medians_halve_simulated_rows(d_k, n_keys, divisor, shortest, rows):
     reach = 4.5 * 0.5 / math.sqrt(rows)
     assert (below[:, 0] / rows < 0.5 + reach).all()
     assert (below[:, 1] / rows > 0.5 - reach).all()
+
+
+@pytest.mark.parametrize("n_keys", [2, 5, 8])
+def test_scores_through_the_jacobian_are_those_of_the_matrix(n_keys):
+    """J z of whole rows, as all their scores have their exact law."""
+    sigma, places = 1.5, slice(0, 200)
+    rows = RowNorms(np.full(_POINTS, sigma), n_keys, n_keys)
+    others = _largest(n_keys, n_keys).scores[: n_keys - 1, places]
+    for gap in (0.05, 1.0, 3.0):
+        z = np.vstack([others[0] + gap, others])
+        weights = softmax(sigma * z, axis=0)
+        through = weights * (z - (weights * z).sum(axis=0))
+        t = rows.partition * np.exp(-sigma * gap)
+        rest = 1 - weights[0]
+        found = rows.along_scores(t)[places] * rest**2
+        np.testing.assert_allclose(found, (through**2).sum(axis=0), rtol=1e-9)
 
 
 def test_quantiles_are_unknown_where_rows_are():
