@@ -1,13 +1,15 @@
-"""The second, plain kernel for layers of a network: their numbers, one head at a time.
+"""The second, plain kernel for layers of a network: their numbers from the definitions.
 
 A layer is compared from the stream below it and the gradient above it, as `sdpa.network` found
-them. RoPE multiplies complex numbers here, and the gradient g above an RMS norm becomes
-g / r - x (x . g) / (width r^3), with r the root mean square of x.
+them. Its forward pass is repeated one head at a time, with complex numbers: the imaginary part of
+f(x + i h v), over a tiny h, is the derivative of f along v to the last digits (Squire and Trapp
+1998). So no gradient has a formula here: the gradients g of a loss to the stream, queries, keys and
+values, each times its move v, add up to the derivative of the loss.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,31 +18,14 @@ from experiments.plain.rows import difference
 from sdpa import network
 
 Floats = npt.NDArray[np.floating]
-Back = Callable[[Floats], Floats]  # from the gradient above a step to that below
+Complex = npt.NDArray[np.inexact[Any]]  # numbers with derivatives as imaginary parts
 
 _EPS = float(np.finfo(float).eps)
+_STEP = 1e-100  # h, whose square vanishes beside any number
 _RELATIVE = 1e-8
 _ROUNDINGS = 256  # of scores, in units of |q| |k| / divisor
 _NEAR = 1e-9  # of cosines
-_SQUARES = ("row_variance", "query_gradient", "key_gradient")  # compared by their roots
-
-
-@dataclass(frozen=True)
-class _Head:
-    """The arrays of one head."""
-
-    q: Floats  # after RoPE, (n, d_k)
-    k: Floats
-    v: Floats
-    scores: Floats  # over the divisor, -inf where masked, (n, n)
-    weights: Floats
-
-    def back(self, g: Floats, divisor: float) -> tuple[Floats, Floats, Floats]:
-        """The gradients to q, k and v from the gradient g to the weighted values."""
-        to_weights = g @ self.v.T
-        means = (self.weights * to_weights).sum(axis=1)[:, None]
-        to_scores = self.weights * (to_weights - means) / divisor
-        return to_scores @ self.k, to_scores.T @ self.q, self.weights.T @ g
+_MOVED = ("x", "q", "k", "v")  # arrays of a layer, each with its gradient
 
 
 def compare_layer(
@@ -51,8 +36,8 @@ def compare_layer(
     above: Floats,
     reported: Mapping[str, float],
 ) -> None:
-    """Compare the stream above a layer, the gradient to that below it, and the reported numbers of
-    the layer with their definitions.
+    """Compare the stream above a layer, its gradients, and the reported numbers of the layer with
+    their definitions.
 
     `above` is the gradient to the stream above; `reported` has the numbers of the layer by column.
     The design has no shared heads, gains, caps or sinks, and one divisor.
@@ -60,65 +45,106 @@ def compare_layer(
     Raises:
         ArithmeticError: a number differs by more than rounding explains.
     """
-    pre, post, divisor = design.norm == "pre", design.norm == "post", float(design.divisor)
-    h, h_back = _norm(step.x, pre)
-    heads = _heads(h, block, design)
-    mixed = np.concatenate([head.weights @ head.v for head in heads], axis=1)
-    middle, middle_back = _norm(design.residual * step.x + mixed @ block.output, post)
-    after, after_back = _mlp(middle, block, design)
+    rng = np.random.default_rng(0)
+    gradients = {name: getattr(gradient, name) for name in _MOVED}
+    moves = {name: rng.standard_normal(g.shape) for name, g in gradients.items()}
+    after, heads = _forward(step.x, moves, block, design)
+    q, k, v, scores, weights = map(np.real, heads)
 
-    g = middle_back(after_back(above))
-    to_mixed = np.split(g @ block.output.T, len(heads), axis=1)
-    found = [head.back(each, divisor) for head, each in zip(heads, to_mixed, strict=True)]
-    to_q, to_k, to_v = (np.stack(gradients) for gradients in zip(*found, strict=True))
-    to_h = _joined(_turned(to_q, design, -1)) @ block.query.T
-    to_h += _joined(_turned(to_k, design, -1)) @ block.key.T
-    to_h += _joined(to_v) @ block.value.T
-    to_x = design.residual * g + h_back(to_h)
+    longest = {name: _lengths(of).max() for name, of in {"q": q, "k": k, "v": v}.items()}
+    rounding = _ROUNDINGS * _EPS * (1 + longest["q"] * longest["k"] / float(design.divisor))
+    relative = _RELATIVE + rounding
+    allowed = relative * np.abs(after.real).max()
+    for place in map(tuple, np.argwhere(~(np.abs(step.after - after.real) <= allowed))):
+        raise difference(f"stream above a layer {place}", after.real[place], step.after[place])
 
-    longest = {
-        name: max(_lengths(getattr(head, name)).max() for head in heads) for name in ("q", "k", "v")
+    derivative = float((above * after.imag).sum()) / _STEP
+    along = size = 0.0
+    for name, of_array in gradients.items():
+        along += float((of_array * moves[name]).sum())
+        size += float(np.linalg.norm(of_array) * np.linalg.norm(moves[name]))
+    # In saturated rows, the terms of the gradients to queries and keys cancel.
+    to_weights = np.linalg.norm(above @ block.output.T) * longest["v"]
+    to_heads = to_weights * (longest["q"] + longest["k"]) / float(design.divisor)
+    size += to_heads * math.sqrt(q.size)
+    if not abs(along - derivative) <= relative * size:
+        raise difference("gradient below a layer, along a move", derivative, along)
+
+    of_rows = {"entropy": rounding, "row_variance": rounding}
+    expected = {
+        **_of_rows(scores, weights),
+        "stream": (step.x**2).mean(),
+        "cosine": _mean_product(step.x / _lengths(step.x)),
+        "stream_gradient": (gradient.x**2).mean(),
+        "gradient_cosine": _mean_product(gradient.x) / (gradient.x**2).sum(axis=1).mean(),
+        "query_gradient": (gradient.q**2).sum(axis=2).mean(),
+        "key_gradient": (gradient.k**2).sum(axis=2).mean(),
+        "value_gradient": (gradient.v**2).sum(axis=2).mean(),
+        "query_gradient_median": float(np.median(_lengths(gradient.q))),
     }
-    reach = longest["q"] * longest["k"] / divisor
-    rounding = float(_ROUNDINGS * _EPS * (1 + reach))
-    to_weights = longest["v"] * max(_lengths(each).max() for each in to_mixed)
-    of_query, of_key = (
-        float(rounding * to_weights * longest[name] / divisor) for name in ("k", "q")
-    )
-    _compare_arrays("stream above a layer", after, step.after, _RELATIVE + rounding)
-    _compare_arrays("gradient below a layer", to_x, gradient.x, _RELATIVE + rounding)
-    expected: dict[str, tuple[float, float]] = {
-        "stream": ((step.x**2).mean(), 0.0),
-        "cosine": (_mean_product(step.x / _lengths(step.x)), _NEAR),
-        **_of_rows(heads, rounding),
-        "stream_gradient": ((to_x**2).mean(), 0.0),
-        "gradient_cosine": (_mean_product(to_x) / (to_x**2).sum(axis=1).mean(), _NEAR),
-        "query_gradient": ((to_q**2).sum(axis=2).mean(), of_query),
-        "key_gradient": ((to_k**2).sum(axis=2).mean(), len(step.x) * of_key),
-        "value_gradient": ((to_v**2).sum(axis=2).mean(), 0.0),
-        "query_gradient_median": (float(np.median(_lengths(to_q))), of_query),
-    }
-    for name, (value, absolute) in expected.items():
-        root = math.sqrt if name in _SQUARES else float
-        want, got = root(value), root(reported[name])
-        if not abs(got - want) <= (_RELATIVE + rounding) * abs(want) + absolute:
+    for name, value in expected.items():
+        absolute = of_rows.get(name, _NEAR * name.endswith("cosine"))
+        if not abs(reported[name] - value) <= relative * abs(value) + absolute:
             raise difference(f"{name} of a layer", value, reported[name])
 
 
-def _heads(h: Floats, block: network.Block, design: network.Design) -> list[_Head]:
-    """All heads of a layer, from the input of its attention."""
-    q, k, v = (
-        np.stack(np.split(h @ matrix, design.n_heads, axis=1))
-        for matrix in (block.query, block.key, block.value)
-    )
-    visible = _visible(len(h), design.mask)
-    heads = []
-    for of_q, of_k, of_v in zip(_turned(q, design), _turned(k, design), v, strict=True):
-        scores = np.where(visible, of_q @ of_k.T / design.divisor, -np.inf)
-        exponentials = np.exp(scores - scores.max(axis=1)[:, None])
-        weights = exponentials / exponentials.sum(axis=1)[:, None]
-        heads.append(_Head(of_q, of_k, of_v, scores, weights))
-    return heads
+def _forward(
+    x: Floats, moves: Mapping[str, Floats], block: network.Block, design: network.Design
+) -> tuple[Complex, tuple[Complex, ...]]:
+    """The stream above a layer where each array moves by i h times its move, (n, width); and q, k,
+    v, scores and weights of all heads, -inf where masked.
+    """
+    step = {name: 1j * _STEP * move for name, move in moves.items()}
+    pre = design.norm == "pre"
+    post = design.norm == "post"
+    stream = x + step["x"]
+    h = _norm(stream) if pre else stream
+    matrices = block.query, block.key, block.value
+    parts = (np.split(h @ matrix, design.n_heads, axis=1) for matrix in matrices)
+    q, k, v = map(np.stack, parts)
+    q = _turned(q, design) + step["q"]
+    k = _turned(k, design) + step["k"]
+    v = v + step["v"]
+    visible = _visible(len(x), design.mask)
+    scores = np.where(visible, q @ k.swapaxes(1, 2) / design.divisor, -np.inf)
+    exponentials = np.exp(scores - scores.real.max(axis=2, keepdims=True))
+    weights = exponentials / exponentials.sum(axis=2, keepdims=True)
+    mixed = np.concatenate([*(weights @ v)], axis=1)
+    middle: Complex = design.residual * stream + mixed @ block.output
+    if post:
+        middle = _norm(middle)
+    after: Complex = middle
+    if block.up is not None and block.down is not None:
+        below = _norm(middle) if pre else middle
+        up = below @ block.up
+        if block.gate is None:
+            hidden = up * (up.real > 0)
+        else:
+            gate = below @ block.gate
+            hidden = gate * up * (1 + np.tanh(gate / 2)) / 2
+        after = design.residual * middle + hidden @ block.down
+        if post:
+            after = _norm(after)
+    return after, (q, k, v, scores, weights)
+
+
+def _norm(x: Complex) -> Complex:
+    """The RMS norm of each token."""
+    return np.asarray(x / np.sqrt((x * x).mean(axis=1, keepdims=True)))
+
+
+def _turned(heads: Complex, design: network.Design) -> Complex:
+    """Heads (n_heads, n, d_k) under RoPE."""
+    if design.rope_base is None:
+        return heads
+    n, d_k = heads.shape[1:]
+    half = d_k // 2
+    turns = np.arange(n)[:, None] / design.rope_base ** (np.arange(half) / half)
+    a = heads[..., :half]
+    b = heads[..., half:]
+    first = a * np.cos(turns) - b * np.sin(turns)
+    second = a * np.sin(turns) + b * np.cos(turns)
+    return np.concatenate([first, second], axis=-1)
 
 
 def _visible(n: int, mask: str) -> npt.NDArray[np.bool_]:
@@ -132,78 +158,14 @@ def _visible(n: int, mask: str) -> npt.NDArray[np.bool_]:
     return (behind >= 0) & (behind < longest)
 
 
-def _turned(heads: Floats, design: network.Design, sign: int = 1) -> Floats:
-    """Heads (n_heads, n, d_k) under RoPE; with the sign -1, back."""
-    if design.rope_base is None:
-        return heads
-    n, d_k = heads.shape[1:]
-    half = d_k // 2
-    turns = np.arange(n)[:, None] / design.rope_base ** (np.arange(half) / half)
-    z = (heads[..., :half] + 1j * heads[..., half:]) * np.exp(sign * 1j * turns)
-    return np.concatenate([z.real, z.imag], axis=-1)
-
-
-def _joined(heads: Floats) -> Floats:
-    """Heads (n_heads, n, d) side by side."""
-    return np.concatenate(list(heads), axis=1)
-
-
-def _norm(x: Floats, applies: bool) -> tuple[Floats, Back]:
-    """The RMS norm of each token, or the tokens as they are, and the way back."""
-    if not applies:
-        return x, _unchanged
-    width = x.shape[1]
-    r = _lengths(x) / math.sqrt(width)
-
-    def back(g: Floats) -> Floats:
-        along = (x * g).sum(axis=1)[:, None]
-        return np.asarray(g / r - x * along / (width * r**3))
-
-    return x / r, back
-
-
-def _unchanged(g: Floats) -> Floats:
-    return g
-
-
-def _mlp(middle: Floats, block: network.Block, design: network.Design) -> tuple[Floats, Back]:
-    """The stream above the MLP, if there is one, and the way back to that below."""
-    w_gate, w_up, w_down = block.gate, block.up, block.down
-    if w_up is None or w_down is None:
-        return middle, _unchanged
-    x, x_back = _norm(middle, design.norm == "pre")
-    up = x @ w_up
-    if w_gate is None:
-        hidden = up * (up > 0)
-    else:
-        gate = x @ w_gate
-        p, rest = (1 + np.tanh(gate / 2)) / 2, (1 - np.tanh(gate / 2)) / 2
-        hidden = gate * p * up
-    after, after_back = _norm(design.residual * middle + hidden @ w_down, design.norm == "post")
-
-    def back(g: Floats) -> Floats:
-        g = after_back(g)
-        to_hidden = g @ w_down.T
-        if w_gate is None:
-            to_x = (to_hidden * (up > 0)) @ w_up.T
-        else:
-            slope = p + gate * p * rest
-            to_x = (to_hidden * gate * p) @ w_up.T + (to_hidden * slope * up) @ w_gate.T
-        return np.asarray(design.residual * g + x_back(to_x))
-
-    return after, back
-
-
-def _of_rows(heads: list[_Head], rounding: float) -> dict[str, tuple[float, float]]:
-    """Means over the rows of all heads, with the absolute error that each may have."""
-    w = np.concatenate([head.weights for head in heads])
-    scores = np.concatenate([head.scores for head in heads])
-    visible = np.ma.masked_invalid(scores)
+def _of_rows(scores: Floats, weights: Floats) -> dict[str, float]:
+    """Means over the rows of all heads."""
+    logarithms = np.log(np.where(weights > 0, weights, 1.0))
     return {
-        "collision": ((w**2).sum(axis=1).mean(), 0.0),
-        "max_weight": (w.max(axis=1).mean(), 0.0),
-        "entropy": (-(w * np.log(np.where(w > 0, w, 1.0))).sum(axis=1).mean(), rounding),
-        "row_variance": (visible.var(axis=1).mean(), rounding),
+        "collision": (weights**2).sum(axis=2).mean(),
+        "max_weight": weights.max(axis=2).mean(),
+        "entropy": -(weights * logarithms).sum(axis=2).mean(),
+        "row_variance": np.ma.masked_invalid(scores).var(axis=2).mean(),
     }
 
 
@@ -216,10 +178,3 @@ def _mean_product(vectors: Floats) -> float:
     products = vectors @ vectors.T
     n = len(vectors)
     return float(products.sum() - products.trace()) / (n * (n - 1))
-
-
-def _compare_arrays(what: str, expected: Floats, got: Floats, relative: float) -> None:
-    """ArithmeticError if an entry differs by more than a share of the largest."""
-    allowed = relative * np.abs(expected).max()
-    for token, entry in np.argwhere(~(np.abs(got - expected) <= allowed)):
-        raise difference(f"{what}, token {token}", expected[token, entry], got[token, entry])

@@ -184,13 +184,14 @@ def test_a_wrong_output_of_a_layer_stops_the_run(monkeypatch):
         layers.measure(SMALL, 1, np.random.default_rng(0))
 
 
-def test_a_gradient_of_another_token_stops_the_run(monkeypatch):
+@pytest.mark.parametrize("array", ["x", "q", "k", "v"])
+def test_a_gradient_of_another_token_stops_the_run(array, monkeypatch):
     """No number of the layer shows it."""
     backward = network.block_backward
 
     def faulty(*args):
         found = backward(*args)
-        return replace(found, x=np.roll(found.x, 1, axis=0))
+        return replace(found, **{array: np.roll(getattr(found, array), 1, axis=-2)})
 
     monkeypatch.setattr(network, "block_backward", faulty)
     with pytest.raises(ArithmeticError, match="gradient below a layer"):
