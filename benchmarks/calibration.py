@@ -158,7 +158,9 @@ def _edited(edit: Callable[[pd.DataFrame], pd.DataFrame], sweep: Sweep, seed: in
 
 def _largest_over_queries(sweep: Sweep, seed: int) -> Tables:
     """The largest weight over queries instead of keys, from other draws under the same seed."""
-    measured, rng, rows = measure_sweep(sweep, seed), bit_generator(seed), []
+    measured = measure_sweep(sweep, seed)
+    rng = bit_generator(seed)
+    rows = []
     for cell in cells_of(sweep):
         keys, queries = cell.draw(sweep.trials, rng)
         scores = np.concatenate(
@@ -195,7 +197,9 @@ def run_seeds(
     """
     run_all = partial(pool.map, chunksize=_FAULTY) if pool else map
     planted = chain(repeat(factors, _FAULTY), repeat(()))
-    checks, values, faults = [], [], []
+    checks = []
+    values = []
+    faults = []
     pooled: list[RowMeasurement] = []
     for check, value, measured, found in run_all(_run, repeat(sweep), seeds, planted):
         checks.append(check)
@@ -317,7 +321,8 @@ def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) 
     `values` are those of `_run` by seed, and `pooled` are all draws of each cell, whose quantiles
     lie within a bin.
     """
-    cells, metrics = cells_of(sweep), sweep.experiment.metrics
+    cells = cells_of(sweep)
+    metrics = sweep.experiment.metrics
     lows, highs, flags, (exact, *_) = np.moveaxis(values, 1, 0)
     low = np.where(
         np.isnan(exact), _values(sweep, tabulated(sweep.experiment, cells, pooled)[MEASURED]), exact
@@ -382,7 +387,8 @@ def failures(alarms: pd.DataFrame, coverage: pd.DataFrame, faults: pd.DataFrame)
     """One line for each broken promise: more alarms than chance explains, low coverage, or a missed
     fault.
     """
-    many, missed = alarms[alarms["p_value"] < _CHANCE], faults[faults["missed"] > 0]
+    many = alarms[alarms["p_value"] < _CHANCE]
+    missed = faults[faults["missed"] > 0]
     enough = (coverage["metric"] == "all") & (coverage["intervals"] >= _MIN_INTERVALS)
     few = coverage[enough & (coverage["coverage"] < MIN_COVERAGE)]
     return [
@@ -413,14 +419,18 @@ def calibrate(results: Path, names: Sequence[str] = (), *, full: bool = False) -
     seeds, mistaken_seeds = (
         range(config.seed, config.seed + n) for n in ((300, 50) if full or names else (60, 10))
     )
-    alarms, coverage, planted = list[Row](), list[pd.DataFrame](), list[Row]()
+    alarms = list[Row]()
+    coverage = list[pd.DataFrame]()
+    planted = list[Row]()
     with worker_pool(default_jobs()) as pool:
         for number, sweep in enumerate(chosen, 1):
             print(f"{number} of {len(chosen)}: {sweep.name} under {len(seeds)} seeds", flush=True)
             row, rows, faults = run_seeds(
                 sweep, seeds, FACTORS if sweep.name in _FAULTED else (), pool
             )
-            alarms, coverage, planted = [*alarms, row], [*coverage, rows], [*planted, *faults]
+            alarms = [*alarms, row]
+            coverage = [*coverage, rows]
+            planted = [*planted, *faults]
         for mistake, sweep in product(
             MISTAKES, [sweeps[name] for name in _MISTAKEN if sweeps[name] in chosen]
         ):

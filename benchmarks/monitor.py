@@ -27,7 +27,8 @@ CORNERS = {
     "64 keys, one sequence, d_k = 2": (1, 64, 64, 2, False),
 }
 PLANTED = (5, 6, 7, 8)  # standard deviations by which one key of one row stands out
-_STEPS, _HEADS = 20, 20_000
+_STEPS = 20
+_HEADS = 20_000
 
 
 def training(

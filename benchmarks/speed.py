@@ -50,7 +50,8 @@ GROWTH = {
     "trials": 4096,
 }
 _SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
-_ROUNDS, _CACHED = 7, 2**15
+_ROUNDS = 7
+_CACHED = 2**15
 
 
 def _cell(sizes: Mapping[str, int]) -> Cell:
@@ -99,12 +100,12 @@ def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:
     """Each part of the floor as a task, and how many times a trial runs it, which may be a
     fraction.
     """
-    rng, trials, queries = bit_generator(0), cell.block_trials, cell.block_queries
-    drawn, exponents, powers = (
-        np.empty(_CACHED),
-        -np.abs(rng.standard_normal(_CACHED)),
-        np.empty(_CACHED),
-    )
+    rng = bit_generator(0)
+    trials = cell.block_trials
+    queries = cell.block_queries
+    drawn = np.empty(_CACHED)
+    exponents = -np.abs(rng.standard_normal(_CACHED))
+    powers = np.empty(_CACHED)
     q, k = (rng.standard_normal((trials, n, cell.d_k)) for n in (queries, cell.n_keys))
     product: Task = partial(
         np.matmul, q, k.swapaxes(-1, -2), out=np.empty((trials, queries, cell.n_keys))

@@ -187,7 +187,8 @@ def agreement(sweeps: Iterable[Results]) -> Agreement:
     """The tests of these sweeps; cells that several sweeps share (and so their draws) count
     once.
     """
-    cells, values = [], []
+    cells = []
+    values = []
     gaps: Counter[str] = Counter()
     for one in sweeps:
         if TESTS in one:

@@ -22,7 +22,8 @@ from experiments.measuring.rules import TREATMENT
 BANDS = "bands"
 BEST_RATE = "best_rate"
 NEARLY = 1.01  # of the least median loss
-_RATE, _LOSS = "learning_rate", "final_loss"
+_RATE = "learning_rate"
+_LOSS = "final_loss"
 _LOSSES = [f"{_LOSS}{end}" for end in ("", "_low", "_high")]
 _OF_RULE = ["exponent", "divisor", "trials"]
 

@@ -19,10 +19,12 @@ from experiments.measuring.columns import names
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.metric import FEW_DRAWS
 
-UNSCALED, SCALED = "unscaled", "d_k^1/2"
+UNSCALED = "unscaled"
+SCALED = "d_k^1/2"
 STATISTICS = {"median": "_median", "r.m.s.": ""}
 # Levels that ratios cross: the unscaled norm equals the scaled one, or a tenth of it.
-EQUAL, TENTH = 1.0, 0.1
+EQUAL = 1.0
+TENTH = 0.1
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
 _SMALLEST = np.finfo(float).tiny  # replaces an interval's end of 0, so that it has a logarithm
 _MIN_D_K = 4  # needed to interpolate a crossing

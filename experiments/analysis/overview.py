@@ -25,7 +25,8 @@ from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.paths import LONG
 
-DISAGREES, FEW = "disagrees", "few draws"
+DISAGREES = "disagrees"
+FEW = "few draws"
 _OF_VALUES = columns_of_text(
     f"""
     scaling str? scaling rule; empty if the experiment has none
@@ -158,7 +159,8 @@ def described(sweeps: Sequence[Results]) -> pd.DataFrame:
     """
     columns_in: dict[str, tuple[Column, ...]] = {}
     for one in sweeps:
-        experiment, columns = one.experiment.name, columns_of(one.experiment)
+        experiment = one.experiment.name
+        columns = columns_of(one.experiment)
         for kind in one:
             table = experiment if kind == MEASURED else f"{experiment}/{kind}"
             columns_in[table] = (*IDENTITY, *columns[kind])

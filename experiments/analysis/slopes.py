@@ -141,8 +141,10 @@ def _power(small: pd.DataFrame, large: pd.DataFrame) -> tuple[float, float, floa
     unknown = math.nan, math.nan, math.nan
     if len(growth) < _MIN_POWERS:
         return math.nan, *unknown
-    small, large = small.loc[growth.index], large.loc[growth.index]
-    x, y = growth.index.to_numpy(dtype=float), growth[""].to_numpy()
+    small = small.loc[growth.index]
+    large = large.loc[growth.index]
+    x = growth.index.to_numpy(dtype=float)
+    y = growth[""].to_numpy()
     below, above = (
         np.hypot(large[end] - large[""], small[other] - small[""]).to_numpy()
         for end, other in (("_low", "_high"), ("_high", "_low"))
@@ -202,7 +204,8 @@ def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
     """
     size = min(size, len(x))
     fractions = np.arange(_STEPS) / _STEPS
-    places, weights = [], []
+    places = []
+    weights = []
     for i in range(len(x) - 1):
         first = min(max(i - 1, 0), len(x) - size)
         nodes = x[first : first + size]

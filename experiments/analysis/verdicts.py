@@ -28,7 +28,9 @@ from experiments.measuring.metric import FEW_DRAWS, Exact, Metric
 
 Floats = npt.NDArray[np.floating]
 
-T_TEST, BOUND, NONE = "t", "bound", "none"
+T_TEST = "t"
+BOUND = "bound"
+NONE = "none"
 FEW_TRIALS = "too few trials"
 TOO_FEW = "too few effective draws"
 TOO_RARE = "events too rare for any run"
@@ -145,9 +147,11 @@ def _bound(rows: pd.DataFrame, metric: Metric, limits: Limits, max_error: Floats
     max_error that of the mean; NaN without two limits and a finite error.
     """
     power = 2 if metric.kind == "root" else 1  # of the value that is a mean
-    measured, exact = rows["measured"] ** power, rows["exact"] ** power
+    measured = rows["measured"] ** power
+    exact = rows["exact"] ** power
     chebyshev = ((max_error / (measured - exact)) ** 2).clip(upper=1).where(np.isfinite(max_error))
-    low, high = np.power(limits.low, power), np.power(limits.high, power)
+    low = np.power(limits.low, power)
+    high = np.power(limits.high, power)
     width = np.broadcast_to(high - low, len(rows)).astype(float)
     if not np.isfinite(width).all():
         return chebyshev

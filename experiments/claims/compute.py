@@ -59,14 +59,16 @@ def compute_row(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> dict[str, o
 
 def judge(claim: Claim, given: Given) -> tuple[Answer, float, tuple[str, str]]:
     """The answer to an entry, its largest error, and its verdict with the severity."""
-    claimed, answer = parse_claimed(claim.claimed), claim.answer(given)
+    claimed = parse_claimed(claim.claimed)
+    answer = claim.answer(given)
     found, error = verdict(claim.rule, claimed, answer, given)
     return answer, error, (found, severity(found, claim.severity, claimed, answer, given))
 
 
 def _other_verdicts(claim: Claim, given: Given, judged: tuple[str, str]) -> list[str]:
     """The verdicts and severities under other cut-offs that differ from these."""
-    found, read = [], set(given.read)
+    found = []
+    read = set(given.read)
     for name, values in OTHERS.items():
         for value in values if name in read else ():
             changed: dict[str, Any] = {name: value}

@@ -15,8 +15,10 @@ from experiments.claims.cutoffs import Cutoffs
 _RIGHT = ("reproduced", "to rounding", "approximately", "within sampling error", "holds")
 FAULTY = ("wrong", "misleading")  # the verdicts that have a severity
 VERDICTS = (*_RIGHT, *FAULTY, "open")
-CONCEPTUAL_ERROR, WRONG_NUMBER = "conceptual error", "wrong number"
-OVERSTATEMENT, SLIP = "overstatement", "slip"
+CONCEPTUAL_ERROR = "conceptual error"
+WRONG_NUMBER = "wrong number"
+OVERSTATEMENT = "overstatement"
+SLIP = "slip"
 SEVERITIES = (CONCEPTUAL_ERROR, WRONG_NUMBER, OVERSTATEMENT, SLIP)  # the gravest first
 RULES = ("true", "digits", "about", "count", "shape", "draw")
 

@@ -14,7 +14,8 @@ from experiments.claims.words import with_error
 Floats = npt.NDArray[np.floating]
 
 UNTRAINED = "for independent, centred and untrained q and k"  # the inputs behind the tables
-WIDTHS, KEYS = [64, 128, 256, 512, 4096], [4, 64, 1024, 4096]
+WIDTHS = [64, 128, 256, 512, 4096]
+KEYS = [4, 64, 1024, 4096]
 MEDIAN = "jacobian_norm_median"
 
 

@@ -37,7 +37,8 @@ def fails(given: Given, d_k: int, start: str) -> dict[str, object]:
     docs/training-plan.md, and one as good as with attention that cannot select (at most 2% apart).
     """
     unscaled = trained(given, d_k, start).loc["unscaled"]
-    loss, other = unscaled[_LOSS], without_selection(given, d_k)[_LOSS]
+    loss = unscaled[_LOSS]
+    other = without_selection(given, d_k)[_LOSS]
     where = f"unscaled with d_k = {d_k}, from {STARTS[start]},"
     return {
         f"{where} the loss stays at 3.24 nats or more, or most runs diverge": (

@@ -159,7 +159,8 @@ def _leftover_figures(config: Config, results: Path) -> Iterator[Path]:
     named = {(sweep.name, figure) for sweep in config.sweeps for figure in sweep.figures}
     named |= {(ALL_SWEEPS, figure) for figure in figures_of(ALL_SWEEPS)}
     for files in untouched(results):
-        folder, figure = files[0].parent, files[0].stem
+        folder = files[0].parent
+        figure = files[0].stem
         if folder.parent == results / FIGURES and (folder.name, figure) not in named:
             yield from files
 

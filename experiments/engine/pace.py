@@ -34,7 +34,8 @@ class Pace:
         self._left[kind] = max(0.0, self._left[kind] - amount)
         self._done[kind] += amount
         self._took[kind] += seconds
-        took, done = sum(self._took.values()), sum(self._done.values())
+        took = sum(self._took.values())
+        done = sum(self._done.values())
         speeds = {
             each: self._took[each] / of_kind if of_kind else took / done
             for each, of_kind in self._done.items()

@@ -32,7 +32,8 @@ from experiments.errors import counted
 
 _SECONDS_BETWEEN_LINES = 30  # in a log, to show that a long run is alive
 _SHARE_BETWEEN_LINES = 0.1  # of the elapsed time, so that the log of a longer run stays short
-GOOD, FLAGGED = "green", "yellow"
+GOOD = "green"
+FLAGGED = "yellow"
 WIDTH = 100  # columns
 Say = Callable[[str], object]
 Advance = Callable[[str, str, float, float], None]

@@ -141,7 +141,8 @@ def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
             found = [chunk for cell in cells for chunk in cell_chunks(store, sweep, cell)]
         work.total[sweep.name] = len(found)
         for chunk in found:
-            state, path = store.state(chunk), store.path(chunk)
+            state = store.state(chunk)
+            path = store.path(chunk)
             if state == "sound":
                 continue
             work.left[sweep.name] += 1

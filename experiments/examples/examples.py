@@ -51,7 +51,8 @@ def example(title: str, source: str, draws: str) -> Callable[[Steps], Steps]:
 
 # A, B and C.
 
-LETTERS, XY = ("A", "B", "C"), ("x", "y")
+LETTERS = ("A", "B", "C")
+XY = ("x", "y")
 _ABC_Q = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
 _ABC_K = np.array([[0.8, 0.2], [0.3, 0.7], [0.1, 0.9]])
 ABC = trace(_ABC_Q, _ABC_K, np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
@@ -133,7 +134,8 @@ def cat_sat_down() -> list[Step]:
     columns = [weights.mean(axis=0), [np.mean(weights.argmax(axis=1) == j) for j in range(4)]]
     uniform = np.column_stack([entropy(weights) / math.log(4), np.ptp(weights, axis=1)])
     order = np.argsort(-uniform[:, 0])
-    words, measures = [WORDS[i] for i in order], ("entropy / ln n", "largest - smallest")
+    words = [WORDS[i] for i in order]
+    measures = ("entropy / ln n", "largest - smallest")
     return [
         step(
             "scaled_scores",
@@ -198,9 +200,13 @@ def _projected(
     return Projected(tokens, *(rng.standard_normal((8, d_k)) * of_weights for _ in range(3)))
 
 
-_of_42, _of_123 = np.random.RandomState(42), np.random.RandomState(123)
-_FOUR, _SESSION = _projected(_of_123, 4, 0.5, 0.3), _projected(_of_42, 6, 1.0, 0.1)
-FOUR, SESSION, SESSION_TOKENS = _FOUR.trace(), _SESSION.trace(), _SESSION.tokens
+_of_42 = np.random.RandomState(42)
+_of_123 = np.random.RandomState(123)
+_FOUR = _projected(_of_123, 4, 0.5, 0.3)
+_SESSION = _projected(_of_42, 6, 1.0, 0.1)
+FOUR = _FOUR.trace()
+SESSION = _SESSION.trace()
+SESSION_TOKENS = _SESSION.tokens
 # q, k and v of three sequences; the next numbers.
 BATCH = [_of_123.standard_normal((3, 4, 6)) for _ in range(3)]
 
@@ -221,7 +227,8 @@ def session() -> list[Step]:
     steps = attention(SESSION, tokens, tokens, digits=3)
     output, weights = attended(*BATCH, return_weights=True)
     shapes = [array.shape for array in (*BATCH, weights, output)]
-    rows, columns = ("Q", "K", "V", "weights", "output"), ("sequences", "rows", "columns")
+    rows = ("Q", "K", "V", "weights", "output")
+    columns = ("sequences", "rows", "columns")
     return [
         *_SESSION.steps(tokens),
         *chosen(steps, "q k v scores divisor scaled_scores weights output divisor_effect"),
@@ -293,7 +300,8 @@ def causal_mask() -> list[Step]:
 
 # The variance of scores, and the comparison of scalings.
 
-SWEPT, COMPARED = np.array([8, 32, 64, 128, 256, 512]), (4, 16, 64, 256, 512)
+SWEPT = np.array([8, 32, 64, 128, 256, 512])
+COMPARED = (4, 16, 64, 256, 512)
 _SAMPLE = 10_000
 
 
@@ -307,7 +315,8 @@ def variances() -> Floats:
 @example("The variance of scores grows as d_k", _ARTICLE, "lines:variances:sample")
 def variance_sweep() -> list[Step]:
     """Samples beside the exact variance d_k of scores, whose excess kurtosis is 6/d_k."""
-    exact, sample = SWEPT.astype(float), variances()
+    exact = SWEPT.astype(float)
+    sample = variances()
     errors = exact * np.sqrt((2 + 6 / exact) / _SAMPLE)
     columns = ("sample", "exact", "sample / exact", "standard error", "errors away")
     values = np.column_stack([sample, exact, sample / exact, errors, (sample - exact) / errors])
@@ -323,7 +332,8 @@ def article_draw(d_k: int, kind: str = "") -> tuple[float, ...]:
     The draw is of five queries and keys, with seed 42.
     """
     found = compare_scaling(d_k, rng=np.random.RandomState(42))
-    both, names = (found.unscaled, found.scaled), ("score_std", "max_weight")
+    both = (found.unscaled, found.scaled)
+    names = ("score_std", "max_weight")
     return tuple(getattr(rule, f"{kind}{name}") for name in names for rule in both)
 
 
@@ -388,7 +398,8 @@ _DOG_OUTPUT = np.array([0.550, 0.282, 0.050, 0.143])
 def dog_bites_man() -> list[Step]:
     """From scores to outputs, and scores that give the printed weights, which these do not."""
     found = from_scores(DOG_SCORES, DOG_VALUES, 2.0)
-    steps, weights = attention(found, DOG_WORDS, DOG_WORDS), found.weights
+    steps = attention(found, DOG_WORDS, DOG_WORDS)
+    weights = found.weights
     rows = ("printed weights of dog", "softmax of half the scores", "softmax of the scores")
     halved = [DOG_PRINTED[0], softmax(DOG_SCORES / 2)[0], weights[0]]
     halves = "To two decimals, the printed row of dog halves the scores; others do not."
@@ -422,7 +433,8 @@ def dog_bites_man() -> list[Step]:
 def _pair(names: str, words: Names, order: list[int], before: Trace, after: Trace) -> list[Step]:
     """The outputs of words in two orders, and the largest difference of each word's two outputs."""
     first, second, apart = names.split()
-    one, other = np.asarray(before.output), np.asarray(after.output)
+    one = np.asarray(before.output)
+    other = np.asarray(after.output)
     away = np.round(abs(other - one[order]).max(axis=1)[np.argsort(order)], 12)
     says = "The largest difference of each word's two outputs: all words keep theirs."
     return [
@@ -450,12 +462,11 @@ def permutation() -> list[Step]:
     move with their keys. The sums of a row then have another order, so differences are shown to 12
     decimals, which hides rounding.
     """
-    order, swap = [2, 0, 3, 1], [2, 1, 0]
+    order = [2, 0, 3, 1]
+    swap = [2, 1, 0]
     shuffled = _FOUR._replace(tokens=_FOUR.tokens[order])
-    dog, man = (
-        from_scores(DOG_SCORES, DOG_VALUES),
-        from_scores(DOG_SCORES[np.ix_(swap, swap)], DOG_VALUES[swap]),
-    )
+    dog = from_scores(DOG_SCORES, DOG_VALUES)
+    man = from_scores(DOG_SCORES[np.ix_(swap, swap)], DOG_VALUES[swap])
     return [
         *_pair("outputs shuffled difference", WORDS, order, FOUR, shuffled.trace()),
         *_pair("dog_bites_man man_bites_dog swap_difference", DOG_WORDS, swap, dog, man),
@@ -464,7 +475,9 @@ def permutation() -> list[Step]:
 
 # Rows of scores.
 
-ONES, TENS, HUNDREDS = (2.0, 1.0, 1.0), (20.0, 10.0, 10.0), (200.0, 100.0, 100.0)
+ONES = (2.0, 1.0, 1.0)
+TENS = (20.0, 10.0, 10.0)
+HUNDREDS = (200.0, 100.0, 100.0)
 SMALL = np.array([1.0, 0.8, 0.5, 0.2])
 LARGE_SCORES = 20 * SMALL
 NOTEBOOK = tuple(np.random.RandomState(42).standard_normal((2, 3, 4)))  # Q and K
@@ -491,10 +504,8 @@ def triples() -> list[Step]:
 
     The last row is the third one over sqrt(512); the source rounds it to 8.8, 4.4 and 4.4.
     """
-    rows, keys = (
-        ("2, 1, 1", "20, 10, 10", "200, 100, 100", "(200, 100, 100) / √512"),
-        ("first", "second", "third"),
-    )
+    rows = ("2, 1, 1", "20, 10, 10", "200, 100, 100", "(200, 100, 100) / √512")
+    keys = ("first", "second", "third")
     printed = np.array(
         [(0.50, 0.25, 0.25), (0.99, 0.005, 0.005), (1.00, 0.00, 0.00), (0.90, 0.05, 0.05)]
     )
@@ -525,7 +536,8 @@ def triples() -> list[Step]:
 @example("Four scores at two scales", _ARTICLE, "bars:scores bars:weights")
 def two_scales() -> list[Step]:
     """Four scores, and the same times 20, as if q and k were 400 times as wide."""
-    scores, rows = np.array([SMALL, LARGE_SCORES]), ("small", "large")
+    scores = np.array([SMALL, LARGE_SCORES])
+    rows = ("small", "large")
     found = from_scores(scores)
     return [
         step(

@@ -32,7 +32,9 @@ def own_steps(q: Path, k: Path, v: Path | None, *, scaling: str, mask: str) -> l
         ExampleError: a file holds no matrix, shapes do not match, or the rule or the mask is
             unknown.
     """
-    queries, keys, values = read_matrix(q), read_matrix(k), read_matrix(v) if v else None
+    queries = read_matrix(q)
+    keys = read_matrix(k)
+    values = read_matrix(v) if v else None
     of_values = values.values if values else None
     try:
         found = trace(queries.values, keys.values, of_values, scaling=scaling, mask=mask)
@@ -74,7 +76,8 @@ def read_matrix(path: Path) -> Matrix:
     names = [cells[0] for _, cells in body]
     has_names = (has_header and first[0] == "") or not any(map(_is_number, names))
     start = 1 if has_names else 0
-    height, width = len(body), len(first) - start
+    height = len(body)
+    width = len(first) - start
     fits = 0 < height <= _MOST and 0 < width <= _MOST
     _expect(fits, path, f"1 to {_MOST} rows and columns", f"{height} x {width}")
     counts = len(first) > 2 and first == [*map(str, range(len(first)))]  # as pandas writes it
@@ -119,7 +122,8 @@ def _unique(names: Names) -> Names:
     """The names; a repeated one, or the reserved name `sum`, gets a number."""
     unique: list[str] = []
     for name in names:
-        shown, count = name, 1
+        shown = name
+        count = 1
         while shown in unique or shown == "sum":
             count += 1
             shown = f"{name} ({count})"

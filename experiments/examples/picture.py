@@ -83,9 +83,11 @@ def _heatmap(ax: Axes, panel: _Panel, tables: Tables) -> None:
     table = tables[panel.step]
     values = table.to_numpy()
     finite = values[np.isfinite(values)]
-    low, high = finite.min(), finite.max()
+    low = finite.min()
+    high = finite.max()
     if panel.step.endswith(("weights", "printed")):
-        low, high = 0.0, 1.0
+        low = 0.0
+        high = 1.0
     shades = table.clip(lower=low)  # a hidden key, -inf, gets the lightest colour
     image = ax.imshow(shades, cmap=SEQUENTIAL, vmin=low, vmax=high, aspect="auto")
     if max(table.shape) <= _MAX_WITH_NUMBERS:

@@ -57,7 +57,8 @@ def walk(typed: str) -> None:
     if name not in DECLARED:
         names = ", ".join(map(spelled, sorted(DECLARED)))
         raise ExampleError(f"got the example {typed}, expected one of {names}")
-    example, picture = DECLARED[name], HOME / EXAMPLES / f"{name}.png"
+    example = DECLARED[name]
+    picture = HOME / EXAMPLES / f"{name}.png"
     steps = example.steps()
     tell(f"{text(example.title, example.source, steps)}\n")
     if not picture.exists():

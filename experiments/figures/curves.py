@@ -107,7 +107,8 @@ def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
     >>> labels(pd.DataFrame({"d_k": [4, 4], "key_std": [1.0, 2.0]}), SweepAxes({"d_k": None, "key_std": 1.0}))
     ['textbook case', 'key std = 2']
     """
-    found, varied = [], axes.varied(table)
+    found = []
+    varied = axes.varied(table)
     for _, row in table.iterrows():
         changed = axes.changed(row)
         named = [name for name in varied if name in changed or name in _SIZES]
@@ -174,7 +175,8 @@ def mechanisms(results: Results) -> Drawing:
     size = 5.0 * len(rules), 3.1 * len(metrics)
     figure, axes = panels(len(metrics) * len(rules), len(rules), size, sharey="row")
     for ax, (metric, rule) in zip(axes, itertools.product(metrics, rules), strict=True):
-        shown, ends = table[table["scaling"] == rule], []
+        shown = table[table["scaling"] == rule]
+        ends = []
         groups = shown.groupby(others, sort=False) if others else [((), shown)]
         for i, (_, rows) in enumerate(groups):
             name = _mechanism(rows.iloc[0], others, results.axes)
@@ -221,13 +223,15 @@ def freezing(results: Results) -> Drawing:
             "No curves: they need Gaussian inputs, and three values of d_k and of n_keys.",
         )
     figure, axes = panels(2, 2, (10, 4.4))
-    table, curves = results.measured, results["curves"]
+    table = results.measured
+    curves = results["curves"]
     sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
     shares = {
         "entropy_share": table["entropy"] / np.log(table["n_keys"]),
         "collision": 1 - table["jacobian_trace"],
     }
-    groups, rooted = curves.groupby("n_keys"), {"label": "under d_k^1/2, any d_k"}
+    groups = curves.groupby("n_keys")
+    rooted = {"label": "under d_k^1/2, any d_k"}
     for ax, (metric, title) in zip(axes, _FREEZING.items(), strict=True):
         ax.set_xscale("log")
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
@@ -269,7 +273,8 @@ def _plot_limit(ax: Axes, curves: pd.DataFrame, metric: str, label: str) -> None
 @draws("distribution")
 def distribution(results: Results) -> Drawing:
     """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
-    table, histogram = results.measured, results["histogram"]
+    table = results.measured
+    histogram = results["histogram"]
     figure, [linear, logarithmic, right] = panels(3, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
     groups = histogram.groupby("d_k", sort=False)
     for ax in (linear, logarithmic):

@@ -68,7 +68,8 @@ def figures(
         shown += [(ALL_SWEEPS, together, name) for name in figures_of(ALL_SWEEPS)]
 
     def product(name: str, of: Results, figure: str) -> Product:
-        stem, finding = figure_path(results, name, figure, ""), finding_of(f"{name}/{figure}", of)
+        stem = figure_path(results, name, figure, "")
+        finding = finding_of(f"{name}/{figure}", of)
         asked = [
             each
             for each in ON_REQUEST

@@ -70,7 +70,8 @@ def case_panels(
 
 def draw_lines(picture: Lines, table: pd.DataFrame, results: Results) -> Drawing:
     """The picture of rows of the main table of a sweep."""
-    axes, metrics = results.axes, results.metrics
+    axes = results.axes
+    metrics = results.metrics
     if picture.by not in table:  # of an experiment without scaling
         table = table.assign(**{picture.by: "", "exponent": np.nan})
     if picture.rules and table["scaling"].isin(picture.rules).any():
@@ -273,7 +274,8 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
     band behind them.
     """
     for line in lines:
-        at, values = line.rows[x].to_numpy(), line.rows[metric].to_numpy()
+        at = line.rows[x].to_numpy()
+        values = line.rows[metric].to_numpy()
         if f"{metric}_exact" in line.rows:
             plot_exact(ax, at, line.rows[f"{metric}_exact"], line.colour)
         joined = line.dashes if is_number(line.rows, x) else ""
@@ -298,11 +300,10 @@ def name_ends(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
         line.rows.loc[line.rows[metric].notna(), [x, metric]].iloc[-1].to_numpy() for line in lines
     ]
     at = ax.transAxes.inverted().transform(ax.transData.transform(ends))[:, 1]
-    gap, height = (
-        1.35 * mpl.rcParams["font.size"] / 72,
-        ax.get_window_extent().height / ax.figure.dpi,
-    )
-    order, free = np.argsort(at, kind="stable"), gap / height
+    gap = 1.35 * mpl.rcParams["font.size"] / 72
+    height = ax.get_window_extent().height / ax.figure.dpi
+    order = np.argsort(at, kind="stable")
+    free = gap / height
     # From the lowest up, each at least a gap above the one before; then down again below the top of
     # the axes.
     steps = free * np.arange(len(at))
@@ -434,7 +435,8 @@ def spans_widely(values: Any) -> bool:
 
 def legend(ax: Axes) -> None:
     """A legend for the labelled lines of one axes above all axes; the figure grows."""
-    figure, points = ax.figure, 0.85 * mpl.rcParams["font.size"]
+    figure = ax.figure
+    points = 0.85 * mpl.rcParams["font.size"]
     handles, labels = ax.get_legend_handles_labels()
     letters = figure.get_figwidth() * _LEGEND_LETTERS / points
     columns = max(1, int(letters / (max(map(len, labels)) + 8)))

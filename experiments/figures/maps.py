@@ -19,14 +19,16 @@ from experiments.figures.words import by_scaling, short, under
 
 _NORM_NAMES = dict(zip(NORMS, ("$|J|_F$", "|dL/dq|", "divisor · |dL/dq|"), strict=True))
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
-_INCHES_PER_NUMBER, _PANEL_INCHES = 0.3, 3.0
+_INCHES_PER_NUMBER = 0.3
+_PANEL_INCHES = 3.0
 _CLEAR = 1.6  # cells between a point and the nearest number in its row
 _LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _LABEL_HEIGHT = 0.8  # share of a contour below its label
 _LIGHT_FROM = 0.55  # beyond this share, contours are white on the darker colours
 _LUMINANCE = (0.2126, 0.7152, 0.0722)  # of linear red, green and blue (WCAG 2)
 _DARK = 0.179  # white has more contrast than black on darker colours, and each at least 4.5 to 1
-_MAX_MAPS, _MAX_TICKS = 4, 12
+_MAX_MAPS = 4
+_MAX_TICKS = 12
 _SHARES = {
     "zero_weights": "weights that are 0",
     "wrong_gradient_rows": "gradients wrong by over half",
@@ -229,7 +231,8 @@ def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame, axes: Swee
     of mean 0.
     """
     first = rows.iloc[0]
-    exponent, spread = first["exponent"], first["query_std"] * first["key_std"]
+    exponent = first["exponent"]
+    spread = first["query_std"] * first["key_std"]
     is_gaussian = not {*axes.changed(first)} - {"query_std", "key_std"}
     if is_gaussian and exponent < 1 / 2:  # NaN for a rule other than a power of d_k
         at = np.geomspace(shown.index[0], shown.index[-1], 50)

@@ -23,7 +23,8 @@ from experiments.figures.lines import draw_lines
 from experiments.figures.style import DPI, OWN_DRAWINGS, SLIDE, STYLE, Drawing
 from experiments.figures.words import latex, plain_caption
 
-_TITLE_POINTS, _CAPTION_POINTS = 13, 9.5
+_TITLE_POINTS = 13
+_CAPTION_POINTS = 9.5
 _SLIDE_POINTS = 20  # of the title of a slide
 _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
 _LINE = 1.35  # height of a line over the size of the font

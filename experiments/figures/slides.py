@@ -40,7 +40,8 @@ def write_slides(config: Config, results: Path, report: Reporter = VERBOSE) -> N
         FindingError: no title is about the sweeps and their tables.
     """
     found = sound(config, results)
-    products, left_out = [], []
+    products = []
+    left_out = []
     for name, slide in SLIDES.items():
         if reason := _objection(slide, found.get(slide.sweep)):
             left_out.append(f"{name} ({reason})")

@@ -9,7 +9,8 @@ from experiments.figures.lines import case_panels, legend, plot_measured, scale_
 from experiments.figures.style import Drawing, draws, scaling_colours
 from experiments.figures.words import by_scaling, under, values_of
 
-_RATE, _LOSS = "learning_rate", "final_loss"
+_RATE = "learning_rate"
+_LOSS = "final_loss"
 _HIGHEST = 4.0  # loss of an axis, in nats; a guess has 4.6
 _STARTS = {"unit": "q and k start with variance 1", "small": "$W_Q$, $W_K$ from N(0, 0.02²)"}
 

@@ -101,7 +101,8 @@ def plain_caption(figure: Figure, results: Results) -> str:
 
 def sizes(results: Results) -> str:
     """The sizes, inputs and trials of the measured table, as a sentence."""
-    table, usual = results.measured, results.axes.usual
+    table = results.measured
+    usual = results.axes.usual
     partial = _not_crossed(table, results.axes)
     named = [
         f"{name} = {_values(list(table[name].unique()))}"

@@ -39,7 +39,8 @@ from experiments.pages.quiz import questions
 from experiments.pages.verdicts import VERDICTS, verdicts
 from experiments.paths import ALL_SWEEPS, EXAMPLES, MODELS, THEORY, csv_name, drawn_texts
 
-_MOST_ROWS, _MOST_METRICS = 12, 5
+_MOST_ROWS = 12
+_MOST_METRICS = 5
 _MOST_EMBEDDED = 12  # figures that are part of the page; others are files beside it
 _MAIN = "powers"  # the sweep that is shown below the explorer
 _DEEP = ("network", "language")  # experiments on many layers
@@ -246,7 +247,8 @@ def _value(row: "pd.Series[Any]", name: str) -> str:
         return "–"
     if math.isnan(low) and math.isnan(exact):
         return f"{value:g}"
-    digits, interval = 4, ""
+    digits = 4
+    interval = ""
     if low < high:
         size = max(abs(low), abs(high))
         digits = max(3, 2 + math.floor(math.log10(size / (high - low))))
@@ -263,7 +265,8 @@ def statements(results: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
     table = read_statements(results)
     if table.empty:
         return []
-    severities, verdicts = [*SEVERITIES, ""], ["wrong", "misleading", "open"]
+    severities = [*SEVERITIES, ""]
+    verdicts = ["wrong", "misleading", "open"]
 
     def rank(group: tuple[str, str]) -> tuple[int, int]:
         severity, verdict = group

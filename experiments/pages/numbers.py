@@ -73,7 +73,8 @@ def _crossing(row: "pd.Series[Any]") -> str:
     """The exact crossing, if known, before the measured one and its interval; `>2048` or `<8` outside
     the sweep.
     """
-    below, above = f"<{row['smallest_d_k']:.0f}", f">{row['largest_d_k']:.0f}"
+    below = f"<{row['smallest_d_k']:.0f}"
+    above = f">{row['largest_d_k']:.0f}"
     middle, low, high, exact = row[["crossing", "crossing_low", "crossing_high", "crossing_exact"]]
     if np.isnan(middle):
         return above if row["ratio_at_largest"] > row["level"] else below
@@ -125,7 +126,8 @@ def network_others(source: Source) -> str:
     """The growth of the gradient through networks with other parts, from the folder of
     config.full.yaml.
     """
-    rows, rules = [], []
+    rows = []
+    rules = []
     for sweep, networks in _NETWORKS.items():
         measured = pd.read_csv(source.results / "config.full" / f"{sweep}.csv")
         rules = list(dict.fromkeys(measured["scaling"]))
@@ -214,7 +216,8 @@ def statements(source: Source) -> str:
     cut-offs change.
     """
     table = read_statements(source.results)
-    by_source, grave = counts(table), severities(table)
+    by_source = counts(table)
+    grave = severities(table)
     changes = table.assign(change=table["other_cutoffs"].str.split("; ")).explode("change")
     changes = changes[changes["change"] != ""].sort_values("change", kind="stable")
     others = changes["change"].str.split(": ", n=1, expand=True).assign(id=changes["id"])
@@ -241,11 +244,14 @@ def calibration(source: Source) -> str:
 
 
 def _without_faults(alarms: pd.DataFrame, coverage: pd.DataFrame) -> str:
-    whole, configs = alarms.set_index("config").loc["all"], alarms[alarms["config"] != "all"]
+    whole = alarms.set_index("config").loc["all"]
+    configs = alarms[alarms["config"] != "all"]
     covered = coverage[coverage["metric"] == "all"].set_index("config")
-    every, shares = covered.loc["all"], covered["coverage"].drop("all")
+    every = covered.loc["all"]
+    shares = covered["coverage"].drop("all")
     flagged = every["flagged"] / (every["flagged"] + every["intervals"])
-    runs, n_alarms = whole["runs"], whole["alarms"]
+    runs = whole["runs"]
+    n_alarms = whole["alarms"]
     found = {
         "honest runs, configs": f"{runs:,}, {len(configs)}",
         "runs with an alarm; at most, as promised": f"{n_alarms}; {runs / 1000:.1f}",
@@ -342,7 +348,8 @@ def frozen(_: Source) -> str:
             rows.append([ratio, n, *gaussian_rows(np.array([sigma]), np.array([n]))[0]])
         m = 1 / ratio
         exact = (limit(m) for limit in (frozen_rows.max_weight, frozen_rows.entropy))
-        square, saturated = frozen_rows.jacobian_square(m), frozen_rows.share_above(m, 0.99)
+        square = frozen_rows.jacobian_square(m)
+        saturated = frozen_rows.share_above(m, 0.99)
         rows.append([ratio, "limit", *exact, square, saturated])
     for row in rows:
         row[4] **= 0.5

@@ -175,7 +175,8 @@ def sound_results(
     Raises:
         TableError: there is a problem, and `incomplete` is false.
     """
-    found, problems = {}, {}
+    found = {}
+    problems = {}
     for sweep in config.sweeps:
         try:
             read = read_sweep(results, sweep)

@@ -49,7 +49,8 @@ def questions(found: Mapping[str, Results], verdicts: Mapping[str, Numbers]) -> 
         )
         yield from _at_all_widths(found["dimension"])
     if of := verdicts.get("gradients"):
-        few, many = of["crossing_shortest"], of["crossing_longest"]
+        few = of["crossing_shortest"]
+        many = of["crossing_longest"]
         yield _question(
             "From some d_k on, the median gradient through the softmax, |J|_F, is larger with the "
             "division. With more keys, this d_k",
@@ -59,7 +60,8 @@ def questions(found: Mapping[str, Results], verdicts: Mapping[str, Numbers]) -> 
             f"{digits(of['longest'])}.",
         )
     if of := verdicts.get("network"):
-        growth, scaled = of["unscaled"], of["scaled"]
+        growth = of["unscaled"]
+        scaled = of["scaled"]
         yield _question(
             f"A gradient goes back through {of['layers']} random layers of attention without the "
             "division. Its root mean square",
@@ -74,7 +76,8 @@ def questions(found: Mapping[str, Results], verdicts: Mapping[str, Numbers]) -> 
         )
     if "language" in found and finding_of("language/losses", found["language"]):
         losses = FINDINGS["language/losses"].numbers(found["language"]) or {}
-        plain, root = losses["plain"], losses["root"]
+        plain = losses["plain"]
+        root = losses["root"]
         yield _question(
             "You train a small decoder without the division, at its best learning rate. Beside one "
             "with the division, it",

@@ -23,10 +23,8 @@ from sdpa.arithmetic import Arithmetic, rounded_rows
 
 _SMALLEST = 4  # units of the smallest number, by which numbers near it may be off
 # of a number with and without rounding, of which an error is the difference
-_RELATIVE, _ABSOLUTE = (
-    1e-12,
-    1e-14,
-)
+_RELATIVE = 1e-12
+_ABSOLUTE = 1e-14
 
 
 def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) -> Expected:
@@ -55,11 +53,9 @@ def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) ->
 
     scores = row.scaled[seen]
     weights = softmax_of(scores)
-    has_8_bits, of_products, shifted = (
-        arithmetic.has_8_bits,
-        arithmetic.of_products,
-        scores - scores.max(),
-    )
+    has_8_bits = arithmetic.has_8_bits
+    of_products = arithmetic.of_products
+    shifted = scores - scores.max()
     before = shifted if has_8_bits else shifted - math.log(float(np.exp(shifted).sum()))
     least_normal = arithmetic.smallest_normal
     if has_8_bits:
@@ -106,7 +102,8 @@ def _check_stages(
     sums.
     """
     scores, weights, to_scores, to_query = stages
-    divisor, root = row.divisor, math.sqrt(len(scores))
+    divisor = row.divisor
+    root = math.sqrt(len(scores))
     query, keys, gradient = (
         arithmetic.round(each).astype(np.float64)
         for each in (row.query, row.keys[seen], row.extra_arrays["gradient"][seen])
@@ -114,10 +111,8 @@ def _check_stages(
     products = row.extra_arrays["products"][seen].astype(np.float64)
     unit, of_product = (2.0**-each.digits for each in (arithmetic, arithmetic.of_products))
     of_sum = 8 * float(np.finfo(arithmetic.accumulator).eps)
-    least, least_product = (
-        _SMALLEST * arithmetic.smallest,
-        _SMALLEST * arithmetic.of_products.smallest,
-    )
+    least = _SMALLEST * arithmetic.smallest
+    least_product = _SMALLEST * arithmetic.of_products.smallest
     with np.errstate(all="ignore"):  # of lost rows
         absolute = of_sum * len(query) * (np.abs(keys) @ np.abs(query)) + least_product
         _compare("product", keys @ query, products, of_product, absolute)
@@ -164,12 +159,14 @@ def _errors_of_gradient(
     """The error of the rounded dL/dq; sums over keys in another order differ, and may round to the
     next number.
     """
-    keys, gradient = row.keys[seen], row.extra_arrays["gradient"][seen]
+    keys = row.keys[seen]
+    gradient = row.extra_arrays["gradient"][seen]
     # Of equal gradients at all keys, nothing is left: so those less the one at the largest weight.
     from_top = gradient - gradient[weights.argmax()]
     exact_to_scores = weights * (from_top - weights @ from_top) / row.divisor
     exact = exact_to_scores @ keys
-    error, length = float(np.linalg.norm(to_query - exact)), float(np.linalg.norm(exact))
+    error = float(np.linalg.norm(to_query - exact))
+    length = float(np.linalg.norm(exact))
     sums = (
         (to_scores, float(np.finfo(of.accumulator).eps)),
         (exact_to_scores, float(np.finfo(np.float64).eps)),

@@ -75,11 +75,9 @@ class _Mapped:
         """|K^T J^T|_F; at the largest slope, t k - b m is (1 - b a) t k - b sum of a_j t_j k_j over
         the others.
         """
-        top, share, length = (
-            self.slopes.argmax(),
-            self.slopes * self.steepness,
-            np.vecdot(keys, keys),
-        )
+        top = self.slopes.argmax()
+        share = self.slopes * self.steepness
+        length = np.vecdot(keys, keys)
         mean = self.coupling * (share @ keys)
         squares = self.steepness**2 * length - 2 * self.steepness * (keys @ mean) + mean @ mean
         squares[top] = 0.0
@@ -102,9 +100,11 @@ def plain_row(row: DrawnRow, row_map: RowMap = PLAIN, bias: Floats | float = 0.0
     """
     mapped = _mapped(row.scaled, row_map, bias)
     visible = np.isfinite(row.scores)
-    w, seen = mapped.weights, row.scores[visible]
+    w = mapped.weights
+    seen = row.scores[visible]
     of_seen = w[visible]
-    largest, collision = float(w.max()), float(w @ w)
+    largest = float(w.max())
+    collision = float(w @ w)
     entropy = entropy_of(softmax_of(mapped.log_weights))
     norm = jacobian_norm(mapped.slopes, mapped.coupling, mapped.rest, mapped.steepness)
     keys = row.keys
@@ -141,7 +141,8 @@ def plain_row(row: DrawnRow, row_map: RowMap = PLAIN, bias: Floats | float = 0.0
 
 def _mapped(scaled: Floats, row_map: RowMap, bias: Floats | float) -> _Mapped:
     """The row map at scaled scores, -inf where masked."""
-    steepness, capped = np.ones(len(scaled)), scaled
+    steepness = np.ones(len(scaled))
+    capped = scaled
     if cap := row_map.softcap:
         capped = np.where(np.isfinite(scaled), cap * np.tanh(scaled / cap), -np.inf)
         # 1 / cosh^2, without overflow.
@@ -154,7 +155,8 @@ def _mapped(scaled: Floats, row_map: RowMap, bias: Floats | float) -> _Mapped:
         return _Mapped(visible, z, visible, 1.0, remainders(w)[: len(z)], steepness)
     if row_map.normalizer == "sigmoid":
         shifted = z - math.log(len(z))
-        log_w, log_rest = -np.logaddexp(0, -shifted), -np.logaddexp(0, shifted)
+        log_w = -np.logaddexp(0, -shifted)
+        log_rest = -np.logaddexp(0, shifted)
         return _Mapped(
             np.exp(log_w), log_w, np.exp(log_w + log_rest), 0.0, np.ones(len(z)), steepness
         )
@@ -182,14 +184,16 @@ def _mapped(scaled: Floats, row_map: RowMap, bias: Floats | float) -> _Mapped:
 
 def remainders(shares: Floats) -> Floats:
     """1 - x of each of some shares that sum to 1; of the largest, the sum of the others."""
-    rest, top = 1 - shares, shares.argmax()
+    rest = 1 - shares
+    top = shares.argmax()
     rest[top] = np.delete(shares, top).sum()
     return rest
 
 
 def jacobian_norm(slopes: Floats, coupling: float, rest: Floats, steepness: Floats) -> float:
     """|J|_F of (diag(a) - b a a^T) diag(t), with 1 - b a in `rest`."""
-    squares, top = slopes**2, slopes.argmax()
+    squares = slopes**2
+    top = slopes.argmax()
     others = squares.sum() - squares
     others[top] = np.delete(squares, top).sum()
     return math.sqrt(float((steepness**2 * squares) @ (rest**2 + coupling**2 * others)))
@@ -215,8 +219,11 @@ def compare(row: DrawnRow, reported: Mapping[str, float], expected: Expected) ->
     Raises:
         ArithmeticError: a score or a number of the row differs by more than rounding explains.
     """
-    query, keys, scores = row.query, row.keys, row.scores
-    products, squares = keys @ query, np.vecdot(keys, keys)
+    query = row.query
+    keys = row.keys
+    scores = row.scores
+    products = keys @ query
+    squares = np.vecdot(keys, keys)
     rounding = 2 * len(query) * _EPS * np.sqrt(squares * (query @ query))
     for key in np.flatnonzero(np.isfinite(scores) & (np.abs(scores - products) > rounding)):
         raise difference(f"score of key {key}", products[key], scores[key])

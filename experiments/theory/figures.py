@@ -32,7 +32,8 @@ def write_theory(results: Path, report: Reporter = VERBOSE) -> None:
     Raises:
         FindingError: a table does not support the title of its figure.
     """
-    written, drawn = [], []
+    written = []
+    drawn = []
     for name in TABLES:
         table = results / THEORY / f"{name}.csv"
         pictures = tuple(table.with_suffix(suffix) for suffix in DRAWN)
@@ -63,7 +64,8 @@ def _draw_scales(table: pd.DataFrame) -> Drawing:
     ax.axhspan(*_WIDTHS, color=INK, alpha=0.08, linewidth=0)
     ax.annotate("d_k of most models", (2048, 93), ha="center", va="center")
     for name, colour in zip(MAIN, UNORDERED_COLOURS, strict=False):
-        rows, scale = table[table["scale"] == name], SCALES[name]
+        rows = table[table["scale"] == name]
+        scale = SCALES[name]
         label = _raised(f"{scale.what}: {scale.formula}")
         ax.plot(rows["n_keys"], rows["law"], color=colour, label=label)
         ax.plot(rows["n_keys"], rows["computed"], "o", color=colour)
@@ -177,7 +179,8 @@ def _lengths(tables: Tables) -> Numbers:
     unit keys.
     """
     gaussian, unit = (_three_nats(tables, rows) for rows in _SHOWN)
-    first, last = gaussian.iloc[0], gaussian.iloc[-1]
+    first = gaussian.iloc[0]
+    last = gaussian.iloc[-1]
     falls = (gaussian.diff().dropna() < 0).all() and first > 1.5 and last < 0.75
     holds = falls and (unit.loc[256:].diff().dropna() > 0).all() and unit.min() > 2
     return {"first": first, "last": last, "unit": unit.iloc[-1]} if holds else None

@@ -10,8 +10,11 @@ from experiments.claims.words import shown, tempered
 from experiments.examples.examples import ABC
 from sdpa import softmax
 
-_SCORES, _SCALED, _WEIGHTS = ABC.scores, ABC.scaled_scores, ABC.weights
-_VALUES, _OUTPUT = np.asarray(ABC.v), np.asarray(ABC.output)
+_SCORES = ABC.scores
+_SCALED = ABC.scaled_scores
+_WEIGHTS = ABC.weights
+_VALUES = np.asarray(ABC.v)
+_OUTPUT = np.asarray(ABC.output)
 _OF_A = _WEIGHTS[0]
 
 
@@ -91,7 +94,8 @@ about("article-97", "The square root of 2 is about 1.41.", "1.41", sqrt(2))
 @in_example("article-98")
 def scaling_changes_little(given: Given) -> Cases:
     """In two dimensions scaling changes little."""
-    before, after = softmax(_SCORES[0]).max(), _OF_A.max()
+    before = softmax(_SCORES[0]).max()
+    after = _OF_A.max()
     return {
         "the largest weight of A changes by less than a tenth": before - after < given.tenth,
     }, f"The largest weight of A is {before:.3f} without scaling and {after:.3f} with it"

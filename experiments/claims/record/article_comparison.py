@@ -101,7 +101,8 @@ def the_deviation_reaches_22(given: Given) -> Cases:
 @in_general("article-123")
 def the_deviation_grows(given: Given) -> Cases:
     """The standard deviation of unscaled scores grows as sqrt(d_k)."""
-    rows, chance = given.dimension("unscaled"), _chance(0)
+    rows = given.dimension("unscaled")
+    chance = _chance(0)
     measured = np.sqrt(rows["score_variance"] / rows["d_k"])
     own = _columns()[0] / np.sqrt(COMPARED)
     near = abs(measured - 1) < given.about
@@ -128,8 +129,10 @@ def the_largest_weight_tends_to_1(given: Given) -> Cases:
 @in_example("article-125 article-128 article-129")
 def the_scaled_deviation_stays(given: Given) -> Cases:
     """The standard deviation of scaled scores stays around 1.0."""
-    measured, own = np.sqrt(given.dimension("d_k^1/2")["score_variance"]), _columns()[1]
-    near, chance = abs(measured - 1) < given.about, _chance(0)
+    measured = np.sqrt(given.dimension("d_k^1/2")["score_variance"])
+    own = _columns()[1]
+    near = abs(measured - 1) < given.about
+    chance = _chance(0)
     return {
         "over many draws, it is within 5% of 1": near.all(),
         _OWN: chance >= given.unlikely,
@@ -142,7 +145,8 @@ def the_scaled_deviation_stays(given: Given) -> Cases:
 @in_example("article-126")
 def scaled_weights_are_moderate(given: Given) -> Cases:
     """The largest scaled weights stay moderate."""
-    own, exact = _columns()[3], expectations(512, 5, sqrt(512)).max_weight
+    own = _columns()[3]
+    exact = expectations(512, 5, sqrt(512)).max_weight
     return {"they are below one half": max(own.max(), exact) < given.dominant}, (
         f"They are {own.min():.3f} to {own.max():.3f} in the article's table; the exact mean at"
         f" d_k = 512 is {exact:.3f}"
@@ -152,7 +156,8 @@ def scaled_weights_are_moderate(given: Given) -> Cases:
 @in_example("article-127")
 def the_deviation_grows_from_2_to_22(given: Given) -> Cases:
     """The unscaled standard deviation grows from 2 to 22."""
-    chance, ratios = _chance(0), [score_deviation(4) / 2, score_deviation(512) / 22]
+    chance = _chance(0)
+    ratios = [score_deviation(4) / 2, score_deviation(512) / 22]
     return {
         "over all draws, it is within 5% of 2 at d_k = 4 and of 22 at d_k = 512": same(
             ratios, 1, given.about
@@ -259,7 +264,8 @@ shape(
 @in_general("article-144")
 def scaling_costs_n_squared(_: Given) -> Cases:
     """Scaling does not reduce the quadratic cost."""
-    once, twice = work(12) + 12 * 12, work(24) + 24 * 24
+    once = work(12) + 12 * 12
+    twice = work(24) + 24 * 24
     return {"with scaling, twice the tokens still take four times the work": twice == 4 * once}, (
         f"Scaling adds {12 * 12} divisions at n = 12"
     )
@@ -268,8 +274,10 @@ def scaling_costs_n_squared(_: Given) -> Cases:
 @in_general("article-147")
 def the_order_of_words_is_lost(_: Given) -> Cases:
     """Without positions, 'dog bites man' cannot be told from 'man bites dog'."""
-    module, words = layer(32, 16, 16), normals(3, 32)
-    forward, backward = module(words), module(words[::-1])
+    module = layer(32, 16, 16)
+    words = normals(3, 32)
+    forward = module(words)
+    backward = module(words[::-1])
     return {
         "each word has the same output in both orders": same(forward, backward[::-1], 1e-13),
         "the mean of all words is the same too": same(forward.mean(0), backward.mean(0), 1e-13),
@@ -279,6 +287,8 @@ def the_order_of_words_is_lost(_: Given) -> Cases:
 @in_general("article-148")
 def shuffled_tokens_give_shuffled_outputs(_: Given) -> Cases:
     """Attention is permutation-equivariant: shuffled tokens give shuffled outputs."""
-    module, found, order = layer(32, 16, 16), normals(8, 32), [3, 1, 7, 0, 2, 6, 5, 4]
+    module = layer(32, 16, 16)
+    found = normals(8, 32)
+    order = [3, 1, 7, 0, 2, 6, 5, 4]
     equal = same(module(found[order]), module(found)[order], 1e-13)
     return {"the outputs of shuffled tokens are the shuffled outputs": equal}, ""

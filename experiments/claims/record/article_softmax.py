@@ -40,7 +40,8 @@ from sdpa import entropy, jacobian_norm, softmax, theory
 @in_general("article-01a notebook-19a qa-12")
 def scaling_prevents_saturation(given: Given) -> Cases:
     """Scaling keeps softmax from saturating, so that it is smooth."""
-    share, bare = given.scaled("saturated_rows_exact"), given.bare("saturated_rows_exact")
+    share = given.scaled("saturated_rows_exact")
+    bare = given.bare("saturated_rows_exact")
     largest = given.scaled("max_weight_exact")
     of_two = given.phase("d_k^1/2", "saturated_rows_exact")[4][2]
     of_qa = softmax(np.divide(HUNDREDS, sqrt(512))).max()
@@ -108,7 +109,8 @@ digits(
 @in_example("article-13")
 def scores_have_both_signs(_: Given) -> Cases:
     """Some raw scores are positive, others negative."""
-    positive, negative = (SESSION.scores > 0).sum(), (SESSION.scores < 0).sum()
+    positive = (SESSION.scores > 0).sum()
+    negative = (SESSION.scores < 0).sum()
     return {
         "some are positive": positive,
         "some are negative": negative,
@@ -183,13 +185,15 @@ about(
 )
 about("article-32", "The other weights of [10, 1, 1, 1] are about 0.0001.", "0.0001", _OTHER)
 
-_SMALL, _LARGE = softmax(SMALL), softmax(LARGE_SCORES)
+_SMALL = softmax(SMALL)
+_LARGE = softmax(LARGE_SCORES)
 
 
 @in_general("article-33 textbook-12 lesson-20a")
 def saturated_gradients_are_zero(given: Given) -> Cases:
     """Where softmax saturates its gradient is about zero."""
-    small, large = jacobian_norm(_SMALL), jacobian_norm(_LARGE)
+    small = jacobian_norm(_SMALL)
+    large = jacobian_norm(_LARGE)
     weights = softmax(30 * normals(20_000, 16))
     saturated = jacobian_norm(weights[weights.max(axis=-1) > given.saturated])
     tenth = given.tenth * small
@@ -206,7 +210,8 @@ def saturated_gradients_are_zero(given: Given) -> Cases:
 @in_general("article-34")
 def saturated_rows_are_not_soft(given: Given) -> Cases:
     """A saturated softmax cannot express soft attention."""
-    small, large = entropy(_SMALL), entropy(_LARGE)
+    small = entropy(_SMALL)
+    large = entropy(_LARGE)
     return {"less than a tenth of the entropy is left": large < given.tenth * small}, (
         f"The entropy is {small:.3f} nats for the small scores and {large:.3f} nats for the large"
         " ones"
@@ -284,7 +289,8 @@ def small_scores_attend_to_all(given: Given) -> Cases:
 @in_general("article-50")
 def large_widths_always_saturate(given: Given) -> Cases:
     """Without scaling, scores of high dimension always saturate the softmax."""
-    large, share = given.large, given.bare("saturated_rows_exact")
+    large = given.large
+    share = given.bare("saturated_rows_exact")
     return each(
         f"more than 99% of rows have a weight above 0.99 at d_k = {large:g} with {{n}} keys",
         share.loc[large] > 1 - given.rare,

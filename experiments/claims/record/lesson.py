@@ -105,7 +105,9 @@ def variances_before_and_after(given: Given) -> Cases:
     """The variance of a score is about d_k before and about 1 after dividing by sqrt(d_k), for
     entries of variance 1.
     """
-    metric, bare, scaled = "score_variance", given.dimension("unscaled"), given.dimension("d_k^1/2")
+    metric = "score_variance"
+    bare = given.dimension("unscaled")
+    scaled = given.dimension("d_k^1/2")
     return {
         "the measured variance agrees with d_k before": agrees(
             bare, metric, bare["d_k"], given.certain
@@ -141,8 +143,10 @@ def softmax_sharpens_the_table(_: Given) -> Cases:
     """In the table softmax sharpens: the largest score of each row is amplified, the others are
     suppressed.
     """
-    scores, weights = _largest_over(CAT_SCORES, 1), _largest_over(CAT_WEIGHTS, 1)
-    share_before, share = CAT_SCORES.max(-1) / CAT_SCORES.sum(-1), CAT_WEIGHTS.max(-1)
+    scores = _largest_over(CAT_SCORES, 1)
+    weights = _largest_over(CAT_WEIGHTS, 1)
+    share_before = CAT_SCORES.max(-1) / CAT_SCORES.sum(-1)
+    share = CAT_WEIGHTS.max(-1)
     leads, shares = (
         pd.Series(truths, WORDS) for truths in (weights > scores, share > share_before)
     )
@@ -195,7 +199,8 @@ def softmax_is_differentiable(_: Given) -> Cases:
 @in_a_word("lesson-33")
 def bright_columns_get_attention(_: Given) -> Cases:
     """Darker means more attention, and a bright column marks a token that many attend to."""
-    attention, leads = CAT_WEIGHTS.mean(axis=0), np.bincount(CAT_WEIGHTS.argmax(axis=-1)).argmax()
+    attention = CAT_WEIGHTS.mean(axis=0)
+    leads = np.bincount(CAT_WEIGHTS.argmax(axis=-1)).argmax()
     least = attention.argmin()
     return {
         "the brightest column gets the most attention if darker means more": least == leads,
@@ -220,7 +225,9 @@ def the_strongest_column_leads(_: Given) -> Cases:
 @in_general("lesson-44")
 def attention_is_differentiable(_: Given) -> Cases:
     """Attention is differentiable from its output back to the tokens."""
-    x, module, upstream = tokens(), layer(6, 4, 3), normals(5, 3, seed=3)
+    x = tokens()
+    module = layer(6, 4, 3)
+    upstream = normals(5, 3, seed=3)
 
     def loss(x: Floats) -> Floats:
         return np.asarray((module(x) * upstream).sum())

@@ -47,8 +47,10 @@ def terms_are_independent(given: Given) -> Cases:
     """Because Q and K, with rows drawn from N(0, I_d), are independent, the terms of a score are
     independent and identically distributed.
     """
-    q, k = normals(2, _DRAWS), normals(2, _DRAWS, seed=1)
-    independent, dependent = _dependence(q, k), _dependence(q, np.stack([q[1], k[1]]))
+    q = normals(2, _DRAWS)
+    k = normals(2, _DRAWS, seed=1)
+    independent = _dependence(q, k)
+    dependent = _dependence(q, np.stack([q[1], k[1]]))
     limit = given.certain / sqrt(_DRAWS)
     alike = stats.ks_2samp(*(q * k)).pvalue >= given.unlikely
     # A part that all entries of a row share gives any two of them the correlation 0.5.
@@ -96,7 +98,8 @@ def _lost(divisor: float) -> float:
 @in_general("notebook-15 article-02")
 def scaling_keeps_softmax_stable(given: Given) -> Cases:
     """It is scaling that keeps softmax numerically stable."""
-    bare, scaled = _overflowing(1.0), _overflowing(sqrt(512))
+    bare = _overflowing(1.0)
+    scaled = _overflowing(sqrt(512))
     keeps = "scaling at d_k = 512 keeps overflow from more than 1% of the rows of a softmax that"
     plain = each(
         f"{keeps} does not subtract the maximum with {{n}} keys",
@@ -164,8 +167,10 @@ def learning_improves(given: Given) -> str:
 @in_example("notebook-20")
 def scaling_smooths_the_example(_: Given) -> Cases:
     """In the example scaling makes the weights smoother."""
-    before, after = attention_weights(*NOTEBOOK, scaling="unscaled"), attention_weights(*NOTEBOOK)
-    largest_before, largest_after = before.max(axis=-1), after.max(axis=-1)
+    before = attention_weights(*NOTEBOOK, scaling="unscaled")
+    after = attention_weights(*NOTEBOOK)
+    largest_before = before.max(axis=-1)
+    largest_after = after.max(axis=-1)
     return {
         "every largest weight falls": (largest_after < largest_before).all(),
         "every entropy rises": (entropy(after) > entropy(before)).all(),

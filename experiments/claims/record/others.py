@@ -41,7 +41,8 @@ def _ten_by_ten(seed: int, trials: int, widths: tuple[int, ...]) -> dict[int, li
         scores = q @ k.swapaxes(-1, -2)
         found[d] = []
         for weights in (softmax(scores), softmax(scores / sqrt(d))):
-            largest, entropies = weights.max(axis=-1), stats.entropy(weights, axis=-1)
+            largest = weights.max(axis=-1)
+            entropies = stats.entropy(weights, axis=-1)
             found[d] += [largest.mean(), entropies.mean()]
     return found
 
@@ -116,15 +117,18 @@ def _errors_of_largest() -> tuple[float, float]:
     rng = np.random.default_rng(0)
     means = []
     for _ in range(200):
-        q, k = rng.standard_normal((_QUERIES, 16)), rng.standard_normal((8, 16))
+        q = rng.standard_normal((_QUERIES, 16))
+        k = rng.standard_normal((8, 16))
         means.append(softmax(q @ k.T).max(axis=-1).mean())
-    q, k = rng.standard_normal((20_000, 1, 16)), rng.standard_normal((20_000, 8, 16))
+    q = rng.standard_normal((20_000, 1, 16))
+    k = rng.standard_normal((20_000, 8, 16))
     largest = softmax((q * k).sum(axis=-1)).max(axis=-1)
     return float(np.std(means, ddof=1)), float(largest.std() / sqrt(_QUERIES))
 
 
 def _largest_of_eight_keys(_: Given) -> Answer:
-    exact, errors = expectations(16, 8, 1.0).max_weight, _errors_of_largest()
+    exact = expectations(16, 8, 1.0).max_weight
+    errors = _errors_of_largest()
     p_values = [float(2 * stats.t.sf(abs(0.755 - exact) / error, 199)) for error in errors]
     note = (
         "The computed number is the exact mean. The standard error of a sample mean is"
@@ -149,7 +153,8 @@ def limits_of_infinite_width(given: Given) -> Cases:
     under 1/d.
     """
     kurtosis = theory.score_kurtosis(256)
-    of_root, of_width = theory.score_variance(256, 16.0), theory.score_variance(256, 256.0)
+    of_root = theory.score_variance(256, 16.0)
+    of_width = theory.score_variance(256, 256.0)
     return {
         "at width 256, scores are nearly standard normal under 1/sqrt(d)": (
             of_root == 1 and kurtosis < given.tenth

@@ -45,7 +45,8 @@ from sdpa.initialisation import SCHEMES
 @in_general("qa-02 notebook-17 notebook-22 lesson-19 article-132a")
 def a_large_width_makes_rows_one_hot(given: Given) -> Cases:
     """Without scaling a large d_k makes softmax nearly one-hot."""
-    large, largest = given.large, given.bare("max_weight_exact")
+    large = given.large
+    largest = given.bare("max_weight_exact")
     grows = largest.diff().iloc[1:].ge(0).all()
     at_both = by_keys("%.3f and %.3f", largest.loc[512], largest.loc[large], between="; ")
     return each(
@@ -66,7 +67,8 @@ digits("qa-05 qa-08", "The softmax of [200, 100, 100].", "1.00 0.00 0.00", softm
 @in_general("qa-06")
 def a_one_hot_row_ignores_the_rest(given: Given) -> Cases:
     """A token that attends to a single other token gathers nothing from the rest."""
-    values, others = normals(3, 4), normals(3, 4, seed=1)
+    values = normals(3, 4)
+    others = normals(3, 4, seed=1)
     others[0] = values[0]
     one_hot, spread = (abs(softmax(row) @ (others - values)).max() for row in (HUNDREDS, ONES))
     return {
@@ -108,7 +110,8 @@ def a_score_is_a_sum_of_products(_: Given) -> Cases:
     """A score is the sum of the d_k products of the entries of q and k, and one matrix product
     gives all scores.
     """
-    q, k = normals(5, 7), normals(6, 7, seed=1)
+    q = normals(5, 7)
+    k = normals(6, 7, seed=1)
     return {"the sums equal the matrix product": same(q @ k.T, sums_of_products(q, k), 1e-13)}, ""
 
 
@@ -180,7 +183,8 @@ digits(
 def only_one_half_keeps_the_variance(given: Given) -> Cases:
     """Any power but one half corrects the variance too much or too little."""
     table = given.tables["powers"].pivot(index="exponent", columns="d_k")
-    variance, error = table["score_variance"], table["score_variance_se"]
+    variance = table["score_variance"]
+    error = table["score_variance_se"]
     apart = abs(variance[512] - variance[64]) / np.hypot(error[512], error[64])
     return {
         "one half keeps the variance": apart[0.5] <= given.certain,
@@ -266,7 +270,9 @@ digits(
 @in_general("qa-34 qa-41 lesson-42")
 def outputs_depend_on_other_tokens(_: Given) -> Cases:
     """Before attention a token holds only itself; its output depends on the other tokens."""
-    module, before, after = layer(6, 4, 3), tokens(), tokens(moved=1e-6)
+    module = layer(6, 4, 3)
+    before = tokens()
+    after = tokens(moved=1e-6)
     before_attention = same((after @ module.W_V)[0], (before @ module.W_V)[0], 0)
     change = np.linalg.norm(module(after)[0] - module(before)[0])
     return {
@@ -305,7 +311,8 @@ def shapes_of_a_kept_width(_: Given) -> Cases:
     """Where projections keep the width of the tokens, Q, K, V and the output have the shape of the
     input.
     """
-    module, x = layer(6, 6, 6), tokens()
+    module = layer(6, 6, 6)
+    x = tokens()
     projections = (module.W_Q, module.W_K, module.W_V)
     return {
         "Q, K and V have the shape of the input": all(

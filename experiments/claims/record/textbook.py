@@ -79,8 +79,11 @@ def saturated_rows_stall(given: Given) -> str:
 @in_general("textbook-15 lesson-23 article-53")
 def gradients_are_level(given: Given) -> Cases:
     """With scaling, softmax keeps gradients that do not shrink with d_k."""
-    root, query = "jacobian_norm_exact", "query_gradient_norm_exact"
-    of_root, of_query, large = given.scaled(root), given.scaled(query), given.large
+    root = "jacobian_norm_exact"
+    query = "query_gradient_norm_exact"
+    of_root = given.scaled(root)
+    of_query = given.scaled(query)
+    large = given.large
     of_few = given.phase("d_k^1/2", query)[4096][2]
     level = "is level from d_k = 64 to 4096 with {n} keys"
     return {
@@ -173,7 +176,8 @@ def the_unscaled_strip_is_one_hot(given: Given) -> Cases:
 @in_example("textbook-29")
 def the_scaled_strip_is_spread(given: Given) -> Cases:
     """At 1/sqrt(d_k) the same row spreads its weights."""
-    weights, on_average = softmax(STRIP / 8), expectations(64, 8, 8.0).max_weight
+    weights = softmax(STRIP / 8)
+    on_average = expectations(64, 8, 8.0).max_weight
     return {
         "the largest weight is below one half in our strip": weights.max() < given.dominant,
         "the largest weight is below one half on average": on_average < given.dominant,
@@ -186,8 +190,10 @@ def the_scaled_strip_is_spread(given: Given) -> Cases:
 @in_example("textbook-30")
 def the_unscaled_gradient_is_dead(given: Given) -> Cases:
     """Unscaled, the gradient of the row is dead; at 1/sqrt(d_k) it flows."""
-    bare, scaled = jacobian_norm(softmax(STRIP)), jacobian_norm(softmax(STRIP / 8))
-    median, root = given.ratio(MEDIAN).loc[512], given.ratio("jacobian_norm_exact").loc[512]
+    bare = jacobian_norm(softmax(STRIP))
+    scaled = jacobian_norm(softmax(STRIP / 8))
+    median = given.ratio(MEDIAN).loc[512]
+    root = given.ratio("jacobian_norm_exact").loc[512]
     below = "is below a tenth of the scaled one"
     return {
         f"|J|_F {below} in our strip": bare < given.tenth * scaled,
