@@ -17,7 +17,6 @@ from experiments.analysis.results import Results, SweepAxes
 from experiments.figures.lines import (
     Series,
     legend,
-    name_ends,
     plain_numbers,
     plot_exact,
     plot_measured,
@@ -33,7 +32,7 @@ from experiments.figures.style import (
     Drawing,
     draws,
     empty,
-    ordered_colours,
+    in_colours,
     panels,
     scaling_colours,
 )
@@ -87,17 +86,40 @@ def _plot_ratios(
 ) -> None:
     """A metric over its value in the first row, at heights; small ratios as numbers at the edge."""
     if f"{metric}_exact" in rows:
-        pale = {"marker": "|", "markersize": 9, "markeredgewidth": 4, "alpha": 0.3}
         exact = rows[f"{metric}_exact"]
-        ax.plot(exact / exact.iloc[0], at, color=color, linestyle="", **pale)
-    look = {"fmt": "o", "markersize": 4, "capsize": 2, "elinewidth": 1}
+        ax.plot(
+            exact / exact.iloc[0],
+            at,
+            "|",
+            color=color,
+            markersize=9,
+            markeredgewidth=4,
+            alpha=0.3,
+        )
     first = rows[metric].iloc[0]
     ratio = rows[metric] / first
-    ax.errorbar(ratio, at, xerr=reach(rows, metric) / first, color=color, label=label, **look)
+    ax.errorbar(
+        ratio,
+        at,
+        xerr=reach(rows, metric) / first,
+        fmt="o",
+        color=color,
+        label=label,
+        markersize=4,
+        capsize=2,
+        elinewidth=1,
+    )
     is_far = ratio < _LEAST_RATIO
-    at_edge = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
     for y, value in zip(at[is_far], ratio[is_far], strict=True):
-        ax.text(0.02, y, f"← {value:.0e}", color=color, **at_edge)
+        ax.text(
+            0.02,
+            y,
+            f"← {value:.0e}",
+            color=color,
+            transform=ax.get_yaxis_transform(),
+            va="center",
+            fontsize=8,
+        )
 
 
 def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
@@ -135,20 +157,19 @@ def correlation(results: Results) -> Drawing:
     left.set_ylim(0, 1.02)
     if "steady" in results:
         steady = results.axes.first_combination(results["steady"], "correlation")
-        pairs = steady.groupby(["from_d_k", "to_d_k"], sort=False)
-        for ((small, large), rows), colour in zip(pairs, ordered_colours(len(pairs)), strict=True):
+        for (small, large), rows, colour in in_colours(steady, ["from_d_k", "to_d_k"]):
             rows = rows.sort_values("correlation")
             plot_exact(right, rows["correlation"], rows["power_exact"], colour)
-            # An interval that leaves the sweep's powers has no end there.
-            look = {
-                "marker": "o",
-                "capsize": 2,
-                "elinewidth": 1,
-                "label": f"d_k = {small} to {large}",
-                "color": colour,
-            }
             right.errorbar(
-                rows["correlation"], rows["power"], np.nan_to_num(reach(rows, "power")), **look
+                rows["correlation"],
+                rows["power"],
+                # An interval that leaves the sweep's powers has no end there.
+                np.nan_to_num(reach(rows, "power")),
+                marker="o",
+                capsize=2,
+                elinewidth=1,
+                label=f"d_k = {small} to {large}",
+                color=colour,
             )
         right.legend(fontsize=9, loc="center right")
     for power, name in ((1 / 2, "1/2"), (1, "1")):
@@ -163,41 +184,33 @@ def correlation(results: Results) -> Drawing:
 
 @draws("mechanisms")
 def mechanisms(results: Results) -> Drawing:
-    """A row of panels for each metric and a column for each rule; a line for each mechanism, named
-    at its end.
-    """
+    """A row of panels for each metric and a column for each rule; a line for each mechanism."""
     table = results.measured
-    rules = [rule for rule in _BOTH_RULES if rule in set(table["scaling"])] or [
-        table["scaling"].iloc[0]
-    ]
+    rules = list(table["scaling"].unique())
+    if shared := [rule for rule in _BOTH_RULES if rule in rules]:
+        rules = shared
+    table = table[table["scaling"].isin(rules)]
     others = results.axes.varied(table, "d_k")
-    metrics = [metric for metric in ("max_weight", "query_gradient_norm_median") if metric in table]
-    size = 5.0 * len(rules), 3.1 * len(metrics)
-    figure, axes = panels(len(metrics) * len(rules), len(rules), size, sharey="row")
+    named = [_mechanism(row, others, results.axes) for _, row in table.iterrows()]
+    table = table.assign(mechanism=named).sort_values("d_k", kind="stable")
+    size = 5.0 * len(rules), 3.1 * 2
+    figure, axes = panels(2 * len(rules), len(rules), size, sharey="row")
+    metrics = ("max_weight", "query_gradient_norm_median")
     for ax, (metric, rule) in zip(axes, itertools.product(metrics, rules), strict=True):
-        shown = table[table["scaling"] == rule]
-        ends = []
-        groups = shown.groupby(others, sort=False) if others else [((), shown)]
-        for i, (_, rows) in enumerate(groups):
-            name = _mechanism(rows.iloc[0], others, results.axes)
+        groups = table[table["scaling"] == rule].groupby("mechanism", sort=False)
+        for i, (name, rows) in enumerate(groups):
             colour = UNORDERED_COLOURS[i % 6]
             dashes = ("-", (0, (4, 4)))[(i + i // 6) % 2]  # lines may coincide
-            line = Series(name, colour, "o", rows.sort_values("d_k"), dashes)
-            plot_metric(ax, [line], "d_k", metric)
-            ends.append(line)
+            plot_metric(ax, [Series(name, colour, "o", rows, dashes)], "d_k", metric)
+        declared = results.metrics[metric]
         scale_x(ax, table, "d_k")
         if metric == "max_weight":
             ax.set_ylim(0, 1.05)
         else:
-            scale_y(
-                ax,
-                table[table["scaling"].isin(rules)],
-                metric,
-                may_be_log=results.metrics[metric].is_logarithmic,
-            )
-        ax.set_title(f"{results.metrics[metric].title}, {latex(under(rule))}")
+            scale_y(ax, table, metric, may_be_log=declared.is_logarithmic)
+        ax.set_title(f"{declared.title}, {latex(under(rule))}")
         ax.set_xlabel("d_k" if ax.get_subplotspec().is_last_row() else "")
-        name_ends(ax, ends, "d_k", metric)
+    legend(axes[0])
     return figure
 
 
@@ -206,7 +219,8 @@ def _mechanism(row: pd.Series, others: list[str], axes: SweepAxes) -> str:
     unusual = [name for name in others if name in axes.changed(row)]
     named = [_MECHANISMS[name].format(row[name]) for name in unusual if name in _MECHANISMS]
     rest = values_of(row, [name for name in others if name not in _MECHANISMS])
-    return ", ".join(filter(None, [" + ".join(named) or "softmax", rest]))
+    parts = [" + ".join(named) or "softmax", rest]
+    return ", ".join(filter(None, parts))
 
 
 @draws("freezing")
@@ -230,44 +244,43 @@ def freezing(results: Results) -> Drawing:
         "entropy_share": table["entropy"] / np.log(table["n_keys"]),
         "collision": 1 - table["jacobian_trace"],
     }
-    groups = curves.groupby("n_keys")
-    rooted = {"label": "under d_k^1/2, any d_k"}
+    limit = curves.drop_duplicates("ratio")
     for ax, (metric, title) in zip(axes, _FREEZING.items(), strict=True):
         ax.set_xscale("log")
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
-        for (n_keys, curve), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-            _plot_curve(ax, curve, metric, colour)
+        label = "under d_k^1/2, any d_k"
+        for n_keys, curve, colour in in_colours(curves, "n_keys"):
+            named = f"n_keys = {n_keys}"
+            ax.plot(curve["ratio"], curve[metric], color=colour, linewidth=1.2, label=named)
             ratio = sigma[table["n_keys"] == n_keys] / curve["freezing_sigma"].iloc[0]
-            look = {"s": 22, "edgecolors": "white", "linewidths": 0.5, "zorder": 3}
-            ax.scatter(ratio, shares[metric][ratio.index], color=colour, **look)
-            under_root = ratio.index[table.loc[ratio.index, "scaling"] == "d_k^1/2"]
-            look = {
-                "s": 60,
-                "facecolors": "none",
-                "edgecolors": INK,
-                "zorder": 4,
-                "label": rooted.pop("label", None),
-            }
-            ax.scatter(ratio[under_root], shares[metric][under_root], **look)
+            ax.scatter(
+                ratio,
+                shares[metric][ratio.index],
+                color=colour,
+                s=22,
+                edgecolors="white",
+                linewidths=0.5,
+                zorder=3,
+            )
+            ratio = ratio[table["scaling"] == "d_k^1/2"]
+            ax.scatter(
+                ratio,
+                shares[metric][ratio.index],
+                s=60,
+                facecolors="none",
+                edgecolors=INK,
+                zorder=4,
+                label=label,
+            )
+            label = ""  # once in the legend
         ax.set_xlim(curves["ratio"].min(), 1.1 * curves["ratio"].max())
         plain_numbers(ax.xaxis)
-        _plot_limit(ax, curves, metric, "many keys")
+        limits = limit[f"{metric}_limit"]
+        ax.plot(limit["ratio"], limits, color=INK, linestyle="--", label="many keys")
         ax.set_xlabel("spread of the scores over $\\sigma_c = \\sqrt{2 \\ln n_\\mathrm{keys}}$")
         ax.set_title(title)
     legend(axes[0])
     return figure
-
-
-def _plot_curve(ax: Axes, curve: pd.DataFrame, metric: str, colour: Any) -> None:
-    """The exact curve of one number of keys over the ratio of spreads."""
-    label = f"n_keys = {curve['n_keys'].iloc[0]}"
-    ax.plot(curve["ratio"], curve[metric], color=colour, linewidth=1.2, label=label)
-
-
-def _plot_limit(ax: Axes, curves: pd.DataFrame, metric: str, label: str) -> None:
-    """The limit of many keys over the same ratio."""
-    limit = curves.drop_duplicates("ratio")
-    ax.plot(limit["ratio"], limit[f"{metric}_limit"], color=INK, linestyle="--", label=label)
 
 
 @draws("distribution")
@@ -276,21 +289,23 @@ def distribution(results: Results) -> Drawing:
     table = results.measured
     histogram = results["histogram"]
     figure, [linear, logarithmic, right] = panels(3, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
-    groups = histogram.groupby("d_k", sort=False)
     for ax in (linear, logarithmic):
-        for (d_k, bins), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-            middle = ((bins["low"] + bins["high"]) / 2).to_numpy()
-            plot_exact(ax, middle, bins["density_exact"].to_numpy(), colour)
+        for d_k, bins, colour in in_colours(histogram, "d_k"):
+            middle = (bins["low"] + bins["high"]) / 2
+            plot_exact(ax, middle, bins["density_exact"], colour)
             seen = bins["count"] > 0
-            error = (1.96 * bins["density_se"]).where(bins["count"] >= _FEW, 0)[seen]
-            look = {
-                "marker": "o",
-                "markersize": 2.5,
-                "elinewidth": 0.8,
-                "linestyle": "",
-                "label": f"d_k = {d_k}",
-            }
-            ax.errorbar(middle[seen], bins["density"][seen], error, color=colour, **look)
+            error = (1.96 * bins["density_se"]).where(bins["count"] >= _FEW, 0)
+            ax.errorbar(
+                middle[seen],
+                bins["density"][seen],
+                error[seen],
+                color=colour,
+                marker="o",
+                markersize=2.5,
+                elinewidth=0.8,
+                linestyle="",
+                label=f"d_k = {d_k}",
+            )
         ax.set_xlabel("q·k / sqrt(d_k)")
     linear.set_xlim(-4, 4)
     linear.set_title("density of q·k / sqrt(d_k)")
@@ -299,12 +314,9 @@ def distribution(results: Results) -> Drawing:
     logarithmic.set_title("the same on a logarithmic axis")
     logarithmic.legend(loc="upper right", fontsize=8.5, handlelength=0.5, borderpad=0)
     metric = "score_kurtosis"
-    plot_exact(right, table["d_k"].to_numpy(), table[f"{metric}_exact"].to_numpy(), INK)
-    groups = table.groupby("d_k", sort=False)
-    for (d_k, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-        plot_measured(
-            right, [d_k], rows[metric], rows, metric, color=colour, marker="o", linestyle=""
-        )
+    plot_exact(right, table["d_k"], table[f"{metric}_exact"], INK)
+    for _, rows, colour in in_colours(table, "d_k"):
+        plot_measured(right, rows, "d_k", metric, color=colour, marker="o", linestyle="")
     right.set_xlabel("d_k")
     right.set_title("excess kurtosis of q·k (band: 6/d_k)")
     scale_x(right, table, "d_k")

@@ -4,7 +4,7 @@ legend of lines.
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,47 +163,49 @@ def _scale(
         _name_categories(ax, list(own[x].unique()), x)
     else:
         scale_x(ax, own, x, log=x == "d_model")
-    if panel.floor is None:
-        shown = [name for name in (panel.metric, panel.like) if name]
-        scale_y(
-            ax, table, *shown, may_be_log=panel.is_logarithmic or _are_logarithmic(metrics, shown)
-        )
-    else:
+    if panel.floor is not None:
         ax.set_ylim(bottom=panel.floor)
+        return
+    shown = [name for name in (panel.metric, panel.like) if name]
+    are_logarithmic = all(metrics[name].is_logarithmic for name in shown)
+    scale_y(ax, table, *shown, may_be_log=panel.is_logarithmic or are_logarithmic)
 
 
 def _name_categories(ax: Axes, names: Sequence[str], x: str) -> None:
     """Ticks with names, aslant if they need more than the width of the panel, in the last row of
     panels alone.
     """
-    width = ax.get_window_extent().width / ax.figure.dpi
-    is_wide = sum(map(len, names)) > width * _LETTERS_PER_INCH
-    slant = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if is_wide else {}
-    ax.set_xticks(range(len(names)), [latex(spoken(name)) for name in names], **slant)
+    ax.set_xticks(range(len(names)), [latex(spoken(name)) for name in names])
+    if sum(map(len, names)) > _inches(ax) * _LETTERS_PER_INCH:
+        for label in ax.get_xticklabels():
+            label.set(rotation=35, ha="right", rotation_mode="anchor")
     ax.set_xlim(-0.5, len(names) - 0.5)
     is_last = ax.get_subplotspec().is_last_row()
     ax.tick_params(axis="x", labelbottom=is_last)
     ax.set_xlabel({"scaling": "divisor"}.get(x, spoken(x)) if is_last else "")
 
 
+def _inches(ax: Axes) -> float:
+    """The width of a panel."""
+    width: float = ax.get_window_extent().width / ax.figure.dpi
+    return width
+
+
 def _chosen(table: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     """The rows of a panel, with its metric as it shows it."""
     if panel.only:
         axis, choose = panel.only
-        table = table[
-            table[axis] == choose(table[axis].unique(), key=lambda value: (abs(value), value))
-        ]
-    if panel.over == "exact":  # every rule divides the same scores
-        table = table[table["scaling"] == table["scaling"].iloc[0]]
-    if panel.over:
-        whole = (
-            np.log(table["n_keys"]) if panel.over == "ln n_keys" else table[f"{panel.metric}_exact"]
-        )
-        columns = [
-            name for name in table if name == panel.metric or name.startswith(f"{panel.metric}_")
-        ]
-        table = table.assign(**{name: table[name] / whole for name in columns})
-    return table
+        value = choose(table[axis].unique(), key=lambda value: (abs(value), value))
+        table = table[table[axis] == value]
+    if not panel.over:
+        return table
+    if panel.over == "exact":
+        table = table[table["scaling"] == table["scaling"].iloc[0]]  # all divide the same scores
+        whole = table[f"{panel.metric}_exact"]
+    else:
+        whole = np.log(table["n_keys"])
+    columns = [f"{panel.metric}{end}" for end in ("", "_low", "_high", "_exact")]
+    return table.assign(**table[columns].div(whole, axis=0))
 
 
 def _colours(table: pd.DataFrame, by: str) -> dict[Any, Any]:
@@ -214,10 +216,6 @@ def _colours(table: pd.DataFrame, by: str) -> dict[Any, Any]:
     if is_number(table, by):
         return dict(zip(sorted(values), ordered_colours(len(values)), strict=True))
     return dict(zip(values, itertools.cycle(UNORDERED_COLOURS), strict=False))
-
-
-def _are_logarithmic(metrics: Mapping[str, Metric], names: Iterable[str]) -> bool:
-    return all(metrics[name].is_logarithmic for name in names)
 
 
 def series(
@@ -233,21 +231,17 @@ def series(
     Axes that x and `by` determine, as d_model does n_heads, distinguish no lines. `colours` are
     those of the values of `by`, of a whole figure if this table is one panel's.
     """
-    others = [
-        name
-        for name in axes.varied(table, x, by)
-        if table.groupby([x, by])[name].nunique().max() > 1
-    ]
-    combinations = (
-        list(dict.fromkeys(table[others].itertuples(index=False, name=None))) if others else [()]
-    )
-    values = list(table[by].unique())
+    per_point = table.groupby([x, by])
+    others = [name for name in axes.varied(table, x, by) if per_point[name].nunique().max() > 1]
     ordered = is_number(table, by)
-    has_own_colours = ordered or by == "scaling"
+    is_named = ordered or (bool(others) and by != "scaling")
     colours = colours or _colours(table, by)
+    values: dict[Any, int] = {}
+    combinations: dict[Any, int] = {}
     lines = []
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
-        is_named = ordered or (bool(others) and by != "scaling")
+        place = values.setdefault(value, len(values))
+        other = combinations.setdefault(tuple(combination), len(combinations))
         named = others
         if len(others) > _FEW_OTHERS:
             named = [name for name in axes.changed(rows.iloc[0]) if name in others]
@@ -255,15 +249,14 @@ def series(
             f"{spoken(by)} = {short(value)}" if is_named else str(value),
             values_of(rows.iloc[0], named),
         ]
-        other = combinations.index(tuple(combination))
-        styles, place = (_STYLES, other) if has_own_colours else (_DASHES, values.index(value))
+        cycle, turn = (_STYLES, other) if ordered or by == "scaling" else (_DASHES, place)
         lines.append(
             Series(
                 label=", ".join(filter(None, words)),
                 colour=colours[value],
                 marker=MARKERS[other % len(MARKERS)],
                 rows=rows.sort_values(x) if is_number(table, x) else rows,
-                dashes=styles[place % len(styles)],
+                dashes=cycle[turn % len(cycle)],
             )
         )
     return lines
@@ -274,60 +267,20 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
     band behind them.
     """
     for line in lines:
-        at = line.rows[x].to_numpy()
-        values = line.rows[metric].to_numpy()
         if f"{metric}_exact" in line.rows:
-            plot_exact(ax, at, line.rows[f"{metric}_exact"], line.colour)
-        joined = line.dashes if is_number(line.rows, x) else ""
-        look = {
-            "color": line.colour,
-            "marker": line.marker,
-            "linestyle": joined,
-            "label": line.label,
-        }
-        plot_measured(ax, at, values, line.rows, metric, zorder=2 + (line.dashes != "-"), **look)
-    ax.set_xlabel(spoken(x))
-
-
-def name_ends(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
-    """The label of each line right of its last point, apart from the others; once the scales of the
-    axes are set.
-    """
-    lines = [line for line in lines if line.rows[metric].notna().any()]
-    if not lines:
-        return
-    ends = [
-        line.rows.loc[line.rows[metric].notna(), [x, metric]].iloc[-1].to_numpy() for line in lines
-    ]
-    at = ax.transAxes.inverted().transform(ax.transData.transform(ends))[:, 1]
-    gap = 1.35 * mpl.rcParams["font.size"] / 72
-    height = ax.get_window_extent().height / ax.figure.dpi
-    order = np.argsort(at, kind="stable")
-    free = gap / height
-    # From the lowest up, each at least a gap above the one before; then down again below the top of
-    # the axes.
-    steps = free * np.arange(len(at))
-    places = np.maximum.accumulate(at[order] - steps) + steps
-    places[-1] = min(places[-1], 1.0)
-    for i in range(len(places) - 2, -1, -1):
-        places[i] = min(places[i], places[i + 1] - free)
-    for place, which in zip(places, order, strict=True):
-        line = lines[which]
-        look = {
-            "xycoords": ax.transAxes,
-            "va": "center",
-            "color": line.colour,
-            "annotation_clip": False,
-        }
-        ax.annotate(line.label, (1.04, place), **look)
-        ax.plot(
-            [0.99, 1.035],
-            [at[which], place],
+            plot_exact(ax, line.rows[x], line.rows[f"{metric}_exact"], line.colour)
+        plot_measured(
+            ax,
+            line.rows,
+            x,
+            metric,
             color=line.colour,
-            lw=0.7,
-            transform=ax.transAxes,
-            clip_on=False,
+            marker=line.marker,
+            linestyle=line.dashes if is_number(line.rows, x) else "",
+            label=line.label,
+            zorder=2 + (line.dashes != "-"),
         )
+    ax.set_xlabel(spoken(x))
 
 
 def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
@@ -335,31 +288,37 @@ def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
     not a number.
     """
     joined = len(values) > 1 and np.asarray(at).dtype.kind in "iuf"
-    look = (
-        {"linewidth": 5}
-        if joined
-        else {"linestyle": "", "marker": "_", "markersize": 22, "markeredgewidth": 5}
+    ax.plot(
+        at,
+        values,
+        "-" if joined else "_",
+        color=colour,
+        alpha=0.3,
+        zorder=1,
+        linewidth=5,
+        markersize=22,
+        markeredgewidth=5,
     )
-    ax.plot(at, values, color=colour, alpha=0.3, zorder=1, **look)
 
 
-def plot_measured(
-    ax: Axes, at: Any, values: Any, rows: pd.DataFrame, metric: str, **look: Any
-) -> None:
-    """Points with the 95% intervals of the metric in their rows, hollow where it has too few draws.
+def plot_measured(ax: Axes, rows: pd.DataFrame, x: str, metric: str, **look: Any) -> None:
+    """A metric of rows along x with its 95% intervals, hollow where it has too few draws.
 
     `look` are keywords of Matplotlib's `errorbar`, with `color` and `marker`.
     """
+    at = rows[x].to_numpy()
+    values = rows[metric].to_numpy()
     ax.errorbar(at, values, reach(rows, metric), capsize=2, elinewidth=1, **look)
-    hollow = np.array([metric in names.split() for names in rows[FEW_DRAWS]])
-    if hollow.any():
-        face = {"markerfacecolor": "white", "zorder": 4, "linestyle": ""}
+    hollow = rows[[metric in names.split() for names in rows[FEW_DRAWS]]]
+    if len(hollow):
         ax.plot(
-            np.asarray(at)[hollow],
-            np.asarray(values)[hollow],
+            hollow[x],
+            hollow[metric],
             color=look["color"],
             marker=look["marker"],
-            **face,
+            markerfacecolor="white",
+            zorder=4,
+            linestyle="",
         )
 
 
@@ -371,9 +330,9 @@ def reach(rows: pd.DataFrame, metric: str) -> Any:
     >>> reach(rows, "entropy").ravel()
     array([0.5, 1. ])
     """
-    return np.stack(
-        [rows[metric] - rows[f"{metric}_low"], rows[f"{metric}_high"] - rows[metric]]
-    ).clip(0)
+    below = rows[metric] - rows[f"{metric}_low"]
+    above = rows[f"{metric}_high"] - rows[metric]
+    return np.stack([below, above]).clip(0)
 
 
 def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None:
@@ -388,11 +347,10 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None
     if log or spans_widely(values):
         ax.set_xscale("log", base=2)
     places = ax.transScale.transform(np.column_stack([values, np.ones(len(values))]))[:, 0]
-    width = ax.get_window_extent().width / ax.figure.dpi
     texts = np.array([f"{value:g}" for value in values])
-    nearest = (places[-1] - places[0]) / max(
-        3, width * _LETTERS_PER_INCH / (1 + max(map(len, texts)))
-    )
+    letters = _inches(ax) * _LETTERS_PER_INCH
+    most = max(3, letters / (1 + max(map(len, texts))))
+    nearest = (places[-1] - places[0]) / most
     shown = [0]
     for i, place in enumerate(places):
         if place - places[shown[-1]] > nearest:

@@ -5,6 +5,7 @@ Each function draws the figure of its name, declared in `experiments.declaration
 """
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -62,17 +63,15 @@ def plot_plane(
         ax.set_xlabel(values.columns.name)
     if ax.get_subplotspec().is_first_col():
         ax.set_ylabel(values.index.name)
+    if not write:
+        return image
+    ends = {0: ("left", -0.4), values.shape[1] - 1: ("right", 0.4)} if every > 1 else {}
     for (row, column), value in np.ndenumerate(values.to_numpy()):
-        if write and column % every == 0 and np.isfinite(value):
-            side = (
-                {0: "left", values.shape[1] - 1: "right"}.get(column, "center")
-                if every > 1
-                else "center"
-            )
-            x = column + {"left": -0.4, "right": 0.4, "center": 0.0}[side]
+        if column % every == 0 and np.isfinite(value):
+            side, aside = ends.get(column, ("center", 0.0))
             ax.annotate(
                 write(value),
-                (x, row),
+                (column + aside, row),
                 ha=side,
                 va="center",
                 fontsize=7.5,
@@ -106,30 +105,32 @@ def ratio_map(results: Results) -> Drawing:
     """Unscaled gradient norms over scaled ones (d_k^1/2), and where they cross 1: maps by statistic
     and norm.
     """
+    size = 11, 6.4
     if "ratios" not in results:
-        return empty(
-            (11, 6.4), "No ratios: they need values unscaled and under d_k^1/2, and several d_k."
-        )
-    figure, axes = panels(
-        len(STATISTICS) * len(NORMS), len(NORMS), (11, 6.4), sharex=True, sharey=True
-    )
+        reason = "No ratios: they need values unscaled and under d_k^1/2, and several d_k."
+        return empty(size, reason)
+    kinds = [*itertools.product(STATISTICS, NORMS)]
+    figure, axes = panels(len(kinds), len(NORMS), size, sharex=True, sharey=True)
     ratios = results.axes.first_combination(results["ratios"], "d_k", "n_keys")
-    crossings = (
-        results.axes.first_combination(results["crossings"], "n_keys")
-        if "crossings" in results
-        else None
-    )
     image: Any = None
-    for ax, (statistic, norm) in zip(axes, itertools.product(STATISTICS, NORMS), strict=True):
+    for ax, (statistic, norm) in zip(axes, kinds, strict=True):
         chosen = f"norm == {norm!r} and statistic == {statistic!r}"
         shown = pivoted(ratios.query(chosen), "ratio")
-        every = max(1, int(-(-shown.shape[1] * _INCHES_PER_NUMBER // _PANEL_INCHES)))
-        limits = {"vmin": -_STRONGEST, "vmax": _STRONGEST, "cmap": DIVERGING, "alpha": 0.85}
-        image = plot_plane(ax, np.log(shown), every, _ratio, **limits)
-        if crossings is not None:
-            _plot_crossings(
-                ax, crossings.query(f"{chosen} and level == {EQUAL}").sort_values("n_keys"), shown
-            )
+        every = math.ceil(shown.shape[1] * _INCHES_PER_NUMBER / _PANEL_INCHES)
+        image = plot_plane(
+            ax,
+            np.log(shown),
+            every,
+            _ratio,
+            vmin=-_STRONGEST,
+            vmax=_STRONGEST,
+            cmap=DIVERGING,
+            alpha=0.85,
+        )
+        if "crossings" in results:
+            crossings = results.axes.first_combination(results["crossings"], "n_keys")
+            equal = crossings.query(f"{chosen} and level == {EQUAL}")
+            _plot_crossings(ax, equal.sort_values("n_keys"), shown)
         ax.set_title(f"{statistic} of {_NORM_NAMES[norm]}")
     bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01, aspect=40)
     ticks = [float(np.log(tick)) for tick in (1 / 16, 1 / 4, 1, 4, 16)]
@@ -140,15 +141,11 @@ def ratio_map(results: Results) -> Drawing:
 def _ratio(log: float) -> str:
     """A ratio, from its logarithm; none below 0.005, which would read as 0."""
     ratio = np.exp(log)
-    return (
-        ""
-        if ratio < 0.005
-        else f"{ratio:.2f}"
-        if ratio < 1
-        else f"{ratio:.2g}"
-        if ratio < 100
-        else f"{ratio:.0f}"
-    )
+    if ratio < 0.005:
+        return ""
+    if ratio < 1:
+        return f"{ratio:.2f}"
+    return f"{ratio:.2g}" if ratio < 100 else f"{ratio:.0f}"
 
 
 def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> None:
@@ -158,31 +155,27 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
     Numbers beside a point, where the ratio is nearly 1, give way to it.
     """
     y = place(crossings["n_keys"], shown.index)
-    ends = [
-        crossings[f"crossing{end}"].fillna(crossings["crossing"]) for end in ("", "_low", "_high")
-    ]
-    x, low, high = (place(values, shown.columns) for values in ends)
-    for text in [
-        text for text in ax.texts if (np.hypot(x - text.xy[0], 3 * (y - text.xy[1])) < _CLEAR).any()
-    ]:
-        text.remove()
-    look = {
-        "color": INK,
-        "marker": "o",
-        "markersize": 3.5,
-        "linestyle": "",
-        "capsize": 2,
-        "elinewidth": 1,
-    }
-    ax.errorbar(x, y, xerr=[x - low, high - x], **look)
-    ax.plot(x, y, color=INK, linewidth=1.2, alpha=0.35)
-    ax.plot(
-        place(crossings["crossing_exact"], shown.columns),
+    measured = crossings["crossing"]
+    x = place(measured, shown.columns)
+    low = place(crossings["crossing_low"].fillna(measured), shown.columns)
+    high = place(crossings["crossing_high"].fillna(measured), shown.columns)
+    for text in [*ax.texts]:
+        column, row = text.xy
+        if (np.hypot(x - column, 3 * (y - row)) < _CLEAR).any():
+            text.remove()
+    ax.errorbar(
+        x,
         y,
+        xerr=[x - low, high - x],
+        fmt="o",
         color=INK,
-        linestyle="--",
-        linewidth=1.2,
+        markersize=3.5,
+        capsize=2,
+        elinewidth=1,
     )
+    ax.plot(x, y, color=INK, linewidth=1.2, alpha=0.35)
+    exact = place(crossings["crossing_exact"], shown.columns)
+    ax.plot(exact, y, "--", color=INK, linewidth=1.2)
 
 
 @draws("phase")
@@ -198,13 +191,14 @@ def phase(results: Results) -> Drawing:
     image: Any = None
     for ax, (scaling, cells) in zip(axes, groups, strict=True):
         per_ln = 1 / np.log(cells["n_keys"])
-        shown = pivoted(cells.assign(share=cells["entropy"] * per_ln), "share")
-        image = plot_plane(
-            ax, shown, -(-shown.shape[1] // _MAX_TICKS), cmap=SEQUENTIAL, vmin=0, vmax=1
-        )
+        measured = cells["entropy"] * per_ln
+        exact = cells["entropy_exact"] * per_ln
+        shown = pivoted(cells.assign(share=measured), "share")
+        every = -(-shown.shape[1] // _MAX_TICKS)
+        image = plot_plane(ax, shown, every, cmap=SEQUENTIAL, vmin=0, vmax=1)
         if min(shown.shape) > 1:
-            known = cells["entropy" if cells["entropy_exact"].isna().any() else "entropy_exact"]
-            _plot_contours(ax, pivoted(cells.assign(share=known * per_ln), "share"))
+            known = measured if exact.isna().any() else exact
+            _plot_contours(ax, pivoted(cells.assign(share=known), "share"))
             _plot_freezing(ax, cells, shown, results.axes)
         ax.set_title(under(scaling))
     figure.colorbar(image, ax=axes, label="entropy / ln n_keys", fraction=0.03, pad=0.01, aspect=30)
@@ -214,16 +208,19 @@ def phase(results: Results) -> Drawing:
 def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
     """Lines of equal shares with their values, in units of cells."""
     levels = [level for level in _LEVELS if np.nanmin(shares) < level < np.nanmax(shares)]
-    if levels:
-        colours = ["white" if level > _LIGHT_FROM else INK for level in levels]
-        lines = ax.contour(
-            np.ma.masked_invalid(shares), levels=levels, colors=colours, linewidths=0.9
-        )
-        # Labels stand high on their lines, away from the line of freezing, which crosses contours
-        # of short rows.
-        upwards = [path.vertices[np.argsort(path.vertices[:, 1])] for path in lines.get_paths()]
-        places = [points[int(_LABEL_HEIGHT * len(points))] for points in upwards if len(points)]
-        ax.clabel(lines, fmt="%g", fontsize=8.5, manual=places)
+    if not levels:
+        return
+    colours = ["white" if level > _LIGHT_FROM else INK for level in levels]
+    known = np.ma.masked_invalid(shares)
+    lines = ax.contour(known, levels=levels, colors=colours, linewidths=0.9)
+    # Labels stand high on their lines, away from the line of freezing, which crosses contours of
+    # short rows.
+    places = []
+    for path in lines.get_paths():
+        upwards = path.vertices[np.argsort(path.vertices[:, 1])]
+        if len(upwards):
+            places.append(upwards[int(_LABEL_HEIGHT * len(upwards))])
+    ax.clabel(lines, fmt="%g", fontsize=8.5, manual=places)
 
 
 def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame, axes: SweepAxes) -> None:
@@ -237,13 +234,8 @@ def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame, axes: Swee
     if is_gaussian and exponent < 1 / 2:  # NaN for a rule other than a power of d_k
         at = np.geomspace(shown.index[0], shown.index[-1], 50)
         freezing = (2 * np.log(at) / spread**2) ** (1 / (1 - 2 * exponent))
-        ax.plot(
-            place(freezing, shown.columns),
-            place(at, shown.index),
-            color=INK,
-            linestyle="--",
-            linewidth=1.5,
-        )
+        x = place(freezing, shown.columns)
+        ax.plot(x, place(at, shown.index), "--", color=INK, linewidth=1.5)
 
 
 @draws("formats")

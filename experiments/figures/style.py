@@ -4,9 +4,10 @@ Colours come from seaborn's `colorblind` palette. Each of the four most common r
 colour everywhere, so a reader who knows one figure can read the next.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
+import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -106,3 +107,10 @@ def scaling_colours(names: Iterable[str]) -> dict[str, Any]:
 def ordered_colours(count: int) -> list[Any]:
     """Colours for the values of an ordered quantity, light to dark."""
     return list(sns.color_palette("flare", count))
+
+
+def in_colours(table: pd.DataFrame, by: str | list[str]) -> Iterator[tuple[Any, pd.DataFrame, Any]]:
+    """The groups of a table, each as its value, its rows and its colour, light to dark."""
+    groups = table.groupby(by, sort=False)
+    for (value, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
+        yield value, rows, colour

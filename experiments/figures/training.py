@@ -1,6 +1,5 @@
 """The picture of trained decoders: their loss over the learning rate."""
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -37,11 +36,17 @@ def _plot(ax: Axes, table: pd.DataFrame, colours: dict[str, str]) -> None:
     ends = [_LOSS, f"{_LOSS}_low", f"{_LOSS}_high"]
     for rule, rows in by_scaling(table, _RATE).items():
         shown = rows.assign(**rows[ends].clip(upper=_HIGHEST))
-        rates, values = (shown[name].to_numpy() for name in (_RATE, _LOSS))
-        look = {"color": colours[rule], "label": under(rule), "marker": "o"}
-        plot_measured(ax, rates, values, shown, _LOSS, **look)
-        diverges = np.asarray(rows["diverged"] > 1 / 2)
-        ax.plot(rates[diverges], values[diverges], "x", color=colours[rule], zorder=5)
+        plot_measured(
+            ax,
+            shown,
+            _RATE,
+            _LOSS,
+            color=colours[rule],
+            label=under(rule),
+            marker="o",
+        )
+        diverging = shown[shown["diverged"] > 1 / 2]
+        ax.plot(diverging[_RATE], diverging[_LOSS], "x", color=colours[rule], zorder=5)
 
 
 def _case(row: "pd.Series[str]", varied: list[str]) -> str:

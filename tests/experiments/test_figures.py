@@ -7,7 +7,6 @@ import math
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.container import ErrorbarContainer
 
@@ -17,10 +16,10 @@ from experiments.declarations import FIGURES, figures_of
 from experiments.engine.files import write_files
 from experiments.engine.tables import read_sweep
 from experiments.figures import rendering
-from experiments.figures.lines import Series, name_ends, series
+from experiments.figures.lines import series
 from experiments.figures.maps import place
 from experiments.figures.rendering import draw, render_figure
-from experiments.figures.style import OWN_DRAWINGS, panels
+from experiments.figures.style import OWN_DRAWINGS
 from experiments.figures.words import plain_caption
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names, cell_fields
@@ -244,36 +243,6 @@ def test_an_unknown_format_is_refused_before_anything_is_drawn(suite, formats):
             rf"--format: got the format {bad}, expected some of png, svg, pdf", refused.stderr
         )
     assert not (suite.folder / "figures").exists()
-
-
-def test_labels_at_coinciding_ends_stand_apart_and_in_the_order_of_their_lines():
-    drawing, (ax,) = panels(1, 1, (5, 3))
-    ax.set(xlim=(4, 8), ylim=(0, 1))
-    ends = {"top": 1.0, "next": 0.99, "same": 0.1, "other": 0.1, "low": 0.09, "never": math.nan}
-    lines = [
-        Series(label, "k", "o", pd.DataFrame({"d_k": [4, 8], "w": [math.nan, end]}))
-        for label, end in ends.items()
-    ]
-    name_ends(ax, lines, "d_k", "w")
-    drawing.canvas.draw()
-    boxes = {text.get_text(): text.get_window_extent() for text in ax.texts}
-    low, same, other, near, top = (
-        boxes[label] for label in ("low", "same", "other", "next", "top")
-    )
-    assert (
-        ax.bbox.y0
-        < low.y0
-        < low.y1
-        <= same.y0
-        < same.y1
-        <= other.y0
-        < other.y1
-        < near.y0
-        < near.y1
-        <= top.y0
-    )
-    assert (top.y0 + top.y1) / 2 < ax.bbox.y1 + 1
-    assert set(boxes) == set(ends) - {"never"}
 
 
 def test_a_figure_shows_where_the_root_is():
