@@ -1,10 +1,10 @@
 """Calibration of the check: false alarms of honest runs, coverage of intervals, and planted faults
 that it misses.
 
-`python -m benchmarks.calibration` runs quick configs of calibration.yaml under 60 root seeds each, and
-with `pair,flat` these two under 300. With `--full` it runs all under 300 and writes
-results/benchmarks/calibration*.csv. The truth behind an interval is the exact value or, if that is
-unknown, the value of the pooled draws of all runs.
+`python -m benchmarks.calibration` runs the configs of calibration.yaml under 300 root seeds each, and
+writes results/benchmarks/calibration*.csv; with `pair flat` it runs these two and writes nothing. The
+truth behind an interval is the exact value or, if that is unknown, the value of the pooled draws of
+all runs.
 """
 
 import importlib
@@ -45,14 +45,10 @@ from sdpa import Scaling, softmax
 
 CONFIG = Path(__file__).with_name("calibration.yaml")
 TABLES = ("calibration", "calibration-coverage", "calibration-faults")
-# of unflagged 95% intervals, in any config with at least _MIN_INTERVALS of them
-MIN_COVERAGE = 0.93
-_MIN_INTERVALS = 100
-_CHANCE = 1e-3  # p-value above which chance explains more alarms than promised
+MIN_COVERAGE = 0.93  # of unflagged 95% intervals, in any config with at least 100 of them
 _FAULTY = 10  # runs with planted factors, and seeds of one task of a worker
-# Configs whose runs take about a second; the others take up to twenty minutes more.
-_QUICK = "pair_spread_3 pair four_keys_wide usual_20 usual_99 flat uniform_20 "
-_QUICK += "narrowest_query_20 correlated_20 causal_20 unit_vectors initial small"
+_SEEDS = 300
+_MISTAKEN_SEEDS = 50
 _FAULTED = ("usual_20", "usual_99", "usual_500", "many_trials")  # get FACTORS: four sizes of runs
 _MISTAKEN = ("usual_20", "small")  # get MISTAKES: few trials, and many
 _PROMISED = "small"  # has enough trials that the check must find every mistake
@@ -383,71 +379,32 @@ def with_totals(alarms: pd.DataFrame, coverage: pd.DataFrame) -> tuple[pd.DataFr
     return alarms, coverage
 
 
-def failures(alarms: pd.DataFrame, coverage: pd.DataFrame, faults: pd.DataFrame) -> list[str]:
-    """One line for each broken promise: more alarms than chance explains, low coverage, or a missed
-    fault.
-    """
-    many = alarms[alarms["p_value"] < _CHANCE]
-    missed = faults[faults["missed"] > 0]
-    enough = (coverage["metric"] == "all") & (coverage["intervals"] >= _MIN_INTERVALS)
-    few = coverage[enough & (coverage["coverage"] < MIN_COVERAGE)]
-    return [
-        *(
-            f"{row.config}: {row.alarms} alarms in {row.runs} runs, p = {row.p_value:.2g}"
-            for row in many.itertuples()
-        ),
-        *(
-            f"{row.config}: 95% intervals cover {row.coverage:.1%} of {row.intervals}"
-            for row in few.itertuples()
-        ),
-        *(
-            f"{row.fault} {row.metric} {row.scaling}, {row.config}: missed {row.missed}"
-            for row in missed.itertuples()
-        ),
-    ]
-
-
-def calibrate(results: Path, names: Sequence[str] = (), *, full: bool = False) -> list[str]:
-    """Run all configs in `full`, those of these names, or quick ones; return the promises that the
-    check breaks.
-    """
+def calibrate(results: Path, names: Sequence[str] = ()) -> None:
+    """Print the tables of all configs, and write them; of those of some names, only print them."""
     config = load_config(CONFIG)
-    sweeps = {sweep.name: sweep for sweep in config.sweeps}
-    if unknown := [name for name in names if name not in sweeps]:
-        return [f"expected names of configs in {CONFIG.name}, got {', '.join(unknown)}"]
-    chosen = [sweep for name, sweep in sweeps.items() if full or name in (names or _QUICK.split())]
-    seeds, mistaken_seeds = (
-        range(config.seed, config.seed + n) for n in ((300, 50) if full or names else (60, 10))
-    )
-    alarms = list[Row]()
-    coverage = list[pd.DataFrame]()
-    planted = list[Row]()
+    chosen = {sweep.name: sweep for sweep in config.sweeps if not names or sweep.name in names}
+    seeds = range(config.seed, config.seed + _SEEDS)
+    alarms: list[Row] = []
+    coverage: list[pd.DataFrame] = []
+    planted: list[Row] = []
     with worker_pool(default_jobs()) as pool:
-        for number, sweep in enumerate(chosen, 1):
-            print(f"{number} of {len(chosen)}: {sweep.name} under {len(seeds)} seeds", flush=True)
-            row, rows, faults = run_seeds(
-                sweep, seeds, FACTORS if sweep.name in _FAULTED else (), pool
-            )
-            alarms = [*alarms, row]
-            coverage = [*coverage, rows]
-            planted = [*planted, *faults]
-        for mistake, sweep in product(
-            MISTAKES, [sweeps[name] for name in _MISTAKEN if sweeps[name] in chosen]
-        ):
-            planted += pool.map(_mistaken, repeat(sweep), mistaken_seeds, repeat(mistake))
+        for number, sweep in enumerate(chosen.values(), 1):
+            print(f"{number} of {len(chosen)}: {sweep.name}", flush=True)
+            factors = FACTORS if sweep.name in _FAULTED else ()
+            of_alarms, of_coverage, faults = run_seeds(sweep, seeds, factors, pool)
+            alarms.append(of_alarms)
+            coverage.append(of_coverage)
+            planted += faults
+        mistaken = [chosen[name] for name in _MISTAKEN if name in chosen]
+        for mistake, sweep in product(MISTAKES, mistaken):
+            few = seeds[:_MISTAKEN_SEEDS]
+            planted += pool.map(_mistaken, repeat(sweep), few, repeat(mistake))
     tables = [*with_totals(pd.DataFrame(alarms), pd.concat(coverage)), faults_of(planted)]
-    print(*(table.to_string(index=False) for table in tables), sep="\n")
-    if full:
-        for name, table in zip(TABLES, tables, strict=True):
+    for name, table in zip(TABLES, tables, strict=True):
+        print(table.to_string(index=False))
+        if not names:
             table.to_csv(results / BENCHMARKS / f"{name}.csv", index=False, float_format=DIGITS)
-    return failures(*tables)
 
 
 if __name__ == "__main__":
-    given = [name for argument in sys.argv[1:] for name in argument.split(",")]
-    sys.exit(
-        "\n".join(
-            calibrate(HOME, [name for name in given if name != "--full"], full="--full" in given)
-        )
-        or 0
-    )
+    calibrate(HOME, sys.argv[1:])

@@ -1,5 +1,5 @@
-"""Time and memory of attention (`cost`), and of the suite beside its floor (`speed`), on
-one core.
+"""Time and memory of attention (`cost`), and time of the suite beside its floor (`speed`), on one
+core.
 
 The floor is the least work that a plain implementation needs in double precision: as many normal
 numbers from the same generator, one matrix product, and one exponential per score and rule, each
@@ -43,21 +43,9 @@ CELLS = (
     (4, 16, 16),
     (4096, 16384, 64),
 )
-# the largest of six sizes; each is twice the one before
-GROWTH = {
-    "d_k": 4096,
-    "n_keys": 16384,
-    "trials": 4096,
-}
 _SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
 _ROUNDS = 7
 _CACHED = 2**15
-
-
-def _cell(sizes: Mapping[str, int]) -> Cell:
-    return Cell(
-        d_k=sizes["d_k"], n_keys=sizes["n_keys"], n_queries=sizes["n_queries"], scaling=_SCALINGS
-    )
 
 
 def interleaved(tasks: Mapping[Any, Task]) -> dict[Any, float]:
@@ -121,44 +109,18 @@ def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:
 
 
 def cell_rows(size: tuple[int, ...]) -> Iterator[dict[str, object]]:
-    """Seconds per trial of the suite, with peak bytes of a block of trials, and of the floor."""
+    """Seconds per trial of the suite, and of each part of the floor."""
     sized = dict(zip(SIZE, size, strict=True))
-    cell = _cell(sized)
+    d_k, n_keys, n_queries = size
+    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=_SCALINGS)
     for gradients in (False, True):
         tasks = floor_tasks(cell)
-        tasks["suite"] = (
-            partial(measure, cell, cell.block_trials, gradients),
-            1 / cell.block_trials,
-        )
+        suite = partial(measure, cell, cell.block_trials, gradients)
+        tasks["suite"] = suite, 1 / cell.block_trials
         took = interleaved({name: task for name, (task, _) in tasks.items()})
-        for name, (task, per_trial) in tasks.items():
-            row = {**sized, "part": "cell", "gradients": gradients, "what": name}
-            yield {
-                **row,
-                "seconds": took[name] * per_trial,
-                "peak_bytes": peak_bytes(task) if name == "suite" else None,
-            }
-
-
-def growth_rows(swept: str, largest: int) -> Iterator[dict[str, object]]:
-    """Seconds per trial (of all trials where these grow) and peak bytes, with gradients, while one
-    size grows.
-    """
-    points = [
-        {"d_k": 64, "n_keys": 64, "n_queries": 64, "trials": 16, swept: largest >> i}
-        for i in (5, 4, 3, 2, 1, 0)
-    ]
-    tasks = [partial(measure, _cell(point), point["trials"], True) for point in points]
-    took = interleaved(dict(enumerate(tasks)))
-    for i, point in enumerate(points):
-        seconds = took[i] / (1 if swept == "trials" else point["trials"])
-        yield {
-            **point,
-            "part": "growth",
-            "what": swept,
-            "seconds": seconds,
-            "peak_bytes": peak_bytes(tasks[i]),
-        }
+        for name, (_, per_trial) in tasks.items():
+            seconds = took[name] * per_trial
+            yield {**sized, "gradients": gradients, "what": name, "seconds": seconds}
 
 
 def cost_of_attention(largest: int = 4096) -> pd.DataFrame:
@@ -167,9 +129,8 @@ def cost_of_attention(largest: int = 4096) -> pd.DataFrame:
 
     The arithmetic of Q K^T and of W V grows as n^2 d_k, and the memory of the scores as n^2.
     """
-    sizes = [("n", largest >> i, 64) for i in (4, 3, 2, 1, 0)] + [
-        ("d_k", largest >> 2, 64 << i) for i in range(5)
-    ]
+    sizes = [("n", largest >> i, 64) for i in (4, 3, 2, 1, 0)]
+    sizes += [("d_k", largest >> 2, 64 << i) for i in range(5)]
     rng = np.random.default_rng(0)
     tasks = {
         size: partial(scaled_dot_product_attention, *rng.standard_normal((3, *size[1:])))
@@ -181,53 +142,31 @@ def cost_of_attention(largest: int = 4096) -> pd.DataFrame:
 
 
 def over_floor(bench: pd.DataFrame) -> pd.DataFrame:
-    """One row per cell, without gradients and then with: seconds of the suite over the sum of those
-    of the floor.
+    """Seconds of the suite over the sum of those of the floor: a row per cell, without gradients
+    and then with them.
     """
-    took = bench[bench["part"] == "cell"].pivot_table(
-        "seconds", [*SIZE, "gradients"], "what", sort=False
-    )
-    parts = took.columns.str.startswith("floor: ")
-    table = took.loc[:, ~parts].div(took.loc[:, parts].sum(axis=1), axis=0).reset_index()
-    return table.astype(dict.fromkeys(SIZE, int)).sort_values("gradients", kind="stable")
+    of_cell = [*SIZE, "gradients"]
+    took = bench.pivot_table("seconds", of_cell, "what", sort=False)
+    ratio = took["suite"] / took.drop(columns="suite").sum(axis=1)
+    table = ratio.rename("suite / floor").reset_index()
+    return table.sort_values("gradients", kind="stable")
 
 
-def ratios(bench: pd.DataFrame) -> pd.DataFrame:
-    """The table that `speed` prints."""
-    table = over_floor(bench).set_index(keys := [*SIZE, "gradients"])
-    peaks = bench[(bench["part"] == "cell") & (bench["what"] == "suite")].set_index(keys)[
-        "peak_bytes"
-    ]
-    found = {"suite / floor": table["suite"]}
-    texts = {name: values.map("{:.2f}".format) for name, values in found.items()}
-    return (
-        table[[]]
-        .assign(**texts, MiB=(peaks.reindex(table.index) / 2**20).map("{:.0f}".format))
-        .reset_index()
-    )
-
-
-def exponents(table: pd.DataFrame, swept: str) -> pd.DataFrame:
-    """Slopes of ln seconds and ln bytes over the three largest values of each growing size of the
-    column `swept`.
+def exponents(cost: pd.DataFrame) -> pd.DataFrame:
+    """Slopes of ln seconds and ln bytes over the three largest values of each growing size.
 
     Small sizes are left out, because the fixed cost of a call flattens the slope there.
 
     >>> cost = pd.DataFrame({"swept": "n", "n": [1, 2, 4], "seconds": [1, 4, 16], "peak_bytes": [1, 2, 4]})
-    >>> exponents(cost, "swept").to_dict("records")
+    >>> exponents(cost).to_dict("records")
     [{'grows with': 'n', 'time as': 'n^2.00', 'memory as': 'n^1.00'}]
     """
     rows = []
-    for name, group in table.groupby(swept, sort=False):
-        upper = np.log(
-            group.nlargest(3, str(name))[[str(name), "seconds", "peak_bytes"]].to_numpy(dtype=float)
-        )
-        rows.append(
-            (
-                name,
-                *(f"{name}^{slope:z.2f}" for slope in np.polyfit(upper[:, 0], upper[:, 1:], 1)[0]),
-            )
-        )
+    for name, group in cost.groupby("swept", sort=False):
+        largest = group.nlargest(3, str(name))
+        upper = np.log(largest[[str(name), "seconds", "peak_bytes"]].to_numpy(dtype=float))
+        slopes = np.polyfit(upper[:, 0], upper[:, 1:], 1)[0]
+        rows.append((name, *(f"{name}^{slope:z.2f}" for slope in slopes)))
     return pd.DataFrame(rows, columns=["grows with", "time as", "memory as"])
 
 
@@ -236,17 +175,13 @@ def main(what: str, folder: Path = HERE) -> None:
     threadpool_limits(limits=1)
     if what == "cost":
         found = cost_of_attention()
-        summary = [exponents(found, "swept")]
+        summary = exponents(found)
     else:
-        cells = (row for size in CELLS for row in cell_rows(size))
-        found = pd.DataFrame(
-            [*cells, *(row for growing in GROWTH.items() for row in growth_rows(*growing))]
-        )
-        growth = found[found["part"] == "growth"]
-        summary = [ratios(found), exponents(growth, "what")]
+        found = pd.DataFrame(row for size in CELLS for row in cell_rows(size))
+        summary = over_floor(found)
     folder.mkdir(parents=True, exist_ok=True)
     found.to_csv(folder / f"{what}.csv", index=False, float_format=DIGITS)
-    print(*(table.to_string(index=False) for table in summary), sep="\n\n")
+    print(summary.to_string(index=False))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import calibration, speed
-from benchmarks.calibration import HARMLESS, MISTAKES, failures
+from benchmarks.calibration import HARMLESS, MISTAKES
 from experiments.config.loader import load_config
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.row_metrics import METRICS
@@ -28,7 +28,6 @@ def test_a_benchmark_writes_its_table_and_prints_a_summary(tmp_path, monkeypatch
         speed, "interleaved", lambda tasks: {name: [task(), 1.0][1] for name, task in tasks.items()}
     )
     monkeypatch.setattr(speed, "CELLS", ((4, 8, 5), (8, 4, 4)))
-    monkeypatch.setattr(speed, "GROWTH", {"d_k": 64, "trials": 64})
     monkeypatch.setattr(speed, "cost_of_attention", partial(speed.cost_of_attention, 512))
     for what in ("speed", "cost"):
         speed.main(what, tmp_path / "here")
@@ -36,7 +35,6 @@ def test_a_benchmark_writes_its_table_and_prints_a_summary(tmp_path, monkeypatch
     assert set(found) == set(pd.read_csv(RESULTS / "benchmarks" / "speed.csv"))
     said = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert any(line[:4] == ["4", "8", "5", "False"] for line in said)
-    assert any(line[:2] == ["trials", "trials^0.00"] for line in said)  # each size took a second
     cost = pd.read_csv(tmp_path / "here" / "cost.csv").query("swept == 'n'")
     # a few arrays of n^2 doubles
     assert cost["peak_bytes"].between(8 * cost["n"] ** 2, 40 * cost["n"] ** 2).all()
@@ -46,7 +44,7 @@ def test_the_shipped_speed_is_what_the_docs_say():
     """Short rows stay far above the floor; the page says why."""
     bench = pd.read_csv(RESULTS / "benchmarks" / "speed.csv")
     table = speed.over_floor(bench)
-    without = table[~table["gradients"]].set_index("d_k")["suite"]
+    without = table[~table["gradients"]].set_index("d_k")["suite / floor"]
     assert without.median() <= 2.5
     assert without.drop(4).max() <= 3.5
     assert without[4] <= 9
@@ -56,9 +54,8 @@ def test_the_shipped_speed_is_what_the_docs_say():
         f"takes {shares.min():.1f} to {shares.max():.1f} times the floor, and {without[4]:.0f} "
         f"times"
     ) in page
-    cost = speed.exponents(pd.read_csv(RESULTS / "benchmarks" / "cost.csv"), "swept").set_index(
-        "grows with"
-    )
+    cost = speed.exponents(pd.read_csv(RESULTS / "benchmarks" / "cost.csv"))
+    cost = cost.set_index("grows with")
     assert 1.7 < float(cost.loc["n", "time as"].split("^")[1]) < 2.3
     assert cost.loc["n", "memory as"] == "n^2.00"
 
@@ -82,22 +79,3 @@ def test_a_mistake_changes_what_it_says():
     assert np.allclose(found["entropy in bits"]["entropy"], honest["entropy"] / np.log(2))
     over_queries = MISTAKES["largest weight over the wrong axis"](SWEEPS["pair"], 1)[MEASURED]
     assert np.allclose(over_queries["max_weight"], 0.5)
-
-
-def test_broken_promises_are_told():
-    alarms, coverage = calibration.with_totals(
-        pd.DataFrame({"config": ["a", "b"], "runs": [300, 300], "alarms": [1, 4]}),
-        pd.DataFrame(
-            {
-                "config": ["a", "b"],
-                "metric": "all",
-                "intervals": [99, 100],
-                "covering": 50,
-                "flagged": 0,
-            }
-        ),
-    )
-    fault = dict(zip(calibration._FAULT, ("10%", "a", 20, "m", "all", 8, True, False), strict=True))
-    told = failures(alarms, coverage, calibration.faults_of([fault]))
-    assert [line.split(":")[0] for line in told] == ["b", "all", "b", "all", "10% m all, a"]
-    assert told[0] == "b: 4 alarms in 300 runs, p = 0.00026"

@@ -50,7 +50,7 @@ def test_columns_of_other_tables_are_described(name):
 
 
 def test_the_shipped_calibration_meets_what_the_check_promises():
-    """The tables of `python -m benchmarks.calibration --full`: every config under 300 seeds, every fault of many
+    """Every config under 300 seeds; no more alarms than chance explains, and every fault of many
     errors found.
     """
     alarms, coverage, faults = (
@@ -69,7 +69,10 @@ def test_the_shipped_calibration_meets_what_the_check_promises():
     assert (configs["runs"] == 300).all()
     assert set(calibration.MISTAKES) <= set(faults["fault"])
     assert pd.to_numeric(faults["sure"]).sum() > 1000
-    assert calibration.failures(alarms, coverage, faults) == []
+    assert alarms["p_value"].min() >= 1e-3
+    enough = coverage[(coverage["metric"] == "all") & (coverage["intervals"] >= 100)]
+    assert enough["coverage"].min() >= calibration.MIN_COVERAGE
+    assert faults["missed"].max() == 0
 
 
 def test_the_totals_of_the_shipped_calibration_are_those_of_its_rows():

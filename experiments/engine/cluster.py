@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from experiments.engine.fingerprint import versions, worker_fingerprint
 from experiments.engine.store import Stamp, measure_record
 from experiments.engine.work import Task
-from experiments.engine.workers import measured, timed
+from experiments.engine.workers import measured
 from experiments.errors import MeasurementError
 from experiments.kinds import experiment_names
 from experiments.measuring.chunk import Chunk
@@ -75,10 +75,10 @@ def require_copy(expected: str) -> None:
         raise ClusterError(f"{worker} cannot take part: expected {expected}, got {found}")
 
 
-def measure_here(expected: str, chunk: Chunk, seed: int, stamp: Stamp) -> tuple[bytes, float]:
-    """The record of a chunk, as `measure_record` makes it, and its seconds; runs in a worker."""
+def measure_here(expected: str, chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
+    """The record of a chunk, as `measure_record` makes it; runs in a worker."""
     require_copy(expected)
-    return timed(measure_record, chunk, seed, stamp)
+    return measure_record(chunk, seed, stamp)
 
 
 class DaskCluster:
@@ -101,7 +101,7 @@ class DaskCluster:
             raise ClusterError(f"expected workers at {self.scheduler}, got none")
         return threads
 
-    def measure(self, tasks: Sequence[Task]) -> Generator[tuple[Task, bytes, float], None, None]:
+    def measure(self, tasks: Sequence[Task]) -> Generator[tuple[Task, bytes], None, None]:
         """Records in the order of completion, as `experiments.engine.work.Workers.measure`.
 
         Raises:

@@ -111,7 +111,7 @@ def _measure_chunks(
             f"measuring {counted(len(work.todo), 'chunk')} of trials for {records.folder.parent} "
             f"with {workers}"
         )
-        with report.progress(work.seconds_of) as advance:
+        with report.progress(work.seconds) as advance:
             measure_missing(records, work, workers, advance)
 
 
@@ -123,7 +123,7 @@ def _write_tables(
     report: Reporter,
 ) -> None:
     """Write the tables of sweeps whose chunks are complete."""
-    with report.progress({"": len(due)}) as advance, helpers(jobs, len(due)) as submit:
+    with report.progress(len(due)) as advance, helpers(jobs, len(due)) as submit:
 
         def write(made: "Future[tuple[Results, tuple[str, bool]]]") -> None:
             found, (line, is_met) = made.result()
@@ -133,7 +133,7 @@ def _write_tables(
                 report.made(path, change)
                 if change.kind == ROUNDING and is_supported():
                     report.flag(f"{path}: expected the same bytes, as from the same C library")
-            advance(f"tables of {found.block.name}", "", 1.0, 1.0)
+            advance(f"tables of {found.block.name}", 1.0)
 
         futures = [submit(_tables, records, sweep) for sweep in due]
         attempt(partial(write, made) for made in futures)

@@ -87,7 +87,7 @@ def build(
         made = _ledger(results)
         due = outdated(results, listed)
         workers = helpers(jobs, len(due), are_slow=are_slow)
-        with report.progress({"": len(due)}, f"{len(due)} to make") as advance, workers as submit:
+        with report.progress(len(due), f"{len(due)} to make") as advance, workers as submit:
             contents = {product.files[0]: submit(product.make) for product in due}
 
             def finish(product: Product) -> None:
@@ -99,7 +99,7 @@ def build(
                 changes = [_write(*file) for file in written]
                 made[product.name(results)] = product.record(results)
                 write_atomically(results / _LEDGER, (json.dumps(made, indent=1) + "\n").encode())
-                advance("/".join(path.parts[-2:]), "", 1.0, 1.0)
+                advance("/".join(path.parts[-2:]), 1.0)
                 tell(path, changes[0])
 
             attempt(partial(finish, product) for product in listed)

@@ -5,12 +5,13 @@ figures become counts; with `-v` every sentence appears. Problems and flags alwa
 """
 
 import io
+import math
 import os
 import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -27,7 +28,6 @@ from rich.progress import (
 )
 
 from experiments.engine.compare import Change
-from experiments.engine.pace import Pace
 from experiments.errors import counted
 
 _SECONDS_BETWEEN_LINES = 30  # in a log, to show that a long run is alive
@@ -36,7 +36,7 @@ GOOD = "green"
 FLAGGED = "yellow"
 WIDTH = 100  # columns
 Say = Callable[[str], object]
-Advance = Callable[[str, str, float, float], None]
+Advance = Callable[[str, float], None]
 
 
 class _Terminal(Console):
@@ -122,44 +122,41 @@ class Reporter:
         self._next = text
 
     @contextmanager
-    def progress(self, work: Mapping[str, float], of: str = "the run") -> Iterator[Advance]:
-        """A function that counts finished work: its name, its kind, its amount and its seconds.
+    def progress(self, total: float, of: str = "the run") -> Iterator[Advance]:
+        """A function that counts finished work: its name and its amount.
 
         On a terminal a bar is visible during the block; in a log, a line appears now and then.
-        Both show the time that has passed of the time that all work takes, as far as it is known.
+        Both show the time that has passed, and the time that remains at the speed of the run.
 
         Args:
-            work: the amount to do of each kind, such as estimated seconds.
+            total: the amount of all work, such as estimated seconds.
             of: the whole, in words.
         """
-        pace = Pace(work)
-        columns = (TextColumn("{task.description}"), BarColumn(16), TaskProgressColumn())
         progress = Progress(
-            *columns,
+            TextColumn("{task.description}"),
+            BarColumn(16),
+            TaskProgressColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=self._console,
             transient=True,
+            speed_estimate_period=math.inf,
         )
-        name = progress.add_task("starting", total=None)
+        bar = progress.add_task("starting", total=total)
         last_line = time.monotonic()
 
-        def advance(sweep: str, kind: str, amount: float, seconds: float) -> None:
+        def advance(what: str, amount: float) -> None:
             nonlocal last_line
+            progress.update(bar, advance=amount, description=what)
             (task,) = progress.tasks
-            elapsed = task.elapsed or 0
-            left = pace.advance(kind, amount, seconds, elapsed)
-            # In seconds that have passed: rich then sees a speed of 1, and shows what is left.
-            progress.update(name, completed=elapsed, total=elapsed + left, description=sweep)
-            if self._console.is_terminal:
-                return
-            if time.monotonic() - last_line < max(
-                _SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES * elapsed
-            ):
+            elapsed = task.elapsed or 0.0
+            pause = max(_SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES * elapsed)
+            if self._console.is_terminal or time.monotonic() - last_line < pause:
                 return
             last_line = time.monotonic()
+            left = task.time_remaining
             rest = f", about {_whole(left)} remaining" if left else ""
-            self.line(f"{sweep}: {task.percentage:.0f}% of {of}, elapsed {_whole(elapsed)}{rest}")
+            self.line(f"{what}: {task.percentage:.0f}% of {of}, elapsed {_whole(elapsed)}{rest}")
 
         # Without a terminal nobody starts the bar, and it only keeps count.
         with progress if self._console.is_terminal else nullcontext():

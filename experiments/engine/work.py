@@ -15,8 +15,8 @@ does not depend on who measures a chunk or on which chunk finishes first.
 """
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,11 +60,6 @@ class Task:
         """Estimated seconds that one worker needs."""
         return self.chunk.cell.seconds_per_trial * self.chunk.trials
 
-    @property
-    def experiment(self) -> str:
-        """The name of its experiment."""
-        return self.chunk.experiment.name
-
     def failure(self, problem: str) -> MeasurementError:
         """The error of a chunk that failed for this reason."""
         where = (
@@ -81,8 +76,8 @@ class Workers(Protocol):
         """Number of chunks that they measure at a time."""
         ...
 
-    def measure(self, tasks: Sequence[Task]) -> Generator[tuple[Task, bytes, float], None, None]:
-        """Records of tasks in the order of completion, and the seconds that each took.
+    def measure(self, tasks: Sequence[Task]) -> Generator[tuple[Task, bytes], None, None]:
+        """Records of tasks in the order of completion.
 
         If the caller closes the generator early, all work on the tasks ends.
 
@@ -107,17 +102,9 @@ class Work:
     damaged: list[Path] = field(default_factory=list)  # records
 
     @property
-    def seconds_of(self) -> Mapping[str, float]:
-        """Rough time in seconds that one worker needs for the chunks to measure, by experiment."""
-        found: defaultdict[str, float] = defaultdict(float)
-        for task in self.todo:
-            found[task.experiment] += task.seconds
-        return found
-
-    @property
     def seconds(self) -> float:
-        """The same of all experiments together."""
-        return sum(self.seconds_of.values())
+        """Estimated seconds that one worker needs for all of `todo`."""
+        return sum(task.seconds for task in self.todo)
 
     def is_complete(self, sweep: Sweep) -> bool:
         """True if no chunk of a sweep is to be measured."""
@@ -127,8 +114,6 @@ class Work:
 def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
     """The chunks of sweeps in the store and those still to measure, the largest cells of a sweep
     first.
-
-    One chunk of each experiment comes before all others, so that the run soon knows their speeds.
     """
     work = Work()
     asked: dict[Path, Task] = {}
@@ -149,8 +134,7 @@ def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
             if state == "damaged" and path not in asked:
                 work.damaged.append(path)
             asked.setdefault(path, Task(chunk, store, [])).sweeps.append(sweep.name)
-    first = {task.experiment: task for task in reversed(asked.values())}
-    work.todo = [*dict.fromkeys([*first.values(), *asked.values()])]
+    work.todo = [*asked.values()]
     return work
 
 
@@ -158,7 +142,7 @@ def measure_missing(
     store: Store,
     work: Work,
     workers: Workers,
-    on_progress: Callable[[str, str, float, float], None],
+    on_progress: Callable[[str, float], None],
 ) -> None:
     """Measure the missing chunks; `work.left` counts down.
 
@@ -170,10 +154,10 @@ def measure_missing(
         OSError: writing a record failed.
     """
     with closing(workers.measure(work.todo)) as records:
-        for task, record, seconds in records:
+        for task, record in records:
             store.write(task.chunk, record)
             work.left.subtract(task.sweeps)
-            on_progress(task.sweeps[0], task.experiment, task.seconds, seconds)
+            on_progress(task.sweeps[0], task.seconds)
 
 
 def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:

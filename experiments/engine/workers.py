@@ -7,13 +7,11 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -39,14 +37,11 @@ class LocalWorkers:
     def __str__(self) -> str:
         return counted(self.slots, "worker")
 
-    def measure(
-        self, tasks: "Iterable[Task]"
-    ) -> Generator["tuple[Task, bytes, float]", None, None]:
+    def measure(self, tasks: "Iterable[Task]") -> Generator["tuple[Task, bytes]", None, None]:
         """Records in the order of completion, as `experiments.engine.work.Workers.measure`."""
         with worker_pool(self.slots) as pool:
             in_flight = _QUEUED_PER_WORKER * self.slots
-            submit = partial(pool.submit, timed, measure_record)
-            yield from measured(submit, tasks, in_flight)
+            yield from measured(lambda *call: pool.submit(measure_record, *call), tasks, in_flight)
 
 
 def default_jobs() -> int:
@@ -157,27 +152,18 @@ def _stop(pool: ProcessPoolExecutor) -> None:
         pool.shutdown(cancel_futures=True)
 
 
-def timed(measure: Callable[..., bytes], *call: Any) -> tuple[bytes, float]:
-    """A record, and the seconds that it took; runs in a worker."""
-    start = time.perf_counter()
-    record = measure(*call)
-    return record, time.perf_counter() - start
-
-
 def measured(
-    submit: Callable[..., Future[tuple[bytes, float]]],
+    submit: Callable[..., Future[bytes]],
     tasks: "Iterable[Task]",
     in_flight: int,  # chunks that wait or run at a time, at most, so that memory stays bounded
     deaths: type[Exception] = BrokenProcessPool,  # of a chunk whose process died
-) -> Iterator["tuple[Task, bytes, float]"]:
-    """Records in the order of completion, and the seconds that each took, from the processes of
-    this machine or of a cluster.
-    """
+) -> Iterator["tuple[Task, bytes]"]:
+    """Records in the order of completion, from the processes of this machine or of a cluster."""
     todo = iter(tasks)
-    pending: dict[Future[tuple[bytes, float]], Task] = {}
+    pending: dict[Future[bytes], Task] = {}
     # `concurrent.futures.wait` locks all futures one by one. Ctrl-C in the middle would leave some
     # locked, and the thread that closes the connection to a cluster would wait for them.
-    done: SimpleQueue[Future[tuple[bytes, float]]] = SimpleQueue()
+    done: SimpleQueue[Future[bytes]] = SimpleQueue()
     while True:
         for task in itertools.islice(todo, in_flight - len(pending)):
             with _naming(task, deaths):
@@ -191,11 +177,11 @@ def measured(
         for future in sorted(ready, key=_has_failed):  # what succeeded is kept
             task = pending.pop(future)
             with _naming(task, deaths):
-                record, seconds = future.result()
-            yield task, record, seconds
+                record = future.result()
+            yield task, record
 
 
-def _has_failed(future: Future[tuple[bytes, float]]) -> bool:
+def _has_failed(future: Future[bytes]) -> bool:
     return future.cancelled() or future.exception() is not None
 
 

@@ -16,7 +16,7 @@ from experiments.declarations import figures_of
 from experiments.engine import workers as local
 from experiments.engine.measure import measure
 from experiments.engine.store import measure_record
-from experiments.engine.workers import LocalWorkers, timed
+from experiments.engine.workers import LocalWorkers
 from experiments.figures.draw import draw
 from experiments.measuring.columns import axis_names, defaults, treatment_names
 from experiments.measuring.experiment import load_experiment
@@ -144,7 +144,7 @@ def drawn(tiny, made_once) -> tuple[Config, Path]:
 
 def _measured_here(_workers, tasks):
     for task in tasks:
-        yield task, *timed(measure_record, *task.arguments)
+        yield task, measure_record(*task.arguments)
 
 
 @pytest.fixture
