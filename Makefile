@@ -1,5 +1,5 @@
 # The commands that users type. Values such as CONFIG=mine.yaml reach the program in the environment.
-ANYWHERE = CONFIG RESULTS VERBOSE JOBS SCHEDULER SCHEDULER_FILE FORMAT PYTHON CHROMIUM
+ANYWHERE = CONFIG RESULTS VERBOSE JOBS SCHEDULER FORMAT PYTHON CHROMIUM
 # Only on the command line: other programs may set V=1.
 TYPED = YES EXAMPLE Q K V MASK SCALING OUT
 export PYTHON ?= python3
@@ -32,14 +32,13 @@ slides: ## draw slides for a talk, PNG and PDF
 statements: ## count the published statements that are right
 walk: ## print worked examples (EXAMPLE=abc), or use your Q=q.csv K= V=
 model: .venv/model-ready ## diagnose pretrained models (176 MB)
-prune: ## remove tables and figures of sweeps that the config no longer has
 readme: ## rewrite the generated parts of README.md and docs/
 
 quick: export CONFIG = quick.yaml
 quick: DO = all
 results: DO = run
 figures: DO = draw
-quick all plan results figures check page slides statements walk model prune readme: .venv/ready
+quick all plan results figures check page slides statements walk model readme: .venv/ready
 	@SDPA_GIVEN="$(ANYWHERE) $(given)" $(PY) -m experiments $(or $(DO),$@)
 
 notebooks: .venv/notebooks-ready ## run the notebooks of docs/

@@ -21,18 +21,15 @@ from typer import Argument, Option
 
 from experiments.engine import check as checks
 from experiments.engine.files import write_atomically
-from experiments.engine.measure import duration, is_current, measure, plan_lines
-from experiments.engine.products import outdated
+from experiments.engine.measure import measure, plan_lines
 from experiments.engine.request import Job, about_sweeps, outcome
 from experiments.engine.store import Store
-from experiments.engine.work import Work, find_work
-from experiments.engine.workers import default_jobs
-from experiments.errors import UsageError, attempt, counted
+from experiments.engine.work import find_work
+from experiments.errors import UsageError, attempt
 from experiments.paths import HOME, STORE
 
 SWEEPS = ("names", "config", "results", "verbose")
-_SECONDS_OF_A_FIGURE = 1.5  # as seen
-WORKERS = ("jobs", "scheduler", "scheduler_file")
+WORKERS = ("jobs", "scheduler")
 Mask = Annotated[
     str | None,
     Option(
@@ -128,9 +125,7 @@ def draw(job: Job) -> None:
 
 @about_sweeps(app, *SWEEPS)
 def check(job: Job) -> None:
-    """Compare tables with the config and their checksums, and measured values with exact ones; list
-    leftover files.
-    """
+    """Compare tables with the config and their checksums, and measured values with exact ones."""
     checks.check(*job.scope, report=job.report)
 
 
@@ -143,20 +138,17 @@ def slides(job: Job) -> None:
     job.report.next(f"see {job.results / 'slides'}")
 
 
-@about_sweeps(app, "config", "results", "incomplete", "verbose")
+@about_sweeps(app, "config", "results", "verbose")
 def page(job: Job) -> None:
     """Write the page, index.html in the results folder, and draw its figures."""
     from experiments.figures import draw as figures
     from experiments.pages import index
 
-    incomplete = job.asked.incomplete
-    whole = index.whole_sweeps(job.config, job.results, incomplete=incomplete)
-    figures.draw(job.config, whole, job.results, report=job.report)
-    attempt(_of_this_repository(job))
-    index.write_page(
-        job.config, job.results, job.asked.config, incomplete=incomplete, report=job.report
-    )
-    job.report.next(f"open {job.results / 'index.html'} in a browser")
+    config, results, report = job.config, job.results, job.report
+    drawn = partial(figures.draw, config, config.sweeps, results, report=report)
+    written = partial(index.write_page, config, results, job.asked.config, report=report)
+    report.next(f"open {results / 'index.html'} in a browser")
+    attempt([drawn, *_of_this_repository(job), written])
 
 
 def _of_this_repository(job: Job) -> list[Callable[[], object]]:
@@ -186,33 +178,8 @@ def plan(job: Job) -> None:
     workers = job.asked.workers(print)
     todo = find_work(Store(job.results / STORE, job.config.seed), job.sweeps)
     print(*plan_lines(job.sweeps, job.results, todo, workers, job.asked.limit), sep="\n")
-    figures = _to_draw(job, todo)
-    drawing = _SECONDS_OF_A_FIGURE * figures
-    print(
-        f"total to draw: {counted(figures, 'figure')} of sweeps, about {duration(drawing)} of a core"
-    )
-    both = todo.seconds / workers.slots + drawing / (job.asked.jobs or default_jobs())
-    print(f"total: about {duration(both)}")
     for line in checks.leftover_lines(job.config, job.results):
         print(line)
-
-
-def _to_draw(job: Job, todo: Work) -> int:
-    """The number of figures that a run would draw: all of a sweep whose tables it would write."""
-    current = [sweep for sweep in job.sweeps if is_current(sweep, job.results, todo)]
-    count = sum(len(sweep.figures) for sweep in job.sweeps if sweep not in current)
-    if current:
-        from experiments.figures.draw import figures
-
-        drawn = figures(job.config, current, job.results, checks.sound(job.config, job.results))
-        count += len(outdated(job.results, drawn))
-    return count
-
-
-@about_sweeps(app, "config", "results")
-def prune(job: Job) -> None:
-    """Remove tables and figures that the suite wrote for sweeps that the config no longer has."""
-    checks.prune(job.config, job.results)
 
 
 @about_sweeps(app, "verbose")

@@ -84,7 +84,7 @@ def measure_here(expected: str, chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
 class DaskCluster:
     """The workers of a Dask cluster; see `experiments.engine.work.Workers`."""
 
-    def __init__(self, scheduler: str | Path, say: Callable[[str], object]) -> None:
+    def __init__(self, scheduler: str, say: Callable[[str], object]) -> None:
         self.scheduler = scheduler
         self._say = say
         this_copy()  # the source as this process imports it now, not after an edit during the run
@@ -127,11 +127,10 @@ class DaskCluster:
 
     def _connected(self) -> Client:
         """A client; when it leaves, however it leaves, the scheduler forgets its tasks."""
-        where = {"address": self.scheduler}
-        if isinstance(self.scheduler, Path):
-            where = {"scheduler_file": str(self.scheduler)}
-            if not self.scheduler.exists():
-                self._say(f"waiting for `dask scheduler` to write {self.scheduler}")
+        is_file = ":" not in self.scheduler  # no address is without a port
+        where = {"scheduler_file" if is_file else "address": self.scheduler}
+        if is_file and not Path(self.scheduler).exists():
+            self._say(f"waiting for `dask scheduler` to write {self.scheduler}")
         try:
             return Client(**where, timeout=_ANSWER_SECONDS, set_as_default=False)
         except Exception as error:  # no answer, no address, no certificate

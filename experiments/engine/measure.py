@@ -186,11 +186,6 @@ def plan_lines(
         yield f"A run of more than {duration(limit)} starts only with YES=1 (--yes)."
 
 
-def is_current(sweep: Sweep, results: Path, work: Work) -> bool:
-    """True if a run would leave the tables of a sweep as they are."""
-    return not why_stale(results, sweep) and work.is_complete(sweep)
-
-
 def _state(sweep: Sweep, results: Path, work: Work) -> str:
     """The state of the tables of a sweep."""
     if reason := why_stale(results, sweep):

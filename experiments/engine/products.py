@@ -7,7 +7,7 @@ A folder of results keeps in `.made.json`, which git ignores, what its products 
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -85,7 +85,7 @@ def build(
     with locked(results):
         listed = list(products)
         made = _ledger(results)
-        due = outdated(results, listed)
+        due = [each for each in listed if made.get(each.name(results)) != each.record(results)]
         workers = helpers(jobs, len(due), are_slow=are_slow)
         with report.progress(len(due), f"{len(due)} to make") as advance, workers as submit:
             contents = {product.files[0]: submit(product.make) for product in due}
@@ -105,12 +105,6 @@ def build(
             attempt(partial(finish, product) for product in listed)
 
 
-def outdated(results: Path, products: Iterable[Product]) -> list[Product]:
-    """The products that `build` would make."""
-    made = _ledger(results)
-    return [each for each in products if made.get(each.name(results)) != each.record(results)]
-
-
 def _write(path: Path, content: bytes) -> Change:
     if path.suffix == ".csv":
         return update(path, content)
@@ -119,14 +113,6 @@ def _write(path: Path, content: bytes) -> Change:
     if not before:
         return Change("new")
     return Change("unchanged" if before == checksum(path) else "different")
-
-
-def untouched(results: Path) -> Iterator[list[Path]]:
-    """The files of each product that are as `build` wrote them."""
-    for record in _ledger(results).values():
-        files = {results / name: sha256 for name, sha256 in record["files"].items()}
-        if all(checksum(path) == sha256 for path, sha256 in files.items()):
-            yield [*files]
 
 
 def _ledger(results: Path) -> dict[str, Record]:

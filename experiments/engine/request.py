@@ -68,31 +68,19 @@ class Request:
     scheduler: Annotated[
         str | None,
         Option(
-            metavar="ADDRESS",
-            help="Measure on the Dask cluster of this scheduler: tcp://host:8786.",
+            metavar="ADDRESS|FILE",
+            help="Measure on a Dask cluster: the address of its scheduler, or the file it wrote.",
         ),
-    ] = None
-    scheduler_file: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="Measure on the Dask cluster whose scheduler wrote this file."),
     ] = None
     format: Annotated[
         str, Option(metavar="NAMES", help="Formats of figures beside PNG: svg, pdf, or both.")
     ] = "png"
-    incomplete: Annotated[
-        bool, Option("--incomplete", help="Write the page of the sweeps that have tables.")
-    ] = False
     verbose: Annotated[
         bool, Option("--verbose", "-v", help="Print a line about each table, figure and test.")
     ] = False
     yes: Annotated[
         bool, Option("--yes", help="Start even if the estimate is longer than an hour.")
     ] = False
-
-    @property
-    def cluster(self) -> str | Path | None:
-        """The scheduler of a Dask cluster, or its file; None for workers of this machine."""
-        return self.scheduler or self.scheduler_file
 
     def workers(self, say: Callable[[str], object]) -> Workers:
         """The processes that measure: those of a cluster, or as many here, by default one per
@@ -101,19 +89,17 @@ class Request:
         Raises:
             UsageError: the options exclude each other, or Dask is not installed.
         """
-        if sum(map(bool, (self.jobs, self.scheduler, self.scheduler_file))) > 1:
-            raise UsageError(
-                "expected one of --jobs, --scheduler and --scheduler-file, got several"
-            )
-        if not self.cluster:
+        if not self.scheduler:
             return LocalWorkers(self.jobs or default_jobs())
+        if self.jobs:
+            raise UsageError("expected one of --jobs and --scheduler, got both")
         try:
             from experiments.engine.cluster import DaskCluster
         except ModuleNotFoundError as error:
             raise UsageError(
                 f"a cluster needs the package {error.name}; install it with: make cluster"
             ) from None
-        return DaskCluster(self.cluster, say)
+        return DaskCluster(self.scheduler, say)
 
     @property
     def limit(self) -> float:
@@ -122,7 +108,7 @@ class Request:
 
         The workers of a cluster come and go, so nobody knows the time before the run.
         """
-        return math.inf if self.yes or self.cluster else LONGEST
+        return math.inf if self.yes or self.scheduler else LONGEST
 
     @property
     def further_formats(self) -> list[str]:

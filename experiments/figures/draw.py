@@ -17,7 +17,7 @@ from experiments.errors import attempt, counted
 from experiments.figures.findings import finding_of, lost_findings
 from experiments.paths import ALL_SWEEPS, DRAWN, HOME, ON_REQUEST, figure_path
 
-_BACK = "; the shipped config has them all: git checkout config.yaml && make all && make prune"
+_BACK = "; the shipped config has them all: git checkout config.yaml && make all"
 
 
 def draw(

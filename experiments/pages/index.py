@@ -17,7 +17,6 @@ from experiments.analysis.results import Results, SweepAxes
 from experiments.claims.judge import SEVERITIES
 from experiments.claims.table import read_statements, table_path
 from experiments.config.loader import Config
-from experiments.config.sweep import Sweep
 from experiments.declarations import FIGURES
 from experiments.engine.fingerprint import versions
 from experiments.engine.products import Product, build
@@ -60,54 +59,35 @@ class Picture(NamedTuple):
     is_finding: bool
 
 
-def whole_sweeps(config: Config, results: Path, *, incomplete: bool) -> list[Sweep]:
-    """The sweeps with sound and whole tables; `TableError` if a sweep has none and `incomplete` is
-    false.
-    """
-    tables, _ = sound_results(config, results, incomplete=incomplete)
-    return [sweep for sweep in config.sweeps if sweep.name in tables]
-
-
 def write_page(
     config: Config,
     results: Path,
     config_path: Path,
     *,
-    incomplete: bool = False,
     report: Reporter = VERBOSE,
 ) -> None:
-    """Write index.html from tables, figures and published statements if one of them changed.
-
-    Raises:
-        TableError: a sweep has no sound table, and `incomplete` is false.
-    """
+    """Write index.html from tables, figures and published statements if one of them changed."""
 
     def made() -> list[bytes]:
-        return [make_page(config, results, config_path, incomplete=incomplete)]
+        return [make_page(config, results, config_path)]
 
-    options = [config.text, config_path.as_posix(), incomplete]
+    options = [config.text, config_path.as_posix()]
     page = Product((page_path(results),), made, (*shown(config, results),), options)
     build(results, [page], report, quietly=True)
 
 
-def make_page(
-    config: Config, results: Path, config_path: Path, *, incomplete: bool = False
-) -> bytes:
+def make_page(config: Config, results: Path, config_path: Path) -> bytes:
     """The page of a config's results, as UTF-8 bytes.
 
     Styles, scripts and the first figures are part of the file; further figures, and tables, are
-    files beside it.
+    files beside it. A notice at its top names the sweeps without sound tables.
 
     Args:
         config, results: the config of the results, and the folder of its tables and figures.
         config_path: the path of the config; the page shows it as given, or only the file name of an
             absolute path.
-        incomplete: if sweeps are missing, make a page of the others, with a notice at its top.
-
-    Raises:
-        TableError: a sweep has no sound table, and `incomplete` is false.
     """
-    found, problems = sound_results(config, results, incomplete=incomplete)
+    found, problems = sound_results(config, results)
     drawn = _pictures(config, results)
     judged = verdicts(found)
     is_answered = len(judged) == len(VERDICTS)

@@ -148,7 +148,7 @@ def test_a_cell_that_kills_every_worker_is_named_and_all_else_is_kept(suite, clu
     (cluster.folder / "killing.py").write_text(KILLING)
     for _ in range(2):
         cluster.worker(f"--preload={cluster.folder}/killing.py")
-    status, _, err = suite.run("run", "--scheduler-file", str(cluster.file))
+    status, _, err = suite.run("run", "--scheduler", str(cluster.file))
     assert status == 1
     assert re.match(
         r"sweep first, cell d_k=200, .*: a worker process died \(killed, or out of memory\)", err

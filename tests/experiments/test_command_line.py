@@ -98,16 +98,7 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
     more, kind = SMALL.replace("2000]", "2000, 3000]"), r"mine +2 +3 +"
     assert re.search(rf"{kind}2 of 2 chunks .* missing\n", suite("plan").stdout)
     suite("run")
-    complete = suite("plan").stdout
-    assert re.search(rf"{kind}0 of 2 chunks .* complete\n", complete)
-    figures = re.search(
-        r"\ntotal to draw: (\d+) figures of sweeps, about \d+ s of a core\n", complete
-    )[1]
-    assert re.search(r"\ntotal: about [1-9]\d* s\n", complete)
-    assert f"figures: {figures} drawn" in suite("draw").stdout
-    done = suite("plan").stdout
-    assert "total to draw: 0 figures of sweeps" in done
-    assert "\ntotal: about 0 s\n" in done
+    assert re.search(rf"{kind}0 of 2 chunks .* complete\n", suite("plan").stdout)
     other = suite("plan", text=more).stdout
     assert re.search(
         r"mine +3 +3 +1 of 3 chunks .* stale: .* got d_k \[1000, 2000\], expected", other
@@ -207,12 +198,3 @@ def test_a_command_goes_on_when_the_reader_of_its_output_leaves(suite):
     ) as process:
         process.stdout.close()
         assert process.wait(60) == 0
-
-
-def test_scores_that_change_no_weight_are_flagged(suite):
-    """A standard deviation of 0.02 is that of matrices at the start, and not of entries of q and
-    k.
-    """
-    assert "nearly equal" not in suite("all", "mine").stdout
-    suite("run", text=f"{SMALL}    query_std: 0.02\n    key_std: 0.02\n")
-    assert "weights are nearly equal" in suite("check").stdout

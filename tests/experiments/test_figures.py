@@ -211,7 +211,7 @@ def test_a_finding_comes_before_the_plain_caption(sources, tmp_path):
 ONE = f"{SMALL}    figures: slide\n"
 
 
-def test_further_formats_are_drawn_on_request_kept_up_to_date_and_pruned(suite):
+def test_further_formats_are_drawn_on_request_and_kept_up_to_date(suite):
     suite("run", text=ONE)
     pdf = suite.folder / "figures/mine/slide.pdf"
     png, svg = pdf.with_suffix(".png"), pdf.with_suffix(".svg")
@@ -228,9 +228,6 @@ def test_further_formats_are_drawn_on_request_kept_up_to_date_and_pruned(suite):
     pdf.write_bytes(b"changed")
     assert f"drew {png}" in suite("draw", "-v").stdout
     assert pdf.read_bytes() == content
-    suite("prune", text=ONE.replace("slide", "saturation"))
-    assert not pdf.exists()
-    assert not svg.exists()
 
 
 @pytest.mark.parametrize("formats", ["jpg", "png,jpg", "", "pdf,"])
