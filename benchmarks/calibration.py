@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
@@ -40,6 +39,7 @@ from experiments.measuring.experiment import MEASURED, AnyCell, Experiment
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
+from experiments.measuring.rules import Floats
 from experiments.paths import BENCHMARKS, HOME
 from sdpa import Scaling, softmax
 
@@ -59,7 +59,6 @@ _JUDGED = {"by_t": T_TEST, "by_bound": BOUND, "not_tested": NONE}
 
 Tables = dict[str, pd.DataFrame]
 Row = dict[str, object]
-Floats = npt.NDArray[np.floating]
 
 
 def statistics_of(sweep: Sweep) -> RowStatistics:

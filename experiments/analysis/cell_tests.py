@@ -1,7 +1,6 @@
 """One joint test of all values of a cell against the exact ones: the derived table `tests`."""
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
@@ -12,8 +11,7 @@ from experiments.analysis.written import significant
 from experiments.measuring.columns import names
 from experiments.measuring.intervals import MIN_DRAWS, MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.moments import CORRELATIONS
-
-Floats = npt.NDArray[np.floating]
+from experiments.measuring.rules import Floats
 
 # A cell's test uses the first direction and at most one for this many trials and rows, each above
 # this share of the variance: finer contrasts of nearly equal metrics are the least normal, and

@@ -18,7 +18,6 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.optimize import brentq
 
@@ -31,10 +30,9 @@ from experiments.kinds.rounding import Cell as RoundedCell
 from experiments.measuring.columns import names
 from experiments.measuring.experiment import Cell
 from experiments.measuring.intervals import MIN_TRIALS
+from experiments.measuring.rules import Floats
 from sdpa import theory
 from sdpa.theory import GaussianRow, limits
-
-Floats = npt.NDArray[np.floating]
 
 _COARSE = 64  # bins of a measurement per bin of the histogram
 

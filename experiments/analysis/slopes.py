@@ -21,7 +21,6 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
@@ -29,15 +28,13 @@ from experiments.analysis.derived import Derived, Field, beside_axes, columns_of
 from experiments.analysis.results import SweepAxes
 from experiments.measuring.columns import names
 from experiments.measuring.intervals import LEVEL as INTERVAL_LEVEL
-from experiments.measuring.rules import TREATMENT
+from experiments.measuring.rules import TREATMENT, Floats
 
 LEVEL = 0.999  # of the intervals of slopes
 _SHARPNESS = "max_weight"
 _VALUES = ("", "_low", "_high", "_exact")
 _MIN_POWERS = 4  # needed to interpolate
 _STEPS = 64  # places of an interpolated curve between neighbours, for the ends of its interval
-
-Floats = npt.NDArray[np.float64]
 
 
 def shared_by_line(table: pd.DataFrame, axes: SweepAxes) -> list[str]:

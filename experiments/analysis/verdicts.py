@@ -25,8 +25,7 @@ from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import ACCURACY, Cell, Experiment
 from experiments.measuring.intervals import LEVEL, MIN_SEPARATE_ROWS, Limits
 from experiments.measuring.metric import FEW_DRAWS, Exact, Metric
-
-Floats = npt.NDArray[np.floating]
+from experiments.measuring.rules import Floats
 
 T_TEST = "t"
 BOUND = "bound"

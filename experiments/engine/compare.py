@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from experiments.engine.files import write_atomically
 from experiments.measuring.processor import is_supported
+from experiments.measuring.rules import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Kind = Literal["new", "unchanged", "equal to rounding", "different", "removed"]
 ROUNDING: Kind = "equal to rounding"
-Floats = npt.NDArray[np.floating]
-
 _OF_VALUE, _OF_SINGLE = 1e-9, 5e-6  # of a value, in double precision and in other formats
 _OF_ERROR = 1e-3  # of the standard error of a value
 _OF_TEST, _OF_TESTED = 1e-4, 1e-9  # of an error or a number of a test, and of the value behind it

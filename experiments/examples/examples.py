@@ -15,7 +15,6 @@ import numpy.typing as npt
 from experiments.examples import steps as shared
 from experiments.examples.steps import (
     Example,
-    Floats,
     Names,
     Step,
     attention,
@@ -24,6 +23,7 @@ from experiments.examples.steps import (
     numbered,
     step,
 )
+from experiments.measuring.rules import Floats
 from sdpa import Scaling, Trace, compare_scaling, entropy, jacobian_norm, softmax, trace
 from sdpa import scaled_dot_product_attention as attended
 

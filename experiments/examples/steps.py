@@ -9,7 +9,6 @@ import pandas as pd
 
 from sdpa import Trace, entropy, softmax, trace
 
-Floats = npt.NDArray[np.floating]
 Names = Sequence[str]
 
 _SAYS = {

@@ -8,7 +8,6 @@ import itertools
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
@@ -37,8 +36,7 @@ from experiments.figures.style import (
     scaling_colours,
 )
 from experiments.figures.words import by_scaling, latex, under, values_of
-
-Floats = npt.NDArray[np.floating]
+from experiments.measuring.rules import Floats
 
 _SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from experiments.plain.rows import difference
+from experiments.plain.rows import Floats, difference
 from sdpa import network
 
-Floats = npt.NDArray[np.floating]
 Complex = npt.NDArray[np.inexact[Any]]  # numbers with derivatives as imaginary parts
 
 _EPS = float(np.finfo(float).eps)
