@@ -54,9 +54,8 @@ def draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, by
     """The picture of the steps in `draws` (see `Example`) and its texts, by suffix."""
     tables = {each.name: each.table for each in steps}
     wanted = [each if ":" in each else f"map:{each}" for each in draws.split()]
-    shown = [
-        panel for panel in (_Panel(*each.split(":")) for each in wanted) if panel.step in tables
-    ]
+    all_panels = [_Panel(*each.split(":")) for each in wanted]
+    shown = [panel for panel in all_panels if panel.step in tables]
 
     def plot() -> Drawing:
         columns = 2 if len(shown) == 4 else len(shown)
@@ -68,9 +67,8 @@ def draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, by
         return figure
 
     notes = [f"From {source}."]
-    notes += [
-        _READS[kind] for kind in dict.fromkeys(panel.kind for panel in shown) if kind in _READS
-    ]
+    kinds = {panel.kind for panel in shown}
+    notes += [sentence for kind, sentence in _READS.items() if kind in kinds]
     if shown[0].kind == "lines" and ("exact" in tables or "exact" in tables[shown[0].step]):
         notes.append("Points: drawn. Pale lines: exact.")
     if "low" in tables:
@@ -183,8 +181,13 @@ def _arrows(ax: Axes, _: _Panel, tables: Tables) -> None:
         for (token, tip), colour in zip(tips, UNORDERED_COLOURS, strict=False):
             look = {"arrowstyle": "->", "linestyle": style, "color": colour}
             ax.annotate("", tuple(tip), (0, 0), arrowprops=look | {"shrinkA": 0, "shrinkB": 0})
-            beside = {"xytext": (3, 3), "textcoords": "offset points"}
-            ax.annotate(f"{name} {token}", tuple(tip), color=colour, **beside)
+            ax.annotate(
+                f"{name} {token}",
+                tuple(tip),
+                color=colour,
+                xytext=(3, 3),
+                textcoords="offset points",
+            )
     ax.set(xlim=(0, 1.2), ylim=(0, 1.2), xlabel="x", ylabel="y", aspect="equal")
     ax.set_title("queries and keys")
 

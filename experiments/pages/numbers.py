@@ -90,15 +90,14 @@ def _crossing(row: "pd.Series[Any]") -> str:
 def network_growth(source: Source) -> str:
     """The growth of the gradient through a network with its interval, and its law, by rule."""
     measured = pd.read_csv(source.results / "network.csv")
-    layers = pd.read_csv(source.results / csv_name("network", "by_layer")).query("layer == 1")
-    law = np.sqrt(layers.set_index(["layers", "scaling"])["stream_gradient_law"])
-    rules = list(dict.fromkeys(measured["scaling"]))
+    layers = pd.read_csv(source.results / csv_name("network", "by_layer"))
+    bottom = layers[layers["layer"] == 1].set_index("layers")
+    rules = measured["scaling"].unique()
     rows = []
     for depth, of_depth in measured.groupby("layers"):
-        by_rule = of_depth.set_index("scaling")
-        shown = [_growth(by_rule.loc[rule]) for rule in rules]
-        rows.append([depth, "measured", *shown])
-        rows.append(["", "law", *(_in_digits(law[depth, rule]) for rule in rules)])
+        law = np.sqrt(bottom.loc[depth].set_index("scaling")["stream_gradient_law"])
+        rows.append([depth, "measured", *_by_rule(of_depth, rules)])
+        rows.append(["", "law", *map(_in_digits, law[rules])])
     head = ["layers", "r.m.s. gradient, bottom over top", *map(code, rules)]
     return markdown(head, rows, "rl" + "r" * len(rules))
 
@@ -127,14 +126,12 @@ def network_others(source: Source) -> str:
     config.full.yaml.
     """
     rows = []
-    rules = []
     for sweep, networks in _NETWORKS.items():
         measured = pd.read_csv(source.results / "config.full" / f"{sweep}.csv")
-        rules = list(dict.fromkeys(measured["scaling"]))
+        rules = measured["scaling"].unique()
         for name, parts in networks.items():
             is_meant = (measured[list(parts)] == pd.Series(parts)).all(axis=1)
-            by_rule = measured[is_meant].set_index("scaling")
-            rows.append([name, *(_growth(by_rule.loc[rule]) for rule in rules)])
+            rows.append([name, *_by_rule(measured[is_meant], rules)])
     return markdown(["network", *map(code, rules)], rows, "l" + "r" * len(rules))
 
 
@@ -147,21 +144,22 @@ def network_limits(source: Source) -> str:
     root = np.sqrt(bottom["stream_gradient"])
     law = np.sqrt(bottom["stream_gradient_law"])
     # The standard error of a root is that of its square over twice the root.
-    shown = bottom.assign(ratio=root / law, error=bottom["stream_gradient_se"] / (2 * root * law))
-    rules = list(dict.fromkeys(shown["scaling"]))
+    errors = bottom["stream_gradient_se"] / (2 * root * law)
+    pairs = zip(root / law, errors, strict=True)
+    shown = bottom.assign(shown=[f"{ratio:.2f} ± {error:.2f}" for ratio, error in pairs])
     axes = ["norm", "residual", "n_heads", "n_keys"]
+    rules = shown["scaling"].unique()
     rows = []
     for values, of_rules in shown.groupby(axes, sort=False):
-        by_rule = of_rules.set_index("scaling")
-        ratios = [f"{by_rule['ratio'][rule]:.2f} ± {by_rule['error'][rule]:.2f}" for rule in rules]
-        rows.append([*values, *ratios])
+        rows.append([*values, *of_rules.set_index("scaling")["shown"][rules]])
     return markdown([*map(code, axes), *map(code, rules)], rows, "l" + "r" * (3 + len(rules)))
 
 
-def _growth(row: "pd.Series[Any]") -> str:
-    name = "stream_gradient_growth"
-    value, low, high = (_in_digits(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
-    return f"{value} ({low} to {high})"
+def _by_rule(rows: pd.DataFrame, rules: Any) -> list[str]:
+    """The growth of the gradient with its interval, for each rule."""
+    ends = [f"stream_gradient_growth{end}" for end in ("", "_low", "_high")]
+    values = rows.set_index("scaling").loc[rules, ends].map(_in_digits)
+    return [f"{value} ({low} to {high})" for value, low, high in values.to_numpy()]
 
 
 def _in_digits(value: float) -> str:
@@ -218,9 +216,9 @@ def statements(source: Source) -> str:
     table = read_statements(source.results)
     by_source = counts(table)
     grave = severities(table)
-    changes = table.assign(change=table["other_cutoffs"].str.split("; ")).explode("change")
-    changes = changes[changes["change"] != ""].sort_values("change", kind="stable")
-    others = changes["change"].str.split(": ", n=1, expand=True).assign(id=changes["id"])
+    changes = table.set_index("id")["other_cutoffs"].str.split("; ").explode()
+    changes = changes[changes != ""].sort_values(kind="stable")
+    others = changes.str.split(": ", n=1, expand=True).reset_index()[[0, 1, "id"]]
     n_ids = table["id"].str.split().explode().size
     parts = [
         markdown(["source", *by_source], by_source.itertuples(), "-" + "r" * 8),
@@ -234,13 +232,16 @@ def statements(source: Source) -> str:
 
 def calibration(source: Source) -> str:
     """False alarms, coverage and planted faults, from the tables of the calibration."""
-    alarms, coverage, faults = (
-        pd.read_csv(source.results / BENCHMARKS / f"calibration{part}.csv")
-        for part in ("", "-coverage", "-faults")
-    )
+    parts = ("", "-coverage", "-faults")
+    files = [source.results / BENCHMARKS / f"calibration{part}.csv" for part in parts]
+    alarms, coverage, faults = map(pd.read_csv, files)
     is_metric = faults["metric"].notna()
-    tables = [_without_faults(alarms, coverage), _planted(faults[is_metric])]
-    return "\n\n".join([*tables, _mistakes(faults[~is_metric])])
+    tables = [
+        _without_faults(alarms, coverage),
+        _planted(faults[is_metric]),
+        _mistakes(faults[~is_metric]),
+    ]
+    return "\n\n".join(tables)
 
 
 def _without_faults(alarms: pd.DataFrame, coverage: pd.DataFrame) -> str:
@@ -285,9 +286,10 @@ def _planted(faults: pd.DataFrame) -> str:
 def _mistakes(mistakes: pd.DataFrame) -> str:
     """The share of alarms for each mistake in the code and number of trials."""
     found = mistakes["alarms"].astype(str) + " of " + mistakes["runs"].astype(str)
-    wide = pd.crosstab(mistakes["fault"], mistakes["trials"], found, aggfunc="first").iloc[:, ::-1]
+    wide = pd.crosstab(mistakes["fault"], mistakes["trials"], found, aggfunc="first")
+    wide = wide.loc[mistakes["fault"].unique(), ::-1]
     head = ["mistake in the code", *(f"alarms with {trials} trials" for trials in wide)]
-    return markdown(head, wide.loc[mistakes["fault"].unique()].itertuples(), "-rrr")
+    return markdown(head, wide.itertuples(), "-rrr")
 
 
 def all_scales(source: Source) -> str:
