@@ -1,13 +1,9 @@
-"""Tables as wholes: the check that they are complete, every value in rows of the same columns, and
-every column.
+"""Tables as wholes: every value in rows of the same columns, and the description of every column.
 
-`check_table` compares tables with their declarations alone; `experiments.analysis.agreement`
-compares values with theory. The rows of long-format.csv serve plots and joins across sweeps: z
-comes from the verdicts, and the flags from the check and from `few_draws`. The rows of columns.csv
-describe every table.
+The rows of long-format.csv serve plots and joins across sweeps: z comes from the verdicts, and the
+flags from the check and from `few_draws`. The rows of columns.csv describe every table.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -18,9 +14,8 @@ from experiments.analysis.agreement import agreement
 from experiments.analysis.analyse import columns_of
 from experiments.analysis.derived import VERDICTS, columns_of_text
 from experiments.analysis.results import Results
-from experiments.analysis.written import IDENTITY, as_written
-from experiments.errors import TableError, counted
-from experiments.measuring.columns import Column, axis_columns, axis_names, axis_values, names
+from experiments.analysis.written import IDENTITY
+from experiments.measuring.columns import Column, axis_columns, names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.paths import LONG
@@ -38,50 +33,6 @@ _OF_VALUES = columns_of_text(
     flag str? {DISAGREES}: the value by itself raises the alarm of the check; {FEW}: its metric is in `{FEW_DRAWS}`
     """
 )
-
-
-def check_table(results: Results) -> str:
-    """A line about the whole main table of a sweep.
-
-    Raises:
-        TableError: a table has other columns, an empty or infinite value in a column that allows
-            none, or the main table lacks a cell, has a foreign one, or has another number of rows
-            for a cell.
-    """
-    name = results.name
-    declared = columns_of(results.experiment)
-    for kind, frame in results.items():
-        columns = declared.get(kind, ())
-        if list(frame.columns) != names(columns):
-            expected, got = (", ".join(map(str, of)) for of in (names(columns), frame.columns))
-            raise TableError(f"{name}, {kind}: expected the columns {expected}, got {got}")
-        full = [column.name for column in columns if not column.may_be_empty]
-        wrong = [column for column in full if not _is_full(frame[column])]
-        if wrong:
-            raise TableError(
-                f"{name}, {kind}: expected finite numbers, got other values in {', '.join(wrong)}"
-            )
-    wanted: Counter[str] = Counter()
-    for cell in results.cells():
-        wanted[_key(axis_values(cell).values())] = cell.table_rows(results.block.trials)
-    table = results.measured
-    points = table[axis_names(results.experiment.cell)].itertuples(index=False)
-    of_cells = f"for {counted(len(wanted), 'cell')}"
-    if Counter(map(_key, points)) != wanted:
-        rows = counted(wanted.total(), "row")
-        raise TableError(f"{name}: expected {rows} {of_cells}, got {len(table)}")
-    return f"checked {name}: {counted(len(table), 'row')} {of_cells}, complete and unaltered"
-
-
-def _key(point: Iterable[object]) -> str:
-    """The axes of a cell as text."""
-    return " ".join(map(as_written, point))
-
-
-def _is_full(values: pd.Series) -> bool:
-    """True if every field has a value, and every number is finite."""
-    is_number = values.dtype.kind in "iuf"
-    return bool(np.isfinite(values).all() if is_number else values.notna().all())
 
 
 def long_columns(sweeps: Iterable[Results]) -> tuple[Column, ...]:

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.analysis.overview import check_table
 from experiments.analysis.results import Results
 from experiments.analysis.written import as_written, csv_bytes
 from experiments.engine import products
@@ -87,19 +86,6 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_check_refuses_missing_rows_columns_and_numbers(copied):
-    _, sweep, folder = copied
-    table = read_sweep(folder, sweep)["measured"]
-    with pytest.raises(TableError, match="expected 6 rows for 2 cells, got 5"):
-        check_table(Results(sweep, {"measured": table.iloc[1:]}))
-    with pytest.raises(TableError, match="expected the columns"):
-        check_table(Results(sweep, {"measured": table.drop(columns="entropy")}))
-    spoilt = table.copy()
-    spoilt.loc[2, "entropy"] = float("nan")
-    with pytest.raises(TableError, match="expected finite numbers, got other values in entropy"):
-        check_table(Results(sweep, {"measured": spoilt}))
 
 
 TABLE = b"name,x,x_se,y,z,p_value\na,1.5,1e-3,-3.5,0.1,0.5\nb,2.5,1e-13,inf,-4,1e-9\n"
