@@ -250,7 +250,7 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
         assert caption in plain or path.stem == "slide", path
     _, rows = few_rows(TABLES["dimension"].measured, TABLES["dimension"].axes, ["max_weight"])
     assert all(as_shown(row[-1]) in plain for row in rows)
-    made = provenance(CONFIG, RESULTS, TABLES, {})
+    made = provenance(CONFIG, RESULTS, TABLES)
     for value in (
         made.verdict,
         *(value for sweep in made.sweeps for value in sweep.values()),

@@ -227,22 +227,27 @@ def _values(results: Results, judged: pd.DataFrame) -> pd.DataFrame:
     several rows or sweeps.
     """
     scaling = judged.get("scaling", pd.Series(np.nan, judged.index))
-    # The normal score that corresponds to a z-score of few trials, which follows Student's t.
-    normal = -np.sign(judged["z"]) * special.ndtri((judged["p_value"] / 2).clip(lower=_SMALLEST))
     own = (judged["measured"] - judged["exact"]) / judged["se"].where(is_resolved(judged))
-    tails = special.stdtr(judged["trials"] - 1, -own.abs()).clip(lower=_SMALLEST)
+    p_of_own = 2 * special.stdtr(judged["trials"] - 1, -own.abs())
     enough = {name: metric.min_draws for name, metric in results.metrics.items()}
     free = [name for name, metric in results.metrics.items() if metric.scale_free]
     columns = judged[["metric", "trials", "z", "test", "p_value"]].assign(
         scaling=scaling,
         # Multiples of the required effective draws; a metric without limits is symmetric.
         multiple=(judged["effective_draws"] / judged["metric"].map(enough)).fillna(np.inf),
-        normal=normal,
+        normal=_normal_score(judged["z"], judged["p_value"]),
         which=judged["z"].astype(str).where(judged["metric"].isin(free), scaling),
-        of_own_error=-np.sign(own) * special.ndtri(tails),
+        of_own_error=_normal_score(own, p_of_own),
         weight=judged["exact"].abs() / judged["error"],
     )
     return _named(results, judged, columns)
+
+
+def _normal_score(z: pd.Series, p_value: pd.Series) -> pd.Series:
+    """The score on the side of z with this p-value under N(0, 1): z of few trials follows Student's
+    t.
+    """
+    return -np.sign(z) * special.ndtri((p_value / 2).clip(lower=_SMALLEST))
 
 
 def _named(results: Results, rows: pd.DataFrame, columns: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """The figures of sweeps as files: those out of date are drawn again."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -35,15 +35,11 @@ def draw(
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
     found = sound(config, results)
-
-    def draw_sound() -> None:
-        products = figures(config, sweeps, results, found, formats)
-        build(results, products, report, jobs=jobs)
-
-    # An unsound table is an error, after the figures of all others.
-    unsound = [sweep for sweep in sweeps if sweep.name not in found]
-    attempt([draw_sound, *(partial(read_sweep, results, sweep) for sweep in unsound)])
     drawn = [found[sweep.name] for sweep in sweeps if sweep.name in found]
+    products = figures(config, results, drawn, agreement_tables(found.values()), formats)
+    # An unsound table is an error, after the figures of all others.
+    unsound = [partial(read_sweep, results, sweep) for sweep in sweeps if sweep.name not in found]
+    attempt([partial(build, results, products, report, jobs=jobs), *unsound])
     if lost := [reason for each in drawn for reason in lost_findings(each)]:
         back = _BACK if results.resolve() == HOME.resolve() else ""
         text = f"{counted(len(lost), 'figure')} with a plain title instead: {'; '.join(lost)}{back}"
@@ -52,30 +48,22 @@ def draw(
 
 def figures(
     config: Config,
-    sweeps: Sequence[Sweep],
     results: Path,
-    found: Mapping[str, Results],
+    drawn: Sequence[Results],
+    together: Results,
     formats: Collection[str] = (),
 ) -> list[Product]:
-    """The figures of those sweeps that have results, and of all sweeps together."""
-    shown = [
-        (sweep.name, found[sweep.name], name)
-        for sweep in sweeps
-        if sweep.name in found
-        for name in sweep.figures
-    ]
-    if together := agreement_tables(found.values()):
-        shown += [(ALL_SWEEPS, together, name) for name in figures_of(ALL_SWEEPS)]
+    """The figures of sweeps, and of all sweeps together if these have tables."""
+    shown = [(each.name, each, figure) for each in drawn for figure in each.block.figures]
+    if together:
+        shown += [(ALL_SWEEPS, together, figure) for figure in figures_of(ALL_SWEEPS)]
 
     def product(name: str, of: Results, figure: str) -> Product:
         stem = figure_path(results, name, figure, "")
         finding = finding_of(f"{name}/{figure}", of)
-        asked = [
-            each
-            for each in ON_REQUEST
-            if each[1:] in formats or stem.with_name(f"{stem.name}{each}").exists()
-        ]
-        files = tuple(stem.with_name(f"{stem.name}{suffix}") for suffix in (*DRAWN, *asked))
+        old = [each for each in ON_REQUEST if stem.with_suffix(each).exists()]
+        asked = [each for each in ON_REQUEST if each in old or each[1:] in formats]
+        files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))
         behind = [sweep.name for sweep in config.sweeps if name in (sweep.name, ALL_SWEEPS)]
         inputs = tuple(results / f"{sweep}.json" for sweep in behind)
         return Product(files, partial(_drawn, figure, of, finding, asked), inputs, finding)

@@ -18,6 +18,7 @@ from experiments.claims.judge import SEVERITIES
 from experiments.claims.table import read_statements, table_path
 from experiments.config.loader import Config
 from experiments.declarations import FIGURES
+from experiments.engine.check import sound
 from experiments.engine.fingerprint import versions
 from experiments.engine.products import Product, build
 from experiments.engine.reporter import VERBOSE, Reporter
@@ -31,7 +32,6 @@ from experiments.pages.parts import (
     pictures,
     provenance,
     shown,
-    sound_results,
     typeset,
 )
 from experiments.pages.quiz import questions
@@ -87,7 +87,7 @@ def make_page(config: Config, results: Path, config_path: Path) -> bytes:
         config_path: the path of the config; the page shows it as given, or only the file name of an
             absolute path.
     """
-    found, problems = sound_results(config, results)
+    found = sound(config, results)
     drawn = _pictures(config, results)
     judged = verdicts(found)
     is_answered = len(judged) == len(VERDICTS)
@@ -124,7 +124,7 @@ def make_page(config: Config, results: Path, config_path: Path) -> bytes:
         examples=drawn[EXAMPLES],
         statements=statements(results),
         statements_csv=table_path(results).relative_to(results).as_posix(),
-        made=provenance(config, results, found, problems),
+        made=provenance(config, results, found),
         made_with=versions(*MADE_WITH),
         config=config,
         config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),

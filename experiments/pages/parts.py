@@ -21,8 +21,8 @@ from experiments.analysis.agreement import Agreement, DisagreementError, agreeme
 from experiments.analysis.results import Results
 from experiments.claims.table import table_path
 from experiments.config.loader import Config
-from experiments.engine.tables import read_sweep, why_stale
-from experiments.errors import TableError, counted
+from experiments.engine.tables import why_stale
+from experiments.errors import counted
 from experiments.paths import (
     ALL_SWEEPS,
     DERIVED,
@@ -165,18 +165,6 @@ def codes(texts: Iterable[str]) -> str:
     return ", ".join(map(code, texts))
 
 
-def sound_results(config: Config, results: Path) -> tuple[dict[str, Results], dict[str, str]]:
-    """The results of every sweep with sound tables, by name, and a message for each of the others."""
-    found: dict[str, Results] = {}
-    problems: dict[str, str] = {}
-    for sweep in config.sweeps:
-        try:
-            found[sweep.name] = read_sweep(results, sweep)
-        except TableError as error:
-            problems[sweep.name] = str(error)
-    return found, problems
-
-
 @dataclass(frozen=True)
 class Provenance:
     """The origin of results.
@@ -196,35 +184,34 @@ class Provenance:
     alarm: str
 
 
-def provenance(
-    config: Config, results: Path, found: Mapping[str, Results], problems: Mapping[str, str]
-) -> Provenance:
-    """Seed, versions, the state of every sweep, and the verdict of `check` on the tables."""
+def provenance(config: Config, results: Path, found: Mapping[str, Results]) -> Provenance:
+    """Seed, versions, the state of every sweep, and the verdict of `check` on the sound tables."""
     versions: dict[str, str] = {}
     rows = []
     for sweep in config.sweeps:
         row = dict.fromkeys(_PROVENANCE, "–")
         row |= {"sweep": sweep.name, "experiment": sweep.experiment.name}
-        if sweep.name in problems:
-            row["table"] = f"missing: {problems[sweep.name]}"
-        else:
-            made = json.loads((results / f"{sweep.name}.json").read_bytes())
-            versions |= made["versions"]
-            table = found[sweep.name].measured
-            trials = table.get("trials", pd.Series(sweep.trials))
-            ends = dict.fromkeys((trials.min(), trials.max()))
-            row["trials"] = " to ".join(f"{n:,}" for n in ends)
-            cells = counted(len(sweep.cells()), "cell")
-            row["table"] = f"complete: {counted(len(table), 'row')} for {cells}"
-            if reason := why_stale(results, sweep):
-                row["table"] += f"; {reason}"
-            row["check"] = agreement([found[sweep.name]]).verdict() or "–"
-            row["measured by"] = made["fingerprint"]["measuring"][:_SHOWN_DIGITS]
-            row["analysed by"] = made["fingerprint"]["tables"][:_SHOWN_DIGITS]
         rows.append(row)
+        reason = why_stale(results, sweep)
+        if sweep.name not in found:
+            row["table"] = f"missing: {reason}"
+            continue
+        made = json.loads((results / f"{sweep.name}.json").read_bytes())
+        versions |= made["versions"]
+        table = found[sweep.name].measured
+        trials = table.get("trials", pd.Series(sweep.trials))
+        ends = dict.fromkeys((trials.min(), trials.max()))
+        row["trials"] = " to ".join(f"{n:,}" for n in ends)
+        cells = counted(len(sweep.cells()), "cell")
+        state = f"complete: {counted(len(table), 'row')} for {cells}"
+        row["table"] = "; ".join(filter(None, [state, reason]))
+        row["check"] = agreement([found[sweep.name]]).verdict() or "–"
+        row["measured by"] = made["fingerprint"]["measuring"][:_SHOWN_DIGITS]
+        row["analysed by"] = made["fingerprint"]["tables"][:_SHOWN_DIGITS]
     whole = agreement(found.values())
     verdict = "; ".join(filter(None, [whole.verdict(), whole.gaps_in_short()]))
-    return Provenance(versions, rows, list(problems), verdict, _alarm(whole))
+    missing = [sweep.name for sweep in config.sweeps if sweep.name not in found]
+    return Provenance(versions, rows, missing, verdict, _alarm(whole))
 
 
 def _alarm(whole: Agreement) -> str:

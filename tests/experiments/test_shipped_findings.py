@@ -169,11 +169,11 @@ def test_each_finding_is_about_a_figure_of_the_shipped_config():
 
 def test_one_more_sweep_changes_no_figure_of_another():
     more = replace(CONFIG, sweeps=(*CONFIG.sweeps, replace(SWEEPS["length"], name="mine")))
-    tables = {name: tables_of(f"{name}/") for name in SWEEPS}
+    tables = [tables_of(f"{name}/") for name in SWEEPS]
     before, after = (
         {
             one.files: (one.inputs, one.parameters)
-            for one in figures(config, config.sweeps, RESULTS, tables)
+            for one in figures(config, RESULTS, tables, agreement_tables(tables))
         }
         for config in (CONFIG, more)
     )
