@@ -54,7 +54,7 @@ _MISTAKEN = ("usual_20", "small")  # get MISTAKES: few trials, and many
 _PROMISED = "small"  # has enough trials that the check must find every mistake
 _SIZES = ("d_k", "n_keys", "n_queries", "scaling")
 _COUNTED = ("intervals", "covering", "flagged")
-_FAULT = ["fault", "config", "trials", "metric", "scaling", "errors_off", "sure", "alarm"]
+_FAULT = ["fault", "config", "trials", "metric", "scaling"]  # what identifies one
 _JUDGED = {"by_t": T_TEST, "by_bound": BOUND, "not_tested": NONE}
 
 Tables = dict[str, pd.DataFrame]
@@ -77,10 +77,15 @@ def measure_cells(
     """The measurement of every cell, merged from the chunks that a run of the suite with that root
     seed has.
     """
-    of_cells = (
-        [measure_chunk(chunk, seed) for chunk in chunks(experiment, cell, trials)] for cell in cells
-    )
-    return [reduce(lambda one, more: one.merge(more), of_chunks) for of_chunks in of_cells]
+    found = []
+    for cell in cells:
+        parts = [measure_chunk(chunk, seed) for chunk in chunks(experiment, cell, trials)]
+        found.append(reduce(_merged, parts))
+    return found
+
+
+def _merged(one: Any, other: Any) -> Any:
+    return one.merge(other)
 
 
 def measure_sweep(
@@ -90,9 +95,8 @@ def measure_sweep(
     to plant a fault.
     """
     cells = [change(cell) for cell in sweep.cells()]
-    return tabulated(
-        sweep.experiment, cells, measure_cells(sweep.experiment, cells, sweep.trials, seed)
-    )
+    measured = measure_cells(sweep.experiment, cells, sweep.trials, seed)
+    return tabulated(sweep.experiment, cells, measured)
 
 
 @dataclass(frozen=True)
@@ -158,9 +162,8 @@ def _largest_over_queries(sweep: Sweep, seed: int) -> Tables:
     rows = []
     for cell in cells_of(sweep):
         keys, queries = cell.draw(sweep.trials, rng)
-        scores = np.concatenate(
-            [queries(block) @ keys.swapaxes(-1, -2) for block in cell.query_blocks()], axis=1
-        )
+        blocks = [queries(block) @ keys.swapaxes(-1, -2) for block in cell.query_blocks()]
+        scores = np.concatenate(blocks, axis=1)
         for divisor in cell.divisors():
             of_trials = softmax(scores / divisor).max(axis=-2).mean(axis=-1)
             rows.append((of_trials.mean(), of_trials.std(ddof=1) / math.sqrt(sweep.trials)))
@@ -199,17 +202,10 @@ def run_seeds(
     for check, value, measured, found in run_all(_run, repeat(sweep), seeds, planted):
         checks.append(check)
         values.append(value)
-        pooled = (
-            [one.merge(more) for one, more in zip(pooled, measured, strict=True)]
-            if pooled
-            else measured
-        )
+        pooled = [*map(_merged, pooled, measured)] if pooled else measured
         faults += found
-    return (
-        alarms_of(sweep, pd.DataFrame(checks)),
-        coverage_of(sweep, np.array(values), pooled),
-        faults,
-    )
+    alarms = alarms_of(sweep, pd.DataFrame(checks))
+    return alarms, coverage_of(sweep, np.array(values), pooled), faults
 
 
 def _run(
@@ -222,18 +218,13 @@ def _run(
     measured = tabulated(sweep.experiment, sweep.cells(), measurements)
     tables, found = _check(sweep, measured)
     judged = {name: (tables[VERDICTS]["test"] == test).sum() for name, test in _JUDGED.items()}
-    low, high, exact = (
-        _values(sweep, tables[MEASURED], suffix) for suffix in ("_low", "_high", "_exact")
-    )
+    main = tables[MEASURED]
+    low, high, exact = (_values(sweep, main, suffix) for suffix in ("_low", "_high", "_exact"))
     names = [metric.name for metric in sweep.experiment.metrics]
-    flags = [[name in few.split() for name in names] for few in tables[MEASURED][FEW_DRAWS]]
+    flags = [[name in few.split() for name in names] for few in main[FEW_DRAWS]]
     check = {"alarm": found.disagrees, "p_cells": found.p_cells, **judged}
-    return (
-        check,
-        np.array([low, high, flags, exact]),
-        measurements,
-        [_plant(sweep, measured, each) for each in factors],
-    )
+    planted = [_plant(sweep, measured, each) for each in factors]
+    return check, np.array([low, high, flags, exact]), measurements, planted
 
 
 def _values(sweep: Sweep, table: pd.DataFrame, suffix: str = "") -> Floats:
@@ -254,32 +245,34 @@ def _plant(sweep: Sweep, measured: Tables, fault: Factor) -> Row:
     """A run with a factor: its alarm, and the largest shift of a value that t judges, in errors."""
     tables, found = _check(sweep, {**measured, MEASURED: fault.plant(measured[MEASURED])})
     mine = tables[VERDICTS].query("metric == @fault.metric and test == @T_TEST")
-    off = np.nan_to_num(
-        mine.loc[mine["scaling"].isin([fault.scaling]) | (fault.scaling == "all"), "z"].abs().max()
-    )
-    row = (
-        f"{fault.factor - 1:.0%}",
-        sweep.name,
-        sweep.trials,
-        fault.metric,
-        fault.scaling,
-        off,
-        off >= SURE,
-    )
-    return dict(zip(_FAULT, (*row, found.disagrees), strict=True))
+    if fault.scaling != "all":
+        mine = mine[mine["scaling"] == fault.scaling]
+    off = np.nan_to_num(mine["z"].abs().max())
+    return {
+        "fault": f"{fault.factor - 1:.0%}",
+        "config": sweep.name,
+        "trials": sweep.trials,
+        "metric": fault.metric,
+        "scaling": fault.scaling,
+        "errors_off": off,
+        "sure": off >= SURE,
+        "alarm": found.disagrees,
+    }
 
 
 def _mistaken(sweep: Sweep, seed: int, mistake: str) -> Row:
     """A run with a mistake: its alarm, and `sure` where the check promises one."""
     _, found = _check(sweep, MISTAKES[mistake](sweep, seed))
-    is_sure = sweep.name == _PROMISED and mistake not in HARMLESS
-    return dict(
-        zip(
-            _FAULT,
-            (mistake, sweep.name, sweep.trials, "", "", np.nan, is_sure, found.disagrees),
-            strict=True,
-        )
-    )
+    return {
+        "fault": mistake,
+        "config": sweep.name,
+        "trials": sweep.trials,
+        "metric": "",
+        "scaling": "",
+        "errors_off": np.nan,
+        "sure": sweep.name == _PROMISED and mistake not in HARMLESS,
+        "alarm": found.disagrees,
+    }
 
 
 def alarms_of(sweep: Sweep, checks: pd.DataFrame) -> Row:
@@ -288,17 +281,11 @@ def alarms_of(sweep: Sweep, checks: pd.DataFrame) -> Row:
     """
     told = {name: "/".join(map(str, values)) for name, values in sweep.values.items()}
     usual = defaults(sweep.experiment.cell)
-    other = [
-        f"{name}={told[name]}"
-        for name in told
-        if name not in _SIZES and told[name] != str(usual.get(name))
-    ]
+    unusual = [name for name, text in told.items() if text != str(usual.get(name))]
     row: Row = {
         "config": sweep.name,
         **{name: told.get(name, "") for name in _SIZES},
-        "other": ", ".join(other),
-    }
-    row |= {
+        "other": ", ".join(f"{name}={told[name]}" for name in unusual if name not in _SIZES),
         "trials": sweep.trials,
         "runs": len(checks),
         "alarms": int(checks["alarm"].sum()),
@@ -319,21 +306,18 @@ def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) 
     cells = cells_of(sweep)
     metrics = sweep.experiment.metrics
     lows, highs, flags, (exact, *_) = np.moveaxis(values, 1, 0)
-    low = np.where(
-        np.isnan(exact), _values(sweep, tabulated(sweep.experiment, cells, pooled)[MEASURED]), exact
-    )
+    of_all_draws = _values(sweep, tabulated(sweep.experiment, cells, pooled)[MEASURED])
+    low = np.where(np.isnan(exact), of_all_draws, exact)
     high = low.copy()
-    rules = [
-        (cell, drawn, rule.name)
-        for cell, drawn in zip(cells, pooled, strict=True)
-        for rule in cell.scaling
-    ]
-    for (row, (cell, drawn, rule)), (place, metric) in product(
-        enumerate(rules), enumerate(metrics)
-    ):
-        if metric.kind == "quantile" and np.isnan(exact[row, place]):
-            series = statistics_of(sweep).series(cell, rule, metric)
-            low[row, place], high[row, place] = drawn.norms.known_within(series, metric.share)
+    row = 0
+    for cell, drawn in zip(cells, pooled, strict=True):
+        for rule in cell.scaling:
+            for place, metric in enumerate(metrics):
+                if metric.kind == "quantile" and np.isnan(exact[row, place]):
+                    series = statistics_of(sweep).series(cell, rule.name, metric)
+                    ends = drawn.norms.known_within(series, metric.share)
+                    low[row, place], high[row, place] = ends
+            row += 1
     # Exact values are good to 1e-9, and those that are 0 to the precision of a double are ends of
     # intervals.
     slack = 1e-9 * np.abs(high) + 1e-300
@@ -349,14 +333,15 @@ def faults_of(planted: Sequence[Row]) -> pd.DataFrame:
     """One row per fault and config: its runs and alarms, and how many of those `sure` to raise one
     are `missed`.
     """
-    table = pd.DataFrame(planted, columns=_FAULT)
-    groups = table.assign(missed=table["sure"] & ~table["alarm"].astype(bool)).groupby(
-        _FAULT[:5], sort=False
+    table = pd.DataFrame(planted, columns=[*_FAULT, "errors_off", "sure", "alarm"])
+    table["missed"] = table["sure"] & ~table["alarm"].astype(bool)
+    found = table.groupby(_FAULT, sort=False, as_index=False).agg(
+        runs=("alarm", "size"),
+        errors_off=("errors_off", "median"),
+        alarms=("alarm", "sum"),
+        sure=("sure", "sum"),
+        missed=("missed", "sum"),
     )
-    sums = {"alarms": ("alarm", "sum"), "sure": ("sure", "sum"), "missed": ("missed", "sum")}
-    found = groups.agg(
-        runs=("alarm", "size"), errors_off=("errors_off", "median"), **sums
-    ).reset_index()
     found["errors_off"] = found["errors_off"].map("{:.3g}".format).astype(float)
     return found.assign(sure=found["sure"].where(found["metric"] != ""))
 
@@ -368,13 +353,10 @@ def with_totals(alarms: pd.DataFrame, coverage: pd.DataFrame) -> tuple[pd.DataFr
     whole = {"config": "all", "runs": alarms["runs"].sum(), "alarms": alarms["alarms"].sum()}
     alarms = pd.concat([alarms, pd.DataFrame([whole])], ignore_index=True)
     alarms["p_value"] = stats.binom.sf(alarms["alarms"] - 1, alarms["runs"], ALARM)
-    of_all = (
-        coverage.groupby("metric", sort=False)[[*_COUNTED]].sum().reset_index().assign(config="all")
-    )
-    coverage = pd.concat([coverage, of_all], ignore_index=True)
-    coverage["coverage"] = coverage.pop("covering") / coverage["intervals"].where(
-        coverage["intervals"] > 0
-    )
+    sums = coverage.groupby("metric", sort=False, as_index=False)[[*_COUNTED]].sum()
+    coverage = pd.concat([coverage, sums.assign(config="all")], ignore_index=True)
+    intervals = coverage["intervals"].where(coverage["intervals"] > 0)
+    coverage["coverage"] = coverage.pop("covering") / intervals
     return alarms, coverage
 
 
