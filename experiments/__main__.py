@@ -191,7 +191,7 @@ def statements(job: Job) -> None:
     from experiments.claims.table import read_statements, summary
 
     update_statements(job.config, job.results, job.report)
-    print(summary(read_statements(HOME), whole=job.asked.verbose))
+    print(summary(read_statements(HOME)))
 
 
 @app.command()

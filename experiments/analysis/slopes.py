@@ -135,23 +135,22 @@ def _power(small: pd.DataFrame, large: pd.DataFrame) -> tuple[float, float, floa
     its exact value, from the log odds at both.
     """
     growth = (large - small).dropna(subset=["", "_low", "_high"])
-    unknown = math.nan, math.nan, math.nan
     if len(growth) < _MIN_POWERS:
-        return math.nan, *unknown
+        return math.nan, math.nan, math.nan, math.nan
     small = small.loc[growth.index]
     large = large.loc[growth.index]
     x = growth.index.to_numpy(dtype=float)
     y = growth[""].to_numpy()
-    below, above = (
-        np.hypot(large[end] - large[""], small[other] - small[""]).to_numpy()
-        for end, other in (("_low", "_high"), ("_high", "_low"))
-    )
+    below = np.hypot(large["_low"] - large[""], small["_high"] - small[""]).to_numpy()
+    above = np.hypot(large["_high"] - large[""], small["_low"] - small[""]).to_numpy()
     exact = growth["_exact"].to_numpy()
     at, *curves = interpolated(x, y, y - below, y + above, exact, same_draws=True)
     power, low, high, true = (
         fall_through_zero(at, curve) if curve[-1] < 0 else math.nan for curve in curves
     )
-    return (*unknown, true) if math.isnan(power) else (power, low, high, true)
+    if math.isnan(power):
+        low = high = math.nan
+    return power, low, high, true
 
 
 def interpolated(

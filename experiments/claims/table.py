@@ -42,34 +42,19 @@ def severities(statements: pd.DataFrame) -> pd.DataFrame:
     return table.reindex(index=list(SEVERITIES), columns=list(FAULTY), fill_value=0)
 
 
-def summary(statements: pd.DataFrame, *, whole: bool) -> str:
-    """The number of entries by verdict, and every wrong or misleading one, the gravest first.
-
-    Args:
-        statements: the table.
-        whole: True for counts by source and severity, and for the numbers and reasons behind each.
-    """
-    by_source = counts(statements)
-    by_verdict = ", ".join(
-        f"{count} {verdict}" for verdict, count in by_source.loc[_ALL].items() if count
-    )
+def summary(statements: pd.DataFrame) -> str:
+    """The number of entries by verdict, and every wrong or misleading one, the gravest first."""
+    found = statements["verdict"].value_counts().reindex(VERDICTS).dropna().astype(int)
+    by_verdict = ", ".join(f"{count} {verdict}" for verdict, count in found.items())
     lines = [f"{len(statements)} entries: {by_verdict}"]
-    if whole:
-        lines += ["", by_source.to_string(), "", severities(statements).to_string(), ""]
     for grave in SEVERITIES:
-        rows = statements[statements["severity"] == grave].sort_values(
-            "verdict", ascending=False, kind="stable"
-        )
-        lines += [f"{grave}:"] * bool(len(rows))
-        lines += [_line(row, whole=whole) for _, row in rows.iterrows()]
+        rows = statements[statements["severity"] == grave]
+        if len(rows):
+            lines.append(f"{grave}:")
+        rows = rows.sort_values("verdict", ascending=False, kind="stable")
+        for row in rows.itertuples():
+            place = f" [{row.id.split()[0]}]"
+            said = f"{row.verdict}: {row.statement}"
+            said = textwrap.shorten(said, _WIDTH - len(place) - 2, placeholder=" ...")
+            lines.append(f"  {said}{place}")
     return "\n".join(lines)
-
-
-def _line(row: "pd.Series[str]", *, whole: bool) -> str:
-    said = f"  {row['verdict']}: {row['statement']}"
-    if not whole:
-        place = f" [{row['id'].split()[0]}]"
-        return f"  {textwrap.shorten(said, _WIDTH - len(place) - 2, placeholder=' ...')}{place}"
-    claimed = f" Claimed: {row['claimed']}." if row["claimed"] else ""
-    note = f" {row['note']}." if row["note"] else ""
-    return f"{said}{claimed} Computed: {row['computed']}.{note} [{row['id']}]"

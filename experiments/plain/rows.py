@@ -75,19 +75,13 @@ class _Mapped:
         """|K^T J^T|_F; at the largest slope, t k - b m is (1 - b a) t k - b sum of a_j t_j k_j over
         the others.
         """
+        steep = self.steepness[:, None] * keys
+        distances = steep - self.coupling * (self.slopes @ steep)
         top = self.slopes.argmax()
-        share = self.slopes * self.steepness
-        length = np.vecdot(keys, keys)
-        mean = self.coupling * (share @ keys)
-        squares = self.steepness**2 * length - 2 * self.steepness * (keys @ mean) + mean @ mean
-        squares[top] = 0.0
-        other_shares = share.copy()
-        other_shares[top] = 0.0
-        at_top = self.rest[top] * self.steepness[top] * keys[top] - self.coupling * (
-            other_shares @ keys
-        )
-        total = self.slopes**2 @ squares + self.slopes[top] ** 2 * (at_top @ at_top)
-        return math.sqrt(max(float(total), 0.0))
+        others = self.slopes.copy()
+        others[top] = 0.0
+        distances[top] = self.rest[top] * steep[top] - self.coupling * (others @ steep)
+        return float(np.linalg.norm(self.slopes[:, None] * distances))
 
 
 def plain_row(row: DrawnRow, row_map: RowMap = PLAIN, bias: Floats | float = 0.0) -> Expected:
