@@ -11,7 +11,7 @@ from sdpa.theory.norm_quantiles import NormQuantiles, attention_quantiles
 from sdpa.theory.rounding_loss import rounding_loss
 from sdpa.theory.row_variance import least_shared_row_variance, row_variance, row_variance_deviation
 from sdpa.theory.rows import GaussianRow
-from sdpa.theory.score_law import largest_score_survival, score_log_density, score_survival
+from sdpa.theory.score_law import largest_score_survival, score_survival
 from sdpa.theory.scores import (
     ScoreDeviations,
     score_kurtosis,
@@ -45,7 +45,6 @@ __all__ = [
     "row_variance",
     "row_variance_deviation",
     "score_kurtosis",
-    "score_log_density",
     "score_mean",
     "score_power_deviations",
     "score_survival",

@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, resolve_divisor
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
+from sdpa.theory.row_law import RowLaw
 from sdpa.theory.row_lengths import mean_over_lengths
 from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics
 from sdpa.theory.row_moments import row_means
@@ -133,7 +134,7 @@ def _expectations(
 ) -> AttentionExpectations:
     def values(length: float) -> FloatArray:
         c = divisor.divisor(d_k, n_keys, length) if isinstance(divisor, Scaling) else divisor
-        return np.array(row_means(d_k, length, c, law))
+        return np.array(row_means(RowLaw(d_k, length, c, law)))
 
     # Interpolated over lengths, a probability near 0 may come out below it.
     means = np.maximum(mean_over_lengths(values, np.array(OF_ONE_KEY), n_keys, shortest), 0.0)

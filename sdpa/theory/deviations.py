@@ -13,15 +13,10 @@ import numpy as np
 
 from sdpa.pairs import PairLaw
 from sdpa.theory.gaussian_rows import ROW_SPREADS, row_values
-from sdpa.theory.integrals import FloatArray, check_sizes
+from sdpa.theory.integrals import FloatArray
+from sdpa.theory.row_law import RowLaw
 from sdpa.theory.row_lengths import mean_over_lengths
-from sdpa.theory.row_metrics import (
-    ZERO,
-    RowMetrics,
-    check_arguments,
-    means_by_length,
-    saturated_share,
-)
+from sdpa.theory.row_metrics import ZERO, RowMetrics, means_by_length, saturated_share
 from sdpa.theory.row_moments import row_moments
 from sdpa.theory.row_variance import spread_of_row_variance
 
@@ -64,11 +59,10 @@ def attention_deviations(
     >>> round(attention_deviations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
     0.04808
     """
-    check_sizes(d_k, n_keys)
-    check_arguments(d_k, divisor)
+    rows = RowLaw.checked(d_k, n_keys, divisor, law)
 
     def variances(length: float) -> FloatArray:
-        exact, square = _row_variances(d_k, length, divisor, law)
+        exact, square = _row_variances(rows._replace(n_keys=length))
         # Rounding errors reach this share of the mean square.
         least = _MIN_VARIANCE * square
         return np.where(exact > least, exact, 0.0 if shortest is None else least)
@@ -113,20 +107,20 @@ def least_draw_deviations(
     >>> round(draw.entropy / row.entropy, 3)  # below 1: all queries see the same pair of keys
     0.115
     """
-    check_sizes(d_k, n_keys)
-    check_arguments(d_k, divisor)
+    rows = RowLaw.checked(d_k, n_keys, divisor, law)
     if law.correlation or law.normalize != "none":
 
         def limits(length: float) -> FloatArray:
-            of_row = least_row_variances(*row_moments(d_k, length, divisor, law))
-            variance = spread_of_row_variance(d_k, length, divisor, law)
+            of_length = rows._replace(n_keys=length)
+            of_row = least_row_variances(*row_moments(of_length))
+            variance = spread_of_row_variance(of_length)
             return np.array(of_row._replace(row_variance=variance))
 
         least = np.maximum(mean_over_lengths(limits, np.array(ZERO), n_keys, shortest), 0.0)
         return _roots(least / n_queries)
 
     def sensitivities(length: float) -> FloatArray:
-        return _sensitivities(d_k, length, divisor, law)
+        return _sensitivities(rows._replace(n_keys=length))
 
     found = mean_over_lengths(sensitivities, np.tile(ZERO, 2), n_keys, shortest)
     of_keys, of_query = np.split(found, 2)
@@ -138,14 +132,9 @@ def least_draw_deviations(
     return _roots((variance + (n_queries - 1) * per_key) / n_queries)
 
 
-def _sensitivities(
-    d_k: float,
-    n_keys: float,
-    divisor: float,
-    law: PairLaw,
-) -> FloatArray:
+def _sensitivities(rows: RowLaw) -> FloatArray:
     """dE f / d ln L of every metric, and Cov(f, |q|^2)^2 / Var |q|^2, of rows of one length."""
-    lengths, of_metric = means_by_length(d_k, n_keys, divisor, law)
+    lengths, of_metric = means_by_length(rows)
     share = lengths.share
     means = np.column_stack(of_metric)
     mean = share @ means
@@ -155,23 +144,19 @@ def _sensitivities(
     return np.concatenate([of_keys, of_query**2 / lengths.variance])
 
 
-def _row_variances(
-    d_k: float,
-    n_keys: float,
-    divisor: float,
-    law: PairLaw,
-) -> tuple[FloatArray, FloatArray]:
+def _row_variances(rows: RowLaw) -> tuple[FloatArray, FloatArray]:
     """Variances of the metrics of one row, and their mean squares over |q|."""
-    lengths, of_metric = means_by_length(d_k, n_keys, divisor, law)
-    sigma = law.query_std * law.key_std / divisor * lengths.length
+    lengths, of_metric = means_by_length(rows)
+    n_keys = rows.n_keys
+    sigma = rows.unit * lengths.length
     spread = row_values(sigma, n_keys, ROW_SPREADS)
-    across = d_k - 1
+    across = rows.d_k - 1
     second = (
         spread["along_fourth"]
         + 2 * across * (spread["along_times_square"] + spread["trace_fourth"])
         + across**2 * spread["jacobian_fourth"]
     )
-    of_query = second * (law.key_std / divisor) ** 4 - of_metric.query_gradient_square**2
+    of_query = second * rows.to_query**4 - of_metric.query_gradient_square**2
     given_length = RowMetrics(
         max_weight=spread["max_weight"],
         entropy=spread["entropy"],
@@ -181,15 +166,14 @@ def _row_variances(
         saturated_rows=of_metric.saturated_rows * (1 - of_metric.saturated_rows),
         row_variance=2 * (n_keys - 1) / n_keys**2 * sigma**4,
         collision=spread["jacobian_trace"],
-        key_gradient_square=spread["jacobian_square"]
-        * (law.query_std / divisor * lengths.length) ** 4,
+        key_gradient_square=spread["jacobian_square"] * (rows.to_key * lengths.length) ** 4,
         own_weight=of_metric.collision / n_keys - 1 / n_keys**2,
     )
     means = np.column_stack(of_metric)
     mean = lengths.share @ means
     variance = lengths.share @ (np.column_stack(given_length) + (means - mean) ** 2)
     square = lengths.share @ means**2
-    saturated = saturated_share(d_k, n_keys, divisor, law)
+    saturated = saturated_share(rows)
     place = RowMetrics._fields.index("saturated_rows")
     variance[place] = saturated * (1 - saturated)
     square[place] = 0.0

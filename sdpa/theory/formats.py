@@ -12,12 +12,12 @@ from scipy.special import log_ndtr, ndtr
 from sdpa.arithmetic import Arithmetic
 from sdpa.pairs import PairLaw
 from sdpa.theory.gaussian_rows import saturated_rows
-from sdpa.theory.integrals import STEP, FloatArray, UnknownError, check_sizes, span, trapezoid
+from sdpa.theory.integrals import STEP, FloatArray, UnknownError, span, trapezoid
 from sdpa.theory.normal_law import NormalLaw, log_g
 from sdpa.theory.normal_survival import FEW_SIGMA, kappa, widest_step
 from sdpa.theory.query_lengths import gaussian_queries, mean_share
+from sdpa.theory.row_law import RowLaw
 from sdpa.theory.row_lengths import mean_over_lengths
-from sdpa.theory.row_metrics import check_arguments
 
 _NOISE = 1e-15  # of the sums behind a probability: what is closer to 1 is 1
 # Deviations, 8.5 of a score below the mean and 8.5 of the mean of e^s above it: less likely than
@@ -71,13 +71,12 @@ def out_of_range(
     """
     if isinstance(arithmetic, str):
         arithmetic = Arithmetic.parse(arithmetic)
-    check_sizes(d_k, n_keys)
-    check_arguments(d_k, divisor)
-    lengths = gaussian_queries(d_k, law)
+    rows = RowLaw.checked(d_k, n_keys, divisor, law)
+    lengths = gaussian_queries(rows)
     if law.key_mean:
         reason = "a mean of the keys, which shifts the scores of a row"
         raise UnknownError(f"overflow is unknown for {reason}")
-    sigma = law.query_std * law.key_std / divisor * lengths.length
+    sigma = rows.unit * lengths.length
     log_least = log(arithmetic.smallest) - log(2) - log(prescale)
     log_most = log(arithmetic.largest)
     near_one = -(arithmetic.of_products.digits + 1) * log(2)
@@ -86,11 +85,11 @@ def out_of_range(
     def values(n: float) -> FloatArray:
         tiny = np.array([below(s, n, log_least) for s in sigma.tolist()])
         mean = lengths.share @ tiny
-        nearly_one = mean_share(d_k, divisor, law, lambda s: saturated_rows(s, n, near_one))
+        nearly_one = mean_share(rows, lambda s: saturated_rows(s, n, near_one))
         return np.array([mean, nearly_one, large(n), lengths.share @ (tiny - mean) ** 2])
 
     def large(n: float) -> float:
-        return mean_share(d_k, divisor, law, lambda s: -np.expm1(n * log_ndtr(log_most / s)))
+        return mean_share(rows, lambda s: -np.expm1(n * log_ndtr(log_most / s)))
 
     of_one = np.array([0.0, 1.0, large(1), 0.0])
     *shares, variance = mean_over_lengths(values, of_one, n_keys, shortest).tolist()

@@ -25,7 +25,7 @@ RowFunction = Callable[[float, float], FloatArray]  # values at sigma and n_keys
 OF_GAUSSIAN_ROWS = ("max_weight", "entropy", "jacobian_square", "saturated_rows")
 _NODES = 12  # of an octave
 _CHEBYSHEV = np.polynomial.chebyshev.chebpts1(_NODES)
-_LOG_UNSATURATED = log1p(-SATURATED)
+LOG_UNSATURATED = log1p(-SATURATED)
 _OCTAVE = log(2)
 _RESOLVED = 1e-100  # the least probability that an integral resolves
 _LEAST_SIGMA = 1e-9  # up to it the weights of a row are equal within about 1e-9
@@ -96,7 +96,7 @@ def _octave_coefficients(octave: int, n_keys: float, function: RowFunction) -> F
 def saturated_rows(
     sigma: FloatArray,
     n_keys: float,
-    log_remainder: float = _LOG_UNSATURATED,
+    log_remainder: float = LOG_UNSATURATED,
 ) -> FloatArray:
     """P(1 - max w < r) = n Phi(y / sigma) at each sigma, by interpolation of y.
 

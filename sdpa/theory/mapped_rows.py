@@ -19,10 +19,10 @@ from sdpa.row_maps import RowMap
 from sdpa.theory.attention import attention_expectations
 from sdpa.theory.capped_rows import mapped_row, sigmoid_row
 from sdpa.theory.gaussian_rows import RowFunction, interpolated
-from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
+from sdpa.theory.integrals import FloatArray, UnknownError
 from sdpa.theory.query_lengths import gaussian_queries
+from sdpa.theory.row_law import RowLaw
 from sdpa.theory.row_lengths import mean_over_lengths
-from sdpa.theory.row_metrics import check_arguments
 
 # Beside a higher sink, rare long queries carry the norms, beyond the precision of the integrals.
 _LEAST_MASS = 1e-4
@@ -66,13 +66,11 @@ def mapped_expectations(
     >>> round(found.visible_mass, 5), round(found.max_weight, 5)
     (0.99034, 0.10617)
     """
-    check_sizes(d_k, n_keys)
-    check_arguments(d_k, divisor)
     most = int(min(n_keys, window))
+    longest = RowLaw.checked(d_k, n_keys, divisor, law)._replace(n_keys=most)
+    means = partial(_mapped_means, longest, row_map, n_keys)
     if row_map.is_plain:
-        means = partial(_plain_means, d_k, most, divisor, law)
-    else:
-        means = partial(_mapped_means, d_k, most, divisor, law, row_map, n_keys)
+        means = partial(_plain_means, longest)
     if shortest is None or shortest >= most:
         found = means(None)
     else:
@@ -88,51 +86,42 @@ def mapped_expectations(
     return MappedExpectations(*found[:3].tolist(), *np.sqrt(found[3:]).tolist())
 
 
-def _plain_means(
-    d_k: float,
-    n_keys: int,
-    divisor: float,
-    law: PairLaw,
-    shortest: int | None,
-) -> FloatArray:
-    if n_keys == 1:
+def _plain_means(longest: RowLaw, shortest: int | None) -> FloatArray:
+    if longest.n_keys == 1:
         return _ALONE
-    found = attention_expectations(d_k, n_keys, divisor, law, shortest)
+    found = attention_expectations(*longest, shortest)
     squares = found.jacobian_norm**2, found.query_gradient_norm**2
     return np.array([1.0, found.max_weight, found.entropy, *squares])
 
 
 @cache
 def _mapped_means(
-    d_k: float,
-    n_keys: int,
-    divisor: float,
-    law: PairLaw,
+    longest: RowLaw,
     row_map: RowMap,
     of_bias: int,
     shortest: int | None,
 ) -> FloatArray:
-    """Means over rows of `shortest` to n_keys keys, or of n_keys alone.
+    """Means over rows from `shortest` to the longest, or of the longest alone.
 
     `of_bias` is the n of the sigmoid.
     """
     if row_map.normalizer not in ("softmax", "sigmoid"):
         raise UnknownError(f"rows of {row_map.normalizer} are unknown")
-    if law.key_mean:
+    if longest.law.key_mean:
         raise UnknownError("capped scores and those beside a sink are unknown for keys with a mean")
-    lengths = gaussian_queries(d_k, law, halvings=1)
-    sigma = law.query_std * law.key_std / divisor * lengths.length
+    lengths = gaussian_queries(longest, halvings=1)
+    sigma = longest.unit * lengths.length
 
     def values(n: float) -> FloatArray:
         if row_map.normalizer == "softmax":
             rows = _softmax_rows(sigma, n, row_map)
         else:
             rows = _sigmoid_rows(sigma, n, row_map, log(of_bias))
-        rows[:, 4] = (rows[:, 4] + (d_k - 1) * rows[:, 3]) * (law.key_std / divisor) ** 2
+        rows[:, 4] = (rows[:, 4] + (longest.d_k - 1) * rows[:, 3]) * longest.to_query**2
         return np.asarray(lengths.share @ rows)
 
     of_one = values(1) if shortest == 1 else np.zeros(5)
-    return mean_over_lengths(values, of_one, n_keys, shortest)
+    return mean_over_lengths(values, of_one, longest.n_keys, shortest)
 
 
 def _sigmoid_rows(

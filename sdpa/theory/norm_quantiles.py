@@ -30,9 +30,9 @@ import numpy.typing as npt
 from scipy.special import betaincinv, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from sdpa.pairs import PairLaw
-from sdpa.theory.integrals import FloatArray, check_sizes
+from sdpa.theory.integrals import FloatArray
 from sdpa.theory.query_lengths import gaussian_queries
-from sdpa.theory.row_metrics import check_arguments
+from sdpa.theory.row_law import RowLaw
 
 Norm = Callable[[FloatArray], FloatArray]  # of t, (..., points)
 
@@ -105,10 +105,8 @@ def rows_of(
     shortest: int | None = None,
 ) -> RowNorms:
     """The rows of `attention_quantiles`, those of one key excepted."""
-    check_sizes(d_k, n_keys)
-    check_arguments(d_k, divisor)
-    scale = law.query_std * law.key_std / divisor
-    return RowNorms(scale * _lengths(float(d_k), law), max(2, shortest or n_keys), n_keys)
+    rows = RowLaw.checked(float(d_k), n_keys, divisor, law)
+    return RowNorms(rows.unit * _lengths(rows.d_k, law), max(2, shortest or n_keys), n_keys)
 
 
 def jacobian_quantile(sigma: float, n_keys: int, share: float = 0.5) -> float:
@@ -131,7 +129,7 @@ def _lattice() -> FloatArray:
 @lru_cache(64)
 def _lengths(d_k: float, law: PairLaw) -> FloatArray:
     """|q| / query_std at the points."""
-    nodes = gaussian_queries(d_k, law, halvings=_HALVINGS)
+    nodes = gaussian_queries(RowLaw(d_k, 2, 1.0, law), halvings=_HALVINGS)
     below = np.cumsum(nodes.share) - nodes.share / 2
     return np.asarray(np.interp(_lattice()[_QUERY], below, nodes.length))
 

@@ -22,7 +22,7 @@ from functools import lru_cache
 from math import ceil, log, sqrt
 
 import numpy as np
-from scipy.special import ndtri, ndtri_exp
+from scipy.special import ndtri, ndtri_exp, roots_gegenbauer
 
 from sdpa.scaling import refuse_multiplier
 from sdpa.theory.integrals import (
@@ -147,8 +147,9 @@ def attention_overlap(
     refuse_multiplier("divisor", divisor, d_k)
     unit = sqrt(1 - cosine) / divisor
     total = 0.0
-    halves = _gauss_rule(np.array([d_k, d_k + 2.0]), np.array([sqrt(d_k)]))  # of r / 2
-    nodes = itertools.product(halves, _symmetric_rule(d_k + 1, 5), _symmetric_rule(d_k, 3))
+    root = sqrt(d_k + 1)
+    halves = [(root * (root + sign), (root - sign) / (2 * root)) for sign in (-1, 1)]  # of r / 2
+    nodes = itertools.product(halves, _cosine_rule(d_k + 1, 5), _cosine_rule(d_k, 3))
     for (half, p_r), (b, p_b), (t, p_t) in nodes:
         if t < -1e-9:  # the same as -t, with both queries exchanged
             continue
@@ -162,22 +163,10 @@ def attention_overlap(
     return total
 
 
-def _symmetric_rule(dimension: float, order: int) -> list[tuple[float, float]]:
-    """Gauss's nodes and chances for the density (1 - t^2)^((dimension - 3) / 2).
+def _cosine_rule(dimension: float, order: int) -> list[tuple[float, float]]:
+    """Gauss's nodes and chances for an entry t of a random direction.
 
-    It is that of an entry of a random direction.
+    Its density is (1 - t^2)^((dimension - 3) / 2).
     """
-    k = np.arange(1, order)
-    half = dimension / 2 - 1
-    beside = k * (k + 2 * half - 1) / (4 * (k + half) * (k + half - 1))
-    return _gauss_rule(np.zeros(order), np.sqrt(beside))
-
-
-def _gauss_rule(diagonal: FloatArray, beside: FloatArray) -> list[tuple[float, float]]:
-    """Gauss's nodes and chances from the recurrence of orthogonal polynomials.
-
-    Source: Golub and Welsch 1969.
-    """
-    jacobi = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
-    nodes, vectors = np.linalg.eigh(jacobi)
-    return list(zip(nodes.tolist(), (vectors[0] ** 2).tolist(), strict=True))
+    nodes, weights = roots_gegenbauer(order, dimension / 2 - 1)
+    return list(zip(nodes.tolist(), (weights / weights.sum()).tolist(), strict=True))

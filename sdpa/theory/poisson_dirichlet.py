@@ -7,23 +7,16 @@ Loewe 2002): docs/theory.md compares these limits with exact numbers.
 
 from __future__ import annotations
 
-from math import exp, gamma, lgamma, pi, sin
+from math import exp, gamma, pi, sin
 
 from scipy.integrate import quad
 from scipy.special import digamma, gammainc
 
 
-def power_sum(m: float, p: float) -> float:
-    """E sum_j w_j^p = Gamma(p - m) / (Gamma(p) Gamma(1 - m)), p > m.
-
-    >>> round(power_sum(0.25, 2), 12)
-    0.75
-    """
-    return exp(lgamma(p - m) - lgamma(p) - lgamma(1 - m))
-
-
 def entropy(m: float) -> float:
-    """E H = psi(1) - psi(1 - m), in nats: the derivative of `power_sum` at p = 1.
+    """E H = psi(1) - psi(1 - m), in nats.
+
+    It is the derivative at p = 1 of E sum_j w_j^p = Gamma(p - m) / (Gamma(p) Gamma(1 - m)).
 
     >>> from math import log
     >>> round(entropy(0.5) / log(4), 12)

@@ -26,8 +26,8 @@ from scipy.special import (
     xlogy,
 )
 
-from sdpa.pairs import PairLaw
 from sdpa.theory.integrals import FloatArray, Rule, UnknownError
+from sdpa.theory.row_law import RowLaw
 
 # Shares of the shortest and longest queries that integrals omit; a small probability needs more
 # (`mean_share`).
@@ -135,19 +135,18 @@ class _Halves:
 
 
 def gaussian_queries(
-    d_k: float,
-    law: PairLaw,
-    *,
+    rows: RowLaw,
     halvings: int | None = None,
     longest: float = _LONGEST,
-    scale: float = 1.0,
+    unit: float = 1.0,
 ) -> QueryLengths:
     """|q| of independent Gaussian queries and keys; UnknownError for any other law.
 
-    `scale` is that of scores to |q| / query_std. Far above 1 nearly all rows are saturated, and the
-    shortest queries carry the mean entropy and Jacobian, of order 1 / scale or less: nodes then
-    omit a smaller share.
+    `unit` is that of the rows, where it matters: far above 1 nearly all rows are saturated, and the
+    shortest queries carry the mean entropy and Jacobian, of order 1 / unit or less. Nodes then omit
+    a smaller share.
     """
+    law = rows.law
     if law.entries.name != "gaussian":
         raise UnknownError("softmax rows are known only for gaussian entries")
     if law.spectrum:
@@ -158,26 +157,20 @@ def gaussian_queries(
         )
     if law.normalize != "none":
         raise UnknownError("deviations of rows are unknown for normalized vectors")
-    shortest = max(_SHORTEST / max(1.0, scale / _SATURATING) ** 2, 1e-290)
-    noncentrality = d_k * (law.query_mean / law.query_std) ** 2
-    return query_lengths(d_k, noncentrality, halvings, shortest, longest)
+    shortest = max(_SHORTEST / max(1.0, unit / _SATURATING) ** 2, 1e-290)
+    noncentrality = rows.d_k * (law.query_mean / law.query_std) ** 2
+    return query_lengths(rows.d_k, noncentrality, halvings, shortest, longest)
 
 
-def mean_share(
-    d_k: float,
-    divisor: float,
-    law: PairLaw,
-    share: Callable[[FloatArray], FloatArray],
-) -> float:
+def mean_share(rows: RowLaw, share: Callable[[FloatArray], FloatArray]) -> float:
     """E of a probability that rises with the deviation of scores, with seven digits down to 1e-40.
 
     The longest queries decide where it is small: finer nodes then omit less than 1e-10 of the mean.
     """
-    scale = law.query_std * law.key_std / divisor
-    lengths = gaussian_queries(d_k, law)
-    mean = float(lengths.share @ share(scale * lengths.length))
+    lengths = gaussian_queries(rows)
+    mean = float(lengths.share @ share(rows.unit * lengths.length))
     if mean > 1e10 * _LONGEST:
         return mean
     longest = 10.0 ** (10 * floor(log10(max(mean, 1e-270)) / 10) - 10)
-    lengths = gaussian_queries(d_k, law, halvings=5, longest=longest)
-    return float(lengths.share @ share(scale * lengths.length))
+    lengths = gaussian_queries(rows, halvings=5, longest=longest)
+    return float(lengths.share @ share(rows.unit * lengths.length))

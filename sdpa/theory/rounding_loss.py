@@ -12,7 +12,6 @@ from sdpa.pairs import PairLaw
 from sdpa.theory.integrals import (
     FloatArray,
     UnknownError,
-    check_sizes,
     gauss_panels,
     span,
     trapezoid,
@@ -20,8 +19,8 @@ from sdpa.theory.integrals import (
 from sdpa.theory.largest_weight import OF_LARGEST, V, log_below
 from sdpa.theory.normal_law import NormalLaw
 from sdpa.theory.query_lengths import gaussian_queries
+from sdpa.theory.row_law import RowLaw
 from sdpa.theory.row_lengths import mean_over_lengths
-from sdpa.theory.row_metrics import check_arguments
 
 
 @cache
@@ -52,13 +51,12 @@ def rounding_loss(
     """
     if isinstance(arithmetic, str):
         arithmetic = Arithmetic.parse(arithmetic)
-    check_sizes(d_k, n_keys)
-    check_arguments(d_k, divisor)
-    lengths = gaussian_queries(d_k, law)
+    rows = RowLaw.checked(d_k, n_keys, divisor, law)
+    lengths = gaussian_queries(rows)
     if not arithmetic.has_8_bits:
         raise UnknownError("the mass that rounding loses is known for formats of 8 bits")
     numbers = _numbers(arithmetic, prescale)
-    sigma = (law.query_std * law.key_std / divisor * lengths.length).tolist()
+    sigma = (rows.unit * lengths.length).tolist()
 
     def values(n: float) -> FloatArray:
         return np.array([lengths.share @ [_kept(s, n, numbers) for s in sigma]])

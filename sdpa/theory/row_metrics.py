@@ -7,16 +7,14 @@ shift of all scores. So `GaussianRow` gives everything for that |q|.
 from __future__ import annotations
 
 from functools import cache
-from math import inf
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from sdpa.pairs import PairLaw
-from sdpa.scaling import Scaling, refuse_multiplier
 from sdpa.theory.gaussian_rows import row_values, saturated_rows
-from sdpa.theory.integrals import FloatArray, UnknownError
+from sdpa.theory.integrals import FloatArray
 from sdpa.theory.query_lengths import QueryLengths, gaussian_queries, mean_share
+from sdpa.theory.row_law import RowLaw
 
 Number = TypeVar("Number", float, FloatArray)
 
@@ -44,49 +42,25 @@ ZERO = RowMetrics(*[0.0] * len(RowMetrics._fields))
 OF_ONE_KEY = ZERO._replace(max_weight=1.0, saturated_rows=1.0, collision=1.0, own_weight=1.0)
 
 
-def check_arguments(d_k: float, divisor: float | Scaling) -> None:
-    """ValueError unless d_k is from 1 and the divisor above 0 and not 1/sqrt(d_k).
-
-    UnknownError for a rule.
-    """
-    if isinstance(divisor, Scaling):
-        reason = "deviations of rows with divisors of their own are unknown"
-        raise UnknownError(f"{reason}, got {divisor}")
-    if not (d_k >= 1 and 0 < divisor < inf):
-        expected = "d_k of at least 1, and a divisor above 0"
-        raise ValueError(f"expected {expected}, got {d_k} and {divisor}")
-    refuse_multiplier("divisor", divisor, d_k)
-
-
-def means_by_length(
-    d_k: float,
-    n_keys: float,
-    divisor: float,
-    law: PairLaw,
-) -> tuple[QueryLengths, RowMetrics[FloatArray]]:
+def means_by_length(rows: RowLaw) -> tuple[QueryLengths, RowMetrics[FloatArray]]:
     """The law of |q|, and the means over rows given |q|, (nodes,) each."""
-    scale = law.query_std * law.key_std / divisor
-    lengths = gaussian_queries(d_k, law, scale=scale)
-    sigma = scale * lengths.length
+    n_keys = rows.n_keys
+    lengths = gaussian_queries(rows, unit=rows.unit)
+    sigma = rows.unit * lengths.length
     row = row_values(sigma, n_keys)
     square = row["jacobian_square"]
-    to_query = row.pop("along") + (d_k - 1) * square
+    to_query = row.pop("along") + (rows.d_k - 1) * square
     return lengths, RowMetrics(
         **row,
-        query_gradient_square=to_query * (law.key_std / divisor) ** 2,
+        query_gradient_square=to_query * rows.to_query**2,
         saturated_rows=saturated_rows(sigma, n_keys),
         row_variance=(1 - 1 / n_keys) * sigma**2,
-        key_gradient_square=square * (law.query_std / divisor * lengths.length) ** 2,
+        key_gradient_square=square * (rows.to_key * lengths.length) ** 2,
         own_weight=np.full(len(sigma), 1 / n_keys),
     )
 
 
 @cache
-def saturated_share(
-    d_k: float,
-    n_keys: float,
-    divisor: float,
-    law: PairLaw,
-) -> float:
+def saturated_share(rows: RowLaw) -> float:
     """P(max w > SATURATED) over independent Gaussian queries and keys."""
-    return mean_share(d_k, divisor, law, lambda sigma: saturated_rows(sigma, n_keys))
+    return mean_share(rows, lambda sigma: saturated_rows(sigma, rows.n_keys))

@@ -12,15 +12,14 @@ from math import sqrt
 
 import numpy as np
 
-from sdpa.metrics import SATURATED
-from sdpa.pairs import PairLaw
 from sdpa.theory.cosine_law import CosineLaw
 from sdpa.theory.cosine_rows import cosine_rows
-from sdpa.theory.gaussian_rows import ROW_MEANS
+from sdpa.theory.gaussian_rows import LOG_UNSATURATED, ROW_MEANS
 from sdpa.theory.integrals import FloatArray, UnknownError, span
 from sdpa.theory.normal_law import NormalLaw
 from sdpa.theory.normal_rows import normal_rows
 from sdpa.theory.query_lengths import query_lengths
+from sdpa.theory.row_law import RowLaw
 from sdpa.theory.row_metrics import ZERO, RowMetrics, means_by_length, saturated_share
 from sdpa.theory.row_variance import expected_row_variance
 from sdpa.theory.rows import Row
@@ -40,44 +39,28 @@ _FUNCTIONS: dict[str, Callable[[Row], float]] = ROW_MEANS | {
 }
 
 
-def row_means(
-    d_k: float,
-    n_keys: float,
-    divisor: float,
-    law: PairLaw,
-) -> RowMetrics[float]:
+def row_means(rows: RowLaw) -> RowMetrics[float]:
     """Means over rows of n_keys keys of any law that theory knows; UnknownError for others."""
-    if law.correlation or law.normalize != "none":
-        return row_moments(d_k, n_keys, divisor, law)[0]
-    lengths, means = means_by_length(d_k, n_keys, divisor, law)
+    if rows.law.correlation or rows.law.normalize != "none":
+        return row_moments(rows)[0]
+    lengths, means = means_by_length(rows)
     found = RowMetrics(*(lengths.share @ np.column_stack(means)).tolist())
-    saturated = saturated_share(d_k, n_keys, divisor, law)
-    return found._replace(saturated_rows=saturated, own_weight=1 / n_keys)
+    return found._replace(saturated_rows=saturated_share(rows), own_weight=1 / rows.n_keys)
 
 
 @cache
-def row_moments(
-    d_k: float,
-    n_keys: float,
-    divisor: float,
-    law: PairLaw,
-) -> RowMoments:
+def row_moments(rows: RowLaw) -> RowMoments:
     """Means over rows, and E of max w^2, (tr J)^2, |J|_F^4 and w_own^2.
 
     The law has a correlation or a normalization.
     """
-    moments = _correlated_moments if law.normalize == "none" else _normalized_moments
-    means, squares = moments(d_k, n_keys, divisor, law)
-    variance = expected_row_variance(d_k, n_keys, divisor, law)
+    moments = _correlated_moments if rows.law.normalize == "none" else _normalized_moments
+    means, squares = moments(rows)
+    variance = expected_row_variance(*rows)
     return means._replace(row_variance=variance), squares
 
 
-def _correlated_moments(
-    d_k: float,
-    n_keys: float,
-    divisor: float,
-    law: PairLaw,
-) -> RowMoments:
+def _correlated_moments(rows: RowLaw) -> RowMoments:
     """Rows of queries whose entries have the correlation rho with those of their own key.
 
     Given q, in units of sigma = key_std |q| / divisor and up to a shift of all scores, the scores
@@ -87,15 +70,14 @@ def _correlated_moments(
 
         E |dL/dq|^2 = (E |J x|^2 + (d_k - 1) E sum_j (J^2)_jj c_j) key_std^2 / divisor^2.
     """
+    d_k, n_keys, _, law = rows
     if law.spectrum:
         raise UnknownError("softmax rows are unknown for entries of unequal variance")
     if n_keys % 1:
         raise ValueError(f"expected a whole number of keys beside a correlation, got {n_keys}")
-    scale = law.key_std / divisor
-    unit = law.query_std * scale
 
     def row_of(length: float) -> Row:
-        return correlated_row(unit * length, n_keys, length, law.correlation)
+        return correlated_row(rows.unit * length, n_keys, length, law.correlation)
 
     def values(length: float) -> list[float]:
         row = row_of(length)
@@ -104,7 +86,7 @@ def _correlated_moments(
         return [*_values(row), to_keys, *own]
 
     def saturation(group: int, length: float) -> list[float]:
-        return [row_of(length).saturated_by(group, SATURATED)]
+        return [row_of(length).remainder_below(LOG_UNSATURATED, group)]
 
     *found, to_keys, own, own_square = _mean_over_queries(d_k, values).tolist()
     saturated = (_mean_over_queries(d_k, partial(saturation, group))[0] for group in (0, 1))
@@ -113,9 +95,9 @@ def _correlated_moments(
     return _named(
         means,
         own_square,
-        query_gradient_square=to_query * scale**2,
+        query_gradient_square=to_query * rows.to_query**2,
         saturated_rows=float(sum(saturated)),
-        key_gradient_square=to_keys * (law.query_std / divisor) ** 2,
+        key_gradient_square=to_keys * rows.to_key**2,
         own_weight=own,
     )
 
@@ -158,12 +140,7 @@ def _mean_over_queries(d_k: float, function: Callable[[float], list[float]]) -> 
     return np.asarray(lengths.share @ values)
 
 
-def _normalized_moments(
-    d_k: float,
-    n_keys: float,
-    divisor: float,
-    law: PairLaw,
-) -> RowMoments:
+def _normalized_moments(rows: RowLaw) -> RowMoments:
     """Rows of vectors of length 1 (`l2`) or sqrt(d_k) (`rms`) in isotropic directions.
 
     The scores are length^2 t / divisor with the cosines t of `CosineLaw`. K^T v, v = J g, has the
@@ -172,6 +149,7 @@ def _normalized_moments(
 
         E |dL/dq|^2 = (E |J t|^2 + E sum_j (J^2)_jj (1 - t_j^2)) length^2 / divisor^2.
     """
+    d_k, n_keys, divisor, law = rows
     if law.entries.name != "gaussian" or law.query_mean or law.key_mean or law.spectrum:
         known = "gaussian entries of mean 0 without a spectrum"
         raise UnknownError(f"normalized vectors are known only for {known}")
@@ -192,7 +170,7 @@ def _normalized_moments(
         means,
         means["collision"] / n_keys,
         query_gradient_square=(means["along"] + means["across"]) * scale,
-        saturated_rows=row.max_weight_survival(SATURATED),
+        saturated_rows=row.remainder_below(LOG_UNSATURATED),
         key_gradient_square=means["jacobian_square"] * scale,
         own_weight=1 / n_keys,
     )

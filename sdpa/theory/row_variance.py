@@ -8,12 +8,14 @@ entry. Scores of normalized vectors have the same moments for every q.
 from __future__ import annotations
 
 from math import sqrt
+from statistics import fmean
 
 import numpy as np
 
 from sdpa.pairs import PairLaw, spectrum_of
 from sdpa.scaling import Scaling, refuse_multiplier
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
+from sdpa.theory.row_law import RowLaw
 from sdpa.theory.scores import score_variance
 
 
@@ -84,33 +86,24 @@ def row_variance_deviation(
     >>> round(row_variance_deviation(d_k=64, n_keys=2, divisor=8.0), 6)  # of (s_1 - s_2)^2 / 4
     0.72349
     """
-    if isinstance(divisor, Scaling):
-        reason = "deviations of rows with divisors of their own are unknown"
-        raise UnknownError(f"{reason}, got {divisor}")
-    refuse_multiplier("divisor", divisor, d_k)
+    rows = RowLaw.checked(d_k, n_keys, divisor, law)
     lengths = range(shortest or n_keys, n_keys + 1)
-    variance = sum(spread_of_row_variance(d_k, n, divisor, law) for n in lengths) / len(lengths)
-    return sqrt(variance)
+    return sqrt(fmean(spread_of_row_variance(rows._replace(n_keys=n)) for n in lengths))
 
 
-def spread_of_row_variance(
-    d_k: float,
-    n_keys: float,
-    divisor: float,
-    law: PairLaw,
-) -> float:
+def spread_of_row_variance(rows: RowLaw) -> float:
     """Var R = k^2 (Var sigma^2 + E kappa / n + 2 E sigma^4 / (n - 1)), k = 1 - 1/n, n from 1.
 
     Given q, independent scores have the variance sigma^2 and the fourth cumulant kappa, and E R = k
     sigma^2; the other means are over q. Errors as in `row_variance_deviation`.
     """
-    n = n_keys
+    d_k, n, divisor, law = rows
     if n <= 1:
         return 0.0
     if law.normalize != "none":
-        return _spread_of_cosines(d_k, n, divisor, law)
+        return _spread_of_cosines(rows)
     if law.correlation:
-        return _spread_with_own_key(d_k, n, divisor, law)
+        return _spread_with_own_key(rows)
     second_powers, fourth_powers, key_variances, times = _entry_powers(d_k, law)
     squares = key_variances**2
     variance = times * float((squares * (fourth_powers - second_powers**2)).sum())
@@ -121,24 +114,15 @@ def spread_of_row_variance(
     return ((1 - 1 / n) / divisor**2) ** 2 * spread
 
 
-def _spread_of_cosines(
-    d_k: float,
-    n: float,
-    divisor: float,
-    law: PairLaw,
-) -> float:
+def _spread_of_cosines(rows: RowLaw) -> float:
+    d_k, n, divisor, law = rows
     gain = (1.0 if law.normalize == "l2" else d_k) / divisor
     second = score_variance(d_k, 1.0, law) / divisor**2
     fourth = 3 * gain**4 / (d_k * (d_k + 2))
     return (n - 1) ** 2 / n**3 * (fourth - second**2 * (n - 3) / (n - 1))
 
 
-def _spread_with_own_key(
-    d: float,
-    n: float,
-    divisor: float,
-    law: PairLaw,
-) -> float:
+def _spread_with_own_key(rows: RowLaw) -> float:
     """Var R if one score of the row is that of the query's own key.
 
     With m2 = E|q|^4 = d_k (d_k + 2) and m3 = E|q|^6 = m2 (d_k + 4) of standard normal entries and
@@ -147,11 +131,12 @@ def _spread_with_own_key(
 
         c^4 (2 |q|^4 (n - 1 - 2 rho^2 k + rho^4 k^2) + 4 rho^2 |q|^6 k (1 - rho^2 k)) / n^2.
     """
+    d, n, _, law = rows
     if law.spectrum:
         combination = "a correlation with a spectrum"
         raise UnknownError(f"the spread of the variance of rows is unknown for {combination}")
     rho = law.correlation
-    scale = (law.query_std * law.key_std / divisor) ** 4
+    scale = rows.unit**4
     k = 1 - 1 / n
     a = 1 - rho**2 / n
     b = rho**2 / n

@@ -17,7 +17,7 @@ exponentially (Trefethen and Weideman 2014). Halving the steps changes no result
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from math import exp, factorial, fsum, inf, log, log1p, prod
 
@@ -89,8 +89,8 @@ class Row:
         """
         total = 0.0
         for group in self._groups:
-            _, distance, _ = self._laws.integrands.shifted(group, 1, digamma(1.0))
-            total -= self._of_one(group, distance)
+            m, y = (self._laws.integrands.moment(group, (1, q, -1)) for q in (0, 1))
+            total += self._of_one(group, digamma(1.0) * m - y)
         return total
 
     def max_weight(self) -> float:
@@ -101,37 +101,22 @@ class Row:
         """E (max_i w_i)^2."""
         return self._largest[1]
 
-    def max_weight_survival(self, threshold: float) -> float:
-        """P(max_i w_i > threshold), for a threshold from 1/2 to below 1.
+    def remainder_below(self, log_remainder: float, group: int | None = None) -> float:
+        """P(1 - w < r) for the largest weight, or one of a group, and r up to 1/2, from ln r.
 
-        No second weight can exceed such a threshold. The error is below 1e-12 for normal scores of
-        a deviation from 0.4. For smaller deviations it is below 1e-10, and n_keys must be whole.
+        No second weight can exceed 1/2, and r may be below 2^-53. The error is below 1e-12 for
+        normal scores of a deviation from 0.4. For smaller deviations it is below 1e-10, and n_keys
+        must be whole.
 
-        >>> round(GaussianRow(sigma=8.0, n_keys=64).max_weight_survival(0.99), 6)
+        >>> round(GaussianRow(sigma=8.0, n_keys=64).remainder_below(log(0.01)), 6)
         0.1943
         """
-        return _chance(self.saturated_by(group, threshold) for group in self._groups)
-
-    def saturated_by(self, group: int, threshold: float) -> float:
-        """P(the weight of a score of a group > threshold), as `max_weight_survival`."""
-        if not 0.5 <= threshold < 1:
-            raise ValueError(f"expected a threshold from 1/2 to below 1, got {threshold}")
-        return self._survival(group, log1p(-threshold) - log(threshold))
-
-    def remainder_below(self, log_remainder: float) -> float:
-        """P(1 - max_i w_i < r) for r up to 1/2, from ln r, because r may be below 2^-53.
-
-        >>> row = GaussianRow(sigma=8.0, n_keys=64)
-        >>> abs(row.remainder_below(log(0.01)) / row.max_weight_survival(0.99) - 1) < 1e-12
-        True
-        """
+        if log_remainder > -log(2):
+            raise ValueError(f"expected a remainder up to 1/2, got {exp(log_remainder)}")
         log_ratio = log_remainder - log1p(-exp(log_remainder))
-        return _chance(self._survival(group, log_ratio) for group in self._groups)
-
-    def _survival(self, group: int, log_ratio: float) -> float:
-        if not self.counts[group]:
-            return 0.0
-        return self._laws.survival(group, self.counts.tolist(), log_ratio)
+        groups = [each for each in self._groups if self.counts[each] and group in (None, each)]
+        terms = (self._laws.survival(each, self.counts.tolist(), log_ratio) for each in groups)
+        return min(max(fsum(terms), 0.0), 1.0)  # without rounding errors
 
     @cached_property
     def _largest(self) -> tuple[float, float]:
@@ -149,11 +134,6 @@ class Row:
             powers = np.exp((self.counts - taken) @ integrands.log_g)
             self._powers[taken] = integrands.weights * powers
         return float(values @ self._powers[taken])
-
-
-def _chance(terms: Iterable[float]) -> float:
-    """A sum of probabilities, without its rounding errors below 0 and above 1."""
-    return min(max(fsum(terms), 0.0), 1.0)
 
 
 class GaussianRow(Row):
@@ -186,9 +166,12 @@ class GaussianRow(Row):
         mean = self.entropy()
         centre = digamma(2.0) - mean
         spread = polygamma(1, 2.0)
-        m_1, y_1, _ = self._laws.integrands.shifted(0, 1, centre)
-        m_2, _, yy_2 = self._laws.integrands.shifted(0, 2, centre)
-        same = n * self._integral(yy_2 - spread * m_2, (1,))
-        different = n * (n - 1) * self._integral(y_1**2 - spread * m_1**2, (2,))
+        moment = self._laws.integrands.moment
+        m_1, y_1 = (moment(0, (1, q, -1)) for q in (0, 1))
+        m_2, y_2, yy_2 = (moment(0, (2, q, -1)) for q in (0, 1, 2))
+        square = yy_2 - 2 * centre * y_2 + (centre**2 - spread) * m_2
+        product = (y_1 - centre * m_1) ** 2 - spread * m_1**2
+        same = n * self._integral(square, (1,))
+        different = n * (n - 1) * self._integral(product, (2,))
         variance = float(same + different)
         return variance if variance > 1e-11 * mean**2 else 0.0

@@ -18,7 +18,7 @@ from experiments.measuring.row_metrics import METRICS
 from sdpa import Scaling, theory
 from sdpa.arithmetic import FORMATS
 from sdpa.theory.gaussian_rows import row_values, saturated_rows
-from sdpa.theory.score_law import score_log_density, score_survival
+from sdpa.theory.score_law import score_survival
 
 pytestmark = pytest.mark.slow  # every column beside an independent route
 
@@ -44,8 +44,12 @@ def gaps(d_k, step):
     """Scores of two vectors of width d_k above 0, in equal steps of their logarithm, and their
     probabilities.
     """
-    t = np.arange(-70, 9.5, step)
-    return np.exp(t), 2 * step * np.exp(score_log_density(np.exp(t), d_k) + t)
+    s = np.exp(np.arange(-70, 9.5, step))
+    law = stats.chi(d_k)  # of |q|, given which scores are normal
+    x, width = np.linspace(log(law.ppf(1e-40)), log(law.isf(1e-40)), 600, retstep=True)
+    share = law.pdf(np.exp(x)) * width
+    density = stats.norm.pdf(np.minimum(s[:, None] / np.exp(x), 100)) @ share
+    return s, 2 * step * density * s
 
 
 def over_gaps(d_k, divisor, of_gap):

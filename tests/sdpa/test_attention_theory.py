@@ -25,6 +25,7 @@ from sdpa.theory import (
 )
 from sdpa.theory.cosine_law import CosineLaw
 from sdpa.theory.deviations import least_row_variances
+from sdpa.theory.row_law import RowLaw
 from sdpa.theory.row_metrics import RowMetrics
 from sdpa.theory.row_moments import row_means, row_moments
 from sdpa.theory.score_law import query_lengths
@@ -291,7 +292,7 @@ def test_two_keys_by_quadrature(d_k, divisor, rho):
     second = {name: mean(lambda x, of=metrics[name]: of(x) ** 2) for name in names}
     second["max_weight"] = largest(2)
     if rho:
-        _, squares = row_moments(d_k, 2, divisor, law)
+        _, squares = row_moments(RowLaw(d_k, 2, divisor, law))
         del second["entropy"]
         for name, value in second.items():
             assert getattr(squares, name) == pytest.approx(value, rel=1e-6), name
@@ -351,7 +352,7 @@ def test_two_keys_on_a_sphere(gain):
     }
     found = squares_of(attention_expectations(3, 2, 1 / gain, L2))
     assert found == pytest.approx(expected, rel=1e-7, abs=1e-12)
-    _, squares = row_moments(3, 2, 1 / gain, L2)
+    _, squares = row_moments(RowLaw(3, 2, 1 / gain, L2))
     fourth = mean(lambda x: b(x) ** 4)
     largest = mean(lambda x: special.expit(x) ** 2) + far
     assert squares.jacobian_square == pytest.approx(fourth, rel=1e-7, abs=1e-12)
@@ -539,7 +540,7 @@ def test_no_limit_exceeds_an_exact_deviation(d_k, n_keys, power, key_std):
     """
     law = PairLaw(key_std=key_std, query_mean=0.3)
     exact = attention_deviations(d_k, n_keys, d_k**power, law)
-    means = row_means(d_k, n_keys, d_k**power, law)
+    means = row_means(RowLaw(d_k, n_keys, d_k**power, law))
     squares = RowMetrics(*(np.square(exact) + np.square(means)).tolist())
     limits = np.sqrt(least_row_variances(means, squares))
     deviations = np.array(exact)

@@ -1,0 +1,56 @@
+"""The rows whose metrics theory computes: their length, width, divisor and law."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+from sdpa.pairs import PairLaw
+from sdpa.scaling import Scaling, refuse_multiplier
+from sdpa.theory.integrals import UnknownError, check_sizes
+
+
+class RowLaw(NamedTuple):
+    """Rows of n_keys scores q.k / divisor."""
+
+    d_k: float
+    n_keys: float
+    divisor: float
+    law: PairLaw = PairLaw()
+
+    @classmethod
+    def checked(
+        cls,
+        d_k: float,
+        n_keys: float,
+        divisor: float | Scaling,
+        law: PairLaw,
+    ) -> RowLaw:
+        """ValueError unless n_keys is a whole number from 2, d_k from 1, and the divisor above 0
+        and not 1/sqrt(d_k).
+
+        UnknownError for a rule.
+        """
+        check_sizes(d_k, n_keys)
+        if isinstance(divisor, Scaling):
+            reason = "deviations of rows with divisors of their own are unknown"
+            raise UnknownError(f"{reason}, got {divisor}")
+        if not 0 < divisor < inf:
+            raise ValueError(f"expected a divisor above 0, got {divisor}")
+        refuse_multiplier("divisor", divisor, d_k)
+        return cls(d_k, n_keys, divisor, law)
+
+    @property
+    def to_query(self) -> float:
+        """key_std / divisor, a factor of gradients to a query."""
+        return self.law.key_std / self.divisor
+
+    @property
+    def to_key(self) -> float:
+        """query_std / divisor, a factor of gradients to a key."""
+        return self.law.query_std / self.divisor
+
+    @property
+    def unit(self) -> float:
+        """The deviation of scores over |q| / query_std."""
+        return self.law.query_std * self.law.key_std / self.divisor
