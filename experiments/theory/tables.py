@@ -12,11 +12,11 @@ from sdpa.theory.longer_rows import (
     RULES,
     RowOf,
     Target,
-    correlated_row,
     lengths_that_keep,
     sigma_for,
     unit_row,
 )
+from sdpa.theory.row_moments import correlated_row
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.three_scales import SCALES
 
@@ -31,7 +31,7 @@ ROWS: tuple[tuple[str, RowOf, Target, float], ...] = (
     ("unit, d_k = 8", partial(unit_row, d_k=8), "entropy", 3.0),
     (
         "correlation 0.5, d_k = 64",
-        partial(correlated_row, d_k=64, correlation=0.5),
+        partial(correlated_row, length=8.0, correlation=0.5),
         "entropy",
         3.0,
     ),

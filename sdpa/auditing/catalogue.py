@@ -4,8 +4,6 @@ An entry is a function under `@slip`, which names the stage. Its docstring is it
 words, with `{}` for a free number, and in brackets the threads that report it or ask about it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Recognition: the slips of the catalogue, or pairs of them, that compute the outputs found."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

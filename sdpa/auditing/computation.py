@@ -4,8 +4,6 @@ A stage is a method of `Computation` that returns what the next ones read: `prod
 `divisor` what divides them, and so on. A variant is another function of a computation for a stage.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -61,7 +59,7 @@ class Computation:
         self.n_keys = self.k.shape[2]
         self.sink = -math.inf if expected.sink is None else expected.sink
 
-    def output(self, variants: Mapping[str, Callable[[Computation], Any]]) -> Array:
+    def output(self, variants: Mapping[str, Callable[["Computation"], Any]]) -> Array:
         """The output, with these variants of stages."""
 
         def stage(name: str) -> Any:

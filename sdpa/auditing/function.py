@@ -1,7 +1,5 @@
 """The audited function, its calls, and its outputs for random inputs beside the expected ones."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence

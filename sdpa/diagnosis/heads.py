@@ -5,8 +5,6 @@ Each row comes with every key, and without the first key that any counted row of
 row counts if its query sees two keys or more.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -166,7 +164,7 @@ class Heads:
     @classmethod
     def of(
         cls, q: npt.ArrayLike, k: npt.ArrayLike, mask: Mask | None, axes: Sequence[str] | None
-    ) -> Heads:
+    ) -> Self:
         """From the arguments of `diagnose`, which names the errors."""
         queries, keys = _numbers("q", q), _numbers("k", k)
         names = _names(queries.ndim - 2, axes)
@@ -176,7 +174,7 @@ class Heads:
     @classmethod
     def of_scores(
         cls, scores: npt.ArrayLike, mask: Mask | None, axes: Sequence[str] | None
-    ) -> Heads:
+    ) -> Self:
         """From the arguments of `diagnose_scores`."""
         array = _numbers("scores", scores)
         if array.shape[-1] < 2:

@@ -15,8 +15,6 @@ distributed directions. What all keys share shifts all scores of a row alike, so
 alignment_effect smaller.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

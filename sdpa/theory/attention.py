@@ -1,7 +1,5 @@
 """Exact expectations of attention rows, and the divisor with a wanted expectation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

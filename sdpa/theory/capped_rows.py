@@ -19,8 +19,6 @@ With J the Jacobian to the scores before the cap,
 The weights of the sigmoid do not depend on each other, so that its integrals are over z alone.
 """
 
-from __future__ import annotations
-
 from math import ceil, factorial, inf, log, nan, prod
 
 import numpy as np
@@ -28,7 +26,7 @@ from scipy.special import digamma, expit, ndtr, ndtri, ndtri_exp
 
 from sdpa.theory.integrals import HIGHEST, RANGE, FloatArray, Rule, UnknownError, gauss_panels
 from sdpa.theory.normal_law import normal_density
-from sdpa.theory.polynomials import Index, Polynomial
+from sdpa.theory.polynomials import Index, metric_expansion
 
 _ORDER = 8  # nodes of a panel
 _STEP = 0.22  # of u
@@ -38,34 +36,13 @@ _MOST_NODES = 200_000  # beyond, a row takes seconds
 _AT_ONCE = 64  # nodes of u, 14 wide in all
 _ZERO = 7.0  # exp(-e^7) is 0
 
-# The matrix from values at Gauss's nodes times their weights to integrals up to each node of a
-# panel.
-_X, _ = np.polynomial.legendre.leggauss(_ORDER)
-_LEGENDRE = np.polynomial.legendre.legvander(_X, _ORDER)
-_BELOW = [1 + _X]
-for _m in range(1, _ORDER):
-    _BELOW.append((_LEGENDRE[:, _m + 1] - _LEGENDRE[:, _m - 1]) / (2 * _m + 1))
-_NORMS = np.diag((2 * np.arange(_ORDER) + 1) / 2)
-_WITHIN = np.column_stack(_BELOW) @ _NORMS @ _LEGENDRE[:, :_ORDER].T
+# From values times weights at Gauss's nodes of a panel to integrals up to each node.
+_X, _W = np.polynomial.legendre.leggauss(_ORDER)
+_K = np.arange(1, _ORDER + 1)
+_POWERS = (_X[:, None] ** _K - (-1.0) ** _K) / _K
+_WITHIN = _POWERS @ np.linalg.inv(np.vander(_X, increasing=True)) / _W
 
-# Terms over different indices as in `sdpa.theory.polynomials`, without p_1: a sink makes it less
-# than 1.
 _FUNCTIONS = ((0, 0), (1, 0), (2, 0), (0, 1))  # (q, a) of 1, x, x^2 and c
-_W1, _W2 = (1, 0, 0), (2, 0, 0)
-_X1, _X2, _X3 = (1, 1, 0), (2, 1, 0), (3, 1, 0)
-_XX2, _XX3, _XX4 = (2, 2, 0), (3, 2, 0), (4, 2, 0)
-_C2, _C3, _C4 = (2, 0, 1), (3, 0, 1), (4, 0, 1)
-_MASS: Polynomial = {(_W1,): 1}
-_SQUARE: Polynomial = {(_C2,): 1, (_C3,): -2, (_C4,): 1, (_C2, _W2): 1}
-_ALONG: Polynomial = {
-    (_XX2,): 1,
-    (_XX3,): -2,
-    (_X1, _X2): -2,
-    (_XX4,): 1,
-    (_XX2, _W2): 1,
-    (_X3, _X1): 2,
-    (_X1, _X1, _W2): 1,
-}
 
 
 def capped(z: FloatArray, sigma: float, softcap: float) -> tuple[FloatArray, FloatArray]:
@@ -122,9 +99,9 @@ def mapped_row(
     log_g, of_largest, of_entropy = integrands
     log_d = np.zeros_like(u) if sink is None else -np.exp(np.minimum(u + sink, 700.0))
 
-    def mean(polynomial: Polynomial) -> float:
+    def mean(name: str) -> float:
         total = 0.0
-        for indices, coefficient in polynomial.items():
+        for indices, coefficient in metric_expansion(name):
             tuples = prod(n_keys - i for i in range(len(indices)))
             if tuples > 0:
                 values = np.prod([moments[index] for index in indices], axis=0)
@@ -136,7 +113,8 @@ def mapped_row(
 
     max_weight = n_keys * step * float(of_largest @ np.exp(log_d))
     entropy = n_keys * step * float(of_entropy @ np.exp((n_keys - 1) * log_g))
-    return np.array([mean(_MASS), max_weight, entropy, mean(_SQUARE), mean(_ALONG)])
+    squares = mean("|J|^2 of keys"), mean("|Jx|^2 of keys")
+    return np.array([mean("sum w"), max_weight, entropy, *squares])
 
 
 def _integrands(

@@ -9,8 +9,6 @@ are independent. The density of the angle is smooth at both ends, where that of 
 integrals are sums over Gauss's nodes in panels of the angle.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from math import lgamma, log, pi, sqrt

@@ -1,7 +1,5 @@
 """Tables shared by rows of normalized vectors, whose scores are those of `CosineLaw`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from math import ceil, cos, exp, log, sqrt

@@ -8,8 +8,6 @@ here as a recursion):
 Arrays have the shape (order of x + 1, order of y + 1, ...); further axes are of different entries.
 """
 
-from __future__ import annotations
-
 import itertools
 from math import comb
 from typing import Any

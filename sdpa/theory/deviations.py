@@ -5,8 +5,6 @@ limits: where few unsaturated rows carry a mean, draws that miss them have a sma
 such a limit reveals.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

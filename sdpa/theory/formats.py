@@ -1,7 +1,5 @@
 """Probabilities of Gaussian rows beyond the range of a number format."""
 
-from __future__ import annotations
-
 from functools import cache
 from math import exp, log, log1p, pi, sqrt
 from typing import NamedTuple

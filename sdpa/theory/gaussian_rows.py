@@ -5,8 +5,6 @@ interpolate one octave at a time. Neighbouring d_k and divisors need the same oc
 their coefficients are stored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import exp, log, log1p, sqrt

@@ -24,8 +24,6 @@ columns of the Jacobian that sum to 0. Post-norm divides what passes by the mean
 instead. docs/network.md compares the law with measured stacks.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

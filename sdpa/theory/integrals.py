@@ -1,7 +1,5 @@
 """Nodes and weights of the integrals of theory, and the checks of their arguments."""
 
-from __future__ import annotations
-
 from functools import cache
 from math import ceil, log
 from numbers import Real

@@ -9,8 +9,6 @@ From a unit of 1 on x = (u + s) / unit, which does not grow with the unit: no me
 x of a row move together.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Sequence

@@ -8,17 +8,14 @@ the row,
 so that P = sum over groups of n int dF(m) P(S < c). The other scores need not lie below m.
 """
 
-from __future__ import annotations
-
-from functools import lru_cache
-from math import ceil, exp, floor, log, log2, pi
+from math import ceil, exp, log, log2, pi
 
 import numpy as np
 from scipy.special import comb
 
 from sdpa.theory.integrals import RANGE, ComplexArray, FloatArray
 from sdpa.theory.integrands import Law
-from sdpa.theory.largest_weight import are_few_panels, common_panels, means_below
+from sdpa.theory.largest_weight import means_below
 
 _ABSCISSA = 25.0  # the inversion is good to e^-25
 _TERMS = 40
@@ -62,29 +59,11 @@ def log_transform(
     terms: int,
 ) -> ComplexArray:
     """ln E exp(-p_k e^(s - m)) of one score s at every m, (scores, terms), modulo 2 pi i."""
-    edges = _edges(c)
+    edges = log(2 * c * RANGE / _ABSCISSA) - _STEPS
     lowest = law.cdf(scores + edges[-1])[:, None]
-    if are_few_panels(law, _STEPS[-1]):
-        # Few different resolutions, so that most laws share what depends on the panels alone.
-        resolution = min(2.0 ** floor(log2(law.resolution)), 4.0)
-        x, turned = _turned_panels(c, terms, resolution)
-        value = lowest + law.density(scores[:, None] + x) @ turned
-    else:
-        value = lowest + means_below(law, scores, edges, lambda x: _turned(x, c, terms))
+    value = lowest + means_below(law, scores, edges, lambda x: _turned(x, c, terms))
     size = np.maximum(np.abs(value), 1e-300)
     return np.asarray(np.log(size) + 1j * np.angle(value))
-
-
-def _edges(c: float) -> FloatArray:
-    """Falling edges of x, from the highest e^x that counts."""
-    return log(2 * c * RANGE / _ABSCISSA) - _STEPS
-
-
-@lru_cache(8)
-def _turned_panels(c: float, terms: int, resolution: float) -> tuple[FloatArray, ComplexArray]:
-    """Nodes of x, and exp(-p e^x) times their weights, (nodes, terms)."""
-    x, weights = common_panels(_edges(c), resolution)
-    return x, weights[:, None] * _turned(x, c, terms).T
 
 
 def _turned(x: FloatArray, c: float, terms: int) -> ComplexArray:

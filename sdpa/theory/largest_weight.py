@@ -13,8 +13,6 @@ So, with n scores in each group,
 where B is the product of the powers of A of the other groups.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from math import ceil
@@ -22,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sdpa.theory.integrals import HIGHEST, RANGE, STEP, FloatArray, Rule, gauss_panels, trapezoid
+from sdpa.theory.integrals import HIGHEST, RANGE, STEP, FloatArray, gauss_panels, trapezoid
 from sdpa.theory.integrands import Law
 
 V, _V_STEP = trapezoid(-RANGE, HIGHEST, STEP)
@@ -61,12 +59,7 @@ def others(counts: Sequence[float], group: int) -> FloatArray:
 def log_below(law: Law, scores: FloatArray) -> FloatArray:
     """ln A, (scores m, nodes of v), A = P(s < m) - E[1(s < m) (1 - exp(-e^(v + s - m)))]."""
     length = min(RANGE + 5, max(float(scores.max()) - law.lowest, law.resolution))
-    edges = -length * GRADED
-    if are_few_panels(law, length):
-        x, weights = common_panels(edges, law.resolution)
-        below = (law.density(scores[:, None] + x) * weights) @ _missing(x).T
-    else:
-        below = means_below(law, scores, edges, _missing)
+    below = means_below(law, scores, -length * GRADED, _missing)
     return np.asarray(np.log(np.maximum(law.cdf(scores)[:, None] - below, 1e-300)))
 
 
@@ -75,28 +68,25 @@ def _missing(x: FloatArray) -> FloatArray:
     return np.asarray(-np.expm1(-np.exp(V[:, None] + x[..., None, :])))
 
 
-def are_few_panels(law: Law, length: float) -> bool:
-    """True if few enough panels, the same for all m, resolve the density over this length."""
-    return law.resolution * _MOST_PANELS > length
-
-
-def common_panels(edges: FloatArray, resolution: float) -> Rule:
-    """Nodes of x = s - m and their weights; no panel between falling edges is too wide."""
-    rising = edges[::-1]
-    pieces = [rising[:1]]
-    for low, high in itertools.pairwise(rising):
-        panels = ceil((high - low) / resolution)
-        pieces.append(np.linspace(low, high, panels + 1)[1:])
-    return gauss_panels(np.concatenate(pieces), 16)
-
-
 def means_below(
     law: Law,
     scores: FloatArray,
     edges: FloatArray,
     functions: Callable[[FloatArray], Any],
 ) -> Any:
-    """E of functions of x = s - m, (..., functions, nodes), between falling edges, at every m."""
+    """E of functions of x = s - m between falling edges of x, (scores m, functions).
+
+    The functions are (..., functions, nodes) at nodes x. They vary little between edges. Few panels
+    that resolve the law are the same for all m; a narrower law has panels of its own.
+    """
+    rising = edges[::-1]
+    if law.resolution * _MOST_PANELS > rising[-1] - rising[0]:
+        pieces = [rising[:1]]
+        for low, high in itertools.pairwise(rising):
+            panels = ceil((high - low) / law.resolution)
+            pieces.append(np.linspace(low, high, panels + 1)[1:])
+        x, weights = gauss_panels(np.concatenate(pieces), 16)
+        return law.density(scores[:, None] + x) @ (functions(x) * weights).T
     means = []
     for part in np.array_split(scores, len(scores) // 16 + 1):
         s, chances = law.between(part[:, None] + edges)

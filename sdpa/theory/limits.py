@@ -3,8 +3,6 @@
 sigma is the standard deviation of the scaled scores of a row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from math import exp, log, sqrt

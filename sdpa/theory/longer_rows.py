@@ -6,8 +6,6 @@ the limits of normal scores: H = ln n - sigma^2 / 2 below sqrt(2 ln n), of a pow
 (1/2) / (1 - H / ln n) of ln n; and (ln n)^1/2 for a constant H.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 from math import exp, log, log1p, sqrt
@@ -16,7 +14,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from sdpa.theory import row_moments
 from sdpa.theory.cosine_law import CosineLaw
 from sdpa.theory.cosine_rows import cosine_rows
 from sdpa.theory.integrals import span
@@ -33,16 +30,6 @@ _POLYNOMIAL = (-0.037, 0.481, -2.3, 4.917, -1.791)  # of arXiv 2410.01104, highe
 def unit_row(sigma: float, n_keys: int, d_k: int) -> Row:
     """A row of unit queries and keys in isotropic directions: scores sqrt(d_k) sigma cos."""
     return Row(cosine_rows(CosineLaw(sigma * sqrt(d_k), d_k), span(n_keys)), (n_keys,))
-
-
-def correlated_row(
-    sigma: float,
-    n_keys: int,
-    d_k: int,
-    correlation: float,
-) -> Row:
-    """A row whose own key correlates with a query of length sqrt(d_k), of standard entries."""
-    return row_moments.correlated_row(sigma, n_keys, sqrt(d_k), correlation)
 
 
 def sigma_for(

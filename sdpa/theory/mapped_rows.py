@@ -6,8 +6,6 @@ sigma = key_std |q| / divisor. K is split along and across q as in `attention_ex
     E |dL/dq|^2 = E (|(diag(w) - w w^T) x|^2 + (d_k - 1) |J|_F^2) key_std^2 / divisor^2.
 """
 
-from __future__ import annotations
-
 from functools import cache, partial
 from math import log
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Normal scores: G(u) = E exp(-e^(u + s)), and the nodes of expectations over a score."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import log, pi, sqrt
 

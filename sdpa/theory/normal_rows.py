@@ -1,7 +1,5 @@
 """Tables shared by rows of normal scores of one or two laws."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from math import ceil

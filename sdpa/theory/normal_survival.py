@@ -3,8 +3,6 @@
 With c = (1 - threshold) / threshold this is P(a weight of the group > threshold).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import exp, expm1, hypot, log, pi, sqrt
 

@@ -15,8 +15,6 @@ b. All integrands are analytic and vanish at their ends (`sdpa.theory.rows`): ha
 changes no overlap by more than 1e-8 of its value.
 """
 
-from __future__ import annotations
-
 import itertools
 from functools import lru_cache
 from math import ceil, log, sqrt

@@ -5,8 +5,6 @@ m = sigma_c / sigma < 1, sigma_c = sqrt(2 ln n) (Ruelle 1987; Pitman and Yor 199
 Loewe 2002): docs/theory.md compares these limits with exact numbers.
 """
 
-from __future__ import annotations
-
 from math import exp, gamma, pi, sin
 
 from scipy.integrate import quad

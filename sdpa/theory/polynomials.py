@@ -10,8 +10,6 @@ Factors p_1 = 1 make the terms of a polynomial equal in degree. The coefficients
 all indices coincide then cancel as whole numbers, so that a one-hot row has 0 term by term.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -54,6 +52,10 @@ METRICS: dict[str, Polynomial] = {
         (_S1, _S2, _S2, _S3): -4,
         (_S2, _S2, _S2, _S2): 1,
     },
+    # Over the keys beside a sink, where p_1 is less than 1, with c and x of `capped_rows`.
+    "sum w": {(_S1,): 1},
+    "|J|^2 of keys": {(_C2,): 1, (_C3,): -2, (_S2, _C2): 1},
+    "|Jx|^2 of keys": {(_P22,): 1, (_M, _P21): -2, (_M, _M, _S2): 1},
 }
 
 

@@ -1,7 +1,5 @@
 """The mass of attention weights that rounding to 8 bits loses, for Gaussian rows."""
 
-from __future__ import annotations
-
 from functools import cache
 from math import log2
 

@@ -1,9 +1,7 @@
 """The rows whose metrics theory computes: their length, width, divisor and law."""
 
-from __future__ import annotations
-
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, refuse_multiplier
@@ -25,7 +23,7 @@ class RowLaw(NamedTuple):
         n_keys: float,
         divisor: float | Scaling,
         law: PairLaw,
-    ) -> RowLaw:
+    ) -> Self:
         """ValueError unless n_keys is a whole number from 2, d_k from 1, and the divisor above 0
         and not 1/sqrt(d_k).
 

@@ -1,7 +1,5 @@
 """Means over rows of many lengths, from values at few lengths."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from math import log

@@ -4,8 +4,6 @@ Given q, the scaled scores are independent N(0, sigma^2), sigma = key_std |q| / 
 shift of all scores. So `GaussianRow` gives everything for that |q|.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Generic, NamedTuple, TypeVar
 

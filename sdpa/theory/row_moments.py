@@ -4,8 +4,6 @@ Independent Gaussian entries have the means of `row_metrics` over |q|. A correla
 key of a query a score of another law. Normalized vectors have cosines as scores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 from math import sqrt

@@ -5,8 +5,6 @@ Given q, an independent score has the variance sigma^2 = sum_m q_m^2 v_m and the
 entry. Scores of normalized vectors have the same moments for every q.
 """
 
-from __future__ import annotations
-
 from math import sqrt
 from statistics import fmean
 

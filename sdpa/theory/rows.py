@@ -15,8 +15,6 @@ All integrands are analytic and vanish at both ends, so that the trapezoidal rul
 exponentially (Trefethen and Weideman 2014). Halving the steps changes no result by more than 1e-9.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from math import exp, factorial, fsum, inf, log, log1p, prod

@@ -9,8 +9,6 @@ for q_a = mq + sq a and k_a = mk + sk b. Arrays have the shape (order + 1, order
 entries).
 """
 
-from __future__ import annotations
-
 import itertools
 from math import comb, sqrt
 

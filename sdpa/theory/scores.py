@@ -1,7 +1,5 @@
 """Exact moments of the scores q.k / divisor of a draw, and the spread of their estimates."""
 
-from __future__ import annotations
-
 from functools import cache
 from math import inf, sqrt
 from typing import NamedTuple

@@ -7,10 +7,8 @@ rows whose gap is small. Under d_k^1/2, |J|_F^2 is e / n to leading order. docs/
 the laws of `SCALES` and compares them with exact numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from math import e, exp, log, pi, sqrt
 from typing import NamedTuple
 
@@ -131,17 +129,14 @@ def median_gap(n_keys: float) -> float:
     0.67448975
     """
 
-    def density(z: float, x: float) -> float:
-        return exp(-(z**2) / 2 + (n_keys - 1) * log_ndtr(z - x)) / sqrt(2 * pi)
-
     def excess(x: float) -> float:
-        return n_keys * _integral(partial(density, x=x)) - 0.5
+        def density(z: float) -> float:
+            return exp(-(z**2) / 2 + (n_keys - 1) * log_ndtr(z - x)) / sqrt(2 * pi)
+
+        integral = quad(density, _LOW, _HIGH, epsabs=0, epsrel=1e-11, limit=500)[0]
+        return float(n_keys * integral - 0.5)
 
     return float(brentq(excess, 0.0, 4.0, xtol=1e-12))
-
-
-def _integral(function: Callable[[float], float]) -> float:
-    return float(quad(function, _LOW, _HIGH, epsabs=0, epsrel=1e-11, limit=500)[0])
 
 
 class Scale(NamedTuple):

@@ -13,11 +13,11 @@ from sdpa.theory import poisson_dirichlet
 from sdpa.theory.longer_rows import (
     RULES,
     TRAINED,
-    correlated_row,
     lengths_that_keep,
     sigma_for,
     unit_row,
 )
+from sdpa.theory.row_moments import correlated_row
 from sdpa.theory.rows import GaussianRow
 
 ROWS = 4000
@@ -53,7 +53,7 @@ def is_mean(values, expected, within=0.0):
     [
         (gaussian, GaussianRow),
         (unit, lambda sigma, n: unit_row(sigma, n, 8)),
-        (correlated, lambda sigma, n: correlated_row(sigma, n, 64, 0.5)),
+        (correlated, lambda sigma, n: correlated_row(sigma, n, 8.0, 0.5)),
     ],
 )
 @pytest.mark.parametrize(("target", "value", "n"), [("entropy", 1.5, 16), ("max_weight", 0.5, 64)])
