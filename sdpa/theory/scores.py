@@ -8,12 +8,14 @@ import numpy as np
 
 from sdpa.pairs import PairLaw
 from sdpa.scaling import refuse_multiplier
-from sdpa.theory.cumulants import joint_cumulants, joint_moments, power_covariances
 from sdpa.theory.integrals import FloatArray, check_sizes
 from sdpa.theory.score_products import (
     cosine_moments,
     entry_moments,
+    joint_cumulants,
+    joint_moments,
     own_cumulants,
+    power_covariances,
     product_moments,
     summed,
 )
