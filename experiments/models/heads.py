@@ -5,28 +5,32 @@ sequences. A number is the mean over groups; its standard error comes from the d
 them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.interpolate import CubicSpline
 
-from experiments.models.model import CASE, Case, Floats, Model, Network
+from experiments.models.means import with_errors
+from experiments.models.model import CASE, Case, Floats, Mask, Network, Weights
 from sdpa import diagnose, row_diagnostics
 from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.theory.limits import freezing_sigma
 from sdpa.theory.norm_quantiles import jacobian_quantile
 
 GROUPS = 8
-USED = "d_k^1/2"  # rule of all models
 Lengths = tuple[int, ...]  # keys that the queries of a sequence see
-_CURVE = np.geomspace(1e-3, 1e3, 120)  # spreads at which a law is computed; heads lie between them
-_AXES = ("group", "batch", "layer", "head")
+Doubles = npt.NDArray[np.float64]
+
+_SIGMAS = np.geomspace(
+    1e-3, 1e3, 120
+)  # at which a law is computed; those of heads lie between them
+Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
 # Draws of variance 1 from laws of scores beside the Gaussian one.
-CONTROLS: dict[str, Callable[[np.random.Generator, tuple[int, int]], Floats]] = {
+CONTROLS: dict[str, Draw] = {
     "logistic": lambda rng, shape: rng.logistic(size=shape) * (np.sqrt(3) / np.pi),
     "uniform": lambda rng, shape: rng.uniform(-np.sqrt(3), np.sqrt(3), shape),
     "laplace": lambda rng, shape: rng.laplace(size=shape) / np.sqrt(2),
@@ -62,13 +66,39 @@ QUANTITIES = {
 }
 
 
-def of_network(model: Model, network: Network) -> pd.DataFrame:
-    """A row for each case of the model, group, layer and head."""
+def by_head_and_layer(cases: Sequence[Case], mask: Mask, network: Network) -> list[pd.DataFrame]:
+    """A table with a row for each head under d_k^1/2, and one with a row for each layer of every
+    case.
+    """
+    found = heads_of_cases(cases, mask, network)
+    as_used = (found["keys"] == "recorded") & (found["scaling"] == Case.scaling)
+    return [_means(found[as_used], "layer", "head"), _means(found, "layer")]
+
+
+def _means(found: pd.DataFrame, *by: str) -> pd.DataFrame:
+    """Means over groups, of the heads that `by` does not tell apart together."""
+    keys = [*CASE, *by]
+    groups = found.groupby([*keys, "group"], sort=False)
+    of_groups = groups[_quantities(found)].mean()
+    return with_errors(of_groups.reset_index(), keys)
+
+
+def _quantities(found: pd.DataFrame) -> list[str]:
+    """The columns of a table; no law of the median of |J|_F is known for rows of many lengths."""
+    return [name for name in QUANTITIES if name in found]
+
+
+def heads_of_cases(cases: Sequence[Case], mask: Mask, network: Network) -> pd.DataFrame:
+    """A row for each case, group, layer and head."""
+
+    @lru_cache(maxsize=4)
+    def recorded(n_keys: int, weights: Weights, text: str) -> tuple[Floats, Floats]:
+        return network.queries_and_keys(network.tokens(text, n_keys), weights)
+
     tables = []
-    for case in model.cases:
-        tokens = network.tokens(case.text, case.n_keys)
-        q, k = network.queries_and_keys(tokens, case.weights)
-        tables.append(of_case(case, q, _keys(case, k), model.mask))
+    for case in cases:
+        q, k = recorded(case.n_keys, case.weights, case.text)
+        tables.append(heads_of_case(case, q, _keys(case, k), mask))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -85,114 +115,103 @@ def _keys(case: Case, k: Floats) -> Floats:
     centred = k - k.mean(axis=-2, keepdims=True)
     if case.keys == "centred":
         return np.asarray(centred)
-    correction = np.float32(np.sqrt(len(k) / (len(k) - 1)))
-    return np.asarray((centred - centred.mean(axis=0)) * correction)
+    of_text = centred - centred.mean(axis=0)
+    n = len(k)
+    return np.asarray(of_text * np.float32(np.sqrt(n / (n - 1))))
 
 
-def of_case(case: Case, q: Floats, k: Floats, mask: str = "none") -> pd.DataFrame:
+def heads_of_case(case: Case, q: Floats, k: Floats, mask: Mask) -> pd.DataFrame:
     """A row for each group, layer and head, from queries and keys (sequence, layer, head, n,
     d_k).
     """
-    groups = (array.reshape(GROUPS, -1, *array.shape[1:]) for array in (q, k))
-    found = pd.DataFrame(diagnose(*groups, case.scaling, mask, axes=_AXES, exact=False).columns())
-    spread, rest = (np.sqrt(found[name]) for name in ("row_variance", "row_variance_without_first"))
-    share, rest_share = found["entropy_share"], found["entropy_share_without_first"]
-    lengths, rest_lengths = (row_lengths(n, mask) for n in (case.n_keys, case.n_keys - 1))
-    distances = {
-        f"rest_distance_{name}": rest_share - control(name, rest, rest_lengths) for name in CONTROLS
-    }
-    if mask == "none":
-        distances["jacobian_norm_median_law"] = median_law(spread, case.n_keys)
-    share_law = law(spread, lengths)
-    table = found.assign(
-        **asdict(case),
-        spread=spread,
-        entropy_share_law=share_law,
-        entropy_share_distance=share - share_law,
-        frozen=(spread > freezing_sigma(case.n_keys)).astype(float),
-        first_key_variance=1 - (rest / spread) ** 2,
-        rest_spread=rest,
-        rest_entropy_share=rest_share,
-        rest_distance=rest_share - law(rest, rest_lengths),
-        **distances,
+    diagnosis = diagnose(
+        q.reshape(GROUPS, -1, *q.shape[1:]),
+        k.reshape(GROUPS, -1, *k.shape[1:]),
+        case.scaling,
+        mask,
+        axes=("group", "batch", "layer", "head"),
+        exact=False,
     )
-    return table[[*CASE, "group", "layer", "head", *_quantities(table)]]
+    found = pd.DataFrame(diagnosis.columns()).assign(**asdict(case))
+    lengths = row_lengths(case.n_keys, mask)
+    found["spread"] = np.sqrt(found["row_variance"])
+    found["entropy_share_law"] = law(found["spread"], lengths)
+    found["entropy_share_distance"] = found["entropy_share"] - found["entropy_share_law"]
+    is_frozen = found["spread"] > freezing_sigma(case.n_keys)
+    found["frozen"] = is_frozen.astype(float)
+    if mask == "none":
+        found["jacobian_norm_median_law"] = median_law(found["spread"], case.n_keys)
+
+    lengths = row_lengths(case.n_keys - 1, mask)
+    rest = np.sqrt(found["row_variance_without_first"])
+    share = found["entropy_share_without_first"]
+    found["rest_spread"] = rest
+    found["rest_entropy_share"] = share
+    found["first_key_variance"] = 1 - (rest / found["spread"]) ** 2
+    found["rest_distance"] = share - law(rest, lengths)
+    for name in CONTROLS:
+        found[f"rest_distance_{name}"] = share - control(name, rest, lengths)
+    return found[[*CASE, "group", "layer", "head", *_quantities(found)]]
 
 
-def _quantities(table: pd.DataFrame) -> list[str]:
-    """The columns of a table; no law of the median of |J|_F is known for rows of many lengths."""
-    return [name for name in QUANTITIES if name in table]
-
-
-def row_lengths(n_keys: int, mask: str) -> Lengths:
+def row_lengths(n_keys: int, mask: Mask) -> Lengths:
     """The keys that the queries of a sequence see, from two on; one number if all see the same."""
     return tuple(range(2, n_keys + 1)) if mask == "causal" else (n_keys,)
 
 
-def law(spread: npt.ArrayLike, lengths: Lengths) -> npt.NDArray[np.float64]:
+def law(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
     """The mean entropy share of Gaussian rows of these lengths with given spreads.
 
-    Scores of the variance sigma^2 have the variance sigma^2 (1 - 1/n) within a row, whose mean is
-    the spread squared. A spline goes through exact values; it is off by less than 1e-6.
+    A spline goes through exact values; it is off by less than 1e-6.
     """
-    curve = CubicSpline(np.log(_CURVE), _exact_shares(lengths))
+    curve = CubicSpline(np.log(_SIGMAS), _exact_shares(lengths))
     return np.asarray(curve(np.log(_sigma(spread, lengths))))
 
 
 @cache
 def _exact_shares(lengths: Lengths) -> list[float]:
     n = np.array(lengths)
-    rows = (gaussian_rows(np.full(n.shape, sigma), n) for sigma in _CURVE)
-    return [float((values[:, 1] / np.log(n)).mean()) for values in rows]
+    shares = []
+    for sigma in _SIGMAS:
+        entropies = gaussian_rows(np.full(n.shape, sigma), n, ["entropy"])
+        share = entropies[:, 0] / np.log(n)
+        shares.append(float(share.mean()))
+    return shares
 
 
-def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> npt.NDArray[np.float64]:
+def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
+    """Scores of the variance sigma^2 have the variance sigma^2 (1 - 1/n) within a row, whose mean
+    is the spread squared.
+    """
     within = np.mean([1 - 1 / n for n in lengths])
     return np.asarray(np.asarray(spread, np.float64) / np.sqrt(within))
 
 
-def median_law(spread: npt.ArrayLike, n_keys: int) -> npt.NDArray[np.float64]:
+def median_law(spread: npt.ArrayLike, n_keys: int) -> Doubles:
     """The median of |J|_F of Gaussian rows of n_keys keys with given spreads, within 0.3%."""
-    return np.asarray(np.interp(_sigma(spread, (n_keys,)), _CURVE, _medians(n_keys)))
+    return np.interp(_sigma(spread, (n_keys,)), _SIGMAS, _medians(n_keys))
 
 
 @cache
 def _medians(n_keys: int) -> list[float]:
-    return [jacobian_quantile(sigma, n_keys) for sigma in _CURVE]
+    return [jacobian_quantile(sigma, n_keys) for sigma in _SIGMAS]
 
 
-def control(name: str, spread: npt.ArrayLike, lengths: Lengths) -> npt.NDArray[np.float64]:
+def control(name: str, spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
     """The mean entropy share of rows of independent scores of another law, from simulated rows."""
-    curve = _simulated(name, lengths)
-    return np.asarray(np.interp(np.log(_sigma(spread, lengths)), np.log(_CURVE), curve))
+    shares = _simulated_shares(name, lengths)
+    log_sigma = np.log(_sigma(spread, lengths))
+    return np.interp(log_sigma, np.log(_SIGMAS), shares)
 
 
 @cache
-def _simulated(name: str, lengths: Lengths) -> list[float]:
+def _simulated_shares(name: str, lengths: Lengths) -> Doubles:
     longest = max(lengths)
     rng = np.random.default_rng([*name.encode(), longest])
     scores = CONTROLS[name](rng, (_CONTROL_ROWS, longest))
-    n = np.resize(lengths, (_CONTROL_ROWS, 1))
-    scores[np.arange(longest) >= n] = -np.inf
-    entropies = (row_diagnostics(scores, [1 / sigma]).entropy for sigma in _CURVE)
-    return [float((entropy / np.log(n[:, 0])).mean()) for entropy in entropies]
-
-
-def summary(table: pd.DataFrame, *by: str) -> pd.DataFrame:
-    """Means of `of_network` over what is neither a case nor in `by`, with standard errors between
-    groups as NAME_se.
-    """
-    keys, names = [*CASE, *by], _quantities(table)
-    means = table.groupby([*keys, "group"], sort=False)[names].mean()
-    of_groups = means.groupby(keys, sort=False)
-    columns = of_groups.mean().join(of_groups.sem().add_suffix("_se"))
-    order = [f"{name}{suffix}" for name in names for suffix in ("", "_se")]
-    return columns[order].reset_index()
-
-
-def by_head_and_layer(found: pd.DataFrame) -> list[pd.DataFrame]:
-    """A table with a row for each head under d_k^1/2, and one with a row for each layer of every
-    case.
-    """
-    as_used = (found["keys"] == "recorded") & (found["scaling"] == USED)
-    return [summary(found[as_used], "layer", "head"), summary(found, "layer")]
+    n = np.resize(lengths, _CONTROL_ROWS)
+    scores[np.arange(longest) >= n[:, None]] = -np.inf
+    divisors = 1 / _SIGMAS
+    rows = row_diagnostics(scores, divisors.tolist())
+    shares = rows.entropy / np.log(n)
+    return np.asarray(shares.mean(axis=1))

@@ -3,16 +3,21 @@ diagnosed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from experiments.errors import UsageError
+
 Floats = npt.NDArray[np.floating]
 Tokens = npt.NDArray[np.int64]
 Weights = Literal["trained", "initial"]
+Mask = Literal["none", "causal"]
 
 
 @dataclass(frozen=True)
@@ -43,18 +48,36 @@ class Network(Protocol):
         """Those of every head, (sequences, layers, heads, length, d_k); heads of k may be fewer."""
 
 
+def folder(package: str, *readers: str) -> Path:
+    """The folder of an installed package, whose files others read.
+
+    Raises:
+        UsageError: one of them is not installed.
+    """
+    names = package, *readers
+    found, *others = map(find_spec, names)
+    if found is None or not found.origin or None in others:
+        raise UsageError(
+            f"expected the packages {', '.join(names)}; make model installs them, over the network"
+        )
+    return Path(found.origin).parent
+
+
 @dataclass(frozen=True)
 class Model:
-    """What a model is, and what `make model` asks of it."""
+    """What a model is, and what `make model` makes of it.
 
-    name: str  # of its folder
+    Attributes:
+        name: of its folder.
+        package: the name of its module.
+        load: reads the package.
+        made: files that are made together, and a function of the network that returns their
+            content, tables or bytes.
+    """
+
+    name: str
     title: str
-    package: str  # the name of its module
+    package: str
     licence: str
-    mask: Literal["none", "causal"]
-    cases: tuple[Case, ...]
     load: Callable[[], Network]
-    # Further tables: their files, and a function of the network.
-    further: Mapping[tuple[str, ...], Callable[[Any], Sequence[pd.DataFrame]]] = field(
-        default_factory=dict
-    )
+    made: Mapping[tuple[str, ...], Callable[[Any], Sequence[pd.DataFrame | bytes]]]

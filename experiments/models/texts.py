@@ -7,8 +7,9 @@ reference  the documentation of `numpy.random.Generator`, NumPy 2.4.6 (BSD licen
 licence    NumPy's licence file, most of it the GNU General Public License 3
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,27 +20,23 @@ SHUFFLED = "shuffled"
 _FOLDER = Path(__file__).with_name("texts")
 
 
-def read_text(name: str) -> str:
-    """The text of that name; of `shuffled`, the prose."""
-    file = "prose.txt" if name == SHUFFLED else f"{name}.txt"
-    return (_FOLDER / file).read_text(encoding="utf-8")
-
-
 def checksums() -> dict[str, str]:
     """SHA-256 of all texts by file."""
     return {path.name: checksum(path) for path in sorted(_FOLDER.glob("*.txt"))}
 
 
-def windows(name: str, ids: Sequence[int], length: int, count: int) -> npt.NDArray[np.int64]:
+def windows(
+    name: str, encode: Callable[[str], Any], length: int, count: int
+) -> npt.NDArray[np.int64]:
     """That many stretches of the tokens of a text, spread evenly over it, (count, length).
 
-    Raises:
-        ValueError: the text has fewer tokens than a stretch.
+    `encode` is that of a tokenizer.
     """
-    if len(ids) < length:
-        raise ValueError(f"text {name}: expected at least {length} tokens, got {len(ids)}")
-    starts = np.linspace(0, len(ids) - length, count).astype(int)
-    found = np.array([ids[start : start + length] for start in starts])
+    file = "prose.txt" if name == SHUFFLED else f"{name}.txt"
+    text = (_FOLDER / file).read_text(encoding="utf-8")
+    ids = encode(text).ids
+    starts = np.linspace(0, len(ids) - length, count)
+    found = np.array([ids[start : start + length] for start in starts.astype(int)])
     if name != SHUFFLED:
         return found
     rng = np.random.default_rng([*SHUFFLED.encode(), length])
