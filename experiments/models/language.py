@@ -30,7 +30,8 @@ RUNS = (
 )
 AROUND = (6, 7, 8, 9, 10)  # the smallest loss
 _CANDIDATES = np.geomspace(AROUND[0], AROUND[-1], 2001)
-LONG_TEXT, LONG_SEQUENCES = "reference", 4
+LONG_TEXT = "reference"
+LONG_SEQUENCES = 4
 LENGTHS = (16, 64, 256, 1024, 2048)
 LAST_ROWS = 8
 FITTED = 256  # length at which every rule of length has the divisor of the model
