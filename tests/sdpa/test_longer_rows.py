@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize, special
+from scipy import optimize, special
 
 from sdpa import entropy, jacobian_norm, softmax
 from sdpa.theory import poisson_dirichlet
@@ -62,18 +62,6 @@ def test_rows_with_that_spread_have_the_wanted_value(draw, row_of, target, value
     weights = softmax(draw(rng, sigma_for(target, value, n, row_of), n))
     found = weights.max(axis=-1) if target == "max_weight" else entropy(weights)
     assert is_mean(found, value)
-
-
-def test_two_keys_agree_with_an_integral():
-    """H of two keys with the difference N(0, 2 sigma^2) of scores, by quadrature."""
-    sigma = sigma_for("entropy", 0.4, 2)
-
-    def integrand(z):
-        p = special.expit(math.sqrt(2) * sigma * z)
-        density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-        return (special.entr(p) + special.entr(1 - p)) * density
-
-    assert integrate.quad(integrand, -12, 12, epsabs=1e-12)[0] == pytest.approx(0.4, abs=1e-8)
 
 
 def test_an_impossible_value_is_refused():

@@ -80,7 +80,7 @@ def test_expectations_are_those_of_drawn_rows(name, size):
 
 
 @pytest.mark.parametrize("name", ["sink", "sigmoid", "plain"])
-@pytest.mark.parametrize(("shortest", "window"), [(1, inf), (1, 5), (5, 8), (10, 4)])
+@pytest.mark.parametrize(("shortest", "window"), [(1, inf), (1, 1), (1, 5), (5, 8), (10, 4)])
 def test_masked_rows_are_means_over_their_lengths(name, shortest, window):
     rng, row_map = np.random.default_rng(8), MAPS.get(name, RowMap())
     lengths = np.minimum(np.arange(shortest, 13), window).astype(int)
@@ -89,13 +89,6 @@ def test_masked_rows_are_means_over_their_lengths(name, shortest, window):
         found,
         [drawn(rng, 6, 12, n, 1.5, row_map) for n in np.tile(lengths, ceil(DRAWS / len(lengths)))],
     )
-
-
-@pytest.mark.parametrize("name", ["sink", "cap", "sigmoid", "plain"])
-def test_rows_of_one_key_in_a_window(name):
-    rng, row_map = np.random.default_rng(9), MAPS.get(name, RowMap())
-    found = mapped_expectations(3, 6, 1.0, PairLaw(), row_map, 1, 1)
-    check(found, [drawn(rng, 3, 6, 1, 1.0, row_map) for _ in range(DRAWS)])
 
 
 def test_a_high_sink_is_unknown():

@@ -51,14 +51,6 @@ def test_overlap_of_small_scores(n_keys):
     assert added == pytest.approx((n_keys - 1) / n_keys * 0.7 * 2e-4, rel=1e-3)
 
 
-def test_overlap_of_drawn_rows():
-    rng = np.random.default_rng(20)
-    one, apart = rng.standard_normal((2, 20_000, 20))
-    two = 0.5 * one + math.sqrt(1 - 0.5**2) * apart
-    drawn = np.vecdot(softmax(3.0 * one), softmax(2.0 * two))
-    assert is_mean(drawn, weight_overlap(3.0, 2.0, 0.5, 20))
-
-
 @pytest.mark.parametrize(("d_k", "cosine"), [(16, 0.0), (32, 0.5)])
 def test_attention_overlap_of_drawn_queries_and_keys(d_k, cosine):
     rng = np.random.default_rng(d_k)
