@@ -86,19 +86,6 @@ def test_the_shipped_calibration_meets_what_the_check_promises():
     assert faults["missed"].max() == 0
 
 
-def test_the_totals_of_the_shipped_calibration_are_those_of_its_rows():
-    for name, counts in (
-        ("calibration", ["runs", "alarms"]),
-        ("calibration-coverage", ["flagged"]),
-    ):
-        table = pd.read_csv(RESULTS / BENCHMARKS / f"{name}.csv")
-        by = ["metric"] if "metric" in table else []
-        of_all = table["config"] == "all"
-        sums = table[~of_all].assign(one=0).groupby([*by, "one"])[counts].sum()
-        told = table[of_all].assign(one=0).set_index([*by, "one"])[counts]
-        pd.testing.assert_frame_equal(told.sort_index(), sums, check_dtype=False)
-
-
 @shipped_only
 def test_crossings_are_known_to_a_few_percent():
     """The line of the map, at every n_keys: its 95% interval reaches at most 6% to either side.

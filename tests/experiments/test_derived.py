@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import optimize, special, stats
+from scipy import special, stats
 
 from experiments.analysis.analyse import columns_of
 from experiments.analysis.bands import bands
@@ -179,22 +179,6 @@ def test_the_interval_follows_from_the_errors_of_both_widths(power):
     found = steady_powers(powers_table(lambda p: -2 * (p - power), reach=0.01), OF_ROWS).iloc[0]
     for reach in (found["power_high"] - found["power"], found["power"] - found["power_low"]):
         assert 1 <= reach / (np.hypot(0.01, 0.01) / 2) < 1.3
-
-
-def test_the_power_is_that_of_a_search():
-    """Between 64 and 256, exact values of independent rows: the interpolated power against a root
-    of the theory.
-    """
-
-    def weight(d_k, p):
-        return attention_expectations(d_k, 32, d_k**p).max_weight
-
-    table = powers_table(lambda p: p).assign(n_keys=32)
-    table["d_k"] *= 4
-    table["max_weight"] = list(map(weight, table["d_k"], table["exponent"]))
-    table["max_weight_low"] = table["max_weight_high"] = table["max_weight"]
-    root = optimize.brentq(lambda p: weight(256, p) - weight(64, p), 1 / 3, 1)
-    assert steady_powers(table, OF_ROWS).iloc[0]["power"] == pytest.approx(root, abs=2e-3)
 
 
 # Crossings of uniform inputs have no laws, each of which takes half a second.

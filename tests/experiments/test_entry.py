@@ -11,7 +11,6 @@ import pytest
 
 from experiments import run
 from experiments.config.loader import ConfigError
-from experiments.engine.workers import LocalWorkers
 from experiments.errors import UsageError
 from tests.command_line import Suite
 from tests.shipped import ROOT
@@ -35,21 +34,6 @@ def test_tables_are_those_of_the_command_line(suite: Suite, tmp_path):
         results["wide"].measured.fillna({"few_draws": ""}), written, check_dtype=False
     )
     assert results["wide"].measured["score_variance_exact"].tolist() == [4, 1, 64, 1]
-
-
-@pytest.mark.usefixtures("in_this_process")
-def test_nothing_is_measured_twice_and_one_more_width_costs_its_own_chunks(tmp_path, monkeypatch):
-    run(CONFIG, tmp_path)
-    measured = LocalWorkers.measure
-    asked: list[int] = []
-    monkeypatch.setattr(
-        LocalWorkers,
-        "measure",
-        lambda workers, tasks: asked.append(len(tasks)) or measured(workers, tasks),
-    )
-    run(CONFIG, tmp_path)
-    run(CONFIG | {"sweeps": {"wide": SWEEP | {"d_k": [4, 16, 64]}}}, tmp_path)
-    assert asked == [1]
 
 
 @pytest.mark.usefixtures("in_this_process")

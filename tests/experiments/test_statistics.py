@@ -31,15 +31,6 @@ def samples():
     return np.random.default_rng(1).standard_normal((3, 41)) * [[1.0], [10.0], [0.1]] + 5
 
 
-def test_merging_chunks_gives_the_moments_of_all_trials(samples):
-    chunks = np.split(samples, [7, 8], axis=1)
-    found = merged(map(Moments.of, chunks))
-    whole = Moments.of(samples)
-    assert found.trials == 41
-    np.testing.assert_allclose(found.mean, whole.mean, rtol=1e-13)
-    np.testing.assert_allclose(found.comoment, whole.comoment, rtol=1e-12)
-
-
 def test_errors_and_correlations_of_sums_are_those_of_their_samples(samples):
     gradients = np.array([[2.0, -1.0, 3.0], [0.0, 1.0, 0.5], [0.0, 0.0, 0.0]])
     of = {i: Estimate(1.0, gradient) for i, gradient in enumerate(gradients)}
@@ -101,30 +92,6 @@ def test_chunks_merge_to_the_same_bins_in_any_order():
             assert one.dropped == other.dropped
             for name in ("keys", "counts", "rank_sums"):
                 np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-
-
-def test_rank_sums_are_second_moments_between_trials():
-    """Summed up to an edge they give sum_t c_t^2, counted here trial by trial."""
-    values = np.random.default_rng(5).lognormal(size=(1, 700, 11))
-    (bins,) = Histograms.of(values).series
-    assert bins.dropped > 0
-    edges = ((bins.keys + 1) << bins.dropped).view(np.float64)
-    below = np.array([(values[0] < edge).sum(axis=1) for edge in edges])
-    np.testing.assert_array_equal(bins.counts.cumsum(), below.sum(axis=1))
-    np.testing.assert_array_equal(bins.rank_sums.cumsum(), (below**2).sum(axis=1))
-
-
-def test_the_error_of_a_median_sees_that_rows_of_a_trial_hang_together():
-    """Rows that repeat their trial's value bring nothing: the error must be that of the trials
-    alone.
-    """
-    one = np.random.default_rng(6).lognormal(sigma=0.2, size=(1, 401, 1))
-    alone = Histograms.of(one).quantile(0, 0.5)
-    repeated = Histograms.of(np.repeat(one, 16, axis=2)).quantile(0, 0.5)
-    for name in ("value", "low", "high"):
-        assert getattr(repeated, name) == pytest.approx(getattr(alone, name), rel=0.02)
-    error = (alone.high - alone.low) / (2 * 1.96)
-    assert error == pytest.approx(np.sqrt(np.pi / 2) * 0.2 / 20, rel=0.25)
 
 
 @pytest.mark.parametrize("trials", [50, 5000])

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import sdpa
 from sdpa import (
-    attention_weights,
     causal_mask,
     row_diagnostics,
     scaled_dot_product_attention,
@@ -102,32 +101,12 @@ def test_leading_axes_broadcast(qkv):
     assert_allclose(shared[1, 0], scaled_dot_product_attention(q[0], k[0], v[1]))
 
 
-def test_scaling_is_a_rule_its_name_or_the_divisor(qkv):
-    q, k, _ = qkv
-    divisor = D_K ** (1 / 3)
-    by_name = attention_weights(q, k, scaling="d_k^1/3")
-    assert_allclose(attention_weights(q, k, scaling=divisor), by_name)
-    assert_allclose(attention_weights(q / divisor, k, scaling="unscaled"), by_name)
-
-
 @pytest.mark.parametrize("hidden", [-math.inf, -1e4, np.float16(-65504)])
 def test_an_additive_mask_hides_what_it_lowers(qkv, hidden):
     causal = causal_mask(N_QUERIES, N_KEYS)
     additive = np.where(causal, 0.0, hidden)
     found = scaled_dot_product_attention(*qkv, mask=additive)
     assert_array_equal(found, scaled_dot_product_attention(*qkv, mask=causal))
-
-
-def test_a_masked_key_gets_no_weight_and_the_rest_are_renormalised(qkv):
-    q, k, v = qkv
-    mask = np.ones((N_QUERIES, N_KEYS), dtype=bool)
-    mask[1, [0, 3]] = False
-    output, weights = scaled_dot_product_attention(q, k, v, mask=mask, return_weights=True)
-    kept = [1, 2, 4]
-    alone = scaled_dot_product_attention(q, k[:, kept], v[:, kept])
-    assert not weights[:, 1, [0, 3]].any()
-    assert_allclose(output[:, 1], alone[:, 1])
-    assert_allclose(output[:, 2], scaled_dot_product_attention(q, k, v)[:, 2])
 
 
 @pytest.mark.parametrize("window", [1, 2, math.inf])

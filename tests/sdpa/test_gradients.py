@@ -167,10 +167,6 @@ def test_the_variance_of_a_row_is_that_of_its_visible_scores():
         assert found[row] == pytest.approx(expected, rel=1e-12, abs=0)
 
 
-def test_the_variance_of_scores_without_a_mask():
-    assert row_variance([1.0, 3.0, 8.0]) == pytest.approx(26 / 3)
-
-
 @pytest.mark.parametrize("function", [softmax_jacobian, jacobian_norm, max_weight, entropy])
 @pytest.mark.parametrize("rows", [[[0.5, 0.5], [0.5, 0.6]], [[0.5, 0.5], [np.nan, 1]]])
 def test_rows_that_are_no_weights_are_refused(function, rows):
