@@ -12,15 +12,17 @@ from tests.plain_attention import dot, entropy, softmax_of_row
 
 def metrics_of_draw(q, k, divisor, *, causal=False):
     """The mean over the rows of a draw of every metric, squared for a root mean square; and all
-    visible scores.
+    visible scores. The divisor is a number, or one for each row.
     """
     n_queries, n_keys = len(q), len(k)
+    divisors = np.broadcast_to(divisor, n_queries)
     found = {metric.name: [] for metric in METRICS if metric.kind != "quantile"}
     scores = []
     key_square = value_square = 0.0
     for i in range(n_queries):
         own = (n_keys - n_queries + i) % n_keys
         seen = own + 1 if causal else n_keys
+        divisor = divisors[i]
         row = [dot(q[i], key) / divisor for key in k[:seen]]
         w = softmax_of_row(row)
         jacobian = np.diag(w) - np.outer(w, w)

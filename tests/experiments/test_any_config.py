@@ -14,6 +14,9 @@ from experiments.engine.check import check
 from experiments.engine.measure import measure
 from experiments.engine.workers import LocalWorkers
 from experiments.figures.draw import draw
+from experiments.kinds import experiment_names
+from experiments.measuring.columns import cell_fields, defaults
+from experiments.measuring.experiment import load_experiment
 from experiments.pages.index import write_page
 from experiments.paths import figure_path
 from sdpa import LAWS
@@ -33,131 +36,74 @@ RULES = (
 )
 
 
-def axis(values: st.SearchStrategy, most: int = 3) -> st.SearchStrategy:
+def axis(*values: object) -> st.SearchStrategy:
     """A single value or a list of different ones."""
-    return values | st.lists(values, min_size=1, max_size=most, unique=True)
+    one = st.sampled_from(values)
+    return one | st.lists(one, min_size=1, max_size=2, unique=True)
 
 
-SIZES = {
-    "d_k": axis(st.sampled_from([1, 2, 3, 8, 64, 300])),
-    "n_keys": axis(st.sampled_from([2, 3, 7, 40])),
-    "scaling": axis(st.sampled_from(RULES), most=len(RULES)),
-}
-INPUTS = {
-    "n_queries": axis(st.sampled_from([1, 2, 5]), most=2),
-    "inputs": axis(st.sampled_from(list(LAWS)), most=2),
-    "query_std": axis(st.sampled_from([0.1, 1, 3, 30]), most=2),
-    "key_std": axis(st.sampled_from([0.1, 30]), most=2),
+# Extreme values of the keys of all experiments; a key that must fit others keeps its default.
+KEYS = {
+    "d_k": axis(1, 2, 3, 8, 64, 300),
+    "n_keys": axis(2, 3, 7, 40),
+    "n_queries": axis(1, 2),  # a mask wants at most n_keys
+    "scaling": axis(*RULES) | st.just(RULES).map(list),
+    "inputs": axis(*LAWS),
+    "query_std": axis(0.1, 1, 3, 30),
+    "key_std": axis(0.1, 30),
     "query_mean": st.sampled_from([0, 0.5, -10]),
     "key_mean": st.sampled_from([0, 0.5, -10]),
     "spectrum": st.sampled_from([0, 0.5, 2]),
     "normalize": st.sampled_from(["none", "l2", "rms"]),
+    "mask": axis("none", "causal"),
+    "softcap": axis(5, 50),
+    "sink": axis(-4, 4),
+    "scheme": axis(*SCHEMES),
+    "d_model": axis(8, 64),
+    "n_heads": axis(1, 2),
+    "learning_rate": axis(1e-9, 0.01, 1, 1e6),
+    "layers": axis(1, 3),
+    "width": st.sampled_from([4, 8]),
+    "steps": st.sampled_from([25, 40]),
+    "optimizer": axis("adam", "momentum"),
+    "initial": axis("unit", "small"),
+    "n_sequences": st.sampled_from([2, 5]),
+    "warmup": st.sampled_from([0, 7]),
+    "clip": st.sampled_from([0, 1]),
+    "initial_divisor": axis("unscaled", "d_k^1/4"),
+    "rate_divisor": axis("unscaled", "d_k^1/4"),
+    "token_cosine": axis(0.2, 0.999),
+    "residual": axis(0.5, 1000),
+    "norm": axis("pre", "post"),
+    "mlp": axis("none", "relu", "swiglu"),
 }
-
-WITHOUT_QUERIES = {key: values for key, values in INPUTS.items() if key != "n_queries"}
-ROW_MAPS = {
-    "sink": axis(st.sampled_from([-4, 4]), most=2),
-    "mask": axis(st.sampled_from(["none", "causal", "window-2"]), most=2),
+SHORT = [name for name in FORMATS if name.startswith("float8")]
+OF_ONE = {
+    "eight_bits": {"arithmetic": axis(*SHORT)},
+    "rounding": {"arithmetic": axis(*(name for name in FORMATS if name not in SHORT))},
+    "mechanisms": {"mask": axis("none", "causal", "window-2")},
+    "language": {"d_k": axis(2, 8, 300), "n_keys": axis(2, 7)},
+    "network": {"n_heads": axis(2, 3)},
 }
+# Beside those without a default: what does not fit others or takes minutes, or a key of the kind.
+ALWAYS = {"n_queries", "layers", "width", "steps", "softcap"}
 
 
-def figures(experiment: str) -> st.SearchStrategy:
-    names = figures_of(experiment)
-    return axis(st.sampled_from(names), most=2) if names else st.nothing()
+def sweep_of(name: str) -> st.SearchStrategy:
+    experiment = load_experiment(name)
+    keys = KEYS | OF_ONE.get(name, {})
+    keys = {key: keys[key] for key in cell_fields(experiment.cell) if key in keys}
+    optional = {key: keys[key] for key in defaults(experiment.cell) if key in keys.keys() - ALWAYS}
+    if names := figures_of(name):
+        optional["figures"] = axis(*names)
+    needed = {key: values for key, values in keys.items() if key not in optional}
+    trials = [each for each in (2, 3, 19, 20, 60) if each >= experiment.min_trials]
+    needed["trials"] = st.sampled_from(trials)
+    needed["experiment"] = st.just("saturation" if name == "mechanisms" else name)
+    return st.fixed_dictionaries(needed, optional=optional)
 
 
-SATURATION = st.fixed_dictionaries(
-    {"experiment": st.just("saturation"), **SIZES, "trials": st.sampled_from([2, 3, 19, 20, 60])},
-    optional={**INPUTS, "figures": figures("saturation")},
-)
-MAPPED = st.fixed_dictionaries(
-    {
-        "experiment": st.just("saturation"),
-        **SIZES,
-        "softcap": axis(st.sampled_from([5, 50]), most=2),
-        "n_queries": st.sampled_from([1, 2]),  # a mask wants at most n_keys
-        "trials": st.sampled_from([2, 20]),
-    },
-    optional={**WITHOUT_QUERIES, **ROW_MAPS, "figures": figures("mechanisms")},
-)
-ROWS = st.fixed_dictionaries(
-    {"experiment": st.just("rows"), **SIZES, "trials": st.integers(1, 3)},
-    optional={**INPUTS, "figures": figures("rows")},
-)
-DISTRIBUTION = st.fixed_dictionaries(
-    {
-        "experiment": st.just("distribution"),
-        "d_k": SIZES["d_k"],
-        "trials": st.sampled_from([20, 21, 3000]),
-    }
-)
-INITIALISATION = st.fixed_dictionaries(
-    {
-        "experiment": st.just("initialisation"),
-        "d_model": axis(st.sampled_from([8, 64]), most=2),
-        "n_heads": axis(st.sampled_from([1, 2, 8]), most=2),
-        "n_keys": axis(st.sampled_from([5, 40]), most=2),
-        "n_queries": st.sampled_from([1, 5]),
-        "scheme": axis(st.sampled_from(list(SCHEMES)), most=2),
-        "scaling": SIZES["scaling"],
-        "trials": st.sampled_from([2, 20, 60]),
-    },
-    optional={"figures": figures("initialisation")},
-)
-ROUNDING, EIGHT_BITS = (
-    st.fixed_dictionaries(
-        {
-            "experiment": st.just(experiment),
-            **SIZES,
-            "arithmetic": axis(
-                st.sampled_from([name for name in FORMATS if name.startswith("float8") == short])
-            ),
-            "trials": st.sampled_from([2, 20]),
-        },
-        optional={**INPUTS, "figures": figures(experiment)},
-    )
-    for experiment, short in (("rounding", False), ("eight_bits", True))
-)
-LANGUAGE = st.fixed_dictionaries(
-    {
-        "experiment": st.just("language"),
-        "d_k": axis(st.sampled_from([2, 8, 300]), most=2),
-        "n_keys": axis(st.sampled_from([2, 7]), most=2),
-        "learning_rate": axis(st.sampled_from([1e-9, 0.01, 1, 1e6])),
-        "scaling": SIZES["scaling"],
-        "steps": st.sampled_from([25, 40]),
-        "trials": st.sampled_from([2, 3, 20]),
-        "layers": st.sampled_from([1, 2]),
-        "width": st.sampled_from([4, 8]),
-    },
-    optional={
-        "n_heads": axis(st.sampled_from([1, 2]), most=2),
-        "optimizer": axis(st.sampled_from(["adam", "momentum"]), most=2),
-        "initial": axis(st.sampled_from(["unit", "small"]), most=2),
-        "n_sequences": st.sampled_from([2, 5]),
-        "warmup": st.sampled_from([0, 7]),
-        "clip": st.sampled_from([0, 1]),
-        "initial_divisor": axis(st.sampled_from(["unscaled", "d_k^1/4"]), most=2),
-        "rate_divisor": axis(st.sampled_from(["unscaled", "d_k^1/4"]), most=2),
-        "figures": figures("language"),
-    },
-)
-NETWORK = st.fixed_dictionaries(
-    {"experiment": st.just("network"), **SIZES, "trials": st.sampled_from([2, 20])},
-    optional={
-        "token_cosine": axis(st.sampled_from([0.2, 0.999]), most=2),
-        "residual": axis(st.sampled_from([0.5, 1000]), most=2),
-        "layers": axis(st.sampled_from([1, 3]), most=2),
-        "n_heads": axis(st.sampled_from([2, 3]), most=2),
-        "norm": axis(st.sampled_from(["pre", "post"]), most=2),
-        "mlp": axis(st.sampled_from(["none", "relu", "swiglu"]), most=2),
-        "mask": axis(st.sampled_from(["none", "causal"]), most=2),
-        "figures": figures("network"),
-    },
-)
-SWEEP = st.one_of(
-    SATURATION, MAPPED, ROWS, DISTRIBUTION, INITIALISATION, ROUNDING, EIGHT_BITS, LANGUAGE, NETWORK
-)
+SWEEP = st.one_of([sweep_of(name) for name in experiment_names()])
 
 
 CONFIG = st.fixed_dictionaries(

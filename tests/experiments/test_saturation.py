@@ -25,11 +25,10 @@ FIRST_NORMALS = [-0.8852897518185662, -0.6054444485597826, -0.2589453625725119]
 CELL = Cell(d_k=5, n_keys=7, n_queries=3, scaling=SCALINGS)
 
 
-def plain_metrics(draws, divisor: float):
+def plain_metrics(draws, divisor, **mask):
     """Every metric of draws (keys, queries) from its definition, and all scores."""
-    of_draws, scores = zip(
-        *(metrics_of_draw(queries, keys, divisor) for keys, queries in draws), strict=True
-    )
+    found = [metrics_of_draw(queries, keys, divisor, **mask) for keys, queries in draws]
+    of_draws, scores = zip(*found, strict=True)
     means = {name: np.mean([of_draw[name] for of_draw in of_draws]) for name in of_draws[0]}
     roots = {metric.name for metric in METRICS if metric.kind == "root"}
     rows = {name: math.sqrt(value) if name in roots else value for name, value in means.items()}
@@ -65,28 +64,6 @@ def test_metrics_are_those_of_the_definitions(law):
         assert np.var(scores) < row["score_variance"] < np.var(scores) * (1 + 1.5 / trials)
 
 
-def test_rules_of_any_kind_are_measured_with_their_divisor():
-    """The unscaled metrics of scores, over the divisor; and exact values beside them that follow
-    from it.
-    """
-    rules = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2/ln(n_keys)", "8", "n_keys^1/2")))
-    cell = dataclasses.replace(CELL, scaling=rules)
-    unscaled, *others = rows = rows_of(cell, STATISTICS.measure(cell, 30, np.random.default_rng(4)))
-    for row, divisor in zip(others, (math.sqrt(5) / math.log(7), 8, math.sqrt(7)), strict=True):
-        assert row["divisor"] == pytest.approx(divisor, rel=1e-15)
-        assert math.isnan(row["exponent"])
-        assert row["score_variance"] == pytest.approx(
-            unscaled["score_variance"] / divisor**2, rel=1e-12
-        )
-    # whatever the table says
-    table = pd.DataFrame([{**axis_values(cell), **row} for row in rows]).assign(divisor=3.0)
-    exact = add_exact(EXPERIMENT, table, [cell])
-    assert exact["score_variance_exact"].tolist() == pytest.approx(
-        [5, math.log(7) ** 2, 5 / 64, 5 / 7], rel=1e-12
-    )
-    assert exact["max_weight_exact"].notna().all()
-
-
 def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypatch):
     monkeypatch.setattr(sampling, "_BLOCK_BYTES", 8 * 14)  # two queries at a time
     monkeypatch.setattr(sampling, "_PRODUCT_QUERIES", 1)
@@ -116,48 +93,33 @@ def test_a_chunk_is_the_one_it_has_always_been():
     assert generator(0, Chunk(EXPERIMENT, used, 0, 1024)).standard_normal() != FIRST_NORMALS[0]
 
 
-def test_rules_with_visible_keys_divide_each_row_by_its_own_divisor():
-    """Means over rows by plain loops over the draws of a chunk; the exact value is the mean over
-    lengths.
-    """
-    rules = ("d_k^1/2", "d_k^1/2/ln(n_visible)", "(1+0.5*ln(n_visible/3))")
-    cell = Cell(
-        d_k=5, n_keys=9, n_queries=6, mask="causal", scaling=tuple(map(Scaling.parse, rules))
-    )
-    measured = STATISTICS.measure(cell, 40, np.random.default_rng(0))
-    rows = {row["scaling"]: row for row in STATISTICS.tabulate(cell, measured)[MEASURED]}
-    found = {rule: [] for rule in rows}
-    for k, q in replay(cell, 40, 0):
-        for i in range(6):
-            n = 4 + i
-            for rule, divisor in zip(
-                rows, (5**0.5, 5**0.5 / math.log(n), 1 + 0.5 * math.log(n / 3)), strict=True
-            ):
-                w = np.exp(k[:n] @ q[i] / divisor)
-                w /= w.sum()
-                jacobian = np.diag(w) - np.outer(w, w)
-                gradient = np.linalg.norm(k[:n].T @ jacobian) / divisor
-                found[rule].append(
-                    (
-                        w.max(),
-                        gradient**2,
-                        (np.linalg.norm(jacobian) * np.linalg.norm(q[i]) / divisor) ** 2,
-                    )
-                )
-    for rule, values in found.items():
-        largest, to_query, to_key = np.mean(values, axis=0)
-        assert rows[rule]["max_weight"] == pytest.approx(largest, rel=1e-12)
-        assert rows[rule]["query_gradient_norm"] == pytest.approx(math.sqrt(to_query), rel=1e-12)
-        assert rows[rule]["key_gradient_norm"] == pytest.approx(
-            math.sqrt(to_key * 6 / 9), rel=1e-12
-        )
-        of_rule = Scaling.parse(rule)
-        each = [theory.attention_expectations(5, n, of_rule.divisor(5, 9, n)) for n in range(4, 10)]
-        exact = theory.attention_expectations(5, 9, rule, shortest=4)
+def test_each_row_has_its_divisor_and_exact_values_follow_from_it():
+    """Divisors by hand, plain loops over the draws, and for each length its own exact value."""
+    lengths = np.arange(4, 10)
+    divisors = {
+        "d_k^1/2": 5**0.5,
+        "8": 8.0,
+        "n_keys^1/2": 3.0,
+        "d_k^1/2/ln(n_keys)": 5**0.5 / math.log(9),
+        "d_k^1/2/ln(n_visible)": 5**0.5 / np.log(lengths),
+        "(1+0.5*ln(n_visible/3))": 1 + 0.5 * np.log(lengths / 3),
+    }
+    rules = tuple(map(Scaling.parse, divisors))
+    cell = Cell(d_k=5, n_keys=9, n_queries=6, mask="causal", scaling=rules)
+    rows = rows_of(cell, STATISTICS.measure(cell, 40, np.random.default_rng(0)))
+    # whatever the table says
+    table = pd.DataFrame([{**axis_values(cell), **row} for row in rows]).assign(divisor=3.0)
+    known = add_exact(EXPERIMENT, table, [cell])
+    draws = replay(cell, 40, 0)
+    for place, (row, divisor) in enumerate(zip(rows, divisors.values(), strict=True)):
+        expected, _ = plain_metrics(draws, divisor, causal=True)
+        del expected["score_mean"], expected["score_kurtosis"]  # rows of all lengths weigh the same
+        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9)
+        of_lengths = zip(lengths, np.broadcast_to(divisor, 6), strict=True)
+        each = [theory.attention_expectations(5, int(n), float(c)) for n, c in of_lengths]
         for name in ("max_weight", "entropy", "row_variance"):
-            assert getattr(exact, name) == pytest.approx(
-                np.mean([getattr(one, name) for one in each]), rel=1e-12
-            )
+            mean = np.mean([getattr(one, name) for one in each])
+            assert known[f"{name}_exact"][place] == pytest.approx(mean, rel=1e-9), name
 
 
 def test_rules_with_visible_keys_are_refused_where_they_have_no_meaning():
