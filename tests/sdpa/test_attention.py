@@ -55,7 +55,6 @@ def test_half_precision_is_summed_in_single(half):
     ("x", "axis", "message"),
     [
         ([[0.0, 1.0], [0.0, np.nan]], -1, r"got nan in row \(1\)"),
-        ([0.0, np.inf], -1, "got inf in the only row"),
         ([0.0], 1, "axis 1"),
         (["a"], -1, "expected real numbers"),
     ],
@@ -173,7 +172,6 @@ def test_a_mask_has_the_same_words_everywhere(qkv, call):
             r"a key, got none in row \(0, 1\)",
         ),
         ({"scaling": D_K**-0.5}, r"or 1/sqrt\(d_k\), .* pass d_k\^1/2"),
-        ({"scaling": "0.378"}, r"^0.378: got 0.378, or 1/sqrt\(d_k\), .* pass d_k\^1/2"),
         ({"scaling": 0.0}, "finite and above 0, got 0.0"),
     ],
 )

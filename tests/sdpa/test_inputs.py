@@ -150,10 +150,6 @@ def test_the_spectrum_is_a_power_law_of_mean_1():
             {"correlation": 0.5, "normalize": "l2"},
             "correlation: expected normalize none beside it, got l2",
         ),
-        (
-            {"correlation": 0.5, "entries": LAWS["uniform"]},
-            "correlation: expected gaussian entries beside it, got",
-        ),
     ],
 )
 def test_impossible_laws_are_refused(given, message):

@@ -98,12 +98,8 @@ def test_attention_takes_a_map_between_divisor_and_weights(row_map, alibi):
     ("chosen", "message"),
     [
         ({"softcap": -1.0}, "softcap: expected a finite number above 0, or 0 for none, got -1.0"),
-        ({"softcap": None}, "softcap: expected a finite number above 0, or 0 for none, got None"),
         ({"sink": math.inf}, "sink: expected a finite number, or None for none, got inf"),
-        ({"sink": "0"}, "sink: expected a finite number, or None for none, got '0'"),
         ({"alibi": math.nan}, "alibi: expected a slope within ±1e6, or 0 for none, got nan"),
-        ({"alibi": 1e308}, "alibi: expected a slope within ±1e6, or 0 for none, got 1e[+]308"),
-        ({"alibi": np.ones(2)}, "alibi: expected a slope within ±1e6, or 0 for none, got array"),
         (
             {"mask": "window-0"},
             "mask: expected window-N with a whole number N from 1 to 999999999, got 'window-0'",

@@ -136,7 +136,6 @@ CORRELATED = PairLaw(correlation=0.5)
     ("function", "arguments", "message"),
     [
         (score_mean, (2, 1.0, COSINES), "normalized vectors are known only for gaussian entries"),
-        (score_power_deviations, (2, 2, 2, 1.0, COSINES), "normalized vectors are known only for"),
         (
             row_variance_deviation,
             (6, 4, 2.0, PairLaw(correlation=0.5, spectrum=1.0)),

@@ -156,16 +156,11 @@ def test_saturated_rows_are_those_near_a_tie(sigma, n_keys):
 
 
 @pytest.mark.parametrize("n_keys", [2, 3.7, 300, 16384])
-def test_equal_scores_give_uniform_weights_and_all_rows_are_within_bounds(n_keys):
+def test_equal_scores_give_uniform_weights(n_keys):
     row = GaussianRow(0.0, n_keys)
     found = row.max_weight(), row.entropy(), row.jacobian_trace(), row.jacobian_square()
     expected = (1 / n_keys, log(n_keys), 1 - 1 / n_keys, 1 / n_keys - 1 / n_keys**2)
     assert found == pytest.approx(expected, rel=1e-8)
-    for sigma in (1e-12, 1e-3, 0.3, 1, 10, 64, 300):
-        row = GaussianRow(sigma, n_keys)
-        assert 1 / n_keys * (1 - 1e-7) <= row.max_weight() <= 1
-        assert 0 <= row.entropy() <= log(n_keys) * (1 + 1e-12)
-        assert 0 <= row.jacobian_square() <= 0.25 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("sigma", [1e-3, 0.399, 0.4, 0.999, 4.0, 1e6])
@@ -224,16 +219,12 @@ def test_rows_of_any_spread_and_length_have_the_values_of_their_integrals():
     sigma = np.exp(rng.uniform(np.log(1e-4), np.log(40), len(n_keys)))
     found = gaussian_rows(sigma, n_keys)
     rows = list(map(GaussianRow, sigma, n_keys))
-    columns = {
-        0: [row.max_weight() for row in rows],
-        1: [row.entropy() for row in rows],
-        2: [row.jacobian_square() for row in rows],
-        3: [row.remainder_below(log1p(-0.99)) for row in rows],
-    }
-    for column, expected in columns.items():
-        np.testing.assert_allclose(found[:, column], expected, rtol=0, atol=1e-5)
-        if column in (0, 2):
-            np.testing.assert_allclose(found[:, column], expected, rtol=1e-5, atol=1e-15)
+    expected = [
+        (row.max_weight(), row.entropy(), row.jacobian_square(), row.remainder_below(log1p(-0.99)))
+        for row in rows
+    ]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found[:, ::2], np.array(expected)[:, ::2], rtol=1e-5, atol=1e-15)
     for n in (2, 7, 1000):
         uniform = [[1 / n, np.log(n), (1 - 1 / n) / n, 0]]
         np.testing.assert_allclose(gaussian_rows(np.zeros(1), np.array([n])), uniform, rtol=1e-12)
