@@ -6,9 +6,10 @@ from math import sqrt
 from scipy.integrate import quad
 
 
-def standard_errors(values, expected):
-    """The distance of a mean from its expectation, over its standard error."""
-    return abs(values.mean() - expected) / (values.std(ddof=1) / sqrt(len(values)))
+def is_mean(values, expected, within=0.0):
+    """Within five standard errors: one false alarm in 1.7 million, if reseeded."""
+    error = 5 * values.std(ddof=1) / sqrt(len(values))
+    return abs(values.mean() - expected) < error + within
 
 
 def integral(function, ends, **tolerances):

@@ -131,7 +131,6 @@ PLANTED = [
         "? [1]\n    : 4\n    d_k",
         "5:7: got a list .*as a key, expected a name$",
     ),
-    ("unscaled", "none", r"7:15: .*scaling\[0\]: got none, .*mean unscaled\?$"),
     (
         "saturation",
         "saturaton",
@@ -153,12 +152,6 @@ PLANTED = [
         "softcap: 1\n    figures: [length]\n    trials",
         "9:1[0-9]: .*got length, which shows rows of a plain softmax, expected one of mechanisms$",
     ),
-    ("saturation", "mechanisms", "4:17: .*mean saturation.$"),
-    (
-        "n_keys",
-        "seq_len: 1\n    n_keys",
-        "6:5: .*seq_len: .*mean n_keys.$",
-    ),
     (
         "trials",
         "variants: [{scaling: 8}]\n    trials",
@@ -169,7 +162,6 @@ PLANTED = [
         "../one:",
         "3:3: .*got the sweep name '../one', expected a letter",
     ),
-    ("one:", "Columns:", "3:3: .*got the sweep name 'Columns', .*not columns$"),
     ("[4, 8]", "&a [4, 8]", "5:10: got an anchor, alias or tag, expected plain"),
     ("[4, 8]", "!!python/name:os.system", "5:10: got an anchor, alias or tag, "),
     ("seed: 0", "seed: 0\n---\nseed: 1", "2:1: not YAML: found another"),

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import special, stats
+from scipy import stats
 
 from experiments.analysis.analyse import columns_of
 from experiments.analysis.bands import bands
@@ -16,7 +16,7 @@ from experiments.analysis.crossings import EQUAL, NORMS, TENTH, crossings, norm_
 from experiments.analysis.derived import add_exact
 from experiments.analysis.laws import freezing_curves, zero_limits
 from experiments.analysis.results import SweepAxes
-from experiments.analysis.slopes import fall_through_zero, fit_slopes, steady_powers
+from experiments.analysis.slopes import fit_slopes, steady_powers
 from experiments.engine.tables import read_sweep
 from experiments.kinds import language
 from experiments.kinds.rounding import Cell
@@ -24,7 +24,7 @@ from experiments.kinds.saturation import EXPERIMENT
 from experiments.measuring.columns import axis_values, names
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
-from sdpa.theory import attention_expectations
+from sdpa.theory import GaussianRow, attention_expectations
 
 OF_ROWS, OF_RUNS = SweepAxes.of_cell(EXPERIMENT.cell), SweepAxes.of_cell(language.Cell)
 
@@ -247,8 +247,6 @@ def test_a_concave_curve_crosses_where_it_should():
     assert crossings_at(norms_table(d_k, ratio, np.ones(7))).iloc[0]["crossing"] == pytest.approx(
         70, rel=1e-4
     )
-    straight = np.exp(fall_through_zero(np.log(d_k), np.log(ratio)))
-    assert straight < 70 * 0.995
 
 
 def test_ratios_hold_for_any_correlation_and_name_few_draws():
@@ -301,16 +299,11 @@ def curves():
     return freezing_curves(cells, OF_ROWS)
 
 
-def test_two_keys_are_those_of_an_integral(curves):
-    """The gap x of two normal scores is normal, of variance 2 sigma^2: w = 1 / (1 + e^-x)."""
-    z, step = np.linspace(-12, 12, 4001, retstep=True)
-    chance = stats.norm.pdf(z) * step
-    for row in curves[curves["n_keys"] == 2].iloc[::9].itertuples():
-        sigma = row.ratio * np.sqrt(2 * np.log(2))
-        w = special.expit(np.sqrt(2) * sigma * z)
-        assert row.collision == pytest.approx(chance @ (w**2 + (1 - w) ** 2), rel=1e-7)
-        entropy = special.entr(w) + special.entr(1 - w)
-        assert row.entropy_share == pytest.approx(chance @ entropy / np.log(2), rel=1e-7)
+def test_the_curves_are_those_of_rows_of_that_spread(curves):
+    for point in curves.iloc[::9].itertuples():
+        row = GaussianRow(point.ratio * np.sqrt(2 * np.log(point.n_keys)), point.n_keys)
+        assert point.collision == pytest.approx(row.power_sum(2), rel=1e-6)
+        assert point.entropy_share == pytest.approx(row.entropy() / np.log(row.n_keys), rel=1e-6)
 
 
 def test_the_limits_are_those_of_the_random_energy_model(curves):

@@ -125,11 +125,6 @@ def test_a_file_may_have_names_of_rows_and_columns(tmp_path, text, rows, columns
             "q.csv, .*k.csv: expected q and k with the same d_k .*got 2 in q",
         ),
         (
-            {"q": "1\n2\n", "k": "1\n"},
-            ("--mask", "causal"),
-            "causal_mask: expected n_queries from 1 to n_keys, got 2",
-        ),
-        (
             {"q": "1\n", "k": "1\n"},
             ("--scaling", "sqrt"),
             "expected .*, got 'sqrt'; did you mean d_k",

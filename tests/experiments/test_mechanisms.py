@@ -155,10 +155,6 @@ def test_rope_changes_no_law_of_isotropic_vectors_and_those_of_keys_with_a_mean(
             "position: expected n_queries .* of at most n_keys beside rope",
         ),
         (
-            {"mask": MaskName("window-3"), "n_queries": 9},
-            "mask: expected n_queries .* of at most n_keys beside it",
-        ),
-        (
             {"mask": MaskName("window-3"), "scaling": (Scaling.parse("d_k^1/2/ln(n_visible)"),)},
             "no n_visible beside a",
         ),

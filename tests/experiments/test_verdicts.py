@@ -66,6 +66,12 @@ def judged(table, most=math.inf, **least):
     return verdicts(experiment, table, cells_in(table))
 
 
+def alone(name, **changes):
+    """The experiment with this metric alone."""
+    (metric,) = (metric for metric in METRICS if metric.name == name)
+    return dataclasses.replace(EXPERIMENT, metrics=(dataclasses.replace(metric, **changes),))
+
+
 def verdict(table, **errors):
     """The verdict of a table's only value."""
     (row,) = judged(table, **errors).itertuples()
@@ -112,10 +118,7 @@ def test_a_value_below_the_floor_of_its_exact_value_is_none_off(measured, error)
     """The exact value is given as 0 there; z would be 2,000 standard errors."""
     table = table_of({"jacobian_norm": (measured, 1e-12, 0.0)})
     exact = Exact("", lambda *_: 0.0, bounds=(ErrorBound(1e-6, error),))
-    (metric,) = (metric for metric in METRICS if metric.name == "jacobian_norm")
-    experiment = dataclasses.replace(
-        EXPERIMENT, metrics=(dataclasses.replace(metric, exact=exact),)
-    )
+    experiment = alone("jacobian_norm", exact=exact)
     (found,) = verdicts(experiment, table, cells_in(table)).itertuples()
     assert found.error == error
     assert found.z == pytest.approx(measured / error, abs=1e-4)
@@ -128,9 +131,7 @@ def test_scores_that_share_a_query_or_keys_have_the_error_of_few_draws(n_queries
     """
     table = table_of({"score_variance": (0.2, 0.05, 1.0)}, 20)
     table = table.assign(d_k=1, n_queries=n_queries, n_keys=n_keys, scaling="unscaled", divisor=1.0)
-    only = tuple(metric for metric in METRICS if metric.name == "score_variance")
-    experiment = dataclasses.replace(EXPERIMENT, metrics=only)
-    (found,) = verdicts(experiment, table, cells_in(table)).itertuples()
+    (found,) = verdicts(alone("score_variance"), table, cells_in(table)).itertuples()
     extra = n_queries + n_keys - 2
     assert found.error == pytest.approx(math.sqrt((8 + 2 * extra) / scores / 20), rel=1e-9)
     assert (found.test, found.remark) == (NONE, TOO_FEW)
@@ -335,9 +336,7 @@ def test_the_error_of_a_median_is_that_of_its_nearer_end(exact, end):
     median = {name: 0.1, f"{name}_low": 0.08, f"{name}_high": 0.15, f"{name}_exact": exact}
     table = table_of({}, 40).assign(**median)
     rows = pd.concat([table, table.assign(few_draws=name)], ignore_index=True)
-    (metric,) = (metric for metric in METRICS if metric.name == name)
-    experiment = dataclasses.replace(EXPERIMENT, metrics=(metric,))
-    found = verdicts(experiment, rows, cells_in(rows))
+    found = verdicts(alone(name), rows, cells_in(rows))
     z = -math.log(exact / 0.1) / abs(math.log(end / 0.1)) * stats.t.ppf(0.975, 39)
     assert found["z"].tolist() == pytest.approx([z, z], abs=1e-4)
     assert found["test"].tolist() == [T_TEST, NONE]

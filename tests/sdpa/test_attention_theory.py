@@ -424,7 +424,6 @@ def test_a_rule_is_a_divisor():
         ((64, 64, 8.0, "gaussian"), "law: expected a PairLaw, got 'gaussian'"),
         ((4, 4, 1.0, PairLaw(), 5), "expected whole numbers with shortest from 1 to n_keys"),
         ((4, 4, 0.0), "expected a divisor that is finite and above 0"),
-        ((4, 1, 1.0), "n_keys: expected a whole number of at least 2, got 1"),
     ],
 )
 def test_arguments_of_another_type_are_refused(arguments, message):
@@ -489,12 +488,9 @@ def test_rows_of_many_lengths_are_unknown_under_a_divisor_that_jumps():
     assert attention_expectations(4, 4, rule) == attention_expectations(4, 4, 1.0)
 
 
-def test_deviations_are_known_for_independent_rows_of_whole_lengths():
+def test_deviations_are_known_for_independent_rows():
     with pytest.raises(UnknownError, match="unknown"):
         attention_deviations(4, 4, 1.0, PairLaw(correlation=0.5))
-    message = r"n_keys: expected a whole number of at least 2, got 2\.5"
-    with pytest.raises(ValueError, match=message):
-        attention_deviations(4, 2.5, 1.0)
 
 
 @pytest.mark.parametrize("d_k", [16, 2**20])

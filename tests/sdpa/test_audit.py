@@ -119,7 +119,6 @@ def test_what_no_slip_explains_is_described(function, item, found, expected):
     ("name", "value", "message"),
     [
         ("n_keys", (16, 8), "rising"),
-        ("n_keys", (), "whole d_k"),
         ("n_keys", 16.0, "whole d_k"),
         ("groups", 0, "groups from 1"),
         ("mask", "window-0", "window-N"),

@@ -67,7 +67,6 @@ def test_a_function_of_half_precision_is_told_the_option(name, said):
     [
         ("sdpa:__doc__", "got sdpa:__doc__, which is no function"),
         ("sdpa.nothing:f", "importable here, got sdpa.nothing:f: ModuleNotFoundError: No module"),
-        ("sdpa:nothing", "got sdpa:nothing: AttributeError: module 'sdpa' has no attribute"),
         ("script:f", "got script:f: SystemExit: 0"),
         ("broken:f", "got broken:f: NameError: name 'nothing' is not defined"),
     ],

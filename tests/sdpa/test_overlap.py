@@ -5,16 +5,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from numerics import is_mean
 
 from sdpa import softmax
 from sdpa.theory import GaussianRow, UnknownError
 from sdpa.theory.overlap import attention_overlap, weight_overlap
-
-
-def is_mean(values, expected, within=0.0):
-    """Within five standard errors: a false alarm in a million runs, if reseeded."""
-    error = 5 * values.std(ddof=1) / math.sqrt(len(values))
-    return abs(values.mean() - expected) < error + within
 
 
 @pytest.mark.parametrize("n_keys", [2, 64, pytest.param(2**20, marks=pytest.mark.slow)])

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from numerics import is_mean
 from test_inputs import QUADRATURE, known_orders
 
 from sdpa import LAWS
@@ -183,11 +184,6 @@ def test_the_spread_of_the_variance_within_rows_by_summing_over_all_draws(law):
     assert row_variance(d_k, n_keys, divisor, law) == pytest.approx(mean, rel=1e-12)
     expected = math.sqrt(chances @ (of_row - mean) ** 2)
     assert row_variance_deviation(d_k, n_keys, divisor, law) == pytest.approx(expected, rel=1e-12)
-
-
-def is_mean(values, expected):
-    """Within 5 standard errors: a false alarm of 1e-4 in all, if reseeded."""
-    return abs(values.mean() - expected) < 5 * values.std() / math.sqrt(len(values))
 
 
 @pytest.mark.parametrize(

@@ -22,22 +22,6 @@ def test_half_the_gaps_of_drawn_scores_are_below_the_median(n_keys):
     assert abs(below - 0.5) < 5 * 0.5 / sqrt(rows)
 
 
-def test_a_third_score_moves_typical_gradients_as_the_law_says():
-    """ln |J|_F less its value from two scores, in rows of saturated weights: 10^5 draws, five
-    standard errors.
-    """
-    sigma, n_keys = 40.0, 400
-    rng = np.random.default_rng(1)
-    top = -np.partition(-rng.standard_normal((100_000, n_keys)), 8, axis=1)[:, :8]
-    top = sigma * -np.sort(-top, axis=1)
-    top = top[top[:, 0] - top[:, 1] > 3]
-    both = [row_diagnostics(top[:, :few], [1.0]).jacobian_norm for few in (8, 2)]
-    gained = np.log(both[0] / both[1])
-    rate = 2 * np.log(2) / (sigma * scales.median_gap(n_keys))
-    law = rate * scales.THIRD_SCORE / (4 * np.log(2))
-    assert abs(gained.mean() / law - 1) < 0.15 + 5 * gained.std() / gained.mean() / sqrt(len(top))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "errors"),
