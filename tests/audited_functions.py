@@ -198,9 +198,6 @@ def zero_filled(q, k, v, fill=0.0):
     return attend(q, k, v, tril(q, k), fill)
 
 
-reported("hidden keys have the score -2.71828", **CAUSAL)(partial(zero_filled, fill=-math.e))
-
-
 @reported("the mask multiplies the weights after the softmax", **CAUSAL)
 def multiplied_after(q, k, v):
     return softmax(scores(q, k)) * tril(q, k) @ v

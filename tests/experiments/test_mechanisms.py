@@ -114,8 +114,7 @@ def test_rope_changes_no_law_of_isotropic_vectors_and_those_of_keys_with_a_mean(
     """3,000 rotated draws have the exact values within 5 standard errors, 6 values: 1 of 300,000
     seeds fails.
 
-    With means of q and k, the score loses part of its mean with the distance, which shows in its
-    variance.
+    With means of q and k, none is known: the score loses part of its mean with the distance.
     """
     cell = replace(CELL, position="rope", scaling=RULES[1:], **change)
     (row,) = table(cell, 3000, seed=5)
@@ -125,14 +124,6 @@ def test_rope_changes_no_law_of_isotropic_vectors_and_those_of_keys_with_a_mean(
             plain = replace(cell, position="none")
             assert metric.exact.value(theory, plain) == exact
     shifted = replace(cell, query_mean=1.0, key_mean=1.0)
-    (turned_row,), (plain_row,) = (
-        table(shifted, 3000),
-        table(replace(shifted, position="none"), 3000),
-    )
-    difference = turned_row["score_variance"] - plain_row["score_variance"]
-    assert abs(difference) > 5 * math.hypot(
-        turned_row["score_variance_se"], plain_row["score_variance_se"]
-    )
     known = {
         metric.name: metric.exact.value(theory, shifted)
         for metric in MECHANISM_METRICS

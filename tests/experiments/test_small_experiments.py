@@ -17,6 +17,7 @@ from experiments.measuring.experiment import MEASURED, load_experiment
 from experiments.measuring.moments import Moments, power_sums
 from sdpa import Scaling
 from sdpa.initialisation import Scheme
+from tests.plain_attention import attention
 from tests.plain_rows import metrics_of_draw
 
 SCORES = 100_000
@@ -125,11 +126,10 @@ def test_scores_and_weights_are_those_of_the_draws(mask, seen):
     for row in table:
         trial, query, key = row["trial"], row["query"], row["key"]
         divisor = {"unscaled": 1.0, "d_k^1/2": math.sqrt(5)}[row["scaling"]]
-        scaled = [sum(queries[trial, query] * keys[trial, j]) / divisor for j in range(seen[query])]
-        assert row["scaled_score"] == pytest.approx(scaled[key], rel=1e-12)
-        assert row["weight"] == pytest.approx(
-            math.exp(scaled[key]) / sum(map(math.exp, scaled)), rel=1e-12
-        )
+        visible = keys[trial, : seen[query]].tolist()
+        plain = attention([queries[trial, query].tolist()], visible, divisor=divisor)
+        for name, column in (("scaled_scores", "scaled_score"), ("weights", "weight")):
+            assert row[column] == pytest.approx(plain[name][0][key], rel=1e-12), name
 
 
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))

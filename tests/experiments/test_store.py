@@ -213,25 +213,19 @@ def test_a_law_or_rule_that_means_something_else_makes_its_results_stale(monkeyp
     """And no others: the law's own code and moments count, and the divisors, not the modules that
     hold them.
     """
-    law = LAWS["uniform"]
-    uniform = dataclasses.replace(
-        CHUNKS["saturation"], cell=dataclasses.replace(CHUNKS["saturation"].cell, inputs=law)
-    )
-    before = [Store(Path(), 0).stamp(chunk) for chunk in (CHUNKS["saturation"], uniform)]
-    assert before[0]["named"] != before[1]["named"]
-    for other in (
-        dataclasses.replace(law, sample=LAWS["gaussian"].sample),
-        dataclasses.replace(law, moments=(0, 1, 0, 1, 0, 1)),
-    ):
-        changed = dataclasses.replace(uniform.cell, inputs=other)
-        assert (
-            Store(Path(), 0).stamp(dataclasses.replace(uniform, cell=changed))["named"]
-            != before[1]["named"]
-        )
+    chunk, law = CHUNKS["saturation"], LAWS["uniform"]
+
+    def named(inputs):
+        cell = dataclasses.replace(chunk.cell, inputs=inputs)
+        return Store(Path(), 0).stamp(dataclasses.replace(chunk, cell=cell))["named"]
+
+    before = named(law)
+    assert named(LAWS["gaussian"]) != before
+    assert named(dataclasses.replace(law, sample=LAWS["gaussian"].sample)) != before
+    assert named(dataclasses.replace(law, moments=(0, 1, 0, 1, 0, 1))) != before
     with monkeypatch.context() as patched:
         patched.setattr(scaling, "_function", lambda _: lambda sizes: 1.01 * sizes["d_k"])
-        assert Store(Path(), 0).stamp(uniform)["named"] != before[1]["named"]
-    monkeypatch.setattr(
-        scaling.Scaling, "exponent", property(lambda rule: 2 * rule.power_of("d_k"))
-    )
-    assert Store(Path(), 0).stamp(uniform)["named"] != before[1]["named"]
+        assert named(law) != before
+    doubled = property(lambda rule: 2 * rule.power_of("d_k"))
+    monkeypatch.setattr(scaling.Scaling, "exponent", doubled)
+    assert named(law) != before

@@ -17,6 +17,7 @@ from sdpa import (
     softmax,
     trace,
 )
+from tests.plain_attention import attention
 
 N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 11
 
@@ -67,28 +68,21 @@ def test_softmax_refuses(x, axis, message):
 @pytest.mark.parametrize(("scaling", "divisor"), [("d_k^1/2", D_K**0.5), (2.5, 2.5)])
 @pytest.mark.parametrize("mask", [None, "causal"])
 def test_every_step_is_that_of_plain_loops(qkv, scaling, divisor, mask):
-    q, k, v = qkv
-    steps = trace(q, k, v, scaling=scaling, mask=mask)
+    steps = trace(*qkv, scaling=scaling, mask=mask)
     assert steps.divisor == divisor
-    for b, i in np.ndindex(2, N_QUERIES):
-        last = N_KEYS if mask is None else N_KEYS - N_QUERIES + i + 1
-        scores = [sum(q[b, i] * key) for key in k[b]]
-        scaled = [s / divisor for s in scores[:last]] + [-math.inf] * (N_KEYS - last)
-        exponentials = [math.exp(s - max(scaled)) for s in scaled]
-        weights = [e / sum(exponentials) for e in exponentials]
-        expected = {
-            "scores": scores,
-            "scaled_scores": scaled,
-            "exponentials": exponentials,
-            "sums": [sum(exponentials)],
-            "weights": weights,
-            "output": sum(w * row for w, row in zip(weights, v[b], strict=True)),
-        }
-        for name, values in expected.items():
-            found = getattr(steps, name)[b, i]
-            assert_allclose(found, values, rtol=1e-12, atol=1e-14, err_msg=name)
+
+    def hidden(i, j):
+        return mask == "causal" and j > N_KEYS - N_QUERIES + i
+
+    for b in range(2):
+        plain = attention(*(array[b].tolist() for array in qkv), divisor, hidden)
+        for name in ("scores", "scaled_scores", "weights", "output"):
+            found = getattr(steps, name)[b]
+            assert_allclose(found, plain[name], rtol=1e-12, atol=1e-14, err_msg=name)
+        exponentials = np.column_stack([steps.exponentials[b], steps.sums[b]])
+        assert_allclose(exponentials, plain["exponentials"], rtol=1e-12)
     options = {"scaling": scaling, "mask": mask, "return_weights": True}
-    output, weights = scaled_dot_product_attention(q, k, v, **options)
+    output, weights = scaled_dot_product_attention(*qkv, **options)
     assert_array_equal(steps.weights, weights)
     assert_array_equal(steps.output, output)
 

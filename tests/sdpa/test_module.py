@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
 
 from sdpa import (
     MultiHeadAttention,
@@ -18,6 +17,7 @@ from sdpa import (
     scaled_dot_product_attention,
     theory,
 )
+from tests.plain_attention import attention, entropy
 
 D_MODEL, N_HEADS, D_K, N = 15, 3, 5, 7
 CAUSAL = np.tri(N, dtype=bool)
@@ -79,16 +79,12 @@ def test_one_head_is_attention_of_its_projections():
 
 def test_several_heads_by_plain_loops(heads):
     tokens = draw(N, D_MODEL)
-    q, k, v = (tokens @ matrix for matrix in (heads.W_Q, heads.W_K, heads.W_V))
-    joined = np.zeros((N, D_MODEL))
-    for first in range(0, D_MODEL, D_K):
-        head = slice(first, first + D_K)
-        for i in range(N):
-            scores = [sum(q[i, head] * k[j, head]) / math.sqrt(D_K) for j in range(N)]
-            exponentials = [math.exp(s) for s in scores]
-            for j in range(N):
-                joined[i, head] += exponentials[j] / sum(exponentials) * v[j, head]
-    assert_allclose(heads(tokens), joined @ heads.W_O, rtol=1e-11)
+    projected = [tokens @ matrix for matrix in (heads.W_Q, heads.W_K, heads.W_V)]
+    of_heads = [
+        attention(*(x[:, first : first + D_K].tolist() for x in projected))["output"]
+        for first in range(0, D_MODEL, D_K)
+    ]
+    assert_allclose(heads(tokens), np.hstack(of_heads) @ heads.W_O, rtol=1e-11)
 
 
 def test_a_mask_per_sequence_is_not_one_per_head(heads):
@@ -142,15 +138,14 @@ def test_both_sides_are_those_of_plain_loops(scaling, divisor):
     q, k = rng.standard_normal((3, 7)), rng.standard_normal((5, 7))
     assert drawn.d_k == 7
     for side, over in ((drawn.unscaled, 1.0), (drawn.scaled, divisor)):
-        scores = [[sum(query * key) / over for key in k] for query in q]
-        exponentials = np.exp(scores)
-        weights = [row / sum(row) for row in exponentials]
+        plain = attention(q.tolist(), k.tolist(), divisor=over)
+        weights = plain["weights"]
         assert side.divisor == pytest.approx(over)
-        assert_allclose(side.scores, scores, rtol=1e-12)
+        assert_allclose(side.scores, plain["scaled_scores"], rtol=1e-12)
         assert_allclose(side.weights, weights, rtol=1e-12)
-        assert side.score_std == pytest.approx(np.std(scores))
+        assert side.score_std == pytest.approx(np.std(plain["scaled_scores"]))
         assert side.max_weight == pytest.approx(sum(max(row) for row in weights) / 3)
-        assert side.entropy == pytest.approx(sum(stats.entropy(row) for row in weights) / 3)
+        assert side.entropy == pytest.approx(sum(map(entropy, weights)) / 3)
 
 
 @pytest.mark.parametrize(

@@ -37,15 +37,6 @@ def test_overlap_of_two_keys_is_a_mean_of_logistic_functions(sigma, other, corre
     assert weight_overlap(sigma, other, correlation, 2) == pytest.approx(expected, rel=1e-8)
 
 
-@pytest.mark.parametrize("n_keys", [5, 4096])
-def test_overlap_of_small_scores(n_keys):
-    """(1 + (n - 1) rho sigma sigma' / n) / n up to fourth powers, as w_j = (1 + s_j - mean of s) /
-    n.
-    """
-    added = weight_overlap(0.02, 0.01, 0.7, n_keys) * n_keys - 1
-    assert added == pytest.approx((n_keys - 1) / n_keys * 0.7 * 2e-4, rel=1e-3)
-
-
 @pytest.mark.parametrize(("d_k", "cosine"), [(16, 0.0), (32, 0.5)])
 def test_attention_overlap_of_drawn_queries_and_keys(d_k, cosine):
     rng = np.random.default_rng(d_k)
