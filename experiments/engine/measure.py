@@ -34,6 +34,7 @@ from experiments.paths import STORE, STORED_CONFIG, csv_name
 if TYPE_CHECKING:
     from experiments.analysis.results import Results
 
+_SECONDS_OF_A_FIGURE = 4.0  # with its tables, as seen
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 LONGEST = 3600.0  # estimated seconds of a run that starts without consent
 
@@ -170,6 +171,7 @@ def plan_lines(
 
     Times are rough estimates from counts of draws, products and exponentials.
     """
+    figures = 0
     yield f"{'sweep':<16} {'cells':>6} {'trials':>9} {'to measure':>18} {'per worker':>10}  table"
     for sweep in sweeps:
         cells = sweep.cells()
@@ -178,10 +180,13 @@ def plan_lines(
         chunks = f"{work.left[sweep.name]} of {work.total[sweep.name]} {kind}"
         memory = (max(cell.memory for cell in cells) + _WORKER_BASE) / 2**20
         state = _state(sweep, results, work)
+        figures += len(sweep.figures) * (state != "complete")
         yield (
             f"{sweep.name:<16} {len(cells):>6} {trials:>9} {chunks:>18} {memory:>6.0f} MiB  {state}"
         )
     yield f"total to measure: about {_estimate(work, workers)}; tables go to {results}"
+    drawing = duration(_SECONDS_OF_A_FIGURE * figures)
+    yield f"then tables with {counted(figures, 'figure')}: about {drawing} of a core"
     if exceeds(limit, work, workers):
         yield f"A run of more than {duration(limit)} starts only with YES=1 (--yes)."
 
