@@ -173,8 +173,8 @@ def _exact_shares(lengths: Lengths) -> list[float]:
     n = np.array(lengths)
     shares = []
     for sigma in _SIGMAS:
-        entropies = gaussian_rows(np.full(n.shape, sigma), n, ["entropy"])
-        share = entropies[:, 0] / np.log(n)
+        entropies = gaussian_rows(np.full(n.shape, sigma), n)[:, 1]
+        share = entropies / np.log(n)
         shares.append(float(share.mean()))
     return shares
 

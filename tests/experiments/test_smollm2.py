@@ -233,10 +233,12 @@ def test_the_start_of_a_long_sequence_is_a_short_one(tiny, monkeypatch):
 def test_tokens_and_losses_are_those_of_transformers():
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    pytest.importorskip(smollm2.PACKAGE)
+    if not find_spec(smollm2.PACKAGE):
+        pytest.skip(f"needs {smollm2.PACKAGE}")
     trained = smollm2.pretrained()
     folder, file = find_spec(smollm2.PACKAGE).submodule_search_locations[0], smollm2.FILE
-    text = (ROOT / "README.md").read_text()
+    # Single spaces: from a GGUF file, Transformers does not split digits before white space.
+    text = " ".join((ROOT / "README.md").read_text().split())
     ids = trained.tokenizer.encode(text).ids
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, gguf_file=file)
     assert ids == tokenizer(text)["input_ids"]
