@@ -67,8 +67,8 @@ def draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, by
         return figure
 
     notes = [f"From {source}."]
-    kinds = {panel.kind for panel in shown}
-    notes += [sentence for kind, sentence in _READS.items() if kind in kinds]
+    kinds = dict.fromkeys(panel.kind for panel in shown)
+    notes += [_READS[kind] for kind in kinds if kind in _READS]
     if shown[0].kind == "lines" and ("exact" in tables or "exact" in tables[shown[0].step]):
         notes.append("Points: drawn. Pale lines: exact.")
     if "low" in tables:
