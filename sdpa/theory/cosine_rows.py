@@ -31,7 +31,7 @@ class CosineRows:
     def integrands(self) -> Integrands:
         """Integrands on panels of u in which all are smooth."""
         u, weights = gauss_panels(_row_edges(self.law, self.counts), _ORDER)
-        return Integrands([self.law], u, weights)
+        return Integrands([self.law], self.law.gain, u, weights)
 
     @cached_property
     def candidates(self) -> list[Candidates]:

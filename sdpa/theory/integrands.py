@@ -29,7 +29,7 @@ Products = dict[tuple[Factor, ...], float]  # coefficients of products of M
 
 
 class Integrands:
-    """G, M and sums of products of M at nodes u, for the laws of a row.
+    """G, M and sums of products of M at nodes u, for the laws of a row and its unit of x.
 
     `weights` are those of the nodes, or the step between all nodes.
     """
@@ -37,10 +37,12 @@ class Integrands:
     def __init__(
         self,
         laws: Sequence[Law],
+        unit: float,
         u: FloatArray,
         weights: float | FloatArray,
     ) -> None:
         self.laws = tuple(laws)
+        self.unit = unit
         self.u = u
         self.weights = weights
         self.log_g = np.array([law.log_g(u) for law in laws])
@@ -62,6 +64,17 @@ class Integrands:
             moments = {factor: self.moment(*factor) for factor in factors}
             self._metrics[name] = {taken: _sum(terms[taken], moments) for taken in terms}
         return self._metrics[name]
+
+    def shifted(
+        self,
+        group: int,
+        k: int,
+        centre: float,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """E[(y - centre)^q e^(k y - e^y)] at every u, for q = 0, 1, 2."""
+        m_0, m_1, m_2 = (self.moment(group, (k, q, 0)) * self.unit**q for q in range(3))
+        origin = (0.0 if self.unit >= 1 else self.u) - centre
+        return m_0, m_1 + origin * m_0, m_2 + 2 * origin * m_1 + origin**2 * m_0
 
 
 @cache
@@ -85,21 +98,26 @@ def _sum(products: Products, moments: dict[Factor, FloatArray]) -> FloatArray:
 
 
 def _moments(nodes: Nodes, degree: int) -> dict[Index, FloatArray]:
-    """M_kqa at every u for k up to the degree: q up to half the degree with a = 0, and a = 1 with
-    q = 0. For a = -1 it has E[y^q e^(k y) exp(-e^y)], with q up to 2.
-    """
+    """M_kq0 for k up to the degree and q up to half the degree, and M_k01, at every u."""
     y, x, weights, across = nodes
-    functions = {(q, 0): x**q for q in range(degree // 2 + 1)}
-    functions |= {(q, -1): y**q for q in range(3)}
-    functions[0, 1] = np.broadcast_to(across, y.shape)
     exponential = np.exp(y)
-    kernel = np.exp(-exponential)
+    is_common = len(weights) > len(y)  # the same nodes y for all u, with different weights
+    kernel = np.exp(-exponential) * (1.0 if is_common else weights)
+    orders = np.arange(degree // 2 + 1)
+    powers = x ** orders.reshape(-1, *[1] * x.ndim)
     moments = {}
     for k in range(1, degree + 1):
         kernel = kernel * exponential
-        for (q, a), values in functions.items():
-            if len(y) == 1:  # the same nodes for all u, with different weights
-                moments[k, q, a] = weights @ (kernel * values)[0]
-            else:
-                moments[k, q, a] = np.vecdot(weights, kernel * values)
+        if is_common:
+            of_k = weights @ (kernel[0] * powers).T
+        elif x.ndim == 1:
+            of_k = kernel @ powers.T
+        else:
+            of_k = np.vecdot(kernel, powers).T
+        for q in orders.tolist():
+            moments[k, q, 0] = of_k[:, q].copy()
+        if isinstance(across, float):
+            moments[k, 0, 1] = across * moments[k, 0, 0]
+        else:
+            moments[k, 0, 1] = np.vecdot(kernel, across)
     return moments

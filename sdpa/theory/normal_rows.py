@@ -31,7 +31,7 @@ class NormalRows:
         """Integrands at nodes u from the least that matters to any group to where a G vanishes."""
         ends = np.array([law.ends(of) for law, of in zip(self.laws, self.counts, strict=True)])
         is_needed = ends[:, 0] < ends[:, 1].min()
-        return Integrands(self.laws, *_row_nodes(*ends[is_needed].T))
+        return Integrands(self.laws, self.laws[0].unit, *_row_nodes(*ends[is_needed].T))
 
     @cached_property
     def candidates(self) -> list[Candidates]:

@@ -87,8 +87,8 @@ class Row:
         """
         total = 0.0
         for group in self._groups:
-            m, y = (self._laws.integrands.moment(group, (1, q, -1)) for q in (0, 1))
-            total += self._of_one(group, digamma(1.0) * m - y)
+            _, distance, _ = self._laws.integrands.shifted(group, 1, digamma(1.0))
+            total -= self._of_one(group, distance)
         return total
 
     def max_weight(self) -> float:
@@ -164,12 +164,9 @@ class GaussianRow(Row):
         mean = self.entropy()
         centre = digamma(2.0) - mean
         spread = polygamma(1, 2.0)
-        moment = self._laws.integrands.moment
-        m_1, y_1 = (moment(0, (1, q, -1)) for q in (0, 1))
-        m_2, y_2, yy_2 = (moment(0, (2, q, -1)) for q in (0, 1, 2))
-        square = yy_2 - 2 * centre * y_2 + (centre**2 - spread) * m_2
-        product = (y_1 - centre * m_1) ** 2 - spread * m_1**2
-        same = n * self._integral(square, (1,))
-        different = n * (n - 1) * self._integral(product, (2,))
+        m_1, y_1, _ = self._laws.integrands.shifted(0, 1, centre)
+        m_2, _, yy_2 = self._laws.integrands.shifted(0, 2, centre)
+        same = n * self._integral(yy_2 - spread * m_2, (1,))
+        different = n * (n - 1) * self._integral(y_1**2 - spread * m_1**2, (2,))
         variance = float(same + different)
         return variance if variance > 1e-11 * mean**2 else 0.0
