@@ -173,7 +173,7 @@ def _exact_shares(lengths: Lengths) -> list[float]:
     n = np.array(lengths)
     shares = []
     for sigma in _SIGMAS:
-        entropies = gaussian_rows(np.full(n.shape, sigma), n)[:, 1]
+        entropies = gaussian_rows(np.full(n.shape, sigma), n, ["entropy"])[:, 0]
         share = entropies / np.log(n)
         shares.append(float(share.mean()))
     return shares

@@ -137,5 +137,5 @@ def _entropy_shares(spread: FloatArray, lengths: npt.NDArray[np.integer]) -> Flo
     """The mean entropy share over rows of these lengths, for each spread within rows."""
     sigma = spread / np.sqrt(np.mean(1 - 1 / lengths))
     every_pair = np.repeat(sigma, len(lengths)), np.tile(lengths, len(spread))
-    entropy = gaussian_rows(*every_pair)[:, 1].reshape(len(spread), -1)
+    entropy = gaussian_rows(*every_pair, ["entropy"])[:, 0].reshape(len(spread), -1)
     return np.asarray((entropy / np.log(lengths)).mean(axis=1))

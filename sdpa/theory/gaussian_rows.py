@@ -182,7 +182,8 @@ def _rows_of_piece(
     means = {name: ROW_MEANS[name] for name in names if name in ROW_MEANS}
     for node, of_node in zip(nodes.tolist(), weights.T, strict=True):
         values = row_values(sigma, node, means)
-        values["saturated_rows"] = saturated_rows(sigma, node)
+        if "saturated_rows" in names:
+            values["saturated_rows"] = saturated_rows(sigma, node)
         columns = np.column_stack([values[name] for name in names])
         found += of_node[place, None] * columns
     return found

@@ -16,7 +16,7 @@ exponentially (Trefethen and Weideman 2014). Halving the steps changes no result
 """
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import exp, factorial, fsum, inf, log, log1p, prod
 
 import numpy as np
@@ -150,6 +150,10 @@ class GaussianRow(Row):
         laws = normal_rows((NormalLaw(self.sigma),), (span(n_keys),))
         super().__init__(laws, (n_keys,))
 
+    @property
+    def _largest(self) -> tuple[float, float]:
+        return _largest_of_gaussian(self.sigma, self.n_keys)
+
     def entropy_variance(self) -> float:
         """Var H = E (sum w_i (ln Z - s_i - E H))^2, from the second derivative of 1/Z^m at m = 2.
 
@@ -170,3 +174,12 @@ class GaussianRow(Row):
         different = n * (n - 1) * self._integral(y_1**2 - spread * m_1**2, (2,))
         variance = float(same + different)
         return variance if variance > 1e-11 * mean**2 else 0.0
+
+
+@lru_cache(2**14)
+def _largest_of_gaussian(sigma: float, n_keys: float) -> tuple[float, float]:
+    """E max w and E (max w)^2, which take most of the time of a row: means need the first, and
+    deviations, later, both.
+    """
+    laws = normal_rows((NormalLaw(sigma),), (span(n_keys),))
+    return largest_moments(laws.candidates, (n_keys,))
