@@ -37,6 +37,7 @@ _TAKEN = (
     "walk",
 )
 DRAWN = (".png", ".txt")  # the files of a figure: the drawing; title and caption
+DRAWN_ROWS = "Rows"  # a text in a PNG: its first row below the title, and that of the caption
 # one from an earlier run is drawn again, so that it does not go out of date
 ON_REQUEST = (".pdf", ".svg")
 

@@ -20,9 +20,9 @@ from experiments.figures.words import by_scaling, short, under
 
 _NORM_NAMES = dict(zip(NORMS, ("$|J|_F$", "|dL/dq|", "divisor · |dL/dq|"), strict=True))
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
-_INCHES_PER_NUMBER = 0.3
+_INCHES_PER_NUMBER = 0.6
 _PANEL_INCHES = 3.0
-_CLEAR = 1.6  # cells between a point and the nearest number in its row
+_CLEAR = 2.0  # cells between a point and the nearest number in its row
 _LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _LABEL_HEIGHT = 0.8  # share of a contour below its label
 _LIGHT_FROM = 0.55  # beyond this share, contours are white on the darker colours
@@ -105,7 +105,7 @@ def ratio_map(results: Results) -> Drawing:
     """Unscaled gradient norms over scaled ones (d_k^1/2), and where they cross 1: maps by statistic
     and norm.
     """
-    size = 11, 6.4
+    size = 10, 6
     if "ratios" not in results:
         reason = "No ratios: they need values unscaled and under d_k^1/2, and several d_k."
         return empty(size, reason)

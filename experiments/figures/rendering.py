@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable, Iterable
 from functools import partial
 from textwrap import wrap
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.figure
@@ -22,6 +23,7 @@ from experiments.figures import curves, maps, networks, training  # noqa: F401 (
 from experiments.figures.lines import draw_lines
 from experiments.figures.style import DPI, OWN_DRAWINGS, SLIDE, STYLE, Drawing
 from experiments.figures.words import latex, plain_caption
+from experiments.paths import DRAWN_ROWS
 
 _TITLE_POINTS = 13
 _CAPTION_POINTS = 9.5
@@ -29,7 +31,10 @@ _SLIDE_POINTS = 20  # of the title of a slide
 _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
 _LINE = 1.35  # height of a line over the size of the font
 _MARGIN_INCHES = 0.09
-_COLOURS = 256  # of a PNG
+_COLOURS = 256  # of a PNG, at most
+_BLOCK = 2, 6  # rows and columns of a piece of a surface
+_ALIKE = 6  # apart in RGB, on a surface; an eye sees no difference
+_ALIKE_AT_EDGES = 30  # the same at edges of letters and lines
 _JOINED = "\u00a0=\u00a0"
 
 Pixels = npt.NDArray[np.uint8]
@@ -129,22 +134,63 @@ def _png(drawing: Drawing, title: str, caption: str, is_slide: bool) -> bytes:
     canvas = FigureCanvasAgg(drawing)
     canvas.draw()
     inner = np.asarray(canvas.buffer_rgba())
-    parts = [
-        _strip(title, inner.shape[1], drawing.dpi, _SLIDE_POINTS if is_slide else _TITLE_POINTS),
-        inner,
-        *([] if is_slide else [_strip(caption, inner.shape[1], drawing.dpi, _CAPTION_POINTS)]),
-    ]
+    points = _SLIDE_POINTS if is_slide else _TITLE_POINTS
+    above = _strip(title, inner.shape[1], drawing.dpi, points)
+    parts = [above, inner]
+    if not is_slide:
+        parts.append(_strip(caption, inner.shape[1], drawing.dpi, _CAPTION_POINTS))
     info = PngInfo()
     for key, value in (("Title", title), ("Description", caption)):
         # as UTF-8 always; Matplotlib chooses the encoding by the characters
         info.add_itxt(key, value)
-    image = Image.fromarray(np.vstack(parts)).convert("RGB")
-    # The nearest of 256 colours differs from the true one by less than an eye sees, in a third of
-    # the bytes.
-    palette = image.quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    # The page, which has both in words, shows these rows alone.
+    info.add_text(DRAWN_ROWS, f"{len(above)} {len(above) + len(inner)}")
+    image = _with_palette(np.vstack(parts))
     dpi = drawing.dpi, drawing.dpi
-    palette.save(png := io.BytesIO(), "png", dpi=dpi, pnginfo=info, optimize=True)
+    image.save(png := io.BytesIO(), "png", dpi=dpi, pnginfo=info, optimize=True)
     return png.getvalue()
+
+
+def _with_palette(image: Pixels) -> Image.Image:
+    """An image in half the bytes: the most frequent colour first, then the most frequent of those
+    unlike all chosen ones, while there is one; each pixel gets the nearest.
+
+    Palettes that weigh pixels alike change surfaces, because edges have thousands of colours.
+    """
+    codes = image[..., :3] @ np.array([1 << 16, 1 << 8, 1])
+    found, place, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    colours = np.stack([found >> 16, found >> 8 & 255, found & 255], axis=1)
+    place = place.reshape(codes.shape)
+    least = np.full(len(found), _ALIKE_AT_EDGES**2)
+    least[_surfaces(place, colours)] = _ALIKE**2
+    distance = np.full(len(found), 1 << 18)
+    nearest = np.zeros(len(found), np.uint8)
+    palette: list[int] = []
+    while len(palette) < _COLOURS and (distance >= least).any():
+        palette.append(int(np.where(distance >= least, counts, 0).argmax()))
+        apart = ((colours - colours[palette[-1]]) ** 2).sum(axis=1)
+        nearest[apart < distance] = len(palette) - 1
+        distance = np.minimum(distance, apart)
+    indexed = Image.fromarray(nearest[place])
+    indexed.putpalette(colours[palette].astype(np.uint8).tobytes())
+    return indexed
+
+
+def _surfaces(place: npt.NDArray[np.intp], colours: npt.NDArray[np.integer]) -> Any:
+    """The colours of surfaces by number: of blocks with rows of one colour each, and these alike.
+
+    Such are areas and, whose colours change from row to row, colour bars.
+
+    Args:
+        place: the number of the colour of each pixel, (rows, columns).
+        colours: in RGB, (colours, 3).
+    """
+    rows, columns = _BLOCK
+    height, width = (size // step for size, step in zip(place.shape, _BLOCK, strict=True))
+    blocks = place[: height * rows, : width * columns].reshape(height, rows, width, columns)
+    first = blocks[..., 0].swapaxes(1, 2)
+    pieces = first[(blocks == blocks[..., :1]).all(axis=(1, 3))]
+    return pieces[np.ptp(colours[pieces], axis=1).max(axis=1) <= _ALIKE]
 
 
 def _strip(text: str, width: int, dpi: float, points: float) -> Pixels:
