@@ -36,7 +36,15 @@ from experiments.pages.parts import (
 )
 from experiments.pages.quiz import questions
 from experiments.pages.verdicts import VERDICTS, verdicts
-from experiments.paths import ALL_SWEEPS, EXAMPLES, MODELS, THEORY, csv_name, drawn_texts
+from experiments.paths import (
+    ALL_SWEEPS,
+    DRAWN_ROWS,
+    EXAMPLES,
+    MODELS,
+    THEORY,
+    csv_name,
+    drawn_texts,
+)
 
 _MOST_ROWS = 12
 _MOST_METRICS = 5
@@ -47,7 +55,8 @@ _DEEP = ("network", "language")  # experiments on many layers
 
 class Picture(NamedTuple):
     """A figure on the page: a unique name, its texts, its image as a data URI or the path of its
-    file, its size in pixels, and whether its title is a finding.
+    file, the size in pixels and the place in per cent of the drawing between title and caption, and
+    whether its title is a finding.
     """
 
     name: str
@@ -56,6 +65,7 @@ class Picture(NamedTuple):
     source: str
     width: int
     height: int
+    place: float
     is_finding: bool
 
 
@@ -151,13 +161,17 @@ def _picture(of: str, path: Path, results: Path, *, is_embedded: bool) -> Pictur
     title, caption = drawn_texts(path)
     with Image.open(path) as image:
         width, height = image.size
+        rows = image.info.get(DRAWN_ROWS, f"0 {height}")
+    first, end = map(int, rows.split())
+    shown = end - first
+    place = round(100 * first / max(1, height - shown), 2)
     source = path.relative_to(results).as_posix()
     if is_embedded:
         source = "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
     declared = FIGURES.get(path.stem)
     is_finding = declared is not None and title != declared.shows
     name = f"{path.parent.name if of == MODELS else of}-{path.stem}"
-    return Picture(name, title, caption, source, width, height, is_finding)
+    return Picture(name, title, caption, source, width, shown, place, is_finding)
 
 
 class Section(NamedTuple):
