@@ -125,6 +125,12 @@ def _mechanisms(tables: Tables) -> Numbers:
     }
 
 
+def _rows(tables: Tables) -> Numbers:
+    drawn = widest(rows_of(tables, trial=0)).groupby(["scaling", "query"])["weight"].max()
+    plain, root = (drawn[rule].mean() for rule in BOTH)
+    return {"plain": plain, "root": root} if plain > 1 / 2 > root else None
+
+
 FIGURES = (
     Figure(
         name="causal",
@@ -287,5 +293,13 @@ FIGURES = (
         default=Default(),
         note="The first draw: an illustration that shows no trend; sweeps of the experiment "
         "saturation have means over many draws.",
+        finding=Finding(
+            sweep="single_rows",
+            title="In this draw, unscaled wide heads give one key most weight",
+            sentence="At d_k = {d_k.most}, the mean of the largest weights is {plain:.2f} unscaled, "
+            "and {root:.2f} under d_k^1/2.",
+            needs={"d_k": (), "n_keys": (), "scaling": BOTH},
+            numbers=_rows,
+        ),
     ),
 )

@@ -33,7 +33,8 @@ REVERSED = {
     "dot_products/distribution": "d_k",
 }
 MEDIAN = "query_gradient_norm_median"
-EXACT = ("phase/freezing", f"{ALL_SWEEPS}/calibration")  # without intervals
+# without intervals
+EXACT = ("phase/freezing", "single_rows/rows", f"{ALL_SWEEPS}/calibration")
 
 
 @cache
