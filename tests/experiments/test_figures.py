@@ -18,7 +18,7 @@ from experiments.engine.tables import read_sweep
 from experiments.figures import rendering
 from experiments.figures.lines import series
 from experiments.figures.maps import place
-from experiments.figures.rendering import draw, render_figure
+from experiments.figures.rendering import _with_palette, draw, render_figure
 from experiments.figures.style import OWN_DRAWINGS
 from experiments.figures.words import plain_caption
 from experiments.kinds import experiment_names
@@ -173,7 +173,7 @@ def test_a_map_has_the_ratios_of_the_table_and_their_crossings():
     assert np.allclose(ax.images[0].get_array(), np.log(table))
     written = {text.get_text() for text in ax.texts}
     assert {
-        f"{ratio:.2g}" for ratio in table.to_numpy()[:, ::2].ravel() if 2 <= ratio < 100
+        f"{ratio:.2g}" for ratio in table.to_numpy()[:, ::4].ravel() if 2 <= ratio < 100
     } <= written
     crossings = tables["crossings"].query(
         "norm == 'jacobian' and statistic == 'median' and level == 1"
@@ -194,6 +194,13 @@ def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources
         title, caption = drawn_texts(drawing)
         assert title == FIGURES[name].shows
         assert all(text.encode() in drawing.read_bytes() for text in (title, caption))
+
+
+def test_a_palette_keeps_a_colour_bar_beside_many_colours():
+    image = np.random.default_rng(0).integers(0, 256, (200, 60, 4), np.uint8)
+    image[:, :24] = np.arange(200)[:, None, None]
+    shown = np.array(_with_palette(image).convert("RGB"), int)
+    assert abs(shown - image[..., :3])[:, :24].max() <= 3
 
 
 def test_a_finding_comes_before_the_plain_caption(sources, tmp_path):
