@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import calibration, speed
+from benchmarks import calibration, medians, speed
 from benchmarks.calibration import HARMLESS, MISTAKES
 from experiments.config.loader import load_config
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.row_metrics import METRICS
+from sdpa import row_diagnostics
 from tests.shipped import RESULTS, ROOT
 
 SWEEPS = {sweep.name: sweep for sweep in load_config(calibration.CONFIG).sweeps}
@@ -79,3 +80,18 @@ def test_a_mistake_changes_what_it_says():
     assert np.allclose(found["entropy in bits"]["entropy"], honest["entropy"] / np.log(2))
     over_queries = MISTAKES["largest weight over the wrong axis"](SWEEPS["pair"], 1)[MEASURED]
     assert np.allclose(over_queries["max_weight"], 0.5)
+
+
+def test_simulated_norms_are_those_of_the_library():
+    """From narrow to frozen rows."""
+    rng = np.random.default_rng(0)
+    q, k = 30 * rng.random((9, 1, 1)) * rng.normal(size=(9, 1, 5)), rng.normal(size=(9, 6, 5))
+    scores = q @ k.swapaxes(1, 2)
+    found = row_diagnostics(scores, [1.0], k)
+    assert np.allclose(medians.norms(scores[:, 0]), found.jacobian_norm.ravel(), 1e-12, 0)
+    of_keys = medians.norms(scores[:, 0], k.swapaxes(1, 2))
+    assert np.allclose(of_keys, found.query_gradient_norm.ravel(), 1e-12, 0)
+
+
+def test_the_shipped_medians_keep_their_bounds():
+    assert medians.failures(pd.read_csv(RESULTS / "benchmarks" / "medians.csv")) == []

@@ -1,0 +1,176 @@
+"""Medians of |J|_F and |dL/dq|: the numerical ones beside simulated rows, and false alarms of their
+verdicts.
+
+`python -m benchmarks.medians` writes results/benchmarks/medians.csv and medians-alarms.csv. It takes
+six minutes of a core.
+"""
+
+import math
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from benchmarks.calibration import CONFIG, Row, measure_sweep
+from experiments.analysis.derived import add_exact
+from experiments.analysis.verdicts import T_TEST, verdicts
+from experiments.analysis.written import DIGITS
+from experiments.config.loader import load_config
+from experiments.config.sweep import Sweep
+from experiments.engine.workers import default_jobs, worker_pool
+from experiments.measuring.chunk import bit_generator
+from experiments.measuring.experiment import MEASURED
+from experiments.paths import BENCHMARKS, HOME
+from sdpa.theory import attention_quantiles
+
+CORNERS = ((8, 2), (1024, 2), (64, 3), (8, 64), (64, 64), (1024, 64), (64, 4096))  # d_k, n_keys
+MOST_ROWS = 10_000_000
+MOST_DRAWN = 5 * 10**8  # normal numbers, which leave fewer rows to long or wide ones
+# Configs of calibration.yaml: few rows, few trials, narrow and wide rows, flat and usual ones.
+ALARMS = ("pair", "four_keys", "four_keys_wide", "few_keys_20", "many_cells", "usual_20", "flat")
+SEEDS = 100
+LEVELS = (0.05, 0.001)
+BOUNDS = {"jacobian_norm": 1e-3, "query_gradient_norm": 3e-3}  # of the relative error of a median
+_MOST_ERRORS = 4.5  # chance exceeds it in one of 5,000 tables
+_BLOCK = 1 << 19  # numbers drawn at once
+
+Floats = npt.NDArray[np.float64]
+Generator = np.random.Generator
+
+
+def jacobian_norms(rng: Generator, rows: int, d_k: int, n_keys: int, divisors: Floats) -> Floats:
+    """|J|_F of random rows, (divisors, rows); given |q|, scores are normal."""
+    scores = rng.standard_normal((rows, n_keys)) * np.sqrt(rng.chisquare(d_k, (rows, 1)))
+    return np.stack([norms(scores / divisor) for divisor in divisors])
+
+
+def gradient_norms(rng: Generator, rows: int, d_k: int, n_keys: int, divisors: Floats) -> Floats:
+    """|dL/dq| = |K^T J|_F / divisor of random rows, (divisors, rows), from whole queries and keys."""
+    length = np.sqrt(rng.chisquare(d_k, (rows, 1)))  # q points along the first coordinate
+    keys = rng.standard_normal((rows, d_k, n_keys))
+    return np.stack([norms(length * keys[:, 0] / by, keys) / by for by in divisors])
+
+
+def norms(scores: Floats, keys: Floats | None = None) -> Floats:
+    """|J|_F or, with keys, |K^T J|_F of rows of scores, (rows,).
+
+    With r the sum of all weights but the largest, and u these over r, columns of J / r are
+    u_i (e_i - w), and (1 - r) (e_1 - u) up to its sign for the largest: nothing cancels.
+
+    Args:
+        scores: (rows, keys).
+        keys: (rows, coordinates, keys).
+    """
+    first = scores.argmax(axis=1)[:, None]
+    u = np.exp(scores - np.take_along_axis(scores, first, axis=1))
+    np.put_along_axis(u, first, 0, axis=1)
+    rest = u.sum(axis=1)
+    u /= rest[:, None]
+    r = rest / (1 + rest)
+    if keys is None:
+        squares, cubes = ((u**power).sum(axis=1) for power in (2, 3))
+        square = (1 - r) ** 2 * (1 + 2 * squares) + squares - 2 * r * cubes + (r * squares) ** 2
+        return np.asarray(r * np.sqrt(square))
+    keys = keys - np.take_along_axis(keys, first[:, :, None], axis=2)
+    mean = np.einsum("ijk,ik->ij", keys, u)
+    apart = keys - (r[:, None] * mean)[:, :, None]
+    square = np.einsum("ijk,ijk,ik->i", apart, apart, u**2)
+    return np.asarray(r * np.sqrt(square + (1 - r) ** 2 * (mean**2).sum(axis=1)))
+
+
+def median_and_error(values: Floats) -> tuple[float, float]:
+    """A median of draws, and its relative standard error, from the ranks one error to both sides."""
+    middle, apart = len(values) // 2, max(1, round(math.sqrt(len(values)) / 2))
+    ranks = [middle - apart, middle, middle + apart]
+    low, median, high = np.partition(values, ranks)[ranks]
+    return float(median), math.log(high / low) / 2
+
+
+def compare_corner(corner: tuple[int, int], most_drawn: int = MOST_DRAWN) -> list[Row]:
+    """A row for each norm, unscaled and under d_k^1/2: numerical and simulated median, their
+    relative difference, and the error of the simulated one.
+    """
+    d_k, n_keys = corner
+    rules = {"unscaled": 1.0, "d_k^1/2": math.sqrt(d_k)}
+    divisors = np.array([*rules.values()])
+    found: list[Row] = []
+    for norm, draw, size in (
+        ("jacobian_norm", jacobian_norms, n_keys),
+        ("query_gradient_norm", gradient_norms, n_keys * d_k),
+    ):
+        rows = min(MOST_ROWS, most_drawn // size)
+        drawn = simulated(partial(draw, d_k=d_k, n_keys=n_keys, divisors=divisors), rows, size)
+        for values, (scaling, divisor) in zip(drawn, rules.items(), strict=True):
+            exact = getattr(attention_quantiles(d_k, n_keys, divisor), norm)
+            median, error = median_and_error(values)
+            row = {"d_k": d_k, "n_keys": n_keys, "scaling": scaling, "norm": norm, "rows": rows}
+            row |= {"exact": exact, "simulated": median}
+            found.append(row | {"off": exact / median - 1, "error": error})
+    return found
+
+
+def simulated(draw: Callable[..., Floats], rows: int, size: int) -> Floats:
+    """The values of so many rows under each divisor, drawn in blocks."""
+    rng, block = bit_generator(0), max(1, _BLOCK // size)
+    parts = [draw(rng, min(block, rows - start)) for start in range(0, rows, block)]
+    return np.concatenate(parts, axis=1)
+
+
+def median_verdicts(sweep: Sweep, seed: int) -> pd.DataFrame:
+    """The verdicts of an honest run of a sweep under a root seed on its medians."""
+    measured = measure_sweep(sweep, seed)[MEASURED]
+    table = add_exact(sweep.experiment, measured, sweep.cells())
+    found = verdicts(sweep.experiment, table, sweep.cells())
+    return found[found["metric"].isin([f"{norm}_median" for norm in BOUNDS])]
+
+
+def false_alarms(sweep: Sweep, runs: int, found: pd.DataFrame) -> list[Row]:
+    """A row for each median: how many Student's t judges in honest runs of a sweep, and the shares
+    of these with a p-value below each level.
+    """
+    rows: list[Row] = []
+    for norm in BOUNDS:
+        mine = found[found["metric"] == f"{norm}_median"]
+        p = mine.loc[mine["test"] == T_TEST, "p_value"]
+        row = {"config": sweep.name, "trials": sweep.trials, "norm": norm, "runs": runs}
+        shares = {f"below_{level:g}": (p < level).mean() for level in LEVELS}
+        rows.append({**row, "medians": len(mine), "by_t": len(p), **shares})
+    return rows
+
+
+def failures(medians: pd.DataFrame) -> list[str]:
+    """One line for each median further off than its bound and chance allow."""
+    allowed = medians["norm"].map(BOUNDS) + _MOST_ERRORS * medians["error"]
+    return [
+        f"{row.norm} with d_k = {row.d_k}, {row.n_keys} keys, {row.scaling}: off by {row.off:.2g}"
+        for row in medians[medians["off"].abs() > allowed].itertuples()
+    ]
+
+
+def main(results: Path) -> list[str]:
+    """Write both tables; return the medians that break their bounds."""
+    sweeps = {sweep.name: sweep for sweep in load_config(CONFIG).sweeps}
+    with worker_pool(default_jobs()) as pool:
+        corners = pool.map(compare_corner, CORNERS)
+        alarms = [
+            row
+            for name in ALARMS
+            for row in false_alarms(
+                sweeps[name],
+                SEEDS,
+                pd.concat(pool.map(partial(median_verdicts, sweeps[name]), range(SEEDS))),
+            )
+        ]
+        medians = pd.DataFrame([row for rows in corners for row in rows])
+    for name, table in (("medians", medians), ("medians-alarms", pd.DataFrame(alarms))):
+        print(table.to_string(index=False))
+        table.to_csv(results / BENCHMARKS / f"{name}.csv", index=False, float_format=DIGITS)
+    return failures(medians)
+
+
+if __name__ == "__main__":
+    sys.exit("\n".join(main(HOME)) or 0)
