@@ -40,8 +40,8 @@ _FIRST = {
     "score_variance_exact": "variance of a score",
     "max_weight_exact": "largest weight, mean",
     "entropy_exact": "entropy of a row, nats",
-    "query_gradient_norm_median": "gradient to a query, |dL/dq|: median",
-    "query_gradient_norm_exact": "the same: root mean square",
+    "query_gradient_norm_median": "gradient to a query, |dL/dq|, median",
+    "query_gradient_norm_exact": "gradient to a query, root mean square",
 }
 
 
