@@ -187,7 +187,7 @@ FIGURES = (
             sweep="powers",
             title="Only d_k^1/2 keeps the largest weight almost equal at these widths",
             sentence="The mean largest of {n_keys.most} weights is {first:.2f} at d_k = "
-            "{d_k.least} and {last:.2f} at {d_k.most} unscaled, and within a tenth of each other "
+            "{d_k.least} and {last:.2f} at {d_k.most} unscaled, and within 10% of each other "
             "under d_k^1/2 alone.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_level_under_the_root_alone,

@@ -292,7 +292,7 @@ FIGURES: dict[str, dict[str, Callable[[Path], list[bytes]]]] = {
             _draw_divisors,
             _PROSE,
             Finding(
-                title="SmolLM2 loses least near its √d_k; with smaller divisors, gradients explode",
+                title="SmolLM2's loss is smallest near √d_k; with smaller divisors, gradients explode",
                 sentence="The loss on prose is smallest at a divisor of {divisor:.2f} ± "
                 "{reach:.2f}, where √d_k is 8; on four texts, at {least:.2f} to {most:.2f}; with "
                 "shuffled tokens, beyond 10. Without the scale, the r.m.s. of |dL/dq| is more "
