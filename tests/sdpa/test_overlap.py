@@ -63,5 +63,3 @@ def test_very_different_deviations_are_refused_before_they_take_the_memory(other
 def test_impossible_arguments_are_refused():
     with pytest.raises(ValueError, match="expected"):
         weight_overlap(1.0, 1.0, 1.1, 8)
-    with pytest.raises(ValueError, match="expected"):
-        attention_overlap(8, 8, 1.0)
