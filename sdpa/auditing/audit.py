@@ -1,5 +1,7 @@
 """The audit: outputs first, then the cause of wrong ones, and probes."""
 
+from __future__ import annotations
+
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -9,6 +9,8 @@ No term of the second sum is below 0: small divergences and those of saturated r
 digits.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

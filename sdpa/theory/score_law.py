@@ -3,6 +3,8 @@
 Given q, scores are normal with the deviation |q|.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, log_ndtr, ndtr
