@@ -87,7 +87,7 @@ def check(
         if reason := why_stale(results, sweep):
             report.flag(f"{sweep.name}: {reason}")
         whole.append(read)
-        if verdict := agreement([read]).verdict():
+        if report.verbose and (verdict := agreement([read]).verdict()):
             report.detail(f"  {verdict}")
 
     def check_all() -> None:
