@@ -86,16 +86,21 @@ def all_parts(job: Job) -> None:
     parts: list[Callable[[], object]] = [
         *_measuring(job),
         partial(
-            figures.draw, *job.scope, jobs=asked.jobs, formats=asked.further_formats, report=report
+            figures.draw,
+            job.study,
+            job.sweeps,
+            jobs=asked.jobs,
+            formats=asked.further_formats,
+            report=report,
         ),
-        partial(checks.check, *job.scope, report=report),
+        partial(checks.check, job.study, job.sweeps, report=report),
     ]
     if asked.names:
         attempt(parts)
         return
     from experiments.pages import index
 
-    last = partial(index.write_page, job.config, job.results, asked.config, report=report)
+    last = partial(index.write_page, job.study, asked.config, report=report)
     attempt([*parts, *_of_this_repository(job), last])
     job.report.next(f"open {job.results / 'index.html'} in a browser")
 
@@ -110,8 +115,17 @@ def _measuring(job: Job) -> list[Callable[[], object]]:
     asked, report = job.asked, job.report
     workers = asked.workers(report.line)
     return [
-        partial(measure, *job.scope, workers, jobs=asked.jobs, limit=asked.limit, report=report),
-        partial(checks.write_overview, job.config, job.results, report),
+        partial(
+            measure,
+            job.config,
+            job.sweeps,
+            job.results,
+            workers,
+            jobs=asked.jobs,
+            limit=asked.limit,
+            report=report,
+        ),
+        partial(checks.write_overview, job.study, report),
     ]
 
 
@@ -120,13 +134,13 @@ def draw(job: Job) -> None:
     """Draw the figures of sweeps from their tables."""
     from experiments.figures import draw as figures
 
-    figures.draw(*job.scope, formats=job.asked.further_formats, report=job.report)
+    figures.draw(job.study, job.sweeps, formats=job.asked.further_formats, report=job.report)
 
 
 @about_sweeps(app, *SWEEPS)
 def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones."""
-    checks.check(*job.scope, report=job.report)
+    checks.check(job.study, job.sweeps, report=job.report)
 
 
 @about_sweeps(app, "config", "results", "verbose")
@@ -134,7 +148,7 @@ def slides(job: Job) -> None:
     """Draw the slides for a talk, PNG and PDF, whose titles the tables support."""
     from experiments.figures.slides import write_slides
 
-    write_slides(job.config, job.results, job.report)
+    write_slides(job.study, job.report)
     job.report.next(f"see {job.results / 'slides'}")
 
 
@@ -144,10 +158,9 @@ def page(job: Job) -> None:
     from experiments.figures import draw as figures
     from experiments.pages import index
 
-    config, results, report = job.config, job.results, job.report
-    drawn = partial(figures.draw, config, config.sweeps, results, report=report)
-    written = partial(index.write_page, config, results, job.asked.config, report=report)
-    report.next(f"open {results / 'index.html'} in a browser")
+    drawn = partial(figures.draw, job.study, job.sweeps, report=job.report)
+    written = partial(index.write_page, job.study, job.asked.config, report=job.report)
+    job.report.next(f"open {job.results / 'index.html'} in a browser")
     attempt([drawn, *_of_this_repository(job), written])
 
 

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from experiments.analysis.results import Results
 from experiments.config.loader import load_config
 from experiments.declarations import FIGURES
 from experiments.engine.files import write_atomically
 from experiments.engine.measure import measure
 from experiments.engine.reporter import Reporter
-from experiments.engine.tables import read_sweep
+from experiments.engine.study import Study
 from experiments.engine.workers import LocalWorkers, default_jobs
 from experiments.errors import UsageError
 from experiments.paths import HOME, default_results
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 _OF_MAPPINGS = HOME / "python"
 
 
-class Study(dict[str, Results]):
-    """The results of all sweeps of a config, by name."""
+class DrawnStudy(Study):
+    """The results of all sweeps of a config, by name, and their drawings."""
 
     def draw(self, figure: str, sweep: str | None = None) -> "Figure":
         """A figure of docs/config.md of a sweep; of the first one whose experiment has it unless
@@ -64,7 +63,7 @@ def run(
     folder: str | Path | None = None,
     *,
     jobs: int | None = None,
-) -> Study:
+) -> DrawnStudy:
     """Measure the sweeps of a config as far as the folder lacks them, and read their tables.
 
     Args:
@@ -103,4 +102,4 @@ def run(
         jobs=jobs,
         report=silent,
     )
-    return Study({sweep.name: read_sweep(folder, sweep) for sweep in loaded.sweeps})
+    return DrawnStudy(loaded, folder)

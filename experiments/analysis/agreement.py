@@ -207,15 +207,17 @@ def agreement(sweeps: Iterable[Results]) -> Agreement:
     return Agreement(_distinct(cells, ["key"]), distinct, gaps)
 
 
-def agreement_tables(sweeps: Iterable[Results]) -> Results:
+def agreement_tables(whole: Agreement) -> Results:
     """The tables behind the figures of all sweeps together; none if no value can be compared with
     theory.
+
+    Args:
+        whole: the agreement of all sweeps.
 
     Returns:
         `cells` and `z_scores`, the tested cells and the values that t judges, and `agreement`, one
         row with verdict, in words, and disagrees.
     """
-    whole = agreement(sweeps)
     if whole.cells.empty or whole.by_t.empty or whole.by_t["of_own_error"].isna().all():
         return Results(None, {})
     together = pd.DataFrame([{"verdict": whole.verdict(), "disagrees": whole.disagrees}])

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -23,6 +24,7 @@ from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
 from experiments.engine.measure import LONGEST
 from experiments.engine.reporter import Reporter
+from experiments.engine.study import Study
 from experiments.engine.work import Workers
 from experiments.engine.workers import LocalWorkers, default_jobs
 from experiments.errors import MeasurementError, Problem, TableError, UsageError, leaves
@@ -138,10 +140,10 @@ class Job:
     results: Path
     report: Reporter
 
-    @property
-    def scope(self) -> tuple[Config, tuple[Sweep, ...], Path]:
-        """The first arguments of functions about sweeps."""
-        return self.config, self.sweeps, self.results
+    @cached_property
+    def study(self) -> Study:
+        """The results of all sweeps."""
+        return Study(self.config, self.results)
 
 
 def job_of(asked: Request, report: Reporter) -> Job:

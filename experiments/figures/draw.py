@@ -9,10 +9,9 @@ from experiments.analysis.results import Results
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
 from experiments.declarations import FIGURES, figures_of
-from experiments.engine.check import sound
 from experiments.engine.products import Product, build
 from experiments.engine.reporter import FLAGGED, VERBOSE, Reporter
-from experiments.engine.tables import read_sweep
+from experiments.engine.study import Study
 from experiments.errors import attempt, counted
 from experiments.figures.findings import finding_of, lost_findings
 from experiments.paths import ALL_SWEEPS, DRAWN, HOME, ON_REQUEST, figure_path
@@ -21,9 +20,8 @@ _BACK = "; the shipped config has them all: git checkout config.yaml && make all
 
 
 def draw(
-    config: Config,
+    study: Study,
     sweeps: Sequence[Sweep],
-    results: Path,
     *,
     jobs: int | None = None,
     formats: Collection[str] = (),
@@ -34,14 +32,15 @@ def draw(
     Raises:
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
-    found = sound(config, results)
-    drawn = [found[sweep.name] for sweep in sweeps if sweep.name in found]
-    products = figures(config, results, drawn, agreement_tables(found.values()), formats)
+    folder = study.folder
+    drawn = [study[sweep.name] for sweep in sweeps if sweep.name in study]
+    together = agreement_tables(study.agreement(study))
+    products = figures(study.config, folder, drawn, together, formats)
     # An unsound table is an error, after the figures of all others.
-    unsound = [partial(read_sweep, results, sweep) for sweep in sweeps if sweep.name not in found]
-    attempt([partial(build, results, products, report, jobs=jobs), *unsound])
+    unsound = [partial(study.require, sweep.name) for sweep in sweeps]
+    attempt([partial(build, folder, products, report, jobs=jobs), *unsound])
     if lost := [reason for each in drawn for reason in lost_findings(each)]:
-        back = _BACK if results.resolve() == HOME.resolve() else ""
+        back = _BACK if folder.resolve() == HOME.resolve() else ""
         text = f"{counted(len(lost), 'figure')} with a plain title instead: {'; '.join(lost)}{back}"
         report.verdict("findings", text, FLAGGED)
 

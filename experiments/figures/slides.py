@@ -4,17 +4,15 @@ read.
 
 import io
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.analysis.results import Results
-from experiments.config.loader import Config
 from experiments.declarations import FIGURES
 from experiments.declarations.figure import Lines, Slide
 from experiments.declarations.tables import BOTH
-from experiments.engine.check import sound
 from experiments.engine.products import Product, build
 from experiments.engine.reporter import FLAGGED, VERBOSE, Reporter
+from experiments.engine.study import Study
 from experiments.figures.findings import FindingError, mismatch
 from experiments.figures.words import sizes
 from experiments.paths import SLIDES as FOLDER
@@ -32,23 +30,23 @@ _TITLE_POINTS = 24
 SLIDES = {slide.name: slide for figure in FIGURES.values() for slide in figure.slides}
 
 
-def write_slides(config: Config, results: Path, report: Reporter = VERBOSE) -> None:
+def write_slides(study: Study, report: Reporter = VERBOSE) -> None:
     """Draw the outdated slides as PNG and PDF into the folder `slides` of the results, and name
     those left out.
 
     Raises:
         FindingError: no title is about the sweeps and their tables.
     """
-    found = sound(config, results)
+    results = study.folder
     products = []
     left_out = []
     for name, slide in SLIDES.items():
-        if reason := _objection(slide, found.get(slide.sweep)):
+        if reason := _objection(slide, study.get(slide.sweep)):
             left_out.append(f"{name} ({reason})")
             continue
         files = tuple(results / FOLDER / f"{name}{suffix}" for suffix in (".png", ".pdf"))
         inputs = (results / f"{slide.sweep}.json",)
-        products.append(Product(files, partial(slide_files, slide, found[slide.sweep]), inputs))
+        products.append(Product(files, partial(slide_files, slide, study[slide.sweep]), inputs))
     if not products:
         raise FindingError(
             f"{results}: expected tables that support the title of a slide; {'; '.join(left_out)}"

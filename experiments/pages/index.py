@@ -18,10 +18,10 @@ from experiments.claims.judge import SEVERITIES
 from experiments.claims.table import read_statements, table_path
 from experiments.config.loader import Config
 from experiments.declarations import FIGURES
-from experiments.engine.check import sound
 from experiments.engine.fingerprint import versions
 from experiments.engine.products import Product, build
 from experiments.engine.reporter import VERBOSE, Reporter
+from experiments.engine.study import Study
 from experiments.pages import explorer
 from experiments.pages.parts import (
     FOLDER,
@@ -69,40 +69,35 @@ class Picture(NamedTuple):
     is_finding: bool
 
 
-def write_page(
-    config: Config,
-    results: Path,
-    config_path: Path,
-    *,
-    report: Reporter = VERBOSE,
-) -> None:
+def write_page(study: Study, config_path: Path, *, report: Reporter = VERBOSE) -> None:
     """Write index.html from tables, figures and published statements if one of them changed."""
 
     def made() -> list[bytes]:
-        return [make_page(config, results, config_path)]
+        return [make_page(study, config_path)]
 
-    options = [config.text, config_path.as_posix()]
-    page = Product((page_path(results),), made, (*shown(config, results),), options)
-    build(results, [page], report, quietly=True)
+    folder = study.folder
+    options = [study.config.text, config_path.as_posix()]
+    page = Product((page_path(folder),), made, (*shown(study.config, folder),), options)
+    build(folder, [page], report, quietly=True)
 
 
-def make_page(config: Config, results: Path, config_path: Path) -> bytes:
+def make_page(study: Study, config_path: Path) -> bytes:
     """The page of a config's results, as UTF-8 bytes.
 
     Styles, scripts and the first figures are part of the file; further figures, and tables, are
     files beside it. A notice at its top names the sweeps without sound tables.
 
     Args:
-        config, results: the config of the results, and the folder of its tables and figures.
+        study: the results, whose folder also has the figures.
         config_path: the path of the config; the page shows it as given, or only the file name of an
             absolute path.
     """
-    found = sound(config, results)
-    drawn = _pictures(config, results)
-    judged = verdicts(found)
+    results = study.folder
+    drawn = _pictures(study.config, results)
+    judged = verdicts(study)
     is_answered = len(judged) == len(VERDICTS)
-    own = [] if is_answered else explorer.own_laws(found.values())
-    sections = [_section(each, drawn[each.name]) for each in found.values()]
+    own = [] if is_answered else explorer.own_laws(study.values())
+    sections = [_section(each, drawn[each.name]) for each in study.values()]
     main = [section for section in sections if section.name == _MAIN and section.pictures]
     others = [section for section in sections if section not in main]
     environment = Environment(
@@ -119,7 +114,7 @@ def make_page(config: Config, results: Path, config_path: Path) -> bytes:
         is_judged=bool(judged),
         is_answered=is_answered,
         main=main[0] if main else None,
-        explorer=explorer.explorer(found.values()) | {"own": own},
+        explorer=explorer.explorer(study.values()) | {"own": own},
         law=explorer.LAW,
         positions=explorer.POSITIONS,
         relative_error=explorer.RELATIVE_ERROR,
@@ -127,16 +122,16 @@ def make_page(config: Config, results: Path, config_path: Path) -> bytes:
         sections=[section for section in others if section.experiment not in _DEEP],
         deep=[section for section in others if section.experiment in _DEEP],
         full=drawn[FULL],
-        quiz=[*questions(found, judged)],
+        quiz=[*questions(study, judged)],
         of_all=drawn[ALL_SWEEPS],
         models=drawn[MODELS],
         theory=drawn[THEORY],
         examples=drawn[EXAMPLES],
         statements=statements(results),
         statements_csv=table_path(results).relative_to(results).as_posix(),
-        made=provenance(config, results, found),
+        made=provenance(study),
         made_with=versions(*MADE_WITH),
-        config=config,
+        config=study.config,
         config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
     )
     return text.encode()

@@ -17,10 +17,10 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
-from experiments.analysis.agreement import Agreement, DisagreementError, agreement
-from experiments.analysis.results import Results
+from experiments.analysis.agreement import Agreement, DisagreementError
 from experiments.claims.table import table_path
 from experiments.config.loader import Config
+from experiments.engine.study import Study
 from experiments.engine.tables import why_stale
 from experiments.errors import counted
 from experiments.paths import (
@@ -184,33 +184,33 @@ class Provenance:
     alarm: str
 
 
-def provenance(config: Config, results: Path, found: Mapping[str, Results]) -> Provenance:
+def provenance(study: Study) -> Provenance:
     """Seed, versions, the state of every sweep, and the verdict of `check` on the sound tables."""
     versions: dict[str, str] = {}
     rows = []
-    for sweep in config.sweeps:
+    for sweep in study.config.sweeps:
         row = dict.fromkeys(_PROVENANCE, "–")
         row |= {"sweep": sweep.name, "experiment": sweep.experiment.name}
         rows.append(row)
-        reason = why_stale(results, sweep)
-        if sweep.name not in found:
+        reason = why_stale(study.folder, sweep)
+        if sweep.name not in study:
             row["table"] = f"missing: {reason}"
             continue
-        made = json.loads((results / f"{sweep.name}.json").read_bytes())
+        made = json.loads((study.folder / f"{sweep.name}.json").read_bytes())
         versions |= made["versions"]
-        table = found[sweep.name].measured
+        table = study[sweep.name].measured
         trials = table.get("trials", pd.Series(sweep.trials))
         ends = dict.fromkeys((trials.min(), trials.max()))
         row["trials"] = " to ".join(f"{n:,}" for n in ends)
         cells = counted(len(sweep.cells()), "cell")
         state = f"complete: {counted(len(table), 'row')} for {cells}"
         row["table"] = "; ".join(filter(None, [state, reason]))
-        row["check"] = agreement([found[sweep.name]]).verdict() or "–"
+        row["check"] = study.agreement([sweep.name]).verdict() or "–"
         row["measured by"] = made["fingerprint"]["measuring"][:_SHOWN_DIGITS]
         row["analysed by"] = made["fingerprint"]["tables"][:_SHOWN_DIGITS]
-    whole = agreement(found.values())
+    whole = study.agreement(study)
     verdict = "; ".join(filter(None, [whole.verdict(), whole.gaps_in_short()]))
-    missing = [sweep.name for sweep in config.sweeps if sweep.name not in found]
+    missing = [sweep.name for sweep in study.config.sweeps if sweep.name not in study]
     return Provenance(versions, rows, missing, verdict, _alarm(whole))
 
 

@@ -16,6 +16,7 @@ from experiments.declarations import figures_of
 from experiments.engine import workers as local
 from experiments.engine.measure import measure
 from experiments.engine.store import measure_record
+from experiments.engine.study import Study
 from experiments.engine.workers import LocalWorkers
 from experiments.figures.draw import draw
 from experiments.measuring.columns import axis_names, defaults, treatment_names
@@ -137,7 +138,7 @@ def drawn(tiny, made_once) -> tuple[Config, Path]:
 
     def fill(folder: Path) -> None:
         shutil.copytree(source, folder, dirs_exist_ok=True)
-        draw(config, config.sweeps, folder, jobs=2)
+        draw(Study(config, folder), config.sweeps, jobs=2)
 
     return config, made_once("drawn", fill)
 

@@ -13,6 +13,7 @@ from experiments.config.loader import load_config
 from experiments.declarations import figures_of
 from experiments.engine.check import check
 from experiments.engine.measure import measure
+from experiments.engine.study import Study
 from experiments.engine.workers import LocalWorkers
 from experiments.figures.draw import draw
 from experiments.kinds import experiment_names
@@ -128,8 +129,9 @@ def run_whole(config: dict, folder: Path) -> None:
     loaded = load_config(path)
     measure(loaded, loaded.sweeps, folder, LocalWorkers(1))
     check(loaded, loaded.sweeps, folder)
-    draw(loaded, loaded.sweeps, folder, jobs=1)
-    write_page(loaded, folder, path)
+    study = Study(loaded, folder)
+    draw(study, loaded.sweeps, jobs=1)
+    write_page(study, path)
     page = (folder / "index.html").read_text(encoding="utf-8")
     for sweep in loaded.sweeps:
         assert (folder / f"{sweep.name}.csv").exists()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.container import ErrorbarContainer
 
-from experiments.analysis.agreement import agreement_tables
+from experiments.analysis.agreement import agreement, agreement_tables
 from experiments.analysis.results import Results
 from experiments.declarations import FIGURES, figures_of
 from experiments.engine.files import write_files
@@ -47,7 +47,11 @@ def sources(tiny):
             sweep for sweep in config.sweeps if subject in (sweep.experiment.name, ALL_SWEEPS)
         ]
         tables = {sweep.name: read_sweep(folder, sweep) for sweep in sweeps}
-        return {ALL_SWEEPS: agreement_tables(tables.values())} if subject == ALL_SWEEPS else tables
+        return (
+            {ALL_SWEEPS: agreement_tables(agreement(tables.values()))}
+            if subject == ALL_SWEEPS
+            else tables
+        )
 
     return of
 

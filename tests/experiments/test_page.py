@@ -15,6 +15,7 @@ import pytest
 from scipy.interpolate import BarycentricInterpolator
 
 from experiments.config.loader import load_config
+from experiments.engine.study import Study
 from experiments.engine.tables import read_sweep, write_sweep
 from experiments.pages import explorer, index
 from experiments.pages.explorer import CURVES, RELATIVE_ERROR, row_means
@@ -34,7 +35,7 @@ def own(drawn, tmp_path, quick_slider):  # noqa: ARG001
 
 
 def text_of(config, folder):
-    return make_page(config, folder, Path("tiny.yaml")).decode()
+    return make_page(Study(config, folder), Path("tiny.yaml")).decode()
 
 
 @pytest.mark.usefixtures("quick_slider")
@@ -80,15 +81,15 @@ def test_figures_beyond_the_first_are_files_beside_the_page(drawn, monkeypatch):
 def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     config, folder = own
     path = folder / "index.html"
-    index.write_page(config, folder, Path("tiny.yaml"))
+    index.write_page(Study(config, folder), Path("tiny.yaml"))
     first = path.read_bytes()
-    index.write_page(config, folder, Path("tiny.yaml"))
+    index.write_page(Study(config, folder), Path("tiny.yaml"))
     assert "up to date" in capsys.readouterr().out
     path.unlink()
-    index.write_page(config, folder, Path("tiny.yaml"))
+    index.write_page(Study(config, folder), Path("tiny.yaml"))
     assert path.read_bytes() == first
     figure_path(folder, "single", "variance", ".txt").write_text("A title\nSomething else.\n")
-    index.write_page(config, folder, Path("tiny.yaml"))
+    index.write_page(Study(config, folder), Path("tiny.yaml"))
     assert "Something else." in path.read_text(encoding="utf-8")
 
 

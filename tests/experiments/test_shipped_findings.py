@@ -8,7 +8,7 @@ from functools import cache
 import pandas as pd
 import pytest
 
-from experiments.analysis.agreement import agreement_tables
+from experiments.analysis.agreement import agreement, agreement_tables
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
 from experiments.declarations import FINDINGS
@@ -41,7 +41,7 @@ EXACT = ("phase/freezing", "single_rows/rows", f"{ALL_SWEEPS}/calibration")
 def tables_of(drawing: str) -> Results:
     sweep = drawing.partition("/")[0]
     if sweep == ALL_SWEEPS:
-        return agreement_tables([read_sweep(RESULTS, one) for one in CONFIG.sweeps])
+        return agreement_tables(agreement([read_sweep(RESULTS, one) for one in CONFIG.sweeps]))
     return read_sweep(RESULTS, SWEEPS[sweep])
 
 
@@ -158,7 +158,7 @@ def test_one_more_sweep_changes_no_figure_of_another():
     before, after = (
         {
             one.files: (one.inputs, one.parameters)
-            for one in figures(config, RESULTS, tables, agreement_tables(tables))
+            for one in figures(config, RESULTS, tables, agreement_tables(agreement(tables)))
         }
         for config in (CONFIG, more)
     )

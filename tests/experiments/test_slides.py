@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from experiments.config.loader import load_config
-from experiments.engine.check import sound
+from experiments.engine.study import Study
 from experiments.figures.findings import FindingError
 from experiments.figures.slides import SLIDES, slide_files, write_slides
 from tests.shipped import ROOT
@@ -17,7 +17,7 @@ from tests.shipped import ROOT
 
 @pytest.fixture(scope="module")
 def tables():
-    return sound(load_config(ROOT / "config.yaml"), ROOT / "results")
+    return Study(load_config(ROOT / "config.yaml"), ROOT / "results")
 
 
 def test_slides_are_few_and_titles_are_short_and_without_numbers():
@@ -59,4 +59,4 @@ def test_a_slide_names_its_sizes(tables, monkeypatch):
 
 def test_without_a_table_there_is_no_slide(tmp_path):
     with pytest.raises(FindingError, match=r"variance \(no table of a sweep dimension\)"):
-        write_slides(load_config(ROOT / "quick.yaml"), tmp_path)
+        write_slides(Study(load_config(ROOT / "quick.yaml"), tmp_path))

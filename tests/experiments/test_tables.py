@@ -17,6 +17,7 @@ from experiments.engine.compare import compare
 from experiments.engine.files import write_atomically
 from experiments.engine.products import Product, build
 from experiments.engine.reporter import Reporter
+from experiments.engine.study import Study
 from experiments.engine.tables import ChangedError, read_sweep, write_sweep
 from experiments.errors import TableError
 from experiments.measuring.columns import axis_names
@@ -126,7 +127,7 @@ def test_every_measured_value_is_there_once_with_its_error_and_exact_value(tiny,
     tables = {sweep.name: read_sweep(source, sweep) for sweep in config.sweeps}
     for sweep in config.sweeps:
         write_sweep(tmp_path, tables[sweep.name])
-    write_overview(config, tmp_path)
+    write_overview(Study(config, tmp_path))
     found = pd.read_csv(tmp_path / "long-format.csv", dtype=str, keep_default_na=False)
     measured = [sweep for sweep in config.sweeps if sweep.experiment.metrics]
     every = list(
@@ -152,7 +153,7 @@ def test_every_measured_value_is_there_once_with_its_error_and_exact_value(tiny,
 
 def test_every_column_is_described_once_with_the_tables_that_have_it(tiny):
     config, folder = tiny
-    write_overview(config, folder)
+    write_overview(Study(config, folder))
     found = pd.read_csv(folder / "columns.csv")
     assert not found.drop(columns="tables").duplicated().any()
     found["tables"] = found["tables"].str.split()

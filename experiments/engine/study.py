@@ -1,0 +1,67 @@
+"""The tables of a config in a folder: what each command reads, once."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.config.loader import Config
+from experiments.engine.tables import read_sweep
+from experiments.errors import TableError
+
+if TYPE_CHECKING:
+    from experiments.analysis.agreement import Agreement
+    from experiments.analysis.results import Results
+
+
+class Study(Mapping[str, "Results"]):
+    """The results of the sweeps of a config whose tables are sound, by name, in its order.
+
+    All tables are read at the first look, and not again: a run measures before it looks.
+
+    Args:
+        config: defines the sweeps.
+        folder: of their tables.
+    """
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self.config = config
+        self.folder = folder
+        self._agreements: dict[tuple[str, ...], Agreement] = {}
+
+    @cached_property
+    def _read(self) -> "tuple[dict[str, Results], dict[str, TableError]]":
+        """The sound results, and for each other sweep the reason why its tables are not sound."""
+        sound = {}
+        unsound = {}
+        for sweep in self.config.sweeps:
+            try:
+                sound[sweep.name] = read_sweep(self.folder, sweep)
+            except TableError as error:
+                unsound[sweep.name] = error
+        return sound, unsound
+
+    def __getitem__(self, name: str) -> "Results":
+        return self._read[0][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read[0])
+
+    def __len__(self) -> int:
+        return len(self._read[0])
+
+    def require(self, name: str) -> "Results":
+        """The results of a sweep; `TableError` if its tables are not sound."""
+        sound, unsound = self._read
+        if name in unsound:
+            raise unsound[name]
+        return sound[name]
+
+    def agreement(self, names: Iterable[str]) -> "Agreement":
+        """The tests of the values of sweeps against exact ones, made once for the same sweeps."""
+        from experiments.analysis.agreement import agreement
+
+        key = tuple(names)
+        if key not in self._agreements:
+            self._agreements[key] = agreement(self[name] for name in key)
+        return self._agreements[key]
