@@ -16,7 +16,7 @@ exponentially (Trefethen and Weideman 2014). Halving the steps changes no result
 """
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import exp, factorial, fsum, inf, log, log1p, prod
 
 import numpy as np
@@ -25,7 +25,6 @@ from scipy.special import digamma, polygamma
 from sdpa.theory.cosine_rows import CosineRows
 from sdpa.theory.integrals import FloatArray, span
 from sdpa.theory.integrands import Taken
-from sdpa.theory.largest_weight import largest_moments
 from sdpa.theory.normal_law import NormalLaw
 from sdpa.theory.normal_rows import NormalRows, normal_rows
 
@@ -118,7 +117,7 @@ class Row:
 
     @cached_property
     def _largest(self) -> tuple[float, float]:
-        return largest_moments(self._laws.candidates, self.counts.tolist())
+        return self._laws.largest(tuple(self.counts.tolist()))
 
     def _of_one(self, group: int, values: FloatArray) -> float:
         """n int values G^(n-1) du over the n scores of a group, with the G^n of other groups."""
@@ -150,10 +149,6 @@ class GaussianRow(Row):
         laws = normal_rows((NormalLaw(self.sigma),), (span(n_keys),))
         super().__init__(laws, (n_keys,))
 
-    @property
-    def _largest(self) -> tuple[float, float]:
-        return _largest_of_gaussian(self.sigma, self.n_keys)
-
     def entropy_variance(self) -> float:
         """Var H = E (sum w_i (ln Z - s_i - E H))^2, from the second derivative of 1/Z^m at m = 2.
 
@@ -174,12 +169,3 @@ class GaussianRow(Row):
         different = n * (n - 1) * self._integral(y_1**2 - spread * m_1**2, (2,))
         variance = float(same + different)
         return variance if variance > 1e-11 * mean**2 else 0.0
-
-
-@lru_cache(2**14)
-def _largest_of_gaussian(sigma: float, n_keys: float) -> tuple[float, float]:
-    """E max w and E (max w)^2, which take most of the time of a row: means need the first, and
-    deviations, later, both.
-    """
-    laws = normal_rows((NormalLaw(sigma),), (span(n_keys),))
-    return largest_moments(laws.candidates, (n_keys,))
