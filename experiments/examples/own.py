@@ -50,8 +50,8 @@ def listed(*paths: Path | None) -> str:
 def read_matrix(path: Path, letter: str) -> pd.DataFrame:
     """The matrix in a UTF-8 file, of at most 64 rows and columns, so that all can be printed.
 
-    A first line and a first column without numbers are names. Rows without names get the letter
-    and their number.
+    A first line without any number has names, and so has a first column without numbers and empty
+    cells below it. Rows without names get the letter and their number.
 
     Raises:
         ExampleError: the file holds no matrix.
@@ -61,11 +61,13 @@ def read_matrix(path: Path, letter: str) -> pd.DataFrame:
     except (OSError, ValueError) as error:
         raise ExampleError(f"{path}: expected comma-separated numbers, got {error}") from None
     numbers = cells.apply(pd.to_numeric, errors="coerce")
-    first = numbers.iloc[0].isna()
-    top = int(first[1:].any() or first.all())  # lines with names
-    left = int(numbers[0][top:].isna().any())  # columns with names
+    # One number makes names of none: a wrong cell is refused, and drops no row or column.
+    top = int(numbers.iloc[0].isna().all())  # lines with names
+    is_name = numbers[0].isna() & (cells[0] != "")
+    left = int(is_name[top:].all())  # columns with names
     values = numbers.iloc[top:, left:]
-    counts = len(first) > 2 and [*cells.iloc[0]] == [*map(str, range(len(first)))]
+    first = [*cells.iloc[0]]
+    counts = len(first) > 2 and first == [*map(str, range(len(first)))]
     bad = np.argwhere(~(values.abs() <= _LARGEST).to_numpy(bool))
     if counts or len(bad) or not 0 < min(values.shape) <= max(values.shape) <= _MOST:
         found = "a header that counts from 0" if counts else "{} x {}".format(*values.shape)
