@@ -70,7 +70,7 @@ def out_of_range(
     if isinstance(arithmetic, str):
         arithmetic = Arithmetic.parse(arithmetic)
     rows = RowLaw.checked(d_k, n_keys, divisor, law)
-    lengths = gaussian_queries(rows)
+    lengths = gaussian_queries(d_k, law)
     if law.key_mean:
         reason = "a mean of the keys, which shifts the scores of a row"
         raise UnknownError(f"overflow is unknown for {reason}")

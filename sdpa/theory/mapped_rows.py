@@ -107,7 +107,7 @@ def _mapped_means(
         raise UnknownError(f"rows of {row_map.normalizer} are unknown")
     if longest.law.key_mean:
         raise UnknownError("capped scores and those beside a sink are unknown for keys with a mean")
-    lengths = gaussian_queries(longest, halvings=1)
+    lengths = gaussian_queries(longest.d_k, longest.law, halvings=1)
     sigma = longest.unit * lengths.length
 
     def values(n: float) -> FloatArray:

@@ -129,7 +129,7 @@ def _lattice() -> FloatArray:
 @lru_cache(64)
 def _lengths(d_k: float, law: PairLaw) -> FloatArray:
     """|q| / query_std at the points."""
-    nodes = gaussian_queries(RowLaw(d_k, 2, 1.0, law), halvings=_HALVINGS)
+    nodes = gaussian_queries(d_k, law, halvings=_HALVINGS)
     below = np.cumsum(nodes.share) - nodes.share / 2
     return np.asarray(np.interp(_lattice()[_QUERY], below, nodes.length))
 

@@ -24,6 +24,7 @@ from scipy.special import (
     xlogy,
 )
 
+from sdpa.pairs import PairLaw
 from sdpa.theory.integrals import FloatArray, Rule, UnknownError
 from sdpa.theory.row_law import RowLaw
 
@@ -133,18 +134,18 @@ class _Halves:
 
 
 def gaussian_queries(
-    rows: RowLaw,
+    d_k: float,
+    law: PairLaw,
     halvings: int | None = None,
     longest: float = _LONGEST,
     unit: float = 1.0,
 ) -> QueryLengths:
     """|q| of independent Gaussian queries and keys; UnknownError for any other law.
 
-    `unit` is that of the rows, where it matters: far above 1 nearly all rows are saturated, and the
-    shortest queries carry the mean entropy and Jacobian, of order 1 / unit or less. Nodes then omit
-    a smaller share.
+    `unit` is the deviation of scores over |q| / query_std, for means of entropy and Jacobian: far
+    above 1 nearly all rows are saturated, and the shortest queries carry these means, of order
+    1 / unit or less. Nodes then omit a smaller share.
     """
-    law = rows.law
     if law.entries.name != "gaussian":
         raise UnknownError("softmax rows are known only for gaussian entries")
     if law.spectrum:
@@ -156,8 +157,8 @@ def gaussian_queries(
     if law.normalize != "none":
         raise UnknownError("deviations of rows are unknown for normalized vectors")
     shortest = max(_SHORTEST / max(1.0, unit / _SATURATING) ** 2, 1e-290)
-    noncentrality = rows.d_k * (law.query_mean / law.query_std) ** 2
-    return query_lengths(rows.d_k, noncentrality, halvings, shortest, longest)
+    noncentrality = d_k * (law.query_mean / law.query_std) ** 2
+    return query_lengths(d_k, noncentrality, halvings, shortest, longest)
 
 
 def mean_share(rows: RowLaw, share: Callable[[FloatArray], FloatArray]) -> float:
@@ -165,10 +166,10 @@ def mean_share(rows: RowLaw, share: Callable[[FloatArray], FloatArray]) -> float
 
     The longest queries decide where it is small: finer nodes then omit less than 1e-10 of the mean.
     """
-    lengths = gaussian_queries(rows)
+    lengths = gaussian_queries(rows.d_k, rows.law)
     mean = float(lengths.share @ share(rows.unit * lengths.length))
     if mean > 1e10 * _LONGEST:
         return mean
     longest = 10.0 ** (10 * floor(log10(max(mean, 1e-270)) / 10) - 10)
-    lengths = gaussian_queries(rows, halvings=5, longest=longest)
+    lengths = gaussian_queries(rows.d_k, rows.law, halvings=5, longest=longest)
     return float(lengths.share @ share(rows.unit * lengths.length))

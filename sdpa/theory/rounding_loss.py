@@ -50,7 +50,7 @@ def rounding_loss(
     if isinstance(arithmetic, str):
         arithmetic = Arithmetic.parse(arithmetic)
     rows = RowLaw.checked(d_k, n_keys, divisor, law)
-    lengths = gaussian_queries(rows)
+    lengths = gaussian_queries(d_k, law)
     if not arithmetic.has_8_bits:
         raise UnknownError("the mass that rounding loses is known for formats of 8 bits")
     numbers = _numbers(arithmetic, prescale)

@@ -43,7 +43,7 @@ OF_ONE_KEY = ZERO._replace(max_weight=1.0, saturated_rows=1.0, collision=1.0, ow
 def means_by_length(rows: RowLaw) -> tuple[QueryLengths, RowMetrics[FloatArray]]:
     """The law of |q|, and the means over rows given |q|, (nodes,) each."""
     n_keys = rows.n_keys
-    lengths = gaussian_queries(rows, unit=rows.unit)
+    lengths = gaussian_queries(rows.d_k, rows.law, unit=rows.unit)
     sigma = rows.unit * lengths.length
     row = row_values(sigma, n_keys)
     square = row["jacobian_square"]
