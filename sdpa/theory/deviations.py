@@ -5,6 +5,7 @@ limits: where few unsaturated rows carry a mean, draws that miss them have a sma
 such a limit reveals.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -60,7 +61,7 @@ def attention_deviations(
     rows = RowLaw.checked(d_k, n_keys, divisor, law)
 
     def variances(length: float) -> FloatArray:
-        exact, square = _row_variances(rows._replace(n_keys=length))
+        exact, square = _row_variances(replace(rows, n_keys=length))
         # Rounding errors reach this share of the mean square.
         least = _MIN_VARIANCE * square
         return np.where(exact > least, exact, 0.0 if shortest is None else least)
@@ -109,7 +110,7 @@ def least_draw_deviations(
     if law.correlation or law.normalize != "none":
 
         def limits(length: float) -> FloatArray:
-            of_length = rows._replace(n_keys=length)
+            of_length = replace(rows, n_keys=length)
             of_row = least_row_variances(*row_moments(of_length))
             variance = spread_of_row_variance(of_length)
             return np.array(of_row._replace(row_variance=variance))
@@ -118,7 +119,7 @@ def least_draw_deviations(
         return _roots(least / n_queries)
 
     def sensitivities(length: float) -> FloatArray:
-        return _sensitivities(rows._replace(n_keys=length))
+        return _sensitivities(replace(rows, n_keys=length))
 
     found = mean_over_lengths(sensitivities, np.tile(ZERO, 2), n_keys, shortest)
     of_keys, of_query = np.split(found, 2)

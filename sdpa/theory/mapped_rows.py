@@ -6,6 +6,7 @@ sigma = key_std |q| / divisor. K is split along and across q as in `attention_ex
     E |dL/dq|^2 = E (|(diag(w) - w w^T) x|^2 + (d_k - 1) |J|_F^2) key_std^2 / divisor^2.
 """
 
+from dataclasses import replace
 from functools import cache, partial
 from math import log
 from typing import NamedTuple
@@ -65,7 +66,7 @@ def mapped_expectations(
     (0.99034, 0.10617)
     """
     most = int(min(n_keys, window))
-    longest = RowLaw.checked(d_k, n_keys, divisor, law)._replace(n_keys=most)
+    longest = replace(RowLaw.checked(d_k, n_keys, divisor, law), n_keys=most)
     means = partial(_mapped_means, longest, row_map, n_keys)
     if row_map.is_plain:
         means = partial(_plain_means, longest)
@@ -87,7 +88,9 @@ def mapped_expectations(
 def _plain_means(longest: RowLaw, shortest: int | None) -> FloatArray:
     if longest.n_keys == 1:
         return _ALONE
-    found = attention_expectations(*longest, shortest)
+    found = attention_expectations(
+        longest.d_k, longest.n_keys, longest.divisor, longest.law, shortest
+    )
     squares = found.jacobian_norm**2, found.query_gradient_norm**2
     return np.array([1.0, found.max_weight, found.entropy, *squares])
 

@@ -1,14 +1,16 @@
 """The rows whose metrics theory computes: their length, width, divisor and law."""
 
+from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple, Self
+from typing import Self
 
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, refuse_multiplier
 from sdpa.theory.integrals import UnknownError, check_sizes
 
 
-class RowLaw(NamedTuple):
+@dataclass(frozen=True)
+class RowLaw:
     """Rows of n_keys scores q.k / divisor."""
 
     d_k: float

@@ -54,7 +54,7 @@ def row_moments(rows: RowLaw) -> RowMoments:
     """
     moments = _correlated_moments if rows.law.normalize == "none" else _normalized_moments
     means, squares = moments(rows)
-    variance = expected_row_variance(*rows)
+    variance = expected_row_variance(rows.d_k, rows.n_keys, rows.divisor, rows.law)
     return means._replace(row_variance=variance), squares
 
 
@@ -68,7 +68,8 @@ def _correlated_moments(rows: RowLaw) -> RowMoments:
 
         E |dL/dq|^2 = (E |J x|^2 + (d_k - 1) E sum_j (J^2)_jj c_j) key_std^2 / divisor^2.
     """
-    d_k, n_keys, _, law = rows
+    n_keys = rows.n_keys
+    law = rows.law
     if law.spectrum:
         raise UnknownError("softmax rows are unknown for entries of unequal variance")
     if n_keys % 1:
@@ -86,10 +87,10 @@ def _correlated_moments(rows: RowLaw) -> RowMoments:
     def saturation(group: int, length: float) -> list[float]:
         return [row_of(length).remainder_below(LOG_UNSATURATED, group)]
 
-    *found, to_keys, own, own_square = _mean_over_queries(d_k, values).tolist()
-    saturated = (_mean_over_queries(d_k, partial(saturation, group))[0] for group in (0, 1))
+    *found, to_keys, own, own_square = _mean_over_queries(rows.d_k, values).tolist()
+    saturated = (_mean_over_queries(rows.d_k, partial(saturation, group))[0] for group in (0, 1))
     means = dict(zip(_FUNCTIONS, found, strict=True))
-    to_query = means["along"] + (d_k - 1) * means["across"]
+    to_query = means["along"] + (rows.d_k - 1) * means["across"]
     return _named(
         means,
         own_square,
@@ -147,7 +148,9 @@ def _normalized_moments(rows: RowLaw) -> RowMoments:
 
         E |dL/dq|^2 = (E |J t|^2 + E sum_j (J^2)_jj (1 - t_j^2)) length^2 / divisor^2.
     """
-    d_k, n_keys, divisor, law = rows
+    d_k = rows.d_k
+    n_keys = rows.n_keys
+    law = rows.law
     if law.entries.name != "gaussian" or law.query_mean or law.key_mean or law.spectrum:
         known = "gaussian entries of mean 0 without a spectrum"
         raise UnknownError(f"normalized vectors are known only for {known}")
@@ -155,13 +158,13 @@ def _normalized_moments(rows: RowLaw) -> RowMoments:
         expected = "whole numbers beside a normalization"
         raise ValueError(f"expected {expected}, got {d_k} and {n_keys}")
     square = 1.0 if law.normalize == "l2" else float(d_k)
-    gain = square / divisor
+    gain = square / rows.divisor
     if d_k < 2 or gain > _MAX_GAIN:
         reason = f"for d_k = 1 and for a gain above {_MAX_GAIN:g}"
         raise UnknownError(f"rows of normalized vectors are unknown {reason}")
     row = Row(cosine_rows(CosineLaw(gain, int(d_k)), span(n_keys)), (n_keys,))
     means = dict(zip(_FUNCTIONS, _values(row), strict=True))
-    scale = square / divisor**2
+    scale = square / rows.divisor**2
     # All weights of a row have one law: any one has the mean 1 / n and the mean square E sum w^2 /
     # n.
     return _named(

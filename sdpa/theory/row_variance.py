@@ -5,6 +5,7 @@ Given q, an independent score has the variance sigma^2 = sum_m q_m^2 v_m and the
 entry. Scores of normalized vectors have the same moments for every q.
 """
 
+from dataclasses import replace
 from math import sqrt
 from statistics import fmean
 
@@ -86,7 +87,7 @@ def row_variance_deviation(
     """
     rows = RowLaw.checked(d_k, n_keys, divisor, law)
     lengths = range(shortest or n_keys, n_keys + 1)
-    return sqrt(fmean(spread_of_row_variance(rows._replace(n_keys=n)) for n in lengths))
+    return sqrt(fmean(spread_of_row_variance(replace(rows, n_keys=n)) for n in lengths))
 
 
 def spread_of_row_variance(rows: RowLaw) -> float:
@@ -95,27 +96,29 @@ def spread_of_row_variance(rows: RowLaw) -> float:
     Given q, independent scores have the variance sigma^2 and the fourth cumulant kappa, and E R = k
     sigma^2; the other means are over q. Errors as in `row_variance_deviation`.
     """
-    d_k, n, divisor, law = rows
+    n = rows.n_keys
+    law = rows.law
     if n <= 1:
         return 0.0
     if law.normalize != "none":
         return _spread_of_cosines(rows)
     if law.correlation:
         return _spread_with_own_key(rows)
-    second_powers, fourth_powers, key_variances, times = _entry_powers(d_k, law)
+    second_powers, fourth_powers, key_variances, times = _entry_powers(rows.d_k, law)
     squares = key_variances**2
     variance = times * float((squares * (fourth_powers - second_powers**2)).sum())
     mean = times * float((key_variances * second_powers).sum())
     excess = law.entries.moments[1] - 3
     cumulant = excess * times * float((squares * fourth_powers).sum())
     spread = variance + cumulant / n + 2 * (variance + mean**2) / (n - 1)
-    return ((1 - 1 / n) / divisor**2) ** 2 * spread
+    return ((1 - 1 / n) / rows.divisor**2) ** 2 * spread
 
 
 def _spread_of_cosines(rows: RowLaw) -> float:
-    d_k, n, divisor, law = rows
-    gain = (1.0 if law.normalize == "l2" else d_k) / divisor
-    second = score_variance(d_k, 1.0, law) / divisor**2
+    d_k = rows.d_k
+    n = rows.n_keys
+    gain = (1.0 if rows.law.normalize == "l2" else d_k) / rows.divisor
+    second = score_variance(d_k, 1.0, rows.law) / rows.divisor**2
     fourth = 3 * gain**4 / (d_k * (d_k + 2))
     return (n - 1) ** 2 / n**3 * (fourth - second**2 * (n - 3) / (n - 1))
 
@@ -129,11 +132,12 @@ def _spread_with_own_key(rows: RowLaw) -> float:
 
         c^4 (2 |q|^4 (n - 1 - 2 rho^2 k + rho^4 k^2) + 4 rho^2 |q|^6 k (1 - rho^2 k)) / n^2.
     """
-    d, n, _, law = rows
-    if law.spectrum:
+    if rows.law.spectrum:
         combination = "a correlation with a spectrum"
         raise UnknownError(f"the spread of the variance of rows is unknown for {combination}")
-    rho = law.correlation
+    d = rows.d_k
+    n = rows.n_keys
+    rho = rows.law.correlation
     scale = rows.unit**4
     k = 1 - 1 / n
     a = 1 - rho**2 / n
