@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from sdpa.metrics import SATURATED
+
 
 def _bound(value: float, others: tuple[float, ...]) -> Any:
     """A field with its value, and other values that one might choose."""
@@ -30,7 +32,7 @@ class Cutoffs:
     # "nearly one-hot, close to 1": one weight is nine times the sum of all others
     one_hot: float = _bound(0.9, (0.8, 0.95))
     # "saturated": the bound of the metric saturated_rows, which stays there
-    saturated: float = _bound(0.99, (0.95, 0.999))
+    saturated: float = _bound(SATURATED, (0.95, 0.999))
     # "keeps from, stays, always": fewer than one row in a hundred is an exception
     rare: float = _bound(0.01, (0.001, 0.05))
     # "dominant, sharp": one weight exceeds all others together; below, a row is "soft"
