@@ -8,7 +8,7 @@ import pandas as pd
 
 from experiments.diagnosis.table import diagnosis_table
 from experiments.models import heads, language, minilm, smollm2
-from experiments.models.model import Case, Model, Network
+from experiments.models.model import Case, Mask, Model, Network
 from experiments.paths import DIAGNOSIS_TABLE
 from sdpa.heads import HeadArrays
 
@@ -16,6 +16,12 @@ _OF_HEADS = ("by-head.csv", "by-layer.csv")
 _RULES = ("d_k^1/2", "unscaled", "d_k^1")
 _TEXTS = ("prose", "code", "shuffled")
 _LENGTH = 128
+# The masks of the models, and the cases that their slides show.
+MINILM_MASK: Mask = "none"
+MINILM_CASE = Case(_LENGTH)
+MINILM_LONGEST = Case(512)
+SMOLLM2_MASK: Mask = "causal"
+SMOLLM2_CASE = Case(language.LENGTH)
 _SAMPLE = (
     slice(8),  # of sequences
     slice(2),  # of layers
@@ -43,7 +49,8 @@ _MINILM_CASES = (
     *(Case(_LENGTH, text=text, scaling=rule) for text in _TEXTS for rule in _RULES),
     *(Case(_LENGTH, "initial", scaling=rule) for rule in _RULES),
     *(Case(_LENGTH, text=text, keys=keys) for text in _TEXTS for keys in ("centred", "content")),
-    *(Case(n) for n in (16, 32, 64, 256, 512)),
+    *(Case(n) for n in (16, 32, 64, 256)),
+    MINILM_LONGEST,
 )
 
 MINILM = Model(
@@ -53,7 +60,7 @@ MINILM = Model(
     licence="Apache-2.0",
     load=minilm.pretrained,
     made={
-        _OF_HEADS: partial(heads.by_head_and_layer, _MINILM_CASES, "none"),
+        _OF_HEADS: partial(heads.by_head_and_layer, _MINILM_CASES, MINILM_MASK),
         (DIAGNOSIS_TABLE, "qk.npz"): _example,
     },
 )
@@ -73,7 +80,7 @@ SMOLLM2 = Model(
         ("by-divisor.csv", "by-divisor-layer.csv", "by-divisor-head.csv"): language.by_divisor,
         ("by-text.csv", "smallest-loss.csv"): language.by_text,
         ("by-length.csv", "by-position.csv"): language.by_length,
-        _OF_HEADS: partial(heads.by_head_and_layer, _SMOLLM2_CASES, "causal"),
+        _OF_HEADS: partial(heads.by_head_and_layer, _SMOLLM2_CASES, SMOLLM2_MASK),
     },
 )
 

@@ -18,7 +18,15 @@ from experiments.diagnosis.table import read_diagnosis
 from experiments.figures.findings import FindingError
 from experiments.figures.rendering import render
 from experiments.figures.style import INK, Drawing, panels, scaling_colours
-from experiments.models.declared import MINILM, SMOLLM2
+from experiments.models.declared import (
+    MINILM,
+    MINILM_CASE,
+    MINILM_LONGEST,
+    MINILM_MASK,
+    SMOLLM2,
+    SMOLLM2_CASE,
+    SMOLLM2_MASK,
+)
 from experiments.models.heads import CONTROLS, GROUPS, control, law, row_lengths
 from experiments.models.model import Case, Mask, Model
 from experiments.models.smollm2 import DIVISOR
@@ -76,9 +84,9 @@ def _of_heads(case: Case, tables: Tables) -> Numbers:
 
 def _of_minilm(tables: Tables) -> Numbers:
     """Also how many heads are flatter than Gaussian rows in the longest sequences."""
-    longest = rows_of_case(tables, Case(512))
+    longest = rows_of_case(tables, MINILM_LONGEST)
     is_flatter = longest["entropy_share_distance"] > CLOSE
-    found = _of_heads(Case(128), tables)
+    found = _of_heads(MINILM_CASE, tables)
     return found and {**found, "long": is_flatter.sum()}
 
 
@@ -255,7 +263,7 @@ FIGURES: dict[str, dict[str, Callable[[Path], list[bytes]]]] = {
         DIAGNOSIS_FIGURE: _render_diagnosis,
         "slide": Slide(
             MINILM,
-            partial(_draw_heads, Case(128), "none"),
+            partial(_draw_heads, MINILM_CASE, MINILM_MASK),
             "16 sequences; spread: standard deviation of the scaled scores in a row.",
             Finding(
                 title="Without [CLS], more heads follow Gaussian rows than other laws",
@@ -273,7 +281,7 @@ FIGURES: dict[str, dict[str, Callable[[Path], list[bytes]]]] = {
     SMOLLM2.name: {
         "slide": Slide(
             SMOLLM2,
-            partial(_draw_heads, Case(256), "causal"),
+            partial(_draw_heads, SMOLLM2_CASE, SMOLLM2_MASK),
             "8 sequences.",
             Finding(
                 title="Without their first key, more heads follow Gaussian rows",
@@ -284,7 +292,7 @@ FIGURES: dict[str, dict[str, Callable[[Path], list[bytes]]]] = {
                 "are within 0.05 of logistic, uniform and Laplace rows, and {alone} agree with "
                 "the Gaussian law alone. Of the {sharp} heads with a spread above 2, {sharp_near} "
                 "agree with it. {led} heads give the first key more than half of their weight.",
-                numbers=partial(_of_heads, Case(256)),
+                numbers=partial(_of_heads, SMOLLM2_CASE),
             ),
         ),
         "divisors": Slide(
