@@ -44,8 +44,8 @@ def severities(statements: pd.DataFrame) -> pd.DataFrame:
 
 def summary(statements: pd.DataFrame) -> str:
     """The number of entries by verdict, and every wrong or misleading one, the gravest first."""
-    found = statements["verdict"].value_counts().reindex(VERDICTS).dropna().astype(int)
-    by_verdict = ", ".join(f"{count} {verdict}" for verdict, count in found.items())
+    found = counts(statements).loc[_ALL]
+    by_verdict = ", ".join(f"{count} {verdict}" for verdict, count in found.items() if count)
     lines = [f"{len(statements)} entries: {by_verdict}"]
     for grave in SEVERITIES:
         rows = statements[statements["severity"] == grave]
