@@ -1,11 +1,13 @@
 """The verdicts on the first screen, with their numbers from the tables of the sweeps behind them."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
+
+import pandas as pd
 
 from experiments.analysis.crossings import EQUAL, SCALED, UNSCALED
 from experiments.analysis.results import Results
-from experiments.declarations import FINDINGS
-from experiments.declarations.tables import widest
+from experiments.declarations.tables import rows_of, widest
 from experiments.figures.findings import finding_of
 
 Numbers = dict[str, float]
@@ -24,16 +26,16 @@ def verdicts(found: Mapping[str, Results]) -> dict[str, Numbers]:
     return judged
 
 
-def _both(metric: str) -> Callable[[Results], Numbers]:
+def _exact(metric: str, results: Results) -> Numbers:
     """The exact means of a metric under both rules at the largest d_k of a sweep."""
+    return _both(widest(results.measured), f"{metric}_exact", "d_k", "n_keys")
 
-    def numbers(results: Results) -> Numbers:
-        rows = widest(results.measured).set_index("scaling")
-        sizes = {name: rows[name].iloc[0] for name in ("d_k", "n_keys")}
-        rules = {"unscaled": UNSCALED, "scaled": SCALED}
-        return sizes | {name: rows.loc[rule, f"{metric}_exact"] for name, rule in rules.items()}
 
-    return numbers
+def _both(rows: pd.DataFrame, column: str, *sizes: str) -> Numbers:
+    """Sizes of the rows, and a column under both rules."""
+    values = rows.set_index("scaling")[column]
+    numbers = {name: rows[name].iloc[0] for name in sizes}
+    return numbers | {"unscaled": values[UNSCALED], "scaled": values[SCALED]}
 
 
 def _gradients(results: Results) -> Numbers:
@@ -49,18 +51,13 @@ def _gradients(results: Results) -> Numbers:
 
 
 def _network(results: Results) -> Numbers:
-    growth = FINDINGS["network/growth"].numbers(results) or {}
-    return {
-        "layers": results.measured["layers"].max(),
-        "d_k": results.measured["d_k"].iloc[0],
-        "unscaled": 1e6 * growth["plain"],
-        "scaled": growth["root"],
-    }
+    deepest = rows_of(results, layers=results.measured["layers"].max())
+    return _both(deepest, "stream_gradient_growth", "layers", "d_k")
 
 
-VERDICTS = {
-    "variance": ("dimension", "variance", _both("score_variance")),
-    "saturation": ("dimension", "saturation", _both("max_weight")),
+VERDICTS: dict[str, tuple[str, str, Callable[[Results], Numbers]]] = {
+    "variance": ("dimension", "variance", partial(_exact, "score_variance")),
+    "saturation": ("dimension", "saturation", partial(_exact, "max_weight")),
     "gradients": ("crossing", "map", _gradients),
     "network": ("network", "growth", _network),
 }
