@@ -111,7 +111,9 @@ def ratio_map(results: Results) -> Drawing:
         return empty(size, reason)
     kinds = [*itertools.product(STATISTICS, NORMS)]
     figure, axes = panels(len(kinds), len(NORMS), size, sharex=True, sharey=True)
-    ratios = results.axes.first_combination(results["ratios"], "d_k", "n_keys")
+    first = results.axes.first_combination
+    ratios = first(results["ratios"], "d_k", "n_keys")
+    crossings = first(results["crossings"], "n_keys") if "crossings" in results else None
     image: Any = None
     for ax, (statistic, norm) in zip(axes, kinds, strict=True):
         chosen = f"norm == {norm!r} and statistic == {statistic!r}"
@@ -127,8 +129,7 @@ def ratio_map(results: Results) -> Drawing:
             cmap=DIVERGING,
             alpha=0.85,
         )
-        if "crossings" in results:
-            crossings = results.axes.first_combination(results["crossings"], "n_keys")
+        if crossings is not None:
             equal = crossings.query(f"{chosen} and level == {EQUAL}")
             _plot_crossings(ax, equal.sort_values("n_keys"), shown)
         ax.set_title(f"{statistic} of {_NORM_NAMES[norm]}")
