@@ -25,9 +25,8 @@ GROUPS = 8
 Lengths = tuple[int, ...]  # keys that the queries of a sequence see
 Doubles = npt.NDArray[np.float64]
 
-_SIGMAS = np.geomspace(
-    1e-3, 1e3, 120
-)  # at which a law is computed; those of heads lie between them
+# At which a law is computed; those of heads lie between them.
+_SIGMAS = np.geomspace(1e-3, 1e3, 120)
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
 # Draws of variance 1 from laws of scores beside the Gaussian one.
 CONTROLS: dict[str, Draw] = {

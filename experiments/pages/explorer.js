@@ -67,14 +67,13 @@ const map = (() => {
     const path = (points) => points.map(([n, d], i) => `${i ? "L" : "M"}${x(d).toFixed(1)} ${y(n).toFixed(1)}`).join("");
 
     for (const [name, found] of lines) {
-      const points = found.map(([n, d]) => [n, d]);
-      const [first, last] = [points[0], points.at(-1)];
-      add("path", { class: "larger", d: `${path(points)}L${WIDE - RIGHT} ${y(last[0])}V${y(first[0])}z` });
+      const [first, last] = [found[0], found.at(-1)];
+      add("path", { class: "larger", d: `${path(found)}L${WIDE - RIGHT} ${y(last[0])}V${y(first[0])}z` });
       if (name === "jacobian") {
         add("text", { class: "region", x: WIDE - RIGHT - 6, y: y(first[0]) - 6, "text-anchor": "end" }, "larger");
         add("text", { x: LEFT + 8, y: y(last[0]) + 16 }, "smaller");
       }
-      add("path", { class: `line ${name}`, d: path(points) });
+      add("path", { class: `line ${name}`, d: path(found) });
       for (const [n, , d, low, high] of found.filter((point) => point[2])) {
         if (low && high) add("path", { class: "interval", d: path([[n, low], [n, high]]) });
         add("circle", { class: "measured", cx: x(d), cy: y(n), r: 3 });
