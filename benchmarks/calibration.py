@@ -363,6 +363,8 @@ def with_totals(alarms: pd.DataFrame, coverage: pd.DataFrame) -> tuple[pd.DataFr
 def calibrate(results: Path, names: Sequence[str] = ()) -> None:
     """Print the tables of all configs, and write them; of those of some names, only print them."""
     config = load_config(CONFIG)
+    if unknown := {*names} - {sweep.name for sweep in config.sweeps}:
+        sys.exit(f"expected names of configs in {CONFIG.name}, got {', '.join(sorted(unknown))}")
     chosen = {sweep.name: sweep for sweep in config.sweeps if not names or sweep.name in names}
     seeds = range(config.seed, config.seed + _SEEDS)
     alarms: list[Row] = []

@@ -61,6 +61,11 @@ def test_the_shipped_speed_is_what_the_docs_say():
     assert cost.loc["n", "memory as"] == "n^2.00"
 
 
+def test_an_unknown_config_is_refused_before_any_run(tmp_path):
+    with pytest.raises(SystemExit, match=r"names of configs in calibration.yaml, got pair,flat$"):
+        calibration.calibrate(tmp_path, ["pair", "pair,flat"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", [name for name in MISTAKES if name not in HARMLESS])
 def test_a_mistake_in_the_code_raises_the_alarm(mistake):
