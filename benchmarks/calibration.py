@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain, product, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -54,11 +54,26 @@ _MISTAKEN = ("usual_20", "small")  # get MISTAKES: few trials, and many
 _PROMISED = "small"  # has enough trials that the check must find every mistake
 _SIZES = ("d_k", "n_keys", "n_queries", "scaling")
 _COUNTED = ("intervals", "covering", "flagged")
-_FAULT = ["fault", "config", "trials", "metric", "scaling"]  # what identifies one
 _JUDGED = {"by_t": T_TEST, "by_bound": BOUND, "not_tested": NONE}
 
 Tables = dict[str, pd.DataFrame]
 Row = dict[str, object]
+
+
+class Planted(NamedTuple):
+    """A run with a fault."""
+
+    fault: str
+    config: str
+    trials: int
+    metric: str  # of a factor; else empty, as is the scaling
+    scaling: str
+    errors_off: float  # the largest shift of a value that t judges
+    sure: bool  # the check promises an alarm
+    alarm: bool
+
+
+_FAULT = [*Planted._fields[:5]]  # what identifies one
 
 
 def statistics_of(sweep: Sweep) -> RowStatistics:
@@ -187,7 +202,7 @@ HARMLESS = ("error bars doubled",)
 
 def run_seeds(
     sweep: Sweep, seeds: range, factors: Sequence[Factor] = (), pool: Executor | None = None
-) -> tuple[Row, pd.DataFrame, list[Row]]:
+) -> tuple[Row, pd.DataFrame, list[Planted]]:
     """Runs of a sweep under many root seeds: its row of alarms, its rows of coverage, and each
     planted fault.
 
@@ -197,7 +212,7 @@ def run_seeds(
     planted = chain(repeat(factors, _FAULTY), repeat(()))
     checks = []
     values = []
-    faults = []
+    faults: list[Planted] = []
     pooled: list[RowMeasurement] = []
     for check, value, measured, found in run_all(_run, repeat(sweep), seeds, planted):
         checks.append(check)
@@ -210,7 +225,7 @@ def run_seeds(
 
 def _run(
     sweep: Sweep, seed: int, factors: Sequence[Factor]
-) -> tuple[Row, Floats, list[RowMeasurement], list[Row]]:
+) -> tuple[Row, Floats, list[RowMeasurement], list[Planted]]:
     """A run: what the check says, `low, high, flag, exact` as (4, rows, metrics), all draws, and
     its planted faults.
     """
@@ -241,38 +256,38 @@ def _check(sweep: Sweep, measured: Tables) -> tuple[Results, Agreement]:
     return tables, agreement([tables])
 
 
-def _plant(sweep: Sweep, measured: Tables, fault: Factor) -> Row:
+def _plant(sweep: Sweep, measured: Tables, fault: Factor) -> Planted:
     """A run with a factor: its alarm, and the largest shift of a value that t judges, in errors."""
     tables, found = _check(sweep, {**measured, MEASURED: fault.plant(measured[MEASURED])})
     mine = tables[VERDICTS].query("metric == @fault.metric and test == @T_TEST")
     if fault.scaling != "all":
         mine = mine[mine["scaling"] == fault.scaling]
     off = np.nan_to_num(mine["z"].abs().max())
-    return {
-        "fault": f"{fault.factor - 1:.0%}",
-        "config": sweep.name,
-        "trials": sweep.trials,
-        "metric": fault.metric,
-        "scaling": fault.scaling,
-        "errors_off": off,
-        "sure": off >= SURE,
-        "alarm": found.disagrees,
-    }
+    return Planted(
+        fault=f"{fault.factor - 1:.0%}",
+        config=sweep.name,
+        trials=sweep.trials,
+        metric=fault.metric,
+        scaling=fault.scaling,
+        errors_off=off,
+        sure=off >= SURE,
+        alarm=found.disagrees,
+    )
 
 
-def _mistaken(sweep: Sweep, seed: int, mistake: str) -> Row:
+def _mistaken(sweep: Sweep, seed: int, mistake: str) -> Planted:
     """A run with a mistake: its alarm, and `sure` where the check promises one."""
     _, found = _check(sweep, MISTAKES[mistake](sweep, seed))
-    return {
-        "fault": mistake,
-        "config": sweep.name,
-        "trials": sweep.trials,
-        "metric": "",
-        "scaling": "",
-        "errors_off": np.nan,
-        "sure": sweep.name == _PROMISED and mistake not in HARMLESS,
-        "alarm": found.disagrees,
-    }
+    return Planted(
+        fault=mistake,
+        config=sweep.name,
+        trials=sweep.trials,
+        metric="",
+        scaling="",
+        errors_off=np.nan,
+        sure=sweep.name == _PROMISED and mistake not in HARMLESS,
+        alarm=found.disagrees,
+    )
 
 
 def alarms_of(sweep: Sweep, checks: pd.DataFrame) -> Row:
@@ -329,11 +344,11 @@ def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) 
     return found
 
 
-def faults_of(planted: Sequence[Row]) -> pd.DataFrame:
+def faults_of(planted: Sequence[Planted]) -> pd.DataFrame:
     """One row per fault and config: its runs and alarms, and how many of those `sure` to raise one
     are `missed`.
     """
-    table = pd.DataFrame(planted, columns=[*_FAULT, "errors_off", "sure", "alarm"])
+    table = pd.DataFrame(planted, columns=Planted._fields)
     table["missed"] = table["sure"] & ~table["alarm"].astype(bool)
     found = table.groupby(_FAULT, sort=False, as_index=False).agg(
         runs=("alarm", "size"),
@@ -369,7 +384,7 @@ def calibrate(results: Path, names: Sequence[str] = ()) -> None:
     seeds = range(config.seed, config.seed + _SEEDS)
     alarms: list[Row] = []
     coverage: list[pd.DataFrame] = []
-    planted: list[Row] = []
+    planted: list[Planted] = []
     with worker_pool(default_jobs()) as pool:
         for number, sweep in enumerate(chosen.values(), 1):
             print(f"{number} of {len(chosen)}: {sweep.name}", flush=True)
