@@ -52,13 +52,13 @@ def _overview(study: Study) -> list[bytes]:
 
 
 def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter = VERBOSE) -> None:
-    """Compare tables with the config and their checksums, and measured values with exact ones; list
-    leftover files.
+    """Compare tables with the config and their checksums, and measured values with exact ones; name
+    the tables of sweeps that the config does not have.
 
     Each sweep is checked alone and all of them together; one alarm is raised, for all together.
 
     Raises:
-        TableError: a table is incomplete or altered.
+        TableError: a table is missing, altered, or from another config.
         DisagreementError: measured and exact values are too far apart.
     """
     whole: list[str] = []
@@ -67,7 +67,7 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter = VERBOSE) 
         read = study.require(sweep.name)
         rows = counted(len(read.measured), "row")
         cells = counted(len(sweep.cells()), "cell")
-        report.detail(f"checked {sweep.name}: {rows} for {cells}, complete and unaltered")
+        report.detail(f"checked {sweep.name}: {rows} for {cells}, unaltered")
         if reason := why_stale(study.folder, sweep):
             report.flag(f"{sweep.name}: {reason}")
         whole.append(sweep.name)
@@ -78,7 +78,7 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter = VERBOSE) 
         if not whole:
             return
         together = study.agreement(whole)
-        report.verdict("checked", f"{counted(len(whole), 'sweep')}, complete and unaltered")
+        report.verdict("checked", f"{counted(len(whole), 'sweep')}, unaltered")
         together.raise_alarm()
         if verdict := together.verdict():
             report.verdict("agreed", verdict)

@@ -1,4 +1,5 @@
-"""Laws that hold in a limit: frozen rows of n keys, and crossings of median gradients.
+"""Frozen rows of n keys, by laws for n to infinity; and crossings of median gradients, the roots of
+differences of their quantiles at any n.
 
 sigma is the standard deviation of the scaled scores of a row.
 """

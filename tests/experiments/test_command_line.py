@@ -137,7 +137,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     write_sweep(suite.folder, tables)
     checked = suite("check")
     assert checked.returncode == 1
-    assert "checked: 1 sweep, complete and unaltered" in checked.stdout
+    assert "checked: 1 sweep, unaltered" in checked.stdout
     assert "agreed" not in checked.stdout
     assert "warnings: none" not in checked.stdout
     assert re.search(r"disagree: .*\n  entropy of mine, d_k\^1: z = -7\.50, p = ", checked.stderr)
@@ -162,7 +162,7 @@ def test_a_problem_in_one_part_is_reported_at_the_end_and_stops_no_other(suite):
     ended = suite("all", "--jobs", "1")
     assert ended.returncode == 1
     assert "figures: 1 drawn" in ended.stdout
-    assert "checked: 1 sweep, complete and unaltered" in ended.stdout
+    assert "checked: 1 sweep, unaltered" in ended.stdout
     assert re.search(r"\.cells/.*: Not a directory", ended.stderr)
     assert ended.stderr.count("one.csv: No such file or directory") == 1
     assert ended.stderr.splitlines()[-1].startswith(
