@@ -154,7 +154,10 @@ def slides(job: Job) -> None:
 
 @about_sweeps(app, "config", "results", "verbose")
 def page(job: Job) -> None:
-    """Write the page, index.html in the results folder, and draw its figures."""
+    """Write the page, index.html in the results folder, and draw its figures.
+
+    It names the sweeps without sound tables at its top; if there are any, the status is 1.
+    """
     from experiments.figures import draw as figures
     from experiments.pages import index
 
