@@ -87,6 +87,40 @@ def test_a_mistake_changes_what_it_says():
     assert np.allclose(over_queries["max_weight"], 0.5)
 
 
+def test_totals_and_missed_faults_are_those_of_a_table_by_hand():
+    """An honest run raises the alarm once in 1,000."""
+    alarms, coverage = calibration.with_totals(
+        pd.DataFrame({"config": ["a", "b"], "runs": [1, 2], "alarms": [1, 0]}),
+        pd.DataFrame(
+            [("a", "m", 10, 8, 1), ("a", "none", 0, 0, 7), ("b", "m", 30, 28, 2)],
+            columns=["config", "metric", "intervals", "covering", "flagged"],
+        ),
+    )
+    assert alarms["config"].tolist() == ["a", "b", "all"]
+    assert alarms["p_value"].tolist() == pytest.approx([1e-3, 1, 1 - 0.999**3], rel=1e-9)
+    assert coverage["config"].tolist() == ["a", "a", "b", "all", "all"]
+    assert coverage["intervals"].tolist() == [10, 0, 30, 40, 0]
+    assert coverage["flagged"].tolist() == [1, 7, 2, 3, 7]
+    shares = [0.8, np.nan, 14 / 15, 0.9, np.nan]
+    assert coverage["coverage"].tolist() == pytest.approx(shares, nan_ok=True)
+
+    factor, mistake = ("10%", "a", 20, "m", "all"), ("bits", "a", 20, "", "", np.nan, True)
+    planted = [
+        (*factor, 2.0, False, True),
+        (*factor, 9.0, True, False),
+        (*factor, 7.0, True, True),
+        (*factor, 8.0, True, False),
+        *((*mistake, alarm) for alarm in (False, True, True)),
+    ]
+    names = [*calibration._FAULT, "errors_off", "sure", "alarm"]
+    rows = [dict(zip(names, row, strict=True)) for row in planted]
+    found = calibration.faults_of(rows).set_index("fault")
+    counted = found[["runs", "alarms", "missed"]].to_numpy().tolist()
+    assert counted == [[4, 2, 2], [3, 2, 1]]
+    for name, expected in (("errors_off", 7.5), ("sure", 3)):
+        assert found[name].tolist() == pytest.approx([expected, np.nan], nan_ok=True)
+
+
 def test_simulated_norms_are_those_of_the_library():
     """From narrow to frozen rows."""
     rng = np.random.default_rng(0)
