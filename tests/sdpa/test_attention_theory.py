@@ -293,6 +293,57 @@ def test_two_keys_by_quadrature(d_k, divisor, rho):
     assert spread.saturated_rows == pytest.approx(math.sqrt(share * (1 - share)), rel=1e-9)
 
 
+@pytest.mark.parametrize("gain", [1e-3, 1.5, 1e4])
+def test_two_keys_on_a_sphere(gain):
+    """d_k = 3, where t is uniform: the difference x of two scores has the density (2 gain - |x|) /
+    (2 gain)^2, and the mean of 1 - t^2 given x is that over a uniform mean of the two."""
+    edges = [0.0, *(x for x in (3.0, 45.0) if x < 2 * gain), min(2 * gain, 300.0)]
+
+    def mean(function):
+        def integrand(x):
+            return function(x) * 2 * (2 * gain - x) / (2 * gain) ** 2
+
+        return integral(integrand, edges, epsabs=1e-15, epsrel=1e-10)
+
+    def b(x):
+        return 2 * special.expit(x) * special.expit(-x)
+
+    def entropy(x):
+        return special.entr(special.expit(x)) + special.entr(special.expit(-x))
+
+    def query_gradient_square(x):
+        # Both cosines: middle +- x / (2 gain), middle uniform within 1 - x / (2 gain).
+        half = x / (2 * gain)
+        across = 1 - (1 - half) ** 2 / 3 - half**2
+        return b(x) ** 2 * (x**2 / 2 + across * gain**2)
+
+    far = (1 - 150 / gain) ** 2 if gain > 150 else 0.0  # whose difference is above 300
+    trace = mean(b)
+    square = mean(lambda x: b(x) ** 2)
+    expected = {
+        "max_weight": mean(special.expit) + far,
+        "entropy": mean(entropy),
+        "jacobian_trace": trace,
+        "jacobian_square": square,
+        "query_gradient_square": mean(query_gradient_square),
+        "saturated_rows": max(1 - math.log(99) / (2 * gain), 0.0) ** 2,
+        "row_variance": gain**2 / 6,
+        "collision": 1 - trace,
+        "key_gradient_square": square * gain**2,
+        "own_weight": 0.5,
+    }
+    found = squares_of(attention_expectations(3, 2, 1 / gain, L2))
+    assert found == pytest.approx(expected, rel=1e-7, abs=1e-12)
+    _, squares = row_moments(RowLaw(3, 2, 1 / gain, L2))
+    fourth = mean(lambda x: b(x) ** 4)
+    largest = mean(lambda x: special.expit(x) ** 2) + far
+    assert squares.jacobian_square == pytest.approx(fourth, rel=1e-7, abs=1e-12)
+    assert squares.max_weight == pytest.approx(largest, rel=1e-7)
+    assert squares.jacobian_trace == pytest.approx(square, rel=1e-7, abs=1e-12)
+    own = mean(lambda x: special.expit(x) ** 2 + special.expit(-x) ** 2) / 2 + far / 2
+    assert squares.own_weight == pytest.approx(own, rel=1e-7)
+
+
 @pytest.mark.parametrize(
     ("d_k", "gain", "error"), [(2, 12.0, 5e-6), (7, 4.0, 1e-7), (512, 40.0, 2e-7)]
 )
