@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from experiments.analysis.analyse import columns_of
 from experiments.analysis.bands import bands
@@ -23,7 +23,6 @@ from experiments.kinds.saturation import EXPERIMENT
 from experiments.measuring.columns import axis_values, names
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
-from sdpa.theory import GaussianRow
 
 OF_ROWS, OF_RUNS = SweepAxes.of_cell(EXPERIMENT.cell), SweepAxes.of_cell(language.Cell)
 
@@ -261,11 +260,16 @@ def curves():
     return freezing_curves(cells, OF_ROWS)
 
 
-def test_the_curves_are_those_of_rows_of_that_spread(curves):
-    for point in curves.iloc[::9].itertuples():
-        row = GaussianRow(point.ratio * np.sqrt(2 * np.log(point.n_keys)), point.n_keys)
-        assert point.collision == pytest.approx(row.power_sum(2), rel=1e-6)
-        assert point.entropy_share == pytest.approx(row.entropy() / np.log(row.n_keys), rel=1e-6)
+def test_two_keys_are_those_of_an_integral(curves):
+    """The gap x of two normal scores is normal, of variance 2 sigma^2: w = 1 / (1 + e^-x)."""
+    z, step = np.linspace(-12, 12, 4001, retstep=True)
+    chance = stats.norm.pdf(z) * step
+    for row in curves[curves["n_keys"] == 2].iloc[::9].itertuples():
+        sigma = row.ratio * np.sqrt(2 * np.log(2))
+        w = special.expit(np.sqrt(2) * sigma * z)
+        assert row.collision == pytest.approx(chance @ (w**2 + (1 - w) ** 2), rel=1e-7)
+        entropy = special.entr(w) + special.entr(1 - w)
+        assert row.entropy_share == pytest.approx(chance @ entropy / np.log(2), rel=1e-7)
 
 
 def test_the_limits_are_those_of_the_random_energy_model(curves):
