@@ -5,11 +5,12 @@ rows.
 """
 
 import math
-from statistics import pvariance
+from statistics import fmean, pvariance, quantiles
 
 import numpy as np
 
 from experiments.examples import examples as declared
+from sdpa.theory import attention_expectations
 from tests.plain_attention import (
     attention,
     blend,
@@ -30,6 +31,7 @@ DOG_VALUES = declared.DOG_VALUES.tolist()
 DOG_PRINTED = declared.DOG_PRINTED.tolist()
 CAT = declared.CAT_SCORES.tolist()
 ABC_Q, ABC_K, ABC_V = declared.ABC.q.tolist(), declared.ABC.k.tolist(), declared.ABC.v.tolist()
+COMPARED = (4, 16, 64, 256, 512)
 WIDTHS = (8, 32, 64, 128, 256, 512)
 
 
@@ -157,6 +159,29 @@ def variance_sweep():
     return {"variances": rows}
 
 
+def four_of(scores, d_k):
+    scaled = times(scores, 1 / math.sqrt(d_k))
+    deviations = [np.std(rows) for rows in (scores, scaled)]
+    return deviations + [fmean(map(max, softmax(rows))) for rows in (scores, scaled)]
+
+
+def comparison():
+    rng = np.random.default_rng(0)
+    steps = {"drawn": [], "exact": [], "low": [], "high": []}
+    for d_k in COMPARED:
+        one = np.random.RandomState(42)
+        q, k = one.randn(5, d_k).tolist(), one.randn(5, d_k).tolist()
+        steps["drawn"].append(four_of(product(q, transposed(k)), d_k))
+        means = [attention_expectations(d_k, 5, divisor).max_weight for divisor in (1.0, d_k**0.5)]
+        steps["exact"].append([math.sqrt(d_k), 1, *means])
+        qs, ks = rng.standard_normal((2, 2000, 5, d_k))
+        found = transposed([four_of((a @ b.T).tolist(), d_k) for a, b in zip(qs, ks, strict=True)])
+        cuts = [quantiles(values, n=20, method="inclusive") for values in found]
+        steps["low"].append([cut[0] for cut in cuts])
+        steps["high"].append([cut[-1] for cut in cuts])
+    return {name: transposed(values) for name, values in steps.items()}
+
+
 def weight_strip():
     rng = np.random.default_rng(42)
     query = rng.standard_normal(64).tolist()
@@ -230,6 +255,7 @@ REFERENCES = (
     abc,
     cat_sat_down,
     causal_mask,
+    comparison,
     dog_bites_man,
     four_words,
     notebook,
