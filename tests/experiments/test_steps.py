@@ -1,5 +1,6 @@
 """The steps that find a divisor and that make statements.csv again."""
 
+import math
 import re
 import shutil
 from dataclasses import replace
@@ -40,10 +41,13 @@ def test_a_causal_mask_takes_the_mean_over_every_position():
     words = "design --d-k 16 --n-keys 4 --row-variance 0.5 --mask causal"
     shown = sdpa(*words.split()).stdout
     divisor = float(re.match(r"divide the scores by ([\d.]+) ", shown)[1])
-    row = next(line.split() for line in shown.splitlines() if line.split()[0] == "4")
-    exact = theory.attention_expectations(16, 4, divisor, shortest=1)
-    assert float(row[3]) == pytest.approx(exact.max_weight, rel=1e-3)
-    assert float(row[4]) == 0.5
+    shown_row = next(line.split() for line in shown.splitlines() if line.split()[0] == "4")
+    row = [float(number) for number in shown_row]
+    rows = [theory.attention_expectations(16, n, divisor) for n in (2, 3, 4)]
+    entropy = sum(each.entropy for each in rows)
+    largest = (1 + sum(each.max_weight for each in rows)) / 4
+    expected = [entropy / math.log(2 * 3 * 4), math.exp(entropy / 4), largest, 0.5]
+    assert row[1:5] == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize(
