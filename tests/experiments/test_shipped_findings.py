@@ -99,6 +99,12 @@ def with_interval(table: pd.DataFrame, metric: str) -> list[str]:
     return [name for name in (metric, f"{metric}_low", f"{metric}_high") if name in table]
 
 
+def set_where(table: pd.DataFrame, rows: str, value: float, metric: str) -> pd.DataFrame:
+    names, table = with_interval(table, metric), table.copy()
+    table.loc[table.eval(rows), names] = value
+    return table
+
+
 def backwards(table: pd.DataFrame, x: str, metric: str, rows: str) -> pd.DataFrame:
     """A table with a metric in reverse order along x under each rule, among some rows."""
     names, table = with_interval(table, metric), table.copy()
@@ -126,6 +132,21 @@ def backwards(table: pd.DataFrame, x: str, metric: str, rows: str) -> pd.DataFra
             "causal/causal",
             "measured",
             lambda own: backwards(own, "mask", "max_weight_exact", "n_keys == 1024"),
+        ),
+        (
+            "rules/rules",
+            "measured",
+            lambda own: set_where(own, "scaling == 'unscaled'", 0.8, "max_weight"),
+        ),
+        (
+            "precision/formats",
+            "measured",
+            lambda own: set_where(own, "n_keys == 16", 0, "zero_weights"),
+        ),
+        (
+            "precision/formats",
+            "measured",
+            lambda own: set_where(own, "scaling == 'd_k^1/2'", 1e-3, "zero_weights"),
         ),
         (
             f"{ALL_SWEEPS}/calibration",
