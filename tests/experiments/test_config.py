@@ -137,6 +137,11 @@ PLANTED = [
         "4:17: .*got saturaton, .*mean saturation.$",
     ),
     (
+        "n_keys",
+        "seq_len: 1\n    n_keys",
+        "6:5: .*seq_len: got an unknown key, .*; did you mean n_keys.$",
+    ),
+    (
         "trials: 10",
         "trials: 10\n    precision: 0.01",
         "9:5: sweeps.one.precision: got both precision and trials, expected one of them$",
@@ -162,6 +167,7 @@ PLANTED = [
         "../one:",
         "3:3: .*got the sweep name '../one', expected a letter",
     ),
+    ("one:", "Columns:", "3:3: .*got the sweep name 'Columns', .*, not columns$"),
     ("[4, 8]", "&a [4, 8]", "5:10: got an anchor, alias or tag, expected plain"),
     ("[4, 8]", "!!python/name:os.system", "5:10: got an anchor, alias or tag, "),
     ("seed: 0", "seed: 0\n---\nseed: 1", "2:1: not YAML: found another"),

@@ -78,15 +78,18 @@ def verdict(table, **errors):
     return row
 
 
-def cell_tests_of(table, correlation, **least):
-    """The tests of cells, with these correlations of the metrics in the order of METRICS."""
+def cell_tests_of(table, correlation, accuracy=0.0, **least):
+    """The tests of cells, with these correlations of the metrics in the order of METRICS, and this
+    relative error of all exact values.
+    """
     known = [metric.name for metric in METRICS if f"{metric.name}_exact" in table]
     axes = table[[*AXES]].iloc[0].to_dict()
     rows = [
         {**axes, "metric": metric, "correlations": row}
         for metric, row in zip(known, correlation, strict=True)
     ]
-    return cell_tests(table, OF_CELL, pd.DataFrame(rows), judged(table, **least))
+    values = judged(table, **least).assign(accuracy=accuracy)
+    return cell_tests(table, OF_CELL, pd.DataFrame(rows), values)
 
 
 @pytest.mark.parametrize("trials", [25, 2000])
@@ -239,6 +242,13 @@ def test_few_trials_and_few_rows_test_few_directions(trials, queries, directions
     found = cell_tests_of(table_of(THREE, trials).assign(n_queries=queries), np.eye(3))
     assert found["directions"].tolist() == directions
     assert (found["values"] == 3).all()
+
+
+@pytest.mark.parametrize(("accuracy", "values"), [(0.00159, 3), (0.00161, 2), (0.0021, 1)])
+def test_values_are_tested_only_far_above_the_error_of_the_exact_ones(accuracy, values):
+    """A tenth of the relative standard errors is 0.0016, 0.0020 and 0.0029."""
+    (row,) = cell_tests_of(table_of(THREE), np.eye(3), accuracy).itertuples()
+    assert row.values == values
 
 
 @pytest.mark.slow
