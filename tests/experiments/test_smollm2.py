@@ -134,6 +134,18 @@ def test_rope_turns_the_pairs_of_the_file(reread, tiny):
     np.testing.assert_allclose(q[1, 0, -1] @ k[1, 0, -1].T, scores, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("weights", ["trained", "initial"])
+def test_queries_and_keys_are_those_of_each_layer(tiny, weights):
+    """Of every sequence; only the network before training has the weights of `at_start`."""
+    run = tiny if weights == "trained" else tiny.at_start()
+    found = tiny.queries_and_keys(TOKENS[:, 1:], weights)
+    for i, tokens in enumerate(TOKENS[:, 1:]):
+        steps = network.forward(run.embedding[tokens], run.blocks, run.design())
+        expected = [layer.q for layer in steps], [layer.k for layer in steps]
+        for of_model, of_layers in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(of_model[i], of_layers)
+
+
 def test_a_model_at_its_start_has_small_matrices_and_gains_of_1(tiny):
     """The standard deviation of 160 entries, within 6 standard errors."""
     start = tiny.at_start()
