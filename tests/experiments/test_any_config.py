@@ -9,6 +9,7 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from experiments.config.kinds import config_names, kinds_of
 from experiments.config.loader import load_config
 from experiments.declarations import figures_of
 from experiments.engine.check import check
@@ -87,8 +88,15 @@ OF_ONE = {
     "language": {"d_k": axis(2, 8, 300), "n_keys": axis(2, 7), "layers": st.sampled_from([1, 2])},
     "network": {"n_heads": axis(2, 3)},
 }
+LEFT_OUT = {"correlation", "prescale", "alibi", "normalizer", "position"}  # keep their defaults
 # Beside those without a default: what does not fit others or takes minutes, or a key of the kind.
 ALWAYS = {"n_queries", "layers", "width", "steps", "softcap"}
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_every_key_is_generated_or_left_out_on_purpose(name):
+    known = KEYS.keys() | OF_ONE.get(name, {}).keys() | LEFT_OUT
+    assert cell_fields(load_experiment(name).cell).keys() <= known
 
 
 def sweep_of(name: str) -> st.SearchStrategy:
@@ -101,7 +109,8 @@ def sweep_of(name: str) -> st.SearchStrategy:
     needed = {key: values for key, values in keys.items() if key not in optional}
     trials = [each for each in (2, 3, 19, 20) if each >= experiment.min_trials]
     needed["trials"] = st.sampled_from(trials)
-    needed["experiment"] = st.just("saturation" if name == "mechanisms" else name)
+    asked = next(each for each in config_names() if experiment in kinds_of(each))
+    needed["experiment"] = st.just(asked)
     sweeps = st.fixed_dictionaries(needed, optional=optional)
     # Scores of one entry of length 1 may all be equal, which ends in a ZeroDivisionError.
     return sweeps.filter(lambda body: "normalize" not in body or 1 not in np.ravel(body["d_k"]))
