@@ -16,6 +16,7 @@ from experiments.analysis.analyse import columns_of
 from experiments.claims.table import read_statements
 from experiments.config.loader import load_config
 from experiments.engine.fingerprint import measuring_fingerprint, tables_fingerprint
+from experiments.engine.study import Study
 from experiments.engine.tables import read_sidecar, why_stale
 from experiments.measuring.columns import axis_names
 from experiments.pages.index import few_rows
@@ -237,7 +238,7 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
         assert caption in plain or path.stem == "slide", path
     _, rows = few_rows(TABLES["dimension"].measured, TABLES["dimension"].axes, ["max_weight"])
     assert all(as_shown(row[-1]) in plain for row in rows)
-    made = provenance(CONFIG, RESULTS, TABLES)
+    made = provenance(Study(CONFIG, RESULTS))
     for value in (
         made.verdict,
         *(value for sweep in made.sweeps for value in sweep.values()),
