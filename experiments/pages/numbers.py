@@ -36,6 +36,7 @@ _CROSSINGS = (  # norm, statistic and level of the columns of the table of cross
 )
 
 
+_USUAL = 64  # d_k
 _FIRST = {
     "score_variance_exact": "variance of a score",
     "max_weight_exact": "largest weight, mean",
@@ -46,12 +47,16 @@ _FIRST = {
 
 
 def first(source: Source) -> str:
-    """The values of the sweep `dimension` under each rule at its largest d_k."""
-    table = pd.read_csv(source.results / "dimension.csv")
-    widest = table[table["d_k"] == table["d_k"].max()].set_index("scaling")
-    rows = [[formulas(words), *map(digits, widest[column])] for column, words in _FIRST.items()]
-    head = ["", *(formulas(rule) for rule in widest.index)]
-    return markdown(head, rows, "-" + "r" * len(widest))
+    """The values of the sweep `dimension` under each rule at a usual d_k and at its largest."""
+    table = pd.read_csv(source.results / "dimension.csv").set_index("scaling")
+    usual = table[table["d_k"] == _USUAL]
+    widest = table[table["d_k"] == table["d_k"].max()]
+    head = [f"d_k = {_USUAL} → {widest['d_k'].iloc[0]}", *widest.index]
+    rows = []
+    for column, words in _FIRST.items():
+        pairs = zip(usual[column], widest[column], strict=True)
+        rows.append([formulas(words), *(f"{digits(low)} → {digits(high)}" for low, high in pairs)])
+    return markdown([*map(formulas, head)], rows, "-" + "r" * len(widest))
 
 
 def crossings(source: Source) -> str:
