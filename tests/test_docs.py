@@ -11,6 +11,7 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -61,6 +62,18 @@ def test_pages_are_short():
         for name, text in PAGES.items()
         if name not in generated and len(text.encode()) >= 12_000
     ] == []
+
+
+@shipped_only
+def test_readme_states_the_growth_in_other_networks():
+    tables = [
+        pd.read_csv(RESULTS / "config.full" / f"{name}.csv") for name in ("networks", "llama")
+    ]
+    growth = pd.concat(tables).groupby("scaling")["stream_gradient_growth"]
+    least, most = growth.min(), growth.max()
+    without = f"{least['unscaled']:.0f} to {most['unscaled'] / 1e6:.0f} million times"
+    with_root = f"{least['d_k^1/2']:.2g} to {most['d_k^1/2']:.0f} times"
+    assert f"it grows {without}, and {with_root}." in README.read_text(encoding="utf-8")
 
 
 @shipped_only
