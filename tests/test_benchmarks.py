@@ -111,8 +111,7 @@ def test_totals_and_missed_faults_are_those_of_a_table_by_hand():
         (*factor, 8.0, True, False),
         *((*mistake, alarm) for alarm in (False, True, True)),
     ]
-    names = [*calibration._FAULT, "errors_off", "sure", "alarm"]
-    rows = [dict(zip(names, row, strict=True)) for row in planted]
+    rows = [calibration.Planted(*row) for row in planted]
     found = calibration.faults_of(rows).set_index("fault")
     counted = found[["runs", "alarms", "missed"]].to_numpy().tolist()
     assert counted == [[4, 2, 2], [3, 2, 1]]

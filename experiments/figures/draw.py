@@ -37,8 +37,8 @@ def draw(
     together = agreement_tables(study.agreement(study))
     products = figures(study.config, folder, drawn, together, formats)
     # An unsound table is an error, after the figures of all others.
-    unsound = [partial(study.require, sweep.name) for sweep in sweeps]
-    attempt([partial(build, folder, products, report, jobs=jobs), *unsound])
+    required = [partial(study.require, sweep.name) for sweep in sweeps]
+    attempt([partial(build, folder, products, report, jobs=jobs), *required])
     if lost := [reason for each in drawn for reason in lost_findings(each)]:
         back = _BACK if folder.resolve() == HOME.resolve() else ""
         text = f"{counted(len(lost), 'figure')} with a plain title instead: {'; '.join(lost)}{back}"

@@ -6,7 +6,6 @@ and the terminal show them too. A name of several letters, such as `score_mean`,
 keeps its underscore.
 """
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from experiments.analysis.agreement import Agreement, DisagreementError
 from experiments.claims.table import table_path
 from experiments.config.loader import Config
 from experiments.engine.study import Study
-from experiments.engine.tables import why_stale
+from experiments.engine.tables import read_sidecar, why_stale
 from experiments.errors import counted
 from experiments.paths import (
     ALL_SWEEPS,
@@ -196,7 +195,7 @@ def provenance(study: Study) -> Provenance:
         if sweep.name not in study:
             row["table"] = f"missing: {reason}"
             continue
-        made = json.loads((study.folder / f"{sweep.name}.json").read_bytes())
+        made = read_sidecar(study.folder / f"{sweep.name}.json")
         versions |= made["versions"]
         table = study[sweep.name].measured
         trials = table.get("trials", pd.Series(sweep.trials))

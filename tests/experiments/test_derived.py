@@ -264,7 +264,9 @@ def test_two_keys_are_those_of_an_integral(curves):
     """The gap x of two normal scores is normal, of variance 2 sigma^2: w = 1 / (1 + e^-x)."""
     z, step = np.linspace(-12, 12, 4001, retstep=True)
     chance = stats.norm.pdf(z) * step
-    for row in curves[curves["n_keys"] == 2].iloc[::9].itertuples():
+    points = curves[curves["n_keys"] == 2].iloc[::9]
+    assert len(points) == 5
+    for row in points.itertuples():
         sigma = row.ratio * np.sqrt(2 * np.log(2))
         w = special.expit(np.sqrt(2) * sigma * z)
         assert row.collision == pytest.approx(chance @ (w**2 + (1 - w) ** 2), rel=1e-7)
