@@ -171,7 +171,7 @@ FIGURES = (
             title="Most schemes meant for d_k^1/2 keep score variance in wider models",
             sentence="From d_model = {d_model.least} to {d_model.most}, the variance of the scores "
             "under d_k^1/2 stays within a tenth for xavier, xavier_packed and kaiming, and grows "
-            "from {first:.2f} to {last:.2f} for gpt2.",
+            "from {first:.2g} to {last:.2g} for gpt2.",
             needs={
                 "d_model": (),
                 "scheme": ("gpt2", "xavier", "xavier_packed", "kaiming"),
