@@ -15,12 +15,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from experiments.analysis.crossings import EQUAL
 from experiments.config.loader import load_config
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import cell_fields, defaults
 from experiments.measuring.experiment import load_experiment
 from experiments.pages.blocks import BlockError, rewrite
-from experiments.paths import STORED_CONFIG
+from experiments.paths import STORED_CONFIG, csv_name
 from tests.shipped import IS_SHIPPED, RESULTS, shipped_only
 
 ROOT = Path(__file__).parents[1]
@@ -65,15 +66,35 @@ def test_pages_are_short():
 
 
 @shipped_only
-def test_readme_states_the_growth_in_other_networks():
-    tables = [
-        pd.read_csv(RESULTS / "config.full" / f"{name}.csv") for name in ("networks", "llama")
-    ]
-    growth = pd.concat(tables).groupby("scaling")["stream_gradient_growth"]
+def test_readme_states_what_the_tables_show():
+    dimension = pd.read_csv(RESULTS / "dimension.csv").set_index(["scaling", "d_k"])
+    weights = dimension["max_weight_exact"]
+    crossings = pd.read_csv(RESULTS / csv_name("crossing", "crossings")).set_index("n_keys")
+    of_medians = crossings[crossings["level"] == EQUAL].query(
+        "norm == 'query_gradient' and statistic == 'median'"
+    )["crossing_exact"]
+    full = RESULTS / "config.full"
+    networks = [pd.read_csv(full / f"{name}.csv") for name in ("networks", "llama")]
+    growth = pd.concat(networks).groupby("scaling")["stream_gradient_growth"]
     least, most = growth.min(), growth.max()
-    without = f"{least['unscaled']:.0f} to {most['unscaled'] / 1e6:.0f} million times"
-    with_root = f"{least['d_k^1/2']:.2g} to {most['d_k^1/2']:.0f} times"
-    assert f"it grows {without}, and {with_root}." in README.read_text(encoding="utf-8")
+    trained = pd.concat(
+        pd.read_csv(full / csv_name(name, "bands")) for name in ("language", "language_wide")
+    ).query("initial_divisor == 'unscaled'")
+    losses = trained.set_index(["initial", "d_k", "scaling"])["final_loss"].round(2)
+    columns = [(d_k, rule) for d_k in (64, 512) for rule in ("unscaled", "d_k^1/2")]
+    text = " ".join(README.read_text(encoding="utf-8").replace("$", "").split())
+    for stated in (
+        *(
+            "".join(f"| {losses[start][column]:.2f} " for column in columns)
+            for start in losses.index.unique("initial")
+        ),
+        f"averages {weights['unscaled', 64]:.0%} at d_k = 64, and {weights['unscaled', 512]:.0%} "
+        f"at 512; with it, {weights['d_k^1/2', 512]:.0%}.",
+        f"[{of_medians[64]:.0f}](docs/results.md) (64 keys) or {of_medians[1024]:,.0f} (1,024 keys)",
+        f"{least['unscaled']:.1f}-fold and {most['unscaled'] / 1e6:.0f}-million-fold without",
+        f"{least['d_k^1/2']:.1f}-fold and {most['d_k^1/2']:.0f}-fold with it",
+    ):
+        assert stated in text
 
 
 @shipped_only

@@ -51,7 +51,7 @@ def first(source: Source) -> str:
     table = pd.read_csv(source.results / "dimension.csv").set_index("scaling")
     usual = table[table["d_k"] == _USUAL]
     widest = table[table["d_k"] == table["d_k"].max()]
-    head = [f"at d_k = {_USUAL} → at {widest['d_k'].iloc[0]}", *widest.index]
+    head = [f"d_k = {_USUAL} → {widest['d_k'].iloc[0]}", *widest.index]
     rows = []
     for column, words in _FIRST.items():
         pairs = zip(usual[column], widest[column], strict=True)
