@@ -15,9 +15,10 @@ from typing import Any
 
 from sdpa.arithmetic import Arithmetic, rounded_rows
 from sdpa.attention import (
+    AttentionGradients,
     Trace,
+    attention_gradients,
     attention_weights,
-    causal_mask,
     scaled_dot_product_attention,
     softmax,
     trace,
@@ -26,8 +27,6 @@ from sdpa.attention import (
 from sdpa.comparison import DividedScores, ScalingComparison, compare_scaling
 from sdpa.diagnostics import RowDiagnostics, row_diagnostics
 from sdpa.gradients import (
-    AttentionGradients,
-    attention_gradients,
     jacobian_norm,
     jacobian_trace,
     key_gradient_square,
@@ -36,6 +35,7 @@ from sdpa.gradients import (
     value_gradient_square,
 )
 from sdpa.inputs import LAWS, InputLaw
+from sdpa.masks import causal_mask
 from sdpa.metrics import collision, effective_keys, entropy, max_weight, participation, row_variance
 from sdpa.module import MultiHeadAttention, ScaledDotProductAttention
 from sdpa.pairs import PairLaw

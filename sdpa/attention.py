@@ -1,29 +1,21 @@
-"""Softmax, attention weights and scaled dot-product attention (Vaswani et al. 2017, equation 1).
-
-A mask is boolean, True where a query may attend to a key, or additive: 0 there, and -10,000 or
-less, such as -inf, for the other keys. These get the score -inf, and so the weight 0. Every query
-needs a visible key. The words `none`, `causal` and `window-512`, with any whole number, stand for
-masks; a window is causal, and shows each query at most so many keys, the last ones.
+"""Softmax, attention weights and scaled dot-product attention (Vaswani et al. 2017, equation 1), and
+its gradients.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, get_args, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
-from sdpa._names import not_among
+from sdpa._arrays import FloatArray, as_float, row_label
+from sdpa.gradients import softmax_vjp
+from sdpa.masks import masked
 from sdpa.row_maps import RowMap
 from sdpa.scaling import Rule, resolve_divisor
-
-MaskName = Literal["none", "causal"]
-HIDDEN = -9984.0  # -1e4 in bfloat16; an additive mask hides a key by this or less
 
 
 def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
@@ -76,7 +68,7 @@ def attention_weights(
     scaling: Rule = "d_k^1/2",
     mask: npt.ArrayLike | None = None,
     softcap: float = 0.0,
-    sink: float | None = None,
+    sink: npt.ArrayLike | None = None,
     normalizer: str = "softmax",
     alibi: float = 0.0,
 ) -> FloatArray:
@@ -87,11 +79,11 @@ def attention_weights(
         k: keys, (..., n_keys, d_k); leading axes broadcast against those of q.
         scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
         mask: `none`; `causal`, where the last query sees every key; `window-512`, causal and of at
-            most 512 keys; or an array, broadcast to (..., n_queries, n_keys), of booleans (True
-            where the query may attend to the key) or of 0 and -10,000 or less. The other scores
-            become -inf.
+            most 512 keys; `local-64`, the own key and 64 on both sides, for the last queries, too;
+            or an array, broadcast to (..., n_queries, n_keys), of booleans (True where the query
+            may attend to the key) or of 0 and -10,000 or less. The other scores become -inf.
         softcap, sink, normalizer: as in `sdpa.row_maps.RowMap`, between the divisor and the
-            weights.
+            weights; a sink for each head belongs to the axis before n_queries.
         alibi: slope of `alibi_bias`, added behind the soft cap; 0 for none.
 
     Returns:
@@ -112,7 +104,7 @@ def attention_weights(
     queries, keys = queries_and_keys(q, k)
     divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2], mask=mask)
     scores = masked(queries @ keys.swapaxes(-1, -2) / divisor, mask)
-    row_map = RowMap(softcap, sink, normalizer)
+    row_map = RowMap.of(softcap, sink, normalizer)
     if row_map.is_plain and isinstance(alibi, Real) and alibi == 0:
         return softmax(scores)
     return row_map.weights(scores, alibi_bias(alibi, *scores.shape[-2:]))
@@ -127,7 +119,7 @@ def scaled_dot_product_attention(
     scaling: Rule = ...,
     mask: npt.ArrayLike | None = ...,
     softcap: float = ...,
-    sink: float | None = ...,
+    sink: npt.ArrayLike | None = ...,
     normalizer: str = ...,
     alibi: float = ...,
     return_weights: Literal[False] = ...,
@@ -141,7 +133,7 @@ def scaled_dot_product_attention(
     scaling: Rule = ...,
     mask: npt.ArrayLike | None = ...,
     softcap: float = ...,
-    sink: float | None = ...,
+    sink: npt.ArrayLike | None = ...,
     normalizer: str = ...,
     alibi: float = ...,
     return_weights: Literal[True],
@@ -154,7 +146,7 @@ def scaled_dot_product_attention(
     scaling: Rule = "d_k^1/2",
     mask: npt.ArrayLike | None = None,
     softcap: float = 0.0,
-    sink: float | None = None,
+    sink: npt.ArrayLike | None = None,
     normalizer: str = "softmax",
     alibi: float = 0.0,
     return_weights: bool = False,
@@ -269,23 +261,74 @@ def trace_shapes(
     return {step: array.shape for step, array in arrays.items() if array is not None}
 
 
-def causal_mask(n_queries: int, n_keys: int, window: float = math.inf) -> BoolArray:
-    """The mask of n_keys positions whose last n_queries, 1 to n_keys, ask: each sees the keys up to
-    its own position.
-
-    Of these it sees the last `window`, at least 1.
-
-    >>> causal_mask(2, 3)
-    array([[ True,  True, False],
-           [ True,  True,  True]])
+class AttentionGradients(NamedTuple):
+    """Gradients of a loss: to the scores q.k (before the divisor), to q, to k and to v, each of its
+    array's shape.
     """
-    if not 1 <= n_queries <= n_keys:
+
+    scores: FloatArray
+    q: FloatArray
+    k: FloatArray
+    v: FloatArray
+
+
+def attention_gradients(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    output_gradient: npt.ArrayLike,
+    *,
+    scaling: Rule = "d_k^1/2",
+    mask: npt.ArrayLike | None = None,
+) -> AttentionGradients:
+    """dL/dS = J (dL/dO v^T) / divisor, dL/dq = dL/dS k, dL/dk = dL/dS^T q, dL/dv = w^T dL/dO.
+
+    With S = q k^T, w = softmax(S / divisor), O = w v, and J the Jacobian of each softmax row.
+
+    Args:
+        q, k, v, scaling, mask: as in `scaled_dot_product_attention`.
+        output_gradient: dL/dO, of the output's shape (..., n_queries, d_v).
+
+    Returns:
+        `AttentionGradients`; if q, k or v broadcasts over leading axes, its gradient is summed over
+        them.
+
+    Raises:
+        ValueError: as `scaled_dot_product_attention`, or output_gradient does not have the output's
+            shape.
+        TypeError: as `scaled_dot_product_attention`.
+
+    >>> gradients = attention_gradients([[1.0]], [[0.0], [0.0]], [[1.0], [0.0]], [[1.0]])
+    >>> gradients.scores
+    array([[ 0.25, -0.25]])
+    """
+    output, weights = scaled_dot_product_attention(
+        q, k, v, scaling=scaling, mask=mask, return_weights=True
+    )
+    queries, keys, values = as_float("q", q), as_float("k", k), as_float("v", v)
+    upstream = as_float("output_gradient", output_gradient)
+    if upstream.shape != output.shape:
         raise ValueError(
-            f"causal_mask: expected n_queries from 1 to n_keys, got {n_queries} and {n_keys}"
+            f"output_gradient: expected the output's shape {output.shape}, got {upstream.shape}"
         )
-    own = np.arange(n_keys - n_queries, n_keys)[:, None]
-    keys = np.arange(n_keys)
-    return np.asarray((keys <= own) & (keys > own - window))
+    divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2])
+    to_scaled_scores = softmax_vjp(weights, upstream @ values.swapaxes(-1, -2))
+    to_scores = _sum_to(to_scaled_scores / divisor, weights.shape)
+    return AttentionGradients(
+        scores=to_scores,
+        q=_sum_to(to_scores @ keys, queries.shape),
+        k=_sum_to(to_scores.swapaxes(-1, -2) @ queries, keys.shape),
+        v=_sum_to(weights.swapaxes(-1, -2) @ upstream, values.shape),
+    )
+
+
+def _sum_to(gradient: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """Undo broadcasting: sum over the axes that broadcasting added or stretched from length 1."""
+    added = gradient.ndim - len(shape)
+    stretched = tuple(
+        added + i for i, size in enumerate(shape) if size == 1 and gradient.shape[added + i] != 1
+    )
+    return np.asarray(gradient.sum(axis=(*range(added), *stretched)).reshape(shape))
 
 
 def alibi_bias(slope: float, n_queries: int, n_keys: int) -> FloatArray:
@@ -301,34 +344,6 @@ def alibi_bias(slope: float, n_queries: int, n_keys: int) -> FloatArray:
     if not (isinstance(slope, Real) and abs(slope) <= 1e6):
         raise ValueError(f"alibi: expected a slope within ±1e6, or 0 for none, got {slope!r}")
     return np.asarray(slope * (np.arange(n_keys) - np.arange(n_keys - n_queries, n_keys)[:, None]))
-
-
-def most_visible(name: str) -> float | None:
-    """The most keys that a query sees under a named mask: W of `window-W`, infinity of `causal`,
-    None of `none`.
-
-    >>> most_visible("window-512"), most_visible("causal"), most_visible("none")
-    (512.0, inf, None)
-    """
-    if window := re.fullmatch(r"window-([1-9][0-9]{0,8})", name):
-        return float(window[1])
-    names = get_args(MaskName)
-    if name.startswith("window"):
-        raise ValueError(
-            f"mask: expected window-N with a whole number N from 1 to 999999999, got {name!r}"
-        )
-    if name not in names:
-        raise ValueError(f"mask: {not_among(name, [*names, 'window-512'])}")
-    return math.inf if name == "causal" else None
-
-
-def is_causal(name: str) -> bool:
-    """True for the name of the causal mask, False for `none`; ValueError for another name, also
-    that of a window.
-    """
-    if (most := most_visible(name)) not in (None, math.inf):
-        raise ValueError(f"mask: expected none or causal, got {name!r}")
-    return most is not None
 
 
 def queries_and_keys(q: npt.ArrayLike, k: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -359,54 +374,6 @@ def values_for(v: npt.ArrayLike, queries: FloatArray, keys: FloatArray) -> Float
         )
     _broadcast_leading("q, k and v", queries, keys, values)
     return values
-
-
-def masked(scores: FloatArray, mask: npt.ArrayLike | None) -> FloatArray:
-    """The scores, with -inf where the mask hides the key; ValueError for an invalid mask."""
-    return scores if mask is None else np.where(allowed_keys(mask, scores.shape), scores, -np.inf)
-
-
-def allowed_keys(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
-    """The mask as booleans in the shape of the scores; ValueError unless it broadcasts and shows
-    each query a key.
-    """
-    if isinstance(mask, str):
-        n_queries, n_keys = (1, *shape)[-2:]
-        mask = (
-            np.True_
-            if (most := most_visible(mask)) is None
-            else causal_mask(n_queries, n_keys, most)
-        )
-    allowed = broadcast_mask(mask, shape)
-    empty = np.argwhere(~allowed.any(axis=-1))
-    if len(empty):
-        raise ValueError(
-            f"mask: expected every query to see a key, got none in {row_label(tuple(empty[0]))}"
-        )
-    return allowed
-
-
-def broadcast_mask(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
-    """A mask as booleans in the shape of the scores; ValueError unless it is boolean or additive,
-    and broadcasts.
-    """
-    given = np.asarray(mask)
-    allowed = given if given.dtype == np.bool_ else given == 0
-    if (
-        given.dtype != np.bool_
-        and not (as_float("mask", given, min_ndim=0)[~allowed] <= HIDDEN).all()
-    ):
-        raise ValueError(
-            "mask: expected booleans (True: may attend; of ones and zeros, mask == 1), or numbers "
-            "to add to scores"
-            f" (0, or -10,000 and less), got an array of {given.dtype} with {given[~allowed].max()}"
-        )
-    try:
-        return np.broadcast_to(allowed, shape)
-    except ValueError:
-        raise ValueError(
-            f"mask: expected a shape that broadcasts to {shape}, got {allowed.shape}"
-        ) from None
 
 
 def _broadcast_leading(names: str, *arrays: FloatArray) -> None:

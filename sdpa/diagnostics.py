@@ -40,8 +40,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray, as_float, row_label
-from sdpa.attention import masked
 from sdpa.gradients import norm_from_shares, trace_from_shares
+from sdpa.masks import masked
 from sdpa.metrics import row_variance
 from sdpa.row_tiles import Distances, Tile, Vectors, centred, takes_distances, tile_rows
 

@@ -1,4 +1,4 @@
-"""The softmax Jacobian, its norms, and the gradients of a loss through attention, in closed form.
+"""The softmax Jacobian, its norms, and expected squares of gradients of attention, in closed form.
 
 With w a softmax row, J = diag(w) - w w^T is the derivative of the weights to the scaled scores. Its
 norms cancel catastrophically where one weight is near 1, so they are computed from r = 1 - max(w),
@@ -18,14 +18,10 @@ is no softmax row.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray, as_float, row_label
-from sdpa.attention import scaled_dot_product_attention
-from sdpa.scaling import Rule, resolve_divisor
 
 _SUM_TOLERANCE = 1e-5
 
@@ -103,67 +99,6 @@ def norm_from_shares(r: FloatArray, u2: FloatArray, u3: FloatArray) -> FloatArra
     return np.asarray(r * np.sqrt(a2 + u2 * (1 + 2 * a2) - 2 * r * u3 + r * r * u2 * u2))[()]
 
 
-class AttentionGradients(NamedTuple):
-    """Gradients of a loss: to the scores q.k (before the divisor), to q, to k and to v, each of its
-    array's shape.
-    """
-
-    scores: FloatArray
-    q: FloatArray
-    k: FloatArray
-    v: FloatArray
-
-
-def attention_gradients(
-    q: npt.ArrayLike,
-    k: npt.ArrayLike,
-    v: npt.ArrayLike,
-    output_gradient: npt.ArrayLike,
-    *,
-    scaling: Rule = "d_k^1/2",
-    mask: npt.ArrayLike | None = None,
-) -> AttentionGradients:
-    """dL/dS = J (dL/dO v^T) / divisor, dL/dq = dL/dS k, dL/dk = dL/dS^T q, dL/dv = w^T dL/dO.
-
-    With S = q k^T, w = softmax(S / divisor), O = w v, and J the Jacobian of each softmax row.
-
-    Args:
-        q, k, v, scaling, mask: as in `scaled_dot_product_attention`.
-        output_gradient: dL/dO, of the output's shape (..., n_queries, d_v).
-
-    Returns:
-        `AttentionGradients`; if q, k or v broadcasts over leading axes, its gradient is summed over
-        them.
-
-    Raises:
-        ValueError: as `scaled_dot_product_attention`, or output_gradient does not have the output's
-            shape.
-        TypeError: as `scaled_dot_product_attention`.
-
-    >>> gradients = attention_gradients([[1.0]], [[0.0], [0.0]], [[1.0], [0.0]], [[1.0]])
-    >>> gradients.scores
-    array([[ 0.25, -0.25]])
-    """
-    output, weights = scaled_dot_product_attention(
-        q, k, v, scaling=scaling, mask=mask, return_weights=True
-    )
-    queries, keys, values = as_float("q", q), as_float("k", k), as_float("v", v)
-    upstream = as_float("output_gradient", output_gradient)
-    if upstream.shape != output.shape:
-        raise ValueError(
-            f"output_gradient: expected the output's shape {output.shape}, got {upstream.shape}"
-        )
-    divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2])
-    to_scaled_scores = softmax_vjp(weights, upstream @ values.swapaxes(-1, -2))
-    to_scores = _sum_to(to_scaled_scores / divisor, weights.shape)
-    return AttentionGradients(
-        scores=to_scores,
-        q=_sum_to(to_scores @ keys, queries.shape),
-        k=_sum_to(to_scores.swapaxes(-1, -2) @ queries, keys.shape),
-        v=_sum_to(weights.swapaxes(-1, -2) @ upstream, values.shape),
-    )
-
-
 def key_gradient_square(
     jacobian_norms: npt.ArrayLike,
     query_norms: npt.ArrayLike,
@@ -195,15 +130,6 @@ def value_gradient_square(collisions: npt.ArrayLike, n_keys: int) -> FloatArray:
     0.5
     """
     return np.asarray(as_float("collisions", collisions).sum(axis=-1) / n_keys)[()]
-
-
-def _sum_to(gradient: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Undo broadcasting: sum over the axes that broadcasting added or stretched from length 1."""
-    added = gradient.ndim - len(shape)
-    stretched = tuple(
-        added + i for i, size in enumerate(shape) if size == 1 and gradient.shape[added + i] != 1
-    )
-    return np.asarray(gradient.sum(axis=(*range(added), *stretched)).reshape(shape))
 
 
 def softmax_rows(weights: npt.ArrayLike) -> FloatArray:

@@ -8,8 +8,9 @@ from typing import Literal, overload
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray, as_float
-from sdpa.attention import allowed_keys, scaled_dot_product_attention
+from sdpa.attention import scaled_dot_product_attention
 from sdpa.inputs import NormalSource, normal_source
+from sdpa.masks import allowed_keys
 from sdpa.scaling import Rule, resolve_divisor
 
 

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
-from sdpa.attention import masked
+from sdpa.masks import masked
 from sdpa.row_maps import PLAIN, RowMap, rotated
 
 Norm = Literal["pre", "post", "none"]
@@ -44,11 +44,11 @@ class Design:
         n_heads, n_key_heads: heads of queries, and of keys and values; the second divides the
             first, and each head of keys serves a block of consecutive heads of queries.
         divisor: of the scores; 1 for none. An array has one for each query, (n, 1).
-        mask: `none`, `causal` or `window-512`.
+        mask: a name of `sdpa.masks`.
         norm: `pre`, `post` or `none`.
         residual: the weight a of the stream in each sum.
         rope_base: the base of RoPE's angles; None for no rotation.
-        row_map: soft cap and sink; its normalizer is softmax.
+        row_map: soft cap and sink, or sinks of the heads; its normalizer is softmax.
         epsilon: of the norm.
     """
 

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -168,8 +168,8 @@ class RowMap:
     Attributes:
         softcap: c of c tanh(s / c), which bounds scores (Gemma 2, arXiv:2408.00118); 0 for none.
         sink: logit of a key without a value, which the cap leaves as it is, so that the weights sum
-            to less than 1 (gpt-oss, arXiv:2508.10925; 0 is the softmax1 of Miller 2023); None for
-            none. Only beside `softmax`.
+            to less than 1 (gpt-oss, arXiv:2508.10925; 0 is the softmax1 of Miller 2023), or one for
+            each head of scores (..., head, n_queries, n_keys); None for none. Only beside `softmax`.
         normalizer: a name of `NORMALIZERS`. The n of `sigmoid` counts all keys, masked ones too.
 
     >>> RowMap(sink=0.0).weights([[0.0, 0.0]])
@@ -177,16 +177,32 @@ class RowMap:
     """
 
     softcap: float = 0.0
-    sink: float | None = None
+    sink: float | tuple[float, ...] | None = None
     normalizer: str = "softmax"
+
+    @classmethod
+    def of(cls, softcap: float, sink: npt.ArrayLike | None, normalizer: str = "softmax") -> Self:
+        """As the class itself, with any array of one logit per head.
+
+        >>> RowMap.of(0.0, np.zeros(2))
+        RowMap(softcap=0.0, sink=(0.0, 0.0), normalizer='softmax')
+        """
+        given: Any = sink
+        logits = tuple(as_float("sink", given).tolist()) if np.ndim(given) == 1 else given
+        return cls(softcap, logits, normalizer)
 
     def __post_init__(self) -> None:
         if not (isinstance(self.softcap, Real) and 0 <= self.softcap < math.inf):
             raise ValueError(
                 f"softcap: expected a finite number above 0, or 0 for none, got {self.softcap!r}"
             )
-        if self.sink is not None and not (isinstance(self.sink, Real) and math.isfinite(self.sink)):
-            raise ValueError(f"sink: expected a finite number, or None for none, got {self.sink!r}")
+        logits = self.sink if isinstance(self.sink, tuple) else (self.sink,)
+        are_finite = all(isinstance(one, Real) and math.isfinite(one) for one in logits)
+        if self.sink is not None and not (logits and are_finite):
+            raise ValueError(
+                "sink: expected a finite number, or one for each head, or None for none, got "
+                f"{self.sink!r}"
+            )
         if not isinstance(self.normalizer, str) or self.normalizer not in NORMALIZERS:
             raise ValueError(f"normalizer: {not_among(self.normalizer, NORMALIZERS)}")
         if self.normalizer != "softmax" and self.sink is not None:
@@ -199,12 +215,24 @@ class RowMap:
         """True for the softmax of the scores as they are."""
         return self == PLAIN
 
+    @property
+    def one_sink(self) -> float | None:
+        """The sink of all heads; TypeError if each has its own."""
+        if isinstance(self.sink, tuple):
+            raise TypeError(f"sink: expected one number, or None for none, got {self.sink}")
+        return self.sink
+
+    def of_head(self, head: int) -> RowMap:
+        """The map of a head, whose scores have no axis of heads."""
+        return replace(self, sink=self.sink[head]) if isinstance(self.sink, tuple) else self
+
     def weights(self, scores: npt.ArrayLike, bias: FloatArray | float = 0.0) -> FloatArray:
         """The weights of scaled scores (..., n_keys), in their type, and a bias; -inf, where
         masked, has the weight 0.
 
         Raises:
-            ValueError: a row contains a NaN, a +inf or only -inf (the message names the row).
+            ValueError: a row contains a NaN, a +inf or only -inf (the message names the row), or
+                there are not as many sinks as heads.
         """
         given = _checked(scores)
         return (
@@ -284,7 +312,10 @@ class RowMap:
             )
         z = z + bias
         if self.sink is not None:
-            z = np.concatenate([z, np.full((*z.shape[:-1], 1), self.sink)], axis=-1)
+            sinks: Any = self.sink
+            if isinstance(sinks, tuple):
+                sinks = _by_head(sinks, z.shape)
+            z = np.concatenate([z, np.full((*z.shape[:-1], 1), sinks)], axis=-1)
         return NORMALIZERS[self.normalizer].of(z, math.log(scores.shape[-1]))
 
     def _slope(self, scores: FloatArray) -> FloatArray:
@@ -296,6 +327,16 @@ class RowMap:
 
 
 PLAIN = RowMap()
+
+
+def _by_head(sinks: tuple[float, ...], scores: tuple[int, ...]) -> FloatArray:
+    """The logits of heads, (head, 1, 1); ValueError unless there are as many in the scores."""
+    if scores[-3:-2] != (len(sinks),):
+        raise ValueError(
+            f"sink: expected one number, or one for each head of the scores {scores}, got "
+            f"{len(sinks)} numbers"
+        )
+    return np.reshape(sinks, (-1, 1, 1))
 
 
 def _checked(scores: npt.ArrayLike) -> FloatArray:

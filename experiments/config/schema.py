@@ -34,7 +34,7 @@ _NAMED: dict[str, Any] = {
     "Arithmetic": {"enum": list(FORMATS)},
     "Normalizer": {"enum": list(NORMALIZERS)},
     "Sink": {"type": ["number", "string"], "pattern": "^none$"},
-    "MaskName": {"type": "string", "pattern": "^(?:none|causal|window-[1-9][0-9]{0,8})$"},
+    "MaskName": {"type": "string", "pattern": "^(?:none|causal|(?:window|local)-[1-9][0-9]{0,8})$"},
 }
 
 

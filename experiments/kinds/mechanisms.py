@@ -1,5 +1,5 @@
-"""Attention rows with what models do to scores: soft caps, sinks, windows, ALiBi, other
-normalizers, rotated vectors.
+"""Attention rows with what models do to scores: soft caps, sinks, windows, local masks, ALiBi,
+other normalizers, rotated vectors.
 
 In a config they are sweeps of `saturation` that name one of these (`experiments.config.kinds`).
 Draws and scaling rules are those of `experiments.kinds.saturation`. Between the divisor and the
@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from annotated_types import Ge, Le
 
 from experiments.measuring.columns import Meaning
@@ -26,17 +25,18 @@ from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.rules import Floats
 from experiments.measuring.sampling import SampledCell
 from experiments.plain.rows import DrawnRow, Expected, plain_row
-from sdpa.attention import alibi_bias, most_visible
+from sdpa.attention import alibi_bias
+from sdpa.masks import reach_of
 from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap, rotated
 
 _OF_MASK = (
-    "none, causal, or window-512: causal, and each query sees only the last 512 keys up to "
-    "its position"
+    "none, causal, window-512 (causal, and each query sees only the last 512 keys up to its "
+    "position) or local-64 (its own key and 64 on both sides)"
 )
 
 
 class MaskName(str):
-    """The name of a mask, `window-512` among them."""
+    """A name of `sdpa.masks`."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ class MaskName(str):
     def parse(cls, text: str) -> Self:
         """The mask of that name; ValueError if there is none."""
         try:
-            most_visible(text)
+            reach_of(text)
         except ValueError as error:
             raise ValueError(str(error).removeprefix("mask: ")) from None
         return cls(text)
@@ -127,7 +127,7 @@ class Cell(SampledCell):
             _ = self.row_map
         except ValueError as error:
             return str(error)
-        if self.alibi and not self.has_mask:
+        if self.alibi and reach_of(self.mask).ahead:
             return f"alibi: expected mask: causal or window-512 beside it, got mask {self.mask}"
         if self.position == "rope" and self.d_k % 2:
             return f"position: expected an even d_k beside rope, got d_k = {self.d_k}"
@@ -155,34 +155,6 @@ class Cell(SampledCell):
     def entries(self) -> int:
         """As `Cell.entries`: rotated vectors beside drawn ones."""
         return self.numbers if self.position == "none" else 2 * self.numbers
-
-    @property
-    def window(self) -> float:
-        """The most keys that a query sees; infinite for all."""
-        most = most_visible(self.mask)
-        return math.inf if most is None else most
-
-    @property
-    def shortest_row(self) -> int | None:
-        """As `Cell.shortest_row`."""
-        first = self.n_keys - self.n_queries + 1
-        return None if self.mask == "none" else int(min(first, self.window))
-
-    def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
-        """As `Cell.visible`."""
-        if (seen := super().visible(rows)) is None:
-            return None
-        own = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows]
-        return np.asarray(seen & (np.arange(self.n_keys) > own[:, None] - self.window))
-
-    @property
-    def scores(self) -> int:
-        """As `Cell.scores`."""
-        if self.shortest_row is None:
-            return super().scores
-        return int(
-            np.minimum(np.arange(self.n_keys - self.n_queries, self.n_keys) + 1, self.window).sum()
-        )
 
     def extra_values(self, rows: slice, keys: Floats, scores: Floats) -> dict[str, Floats]:
         """As `AttentionCell.extra_values`: the numbers behind the metrics, under the row map."""
@@ -231,8 +203,8 @@ _BOUNDS = (
 
 def _exact(name: str) -> Exact:
     def arguments(cell: AnyCell) -> tuple[Any, ...]:
-        first = None if cell.shortest_row is None else cell.n_keys - cell.n_queries + 1
-        return cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.row_map, first, cell.window
+        lengths = cell.row_lengths if cell.has_mask else None
+        return cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.row_map, lengths
 
     known = from_theory("mapped_expectations", arguments, name)
 

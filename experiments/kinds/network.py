@@ -25,8 +25,8 @@ from experiments.measuring.moments import Moments
 from experiments.measuring.rules import TREATMENT, Floats, ScaledCell
 from experiments.plain.layers import compare_layer
 from sdpa import Scaling, network
-from sdpa.attention import MaskName
 from sdpa.initialisation import SCHEMES, Scheme
+from sdpa.masks import MaskName
 from sdpa.metrics import collision, entropy, max_weight, row_variance
 
 LAYERS = "layers"  # the table of all layers

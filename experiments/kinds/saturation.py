@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from experiments.measuring.metric import ErrorBound, Exact, Metric
 from experiments.measuring.row_metrics import METRICS as ROW_METRICS
-from experiments.measuring.row_metrics import _row, from_theory
+from experiments.measuring.row_metrics import from_theory, row_arguments
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.sampling import SampledCell
 
@@ -32,7 +32,7 @@ class Cell(SampledCell):
 def _with_exact_median(metric: Metric) -> Metric:
     if metric.name not in _BOUNDS:
         return metric
-    value = from_theory("attention_quantiles", _row, metric.compute)
+    value = from_theory("attention_quantiles", row_arguments, metric.compute)
     return replace(metric, exact=Exact(_FORMULA, value, bounds=(_BOUNDS[metric.name],)))
 
 

@@ -75,7 +75,7 @@ def from_theory(
     return value
 
 
-def _row(cell: AnyCell) -> tuple[Any, ...]:
+def row_arguments(cell: AnyCell) -> tuple[Any, ...]:
     """The arguments of functions of one row."""
     return cell.d_k, cell.n_keys, _divisor(cell), cell.law, cell.shortest_row
 
@@ -204,9 +204,9 @@ def _exact(
         per_key: True for a root mean square over keys, which theory gives for as many queries as
             keys. Its mean square is n_queries / n_keys times that over rows.
     """
-    value = from_theory("attention_expectations", _row, metric)
+    value = from_theory("attention_expectations", row_arguments, metric)
     least = from_theory("least_draw_deviations", _draw, of_row, 0.0)
-    largest = from_theory("attention_deviations", _row, of_row, math.inf)
+    largest = from_theory("attention_deviations", row_arguments, of_row, math.inf)
 
     def share(cell: AnyCell) -> float:
         return cell.n_queries / cell.n_keys if per_key else 1.0
@@ -244,7 +244,7 @@ def _row_variance() -> Exact:
     of C, here 0 under a mask, and V is an upper limit.
     """
     least = _exact("row_variance", "row_variance").min_deviation
-    of_row = from_theory("row_variance_deviation", _row, otherwise=math.inf)
+    of_row = from_theory("row_variance_deviation", row_arguments, otherwise=math.inf)
 
     def largest(theory: Theory, cell: AnyCell) -> float:
         return of_row(theory, cell) or math.inf
@@ -259,7 +259,10 @@ def _row_variance() -> Exact:
 
     formula = "(n - 1) / n times the variance of a score given the query, averaged over queries"
     return Exact(
-        formula, from_theory("row_variance", _row), at_least_independent(closer, largest), largest
+        formula,
+        from_theory("row_variance", row_arguments),
+        at_least_independent(closer, largest),
+        largest,
     )
 
 

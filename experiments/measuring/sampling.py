@@ -23,7 +23,7 @@ from experiments.measuring.quantiles import MAX_BINS
 from experiments.measuring.rules import Floats, ScaledCell
 from experiments.plain.rows import DrawnRow, Expected, plain_row
 from sdpa import LAWS, InputLaw, PairLaw, Scaling
-from sdpa.attention import MaskName
+from sdpa.masks import MaskName, reach_of
 from sdpa.pairs import Normalize, spectrum_of
 from sdpa.row_tiles import tile_rows
 
@@ -58,6 +58,7 @@ class AttentionCell(ScaledCell):
     """
 
     n_queries: int  # queries per draw
+    mask: str = "none"  # by name, as in `sdpa.masks`
     score_arrays = 5  # numbers in memory at once for each score of a block, at most
     can_divide_by_row = False  # True if `measure` takes rules with n_visible beside a mask
 
@@ -121,16 +122,19 @@ class AttentionCell(ScaledCell):
         return _BYTES * (block + kernel + values)
 
     @property
+    def row_lengths(self) -> npt.NDArray[np.intp]:
+        """Numbers of keys that the queries of a draw see, (n_queries,)."""
+        return reach_of(self.mask).lengths(self.n_queries, self.n_keys)
+
+    @property
     def shortest_row(self) -> int | None:
-        """Number of keys that the first query sees under a causal mask; None if all see all
-        keys.
-        """
-        return None
+        """The smallest of `row_lengths`; None without a mask."""
+        return int(self.row_lengths.min()) if self.has_mask else None
 
     @property
     def has_mask(self) -> bool:
-        """True if some query does not see all keys."""
-        return self.shortest_row is not None
+        """True if some query may not see all keys."""
+        return self.mask != "none"
 
     def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
         """True where one of these queries of a draw sees a key, (queries, n_keys); None if all see
@@ -142,8 +146,8 @@ class AttentionCell(ScaledCell):
         """
         if not self.has_mask:
             return None
-        position = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows]
-        return np.asarray(np.arange(self.n_keys) <= position[:, None])
+        own = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows]
+        return reach_of(self.mask).sees(own[:, None], np.arange(self.n_keys))
 
     def relative_divisors(self, rows: slice) -> Floats | None:
         """The divisor of these queries under each rule over `divisors`, (rules, queries); None if
@@ -151,9 +155,8 @@ class AttentionCell(ScaledCell):
         """
         if not (self.has_mask and any(rule.is_by_row for rule in self.scaling)):
             return None
-        visible = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows] + 1
         found = [
-            [rule.divisor(self.d_k, self.n_keys, n) for n in visible.tolist()]
+            [rule.divisor(self.d_k, self.n_keys, n) for n in self.row_lengths[rows].tolist()]
             for rule in self.scaling
         ]
         return np.asarray(np.array(found) / np.reshape(self.divisors(), (-1, 1)))
@@ -188,11 +191,8 @@ class AttentionCell(ScaledCell):
 
     @property
     def scores(self) -> int:
-        """Scores of one draw that its queries see; under a causal mask, the i-th last query sees
-        n_keys - i keys.
-        """
-        hidden = self.n_queries * (self.n_queries - 1) // 2 if self.has_mask else 0
-        return self.n_queries * self.n_keys - hidden
+        """Scores of one draw that its queries see."""
+        return int(self.row_lengths.sum()) if self.has_mask else self.n_queries * self.n_keys
 
     @property
     def block_trials(self) -> int:
@@ -360,11 +360,6 @@ class SampledCell(AttentionCell):
             v = spectrum_of(self.d_k, self.spectrum)
             directions = float(v.sum()) ** 2 / float(v @ v)
         return 1 if directions < _FEWEST_DIRECTIONS else super().separate_rows
-
-    @property
-    def shortest_row(self) -> int | None:
-        """As `AttentionCell.shortest_row`, for the mask."""
-        return self.n_keys - self.n_queries + 1 if self.mask == "causal" else None
 
     def stamp(self) -> dict[str, Any]:
         """As `ScaledCell.stamp`, with the draws, the sampler and the moments of the law."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdpa.attention import most_visible
+from sdpa.masks import reach_of
 from sdpa.scaling import Rule, resolve_divisor
 
 Array = npt.NDArray[Any]
@@ -120,10 +120,7 @@ class Computation:
     @property
     def visible(self) -> Any:
         """True for the keys that each query should see, from its position."""
-        most = most_visible(self.expected.mask)
-        if most is None:
-            return self.back < math.inf
-        return (self.back >= 0) & (self.back < most)
+        return reach_of(self.expected.mask).sees(self.back, 0)
 
 
 def repeated(x: Array, times: int) -> Any:

@@ -6,7 +6,6 @@ import argparse
 import math
 from typing import get_args
 
-from sdpa.attention import is_causal
 from sdpa.command.output import Row, add_options, aligned, check, tell
 from sdpa.inputs import InputLaw
 from sdpa.pairs import PairLaw
@@ -61,7 +60,7 @@ def run(given: argparse.Namespace) -> int:
         )
     of_law = {name: getattr(given, name) for name in _LAW}
     law = PairLaw(InputLaw.parse(given.inputs), **of_law, normalize=given.normalize)
-    shortest = 1 if is_causal(given.mask) else None
+    shortest = 1 if given.mask == "causal" else None
     ((target, value),) = (
         (each, wish) for each in get_args(Target) if (wish := getattr(given, each)) is not None
     )

@@ -95,7 +95,7 @@ def diagnose(
     *,
     axes: Sequence[str] | None = None,
     softcap: float = 0.0,
-    sink: float | None = None,
+    sink: npt.ArrayLike | None = None,
     exact: bool = True,
 ) -> Diagnosis:
     """The effect of a scale on each head, and how far its q and k are from independent Gaussian
@@ -139,7 +139,7 @@ def diagnose(
     """
     heads = Heads.of(q, k, mask, axes)
     divisor = resolve_divisor(scaling, heads.q.shape[-1], heads.n_keys, mask)
-    row_map = RowMap(softcap, sink)
+    row_map = RowMap.of(softcap, sink)
     return _diagnosis(heads, divisor, row_map, has_exact=exact and row_map.is_plain)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import BoolArray, FloatArray
-from sdpa.attention import MaskName, broadcast_mask, most_visible
 from sdpa.diagnostics import row_diagnostics
+from sdpa.masks import Reach, broadcast_mask, reach_of
 from sdpa.row_maps import PLAIN, RowMap
 
 # The names of leading axes by their number.
@@ -25,7 +25,7 @@ AXES: dict[int, tuple[str, ...]] = {
     2: ("batch", "head"),
     3: ("batch", "layer", "head"),
 }
-Mask = MaskName | npt.ArrayLike
+Mask = npt.ArrayLike  # also a name
 _TILE = 2**20  # scores at once: 8 MiB
 ALL, REST = "", "_without_first"  # parts of rows: with every key, and without the first one
 # a score so far below the largest of its row comes from an additive mask that is finite
@@ -145,7 +145,7 @@ class Head(NamedTuple):
 
     q: FloatArray  # (n_queries, d_k), or scores (n_queries, n_keys)
     k: FloatArray | None  # (n_keys, d_k), with zeros for keys that do not count; None beside scores
-    mask: float | BoolArray | None
+    mask: Reach | BoolArray | None
     counted: BoolArray  # queries that see two keys or more
     seen: BoolArray  # keys that one of these sees
 
@@ -156,8 +156,8 @@ class Heads:
 
     q: npt.NDArray[Any]  # (..., n_queries, d_k), or scores (..., n_queries, n_keys)
     k: npt.NDArray[Any] | None  # (..., n_keys, d_k); None beside scores
-    # (..., n_queries, n_keys), or the most keys of a row under a causal mask
-    mask: float | BoolArray | None
+    # (..., n_queries, n_keys), or the keys that a query sees by position
+    mask: Reach | BoolArray | None
     # names of the leading axes; `batch` has independent sequences, `head` may be shorter in k
     axes: tuple[str, ...]
 
@@ -292,7 +292,7 @@ def are_weights(rows: npt.NDArray[Any]) -> bool:
 
 
 def tiles(
-    n_queries: int, n_keys: int, mask: float | BoolArray | None
+    n_queries: int, n_keys: int, mask: Reach | BoolArray | None
 ) -> Iterator[tuple[slice, BoolArray]]:
     """Tiles of at most about a million scores: the places of queries, and the keys that they see,
     up to the last.
@@ -300,10 +300,9 @@ def tiles(
     step = max(1, _TILE // n_keys)
     for first in range(0, n_queries, step):
         rows = slice(first, min(first + step, n_queries))
-        if isinstance(mask, float):
-            seen = (np.arange(rows.start, rows.stop) + n_keys - n_queries + 1)[:, None]
-            keys = np.arange(seen[-1, 0])
-            yield rows, (keys < seen) & (keys >= seen - mask)
+        if isinstance(mask, Reach):
+            own = (np.arange(rows.start, rows.stop) + n_keys - n_queries)[:, None]
+            yield rows, mask.sees(own, np.arange(min(n_keys, own[-1, 0] + mask.ahead + 1)))
         else:
             yield (
                 rows,
@@ -394,17 +393,20 @@ def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], axes: tuple[str, ...])
             )
 
 
-def _mask(mask: Mask | None, shape: tuple[int, ...]) -> float | BoolArray | None:
+def _mask(mask: Mask | None, shape: tuple[int, ...]) -> Reach | BoolArray | None:
     """The mask in the shape of the scores, without a copy."""
     if mask is None:
         return None
     if not isinstance(mask, str):
         return broadcast_mask(mask, shape)
-    if (most := most_visible(mask)) is not None and shape[-2] > shape[-1]:
+    reach = reach_of(mask)
+    if mask == "none":
+        return None
+    if shape[-2] > shape[-1]:
         raise ValueError(
             f"mask: expected at most as many queries as keys for {mask!r}, got {shape[-2:]}"
         )
-    return most
+    return reach
 
 
 def label(axes: Sequence[str], index: Sequence[Any]) -> str:

@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 
 from sdpa._arrays import BoolArray
-from sdpa.attention import causal_mask, most_visible
 from sdpa.diagnosis import AXES, Diagnosis, Mask, diagnose, diagnose_scores
 from sdpa.diagnosis.heads import are_weights
 from sdpa.heads.formats import Array
+from sdpa.masks import named_mask
 from sdpa.row_maps import PLAIN, RowMap
 from sdpa.scaling import Rule
 
@@ -64,10 +64,9 @@ class HeadArrays:
 
     def visible(self, mask: str | None) -> Mask | None:
         """A mask by name together with that of the arrays."""
-        most = most_visible(mask or "none")
-        if self.mask is None or most is None:
-            return mask if self.mask is None else self.mask
-        return self.mask & causal_mask(self.shape[-2], self.shape[-1], most)
+        if self.mask is None:
+            return mask
+        return self.mask & named_mask(mask or "none", *self.shape[-2:])
 
     def diagnose(
         self, scaling: Rule = "d_k^1/2", mask: str | None = None, row_map: RowMap = PLAIN

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from sdpa._arrays import BoolArray
-from sdpa.attention import broadcast_mask
 from sdpa.heads.arrays import HeadArrays
 from sdpa.heads.formats import Array, FilesError
+from sdpa.masks import broadcast_mask
 
 _PROJECTIONS = {"proj", "lin", "self"}  # parts of names of modules that leave the heads together
 _HOOK = "hook"  # a part of the names of TransformerLens

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
-from sdpa.attention import most_visible
 from sdpa.diagnosis.quantities import QUANTITIES, VISIBLE_MASS
 from sdpa.heads.arrays import HeadArrays
+from sdpa.masks import reach_of
 from sdpa.row_maps import PLAIN, RowMap
 from sdpa.scaling import Scaling
 from sdpa.theory.gaussian_rows import gaussian_rows
@@ -127,9 +127,8 @@ def gaussian_curves(table: Columns) -> list[Curve]:
     kinds = dict.fromkeys(zip(table["n_queries"], table["n_keys"], table["mask"], strict=True))
     curves = []
     for n_queries, n_keys, mask in list(kinds)[:_MOST_CURVES]:
-        first = n_keys if mask == NO_MASK else max(2, n_keys - n_queries + 1)
-        lengths = np.minimum(np.arange(first, n_keys + 1), most_visible(mask) or n_keys)
-        curves.append(Curve(n_keys, spread, _entropy_shares(spread, lengths)))
+        lengths = reach_of(mask).lengths(1 if mask == NO_MASK else n_queries, n_keys)
+        curves.append(Curve(n_keys, spread, _entropy_shares(spread, lengths[lengths > 1])))
     return curves
 
 

@@ -21,7 +21,7 @@ from sdpa.theory.gaussian_rows import RowFunction, interpolated
 from sdpa.theory.integrals import FloatArray, UnknownError
 from sdpa.theory.query_lengths import gaussian_queries
 from sdpa.theory.row_law import RowLaw
-from sdpa.theory.row_lengths import mean_over_lengths
+from sdpa.theory.row_lengths import IntArray, mean_over_lengths, runs_of
 
 # Beside a higher sink, rare long queries carry the norms, beyond the precision of the integrals.
 _LEAST_MASS = 1e-4
@@ -44,40 +44,41 @@ def mapped_expectations(
     divisor: float,
     law: PairLaw,
     row_map: RowMap,
-    shortest: int | None,
-    window: float,
+    lengths: IntArray | None = None,
 ) -> MappedExpectations:
     """E sum w, E max w, E H of w / sum w, sqrt(E |J|_F^2) and sqrt(E |dL/dq|^2) under a row map.
 
     Args:
         d_k, n_keys, divisor, law: as in `attention_expectations`; a rotation (RoPE) of isotropic
             vectors changes nothing.
-        row_map: with the normalizer `softmax` or `sigmoid`.
-        shortest: with a causal mask, the number of keys that the first query would see without a
-            window; else None.
-        window: the most keys that a query sees, infinite for all.
+        row_map: with the normalizer `softmax` or `sigmoid`, and one sink.
+        lengths: numbers of keys that the queries see, (n_queries,), as from `sdpa.masks.Reach`;
+            None for n_keys.
 
     Raises:
+        TypeError: the map has a sink for each head.
         UnknownError: rows of this law under this map are unknown, or a sink leaves the keys less
             than 1e-4 of a row.
 
-    >>> found = mapped_expectations(64, 64, 8.0, PairLaw(), RowMap(sink=0.0), None, float("inf"))
+    >>> found = mapped_expectations(64, 64, 8.0, PairLaw(), RowMap(sink=0.0))
     >>> round(found.visible_mass, 5), round(found.max_weight, 5)
     (0.99034, 0.10617)
     """
-    most = int(min(n_keys, window))
-    longest = replace(RowLaw.checked(d_k, n_keys, divisor, law), n_keys=most)
-    means = partial(_mapped_means, longest, row_map, n_keys)
-    if row_map.is_plain:
-        means = partial(_plain_means, longest)
-    if shortest is None or shortest >= most:
-        found = means(None)
-    else:
-        found = means(shortest)
-        if most < n_keys:  # one row of each length, and many of the longest
-            different = most - shortest + 1
-            total = n_keys - shortest + 1
-            found = (different * found + (n_keys - most) * means(None)) / total
+    every_key = RowLaw.checked(d_k, n_keys, divisor, law)
+
+    def means(shortest: int, longest: int) -> FloatArray:
+        first = None if shortest == longest else shortest
+        rows = replace(every_key, n_keys=longest)
+        if row_map.is_plain:
+            return _plain_means(rows, first)
+        return _mapped_means(rows, row_map, n_keys, first)
+
+    runs = [(1, n_keys, n_keys)] if lengths is None else runs_of(lengths)
+    found = means(*runs[0][1:])
+    if len(runs) > 1:
+        rows = [times * (longest - shortest + 1) for times, shortest, longest in runs]
+        each = (count * means(*run) for count, (_, *run) in zip(rows, runs, strict=True))
+        found = np.asarray(sum(each)) / sum(rows)
     if found[0] < _LEAST_MASS:
         raise UnknownError(
             f"norms are unknown where the keys have the mass {found[0]:.1e} of a row"
@@ -138,10 +139,10 @@ def _softmax_rows(sigma: FloatArray, n_keys: float, row_map: RowMap) -> FloatArr
     """The means of `mapped_row` at each sigma, rising, (rows, 5); interpolated from two keys on."""
     if n_keys >= 2:
         return interpolated(sigma, n_keys, _row_function(row_map))
-    if row_map.sink is None:
+    if row_map.one_sink is None:
         return np.tile(_ALONE, (len(sigma), 1))
     # The weight of the only key is the sigmoid of its score less the logit of the sink.
-    rows = _sigmoid_rows(sigma, 1, row_map, row_map.sink)
+    rows = _sigmoid_rows(sigma, 1, row_map, row_map.one_sink)
     rows[:, 2] = 0.0
     return rows
 
@@ -149,4 +150,4 @@ def _softmax_rows(sigma: FloatArray, n_keys: float, row_map: RowMap) -> FloatArr
 @cache
 def _row_function(row_map: RowMap) -> RowFunction:
     """`mapped_row` under a map, the same object for the same map."""
-    return partial(mapped_row, softcap=row_map.softcap, sink=row_map.sink)
+    return partial(mapped_row, softcap=row_map.softcap, sink=row_map.one_sink)

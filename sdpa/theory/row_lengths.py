@@ -1,5 +1,6 @@
 """Means over rows of many lengths, from values at few lengths."""
 
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from math import log
@@ -40,6 +41,23 @@ def mean_over_lengths(
     weights = length_weights(shortest, int(n_keys))
     terms = (weight * (of_one if n == 1 else values(n)) for n, weight in weights.items())
     return np.asarray(sum(terms))
+
+
+def runs_of(lengths: IntArray) -> list[tuple[int, int, int]]:
+    """Numbers of rows as runs (times, shortest, longest): all lengths between occur so often in it.
+
+    >>> runs_of(np.array([2, 3, 3, 3, 2]))  # of three keys at most, two of them on both sides
+    [(1, 2, 3), (1, 2, 3), (1, 3, 3)]
+    """
+    left, found = Counter(lengths.tolist()), []
+    while left:
+        shortest = longest = min(left)
+        while longest + 1 in left:
+            longest += 1
+        times = left[shortest] if shortest == longest else 1
+        found.append((times, shortest, longest))
+        left -= Counter(dict.fromkeys(range(shortest, longest + 1), times))
+    return found
 
 
 @cache

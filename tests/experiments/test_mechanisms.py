@@ -30,6 +30,7 @@ CHANGES = [
     {"mask": MaskName("causal")},
     {"mask": MaskName("window-3"), "softcap": 2.0, "sink": Sink(-1.0)},
     {"mask": MaskName("window-4"), "position": "rope", "key_mean": 0.8},
+    {"mask": MaskName("local-2"), "sink": Sink(0.3)},
     {"mask": MaskName("causal"), "alibi": 0.5, "softcap": 2.0, "sink": Sink(0.0)},
 ]
 
@@ -68,8 +69,12 @@ def test_every_metric_is_that_of_plain_loops_over_the_same_draws(change):
         }
         for draw, i in np.ndindex(3, 5):
             own = first + i
-            window = int(cell.mask.partition("-")[2] or 99)
-            seen = [j for j in range(7) if cell.mask == "none" or own - window < j <= own]
+            name, _, number = cell.mask.partition("-")
+            back = {"none": 99, "causal": 99, "local": int(number or 0)}.get(
+                name, int(number or 0) - 1
+            )
+            ahead = {"none": 99, "local": int(number or 0)}.get(name, 0)
+            seen = [j for j in range(7) if -back <= j - own <= ahead]
             q, k = queries[draw, i], keys[draw]
             if cell.position == "rope":
                 q, k = turned(q, own), np.array([turned(key, j) for j, key in enumerate(k)])
@@ -140,6 +145,7 @@ def test_rope_changes_no_law_of_isotropic_vectors_and_those_of_keys_with_a_mean(
             "sink: expected none beside the normalizer sigmoid",
         ),
         ({"alibi": 0.5}, "alibi: expected mask: causal or window-512 beside it, got mask none"),
+        ({"alibi": 0.5, "mask": MaskName("local-2")}, "alibi: .* got mask local-2"),
         ({"position": "rope", "d_k": 5}, "position: expected an even d_k beside rope, got d_k = 5"),
         (
             {"position": "rope", "n_queries": 9},

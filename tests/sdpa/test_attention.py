@@ -17,6 +17,7 @@ from sdpa import (
     softmax,
     trace,
 )
+from sdpa.masks import named_mask, reach_of
 from tests.plain_attention import attention
 
 N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 11
@@ -112,6 +113,18 @@ def test_a_causal_mask_shows_each_query_the_keys_up_to_its_own_position(n_querie
         assert mask[query, key] == (own - window < key <= own)
 
 
+@pytest.mark.parametrize("n", [1, 2, 7])
+@pytest.mark.parametrize(("n_queries", "n_keys"), [(1, 5), (3, 5), (5, 5)])
+def test_a_local_mask_shows_each_query_the_keys_on_both_sides_of_its_own(n_queries, n_keys, n):
+    mask = named_mask(f"local-{n}", n_queries, n_keys)
+    assert mask.shape == (n_queries, n_keys)
+    for query, key in np.ndindex(mask.shape):
+        assert mask[query, key] == (abs(key - (n_keys - n_queries + query)) <= n)
+    for name in ("none", "causal", "window-2", f"local-{n}"):
+        lengths = named_mask(name, n_queries, n_keys).sum(axis=-1)
+        assert_array_equal(reach_of(name).lengths(n_queries, n_keys), lengths)
+
+
 def of_gradients(q, k, v, mask):
     return sdpa.attention_gradients(q, k, v, np.ones((2, N_QUERIES, D_V)), mask=mask).q
 
@@ -137,6 +150,12 @@ def test_a_mask_has_the_same_words_everywhere(qkv, call):
         "none": None,
         "causal": causal_mask(N_QUERIES, n_keys),
         "window-2": causal_mask(N_QUERIES, n_keys, 2),
+        "local-1": np.array(
+            [
+                [abs(key - own) <= 1 for key in range(n_keys)]
+                for own in range(n_keys - N_QUERIES, n_keys)
+            ]
+        ),
     }
     for word, mask in masks.items():
         assert_array_equal(call(*qkv, mask=word), call(*qkv, mask=mask))

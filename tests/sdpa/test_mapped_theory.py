@@ -74,7 +74,7 @@ def test_expectations_are_those_of_drawn_rows(name, size):
         MAPS[name],
         SHAPED if d_k == 4 else PairLaw(),
     )
-    found = mapped_expectations(d_k, n_keys, divisor, law, row_map, None, inf)
+    found = mapped_expectations(d_k, n_keys, divisor, law, row_map)
     assert isnan(found.entropy) == (row_map.normalizer == "sigmoid")
     check(found, [drawn(rng, d_k, n_keys, n_keys, divisor, row_map, law) for _ in range(DRAWS)])
 
@@ -84,7 +84,7 @@ def test_expectations_are_those_of_drawn_rows(name, size):
 def test_masked_rows_are_means_over_their_lengths(name, shortest, window):
     rng, row_map = np.random.default_rng(8), MAPS.get(name, RowMap())
     lengths = np.minimum(np.arange(shortest, 13), window).astype(int)
-    found = mapped_expectations(6, 12, 1.5, PairLaw(), row_map, shortest, window)
+    found = mapped_expectations(6, 12, 1.5, PairLaw(), row_map, lengths)
     check(
         found,
         [drawn(rng, 6, 12, n, 1.5, row_map) for n in np.tile(lengths, ceil(DRAWS / len(lengths)))],
@@ -96,7 +96,7 @@ def test_a_high_sink_is_unknown():
     queries in the tail of their length carry it.
     """
     for sink, known in ((8.0, True), (30.0, False)):
-        arguments = (2, 2, 1.0, PairLaw(), RowMap(sink=sink), None, inf)
+        arguments = (2, 2, 1.0, PairLaw(), RowMap(sink=sink))
         if known:
             square = mapped_expectations(*arguments).jacobian_norm ** 2
             assert square == pytest.approx(np.exp(-sink) / 3, rel=0.2)
@@ -121,7 +121,7 @@ def test_rows_without_map_are_those_of_the_other_integrals(sigma, n_keys):
 def test_interpolation_changes_little_and_the_plain_map_is_known_for_more_laws():
     for row_map in (RowMap(5.0), RowMap(50.0, 1.0)):
         for n_keys, bound in ((64, 1e-6), (2048, 1e-4)):
-            found = mapped_expectations(300, n_keys, 1.3, PairLaw(), row_map, None, inf)
+            found = mapped_expectations(300, n_keys, 1.3, PairLaw(), row_map)
             nodes, weights = roots_genlaguerre(20, 300 / 2 - 1)
             rows = np.array(
                 [
@@ -136,10 +136,10 @@ def test_interpolation_changes_little_and_the_plain_map_is_known_for_more_laws()
                 sqrt(means[4] + 299 * means[3]) / 1.3, rel=bound
             )
     law = PairLaw(normalize="l2")
-    plain = mapped_expectations(8, 9, 0.1, law, RowMap(), None, inf)
+    plain = mapped_expectations(8, 9, 0.1, law, RowMap())
     assert plain.max_weight == attention_expectations(8, 9, 0.1, law).max_weight
     for refused in (RowMap(sink=0.0), RowMap(normalizer="entmax")):
         with pytest.raises(UnknownError):
-            mapped_expectations(8, 9, 0.1, law, refused, None, inf)
+            mapped_expectations(8, 9, 0.1, law, refused)
     with pytest.raises(UnknownError, match="keys with a mean"):
-        mapped_expectations(8, 9, 1.0, PairLaw(key_mean=1.0), RowMap(sink=0.0), None, inf)
+        mapped_expectations(8, 9, 1.0, PairLaw(key_mean=1.0), RowMap(sink=0.0))

@@ -57,6 +57,24 @@ def plain_jacobian(scores, row_map, bias=0.0, step=1e-5):
     return np.array(columns).T
 
 
+def test_a_sink_of_each_head_is_that_of_its_rows():
+    rng = np.random.default_rng(5)
+    q, k = rng.standard_normal((2, 3, N_QUERIES, D_K)), rng.standard_normal((2, 3, N_KEYS, D_K))
+    sinks = np.array([-1.0, 0.5, 2.0], np.float32)
+    found = attention_weights(q, k, scaling=1, sink=sinks, softcap=2.0)
+    row_map = RowMap(2.0, (-1.0, 0.5, 2.0))
+    rows = row_map.rows(q @ k.swapaxes(-1, -2), k)
+    for batch, head in np.ndindex(2, 3):
+        alone = RowMap(2.0, float(sinks[head]))
+        assert row_map.of_head(head) == alone
+        of_head = alone.rows(q[batch, head] @ k[batch, head].T, k[batch, head])
+        for name in ("entropy", "jacobian_norm", "gradient_norm"):
+            assert_allclose(getattr(rows, name)[batch, head], getattr(of_head, name), rtol=1e-12)
+        for row in range(N_QUERIES):
+            plain = plain_weights(k[batch, head] @ q[batch, head, row], alone)
+            assert_allclose(found[batch, head, row], plain, rtol=1e-12, atol=1e-14)
+
+
 @pytest.mark.parametrize("row_map", [RowMap(), RowMap(sink=-1e4)])
 def test_saturated_rows_keep_their_digits(row_map):
     """Rows of gaps up to hundreds: the plain map has the norms of the kernel, a weak sink those
@@ -98,8 +116,15 @@ def test_attention_takes_a_map_between_divisor_and_weights(row_map, alibi):
     ("chosen", "message"),
     [
         ({"softcap": -1.0}, "softcap: expected a finite number above 0, or 0 for none, got -1.0"),
-        ({"sink": math.inf}, "sink: expected a finite number, or None for none, got inf"),
+        ({"sink": math.inf}, "sink: expected a finite number, or one for .*, got inf"),
+        ({"sink": [0.0, math.nan]}, r"sink: expected a finite number, .*, got \(0.0, nan\)"),
+        ({"sink": []}, r"sink: expected a finite number, .*, got \(\)"),
+        ({"sink": [0.0, 1.0, 2.0]}, r"one for each head of the scores \(1, 1\), got 3 numbers"),
         ({"alibi": math.nan}, "alibi: expected a slope within ±1e6, or 0 for none, got nan"),
+        (
+            {"mask": "local-1.5"},
+            "mask: expected local-N with a whole number N from 1 to 999999999, got 'local-1.5'",
+        ),
         (
             {"mask": "window-0"},
             "mask: expected window-N with a whole number N from 1 to 999999999, got 'window-0'",
