@@ -138,6 +138,12 @@ def calls_of_pytorch(see: Callable[[Call], None]) -> Any:
     ) -> Any:
         options |= dict(zip(("dropout_p", "is_causal", "scale"), rest, strict=False))
         is_causal = bool(options.get("is_causal"))
+        if variant := getattr(attn_mask, "variant", None):  # torch.nn.attention.bias.CausalBias
+            visible = torch.ones(
+                query.shape[-2], key.shape[-2], dtype=torch.bool, device=key.device
+            )
+            is_lower = variant.name == "LOWER_RIGHT"
+            attn_mask = visible.tril((visible.shape[1] - visible.shape[0]) * is_lower)
         see(Call(query, key, options.get("scale"), attn_mask, is_causal))
         return query
 

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import binom
 
 import sdpa
+from sdpa.record import recorded_attention
 
 pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 
@@ -84,6 +85,24 @@ def test_the_numbers_are_those_of_a_diagnosis(torch, options, mask):
     # the diagnosis knows the lengths of the keys, too
     exact = found["entropy_share"].gaussian
     np.testing.assert_allclose(logs["entropy_share_exact"], exact, rtol=0, atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("bias", "offset", "name"), [("upper_left", 0, "tensor"), ("lower_right", 2, "causal")]
+)
+def test_a_causal_bias_of_pytorch_is_the_mask_that_it_stands_for(torch, bias, offset, name):
+    mask = np.array([[key <= query + offset for key in range(N + 2)] for query in range(N)])
+    biases = pytest.importorskip("torch.nn.attention.bias")
+    bias = getattr(biases, f"causal_{bias}")(N, N + 2)
+    q, k = (torch.randn(3, HEADS, n, D_K) for n in (N, N + 2))
+    of_mask = attention(torch, attn_mask=torch.from_numpy(mask))
+    of_bias = attention(torch, attn_mask=bias)
+    expected, found = numbers(of_mask, q, k), numbers(of_bias, q, k)
+    for each, values in expected.items():
+        np.testing.assert_array_equal(found[each], values, err_msg=each)
+    with recorded_attention() as recorded:
+        of_bias(q, k, k)
+    assert recorded.calls == {0: ("d_k^1/2", name)}
 
 
 @pytest.mark.parametrize(

@@ -203,8 +203,8 @@ _BOUNDS = (
 
 def _exact(name: str) -> Exact:
     def arguments(cell: AnyCell) -> tuple[Any, ...]:
-        lengths = cell.row_lengths if cell.has_mask else None
-        return cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.row_map, lengths
+        of_map = cell.law, cell.row_map, cell.mask, cell.n_queries
+        return cell.d_k, cell.n_keys, cell.divisor, *of_map
 
     known = from_theory("mapped_expectations", arguments, name)
 

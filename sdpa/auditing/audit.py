@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import DTypeLike
 
 from sdpa.arithmetic import Arithmetic
@@ -14,6 +15,7 @@ from sdpa.auditing import items
 from sdpa.auditing.causes import causes
 from sdpa.auditing.computation import Expected
 from sdpa.auditing.function import Attention, Audited, CallError, Sample
+from sdpa.row_maps import RowMap
 from sdpa.scaling import Rule, Scaling
 
 _RIGHT, _WRONG = "as expected", "FINDING"
@@ -86,7 +88,7 @@ def audit(
     scaling: Rule = "d_k^1/2",
     mask: str = "none",
     softcap: float = 0.0,
-    sink: float | None = None,
+    sink: npt.ArrayLike | None = None,
     alibi: float = 0.0,
     groups: int = 1,
     backward: Attention | None = None,
@@ -102,7 +104,8 @@ def audit(
             inputs.
         dtype: the type of the arrays: float64, float32, float16 or bfloat16, by name or as a type.
         scaling, mask, softcap, sink: what the function should have, as in `sdpa.attention_weights`;
-            a mask by name.
+            a mask by name. Of sinks by head, inputs with fewer heads have the first ones; 3 groups
+            are the most.
         alibi: the slope of a bias -slope (query position - key position) (Press et al. 2022); 0 for
             none.
         groups: query heads per head of keys and values, in consecutive order (Ainslie et al. 2023).
@@ -134,7 +137,7 @@ def audit(
         rule,
         mask,
         softcap,
-        sink,
+        RowMap.of(softcap, sink).sink,
         alibi,
         groups,
     )

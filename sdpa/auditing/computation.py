@@ -25,7 +25,7 @@ class Expected:
     scaling: Rule
     mask: str
     softcap: float
-    sink: float | None
+    sink: float | tuple[float, ...] | None
     alibi: float
     groups: int
 
@@ -37,6 +37,10 @@ class Expected:
             n_keys,
             self.mask,
         )
+
+    def sink_of(self, heads: int) -> float | tuple[float, ...] | None:
+        """The sinks of an input with so many heads: the first ones."""
+        return self.sink[:heads] if isinstance(self.sink, tuple) else self.sink
 
     def __str__(self) -> str:
         return f"divisor {self.scaling} and mask {self.mask}"
@@ -57,7 +61,8 @@ class Computation:
         self.expected, self.number = expected, number
         self.n_batch, self.n_heads, self.n_queries, self.d_k = self.q.shape
         self.n_keys = self.k.shape[2]
-        self.sink = -math.inf if expected.sink is None else expected.sink
+        sink = expected.sink_of(self.n_heads)
+        self.sink = -math.inf if sink is None else np.reshape(sink, (-1, 1, 1))
 
     def output(self, variants: Mapping[str, Callable[["Computation"], Any]]) -> Array:
         """The output, with these variants of stages."""

@@ -94,7 +94,7 @@ class Audited:
         """
         q, *both = arrays
         k, v = (repeated(x, self.expected.groups) for x in both)
-        chosen = vars(self.expected).copy()
+        chosen = {**vars(self.expected), "sink": self.expected.sink_of(q.shape[1])}
         del chosen["groups"]
         return np.asarray(attention_weights(q, k, **chosen) @ v)
 

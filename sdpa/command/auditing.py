@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sdpa.auditing import audit
+from sdpa.command.diagnosing import split_sink
 from sdpa.command.output import add_options, check, tell
+from sdpa.heads.reading import sinks_in
 
 NAME = "audit"
 _EXPECTED = ("scaling", "mask", "softcap", "sink", "alibi", "groups", "dtype")
@@ -22,9 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("target", metavar="PACKAGE.MODULE:FUNCTION", help="importable from the working folder")
     add("--scaling", default="d_k^1/2", metavar="RULE", help="expected rule (default: d_k^1/2)")
-    add("--mask", default="none", metavar="MASK", help="expected: none, causal or window-N")
+    add(
+        "--mask", default="none", metavar="MASK", help="expected: none, causal, window-N or local-N"
+    )
     add("--softcap", type=float, default=0.0, metavar="C", help="expected soft cap")
-    add("--sink", type=float, metavar="LOGIT", help="expected logit of a sink")
+    add("--sink", metavar="SINK", help="expected logit of a sink, or a file with one for each head")
     add("--alibi", type=float, default=0.0, metavar="SLOPE", help="expected slope of ALiBi")
     add("--groups", type=int, default=1, metavar="N", help="query heads per head of keys")
     add("--dtype", default="float64", metavar="NAME", help="type of the arrays (default: float64)")
@@ -38,7 +42,9 @@ def run(given: argparse.Namespace) -> int:
     Raises:
         ValueError: there is no such function, or `sdpa.audit` refuses an option.
     """
-    check(given, [])
+    logit, file = split_sink(given.sink)
+    check(given, filter(None, [file]))
+    given.sink = sinks_in(file) if file else logit
     sys.path.insert(0, str(Path.cwd()))
     expected = {name: getattr(given, name) for name in _EXPECTED}
     report = audit(function_of(given.target), **expected)

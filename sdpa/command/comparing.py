@@ -27,7 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--scores", action="store_true", help="both files have divided scores in place of q and k")
     add("--scaling", default="d_k^1/2", metavar="RULE", help="scaling rule (default: d_k^1/2)")
     add("--scaling-b", metavar="RULE", help="that of B, if it differs")
-    add("--mask", metavar="MASK", help="none, causal, window-N, a file, or both: causal,FILE")
+    add(
+        "--mask",
+        metavar="MASK",
+        help="none, causal, window-N, local-N, a file, or both: causal,FILE",
+    )
     add("--axes", metavar="NAMES", help="axes of q but the last, such as batch,position,head")
     add("--heads", type=int, metavar="H", help="heads that the last axis of q has together")
     add_options(parser)

@@ -11,6 +11,7 @@ from sdpa.inputs import InputLaw
 from sdpa.pairs import PairLaw
 from sdpa.theory import UnknownError, attention_expectations, divisor_for
 from sdpa.theory.attention import Target, largest_entropy
+from sdpa.theory.row_lengths import rows_under
 
 NAME = "design"
 _FACTORS = (1 / 16, 1 / 4, 1, 4, 16)  # of n_keys, in the table
@@ -38,7 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, words in _LAW.items():
         add(_option(name), type=float, default=getattr(PairLaw(), name), metavar="X", help=words)
     add("--normalize", default="none", help="normalization of queries and keys: none, l2 or rms")
-    add("--mask", default="none", help="none, or causal: rows of 1 to N keys")
+    add(
+        "--mask",
+        default="none",
+        help="none, causal, window-N or local-N, with a query for each key",
+    )
     add_options(parser)
 
 
@@ -60,11 +65,11 @@ def run(given: argparse.Namespace) -> int:
         )
     of_law = {name: getattr(given, name) for name in _LAW}
     law = PairLaw(InputLaw.parse(given.inputs), **of_law, normalize=given.normalize)
-    shortest = 1 if given.mask == "causal" else None
+    rows = rows_under(given.mask, given.n_keys, given.n_keys)
     ((target, value),) = (
         (each, wish) for each in get_args(Target) if (wish := getattr(given, each)) is not None
     )
-    divisor = divisor_for(target, value, given.d_k, given.n_keys, law, shortest)
+    divisor = divisor_for(target, value, given.d_k, given.n_keys, law, rows)
     lines = [
         f"divide the scores by {divisor:.4g} for {target} = {value:g} at d_k = {given.d_k} and "
         f"n_keys = {given.n_keys}",
@@ -72,7 +77,7 @@ def run(given: argparse.Namespace) -> int:
     ]
     table: list[Row] = []
     try:
-        table = [_values(given, n, divisor, law, shortest) for n in _lengths(given.n_keys)]
+        table = [_values(given, n, divisor, law) for n in _lengths(given.n_keys)]
     except UnknownError as error:
         lines.append(f"no other exact values: {error}")
     else:
@@ -95,14 +100,13 @@ def _lengths(n_keys: int) -> list[int]:
     return sorted({max(_FEWEST, round(factor * n_keys)) for factor in _FACTORS})
 
 
-def _values(
-    given: argparse.Namespace, n_keys: int, divisor: float, law: PairLaw, shortest: int | None
-) -> Row:
+def _values(given: argparse.Namespace, n_keys: int, divisor: float, law: PairLaw) -> Row:
     """The row of the table for a number of keys."""
-    found = attention_expectations(given.d_k, n_keys, divisor, law, shortest)
+    rows = rows_under(given.mask, n_keys, n_keys)
+    found = attention_expectations(given.d_k, n_keys, divisor, law, rows)
     return {
         "n_keys": n_keys,
-        "entropy_share": found.entropy / largest_entropy(n_keys, shortest),
+        "entropy_share": found.entropy / largest_entropy(n_keys, rows),
         "e^mean_entropy": math.exp(found.entropy),
         **{name: getattr(found, name) for name in _SHOWN},
     }

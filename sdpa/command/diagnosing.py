@@ -33,13 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--scores", type=Path, metavar="FILE", help="divided scores, in place of q and k")
     add("--weights", type=Path, metavar="FILE", help="weights after the softmax, in place of q, k")
     add("--scaling", metavar="RULE", help="scaling rule or divisor (default: d_k^1/2)")
-    masks = "none, causal, window-N, a file with a mask, or both: causal,FILE"
+    masks = "none, causal, window-N, local-N, a file with a mask, or both: causal,FILE"
     add("--mask", metavar="MASK", help=masks)
     add("--axes", metavar="NAMES", help="axes of q but the last, such as batch,position,head")
     add("--heads", type=int, metavar="H", help="heads that the last axis of q has together")
     add("--cu-seqlens", type=Path, metavar="FILE", help="places of packed sequences: 0, 7, 12")
     add("--softcap", type=float, default=0.0, metavar="C", help="soft cap of divided scores")
-    add("--sink", type=float, metavar="LOGIT", help="logit of a sink beside scores of q and k")
+    add("--sink", metavar="SINK", help="logit of a sink, or a file with one for each head")
     add("--plot", type=Path, metavar="FILE", help="draw the heads over exact curves (Matplotlib)")
     add_options(parser)
 
@@ -61,10 +61,11 @@ def run(given: argparse.Namespace) -> int:
         )
     if not paths:
         raise ValueError("expected files with queries and keys, such as q.npy k.npy or qk.npz")
-    check(given, filter(None, [*paths, saved, given.cu_seqlens]))
-    layout = Layout(split_axes(given.axes), given.heads, saved, given.cu_seqlens)
+    logit, sinks = split_sink(given.sink)
+    check(given, filter(None, [*paths, saved, given.cu_seqlens, sinks]))
+    layout = Layout(split_axes(given.axes), given.heads, saved, given.cu_seqlens, sinks)
     heads = read_heads(paths, layout, kind)
-    row_map = RowMap(given.softcap, given.sink)
+    row_map = RowMap(given.softcap, logit)
     table = table_of(heads, given.scaling or "d_k^1/2", named, row_map)
     told, kept = words.advice(table, is_capped=row_map.softcap > 0)
     tell(given, _text(paths, heads, table, [*told, *kept]), rows_of(table))
@@ -85,6 +86,20 @@ def split_mask(text: str | None) -> tuple[str | None, Path | None]:
         return text, None
     name, _, file = text.rpartition(",")
     return name or None, Path(file)
+
+
+def split_sink(text: str | None) -> tuple[float | None, Path | None]:
+    """The logit of a sink, or the file with one for each head.
+
+    >>> split_sink("-0.5"), split_sink("sinks.npy")
+    ((-0.5, None), (None, PosixPath('sinks.npy')))
+    """
+    if text is None:
+        return None, None
+    try:
+        return float(text), None
+    except ValueError:
+        return None, Path(text)
 
 
 def split_axes(text: str | None) -> tuple[str, ...] | None:
@@ -109,6 +124,10 @@ def _text(paths: list[Path], heads: list[HeadArrays], table: Columns, advice: li
     first = heads[0]
     shown = [float(each.mask.mean()) for each in heads if each.mask is not None]
     seen = [f"Masks in files show {np.mean(shown):.1%} of the keys."] if shown else []
+    sinks = [each.sinks for each in heads if each.sinks is not None]
+    if sinks:
+        ends = min(map(np.min, sinks)), max(map(np.max, sinks))
+        seen.append("Sinks in files have logits from {:.3g} to {:.3g}.".format(*ends))
     last = "position, d_k" if first.kind == "q" else "query, key"
     order = ", ".join([*first.leading, last])
     read = f"{first.kind} of shape {first.q.shape} read as ({order})"

@@ -89,6 +89,8 @@ def sizes(table: Columns) -> str:
     text += f", mask {mask}"
     if mask.startswith("window"):
         text += " (causal: no key after the query's own)"
+    if mask.startswith("local"):
+        text += " (on both sides of the query's own key)"
     return "\n".join([text, *([_NO_ERRORS] if (table["sequences"] == 1).any() else [])])
 
 

@@ -113,13 +113,14 @@ def diagnose(
             k.
         scaling: a rule such as `d_k^1/2`, or the divisor itself.
         mask: `none`; `causal`, where the last query sees every key; `window-512`, causal and of at
-            most 512 keys; or an array, broadcast to (..., n_queries, n_keys), of booleans (True
-            where the query may attend to the key) or of 0 and -10,000 or less. Queries and keys
-            that no counted row uses may be any padding.
+            most 512 keys; `local-64`, the own key and 64 on both sides; or an array, broadcast to
+            (..., n_queries, n_keys), of booleans (True where the query may attend to the key) or of
+            0 and -10,000 or less. Queries and keys that no counted row uses may be any padding.
         axes: names of the leading axes of q. By default `head`; `batch`, `head`; or `batch`,
             `layer`, `head`, by their number. The axis `batch` has independent sequences, from which
             standard errors come.
-        softcap, sink: as in `sdpa.row_maps.RowMap`. Quantities of scores are those before the cap,
+        softcap, sink: as in `sdpa.row_maps.RowMap`, with a sink for each index of the axis `head`
+            of q, or for all. Quantities of scores are those before the cap,
             the entropy is that of the weights over their sum, the Jacobian that of the weights to
             the scores before the cap, and no Gaussian values are known. A sink adds the quantity
             `visible_mass`, the mean sum of the weights.

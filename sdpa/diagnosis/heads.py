@@ -203,6 +203,7 @@ class Heads:
 
     def rows(self, index: tuple[int, ...], divisor: float, row_map: RowMap = PLAIN) -> HeadRows:
         """The rows at a leading index of q; errors as in `head`."""
+        row_map = self._map_of_head(index, row_map)
         q, keys, mask, counted, seen = self.head(index)
         first = int(seen.argmax())  # padding may come before it
         key_squares = np.ones(len(seen)) if keys is None else np.vecdot(keys, keys)
@@ -226,6 +227,22 @@ class Heads:
         most_attended = MostAttended(key - first, *of_each_key[:, key].tolist())
         entries = (q[:0], q[:0]) if keys is None else (q[counted], keys[seen])
         return HeadRows(rows, rest, most_attended, *map(_moments, entries))
+
+    def _map_of_head(self, index: tuple[int, ...], row_map: RowMap) -> RowMap:
+        """The row map of the head at a leading index; ValueError unless each has a sink, or all
+        have the same.
+        """
+        if not isinstance(row_map.sink, tuple):
+            return row_map
+        head, heads = dict(zip(self.axes, zip(index, self.shape, strict=True), strict=True)).get(
+            "head", (0, 1)
+        )
+        if heads != len(row_map.sink):
+            raise ValueError(
+                f"sink: expected one number, or one for each of {heads} heads of q, got "
+                f"{len(row_map.sink)} numbers"
+            )
+        return row_map.of_head(head)
 
     def scores(self, index: tuple[int, ...], divisor: float) -> Iterator[FloatArray]:
         """Tiles of scaled scores at a leading index of q, (rows, n_keys); errors as in `head`.

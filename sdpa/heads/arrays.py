@@ -34,6 +34,7 @@ class HeadArrays:
         axes: names of the leading axes of q; None for the usual ones.
         mask: True where the query may attend, broadcast to (..., n_queries, n_keys); None for all.
         kind: of the numbers in q.
+        sinks: a logit for each head, for which `row_map` has none; None for none.
     """
 
     layer: int | None
@@ -44,6 +45,7 @@ class HeadArrays:
     axes: tuple[str, ...] | None = None
     mask: BoolArray | None = None
     kind: Kind = "q"
+    sinks: Array | None = None
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -82,7 +84,7 @@ class HeadArrays:
         """
         axes, visible = self.leading, self.visible(mask)
         if self.k is not None:
-            cap, sink = row_map.softcap, row_map.sink
+            cap, sink = row_map.softcap, self.sinks if row_map.sink is None else row_map.sink
             return diagnose(self.q, self.k, scaling, visible, axes=axes, softcap=cap, sink=sink)
         if self.kind == "scores":
             return diagnose_scores(self.q, visible, axes=axes)

@@ -33,14 +33,15 @@ class Layout:
             of them. None for the usual ones.
         heads: number of heads in the last axis of q, (..., position, heads d_k); None if they have
             an axis of their own.
-        mask, cu_seqlens: a file with a mask, and one with the places of packed sequences; None for
-            arrays of that name in the file of q and k.
+        mask, cu_seqlens, sinks: a file with a mask, one with the places of packed sequences, and one
+            with the sinks of heads; None for arrays of that name in the file of q and k.
     """
 
     axes: tuple[str, ...] | None = None
     heads: int | None = None
     mask: Path | None = None
     cu_seqlens: Path | None = None
+    sinks: Path | None = None
 
 
 def in_order(

@@ -23,7 +23,8 @@ _ROLES = {
     "scores": {"score", "scores", "logits"},
     "weights": {"attentions", "pattern", "probs", "weights"},
 }
-_BESIDE = {"mask": {"mask", "padding"}, "cu_seqlens": {"cu", "loc"}}  # names may also have q and k
+# names may also have q and k
+_BESIDE = {"mask": {"mask", "padding"}, "cu_seqlens": {"cu", "loc"}, "sinks": {"sinks"}}
 _OTHERS = {"weight", "bias", "input", "scale", "norm"}  # parts of names of other arrays of a model
 _ROTATED = {"rot", "rotary", "rope"}  # parts of names that count before others
 _TRUE_IN_TWO_WAYS = {"attn", "src", "tgt", "padding"}  # parts of names of boolean masks
@@ -41,8 +42,8 @@ def read_heads(
     has a pair of arrays such as `q` and `k`, a pair for each layer, such as `q.3` and `k.3`, or one
     for each layer and head, such as `layers.3.heads.5.q_proj` and the same with `k_proj`. One part
     of a name is q, xq, query or queries, or so for k; or one that tells scores or weights, if any
-    name has such a part. Names with the part rot, rotary or rope count before others. Arrays `mask`
-    and `cu_seqlens` belong to all others, or to those of their numbers. Other arrays do not count,
+    name has such a part. Names with the part rot, rotary or rope count before others. Arrays
+    `mask`, `cu_seqlens` and `sinks` belong to all others, or to those of their numbers. Other arrays do not count,
     and neither do weights and biases of projections.
 
     Args:
@@ -104,11 +105,18 @@ def _completed(
         shapes = [one.shape for one in (arrays.q, k) if one is not None]
         if min(map(len, shapes)) < 2:
             raise FilesError(f"expected 2 axes or more, got shape {' and '.join(map(str, shapes))}")
-        mask, ends = (_beside(file, role, numbers, getattr(layout, role)) for role in _BESIDE)
+        mask, ends, sinks = (
+            _beside(file, role, numbers, getattr(layout, role)) for role in _BESIDE
+        )
         if len(mask) + bool(ends) > 1:
             raise FilesError("expected one mask, or cu_seqlens, got several")
+        if len(sinks) > (k is not None):
+            raise FilesError(f"expected one array of sinks, beside q and k, got {len(sinks)}")
         if k is not None:
             arrays = in_order(arrays, k, words, layout, ends)
+            if sinks:
+                head = slice(arrays.head, arrays.head + 1) if arrays.head is not None else ...
+                arrays = replace(arrays, sinks=sinks[0][head])
         return replace(arrays, mask=mask_of_scores(mask[0], arrays)) if mask else arrays
     except ValueError as error:
         raise FilesError(f"{arrays.place}: {error}") from None
@@ -123,12 +131,17 @@ def _beside(
         named = f"{role} {re.sub('[0-9]', '', path.stem)}"
         file = {name or named: array for name, array in arrays_in(path).items()}
     found = _named(file, role)
-    names = found.get(numbers, found.get((), []))
+    names = found.get(numbers, found.get(numbers[:1], found.get((), [])))
     if not names and (found or path):
         raise FilesError(
             f"expected an array {role}, or one for each layer ({role}.3), got {_listed(file)}"
         )
     return [_as_mask(name, file[name]) for name in sorted(names, reverse=True)]
+
+
+def sinks_in(path: Path) -> Array:
+    """The logits in a file, one for each head; FilesError unless it has one array of them."""
+    return _beside({}, "sinks", (), path)[0]
 
 
 def _as_mask(name: str, mask: Array) -> Array:

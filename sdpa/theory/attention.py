@@ -13,7 +13,7 @@ from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, resolve_divisor
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.row_law import RowLaw
-from sdpa.theory.row_lengths import mean_over_lengths
+from sdpa.theory.row_lengths import Rows, lengths_of, mean_over_lengths
 from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics
 from sdpa.theory.row_moments import row_means
 from sdpa.theory.row_variance import expected_row_variance
@@ -78,7 +78,7 @@ def attention_expectations(
     n_keys: float,
     divisor: float | Scaling | str,
     law: PairLaw = PairLaw(),
-    shortest: int | None = None,
+    shortest: Rows = None,
 ) -> AttentionExpectations:
     """E max w, E H, E tr J, sqrt(E |J|_F^2), P(max w > SATURATED), and sqrt(E |dL/dq|^2) with
 
@@ -97,7 +97,8 @@ def attention_expectations(
         law: of queries and keys.
         shortest: with a causal mask, the number of keys that the first query sees: rows of every
             length from it to n_keys, a whole number, occur equally often, and norms are root mean
-            squares over all rows.
+            squares over all rows. With another mask, such as `local-64`, what
+            `sdpa.theory.row_lengths.rows_under` returns.
 
     Raises:
         ValueError: an argument out of its range.
@@ -111,8 +112,8 @@ def attention_expectations(
     """
     if not isinstance(law, PairLaw):
         raise TypeError(f"law: expected a PairLaw, got {law!r}")
-    if not isinstance(shortest, int | np.integer | None):
-        raise TypeError(f"shortest: expected a whole number or None, got {shortest!r}")
+    if not isinstance(shortest, int | np.integer | tuple | None):
+        raise TypeError(f"shortest: expected a whole number, runs or None, got {shortest!r}")
     rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
     is_by_row = isinstance(rule, Scaling) and rule.is_by_row and shortest is not None
     check_sizes(d_k, n_keys)
@@ -128,7 +129,7 @@ def _expectations(
     n_keys: float,
     divisor: float | Scaling,
     law: PairLaw,
-    shortest: int | None,
+    shortest: Rows,
 ) -> AttentionExpectations:
     def values(length: float) -> FloatArray:
         c = divisor.divisor(d_k, n_keys, length) if isinstance(divisor, Scaling) else divisor
@@ -160,7 +161,7 @@ def divisor_for(
     d_k: int,
     n_keys: int,
     law: PairLaw = PairLaw(),
-    shortest: int | None = None,
+    shortest: Rows = None,
 ) -> float:
     """The divisor c at which the exact expectation of a metric has a wanted value.
 
@@ -223,11 +224,11 @@ def divisor_with(
     return exp(brentq(lambda x: of_divisor(exp(x)) - value, low, high, xtol=_ACCURACY))
 
 
-def largest_entropy(n_keys: int, shortest: int | None = None) -> float:
+def largest_entropy(n_keys: int, shortest: Rows = None) -> float:
     """The mean of ln n over rows of n visible keys: the entropy of equal weights, in nats.
 
     >>> round(largest_entropy(4), 6), round(largest_entropy(4, shortest=1), 6)
     (1.386294, 0.794513)
     """
-    lengths = range(shortest or n_keys, n_keys + 1)
+    lengths = lengths_of(shortest, n_keys).tolist()
     return fsum(map(log, lengths)) / len(lengths)

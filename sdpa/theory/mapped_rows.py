@@ -6,7 +6,6 @@ sigma = key_std |q| / divisor. K is split along and across q as in `attention_ex
     E |dL/dq|^2 = E (|(diag(w) - w w^T) x|^2 + (d_k - 1) |J|_F^2) key_std^2 / divisor^2.
 """
 
-from dataclasses import replace
 from functools import cache, partial
 from math import log
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from sdpa.theory.gaussian_rows import RowFunction, interpolated
 from sdpa.theory.integrals import FloatArray, UnknownError
 from sdpa.theory.query_lengths import gaussian_queries
 from sdpa.theory.row_law import RowLaw
-from sdpa.theory.row_lengths import IntArray, mean_over_lengths, runs_of
+from sdpa.theory.row_lengths import Rows, lengths_of, mean_over_lengths, rows_under
 
 # Beside a higher sink, rare long queries carry the norms, beyond the precision of the integrals.
 _LEAST_MASS = 1e-4
@@ -44,7 +43,8 @@ def mapped_expectations(
     divisor: float,
     law: PairLaw,
     row_map: RowMap,
-    lengths: IntArray | None = None,
+    mask: str = "none",
+    n_queries: int | None = None,
 ) -> MappedExpectations:
     """E sum w, E max w, E H of w / sum w, sqrt(E |J|_F^2) and sqrt(E |dL/dq|^2) under a row map.
 
@@ -52,8 +52,7 @@ def mapped_expectations(
         d_k, n_keys, divisor, law: as in `attention_expectations`; a rotation (RoPE) of isotropic
             vectors changes nothing.
         row_map: with the normalizer `softmax` or `sigmoid`, and one sink.
-        lengths: numbers of keys that the queries see, (n_queries,), as from `sdpa.masks.Reach`;
-            None for n_keys.
+        mask, n_queries: a name of `sdpa.masks`, and the number of queries, by default n_keys.
 
     Raises:
         TypeError: the map has a sink for each head.
@@ -64,21 +63,9 @@ def mapped_expectations(
     >>> round(found.visible_mass, 5), round(found.max_weight, 5)
     (0.99034, 0.10617)
     """
-    every_key = RowLaw.checked(d_k, n_keys, divisor, law)
-
-    def means(shortest: int, longest: int) -> FloatArray:
-        first = None if shortest == longest else shortest
-        rows = replace(every_key, n_keys=longest)
-        if row_map.is_plain:
-            return _plain_means(rows, first)
-        return _mapped_means(rows, row_map, n_keys, first)
-
-    runs = [(1, n_keys, n_keys)] if lengths is None else runs_of(lengths)
-    found = means(*runs[0][1:])
-    if len(runs) > 1:
-        rows = [times * (longest - shortest + 1) for times, shortest, longest in runs]
-        each = (count * means(*run) for count, (_, *run) in zip(rows, runs, strict=True))
-        found = np.asarray(sum(each)) / sum(rows)
+    longest = RowLaw.checked(d_k, n_keys, divisor, law)
+    rows = longest, rows_under(mask, n_queries or n_keys, n_keys)
+    found = _plain_means(*rows) if row_map.is_plain else _mapped_means(*rows, row_map)
     if found[0] < _LEAST_MASS:
         raise UnknownError(
             f"norms are unknown where the keys have the mass {found[0]:.1e} of a row"
@@ -86,27 +73,17 @@ def mapped_expectations(
     return MappedExpectations(*found[:3].tolist(), *np.sqrt(found[3:]).tolist())
 
 
-def _plain_means(longest: RowLaw, shortest: int | None) -> FloatArray:
-    if longest.n_keys == 1:
-        return _ALONE
+def _plain_means(longest: RowLaw, rows: Rows) -> FloatArray:
     found = attention_expectations(
-        longest.d_k, longest.n_keys, longest.divisor, longest.law, shortest
+        longest.d_k, longest.n_keys, longest.divisor, longest.law, rows
     )
     squares = found.jacobian_norm**2, found.query_gradient_norm**2
     return np.array([1.0, found.max_weight, found.entropy, *squares])
 
 
 @cache
-def _mapped_means(
-    longest: RowLaw,
-    row_map: RowMap,
-    of_bias: int,
-    shortest: int | None,
-) -> FloatArray:
-    """Means over rows from `shortest` to the longest, or of the longest alone.
-
-    `of_bias` is the n of the sigmoid.
-    """
+def _mapped_means(longest: RowLaw, rows: Rows, row_map: RowMap) -> FloatArray:
+    """Means over rows; the n of the sigmoid is that of the longest."""
     if row_map.normalizer not in ("softmax", "sigmoid"):
         raise UnknownError(f"rows of {row_map.normalizer} are unknown")
     if longest.law.key_mean:
@@ -116,14 +93,14 @@ def _mapped_means(
 
     def values(n: float) -> FloatArray:
         if row_map.normalizer == "softmax":
-            rows = _softmax_rows(sigma, n, row_map)
+            means = _softmax_rows(sigma, n, row_map)
         else:
-            rows = _sigmoid_rows(sigma, n, row_map, log(of_bias))
-        rows[:, 4] = (rows[:, 4] + (longest.d_k - 1) * rows[:, 3]) * longest.to_query**2
-        return np.asarray(lengths.share @ rows)
+            means = _sigmoid_rows(sigma, n, row_map, log(longest.n_keys))
+        means[:, 4] = (means[:, 4] + (longest.d_k - 1) * means[:, 3]) * longest.to_query**2
+        return np.asarray(lengths.share @ means)
 
-    of_one = values(1) if shortest == 1 else np.zeros(5)
-    return mean_over_lengths(values, of_one, longest.n_keys, shortest)
+    of_one = values(1) if lengths_of(rows, longest.n_keys).min() == 1 else np.zeros(5)
+    return mean_over_lengths(values, of_one, longest.n_keys, rows)
 
 
 def _sigmoid_rows(

@@ -4,13 +4,18 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from math import log
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sdpa.masks import reach_of
 from sdpa.theory.integrals import FloatArray, lagrange
 
 IntArray = npt.NDArray[np.integer]
+Run = tuple[int, int, float]  # of rows: times, and the ends of the lengths that occur so often
+# The lengths of rows: n_keys alone, a number for each from it to n_keys once, or runs.
+Rows = int | tuple[Run, ...] | None
 
 # Each length below 16 is computed, and longer ones between 12 nodes in pieces of the ratio 16.
 _EXACT_LENGTHS = 16
@@ -22,41 +27,75 @@ def mean_over_lengths(
     values: Callable[[float], FloatArray],
     of_one: FloatArray,
     n_keys: float,
-    shortest: int | None,
+    rows: Rows,
 ) -> FloatArray:
-    """(1 / N) sum of values(n) over the N lengths n = shortest ... n_keys.
+    """(1 / N) sum of values(n) over the lengths n of N rows.
 
-    Without `shortest` it is values(n_keys). `of_one` are the values of a row of one key. From
+    `of_one` are the values of a row of one key. From
     length 16 a polynomial of degree 11 in ln n interpolates over every factor of 16, at whole
     numbers near Chebyshev's nodes.
 
-    >>> mean_over_lengths(lambda n: np.array([1 / n]), np.ones(1), n_keys=3, shortest=1)
+    >>> mean_over_lengths(lambda n: np.array([1 / n]), np.ones(1), n_keys=3, rows=1)
     array([0.61111111])
     """
-    if shortest is None:
+    if rows is None:
         return values(n_keys)
-    if not (n_keys == int(n_keys) and 1 <= shortest <= n_keys):
-        expected = "whole numbers with shortest from 1 to n_keys"
-        raise ValueError(f"expected {expected}, got {shortest} and {n_keys}")
-    weights = length_weights(shortest, int(n_keys))
+    weights = _weights(_runs(rows, n_keys))
     terms = (weight * (of_one if n == 1 else values(n)) for n, weight in weights.items())
     return np.asarray(sum(terms))
 
 
-def runs_of(lengths: IntArray) -> list[tuple[int, int, int]]:
-    """Numbers of rows as runs (times, shortest, longest): all lengths between occur so often in it.
+def rows_under(mask: str, n_queries: int, n_keys: int) -> Rows:
+    """The rows of the last n_queries of n_keys positions under a named mask.
 
-    >>> runs_of(np.array([2, 3, 3, 3, 2]))  # of three keys at most, two of them on both sides
-    [(1, 2, 3), (1, 2, 3), (1, 3, 3)]
+    >>> rows_under("local-1", 5, 5)  # 2, 3, 3, 3 and 2 keys
+    ((1, 2, 3), (1, 2, 3), (1, 3, 3))
     """
-    left, found = Counter(lengths.tolist()), []
+    if mask == "none":
+        return None
+    if mask == "causal":
+        return n_keys - n_queries + 1
+    left, runs = Counter(reach_of(mask).lengths(n_queries, n_keys).tolist()), []
     while left:
         shortest = longest = min(left)
         while longest + 1 in left:
             longest += 1
         times = left[shortest] if shortest == longest else 1
-        found.append((times, shortest, longest))
+        runs.append((times, shortest, longest))
         left -= Counter(dict.fromkeys(range(shortest, longest + 1), times))
+    return tuple(runs)
+
+
+def lengths_of(rows: Rows, n_keys: float) -> npt.NDArray[Any]:
+    """The length of each row, in any order; of n_keys alone where all rows have it.
+
+    >>> lengths_of(((1, 2, 3), (2, 3, 3)), n_keys=5)
+    array([2, 3, 3, 3])
+    """
+    if rows is None:
+        return np.array([n_keys])
+    each = (np.tile(np.arange(run[0], run[1] + 1), times) for times, *run in _runs(rows, n_keys))
+    return np.concatenate([*each])
+
+
+def _runs(rows: int | tuple[Run, ...], n_keys: float) -> tuple[Run, ...]:
+    """ValueError unless the lengths are whole numbers from 1 to n_keys."""
+    runs = rows if isinstance(rows, tuple) else ((1, rows, n_keys),)
+    for _, shortest, longest in runs:
+        if not (longest == int(longest) and 1 <= shortest <= longest <= n_keys):
+            expected = "whole numbers with shortest from 1 to n_keys"
+            raise ValueError(f"expected {expected}, got {shortest} and {n_keys}")
+    return runs
+
+
+@cache
+def _weights(runs: tuple[Run, ...]) -> dict[int, float]:
+    """Weights as from `length_weights`, over all runs."""
+    rows = [times * (int(longest) - shortest + 1) for times, shortest, longest in runs]
+    found: dict[int, float] = {}
+    for count, (_, shortest, longest) in zip(rows, runs, strict=True):
+        for n, weight in length_weights(shortest, int(longest)).items():
+            found[n] = found.get(n, 0.0) + count / sum(rows) * weight
     return found
 
 

@@ -15,6 +15,7 @@ from sdpa.pairs import PairLaw, spectrum_of
 from sdpa.scaling import Scaling, refuse_multiplier
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.row_law import RowLaw
+from sdpa.theory.row_lengths import Rows, lengths_of
 from sdpa.theory.scores import score_variance
 
 
@@ -50,10 +51,10 @@ def expected_row_variance(
     n_keys: float,
     divisor: float | Scaling,
     law: PairLaw = PairLaw(),
-    shortest: int | None = None,
+    shortest: Rows = None,
 ) -> float:
     """As `row_variance`, for divisors of any size."""
-    n = np.array([n_keys]) if shortest is None else np.arange(shortest, n_keys + 1)
+    n = lengths_of(shortest, n_keys)
     relative = np.ones(len(n))
     if isinstance(divisor, Scaling):
         relative = np.array([divisor.divisor(d_k, n_keys, length) for length in n.tolist()])

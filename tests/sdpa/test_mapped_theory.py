@@ -2,12 +2,13 @@
 and known rows.
 """
 
-from math import ceil, inf, isnan, sqrt
+from math import ceil, isnan, sqrt
 
 import numpy as np
 import pytest
 from scipy.special import entr, roots_genlaguerre, softmax
 
+from sdpa.masks import named_mask
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
 from sdpa.theory import GaussianRow, UnknownError, attention_expectations, mapped_expectations
@@ -80,11 +81,21 @@ def test_expectations_are_those_of_drawn_rows(name, size):
 
 
 @pytest.mark.parametrize("name", ["sink", "sigmoid", "plain"])
-@pytest.mark.parametrize(("shortest", "window"), [(1, inf), (1, 1), (1, 5), (5, 8), (10, 4)])
-def test_masked_rows_are_means_over_their_lengths(name, shortest, window):
+@pytest.mark.parametrize(
+    ("mask", "n_queries"),
+    [
+        ("causal", 12),
+        ("window-1", 12),
+        ("window-5", 12),
+        ("window-8", 8),
+        ("local-2", 12),
+        ("local-7", 5),
+    ],
+)
+def test_masked_rows_are_means_over_their_lengths(name, mask, n_queries):
     rng, row_map = np.random.default_rng(8), MAPS.get(name, RowMap())
-    lengths = np.minimum(np.arange(shortest, 13), window).astype(int)
-    found = mapped_expectations(6, 12, 1.5, PairLaw(), row_map, lengths)
+    lengths = named_mask(mask, n_queries, 12).sum(axis=-1)
+    found = mapped_expectations(6, 12, 1.5, PairLaw(), row_map, mask, n_queries)
     check(
         found,
         [drawn(rng, 6, 12, n, 1.5, row_map) for n in np.tile(lengths, ceil(DRAWS / len(lengths)))],
