@@ -33,10 +33,10 @@ WORKERS = ("jobs", "scheduler")
 Mask = Annotated[
     str | None,
     Option(
-        metavar="none|causal|window-N",
+        metavar="none|causal|window-N|local-N",
         help=(
-            "causal: the keys up to the query's own; window-N: causal, the last N of these. "
-            "Default: none."
+            "causal: the keys up to the query's own; window-N: causal, the last N of these; "
+            "local-N: the query's own and N on both sides. Default: none."
         ),
     ),
 ]

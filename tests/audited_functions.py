@@ -139,6 +139,7 @@ def eight_bits(q, k, v):
 
 
 @reported("a sink of -1, 0.5, 2 (by head)", sink=0.5)
+@reported("a sink of -1, 0.5, 2 (by head)", sink=(-1, 0, 2))
 def sinks(q, k, v, logits=(-1, 0.5, 2)):
     column = np.broadcast_to(np.reshape(logits, (-1, 1, 1))[: q.shape[1]], (*q.shape[:3], 1))
     return softmax(np.concatenate([scores(q, k), column], axis=-1))[..., :-1] @ v
@@ -171,6 +172,7 @@ def from_first(q, k, v):
 
 
 @reported("a window on both sides, of the keys less than 5 away", mask="window-5")
+@reported("a window on both sides, of the keys less than 5 away", mask="local-5")
 def both_sides(q, k, v):
     return attend(q, k, v, tril(q, k, 4) & ~tril(q, k, -5))
 

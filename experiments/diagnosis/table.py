@@ -23,7 +23,7 @@ _SIZES = (
         "str",
         (
             "none; causal: each query sees only the keys up to its own position; window-N: the "
-            "last N of them"
+            "last N of them; local-N: its own and N on both sides"
         ),
     ),
     Column("scaling", "str", "scaling rule"),

@@ -84,7 +84,7 @@ SHORT = [name for name in FORMATS if name.startswith("float8")]
 OF_ONE = {
     "eight_bits": {"arithmetic": axis(*SHORT)},
     "rounding": {"arithmetic": axis(*(name for name in FORMATS if name not in SHORT))},
-    "mechanisms": {"mask": axis("none", "causal", "window-2")},
+    "mechanisms": {"mask": axis("none", "causal", "window-2", "local-1")},
     "language": {"d_k": axis(2, 8, 300), "n_keys": axis(2, 7), "layers": st.sampled_from([1, 2])},
     "network": {"n_heads": axis(2, 3)},
 }

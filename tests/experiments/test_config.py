@@ -64,6 +64,7 @@ def test_a_sweep_is_read_with_its_defaults(load):
         ("variants: [{}, {normalize: rms}]", "saturation"),
         ("mask: [none, window-4]", "mechanisms"),
         ("variants: [{}, {mask: window-4}]", "mechanisms"),
+        ("mask: [causal, local-4]", "mechanisms"),
         ("variants: [{}, {softcap: 30}]", "mechanisms"),
         ("sink: none", "mechanisms"),
     ],

@@ -454,7 +454,6 @@ def test_no_function_takes_the_number_that_multiplies_scores_elsewhere(name):
         "shortest": None,
         "arithmetic": "float8_e5m2",
         "row_map": RowMap(softcap=5.0),
-        "window": 64,
         "layers": 2,
     }
     arguments = {name: given[name] for name in signature(function).parameters if name in given}

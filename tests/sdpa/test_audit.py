@@ -32,6 +32,8 @@ RIGHT = [
     (written.causal, CAUSAL),
     (written.causal, {"dtype": "float32", **CAUSAL}),
     (written.one_more, {"mask": "window-6"}),
+    (written.both_sides, {"mask": "local-4"}),
+    (written.sinks, {"sink": (-1, 0.5, 2)}),
     (partial(written.zero_filled, fill=-1e9), CAUSAL),
     (written.capped, {"softcap": 30.0}),
     (partial(written.sinks, logits=0.5), {"sink": 0.5}),

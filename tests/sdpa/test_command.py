@@ -1,6 +1,7 @@
 """The command `sdpa diagnose`: files, words, tables, and the shipped example."""
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -20,7 +21,7 @@ from sdpa.heads import FilesError, HeadArrays, read_heads
 from sdpa.heads.table import gaussian_curves, indices
 from sdpa.heads.table import table_of as heads_table
 from sdpa.row_maps import RowMap
-from sdpa.theory import GaussianRow
+from sdpa.theory import GaussianRow, attention_expectations
 from tests.command_line import sdpa
 from tests.kinds_of_heads import KINDS, normal, table_of
 from tests.shipped import ROOT
@@ -340,6 +341,7 @@ def test_no_advice_rests_on_a_cap_a_sink_logit_or_few_keys():
         ("causal", 12, range(2, 13)),
         ("causal", 3, [10, 11, 12]),
         ("window-3", 12, [2, *[3] * 10]),
+        ("local-2", 11, [4, *[5] * 8, 4, 3]),
     ],
 )
 def test_the_curve_is_the_exact_entropy_of_gaussian_rows(mask, queries, lengths):
@@ -366,6 +368,39 @@ def test_a_window_a_cap_and_a_sink_reach_the_table():
     expected = diagnose(q, k, mask="window-3", softcap=2.0, sink=0.5)
     for name in ("visible_mass", "entropy_share"):
         assert table[name].item() == pytest.approx(expected[name].value.item(), rel=1e-9)
+
+
+def test_a_local_mask_and_the_sinks_of_a_file_reach_the_table():
+    q, k = np.random.default_rng(3).standard_normal((2, 2, 40, 4))
+    files, sinks = save(q=q, k=k), [-1.0, 2.0]
+    save(logits=np.array(sinks, np.float32))
+    ran = sdpa("diagnose", *files, "--mask", "local-3", "--sink", "logits.npy", "--csv", "t.csv")
+    assert "mask local-3 (on both sides" in ran.stdout
+    assert "Sinks in files have logits from -1 to 2." in ran.stdout
+    mass = pd.read_csv("t.csv")["visible_mass"]
+    for head in range(2):
+        each = []
+        for i in range(40):
+            keys = range(max(0, i - 3), min(40, i + 4))
+            total = sum(math.exp(q[head, i] @ k[head, j] / 2) for j in keys)
+            each.append(total / (total + math.exp(sinks[head])))
+        assert mass[head] == pytest.approx(np.mean(each), rel=1e-9)
+
+
+@pytest.mark.parametrize(("mask", "back", "ahead"), [("window-5", 4, 0), ("local-6", 6, 6)])
+def test_a_design_knows_the_rows_of_masks(mask, back, ahead):
+    words = ["--d-k", "8", "--n-keys", "24", "--entropy-share", "0.6", "--mask", mask]
+    ran = sdpa("design", *words, "--csv", "t.csv")
+    divisor = float(re.search(r"scores by ([0-9.]+)", ran.stdout)[1])
+    (row,) = pd.read_csv("t.csv").query("n_keys == 24").to_dict("records")
+    lengths = [sum(-back <= j - i <= ahead for j in range(24)) for i in range(24)]
+    rows = [attention_expectations(8, n, divisor) for n in lengths if n > 1]
+    entropy = sum(one.entropy for one in rows) / sum(map(math.log, lengths))
+    assert entropy == pytest.approx(0.6, rel=1e-3)  # the divisor has 4 digits
+    norm = math.sqrt(sum(one.jacobian_norm**2 for one in rows) / 24)
+    assert row["jacobian_norm"] == pytest.approx(norm, rel=1e-3)
+    variance = sum(one.row_variance for one in rows) / 24
+    assert row["row_variance"] == pytest.approx(variance, rel=1e-3)
 
 
 def test_weights_a_mask_and_places_of_sequences_reach_the_table():

@@ -166,6 +166,8 @@ def shown(mask, n_queries, n_keys):
     if isinstance(mask, str):
         most = int(mask.partition("-")[2] or n_keys)
         own = range(n_keys - n_queries, n_keys)
+        if mask.startswith("local"):
+            return [[abs(j - i) <= most for j in range(n_keys)] for i in own]
         return [[i - most < j <= i for j in range(n_keys)] for i in own]
     return mask.tolist()
 
@@ -177,6 +179,8 @@ def case(shape_q, shape_k, mask=None, scaling="d_k^1/2", scale=1.0, **mapped):
 WINDOW = (2, 3, 13, D_K), (2, 3, 13, D_K), "window-5"
 CASES = {
     "window": case(*WINDOW),
+    "local": case((2, 3, 7, D_K), (2, 3, 13, D_K), "local-6"),
+    "sinks of heads": case((2, 6, 7, D_K), (2, 3, 7, D_K), sink=(-2.0, 3.0, 0.0, 1.0, 0.5, -9.0)),
     "window, soft cap and sink": case(*WINDOW, scale=4.0, softcap=5.0, sink=1.5),
     "saturated and sink": case((2, 7, D_K), (2, 11, D_K), None, "unscaled", 40.0, sink=0.0),
     "layers": case((2, 2, 3, 7, D_K), (2, 2, 3, 11, D_K), None, "unscaled"),
@@ -206,7 +210,8 @@ def test_every_quantity_is_that_of_plain_loops(name):
         queries = of_q[:, head].tolist()
         keys = of_k[:, head // group].tolist()
         sequences = [(*each, visible) for each in zip(queries, keys, strict=True)]
-        expected = plain_diagnosis(sequences, found.divisor, **mapped)
+        of_head = {key: np.broadcast_to(x, of_q.shape[1])[head] for key, x in mapped.items()}
+        expected = plain_diagnosis(sequences, found.divisor, **of_head)
         got = {name: estimate.value.ravel()[head] for name, estimate in found.estimates.items()}
         assert got == pytest.approx(expected, rel=1e-10, abs=1e-10, nan_ok=True)
 
@@ -368,6 +373,7 @@ NOT_FINITE = np.where([0, 0, 1, 0], math.nan, A)
             {"axes": ["rows"]},
             "axes: expected names that no quantity has, got 'rows'",
         ),
+        (A, B, {"sink": np.zeros(2)}, "sink: expected .* one for each of 1 heads of q, got 2"),
         (
             A,
             B,

@@ -10,8 +10,9 @@ import pytest
 from ml_dtypes import bfloat16
 from safetensors.numpy import save_file
 
-from sdpa import attention_weights, causal_mask, diagnose_scores
+from sdpa import attention_weights, causal_mask, diagnose, diagnose_scores
 from sdpa.heads import FilesError, HeadArrays, Layout, notes, read_heads
+from sdpa.row_maps import PLAIN, RowMap
 
 HEADS, N, D = 3, 5, 4
 LENGTHS = [5, 3]  # of two sequences without their padding
@@ -124,6 +125,31 @@ def test_a_layout_is_read_by_names_or_options(name, suffix):
             expected = entropy(LENGTHS if beside else [N, N])
             assert seen.axes == ("head",)
             np.testing.assert_allclose(seen["entropy"].value, expected, rtol=1e-3)
+
+
+def test_each_head_of_a_layer_has_its_own_sink():
+    sinks = np.linspace(-1, 2, HEADS)
+    layers = pair("0.") | pair("1.")
+    in_a_file = {f"model.layers.{layer}.self_attn.sinks": sinks + layer for layer in (0, 1)}
+    path, file = saved(layers | in_a_file), Path("model.npz")
+    np.savez(file, **in_a_file)
+    split = {f"{name}.3.{head}": x[:, head] for name, x in pair("").items() for head in (0, 1)}
+    for found in (
+        read_heads([path]),
+        read_heads([saved(layers, "safetensors")], Layout(sinks=file)),
+    ):
+        for layer, one in enumerate(found):
+            for row_map, logits in ((PLAIN, sinks + layer), (RowMap(sink=3.0), [3.0] * HEADS)):
+                mass = one.diagnose(row_map=row_map)["visible_mass"].value
+                for head in range(HEADS):
+                    e = np.exp(Q[:, head] @ K[:, head].mT / np.sqrt(Q.shape[-1])).sum(axis=-1)
+                    expected = (e / (e + np.exp(logits[head]))).mean()
+                    np.testing.assert_allclose(mass[head], expected, rtol=1e-6)
+    for head, one in enumerate(read_heads([saved(split | {"sinks.3": sinks})])):
+        alone = diagnose(Q[:, head], K[:, head], sink=sinks[head], axes=["batch"])
+        assert one.diagnose()["visible_mass"].value == alone["visible_mass"].value
+    with pytest.raises(FilesError, match="expected one array of sinks, beside q and k, got 1"):
+        read_heads([saved({"scores": SCORES, "sinks": sinks})], kind="scores")
 
 
 def test_sequences_and_layers_may_come_in_any_order_and_k_may_have_fewer_heads():
