@@ -20,7 +20,7 @@ from experiments.measuring.columns import Meaning
 from experiments.measuring.experiment import AnyCell
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.metric import ErrorBound, Exact, Metric, Theory
-from experiments.measuring.row_metrics import METRICS, from_theory
+from experiments.measuring.row_metrics import METRICS, from_theory, row_arguments
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.rules import Floats
 from experiments.measuring.sampling import SampledCell
@@ -104,6 +104,7 @@ class Cell(SampledCell):
     ] = 0.0
 
     score_arrays = 24
+    can_divide_by_row = True
 
     @property
     def row_map(self) -> RowMap:
@@ -161,14 +162,15 @@ class Cell(SampledCell):
         seen = self.visible(rows)
         n_seen = self.n_keys if seen is None else seen.sum(axis=-1)
         bias = alibi_bias(self.alibi, self.n_queries, self.n_keys)[rows] if self.alibi else 0.0
-        found = []
-        for divisor in self.divisors():
-            scaled = scores / divisor
+        found, relative = [], self.relative_divisors(rows)
+        for rule, divisor in enumerate(self.divisors()):
+            of_rows = np.asarray(divisor if relative is None else divisor * relative[rule])
+            scaled = scores / of_rows[..., None]
             if seen is not None:
                 scaled[:, ~seen] = -np.inf
             weights, *of_row, to_query = self.row_map.rows(scaled, keys, bias)
             zeros = ((weights == 0) & np.isfinite(scaled)).sum(axis=-1) / n_seen
-            found.append((weights.max(axis=-1), zeros, *of_row, to_query / divisor))
+            found.append((weights.max(axis=-1), zeros, *of_row, to_query / of_rows))
         return dict(zip(_NUMBERS, np.stack(found, axis=1), strict=True))
 
     def plain_row(self, row: DrawnRow) -> Expected:
@@ -203,8 +205,7 @@ _BOUNDS = (
 
 def _exact(name: str) -> Exact:
     def arguments(cell: AnyCell) -> tuple[Any, ...]:
-        of_map = cell.law, cell.row_map, cell.mask, cell.n_queries
-        return cell.d_k, cell.n_keys, cell.divisor, *of_map
+        return *row_arguments(cell)[:4], cell.row_map, cell.mask, cell.n_queries
 
     known = from_theory("mapped_expectations", arguments, name)
 

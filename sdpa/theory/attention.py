@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from math import exp, fsum, inf, isnan, log, nan, sqrt
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy.optimize import brentq
@@ -117,10 +117,17 @@ def attention_expectations(
     rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
     is_by_row = isinstance(rule, Scaling) and rule.is_by_row and shortest is not None
     check_sizes(d_k, n_keys)
-    if is_by_row and "floor" in str(rule):  # the mean over lengths interpolates
-        raise UnknownError(f"rows of many lengths are unknown under a rule with floor, got {rule}")
-    c = rule if is_by_row else resolve_divisor(rule, d_k, n_keys)
+    c = without_jumps(rule) if is_by_row else resolve_divisor(rule, d_k, n_keys)
     return _expectations(float(d_k), float(n_keys), c, law, shortest)
+
+
+def without_jumps(rule: Any) -> Any:
+    """A rule for rows of many lengths; UnknownError for one with floor, between whose values the
+    mean over lengths would interpolate.
+    """
+    if "floor" in str(rule):
+        raise UnknownError(f"rows of many lengths are unknown under a rule with floor, got {rule}")
+    return rule
 
 
 @cache

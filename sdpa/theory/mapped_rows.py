@@ -14,10 +14,11 @@ import numpy as np
 
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
-from sdpa.theory.attention import attention_expectations
+from sdpa.scaling import Scaling
+from sdpa.theory.attention import attention_expectations, without_jumps
 from sdpa.theory.capped_rows import mapped_row, sigmoid_row
 from sdpa.theory.gaussian_rows import RowFunction, interpolated
-from sdpa.theory.integrals import FloatArray, UnknownError
+from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.query_lengths import gaussian_queries
 from sdpa.theory.row_law import RowLaw
 from sdpa.theory.row_lengths import Rows, lengths_of, mean_over_lengths, rows_under
@@ -40,7 +41,7 @@ class MappedExpectations(NamedTuple):
 def mapped_expectations(
     d_k: float,
     n_keys: int,
-    divisor: float,
+    divisor: float | Scaling,
     law: PairLaw,
     row_map: RowMap,
     mask: str = "none",
@@ -63,8 +64,12 @@ def mapped_expectations(
     >>> round(found.visible_mass, 5), round(found.max_weight, 5)
     (0.99034, 0.10617)
     """
-    longest = RowLaw.checked(d_k, n_keys, divisor, law)
-    rows = longest, rows_under(mask, n_queries or n_keys, n_keys)
+    if isinstance(divisor, Scaling):
+        check_sizes(d_k, n_keys)
+        without_jumps(divisor)
+    else:
+        RowLaw.checked(d_k, n_keys, divisor, law)
+    rows = d_k, n_keys, divisor, law, rows_under(mask, n_queries or n_keys, n_keys)
     found = _plain_means(*rows) if row_map.is_plain else _mapped_means(*rows, row_map)
     if found[0] < _LEAST_MASS:
         raise UnknownError(
@@ -73,34 +78,47 @@ def mapped_expectations(
     return MappedExpectations(*found[:3].tolist(), *np.sqrt(found[3:]).tolist())
 
 
-def _plain_means(longest: RowLaw, rows: Rows) -> FloatArray:
-    found = attention_expectations(
-        longest.d_k, longest.n_keys, longest.divisor, longest.law, rows
-    )
+def _plain_means(
+    d_k: float,
+    n_keys: int,
+    divisor: float | Scaling,
+    law: PairLaw,
+    rows: Rows,
+) -> FloatArray:
+    found = attention_expectations(d_k, n_keys, divisor, law, rows)
     squares = found.jacobian_norm**2, found.query_gradient_norm**2
     return np.array([1.0, found.max_weight, found.entropy, *squares])
 
 
 @cache
-def _mapped_means(longest: RowLaw, rows: Rows, row_map: RowMap) -> FloatArray:
-    """Means over rows; the n of the sigmoid is that of the longest."""
+def _mapped_means(
+    d_k: float,
+    n_keys: int,
+    divisor: float | Scaling,
+    law: PairLaw,
+    rows: Rows,
+    row_map: RowMap,
+) -> FloatArray:
+    """Means over rows; the n of the sigmoid is n_keys."""
     if row_map.normalizer not in ("softmax", "sigmoid"):
         raise UnknownError(f"rows of {row_map.normalizer} are unknown")
-    if longest.law.key_mean:
+    if law.key_mean:
         raise UnknownError("capped scores and those beside a sink are unknown for keys with a mean")
-    lengths = gaussian_queries(longest.d_k, longest.law, halvings=1)
-    sigma = longest.unit * lengths.length
 
     def values(n: float) -> FloatArray:
+        c = divisor.divisor(d_k, n_keys, n) if isinstance(divisor, Scaling) else divisor
+        of_length = RowLaw(d_k, n, c, law)
+        lengths = gaussian_queries(d_k, law, halvings=1)
+        sigma = of_length.unit * lengths.length
         if row_map.normalizer == "softmax":
             means = _softmax_rows(sigma, n, row_map)
         else:
-            means = _sigmoid_rows(sigma, n, row_map, log(longest.n_keys))
-        means[:, 4] = (means[:, 4] + (longest.d_k - 1) * means[:, 3]) * longest.to_query**2
+            means = _sigmoid_rows(sigma, n, row_map, log(n_keys))
+        means[:, 4] = (means[:, 4] + (d_k - 1) * means[:, 3]) * of_length.to_query**2
         return np.asarray(lengths.share @ means)
 
-    of_one = values(1) if lengths_of(rows, longest.n_keys).min() == 1 else np.zeros(5)
-    return mean_over_lengths(values, of_one, longest.n_keys, rows)
+    of_one = values(1) if lengths_of(rows, n_keys).min() == 1 else np.zeros(5)
+    return mean_over_lengths(values, of_one, n_keys, rows)
 
 
 def _sigmoid_rows(

@@ -18,6 +18,7 @@ from tests.plain_attention import entropy
 from tests.sdpa.test_row_maps import plain_jacobian, plain_weights
 
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
+BY_ROW = tuple(map(Scaling.parse, ("d_k^1/2", "d_k^1/2*n_keys/n_visible^2")))
 CELL = Cell(d_k=4, n_keys=7, n_queries=5, scaling=RULES)
 CHANGES = [
     {"softcap": 1.5},
@@ -30,7 +31,7 @@ CHANGES = [
     {"mask": MaskName("causal")},
     {"mask": MaskName("window-3"), "softcap": 2.0, "sink": Sink(-1.0)},
     {"mask": MaskName("window-4"), "position": "rope", "key_mean": 0.8},
-    {"mask": MaskName("local-2"), "sink": Sink(0.3)},
+    {"mask": MaskName("local-2"), "sink": Sink(0.3), "scaling": BY_ROW},
     {"mask": MaskName("causal"), "alibi": 0.5, "softcap": 2.0, "sink": Sink(0.0)},
 ]
 
@@ -55,7 +56,7 @@ def test_every_metric_is_that_of_plain_loops_over_the_same_draws(change):
     cell = replace(CELL, **change)
     keys, queries_of = replace(cell, position="none").draw(3, np.random.default_rng(0))
     queries, first = queries_of(slice(0, 5)), cell.n_keys - cell.n_queries
-    for row, divisor in zip(table(cell), (1.0, 2.0), strict=True):
+    for row, rule in zip(table(cell), cell.scaling, strict=True):
         found = {
             name: []
             for name in (
@@ -75,6 +76,7 @@ def test_every_metric_is_that_of_plain_loops_over_the_same_draws(change):
             )
             ahead = {"none": 99, "local": int(number or 0)}.get(name, 0)
             seen = [j for j in range(7) if -back <= j - own <= ahead]
+            divisor = rule.divisor(4, 7, len(seen))
             q, k = queries[draw, i], keys[draw]
             if cell.position == "rope":
                 q, k = turned(q, own), np.array([turned(key, j) for j, key in enumerate(k)])
@@ -113,15 +115,22 @@ def test_rows_with_a_shift_of_each_key_have_no_exact_values():
 
 
 @pytest.mark.parametrize(
-    "change", [{}, {"sink": Sink(0.0), "softcap": 3.0, "mask": MaskName("window-5")}], ids=str
+    "change",
+    [
+        {},
+        {"sink": Sink(0.0), "softcap": 3.0, "mask": MaskName("window-5")},
+        {"softcap": 5.0, "mask": MaskName("local-2"), "scaling": BY_ROW[1:]},
+        {"mask": MaskName("window-3"), "scaling": BY_ROW[1:]},
+    ],
+    ids=str,
 )
 def test_rope_changes_no_law_of_isotropic_vectors_and_those_of_keys_with_a_mean(change):
-    """3,000 rotated draws have the exact values within 5 standard errors, 6 values: 1 of 300,000
+    """3,000 rotated draws have the exact values within 5 standard errors, 24 values: 1 of 70,000
     seeds fails.
 
     With means of q and k, none is known: the score loses part of its mean with the distance.
     """
-    cell = replace(CELL, position="rope", scaling=RULES[1:], **change)
+    cell = replace(CELL, position="rope", **{"scaling": RULES[1:]} | change)
     (row,) = table(cell, 3000, seed=5)
     for metric in MECHANISM_METRICS:
         if metric.exact is not None and not math.isnan(exact := metric.exact.value(theory, cell)):
@@ -150,10 +159,6 @@ def test_rope_changes_no_law_of_isotropic_vectors_and_those_of_keys_with_a_mean(
         (
             {"position": "rope", "n_queries": 9},
             "position: expected n_queries .* of at most n_keys beside rope",
-        ),
-        (
-            {"mask": MaskName("window-3"), "scaling": (Scaling.parse("d_k^1/2/ln(n_visible)"),)},
-            "no n_visible beside a",
         ),
     ],
 )
