@@ -216,15 +216,18 @@ def test_every_quantity_is_that_of_plain_loops(name):
         assert got == pytest.approx(expected, rel=1e-10, abs=1e-10, nan_ok=True)
 
 
-def test_long_heads_come_in_tiles():
+@pytest.mark.parametrize(("mask", "reach"), [("none", 3000), ("local-999", 999)])
+def test_long_heads_come_in_tiles(mask, reach):
     """A table of the scores of the head would take 72 MB."""
     q, k = np.random.default_rng(0).standard_normal((2, 3000, 8), dtype=np.float32)
     tracemalloc.start()
-    found = diagnose(q, k)
+    found = diagnose(q, k, mask=mask)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 60e6
-    weights = special.softmax(q.astype(float) @ k.T.astype(float) / math.sqrt(8), axis=-1)
+    scores = q.astype(float) @ k.T.astype(float) / math.sqrt(8)
+    scores[np.abs(np.subtract.outer(range(3000), range(3000))) > reach] = -np.inf
+    weights = special.softmax(scores, axis=-1)
     assert found["max_weight"].value == pytest.approx(weights.max(axis=-1).mean(), rel=1e-12)
     assert found["first_key_weight"].value == pytest.approx(weights[:, 0].mean(), rel=1e-12)
     assert found["entropy"].value == pytest.approx(special.entr(weights).sum() / 3000, rel=1e-12)
