@@ -48,6 +48,8 @@ def run(given: argparse.Namespace) -> int:
     kind: Kind = "scores" if given.scores else "q"
     layout = Layout(split_axes(given.axes), given.heads, saved)
     of_a, of_b = (read_heads([path], layout, kind) for path in (given.a, given.b))
+    if any(pair.sinks is not None for pair in (*of_a, *of_b)):
+        raise ValueError("expected q and k without sinks, which a comparison does not know")
     numbers = [[pair.numbers for pair in run] for run in (of_a, of_b)]
     if numbers[0] != numbers[1]:
         raise ValueError(f"expected the same heads, got {numbers[0]} in A and {numbers[1]} in B")
