@@ -124,12 +124,13 @@ class ScoreMoments:
         square_error = float(moments.covariance[0, 0]) / moments.trials
         spread = m2 - m1**2
         fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
-        ratio = fourth / spread**2
+        unit = spread or math.nan  # equal scores have no kurtosis
+        ratio = fourth / unit**2
         of_kurtosis = [
-            (-4 * m3 + 12 * m1 * m2 - 12 * m1**3) / spread**2 + 4 * m1 * ratio / spread,
-            6 * m1**2 / spread**2 - 2 * ratio / spread,
-            -4 * m1 / spread**2,
-            1 / spread**2,
+            (-4 * m3 + 12 * m1 * m2 - 12 * m1**3) / unit**2 + 4 * m1 * ratio / unit,
+            6 * m1**2 / unit**2 - 2 * ratio / unit,
+            -4 * m1 / unit**2,
+            1 / unit**2,
         ]
 
         def gradient(*of_powers: float) -> Floats:
