@@ -33,6 +33,7 @@ from experiments.config.sweep import Sweep
 from experiments.engine.work import tabulated
 from experiments.engine.workers import default_jobs, worker_pool
 from experiments.kinds.saturation import Cell
+from experiments.measuring.block import RowMetric
 from experiments.measuring.chunk import bit_generator, chunks, measure_chunk
 from experiments.measuring.columns import defaults
 from experiments.measuring.experiment import MEASURED, AnyCell, Experiment
@@ -319,7 +320,7 @@ def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) 
     lie within a bin.
     """
     cells = cells_of(sweep)
-    metrics = sweep.experiment.metrics
+    statistics = statistics_of(sweep)
     lows, highs, flags, (exact, *_) = np.moveaxis(values, 1, 0)
     of_all_draws = _values(sweep, tabulated(sweep.experiment, cells, pooled)[MEASURED])
     low = np.where(np.isnan(exact), of_all_draws, exact)
@@ -327,9 +328,11 @@ def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) 
     row = 0
     for cell, drawn in zip(cells, pooled, strict=True):
         for rule in cell.scaling:
-            for place, metric in enumerate(metrics):
-                if metric.kind == "quantile" and np.isnan(exact[row, place]):
-                    series = statistics_of(sweep).series(cell, rule.name, metric)
+            for place, metric in enumerate(statistics.metrics):
+                if not isinstance(metric, RowMetric) or metric.kind != "quantile":
+                    continue
+                if np.isnan(exact[row, place]):
+                    series = statistics.series(cell, rule.name, metric)
                     ends = drawn.norms.known_within(series, metric.share)
                     low[row, place], high[row, place] = ends
             row += 1
@@ -339,7 +342,7 @@ def coverage_of(sweep: Sweep, values: Floats, pooled: Sequence[RowMeasurement]) 
     covering = (lows <= high + slack) & (highs >= low - slack) & (flags == 0)
     each = np.array([flags == 0, covering, flags == 1]).sum(axis=(1, 2)).T
     found = pd.DataFrame([*each, each.sum(axis=0)], columns=_COUNTED)
-    found.insert(0, "metric", [*(metric.name for metric in metrics), "all"])
+    found.insert(0, "metric", [*(metric.name for metric in statistics.metrics), "all"])
     found.insert(0, "config", sweep.name)
     return found
 

@@ -119,7 +119,7 @@ def test_a_rule_with_a_function_of_its_own(repository):
 
 
 KERNEL = "experiments/plain/rows.py"
-METRIC = """    Metric(
+METRIC = """    RowMetric(
         "smallest_weight",
         "smallest weight of a row, mean over rows",
         "E min_j w_j",

@@ -12,8 +12,9 @@ from typing import Annotated
 from annotated_types import Ge, Le
 
 from experiments.kinds import rounding
+from experiments.measuring.block import RowMetric
 from experiments.measuring.columns import Meaning
-from experiments.measuring.metric import ErrorBound, Exact, Metric
+from experiments.measuring.metric import ErrorBound, Exact
 from experiments.measuring.row_metrics import from_theory
 from experiments.measuring.row_statistics import RowStatistics
 
@@ -39,7 +40,7 @@ class Cell(rounding.Cell):
 
 
 LOSSES = (
-    Metric(
+    RowMetric(
         "rounding_loss",
         "mass of exact weights that rounding to the format loses, mean over rows",
         "E[1 - sum_j R(p e_j) / (p sum_j e_j)], e_j = e^(s_j - max s)",
@@ -51,7 +52,7 @@ LOSSES = (
         ),
         within=(-1, 1),
     ),
-    Metric(
+    RowMetric(
         "lost_mass",
         "1 minus the sum of the rounded weights of a row, mean over rows; 1 in lost rows",
         "E[1 - sum_j w_j]",

@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from annotated_types import Ge, Le
 
+from experiments.measuring.block import VectorMetric
 from experiments.measuring.columns import Meaning
-from experiments.measuring.metric import Exact, Metric
+from experiments.measuring.metric import Exact
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.rules import Floats
@@ -103,9 +104,9 @@ class Cell(AttentionCell):
         return self.numbers + (self.n_queries + self.n_keys) * self.d_k
 
 
-def _variance_of(per: Literal["query", "key"], title: str, place: int) -> Metric:
+def _variance_of(per: Literal["query", "key"], title: str, place: int) -> VectorMetric:
     """The variance of the entries of the queries or keys, with its exact value."""
-    return Metric(
+    return VectorMetric(
         f"{per}_variance",
         f"variance of the entries of {title}",
         f"E {title}_a^2",

@@ -229,9 +229,14 @@ def _stretches(tokens: Tokens, starts: Tokens, length: int) -> Tokens:
 
 
 # Values of a run at a step, and of a head at a step.
+@dataclass(frozen=True)
+class GradientColumn(Column):
+    """A value with a geometric mean over runs, whose gradients differ by orders of magnitude."""
+
+
 OF_RUN = (
     Column("test_loss", "float", "cross-entropy of a character of the rest", "", "nats"),
-    Column(
+    GradientColumn(
         "embedding_gradient",
         "float",
         "norm of the gradient of a sequence's loss to the embedding of a token, r.m.s. over a batch",
@@ -242,8 +247,8 @@ OF_HEAD = (
     Column("spread", "float", "r.m.s. deviation of the scaled scores within a row"),
     Column("entropy_share", "float", "entropy of a row over that of equal weights, mean over rows"),
     Column("max_weight", "float", "largest weight of a row, mean over rows"),
-    Column("query_gradient", "float", "|dL/dq| of a sequence's loss, r.m.s. over a batch"),
-    Column("query_gradient_median", "float", "the same, median over a batch"),
+    GradientColumn("query_gradient", "float", "|dL/dq| of a sequence's loss, r.m.s. over a batch"),
+    GradientColumn("query_gradient_median", "float", "the same, median over a batch"),
 )
 
 
@@ -354,19 +359,22 @@ def _of_layer(steps: Steps, gradients: BlockGradients) -> Floats:
     return np.stack(values, axis=-1)
 
 
-def _at_end(name: str, when: str, meaning: str, title: str) -> Metric:
-    """The median over runs of a value before or after training."""
+def _median(name: str, meaning: str, title: str, formula: str = "", unit: str = "") -> Metric:
+    """The median over runs of a value of each."""
     return Metric(
-        f"{name}_{when}",
-        f"{meaning}; {when} training, median over runs",
-        "",
-        f"{title}, {when} training",
-        per="run",
-        **_MEDIAN,
+        name,
+        meaning,
+        formula,
+        title,
+        "quantile",
+        unit,
+        "run",
+        share=0.5,
+        within=(0, math.inf),
+        is_logarithmic=True,
     )
 
 
-_MEDIAN: Any = {"kind": "quantile", "share": 0.5, "within": (0, math.inf), "is_logarithmic": True}
 _SHOWN = {
     "embedding_gradient": ("r.m.s. gradient to the embedding of a token", "gradient to embeddings"),
     "spread": ("r.m.s. spread of the scaled scores within a row, over heads", "spread of scores"),
@@ -379,15 +387,13 @@ _SHOWN = {
     "query_gradient_median": ("median head's median of |dL/dq|", "$|dL/dq|$, median"),
 }
 METRICS = (
-    Metric(
+    _median(
         "final_loss",
         "cross-entropy of a character of the held-out text after the last step, median over runs; "
         "100 for a run whose numbers became too large",
-        "mean of -ln p_c",
         "loss after training (nats)",
-        per="run",
-        unit="nats",
-        **_MEDIAN,
+        "mean of -ln p_c",
+        "nats",
     ),
     Metric(
         "diverged",
@@ -399,8 +405,12 @@ METRICS = (
         within=(0, 1),
     ),
     *(
-        _at_end(name, when, *words)
-        for name, words in _SHOWN.items()
+        _median(
+            f"{name}_{when}",
+            f"{meaning}; {when} training, median over runs",
+            f"{title}, {when} training",
+        )
+        for name, (meaning, title) in _SHOWN.items()
         for when in ("before", "after")
     ),
 )
@@ -458,7 +468,7 @@ def _means(columns: tuple[Column, ...], values: Floats) -> Row:
     """
     row: Row = {}
     for column, found in zip(columns, values.T, strict=True):
-        if "gradient" in column.name:
+        if isinstance(column, GradientColumn):
             mean = float(np.exp(np.log(found).mean()))
             row |= {column.name: mean, f"{column.name}_se": mean * _error(np.log(found))}
         else:

@@ -16,10 +16,11 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from annotated_types import Ge, Le
 
+from experiments.measuring.block import RowMetric, RowsMetric, ScoreMetric
 from experiments.measuring.columns import Meaning
 from experiments.measuring.experiment import AnyCell
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
-from experiments.measuring.metric import ErrorBound, Exact, Metric, Theory
+from experiments.measuring.metric import ErrorBound, Exact, Theory
 from experiments.measuring.row_metrics import METRICS, from_theory, row_arguments
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.rules import Floats
@@ -244,22 +245,24 @@ def _largest_mass(cells: Any) -> Any:
     return np.where(is_sigmoid, cells.n_keys, 1.0)
 
 
-def _of_saturation(name: str, meaning: str = "", was: str = "", **changes: Any) -> Metric:
+def _of_saturation(name: str, meaning: str = "", was: str = "", **changes: Any) -> RowMetric:
     """A metric of saturation, of the weights and the Jacobian of the row map, with a part of its
     meaning changed.
     """
     metric = next(each for each in METRICS if each.name == name)
+    assert isinstance(metric, RowMetric)
     return replace(
         metric,
-        compute=_OF_MAP + (metric.compute or name),
+        compute=f"{_OF_MAP}{metric.source}",
         exact=metric.exact and _exact(name),
         meaning=metric.meaning.replace(was, meaning) if was else metric.meaning,
         **changes,
     )
 
 
-def _score_variance() -> Metric:
+def _score_variance() -> ScoreMetric:
     metric = next(each for each in METRICS if each.name == "score_variance")
+    assert isinstance(metric, ScoreMetric)
     known = metric.exact
     assert known is not None
 
@@ -277,9 +280,9 @@ _J = (
     "softmax Jacobian J = diag(w) - w w^T",
     "Jacobian J of the weights to the scaled scores before the cap",
 )
-MECHANISM_METRICS = (
+MECHANISM_METRICS: tuple[RowsMetric, ...] = (
     _score_variance(),
-    Metric(
+    RowMetric(
         "visible_mass",
         "sum of the weights of the visible keys, without that of a sink; mean over rows",
         "E sum_j w_j",
@@ -297,7 +300,7 @@ MECHANISM_METRICS = (
         "entropy of a row",
         formula="E H(w / sum w)",
     ),
-    Metric(
+    RowMetric(
         "zero_weights",
         "share of the weights of visible keys that are 0 in double precision",
         "P(w = 0)",

@@ -12,7 +12,7 @@ of them. In the last stack of each chunk, the first, the last and another layer 
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -20,7 +20,7 @@ from annotated_types import Ge, Le, Lt
 
 from experiments.measuring.columns import Column, Meaning
 from experiments.measuring.experiment import MEASURED, Experiment, Row
-from experiments.measuring.metric import Metric, metric_columns, metric_row
+from experiments.measuring.metric import Metric, Per, metric_columns, metric_row
 from experiments.measuring.moments import Moments
 from experiments.measuring.rules import TREATMENT, Floats, ScaledCell
 from experiments.plain.layers import compare_layer
@@ -284,82 +284,118 @@ OF_LAYER = (
 _PLACE = {column.name: place for place, column in enumerate(OF_LAYER)}
 
 
-def _of_end(name: str, value: str, meaning: str, title: str, **more: object) -> list[Metric]:
-    """A metric of the first layer and of the last; `compute` is the place and the value."""
+_End = Literal["first", "last", "above"]
+_ENDS: tuple[_End, ...] = ("first", "last")
+
+
+@dataclass(frozen=True)
+class StackMetric(Metric):
+    """A metric with one value per stack.
+
+    Attributes:
+        value: name of its column in OF_LAYER.
+        end: of the first layer, of the last one or above it.
+    """
+
+    per: Per = "run"
+    value: str = field(kw_only=True)
+    end: _End = "first"
+
+
+def _of_ends(metric: StackMetric) -> list[StackMetric]:
+    """The metric of the first layer and of the last."""
     return [
-        Metric(
-            f"{end}_{name}", f"{meaning}, {end} layer", "", f"{title}, {end}",
-            per="run", compute=(end, value), is_logarithmic=True, **more,  # type: ignore[arg-type]
+        replace(
+            metric,
+            name=f"{end}_{metric.name}",
+            meaning=f"{metric.meaning}, {end} layer",
+            title=f"{metric.title}, {end}",
+            end=end,
         )
-        for end in ("first", "last")
-    ]  # fmt: skip
+        for end in _ENDS
+    ]
 
 
 METRICS = (
-    Metric(
+    StackMetric(
         "stream_gradient_growth",
         "r.m.s. gradient to the stream below the first layer over that above the last",
         "sqrt(E |dL/dx_0|^2 / |dL/dx_L|^2)",
         "gradient at the bottom over the top",
         "root",
-        per="run",
-        compute=("first", "stream_gradient"),
+        value="stream_gradient",
         within=(0, math.inf),
         min_trials=_MIN_STACKS,
         min_draws=_MIN_DRAWS,
         is_precise=True,
         is_logarithmic=True,
     ),
-    *_of_end(
-        "query_gradient_norm",
-        "query_gradient",
-        "root mean square of |dL/dq|",
-        "$|dL/dq|$, r.m.s.",
-        kind="root",
-        within=(0, math.inf),
-        min_trials=_MIN_STACKS,
-        min_draws=_MIN_DRAWS,
+    *_of_ends(
+        StackMetric(
+            "query_gradient_norm",
+            "root mean square of |dL/dq|",
+            "",
+            "$|dL/dq|$, r.m.s.",
+            "root",
+            value="query_gradient",
+            within=(0, math.inf),
+            min_trials=_MIN_STACKS,
+            min_draws=_MIN_DRAWS,
+            is_logarithmic=True,
+        )
     ),
-    *_of_end(
-        "query_gradient_norm_median",
-        "query_gradient_median",
-        "median of |dL/dq| over the rows of a stack; mean over stacks",
-        "$|dL/dq|$, median",
-        within=(0, math.inf),
+    *_of_ends(
+        StackMetric(
+            "query_gradient_norm_median",
+            "median of |dL/dq| over the rows of a stack; mean over stacks",
+            "",
+            "$|dL/dq|$, median",
+            value="query_gradient_median",
+            within=(0, math.inf),
+            is_logarithmic=True,
+        )
     ),
-    *_of_end(
-        "entropy",
-        "entropy",
-        "entropy of a row",
-        "entropy of a row (nats)",
-        unit="nats",
-        within=(0, lambda cells: np.log(cells.n_keys)),
+    *_of_ends(
+        StackMetric(
+            "entropy",
+            "entropy of a row",
+            "",
+            "entropy of a row (nats)",
+            unit="nats",
+            value="entropy",
+            within=(0, lambda cells: np.log(cells.n_keys)),
+            is_logarithmic=True,
+        )
     ),
-    *_of_end(
-        "row_variance",
-        "row_variance",
-        "variance of the scaled scores within a row",
-        "variance within a row",
-        within=(0, math.inf),
+    *_of_ends(
+        StackMetric(
+            "row_variance",
+            "variance of the scaled scores within a row",
+            "",
+            "variance within a row",
+            value="row_variance",
+            within=(0, math.inf),
+            is_logarithmic=True,
+        )
     ),
-    Metric(
+    StackMetric(
         "cosine",
         "mean cosine of two tokens above the last layer",
         "",
         "cosine of two tokens",
-        per="run",
-        compute=("above", "cosine"),
+        value="cosine",
+        end="above",
         within=(-1, 1),
     ),
 )
 
 
-def _value_of(metric: Metric, first: Floats, last: Floats, above: Floats) -> Floats:
+def _value_of(metric: StackMetric, first: Floats, last: Floats, above: Floats) -> Floats:
     """The value of a metric, or its square, in each trial and rule; layers are (trials, rules,
     values).
     """
-    end, name = metric.compute
-    return {"first": first, "last": last, "above": above}[end][..., _PLACE[name]]
+    layer = {"first": first, "last": last, "above": above}[metric.end]
+    return layer[..., _PLACE[metric.value]]
 
 
 _TRIALS = Column("trials", "int", "independent stacks")

@@ -19,11 +19,12 @@ overflows like float32. No value of rounded rows has an exact one.
 
 import math
 from dataclasses import astuple, dataclass, field
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from experiments.measuring.block import RowMetric, RowsMetric
 from experiments.measuring.columns import Meaning
 from experiments.measuring.metric import ErrorBound, Exact, Metric, OfCell, Theory
 from experiments.measuring.row_metrics import (
@@ -361,23 +362,38 @@ def _of_weights() -> Exact:
     return Exact(INTEGRALS, value, least, deviation_of_share(value), (ErrorBound(1e-7, 1e-12),))
 
 
-def _share(name: str, meaning: str, formula: str, title: str, exact: Exact | None = None) -> Metric:
-    """A share of rows or, as a mean over rows, of their weights or gradients."""
-    kind: Literal["share", "mean"] = "share" if name.endswith("_rows") else "mean"
-    return Metric(name, meaning, formula, title, kind, exact=exact, within=(0, 1))
+def _share_of_rows(
+    name: str, meaning: str, formula: str, title: str, exact: Exact | None = None
+) -> RowMetric:
+    """A share of rows."""
+    return RowMetric(name, meaning, formula, title, "share", exact=exact, within=(0, 1))
+
+
+def _share_in_rows(
+    name: str, meaning: str, formula: str, title: str, exact: Exact | None = None
+) -> RowMetric:
+    """A share of the weights or gradients of a row, as a mean over rows."""
+    return RowMetric(name, meaning, formula, title, exact=exact, within=(0, 1))
 
 
 def _root_of_error(
     name: str, of: str, meaning: str, square: str, title: str, unit: str = ""
-) -> Metric:
+) -> RowMetric:
     """The root mean square over rows of an error, whose formula is that of its square in a row."""
-    more: Any = {"unit": unit, "compute": of, "within": (0, math.inf), "is_logarithmic": True}
-    return Metric(
-        name, f"{meaning}; root mean square over rows", f"sqrt(E {square})", title, "root", **more
+    return RowMetric(
+        name,
+        f"{meaning}; root mean square over rows",
+        f"sqrt(E {square})",
+        title,
+        "root",
+        unit,
+        compute=of,
+        within=(0, math.inf),
+        is_logarithmic=True,
     )
 
 
-def _errors(metric: Metric, symbol: str) -> tuple[Metric, Metric]:
+def _errors(metric: Metric, symbol: str) -> tuple[RowMetric, RowMetric]:
     """The mean and the root mean square of the error of a metric, whose value in a row has that
     symbol.
     """
@@ -388,7 +404,7 @@ def _errors(metric: Metric, symbol: str) -> tuple[Metric, Metric]:
         f"{name}_bias",
     )
     return (
-        Metric(
+        RowMetric(
             bias, f"{meaning}; mean over rows", f"E[{error}]", f"bias of the {title}", unit=unit
         ),
         _root_of_error(
@@ -397,36 +413,36 @@ def _errors(metric: Metric, symbol: str) -> tuple[Metric, Metric]:
     )
 
 
-ROUNDING_METRICS = (
+ROUNDING_METRICS: tuple[RowsMetric, ...] = (
     *(metric for metric in METRICS if metric.name in _UNROUNDED),
-    _share(
+    _share_in_rows(
         "tiny_weights",
         "share of the exact weights that the format rounds to 0",
         "P(w < half the smallest number), or P(p w / max w < half the smallest number) in 8 bits",
         "share of exact weights that round to 0",
         _of_weights(),
     ),
-    _share(
+    _share_of_rows(
         "nearly_one_rows",
         "share of rows whose exact largest weight the format rounds to 1",
         "P(1 - max w < 2^-(p + 1)), p binary digits, 24 in 8 bits",
         "share of rows with a weight that rounds to 1",
         _of_rows("nearly_one_rows"),
     ),
-    _share(
+    _share_of_rows(
         "large_rows",
         "share of rows whose exact scores overflow in e^s without subtracting the maximum",
         "P(max s > ln(largest number))",
         "share of rows with e^s beyond the largest number",
         _of_rows("large_rows"),
     ),
-    _share(
+    _share_in_rows(
         "zero_weights",
         "share of the rounded weights that are 0",
         "P(w = 0)",
         "share of weights equal to 0",
     ),
-    _share(
+    _share_in_rows(
         "subnormal_weights",
         (
             "share of the rounded weights above 0 and below the smallest normal number, which have "
@@ -435,20 +451,20 @@ ROUNDING_METRICS = (
         "P(0 < w < smallest normal number)",
         "share of subnormal weights",
     ),
-    _share(
+    _share_of_rows(
         "one_rows",
         "share of rows with a rounded weight of 1",
         "P(max w = 1)",
         "share of rows with a weight of 1",
     ),
-    _share(
+    _share_of_rows(
         "overflowing_rows",
         "share of rows in which e^s of rounded scores, stored in the format, is infinite or not a "
         "number without subtracting the maximum",
         "P(e^(max s) not finite)",
         "share of rows that overflow",
     ),
-    _share(
+    _share_in_rows(
         "zero_gradients",
         (
             "share of the entries of the rounded dL/dS, for standard normal gradients to the "
@@ -457,13 +473,13 @@ ROUNDING_METRICS = (
         "P(dL/dS_ij = 0)",
         "share of gradients to scores equal to 0",
     ),
-    _share(
+    _share_of_rows(
         "zero_gradient_rows",
         "share of rows whose rounded gradient to the query is 0",
         "P(dL/dq = 0)",
         "share of queries without a gradient",
     ),
-    _share(
+    _share_of_rows(
         "wrong_gradient_rows",
         (
             "share of rows whose rounded gradient to the query differs from the exact one by more "
@@ -472,7 +488,7 @@ ROUNDING_METRICS = (
         "P(|dL/dq_rounded - dL/dq| > |dL/dq| / 2)",
         "share of queries with a wrong gradient",
     ),
-    _share(
+    _share_of_rows(
         "lost_rows",
         "share of rows with weights or gradients that are infinite or not a number, as after a "
         "score beyond the largest number; their weights and gradients count as 0 elsewhere",

@@ -5,7 +5,8 @@ Here theory knows the medians of norms, too.
 
 from dataclasses import dataclass, replace
 
-from experiments.measuring.metric import ErrorBound, Exact, Metric
+from experiments.measuring.block import RowsMetric
+from experiments.measuring.metric import ErrorBound, Exact
 from experiments.measuring.row_metrics import METRICS as ROW_METRICS
 from experiments.measuring.row_metrics import from_theory, row_arguments
 from experiments.measuring.row_statistics import RowStatistics
@@ -17,8 +18,8 @@ _FORMULA = (
     "rows alike"
 )
 _BOUNDS = {
-    "jacobian_norm_median": ErrorBound(1e-3, 1e-280),
-    "query_gradient_norm_median": ErrorBound(3e-3, 1e-280),
+    "jacobian_norm": ErrorBound(1e-3, 1e-280),
+    "query_gradient_norm": ErrorBound(3e-3, 1e-280),
 }
 
 
@@ -29,13 +30,14 @@ class Cell(SampledCell):
     can_divide_by_row = True
 
 
-def _of_drawn_rows(metric: Metric) -> Metric:
+def _of_drawn_rows(metric: RowsMetric) -> RowsMetric:
     if metric.name == "score_kurtosis":  # normalized vectors of one entry may have equal scores
         return replace(metric, may_be_empty=True)
-    if metric.name not in _BOUNDS:
+    norm = metric.name.removesuffix("_median")
+    if metric.kind != "quantile" or norm not in _BOUNDS:
         return metric
-    value = from_theory("attention_quantiles", row_arguments, metric.compute)
-    return replace(metric, exact=Exact(_FORMULA, value, bounds=(_BOUNDS[metric.name],)))
+    value = from_theory("attention_quantiles", row_arguments, norm)
+    return replace(metric, exact=Exact(_FORMULA, value, bounds=(_BOUNDS[norm],)))
 
 
 METRICS = tuple(map(_of_drawn_rows, ROW_METRICS))

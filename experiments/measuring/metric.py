@@ -27,6 +27,7 @@ from experiments.measuring.intervals import (
 from experiments.measuring.quantiles import Quantile
 
 FEW_DRAWS = "few_draws"
+Per = Literal["row", "query", "key", "scores", "run"]
 
 Theory = Any  # the module `sdpa.theory`, which only analysis loads
 OfCell = Callable[[Theory, AnyCell], float]
@@ -94,7 +95,7 @@ class Exact:
 
 @dataclass(frozen=True)
 class Metric:
-    """A measured quantity of a table.
+    """A measured quantity of a table; its subclasses say how to compute it.
 
     Attributes:
         name: name of its column; NAME_se, NAME_low, NAME_high and NAME_exact follow it.
@@ -105,8 +106,6 @@ class Metric:
         unit: unit of its values; empty for a number without one.
         per: what has one value: a row of attention, a query or a key, the scores of all trials, or
             a run of training.
-        compute: how to compute the value, as the module that measures it says; None for the number
-            of its own name.
         share: the share of the rows below a quantile.
         exact: the exact value, if theory knows it.
         within: the range of the quantity.
@@ -125,8 +124,7 @@ class Metric:
     title: str
     kind: Literal["mean", "root", "share", "quantile"] = "mean"
     unit: str = ""
-    per: Literal["row", "query", "key", "scores", "run"] = "row"
-    compute: Any = None
+    per: Per = "row"
     share: float = math.nan
     exact: Exact | None = None
     within: tuple[End, End] = (-math.inf, math.inf)

@@ -4,7 +4,7 @@ Formulas use w for a softmax row of n weights, s for its scaled scores, J = diag
 standard normal gradient to the weights, o for one to the output, and E over rows and draws. The
 norms of dL/dq, dL/dk and dL/dv are expectations over g and o, given Q and K: that of dL/dq is |K^T
 J|_F / divisor of a row. It and |J|_F also have the quantiles `_p10`, `_median` and `_p90` of their
-rows, whose exact values theory knows for two keys only (`tests/sdpa/test_crossings.py`).
+rows; theory knows the medians (`experiments.kinds.saturation`).
 """
 
 import math
@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from experiments.measuring.block import RowMetric, RowsMetric, ScoreMetric
 from experiments.measuring.experiment import AnyCell
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
-from experiments.measuring.metric import End, ErrorBound, Exact, Metric, OfCell, Theory
+from experiments.measuring.metric import End, ErrorBound, Exact, OfCell, Theory
+from experiments.measuring.moments import Estimate, ScoreMoments
 from sdpa.metrics import SATURATED
 
 # A value below its floor is lost in the inversion of Laplace transforms or the interpolation over
@@ -93,7 +95,7 @@ def _divisor(cell: AnyCell) -> Any:
     return rule if rule.is_by_row and cell.has_mask else cell.divisor
 
 
-def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
+def score_metrics(*, divided: bool) -> tuple[ScoreMetric, ...]:
     """Mean, variance and excess kurtosis of the scores q.k; all three have the same z-scores under
     every divisor.
 
@@ -119,8 +121,14 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
         )
 
     def metric(
-        name: str, meaning: str, formula: str, title: str, exact: str, of: Any, **more: Any
-    ) -> Metric:
+        name: str,
+        meaning: str,
+        formula: str,
+        title: str,
+        exact: str,
+        of: Callable[[ScoreMoments, float], Estimate],
+        **more: Any,
+    ) -> ScoreMetric:
         def of_law(cell: AnyCell) -> tuple[Any, ...]:  # no divisor changes the kurtosis
             return (
                 cell.d_k,
@@ -134,12 +142,11 @@ def score_metrics(*, divided: bool) -> tuple[Metric, ...]:
 
         deviation = from_theory("score_power_deviations", of_draw, name, 0.0)
         known = Exact(exact, from_theory(name, of_law), deviation)
-        return Metric(
+        return ScoreMetric(
             name,
             meaning,
             formula,
             title,
-            per="scores",
             compute=of,
             exact=known,
             scale_free=True,
@@ -298,11 +305,11 @@ def at_least_independent(closer: OfCell, of_row: OfCell) -> OfCell:
 
 def _norm_metrics(
     norm: str, meaning: str, formula: str, title: str, of_row: str, high: End = math.inf
-) -> tuple[Metric, ...]:
+) -> tuple[RowMetric, ...]:
     """The root mean square of a norm of rows, which follows rare large rows, and quantiles, for the
     typical row.
     """
-    root = Metric(
+    root = RowMetric(
         norm,
         f"{meaning}; root mean square over rows",
         f"sqrt(E {formula}^2)",
@@ -314,7 +321,7 @@ def _norm_metrics(
         is_logarithmic=True,
     )
     quantiles = (
-        Metric(
+        RowMetric(
             f"{norm}_{name}",
             f"{meaning}; {share:.0%} quantile over rows",
             f"F^-1({share})",
@@ -329,9 +336,9 @@ def _norm_metrics(
     return (root, *quantiles)
 
 
-METRICS = (
+METRICS: tuple[RowsMetric, ...] = (
     *score_metrics(divided=True),
-    Metric(
+    RowMetric(
         "row_variance",
         "variance of the scaled scores within a row; mean over rows",
         "E (1/n) sum_j (s_j - mean)^2",
@@ -341,7 +348,7 @@ METRICS = (
         scale_free=True,
         is_logarithmic=True,
     ),
-    Metric(
+    RowMetric(
         "max_weight",
         "largest weight of a row; mean over rows",
         "E max_j w_j",
@@ -351,7 +358,7 @@ METRICS = (
         is_precise=True,
         is_logarithmic=True,
     ),
-    Metric(
+    RowMetric(
         "own_weight",
         "weight of the key at the position of the query; mean over rows",
         "E w_i",
@@ -360,7 +367,7 @@ METRICS = (
         within=(0, 1),
         is_logarithmic=True,
     ),
-    Metric(
+    RowMetric(
         "entropy",
         "entropy of a row; mean over rows",
         "E[-sum_j w_j ln w_j]",
@@ -370,7 +377,7 @@ METRICS = (
         within=(0, lambda cells: np.log(cells.n_keys)),
         is_precise=True,
     ),
-    Metric(
+    RowMetric(
         "effective_keys",
         "number of equal weights with the entropy of a row; mean over rows",
         "E e^entropy",
@@ -378,7 +385,7 @@ METRICS = (
         within=(1, lambda cells: cells.n_keys),
         is_logarithmic=True,
     ),
-    Metric(
+    RowMetric(
         "participation",
         "number of equal weights with the sum of squares of a row; mean over rows",
         "E 1 / sum_j w_j^2",
@@ -386,7 +393,7 @@ METRICS = (
         within=(1, lambda cells: cells.n_keys),
         is_logarithmic=True,
     ),
-    Metric(
+    RowMetric(
         "output_std",
         "standard deviation of the attention output for independent values of variance 1",
         "sqrt(E sum_j w_j^2)",
@@ -397,7 +404,7 @@ METRICS = (
         within=(lambda cells: 1 / np.sqrt(cells.n_keys), 1),
         is_logarithmic=True,
     ),
-    Metric(
+    RowMetric(
         "jacobian_trace",
         "trace of the softmax Jacobian; mean over rows",
         "E[1 - sum_j w_j^2]",
@@ -410,7 +417,7 @@ METRICS = (
         "jacobian_norm",
         "Frobenius norm of the softmax Jacobian J = diag(w) - w w^T",
         "|J|_F",
-        "Jacobian norm $|J|_F$",
+        "softmax Jacobian $|J|_F$",
         "jacobian_square",
         high=0.5,  # reached by a row with two equal weights
     ),
@@ -424,7 +431,7 @@ METRICS = (
         "$|dL/dq|$",
         "query_gradient_square",
     ),
-    Metric(
+    RowMetric(
         "key_gradient_norm",
         "norm of dL/dk, with standard normal gradients to the weights; root mean square over keys",
         "sqrt(E |dL/dk_j|^2)",
@@ -441,7 +448,7 @@ METRICS = (
         within=(0, math.inf),
         is_logarithmic=True,
     ),
-    Metric(
+    RowMetric(
         "value_gradient_norm",
         (
             "entries of dL/dv, with standard normal gradients to the output; root mean square over "
@@ -459,7 +466,7 @@ METRICS = (
         ),
         is_logarithmic=True,
     ),
-    Metric(
+    RowMetric(
         "saturated_rows",
         f"share of rows with a weight above {SATURATED}",
         f"P(max_j w_j > {SATURATED})",

@@ -5,27 +5,29 @@ from whole independent draws. A cell goes in, and two tables come out: the main 
 scaling, and `correlations` between draws of all estimates of the cell, which a joint test of its
 values needs.
 
-An experiment of this kind is a class of cells, which draw Q and K, with a tuple of metrics:
-`kinds.saturation`. The `compute` of a metric is
-
-    per row             a name of `RowDiagnostics` or of `Block.extra_values`, or a function from a `Block` to an array
-                        (n_divisors, n_draws, n_queries)
-    per query or key    a function from vectors (..., d_k) to an array (...)
-    per scores          a function from the `ScoreMoments` of the undivided scores and a divisor to an `Estimate`, so
-                        that one set of power sums serves every divisor
+An experiment of this kind is a class of cells, which draw Q and K, with a tuple of metrics
+(`experiments.measuring.block`): `kinds.saturation`.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
 
+from experiments.measuring.block import (
+    Block,
+    PerRow,
+    RowMetric,
+    RowsMetric,
+    ScoreMetric,
+    VectorMetric,
+)
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, Experiment, Row
-from experiments.measuring.metric import Metric, metric_columns, metric_row
+from experiments.measuring.metric import Per, metric_columns, metric_row
 from experiments.measuring.moments import (
     CORRELATIONS,
     POWERS,
@@ -39,47 +41,13 @@ from experiments.measuring.quantiles import Histograms, Quantile
 from experiments.measuring.rules import TREATMENT, Floats
 from experiments.measuring.sampling import AttentionCell
 from experiments.plain.rows import DrawnRow, compare
-from sdpa import RowDiagnostics, row_diagnostics, softmax
+from sdpa import RowDiagnostics, row_diagnostics
 
 # Rows of a chunk that are compared with the plain kernel, and a limit of the numbers in their keys:
 # at least one row.
 _COMPARED, _COMPARED_NUMBERS = 8, 2**20
 
 _CORRELATION_COLUMNS = ("scaling", "metric", "correlations")
-
-
-@dataclass(frozen=True)
-class Block:
-    """Rows of some draws under all divisors, and the vectors behind them."""
-
-    queries: Floats  # (n_draws, n_queries, d_k)
-    # q.k before any divisor, (n_draws, n_queries, n_keys); -inf where a key is masked
-    scores: Floats
-    divisors: Floats  # of each query under each rule, (n_divisors, 1, n_queries)
-    rows: RowDiagnostics  # of the scores
-    rows_per_key: float  # the number of queries of a whole draw over its number of keys
-    extra_arrays: Mapping[str, Floats]  # of the shape of the scores
-    # numbers per row, (n_divisors, n_draws, n_queries), from `AttentionCell.extra_values`
-    extra_values: Mapping[str, Floats]
-
-    def values(self, of: "PerRow") -> Floats:
-        """A number per row, (n_divisors, n_draws, n_queries)."""
-        if callable(of):
-            return of(self)
-        return (
-            self.extra_values[of] if of in self.extra_values else np.asarray(getattr(self.rows, of))
-        )
-
-    def of_weights(self, function: Callable[[Floats], Floats]) -> Floats:
-        """A function of weights (n_draws, n_queries, n_keys), from one softmax of all scores for
-        each divisor.
-        """
-        return np.stack(
-            [function(softmax(self.scores / divisor[..., None])) for divisor in self.divisors]
-        )
-
-
-PerRow = str | Callable[[Block], Floats]
 
 
 @dataclass(frozen=True)
@@ -110,7 +78,7 @@ class RowStatistics:
     table.
     """
 
-    metrics: tuple[Metric, ...]  # in the order of the columns
+    metrics: tuple[RowsMetric, ...]  # in the order of the columns
 
     def experiment(self, name: str, cell: type[AttentionCell]) -> Experiment:
         """The experiment of a module's name that measures these metrics in cells of a class."""
@@ -126,20 +94,28 @@ class RowStatistics:
             min_trials=2,
         )
 
-    def _means(self, per: str) -> list[Metric]:
-        """The metrics that are a mean over rows, queries or keys, or its root, in order."""
-        return [
-            metric for metric in self.metrics if metric.per == per and metric.kind != "quantile"
-        ]
+    @cached_property
+    def _of_rows(self) -> list[RowMetric]:
+        """The metrics of rows, in order."""
+        return [metric for metric in self.metrics if isinstance(metric, RowMetric)]
+
+    @cached_property
+    def _means(self) -> list[RowMetric]:
+        """The metrics that are a mean over rows, or its root, in order."""
+        return [metric for metric in self._of_rows if metric.kind != "quantile"]
 
     @cached_property
     def _ranked(self) -> list[PerRow]:
         """The numbers per row behind the quantiles, in order; quantiles of one norm share an
         entry.
         """
-        return list(
-            dict.fromkeys(_source(metric) for metric in self.metrics if metric.kind == "quantile")
-        )
+        quantiles = (metric for metric in self._of_rows if metric.kind == "quantile")
+        return list(dict.fromkeys(metric.source for metric in quantiles))
+
+    def _of_vectors(self, per: Per) -> list[VectorMetric]:
+        """The metrics of queries or of keys, in order."""
+        vectors = (metric for metric in self.metrics if isinstance(metric, VectorMetric))
+        return [metric for metric in vectors if metric.per == per]
 
     def measure(self, cell: AttentionCell, trials: int, rng: np.random.Generator) -> RowMeasurement:
         """Measure the metrics in that many independent draws of (Q, K), a block of draws at a time.
@@ -180,7 +156,8 @@ class RowStatistics:
         for rows in cell.query_blocks():
             queries = queries_of(rows)
             query_sums = query_sums + _stacked(
-                [m.compute(queries).sum(axis=-1) for m in self._means("query")], trials
+                [metric.compute(queries).sum(axis=-1) for metric in self._of_vectors("query")],
+                trials,
             )
             scores = queries @ keys.swapaxes(-1, -2)
             score_sums += _power_sums(scores, cell.visible(rows), cell.score_centre)
@@ -188,11 +165,11 @@ class RowStatistics:
             if is_last and rows.stop == cell.n_queries:
                 self._compare(cell, rows, keys, block, rng)
             row_sums = row_sums + np.stack(
-                [_sum_over_rows(m, block) for m in self._means("row")], axis=1
+                [_sum_over_rows(metric, block) for metric in self._means], axis=1
             )
             series.append(np.stack([block.values(of) for of in self._ranked], axis=1))
         key_means = _stacked(
-            [metric.compute(keys).mean(axis=-1) for metric in self._means("key")], trials
+            [metric.compute(keys).mean(axis=-1) for metric in self._of_vectors("key")], trials
         )
         row_means = row_sums.reshape(-1, trials) / cell.n_queries
         means = np.concatenate(
@@ -212,7 +189,7 @@ class RowStatistics:
         """These rows of each draw, with what the metrics need of them."""
         arrays = cell.extra_arrays(queries, keys, scores, rng)
         values = cell.extra_values(rows, keys, scores, **arrays)
-        sources = {*map(_source, self._means("row")), *self._ranked}
+        sources = {metric.source for metric in self._of_rows}
         if (visible := cell.visible(rows)) is not None:
             scores = np.where(visible, scores, -np.inf)
         diagnostics = partial(
@@ -238,7 +215,7 @@ class RowStatistics:
         """Compare some rows under each rule in turn with their definitions, fewer where keys are
         long.
         """
-        reported = {metric.name: block.values(_source(metric)) for metric in self._means("row")}
+        reported = {metric.name: block.values(metric.source) for metric in self._means}
         rules, draws, queries = block.rows.max_weight.shape
         at_most = max(1, _COMPARED_NUMBERS // keys[0].size)
         for rule in itertools.islice(
@@ -270,12 +247,10 @@ class RowStatistics:
             scaling = treatment["scaling"]
             found: dict[str, tuple[float, float] | Quantile] = {}
             for metric in self.metrics:
-                is_mean, name = metric.kind != "quantile", (scaling, metric.name)
-                found[metric.name] = (
-                    means.pair(name)
-                    if is_mean
-                    else self.quantile(cell, measurement, scaling, metric)
-                )
+                if isinstance(metric, RowMetric) and metric.kind == "quantile":
+                    found[metric.name] = self.quantile(cell, measurement, scaling, metric)
+                else:
+                    found[metric.name] = means.pair((scaling, metric.name))
             measured = metric_row(
                 self.metrics, cell, trials, found, cell.n_queries, trials * cell.separate_rows
             )
@@ -287,15 +262,15 @@ class RowStatistics:
         return {MEASURED: rows, CORRELATIONS: correlations}
 
     def quantile(
-        self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: Metric
+        self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: RowMetric
     ) -> Quantile:
         """A quantile of rows under the scaling of that name, with its interval."""
         return measurement.norms.quantile(self.series(cell, scaling, metric), metric.share)
 
-    def series(self, cell: AttentionCell, scaling: str, metric: Metric) -> int:
+    def series(self, cell: AttentionCell, scaling: str, metric: RowMetric) -> int:
         """The place in `RowMeasurement.norms` of the numbers per row behind a quantile."""
         rule = [rule.name for rule in cell.scaling].index(scaling)
-        return rule * len(self._ranked) + self._ranked.index(_source(metric))
+        return rule * len(self._ranked) + self._ranked.index(metric.source)
 
     def _estimates(
         self, cell: AttentionCell, measurement: RowMeasurement
@@ -308,14 +283,15 @@ class RowStatistics:
         """
         moments = measurement.moments
         shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
-        of_vectors, of_rows = [*self._means("query"), *self._means("key")], self._means("row")
+        of_vectors = [*self._of_vectors("query"), *self._of_vectors("key")]
+        of_rows = self._means
         functions: dict[tuple[str, str], Estimate] = {}
         for rule, (scaling, divisor) in enumerate(zip(cell.scaling, cell.divisors(), strict=True)):
             first = POWERS + len(of_vectors) + rule * len(of_rows)
             place = {metric.name: i for i, metric in enumerate(of_vectors, POWERS)}
             place |= {metric.name: i for i, metric in enumerate(of_rows, first)}
             for metric in self.metrics:
-                if metric.per == "scores":
+                if isinstance(metric, ScoreMetric):
                     functions[scaling.name, metric.name] = metric.compute(shape, divisor)
                 elif metric.kind != "quantile":
                     estimate = Estimate(
@@ -348,11 +324,6 @@ def _by_row(
     )
 
 
-def _source(metric: Metric) -> PerRow:
-    """The number per row behind a metric; by default, the diagnostic of its own name."""
-    return metric.name if metric.compute is None else metric.compute
-
-
 def _stacked(means: list[Floats], trials: int) -> Floats:
     """Means (trials,) as rows of one array, without rows if there are none."""
     return np.array(means).reshape(-1, trials)
@@ -367,11 +338,11 @@ def _power_sums(scores: Floats, visible: Any, centre: float) -> Floats:
     return power_sums(scores.reshape(len(scores), -1))
 
 
-def _sum_over_rows(metric: Metric, block: Block) -> Floats:
+def _sum_over_rows(metric: RowMetric, block: Block) -> Floats:
     """Sums of a metric over the queries, (scalings, trials); of its squares for a root mean
     square.
     """
-    values = block.values(_source(metric))
+    values = block.values(metric.source)
     return np.asarray(
         np.vecdot(values, values if metric.kind == "root" else np.ones(values.shape[-1]))
     )

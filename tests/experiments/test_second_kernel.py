@@ -14,8 +14,8 @@ from experiments.config.loader import load_config
 from experiments.kinds import eight_bits, initialisation, mechanisms, rounding, saturation
 from experiments.kinds import network as layers
 from experiments.kinds.mechanisms import MaskName, Sink
+from experiments.measuring.block import Block, RowMetric
 from experiments.measuring.experiment import MEASURED
-from experiments.measuring.row_statistics import Block
 from experiments.plain import rounded_rows as plain_rounding
 from sdpa import LAWS, Scaling, network
 from sdpa.arithmetic import FORMATS, Arithmetic, rounded_rows
@@ -71,7 +71,7 @@ CASES = {
 
 
 def is_of_rows(metric):
-    return metric.per == "row" and metric.kind != "quantile"
+    return isinstance(metric, RowMetric) and metric.kind != "quantile"
 
 
 def unseen_faults(case, monkeypatch):
@@ -85,7 +85,7 @@ def unseen_faults(case, monkeypatch):
             continue
         shares = []
 
-        def faulty(block, of, planted=metric.compute or metric.name, shares=shares):
+        def faulty(block, of, planted=metric.source, shares=shares):
             found = values(block, of)
             if of == planted:
                 shares.append(np.mean(found != 0))
