@@ -74,13 +74,15 @@ def loss_and_gradients(decoder: Decoder, tokens: npt.NDArray[np.integer], design
     """
     steps = network.forward(_stream(decoder, tokens), decoder.blocks, design)
     x = steps[-1].after
-    length = np.sqrt((x * x).mean(axis=-1, keepdims=True) + design.epsilon)
+    mean_square = (x * x).mean(axis=-1, keepdims=True)
+    length = np.sqrt(mean_square + design.epsilon)
     h = x / length
     u = decoder.unembedding
     identity = np.eye(u.shape[-1], dtype=u.dtype)
     found, to_logits = network.next_token_gradients(h @ u, identity, tokens[:, 1:], _LOGITS)
     to_h = to_logits @ u.T
-    to_x = (to_h - h * (to_h * h).mean(axis=-1, keepdims=True)) / length
+    along = (to_h * h).mean(axis=-1, keepdims=True)
+    to_x = (to_h - h * along) / length
     to_blocks = network.backward(to_x, steps, decoder.blocks, design)
     one_hot = identity[tokens[:, :-1].ravel()]
     to_weights = Decoder(

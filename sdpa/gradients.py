@@ -35,7 +35,8 @@ def softmax_jacobian(weights: npt.ArrayLike) -> FloatArray:
            [-0.25,  0.25]])
     """
     w = softmax_rows(weights)
-    return np.asarray(w[..., :, None] * (np.eye(w.shape[-1], dtype=w.dtype) - w[..., None, :]))
+    identity = np.eye(w.shape[-1], dtype=w.dtype)
+    return np.asarray(w[..., :, None] * (identity - w[..., None, :]))
 
 
 def softmax_vjp(weights: npt.ArrayLike, weights_gradient: npt.ArrayLike) -> FloatArray:
@@ -61,9 +62,11 @@ def softmax_vjp(weights: npt.ArrayLike, weights_gradient: npt.ArrayLike) -> Floa
     w, g = np.broadcast_to(w, shape), np.broadcast_to(g, shape)
     top = w.argmax(axis=-1, keepdims=True)
     relative = g - np.take_along_axis(g, top, axis=-1)
-    gradient = w * (relative - (w * relative).sum(axis=-1, keepdims=True))
+    mean = (w * relative).sum(axis=-1, keepdims=True)
+    gradient = w * (relative - mean)
     np.put_along_axis(gradient, top, 0.0, axis=-1)
-    np.put_along_axis(gradient, top, -gradient.sum(axis=-1, keepdims=True), axis=-1)
+    of_top = -gradient.sum(axis=-1, keepdims=True)
+    np.put_along_axis(gradient, top, of_top, axis=-1)
     return np.asarray(gradient)
 
 
@@ -96,7 +99,8 @@ def norm_from_shares(r: FloatArray, u2: FloatArray, u3: FloatArray) -> FloatArra
     defines them.
     """
     a2 = (1 - r) * (1 - r)
-    return np.asarray(r * np.sqrt(a2 + u2 * (1 + 2 * a2) - 2 * r * u3 + r * r * u2 * u2))[()]
+    square = a2 + u2 * (1 + 2 * a2) - 2 * r * u3 + r * r * u2 * u2
+    return np.asarray(r * np.sqrt(square))[()]
 
 
 def key_gradient_square(
@@ -138,7 +142,8 @@ def softmax_rows(weights: npt.ArrayLike) -> FloatArray:
     """
     w = as_float("weights", weights)
     sums = w.sum(axis=-1)
-    wrong = np.argwhere(~((np.abs(sums - 1) <= _SUM_TOLERANCE) & (w >= 0).all(axis=-1)))
+    is_one = np.abs(sums - 1) <= _SUM_TOLERANCE
+    wrong = np.argwhere(~(is_one & (w >= 0).all(axis=-1)))
     if len(wrong):
         index = tuple(wrong[0])
         raise ValueError(
@@ -154,7 +159,8 @@ def other_weights(w: FloatArray) -> FloatArray:
     precision.
     """
     others = w.copy()
-    np.put_along_axis(others, w.argmax(axis=-1, keepdims=True), 0.0, axis=-1)
+    largest = w.argmax(axis=-1, keepdims=True)
+    np.put_along_axis(others, largest, 0.0, axis=-1)
     return others
 
 

@@ -41,7 +41,8 @@ def entropy(weights: npt.ArrayLike) -> FloatArray:
     others = other_weights(softmax_rows(weights))
     r = others.sum(axis=-1)
     logarithms = np.log(others, out=np.zeros_like(others), where=others > 0)
-    return np.asarray((r - 1) * np.log1p(-r) - (others * logarithms).sum(axis=-1))[()]
+    of_largest = (r - 1) * np.log1p(-r)
+    return np.asarray(of_largest - (others * logarithms).sum(axis=-1))[()]
 
 
 def effective_keys(weights: npt.ArrayLike) -> FloatArray:
@@ -89,10 +90,12 @@ def row_variance(scores: npt.ArrayLike) -> FloatArray:
     s = as_float("scores", scores)
     is_visible = np.isfinite(s)
     if is_visible.all():
-        deviations = s - (s @ np.ones(s.shape[-1], s.dtype) / s.shape[-1])[..., None]
+        sums = s @ np.ones(s.shape[-1], s.dtype)
+        deviations = s - (sums / s.shape[-1])[..., None]
         return np.asarray(np.vecdot(deviations, deviations) / s.shape[-1])[()]
     n_visible = is_visible.sum(axis=-1)
-    wrong = np.argwhere((n_visible == 0) | (np.isnan(s) | np.isposinf(s)).any(axis=-1))
+    has_wrong = (np.isnan(s) | np.isposinf(s)).any(axis=-1)
+    wrong = np.argwhere((n_visible == 0) | has_wrong)
     if len(wrong):
         raise ValueError(
             "scores: expected every row to have a finite number, and otherwise only finite "

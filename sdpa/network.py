@@ -241,11 +241,13 @@ def _norm_backward(
     y = x / r
     to_gain = (g * y).reshape(-1, x.shape[-1]).sum(axis=0)
     g = g if gain is None else g * gain
-    return (g - y * (g * y).mean(axis=-1, keepdims=True)) / r, to_gain
+    along = (g * y).mean(axis=-1, keepdims=True)
+    return (g - y * along) / r, to_gain
 
 
 def _length(x: FloatArray, design: Design) -> FloatArray:
-    return np.asarray(np.sqrt((x * x).mean(axis=-1, keepdims=True) + design.epsilon))
+    mean_square = (x * x).mean(axis=-1, keepdims=True)
+    return np.asarray(np.sqrt(mean_square + design.epsilon))
 
 
 def _hidden(gate: FloatArray | None, up: FloatArray) -> FloatArray:
@@ -278,7 +280,8 @@ def _weights_backward(g: FloatArray, step: Steps, design: Design) -> FloatArray:
     soft cap. A sink takes part in no sum, because its value is 0.
     """
     w, cap = step.weights, design.row_map.softcap
-    to_capped = w * (g - (w * g).sum(axis=-1, keepdims=True))
+    mean = (w * g).sum(axis=-1, keepdims=True)
+    to_capped = w * (g - mean)
     slope = 1 - np.tanh(step.scaled / cap) ** 2 if cap else 1.0
     return np.asarray(to_capped * slope)
 

@@ -88,18 +88,22 @@ def _sigmoid(z: FloatArray, log_n: float) -> Normalized:
     """Exponentials of negative numbers only, which cannot overflow."""
     small = np.exp(-np.abs(z - log_n))
     w = np.where(z >= log_n, 1.0, small) / (1 + small)
-    return Normalized(w, small / (1 + small) ** 2, 0.0, -np.logaddexp(0.0, log_n - z))
+    slope = small / (1 + small) ** 2
+    return Normalized(w, slope, 0.0, -np.logaddexp(0.0, log_n - z))
 
 
 def _sparsemax(z: FloatArray, _: float) -> Normalized:
     """The support are the k largest z with 1 + k z_(k) > sum of the k largest."""
     z = np.maximum(z - z.max(axis=-1, keepdims=True), -_BELOW)
-    falling, k = -np.sort(-z, axis=-1), np.arange(1.0, z.shape[-1] + 1)
+    falling = -np.sort(-z, axis=-1)
+    k = np.arange(1.0, z.shape[-1] + 1)
     sums = falling.cumsum(axis=-1)
     size = (1 + k * falling > sums).sum(axis=-1, keepdims=True)
     threshold = (np.take_along_axis(sums, size - 1, axis=-1) - 1) / size
     w = np.maximum(z - threshold, 0.0)
-    return Normalized(w, 1.0 * (w > 0), 1 / (w > 0).sum(axis=-1, keepdims=True), _logarithm(w))
+    is_positive = w > 0
+    of_support = 1 / is_positive.sum(axis=-1, keepdims=True)
+    return Normalized(w, 1.0 * is_positive, of_support, _logarithm(w))
 
 
 def _logarithm(w: FloatArray) -> FloatArray:
@@ -112,13 +116,16 @@ def _entmax(z: FloatArray, _: float) -> Normalized:
     their own.
     """
     half = np.maximum(z - z.max(axis=-1, keepdims=True), -_BELOW) / 2
-    falling, k = -np.sort(-half, axis=-1), np.arange(1.0, z.shape[-1] + 1)
+    falling = -np.sort(-half, axis=-1)
+    k = np.arange(1.0, z.shape[-1] + 1)
     mean = falling.cumsum(axis=-1) / k
     spread = (falling**2).cumsum(axis=-1) - k * mean**2
     thresholds = mean - np.sqrt(np.maximum(1 - spread, 0.0) / k)
     size = (thresholds <= falling).sum(axis=-1, keepdims=True)
-    roots = np.maximum(half - np.take_along_axis(thresholds, size - 1, axis=-1), 0.0)
-    return Normalized(roots**2, roots, 1 / roots.sum(axis=-1, keepdims=True), 2 * _logarithm(roots))
+    threshold = np.take_along_axis(thresholds, size - 1, axis=-1)
+    roots = np.maximum(half - threshold, 0.0)
+    of_sum = 1 / roots.sum(axis=-1, keepdims=True)
+    return Normalized(roots**2, roots, of_sum, 2 * _logarithm(roots))
 
 
 NORMALIZERS = {
@@ -260,43 +267,45 @@ class RowMap:
         given = _checked(scores)
         visible = slice(given.shape[-1])
         w, a, b, logits = self._normalized(given, bias)
-        w, t, shares = w[..., visible], self._slope(given), _shares(logits[..., visible])
-        entropy = np.asarray(-(shares * np.log(np.where(shares > 0, shares, 1.0))).sum(axis=-1))
+        w = w[..., visible]
+        t = self._slope(given)
+        shares = _shares(logits[..., visible])
+        logarithms = np.log(np.where(shares > 0, shares, 1.0))
+        entropy = np.asarray(-(shares * logarithms).sum(axis=-1))
         top = a[..., visible].argmax(axis=-1, keepdims=True)
         others = a.copy()
         np.put_along_axis(others, top, 0.0, axis=-1)
-        rest = (
-            b * others.sum(axis=-1, keepdims=True) if np.any(b) else np.ones(top.shape)
-        )  # 1 - b a at the top
-        a_top, t_top = (np.take_along_axis(x, top, axis=-1) for x in (a, t))
+        rest = np.ones(top.shape)  # 1 - b a at the top
+        if np.any(b):
+            rest = b * others.sum(axis=-1, keepdims=True)
+        a_top = np.take_along_axis(a, top, axis=-1)
+        t_top = np.take_along_axis(t, top, axis=-1)
         others = others[..., visible]
         # Squares of smaller numbers may leave the range of a double.
         unit = np.maximum(others.max(axis=-1, keepdims=True), a_top * rest)
         unit[unit == 0] = 1.0
-        others, of_top = others / unit, a_top * rest / unit
-        squares, steep = others**2, others * t
-        of_others = (b * unit) ** 2 * (squares.sum(axis=-1, keepdims=True) - squares) + (
-            b * a_top
-        ) ** 2
+        others = others / unit
+        of_top = a_top * rest / unit
+        squares = others**2
+        sums = squares.sum(axis=-1, keepdims=True)
+        steep = others * t
+        of_others = (b * unit) ** 2 * (sums - squares) + (b * a_top) ** 2
         norm = np.vecdot(steep**2, (1 - b * unit * others) ** 2 + of_others)
-        norm += (t_top**2 * (of_top**2 + (b * a_top) ** 2 * squares.sum(axis=-1, keepdims=True)))[
-            ..., 0
-        ]
+        at_top = t_top**2 * (of_top**2 + (b * a_top) ** 2 * sums)
+        norm += at_top[..., 0]
         to_query = np.empty((0, *norm.shape))
         if keys is not None:
             vectors = as_float("keys", keys, min_ndim=2)
             k_top = t_top * np.take_along_axis(vectors, top, axis=-2)
             product = steep @ vectors
             centre = b * (a_top * k_top + unit * product)
-            at_top = of_top * k_top - b * a_top * product
+            from_top = of_top * k_top - b * a_top * product
+            of_vectors = steep**2 @ np.vecdot(vectors, vectors)[..., None]
+            of_centre = sums * np.vecdot(centre, centre)[..., None]
             total = (
-                steep**2 @ np.vecdot(vectors, vectors)[..., None]
-                + squares.sum(-1, keepdims=True) * np.vecdot(centre, centre)[..., None]
-            )
-            total = (
-                total[..., 0]
+                (of_vectors + of_centre)[..., 0]
                 - 2 * np.vecdot((steep * others) @ vectors, centre)
-                + np.vecdot(at_top, at_top)
+                + np.vecdot(from_top, from_top)
             )
             to_query = unit[..., 0] * np.sqrt(np.maximum(total, 0.0))
         return MappedRows(w, w.sum(-1), entropy, unit[..., 0] * np.sqrt(norm), to_query)
@@ -307,15 +316,15 @@ class RowMap:
         """
         z = scores
         if self.softcap:
-            z = np.where(
-                np.isneginf(scores), -np.inf, self.softcap * np.tanh(scores / self.softcap)
-            )
+            capped = self.softcap * np.tanh(scores / self.softcap)
+            z = np.where(np.isneginf(scores), -np.inf, capped)
         z = z + bias
         if self.sink is not None:
             sinks: Any = self.sink
             if isinstance(sinks, tuple):
                 sinks = _by_head(sinks, z.shape)
-            z = np.concatenate([z, np.full((*z.shape[:-1], 1), sinks)], axis=-1)
+            column = np.full((*z.shape[:-1], 1), sinks)
+            z = np.concatenate([z, column], axis=-1)
         return NORMALIZERS[self.normalizer].of(z, math.log(scores.shape[-1]))
 
     def _slope(self, scores: FloatArray) -> FloatArray:
@@ -367,6 +376,10 @@ def rotated(vectors: npt.ArrayLike, positions: npt.ArrayLike, base: float = 10_0
     d_k = x.shape[-1]
     if d_k % 2:
         raise ValueError(f"expected an even d_k for rotated pairs of entries, got {d_k}")
-    angle = np.asarray(positions, float)[:, None] * base ** (-2 * np.arange(d_k // 2) / d_k)
-    cos, sin, first, second = np.cos(angle), np.sin(angle), x[..., : d_k // 2], x[..., d_k // 2 :]
-    return np.concatenate([first * cos - second * sin, first * sin + second * cos], axis=-1)
+    half = d_k // 2
+    frequencies = base ** (-2 * np.arange(half) / d_k)
+    angle = np.asarray(positions, float)[:, None] * frequencies
+    cos, sin = np.cos(angle), np.sin(angle)
+    first, second = x[..., :half], x[..., half:]
+    turned = first * cos - second * sin, first * sin + second * cos
+    return np.concatenate(turned, axis=-1)

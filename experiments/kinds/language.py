@@ -158,7 +158,8 @@ class Cell(ScaledCell):
         >>> Cell(8, 16, 0.01, (), steps=300).recorded_steps
         [0, 12, 48, 108, 192, 300]
         """
-        return sorted({round(self.steps * (i / _RECORDS) ** 2) for i in range(_RECORDS + 1)})
+        shares = ((i / _RECORDS) ** 2 for i in range(_RECORDS + 1))
+        return sorted({round(self.steps * share) for share in shares})
 
     def designs(self) -> Iterator[Design]:
         """The decoder under each rule."""
@@ -313,7 +314,8 @@ def train(
     for step, batch in enumerate(places):
         found = loss_and_gradients(decoder, _stretches(text, batch, cell.n_keys + 1), design)
         gradients = [array for _, array in found.to_weights.arrays()]
-        norm = math.sqrt(sum(float(np.vdot(each, each)) for each in gradients)) / found.losses.size
+        square = sum(float(np.vdot(each, each)) for each in gradients)
+        norm = math.sqrt(square) / found.losses.size
         if not norm <= _LARGEST_GRADIENT:  # also with a NaN
             return
         yield step, decoder, found
@@ -341,11 +343,13 @@ def _embedding_gradient(found: Pass) -> float:
 
 def _of_heads(found: Pass) -> Floats:
     """The values of each layer and head, (layers, heads, OF_HEAD), over rows of two keys or more."""
-    return np.array([_of_layer(*each) for each in zip(found.steps, found.to_blocks, strict=True)])
+    layers = zip(found.steps, found.to_blocks, strict=True)
+    return np.array([_of_layer(steps, gradients) for steps, gradients in layers])
 
 
 def _of_layer(steps: Steps, gradients: BlockGradients) -> Floats:
-    w, scaled = (x[..., 1:, :].astype(float) for x in (steps.weights, steps.scaled))
+    w = steps.weights[..., 1:, :].astype(float)
+    scaled = steps.scaled[..., 1:, :].astype(float)
     n_visible = np.arange(2, w.shape[-1] + 1)
     lengths = np.linalg.norm(gradients.q.astype(float), axis=-1)
     rows = 0, 2  # sequences and queries
@@ -445,12 +449,13 @@ def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
         found: dict[str, tuple[float, float] | Quantile] = {}
         for metric in METRICS:
             values = ends[metric.name][:, i]
-            found[metric.name] = (
-                Histograms.of(values.astype(float)[None, :, None]).quantile(0, metric.share)
-                if metric.kind == "quantile"
-                else (float(values.mean()), float(_error(values)))
-            )
-        rows.append({**treatment, "trials": trials, **metric_row(METRICS, cell, trials, found)})
+            if metric.kind == "quantile":
+                of_runs = Histograms.of(values.astype(float)[None, :, None])
+                found[metric.name] = of_runs.quantile(0, metric.share)
+            else:
+                found[metric.name] = float(values.mean()), _error(values)
+        of_metrics = metric_row(METRICS, cell, trials, found)
+        rows.append({**treatment, "trials": trials, **of_metrics})
         rule = {"scaling": treatment["scaling"], "trials": trials}
         for place, step in enumerate(cell.recorded_steps):
             of_step = rule | {"step": step}

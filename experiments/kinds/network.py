@@ -13,6 +13,7 @@ of them. In the last stack of each chunk, the first, the last and another layer 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -84,7 +85,8 @@ class Cell(ScaledCell):
     @property
     def hidden(self) -> int:
         """Hidden units of an MLP; 0 without one."""
-        return {"none": 0, "relu": 4 * self.width, "swiglu": round(8 / 3 * self.width)}[self.mlp]
+        sizes = {"none": 0, "relu": 4 * self.width, "swiglu": round(8 / 3 * self.width)}
+        return sizes[self.mlp]
 
     @property
     def chunk_trials(self) -> int:
@@ -110,8 +112,8 @@ class Cell(ScaledCell):
     @property
     def _matrices(self) -> int:
         """Entries of the matrices of a layer."""
-        of_mlp = {"none": 0, "relu": 2, "swiglu": 3}[self.mlp] * self.hidden * self.width
-        return 4 * self.width**2 + of_mlp
+        of_mlp = {"none": 0, "relu": 2, "swiglu": 3}[self.mlp]
+        return 4 * self.width**2 + of_mlp * self.hidden * self.width
 
     @property
     def _work(self) -> float:
@@ -141,16 +143,17 @@ class Cell(ScaledCell):
 
     def block(self, rng: np.random.Generator) -> network.Block:
         """The matrices of a layer."""
-        query, key = self.scheme.variances(self.width, self.d_k)
-        square = self.width, self.width
-        of_hidden = self.scheme.variances(max(self.hidden, 1), self.d_k)[1]
+        width, hidden = self.width, self.hidden
+        query, key = self.scheme.variances(width, self.d_k)
+        of_hidden = self.scheme.variances(max(hidden, 1), self.d_k)[1]
+        matrix = partial(self.scheme.matrix, rng)
         variances = {"query": query, "key": key, "value": key, "output": key}
-        drawn = {name: self.scheme.matrix(rng, v, square) for name, v in variances.items()}
+        drawn = {name: matrix(v, (width, width)) for name, v in variances.items()}
         if self.mlp == "swiglu":
-            drawn["gate"] = self.scheme.matrix(rng, key, (self.width, self.hidden))
+            drawn["gate"] = matrix(key, (width, hidden))
         if self.mlp != "none":
-            drawn["up"] = self.scheme.matrix(rng, key, (self.width, self.hidden))
-            drawn["down"] = self.scheme.matrix(rng, of_hidden, (self.hidden, self.width))
+            drawn["up"] = matrix(key, (width, hidden))
+            drawn["down"] = matrix(of_hidden, (hidden, width))
         return network.Block(**drawn)
 
     def designs(self) -> Iterator[network.Design]:
@@ -193,19 +196,18 @@ def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Measurement:
     """
     found = np.array([_stack(cell, rng, trial == trials - 1) for trial in range(trials)])
     of_layers = found[:, :, : cell.layers]
-    first, last, above = found[:, :, 0], found[:, :, cell.layers - 1], found[:, :, cell.layers]
-    metrics = [_value_of(metric, first, last, above) for metric in METRICS]
+    places = {"first": 0, "last": cell.layers - 1, "above": cell.layers}
+    metrics = [found[:, :, places[metric.end], _PLACE[metric.value]] for metric in METRICS]
+    moments = Moments.of(np.stack(metrics, axis=-1).reshape(trials, -1).T)
     mean = of_layers.mean(axis=0)
-    return Measurement(
-        Moments.of(np.stack(metrics, axis=-1).reshape(trials, -1).T),
-        mean,
-        ((of_layers - mean) ** 2).sum(axis=0),
-    )
+    squares = ((of_layers - mean) ** 2).sum(axis=0)
+    return Measurement(moments, mean, squares)
 
 
 def _stack(cell: Cell, rng: np.random.Generator, is_compared: bool) -> Floats:
     """The values of one stack, (rules, layers + 1, values); the last row is the stream above."""
-    shared, own = rng.standard_normal(cell.width), rng.standard_normal((cell.n_keys, cell.width))
+    shared = rng.standard_normal(cell.width)
+    own = rng.standard_normal((cell.n_keys, cell.width))
     p = cell.token_cosine
     tokens = math.sqrt(p) * shared + math.sqrt(1 - p) * own
     blocks = [cell.block(rng) for _ in range(cell.layers)]
@@ -235,7 +237,8 @@ def values_of_layer(step: network.Steps, gradient: network.BlockGradients) -> li
 
 def _of_stream(x: Floats) -> tuple[float, float]:
     """The mean square of the entries of a stream, and the mean cosine of two tokens."""
-    return _mean_square(x), _mean_product(x / np.linalg.norm(x, axis=-1, keepdims=True))
+    directions = x / np.linalg.norm(x, axis=-1, keepdims=True)
+    return _mean_square(x), _mean_product(directions)
 
 
 def _mean_square(x: Floats) -> float:
@@ -245,13 +248,15 @@ def _mean_square(x: Floats) -> float:
 def _mean_product(vectors: Floats) -> float:
     """The mean product of two different vectors, (n, width)."""
     n, total = len(vectors), vectors.sum(axis=0)
-    return float(total @ total - np.vdot(vectors, vectors)) / (n * (n - 1))
+    of_pairs = total @ total - np.vdot(vectors, vectors)
+    return float(of_pairs) / (n * (n - 1))
 
 
 def _of_rows(step: network.Steps) -> list[float]:
     """Means over the rows of all heads."""
-    rows = (collision(step.weights), max_weight(step.weights), entropy(step.weights))
-    return [*(float(values.mean()) for values in rows), float(row_variance(step.scaled).mean())]
+    w = step.weights
+    rows = collision(w), max_weight(w), entropy(w), row_variance(step.scaled)
+    return [float(values.mean()) for values in rows]
 
 
 def _of_gradient(found: network.BlockGradients) -> list[float]:
@@ -260,7 +265,8 @@ def _of_gradient(found: network.BlockGradients) -> list[float]:
     square = _mean_square(found.x)
     cosine = _mean_product(found.x) / (square * found.x.shape[-1])
     means = (float(each.mean()) for each in norms)
-    return [square, cosine, *means, float(np.median(np.sqrt(norms[0])))]
+    median = float(np.median(np.sqrt(norms[0])))
+    return [square, cosine, *means, median]
 
 
 OF_LAYER = (
@@ -390,14 +396,6 @@ METRICS = (
 )
 
 
-def _value_of(metric: StackMetric, first: Floats, last: Floats, above: Floats) -> Floats:
-    """The value of a metric, or its square, in each trial and rule; layers are (trials, rules,
-    values).
-    """
-    layer = {"first": first, "last": last, "above": above}[metric.end]
-    return layer[..., _PLACE[metric.value]]
-
-
 _TRIALS = Column("trials", "int", "independent stacks")
 LAYER_COLUMNS = (
     TREATMENT[0],
@@ -418,7 +416,8 @@ def tabulate(cell: Cell, measured: Measurement) -> dict[str, list[Row]]:
     """One row per rule, and one row per rule and layer."""
     moments = measured.moments
     trials = moments.trials
-    errors = np.sqrt(np.diag(moments.covariance) / trials).reshape(len(cell.scaling), -1)
+    errors = np.sqrt(np.diag(moments.covariance) / trials)
+    errors = errors.reshape(len(cell.scaling), -1)
     values = moments.mean.reshape(errors.shape)
     spread = np.sqrt(measured.squares / (trials - 1) / trials)
     rows, layers = [], []

@@ -45,7 +45,8 @@ class Limits:
         >>> float(Limits(0, 1).distance(0.75))
         0.25
         """
-        return np.asarray(np.minimum(np.subtract(value, self.low), np.subtract(self.high, value)))
+        above, below = np.subtract(value, self.low), np.subtract(self.high, value)
+        return np.asarray(np.minimum(above, below))
 
 
 def mean_interval(value: float, error: float, trials: int, limits: Limits) -> tuple[float, float]:
@@ -99,8 +100,10 @@ def share_interval(share: float, error: float, trials: int, rows: int) -> tuple[
     draws = float(trials)
     if error > 0:
         reduced = (special.ndtri(0.5 + LEVEL / 2) / _student(trials)) ** 2
-        draws = min(share * (1 - share) / error**2, float(trials * rows)) * reduced
-    tail, count = (1 - LEVEL) / 2, share * draws
+        independent = share * (1 - share) / error**2
+        draws = min(independent, float(trials * rows)) * reduced
+    tail = (1 - LEVEL) / 2
+    count = share * draws
     low = special.betaincinv(count, draws - count + 1, tail) if count > 0 else 0.0
     high = special.betaincinv(count + 1, draws - count, 1 - tail) if count < draws else 1.0
     return float(low), float(high)
@@ -117,10 +120,10 @@ def effective_draws(value: float | Floats, error: float | Floats, limits: Limits
     >>> float(effective_draws(0.5, 0.05, Limits(0, 1)))
     100.0
     """
-    distance, error = limits.distance(value), np.asarray(error, dtype=float)
-    ratio = np.divide(
-        distance, error, out=np.full(np.broadcast(distance, error).shape, np.inf), where=error > 0
-    )
+    distance = limits.distance(value)
+    error = np.asarray(error, dtype=float)
+    infinite = np.full(np.broadcast(distance, error).shape, np.inf)
+    ratio = np.divide(distance, error, out=infinite, where=error > 0)
     return np.where((distance <= 0) & (error == 0), 0.0, ratio**2)
 
 

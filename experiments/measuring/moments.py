@@ -44,7 +44,8 @@ class Moments:
         mean = samples.mean(axis=1)
         centred = samples - mean[:, None]
         # One dot product per pair, so that an entry does not depend on the other quantities in x.
-        return cls(samples.shape[1], mean, np.vecdot(centred[:, None], centred[None, :]))
+        comoment = np.vecdot(centred[:, None], centred[None, :])
+        return cls(samples.shape[1], mean, comoment)
 
     def merge(self, following: Self) -> Self:
         """The moments of both sets of trials (Chan, Golub and LeVeque 1983, equation 2.1).
@@ -74,10 +75,12 @@ def power_sums(values: Floats) -> Floats:
     >>> power_sums(np.array([1.0, 2.0]))
     array([ 3.,  5.,  9., 17.])
     """
-    x, squared = values, values * values
-    return np.stack(
-        [x.sum(-1), np.vecdot(x, x), np.vecdot(squared, x), np.vecdot(squared, squared)]
-    )
+    x = values
+    squared = x * x
+    second = np.vecdot(x, x)
+    third = np.vecdot(squared, x)
+    fourth = np.vecdot(squared, squared)
+    return np.stack([x.sum(-1), second, third, fourth])
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,9 @@ class ScoreMoments:
         ]
 
         def gradient(*of_powers: float) -> Floats:
-            return np.array([*of_powers, *np.zeros(len(moments.mean) - len(of_powers))])
+            found = np.zeros(len(moments.mean))
+            found[: len(of_powers)] = of_powers
+            return found
 
         return cls(
             Estimate(m1 + centre, gradient(1.0)),
@@ -173,9 +178,8 @@ class Estimates(Generic[Name]):
         covariance = gradients @ moments.covariance @ gradients.T / moments.trials
         scale = np.outer(errors, errors)
         correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
-        values, least = np.array(
-            [[function.value, function.least_error] for function in functions.values()]
-        ).T
+        values = np.array([function.value for function in functions.values()])
+        least = np.array([function.least_error for function in functions.values()])
         return cls(tuple(functions), values, np.maximum(errors, least), correlation)
 
 
@@ -184,5 +188,6 @@ def _standard_error(gradient: Floats, moments: Moments) -> float:
     not change it.
     """
     (used,) = gradient.nonzero()
-    variance = float(gradient[used] @ moments.covariance[np.ix_(used, used)] @ gradient[used])
+    covariance = moments.covariance[np.ix_(used, used)]
+    variance = float(gradient[used] @ covariance @ gradient[used])
     return math.sqrt(max(variance, 0.0) / moments.trials)

@@ -48,13 +48,14 @@ def is_supported() -> bool:
 def _flags() -> set[str]:
     """The features of the first processor in /proc/cpuinfo; none without that file."""
     try:
-        fields = (
-            line.partition(":")
-            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        )
-        return set(next((value for key, _, value in fields if key.strip() == "flags"), "").split())
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return set()
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() == "flags":
+            return set(value.split())
+    return set()
 
 
 @cache

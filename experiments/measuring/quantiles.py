@@ -78,13 +78,13 @@ class Bins:
         MAX_BINS.
         """
         dropped = max(self.dropped, following.dropped)
-        keys = np.concatenate([bins.keys >> (dropped - bins.dropped) for bins in (self, following)])
+        both = self, following
+        keys = np.concatenate([bins.keys >> (dropped - bins.dropped) for bins in both])
+        counts = np.concatenate([bins.counts for bins in both])
+        rank_sums = np.concatenate([bins.rank_sums for bins in both])
         # The order of equal keys does not matter: they share a bin, and sums of integers are exact.
         order = np.argsort(keys)
-        counts, rank_sums = [self.counts, following.counts], [self.rank_sums, following.rank_sums]
-        return self._grouped(
-            dropped, keys[order], *(np.concatenate(parts)[order] for parts in (counts, rank_sums))
-        )
+        return self._grouped(dropped, keys[order], counts[order], rank_sums[order])
 
     def quantile(self, rank: float, end: int = 0) -> float:
         """The value below which `rank` values lie: linear within a bin, halfway across a gap
@@ -102,16 +102,14 @@ class Bins:
         values = []
         for place in ends:
             if self.keys[place] == 0:
-                values.append(
-                    0.0
-                )  # norms that underflowed; the bin spans 0 to the smallest doubles
+                # norms that underflowed; the bin spans 0 to the smallest doubles
+                values.append(0.0)
                 continue
             within = min((rank - below[place]) / self.counts[place], 1.0)
             if end and self.counts[place] > _COARSE * below[-1]:
                 within = (end + 1) / 2
-            low, high = (np.array([self.keys[place], self.keys[place] + 1]) << self.dropped).view(
-                np.float64
-            )
+            edges = np.array([self.keys[place], self.keys[place] + 1]) << self.dropped
+            low, high = edges.view(np.float64)
             if np.isinf(low):
                 values.append(math.inf)
                 continue
@@ -169,9 +167,11 @@ class Histograms:
         """
         bins, total = self.series[series], self.trials * self.rows
         below = np.concatenate([[0.0], bins.counts.cumsum() / total])
-        second_moment = np.concatenate([[0.0], bins.rank_sums.cumsum() / (total * self.rows)])
+        of_squares = bins.rank_sums.cumsum() / (total * self.rows)
+        second_moment = np.concatenate([[0.0], of_squares])
         # If all trials have the same count the difference is 0; rounding may make it negative.
-        variance = np.maximum(second_moment - below**2, 0.0) * self.trials / (self.trials - 1)
+        spread = np.maximum(second_moment - below**2, 0.0)
+        variance = spread * self.trials / (self.trials - 1)
         error = float(np.sqrt(np.interp(share, below, variance) / self.trials))
         low, high = share_interval(share, error, self.trials, self.rows)
         inside = total * low >= 1 and total * high <= total - 1
