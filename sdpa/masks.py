@@ -26,7 +26,7 @@ import numpy.typing as npt
 from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
 from sdpa._names import not_among
 
-MaskName = Literal["none", "causal"]  # of experiments without other masks
+NoneOrCausal = Literal["none", "causal"]  # of experiments without other masks
 NAMES = "none", "causal", "window-512", "local-64"
 HIDDEN = -9984.0  # -1e4 in bfloat16; an additive mask hides a key by this or less
 

@@ -194,9 +194,15 @@ class RowMap:
         >>> RowMap.of(0.0, np.zeros(2))
         RowMap(softcap=0.0, sink=(0.0, 0.0), normalizer='softmax')
         """
-        given: Any = sink
-        logits = tuple(as_float("sink", given).tolist()) if np.ndim(given) == 1 else given
-        return cls(softcap, logits, normalizer)
+        if sink is None:
+            return cls(softcap, None, normalizer)
+        logits = as_float("sink", sink, min_ndim=0)
+        if logits.ndim > 1:
+            raise ValueError(
+                f"sink: expected a number, or one for each head, got the shape {logits.shape}"
+            )
+        given = logits.tolist()
+        return cls(softcap, tuple(given) if logits.ndim else given, normalizer)
 
     def __post_init__(self) -> None:
         if not (isinstance(self.softcap, Real) and 0 <= self.softcap < math.inf):
@@ -207,8 +213,8 @@ class RowMap:
         are_finite = all(isinstance(one, Real) and math.isfinite(one) for one in logits)
         if self.sink is not None and not (logits and are_finite):
             raise ValueError(
-                "sink: expected a finite number, or one for each head, or None for none, got "
-                f"{self.sink!r}"
+                "sink: expected a finite number, a tuple of one for each head, or None for none, "
+                f"got {self.sink!r}"
             )
         if not isinstance(self.normalizer, str) or self.normalizer not in NORMALIZERS:
             raise ValueError(f"normalizer: {not_among(self.normalizer, NORMALIZERS)}")

@@ -229,12 +229,12 @@ def _stretches(tokens: Tokens, starts: Tokens, length: int) -> Tokens:
     return np.asarray(tokens[starts[:, None] + np.arange(length)])
 
 
-# Values of a run at a step, and of a head at a step.
 @dataclass(frozen=True)
 class GradientColumn(Column):
     """A value with a geometric mean over runs, whose gradients differ by orders of magnitude."""
 
 
+# Values of a run at a step, and of a head at a step.
 OF_RUN = (
     Column("test_loss", "float", "cross-entropy of a character of the rest", "", "nats"),
     GradientColumn(

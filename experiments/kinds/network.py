@@ -21,13 +21,13 @@ from annotated_types import Ge, Le, Lt
 
 from experiments.measuring.columns import Column, Meaning
 from experiments.measuring.experiment import MEASURED, Experiment, Row
-from experiments.measuring.metric import Metric, Per, metric_columns, metric_row
+from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.moments import Moments
 from experiments.measuring.rules import TREATMENT, Floats, ScaledCell
 from experiments.plain.layers import compare_layer
 from sdpa import Scaling, network
 from sdpa.initialisation import SCHEMES, Scheme
-from sdpa.masks import MaskName
+from sdpa.masks import NoneOrCausal
 from sdpa.metrics import collision, entropy, max_weight, row_variance
 
 LAYERS = "layers"  # the table of all layers
@@ -68,7 +68,7 @@ class Cell(ScaledCell):
     residual: Annotated[
         float, Ge(0), Le(1e3), Meaning("weight a of the stream: x becomes a x + attention")
     ] = 1.0
-    mask: Annotated[MaskName, Meaning("none, or causal: no token sees a later one")] = "none"
+    mask: Annotated[NoneOrCausal, Meaning("none, or causal: no token sees a later one")] = "none"
     position: Annotated[
         Literal["none", "rope"],
         Meaning("none, or rope: queries and keys are rotated by their positions"),
@@ -303,7 +303,7 @@ class StackMetric(Metric):
         end: of the first layer, of the last one or above it.
     """
 
-    per: Per = "run"
+    per: Literal["run"] = "run"
     value: str = field(kw_only=True)
     end: _End = "first"
 

@@ -6,10 +6,11 @@ A tuple of these metrics, with a class of cells that draw Q and K, is an experim
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
-from experiments.measuring.metric import Metric, Per
+from experiments.measuring.metric import Metric
 from experiments.measuring.moments import Estimate, ScoreMoments
 from experiments.measuring.rules import Floats
 from sdpa import RowDiagnostics, softmax
@@ -68,8 +69,10 @@ class RowMetric(Metric):
 
 @dataclass(frozen=True)
 class VectorMetric(Metric):
-    """A metric with one value per query or key, a function from vectors (..., d_k) to (...)."""
+    """A mean with one value per query or key, a function from vectors (..., d_k) to (...)."""
 
+    kind: Literal["mean"] = "mean"
+    per: Literal["query", "key"] = field(kw_only=True)
     compute: Callable[[Floats], Floats] = field(kw_only=True)
 
 
@@ -80,7 +83,8 @@ class ScoreMetric(Metric):
     One set of power sums serves every divisor.
     """
 
-    per: Per = "scores"
+    kind: Literal["mean"] = "mean"
+    per: Literal["scores"] = "scores"
     compute: Callable[[ScoreMoments, float], Estimate] = field(kw_only=True)
 
 

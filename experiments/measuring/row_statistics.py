@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from experiments.measuring.block import (
 )
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, Experiment, Row
-from experiments.measuring.metric import Per, metric_columns, metric_row
+from experiments.measuring.metric import metric_columns, metric_row
 from experiments.measuring.moments import (
     CORRELATIONS,
     POWERS,
@@ -112,7 +112,7 @@ class RowStatistics:
         quantiles = (metric for metric in self._of_rows if metric.kind == "quantile")
         return list(dict.fromkeys(metric.source for metric in quantiles))
 
-    def _of_vectors(self, per: Per) -> list[VectorMetric]:
+    def _of_vectors(self, per: Literal["query", "key"]) -> list[VectorMetric]:
         """The metrics of queries or of keys, in order."""
         vectors = (metric for metric in self.metrics if isinstance(metric, VectorMetric))
         return [metric for metric in vectors if metric.per == per]

@@ -23,7 +23,7 @@ from experiments.measuring.quantiles import MAX_BINS
 from experiments.measuring.rules import Floats, ScaledCell
 from experiments.plain.rows import DrawnRow, Expected, plain_row
 from sdpa import LAWS, InputLaw, PairLaw, Scaling
-from sdpa.masks import MaskName, reach_of
+from sdpa.masks import NoneOrCausal, reach_of
 from sdpa.pairs import Normalize, spectrum_of
 from sdpa.row_tiles import tile_rows
 
@@ -281,7 +281,7 @@ class SampledCell(AttentionCell):
         Meaning("length of every query and key: none (as drawn), l2 (1) or rms (sqrt(d_k))"),
     ] = "none"
     mask: Annotated[
-        MaskName,
+        NoneOrCausal,
         Meaning(
             "none, or causal: queries are the last n_queries of n_keys positions and see no later "
             "key"
