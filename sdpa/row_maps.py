@@ -213,7 +213,7 @@ class RowMap:
         are_finite = all(isinstance(one, Real) and math.isfinite(one) for one in logits)
         if self.sink is not None and not (logits and are_finite):
             raise ValueError(
-                "sink: expected a finite number, a tuple of one for each head, or None for none, "
+                "sink: expected a finite number, or a tuple of one for each head, or None, "
                 f"got {self.sink!r}"
             )
         if not isinstance(self.normalizer, str) or self.normalizer not in NORMALIZERS:
