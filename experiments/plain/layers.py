@@ -50,32 +50,38 @@ def compare_layer(
     after, heads = _forward(step.x, moves, block, design)
     q, k, v, scores, weights = map(np.real, heads)
 
-    longest = {name: _lengths(of).max() for name, of in {"q": q, "k": k, "v": v}.items()}
-    rounding = _ROUNDINGS * _EPS * (1 + longest["q"] * longest["k"] / float(design.divisor))
+    longest_query = _lengths(q).max()
+    longest_key = _lengths(k).max()
+    longest_value = _lengths(v).max()
+    divisor = float(design.divisor)
+    rounding = _ROUNDINGS * _EPS * (1 + longest_query * longest_key / divisor)
     relative = _RELATIVE + rounding
     allowed = relative * np.abs(after.real).max()
-    for place in map(tuple, np.argwhere(~(np.abs(step.after - after.real) <= allowed))):
+    is_beyond = ~(np.abs(step.after - after.real) <= allowed)
+    for place in map(tuple, np.argwhere(is_beyond)):
         raise difference(f"stream above a layer {place}", after.real[place], step.after[place])
 
     derivative = float((above * after.imag).sum()) / _STEP
     along = size = 0.0
     for name, of_array in gradients.items():
-        along += float((of_array * moves[name]).sum())
-        size += float(np.linalg.norm(of_array) * np.linalg.norm(moves[name]))
+        move = moves[name]
+        along += float((of_array * move).sum())
+        size += float(np.linalg.norm(of_array) * np.linalg.norm(move))
     # In saturated rows, the terms of the gradients to queries and keys cancel.
-    to_weights = np.linalg.norm(above @ block.output.T) * longest["v"]
-    to_heads = to_weights * (longest["q"] + longest["k"]) / float(design.divisor)
+    to_weights = np.linalg.norm(above @ block.output.T) * longest_value
+    to_heads = to_weights * (longest_query + longest_key) / divisor
     size += to_heads * math.sqrt(q.size)
     if not abs(along - derivative) <= relative * size:
         raise difference("gradient below a layer, along a move", derivative, along)
 
     of_rows = {"entropy": rounding, "row_variance": rounding}
+    of_token = (gradient.x**2).sum(axis=1).mean()
     expected = {
         **_of_rows(scores, weights),
         "stream": (step.x**2).mean(),
         "cosine": _mean_product(step.x / _lengths(step.x)),
         "stream_gradient": (gradient.x**2).mean(),
-        "gradient_cosine": _mean_product(gradient.x) / (gradient.x**2).sum(axis=1).mean(),
+        "gradient_cosine": _mean_product(gradient.x) / of_token,
         "query_gradient": (gradient.q**2).sum(axis=2).mean(),
         "key_gradient": (gradient.k**2).sum(axis=2).mean(),
         "value_gradient": (gradient.v**2).sum(axis=2).mean(),
@@ -83,7 +89,8 @@ def compare_layer(
     }
     for name, value in expected.items():
         absolute = of_rows.get(name, _NEAR * name.endswith("cosine"))
-        if not abs(reported[name] - value) <= relative * abs(value) + absolute:
+        tolerance = relative * abs(value) + absolute
+        if not abs(reported[name] - value) <= tolerance:
             raise difference(f"{name} of a layer", value, reported[name])
 
 
@@ -105,8 +112,10 @@ def _forward(
     k = _turned(k, design) + step["k"]
     v = v + step["v"]
     visible = _visible(len(x), design.mask)
-    scores = np.where(visible, q @ k.swapaxes(1, 2) / design.divisor, -np.inf)
-    exponentials = np.exp(scores - scores.real.max(axis=2, keepdims=True))
+    scaled = q @ k.swapaxes(1, 2) / design.divisor
+    scores = np.where(visible, scaled, -np.inf)
+    largest = scores.real.max(axis=2, keepdims=True)
+    exponentials = np.exp(scores - largest)
     weights = exponentials / exponentials.sum(axis=2, keepdims=True)
     mixed = np.concatenate([*(weights @ v)], axis=1)
     middle: Complex = design.residual * stream + mixed @ block.output
@@ -129,7 +138,8 @@ def _forward(
 
 def _norm(x: Complex) -> Complex:
     """The RMS norm of each token."""
-    return np.asarray(x / np.sqrt((x * x).mean(axis=1, keepdims=True)))
+    mean_square = (x * x).mean(axis=1, keepdims=True)
+    return np.asarray(x / np.sqrt(mean_square))
 
 
 def _turned(heads: Complex, design: network.Design) -> Complex:
@@ -138,11 +148,14 @@ def _turned(heads: Complex, design: network.Design) -> Complex:
         return heads
     n, d_k = heads.shape[1:]
     half = d_k // 2
-    turns = np.arange(n)[:, None] / design.rope_base ** (np.arange(half) / half)
+    wavelengths = design.rope_base ** (np.arange(half) / half)
+    turns = np.arange(n)[:, None] / wavelengths
+    cosines = np.cos(turns)
+    sines = np.sin(turns)
     a = heads[..., :half]
     b = heads[..., half:]
-    first = a * np.cos(turns) - b * np.sin(turns)
-    second = a * np.sin(turns) + b * np.cos(turns)
+    first = a * cosines - b * sines
+    second = a * sines + b * cosines
     return np.concatenate([first, second], axis=-1)
 
 
@@ -152,7 +165,8 @@ def _visible(n: int, mask: str) -> npt.NDArray[np.bool_]:
     """
     if mask == "none":
         return np.ones((n, n), bool)
-    behind = np.arange(n)[:, None] - np.arange(n)
+    places = np.arange(n)
+    behind = places[:, None] - places
     longest = n if mask == "causal" else int(mask.removeprefix("window-"))
     return (behind >= 0) & (behind < longest)
 
@@ -160,6 +174,7 @@ def _visible(n: int, mask: str) -> npt.NDArray[np.bool_]:
 def _of_rows(scores: Floats, weights: Floats) -> dict[str, float]:
     """Means over the rows of all heads."""
     logarithms = np.log(np.where(weights > 0, weights, 1.0))
+
     return {
         "collision": (weights**2).sum(axis=2).mean(),
         "max_weight": weights.max(axis=2).mean(),
@@ -176,4 +191,5 @@ def _mean_product(vectors: Floats) -> float:
     """The mean product of two different vectors, (n, width)."""
     products = vectors @ vectors.T
     n = len(vectors)
-    return float(products.sum() - products.trace()) / (n * (n - 1))
+    of_different = float(products.sum() - products.trace())
+    return of_different / (n * (n - 1))

@@ -43,26 +43,34 @@ def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) ->
         arithmetic.round(row.extra_arrays["gradient"])[None],
     )
     rounded = rounded_rows(*given, row.divisor, arithmetic, seen, prescale)
-    stages = (rounded.scores[0, seen], rounded.weights[0, seen], rounded.score_gradient[0, seen])
-    stages = tuple(each.astype(np.float64) for each in (*stages, rounded.query_gradient[0]))
+    over_keys = (rounded.scores, rounded.weights, rounded.score_gradient)
+    of_row = [*(each[0, seen] for each in over_keys), rounded.query_gradient[0]]
+    stages = tuple(each.astype(np.float64) for each in of_row)
     _check_stages(row, seen, stages, arithmetic, prescale)
     is_lost = not all(np.isfinite(each).all() for each in stages[1:])
     s, w, to_scores, to_query = (np.where(is_lost, 0.0, each) for each in stages)
     with np.errstate(over="ignore"):
-        overflows = not np.isfinite(arithmetic.round(np.exp(rounded.scores[0].max())))
+        largest = np.exp(rounded.scores[0].max())
+        overflows = not np.isfinite(arithmetic.round(largest))
 
     scores = row.scaled[seen]
     weights = softmax_of(scores)
+    rest = remainders(weights)
     has_8_bits = arithmetic.has_8_bits
     of_products = arithmetic.of_products
     shifted = scores - scores.max()
-    before = shifted if has_8_bits else shifted - math.log(float(np.exp(shifted).sum()))
+    exponentials = np.exp(shifted)
+    total = float(exponentials.sum())
+    before = shifted if has_8_bits else shifted - math.log(total)
+    half_smallest = math.log(arithmetic.smallest) - math.log(2 * prescale)
+
     least_normal = arithmetic.smallest_normal
     if has_8_bits:
         least_normal *= (1 - 1e-6) * w.max() / prescale
+
     shares = {
-        "tiny_weights": (before < math.log(arithmetic.smallest) - math.log(2 * prescale)).mean(),
-        "nearly_one_rows": remainders(weights).min() < 2.0 ** -(of_products.digits + 1),
+        "tiny_weights": (before < half_smallest).mean(),
+        "nearly_one_rows": rest.min() < 2.0 ** -(of_products.digits + 1),
         "large_rows": scores.max() > math.log(arithmetic.largest),
         "zero_weights": (w == 0).mean(),
         "subnormal_weights": ((w > 0) & (w < least_normal)).mean(),
@@ -71,7 +79,7 @@ def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) ->
         "zero_gradients": (to_scores == 0).mean(),
         "lost_rows": is_lost,
     }
-    kept = arithmetic.weights(np.exp(shifted), prescale).sum(dtype=np.float64)
+    kept = arithmetic.weights(exponentials, prescale).sum(dtype=np.float64)
     expected: Expected = {name: (float(share), 0.0) for name, share in shares.items()}
     expected |= {
         "rounding_loss": (1 - float(kept), _ABSOLUTE),
@@ -79,15 +87,14 @@ def plain_rounded_row(row: DrawnRow, arithmetic: Arithmetic, prescale: float) ->
     }
     expected |= _errors_of_gradient(row, seen, weights, to_scores, to_query, arithmetic)
     own = int(seen[: row.own_key].sum())
-    exact = _metrics(scores, weights, remainders(weights), own)
-    relative = _RELATIVE + 16 * np.finfo(float).eps * float(np.abs(scores).max())
-    for name, value in _metrics(
-        np.clip(s, -of_products.largest, of_products.largest), w, 1 - w, own
-    ).items():
+    exact = _metrics(scores, weights, rest, own)
+    largest_score = float(np.abs(scores).max())
+    relative = _RELATIVE + 16 * np.finfo(float).eps * largest_score
+    finite = np.clip(s, -of_products.largest, of_products.largest)
+    for name, value in _metrics(finite, w, 1 - w, own).items():
         tolerance = relative * (abs(value) + abs(exact[name])) + _ABSOLUTE
-        expected |= dict.fromkeys(
-            (f"{name}_bias", f"{name}_error"), (value - exact[name], tolerance)
-        )
+        error = (value - exact[name], tolerance)
+        expected |= {f"{name}_bias": error, f"{name}_error": error}
     return expected
 
 
@@ -109,17 +116,21 @@ def _check_stages(
         for each in (row.query, row.keys[seen], row.extra_arrays["gradient"][seen])
     )
     products = row.extra_arrays["products"][seen].astype(np.float64)
-    unit, of_product = (2.0**-each.digits for each in (arithmetic, arithmetic.of_products))
+    unit = 2.0**-arithmetic.digits
+    of_product = 2.0**-arithmetic.of_products.digits
     of_sum = 8 * float(np.finfo(arithmetic.accumulator).eps)
     least = _SMALLEST * arithmetic.smallest
     least_product = _SMALLEST * arithmetic.of_products.smallest
     with np.errstate(all="ignore"):  # of lost rows
-        absolute = of_sum * len(query) * (np.abs(keys) @ np.abs(query)) + least_product
+        size = np.abs(keys) @ np.abs(query)
+        absolute = of_sum * len(query) * size + least_product
         _compare("product", keys @ query, products, of_product, absolute)
         _compare("score", products / divisor, scores, of_product + of_sum, least_product)
 
         shifted = scores - scores.max()
-        factor = prescale * float(np.exp(shifted).sum()) if arithmetic.has_8_bits else 1.0
+        factor = 1.0
+        if arithmetic.has_8_bits:
+            factor = prescale * float(np.exp(shifted).sum())
         _compare(
             "weight",
             softmax_of(scores),
@@ -128,12 +139,14 @@ def _check_stages(
             least / factor,
         )
 
-        size = weights * (np.abs(gradient) + weights @ np.abs(gradient))
+        sizes = np.abs(gradient)
+        size = weights * (sizes + weights @ sizes)
         absolute = of_sum * root * size / divisor + least * (1 + 1 / divisor)
         centred = weights * (gradient - weights @ gradient) / divisor
         _compare("gradient to score", centred, to_scores, 2.1 * unit, absolute)
 
-        absolute = of_sum * root * (np.abs(to_scores) @ np.abs(keys)) + least_product
+        size = np.abs(to_scores) @ np.abs(keys)
+        absolute = of_sum * root * size + least_product
         _compare("gradient to entry", to_scores @ keys, to_query, of_product, absolute)
 
 
@@ -143,8 +156,9 @@ def _compare(
     """ArithmeticError for a number beyond its tolerance; one that is infinite or NaN is not
     compared.
     """
-    beyond = np.abs(got - expected) > relative * np.abs(expected) + absolute
-    for place in np.flatnonzero(beyond & np.isfinite(got) & np.isfinite(expected)):
+    allowed = relative * np.abs(expected) + absolute
+    is_beyond = np.abs(got - expected) > allowed
+    for place in np.flatnonzero(is_beyond & np.isfinite(got) & np.isfinite(expected)):
         raise difference(f"rounded {name} {place}", expected[place], got[place])
 
 
@@ -171,24 +185,26 @@ def _errors_of_gradient(
         (to_scores, float(np.finfo(of.accumulator).eps)),
         (exact_to_scores, float(np.finfo(np.float64).eps)),
     )
-    step = (
-        float(np.abs(to_query).max()) * 2.0 ** (1 - of.of_products.digits) + of.of_products.smallest
-    )
+    products = of.of_products
+    largest = float(np.abs(to_query).max())
+    step = largest * 2.0 ** (1 - products.digits) + products.smallest
     for terms, eps in sums:
-        step += (
-            16 * math.sqrt(len(keys)) * eps * float(np.linalg.norm(np.abs(terms) @ np.abs(keys)))
-        )
+        size = float(np.linalg.norm(np.abs(terms) @ np.abs(keys)))
+        step += 16 * math.sqrt(len(keys)) * eps * size
+    half = length / 2
+    is_near_half = abs(error - half) <= step
     may_be_zero = to_scores.any() and np.linalg.norm(to_query) <= step
     return {
         "query_gradient_error": (error, step),
-        "wrong_gradient_rows": (float(error > length / 2), float(abs(error - length / 2) <= step)),
+        "wrong_gradient_rows": (float(error > half), float(is_near_half)),
         "zero_gradient_rows": (float(not to_query.any()), float(may_be_zero)),
     }
 
 
 def _metrics(scores: Floats, weights: Floats, rest: Floats, own: int) -> dict[str, float]:
     """The metrics that have errors, of weights that need not sum to 1, with 1 - w."""
-    entropy = -float(weights @ np.log(weights, out=np.zeros_like(weights), where=weights > 0))
+    logarithms = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
+    entropy = -float(weights @ logarithms)
     return {
         "row_variance": float(np.var(scores)),
         "max_weight": float(weights.max()),

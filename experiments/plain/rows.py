@@ -80,7 +80,8 @@ class _Mapped:
         top = self.slopes.argmax()
         others = self.slopes.copy()
         others[top] = 0.0
-        distances[top] = self.rest[top] * steep[top] - self.coupling * (others @ steep)
+        of_others = self.coupling * (others @ steep)
+        distances[top] = self.rest[top] * steep[top] - of_others
         return float(np.linalg.norm(self.slopes[:, None] * distances))
 
 
@@ -103,10 +104,15 @@ def plain_row(row: DrawnRow, row_map: RowMap = PLAIN, bias: Floats | float = 0.0
     norm = jacobian_norm(mapped.slopes, mapped.coupling, mapped.rest, mapped.steepness)
     keys = row.keys
     # Differences of squares give distances of keys, and the mean of the scores is rounded.
-    longest = math.sqrt(float(np.vecdot(keys, keys)[visible].max()))
+    squares = np.vecdot(keys, keys)[visible]
+    longest = math.sqrt(float(squares.max()))
     of_distance = (norm * math.sqrt(_ROUNDINGS * _EPS) + _TINY) * longest / row.divisor
-    of_mean = 4 * math.sqrt(len(w)) * _EPS * float(np.abs(seen).max()) / row.divisor
-    to_key = math.sqrt(row.rows_per_key * float(row.query @ row.query)) / row.divisor
+    largest_score = float(np.abs(seen).max())
+    of_mean = 4 * math.sqrt(len(w)) * _EPS * largest_score / row.divisor
+    square_of_query = float(row.query @ row.query)
+    to_key = math.sqrt(row.rows_per_key * square_of_query) / row.divisor
+    variance = float(np.var(seen)) / row.divisor / row.divisor
+
     expected: Expected = {
         "visible_mass": (float(w.sum()), 0.0),
         "max_weight": (largest, 0.0),
@@ -117,10 +123,11 @@ def plain_row(row: DrawnRow, row_map: RowMap = PLAIN, bias: Floats | float = 0.0
         "participation": (1 / collision if collision else math.inf, 0.0),
         "output_std": (math.sqrt(collision), 0.0),
         "value_gradient_norm": (math.sqrt(row.rows_per_key * collision), 0.0),
-        "row_variance": (float(np.var(seen)) / row.divisor / row.divisor, of_mean**2 + _TINY),
+        "row_variance": (variance, of_mean**2 + _TINY),
     }
     if mapped.is_at_edge:
         return expected
+
     return expected | {
         "zero_weights": (
             float((of_seen == 0).mean()),
@@ -138,9 +145,10 @@ def _mapped(scaled: Floats, row_map: RowMap, bias: Floats | float) -> _Mapped:
     steepness = np.ones(len(scaled))
     capped = scaled
     if cap := row_map.softcap:
-        capped = np.where(np.isfinite(scaled), cap * np.tanh(scaled / cap), -np.inf)
+        ratio = scaled / cap
+        capped = np.where(np.isfinite(scaled), cap * np.tanh(ratio), -np.inf)
         # 1 / cosh^2, without overflow.
-        steepness = np.exp(2 * (math.log(2) - np.logaddexp(scaled / cap, -scaled / cap)))
+        steepness = np.exp(2 * (math.log(2) - np.logaddexp(ratio, -ratio)))
     z = capped + bias
     if row_map.normalizer == "softmax":
         logits = z if row_map.sink is None else np.append(z, row_map.sink)
@@ -151,9 +159,9 @@ def _mapped(scaled: Floats, row_map: RowMap, bias: Floats | float) -> _Mapped:
         shifted = z - math.log(len(z))
         log_w = -np.logaddexp(0, -shifted)
         log_rest = -np.logaddexp(0, shifted)
-        return _Mapped(
-            np.exp(log_w), log_w, np.exp(log_w + log_rest), 0.0, np.ones(len(z)), steepness
-        )
+        weights = np.exp(log_w)
+        slopes = np.exp(log_w + log_rest)
+        return _Mapped(weights, log_w, slopes, 0.0, np.ones(len(z)), steepness)
     share, power = (1.0, 1) if row_map.normalizer == "sparsemax" else (0.5, 2)
     scores = share * (z - z.max())
     threshold = -0.5
@@ -162,11 +170,13 @@ def _mapped(scaled: Floats, row_map: RowMap, bias: Floats | float) -> _Mapped:
         threshold += 0.5**halvings * np.sign(total - 1)
     roots = np.maximum(scores - threshold, 0.0)
     slopes = np.where(roots > 0, roots ** (power - 1), 0.0)
-    log_weights = np.log(roots**power, out=np.full(len(z), -np.inf), where=roots > 0)
+    weights = roots**power
+    log_weights = np.full(len(z), -np.inf)
+    np.log(weights, out=log_weights, where=roots > 0)
     coupling = 1 / float(slopes.sum())
     is_at_edge = bool((np.abs(scores - threshold) < _EDGE).any())
     return _Mapped(
-        roots**power,
+        weights,
         log_weights,
         slopes,
         coupling,
@@ -190,7 +200,9 @@ def jacobian_norm(slopes: Floats, coupling: float, rest: Floats, steepness: Floa
     top = slopes.argmax()
     others = squares.sum() - squares
     others[top] = np.delete(squares, top).sum()
-    return math.sqrt(float((steepness**2 * squares) @ (rest**2 + coupling**2 * others)))
+    of_columns = rest**2 + coupling**2 * others
+    square = (steepness**2 * squares) @ of_columns
+    return math.sqrt(float(square))
 
 
 def softmax_of(scores: Floats) -> Floats:
@@ -204,7 +216,9 @@ def entropy_of(w: Floats) -> float:
     top = w.argmax()
     others = np.delete(w, top)
     logarithms = np.log(others, out=np.zeros_like(others), where=others > 0)
-    return float(-(others @ logarithms) - w[top] * math.log1p(-float(others.sum())))
+    of_others = others @ logarithms
+    of_top = w[top] * math.log1p(-float(others.sum()))
+    return float(-of_others - of_top)
 
 
 def compare(row: DrawnRow, reported: Mapping[str, float], expected: Expected) -> None:
@@ -219,12 +233,14 @@ def compare(row: DrawnRow, reported: Mapping[str, float], expected: Expected) ->
     products = keys @ query
     squares = np.vecdot(keys, keys)
     rounding = 2 * len(query) * _EPS * np.sqrt(squares * (query @ query))
-    for key in np.flatnonzero(np.isfinite(scores) & (np.abs(scores - products) > rounding)):
+    visible = np.isfinite(scores)
+    for key in np.flatnonzero(visible & (np.abs(scores - products) > rounding)):
         raise difference(f"score of key {key}", products[key], scores[key])
-    largest = float(np.abs(row.scaled[np.isfinite(scores)]).max())
+    largest = float(np.abs(row.scaled[visible]).max())
     relative = _RELATIVE + _DIVISIONS * _EPS * largest
     for name, (value, absolute) in expected.items():
-        if name in reported and not abs(reported[name] - value) <= relative * abs(value) + absolute:
+        tolerance = relative * abs(value) + absolute
+        if name in reported and not abs(reported[name] - value) <= tolerance:
             raise difference(name, value, reported[name])
 
 
