@@ -131,7 +131,9 @@ def cat_sat_down() -> list[Step]:
     weights = steps["weights"].table.to_numpy()
     own = np.diag(weights)
     own_row = [[*own, own.mean(), 1 / 4]]
-    columns = [weights.mean(axis=0), [np.mean(weights.argmax(axis=1) == j) for j in range(4)]]
+    largest = weights.argmax(axis=1)
+    leads = [np.mean(largest == j) for j in range(4)]
+    columns = [weights.mean(axis=0), leads]
     uniform = np.column_stack([entropy(weights) / math.log(4), np.ptp(weights, axis=1)])
     order = np.argsort(-uniform[:, 0])
     words = [WORDS[i] for i in order]
@@ -178,9 +180,10 @@ class Projected(NamedTuple):
 
     def trace(self, mask: npt.NDArray[np.bool_] | None = None) -> Trace:
         """Attention of q = X W_q, k = X W_k and v = X W_v under the default divisor sqrt(d_k)."""
-        return trace(
-            self.tokens @ self.w_q, self.tokens @ self.w_k, self.tokens @ self.w_v, mask=mask
-        )
+        q = self.tokens @ self.w_q
+        k = self.tokens @ self.w_k
+        v = self.tokens @ self.w_v
+        return trace(q, k, v, mask=mask)
 
     def steps(self, words: Names) -> list[Step]:
         """Tokens and projections as steps."""
@@ -255,11 +258,12 @@ def causal_mask() -> list[Step]:
     four words run twice, with one token negated in the second run, with the mask and without it.
     """
     mask = np.tri(len(WORDS), dtype=bool)  # a word sees itself and the words before it
-    tokens = _FOUR.tokens * [[-1] if word == "sat" else [1] for word in WORDS]
+    signs = [[-1] if word == "sat" else [1] for word in WORDS]
+    tokens = _FOUR.tokens * signs
     changed = _FOUR._replace(tokens=tokens)
-    before, after = (
-        [np.asarray(each.trace(m).output) for m in (mask, None)] for each in (_FOUR, changed)
-    )
+    masks = (mask, None)
+    before = [np.asarray(_FOUR.trace(m).output) for m in masks]
+    after = [np.asarray(changed.trace(m).output) for m in masks]
     steps = attention(_FOUR.trace(mask), WORDS, WORDS, digits=3)
     moved = np.max(np.abs(np.subtract(after, before)), axis=2)
     return [
@@ -319,7 +323,8 @@ def variance_sweep() -> list[Step]:
     sample = variances()
     errors = exact * np.sqrt((2 + 6 / exact) / _SAMPLE)
     columns = ("sample", "exact", "sample / exact", "standard error", "errors away")
-    values = np.column_stack([sample, exact, sample / exact, errors, (sample - exact) / errors])
+    away = (sample - exact) / errors
+    values = np.column_stack([sample, exact, sample / exact, errors, away])
     error = "with the standard error d_k sqrt((2 + 6 / d_k) / n)"
     says = f"Variance of 10,000 scores at each d_k, {error}."
     return [step("variances", says, values, [str(d_k) for d_k in SWEPT], columns)]
@@ -343,7 +348,8 @@ def _band(d_k: int, rng: np.random.Generator) -> Floats:
     unscaled = q @ k.swapaxes(-1, -2)
     both = unscaled, unscaled / math.sqrt(d_k)
     deviations = [scores.std(axis=(-1, -2)) for scores in both]
-    largest = [softmax(scores).max(axis=-1).mean(axis=-1) for scores in both]
+    of_both = [softmax(scores) for scores in both]
+    largest = [weights.max(axis=-1).mean(axis=-1) for weights in of_both]
     return np.asarray(np.quantile(deviations + largest, (0.05, 0.95), axis=1))
 
 
@@ -356,7 +362,8 @@ def comparison() -> list[Step]:
     """One draw, which mixes trend and chance; exact expectations; and quantiles of many draws."""
     rng = np.random.default_rng(0)
     low, high = zip(*(_band(d_k, rng) for d_k in COMPARED), strict=True)
-    drawn, exact = ([article_draw(d_k, kind) for d_k in COMPARED] for kind in ("", "exact_"))
+    drawn = [article_draw(d_k) for d_k in COMPARED]
+    exact = [article_draw(d_k, "exact_") for d_k in COMPARED]
     rows = ("deviation unscaled", "deviation d_k^1/2", "largest unscaled", "largest d_k^1/2")
     widths = [str(d_k) for d_k in COMPARED]
     return [
@@ -383,10 +390,28 @@ def comparison() -> list[Step]:
 # values is 4.
 
 DOG_WORDS = ("dog", "bites", "man")
-DOG_SCORES = np.array([[1.25, 0.80, -0.20], [0.80, 1.09, -0.40], [-0.20, -0.40, 1.16]])
+DOG_SCORES = np.array(
+    [
+        [1.25, 0.80, -0.20],
+        [0.80, 1.09, -0.40],
+        [-0.20, -0.40, 1.16],
+    ]
+)
 DOG, BITES, MAN = DOG_SCORES
-DOG_PRINTED = np.array([[0.44, 0.35, 0.21], [0.38, 0.41, 0.21], [0.19, 0.15, 0.66]])
-DOG_VALUES = np.array([[0.9, 0.1, -0.3, 0.5], [0.2, 0.8, 0.1, -0.4], [0.4, -0.2, 0.7, 0.3]])
+DOG_PRINTED = np.array(
+    [
+        [0.44, 0.35, 0.21],
+        [0.38, 0.41, 0.21],
+        [0.19, 0.15, 0.66],
+    ]
+)
+DOG_VALUES = np.array(
+    [
+        [0.9, 0.1, -0.3, 0.5],
+        [0.2, 0.8, 0.1, -0.4],
+        [0.4, -0.2, 0.7, 0.3],
+    ]
+)
 _DOG_OUTPUT = np.array([0.550, 0.282, 0.050, 0.143])
 
 
@@ -435,7 +460,8 @@ def _pair(names: str, words: Names, order: list[int], before: Trace, after: Trac
     first, second, apart = names.split()
     one = np.asarray(before.output)
     other = np.asarray(after.output)
-    away = np.round(abs(other - one[order]).max(axis=1)[np.argsort(order)], 12)
+    changes = abs(other - one[order]).max(axis=1)
+    away = np.round(changes[np.argsort(order)], 12)
     says = "The largest difference of each word's two outputs: all words keep theirs."
     return [
         step(first, "Each word's output.", one, words),
@@ -507,7 +533,12 @@ def triples() -> list[Step]:
     rows = ("2, 1, 1", "20, 10, 10", "200, 100, 100", "(200, 100, 100) / √512")
     keys = ("first", "second", "third")
     printed = np.array(
-        [(0.50, 0.25, 0.25), (0.99, 0.005, 0.005), (1.00, 0.00, 0.00), (0.90, 0.05, 0.05)]
+        [
+            (0.50, 0.25, 0.25),
+            (0.99, 0.005, 0.005),
+            (1.00, 0.00, 0.00),
+            (0.90, 0.05, 0.05),
+        ]
     )
     scores = np.array([ONES, TENS, HUNDREDS, np.divide(HUNDREDS, math.sqrt(512))])
     found = from_scores(scores)
@@ -555,7 +586,8 @@ def two_scales() -> list[Step]:
 @example("Three tokens of width 4, with and without scaling", _NOTEBOOK, _LINES)
 def notebook() -> list[Step]:
     """Three tokens, with and without scaling."""
-    return list(attention(trace(*NOTEBOOK), numbered(3, "q"), numbered(3, "k")).values())
+    steps = attention(trace(*NOTEBOOK), numbered(3, "q"), numbered(3, "k"))
+    return list(steps.values())
 
 
 @example("A strip of weights under a slider", f"{_TEXTBOOK}; the scores are ours", _STRIP)

@@ -67,9 +67,11 @@ def read_matrix(path: Path, letter: str) -> pd.DataFrame:
     left = int(is_name[top:].all())  # columns with names
     values = numbers.iloc[top:, left:]
     first = [*cells.iloc[0]]
-    counts = len(first) > 2 and first == [*map(str, range(len(first)))]
+    from_0 = [*map(str, range(len(first)))]
+    counts = len(first) > 2 and first == from_0
     bad = np.argwhere(~(values.abs() <= _LARGEST).to_numpy(bool))
-    if counts or len(bad) or not 0 < min(values.shape) <= max(values.shape) <= _MOST:
+    fits = 0 < min(values.shape) <= max(values.shape) <= _MOST
+    if counts or len(bad) or not fits:
         found = "a header that counts from 0" if counts else "{} x {}".format(*values.shape)
         if len(bad):
             row, column = bad[0] + (top, left)

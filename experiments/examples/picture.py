@@ -59,8 +59,9 @@ def draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, by
 
     def plot() -> Drawing:
         columns = 2 if len(shown) == 4 else len(shown)
-        size = max(7.0, 4.4 * columns), 0.6 + 3.6 * (len(shown) // columns)
-        figure, axes = panels(len(shown), columns, size)
+        width = max(7.0, 4.4 * columns)
+        height = 0.6 + 3.6 * (len(shown) // columns)
+        figure, axes = panels(len(shown), columns, (width, height))
         for ax, panel in zip(axes, shown, strict=True):
             ax.set_title(panel.title)
             _KINDS[panel.kind](ax, panel, tables)
@@ -69,7 +70,9 @@ def draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, by
     notes = [f"From {source}."]
     kinds = dict.fromkeys(panel.kind for panel in shown)
     notes += [_READS[kind] for kind in kinds if kind in _READS]
-    if shown[0].kind == "lines" and ("exact" in tables or "exact" in tables[shown[0].step]):
+    first = shown[0]
+    has_exact = "exact" in tables or "exact" in tables[first.step]
+    if first.kind == "lines" and has_exact:
         notes.append("Points: drawn. Pale lines: exact.")
     if "low" in tables:
         notes.append("Pale areas: 90% of draws.")
@@ -95,7 +98,8 @@ def _heatmap(ax: Axes, panel: _Panel, tables: Tables) -> None:
             ax.annotate(_number(value, digits), (j, i), ha="center", va="center", color=colour)
     else:
         ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02)
-    for set_ticks, names in ((ax.set_xticks, table.columns), (ax.set_yticks, table.index)):
+    sides = ((ax.set_xticks, table.columns), (ax.set_yticks, table.index))
+    for set_ticks, names in sides:
         every = -(-len(names) // _MAX_NAMES)
         set_ticks(range(0, len(names), every), [latex(name) for name in names[::every]])
     if max(map(len, table.columns)) * len(table.columns) > _MAX_NAMES * 2:
@@ -128,7 +132,8 @@ def _lines(ax: Axes, panel: _Panel, tables: Tables) -> None:
         rule = column.split()[-1]
         colour = scaling_colours([]).get(rule, INK)
         if exact is not None:
-            plot_exact(ax, at, exact.get(column, exact.iloc[:, 0]), colour)
+            values = exact.get(column, exact.iloc[:, 0])
+            plot_exact(ax, at, values, colour)
         if "low" in over:
             ends = over["low"][column], over["high"][column]
             ax.fill_between(at, *ends, color=colour, alpha=0.12, linewidth=0)
@@ -179,8 +184,14 @@ def _arrows(ax: Axes, _: _Panel, tables: Tables) -> None:
     for name, style in (("q", "-"), ("k", "--")):
         tips = tables[name].iterrows()
         for (token, tip), colour in zip(tips, UNORDERED_COLOURS, strict=False):
-            look = {"arrowstyle": "->", "linestyle": style, "color": colour}
-            ax.annotate("", tuple(tip), (0, 0), arrowprops=look | {"shrinkA": 0, "shrinkB": 0})
+            arrow = {
+                "arrowstyle": "->",
+                "linestyle": style,
+                "color": colour,
+                "shrinkA": 0,
+                "shrinkB": 0,
+            }
+            ax.annotate("", tuple(tip), (0, 0), arrowprops=arrow)
             ax.annotate(
                 f"{name} {token}",
                 tuple(tip),

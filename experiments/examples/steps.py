@@ -93,7 +93,8 @@ def attention(
     # Without the divisor; hidden keys stay hidden.
     undivided = softmax(np.where(np.isinf(found.scaled_scores), -np.inf, found.scores))
     both = (undivided, found.weights)
-    effect = np.transpose([*(weights.max(axis=-1) for weights in both), *map(entropy, both)])
+    largest = [weights.max(axis=-1) for weights in both]
+    effect = np.transpose([*largest, *map(entropy, both)])
     exponentials = np.column_stack([found.exponentials, found.sums])
     parts: list[tuple[Any, ...]] = [
         ("q", found.q, queries, widths, digits),
@@ -137,7 +138,8 @@ def from_scores(
 def blend(found: Trace, name: str, row: int, keys: Names, outputs: Names) -> Step:
     """The output of one query, term by term: weights, and each key's values times its weight."""
     weights = found.weights[row]
-    terms = np.column_stack([weights, weights[:, None] * np.asarray(found.v)])
+    of_values = weights[:, None] * np.asarray(found.v)
+    terms = np.column_stack([weights, of_values])
     sums = [weights.sum(), *terms[:, 1:].sum(axis=0)]
     says = f"The output of {name}, term by term: weights, and values times weights."
     blended = np.vstack([terms, sums])

@@ -48,7 +48,8 @@ def _written(name: str) -> list[bytes]:
 
 
 def _drawn(name: str, path: Path) -> list[bytes]:
-    table, (draw, finding) = pd.read_csv(path), FIGURES[name]
+    table = pd.read_csv(path)
+    draw, finding = FIGURES[name]
     numbers = finding.numbers({name: table})
     if numbers is None:
         raise FindingError(f"{path} does not support: {finding.title}")
@@ -153,19 +154,24 @@ def _powers(table: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
     """Local powers of exact crossings: of ln n for the typical one; of n for the mean one over ln
     n.
     """
-    typical, mean = (np.log(_computed(table, name)) for name in ("typical", "mean"))
+    typical = np.log(_computed(table, "typical"))
+    mean = np.log(_computed(table, "mean"))
     ln_n = np.log(mean.index.to_series())
     log_ln_n = np.log(ln_n)
+    of_typical = typical.diff() / log_ln_n.diff()
     of_mean = (mean - log_ln_n).diff() / ln_n.diff()
-    return (typical.diff() / log_ln_n.diff()).dropna(), of_mean.dropna()
+    return of_typical.dropna(), of_mean.dropna()
 
 
 def _scales(tables: Tables) -> Numbers:
     """None unless the powers are 3 and 2 within a tenth, the second one from 64 keys on."""
-    powers = _powers(tables["scales"])
-    distances = (powers[0] - 3).abs(), (powers[1].loc[256:] - 2).abs()
-    typical, mean = (_computed(tables["scales"], name)[4096] for name in ("typical", "mean"))
-    holds = max(map(max, distances)) < 0.1
+    table = tables["scales"]
+    of_typical, of_mean = _powers(table)
+    from_3 = (of_typical - 3).abs()
+    from_2 = (of_mean.loc[256:] - 2).abs()
+    typical = _computed(table, "typical")[4096]
+    mean = _computed(table, "mean")[4096]
+    holds = max(*from_3, *from_2) < 0.1
     return {"typical": typical, "mean": mean / 1e6} if holds else None
 
 
@@ -181,8 +187,10 @@ def _lengths(tables: Tables) -> Numbers:
     gaussian, unit = (_three_nats(tables, rows) for rows in _SHOWN)
     first = gaussian.iloc[0]
     last = gaussian.iloc[-1]
-    falls = (gaussian.diff().dropna() < 0).all() and first > 1.5 and last < 0.75
-    holds = falls and (unit.loc[256:].diff().dropna() > 0).all() and unit.min() > 2
+    is_falling = (gaussian.diff().dropna() < 0).all()
+    is_rising = (unit.loc[256:].diff().dropna() > 0).all()
+    passes_1 = first > 1.5 and last < 0.75
+    holds = is_falling and passes_1 and is_rising and unit.min() > 2
     return {"first": first, "last": last, "unit": unit.iloc[-1]} if holds else None
 
 
@@ -190,9 +198,12 @@ def _rules(tables: Tables) -> Numbers:
     """None unless for each entropy another rule for Gaussian rows holds over the widest range of
     lengths.
     """
-    table = tables["rules"][~tables["rules"]["rule"].str.contains("unit")]
+    table = tables["rules"]
+    is_gaussian = ~table["rule"].str.contains("unit")
+    table = table[is_gaussian]
     width = table["longest"] / table["shortest"]
-    widest = table.loc[width.groupby(table["entropy"]).idxmax(), "rule"]
+    places = width.groupby(table["entropy"]).idxmax()
+    widest = table.loc[places, "rule"]
     none = table.query("rule == '1 (no rule)' and entropy == 3")[["shortest", "longest"]]
     return dict(none.iloc[0]) if widest.nunique() == len(ENTROPIES) else None
 

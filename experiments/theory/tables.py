@@ -60,7 +60,8 @@ def lengths() -> pd.DataFrame:
         sigma = [sigma_for(target, value, n, row_of) for n in n_keys]
         growth = np.diff([math.log(one) for one in sigma])
         steps = np.diff([math.log(math.log(n)) for n in n_keys])
-        table = pd.DataFrame({"n_keys": n_keys, "sigma": sigma, "power": [*growth / steps, np.nan]})
+        power = [*growth / steps, np.nan]
+        table = pd.DataFrame({"n_keys": n_keys, "sigma": sigma, "power": power})
         tables.append(table.assign(rows=name, target=target, value=value))
     columns = ["rows", "target", "value", "n_keys", "sigma", "power"]
     return pd.concat(tables, ignore_index=True)[columns]
