@@ -72,20 +72,23 @@ def plot_heads(
         ax.plot(curve.spread, curve.entropy_share, **look)
     ends = curves[0].spread[0], curves[0].spread[-1]
     # A logarithmic axis has no place for the spread 0 of equal scores.
-    heads = heads.assign(spread=np.maximum(np.sqrt(heads["row_variance"]), ends[0]))
+    spread = np.sqrt(heads["row_variance"])
+    heads = heads.assign(spread=np.maximum(spread, ends[0]))
     outer = indices(heads)[:-1][:1]
     layers = list(heads.groupby(outer)) if outer else [("", heads)]
     are_named = 1 < len(layers) <= _FEW_LAYERS
     markers = MARKERS if len(layers) <= _FEW_LAYERS else itertools.repeat("o")
     colours = color_palette("viridis", len(layers))
     for (name, layer), colour, marker in zip(layers, colours, markers, strict=False):
-        x, y = layer["spread"], layer["entropy_share"]
+        x = layer["spread"]
+        y = layer["entropy_share"]
         label = f"{outer[0]} {name[0]}" if are_named else None
         look = {"marker": marker, "edgecolors": "white", "zorder": 3, "label": label}
         ax.scatter(x, y, size, color=colour, **look)
         if has_bars:
             t = stats.t.isf(0.025, np.maximum(layer["sequences"] - 1, 1))
-            xerr = np.minimum(t * layer["row_variance_se"] / (2 * x), 0.9 * x).fillna(0)
+            reach = t * layer["row_variance_se"] / (2 * x)
+            xerr = np.minimum(reach, 0.9 * x).fillna(0)
             yerr = (t * layer["entropy_share_se"]).fillna(0)
             ax.errorbar(x, y, yerr, xerr, linestyle="", ecolor=colour, elinewidth=1)
     ax.set(xscale="log", xlim=ends, ylim=(-0.03, 1.03), title="entropy share")
@@ -104,7 +107,9 @@ def _are_sharper(heads: pd.DataFrame) -> bool:
     away = heads["entropy_share"] - heads.get("entropy_share_exact", np.nan)
     t = stats.t.isf(0.025, np.maximum(heads["sequences"] - 1, 1))
     reach = t * heads.get("entropy_share_se", np.nan)
-    below, above = away + reach < -CLOSE, away + reach > CLOSE
+    upper = away + reach
+    below = upper < -CLOSE
+    above = upper > CLOSE
     return bool(below.mean() > 0.25 and above.mean() <= 0.05)
 
 
@@ -116,8 +121,11 @@ def _plot_map(ax: Axes, heads: pd.DataFrame, metric: str, **look: object) -> Col
     values = heads.assign(**{" ": ""}).pivot_table(
         index=outer or " ", columns=last, values=metric, dropna=False
     )
-    has_room = all(size <= most for size, most in zip(values.shape, _MOST_NUMBERS, strict=True))
-    every = max(1, values.shape[1] // _MOST_NUMBERS[1])
-    image = plot_plane(ax, values, every, "{:.2f}".format if has_room else None, **look)
+    height, width = values.shape
+    most_rows, most_columns = _MOST_NUMBERS
+    has_room = height <= most_rows and width <= most_columns
+    every = max(1, width // most_columns)
+    write = "{:.2f}".format if has_room else None
+    image = plot_plane(ax, values, every, write, **look)
     ax.set_ylabel(", ".join(outer))
     return ax.figure.colorbar(image, ax=ax)

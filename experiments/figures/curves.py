@@ -61,11 +61,13 @@ def assumptions(results: Results) -> Drawing:
     cells = list(dict.fromkeys(table["cell"]))
     colours = scaling_colours(table["scaling"])
     groups = by_scaling(table, "cell")
-    figure, axes = panels(len(_CHANGED), len(_CHANGED), (11, 1.5 + 0.3 * len(cells)), sharey=True)
+    size = 11, 1.5 + 0.3 * len(cells)
+    figure, axes = panels(len(_CHANGED), len(_CHANGED), size, sharey=True)
     for ax, metric in zip(axes, _CHANGED, strict=True):
         for i, (scaling, rows) in enumerate(groups.items()):
             beside = _APART * (i - (len(groups) - 1) / 2)
-            at = np.array([cells.index(cell) for cell in rows["cell"]]) + beside
+            heights = np.array([cells.index(cell) for cell in rows["cell"]])
+            at = heights + beside
             _plot_ratios(ax, rows, metric, at, color=colours[scaling], label=under(scaling))
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         ax.set_xscale("log")
@@ -143,7 +145,8 @@ def correlation(results: Results) -> Drawing:
     """
     table = results.axes.first_combination(results.measured, "correlation", "d_k")
     figure, [left, right] = panels(2, 2, (9.5, 4))
-    rule = "d_k^1/2" if "d_k^1/2" in set(table["scaling"]) else table["scaling"].iloc[0]
+    rules = list(table["scaling"])
+    rule = "d_k^1/2" if "d_k^1/2" in rules else rules[0]
     plot_metric(
         left,
         series(table[table["scaling"] == rule], results.axes, "correlation", "d_k"),
@@ -194,12 +197,15 @@ def mechanisms(results: Results) -> Drawing:
     size = 5.0 * len(rules), 3.1 * 2
     figure, axes = panels(2 * len(rules), len(rules), size, sharey="row")
     metrics = ("max_weight", "query_gradient_norm_median")
-    for ax, (metric, rule) in zip(axes, itertools.product(metrics, rules), strict=True):
-        groups = table[table["scaling"] == rule].groupby("mechanism", sort=False)
+    kinds = itertools.product(metrics, rules)
+    for ax, (metric, rule) in zip(axes, kinds, strict=True):
+        of_rule = table[table["scaling"] == rule]
+        groups = of_rule.groupby("mechanism", sort=False)
         for i, (name, rows) in enumerate(groups):
             colour = UNORDERED_COLOURS[i % 6]
             dashes = ("-", (0, (4, 4)))[(i + i // 6) % 2]  # lines may coincide
-            plot_metric(ax, [Series(name, colour, "o", rows, dashes)], "d_k", metric)
+            line = Series(name, colour, "o", rows, dashes)
+            plot_metric(ax, [line], "d_k", metric)
         declared = results.metrics[metric]
         scale_x(ax, table, "d_k")
         if metric == "max_weight":
@@ -216,7 +222,8 @@ def _mechanism(row: pd.Series, others: list[str], axes: SweepAxes) -> str:
     """The name of a mechanism from the axes in which it is unusual."""
     unusual = [name for name in others if name in axes.changed(row)]
     named = [_MECHANISMS[name].format(row[name]) for name in unusual if name in _MECHANISMS]
-    rest = values_of(row, [name for name in others if name not in _MECHANISMS])
+    beside = [name for name in others if name not in _MECHANISMS]
+    rest = values_of(row, beside)
     parts = [" + ".join(named) or "softmax", rest]
     return ", ".join(filter(None, parts))
 
@@ -237,7 +244,8 @@ def freezing(results: Results) -> Drawing:
     figure, axes = panels(2, 2, (10, 4.4))
     table = results.measured
     curves = results["curves"]
-    sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
+    of_scores = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"])
+    sigma = of_scores / table["divisor"]
     shares = {
         "entropy_share": table["entropy"] / np.log(table["n_keys"]),
         "collision": 1 - table["jacobian_trace"],
@@ -250,7 +258,8 @@ def freezing(results: Results) -> Drawing:
         for n_keys, curve, colour in in_colours(curves, "n_keys"):
             named = f"n_keys = {n_keys}"
             ax.plot(curve["ratio"], curve[metric], color=colour, linewidth=1.2, label=named)
-            ratio = sigma[table["n_keys"] == n_keys] / curve["freezing_sigma"].iloc[0]
+            freezing_sigma = curve["freezing_sigma"].iloc[0]
+            ratio = sigma[table["n_keys"] == n_keys] / freezing_sigma
             ax.scatter(
                 ratio,
                 shares[metric][ratio.index],
@@ -271,7 +280,8 @@ def freezing(results: Results) -> Drawing:
                 label=label,
             )
             label = ""  # once in the legend
-        ax.set_xlim(curves["ratio"].min(), 1.1 * curves["ratio"].max())
+        ratios = curves["ratio"]
+        ax.set_xlim(ratios.min(), 1.1 * ratios.max())
         plain_numbers(ax.xaxis)
         limits = limit[f"{metric}_limit"]
         ax.plot(limit["ratio"], limits, color=INK, linestyle="--", label="many keys")
@@ -308,7 +318,9 @@ def distribution(results: Results) -> Drawing:
     linear.set_xlim(-4, 4)
     linear.set_title("density of q·k / sqrt(d_k)")
     logarithmic.set_yscale("log")
-    logarithmic.set_ylim(bottom=histogram["density"][histogram["density"] > 0].min() / 2)
+    density = histogram["density"]
+    least = density[density > 0].min()
+    logarithmic.set_ylim(bottom=least / 2)
     logarithmic.set_title("the same on a logarithmic axis")
     logarithmic.legend(loc="upper right", fontsize=8.5, handlelength=0.5, borderpad=0)
     metric = "score_kurtosis"
@@ -328,7 +340,8 @@ def calibration(results: Results) -> Drawing:
     if uniform.
     """
     figure, [left, middle, right] = panels(3, 3, (11, 4.2))
-    z = np.sort(results["z_scores"]["of_own_error"].dropna().to_numpy())
+    scores = results["z_scores"]["of_own_error"].dropna()
+    z = np.sort(scores.to_numpy())
     p = np.sort(results["cells"]["p_value"].to_numpy())
     x = np.linspace(-4, 4, 200)
     left.hist(z, bins=np.arange(-5, 5.01, 0.25), density=True, color=INK, alpha=0.3)
@@ -346,7 +359,9 @@ def calibration(results: Results) -> Drawing:
     middle.set_title("z-scores in order")
     middle.set_xlabel("expected under N(0, 1)")
     ranks = np.arange(1, len(p) + 1)
-    low, high = (stats.beta.ppf(end, ranks, len(p) + 1 - ranks) for end in (0.025, 0.975))
+    from_above = len(p) + 1 - ranks
+    low = stats.beta.ppf(0.025, ranks, from_above)
+    high = stats.beta.ppf(0.975, ranks, from_above)
     right.fill_between(_places(len(p)), low, high, color=INK, alpha=0.15, linewidth=0)
     right.set_title(f"p-values of {len(p)} cells in order")
     right.set_xlabel("expected if uniform")

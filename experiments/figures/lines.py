@@ -33,9 +33,11 @@ _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 MARKERS = "osD^vP*X"
 _STYLES = ("-", "--", ":")
 # Lines of two names may coincide, so dashes of one leave gaps for those of the other.
-_DASHES = ("-", (0, (4, 4)), "-", (0, (4, 4)), "-", (4, (4, 4)))
+_DASHED = (0, (4, 4))
+_DASHES = ("-", _DASHED, "-", _DASHED, "-", (4, (4, 4)))
 _MAX_BESIDE = 3
-_MOST_CASES, _CASES_BESIDE = 9, 3  # with a panel each; in a row
+_MOST_CASES = 9  # with a panel each
+_CASES_BESIDE = 3  # in a row
 _FEW_OTHERS = 2  # axes that labels name with all their values; of more, those with an unusual one
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
@@ -63,7 +65,8 @@ def case_panels(
     """
     cases = [rows for _, rows in table.groupby([*axes], sort=False)][:_MOST_CASES]
     columns = min(_CASES_BESIDE, len(cases))
-    size = max(3.8 * columns, 6.0), height * -(-len(cases) // columns)
+    width = max(3.8 * columns, 6.0)
+    size = width, height * -(-len(cases) // columns)
     figure, places = panels(len(cases), columns, size, sharey=True)
     return figure, [*zip(places, cases, strict=True)]
 
@@ -74,8 +77,9 @@ def draw_lines(picture: Lines, table: pd.DataFrame, results: Results) -> Drawing
     metrics = results.metrics
     if picture.by not in table:  # of an experiment without scaling
         table = table.assign(**{picture.by: "", "exponent": np.nan})
-    if picture.rules and table["scaling"].isin(picture.rules).any():
-        table = table[table["scaling"].isin(picture.rules)]
+    if picture.rules:
+        is_meant = table["scaling"].isin(picture.rules)
+        table = table[is_meant] if is_meant.any() else table
     x = picture.x or [*axes.varied(table, picture.by), "scaling"][0]
     table = table[table[x].notna()]
     if table.empty:
@@ -89,12 +93,15 @@ def draw_lines(picture: Lines, table: pd.DataFrame, results: Results) -> Drawing
         if not is_number(chosen, x):
             # the order of categories, whatever the first line has
             ax.xaxis.update_units(chosen[x].unique())
-        plot_metric(ax, series(chosen, axes, x, picture.by, colours), x, panel.metric)
+        lines = series(chosen, axes, x, picture.by, colours)
+        plot_metric(ax, lines, x, panel.metric)
         ax.set_title(_title(panel, chosen, picture.beside, metrics))
         if panel.equal:
             _mark_equal(ax, chosen, x, panel.metric)
     for ax, (panel, rows) in drawn:  # once all panels of a row have their lines
-        _scale(ax, _chosen(table, panel), _chosen(rows, panel), x, panel, metrics)
+        shared = _chosen(table, panel)
+        own = _chosen(rows, panel)
+        _scale(ax, shared, own, x, panel, metrics)
     if x != picture.by:
         legend(places[0])
     return figure
@@ -111,7 +118,8 @@ def _layout(
         return *panels(len(shown), columns, (width, height), sharey=share), [table]
     groups = [rows for _, rows in table.groupby(picture.beside, sort=False)][:_MAX_BESIDE]
     size = width * len(groups), height * len(shown)
-    return *panels(len(shown) * len(groups), len(groups), size, sharey="row"), groups
+    count = len(shown) * len(groups)
+    return *panels(count, len(groups), size, sharey="row"), groups
 
 
 def _title(panel: Panel, rows: pd.DataFrame, beside: str, metrics: Mapping[str, Metric]) -> str:
@@ -232,7 +240,8 @@ def series(
     those of the values of `by`, of a whole figure if this table is one panel's.
     """
     per_point = table.groupby([x, by])
-    others = [name for name in axes.varied(table, x, by) if per_point[name].nunique().max() > 1]
+    varied = axes.varied(table, x, by)
+    others = [name for name in varied if per_point[name].nunique().max() > 1]
     ordered = is_number(table, by)
     is_named = ordered or (bool(others) and by != "scaling")
     colours = colours or _colours(table, by)
@@ -242,21 +251,24 @@ def series(
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
         place = values.setdefault(value, len(values))
         other = combinations.setdefault(tuple(combination), len(combinations))
+        first = rows.iloc[0]
         named = others
         if len(others) > _FEW_OTHERS:
-            named = [name for name in axes.changed(rows.iloc[0]) if name in others]
+            named = [name for name in axes.changed(first) if name in others]
         words = [
             f"{spoken(by)} = {short(value)}" if is_named else str(value),
-            values_of(rows.iloc[0], named),
+            values_of(first, named),
         ]
-        cycle, turn = (_STYLES, other) if ordered or by == "scaling" else (_DASHES, place)
+        dashes: Any = _DASHES[place % len(_DASHES)]
+        if ordered or by == "scaling":
+            dashes = _STYLES[other % len(_STYLES)]
         lines.append(
             Series(
                 label=", ".join(filter(None, words)),
                 colour=colours[value],
                 marker=MARKERS[other % len(MARKERS)],
                 rows=rows.sort_values(x) if is_number(table, x) else rows,
-                dashes=cycle[turn % len(cycle)],
+                dashes=dashes,
             )
         )
     return lines
@@ -266,17 +278,19 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
     """Measured points with 95% intervals, joined if x is a number; known exact values as a pale
     band behind them.
     """
+    exact = f"{metric}_exact"
     for line in lines:
-        if f"{metric}_exact" in line.rows:
-            plot_exact(ax, line.rows[x], line.rows[f"{metric}_exact"], line.colour)
+        rows = line.rows
+        if exact in rows:
+            plot_exact(ax, rows[x], rows[exact], line.colour)
         plot_measured(
             ax,
-            line.rows,
+            rows,
             x,
             metric,
             color=line.colour,
             marker=line.marker,
-            linestyle=line.dashes if is_number(line.rows, x) else "",
+            linestyle=line.dashes if is_number(rows, x) else "",
             label=line.label,
             zorder=2 + (line.dashes != "-"),
         )
@@ -309,7 +323,8 @@ def plot_measured(ax: Axes, rows: pd.DataFrame, x: str, metric: str, **look: Any
     at = rows[x].to_numpy()
     values = rows[metric].to_numpy()
     ax.errorbar(at, values, reach(rows, metric), capsize=2, elinewidth=1, **look)
-    hollow = rows[[metric in names.split() for names in rows[FEW_DRAWS]]]
+    has_few = [metric in names.split() for names in rows[FEW_DRAWS]]
+    hollow = rows[has_few]
     if len(hollow):
         ax.plot(
             hollow[x],
@@ -346,10 +361,12 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None
     values = np.sort(table[x].unique())
     if log or spans_widely(values):
         ax.set_xscale("log", base=2)
-    places = ax.transScale.transform(np.column_stack([values, np.ones(len(values))]))[:, 0]
+    points = np.column_stack([values, np.ones(len(values))])
+    places = ax.transScale.transform(points)[:, 0]
     texts = np.array([f"{value:g}" for value in values])
     letters = _inches(ax) * _LETTERS_PER_INCH
-    most = max(3, letters / (1 + max(map(len, texts))))
+    longest = max(map(len, texts))
+    most = max(3, letters / (1 + longest))
     nearest = (places[-1] - places[0]) / most
     shown = [0]
     for i, place in enumerate(places):
@@ -397,11 +414,13 @@ def legend(ax: Axes) -> None:
     points = 0.85 * mpl.rcParams["font.size"]
     handles, labels = ax.get_legend_handles_labels()
     letters = figure.get_figwidth() * _LEGEND_LETTERS / points
-    columns = max(1, int(letters / (max(map(len, labels)) + 8)))
+    longest = max(map(len, labels))
+    columns = max(1, int(letters / (longest + 8)))
     rows = math.ceil(len(labels) / columns)
     # full columns, because a legend fills one column after the other
     columns = math.ceil(len(labels) / rows)
-    figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * points * rows)
+    height = _LEGEND_LINE * points * rows
+    figure.set_figheight(figure.get_figheight() + height)
     figure.legend(
         handles, labels, loc="outside upper left", ncols=columns, borderpad=0.3, fontsize=points
     )

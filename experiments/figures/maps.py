@@ -55,9 +55,12 @@ def plot_plane(
         look: keywords of `imshow`.
     """
     image = ax.imshow(values, origin="lower", aspect="auto", **look)
-    ax.set_xticks(range(0, values.shape[1], every), map(short, values.columns[::every]), fontsize=8)
-    beside = -(-len(values) // _MAX_TICKS)
-    ax.set_yticks(range(0, len(values), beside), map(short, values.index[::beside]))
+    height, width = values.shape
+    names = map(short, values.columns[::every])
+    ax.set_xticks(range(0, width, every), names, fontsize=8)
+    beside = -(-height // _MAX_TICKS)
+    names = map(short, values.index[::beside])
+    ax.set_yticks(range(0, height, beside), names)
     ax.tick_params(length=0)  # beside a number at the edge, a tick reads as its sign
     if ax.get_subplotspec().is_last_row():
         ax.set_xlabel(values.columns.name)
@@ -65,7 +68,9 @@ def plot_plane(
         ax.set_ylabel(values.index.name)
     if not write:
         return image
-    ends = {0: ("left", -0.4), values.shape[1] - 1: ("right", 0.4)} if every > 1 else {}
+    ends = {0: ("left", -0.4), width - 1: ("right", 0.4)}
+    if every == 1:
+        ends = {}
     for (row, column), value in np.ndenumerate(values.to_numpy()):
         if column % every == 0 and np.isfinite(value):
             side, aside = ends.get(column, ("center", 0.0))
@@ -96,8 +101,10 @@ def place(at: Any, values: pd.Index) -> Any:
     outside them.
     """
     at = np.asarray(at, dtype=float)
-    at = np.where((at >= values[0]) & (at <= values[-1]), at, np.nan)
-    return np.interp(np.log(at), np.log(values.to_numpy(dtype=float)), range(len(values)))
+    is_inside = (at >= values[0]) & (at <= values[-1])
+    at = np.where(is_inside, at, np.nan)
+    logarithms = np.log(values.to_numpy(dtype=float))
+    return np.interp(np.log(at), logarithms, range(len(values)))
 
 
 @draws("map")
@@ -162,7 +169,8 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
     high = place(crossings["crossing_high"].fillna(measured), shown.columns)
     for text in [*ax.texts]:
         column, row = text.xy
-        if (np.hypot(x - column, 3 * (y - row)) < _CLEAR).any():
+        distances = np.hypot(x - column, 3 * (y - row))
+        if (distances < _CLEAR).any():
             text.remove()
     ax.errorbar(
         x,
@@ -199,7 +207,8 @@ def phase(results: Results) -> Drawing:
         image = plot_plane(ax, shown, every, cmap=SEQUENTIAL, vmin=0, vmax=1)
         if min(shown.shape) > 1:
             known = measured if exact.isna().any() else exact
-            _plot_contours(ax, pivoted(cells.assign(share=known), "share"))
+            shares = pivoted(cells.assign(share=known), "share")
+            _plot_contours(ax, shares)
             _plot_freezing(ax, cells, shown, results.axes)
         ax.set_title(under(scaling))
     figure.colorbar(image, ax=axes, label="entropy / ln n_keys", fraction=0.03, pad=0.01, aspect=30)
@@ -208,7 +217,9 @@ def phase(results: Results) -> Drawing:
 
 def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
     """Lines of equal shares with their values, in units of cells."""
-    levels = [level for level in _LEVELS if np.nanmin(shares) < level < np.nanmax(shares)]
+    low = np.nanmin(shares)
+    high = np.nanmax(shares)
+    levels = [level for level in _LEVELS if low < level < high]
     if not levels:
         return
     colours = ["white" if level > _LIGHT_FROM else INK for level in levels]
@@ -218,7 +229,8 @@ def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
     # short rows.
     places = []
     for path in lines.get_paths():
-        upwards = path.vertices[np.argsort(path.vertices[:, 1])]
+        points = path.vertices
+        upwards = points[np.argsort(points[:, 1])]
         if len(upwards):
             places.append(upwards[int(_LABEL_HEIGHT * len(upwards))])
     ax.clabel(lines, fmt="%g", fontsize=8.5, manual=places)
@@ -234,9 +246,11 @@ def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame, axes: Swee
     is_gaussian = not {*axes.changed(first)} - {"query_std", "key_std"}
     if is_gaussian and exponent < 1 / 2:  # NaN for a rule other than a power of d_k
         at = np.geomspace(shown.index[0], shown.index[-1], 50)
-        freezing = (2 * np.log(at) / spread**2) ** (1 / (1 - 2 * exponent))
+        power = 1 / (1 - 2 * exponent)
+        freezing = (2 * np.log(at) / spread**2) ** power
         x = place(freezing, shown.columns)
-        ax.plot(x, place(at, shown.index), "--", color=INK, linewidth=1.5)
+        y = place(at, shown.index)
+        ax.plot(x, y, "--", color=INK, linewidth=1.5)
 
 
 @draws("formats")
@@ -248,18 +262,22 @@ def formats(results: Results) -> Drawing:
     """
     table = results.axes.first_combination(results.measured, "d_k", "n_keys", "arithmetic")
     widths = table.groupby("n_keys")["d_k"].nunique()
-    table = table[table["n_keys"] == widths[widths == widths.max()].index[-1]]
+    n_keys = widths[widths == widths.max()].index[-1]
+    table = table[table["n_keys"] == n_keys]
     groups = list(by_scaling(table, "d_k").items())[:2]
     names = list(table["arithmetic"].unique())
-    size = 4.6 * len(groups), (0.5 + 0.28 * len(names)) * len(_SHARES) + 0.5
+    height = (0.5 + 0.28 * len(names)) * len(_SHARES) + 0.5
+    size = 4.6 * len(groups), height
     figure, axes = panels(len(_SHARES) * len(groups), len(groups), size, sharex=True, sharey=True)
-    for ax, (share, (scaling, rows)) in zip(axes, itertools.product(_SHARES, groups), strict=True):
-        values = rows.pivot_table(index="arithmetic", columns="d_k", values=share).loc[names[::-1]]
+    kinds = itertools.product(_SHARES, groups)
+    for ax, (share, (scaling, rows)) in zip(axes, kinds, strict=True):
+        by_format = rows.pivot_table(index="arithmetic", columns="d_k", values=share)
+        values = by_format.loc[names[::-1]]
         write = _percent if values.shape[1] <= _LARGEST_MAP else None
         plot_plane(ax, values, write=write, cmap=SEQUENTIAL, vmin=0, vmax=1)
         ax.set_ylabel("")
         ax.set_title(f"{under(scaling)}: {_SHARES[share]}")
-    figure.suptitle(f"n_keys = {rows['n_keys'].iloc[0]}", x=0.01, ha="left", fontsize=10.5)
+    figure.suptitle(f"n_keys = {n_keys}", x=0.01, ha="left", fontsize=10.5)
     return figure
 
 
@@ -273,14 +291,16 @@ def _percent(share: float) -> str:
         return "<0.1%"
     if 0.995 < share < 1:
         return ">99%"
-    return f"{100 * share:.{1 if share < 0.095 else 0}f}%" if share else "0"
+    digits = 1 if share < 0.095 else 0
+    return f"{100 * share:.{digits}f}%" if share else "0"
 
 
 @draws("rows")
 def rows(results: Results) -> Drawing:
     """One heat map of weights per d_k and scaling, of the first draw; darker is a larger weight."""
     table = results.axes.first_combination(results.measured, "d_k")
-    groups = list(table[table["trial"] == 0].groupby(["d_k", "scaling"], sort=False))
+    first = table[table["trial"] == 0]
+    groups = list(first.groupby(["d_k", "scaling"], sort=False))
     columns = min(table["scaling"].nunique(), _MAX_MAPS)
     size = 9, 1.1 + 2.1 * -(-len(groups) // columns)
     figure, axes = panels(len(groups), columns, size, sharex=True, sharey=True)
@@ -289,7 +309,8 @@ def rows(results: Results) -> Drawing:
     for ax, ((d_k, scaling), drawn) in zip(axes, groups, strict=True):
         weights = drawn.pivot_table(index="query", columns="key", values="weight")
         image = plot_plane(ax, weights, ticks, cmap="Blues", vmin=0, vmax=1)
-        ax.set_title(f"d_k = {d_k}, {scaling}\nmean of largest: {weights.max(axis=1).mean():.2f}")
+        largest = weights.max(axis=1).mean()
+        ax.set_title(f"d_k = {d_k}, {scaling}\nmean of largest: {largest:.2f}")
     axes[0].invert_yaxis()
     figure.colorbar(image, ax=axes, label="weight", shrink=0.8, pad=0.01, aspect=30)
     return figure

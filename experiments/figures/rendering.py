@@ -102,7 +102,10 @@ def render(
             picture.
         is_slide: True for a PNG with large letters and no caption.
     """
-    with mpl.rc_context({**sns.axes_style("ticks"), **STYLE, **(SLIDE if is_slide else {})}):
+    style = {**sns.axes_style("ticks"), **STYLE}
+    if is_slide:
+        style |= SLIDE
+    with mpl.rc_context(style):
         drawing = typeset(plot())
         files = {
             ".png": _png(drawing, title, caption, is_slide),
@@ -113,7 +116,8 @@ def render(
         about = {".svg": {"Title": title, "Description": caption, "Date": None}}
         about[".pdf"] = {"Title": title, "Subject": caption, "CreationDate": None}
         for suffix in formats:
-            drawing.savefig(drawn := io.BytesIO(), format=suffix[1:], metadata=about[suffix])
+            drawn = io.BytesIO()
+            drawing.savefig(drawn, format=suffix[1:], metadata=about[suffix])
             files[suffix] = drawn.getvalue()
     return files
 
@@ -134,11 +138,13 @@ def _png(drawing: Drawing, title: str, caption: str, is_slide: bool) -> bytes:
     canvas = FigureCanvasAgg(drawing)
     canvas.draw()
     inner = np.asarray(canvas.buffer_rgba())
+    width = inner.shape[1]
     points = _SLIDE_POINTS if is_slide else _TITLE_POINTS
-    above = _strip(title, inner.shape[1], drawing.dpi, points)
+    above = _strip(title, width, drawing.dpi, points)
     parts = [above, inner]
     if not is_slide:
-        parts.append(_strip(caption, inner.shape[1], drawing.dpi, _CAPTION_POINTS))
+        below = _strip(caption, width, drawing.dpi, _CAPTION_POINTS)
+        parts.append(below)
     info = PngInfo()
     for key, value in (("Title", title), ("Description", caption)):
         # as UTF-8 always; Matplotlib chooses the encoding by the characters
@@ -147,7 +153,8 @@ def _png(drawing: Drawing, title: str, caption: str, is_slide: bool) -> bytes:
     info.add_text(DRAWN_ROWS, f"{len(above)} {len(above) + len(inner)}")
     image = _with_palette(np.vstack(parts))
     dpi = drawing.dpi, drawing.dpi
-    image.save(png := io.BytesIO(), "png", dpi=dpi, pnginfo=info, optimize=True)
+    png = io.BytesIO()
+    image.save(png, "png", dpi=dpi, pnginfo=info, optimize=True)
     return png.getvalue()
 
 
@@ -167,8 +174,10 @@ def _with_palette(image: Pixels) -> Image.Image:
     nearest = np.zeros(len(found), np.uint8)
     palette: list[int] = []
     while len(palette) < _COLOURS and (distance >= least).any():
-        palette.append(int(np.where(distance >= least, counts, 0).argmax()))
-        apart = ((colours - colours[palette[-1]]) ** 2).sum(axis=1)
+        unlike = np.where(distance >= least, counts, 0)
+        chosen = int(unlike.argmax())
+        palette.append(chosen)
+        apart = ((colours - colours[chosen]) ** 2).sum(axis=1)
         nearest[apart < distance] = len(palette) - 1
         distance = np.minimum(distance, apart)
     indexed = Image.fromarray(nearest[place])
@@ -186,11 +195,15 @@ def _surfaces(place: npt.NDArray[np.intp], colours: npt.NDArray[np.integer]) -> 
         colours: in RGB, (colours, 3).
     """
     rows, columns = _BLOCK
-    height, width = (size // step for size, step in zip(place.shape, _BLOCK, strict=True))
-    blocks = place[: height * rows, : width * columns].reshape(height, rows, width, columns)
+    height = place.shape[0] // rows
+    width = place.shape[1] // columns
+    whole = place[: height * rows, : width * columns]
+    blocks = whole.reshape(height, rows, width, columns)
     first = blocks[..., 0].swapaxes(1, 2)
-    pieces = first[(blocks == blocks[..., :1]).all(axis=(1, 3))]
-    return pieces[np.ptp(colours[pieces], axis=1).max(axis=1) <= _ALIKE]
+    has_equal_rows = (blocks == blocks[..., :1]).all(axis=(1, 3))
+    pieces = first[has_equal_rows]
+    apart = np.ptp(colours[pieces], axis=1).max(axis=1)
+    return pieces[apart <= _ALIKE]
 
 
 def _strip(text: str, width: int, dpi: float, points: float) -> Pixels:
