@@ -26,7 +26,8 @@ POSITIONS = 120  # steps of the slider, including thirds, halves and quarters of
 CURVES = ("max_weight", "entropy", "jacobian_square", "score_gradient_square")
 # of the interpolated expectations up to 65,536 keys; tested against `attention_expectations`
 RELATIVE_ERROR = 1e-5
-_MOST_WIDTHS, _MOST_LENGTHS = 9, 6  # choices; each length takes a second and 3 kB
+_MOST_WIDTHS = 9  # choices of d_k
+_MOST_LENGTHS = 6  # of n_keys, each of which takes a second and 3 kB
 _USUAL_SIZE = (64, 64)  # where no sweep has rows of keys
 _MOST_KEYS = 100_000  # of which a browser draws a row without a wait
 _DIGITS = 4  # of measured values
@@ -55,10 +56,11 @@ def explorer(sweeps: Collection[Results]) -> dict[str, object]:
     widths = _most_common((d_k for d_k, _ in sizes.elements()), _MOST_WIDTHS)
     lengths = _most_common((n_keys for _, n_keys in sizes.elements()), _MOST_LENGTHS)
     choices = [size for size in sizes if size[0] in widths and size[1] in lengths]
+    smallest = widths[0], lengths[0]
     return {
         "d_k": widths,
         "n_keys": lengths,
-        "start": max(choices, key=sizes.__getitem__, default=(widths[0], lengths[0])),
+        "start": max(choices, key=sizes.__getitem__, default=smallest),
         "rows": row_means(widths, lengths),
         "medians": _medians(sweeps, widths, lengths),
         "crossings": _crossings(sweeps, lengths),
@@ -84,10 +86,12 @@ def row_means(widths: list[int], lengths: list[int]) -> dict[str, object]:
 def _curves(n_keys: int, largest: float) -> dict[str, list[float]]:
     """The values of each curve at the points from 0 to the largest s."""
     degree = math.ceil(largest * (5 + 0.6 * math.log2(n_keys)))
-    points = largest * (1 - np.cos(np.pi * np.arange(degree + 1) / degree)) / 2
+    angles = np.pi * np.arange(degree + 1) / degree
+    points = largest * (1 - np.cos(angles)) / 2
     rows = [GaussianRow(math.expm1(s), n_keys) for s in points]
     values = np.array([[getattr(row, name)() for name in CURVES] for row in rows])
-    return dict(zip(CURVES, np.log(values).round(_LOG_DECIMALS).T.tolist(), strict=True))
+    logarithms = np.log(values).round(_LOG_DECIMALS)
+    return dict(zip(CURVES, logarithms.T.tolist(), strict=True))
 
 
 def _sizes(sweeps: Iterable[Results]) -> Counter[tuple[int, int]]:
@@ -121,10 +125,13 @@ def _medians(
     for name in _MEDIANS:
         rows[name] = rows.get(f"{name}_exact", rows[name]).fillna(rows[name])
     rows = rows[rows["d_k"].isin(widths) & rows["n_keys"].isin(lengths)]
-    order = (rows["trials"] * rows["n_queries"]).argsort(kind="stable")[::-1]
+    counts = rows["trials"] * rows["n_queries"]
+    order = counts.argsort(kind="stable")[::-1]
     most = rows.iloc[order].drop_duplicates(cell).sort_values(cell)
-    points = most[[*cell, *_MEDIANS]].itertuples(index=False)
-    return [[int(point[0]), int(point[1]), point[2], *map(_short, point[3:])] for point in points]
+    points: list[Point] = []
+    for d_k, n_keys, divisor, *medians in most[[*cell, *_MEDIANS]].itertuples(index=False):
+        points.append([int(d_k), int(n_keys), divisor, *map(_short, medians)])
+    return points
 
 
 def own_laws(sweeps: Iterable[Results]) -> list[Point]:
@@ -151,7 +158,8 @@ def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, l
     equal = _equal_medians(sweeps)
     points: dict[str, list[Point]] = {}
     for norm, exact_crossing in EXACT_CROSSINGS.items():
-        measured = equal[equal["norm"] == norm].drop_duplicates("n_keys").set_index("n_keys")
+        of_norm = equal[equal["norm"] == norm]
+        measured = of_norm.drop_duplicates("n_keys").set_index("n_keys")
         known = measured[_CROSSING].dropna(subset="crossing_exact")
         found = {n: row.tolist() for n, row in known.iterrows()}
         for n in lengths:
@@ -168,7 +176,8 @@ def _equal_medians(sweeps: Iterable[Results]) -> pd.DataFrame:
         return pd.DataFrame(columns=["norm", "n_keys", *_CROSSING])
     several = [table for table in tables if len(table["n_keys"].unique()) > 1]
     table = (several or tables)[0]
-    return table[(table["statistic"] == "median") & (table["level"] == EQUAL)]
+    is_equal = (table["statistic"] == "median") & (table["level"] == EQUAL)
+    return table[is_equal]
 
 
 def _short(value: float) -> float | None:

@@ -77,7 +77,8 @@ def write_page(study: Study, config_path: Path, *, report: Reporter = VERBOSE) -
 
     folder = study.folder
     options = [study.config.text, config_path.as_posix()]
-    page = Product((page_path(folder),), made, (*shown(study.config, folder),), options)
+    sources = (*shown(study.config, folder),)
+    page = Product((page_path(folder),), made, sources, options)
     build(folder, [page], report, quietly=True)
 
 
@@ -141,8 +142,9 @@ def _pictures(config: Config, results: Path) -> dict[str, list[Picture]]:
     """The figures of the page by sweep or other origin, as `pictures` has them."""
     paths = pictures(config, results)
     deep = [sweep.name for sweep in config.sweeps if sweep.experiment.name in _DEEP]
+    first = (_MAIN, *deep, FULL, MODELS)
     ordered = [
-        *(path for name in (_MAIN, *deep, FULL, MODELS) for path in paths.get(name, ())),
+        *(path for name in first for path in paths.get(name, ())),
         *(path for of_one in paths.values() for path in of_one),
     ]
     embedded = [*dict.fromkeys(ordered)][:_MOST_EMBEDDED]
@@ -162,10 +164,12 @@ def _picture(of: str, path: Path, results: Path, *, is_embedded: bool) -> Pictur
     place = round(100 * first / max(1, height - shown), 2)
     source = path.relative_to(results).as_posix()
     if is_embedded:
-        source = "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
+        encoded = base64.b64encode(path.read_bytes())
+        source = "data:image/png;base64," + encoded.decode()
     declared = FIGURES.get(path.stem)
     is_finding = declared is not None and title != declared.shows
-    name = f"{path.parent.name if of == MODELS else of}-{path.stem}"
+    prefix = path.parent.name if of == MODELS else of
+    name = f"{prefix}-{path.stem}"
     return Picture(name, title, caption, source, width, shown, place, is_finding)
 
 
@@ -240,7 +244,8 @@ def _value(row: "pd.Series[Any]", name: str) -> str:
     interval = ""
     if low < high:
         size = max(abs(low), abs(high))
-        digits = max(3, 2 + math.floor(math.log10(size / (high - low))))
+        places = math.floor(math.log10(size / (high - low)))
+        digits = max(3, 2 + places)
         interval = f" ({low:.{digits}g} to {high:.{digits}g})"
     known = "" if math.isnan(exact) else f", exactly {exact:.{digits}g}"
     return f"{value:.{digits}g}{interval}{known}"

@@ -83,7 +83,8 @@ def _crossing(row: "pd.Series[Any]") -> str:
     middle, low, high, exact = row[["crossing", "crossing_low", "crossing_high", "crossing_exact"]]
     if np.isnan(middle):
         return above if row["ratio_at_largest"] > row["level"] else below
-    places = 1 if np.nanmax([middle - low, high - middle]) < 2 else 0
+    reach = np.nanmax([middle - low, high - middle])
+    places = 1 if reach < 2 else 0
     start = below if np.isnan(low) else f"{low:.{places}f}"
     end = above if np.isnan(high) else f"{high:.{places}f}"
     measured = f"{middle:.{places}f}"
@@ -100,7 +101,8 @@ def network_growth(source: Source) -> str:
     rules = measured["scaling"].unique()
     rows = []
     for depth, of_depth in measured.groupby("layers"):
-        law = np.sqrt(bottom.loc[depth].set_index("scaling")["stream_gradient_law"])
+        by_rule = bottom.loc[depth].set_index("scaling")
+        law = np.sqrt(by_rule["stream_gradient_law"])
         rows.append([depth, "measured", *_by_rule(of_depth, rules)])
         rows.append(["", "law", *map(_in_digits, law[rules])])
     head = ["layers", "r.m.s. gradient, bottom over top", *map(code, rules)]
@@ -151,13 +153,16 @@ def network_limits(source: Source) -> str:
     # The standard error of a root is that of its square over twice the root.
     errors = bottom["stream_gradient_se"] / (2 * root * law)
     pairs = zip(root / law, errors, strict=True)
-    shown = bottom.assign(shown=[f"{ratio:.2f} ± {error:.2f}" for ratio, error in pairs])
+    words = [f"{ratio:.2f} ± {error:.2f}" for ratio, error in pairs]
+    shown = bottom.assign(shown=words)
     axes = ["norm", "residual", "n_heads", "n_keys"]
     rules = shown["scaling"].unique()
     rows = []
     for values, of_rules in shown.groupby(axes, sort=False):
-        rows.append([*values, *of_rules.set_index("scaling")["shown"][rules]])
-    return markdown([*map(code, axes), *map(code, rules)], rows, "l" + "r" * (3 + len(rules)))
+        by_rule = of_rules.set_index("scaling")["shown"]
+        rows.append([*values, *by_rule[rules]])
+    head = [*map(code, axes), *map(code, rules)]
+    return markdown(head, rows, "l" + "r" * (3 + len(rules)))
 
 
 def _by_rule(rows: pd.DataFrame, rules: Any) -> list[str]:
@@ -199,7 +204,8 @@ def trained(source: Source) -> str:
         varied = axes.varied(table)
         for _, of_case in table.groupby(axes.among(table), sort=False):
             first = of_case.iloc[0]
-            shown = [name for name in axes.among(table) if name in {*varied, *axes.changed(first)}]
+            named = {*varied, *axes.changed(first)}
+            shown = [name for name in axes.among(table) if name in named]
             case = ", ".join(f"{code(name)} {short(first[name])}" for name in shown)
             of_rules = of_case.set_index("scaling").apply(_loss, axis=1)
             rows.append([code(sweep), case, *of_rules.reindex(rules, fill_value="")])
@@ -223,16 +229,17 @@ def statements(source: Source) -> str:
     grave = severities(table)
     changes = table.set_index("id")["other_cutoffs"].str.split("; ").explode()
     changes = changes[changes != ""].sort_values(kind="stable")
-    others = changes.str.split(": ", n=1, expand=True).reset_index()[[0, 1, "id"]]
+    parts = changes.str.split(": ", n=1, expand=True)
+    others = parts.reset_index()[[0, 1, "id"]]
     n_ids = table["id"].str.split().explode().size
-    parts = [
+    tables = [
         markdown(["source", *by_source], by_source.itertuples(), "-" + "r" * 8),
         markdown(["severity", *grave], grave.itertuples(), "-rr"),
         f"The {n_ids} ids form {len(table)} entries. Another value of a cut-off changes these "
         f"verdicts:",
         markdown(["cut-off", "verdict", "entry"], others.to_numpy()),
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(tables)
 
 
 def calibration(source: Source) -> str:
@@ -302,9 +309,10 @@ def all_scales(source: Source) -> str:
     n_keys = (16, 256, 4096, 2**20)
     table = pd.read_csv(source.results / THEORY / "scales.csv").set_index(["scale", "n_keys"])
     rows = []
-    for name in SCALES:
-        fields = [formulas(f"{SCALES[name].what}: {SCALES[name].formula}")]
-        for law, value in table.loc[name].loc[[*n_keys]].to_numpy():
+    for name, scale in SCALES.items():
+        fields = [formulas(f"{scale.what}: {scale.formula}")]
+        values = table.loc[name].loc[[*n_keys]]
+        for law, value in values.to_numpy():
             computed = "" if math.isnan(value) else f" ({digits(value)})"
             fields.append(digits(law) + computed)
         rows.append(fields)
@@ -320,8 +328,9 @@ def deployed(_: Source) -> str:
     for model in table[table["got"] == ""].itertuples():
         source = f"[{model.what}](https://github.com/{model.source})"
         fields = [source if model.source else model.what, model.d_k, code(model.rule)]
+        rule = Scaling.parse(model.rule)
         for n in lengths.values():
-            divisor = Scaling.parse(model.rule).divisor(model.d_k, n)
+            divisor = rule.divisor(model.d_k, n)
             entropy = attention_expectations(model.d_k, n, divisor).entropy
             fields.append(f"{entropy:.3f}")
         rows.append(fields)
@@ -334,7 +343,8 @@ def bugs(_: Source) -> str:
     rows = []
     for bug in table[table["got"] != ""].itertuples():
         _, repository, _, number = bug.source.split("/")
-        expected, got = (Scaling.parse(rule).divisor(bug.d_k, 1) for rule in (bug.rule, bug.got))
+        expected = Scaling.parse(bug.rule).divisor(bug.d_k, 1)
+        got = Scaling.parse(bug.got).divisor(bug.d_k, 1)
         link = f"[{repository}#{number}](https://github.com/{bug.source}): {bug.what}"
         rows.append((link, bug.d_k, code(bug.got), code(bug.rule), f"{expected / got:.2f}"))
     return markdown(["bug", "d<sub>k</sub>", "got", "expected", "spread"], rows, "-r--r")
@@ -352,12 +362,14 @@ def frozen(_: Source) -> str:
     for ratio in (1.5, 3.0):
         for n in (4096, 2**20):
             sigma = ratio * limits.freezing_sigma(n)
-            rows.append([ratio, n, *gaussian_rows(np.array([sigma]), np.array([n]))[0]])
+            values = gaussian_rows(np.array([sigma]), np.array([n]))
+            rows.append([ratio, n, *values[0]])
         m = 1 / ratio
-        exact = (limit(m) for limit in (frozen_rows.max_weight, frozen_rows.entropy))
+        largest = frozen_rows.max_weight(m)
+        entropy = frozen_rows.entropy(m)
         square = frozen_rows.jacobian_square(m)
         saturated = frozen_rows.share_above(m, 0.99)
-        rows.append([ratio, "limit", *exact, square, saturated])
+        rows.append([ratio, "limit", largest, entropy, square, saturated])
     for row in rows:
         row[4] **= 0.5
         row[2:] = map("{:.3f}".format, row[2:])

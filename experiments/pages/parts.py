@@ -119,8 +119,11 @@ def typeset(text: str) -> Markup:
     >>> str(typeset("score_mean at n_keys = 4 grows as d_k^(-1/3), |dL/dq|"))
     'score_mean at n<sub>keys</sub> = 4 grows as d<sub>k</sub><sup>−1/3</sup>, |∂L/∂q|'
     """
-    text = _TEN.sub("\\1\u00a0×\u00a010^\\2\\3", _MINUS.sub("−", text))
-    text = _INDEX.sub(r"\1<sub>\2</sub>", _GRADIENT.sub("∂L/∂", str(Markup.escape(text))))
+    text = _MINUS.sub("−", text)
+    text = _TEN.sub("\\1\u00a0×\u00a010^\\2\\3", text)
+    text = str(Markup.escape(text))
+    text = _GRADIENT.sub("∂L/∂", text)
+    text = _INDEX.sub(r"\1<sub>\2</sub>", text)
     text = _ROOT.sub(lambda root: f'√<span class="root">{root[1] or root[2]}</span>', text)
     return Markup(_POWER.sub(lambda power: f"<sup>{power[1] or power[2]}</sup>", text))
 
