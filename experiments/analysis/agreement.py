@@ -72,7 +72,8 @@ class Agreement:
         if self.cells.empty:
             return 1.0
         logarithms = np.log(self.cells["p_value"].clip(lower=_SMALLEST))
-        return float(special.chdtrc(2 * len(logarithms), -2 * logarithms.sum()))
+        statistic = -2 * logarithms.sum()
+        return float(special.chdtrc(2 * len(logarithms), statistic))
 
     @property
     def rules(self) -> pd.DataFrame:
@@ -89,7 +90,8 @@ class Agreement:
         # A score metric has the same z-score under every divisor; the table lists it under the
         # first scaling.
         table = fold(self.by_t, ["metric", "scaling"], _summed, ["cells", "z"])
-        return table.assign(p_value=2 * special.ndtr(-table["z"].abs().astype(float)))
+        distance = table["z"].abs().astype(float)
+        return table.assign(p_value=2 * special.ndtr(-distance))
 
     @property
     def p_rules(self) -> float:
@@ -125,7 +127,8 @@ class Agreement:
         Args:
             rows: values with test, z and p_value, such as the verdicts of these sweeps.
         """
-        least = -np.expm1(np.log1p(-ALARM / 3) / max(1, len(self.values)))
+        count = max(1, len(self.values))
+        least = -np.expm1(np.log1p(-ALARM / 3) / count)
         is_far = (rows["test"] == T_TEST) & (rows["z"].abs() >= SURE)
         return (rows["p_value"] < least) | is_far
 
@@ -197,7 +200,8 @@ def agreement(sweeps: Iterable[Results]) -> Agreement:
         unknown = len(one.measured) * len(one.metrics)
         if VERDICTS in one:
             judged = one[VERDICTS]
-            values.append(_values(one, judged[judged["test"] != NONE]))
+            tested = judged[judged["test"] != NONE]
+            values.append(_values(one, tested))
             found = Counter(judged["test"])
             gaps.update({name: found[test] for test, name in _GAPS.items() if found[test]})
             unknown -= len(judged)
@@ -229,16 +233,19 @@ def _values(results: Results, judged: pd.DataFrame) -> pd.DataFrame:
     several rows or sweeps.
     """
     scaling = judged.get("scaling", pd.Series(np.nan, judged.index))
-    own = (judged["measured"] - judged["exact"]) / judged["se"].where(is_resolved(judged))
+    distance = judged["measured"] - judged["exact"]
+    own = distance / judged["se"].where(is_resolved(judged))
     p_of_own = 2 * special.stdtr(judged["trials"] - 1, -own.abs())
     enough = {name: metric.min_draws for name, metric in results.metrics.items()}
     free = [name for name, metric in results.metrics.items() if metric.scale_free]
+    is_free = judged["metric"].isin(free)
+    multiple = judged["effective_draws"] / judged["metric"].map(enough)
     columns = judged[["metric", "trials", "z", "test", "p_value"]].assign(
         scaling=scaling,
         # Multiples of the required effective draws; a metric without limits is symmetric.
-        multiple=(judged["effective_draws"] / judged["metric"].map(enough)).fillna(np.inf),
+        multiple=multiple.fillna(np.inf),
         normal=_normal_score(judged["z"], judged["p_value"]),
-        which=judged["z"].astype(str).where(judged["metric"].isin(free), scaling),
+        which=judged["z"].astype(str).where(is_free, scaling),
         of_own_error=_normal_score(own, p_of_own),
         weight=judged["exact"].abs() / judged["error"],
     )
@@ -256,7 +263,8 @@ def _named(results: Results, rows: pd.DataFrame, columns: pd.DataFrame) -> pd.Da
     """Columns of rows, with `where`, their name, and `key`, which rows of the same draws share."""
     where = pd.Series(results.name, rows.index)
     for name in results.axes.varied(rows):
-        where += f", {name} = " + rows[name].map(as_written).astype(str)
+        values = rows[name].map(as_written).astype(str)
+        where += f", {name} = " + values
     if "scaling" in rows:
         where += ", " + rows["scaling"]
     key = pd.Series(results.experiment.name, rows.index)
@@ -285,4 +293,7 @@ def _sidak(p_values: pd.Series) -> float:
     0.0199
     """
     smallest = p_values.min()
-    return float(-np.expm1(len(p_values) * np.log1p(-smallest))) if smallest < 1 else 1.0
+    if not smallest < 1:
+        return 1.0
+    log_of_none = len(p_values) * np.log1p(-smallest)
+    return float(-np.expm1(log_of_none))

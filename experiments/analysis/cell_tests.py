@@ -68,7 +68,8 @@ def _cell_test(values: pd.DataFrame, matrix: pd.DataFrame, trials: int) -> dict[
     order = list(zip(matrix["scaling"], matrix["metric"], strict=True))
     tested = zip(values["scaling"], values["metric"], strict=True)
     chosen = [order.index(value) for value in tested]
-    correlation = np.stack(list(matrix["correlations"]))[np.ix_(chosen, chosen)]
+    whole = np.stack(list(matrix["correlations"]))
+    correlation = whole[np.ix_(chosen, chosen)]
     z = ((values["measured"] - values["exact"]) / values["se"]).to_numpy()
     scarce = values["effective_draws"] < MIN_DRAWS_OF_FOURTH_POWERS
     error = (values["error"] / values["se"]).where(scarce, 1.0).to_numpy()
@@ -101,7 +102,8 @@ def _leading(z: Floats, correlation: Floats, error: Floats, most: int) -> tuple[
     directions = directions[:, ::-1][:, :count]
     spread = error[:, None] * directions
     variances = (spread * (correlation @ spread)).sum(axis=0)
-    return count, float(((z @ directions) ** 2 / variances).sum())
+    squares = (z @ directions) ** 2
+    return count, float((squares / variances).sum())
 
 
 _TEST = columns_of_text(

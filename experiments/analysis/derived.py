@@ -83,7 +83,8 @@ def row_cells(cells: Iterable[_Cell]) -> list[_Cell]:
     found = []
     for cell in cells:
         treatments = treatment_names(type(cell))
-        for point in itertools.product(*(getattr(cell, name) for name in treatments)):
+        values = [getattr(cell, name) for name in treatments]
+        for point in itertools.product(*values):
             single = {name: (value,) for name, value in zip(treatments, point, strict=True)}
             found.append(replace(cell, **single))
     return found
@@ -132,7 +133,8 @@ def columns_of_text(text: str) -> tuple[Column, ...]:
 may_be_empty=True),)
     """
     found = []
-    for line in re.sub(r"\n +", " ", textwrap.dedent(text).strip()).splitlines():
+    joined = re.sub(r"\n +", " ", textwrap.dedent(text).strip())
+    for line in joined.splitlines():
         name, kind, words = line.split(maxsplit=2)
         meaning, _, formula = words.partition(" := ")
         type_name, _, unit = kind.rstrip("?").rstrip("]").partition("[")

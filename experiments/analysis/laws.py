@@ -83,7 +83,8 @@ def distances(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
     for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
         if trials >= MIN_TRIALS:
             below = np.concatenate([[0], np.cumsum(fine)[:-1]]) / trials
-            statistic = float(np.abs(below + _survival(bin_edges()[:-1], d_k) - 1).max())
+            above = _survival(bin_edges()[:-1], d_k)
+            statistic = float(np.abs(below + above - 1).max())
             p_value = significant(stats.kstwo.sf(statistic, trials))
             rows.append((d_k, trials, statistic, p_value))
     return pd.DataFrame(rows, columns=names(_TEST_COLUMNS))
@@ -167,10 +168,13 @@ def freezing_curves(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     table = axes.usual_rows(table, but=("query_std", "key_std"))
     if table["d_k"].nunique() < _MIN_VALUES or table["n_keys"].nunique() < _MIN_VALUES:
         return pd.DataFrame(columns=columns)
-    sigma = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"]) / table["divisor"]
-    highest = float((sigma / table["n_keys"].map(limits.freezing_sigma)).max())
+    of_scores = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"])
+    sigma = of_scores / table["divisor"]
+    freezing = table["n_keys"].map(limits.freezing_sigma)
+    highest = float((sigma / freezing).max())
     octaves = np.log2(highest / _MIN_RATIO)
-    ratios = _MIN_RATIO * 2 ** np.linspace(0, octaves, max(2, int(_POINTS_PER_OCTAVE * octaves)))
+    count = max(2, int(_POINTS_PER_OCTAVE * octaves))
+    ratios = _MIN_RATIO * 2 ** np.linspace(0, octaves, count)
     ratios = np.unique([*ratios, min(1.0, ratios[-1])])
     lengths = sorted(table["n_keys"].unique())
     rows = [_at_freezing(n_keys, ratio) for n_keys in lengths for ratio in ratios]
@@ -199,7 +203,8 @@ def zero_limits(table: pd.DataFrame, axes: SweepAxes, cells: Iterable[Cell]) -> 
     rows = table.drop_duplicates(shared)
     of_rows = dict(zip(table.index, row_cells(cells), strict=True))
     found = [_limit(of_rows[place]) for place in rows.index]
-    return rows[shared].assign(half_zero_d_k=found, searched_to=2**_LARGEST).reset_index(drop=True)
+    limits_of_rows = rows[shared].assign(half_zero_d_k=found, searched_to=2**_LARGEST)
+    return limits_of_rows.reset_index(drop=True)
 
 
 def _limit(cell: Cell) -> float:
@@ -222,7 +227,8 @@ def _limit(cell: Cell) -> float:
     try:
         if not excess(0) < 0 < excess(_LARGEST):
             return math.nan
-        return float(2 ** brentq(excess, 0, _LARGEST, xtol=_STEP))
+        log_d_k = brentq(excess, 0, _LARGEST, xtol=_STEP)
+        return float(2**log_d_k)
     except theory.UnknownError:
         return math.nan
 

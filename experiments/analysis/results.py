@@ -60,7 +60,8 @@ class SweepAxes:
 
     def usual_rows(self, table: pd.DataFrame, *, but: Collection[str] = ()) -> pd.DataFrame:
         """The rows of a table whose axes have their usual values, apart from some axes."""
-        return table[[set(but).issuperset(self.changed(row)) for _, row in table.iterrows()]]
+        is_usual = [set(but).issuperset(self.changed(row)) for _, row in table.iterrows()]
+        return table[is_usual]
 
     def first_combination(self, table: pd.DataFrame, *shown: str) -> pd.DataFrame:
         """The rows of the first combination of the other axes.
@@ -70,7 +71,9 @@ class SweepAxes:
             shown: the axes along which the rows may differ; the scaling always may.
         """
         others = self.varied(table, *shown)
-        return table[(table[others] == table.iloc[0][others]).all(axis=1)]
+        first = table.iloc[0]
+        is_first = (table[others] == first[others]).all(axis=1)
+        return table[is_first]
 
 
 @dataclass(frozen=True)

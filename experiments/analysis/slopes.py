@@ -62,13 +62,14 @@ def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
     x = np.log(cells["d_k"].to_numpy(dtype=float))
     centred = x - x.mean()
     coefficients = centred / (centred**2).sum()
-    variances, errors, exact = (
-        cells[f"score_variance{end}"].to_numpy() for end in ("", "_se", "_exact")
-    )
+    variances = cells["score_variance"].to_numpy()
+    errors = cells["score_variance_se"].to_numpy()
+    exact = cells["score_variance_exact"].to_numpy()
     slope = float(coefficients @ np.log(variances))
     added = (coefficients * (errors / variances)) ** 2
     error = float(np.sqrt(added.sum()))
-    degrees = added.sum() ** 2 / (added**2 / (cells["trials"].to_numpy() - 1)).sum()
+    degrees_of_points = cells["trials"].to_numpy() - 1
+    degrees = added.sum() ** 2 / (added**2 / degrees_of_points).sum()
     reach = -special.stdtrit(degrees, (1 - LEVEL) / 2) * error  # Student's t
     yield {
         "exponent": cells["exponent"].iloc[0],
@@ -141,8 +142,12 @@ def _power(small: pd.DataFrame, large: pd.DataFrame) -> tuple[float, float, floa
     large = large.loc[growth.index]
     x = growth.index.to_numpy(dtype=float)
     y = growth[""].to_numpy()
-    below = np.hypot(large["_low"] - large[""], small["_high"] - small[""]).to_numpy()
-    above = np.hypot(large["_high"] - large[""], small["_low"] - small[""]).to_numpy()
+    large_below = large["_low"] - large[""]
+    large_above = large["_high"] - large[""]
+    small_below = small["_low"] - small[""]
+    small_above = small["_high"] - small[""]
+    below = np.hypot(large_below, small_above).to_numpy()
+    above = np.hypot(large_above, small_below).to_numpy()
     exact = growth["_exact"].to_numpy()
     at, *curves = interpolated(x, y, y - below, y + above, exact, same_draws=True)
     power, low, high, true = (
@@ -183,7 +188,9 @@ def interpolated(
             return missed + np.abs(weights) @ of_points
         return missed + np.sqrt(weights**2 @ of_points**2)
 
-    return [at, curve, curve - reach(y - low), curve + reach(high - y), weights @ exact]
+    lower = curve - reach(y - low)
+    upper = curve + reach(high - y)
+    return [at, curve, lower, upper, weights @ exact]
 
 
 def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
@@ -213,7 +220,9 @@ def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
             block[:, first + j] = factors.prod(axis=1)
         places.append(at)
         weights.append(block)
-    return np.concatenate([*places, x[-1:]]), np.concatenate([*weights, np.eye(len(x))[-1:]])
+    places.append(x[-1:])
+    weights.append(np.eye(len(x))[-1:])
+    return np.concatenate(places), np.concatenate(weights)
 
 
 def fall_through_zero(x: Floats, y: Floats) -> float:
@@ -224,11 +233,14 @@ def fall_through_zero(x: Floats, y: Floats) -> float:
     >>> fall_through_zero(np.array([0.0, 1.0, 2.0]), np.array([-1.0, 3.0, -1.0]))
     1.75
     """
-    falls, *_ = np.nonzero((y[:-1] > 0) & (y[1:] <= 0))
+    is_fall = (y[:-1] > 0) & (y[1:] <= 0)
+    falls = np.flatnonzero(is_fall)
     if not len(falls):
         return np.nan
     i = falls[-1]
-    return float(x[i] + (x[i + 1] - x[i]) * y[i] / (y[i] - y[i + 1]))
+    step = x[i + 1] - x[i]
+    fall = y[i] - y[i + 1]
+    return float(x[i] + step * y[i] / fall)
 
 
 _FITTED = columns_of_text(

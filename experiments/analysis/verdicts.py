@@ -83,7 +83,8 @@ def _compared(
     """Rows of a main table with the comparison of one metric: its exact value, the error of its
     test, its effective draws and its bound.
     """
-    measured, expected = (rows[f"{metric.name}{end}"] for end in ("", "_exact"))
+    measured = rows[metric.name]
+    expected = rows[f"{metric.name}_exact"]
     se = _of_quantile(rows, metric) if metric.kind == "quantile" else rows[f"{metric.name}_se"]
     size = expected.abs().to_numpy()
     bounds = [exact.bound(cell) for cell in cells]
@@ -127,10 +128,12 @@ def _of_quantile(rows: pd.DataFrame, metric: Metric) -> pd.Series:
         for end in ("", "_low", "_high", "_exact")
     )
     end = high.where(exact > value, low)
-    error = (end - value).abs() / special.stdtrit(rows["trials"] - 1, 0.5 + LEVEL / 2)
+    t = special.stdtrit(rows["trials"] - 1, 0.5 + LEVEL / 2)
+    error = (end - value).abs() / t
     distance = value - exact
-    mean = np.expm1(distance) / distance.where(distance != 0, 1.0)
-    return error * np.exp(exact) * mean.where(distance != 0, 1.0)
+    is_apart = distance != 0
+    mean = np.expm1(distance) / distance.where(is_apart, 1.0)
+    return error * np.exp(exact) * mean.where(is_apart, 1.0)
 
 
 def _ratio(x: npt.ArrayLike, y: Floats) -> Floats:
@@ -148,15 +151,18 @@ def _bound(rows: pd.DataFrame, metric: Metric, limits: Limits, max_error: Floats
     power = 2 if metric.kind == "root" else 1  # of the value that is a mean
     measured = rows["measured"] ** power
     exact = rows["exact"] ** power
-    chebyshev = ((max_error / (measured - exact)) ** 2).clip(upper=1).where(np.isfinite(max_error))
+    ratio = max_error / (measured - exact)
+    chebyshev = (ratio**2).clip(upper=1).where(np.isfinite(max_error))
     low = np.power(limits.low, power)
     high = np.power(limits.high, power)
     width = np.broadcast_to(high - low, len(rows)).astype(float)
     if not np.isfinite(width).all():
         return chebyshev
-    share, expected = (((values - low) / width).clip(0, 1) for values in (measured, exact))
+    share = ((measured - low) / width).clip(0, 1)
+    expected = ((exact - low) / width).clip(0, 1)
     divergence = special.rel_entr(share, expected) + special.rel_entr(1 - share, 1 - expected)
-    return (2 * np.exp(-rows["trials"] * divergence)).clip(upper=1).fillna(chebyshev)
+    chernoff = 2 * np.exp(-rows["trials"] * divergence)
+    return chernoff.clip(upper=1).fillna(chebyshev)
 
 
 def _flag_few(rows: pd.DataFrame, metric: Metric, draws: pd.Series) -> None:
@@ -182,7 +188,8 @@ def _judged(rows: pd.DataFrame) -> pd.DataFrame:
     by_t = ~rows["few_trials"] & ~rows["few"] & ~endless
     by_bound = ~by_t & rows["bound"].notna()
     of_t = 2 * special.stdtr(rows["trials"] - 1, -z.abs())
-    p_values = np.select([by_t, by_bound], [of_t, rows["bound"]], default=np.nan)
+    judges = [by_t, by_bound]
+    p_values = np.select(judges, [of_t, rows["bound"]], default=np.nan)
     reasons = {
         FEW_TRIALS: rows["few_trials"],
         NO_ERROR: endless,
@@ -194,7 +201,7 @@ def _judged(rows: pd.DataFrame) -> pd.DataFrame:
         error=rows["error"].where(~endless),
         z=(z.round(4) + 0.0).where(~endless),  # further decimals differ between machines; no -0.0
         effective_draws=[significant(value, 3) for value in draws],
-        test=np.select([by_t, by_bound], [T_TEST, BOUND], default=NONE),
+        test=np.select(judges, [T_TEST, BOUND], default=NONE),
         p_value=[significant(value) for value in p_values],
         remark=np.select([*reasons.values()], [*reasons], default=""),
     )
