@@ -142,8 +142,10 @@ def _of_numbers(
         return "to rounding" if _all_within(errors, units) else "wrong"
     # 0.9999 and 0.0001 say the same about two weights; 0.95 does not approximate the former, nor
     # 0.05 the latter.
-    sizes = [min(x, 1 - x) if 0 <= x <= 1 else abs(x) for x, _ in claimed]
-    near = [max(cut.about * size, limit) for size, limit in zip(sizes, half, strict=True)]
+    near = []
+    for (x, _), limit in zip(claimed, half, strict=True):
+        size = min(x, 1 - x) if 0 <= x <= 1 else abs(x)
+        near.append(max(cut.about * size, limit))
     return "approximately" if _all_within(errors, near) else "wrong"
 
 

@@ -49,7 +49,11 @@ def moment_of_product(power: int) -> float:
     """E z^power of the product z of two standard normal entries; its density is K_0(|z|) / pi."""
     if power % 2:
         return 0.0
-    half, _ = integrate.quad(lambda z: z**power * special.k0(z) / math.pi, 0, np.inf)
+
+    def weighted(z: float) -> float:
+        return float(z**power * special.k0(z) / math.pi)
+
+    half, _ = integrate.quad(weighted, 0, np.inf)
     return 2 * float(half)
 
 
@@ -58,7 +62,11 @@ def median_ratio(d_k: int, divisor: float) -> float:
 
     The difference q.(k - k') is a score times sqrt(2).
     """
-    beyond = optimize.brentq(lambda x: share_beyond(x, d_k) - 1 / 2, 0, 2 * sqrt(d_k))
+
+    def excess(bound: float) -> float:
+        return share_beyond(bound, d_k) - 1 / 2
+
+    beyond = optimize.brentq(excess, 0, 2 * sqrt(d_k))
     return math.exp(sqrt(2) * beyond / divisor)
 
 
@@ -72,7 +80,8 @@ def deviation_p_value(d: int, measured: float, queries: int, *, shared: bool) ->
     queries_of_a_key = queries if shared else 1
     shares = (queries_of_a_key - 1) + (keys - 1)
     variance = (2 * d * d + 6 * d + 2 * d * shares) / (queries * keys)
-    return 2 * float(stats.norm.sf(abs(measured**2 - d) / sqrt(variance)))
+    distance = abs(measured**2 - d)
+    return 2 * float(stats.norm.sf(distance / sqrt(variance)))
 
 
 def least_likely(p_values: Iterable[float]) -> float:
@@ -94,7 +103,10 @@ def normals(*shape: int, seed: int = 0) -> Any:
 
 def qkv(n: int, d_k: int, d_v: int) -> tuple[Floats, Floats, Floats]:
     """Standard normal queries, keys and values of n tokens."""
-    return normals(n, d_k), normals(n, d_k, seed=1), normals(n, d_v, seed=2)
+    q = normals(n, d_k)
+    k = normals(n, d_k, seed=1)
+    v = normals(n, d_v, seed=2)
+    return q, k, v
 
 
 def layer(d_model: int, d_k: int, d_v: int) -> ScaledDotProductAttention:

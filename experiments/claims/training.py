@@ -63,7 +63,9 @@ def losses(given: Given, d_k: int) -> str:
 
 
 def _loss(row: "pd.Series[float]") -> str:
-    value, low, high = (row[f"{_LOSS}{end}"] for end in ("", "_low", "_high"))
+    value = row[_LOSS]
+    low = row[f"{_LOSS}_low"]
+    high = row[f"{_LOSS}_high"]
     return f"{value:.2f} ({low:.2f} to {high:.2f})"
 
 

@@ -58,7 +58,8 @@ def each(words: str, truths: "pd.Series[Any]") -> dict[str, object]:
 
 def between(values: "pd.Series[float]", digits: int = 2) -> str:
     """The smallest and the largest of some values."""
-    low, high = (f"{end:.{digits}f}" for end in (values.min(), values.max()))
+    low = f"{values.min():.{digits}f}"
+    high = f"{values.max():.{digits}f}"
     return low if low == high else f"{low} to {high}"
 
 
@@ -69,9 +70,12 @@ def with_error(value: float, error: float) -> str:
     ('0.274', '1.1e−05')
     """
     if 1e-4 <= abs(value) < 1e6:
-        places = -math.floor(math.log10(max(error, abs(value) / 1000)))
+        least = max(error, abs(value) / 1000)
+        places = -math.floor(math.log10(least))
         return f"{round(value, places):.{max(places, 0)}f}"
-    digits = 1 + math.floor(math.log10(abs(value))) - math.floor(math.log10(error))
+    place = math.floor(math.log10(abs(value)))
+    last_place = math.floor(math.log10(error))
+    digits = 1 + place - last_place
     return f"{value:.{min(max(digits, 1), 3)}g}".replace("-", "−")
 
 
@@ -86,7 +90,8 @@ def tempered(scores: npt.ArrayLike, claimed: str) -> str:
     half = 0.51 * min(number.unit for number in numbers)
 
     def distance(divisor: float) -> float:
-        return float(np.abs(softmax(np.asarray(scores) / divisor) - wanted).max())
+        weights = softmax(np.asarray(scores) / divisor)
+        return float(np.abs(weights - wanted).max())
 
     best = optimize.minimize_scalar(distance, bounds=(0.2, 10), method="bounded").x
     for divisor in (min((1.0, 2.0, 0.5), key=distance), best):

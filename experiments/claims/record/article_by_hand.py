@@ -57,8 +57,9 @@ def values_are_two_axes_and_their_midpoint(_: Given) -> Cases:
 @in_example("article-90 article-91 article-92")
 def a_and_c_align_with_themselves(_: Given) -> Cases:
     """A and C align best with their own keys, B moderately with all."""
-    lengths = np.linalg.norm(ABC.q, axis=1)[:, None], np.linalg.norm(ABC.k, axis=1)
-    cosines = _SCORES / lengths[0] / lengths[1]
+    of_queries = np.linalg.norm(ABC.q, axis=1)[:, None]
+    of_keys = np.linalg.norm(ABC.k, axis=1)
+    cosines = _SCORES / of_queries / of_keys
     return (
         {
             "A aligns best with its own key": cosines[0].argmax() == 0,

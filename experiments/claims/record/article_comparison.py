@@ -69,7 +69,9 @@ def _five_drawn(d_k: int) -> tuple[Floats, Floats]:
     """Deviation of scores and mean largest weight, unscaled, of 2,000 draws of 5 q and k each."""
     q, k = np.random.default_rng(0).standard_normal((2, 2000, 5, d_k))
     scores = q @ k.swapaxes(-1, -2)
-    return scores.std(axis=(-1, -2)), softmax(scores).max(axis=-1).mean(axis=-1)
+    deviations = scores.std(axis=(-1, -2))
+    largest = softmax(scores).max(axis=-1)
+    return deviations, largest.mean(axis=-1)
 
 
 def _chance(kind: int) -> float:
@@ -77,7 +79,9 @@ def _chance(kind: int) -> float:
     p_values = []
     for d_k, own in zip(COMPARED, _columns()[2 * kind], strict=True):
         drawn = _five_drawn(d_k)[kind]
-        p_values.append(2 * float(min((drawn <= own).mean(), (drawn >= own).mean())))
+        below = (drawn <= own).mean()
+        above = (drawn >= own).mean()
+        p_values.append(2 * float(min(below, above)))
     return least_likely(p_values)
 
 
@@ -208,7 +212,8 @@ def _projected_variances() -> tuple[float, float]:
     for width in (32, 16):
         rng = np.random.default_rng(0)
         modules = [ScaledDotProductAttention(32, width, 1, rng=rng) for _ in range(300)]
-        found.append(float(np.mean([(module.W_Q**2).sum(axis=0).mean() for module in modules])))
+        variances = [(module.W_Q**2).sum(axis=0).mean() for module in modules]
+        found.append(float(np.mean(variances)))
     return found[0], found[1]
 
 

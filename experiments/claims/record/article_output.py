@@ -56,7 +56,10 @@ shape(
 )
 
 _SCALED = FOUR.scaled_scores
-_LOW, _HIGH, _MEAN, _DEVIATION = _SCALED.min(), _SCALED.max(), _SCALED.mean(), _SCALED.std()
+_LOW = _SCALED.min()
+_HIGH = _SCALED.max()
+_MEAN = _SCALED.mean()
+_DEVIATION = _SCALED.std()
 
 
 @in_example("article-71")

@@ -305,7 +305,8 @@ def large_widths_always_saturate(given: Given) -> Cases:
 def division_squares(_: Given) -> Cases:
     """Dividing a random number by c divides its variance by c squared."""
     drawn = normals(1000)
-    equal = np.isclose(np.var(drawn / 3) * 9, np.var(drawn), rtol=1e-12, atol=0)
+    of_third = np.var(drawn / 3)
+    equal = np.isclose(of_third * 9, np.var(drawn), rtol=1e-12, atol=0)
     return {"the variance of x / 3 is a ninth of that of x": equal}, ""
 
 

@@ -233,7 +233,10 @@ def attention_is_differentiable(_: Given) -> Cases:
         return np.asarray((module(x) * upstream).sum())
 
     of = attention_gradients(x @ module.W_Q, x @ module.W_K, x @ module.W_V, upstream)
-    gradient = of.q @ module.W_Q.T + of.k @ module.W_K.T + of.v @ module.W_V.T
+    through_q = of.q @ module.W_Q.T
+    through_k = of.k @ module.W_K.T
+    through_v = of.v @ module.W_V.T
+    gradient = through_q + through_k + through_v
     moves = np.eye(x.size).reshape(-1, *x.shape)
     differences = [central_difference(loss, x, move) for move in moves]
     agree = np.allclose(differences, gradient.ravel(), atol=1e-8)

@@ -84,7 +84,8 @@ def _overflowing(divisor: float) -> "pd.Series[float]":
     """P(a scaled score of a row at d_k = 512 exceeds ln of the largest single-precision number)."""
     largest = divisor * math.log(np.finfo(np.float32).max)
     keys = [*KEYS, 65_536]
-    return pd.Series([float(theory.largest_score_survival(largest, 512, n)) for n in keys], keys)
+    beyond = [float(theory.largest_score_survival(largest, 512, n)) for n in keys]
+    return pd.Series(beyond, keys)
 
 
 @cache
@@ -128,7 +129,8 @@ def _width_of_a_tenth() -> float:
         scaled = theory.attention_expectations(d_k, 4, sqrt(d_k))
         return bare.jacobian_norm / scaled.jacobian_norm - 0.1
 
-    return math.exp(optimize.brentq(excess, math.log(64), math.log(1e6), xtol=1e-4))
+    log_d_k = optimize.brentq(excess, math.log(64), math.log(1e6), xtol=1e-4)
+    return math.exp(log_d_k)
 
 
 @in_general("notebook-18 lesson-20b notebook-23a")

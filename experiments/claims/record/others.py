@@ -56,7 +56,8 @@ def _declare_table(d: int, claimed: str) -> None:
             f" {shown(_ten_by_ten(0, 2000, (d,))[d], 4)}, and the exact values are"
             f" {shown(values, 6)}"
         )
-        return numbers(_ten_by_ten(42, 500, (8, 16, 32, 64, 128, 256))[d], note)
+        by_width = _ten_by_ten(42, 500, (8, 16, 32, 64, 128, 256))
+        return numbers(by_width[d], note)
 
     digits(
         f"cv8-{d}",
@@ -119,17 +120,22 @@ def _errors_of_largest() -> tuple[float, float]:
     for _ in range(200):
         q = rng.standard_normal((_QUERIES, 16))
         k = rng.standard_normal((8, 16))
-        means.append(softmax(q @ k.T).max(axis=-1).mean())
+        largest = softmax(q @ k.T).max(axis=-1)
+        means.append(largest.mean())
     q = rng.standard_normal((20_000, 1, 16))
     k = rng.standard_normal((20_000, 8, 16))
-    largest = softmax((q * k).sum(axis=-1)).max(axis=-1)
-    return float(np.std(means, ddof=1)), float(largest.std() / sqrt(_QUERIES))
+    scores = (q * k).sum(axis=-1)
+    largest = softmax(scores).max(axis=-1)
+    of_shared = float(np.std(means, ddof=1))
+    of_own = float(largest.std() / sqrt(_QUERIES))
+    return of_shared, of_own
 
 
 def _largest_of_eight_keys(_: Given) -> Answer:
     exact = expectations(16, 8, 1.0).max_weight
     errors = _errors_of_largest()
-    p_values = [float(2 * stats.t.sf(abs(0.755 - exact) / error, 199)) for error in errors]
+    distance = abs(0.755 - exact)
+    p_values = [float(2 * stats.t.sf(distance / error, 199)) for error in errors]
     note = (
         "The computed number is the exact mean. The standard error of a sample mean is"
         f" {errors[0]:.3f} (p = {p_values[0]:.2f}) if all queries share eight keys, and"
@@ -178,7 +184,8 @@ def scalable_softmax_keeps_the_largest(given: Given) -> Cases:
     """Scalable softmax keeps the weight of one large score close to 1 at any number of keys."""
     keys = [2, 5, *(10**power for power in range(1, 7))]
     plain = [_leading_weight(n, 1.0) for n in keys]
-    scalable = pd.Series([_leading_weight(n, 0.43 * log(n)) for n in keys], keys)
+    weights = [_leading_weight(n, 0.43 * log(n)) for n in keys]
+    scalable = pd.Series(weights, keys)
     below = scalable.index[scalable <= given.one_hot]
     return each("the weight is above 0.9 with {n} keys", scalable > given.one_hot), (
         f"With {listed(keys)} keys, scalable softmax gives the weight {shown(scalable, 3)}, and the"
@@ -207,7 +214,8 @@ digits(
 def _variances_of_four() -> Floats:
     """The variances of the four scores of each of 100,000 products of 2 x 2 Gaussian matrices."""
     q, k = np.random.default_rng(0).standard_normal((2, 100_000, 2, 2))
-    return np.asarray((q @ k.swapaxes(-1, -2)).reshape(-1, 4).var(axis=1))
+    scores = (q @ k.swapaxes(-1, -2)).reshape(-1, 4)
+    return np.asarray(scores.var(axis=1))
 
 
 def _variance_of_four_scores(_: Given) -> Answer:
@@ -218,8 +226,11 @@ def _variance_of_four_scores(_: Given) -> Answer:
         f" {drawn.mean():.2f} on average ({4 * drawn.mean() / 3:.2f} with the divisor 3), and from"
         f" {low:.2f} to {high:.1f} in 90% of draws. One draw is no evidence"
     )
-    p_value = 2 * min((drawn <= 1.6).mean(), (drawn > 1.6).mean())
-    return numbers(theory.score_variance(2, 1.0) * (1 - 1 / 4), note, p_value)
+    below = (drawn <= 1.6).mean()
+    above = (drawn > 1.6).mean()
+    p_value = 2 * min(below, above)
+    exact = theory.score_variance(2, 1.0) * (1 - 1 / 4)
+    return numbers(exact, note, p_value)
 
 
 draw(

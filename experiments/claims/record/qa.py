@@ -70,7 +70,9 @@ def a_one_hot_row_ignores_the_rest(given: Given) -> Cases:
     values = normals(3, 4)
     others = normals(3, 4, seed=1)
     others[0] = values[0]
-    one_hot, spread = (abs(softmax(row) @ (others - values)).max() for row in (HUNDREDS, ONES))
+    changes = others - values
+    one_hot = abs(softmax(HUNDREDS) @ changes).max()
+    spread = abs(softmax(ONES) @ changes).max()
     return {
         "the output of a one-hot row ignores the rest": one_hot < 1e-12,
         "that of a spread row does not": spread > given.tenth,
@@ -185,7 +187,8 @@ def only_one_half_keeps_the_variance(given: Given) -> Cases:
     table = given.tables["powers"].pivot(index="exponent", columns="d_k")
     variance = table["score_variance"]
     error = table["score_variance_se"]
-    apart = abs(variance[512] - variance[64]) / np.hypot(error[512], error[64])
+    of_difference = np.hypot(error[512], error[64])
+    apart = abs(variance[512] - variance[64]) / of_difference
     return {
         "one half keeps the variance": apart[0.5] <= given.certain,
         "twelve others do not": (apart.drop(0.5) > given.certain).all(),
@@ -243,7 +246,8 @@ def the_formula_blends_values(_: Given) -> Cases:
     token at a time would.
     """
     q, k, v = qkv(6, 5, 3)
-    weights = [[math.exp(sum(row * key) / sqrt(5)) for key in k] for row in q]
+    scores = [[sum(row * key) / sqrt(5) for key in k] for row in q]
+    weights = [[math.exp(score) for score in row] for row in scores]
     outputs = [np.average(v, axis=0, weights=row) for row in weights]
     equal = same(scaled_dot_product_attention(q, k, v), outputs, 1e-14)
     return {"the formula and the loop agree to rounding": equal}, ""
@@ -273,7 +277,9 @@ def outputs_depend_on_other_tokens(_: Given) -> Cases:
     module = layer(6, 4, 3)
     before = tokens()
     after = tokens(moved=1e-6)
-    before_attention = same((after @ module.W_V)[0], (before @ module.W_V)[0], 0)
+    value_before = (before @ module.W_V)[0]
+    value_after = (after @ module.W_V)[0]
+    before_attention = same(value_after, value_before, 0)
     change = np.linalg.norm(module(after)[0] - module(before)[0])
     return {
         "its own projection does not change with another token": before_attention,
