@@ -104,7 +104,8 @@ def _excesses(before: "pd.DataFrame", after: "pd.DataFrame") -> Iterator[tuple[f
     """
     import pandas as pd
 
-    old, new = (table.apply(pd.to_numeric, errors="coerce") for table in (before, after))
+    old = before.apply(pd.to_numeric, errors="coerce")
+    new = after.apply(pd.to_numeric, errors="coerce")
     for name in map(str, before):
         differs = (before[name] != after[name]).to_numpy()
         if differs.any():

@@ -186,11 +186,14 @@ def definition_fingerprint(definition: Any) -> str:
     found: dict[str, str] = {}
     todo = [definition.__qualname__]
     while todo:
-        if (name := todo.pop()) in nodes and name not in found:
-            found[name] = _bare(nodes[name])
-            if not isinstance(nodes[name], ast.ClassDef):
-                todo += [each.id for each in ast.walk(nodes[name]) if isinstance(each, ast.Name)]
-    return hashlib.sha256("\n".join(found[name] for name in sorted(found)).encode()).hexdigest()
+        name = todo.pop()
+        if name in nodes and name not in found:
+            node = nodes[name]
+            found[name] = _bare(node)
+            if not isinstance(node, ast.ClassDef):
+                todo += [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
+    text = "\n".join(found[name] for name in sorted(found))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @cache

@@ -137,14 +137,16 @@ def measure_record(chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
             )
     described = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
     header = json.dumps({"stamp": stamp, "arrays": described}).encode()
-    payload = zlib.compress(b"".join(array.tobytes() for array in arrays.values()), _COMPRESSION)
+    whole = b"".join(array.tobytes() for array in arrays.values())
+    payload = zlib.compress(whole, _COMPRESSION)
     rest = header + b"\n" + payload
     return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
 
 
 def _parameters(chunk: Chunk) -> dict[str, Any]:
     """The parameters of a chunk, as plain JSON values."""
-    cell = {name: _json_of(getattr(chunk.cell, name)) for name in cell_fields(type(chunk.cell))}
+    fields = cell_fields(type(chunk.cell))
+    cell = {name: _json_of(getattr(chunk.cell, name)) for name in fields}
     return {
         "experiment": chunk.experiment.name,
         "cell": cell,

@@ -56,9 +56,8 @@ def write_sweep(results: Path, found: "Results") -> dict[Path, Change]:
     """
     sweep = found.block
     sidecar = results / f"{sweep.name}.json"
-    identity = dict(
-        zip(names(IDENTITY), (sweep.name, sweep.experiment.name, sweep.seed), strict=True)
-    )
+    values = (sweep.name, sweep.experiment.name, sweep.seed)
+    identity = dict(zip(names(IDENTITY), values, strict=True))
     contents = {
         kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]])
         for kind, table in found.items()
@@ -118,10 +117,11 @@ def why_stale(results: Path, sweep: Sweep) -> str:
 def _provenance(sweep: Sweep) -> dict[str, Any]:
     """Everything that determines the tables of a sweep, as JSON values."""
     stamps = [stamp(cell) for cell in sweep.cells()]
+    named = json.dumps(stamps, sort_keys=True)
     fingerprint = {
         "measuring": measuring_fingerprint(sweep.experiment.name),
         "tables": tables_fingerprint(sweep.experiment.name),
-        "named": hashlib.sha256(json.dumps(stamps, sort_keys=True).encode()).hexdigest(),
+        "named": hashlib.sha256(named.encode()).hexdigest(),
     }
     return {
         "sweep": sweep.name,

@@ -202,7 +202,8 @@ def reached(sweep: Sweep, table: "pd.DataFrame") -> tuple[str, bool]:
     """
     if sweep.precision is None:
         return "", True
-    found = [rows for _, rows in table.groupby(list(axis_values(sweep.cells()[0])), sort=False)]
+    axes = list(axis_values(sweep.cells()[0]))
+    found = [rows for _, rows in table.groupby(axes, sort=False)]
     trials = [rows["trials"].iloc[0] for rows in found]
     errors = [relative_error(sweep.experiment.metrics, rows.to_dict("records")) for rows in found]
     met = sum(error <= sweep.precision for error in errors)

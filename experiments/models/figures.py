@@ -58,10 +58,12 @@ def _of_heads(case: Case, tables: Tables) -> Numbers:
     them with it, or near any other law.
     """
     heads = rows_of_case(tables, case)
-    distance, rest = heads["entropy_share_distance"], heads["rest_distance"]
+    distance = heads["entropy_share_distance"]
+    rest = heads["rest_distance"]
     reach = REACH * heads["rest_distance_se"]
     near = rest.abs() < CLOSE
-    near_other = heads[[f"rest_distance_{name}" for name in CONTROLS]].abs() < CLOSE
+    of_others = [f"rest_distance_{name}" for name in CONTROLS]
+    near_other = heads[of_others].abs() < CLOSE
     is_sharp = heads["rest_spread"] > _SHARP
     found = {
         "heads": len(heads),
@@ -103,7 +105,8 @@ def _of_divisors(tables: Tables) -> Numbers:
     falls = shuffled["change"] + REACH * shuffled["change_se"] < 0
     is_beyond = falls and np.isnan(smallest.loc["shuffled", "divisor"])
 
-    ratio, _ = _ratios(rows_of(tables, "by-divisor", weights="trained"), "query_gradient")
+    runs = rows_of(tables, "by-divisor", weights="trained")
+    ratio, _ = _ratios(runs, "query_gradient")
     if not (is_near and is_beyond and ratio > 10):
         return None
     heads = rows_of(tables, "by-divisor-head", weights="trained")
@@ -126,10 +129,9 @@ def _of_layers(tables: Tables) -> Numbers:
     """None unless intervals put the ratio of the gradients at the embedding, without a scale to with
     it, above 10 at the start and higher after training.
     """
-    (low, high), (trained, _) = (
-        _ratios(rows_of(tables, "by-divisor", weights=weights), "stream_gradient")
-        for weights in _STAGES
-    )
+    initial, after = (rows_of(tables, "by-divisor", weights=weights) for weights in _STAGES)
+    low, high = _ratios(initial, "stream_gradient")
+    trained, _ = _ratios(after, "stream_gradient")
     if not 10 < low < high < trained:
         return None
     return {"low": low, "high": high, "trained": _power_of_ten(trained)}

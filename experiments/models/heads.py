@@ -172,7 +172,8 @@ def _exact_shares(lengths: Lengths) -> list[float]:
     n = np.array(lengths)
     shares = []
     for sigma in _SIGMAS:
-        entropies = gaussian_rows(np.full(n.shape, sigma), n, ["entropy"])[:, 0]
+        sigmas = np.full(n.shape, sigma)
+        entropies = gaussian_rows(sigmas, n, ["entropy"])[:, 0]
         share = entropies / np.log(n)
         shares.append(float(share.mean()))
     return shares

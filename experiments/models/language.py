@@ -157,7 +157,8 @@ def smallest_loss(found: pd.DataFrame) -> tuple[float, float]:
 
 def by_length(model: Pretrained) -> list[pd.DataFrame]:
     """Rows and losses of the first n tokens, and losses by position under rules of length."""
-    lengths, positions = [], []
+    lengths = []
+    positions = []
     sequences = model.tokens(LONG_TEXT, LENGTHS[-1] + 1, LONG_SEQUENCES)
     for group, tokens in enumerate(sequences):
         own, of_lengths = _of_lengths(model, tokens)
@@ -170,7 +171,8 @@ def by_length(model: Pretrained) -> list[pd.DataFrame]:
                 loss = of_rule[first:last]
                 more = loss - own[first:last]
                 place = name, first, last, group
-                positions.append((*place, float(loss.mean()), float(more.mean())))
+                means = float(loss.mean()), float(more.mean())
+                positions.append((*place, *means))
     columns = ["rule", "first", "last", "group", "loss", "change"]
     of_positions = pd.DataFrame(positions, columns=columns)
     return [

@@ -115,7 +115,8 @@ class Pretrained(NamedTuple):
         """As `Network.queries_and_keys`."""
         model = self if weights == "trained" else self.at_start()
         design = model.design()
-        q, k = [], []
+        q = []
+        k = []
         for sequence in tokens:
             steps = network.forward(model.embedding[sequence], model.blocks, design)
             q.append([layer.q for layer in steps])
@@ -178,7 +179,8 @@ def read(path: Path) -> Pretrained:
         tensor = stored[f"{name}.weight"]
         return np.asarray(dequantize(tensor.data, tensor.tensor_type))
 
-    n_heads, n_key_heads, *others = (metadata[f"llama.{name}"] for name in _NUMBERS)
+    numbers = (metadata[f"llama.{name}"] for name in _NUMBERS)
+    n_heads, n_key_heads, *others = numbers
     blocks = []
     for layer in range(metadata["llama.block_count"]):
         weights = {name: array(f"blk.{layer}.{tensor}").T for name, tensor in TENSORS.items()}
