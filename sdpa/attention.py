@@ -79,9 +79,9 @@ def attention_weights(
         k: keys, (..., n_keys, d_k); leading axes broadcast against those of q.
         scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
         mask: `none`; `causal`, where the last query sees every key; `window-512`, causal and of at
-            most 512 keys; `local-64`, the own key and 64 on both sides, for the last queries, too;
-            or an array, broadcast to (..., n_queries, n_keys), of booleans (True where the query
-            may attend to the key) or of 0 and -10,000 or less. The other scores become -inf.
+            most 512 keys; `local-64`, the own key and 64 on both sides; or an array, broadcast
+            to (..., n_queries, n_keys), of booleans (True where the query may attend to the key) or
+            of 0 and -10,000 or less. The other scores become -inf.
         softcap, sink, normalizer: as in `sdpa.row_maps.RowMap`, between the divisor and the
             weights; a sink for each head belongs to the axis before n_queries.
         alibi: slope of `alibi_bias`, added behind the soft cap; 0 for none.

@@ -133,6 +133,8 @@ class PairLaw:
         if mean:
             drawn += mean
         if self.normalize != "none":
+            if drawn.shape[-1] == 1:
+                return np.sign(drawn)  # a quotient may round to a neighbour of 1
             length = 1.0 if self.normalize == "l2" else math.sqrt(drawn.shape[-1])
             drawn *= length / np.sqrt(np.vecdot(drawn, drawn))[..., None]
         return drawn

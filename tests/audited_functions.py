@@ -171,8 +171,8 @@ def from_first(q, k, v):
     return attend(q, k, v, np.tri(q.shape[2], k.shape[2], dtype=bool))
 
 
-@reported("a window on both sides, of the keys less than 5 away", mask="window-5")
-@reported("a window on both sides, of the keys less than 5 away", mask="local-5")
+@reported("the mask local-4, of so many keys on both sides", mask="window-5")
+@reported("the mask local-4, of so many keys on both sides", mask="local-5")
 def both_sides(q, k, v):
     return attend(q, k, v, tril(q, k, 4) & ~tril(q, k, -5))
 

@@ -57,7 +57,7 @@ def fit_slopes(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
 
 def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
     """The slope of one line, if it has two values of d_k, and no scores that are all equal."""
-    if len(cells) < 2 or not cells["score_variance"].all():
+    if len(cells) < 2 or not (cells["score_variance"] > 0).all():
         return
     x = np.log(cells["d_k"].to_numpy(dtype=float))
     centred = x - x.mean()

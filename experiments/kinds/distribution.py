@@ -21,7 +21,7 @@ from experiments.measuring.experiment import Cell as AnyCell
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import metric_columns, metric_row
 from experiments.measuring.moments import Estimates, Moments, ScoreMoments, power_sums
-from experiments.measuring.row_metrics import score_metrics
+from experiments.measuring.score_metrics import score_metrics
 from sdpa import PairLaw
 
 # Bins on either side of 0, up to sinh(4.8) = 60 standard deviations. Scores beyond count in the

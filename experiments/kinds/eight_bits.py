@@ -14,8 +14,8 @@ from annotated_types import Ge, Le
 from experiments.kinds import rounding
 from experiments.measuring.block import RowMetric
 from experiments.measuring.columns import Meaning
+from experiments.measuring.exact import from_theory
 from experiments.measuring.metric import ErrorBound, Exact
-from experiments.measuring.row_metrics import from_theory
 from experiments.measuring.row_statistics import RowStatistics
 
 

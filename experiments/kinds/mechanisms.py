@@ -16,15 +16,17 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from annotated_types import Ge, Le
 
-from experiments.measuring.block import RowMetric, RowsMetric, ScoreMetric
+from experiments.measuring.block import RowMetric, RowsMetric
 from experiments.measuring.columns import Meaning
+from experiments.measuring.exact import from_theory
 from experiments.measuring.experiment import AnyCell
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.metric import ErrorBound, Exact, Theory
-from experiments.measuring.row_metrics import METRICS, from_theory, row_arguments
+from experiments.measuring.row_metrics import METRICS, row_arguments
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.rules import Floats
 from experiments.measuring.sampling import SampledCell
+from experiments.measuring.score_metrics import ScoreMetric
 from experiments.plain.rows import DrawnRow, Expected, plain_row
 from sdpa.attention import alibi_bias
 from sdpa.masks import reach_of

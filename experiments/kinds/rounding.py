@@ -26,13 +26,13 @@ import numpy.typing as npt
 
 from experiments.measuring.block import RowMetric, RowsMetric
 from experiments.measuring.columns import Meaning
+from experiments.measuring.exact import from_theory
 from experiments.measuring.metric import ErrorBound, Exact, Metric, OfCell, Theory
 from experiments.measuring.row_metrics import (
     METRICS,
     SHARE_BOUNDS,
     at_least_independent,
     deviation_of_share,
-    from_theory,
 )
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.rules import Floats

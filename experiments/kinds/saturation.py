@@ -6,9 +6,10 @@ Here theory knows the medians of norms, too.
 from dataclasses import dataclass, replace
 
 from experiments.measuring.block import RowsMetric
+from experiments.measuring.exact import from_theory
 from experiments.measuring.metric import ErrorBound, Exact
 from experiments.measuring.row_metrics import METRICS as ROW_METRICS
-from experiments.measuring.row_metrics import from_theory, row_arguments
+from experiments.measuring.row_metrics import row_arguments
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.sampling import SampledCell
 

@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from experiments.measuring.metric import Metric
-from experiments.measuring.moments import Estimate, ScoreMoments
 from experiments.measuring.rules import Floats
+from experiments.measuring.score_metrics import ScoreMetric
 from sdpa import RowDiagnostics, softmax
 
 
@@ -74,18 +74,6 @@ class VectorMetric(Metric):
     kind: Literal["mean"] = "mean"
     per: Literal["query", "key"] = field(kw_only=True)
     compute: Callable[[Floats], Floats] = field(kw_only=True)
-
-
-@dataclass(frozen=True)
-class ScoreMetric(Metric):
-    """A metric of all scores of a cell, from the moments of the undivided ones and a divisor.
-
-    One set of power sums serves every divisor.
-    """
-
-    kind: Literal["mean"] = "mean"
-    per: Literal["scores"] = "scores"
-    compute: Callable[[ScoreMoments, float], Estimate] = field(kw_only=True)
 
 
 RowsMetric = RowMetric | VectorMetric | ScoreMetric

@@ -67,6 +67,9 @@ class Moments:
 
 
 POWERS = 4
+# Share of the mean square: rounding loses the fourth moment of a smaller variance, as of scores that
+# are equal up to rounding.
+_LOST = 1e-6
 
 
 def power_sums(values: Floats) -> Floats:
@@ -127,7 +130,7 @@ class ScoreMoments:
         square_error = float(moments.covariance[0, 0]) / moments.trials
         spread = m2 - m1**2
         fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
-        unit = spread or math.nan  # equal scores have no kurtosis
+        unit = spread if spread > _LOST * m2 else math.nan
         ratio = fourth / unit**2
         of_kurtosis = [
             (-4 * m3 + 12 * m1 * m2 - 12 * m1**3) / unit**2 + 4 * m1 * ratio / unit,

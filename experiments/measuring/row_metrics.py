@@ -8,16 +8,15 @@ rows; theory knows the medians (`experiments.kinds.saturation`).
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from experiments.measuring.block import RowMetric, RowsMetric, ScoreMetric
+from experiments.measuring.block import RowMetric, RowsMetric
+from experiments.measuring.exact import from_theory
 from experiments.measuring.experiment import AnyCell
-from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.metric import End, ErrorBound, Exact, OfCell, Theory
-from experiments.measuring.moments import Estimate, ScoreMoments
+from experiments.measuring.score_metrics import score_metrics
 from sdpa.metrics import SATURATED
 
 # A value below its floor is lost in the inversion of Laplace transforms or the interpolation over
@@ -49,34 +48,6 @@ _INTEGRALS = (
 )
 
 
-def from_theory(
-    function: str,
-    arguments: Callable[[AnyCell], tuple[Any, ...]],
-    field: str = "",
-    otherwise: float = math.nan,
-) -> OfCell:
-    """A function of `sdpa.theory` at the arguments that a cell gives, or a field of what it
-    returns.
-
-    `otherwise` is the value where theory does not know it.
-
-    >>> from experiments.kinds.distribution import Cell
-    >>> from sdpa import PairLaw, theory
-    >>> of_law = from_theory("score_mean", lambda cell: (cell.d_k, 1.0, PairLaw(normalize="l2", query_mean=1.0)))
-    >>> of_law(theory, Cell(d_k=4))
-    nan
-    """
-
-    def value(theory: Theory, cell: AnyCell) -> float:
-        try:
-            found = getattr(theory, function)(*arguments(cell))
-        except theory.UnknownError:
-            return otherwise
-        return float(getattr(found, field) if field else found)
-
-    return value
-
-
 def row_arguments(cell: AnyCell) -> tuple[Any, ...]:
     """The arguments of functions of one row."""
     return cell.d_k, cell.n_keys, _divisor(cell), cell.law, cell.shortest_row
@@ -93,101 +64,6 @@ def _divisor(cell: AnyCell) -> Any:
     """
     (rule,) = cell.scaling
     return rule if rule.is_by_row and cell.has_mask else cell.divisor
-
-
-def score_metrics(*, divided: bool) -> tuple[ScoreMetric, ...]:
-    """Mean, variance and excess kurtosis of the scores q.k; all three have the same z-scores under
-    every divisor.
-
-    Their deviations are those of a trial, whose scores share queries and keys: exact, for the
-    kurtosis to leading order. Under a mask they are those of the trial without the mask, which were
-    smaller in simulations.
-
-    Args:
-        divided: True for columns that describe scaled scores, False for the scores of a cell with a
-            divisor of 1.
-    """
-    scores, over, over_square = (
-        ("scaled scores", " / divisor", " / divisor^2") if divided else ("scores", "", "")
-    )
-    exact_mean, exact_variance = "0", "d_k"
-    if divided:
-        exact_mean = (
-            "d_k query_mean key_mean / divisor; plus d_k rho query_std key_std / n_keys / divisor "
-            "if correlated"
-        )
-        exact_variance = (
-            "d_k query_std^2 key_std^2 / divisor^2; more terms if means or a correlation are not 0"
-        )
-
-    def metric(
-        name: str,
-        meaning: str,
-        formula: str,
-        title: str,
-        exact: str,
-        of: Callable[[ScoreMoments, float], Estimate],
-        **more: Any,
-    ) -> ScoreMetric:
-        def of_law(cell: AnyCell) -> tuple[Any, ...]:  # no divisor changes the kurtosis
-            return (
-                cell.d_k,
-                *(() if name == "score_kurtosis" else (cell.divisor,)),
-                cell.law,
-                cell.mean_length,
-            )
-
-        def of_draw(cell: AnyCell) -> tuple[Any, ...]:
-            return cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.law
-
-        deviation = from_theory("score_power_deviations", of_draw, name, 0.0)
-        known = Exact(exact, from_theory(name, of_law), deviation)
-        return ScoreMetric(
-            name,
-            meaning,
-            formula,
-            title,
-            compute=of,
-            exact=known,
-            scale_free=True,
-            **more,
-        )
-
-    return (
-        metric(
-            "score_mean",
-            f"mean of the {scores}",
-            f"E[q.k]{over}",
-            f"mean of {scores}",
-            exact_mean,
-            lambda shape, divisor: shape.mean / divisor,
-            draws_like="score_variance",  # it has no limits
-        ),
-        metric(
-            "score_variance",
-            f"variance of the {scores}, pooled over draws",
-            f"Var[q.k]{over_square}",
-            f"variance of {scores}",
-            exact_variance,
-            lambda shape, divisor: shape.variance / divisor**2,
-            within=(0, math.inf),
-            is_precise=True,
-            is_logarithmic=True,
-        ),
-        metric(
-            "score_kurtosis",
-            "excess kurtosis of the scores",
-            "E[(s - E s)^4] / Var[s]^2 - 3",
-            "excess kurtosis of scores",
-            (
-                "(E[x^4]^2 - 3) / d_k, x an entry of variance 1; more terms if means or a "
-                "correlation are not 0"
-            ),
-            lambda shape, _: shape.kurtosis,
-            within=(-3, math.inf),
-            min_draws=MIN_DRAWS_OF_FOURTH_POWERS,
-        ),
-    )
 
 
 def _exact(

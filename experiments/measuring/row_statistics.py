@@ -22,7 +22,6 @@ from experiments.measuring.block import (
     PerRow,
     RowMetric,
     RowsMetric,
-    ScoreMetric,
     VectorMetric,
 )
 from experiments.measuring.columns import Column
@@ -40,6 +39,7 @@ from experiments.measuring.moments import (
 from experiments.measuring.quantiles import Histograms, Quantile
 from experiments.measuring.rules import TREATMENT, Floats
 from experiments.measuring.sampling import AttentionCell
+from experiments.measuring.score_metrics import ScoreMetric
 from experiments.plain.rows import DrawnRow, compare
 from sdpa import RowDiagnostics, row_diagnostics
 

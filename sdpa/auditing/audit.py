@@ -104,8 +104,7 @@ def audit(
             inputs.
         dtype: the type of the arrays: float64, float32, float16 or bfloat16, by name or as a type.
         scaling, mask, softcap, sink: what the function should have, as in `sdpa.attention_weights`;
-            a mask by name. Of sinks by head, inputs with fewer heads have the first ones; 3 groups
-            are the most.
+            a mask by name. Inputs have up to 3 * groups heads, with the first of the sinks by head.
         alibi: the slope of a bias -slope (query position - key position) (Press et al. 2022); 0 for
             none.
         groups: query heads per head of keys and values, in consecutive order (Ainslie et al. 2023).

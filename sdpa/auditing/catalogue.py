@@ -337,8 +337,8 @@ def another_window(c: Computation) -> Any:
 
 @slip("mask", _SIZES)
 def both_sides(c: Computation) -> Any:
-    """A window on both sides, of the keys less than {} away (tenstorrent/tt-metal#51080)."""
-    return hidden(c, np.abs(c.back) < c.number)
+    """The mask local-{}, of so many keys on both sides (tenstorrent/tt-metal#51080)."""
+    return hidden(c, np.abs(c.back) <= c.number)
 
 
 @slip("mask")

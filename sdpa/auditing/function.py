@@ -19,6 +19,9 @@ ROWS = 8  # queries among the longest rows
 _LONG = 1024  # keys, beyond which few queries are tried
 
 
+_MOST_GROUPS = 3  # of query heads in an input
+
+
 class CallError(Exception):
     """The function raised, changed its arguments, or returned something else than an output."""
 
@@ -85,6 +88,13 @@ class Audited:
                 "first up to 512"
             )
             raise ValueError(f"{expected}, got {self.d_k}, {groups} and {self.n_keys}")
+        sinks = self.expected.sink
+        heads = _MOST_GROUPS * groups
+        if isinstance(sinks, tuple) and len(sinks) < heads:
+            raise ValueError(
+                f"sink: expected one number, or one for each of {heads} heads, which some inputs "
+                f"have, got {len(sinks)} numbers"
+            )
         # The first call refuses what the library refuses.
         self.exact(normals("q", 1, heads, 4, self.d_k) for heads in (groups, 1, 1))
 
@@ -180,7 +190,7 @@ class Audited:
         """The output, and the expected one, of the same rounded arrays; matrices are those of all
         heads and batch entries.
         """
-        heads = (3 * self.expected.groups, 3, 3)
+        heads = (_MOST_GROUPS * self.expected.groups, _MOST_GROUPS, _MOST_GROUPS)
         given = [self.cast(_wide(x, n)) for x, n in zip((q, k, v), heads, strict=True)]
         (found,) = self.call(self.function, given, (*given[0].shape[:-1], given[2].shape[-1]))
         return found, self.exact(x.astype(float) for x in given)

@@ -7,6 +7,7 @@ files and options.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,8 @@ def run(given: argparse.Namespace) -> int:
     check(given, filter(None, [*paths, saved, given.cu_seqlens, sinks]))
     layout = Layout(split_axes(given.axes), given.heads, saved, given.cu_seqlens, sinks)
     heads = read_heads(paths, layout, kind)
+    if logit is not None:
+        heads = [replace(each, sinks=None) for each in heads]
     row_map = RowMap(given.softcap, logit)
     table = table_of(heads, given.scaling or "d_k^1/2", named, row_map)
     told, kept = words.advice(table, is_capped=row_map.softcap > 0)

@@ -68,7 +68,9 @@ class HeadArrays:
         """A mask by name together with that of the arrays."""
         if self.mask is None:
             return mask
-        return self.mask & named_mask(mask or "none", *self.shape[-2:])
+        if mask in (None, "none"):
+            return self.mask
+        return self.mask & named_mask(mask, *self.shape[-2:])
 
     def diagnose(
         self, scaling: Rule = "d_k^1/2", mask: str | None = None, row_map: RowMap = PLAIN

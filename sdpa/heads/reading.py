@@ -24,7 +24,7 @@ _ROLES = {
     "weights": {"attentions", "pattern", "probs", "weights"},
 }
 # names may also have q and k
-_BESIDE = {"mask": {"mask", "padding"}, "cu_seqlens": {"cu", "loc"}, "sinks": {"sinks"}}
+_BESIDE = {"mask": {"mask", "padding"}, "cu_seqlens": {"cu", "loc"}, "sinks": {"sink", "sinks"}}
 _OTHERS = {"weight", "bias", "input", "scale", "norm"}  # parts of names of other arrays of a model
 _ROTATED = {"rot", "rotary", "rope"}  # parts of names that count before others
 _TRUE_IN_TWO_WAYS = {"attn", "src", "tgt", "padding"}  # parts of names of boolean masks
@@ -43,8 +43,8 @@ def read_heads(
     for each layer and head, such as `layers.3.heads.5.q_proj` and the same with `k_proj`. One part
     of a name is q, xq, query or queries, or so for k; or one that tells scores or weights, if any
     name has such a part. Names with the part rot, rotary or rope count before others. Arrays
-    `mask`, `cu_seqlens` and `sinks` belong to all others, or to those of their numbers. Other arrays do not count,
-    and neither do weights and biases of projections.
+    `mask` and `cu_seqlens` belong to all others, or to those of their numbers, `sinks` to all heads or to those of
+    a layer. Other arrays do not count, and neither do weights and biases of projections.
 
     Args:
         paths: .npy files, which stay on the disk, or .npz or .safetensors files.
@@ -105,9 +105,9 @@ def _completed(
         shapes = [one.shape for one in (arrays.q, k) if one is not None]
         if min(map(len, shapes)) < 2:
             raise FilesError(f"expected 2 axes or more, got shape {' and '.join(map(str, shapes))}")
-        mask, ends, sinks = (
-            _beside(file, role, numbers, getattr(layout, role)) for role in _BESIDE
-        )
+        mask = _beside(file, "mask", numbers, layout.mask)
+        ends = _beside(file, "cu_seqlens", numbers, layout.cu_seqlens)
+        sinks = _beside(file, "sinks", numbers[:1], layout.sinks)
         if len(mask) + bool(ends) > 1:
             raise FilesError("expected one mask, or cu_seqlens, got several")
         if len(sinks) > (k is not None):
@@ -115,11 +115,19 @@ def _completed(
         if k is not None:
             arrays = in_order(arrays, k, words, layout, ends)
             if sinks:
-                head = slice(arrays.head, arrays.head + 1) if arrays.head is not None else ...
-                arrays = replace(arrays, sinks=sinks[0][head])
+                arrays = replace(arrays, sinks=_of_head(sinks[0], arrays.head))
         return replace(arrays, mask=mask_of_scores(mask[0], arrays)) if mask else arrays
     except ValueError as error:
         raise FilesError(f"{arrays.place}: {error}") from None
+
+
+def _of_head(sinks: Array, head: int | None) -> Array:
+    """The sinks of all heads, or that of one."""
+    if head is None:
+        return sinks
+    if sinks.ndim != 1 or head >= len(sinks):
+        raise FilesError(f"expected a sink for each head, got shape {sinks.shape} and head {head}")
+    return np.asarray(sinks[head : head + 1])
 
 
 def _beside(
@@ -127,8 +135,8 @@ def _beside(
 ) -> list[Array]:
     """The arrays of a role for these numbers, or for all; that with q first."""
     if path:
-        # The array of a .npy file has no name.
-        named = f"{role} {re.sub('[0-9]', '', path.stem)}"
+        # The array of a .npy file has no name; that of its file tells padding from a mask.
+        named = f"{role} {re.sub('[0-9]', '', path.stem)}" if role == "mask" else role
         file = {name or named: array for name, array in arrays_in(path).items()}
     found = _named(file, role)
     names = found.get(numbers, found.get(numbers[:1], found.get((), [])))

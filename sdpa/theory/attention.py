@@ -194,6 +194,8 @@ def divisor_for(
     if target not in get_args(Target):
         raise ValueError(f"target: expected one of {', '.join(get_args(Target))}, got {target!r}")
     check_sizes(d_k, n_keys)
+    if lengths_of(shortest, n_keys).max() < 2:
+        raise ValueError("expected a mask under which a query sees two keys, got one key for each")
     unit = sqrt(expected_row_variance(d_k, n_keys, 1.0, law, shortest))
 
     def of_divisor(divisor: float) -> float:

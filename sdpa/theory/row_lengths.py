@@ -53,9 +53,16 @@ def rows_under(mask: str, n_queries: int, n_keys: int) -> Rows:
     """
     if mask == "none":
         return None
+    if not 1 <= n_queries <= n_keys:
+        raise ValueError(
+            f"expected n_queries from 1 to n_keys under {mask}, got {n_queries} and {n_keys}"
+        )
     if mask == "causal":
         return n_keys - n_queries + 1
-    left, runs = Counter(reach_of(mask).lengths(n_queries, n_keys).tolist()), []
+    counts = np.bincount(reach_of(mask).lengths(n_queries, n_keys))
+    (lengths,) = counts.nonzero()
+    left = Counter(dict(zip(lengths.tolist(), counts[lengths].tolist(), strict=True)))
+    runs = []
     while left:
         shortest = longest = min(left)
         while longest + 1 in left:

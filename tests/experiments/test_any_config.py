@@ -151,7 +151,7 @@ def run_whole(config: dict, folder: Path) -> None:
 
 @pytest.mark.usefixtures("in_this_process", "quick_slider")
 def test_equal_scores_have_no_kurtosis(tmp_path):
-    sizes = {"d_k": [1, 2], "n_keys": 2, "scaling": 8, "trials": 2, "experiment": "saturation"}
+    sizes = {"d_k": [1, 2], "n_keys": 4, "scaling": 8, "trials": 20, "experiment": "saturation"}
     one_sign = {"normalize": "l2", "query_mean": 10, "key_mean": 10}  # all entries are 1 at d_k = 1
     run_whole({"seed": 0, "sweeps": {"mine": sizes | one_sign}}, tmp_path / "any")
     table = pd.read_csv(tmp_path / "any" / "mine.csv")
