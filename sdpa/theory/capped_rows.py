@@ -40,7 +40,8 @@ _ZERO = 7.0  # exp(-e^7) is 0
 _X, _W = np.polynomial.legendre.leggauss(_ORDER)
 _K = np.arange(1, _ORDER + 1)
 _POWERS = (_X[:, None] ** _K - (-1.0) ** _K) / _K
-_WITHIN = _POWERS @ np.linalg.inv(np.vander(_X, increasing=True)) / _W
+_VANDERMONDE = np.vander(_X, increasing=True)
+_WITHIN = _POWERS @ np.linalg.inv(_VANDERMONDE) / _W
 
 _FUNCTIONS = ((0, 0), (1, 0), (2, 0), (0, 1))  # (q, a) of 1, x, x^2 and c
 
@@ -49,8 +50,10 @@ def capped(z: FloatArray, sigma: float, softcap: float) -> tuple[FloatArray, Flo
     """softcap tanh(sigma z / softcap), the capped scores, and their slope t in the scores."""
     if not softcap:
         return sigma * z, np.ones_like(z)
-    small = np.exp(-2 * np.abs(sigma * z / softcap))
-    return softcap * np.tanh(sigma * z / softcap), 4 * small / (1 + small) ** 2
+    ratio = sigma * z / softcap
+    small = np.exp(-2 * np.abs(ratio))
+    slope = 4 * small / (1 + small) ** 2
+    return softcap * np.tanh(ratio), slope
 
 
 def _z_nodes(
@@ -97,7 +100,9 @@ def mapped_row(
     """
     u, step, integrands, moments = _integrands(max(sigma, _LEAST_SIGMA), n_keys, softcap)
     log_g, of_largest, of_entropy = integrands
-    log_d = np.zeros_like(u) if sink is None else -np.exp(np.minimum(u + sink, 700.0))
+    log_d = np.zeros_like(u)
+    if sink is not None:
+        log_d = -np.exp(np.minimum(u + sink, 700.0))
 
     def mean(name: str) -> float:
         total = 0.0
@@ -112,7 +117,8 @@ def mapped_row(
         return total
 
     max_weight = n_keys * step * float(of_largest @ np.exp(log_d))
-    entropy = n_keys * step * float(of_entropy @ np.exp((n_keys - 1) * log_g))
+    of_others = np.exp((n_keys - 1) * log_g)
+    entropy = n_keys * step * float(of_entropy @ of_others)
     squares = mean("|J|^2 of keys"), mean("|Jx|^2 of keys")
     return np.array([mean("sum w"), max_weight, entropy, *squares])
 
@@ -123,11 +129,13 @@ def _integrands(
     softcap: float,
 ) -> tuple[FloatArray, float, FloatArray, dict[Index, FloatArray]]:
     """Nodes u, their step, the integrands of `_at`, (3, nodes), and M_kqa."""
-    ends = np.array([ndtri_exp(-RANGE / max(n_keys - 3, 1)), -ndtri(1e-17 / n_keys)])
-    (least, most), _ = capped(ends, sigma, softcap)
+    lowest = ndtri_exp(-RANGE / max(n_keys - 3, 1))
+    highest = -ndtri(1e-17 / n_keys)
+    (least, most), _ = capped(np.array([lowest, highest]), sigma, softcap)
     low = -most - log(n_keys) - RANGE - 9
     high = HIGHEST + 9 - least
-    u, step = np.linspace(low, high, ceil((high - low) / _STEP), retstep=True)
+    count = ceil((high - low) / _STEP)
+    u, step = np.linspace(low, high, count, retstep=True)
     z, chances = _z_nodes(sigma, softcap, -inf, inf)
     s, slope = capped(z, sigma, softcap)
     if len(u) + len(z) > _MOST_NODES:
@@ -138,12 +146,16 @@ def _integrands(
     for first in range(0, len(u), _AT_ONCE):
         part = u[first : first + _AT_ONCE]
         # Whole panels of the nodes at which exp(-e^y) is neither 1 nor 0 at all these u.
-        start, end = np.searchsorted(s, (-RANGE - 1 - part[-1], HIGHEST - part[0]))
-        near = slice(start // _ORDER * _ORDER, -(-end // _ORDER) * _ORDER)
-        below = chances[: near.start].sum()
-        above = chances[near.stop :].sum()
+        ends = (-RANGE - 1 - part[-1], HIGHEST - part[0])
+        start, end = np.searchsorted(s, ends)
+        first_near = start // _ORDER * _ORDER
+        end_near = -(-end // _ORDER) * _ORDER
+        near = slice(first_near, end_near)
+        below = chances[:first_near].sum()
+        above = chances[end_near:].sum()
         y = part[:, None] + s[near]
-        parts.append(_at(y, functions[:, near], chances[near], below, above, n_keys))
+        of_part = _at(y, functions[:, near], chances[near], below, above, n_keys)
+        parts.append(of_part)
     values = np.concatenate(parts, axis=1)
     indices = [(k, q, a) for k in range(1, 5) for q, a in _FUNCTIONS]
     return u, float(step), values[:3], dict(zip(indices, values[3:], strict=True))
@@ -169,13 +181,17 @@ def _at(
     missing = above - np.expm1(-e) @ chances
     g = below + sums.sum(axis=-1)
     near_one = np.log1p(-np.minimum(missing, 0.5))
-    log_g = np.where(missing < 0.5, near_one, np.log(np.maximum(g, 1e-300)))
+    elsewhere = np.log(np.maximum(g, 1e-300))
+    log_g = np.where(missing < 0.5, near_one, elsewhere)
     before = below + np.cumsum(sums, axis=-1) - sums
-    lower = (before[..., None] + panels @ _WITHIN.T).reshape(kernel.shape)
-    of_largest = np.vecdot(kernel * e, np.maximum(lower, 0.0) ** (n_keys - 1))
-    of_entropy = np.vecdot(kernel * e, digamma(1.0) - y)
-    moments = [(kernel * e**k) @ functions.T for k in range(1, 5)]
-    return np.array([log_g, of_largest, of_entropy, *np.concatenate(moments, axis=1).T])
+    within = panels @ _WITHIN.T
+    lower = (before[..., None] + within).reshape(kernel.shape)
+    of_one = kernel * e
+    of_largest = np.vecdot(of_one, np.maximum(lower, 0.0) ** (n_keys - 1))
+    of_entropy = np.vecdot(of_one, digamma(1.0) - y)
+    by_power = [(kernel * e**k) @ functions.T for k in range(1, 5)]
+    moments = np.concatenate(by_power, axis=1).T
+    return np.array([log_g, of_largest, of_entropy, *moments])
 
 
 def sigmoid_row(
@@ -195,7 +211,8 @@ def sigmoid_row(
     w = expit(s - bias)
     squares = (slope * w * expit(bias - s)) ** 2
     mass = n_keys * float(chances @ w)
-    max_weight = n_keys * float((chances * ndtr(z) ** (n_keys - 1)) @ w)
+    largest_chances = chances * ndtr(z) ** (n_keys - 1)
+    max_weight = n_keys * float(largest_chances @ w)
     jacobian_square = n_keys * float(chances @ squares)
     along = n_keys * float((chances * squares) @ z**2)
     return np.array([mass, max_weight, nan, jacobian_square, along])

@@ -52,7 +52,8 @@ class CosineLaw:
         missing = above + np.vecdot(weights, -np.expm1(-exponential))
         present = below + np.vecdot(weights, np.exp(-exponential))
         near_one = np.log1p(-np.minimum(missing, 0.6))
-        return np.asarray(np.where(missing < 0.5, near_one, np.log(np.maximum(present, 1e-300))))
+        elsewhere = np.log(np.maximum(present, 1e-300))
+        return np.asarray(np.where(missing < 0.5, near_one, elsewhere))
 
     def nodes(self, u: FloatArray) -> Nodes:
         """Nodes where e^(-e^y) varies; c = 1 - t^2 = sin(theta)^2."""
@@ -85,7 +86,8 @@ class CosineLaw:
 
     def between(self, edges: FloatArray) -> Rule:
         """Scores between falling edges (..., edges), and their probabilities, (..., nodes)."""
-        theta, weights = self._panels(self._possible(_angle_of(edges / self.gain)))
+        angles = self._possible(_angle_of(edges / self.gain))
+        theta, weights = self._panels(angles)
         return self.gain * np.cos(theta), weights
 
     @property
@@ -105,15 +107,20 @@ class CosineLaw:
         the other tail.
         """
         fewest, most = counts
-        levels = np.concatenate([np.arange(-36, -8, 4.0), np.arange(-8, log(most / 2), 1.0)])
+        rare = np.arange(-36, -8, 4.0)
+        usual = np.arange(-8, log(most / 2), 1.0)
+        levels = np.concatenate([rare, usual])
         upper = self._angle_above(np.exp(levels) / most)
+        half = log(0.5)
         last = -RANGE / max(fewest - 1, 1)
-        tail = np.append(np.arange(log(0.5), last, -1.0), max(last, log(_RARE)))
-        lower = pi - self._angle_above(np.exp(np.minimum(tail, log(0.5))))
-        inside = _angle_of(breaks[np.abs(breaks) < self.gain] / self.gain)
+        tail = np.append(np.arange(half, last, -1.0), max(last, log(_RARE)))
+        shares = np.exp(np.minimum(tail, half))
+        lower = pi - self._angle_above(shares)
         edges = np.concatenate([upper, lower])
-        inside = np.clip(inside, edges.min(), edges.max())
-        theta, weights = self._panels(np.unique(np.concatenate([edges, inside])))
+        cosines = breaks[np.abs(breaks) < self.gain] / self.gain
+        inside = np.clip(_angle_of(cosines), edges.min(), edges.max())
+        edges = np.unique(np.concatenate([edges, inside]))
+        theta, weights = self._panels(edges)
         return self.gain * np.cos(theta), weights
 
     def _panels(self, edges: FloatArray) -> Rule:

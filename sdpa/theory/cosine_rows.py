@@ -52,7 +52,8 @@ class CosineRows:
         """n P(S < c X), X = e^s of one score, S the sum of e^s over all others, ln c <= 0."""
         count = float(counts[group])
         if count == 2:
-            scores, chances = self.law.largest((count, count), self._breaks(count, log_ratio))
+            breaks = self._breaks(count, log_ratio)
+            scores, chances = self.law.largest((count, count), breaks)
             return count * float(chances @ self.law.cdf(scores + log_ratio))
         # The kink at the least possible sum of the others counts if they are few.
         span = self.counts if self.counts[0] >= _MANY else (count, count)

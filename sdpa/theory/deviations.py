@@ -170,7 +170,8 @@ def _row_variances(rows: RowLaw) -> tuple[FloatArray, FloatArray]:
     )
     means = np.column_stack(of_metric)
     mean = lengths.share @ means
-    variance = lengths.share @ (np.column_stack(given_length) + (means - mean) ** 2)
+    of_means = (means - mean) ** 2
+    variance = lengths.share @ (np.column_stack(given_length) + of_means)
     square = lengths.share @ means**2
     saturated = saturated_share(rows)
     place = RowMetrics._fields.index("saturated_rows")

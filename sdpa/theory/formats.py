@@ -131,4 +131,5 @@ def far_below(sigma: float, n_keys: float, log_ratio: float) -> float:
     z, width = trapezoid(*NormalLaw(1.0).largest(span(n_keys)))
     densities = np.exp(-z * z / 2 + (n_keys - 2) * log_ndtr(z))
     chances = densities * (width / sqrt(2 * pi))
-    return float((n_keys - 1) * chances @ ndtr(z + log_ratio / max(sigma, 1e-300)))
+    shift = log_ratio / max(sigma, 1e-300)
+    return float((n_keys - 1) * chances @ ndtr(z + shift))

@@ -122,7 +122,8 @@ def saturated_rows(
     if low.any():
         nodes = first * 2 ** ((_CHEBYSHEV + 1) / 2)
         values = np.append(limit, interpolated(nodes, n_keys, quantile)[:, 0])
-        y[low] = lagrange(sigma[low] ** 2, np.append(0.0, nodes**2)) @ values
+        polynomials = lagrange(sigma[low] ** 2, np.append(0.0, nodes**2))
+        y[low] = polynomials @ values
     if not low.all():
         y[~low] = interpolated(sigma[~low], n_keys, quantile)[:, 0]
     return np.asarray(n_keys * ndtr(y / sigma))
@@ -133,7 +134,8 @@ def _scaled_quantile(log_remainder: float) -> RowFunction:
     """y = sigma Phi^-1(P(1 - max w < r) / n) of a row; the same object for the same r."""
 
     def y(row: GaussianRow) -> float:
-        return row.sigma * float(ndtri(row.remainder_below(log_remainder) / row.n_keys))
+        of_one = row.remainder_below(log_remainder) / row.n_keys
+        return row.sigma * float(ndtri(of_one))
 
     return _all_of((y,))
 
@@ -160,7 +162,8 @@ def gaussian_rows(
     array([[0.107274, 3.684746, 0.03408 , 0.      ],
            [0.25    , 1.386294, 0.1875  , 0.      ]])
     """
-    uniform = 1 / n_keys, np.log(n_keys), (1 - 1 / n_keys) / n_keys, np.zeros(len(n_keys))
+    jacobian_square = (1 - 1 / n_keys) / n_keys
+    uniform = 1 / n_keys, np.log(n_keys), jacobian_square, np.zeros(len(n_keys))
     of_name = dict(zip(OF_GAUSSIAN_ROWS, uniform, strict=True))
     found = np.column_stack([of_name[name] for name in names])
     piece_of = np.where(sigma > _LEAST_SIGMA, pieces(n_keys), 0)

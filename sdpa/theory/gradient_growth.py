@@ -61,13 +61,16 @@ class _Rows:
     def __init__(self, d_k: float, n_keys: int, divisor: float) -> None:
         self._variance = d_k / divisor**2  # of tokens at a right angle
         most = math.log1p(self._variance)
-        nodes = most * (1 + np.polynomial.chebyshev.chebpts1(_DEGREE + 1)) / 2
+        points = np.polynomial.chebyshev.chebpts1(_DEGREE + 1)
+        nodes = most * (1 + points) / 2
         values = []
         for apart in np.expm1(nodes) / self._variance:  # 1 - cosine
             row = attention_expectations(d_k, n_keys, divisor / math.sqrt(apart))
             overlap = attention_overlap(d_k, n_keys, divisor, float(1 - apart))
-            gradients = row.query_gradient_norm, row.key_gradient_norm
-            values.append((row.output_std**2, overlap, *(each**2 / apart for each in gradients)))
+            collision = row.output_std**2
+            query = row.query_gradient_norm**2 / apart
+            key = row.key_gradient_norm**2 / apart
+            values.append((collision, overlap, query, key))
         self._fits = [
             Chebyshev.fit(nodes, of_nodes, _DEGREE, domain=[0, most])
             for of_nodes in np.transpose(values)
@@ -117,7 +120,9 @@ def attention_stack(
     of_q, of_k, u = variances
     scale = resolve_divisor(divisor, d_k, n_keys) / math.sqrt(of_q * of_k)
     rows = _Rows(d_k, n_keys, scale)
-    a2, p, stream = residual**2, cosine, 1.0
+    a2 = residual**2
+    p = cosine
+    stream = 1.0
     below = []
     for _ in range(layers):
         found = rows.at(p)
@@ -125,18 +130,23 @@ def attention_stack(
         before = 1.0 if post_norm else stream
         after = a2 * before + u * (p + (1 - p) * collision)
         below.append((before, after, p, found))
-        p = min((a2 * p * before + u * (p + (1 - p) * overlap)) / after, _MOST_COSINE)
+        product = a2 * p * before + u * (p + (1 - p) * overlap)
+        p = min(product / after, _MOST_COSINE)
         stream = after
 
-    n, squared = n_keys, d_k / scale**2
-    mean, product = 1.0, 0.0
+    n = n_keys
+    squared = d_k / scale**2
+    mean = 1.0
+    product = 0.0
     stack = []
     for before, after, p, (collision, overlap, query, key) in reversed(below):
         if post_norm:
-            mean, product = mean / after, product / after
+            mean = mean / after
+            product = product / after
         of_jacobians = squared * overlap * (1 - collision) ** 2
         v = u * (mean * collision + (n - 1) * product * overlap)
-        v_2 = (u * n * (mean + (n - 1) * product) - n * v) / (n * (n - 1))
+        of_all = u * n * (mean + (n - 1) * product)
+        v_2 = (of_all - n * v) / (n * (n - 1))
         q = u * (1 - p) * mean * query
         q_2 = u * (1 - p) ** 2 * product * of_jacobians
         k = u * (mean * key + (n - 1) * (1 - p) * p * product * of_jacobians)

@@ -62,8 +62,10 @@ def gauss_panels(edges: FloatArray, order: int) -> Rule:
     nodes, weights = _gauss_rule(order)
     half = np.diff(edges)[..., None] / 2
     middle = ((edges[..., 1:] + edges[..., :-1]) / 2)[..., None]
-    shape = (*edges.shape[:-1], order * (edges.shape[-1] - 1))
-    return (middle + half * nodes).reshape(shape), (half * weights).reshape(shape)
+    *leading, count = edges.shape
+    shape = (*leading, order * (count - 1))
+    of_panels = middle + half * nodes
+    return of_panels.reshape(shape), (half * weights).reshape(shape)
 
 
 @cache
@@ -76,7 +78,8 @@ def hermite_rule(order: int) -> Rule:
 def lagrange(at: FloatArray, nodes: FloatArray) -> FloatArray:
     """Lagrange polynomials prod_(j != i) (x - x_j) / (x_i - x_j) of nodes x_i, (points, nodes)."""
     itself = np.eye(len(nodes), dtype=bool)
-    ratio = (at[:, None, None] - nodes) / (nodes[:, None] - nodes + itself)
+    between = nodes[:, None] - nodes + itself
+    ratio = (at[:, None, None] - nodes) / between
     ratio[:, itself] = 1.0
     return np.asarray(ratio.prod(axis=-1))
 

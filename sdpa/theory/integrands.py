@@ -74,7 +74,9 @@ class Integrands:
         """E[(y - centre)^q e^(k y - e^y)] at every u, for q = 0, 1, 2."""
         m_0, m_1, m_2 = (self.moment(group, (k, q, 0)) * self.unit**q for q in range(3))
         origin = (0.0 if self.unit >= 1 else self.u) - centre
-        return m_0, m_1 + origin * m_0, m_2 + 2 * origin * m_1 + origin**2 * m_0
+        first = m_1 + origin * m_0
+        second = m_2 + 2 * origin * m_1 + origin**2 * m_0
+        return m_0, first, second
 
 
 @cache
@@ -82,7 +84,8 @@ def _terms(name: str, groups: int) -> tuple[list[Factor], dict[Taken, Products]]
     """The factors M of a metric, and its products by the number of indices in each group."""
     terms: dict[Taken, Products] = defaultdict(lambda: defaultdict(float))
     for indices, coefficient in metric_expansion(name):
-        scale = coefficient / factorial(sum(k for k, _, _ in indices) - 1)
+        degree = sum(k for k, _, _ in indices)
+        scale = coefficient / factorial(degree - 1)
         for groups_of in itertools.product(range(groups), repeat=len(indices)):
             taken = tuple(groups_of.count(group) for group in range(groups))
             factors = sorted(zip(groups_of, indices, strict=True))
@@ -93,7 +96,10 @@ def _terms(name: str, groups: int) -> tuple[list[Factor], dict[Taken, Products]]
 
 def _sum(products: Products, moments: dict[Factor, FloatArray]) -> FloatArray:
     scales = np.array(list(products.values()))
-    values = [reduce(np.multiply, (moments[factor] for factor in factors)) for factors in products]
+    values = []
+    for factors in products:
+        of_factors = (moments[factor] for factor in factors)
+        values.append(reduce(np.multiply, of_factors))
     return scales @ np.array(values)
 
 

@@ -25,7 +25,10 @@ _BINOMIAL = comb(_AVERAGED, np.arange(_AVERAGED + 1)) / 2.0**_AVERAGED  # for th
 _NARROWEST = 0.0625  # the width for which _TERMS terms suffice
 # Edges below the highest e^x that counts. The phase turns by 2 pi k e^x: fine panels where e^x is
 # largest.
-_STEPS = np.concatenate([np.arange(0, 3, 0.2), np.arange(3, 8, 0.7), np.arange(8, 2 * RANGE, 3.0)])
+_FINE_STEPS = np.arange(0, 3, 0.2)
+_MIDDLE_STEPS = np.arange(3, 8, 0.7)
+_COARSE_STEPS = np.arange(8, 2 * RANGE, 3.0)
+_STEPS = np.concatenate([_FINE_STEPS, _MIDDLE_STEPS, _COARSE_STEPS])
 
 
 def sum_below(logarithm: ComplexArray) -> FloatArray:
@@ -37,11 +40,13 @@ def sum_below(logarithm: ComplexArray) -> FloatArray:
         P = 2 e^(a/2) sum_k (-1)^k Re L(p_k) / (a + 2 pi i k),   half of the term of k = 0.
     """
     k = np.arange(logarithm.shape[-1])
-    values = (np.exp(logarithm) / (_ABSCISSA + 2j * pi * k)).real
+    abscissas = _ABSCISSA + 2j * pi * k
+    values = (np.exp(logarithm) / abscissas).real
     terms = 2 * exp(_ABSCISSA / 2) * (-1.0) ** k * values
     terms[..., 0] /= 2
     partial_sums = np.cumsum(terms, axis=-1)
-    return np.asarray(np.clip(partial_sums[..., -_AVERAGED - 1 :] @ _BINOMIAL, 0, 1))
+    probability = partial_sums[..., -_AVERAGED - 1 :] @ _BINOMIAL
+    return np.asarray(np.clip(probability, 0, 1))
 
 
 def terms_for(width: float) -> int:
@@ -70,4 +75,5 @@ def _turned(x: FloatArray, c: float, terms: int) -> ComplexArray:
     """exp(-p e^x) for the first p and every x, (..., terms, nodes)."""
     frequencies = 2j * pi * np.arange(terms)
     p = (_ABSCISSA + frequencies) / (2 * c)
-    return np.asarray(np.exp(-p[:, None] * np.exp(x)[..., None, :]))
+    exponential = np.exp(x)[..., None, :]
+    return np.asarray(np.exp(-p[:, None] * exponential))

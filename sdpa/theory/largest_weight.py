@@ -24,7 +24,8 @@ from sdpa.theory.integrals import HIGHEST, RANGE, STEP, FloatArray, gauss_panels
 from sdpa.theory.integrands import Law
 
 V, _V_STEP = trapezoid(-RANGE, HIGHEST, STEP)
-OF_LARGEST = _V_STEP * np.exp(np.outer((1, 2), V) - np.exp(V))
+_LOG_OF_LARGEST = np.outer((1, 2), V) - np.exp(V)
+OF_LARGEST = _V_STEP * np.exp(_LOG_OF_LARGEST)
 # Edges of panels below the largest score as shares of the whole width, narrower near that score.
 GRADED = np.array([0, 0.015, 0.04, 0.1, 0.22, 0.5, 1.0])
 _MOST_PANELS = 150
@@ -46,26 +47,31 @@ def largest_moments(
     moments = np.zeros(2)
     for group, chances, log_below in candidates:
         if counts[group]:
-            below = np.exp(np.tensordot(others(counts, group), log_below, 1))
+            log_product = np.tensordot(others(counts, group), log_below, 1)
+            below = np.exp(log_product)
             moments += counts[group] * (OF_LARGEST @ (chances @ below))
     return float(moments[0]), float(moments[1])
 
 
 def others(counts: Sequence[float], group: int) -> FloatArray:
     """The counts of the scores beside one score of a group."""
-    return np.asarray(np.array(counts) - (np.arange(len(counts)) == group))
+    is_own = np.arange(len(counts)) == group
+    return np.asarray(np.array(counts) - is_own)
 
 
 def log_below(law: Law, scores: FloatArray) -> FloatArray:
     """ln A, (scores m, nodes of v), A = P(s < m) - E[1(s < m) (1 - exp(-e^(v + s - m)))]."""
-    length = min(RANGE + 5, max(float(scores.max()) - law.lowest, law.resolution))
-    below = means_below(law, scores, -length * GRADED, _missing)
-    return np.asarray(np.log(np.maximum(law.cdf(scores)[:, None] - below, 1e-300)))
+    reach = float(scores.max()) - law.lowest
+    length = min(RANGE + 5, max(reach, law.resolution))
+    missing = means_below(law, scores, -length * GRADED, _missing)
+    present = law.cdf(scores)[:, None] - missing
+    return np.asarray(np.log(np.maximum(present, 1e-300)))
 
 
 def _missing(x: FloatArray) -> FloatArray:
     """1 - exp(-e^(v + x)) at every v and x = s - m, (..., nodes of v, nodes of x)."""
-    return np.asarray(-np.expm1(-np.exp(V[:, None] + x[..., None, :])))
+    exponential = np.exp(V[:, None] + x[..., None, :])
+    return np.asarray(-np.expm1(-exponential))
 
 
 def means_below(
@@ -86,10 +92,12 @@ def means_below(
             panels = ceil((high - low) / law.resolution)
             pieces.append(np.linspace(low, high, panels + 1)[1:])
         x, weights = gauss_panels(np.concatenate(pieces), 16)
-        return law.density(scores[:, None] + x) @ (functions(x) * weights).T
+        weighted = functions(x) * weights
+        return law.density(scores[:, None] + x) @ weighted.T
     means = []
     for part in np.array_split(scores, len(scores) // 16 + 1):
         s, chances = law.between(part[:, None] + edges)
         x = np.minimum(s - part[:, None], edges[0])
-        means.append((functions(x) @ chances[:, :, None])[..., 0])
+        of_part = functions(x) @ chances[:, :, None]
+        means.append(of_part[..., 0])
     return np.concatenate(means)

@@ -29,7 +29,8 @@ _POLYNOMIAL = (-0.037, 0.481, -2.3, 4.917, -1.791)  # of arXiv 2410.01104, highe
 
 def unit_row(sigma: float, n_keys: int, d_k: int) -> Row:
     """A row of unit queries and keys in isotropic directions: scores sqrt(d_k) sigma cos."""
-    return Row(cosine_rows(CosineLaw(sigma * sqrt(d_k), d_k), span(n_keys)), (n_keys,))
+    law = CosineLaw(sigma * sqrt(d_k), d_k)
+    return Row(cosine_rows(law, span(n_keys)), (n_keys,))
 
 
 def sigma_for(
@@ -80,7 +81,10 @@ def _power(power: float, sigma: float, n_keys: int) -> float:
 def _by_entropy(sigma: float, n_keys: int) -> float:
     """The polynomial of the entropy, at the mean entropy of rows; it never flattens a row."""
     entropy = GaussianRow(sigma, n_keys).entropy()
-    return sigma * (max(float(np.polyval(_POLYNOMIAL, entropy)), 1.0) if entropy > 0.5 else 1.0)
+    factor = 1.0
+    if entropy > 0.5:
+        factor = max(float(np.polyval(_POLYNOMIAL, entropy)), 1.0)
+    return sigma * factor
 
 
 RULES = (
@@ -139,13 +143,16 @@ def lengths_that_keep(
     def keeps(n_keys: int) -> bool:
         return abs(_entropy(rule, sigma, n_keys) / entropy - 1) <= tolerance
 
-    return _last_length(rule, keeps, _LENGTHS[0]), _last_length(rule, keeps, _LENGTHS[1])
+    least, most = _LENGTHS
+    return _last_length(rule, keeps, least), _last_length(rule, keeps, most)
 
 
 def _last_length(rule: LengthRule, keeps: Callable[[int], bool], limit: int) -> int:
     """The last length from 4096 to the limit before the first that a rule does not keep."""
-    places = set(np.geomspace(TRAINED, limit, 17)[1:].round().astype(int).tolist())
-    places |= {n - 1 for n in range(rule.step, limit, rule.step) if n > TRAINED}
+    grid = np.geomspace(TRAINED, limit, 17)[1:]
+    places = set(grid.round().astype(int).tolist())
+    jumps = range(rule.step, limit, rule.step)
+    places |= {n - 1 for n in jumps if n > TRAINED}
     inside = TRAINED
     for outside in sorted(places, key=lambda n: abs(log(n / TRAINED))):
         if not keeps(outside):

@@ -75,7 +75,8 @@ def mapped_expectations(
         raise UnknownError(
             f"norms are unknown where the keys have the mass {found[0]:.1e} of a row"
         )
-    return MappedExpectations(*found[:3].tolist(), *np.sqrt(found[3:]).tolist())
+    norms = np.sqrt(found[3:])
+    return MappedExpectations(*found[:3].tolist(), *norms.tolist())
 
 
 def _plain_means(
@@ -114,7 +115,8 @@ def _mapped_means(
             means = _softmax_rows(sigma, n, row_map)
         else:
             means = _sigmoid_rows(sigma, n, row_map, log(n_keys))
-        means[:, 4] = (means[:, 4] + (d_k - 1) * means[:, 3]) * of_length.to_query**2
+        across = (d_k - 1) * means[:, 3]
+        means[:, 4] = (means[:, 4] + across) * of_length.to_query**2
         return np.asarray(lengths.share @ means)
 
     of_one = values(1) if lengths_of(rows, n_keys).min() == 1 else np.zeros(5)

@@ -106,7 +106,8 @@ def rows_of(
 ) -> RowNorms:
     """The rows of `attention_quantiles`, those of one key excepted."""
     rows = RowLaw.checked(float(d_k), n_keys, divisor, law)
-    return RowNorms(rows.unit * _lengths(rows.d_k, law), max(2, shortest or n_keys), n_keys)
+    sigma = rows.unit * _lengths(rows.d_k, law)
+    return RowNorms(sigma, max(2, shortest or n_keys), n_keys)
 
 
 def jacobian_quantile(sigma: float, n_keys: int, share: float = 0.5) -> float:
@@ -122,7 +123,8 @@ def jacobian_quantile(sigma: float, n_keys: int, share: float = 0.5) -> float:
 @cache
 def _lattice() -> FloatArray:
     """Points of the unit cube, (coordinates, points), folded for functions without a period."""
-    places = (np.outer(_GENERATOR, np.arange(_POINTS)) + 0.5) / _POINTS % 1
+    multiples = np.outer(_GENERATOR, np.arange(_POINTS))
+    places = (multiples + 0.5) / _POINTS % 1
     return np.asarray(1 - np.abs(2 * places - 1))
 
 
@@ -167,9 +169,11 @@ class RowNorms:
         self.sigma = sigma
         self.tail = largest.tail
         self.second = largest.scores[0]
-        y = np.where(np.isfinite(largest.scores), largest.scores - self.second, 0.0)
-        e = np.exp(sigma * (largest.scores - self.second))
-        sums = np.array([(e**k).sum(axis=0) for k in range(1, _POWERS + 1)])
+        below_second = largest.scores - self.second
+        y = np.where(np.isfinite(largest.scores), below_second, 0.0)
+        e = np.exp(sigma * below_second)
+        powers = range(1, _POWERS + 1)
+        sums = np.array([(e**k).sum(axis=0) for k in powers])
         along = np.array([(e**k * y**m).sum(axis=0) for k, m in _ALONG])
         if largest.others.any():
             more, more_along = _sums_over_others(sigma, largest)
@@ -178,7 +182,9 @@ class RowNorms:
         self.partition = sums[0]
         self.u = [of_power / sums[0] ** k for k, of_power in enumerate(sums, 1)]
         _, u2, u3, *_ = self.u
-        self.coefficients = 1 + 3 * u2, 2 * (u2 - u3), u2 - 2 * u3 + u2**2
+        slope = 2 * (u2 - u3)
+        bend = u2 - 2 * u3 + u2**2
+        self.coefficients = 1 + 3 * u2, slope, bend
         self.along = [of_y / sums[0] ** k for (k, _), of_y in zip(_ALONG, along, strict=True)]
 
     def jacobian_norm(self, t: FloatArray) -> FloatArray:
@@ -198,8 +204,9 @@ class RowNorms:
         def norm(t: FloatArray) -> FloatArray:
             a = 1 / (1 + t)
             place = (a**2 / (a**2 + u2) - low) / width
-            across = start + place * (slope + (place - 1) * bend)
-            square = self.along_scores(t) + np.maximum(across, 0) * a**2 * self._square(t)
+            ratio = start + place * (slope + (place - 1) * bend)
+            across = np.maximum(ratio, 0) * a**2 * self._square(t)
+            square = self.along_scores(t) + across
             return np.asarray(t * a * np.sqrt(square))
 
         return norm
@@ -215,7 +222,8 @@ class RowNorms:
         r = t * a
         x = self._distance(t)
         y = mean - x
-        square = (a**2 + r**2 * u2) * y**2 - 2 * r * y * (first - x * u2)
+        of_mean = (a**2 + r**2 * u2) * y**2
+        square = of_mean - 2 * r * y * (first - x * u2)
         square += second - x * (2 * first - x * u2)
         return np.asarray(np.maximum(square, 0))
 
@@ -230,15 +238,19 @@ class RowNorms:
         low = least**2 / (least**2 + u2)
         width = (1 / (1 + u2) - low) / 2
         middle = low + width
-        nodes = [least, np.sqrt(u2 * middle / (1 - middle)), np.ones_like(least)]
-        traces = self._traces(np.array(nodes))
+        half_way = np.sqrt(u2 * middle / (1 - middle))
+        nodes = np.array([least, half_way, np.ones_like(least)])
+        traces = self._traces(nodes)
         first, second, third = ((d_k - 1) * traces[m] for m in (2, 4, 6))
         power = 1 - 2 * first * third / (3 * second**2)
         spread = second / first**2
         root = 1 + spread * power * (power - 1)
-        root += np.sqrt(2 * spread) * power * ndtri(_lattice()[_CHI])
-        start, half, end = (d_k - 1) * np.maximum(root, _LEAST) ** (1 / power)
-        return low, width, start, half - start, (end - 2 * half + start) / 2
+        normal = ndtri(_lattice()[_CHI])
+        root += np.sqrt(2 * spread) * power * normal
+        sums = np.maximum(root, _LEAST) ** (1 / power)
+        start, half, end = (d_k - 1) * sums
+        bend = (end - 2 * half + start) / 2
+        return low, width, start, half - start, bend
 
     def _traces(self, a: FloatArray) -> list[FloatArray]:
         """tr (J / r)^m = a^m + U_m - p_m for m = 0 to 6.
@@ -253,7 +265,8 @@ class RowNorms:
         for m in range(2, _POWERS):
             h = self.u[m - 1] + a * h
             f.append((1 - a) * self.u[m] - a**2 * h)
-            p.append(m * f[m] - sum(p[k] * f[m - k] for k in range(1, m)))
+            of_lower = sum(p[k] * f[m - k] for k in range(1, m))
+            p.append(m * f[m] - of_lower)
         return [a**m + self.u[m - 1] - p[m] for m in range(_POWERS)]
 
     def _distance(self, t: FloatArray) -> FloatArray:
@@ -271,12 +284,14 @@ class RowNorms:
         odds = self.partition * np.exp(self.sigma * (self.second - first))
         sample = norm(np.maximum(odds, _LEAST))
         width = min(share, 1 - share) / 4
-        low, place, high = np.quantile(np.log(sample), [share - width, share, share + width])
+        shares = [share - width, share, share + width]
+        low, place, high = np.quantile(np.log(sample), shares)
         below = self._share_below(norm)
         for _ in range(_STEPS):
             if place < log(_LEAST_NORM):
                 return 0.0
-            step = (share - below(exp(place))) * (high - low) / (2 * width)
+            missing = share - below(exp(place))
+            step = missing * (high - low) / (2 * width)
             place += step
             if abs(step) < _LAST_STEP:
                 break
@@ -296,7 +311,8 @@ class RowNorms:
             low = np.array([least, peak])
             high = np.array([most, end])
             roots = _bisected(lambda t: (norm(t) < level) == _RISING, low, high)
-            rising, falling = ndtr(-self.second - self._distance(roots)) / self.tail
+            largest = -self.second - self._distance(roots)
+            rising, falling = ndtr(largest) / self.tail
             found = rising + np.where(level > lowest, 1 - falling, 0.0)
             return float(np.mean(np.where(level < highest, found, 1.0)))
 
@@ -336,7 +352,8 @@ def _sums_over_others(sigma: FloatArray, largest: _Largest) -> tuple[FloatArray,
 
     def log_covariance(i: int, j: int) -> FloatArray:
         excess = np.expm1(means[i + j] - means[i] - means[j])
-        return np.asarray(np.log1p(np.maximum(excess, _LEAST) / np.maximum(largest.others, 1)))
+        covariance = np.maximum(excess, _LEAST) / np.maximum(largest.others, 1)
+        return np.asarray(np.log1p(covariance))
 
     variance = log_covariance(2, 2)
     of_sum = log_covariance(1, 2) / variance
@@ -349,7 +366,9 @@ def _sums_over_others(sigma: FloatArray, largest: _Largest) -> tuple[FloatArray,
     sums = largest.others * np.exp(means[1:])
     sums[:3] *= np.exp(logs)
     b = last - k[1:3]
-    hazard = np.exp(-(b**2) / 2 - log(2 * pi) / 2 - tails[1:3])
+    log_density = -(b**2) / 2 - log(2 * pi) / 2
+    hazard = np.exp(log_density - tails[1:3])
     mean = k[1:3] - hazard - largest.scores[0]
     square = 1 - b[1] * hazard[1] - hazard[1] ** 2 + mean[1] ** 2
-    return sums, np.array([sums[0] * mean[0], sums[1] * mean[1], sums[1] * square])
+    along = [sums[0] * mean[0], sums[1] * mean[1], sums[1] * square]
+    return sums, np.array(along)

@@ -81,7 +81,8 @@ class NormalLaw:
     def largest(self, counts: Span) -> tuple[float, float, float]:
         """Least and greatest score that may be the largest, and a step that resolves its law."""
         fewest, most = counts
-        low = max(float(ndtri_exp(-RANGE / max(fewest - 1, 1e-9))), -DEVIATIONS)
+        lowest = float(ndtri_exp(-RANGE / max(fewest - 1, 1e-9)))
+        low = max(lowest, -DEVIATIONS)
         high = -float(ndtri(1e-17 / most))
         step = FINE_STEP / sqrt(1 + log(most) / 1.5) if most > 1 else _ONE_STEP
         return self.mean + self._sigma * low, self.mean + self._sigma * high, self._sigma * step
@@ -111,7 +112,8 @@ class NormalLaw:
         """
         low = edges.min(axis=-1, keepdims=True)
         high = edges.max(axis=-1, keepdims=True)
-        s, weights = gauss_panels(np.clip(self.mean + self._sigma * _BREAKS, low, high), 16)
+        breaks = self.mean + self._sigma * _BREAKS
+        s, weights = gauss_panels(np.clip(breaks, low, high), 16)
         return s, weights * self.density(s)
 
     def points(self) -> Rule:

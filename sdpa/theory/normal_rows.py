@@ -38,7 +38,8 @@ class NormalRows:
         """Integrands at nodes u from the least that matters to any group to where a G vanishes."""
         ends = np.array([law.ends(of) for law, of in zip(self.laws, self.counts, strict=True)])
         is_needed = ends[:, 0] < ends[:, 1].min()
-        return Integrands(self.laws, self.laws[0].unit, *_row_nodes(*ends[is_needed].T))
+        u, weights = _row_nodes(*ends[is_needed].T)
+        return Integrands(self.laws, self.laws[0].unit, u, weights)
 
     @cached_property
     def candidates(self) -> list[Candidates]:
@@ -97,22 +98,24 @@ def _row_nodes(
     pieces = []
     for start, end, each in zip(low, high, step, strict=True):
         stop = min(end, last)
-        pieces.append(np.linspace(start, stop, ceil((stop - start) / (10 * each)) + 1))
+        panels = ceil((stop - start) / (10 * each))
+        pieces.append(np.linspace(start, stop, panels + 1))
     return gauss_panels(np.unique(np.concatenate(pieces)), 16)
 
 
 def _candidates_beside_points(own: NormalLaw, rest: NormalLaw, count: Span) -> list[Candidates]:
     """Candidates if the law of the single score is so narrow that a few points stand for it."""
     points, shares = own.points()
-    log_rest = log_below(rest, points)
-    of_points = Candidates(0, shares, np.array([np.zeros((len(points), len(V))), log_rest]))
+    logs_of_points = [np.zeros((len(points), len(V))), log_below(rest, points)]
+    of_points = Candidates(0, shares, np.array(logs_of_points))
     low, high, _ = rest.largest(count)
     # The weight of a score varies with its distance from the point on a scale of 1, its law with
     # the deviation.
     near = points[:, None] + (RANGE + 5) * GRADED
     wide = np.tile(np.linspace(low, high, _PANELS + 1), (len(points), 1))
     edges = np.sort(np.concatenate([near, wide], axis=1))
-    scores, weights = gauss_panels(np.clip(edges, np.maximum(points, low)[:, None], high), 16)
+    lowest = np.maximum(points, low)[:, None]
+    scores, weights = gauss_panels(np.clip(edges, lowest, high), 16)
     chances = shares[:, None] * weights * rest.density(scores)
     point, node = np.nonzero(chances > _LEAST_CHANCE)
     if not len(point):

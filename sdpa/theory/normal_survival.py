@@ -38,8 +38,9 @@ def survival_kernel(
     u, step = integrands.u, integrands.weights
     sigma = law.deviation
     shift = log_ratio + law.mean
-    low = min(sigma * ndtri(1e-17 / most) - shift - 4, -log(most) - 4 * sigma - law.mean)
-    low = max(low, u[0])
+    of_kappa = sigma * ndtri(1e-17 / most) - shift - 4
+    of_others = -log(most) - 4 * sigma - law.mean
+    low = max(min(of_kappa, of_others), u[0])
     high = min(8.2 * sigma + 3 - shift, u[-1])
     inside = (low <= u) & (u <= high)
     step = step if isinstance(step, float) else step[inside]
@@ -67,18 +68,23 @@ def kappa(t: FloatArray, sigma: float) -> FloatArray:
     t = psi(1 + eta) - sigma^2 eta, where the integrand does not oscillate.
     """
     is_left = t < -np.euler_gamma
-    return np.concatenate([_kappa_left(t[is_left], sigma), _kappa_right(t[~is_left], sigma)])
+    left = _kappa_left(t[is_left], sigma)
+    right = _kappa_right(t[~is_left], sigma)
+    return np.concatenate([left, right])
 
 
 def _kappa_left(t: FloatArray, sigma: float) -> FloatArray:
     eta = -t / sigma**2
     for _ in range(6):
         eta = np.maximum((digamma(1 + eta) - t) / sigma**2, 0)
-    width = 1 / np.sqrt(np.maximum(sigma**2 - polygamma(1, 1 + eta), 0.25 * sigma**2))
+    curvature = sigma**2 - polygamma(1, 1 + eta)
+    width = 1 / np.sqrt(np.maximum(curvature, 0.25 * sigma**2))
     nodes, step = trapezoid(0.0, DEVIATIONS, _SADDLE_STEP)
     s = eta[:, None] - 1j * nodes * width[:, None]
-    values = np.exp(s * t[:, None] + sigma**2 * s * s / 2 - loggamma(1 + s)).real
-    return np.asarray((values.sum(axis=1) - values[:, 0] / 2) * width * (step / pi))
+    exponent = s * t[:, None] + sigma**2 * s * s / 2 - loggamma(1 + s)
+    values = np.exp(exponent).real
+    total = values.sum(axis=1) - values[:, 0] / 2
+    return np.asarray(total * width * (step / pi))
 
 
 def _kappa_right(t: FloatArray, sigma: float) -> FloatArray:
@@ -89,7 +95,8 @@ def _kappa_right(t: FloatArray, sigma: float) -> FloatArray:
     w = np.arange(0, last + step, step)
     transform = np.exp(-((sigma * w) ** 2) / 2 - loggamma(1 - 1j * w))
     transform[0] /= 2
-    return np.asarray((np.exp(-1j * np.outer(t, w)) @ transform).real * (step / pi))
+    waves = np.exp(-1j * np.outer(t, w))
+    return np.asarray((waves @ transform).real * (step / pi))
 
 
 def narrow_survival(
@@ -149,7 +156,8 @@ def _nodes_of_x(law: NormalLaw, transition: float, width: float) -> Rule:
     edges = np.linspace(low, high, 4)
     if width < law.deviation:
         edges = np.append(edges, transition + width * _TRANSITION)
-    scores, weights = gauss_panels(np.unique(np.clip(edges, low, high)), 16)
+    edges = np.unique(np.clip(edges, low, high))
+    scores, weights = gauss_panels(edges, 16)
     chances = weights * law.density(scores)
     kept = chances > _LEAST_CHANCE
     return scores[kept], chances[kept]

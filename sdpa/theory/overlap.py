@@ -85,8 +85,10 @@ def weight_overlap(
         other_density = other_density[:, ::-1]
     # 1 - G = E (1 - F F') with 1 - F = H: small where G is near 1.
     missing = (h @ p)[:, None] + other_h @ p - (h * p) @ other_h.T
-    power = np.exp((n_keys - 1) * np.log1p(-np.minimum(missing, 1 - 1e-16)))
-    return float(n_keys * da * db * np.vdot((density * p) @ other_density.T, power))
+    log_product = np.log1p(-np.minimum(missing, 1 - 1e-16))
+    power = np.exp((n_keys - 1) * log_product)
+    of_pair = (density * p) @ other_density.T
+    return float(n_keys * da * db * np.vdot(of_pair, power))
 
 
 def _transforms(
@@ -146,16 +148,23 @@ def attention_overlap(
     unit = sqrt(1 - cosine) / divisor
     total = 0.0
     root = sqrt(d_k + 1)
-    halves = [(root * (root + sign), (root - sign) / (2 * root)) for sign in (-1, 1)]  # of r / 2
-    nodes = itertools.product(halves, _cosine_rule(d_k + 1, 5), _cosine_rule(d_k, 3))
-    for (half, p_r), (b, p_b), (t, p_t) in nodes:
+    halves = []  # of r / 2
+    for sign in (-1, 1):
+        chance = (root - sign) / (2 * root)
+        halves.append((root * (root + sign), chance))
+    shares = _cosine_rule(d_k + 1, 5)
+    cosines = _cosine_rule(d_k, 3)
+    for (half, p_r), (b, p_b), (t, p_t) in itertools.product(halves, shares, cosines):
         if t < -1e-9:  # the same as -t, with both queries exchanged
             continue
         u = (1 + cosine) * half * (1 + b)
         v = (1 - cosine) * half * (1 - b)
-        one = sqrt((u + v) / 2 + t * sqrt(u * v))
-        other = sqrt((u + v) / 2 - t * sqrt(u * v))
-        rho = max(-1.0, min((u - v) / 2 / (one * other), 1.0))
+        mean = (u + v) / 2
+        product = t * sqrt(u * v)
+        one = sqrt(mean + product)
+        other = sqrt(mean - product)
+        rho = (u - v) / 2 / (one * other)
+        rho = max(-1.0, min(rho, 1.0))
         chance = p_r * p_b * p_t * (2 if t > 1e-9 else 1)
         total += chance * weight_overlap(unit * one, unit * other, rho, n_keys)
     return total
@@ -167,4 +176,5 @@ def _cosine_rule(dimension: float, order: int) -> list[tuple[float, float]]:
     Its density is (1 - t^2)^((dimension - 3) / 2).
     """
     nodes, weights = roots_gegenbauer(order, dimension / 2 - 1)
-    return list(zip(nodes.tolist(), (weights / weights.sum()).tolist(), strict=True))
+    chances = weights / weights.sum()
+    return list(zip(nodes.tolist(), chances.tolist(), strict=True))

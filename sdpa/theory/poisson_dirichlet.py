@@ -47,7 +47,8 @@ def share_above(m: float, w: float) -> float:
     """
     if not 0.5 <= w <= 1:
         raise ValueError(f"w: expected 0.5 to 1, got {w}")
-    return float(((1 - w) / w) ** m * sin(pi * m) / (pi * m))
+    odds = (1 - w) / w
+    return float(odds**m * sin(pi * m) / (pi * m))
 
 
 def max_weight(m: float) -> float:
@@ -62,6 +63,8 @@ def max_weight(m: float) -> float:
     def integrand(t: float) -> float:
         # m E_(1+m)(t) = e^-t - t E_m(t), and t E_m(t) = t^m Gamma(1 - m, t): the sum is e^-t + t^m
         # gamma(1 - m, t).
-        return float(1 / (1 + exp(t) * t**m * gamma(1 - m) * gammainc(1 - m, t)))
+        others = exp(t) * t**m * gamma(1 - m) * gammainc(1 - m, t)
+        return float(1 / (1 + others))
 
-    return float(quad(integrand, 0, 60, epsabs=1e-12, limit=500)[0])
+    integral, _ = quad(integrand, 0, 60, epsabs=1e-12, limit=500)
+    return float(integral)

@@ -23,15 +23,19 @@ Polynomial = Mapping[Indices, int]  # coefficients of products of p_kqa
 def _product(one: Polynomial, other: Polynomial) -> Polynomial:
     product: Counter[Indices] = Counter()
     for (a, x), (b, y) in itertools.product(one.items(), other.items()):
-        product[tuple(sorted(a + b))] += x * y
+        factors = tuple(sorted(a + b))
+        product[factors] += x * y
     return product
 
 
 # With S_k = p_k, m = p_11 and J = S_1 diag(w) - w w^T: (J^2)_ii = w_i^2 (S_1^2 - 2 S_1 w_i + S_2).
 # tr J^4 follows from the traces of words in S_1 diag(w) and w w^T.
 _S1, _S2, _S3, _S4, _S5 = ((k, 0, 0) for k in range(1, 6))
-_M, _P21, _P22 = (1, 1, 0), (2, 1, 0), (2, 2, 0)
-_C2, _C3 = (2, 0, 1), (3, 0, 1)
+_M = (1, 1, 0)
+_P21 = (2, 1, 0)
+_P22 = (2, 2, 0)
+_C2 = (2, 0, 1)
+_C3 = (3, 0, 1)
 _TRACE: Polynomial = {(_S1, _S1): 1, (_S2,): -1}
 _SQUARE: Polynomial = {(_S1, _S1, _S2): 1, (_S1, _S3): -2, (_S2, _S2): 1}
 _ALONG: Polynomial = {(_S1, _S1, _P22): 1, (_S1, _M, _P21): -2, (_M, _M, _S2): 1}
@@ -78,9 +82,10 @@ def _partitions(factors: Indices) -> Iterator[list[Index]]:
     if not factors:
         yield []
         return
-    first, rest = factors[0], factors[1:]
-    for blocks in _partitions(rest):
+    first = factors[0]
+    k, q, a = first
+    for blocks in _partitions(factors[1:]):
         yield [first, *blocks]
-        for place, other in enumerate(blocks):
-            merged = (first[0] + other[0], first[1] + other[1], first[2] + other[2])
+        for place, (other_k, other_q, other_a) in enumerate(blocks):
+            merged = (k + other_k, q + other_q, a + other_a)
             yield [*blocks[:place], merged, *blocks[place + 1 :]]

@@ -79,10 +79,13 @@ def query_lengths(
     if halvings is not None:
         step *= 1.2
         parts = 2**halvings
-    x = np.linspace(low, high, ceil((high - low) / step) * parts + 1)
+    steps = ceil((high - low) / step) * parts
+    x = np.linspace(low, high, steps + 1)
     density, mean_half = half.density(x)
-    length = np.sqrt(2 * np.exp(x))
-    return QueryLengths(length, density / density.sum(), 2 * (np.exp(x) - mean_half), variance)
+    half_square = np.exp(x)
+    length = np.sqrt(2 * half_square)
+    slope = 2 * (half_square - mean_half)
+    return QueryLengths(length, density / density.sum(), slope, variance)
 
 
 class _Halves:
@@ -96,7 +99,8 @@ class _Halves:
         # To a share of 1e-290 at both ends.
         first = max(0, floor(mean - 37 * spread))
         last = ceil(mean + 37 * spread + 300)
-        j = np.arange(first, last + 1, max(1, int(spread / 6))) if mean else np.zeros(1)
+        every = max(1, int(spread / 6))
+        j = np.arange(first, last + 1, every) if mean else np.zeros(1)
         logarithm = xlogy(j, mean) - mean - gammaln(j + 1)
         kept = logarithm > logarithm.max() - 690
         self.half = half + j[kept]
@@ -114,7 +118,8 @@ class _Halves:
 
         def end(tail: Callable[[FloatArray, float], FloatArray], share: float) -> float:
             def excess(x: float) -> float:
-                return log(max(probability @ tail(self.half, exp(x)), 1e-300) / share)
+                found = probability @ tail(self.half, exp(x))
+                return log(max(found, 1e-300) / share)
 
             return float(brentq(excess, lowest, highest, xtol=1e-6))
 
@@ -124,8 +129,8 @@ class _Halves:
         """The density at every x up to a factor, and the mean of h given x."""
         if len(self.half) == 1:
             half = self.half[0]
-            density = np.exp(half * (x - log(half)) - np.exp(x) + half)
-            return density, np.full(len(x), half)
+            exponent = half * (x - log(half)) - np.exp(x) + half
+            return np.exp(exponent), np.full(len(x), half)
         of_half = x[:, None] * self.half - gammaln(self.half) + self.logarithm
         exponent = of_half - np.exp(x)[:, None]
         terms = np.exp(exponent - exponent.max())
@@ -170,6 +175,7 @@ def mean_share(rows: RowLaw, share: Callable[[FloatArray], FloatArray]) -> float
     mean = float(lengths.share @ share(rows.unit * lengths.length))
     if mean > 1e10 * _LONGEST:
         return mean
-    longest = 10.0 ** (10 * floor(log10(max(mean, 1e-270)) / 10) - 10)
+    tens = floor(log10(max(mean, 1e-270)) / 10)
+    longest = 10.0 ** (10 * tens - 10)
     lengths = gaussian_queries(rows.d_k, rows.law, halvings=5, longest=longest)
     return float(lengths.share @ share(rows.unit * lengths.length))

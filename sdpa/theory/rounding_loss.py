@@ -57,7 +57,8 @@ def rounding_loss(
     sigma = (rows.unit * lengths.length).tolist()
 
     def values(n: float) -> FloatArray:
-        return np.array([lengths.share @ [_kept(s, n, numbers) for s in sigma]])
+        kept = [_kept(s, n, numbers) for s in sigma]
+        return np.array([lengths.share @ kept])
 
     return 1 - float(mean_over_lengths(values, np.ones(1), n_keys, shortest)[0])
 
@@ -77,10 +78,12 @@ def _kept(sigma: float, n_keys: float, numbers: FloatArray) -> float:
     scores, step = trapezoid(*row.largest(span(n_keys)))
     steps = np.log((numbers[1:] + numbers[:-1]) / 2)
     near = -np.arange(20) * row.resolution / 5  # panels that resolve the density of a narrow law
-    edges = np.unique(np.concatenate([steps, near[near > steps[0]]]))
+    near = near[near > steps[0]]
+    edges = np.unique(np.concatenate([steps, near]))
     x, weights = gauss_panels(edges, 12)
     rounded = numbers[np.searchsorted(steps, x)] * weights
-    kept = (row.density(scores[:, None] + x) * rounded) @ np.exp(-np.exp(x[:, None] + V))
+    kernel = np.exp(-np.exp(x[:, None] + V))
+    kept = (row.density(scores[:, None] + x) * rounded) @ kernel
     log_a = log_below(row, scores)
     of_others = (n_keys - 1) * np.exp((n_keys - 2) * log_a) * kept
     of_v = np.exp((n_keys - 1) * log_a) + of_others

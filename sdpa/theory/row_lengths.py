@@ -41,8 +41,11 @@ def mean_over_lengths(
     if rows is None:
         return values(n_keys)
     weights = _weights(_runs(rows, n_keys))
-    terms = (weight * (of_one if n == 1 else values(n)) for n, weight in weights.items())
-    return np.asarray(sum(terms))
+    total = np.zeros_like(of_one)
+    for n, weight in weights.items():
+        of_length = of_one if n == 1 else values(n)
+        total = total + weight * of_length
+    return total
 
 
 def rows_under(mask: str, n_queries: int, n_keys: int) -> Rows:
@@ -81,8 +84,11 @@ def lengths_of(rows: Rows, n_keys: float) -> npt.NDArray[Any]:
     """
     if rows is None:
         return np.array([n_keys])
-    each = (np.tile(np.arange(run[0], run[1] + 1), times) for times, *run in _runs(rows, n_keys))
-    return np.concatenate([*each])
+    lengths = []
+    for times, shortest, longest in _runs(rows, n_keys):
+        run = np.arange(shortest, longest + 1)
+        lengths.append(np.tile(run, times))
+    return np.concatenate(lengths)
 
 
 def _runs(rows: int | tuple[Run, ...], n_keys: float) -> tuple[Run, ...]:
@@ -101,8 +107,9 @@ def _weights(runs: tuple[Run, ...]) -> dict[int, float]:
     rows = [times * (int(longest) - shortest + 1) for times, shortest, longest in runs]
     found: dict[int, float] = {}
     for count, (_, shortest, longest) in zip(rows, runs, strict=True):
+        share = count / sum(rows)
         for n, weight in length_weights(shortest, int(longest)).items():
-            found[n] = found.get(n, 0.0) + count / sum(rows) * weight
+            found[n] = found.get(n, 0.0) + share * weight
     return found
 
 
@@ -119,11 +126,13 @@ def length_weights(shortest: int, longest: int) -> dict[int, float]:
         end = min(longest, piece * _PIECE - 1)
         lengths = np.arange(start, end + 1)
         nodes = nodes_of_piece(piece)
-        shares = lagrange(np.log(lengths), np.log(nodes)).sum(axis=0)
+        by_length = lagrange(np.log(lengths), np.log(nodes))
+        shares = by_length.sum(axis=0)
         for node, share in zip(nodes.tolist(), shares.tolist(), strict=True):
             weights[node] = weights.get(node, 0.0) + share
         start = end + 1
-    return {n: weight / (longest - shortest + 1) for n, weight in weights.items()}
+    count = longest - shortest + 1
+    return {n: weight / count for n, weight in weights.items()}
 
 
 def pieces(n_keys: IntArray) -> IntArray:

@@ -42,7 +42,8 @@ def row_means(rows: RowLaw) -> RowMetrics[float]:
     if rows.law.correlation or rows.law.normalize != "none":
         return row_moments(rows)[0]
     lengths, means = means_by_length(rows)
-    found = RowMetrics(*(lengths.share @ np.column_stack(means)).tolist())
+    over_queries = lengths.share @ np.column_stack(means)
+    found = RowMetrics(*over_queries.tolist())
     return found._replace(saturated_rows=saturated_share(rows), own_weight=1 / rows.n_keys)
 
 
@@ -81,21 +82,24 @@ def _correlated_moments(rows: RowLaw) -> RowMoments:
     def values(length: float) -> list[float]:
         row = row_of(length)
         to_keys = row.jacobian_square() * length**2
-        own = row.power_sum(1, group=0), row.power_sum(2, group=0)
-        return [*_values(row), to_keys, *own]
+        own = row.power_sum(1, group=0)
+        own_square = row.power_sum(2, group=0)
+        return [*_values(row), to_keys, own, own_square]
 
     def saturation(group: int, length: float) -> list[float]:
         return [row_of(length).remainder_below(LOG_UNSATURATED, group)]
 
     *found, to_keys, own, own_square = _mean_over_queries(rows.d_k, values).tolist()
-    saturated = (_mean_over_queries(rows.d_k, partial(saturation, group))[0] for group in (0, 1))
+    saturated = 0.0
+    for group in (0, 1):
+        saturated += float(_mean_over_queries(rows.d_k, partial(saturation, group))[0])
     means = dict(zip(_FUNCTIONS, found, strict=True))
     to_query = means["along"] + (rows.d_k - 1) * means["across"]
     return _named(
         means,
         own_square,
         query_gradient_square=to_query * rows.to_query**2,
-        saturated_rows=float(sum(saturated)),
+        saturated_rows=saturated,
         key_gradient_square=to_keys * rows.to_key**2,
         own_weight=own,
     )
@@ -113,7 +117,8 @@ def correlated_row(
     """
     rest = 1.0 - float(correlation) ** 2
     own = NormalLaw(sigma, correlation * length, sqrt(rest), rest)
-    laws = normal_rows((own, NormalLaw(sigma)), ((1.0, 1.0), span(n_keys - 1)))
+    ranges = (1.0, 1.0), span(n_keys - 1)
+    laws = normal_rows((own, NormalLaw(sigma)), ranges)
     return Row(laws, (1, n_keys - 1))
 
 
@@ -126,10 +131,12 @@ def _mean_over_queries(d_k: float, function: Callable[[float], list[float]]) -> 
     values = np.array([function(length) for length in lengths.length])
     for halvings in range(1, _HALVINGS + 1):
         mean = lengths.share @ values
-        twice = lengths.share[::2] @ values[::2] / lengths.share[::2].sum()
+        coarse = lengths.share[::2]
+        twice = coarse @ values[::2] / coarse.sum()
         most = np.maximum(np.abs(values).max(axis=0), 1e-3)
         least = np.maximum(np.abs(mean), 1e-6 * most)
-        if (np.abs(mean - twice) <= np.sqrt(_ACCURACY * most * least)).all():
+        tolerance = np.sqrt(_ACCURACY * most * least)
+        if (np.abs(mean - twice) <= tolerance).all():
             break
         lengths = query_lengths(d_k, halvings=halvings, shortest=_SHORTEST)
         finer = np.empty((len(lengths.length), values.shape[1]))
@@ -162,7 +169,8 @@ def _normalized_moments(rows: RowLaw) -> RowMoments:
     if d_k < 2 or gain > _MAX_GAIN:
         reason = f"for d_k = 1 and for a gain above {_MAX_GAIN:g}"
         raise UnknownError(f"rows of normalized vectors are unknown {reason}")
-    row = Row(cosine_rows(CosineLaw(gain, int(d_k)), span(n_keys)), (n_keys,))
+    laws = cosine_rows(CosineLaw(gain, int(d_k)), span(n_keys))
+    row = Row(laws, (n_keys,))
     means = dict(zip(_FUNCTIONS, _values(row), strict=True))
     scale = square / rows.divisor**2
     # All weights of a row have one law: any one has the mean 1 / n and the mean square E sum w^2 /

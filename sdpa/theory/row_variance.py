@@ -63,11 +63,15 @@ def expected_row_variance(
         same = score_variance(d_k, 1.0, law) / divisor**2
         own = 0.0
     else:
-        squares = float((spectrum_of(int(d_k), law.spectrum) ** 2).sum()) if law.spectrum else d_k
+        squares = d_k
+        if law.spectrum:
+            eigenvalues = spectrum_of(int(d_k), law.spectrum)
+            squares = float((eigenvalues**2).sum())
         of_keys = (law.key_std / divisor) ** 2
         same = of_keys * (law.query_std**2 * squares + d_k * law.query_mean**2)
         own = of_keys * law.query_std**2 * law.correlation**2 * (d_k**2 + squares)
-    return float(((1 - 1 / n) * (same + own / n) / relative**2).mean())
+    by_length = (1 - 1 / n) * (same + own / n) / relative**2
+    return float(by_length.mean())
 
 
 def row_variance_deviation(
@@ -107,7 +111,8 @@ def spread_of_row_variance(rows: RowLaw) -> float:
         return _spread_with_own_key(rows)
     second_powers, fourth_powers, key_variances, times = _entry_powers(rows.d_k, law)
     squares = key_variances**2
-    variance = times * float((squares * (fourth_powers - second_powers**2)).sum())
+    of_squares = fourth_powers - second_powers**2
+    variance = times * float((squares * of_squares).sum())
     mean = times * float((key_variances * second_powers).sum())
     excess = law.entries.moments[1] - 3
     cumulant = excess * times * float((squares * fourth_powers).sum())
@@ -121,7 +126,8 @@ def _spread_of_cosines(rows: RowLaw) -> float:
     gain = (1.0 if rows.law.normalize == "l2" else d_k) / rows.divisor
     second = score_variance(d_k, 1.0, rows.law) / rows.divisor**2
     fourth = 3 * gain**4 / (d_k * (d_k + 2))
-    return (n - 1) ** 2 / n**3 * (fourth - second**2 * (n - 3) / (n - 1))
+    excess = fourth - second**2 * (n - 3) / (n - 1)
+    return (n - 1) ** 2 / n**3 * excess
 
 
 def _spread_with_own_key(rows: RowLaw) -> float:
@@ -144,9 +150,11 @@ def _spread_with_own_key(rows: RowLaw) -> float:
     a = 1 - rho**2 / n
     b = rho**2 / n
     m2 = d * (d + 2)
-    of_query = k**2 * (2 * d * a**2 + 8 * m2 * a * b + 8 * m2 * (d + 3) * b**2)
+    of_length = 2 * d * a**2 + 8 * m2 * a * b + 8 * m2 * (d + 3) * b**2
+    of_query = k**2 * of_length
     of_others = 2 * m2 * (n - 1 - 2 * rho**2 * k + rho**4 * k**2)
-    of_keys = of_others + 4 * rho**2 * m2 * (d + 4) * k * (1 - rho**2 * k)
+    of_own = 4 * rho**2 * m2 * (d + 4) * k * (1 - rho**2 * k)
+    of_keys = of_others + of_own
     return scale * (of_query + of_keys / n**2)
 
 

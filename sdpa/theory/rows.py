@@ -111,8 +111,9 @@ class Row:
         if log_remainder > -log(2):
             raise ValueError(f"expected a remainder up to 1/2, got {exp(log_remainder)}")
         log_ratio = log_remainder - log1p(-exp(log_remainder))
-        groups = [each for each in self._groups if self.counts[each] and group in (None, each)]
-        terms = (self._laws.survival(each, self.counts.tolist(), log_ratio) for each in groups)
+        counts = self.counts.tolist()
+        groups = [each for each in self._groups if counts[each] and group in (None, each)]
+        terms = (self._laws.survival(each, counts, log_ratio) for each in groups)
         return min(max(fsum(terms), 0.0), 1.0)  # without rounding errors
 
     @cached_property

@@ -37,7 +37,8 @@ def largest_score_survival(score: npt.ArrayLike, d_k: float, n_keys: float) -> F
     """
     lengths = _all_lengths(d_k)
     ratio = np.asarray(score, dtype=float)[..., None] / lengths.length
-    return np.asarray(-np.expm1(n_keys * log_ndtr(ratio)) @ lengths.share)
+    given_length = -np.expm1(n_keys * log_ndtr(ratio))
+    return np.asarray(given_length @ lengths.share)
 
 
 def _all_lengths(d_k: float) -> QueryLengths:
@@ -65,4 +66,5 @@ def largest_deviation_survival(deviation: npt.ArrayLike, n_keys: npt.ArrayLike) 
     n = np.asarray(n_keys, dtype=float)
     rest = np.maximum(1 - np.square(deviation) / (n - 1), 0.0)
     of_one = betainc(np.maximum(n, 3) / 2 - 1, 0.5, rest) / 2
-    return np.asarray(np.where(n > 2, np.minimum(n * of_one, 1.0), 1.0))
+    of_any = np.minimum(n * of_one, 1.0)
+    return np.asarray(np.where(n > 2, of_any, 1.0))

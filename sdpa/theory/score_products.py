@@ -134,14 +134,17 @@ def _lower_terms(
     j: int,
 ) -> Any:
     """M_ij - K_ij from moments and cumulants of lower orders."""
+    total = 0
     if i == 0:
-        return sum(comb(j - 1, t - 1) * cumulants[0, t] * moments[0, j - t] for t in range(1, j))
-    return sum(
-        comb(i - 1, r - 1) * comb(j, t) * cumulants[r, t] * moments[i - r, j - t]
-        for r in range(1, i + 1)
-        for t in range(j + 1)
-        if (r, t) != (i, j)
-    )
+        for t in range(1, j):
+            ways = comb(j - 1, t - 1)
+            total += ways * cumulants[0, t] * moments[0, j - t]
+        return total
+    for r, t in itertools.product(range(1, i + 1), range(j + 1)):
+        if (r, t) != (i, j):
+            ways = comb(i - 1, r - 1) * comb(j, t)
+            total += ways * cumulants[r, t] * moments[i - r, j - t]
+    return total
 
 
 def power_covariances(cumulants: FloatArray) -> FloatArray:
@@ -157,9 +160,9 @@ def power_covariances(cumulants: FloatArray) -> FloatArray:
     orders = range(1, len(cumulants))
     for i, j in itertools.product(orders, orders):
         for r in range(1, i + 1):
-            joint = sum(
-                comb(j, t) * cumulants[r, t] * moments[i - r, j - t] for t in range(1, j + 1)
-            )
+            joint = 0
+            for t in range(1, j + 1):
+                joint += comb(j, t) * cumulants[r, t] * moments[i - r, j - t]
             term = cumulants[r, 0] * covariances[i - r, j] + joint
             covariances[i, j] += comb(i - 1, r - 1) * term
     return covariances

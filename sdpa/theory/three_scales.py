@@ -23,7 +23,8 @@ from sdpa.theory.limits import jacobian_crossing, query_gradient_crossing
 # The largest of two or more normal scores lies between them but for 1e-18 of all rows.
 _LOW, _HIGH = -6.0, 12.0
 # K = 2 ln 2 times the integral of ln(1 + y/2 + y^2) / y over y from 0 to 1
-THIRD_SCORE = 2 * log(2) * float(quad(lambda y: log(1 + y / 2 + y * y) / y, 0, 1)[0])
+_THIRD_INTEGRAL, _ = quad(lambda y: log(1 + y / 2 + y * y) / y, 0, 1)
+THIRD_SCORE = 2 * log(2) * float(_THIRD_INTEGRAL)
 
 
 @cache
@@ -55,7 +56,8 @@ def typical_crossing(n_keys: float) -> float:
     >>> round(typical_crossing(4096))
     573
     """
-    return (log(4 * n_keys / e) ** 2 / 4 + THIRD_SCORE) / median_gap(n_keys) ** 2
+    square = log(4 * n_keys / e) ** 2 / 4 + THIRD_SCORE
+    return square / median_gap(n_keys) ** 2
 
 
 def typical_query_crossing(n_keys: float) -> float:
@@ -131,9 +133,10 @@ def median_gap(n_keys: float) -> float:
 
     def excess(x: float) -> float:
         def density(z: float) -> float:
-            return exp(-(z**2) / 2 + (n_keys - 1) * log_ndtr(z - x)) / sqrt(2 * pi)
+            exponent = -(z**2) / 2 + (n_keys - 1) * log_ndtr(z - x)
+            return exp(exponent) / sqrt(2 * pi)
 
-        integral = quad(density, _LOW, _HIGH, epsabs=0, epsrel=1e-11, limit=500)[0]
+        integral, _ = quad(density, _LOW, _HIGH, epsabs=0, epsrel=1e-11, limit=500)
         return float(n_keys * integral - 0.5)
 
     return float(brentq(excess, 0.0, 4.0, xtol=1e-12))
