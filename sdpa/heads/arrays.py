@@ -56,13 +56,16 @@ class HeadArrays:
     @property
     def leading(self) -> tuple[str, ...]:
         """The names of the leading axes of q; none where they are neither given nor usual."""
-        usual = AXES.get(self.q.ndim - 2 + (self.head is not None), ())
+        count = self.q.ndim - 2 + (self.head is not None)
+        usual = AXES.get(count, ())
         return self.axes or tuple(name for name in usual if name not in self.numbers)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the scores, (..., n_queries, n_keys)."""
-        return self.q.shape if self.k is None else (*self.q.shape[:-1], self.k.shape[-2])
+        if self.k is None:
+            return self.q.shape
+        return (*self.q.shape[:-1], self.k.shape[-2])
 
     def visible(self, mask: str | None) -> Mask | None:
         """A mask by name together with that of the arrays."""
@@ -84,9 +87,11 @@ class HeadArrays:
         Raises:
             ValueError: an option does not fit the arrays, or the library refuses them.
         """
-        axes, visible = self.leading, self.visible(mask)
+        axes = self.leading
+        visible = self.visible(mask)
         if self.k is not None:
-            cap, sink = row_map.softcap, self.sinks if row_map.sink is None else row_map.sink
+            cap = row_map.softcap
+            sink = self.sinks if row_map.sink is None else row_map.sink
             return diagnose(self.q, self.k, scaling, visible, axes=axes, softcap=cap, sink=sink)
         if self.kind == "scores":
             return diagnose_scores(self.q, visible, axes=axes)
@@ -107,9 +112,9 @@ def _logarithms(weights: Array, *, has_zeros: bool) -> Array:
             "weights: expected rows that are non-negative and sum to 1, as without dropout, got "
             f"sums from {sums.min():.4g} to {sums.max():.4g}"
         )
-    least = np.finfo(weights.dtype).smallest_subnormal * (
-        has_zeros & weights.any(-1, keepdims=True)
-    )
+    shows_zeros = has_zeros & weights.any(-1, keepdims=True)
+    least = np.finfo(weights.dtype).smallest_subnormal * shows_zeros
+    dtype = np.result_type(weights, np.float32)
     with np.errstate(divide="ignore"):
-        found: Array = np.log(np.maximum(weights, least), dtype=np.result_type(weights, np.float32))
+        found: Array = np.log(np.maximum(weights, least), dtype=dtype)
     return found

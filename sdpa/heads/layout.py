@@ -59,21 +59,25 @@ def in_order(
     Raises:
         FilesError: the axes can be in two orders, or do not fit the layout.
     """
-    names, arrays = layout.axes, [pair.q, k]
+    names = layout.axes
+    arrays = [pair.q, k]
     if layout.heads:
         names = _SAVED[:1][: pair.q.ndim - 2] if names is None else names
         names = (*names, *{"position"}.difference(names), "head")
         arrays = _split(arrays, layout.heads)
-    elif names is None and (_HOOK in words or (ends and pair.q.shape[-3:-2] == (ends[0][-1],))):
-        names = _SAVED[1 - pair.q.ndim :]
     elif names is None:
-        _check(pair, k.shape, words, is_packed=bool(ends))
+        is_packed = bool(ends)
+        if _HOOK in words or (is_packed and pair.q.shape[-3:-2] == (ends[0][-1],)):
+            names = _SAVED[1 - pair.q.ndim :]
+        else:
+            _check(pair, k.shape, words, is_packed=is_packed)
     if names and "position" in names:
         arrays = [np.moveaxis(array, names.index("position"), -2) for array in arrays]
         names = tuple(name for name in names if name != "position")
     if not ends:
         return replace(pair, q=arrays[0], k=arrays[1], axes=names)
-    (q, in_q), (k, in_k) = map(_sequences, arrays, (ends[0], ends[-1]))
+    q, in_q = _sequences(arrays[0], ends[0])
+    k, in_k = _sequences(arrays[1], ends[-1])
     return replace(pair, q=q, k=k, mask=in_q[..., None] & in_k[:, :, None])
 
 
@@ -145,25 +149,28 @@ def mask_of_scores(mask: Array, arrays: HeadArrays) -> BoolArray:
     Raises:
         ValueError: the mask has other numbers, does not fit the scores, or fits in two ways.
     """
-    shape, axes = arrays.shape, arrays.leading
+    shape = arrays.shape
+    axes = arrays.leading
     mask = np.atleast_2d(mask.reshape(mask.shape[-len(shape) :]))
     first, *last = mask.shape
     first_axis = axes.index("batch") if "batch" in axes else 0
     between = (len(shape) - first_axis - mask.ndim) * (first > 1)
     readings = {mask.shape, (first, *(1,) * between, *last)}
-    fitting = [
-        one
-        for one in readings
-        if one[-1] == shape[-1]
-        and all(n in (1, whole) for n, whole in zip(one[::-1], shape[::-1], strict=False))
-    ]
+    fitting = []
+    for one in readings:
+        lengths = zip(one[::-1], shape[::-1], strict=False)
+        fits = all(n in (1, whole) for n, whole in lengths)
+        if fits and one[-1] == shape[-1]:
+            fitting.append(one)
     if len(fitting) != 1:
         raise ValueError(
             f"mask: expected one way to broadcast to scores {shape}, got {mask.shape}, which has "
             f"{len(fitting)}: {fitting}; save it with all of their axes"
         )
     has_flags = np.isin(mask, (0, 1)).all() and mask.any()
-    allowed = broadcast_mask(mask == 1 if has_flags else mask, mask.shape).reshape(fitting[0])
+    if has_flags:
+        mask = mask == 1
+    allowed = broadcast_mask(mask, mask.shape).reshape(fitting[0])
     if shape[-2] == shape[-1]:
         if allowed.shape[-2] == 1:
             allowed = allowed & allowed.swapaxes(-2, -1)

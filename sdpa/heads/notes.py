@@ -23,14 +23,19 @@ def _hidden(arrays: HeadArrays) -> int:
     """The scores, but -inf, that a mask with finite numbers hides."""
     if arrays.kind != "scores":
         return 0
-    return int((hidden_scores(arrays.q) & (arrays.q != -np.inf)).sum())
+    is_finite = arrays.q != -np.inf
+    return int((hidden_scores(arrays.q) & is_finite).sum())
 
 
 def _zero_rows(arrays: HeadArrays) -> int:
     """Queries and keys whose entries are all 0, as those of padding."""
     if arrays.k is None or arrays.mask is not None:
         return 0
-    return sum(int((~array.any(axis=-1)).sum()) for array in (arrays.q, arrays.k))
+    count = 0
+    for array in (arrays.q, arrays.k):
+        is_zero = ~array.any(axis=-1)
+        count += int(is_zero.sum())
+    return count
 
 
 def _zero_weights(arrays: HeadArrays) -> int:
@@ -76,13 +81,16 @@ def _opposite(arrays: HeadArrays) -> int:
     """
     if arrays.mask is None:
         return 0
-    mask = arrays.mask[(np.newaxis,) * (len(arrays.shape) - arrays.mask.ndim)]
+    missing = len(arrays.shape) - arrays.mask.ndim
+    mask = arrays.mask[(np.newaxis,) * missing]
     seen = _by_sequence(arrays, np.asarray(mask.any(axis=-2)))
     is_key = np.ones_like(seen)
     if arrays.k is not None:
         is_key = _by_sequence(arrays, np.asarray(arrays.k.any(axis=-1)))
-    shows_zeros = (seen & ~is_key).any(axis=-1) & (~seen & is_key).any(axis=-1)
-    return int((shows_zeros | (is_key & ~seen)[:, 0] & seen[:, -1]).sum())
+    hidden = is_key & ~seen
+    shows_zeros = (seen & ~is_key).any(axis=-1) & hidden.any(axis=-1)
+    shows_last = hidden[:, 0] & seen[:, -1]
+    return int((shows_zeros | shows_last).sum())
 
 
 def _by_sequence(arrays: HeadArrays, flags: BoolArray) -> BoolArray:

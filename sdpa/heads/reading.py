@@ -100,7 +100,8 @@ def _completed(
     Raises:
         FilesError: the arrays, the mask or the places of sequences do not fit.
     """
-    numbers, k = (*arrays.numbers.values(),), arrays.k
+    numbers = (*arrays.numbers.values(),)
+    k = arrays.k
     try:
         shapes = [one.shape for one in (arrays.q, k) if one is not None]
         if min(map(len, shapes)) < 2:
@@ -139,7 +140,9 @@ def _beside(
         named = f"{role} {re.sub('[0-9]', '', path.stem)}" if role == "mask" else role
         file = {name or named: array for name, array in arrays_in(path).items()}
     found = _named(file, role)
-    names = found.get(numbers, found.get(numbers[:1], found.get((), [])))
+    of_all = found.get((), [])
+    of_layer = found.get(numbers[:1], of_all)
+    names = found.get(numbers, of_layer)
     if not names and (found or path):
         raise FilesError(
             f"expected an array {role}, or one for each layer ({role}.3), got {_listed(file)}"
@@ -173,7 +176,8 @@ def _named(file: Iterable[str], role: str) -> dict[Numbers, list[str]]:
         roles = [one for one in _BESIDE if words & _BESIDE[one]]
         roles = roles or [one for one in _ROLES if words & _ROLES[one]]
         if roles == [role] * bool(role) and not words & _OTHERS:
-            found.setdefault(tuple(map(int, re.findall("[0-9]+", name))), []).append(name)
+            numbers = tuple(map(int, re.findall("[0-9]+", name)))
+            found.setdefault(numbers, []).append(name)
     return found
 
 
@@ -184,4 +188,6 @@ def _parts(name: str) -> list[str]:
 def _listed(names: Iterable[str]) -> str:
     """At most five names."""
     shown = [*map(repr, names)]
-    return ", ".join(shown[:5] + ["..."] * (len(shown) > 5)) or "none"
+    if len(shown) > 5:
+        shown[5:] = ["..."]
+    return ", ".join(shown) or "none"

@@ -54,9 +54,11 @@ def table_of(
         raise ValueError(f"--scaling: {error}") from None
     tables = [_of_pair(pair, rule, mask, row_map) for pair in heads]
     numbered, *others = dict.fromkeys(tuple(indices(table)) for table in tables)
-    names = [*numbered, *(name for name in _AFTER_INDICES if any(name in one for one in tables))]
+    known = [name for name in _AFTER_INDICES if any(name in one for one in tables)]
+    names = [*numbered, *known]
     whole = {name: np.concatenate([_column(one, name) for one in tables]) for name in names}
-    places = list(zip(*(whole[name] for name in numbered), strict=True))
+    of_heads = (whole[name] for name in numbered)
+    places = list(zip(*of_heads, strict=True))
     if others or len(set(places)) < len(places):
         received = " and ".join(", ".join(each) or "none" for each in (numbered, *others))
         raise ValueError(
@@ -121,20 +123,26 @@ def gaussian_curves(table: Columns) -> list[Curve]:
     Rows have the numbers of visible keys that the mask gives, and scores of one standard deviation
     sigma. Their variance with 1/n has the mean sigma^2 (1 - 1/n).
     """
-    least, most = np.sqrt([table["row_variance"].min(), table["row_variance"].max()])
-    ends = min(max(least, _FLATTEST) / _ROOM, 0.5), max(most * _ROOM, 4.0)
-    spread = np.geomspace(*ends, _POINTS)
+    variance = table["row_variance"]
+    least, most = np.sqrt([variance.min(), variance.max()])
+    first = min(max(least, _FLATTEST) / _ROOM, 0.5)
+    last = max(most * _ROOM, 4.0)
+    spread = np.geomspace(first, last, _POINTS)
     kinds = dict.fromkeys(zip(table["n_queries"], table["n_keys"], table["mask"], strict=True))
     curves = []
     for n_queries, n_keys, mask in list(kinds)[:_MOST_CURVES]:
-        lengths = reach_of(mask).lengths(1 if mask == NO_MASK else n_queries, n_keys)
-        curves.append(Curve(n_keys, spread, _entropy_shares(spread, lengths[lengths > 1])))
+        different = 1 if mask == NO_MASK else n_queries
+        lengths = reach_of(mask).lengths(different, n_keys)
+        shares = _entropy_shares(spread, lengths[lengths > 1])
+        curves.append(Curve(n_keys, spread, shares))
     return curves
 
 
 def _entropy_shares(spread: FloatArray, lengths: npt.NDArray[np.integer]) -> FloatArray:
     """The mean entropy share over rows of these lengths, for each spread within rows."""
     sigma = spread / np.sqrt(np.mean(1 - 1 / lengths))
-    every_pair = np.repeat(sigma, len(lengths)), np.tile(lengths, len(spread))
-    entropy = gaussian_rows(*every_pair, ["entropy"])[:, 0].reshape(len(spread), -1)
-    return np.asarray((entropy / np.log(lengths)).mean(axis=1))
+    sigmas = np.repeat(sigma, len(lengths))
+    n_keys = np.tile(lengths, len(spread))
+    entropy = gaussian_rows(sigmas, n_keys, ["entropy"])[:, 0]
+    shares = entropy.reshape(len(spread), -1) / np.log(lengths)
+    return np.asarray(shares.mean(axis=1))
