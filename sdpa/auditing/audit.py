@@ -129,7 +129,8 @@ def audit(
     """
     if not callable(attention):
         raise TypeError(f"attention: expected a function of q, k and v, got {attention!r}")
-    arithmetic = Arithmetic.parse(dtype if isinstance(dtype, str) else np.dtype(dtype).name)
+    name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    arithmetic = Arithmetic.parse(name)
     lengths = tuple(np.atleast_1d(n_keys).tolist())
     rule = Scaling.parse(scaling) if isinstance(scaling, str) else scaling
     expected = Expected(
@@ -158,7 +159,8 @@ def audit(
 def _rounded(audited: Audited, samples: Sequence[Sample]) -> str:
     """The format in which most outputs would have about their deviations; empty if none is."""
     off = sorted(sample.off(sample.exact) / sample.tolerance * audited.eps for sample in samples)
-    low, high = (64 * off[len(off) * quarter // 4] for quarter in (1, 3))
+    low = 64 * off[len(off) // 4]
+    high = 64 * off[len(off) * 3 // 4]
     for name in _COARSEST_FIRST:
         eps = 2.0 ** (1 - Arithmetic.parse(name).digits)
         if audited.eps < eps and eps / 16 < low and high < 2 * eps:

@@ -61,7 +61,8 @@ _BLOCKS = (
     128,
     256,
 )
-_SIZES = (*range(1, 33), *(2**i + j for i in range(6, 13) for j in (-1, 0, 1)))
+_NEAR_POWERS = (2**i + j for i in range(6, 13) for j in (-1, 0, 1))
+_SIZES = (*range(1, 33), *_NEAR_POWERS)
 
 Function = Callable[[Computation], Any]
 
@@ -91,9 +92,11 @@ def slip(stage: str, numbers: tuple[float, ...] = ()) -> Callable[[Function], Fu
     """The decorator of an entry."""
 
     def add(function: Function) -> Function:
-        name, _, threads = " ".join((function.__doc__ or "").split()).rpartition(" (")
+        words = " ".join((function.__doc__ or "").split())
+        name, _, listed = words.rpartition(" (")
         name = name[:1].lower() + name[1:]
-        CATALOGUE.append(Slip(stage, numbers, function, name, tuple(threads[:-2].split(", "))))
+        threads = tuple(listed[:-2].split(", "))
+        CATALOGUE.append(Slip(stage, numbers, function, name, threads))
         return function
 
     return add
@@ -118,8 +121,11 @@ def split_by_reshape(c: Computation) -> Any:
 @slip("inputs", _EPSILONS)
 def root_mean_square(c: Computation) -> Any:
     """Q and k are divided by the root of their mean square plus {} (lucidrains/x-transformers#24)."""
-    q, k = (x / np.sqrt(np.mean(x**2, -1, keepdims=True) + c.number) for x in (c.q, c.k))
-    return q, k, c.v
+    normed = []
+    for x in (c.q, c.k):
+        mean_square = np.mean(x**2, -1, keepdims=True)
+        normed.append(x / np.sqrt(mean_square + c.number))
+    return *normed, c.v
 
 
 @slip("inputs", _BASES)
@@ -131,7 +137,11 @@ def rotated_halves(c: Computation) -> Any:
 @slip("inputs", _BASES)
 def rotated_pairs(c: Computation) -> Any:
     """Q and k are rotated (RoPE of pairs, base {}) (tenstorrent/tt-metal#26844)."""
-    q, k = (np.concatenate([x[..., ::2], x[..., 1::2]], axis=-1) for x in (c.q, c.k))
+    reordered = []
+    for x in (c.q, c.k):
+        parts = [x[..., ::2], x[..., 1::2]]
+        reordered.append(np.concatenate(parts, axis=-1))
+    q, k = reordered
     return turned(c, q, c.own), turned(c, k), c.v
 
 
@@ -152,7 +162,8 @@ def tiled(c: Computation) -> Any:
     """Query heads read heads of keys in turn, not in consecutive groups (onnx/onnx#7274,
     ggml-org/llama.cpp#25315).
     """
-    return (np.tile(x, (1, c.expected.groups, 1, 1)) for x in (c.k, c.v))
+    copies = (1, c.expected.groups, 1, 1)
+    return (np.tile(x, copies) for x in (c.k, c.v))
 
 
 @slip("groups")
@@ -172,7 +183,8 @@ def summed_groups(c: Computation) -> Any:
 @slip("products")
 def reshaped_keys(c: Computation) -> Any:
     """The keys are reshaped, not transposed (rish-16/tokenlearner-pytorch#1)."""
-    return c.q @ c.k.reshape(*c.k.shape[:2], c.d_k, c.n_keys)
+    keys = c.k.reshape(*c.k.shape[:2], c.d_k, c.n_keys)
+    return c.q @ keys
 
 
 @slip("products")
@@ -467,7 +479,8 @@ def overflowing(c: Computation) -> Any:
 @slip("weights")
 def eight_bits(c: Computation) -> Any:
     """Exponentials are rounded to 8 bits, their sum is not (Dao-AILab/flash-attention#2694)."""
-    e = np.exp(c.scores - c.scores.max(axis=-1, keepdims=True))
+    largest = c.scores.max(axis=-1, keepdims=True)
+    e = np.exp(c.scores - largest)
     rounded = Arithmetic.parse("float8_e4m3fn").round(e)
     return rounded / e.sum(axis=-1, keepdims=True)
 
@@ -511,7 +524,8 @@ def own_values(c: Computation) -> Any:
     """Each position returns its own value: an einsum does not sum over the keys
     (pytorch-tpu/transformers#34).
     """
-    return c.weights_of_keys.sum(axis=-1, keepdims=True) * c.v[:, :, c.own]
+    sums = c.weights_of_keys.sum(axis=-1, keepdims=True)
+    return sums * c.v[:, :, c.own]
 
 
 @slip("values")
@@ -519,7 +533,8 @@ def merged_by_reshape(c: Computation) -> Any:
     """A reshape without a transpose merges the heads (jsbaan/transformer-from-scratch#6,
     hackiey/QAnet-pytorch#2).
     """
-    return c.values().reshape(c.n_batch, c.n_queries, c.n_heads, -1).swapaxes(1, 2)
+    merged = c.values().reshape(c.n_batch, c.n_queries, c.n_heads, -1)
+    return merged.swapaxes(1, 2)
 
 
 @slip("values")
@@ -528,7 +543,8 @@ def across_heads(c: Computation) -> Any:
     (huggingface/diffusers#14338).
     """
     q, k, v = (x.swapaxes(1, 2) for x in (c.q, c.k, c.v))
-    return (shares(q @ k.mT / c.divisor()) @ v).swapaxes(1, 2)
+    weights = shares(q @ k.mT / c.divisor())
+    return (weights @ v).swapaxes(1, 2)
 
 
 def unit(x: Array) -> Array:
@@ -538,7 +554,9 @@ def unit(x: Array) -> Array:
 
 def turned(c: Computation, x: Array, positions: Array | None = None) -> Array:
     """RoPE, from position 0, with the free number as base."""
-    return rotated(x, np.arange(x.shape[2]) if positions is None else positions, c.number)
+    if positions is None:
+        positions = np.arange(x.shape[2])
+    return rotated(x, positions, c.number)
 
 
 def halves(c: Computation) -> Any:

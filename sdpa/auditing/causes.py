@@ -28,7 +28,8 @@ class Cause:
     def __str__(self) -> str:
         number = ", ".join(f"{x:.6g}" for x in np.ravel(self.number))
         by_head = " (by head)" if np.size(self.number) > 1 else ""
-        return ", and ".join(slip.name for slip in self.slips).format(number) + by_head
+        names = ", and ".join(slip.name for slip in self.slips)
+        return names.format(number) + by_head
 
 
 @np.errstate(all="ignore")
@@ -60,7 +61,8 @@ def _cost(sample: Sample) -> tuple[bool, int, int, float]:
     ones.
     """
     q, k, _ = sample.arrays
-    return q.shape[2] < 4, -k.shape[1], q.shape[2] * k.shape[2], sample.tolerance
+    n_queries = q.shape[2]
+    return n_queries < 4, -k.shape[1], n_queries * k.shape[2], sample.tolerance
 
 
 def _cause(
@@ -137,9 +139,15 @@ def _numbers(
         size = np.nansum(off**2)
         if not size < 0.9 * before:
             break
-        before, best = size, number
+        before = size
+        best = number
         step = 1e-6 * (1 + np.abs(number))
-        slope = (sample.found - _output(slips, sample, expected, number + step) - off) / step
-        number = number - np.nan_to_num(by_head(slope * off) / by_head(slope**2))
-    fits = (x for x in (best.mean(), best) if sample.agrees(_output(slips, sample, expected, x)))
-    return [*fits][:1]
+        moved = sample.found - _output(slips, sample, expected, number + step)
+        slope = (moved - off) / step
+        change = by_head(slope * off) / by_head(slope**2)
+        number = number - np.nan_to_num(change)
+    for fitted in (best.mean(), best):
+        output = _output(slips, sample, expected, fitted)
+        if sample.agrees(output):
+            return [fitted]
+    return []

@@ -92,7 +92,8 @@ class Computation:
 
     def groups(self) -> Any:
         """Keys and values of each query head, in consecutive order."""
-        return repeated(self.k, self.expected.groups), repeated(self.v, self.expected.groups)
+        groups = self.expected.groups
+        return repeated(self.k, groups), repeated(self.v, groups)
 
     def products(self) -> Any:
         """The scores before the divisor."""

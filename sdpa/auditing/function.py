@@ -44,8 +44,10 @@ class Sample:
         """The largest deviation of the function from an output, per unit of v; entries of NaN say
         nothing.
         """
-        off = np.abs(self.found - output)[~np.isnan(output)].max(initial=0.0)
-        return float(np.nan_to_num(off / np.abs(self.arrays[2]).max(), nan=math.inf))
+        is_known = ~np.isnan(output)
+        off = np.abs(self.found - output)[is_known].max(initial=0.0)
+        unit = np.abs(self.arrays[2]).max()
+        return float(np.nan_to_num(off / unit, nan=math.inf))
 
     def agrees(self, output: Array) -> bool:
         """True for an output within rounding errors."""
@@ -80,9 +82,10 @@ class Audited:
     def __post_init__(self) -> None:
         groups = self.expected.groups
         sizes = (self.d_k, 4 * groups, *self.n_keys)
-        is_whole = all(isinstance(size, (int, np.integer)) for size in sizes) and min(sizes) >= 4
+        is_whole = all(isinstance(size, (int, np.integer)) for size in sizes)
+        is_large = is_whole and min(sizes) >= 4
         is_rising = [*self.n_keys] == sorted(set(self.n_keys)) != []
-        if not (is_whole and is_rising and self.n_keys[0] <= 512):
+        if not (is_large and is_rising and self.n_keys[0] <= 512):
             expected = (
                 "expected whole d_k from 4, groups from 1, and rising n_keys from 4, the "
                 "first up to 512"
@@ -104,7 +107,8 @@ class Audited:
         """
         q, *both = arrays
         k, v = (repeated(x, self.expected.groups) for x in both)
-        chosen = {**vars(self.expected), "sink": self.expected.sink_of(q.shape[1])}
+        sink = self.expected.sink_of(q.shape[1])
+        chosen = {**vars(self.expected), "sink": sink}
         del chosen["groups"]
         return np.asarray(attention_weights(q, k, **chosen) @ v)
 
@@ -117,7 +121,9 @@ class Audited:
     def extremes(self) -> list[float]:
         """Spreads at which e^s overflows in some rows, and at which scores leave finite masks."""
         overflow = 0.56 * math.log(self.arithmetic.largest)
-        return [overflow, min(1e6, 0.002 / self.eps)] if self.is_wide else [overflow]
+        if not self.is_wide:
+            return [overflow]
+        return [overflow, min(1e6, 0.002 / self.eps)]
 
     @property
     def is_wide(self) -> bool:
@@ -140,7 +146,8 @@ class Audited:
 
         Heads of keys and batch entries differ in number, and are 5 together.
         """
-        d, heads = d_k or self.d_k, 5 - batch
+        d = d_k or self.d_k
+        heads = 5 - batch
         q = normals(
             "q",
             batch,
@@ -177,7 +184,8 @@ class Audited:
             raise CallError(
                 f"expected an output of shape {' and '.join(map(str, shapes))}, got {got}"
             )
-        if not all(np.array_equal(x, y) for x, y in zip(copies, given, strict=True)):
+        pairs = zip(copies, given, strict=True)
+        if not all(np.array_equal(x, y) for x, y in pairs):
             raise CallError("the function changed its arguments")
         return found
 
@@ -191,8 +199,10 @@ class Audited:
         heads and batch entries.
         """
         heads = (_MOST_GROUPS * self.expected.groups, _MOST_GROUPS, _MOST_GROUPS)
-        given = [self.cast(_wide(x, n)) for x, n in zip((q, k, v), heads, strict=True)]
-        (found,) = self.call(self.function, given, (*given[0].shape[:-1], given[2].shape[-1]))
+        arrays = zip((q, k, v), heads, strict=True)
+        given = [self.cast(_wide(x, n)) for x, n in arrays]
+        shape = (*given[0].shape[:-1], given[2].shape[-1])
+        (found,) = self.call(self.function, given, shape)
         return found, self.exact(x.astype(float) for x in given)
 
     def samples(self) -> tuple[list[Sample], list[str]]:
@@ -200,17 +210,21 @@ class Audited:
         of two remainders by blocks, with scores whose exponentials overflow, or that finite
         masks let through, and of half the width; and the messages of failed calls.
         """
-        samples, failures = [], []
-        few, long = self.n_keys[0], self.n_keys[-1]
+        samples = []
+        failures = []
+        few = self.n_keys[0]
+        long = self.n_keys[-1]
         sizes = (few, few), (max(1, few // 3), few), (1, few)
         cases = [(spread, *size) for size in sizes for spread in (1.0, 5.0, 20.0)]
         cases += [(spread, few, few) for spread in self.extremes]
         cases += [(5.0, n, n) for n in self.n_keys[1:] if n <= _LONG]
-        cases += [(5.0, min(ROWS, few), n) for n in (max(few, long - 3), *self.n_keys[1:])]
+        lengths = (max(few, long - 3), *self.n_keys[1:])
+        cases += [(5.0, min(ROWS, few), n) for n in lengths]
         for case, (spread, n_queries, n_keys) in enumerate([*cases, (2.0, few, few)]):
             # the last: another width, and other numbers of heads and batch entries
             is_other = case == len(cases)
-            width, batch = self.d_k // (1 + is_other), 2 + is_other
+            width = self.d_k // (1 + is_other)
+            batch = 2 + is_other
             given = self.random(
                 spread,
                 n_queries,
@@ -245,10 +259,13 @@ class Audited:
 def _wide(x: npt.ArrayLike, heads: int) -> Array:
     """A matrix as that of two batch entries and several heads."""
     array = np.asarray(x)
-    return array if array.ndim == 4 else np.broadcast_to(array, (2, heads, *array.shape))
+    if array.ndim == 4:
+        return array
+    return np.broadcast_to(array, (2, heads, *array.shape))
 
 
 @functools.lru_cache(maxsize=8)
 def normals(name: str, *shape: int) -> FloatArray:
     """Standard normal numbers, the same for the same letter and shape."""
-    return np.random.default_rng((ord(name), *shape[-2:])).standard_normal(shape)
+    rng = np.random.default_rng((ord(name), *shape[-2:]))
+    return rng.standard_normal(shape)

@@ -59,7 +59,8 @@ def gradients(audited: Audited) -> Result:
     """Gradients of a backward function along random directions, beside central differences of the
     expected output.
     """
-    n, step = audited.n_keys[0], 1e-5
+    n = audited.n_keys[0]
+    step = 1e-5
     off = []
     for spread, rows in ((1.0, n), (10.0, n), (1.0, max(1, n // 3))):
         given = audited.random(spread, rows, n)
@@ -127,13 +128,15 @@ def divisor(audited: Audited) -> Result:
     """Products of q and k over log weights near 0, from key to key, in every row; the odd part in
     q, without bias and sink.
     """
-    n, small = audited.n_keys[0], audited.eps**0.25
+    n = audited.n_keys[0]
+    small = audited.eps**0.25
     q, k, _ = audited.random(small, n, n)
     keys = repeated(k, audited.expected.groups).astype(float)
     products = np.diff(q.astype(float) @ keys.mT)
     sides = (audited.weights(sign * q, k)[0] for sign in (1.0, -1.0))
     with np.errstate(all="ignore"):
-        steps = np.diff(np.subtract(*map(np.log, sides)) / 2)
+        odd = np.subtract(*map(np.log, sides)) / 2
+        steps = np.diff(odd)
         steps, products = np.where(np.isfinite(steps), (steps, products), 0.0)
         squares = (products**2).sum(axis=-1)
         divisors = squares / (steps * products).sum(axis=-1)
