@@ -138,7 +138,8 @@ def compare(
                 )
             counted = visible.any(axis=-1)
             for name, values in _values(s[counted], t[counted]).items():
-                found.setdefault(name, np.zeros(of_a.shape))[index] += values.sum()
+                total = found.setdefault(name, np.zeros(of_a.shape))
+                total[index] += values.sum()
     return _comparison(found, of_a.axes)
 
 
@@ -162,7 +163,8 @@ def _heads(
 
 def _values(s: FloatArray, t: FloatArray) -> dict[str, FloatArray]:
     """The values of rows whose sums count, by name, from scaled scores of a and b."""
-    of_a, of_b = (row_diagnostics(scores, 1.0, with_variance=True) for scores in (s, t))
+    of_a = row_diagnostics(s, 1.0, with_variance=True)
+    of_b = row_diagnostics(t, 1.0, with_variance=True)
     forward, backward = divergences(s, t)
     return {
         "rows": np.ones(len(s)),
@@ -180,12 +182,15 @@ def divergences(s: FloatArray, t: FloatArray) -> FloatArray:
     """KL(w||v) and KL(v||w) of rows in nats, (2, rows), for w = softmax(s) and v = softmax(t) of
     scores (rows, n_keys) that are -inf for the same keys.
     """
-    log_w, log_v = log_softmax(s, axis=-1), log_softmax(t, axis=-1)
-    w, v = np.exp(log_w), np.exp(log_v)
+    log_w = log_softmax(s, axis=-1)
+    log_v = log_softmax(t, axis=-1)
+    w = np.exp(log_w)
+    v = np.exp(log_v)
     r = np.subtract(log_v, log_w, out=np.zeros_like(w), where=s > -np.inf)
     difference = (v + w) * np.tanh(r / 2)  # v - w, with the digits of a small r
+    terms = [difference - w * r, v * r - difference]
     # rounding may leave a term just below 0
-    return np.asarray(np.maximum([difference - w * r, v * r - difference], 0.0).sum(axis=-1))
+    return np.asarray(np.maximum(terms, 0.0).sum(axis=-1))
 
 
 def _comparison(sums: dict[str, FloatArray], axes: tuple[str, ...]) -> Comparison:
@@ -201,11 +206,9 @@ def _comparison(sums: dict[str, FloatArray], axes: tuple[str, ...]) -> Compariso
             "mask: expected a query that sees two keys or more, got none"
             f"{label(kept, np.argwhere(rows == 0)[0])}"
         )
+    totals = Sums(by_name, {}, 1, 1.0)
+    unknown = np.full(rows.shape, np.nan)
     estimates = {
-        each.name: Estimate(
-            *of_sums(each.of, Sums(by_name, {}, 1, 1.0)), np.full(rows.shape, np.nan)
-        )
-        for each in COMPARED
-        if each.of
+        each.name: Estimate(*of_sums(each.of, totals), unknown) for each in COMPARED if each.of
     }
     return Comparison(kept, len(by_name["rows"]), rows, estimates)

@@ -169,15 +169,13 @@ def _diagnosis(heads: Heads, divisor: float, row_map: RowMap, *, has_exact: bool
             raise ValueError(f"axes: expected names that no quantity has, got {name!r}")
     d_k = None if heads.k is None else heads.q.shape[-1]
     kept = [place for place, name in enumerate(heads.axes) if name != BATCH]
-    axes, shape = (
-        tuple(heads.axes[place] for place in kept),
-        tuple(heads.shape[place] for place in kept),
-    )
+    axes = tuple(heads.axes[place] for place in kept)
+    shape = tuple(heads.shape[place] for place in kept)
     by_head: dict[tuple[int, ...], list[HeadRows]] = {}  # the sequences of each head
     for index in heads.indices():
-        by_head.setdefault(tuple(index[place] for place in kept), []).append(
-            heads.rows(index, divisor, row_map)
-        )
+        head = tuple(index[place] for place in kept)
+        rows_of_head = heads.rows(index, divisor, row_map)
+        by_head.setdefault(head, []).append(rows_of_head)
     for index, of_head in by_head.items():
         if not any(len(one.rows.n_visible) for one in of_head):
             raise ValueError(
@@ -194,15 +192,13 @@ def _diagnosis(heads: Heads, divisor: float, row_map: RowMap, *, has_exact: bool
     estimates = {}
     quantities = QUANTITIES if row_map.sink is None else (*QUANTITIES, VISIBLE_MASS)
     for quantity in (each for each in quantities if d_k or each.name not in OF_VECTORS):
-        value, error = (
-            of_sums(quantity.of, sums[quantity.part])
-            if quantity.of
-            else np.transpose([_of_rows(quantity, each) for each in found])
-        )
-        gaussian = np.array([each.get(quantity.gaussian, np.nan) for each in exact[quantity.part]])
-        estimates[quantity.name] = Estimate(
-            *(values.reshape(shape) for values in (value, error, gaussian))
-        )
+        if quantity.of:
+            value, error = of_sums(quantity.of, sums[quantity.part])
+        else:
+            value, error = np.transpose([_of_rows(quantity, each) for each in found])
+        known = [each.get(quantity.gaussian, np.nan) for each in exact[quantity.part]]
+        by_place = (values.reshape(shape) for values in (value, error, np.array(known)))
+        estimates[quantity.name] = Estimate(*by_place)
     rows = sums[ALL].together().by_name["rows"].astype(np.int64).reshape(shape)
     return Diagnosis(
         axes, len(found[0]), rows, estimates, d_k, heads.q.shape[-2], heads.n_keys, divisor
@@ -213,10 +209,12 @@ def of_sums(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, F
     """A function of sums, with its standard error by the jackknife (Efron and Stein 1981, Ann.
     Statist. 9:586).
     """
-    value, sequences = of(sums.together()), len(sums.by_name["rows"])
+    value = of(sums.together())
+    sequences = len(sums.by_name["rows"])
     if sequences == 1:
         return value, np.full_like(value, np.nan)
-    return value, np.sqrt((sequences - 1) * of(sums.without_each()).var(axis=0))
+    variance = of(sums.without_each()).var(axis=0)
+    return value, np.sqrt((sequences - 1) * variance)
 
 
 def _of_rows(quantity: Quantity, of_head: list[HeadRows]) -> tuple[float, float]:
@@ -239,9 +237,13 @@ def _of_rows(quantity: Quantity, of_head: list[HeadRows]) -> tuple[float, float]
     if len(sequences) < _FEWEST_FOR_QUANTILES:
         return value, np.nan
     below = np.array([np.count_nonzero(rows <= value) for rows in sequences])
-    excess = below - below.sum() / len(values) * np.array([len(rows) for rows in sequences])
-    error = np.sqrt(len(sequences) / (len(sequences) - 1) * (excess**2).sum()) / len(values)
-    low, high = np.quantile(values, np.clip([quantity.share - error, quantity.share + error], 0, 1))
+    lengths = np.array([len(rows) for rows in sequences])
+    excess = below - below.sum() / len(values) * lengths
+    count = len(sequences)
+    square = count / (count - 1) * (excess**2).sum()
+    error = np.sqrt(square) / len(values)
+    shares = np.clip([quantity.share - error, quantity.share + error], 0, 1)
+    low, high = np.quantile(values, shares)
     return value, float(high - low) / 2
 
 
@@ -256,7 +258,9 @@ def gaussian_values(rows: Rows, variance: float) -> dict[str, float]:
     if not len(rows.n_visible):
         return {}
     mean = rows.lengths.mean()
-    sigma = np.sqrt(variance * (rows.lengths / mean)) if mean > 0 else np.zeros_like(rows.lengths)
+    sigma = np.zeros_like(rows.lengths)
+    if mean > 0:
+        sigma = np.sqrt(variance * (rows.lengths / mean))
     sigma = np.minimum(sigma, _LARGEST_SIGMA)
     of_rows = gaussian_rows(np.asarray(sigma, np.float64), rows.n_visible.astype(int))
     max_weight, entropy, square, saturated = of_rows.T

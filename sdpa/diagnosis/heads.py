@@ -65,6 +65,9 @@ class Rows(NamedTuple):
         and keys.
         """
         n_visible = visible.sum(axis=-1).astype(np.float64)
+        mean_square = visible @ key_squares / n_visible
+        total = np.where(visible, scores, 0.0).sum(axis=-1)
+        smallest = np.where(visible, scores, np.inf).min(axis=-1)
         shown = np.where(visible, scores, -np.inf)
         found = row_diagnostics(shown, divisor, with_variance=True, own_keys=np.array(0))
         of_softmax = (
@@ -86,11 +89,11 @@ class Rows(NamedTuple):
             )
         return cls(
             n_visible,
-            query_squares * (visible @ key_squares / n_visible),
-            np.where(visible, scores, 0.0).sum(axis=-1) / n_visible / divisor,
+            query_squares * mean_square,
+            total / n_visible / divisor,
             found.row_variance,
             shown.max(axis=-1) / divisor,
-            np.where(visible, scores, np.inf).min(axis=-1) / divisor,
+            smallest / divisor,
             *of_softmax,
             visible[:, 0].astype(np.float64),
         )
@@ -133,11 +136,9 @@ class HeadRows(NamedTuple):
         rows = self.part(part)
         count = float(rows.n_visible.sum())
         mean = float(rows.n_visible @ rows.mean) / (count or 1.0)
-        return (
-            count,
-            mean,
-            float(rows.n_visible @ (rows.variance + (rows.mean - mean) ** 2)) / (count or 1.0),
-        )
+        squares = rows.variance + (rows.mean - mean) ** 2
+        variance = float(rows.n_visible @ squares) / (count or 1.0)
+        return count, mean, variance
 
 
 class Head(NamedTuple):
@@ -166,10 +167,12 @@ class Heads:
         cls, q: npt.ArrayLike, k: npt.ArrayLike, mask: Mask | None, axes: Sequence[str] | None
     ) -> Self:
         """From the arguments of `diagnose`, which names the errors."""
-        queries, keys = _numbers("q", q), _numbers("k", k)
+        queries = _numbers("q", q)
+        keys = _numbers("k", k)
         names = _names(queries.ndim - 2, axes)
         _check_shapes(queries.shape, keys.shape, names)
-        return cls(queries, keys, _mask(mask, (*queries.shape[:-1], keys.shape[-2])), names)
+        shape = (*queries.shape[:-1], keys.shape[-2])
+        return cls(queries, keys, _mask(mask, shape), names)
 
     @classmethod
     def of_scores(
@@ -180,7 +183,8 @@ class Heads:
         if array.shape[-1] < 2:
             raise ValueError(f"scores: expected 2 keys or more, got {array.shape}")
         heads = array.reshape(-1, *array.shape[-2:])
-        if are_weights(next(filter(np.any, heads), heads[0])):
+        first = next(filter(np.any, heads), heads[0])
+        if are_weights(first):
             raise ValueError(
                 "scores: expected those before the softmax, got rows that are non-negative and sum "
                 "to 1, as weights do; np.log(weights) has the same softmax (--weights FILE)"
@@ -210,18 +214,21 @@ class Heads:
         found: tuple[list[Rows], list[Rows]] = [], []
         of_each_key = np.zeros((2, len(seen)))
         for chosen, visible in tiles(len(q), len(seen), mask):
-            queries, visible = q[chosen][counted[chosen]], visible[counted[chosen]]
+            is_counted = counted[chosen]
+            queries = q[chosen][is_counted]
+            visible = visible[is_counted]
+            n = visible.shape[-1]
             squares = np.ones(len(queries)) if keys is None else np.vecdot(queries, queries)
-            scores = queries if keys is None else queries @ keys[: visible.shape[-1]].T
+            scores = queries if keys is None else queries @ keys[:n].T
             for start, parts in zip((first, first + 1), found, strict=True):
                 if (left := visible[:, start:].sum(axis=-1) >= 2).any():
-                    of_keys = key_squares[start : visible.shape[-1]]
+                    of_keys = key_squares[start:n]
                     of_rows = scores[left, start:], visible[left, start:], squares[left]
                     parts.append(Rows.of(*of_rows, of_keys, divisor, row_map))
                     del of_rows  # two tiles
             if len(queries):
                 scaled = np.where(visible, scores / divisor, -np.inf)
-                of_each_key[:, : visible.shape[-1]] += _attention(row_map.weights(scaled))
+                of_each_key[:, :n] += _attention(row_map.weights(scaled))
         rows, rest = map(Rows.joined, found)
         key = int(of_each_key[0].argmax())
         most_attended = MostAttended(key - first, *of_each_key[:, key].tolist())
@@ -234,9 +241,9 @@ class Heads:
         """
         if not isinstance(row_map.sink, tuple):
             return row_map
-        head, heads = dict(zip(self.axes, zip(index, self.shape, strict=True), strict=True)).get(
-            "head", (0, 1)
-        )
+        places = zip(index, self.shape, strict=True)
+        by_axis = dict(zip(self.axes, places, strict=True))
+        head, heads = by_axis.get("head", (0, 1))
         if heads != len(row_map.sink):
             raise ValueError(
                 f"sink: expected one number, or one for each of {heads} heads of q, got "
@@ -262,20 +269,23 @@ class Heads:
         """The head at a leading index of q, with the keys of its group; ValueError for a number
         that is too large.
         """
-        q, k = np.asarray(self.q[index], dtype=np.float64), None
+        q = np.asarray(self.q[index], dtype=np.float64)
+        k = None
         mask = self.mask[index] if isinstance(self.mask, np.ndarray) else self.mask
         if self.k is None:
-            shown, kept = ~hidden_scores(q), np.zeros(q.shape, np.bool_)
+            shown = ~hidden_scores(q)
+            kept = np.zeros(q.shape, np.bool_)
             for chosen, part in tiles(q.shape[0], q.shape[1], mask):
-                kept[chosen, : part.shape[-1]] = part & shown[chosen, : part.shape[-1]]
-            q, mask = np.where(kept, q, 0.0), kept
+                n = part.shape[-1]
+                kept[chosen, :n] = part & shown[chosen, :n]
+            q = np.where(kept, q, 0.0)
+            mask = kept
         else:
             lengths = zip(index, self.shape, self.k.shape[:-2], strict=True)
-            k = np.asarray(
-                self.k[tuple(i * shared // length for i, length, shared in lengths)],
-                dtype=np.float64,
-            )
-        counted, seen = np.zeros(len(q), np.bool_), np.zeros(self.n_keys, np.bool_)
+            place = tuple(i * shared // length for i, length, shared in lengths)
+            k = np.asarray(self.k[place], dtype=np.float64)
+        counted = np.zeros(len(q), np.bool_)
+        seen = np.zeros(self.n_keys, np.bool_)
         for chosen, visible in tiles(len(q), self.n_keys, mask):
             counted[chosen] = visible.sum(axis=-1) >= 2
             seen[: visible.shape[-1]] |= visible[counted[chosen]].any(axis=0)
@@ -305,7 +315,8 @@ def are_weights(rows: npt.NDArray[Any]) -> bool:
     rows = rows.astype(np.float64)
     sums = rows.sum(axis=-1)
     sums = sums[sums > 0]
-    return bool((rows >= 0).all() and sums.size and (np.abs(sums - 1) < 0.01).all())
+    sum_to_one = sums.size and (np.abs(sums - 1) < 0.01).all()
+    return bool(sum_to_one and (rows >= 0).all())
 
 
 def tiles(
@@ -318,13 +329,13 @@ def tiles(
     for first in range(0, n_queries, step):
         rows = slice(first, min(first + step, n_queries))
         if isinstance(mask, Reach):
-            own = (np.arange(rows.start, rows.stop) + n_keys - n_queries)[:, None]
-            yield rows, mask.sees(own, np.arange(min(n_keys, own[-1, 0] + mask.ahead + 1)))
+            own = np.arange(rows.start, rows.stop) + n_keys - n_queries
+            end = min(n_keys, own[-1] + mask.ahead + 1)
+            yield rows, mask.sees(own[:, None], np.arange(end))
+        elif mask is None:
+            yield rows, np.ones((rows.stop - first, n_keys), np.bool_)
         else:
-            yield (
-                rows,
-                np.ones((rows.stop - first, n_keys), np.bool_) if mask is None else mask[rows],
-            )
+            yield rows, mask[rows]
 
 
 def _attention(weights: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
@@ -336,11 +347,9 @@ def _attention(weights: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
 
 
 def _moments(entries: FloatArray) -> Moments:
-    return (
-        (float(entries.size), float(entries.mean()), float(entries.var()))
-        if entries.size
-        else (0.0, 0.0, 0.0)
-    )
+    if not entries.size:
+        return 0.0, 0.0, 0.0
+    return float(entries.size), float(entries.mean()), float(entries.var())
 
 
 def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
@@ -376,7 +385,8 @@ def _names(n_leading: int, axes: Sequence[str] | None) -> tuple[str, ...]:
         if n_leading not in AXES:
             raise ValueError(f"axes: expected the names of {n_leading} leading axes of q, got none")
         return AXES[n_leading]
-    names = tuple(map(str.lower, [axes] if isinstance(axes, str) else axes))
+    given = [axes] if isinstance(axes, str) else axes
+    names = tuple(map(str.lower, given))
     if (
         len(names) != n_leading
         or len(set(names)) < len(names)

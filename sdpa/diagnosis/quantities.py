@@ -49,20 +49,22 @@ class Sums:
         # by sequence, whose sums are added one after the other
         found = list(zip(*by_head, strict=True))
         rows = [[values_of_rows(one.part(part)) for one in each] for each in found]
-        sums = {
-            name: np.array([[float(one[name].sum()) for one in each] for each in rows])
-            for name in rows[0][0]
-        }
+        sums = {}
+        for name in rows[0][0]:
+            of_heads = [[float(one[name].sum()) for one in each] for each in rows]
+            sums[name] = np.array(of_heads)
         attended = [[one.most_attended for one in each] for each in found]
         sums["most_attended_share"] = np.array([[one.weight for one in each] for each in attended])
         sums["most_attended_rows"] = np.array([[one.rows for one in each] for each in attended])
         references = {}
-        moments = np.array([[(one.q, one.k, one.scores(part)) for one in each] for each in found])
-        for name, each in zip(("q", "k", "scores"), np.moveaxis(moments, 2, 0), strict=True):
+        moments = [[(one.q, one.k, one.scores(part)) for one in each] for each in found]
+        by_kind = np.moveaxis(np.array(moments), 2, 0)
+        for name, each in zip(("q", "k", "scores"), by_kind, strict=True):
             count, mean, variance = np.moveaxis(each, -1, 0)
             references[name] = ratio((count * mean).sum(axis=0), count.sum(axis=0))
             shift = mean - references[name]
-            sums[f"{name}_count"], sums[f"{name}_shift"] = count, count * shift
+            sums[f"{name}_count"] = count
+            sums[f"{name}_shift"] = count * shift
             sums[f"{name}_squares"] = count * (variance + shift**2)
         return cls(sums, references, d_k, divisor)
 
@@ -72,46 +74,44 @@ class Sums:
 
     def variance(self, name: str) -> FloatArray:
         """Variance with 1/n of the n numbers called so: entries of q or k, or scores."""
-        n, shift, squares = (self.by_name[f"{name}_{of}"] for of in ("count", "shift", "squares"))
+        n = self.by_name[f"{name}_count"]
+        shift = self.by_name[f"{name}_shift"]
+        squares = self.by_name[f"{name}_squares"]
         return np.asarray(np.maximum(squares / n - (shift / n) ** 2, 0.0))
 
     def centre(self, name: str) -> FloatArray:
         """Mean of the numbers called so."""
-        return np.asarray(
-            self.references[name] + self.by_name[f"{name}_shift"] / self.by_name[f"{name}_count"]
-        )
+        shift = self.by_name[f"{name}_shift"] / self.by_name[f"{name}_count"]
+        return np.asarray(self.references[name] + shift)
 
     def within_rows(self, name: str) -> FloatArray:
         """A mean variance within rows; 0 where it is rounding noise beside the squares of
         scores.
         """
-        variance, squares = self.mean(name), self.mean("lengths") / self.divisor**2
+        variance = self.mean(name)
+        squares = self.mean("lengths") / self.divisor**2
         return np.where(variance > _NOISE**2 * squares, variance, 0.0)
 
     def entries(self, factor: int) -> FloatArray:
         """A factor times Var[q_a] Var[k_a]; each is 0 where it is rounding noise beside its
         mean.
         """
-        q, k = (
-            np.where(
-                self.variance(name) > (_NOISE * self.centre(name)) ** 2, self.variance(name), 0.0
-            )
-            for name in "qk"
-        )
-        return np.asarray(factor * q * k)
+        product = np.asarray(factor)
+        for name in "qk":
+            variance = self.variance(name)
+            noise = (_NOISE * self.centre(name)) ** 2
+            product = product * np.where(variance > noise, variance, 0.0)
+        return product
 
     def together(self) -> Self:
         """The sums over all sequences."""
-        return replace(
-            self, by_name={name: values.sum(axis=0) for name, values in self.by_name.items()}
-        )
+        totals = {name: values.sum(axis=0) for name, values in self.by_name.items()}
+        return replace(self, by_name=totals)
 
     def without_each(self) -> Self:
         """The sums without each of the sequences, (sequences, heads)."""
-        return replace(
-            self,
-            by_name={name: values.sum(axis=0) - values for name, values in self.by_name.items()},
-        )
+        rest = {name: values.sum(axis=0) - values for name, values in self.by_name.items()}
+        return replace(self, by_name=rest)
 
 
 def values_of_rows(rows: Rows) -> dict[str, FloatArray]:
