@@ -48,7 +48,8 @@ def run(given: argparse.Namespace) -> int:
     sys.path.insert(0, str(Path.cwd()))
     expected = {name: getattr(given, name) for name in _EXPECTED}
     report = audit(function_of(given.target), **expected)
-    tell(given, report.evidence if given.evidence else str(report), [*map(asdict, report.items)])
+    text = report.evidence if given.evidence else str(report)
+    tell(given, text, [*map(asdict, report.items)])
     return int(bool(report.findings))
 
 

@@ -60,7 +60,8 @@ def run(given: argparse.Namespace) -> int:
         for row in rows_of(comparison.columns())
     ]
     table.sort(key=lambda row: -row["divergence"])
-    worst = int(np.argmax([comparison["divergence"].value.max() for comparison in found]))
+    largest = [comparison["divergence"].value.max() for comparison in found]
+    worst = int(np.argmax(largest))
     place = ", ".join(f"{name} {number}" for name, number in numbers[0][worst].items())
     where = f"Of {len(found)} pairs of arrays, {place} differs most. " if len(found) > 1 else ""
     told = wrapped(f"{where}{found[worst]}")

@@ -37,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         wishes.add_argument(_option(target), type=float, metavar="NUMBER", help="wanted value")
     add("--inputs", default="gaussian", help="law of the entries, as in a config")
     for name, words in _LAW.items():
-        add(_option(name), type=float, default=getattr(PairLaw(), name), metavar="X", help=words)
+        usual = getattr(PairLaw(), name)
+        add(_option(name), type=float, default=usual, metavar="X", help=words)
     add("--normalize", default="none", help="normalization of queries and keys: none, l2 or rms")
     add(
         "--mask",
@@ -82,7 +83,8 @@ def run(given: argparse.Namespace) -> int:
         lines.append(f"no other exact values: {error}")
     else:
         lines.append("exact values with this divisor, also for fewer and more keys:")
-        lines.append(aligned([{name: f"{x:.4g}" for name, x in row.items()} for row in table]))
+        rounded = [{name: f"{x:.4g}" for name, x in row.items()} for row in table]
+        lines.append(aligned(rounded))
     tell(given, "\n".join(lines), table)
     return 0
 

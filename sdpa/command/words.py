@@ -107,7 +107,8 @@ def sharpest(table: Columns) -> str:
         in_brackets = f" ({{{exact}:.2f}})" if exact in table else ""
         if "q_std" in table or heading not in _OF_VECTORS:
             fields[heading] = text + in_brackets
-    heads = (dict(zip(shown, values, strict=True)) for values in zip(*shown.values(), strict=True))
+    rows = zip(*shown.values(), strict=True)
+    heads = (dict(zip(shown, values, strict=True)) for values in rows)
     lines = [{name: text.format(**head) for name, text in fields.items()} for head in heads]
     rest = len(table["rows"]) - len(order)
     return aligned(lines) + (f"\nLess sharp heads, not shown: {rest}" if rest else "")
@@ -222,11 +223,14 @@ def _top_keys(places: npt.NDArray[Any]) -> str:
     found, counts = np.unique(places, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     names = {"0": "the first key", "nan": "a key whose place differs between sequences"}
-    keys = [names.get(place, f"key {place}") for place in map("{:.0f}".format, found[order])]
+    positions = map("{:.0f}".format, found[order])
+    keys = [names.get(position, f"key {position}") for position in positions]
     if len(keys) == 1:
         return keys[0]
     shown = [f"{key} ({count})" for key, count in zip(keys, counts[order], strict=True)]
-    return " or ".join([*shown[:_MOST_PLACES], *["another"] * (len(shown) > _MOST_PLACES)])
+    if len(shown) > _MOST_PLACES:
+        shown[_MOST_PLACES:] = ["another"]
+    return " or ".join(shown)
 
 
 def _is_far_from_1(heads: Columns) -> npt.NDArray[np.bool_]:
