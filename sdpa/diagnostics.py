@@ -207,7 +207,8 @@ def _without_unseen(keys: FloatArray, scores: FloatArray) -> FloatArray:
     is_seen = np.asarray(np.isfinite(scores).any(axis=-2))
     if is_seen.all():
         return keys
-    visible = np.take_along_axis(keys, is_seen.argmax(axis=-1)[:, None, None], axis=-2)
+    first_seen = is_seen.argmax(axis=-1)[:, None, None]
+    visible = np.take_along_axis(keys, first_seen, axis=-2)
     return np.where(is_seen[..., None], keys, visible)
 
 
@@ -233,15 +234,15 @@ def _metrics(
     t = b * e1
     a = 1 / (1 + t)
     r = t * a
-    u2, u3 = e2 / (e1 * e1), e3 / (e1 * e1 * e1)
+    u2 = e2 / (e1 * e1)
+    u3 = e3 / (e1 * e1 * e1)
+    gradient_norm = a * b / c * np.sqrt(np.maximum(gradient_square, 0.0))
     return RowDiagnostics(
         max_weight=a,
         entropy=np.log1p(t) + a * b * (scaled_gap * e1 - es / c),
         jacobian_trace=trace_from_shares(r, u2),
         jacobian_norm=norm_from_shares(r, u2, u3),
-        query_gradient_norm=(a * b / c * np.sqrt(np.maximum(gradient_square, 0.0)))[
-            : None if with_gradient else 0
-        ],
+        query_gradient_norm=gradient_norm[: None if with_gradient else 0],
         row_variance=empty if variance is None else variance / c / c,
         own_weight=empty if own_gap is None else a * np.exp(-own_gap / c),
     )
@@ -249,7 +250,8 @@ def _metrics(
 
 def _own_scores(scores: FloatArray, own_keys: npt.ArrayLike) -> FloatArray:
     """The score of the named key of each row, (n_draws, n_queries)."""
-    keys, n_keys = np.asarray(own_keys), scores.shape[-1]
+    keys = np.asarray(own_keys)
+    n_keys = scores.shape[-1]
     if keys.dtype.kind not in "iu" or not ((keys >= 0) & (keys < n_keys)).all():
         raise ValueError(f"own_keys: expected integers from 0 to {n_keys - 1}, got {own_keys!r}")
     try:
@@ -258,7 +260,8 @@ def _own_scores(scores: FloatArray, own_keys: npt.ArrayLike) -> FloatArray:
         raise ValueError(
             f"own_keys: expected a shape that broadcasts to {scores.shape[:-1]}, got {keys.shape}"
         ) from None
-    return _draws(np.take_along_axis(scores, keys[..., None], axis=-1))[..., 0]
+    found = np.take_along_axis(scores, keys[..., None], axis=-1)
+    return _draws(found)[..., 0]
 
 
 def _check(scores: FloatArray, divisors: Sequence[float]) -> bool:

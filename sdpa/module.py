@@ -101,7 +101,10 @@ class ScaledDotProductAttention(_Module):
             raise ValueError(
                 f"expected d_model, d_k and d_v of at least 1, got {d_model}, {d_k} and {d_v}"
             )
-        self.d_model, self.d_k, self.d_v, self.scaling = d_model, d_k, d_v, scaling
+        self.d_model = d_model
+        self.d_k = d_k
+        self.d_v = d_v
+        self.scaling = scaling
         # refuses a wrong scaling now, not at the first call
         resolve_divisor(scaling, d_k, n_keys=2)
         source = normal_source(seed, rng)
@@ -167,7 +170,8 @@ class MultiHeadAttention(_Module):
         )
         # its leading axes are those of X: the axis of the heads comes after them
         if mask is not None:
-            mask = allowed_keys(mask, (*tokens.shape[:-1], tokens.shape[-2]))[..., None, :, :]
+            shape = (*tokens.shape[:-1], tokens.shape[-2])
+            mask = allowed_keys(mask, shape)[..., None, :, :]
         heads, weights = scaled_dot_product_attention(
             queries, keys, values, scaling=self.scaling, mask=mask, return_weights=True
         )
@@ -175,7 +179,8 @@ class MultiHeadAttention(_Module):
 
     def _heads(self, projected: FloatArray) -> FloatArray:
         """Columns (..., n, d_model) as heads (..., n_heads, n, d_k)."""
-        return projected.reshape(*projected.shape[:-1], self.n_heads, self.d_k).swapaxes(-3, -2)
+        heads = projected.reshape(*projected.shape[:-1], self.n_heads, self.d_k)
+        return heads.swapaxes(-3, -2)
 
 
 def _glorot(source: NormalSource, d_in: int, d_out: int) -> FloatArray:

@@ -26,7 +26,9 @@ class Monitor:
     """The monitor of a model: `step()` after each optimizer step, `close()` at the end."""
 
     def __init__(self, model: Any, every: int, queries: int) -> None:
-        self._model, self._every, self._queries = model, every, queries
+        self._model = model
+        self._every = every
+        self._queries = queries
         self._until = 0  # steps before the next watched one
         self._layers: list[tuple[Any, Any]] = []  # of the last forward pass: small tensors
         self._watching = ExitStack()
@@ -40,16 +42,19 @@ class Monitor:
 
         Warns if a watched step had no attention call.
         """
-        layers, self._layers = self._layers, []
-        self._until, was = (self._until or self._every) - 1, self._until
-        if not was and not layers:
+        layers = self._layers
+        self._layers = []
+        was_watched = not self._until
+        self._until = (self._until or self._every) - 1
+        if was_watched and not layers:
             warnings.warn(
                 "sdpa.watch: expected attention calls in a forward pass of "
                 f"{type(self._model).__name__}, got none. Watch the module that you call, or what "
                 "torch.compile returns; docs/monitor.md names the functions that are seen",
                 stacklevel=2,
             )
-        return summary([tuple(one.cpu().numpy() for one in tensors) for tensors in layers])
+        of_layers = [tuple(one.cpu().numpy() for one in tensors) for tensors in layers]
+        return summary(of_layers)
 
     def close(self) -> None:
         """Remove the hooks from the model."""
@@ -123,22 +128,27 @@ def _rows(call: Call, queries: int) -> tuple[Any, Any]:
         scores, squares = _scores(call, queries)
         largest = scores.amax(-1, keepdim=True)
         # none where all keys of a row are hidden
-        visible = scores > (largest - APART).clamp(min=torch.finfo(scores.dtype).min)
+        least = torch.finfo(scores.dtype).min
+        visible = scores > (largest - APART).clamp(min=least)
         below = (scores - largest).masked_fill(~visible, 0)
         n = visible.sum(-1, keepdim=True)
         mean = below.sum(-1, keepdim=True) / n
-        variance = ((below - mean) * visible).square().sum(-1) / n[..., 0]
+        apart = (below - mean) * visible
+        variance = apart.square().sum(-1) / n[..., 0]
         weights = below.exp() * visible
         weights /= weights.sum(-1, keepdim=True)
         max_weight = weights.amax(-1)
         entropy = -max_weight.log() - (weights * below).sum(-1)
         counted = n >= 2
-        shares = torch.stack([weights, visible / n]).masked_fill(~counted, 0).sum((1, 3))
+        of_rows = torch.stack([weights, visible / n])
+        shares = of_rows.masked_fill(~counted, 0).sum((1, 3))
         top = shares[:1].argmax(-1, keepdim=True)
-        of_keys = torch.cat([top, shares.take_along_dim(top, -1) / counted.sum((0, 2))])
-        values = (n, largest, -mean / variance.sqrt()[..., None])
-        rows = (*(each[..., 0] for each in values), variance, entropy, max_weight, squares)
-        return torch.stack(rows).movedim(2, 1).flatten(2), of_keys[..., 0]
+        top_shares = shares.take_along_dim(top, -1) / counted.sum((0, 2))
+        of_keys = torch.cat([top, top_shares])
+        deviation = -mean / variance.sqrt()[..., None]
+        columns = (each[..., 0] for each in (n, largest, deviation))
+        values = torch.stack([*columns, variance, entropy, max_weight, squares])
+        return values.movedim(2, 1).flatten(2), of_keys[..., 0]
 
 
 def _scores(call: Call, queries: int) -> tuple[Any, Any]:
@@ -147,7 +157,8 @@ def _scores(call: Call, queries: int) -> tuple[Any, Any]:
     """
     import torch
 
-    q = call.q.reshape(-1, *(1, *call.q.shape)[-3:])
+    of_sequence = (1, *call.q.shape)[-3:]
+    q = call.q.reshape(-1, *of_sequence)
     sequences, _, n_queries, d_k = q.shape
     n_keys = call.k.shape[-2]
     some = min(sequences, isqrt(queries))
@@ -155,17 +166,19 @@ def _scores(call: Call, queries: int) -> tuple[Any, Any]:
     places = slice((n_queries - 1) % step, None, step)  # with the last query
     chosen = slice(None, None, ceil(sequences / some)), slice(None), places
     q = q[chosen].float()
-    k = call.k.expand(*call.q.shape[:-3], *call.k.shape[-3:]).reshape(sequences, -1, n_keys, d_k)
-    k = k[chosen[:1]].float()
+    k = call.k.expand(*call.q.shape[:-3], *call.k.shape[-3:])
+    k = k.reshape(sequences, -1, n_keys, d_k)[chosen[:1]].float()
     # the heads of a group are further rows
-    scores = (q.reshape(*k.shape[:2], -1, d_k) @ k.mT).reshape(*q.shape[:-1], n_keys)
+    rows = q.reshape(*k.shape[:2], -1, d_k)
+    scores = (rows @ k.mT).reshape(*q.shape[:-1], n_keys)
     scores *= d_k**-0.5 if call.scale is None else call.scale
     if call.mask is not None:
         mask = call.mask[..., :n_keys].expand(*call.q.shape[:-1], n_keys)
         mask = mask.reshape(sequences, -1, n_queries, n_keys)[chosen]
         scores = scores.masked_fill(~mask, -inf) if mask.dtype == torch.bool else scores + mask
     if call.is_causal:
-        last, keys = (torch.arange(n, device=q.device) for n in (n_queries, n_keys))
+        last = torch.arange(n_queries, device=q.device)
+        keys = torch.arange(n_keys, device=q.device)
         scores = scores.masked_fill(keys > last[places, None], -inf)
     return scores, q.square().sum(-1)
 
@@ -175,19 +188,26 @@ def summary(layers: Sequence[tuple[FloatArray, FloatArray]]) -> dict[str, float]
     if not layers:
         return {}
     longest = max(rows.shape[2] for rows, _ in layers)
-    padded = [np.pad(rows, ((0, 0), (0, 0), (0, longest - rows.shape[2]))) for rows, _ in layers]
+    padded = []
+    for rows, _ in layers:
+        missing = longest - rows.shape[2]
+        padded.append(np.pad(rows, ((0, 0), (0, 0), (0, missing))))
     of_rows = np.concatenate(padded, axis=1, dtype=np.float64)  # all heads at once
     n, largest, deviation, variance, entropy, max_weight, squares = of_rows
-    counted, n = n >= 2, np.maximum(n, 2)
+    counted = n >= 2
+    n = np.maximum(n, 2)
     count = counted.sum(-1)
 
     def mean(values: FloatArray) -> FloatArray:
         return np.asarray(np.where(counted, values, 0).sum(-1) / count)
 
     with np.errstate(divide="ignore", invalid="ignore"):  # a head without rows of finite scores
-        sigma = np.sqrt((mean(variance * n / (n - 1)) / mean(squares))[:, None] * squares * counted)
+        unbiased = mean(variance * n / (n - 1))
+        of_square = unbiased / mean(squares)
+        sigma = np.sqrt(of_square[:, None] * squares * counted)
         sigma = np.nan_to_num(np.minimum(sigma, _LARGEST_SIGMA))
-        exact = gaussian_rows(sigma.ravel(), n.ravel().astype(int), ("entropy", "saturated_rows"))
+        lengths = n.ravel().astype(int)
+        exact = gaussian_rows(sigma.ravel(), lengths, ("entropy", "saturated_rows"))
         entropy_exact, saturated_exact = exact.T.reshape(2, *n.shape)
         is_spread = counted & (variance > (_NOISE * largest) ** 2)
         p = np.where(is_spread, largest_deviation_survival(deviation, n), 1)
@@ -202,9 +222,9 @@ def summary(layers: Sequence[tuple[FloatArray, FloatArray]]) -> dict[str, float]
         }
     of_keys = np.concatenate([keys for _, keys in layers], axis=1)
     found |= dict(zip(("top_key", "top_key_share", "top_key_share_exact"), of_keys, strict=True))
-    heads = [
-        (layer, head) for layer, (rows, _) in enumerate(layers) for head in range(rows.shape[1])
-    ]
+    heads = []
+    for layer, (rows, _) in enumerate(layers):
+        heads += [(layer, head) for head in range(rows.shape[1])]
     return {
         f"layer{layer}/head{head}/{name}": float(values[place]) if count[place] else nan
         for place, (layer, head) in enumerate(heads)

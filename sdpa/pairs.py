@@ -96,9 +96,8 @@ class PairLaw:
         default.
         """
         changed = (each for each in fields(self) if getattr(self, each.name) != each.default)
-        return (
-            f"PairLaw({', '.join(f'{each.name}={getattr(self, each.name)!r}' for each in changed)})"
-        )
+        settings = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in changed)
+        return f"PairLaw({settings})"
 
     def keys(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Keys of the given shape (..., n_keys, d_k)."""

@@ -26,10 +26,12 @@ from sdpa._arrays import BoolArray, FloatArray
 _TILE_BYTES = 2**18
 # But long rows with a gradient go 128 at a time, up to 8 MiB: the product then reads the keys once
 # for 128 rows.
-_PRODUCT_ROWS, _MAX_TILE_BYTES = 128, 2**23
+_PRODUCT_ROWS = 128
+_MAX_TILE_BYTES = 2**23
 _SHORT_ROW = 32
 # Fitted to measured times: see `takes_distances`.
-_KEYS_PER_QUERY, _MORE_QUERIES = 12, 8
+_KEYS_PER_QUERY = 12
+_MORE_QUERIES = 8
 
 
 def tile_rows(n_keys: int, *, with_gradient: bool) -> int:
@@ -72,20 +74,22 @@ class Tile:
         # argmax and a gather: along a short last axis NumPy's argmax is several times faster than
         # its max.
         top = starts + below.argmax(axis=-1).reshape(-1)  # of the flat scores
-        self._top, largest = top, flat[top]
+        self._top = top
+        largest = flat[top]
         flat[top] = -np.inf
         second = flat[starts + below.argmax(axis=-1).reshape(-1)]
         self.largest = largest.reshape(scores.shape[:-1])
         self.gap = (largest - second).reshape(scores.shape[:-1])
+        second_of_row = second.reshape(*scores.shape[:-1], 1)
         # True at the largest score and at masked keys; None if no key is masked.
         self._without_weight: BoolArray | None = None
         if has_masked:
             self._without_weight = np.isneginf(below)
             second[np.isneginf(second)] = 0.0  # a row with one visible key
-            np.copyto(below, second.reshape(*scores.shape[:-1], 1), where=self._without_weight)
+            np.copyto(below, second_of_row, where=self._without_weight)
         else:
             flat[top] = second
-        below -= second.reshape(*scores.shape[:-1], 1)
+        below -= second_of_row
         # s - s2, and 0 at the largest score and at masked keys: NumPy takes long for exp(-inf)
         self._below = below
         self.e, self.squared, self._scratch = (
@@ -99,7 +103,8 @@ class Tile:
         score.
         """
         n_draws, n_queries, n_keys = self.e.shape
-        rows = self._top % n_keys + n_keys * (np.arange(len(self._top)) // n_queries)
+        draws = np.arange(len(self._top)) // n_queries
+        rows = self._top % n_keys + n_keys * draws
         width = matrix.shape[-1]
         self.of_top = shaped(self._free[1], (n_draws, n_queries, width))
         flat = matrix.reshape(n_draws * n_keys, width)
@@ -135,19 +140,18 @@ class Tile:
 
     def at_top(self, rows: FloatArray) -> FloatArray:
         """The entry of each row at its largest score."""
-        return np.asarray(rows.reshape(-1)[self._top].reshape(self.gap.shape))
+        entries = rows.reshape(-1)[self._top]
+        return np.asarray(entries.reshape(self.gap.shape))
 
     def product(self, rows: FloatArray, matrix: FloatArray) -> FloatArray:
         """Rows times a matrix (n_draws, n_keys, width), in a buffer of its own."""
-        return np.matmul(
-            rows, matrix, out=shaped(self._free[2], (*rows.shape[:-1], matrix.shape[-1]))
-        )
+        shape = (*rows.shape[:-1], matrix.shape[-1])
+        return np.matmul(rows, matrix, out=shaped(self._free[2], shape))
 
     def other_product(self, rows: FloatArray, matrix: FloatArray) -> FloatArray:
         """As `product`, in the buffer of `dot` for short rows."""
-        return np.matmul(
-            rows, matrix, out=shaped(self._free[0], (*rows.shape[:-1], matrix.shape[-1]))
-        )
+        shape = (*rows.shape[:-1], matrix.shape[-1])
+        return np.matmul(rows, matrix, out=shaped(self._free[0], shape))
 
 
 def shaped(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:
@@ -170,19 +174,21 @@ class Distances:
         matrix += squares[..., None]
         matrix += squares[..., None, :]
         np.maximum(matrix, 0.0, out=matrix)
-        matrix.reshape(len(matrix), -1)[:, :: matrix.shape[-1] + 1] = 0.0
+        n_keys = matrix.shape[-1]
+        flat = matrix.reshape(len(matrix), -1)
+        flat[:, :: n_keys + 1] = 0.0
         return cls(matrix)
 
     def gradient_square(self, tile: Tile, divisor: float) -> FloatArray:
         """|K^T J|_F^2 / (a b)^2 of each row of a tile, for the divisor of its last sums."""
         a, b = tile.shares(divisor)
         y = tile.product(tile.e, self.matrix)
-        y_top, half = tile.at_top(y), tile.dot(tile.e, y) / 2
+        y_top = tile.at_top(y)
+        half = tile.dot(tile.e, y) / 2
+        of_mean = a * a * (tile.e1 * y_top - half)
         spread = tile.dot(tile.squared, y) - a * tile.e2 * (y_top + b * half)
-        return np.asarray(
-            a * a * (tile.e1 * y_top - half)
-            + a * (tile.dot(tile.squared, tile.of_top) + b * spread)
-        )
+        of_keys = tile.dot(tile.squared, tile.of_top) + b * spread
+        return np.asarray(of_mean + a * of_keys)
 
 
 @dataclass(frozen=True)
@@ -205,7 +211,8 @@ class Vectors:
         of_top = a * a * np.vecdot(p, p)
         p *= (a * b)[..., None]
         mean = np.add(p, tile.of_top, out=p)
-        squares = (tile.squared @ self.squares)[..., 0] + tile.e2 * np.vecdot(mean, mean)
+        of_keys = (tile.squared @ self.squares)[..., 0]
+        squares = of_keys + tile.e2 * np.vecdot(mean, mean)
         with_squares = tile.other_product(tile.squared, self.matrix)
         return np.asarray(of_top + squares - 2 * np.vecdot(with_squares, mean))
 
@@ -216,6 +223,7 @@ def centred(keys: FloatArray) -> FloatArray:
     """
     mean = keys.mean(axis=-2, keepdims=True)
     of_mean = keys.shape[-2] * np.vecdot(mean, mean)[..., 0]
-    if (2 * of_mean <= np.vecdot(keys, keys).sum(axis=-1)).all():
+    squares = np.vecdot(keys, keys).sum(axis=-1)
+    if (2 * of_mean <= squares).all():
         return keys
     return np.asarray(keys - mean)

@@ -119,7 +119,8 @@ class Scaling:
         number = _number(self.constant)
         # A number below a power with a whole exponent would be the denominator of that exponent, as
         # in d_k^1/3.
-        if number.startswith("1/") and above and ("/" in above[-1] or above[-1].endswith(")")):
+        is_safe = above and ("/" in above[-1] or above[-1].endswith(")"))
+        if is_safe and number.startswith("1/"):
             below.insert(0, number.removeprefix("1/"))
         elif self.constant != 1 or (below and not above):
             above.insert(0, number)
@@ -254,7 +255,8 @@ def _divisor_rule(text: str) -> Scaling:
 
 def _named(rule: Scaling, text: str) -> Scaling:
     """The rule with a text as its name, unless it has a canonical name."""
-    sizes = [*rule.constant.as_integer_ratio(), *(power.denominator for _, power in rule.powers)]
+    denominators = (power.denominator for _, power in rule.powers)
+    sizes = [*rule.constant.as_integer_ratio(), *denominators]
     is_canonical = all(factor in _CANONICAL for factor, _ in rule.powers)
     if is_canonical and max(sizes) <= _MAX_NUMBER:
         return rule
@@ -298,7 +300,8 @@ def _rational(node: ast.expr) -> Fraction:
 
 def _times(left: Scaling, right: Scaling) -> Scaling:
     """left * right."""
-    names = dict.fromkeys([*_CANONICAL, *(factor for factor, _ in (*left.powers, *right.powers))])
+    factors = (factor for factor, _ in (*left.powers, *right.powers))
+    names = dict.fromkeys([*_CANONICAL, *factors])
     powers = [(factor, left.power_of(factor) + right.power_of(factor)) for factor in names]
     kept = tuple((factor, power) for factor, power in powers if power)
     return Scaling(left.constant * right.constant, kept)
@@ -312,9 +315,11 @@ def _raised(rule: Scaling, power: Fraction) -> Scaling:
         round(math.pow(number, 1 / power.denominator))
         for number in rule.constant.as_integer_ratio()
     )
-    root, powers = Fraction(above, below), rule.powers
+    root = Fraction(above, below)
+    powers = rule.powers
     if root**power.denominator != rule.constant:
-        root, powers = Fraction(1), (*powers, (str(rule.constant), Fraction(1)))
+        root = Fraction(1)
+        powers = (*powers, (str(rule.constant), Fraction(1)))
     raised = tuple((factor, power * before) for factor, before in powers if power)
     return Scaling(root**power.numerator, raised)
 
@@ -360,7 +365,8 @@ def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = Non
     if isinstance(scaling, str):
         scaling = Scaling.parse(scaling)
     if isinstance(scaling, Scaling):
-        if scaling.is_by_row and not (mask is None or (isinstance(mask, str) and mask == "none")):
+        is_full = mask is None or (isinstance(mask, str) and mask == "none")
+        if scaling.is_by_row and not is_full:
             raise ValueError(
                 f"{scaling}: expected no n_visible beside a mask; divide q by the divisor of each "
                 "row"
@@ -393,4 +399,5 @@ def refuse_multiplier(name: str, divisor: float, d_k: float) -> None:
 
 def _shown(value: object) -> str:
     """A value on one line of at most 80 characters."""
-    return " ".join((str(value) if isinstance(value, numbers.Real) else repr(value)).split())[:80]
+    text = str(value) if isinstance(value, numbers.Real) else repr(value)
+    return " ".join(text.split())[:80]
