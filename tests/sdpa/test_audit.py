@@ -124,6 +124,7 @@ def test_what_no_slip_explains_is_described(function, item, found, expected):
         ("n_keys", 16.0, "whole d_k"),
         ("groups", 0, "groups from 1"),
         ("mask", "window-0", "window-N"),
+        ("sink", [-1.0, 2.0], "one for each of 3 heads, which some inputs have, got 2 numbers"),
         ("dtype", "fp16", "did you mean float16"),
     ],
 )

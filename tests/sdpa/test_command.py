@@ -379,6 +379,15 @@ def test_a_local_mask_and_the_sinks_of_a_file_reach_the_table():
     assert "Sinks in files have logits from -1 to 2." in ran.stdout
     found = diagnose(q, k, mask="local-3", sink=sinks)["visible_mass"].value
     assert pd.read_csv("t.csv")["visible_mass"].tolist() == pytest.approx(found, rel=1e-9)
+    np.savez("both.npz", q=q, k=k, sinks=sinks)
+    assert "Sinks in files" in sdpa("diagnose", "both.npz").stdout
+    assert "Sinks in files" not in sdpa("diagnose", "both.npz", "--sink", "3").stdout
+
+
+def test_a_design_needs_rows_of_two_keys():
+    ran = sdpa("design", "--d-k", "8", "--n-keys", "9", "--row-variance", "1", "--mask", "window-1")
+    assert ran.returncode == 2
+    assert "expected a mask under which a query sees two keys, got one key for each" in ran.stderr
 
 
 @pytest.mark.parametrize(("mask", "back", "ahead"), [("window-5", 4, 0), ("local-6", 6, 6)])

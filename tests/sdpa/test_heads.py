@@ -148,6 +148,8 @@ def test_each_head_of_a_layer_has_its_own_sink():
     for head, one in enumerate(read_heads([saved(split | {"sinks.3": sinks})])):
         alone = diagnose(Q[:, head], K[:, head], sink=sinks[head], axes=["batch"])
         assert one.diagnose()["visible_mass"].value == alone["visible_mass"].value
+    with pytest.raises(FilesError, match=r"a sink for each head, got shape \(1,\) and head 1"):
+        read_heads([saved(split | {"sinks.3": sinks[:1]})])
     with pytest.raises(FilesError, match="expected one array of sinks, beside q and k, got 1"):
         read_heads([saved({"scores": SCORES, "sinks": sinks})], kind="scores")
 
