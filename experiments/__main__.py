@@ -72,7 +72,7 @@ def _options_of_all(
 
 @about_sweeps(app, *SWEEPS, *WORKERS, "format", "yes", name="all")
 def all_parts(job: Job) -> None:
-    """Measure sweeps, draw their figures, check their tables and write the page.
+    """Measure sweeps, draw their figures, check their tables and, of all sweeps, write the page.
 
     In the folder `results`, it also updates the published statements, the worked examples and the
     figures of pretrained models.

@@ -1,7 +1,7 @@
 """Scaling rules: the divisor of the scores q.k before the softmax, as a function of d_k and n_keys.
 
-A rule is "unscaled" or a formula of numbers, d_k, n_keys and n_visible with + - * / ^, brackets, ln,
-sqrt and floor. n_visible is the number of keys that a query sees: n_keys without a mask. An exponent
+A rule is "unscaled" or a formula of numbers, d_k, n_keys and n_visible with + - * / ^, brackets and
+`FUNCTIONS`. n_visible is the number of keys that a query sees: n_keys without a mask. An exponent
 is a number or a fraction, negative or not. After "^" a fraction belongs to it: d_k^1/8 is the eighth
 root of d_k, d_k/8 an eighth of it. It needs brackets after "**", because Python reads d_k**1/8 as an
 eighth of d_k, and after a bracket such as (n_keys+1)^(1/2).

@@ -177,7 +177,9 @@ def test_tokens_are_those_of_code():
 @pytest.mark.parametrize(("folder", "budget"), BUDGETS)
 def test_a_folder_stays_within_its_budget(folder, budget):
     files = (ROOT / folder).glob("*.py" if folder in ("sdpa", "experiments") else "**/*.py")
-    assert 0 < sum(tokens_of(path.read_bytes()) for path in files) <= int(budget.replace(",", ""))
+    found = sum(tokens_of(path.read_bytes()) for path in files)
+    asked = f"{folder} has {found} tokens: raise its budget in docs/architecture.md, and say why"
+    assert 0 < found <= int(budget.replace(",", "")), asked
 
 
 def test_every_folder_has_a_budget():

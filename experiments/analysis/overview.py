@@ -87,6 +87,7 @@ def _values(results: Results) -> pd.DataFrame:
             exact=measured.get(f"{metric}_exact", np.nan),
         )
         for metric in results.metrics
+        if metric in measured  # not in a table that is older than the metric
     ]
     return pd.concat(values).sort_index(kind="stable")  # the index is that of the table
 

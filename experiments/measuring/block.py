@@ -34,9 +34,13 @@ class Block:
         """A number per row, (n_divisors, n_draws, n_queries)."""
         if callable(of):
             return of(self)
-        return (
-            self.extra_values[of] if of in self.extra_values else np.asarray(getattr(self.rows, of))
-        )
+        if of in self.extra_values:
+            return self.extra_values[of]
+        if not hasattr(self.rows, of):
+            raise LookupError(
+                f"expected a metric with `compute`, or with the name of a diagnostic, got {of}"
+            )
+        return np.asarray(getattr(self.rows, of))
 
     def of_weights(self, function: Callable[[Floats], Floats]) -> Floats:
         """A function of weights (n_draws, n_queries, n_keys), from one softmax of all scores for
