@@ -13,9 +13,7 @@ from experiments.declarations.tables import BOTH, Tables
 # for any.
 Needs: TypeAlias = Mapping[str, Any]
 
-READING = (
-    "Bars: 95% intervals; hollow points: too few draws for reliable ones; pale bands: exact values."
-)
+READING = "Bars: 95% intervals; pale lines: exact values."
 EQUAL = "Dotted: equal weights."
 
 
@@ -78,7 +76,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Lines:
-    """A picture of metrics along an axis: points with 95% intervals, pale bands of exact values, a
+    """A picture of metrics along an axis: points with 95% intervals, pale lines of exact values, a
     panel per metric.
 
     Attributes:

@@ -141,7 +141,7 @@ FIGURES = (
         of="distribution",
         metrics=("score_variance", "score_kurtosis"),
         default=Default(),
-        note="Points: measured, with 95% intervals for bins with at least 10 scores; pale bands: "
+        note="Points: measured, with 95% intervals for bins with at least 10 scores; pale lines: "
         "exact.",
         finding=Finding(
             sweep="dot_products",

@@ -1,5 +1,5 @@
 """Tables to drawings: figures of `experiments.declarations`, drawn as lines, as maps, or by a
 function of their own.
 
-Points are measured with 95% intervals, and pale bands are exact.
+Points are measured with 95% intervals, and pale lines are exact.
 """

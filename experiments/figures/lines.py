@@ -1,4 +1,4 @@
-"""Lines along an axis: measured points with 95% intervals over pale bands of exact values, and one
+"""Lines along an axis: measured points with 95% intervals over pale lines of exact values, and one
 legend of lines.
 """
 
@@ -298,7 +298,7 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
 
 
 def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
-    """Exact values: a pale band with gaps at NaN, or pale dashes if there is a single value or x is
+    """Exact values: a pale line with gaps at NaN, or pale dashes if there is a single value or x is
     not a number.
     """
     joined = len(values) > 1 and np.asarray(at).dtype.kind in "iuf"

@@ -14,7 +14,7 @@ from experiments.engine.products import Product, build
 from experiments.engine.reporter import FLAGGED, VERBOSE, Reporter
 from experiments.engine.study import Study
 from experiments.figures.findings import FindingError, mismatch
-from experiments.figures.words import sizes
+from experiments.figures.words import hollow, sizes
 from experiments.paths import SLIDES as FOLDER
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ _DPI = 192  # 1920 by 1080 pixels
 _BELOW_TITLE = 0.87  # of the height
 _ABOVE_SIZES = 0.05
 _SIZES_POINTS = 11
-_HOLLOW = "Hollow points: too few draws for a reliable interval."
 _TITLE_POINTS = 24
 SLIDES = {slide.name: slide for figure in FIGURES.values() for slide in figure.slides}
 
@@ -96,9 +95,7 @@ def slide_files(slide: Slide, results: Results) -> list[bytes]:
 
 def _sizes(slide: Slide, results: Results) -> str:
     """The sizes of a sweep, and what hollow points are if there are some."""
-    few = results.measured["few_draws"].dropna()
-    hollow = any(slide.panel.metric in names.split() for names in few)
-    return f"{sizes(results)} {_HOLLOW if hollow else ''}".strip()
+    return f"{sizes(results)} {hollow(results, [slide.panel.metric])}".strip()
 
 
 def _saved(drawing: "Drawing", kind: str, about: dict[str, str | None]) -> bytes:

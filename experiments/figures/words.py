@@ -13,10 +13,12 @@ from typing import Any
 import pandas as pd
 
 from experiments.analysis.results import Results, SweepAxes
-from experiments.declarations.figure import Figure
+from experiments.declarations.figure import READING, Figure
 from experiments.measuring.experiment import MEASURED
+from experiments.measuring.metric import FEW_DRAWS
 
 _FEW_VALUES = 3
+_HOLLOW = "Hollow points: too few draws for a reliable interval."
 _POWER = r"\([^()]+\)|[-−]?\d+(?:\.\d+)?(?:/\d+(?!\d|\.\d))?|[a-z]\b"
 _ATOM = rf"""(?:
     sqrt\([^()]+\)
@@ -123,7 +125,16 @@ def _note(figure: Figure, results: Results) -> str:
         tables = [table for table in results.values() if column in table]
         if all(table[column].isna().all() for table in tables):
             note = note.replace(sentence, instead)
+    if READING in note and figure.lines:
+        metrics = [panel.metric for panel in figure.lines.panels]
+        note = f"{note} {hollow(results, metrics)}"
     return note
+
+
+def hollow(results: Results, metrics: Sequence[str]) -> str:
+    """A sentence about hollow points if a row has too few draws of one of the metrics; else empty."""
+    flagged = " ".join(results.measured[FEW_DRAWS]).split()
+    return _HOLLOW if {*flagged} & {*metrics} else ""
 
 
 def _not_crossed(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
