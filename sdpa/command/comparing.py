@@ -11,6 +11,7 @@ import numpy as np
 
 from sdpa.command.diagnosing import split_axes, split_mask
 from sdpa.command.output import Row, add_options, aligned, check, rows_of, tell, wrapped
+from sdpa.command.words import read_as
 from sdpa.diagnosis import COMPARED, Comparison, compare
 from sdpa.heads import HeadArrays, Kind, Layout, read_heads
 
@@ -64,7 +65,7 @@ def run(given: argparse.Namespace) -> int:
     worst = int(np.argmax(largest))
     place = ", ".join(f"{name} {number}" for name, number in numbers[0][worst].items())
     where = f"Of {len(found)} pairs of arrays, {place} differs most. " if len(found) > 1 else ""
-    told = wrapped(f"{where}{found[worst]}")
+    told = wrapped(f"{where}{found[worst]}\nA has {read_as(of_a[0])}.")
     tell(given, f"{told}\n\n{_lines(table)}", table)
     return 0
 
@@ -72,8 +73,9 @@ def run(given: argparse.Namespace) -> int:
 def _compared(
     given: argparse.Namespace, a: HeadArrays, b: HeadArrays, mask: str | None
 ) -> Comparison:
-    of_b = {"scaling_b": given.scaling_b, "mask_b": b.visible(mask)}
-    return compare(_run(a), _run(b), given.scaling, a.visible(mask), axes=a.leading, **of_b)
+    masks = [pair.visible(mask or "none") for pair in (a, b)]
+    of_b = {"scaling_b": given.scaling_b, "mask_b": masks[1]}
+    return compare(_run(a), _run(b), given.scaling, masks[0], axes=a.leading, **of_b)
 
 
 def _run(arrays: HeadArrays) -> Any:

@@ -131,12 +131,12 @@ def _text(paths: list[Path], heads: list[HeadArrays], table: Columns, advice: li
     if sinks:
         ends = min(map(np.min, sinks)), max(map(np.max, sinks))
         seen.append("Sinks in files have logits from {:.3g} to {:.3g}.".format(*ends))
-    last = "position, d_k" if first.kind == "q" else "query, key"
-    order = ", ".join([*first.leading, last])
-    read = f"{first.kind} of shape {first.q.shape} read as ({order})"
     asked = advice or [*filter(None, [words.healthy(table)])]
     parts = [
-        wrapped(f"Diagnosis of {' and '.join(map(str, paths))}, {read}\n{words.sizes(table)}"),
+        wrapped(
+            f"Diagnosis of {' and '.join(map(str, paths))}, {words.read_as(first)}\n"
+            f"{words.sizes(table)}"
+        ),
         words.sharpest(table),
         wrapped(words.legend(table)),
         *(

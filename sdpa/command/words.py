@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa.command.output import aligned
+from sdpa.heads import HeadArrays
 from sdpa.heads.table import Columns, chosen, indices
 
 MOST_LINES = 20
@@ -74,6 +75,13 @@ _HEALTHY = (
     "Under 5% of the rows of each head are saturated, and none has almost equal weights on "
     "average, so nothing here asks for another divisor."
 )
+
+
+def read_as(arrays: HeadArrays) -> str:
+    """The shape of q, scores or weights, with the names of its axes."""
+    last = "position, d_k" if arrays.kind == "q" else "query, key"
+    order = ", ".join([*arrays.leading, last])
+    return f"{arrays.kind} of shape {arrays.q.shape} read as ({order})"
 
 
 def sizes(table: Columns) -> str:

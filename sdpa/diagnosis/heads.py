@@ -28,7 +28,7 @@ AXES: dict[int, tuple[str, ...]] = {
 Mask = npt.ArrayLike  # also a name
 _TILE = 2**20  # scores at once: 8 MiB
 ALL, REST = "", "_without_first"  # parts of rows: with every key, and without the first one
-# a score so far below the largest of its row comes from an additive mask that is finite
+# A score so far below 0 and below the largest of its row comes from a finite additive mask.
 APART = 5000
 _LARGEST = 1e70  # in size; products of the squares of lengths do not overflow
 
@@ -187,7 +187,8 @@ class Heads:
         if are_weights(first):
             raise ValueError(
                 "scores: expected those before the softmax, got rows that are non-negative and sum "
-                "to 1, as weights do; np.log(weights) has the same softmax (--weights FILE)"
+                "to 1, as weights do; np.log(weights) has the same softmax, "
+                "and `sdpa diagnose --weights` reads weights"
             )
         return cls(array, None, _mask(mask, array.shape), _names(array.ndim - 2, axes))
 
@@ -244,6 +245,8 @@ class Heads:
         places = zip(index, self.shape, strict=True)
         by_axis = dict(zip(self.axes, places, strict=True))
         head, heads = by_axis.get("head", (0, 1))
+        if len(row_map.sink) == 1:
+            return row_map.of_head(0)
         if heads != len(row_map.sink):
             raise ValueError(
                 f"sink: expected one number, or one for each of {heads} heads of q, got "
@@ -300,11 +303,11 @@ class Heads:
 
 
 def hidden_scores(scores: FloatArray) -> BoolArray:
-    """True for the scores, (..., n_keys), that a mask hides: -inf, or far below the largest of
-    their row.
+    """True for the scores, (..., n_keys), that a mask hides: -inf, or far below 0 or the largest of
+    their row. So a row that sees no key has no score.
     """
     largest = scores.max(axis=-1, keepdims=True)
-    least = np.where(np.isfinite(largest), largest - APART, -np.inf)
+    least = np.where(largest < np.inf, np.maximum(largest, 0) - APART, -np.inf)
     return np.asarray((scores == -np.inf) | (scores < least))
 
 

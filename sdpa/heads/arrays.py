@@ -17,6 +17,7 @@ from sdpa.scaling import Rule
 
 Kind = Literal["q", "scores", "weights"]
 # Weights leave open what all scores of a row have in common.
+_ROUNDED = 0.01  # of the weights of all keys, as in `are_weights`
 UNKNOWN_OF_WEIGHTS = ("score_variance", "largest_score", "largest_absolute_score")
 
 
@@ -95,10 +96,38 @@ class HeadArrays:
             return diagnose(self.q, self.k, scaling, visible, axes=axes, softcap=cap, sink=sink)
         if self.kind == "scores":
             return diagnose_scores(self.q, visible, axes=axes)
+        _check_weights(self.q)
+        if visible is not None:
+            self._check_hidden_weights(visible)
         scores = _logarithms(self.q, has_zeros=visible is not None)
         found = diagnose_scores(scores, visible, axes=axes)
         known = {name: found[name] for name in found.estimates if name not in UNKNOWN_OF_WEIGHTS}
         return replace(found, estimates=known)
+
+    def _check_hidden_weights(self, mask: Mask) -> None:
+        """ValueError if a mask hides weight of rows that see a key; others are padding."""
+        seen = named_mask(mask, *self.shape[-2:]) if isinstance(mask, str) else np.asarray(mask)
+        counted = seen.any(axis=-1, keepdims=True)
+        hidden = (self.q * (counted & ~seen)).sum(dtype=np.float64)
+        hidden /= (self.q * counted).sum(dtype=np.float64) or 1.0
+        if hidden > _ROUNDED:
+            raise ValueError(
+                f"mask: expected one that hides no weight, got one that hides {hidden:.0%} of it"
+            )
+
+
+def _check_weights(weights: Array) -> None:
+    """ValueError unless each row is one of weights, or of zeros as padding."""
+    if rows := np.isnan(weights).any(axis=-1).sum():
+        raise ValueError(
+            f"weights: expected numbers, with zeros as padding, got NaN in {rows} rows"
+        )
+    if not are_weights(weights):
+        sums = weights.sum(axis=-1, dtype=np.float64)
+        raise ValueError(
+            "weights: expected rows that are non-negative and sum to 1, as without dropout, got "
+            f"sums from {sums.min():.4g} to {sums.max():.4g}"
+        )
 
 
 def _logarithms(weights: Array, *, has_zeros: bool) -> Array:
@@ -106,12 +135,6 @@ def _logarithms(weights: Array, *, has_zeros: bool) -> Array:
 
     A row without any weight is padding.
     """
-    if not are_weights(weights):
-        sums = weights.sum(axis=-1, dtype=np.float64)
-        raise ValueError(
-            "weights: expected rows that are non-negative and sum to 1, as without dropout, got "
-            f"sums from {sums.min():.4g} to {sums.max():.4g}"
-        )
     shows_zeros = has_zeros & weights.any(-1, keepdims=True)
     least = np.finfo(weights.dtype).smallest_subnormal * shows_zeros
     dtype = np.result_type(weights, np.float32)

@@ -164,8 +164,9 @@ def mask_of_scores(mask: Array, arrays: HeadArrays) -> BoolArray:
             fitting.append(one)
     if len(fitting) != 1:
         raise ValueError(
-            f"mask: expected one way to broadcast to scores {shape}, got {mask.shape}, which has "
-            f"{len(fitting)}: {fitting}; save it with all of their axes"
+            f"mask: expected one way to broadcast to scores {shape}, got {mask.shape}, which fits "
+            f"in {len(fitting)} ways{': ' * bool(fitting)}{' and '.join(map(str, fitting))}; save "
+            "it with all of their axes"
         )
     has_flags = np.isin(mask, (0, 1)).all() and mask.any()
     if has_flags:

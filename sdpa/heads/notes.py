@@ -101,7 +101,7 @@ def _by_sequence(arrays: HeadArrays, flags: BoolArray) -> BoolArray:
 
 
 _LINES: dict[Callable[[HeadArrays], int], str] = {
-    _hidden: "Hidden keys: {} scores are more than 5,000 below the largest of their row.",
+    _hidden: "Hidden keys: {} scores are more than 5,000 below 0 and the largest of their row.",
     _zero_rows: (
         "Rows of zeros: {} queries and keys, as padding has; they count, unless a mask hides them "
         "(--mask FILE, or an array `mask` in the file)."

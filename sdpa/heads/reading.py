@@ -61,6 +61,8 @@ def read_heads(
         raise FilesError(f"expected at most {len(roles)} of these files, got {place}")
     if kind == "q" and len(files) == 1 and [*files[0]] == [""]:
         raise FilesError(f"{place} has one array without a name: give a second file, with k")
+    if [_roles({*_parts(path.stem)}) for path in paths] == [["k"], ["q"]]:
+        raise FilesError(f"expected the file of q before that of k, got {place}")
     are_single = [*map(len, files)] == [1] * len(roles)
     file = files[0] if len(files) == 1 else {}
     if are_single:
@@ -79,12 +81,24 @@ def read_heads(
                 f"got {_listed(names or file)}"
             )
         layer, head = (*numbers, None, None)[:2]
-        q, *k = (in_a_known_type(file[name]) for name in names)
         of_file = place if are_single else f"{place}: {' and '.join(map(repr, names))}"
+        q, *k = (_of_floats(file[name], of_file) for name in names)
         arrays = HeadArrays(layer, head, q, k[0] if k else None, of_file, layout.axes, kind=kind)
         words = _parts(paths[0].stem if are_single else names[0])
         found.append(_completed(arrays, {*words}, file, layout))
     return found
+
+
+def _of_floats(array: Array, place: str) -> Array:
+    """The array in a type that NumPy knows; FilesError for whole numbers or an empty axis."""
+    if array.dtype.kind in "iu":
+        raise FilesError(
+            f"{place}: expected floating-point numbers, got {array.dtype}; the bits of bfloat16 are "
+            "read after bits.view('V2'), and quantised numbers after a product with their scale"
+        )
+    if not array.size:
+        raise FilesError(f"{place}: expected no empty axis, got shape {array.shape}")
+    return in_a_known_type(array)
 
 
 def _preferred(names: list[str]) -> list[str]:
@@ -137,7 +151,8 @@ def _beside(
     """The arrays of a role for these numbers, or for all; that with q first."""
     if path:
         # The array of a .npy file has no name; that of its file tells padding from a mask.
-        named = f"{role} {re.sub('[0-9]', '', path.stem)}" if role == "mask" else role
+        told = {"key", *_TRUE_IN_TWO_WAYS}.intersection(_parts(path.stem))
+        named = " ".join([role, *told]) if role == "mask" else role
         file = {name or named: array for name, array in arrays_in(path).items()}
     found = _named(file, role)
     of_all = found.get((), [])
@@ -174,11 +189,16 @@ def _named(file: Iterable[str], role: str) -> dict[Numbers, list[str]]:
     for name in file:
         words = {*_parts(name)}
         roles = [one for one in _BESIDE if words & _BESIDE[one]]
-        roles = roles or [one for one in _ROLES if words & _ROLES[one]]
+        roles = roles or _roles(words)
         if roles == [role] * bool(role) and not words & _OTHERS:
             numbers = tuple(map(int, re.findall("[0-9]+", name)))
             found.setdefault(numbers, []).append(name)
     return found
+
+
+def _roles(words: set[str]) -> list[str]:
+    """The roles, but those of `_BESIDE`, that the parts of a name tell."""
+    return [role for role in _ROLES if words & _ROLES[role]]
 
 
 def _parts(name: str) -> list[str]:

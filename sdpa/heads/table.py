@@ -18,6 +18,7 @@ from sdpa.theory.gaussian_rows import gaussian_rows
 
 Columns = dict[str, npt.NDArray[Any]]  # by name, each with a value for every head
 NO_MASK = "none"
+_FILE = "file"  # beside the name of a mask, or alone
 SIZES = ("d_k", "n_queries", "n_keys", "mask", "scaling", "divisor", "sequences", "rows")
 _MEASURED = [
     f"{quantity.name}{end}"
@@ -85,7 +86,7 @@ def _of_pair(pair: HeadArrays, rule: Scaling, mask: str | None, row_map: RowMap)
     sizes: dict[str, object] = {
         "n_queries": found.n_queries,
         "n_keys": found.n_keys,
-        "mask": mask or NO_MASK,
+        "mask": mask or NO_MASK if pair.mask is None else ",".join(filter(None, [mask, _FILE])),
         "sequences": found.sequences,
     }
     if pair.k is not None:
@@ -131,8 +132,9 @@ def gaussian_curves(table: Columns) -> list[Curve]:
     kinds = dict.fromkeys(zip(table["n_queries"], table["n_keys"], table["mask"], strict=True))
     curves = []
     for n_queries, n_keys, mask in list(kinds)[:_MOST_CURVES]:
-        different = 1 if mask == NO_MASK else n_queries
-        lengths = reach_of(mask).lengths(different, n_keys)
+        named = mask.removesuffix(_FILE).removesuffix(",") or NO_MASK
+        different = 1 if named == NO_MASK else n_queries
+        lengths = reach_of(named).lengths(different, n_keys)
         shares = _entropy_shares(spread, lengths[lengths > 1])
         curves.append(Curve(n_keys, spread, shares))
     return curves

@@ -406,19 +406,27 @@ def test_a_design_knows_the_rows_of_masks(mask, back, ahead):
     assert row["row_variance"] == pytest.approx(variance, rel=1e-3)
 
 
+def test_a_mask_in_one_file_is_none_of_the_other():
+    np.savez("a.npz", q=Q, k=K, mask=np.arange(5) < 4)
+    np.savez("b.npz", q=Q, k=K)
+    for files in (("a.npz", "b.npz"), ("b.npz", "a.npz")):
+        assert "expected a and b to hide the same keys" in sdpa("compare", *files).stderr
+    assert "A has q of shape" in sdpa("compare", "a.npz", "a.npz").stdout
+
+
 def test_weights_a_mask_and_places_of_sequences_reach_the_table():
     weights = attention_weights(Q, K, mask="causal").astype("f2")
     save(w=weights, mask=np.arange(5) < 4, ends=np.array([0, 2, 5]))
     save(q=Q.reshape(5, -1), k=K.reshape(5, -1), first=Q.swapaxes(0, 1), second=K.swapaxes(0, 1))
-    for words, rows in (
-        (["--weights", "w.npy", "--mask", "causal,mask.npy"], 3),
-        (["--heads", "3", "--cu-seqlens", "ends.npy", "q.npy", "k.npy"], 5),
-        (["--axes", "position, head", "--mask", "mask.npy", "first.npy", "second.npy"], 4),
+    for words, rows, mask in (
+        (["--weights", "w.npy", "--mask", "causal,mask.npy"], 3, "causal,file"),
+        (["--heads", "3", "--cu-seqlens", "ends.npy", "q.npy", "k.npy"], 5, "file"),
+        (["--axes", "position, head", "--mask", "mask.npy", "first.npy", "second.npy"], 4, "file"),
     ):
         ran = sdpa("diagnose", *words, "--csv", "t.csv")
         assert ran.stderr == ""
         table = pd.read_csv("t.csv")
-        assert table["rows"].tolist() == [rows] * 3
+        assert (table["rows"].tolist(), {*table["mask"]}) == ([rows] * 3, {mask})
 
 
 def test_two_runs_are_compared_layer_by_layer():

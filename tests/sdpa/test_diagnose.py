@@ -465,6 +465,7 @@ def test_weights_are_no_scores_and_their_logarithms_are(dtype):
 def test_a_finite_mask_hides_scores_as_minus_infinity_does(hidden):
     scores = np.random.default_rng(0).standard_normal((2, 5, 11))
     causal = causal_mask(5, 11)
+    causal[1] = False  # a query of padding sees no key
     added = diagnose_scores(scores + np.where(causal, 0, hidden))
     exact = diagnose_scores(np.where(causal, scores, -np.inf))
     for name in ("entropy", "row_variance", "max_weight"):

@@ -176,12 +176,14 @@ REFUSED = [
         r"cu_seqlens: .*got \[0 5\] for heads and tokens \(8, 3\)",
     ),
     ({"q": Q[0, 0], "k": K[0, 0], "cu_seqlens": ENDS}, {}, "choose --heads H"),
-    (pair("") | {"mask": IS_TOKEN[:, 1:]}, {}, r"mask: .* got \(2, 4\), which has 0"),
+    (pair("") | {"mask": IS_TOKEN[:, 1:]}, {}, r"mask: .* got \(2, 4\), which fits in 0"),
     (pair("") | {"mask": 0.5 * IS_TOKEN}, {}, "mask: expected booleans"),
     (pair("") | {"mask": ~np.tri(N, dtype=bool)}, {}, "hides the own key"),
     (pair("") | {"attn_mask": IS_TOKEN}, {}, "True is a visible key in some"),
     (pair("0.") | {"mask.1": IS_TOKEN}, {}, "expected an array mask, or one for"),
     (pair("") | {"mask": IS_TOKEN, "cu_seqlens": ENDS}, {}, "expected one mask, or cu_seqlens"),
+    (pair("", lambda x: x.astype("u2")), {}, "expected floating-point numbers, got uint16"),
+    (pair("", lambda x: x[..., :0]), {}, r"expected no empty axis, got shape \(2, 3, 5, 0\)"),
 ]
 
 
@@ -189,6 +191,14 @@ REFUSED = [
 def test_what_cannot_be_told_is_refused_with_the_option(arrays, options, message):
     with pytest.raises(FilesError, match=f"qk.npz: .*{message}"):
         read_heads([saved(arrays)], Layout(**options))
+
+
+def test_exchanged_files_are_refused():
+    files = [Path("keys.npy"), Path("queries.npy")]
+    for file in files:
+        np.save(file, Q)
+    with pytest.raises(FilesError, match=r"expected the file of q before that of k, got keys.npy"):
+        read_heads(files)
 
 
 def of(array, k=None, **options):
@@ -216,6 +226,10 @@ def test_a_weight_of_0_is_a_visible_key_under_a_mask_and_rows_of_zeros_are_paddi
     assert "Weights of 0: 6." in notes([arrays])[0]
     with pytest.raises(ValueError, match="weights: expected rows that are non-negative and sum to"):
         of(2 * weights, kind="weights").diagnose()
+    with pytest.raises(ValueError, match="hides no weight, got one that hides 25% of it"):
+        arrays.diagnose(mask="causal")
+    with pytest.raises(ValueError, match="got NaN in 1 rows"):
+        of(np.where(np.tri(3), weights, np.nan)[:2, :2], kind="weights").diagnose()
 
 
 def test_padding_finite_masks_and_exchanged_axes_are_named():
