@@ -188,7 +188,7 @@ def test_the_sentences_of_the_first_screen_hold():
     # "Back through 48 random layers, gradients grow ... million times without it."
     network = found["network"]
     law = {
-        divisor: next(iter(attention_stack(48, 64, 64, divisor))).gradient ** 0.5
+        divisor: next(iter(attention_stack(48, 64, 64, divisor))).stream_gradient ** 0.5
         for divisor in (1, 8)
     }
     assert (network["layers"], network["d_k"]) == (48, 64)

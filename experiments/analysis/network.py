@@ -5,7 +5,6 @@ values at a finite width: its columns are `_law`, not `_exact`.
 """
 
 import math
-from collections.abc import Iterator
 
 import pandas as pd
 
@@ -13,7 +12,7 @@ from experiments.analysis.derived import Derived, beside_axes, columns_of_text
 from experiments.analysis.results import Results
 from experiments.kinds.network import LAYER_COLUMNS, LAYERS, Cell
 from experiments.measuring.columns import names
-from sdpa.theory.gradient_growth import attention_stack
+from sdpa.theory.gradient_growth import StackLayer, attention_stack
 
 BY_LAYER = "by_layer"  # the kind of the table
 _LEAST_D_K = 32  # for overlaps within 1e-3
@@ -29,14 +28,13 @@ _LAW = columns_of_text(
 )
 
 
-def law_of(cell: Cell, divisor: float) -> Iterator[tuple[float, ...]]:
-    """The values of the law before each layer of a cell, in the order of its columns."""
+def law_of(cell: Cell, divisor: float) -> list[StackLayer]:
+    """The law before each layer of a cell; NaN where there is none."""
     other = cell.mask != "none" or cell.position != "none" or cell.mlp != "none"
     if other or cell.d_k < _LEAST_D_K:
-        yield from [(math.nan,) * len(_LAW)] * cell.layers
-        return
+        return [StackLayer(*[math.nan] * len(StackLayer._fields))] * cell.layers
     query, key = (cell.width * each for each in cell.scheme.variances(cell.width, cell.d_k))
-    stack = attention_stack(
+    return attention_stack(
         cell.layers,
         cell.d_k,
         cell.n_keys,
@@ -46,28 +44,19 @@ def law_of(cell: Cell, divisor: float) -> Iterator[tuple[float, ...]]:
         variances=(query, key, key * key),
         post_norm=cell.norm == "post",
     )
-    for layer in stack:
-        yield (
-            layer.stream,
-            layer.cosine,
-            layer.collision,
-            layer.gradient,
-            layer.gradient_cosine,
-            layer.query_gradient,
-        )
 
 
 def with_law(results: Results) -> pd.DataFrame:
     """The table of layers with the law of each value."""
-    rows = [
-        values
+    found = [
+        layer
         for cell in results.cells()
         if isinstance(cell, Cell)
         for divisor in cell.divisors()
-        for values in law_of(cell, divisor)
+        for layer in law_of(cell, divisor)
     ]
-    layers = results[LAYERS].reset_index(drop=True)
-    return pd.concat([layers, pd.DataFrame(rows, columns=names(_LAW))], axis=1)
+    law = pd.DataFrame(found).add_suffix("_law")[names(_LAW)]
+    return results[LAYERS].reset_index(drop=True).join(law)
 
 
 TABLES = (

@@ -46,7 +46,7 @@ class StackLayer(NamedTuple):
     cosine: float  # p, of two tokens
     collision: float  # E sum w^2
     overlap: float  # E sum w w' of two rows
-    gradient: float  # G, mean square of an entry of dL/dx before the layer; 1 above the last
+    stream_gradient: float  # G, mean square of an entry of dL/dx before the layer; 1 above the last
     gradient_cosine: float  # R / G
     query_gradient: float  # mean square of |dL/dq| of a head whose values have d_k entries
 
@@ -111,7 +111,7 @@ def attention_stack(
         ValueError: sizes out of range, or the divisor 1/sqrt(d_k).
 
     >>> stack = attention_stack(48, 64, 64, "unscaled")
-    >>> f"{math.sqrt(stack[0].gradient):.1e}"  # of the r.m.s. gradient, bottom over top
+    >>> f"{math.sqrt(stack[0].stream_gradient):.1e}"  # of the r.m.s. gradient, bottom over top
     '1.0e+06'
     """
     check_sizes(d_k, n_keys)

@@ -21,11 +21,13 @@ def test_rows_between_nodes_have_the_values_of_one_layer(d_k, divisor):
 
 
 def test_the_gradient_of_post_norm_stops_growing_once_tokens_are_alike():
-    growth = [attention_stack(n, 64, 64, 1.0, post_norm=True)[0].gradient for n in (12, 48, 192)]
+    growth = [
+        attention_stack(n, 64, 64, 1.0, post_norm=True)[0].stream_gradient for n in (12, 48, 192)
+    ]
     assert growth[1] > 100 * growth[0]
     assert growth[2] == pytest.approx(growth[1], rel=0.01)
 
 
 def test_powers_of_depth_end_at_one_half():
-    shallow, deep = (attention_stack(n, 32, 64, 1.0)[0].gradient for n in (3072, 12288))
+    shallow, deep = (attention_stack(n, 32, 64, 1.0)[0].stream_gradient for n in (3072, 12288))
     assert math.log(deep / shallow, 4) / 2 == pytest.approx(0.5, abs=0.02)
