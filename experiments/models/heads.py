@@ -19,7 +19,7 @@ from experiments.models.model import CASE, Case, Floats, Mask, Network, Weights
 from sdpa import diagnose, row_diagnostics
 from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.theory.limits import freezing_sigma
-from sdpa.theory.norm_quantiles import jacobian_quantile
+from sdpa.theory.norm_quantiles import jacobian_median
 
 GROUPS = 8
 Lengths = tuple[int, ...]  # keys that the queries of a sequence see
@@ -194,7 +194,7 @@ def median_law(spread: npt.ArrayLike, n_keys: int) -> Doubles:
 
 @cache
 def _medians(n_keys: int) -> list[float]:
-    return [jacobian_quantile(sigma, n_keys) for sigma in _SIGMAS]
+    return [jacobian_median(sigma, n_keys) for sigma in _SIGMAS]
 
 
 def control(name: str, spread: npt.ArrayLike, lengths: Lengths) -> Doubles:

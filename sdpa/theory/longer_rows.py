@@ -24,6 +24,7 @@ Target = Literal["entropy", "max_weight"]
 TRAINED = 4096  # length at which a rule is fitted, and above which that of YaRN grows
 _LOG_SIGMAS = (-7.0, 5.0)
 _LENGTHS = (16, 2**20)  # within which a rule may hold
+_TOLERANCE = 0.1  # of an entropy that a rule keeps
 _POLYNOMIAL = (-0.037, 0.481, -2.3, 4.917, -1.791)  # of arXiv 2410.01104, highest power first
 
 
@@ -118,16 +119,12 @@ def _entropy(rule: LengthRule, sigma: float, n_keys: int) -> float:
     return rule.row_of(rule.sigma(sigma, n_keys), n_keys).entropy()
 
 
-def lengths_that_keep(
-    rule: LengthRule,
-    entropy: float,
-    tolerance: float = 0.1,
-) -> tuple[int, int]:
-    """Lengths around 4096 over which a rule keeps the entropy within a share of its value.
+def lengths_that_keep(rule: LengthRule, entropy: float) -> tuple[int, int]:
+    """The least and the greatest length over which a rule keeps the entropy within a tenth of it.
 
-    The rule is fitted at 4096. From 16 to 2^20, to three digits, and without a gap that a factor of
-    sqrt(2) in length or a jump shows. The rule has the wanted entropy at 4096 keys, by the least
-    sigma before it.
+    The rule has the entropy at 4096 keys, by the least sigma that gives it. The lengths lie between
+    16 and 2^20 and have three digits. A gap between them shows only if it is wider than a factor of
+    sqrt(2), or begins at a jump of the rule.
 
     >>> lengths_that_keep(RULES[0], 3.0)
     (2173, 7437)
@@ -141,7 +138,7 @@ def lengths_that_keep(
     sigma = float(brentq(excess, sigmas[first - 1], sigmas[first]))
 
     def keeps(n_keys: int) -> bool:
-        return abs(_entropy(rule, sigma, n_keys) / entropy - 1) <= tolerance
+        return abs(_entropy(rule, sigma, n_keys) / entropy - 1) <= _TOLERANCE
 
     least, most = _LENGTHS
     return _last_length(rule, keeps, least), _last_length(rule, keeps, most)

@@ -110,14 +110,14 @@ def rows_of(
     return RowNorms(sigma, max(2, shortest or n_keys), n_keys)
 
 
-def jacobian_quantile(sigma: float, n_keys: int, share: float = 0.5) -> float:
-    """The same of |J|_F over rows of n_keys independent N(0, sigma^2) scores.
+def jacobian_median(sigma: float, n_keys: int) -> float:
+    """The median of |J|_F over rows of n_keys independent N(0, sigma^2) scores.
 
-    >>> round(jacobian_quantile(1.0, 64), 3)
+    >>> round(jacobian_median(1.0, 64), 3)
     0.18
     """
     rows = RowNorms(np.full(_POINTS, sigma), n_keys, n_keys)
-    return rows.quantile(rows.jacobian_norm, share)
+    return rows.quantile(rows.jacobian_norm)
 
 
 @cache

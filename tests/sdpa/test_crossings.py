@@ -11,7 +11,7 @@ from scipy import special
 from experiments.kinds.saturation import METRICS, STATISTICS, Cell
 from sdpa import PairLaw, Scaling, row_diagnostics
 from sdpa.theory import UnknownError, attention_expectations, attention_quantiles, limits
-from sdpa.theory.norm_quantiles import jacobian_quantile
+from sdpa.theory.norm_quantiles import jacobian_median
 
 
 def largest_norms(z, sigma, n_keys):
@@ -146,7 +146,7 @@ def test_medians_of_three_keys_are_those_of_the_plane_of_differences(sigma):
     radius = sigma * np.sqrt(-2 * np.log((np.arange(2000) + 0.5) / 2000))[:, None]
     corners = 2 * np.pi * np.arange(3) / 3
     norms = row_diagnostics(radius * np.sqrt(2 / 3) * np.cos(angle - corners), [1.0]).jacobian_norm
-    assert jacobian_quantile(sigma, 3) == pytest.approx(np.median(norms), rel=1e-3)
+    assert jacobian_median(sigma, 3) == pytest.approx(np.median(norms), rel=1e-3)
 
 
 @pytest.mark.parametrize(
