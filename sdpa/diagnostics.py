@@ -151,7 +151,7 @@ def row_diagnostics(
 def _sums(
     scores: FloatArray, divisors: Sequence[float], keys: FloatArray | None, *, has_masked: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of each row of checked scores the largest and the gap, (n_draws, n_queries), and the sums.
+    """The largest score and the gap of each row of checked scores, (n_draws, n_queries), and sums.
 
     The five sums have the shape (5, n_divisors, n_draws, n_queries).
     """

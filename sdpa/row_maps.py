@@ -189,7 +189,7 @@ class RowMap:
 
     @classmethod
     def of(cls, softcap: float, sink: npt.ArrayLike | None, normalizer: str = "softmax") -> Self:
-        """As the class itself, with any array of one logit per head.
+        """The row map with these parts; a sink may be any array of one logit per head.
 
         >>> RowMap.of(0.0, np.zeros(2))
         RowMap(softcap=0.0, sink=(0.0, 0.0), normalizer='softmax')

@@ -93,7 +93,7 @@ def _values(results: Results) -> pd.DataFrame:
 
 
 def _flags(rows: pd.DataFrame) -> list[str]:
-    """The flag of each value: the worse one, or none."""
+    """The flag of each value: the graver one if both hold, empty if none does."""
     disagrees = rows.get("disagrees", rows["metric"] == "")
     flags = []
     for metric, few, is_far in zip(rows["metric"], rows[FEW_DRAWS], disagrees, strict=True):

@@ -31,7 +31,7 @@ class Given(Cutoffs):
     read: set[str] = field(init=False, default_factory=set)
 
     def __getattribute__(self, name: str) -> Any:
-        """As of any object."""
+        """The attribute of that name; notes the name of a cut-off in `read`."""
         if name in OTHERS:
             self.read.add(name)
         return super().__getattribute__(name)
@@ -52,7 +52,7 @@ class Given(Cutoffs):
         return self.phase("unscaled", metric).loc[WIDTHS, KEYS]
 
     def scaled(self, metric: str) -> pd.DataFrame:
-        """The same under d_k^1/2."""
+        """A metric under d_k^1/2, on the plane."""
         return self.phase("d_k^1/2", metric).loc[WIDTHS, KEYS]
 
     def ratio(self, metric: str) -> pd.DataFrame:
@@ -66,7 +66,10 @@ class Given(Cutoffs):
         return _with_errors(self.scaled(MEDIAN), low, high)
 
     def ratios_of_medians(self) -> pd.DataFrame:
-        """The same of the ratio of medians: its interval is (low / high, high / low) of theirs."""
+        """The unscaled median of |J| over that under d_k^1/2, in words with as many digits.
+
+        Its interval is (low / high, high / low) of theirs.
+        """
         low = self.bare(f"{MEDIAN}_low") / self.scaled(f"{MEDIAN}_high")
         high = self.bare(f"{MEDIAN}_high") / self.scaled(f"{MEDIAN}_low")
         return _with_errors(self.ratio(MEDIAN), low, high)

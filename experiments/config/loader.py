@@ -46,9 +46,8 @@ def load_config(path: Path) -> Config:
     """Read a config and all its sweeps.
 
     Raises:
-        ConfigError: the file is unreadable or has faults; the message lists all, but a syntax error
-        hides the others,
-            and a wrong value hides that a sweep is too large.
+        ConfigError: the file is unreadable or has faults. The message lists all of them, except that
+            a syntax error hides the others, and a wrong value hides that a sweep is too large.
     """
     try:
         # Bytes that are not UTF-8 become characters that YAML forbids.

@@ -97,4 +97,4 @@ def leftover_lines(config: Config, results: Path) -> Iterator[str]:
     named = {sweep.name for sweep in config.sweeps}
     sidecars = [path for path in sorted(results.glob("*.json")) if path.stem not in named]
     if found := [str(path) for path in sidecars if path.with_suffix(".csv").exists()]:
-        yield f"the config has no such sweep; delete its files or leave them: {', '.join(found)}"
+        yield f"no sweep of the config has these tables; delete or keep them: {', '.join(found)}"

@@ -260,7 +260,7 @@ def _of_rows(step: network.Steps) -> list[float]:
 
 
 def _of_gradient(found: network.BlockGradients) -> list[float]:
-    """Mean squares of the gradients to the stream and to a query, key or value, and more."""
+    """The last six of `OF_LAYER`: the gradients to the stream, and to queries, keys and values."""
     norms = [np.vecdot(each, each) for each in (found.q, found.k, found.v)]
     square = _mean_square(found.x)
     cosine = _mean_product(found.x) / (square * found.x.shape[-1])

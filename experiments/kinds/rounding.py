@@ -72,7 +72,7 @@ class Cell(SampledCell):
         )
 
     def stamp(self) -> dict[str, Any]:
-        """The values and code behind the names in a cell."""
+        """As `SampledCell.stamp`, with the code and the numbers of the format."""
         code = [Arithmetic, rounded_rows, *astuple(self.arithmetic)]
         return {"arithmetic": code, **super().stamp()}
 

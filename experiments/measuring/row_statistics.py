@@ -186,7 +186,7 @@ class RowStatistics:
         scores: Floats,
         rng: np.random.Generator,
     ) -> Block:
-        """These rows of each draw, with what the metrics need of them."""
+        """The block of these rows of each draw, with the arrays that the metrics need."""
         arrays = cell.extra_arrays(queries, keys, scores, rng)
         values = cell.extra_values(rows, keys, scores, **arrays)
         sources = {metric.source for metric in self._of_rows}

@@ -85,7 +85,7 @@ def _of_heads(case: Case, tables: Tables) -> Numbers:
 
 
 def _of_minilm(tables: Tables) -> Numbers:
-    """Also how many heads are flatter than Gaussian rows in the longest sequences."""
+    """The numbers of `_of_heads`, and the heads flatter than Gaussian rows in the longest sequences."""
     longest = rows_of_case(tables, MINILM_LONGEST)
     is_flatter = longest["entropy_share_distance"] > CLOSE
     found = _of_heads(MINILM_CASE, tables)

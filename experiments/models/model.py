@@ -39,13 +39,13 @@ class Network(Protocol):
 
     @property
     def sha256(self) -> str:
-        """Of the file of the weights."""
+        """SHA-256 of the file of the weights."""
 
     def tokens(self, text: str, length: int) -> Tokens:
         """Sequences of a text, (sequences, length)."""
 
     def queries_and_keys(self, tokens: Tokens, weights: Weights) -> tuple[Floats, Floats]:
-        """Those of every head, (sequences, layers, heads, length, d_k); heads of k may be fewer."""
+        """Queries and keys, (sequences, layers, heads, length, d_k); heads of k may be fewer."""
 
 
 def folder(package: str, *readers: str) -> Path:
@@ -65,7 +65,7 @@ def folder(package: str, *readers: str) -> Path:
 
 @dataclass(frozen=True)
 class Model:
-    """What a model is, and what `make model` makes of it.
+    """A pretrained model, and the files that `make model` makes of it.
 
     Attributes:
         name: of its folder.

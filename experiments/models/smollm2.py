@@ -67,7 +67,7 @@ class Pretrained(NamedTuple):
     epsilon: float
 
     def tokens(self, text: str, length: int, count: int = SEQUENCES) -> Tokens:
-        """That many sequences of a text, (count, length)."""
+        """`count` sequences of a text, (count, length)."""
         return windows(text, self.tokenizer.encode, length, count)
 
     def at_start(self) -> "Pretrained":

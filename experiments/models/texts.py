@@ -28,7 +28,7 @@ def checksums() -> dict[str, str]:
 def windows(
     name: str, encode: Callable[[str], Any], length: int, count: int
 ) -> npt.NDArray[np.int64]:
-    """That many stretches of the tokens of a text, spread evenly over it, (count, length).
+    """`count` stretches of the tokens of a text, spread evenly over it, (count, length).
 
     `encode` is that of a tokenizer.
     """

@@ -128,8 +128,8 @@ def legend(table: Columns) -> str:
 
 
 def summary(table: Columns) -> list[str]:
-    """Those of six sentences whose condition holds for at least one head, with the number of such
-    heads.
+    """The sentences, of six, whose condition holds for at least one head, each with the number of
+    these heads.
     """
     away = table["entropy_share"] - _gaussian_share(table)
     ratios = [table[name] for name in ("unit_divisor", "variance_ratio") if name in table]

@@ -99,9 +99,9 @@ def compare(
 
     `sdpa.diagnosis.COMPARED` has the meaning and the formula of every quantity. One run may have
     quantised keys, another kernel, checkpoint or divisor. Rows of a query that sees fewer than two
-    keys do not count, and neither do hidden keys. Standard errors are those of
-    the jackknife between sequences, and NaN for a single one. Memory is that of the arguments, of
-    one head of both in double precision, and of tiles of a million scores, which take 160 MB.
+    keys do not count, and neither do hidden keys. Standard errors are those of the jackknife
+    between sequences, and NaN for a single one. Memory is that of the arguments, of one head of
+    both in double precision, and of tiles of a million scores, which take 160 MB.
 
     Args:
         a, b: a tuple or list of q and k, as in `diagnose`, or an array of scores, as in

@@ -120,10 +120,10 @@ def diagnose(
             `layer`, `head`, by their number. The axis `batch` has independent sequences, from which
             standard errors come.
         softcap, sink: as in `sdpa.row_maps.RowMap`, with a sink for each index of the axis `head`
-            of q, or for all. Quantities of scores are those before the cap,
-            the entropy is that of the weights over their sum, the Jacobian that of the weights to
-            the scores before the cap, and no Gaussian values are known. A sink adds the quantity
-            `visible_mass`, the mean sum of the weights.
+            of q, or for all. Quantities of scores are those before the cap, the entropy is that of
+            the weights over their sum, the Jacobian that of the weights to the scores before the
+            cap, and no Gaussian values are known. A sink adds the quantity `visible_mass`, the mean
+            sum of the weights.
         exact: False leaves out the Gaussian values, which take most of the time of many heads.
 
     Raises:
@@ -218,12 +218,12 @@ def of_sums(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, F
 
 
 def _of_rows(quantity: Quantity, of_head: list[HeadRows]) -> tuple[float, float]:
-    """Of one head: its own value, the largest value of single rows, or a quantile of them and its
-    standard error.
+    """The value of a quantity of one head and its standard error, NaN unless it is a quantile.
 
-    The share of rows up to the quantile is a ratio of sums over sequences, with a standard error.
-    The quantiles at that share plus and minus its error lie two errors of the quantile apart
-    (Woodruff 1952, JASA 47:635).
+    The value is that of the head, the largest of its rows, or a quantile of them. The share of rows
+    up to the quantile is a ratio of sums over sequences, with a standard error. The quantiles at
+    that share plus and minus its error lie two errors of the quantile apart (Woodruff 1952, JASA
+    47:635).
     """
     if quantity.of_head:
         return quantity.of_head(of_head), np.nan

@@ -342,9 +342,7 @@ def tiles(
 
 
 def _attention(weights: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """Of each key, the sum of its weights, and the number of rows in which it is the first of the
-    largest.
-    """
+    """The sum of the weights of each key, and the number of rows whose first largest weight it has."""
     largest = np.bincount(weights.argmax(axis=-1), minlength=weights.shape[-1])
     return weights.sum(axis=0), largest
 

@@ -158,7 +158,7 @@ class Quantity:
 
     @property
     def has_error(self) -> bool:
-        """True unless it is of a head, or the largest value of single rows."""
+        """True unless its value is that of a head, or the largest of single rows."""
         return self.of is not None or self.share is not None
 
 

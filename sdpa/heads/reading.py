@@ -102,7 +102,7 @@ def _of_floats(array: Array, place: str) -> Array:
 
 
 def _preferred(names: list[str]) -> list[str]:
-    """Those after the rotary embedding, if there are any."""
+    """The names of rotated arrays, or all names if no array is rotated."""
     return [name for name in names if _ROTATED.intersection(_parts(name))] or names
 
 

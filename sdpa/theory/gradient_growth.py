@@ -52,8 +52,10 @@ class StackLayer(NamedTuple):
 
 
 class _Rows:
-    """E of a layer's rows as polynomials in ln(1 + v), where v is the variance of the scores that
-    tokens of a cosine leave: d_k (1 - cosine) / divisor^2.
+    """The means of a layer's rows at any cosine of its tokens.
+
+    They are polynomials in ln(1 + v), with v = d_k (1 - cosine) / divisor^2 the variance of the
+    scores that these tokens leave.
 
     Both gradients vanish like 1 - cosine; the polynomials are those of their ratios to it.
     """

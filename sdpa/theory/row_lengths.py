@@ -31,9 +31,8 @@ def mean_over_lengths(
 ) -> FloatArray:
     """(1 / N) sum of values(n) over the lengths n of N rows.
 
-    `of_one` are the values of a row of one key. From
-    length 16 a polynomial of degree 11 in ln n interpolates over every factor of 16, at whole
-    numbers near Chebyshev's nodes.
+    `of_one` are the values of a row of one key. From length 16 on, a polynomial of degree 11 in
+    ln n interpolates over every factor of 16, at whole numbers near Chebyshev's nodes.
 
     >>> mean_over_lengths(lambda n: np.array([1 / n]), np.ones(1), n_keys=3, rows=1)
     array([0.61111111])

@@ -48,7 +48,7 @@ PRODUCTS = (
 
 
 def multiplications(n: int, width: int, columns: int) -> int:
-    """Those of a product (n, width) @ (width, columns): one for each pair of entries that meet."""
+    """Multiplications of a product (n, width) @ (width, columns), one per pair of entries that meet."""
     return np.broadcast(np.empty((n, width, 1)), np.empty((1, width, columns))).size
 
 
