@@ -41,7 +41,7 @@ from experiments.measuring.metric import FEW_DRAWS
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
 from experiments.measuring.rules import Floats
-from experiments.paths import BENCHMARKS, HOME
+from experiments.paths import BENCHMARKS, SHIPPED_RESULTS
 from sdpa import Scaling, softmax
 
 CONFIG = Path(__file__).with_name("calibration.yaml")
@@ -407,4 +407,4 @@ def calibrate(results: Path, names: Sequence[str] = ()) -> None:
 
 
 if __name__ == "__main__":
-    calibrate(HOME, sys.argv[1:])
+    calibrate(SHIPPED_RESULTS, sys.argv[1:])

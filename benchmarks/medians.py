@@ -24,7 +24,7 @@ from experiments.engine.workers import default_jobs, worker_pool
 from experiments.kinds.saturation import METRICS
 from experiments.measuring.chunk import bit_generator
 from experiments.measuring.experiment import MEASURED
-from experiments.paths import BENCHMARKS, HOME
+from experiments.paths import BENCHMARKS, SHIPPED_RESULTS
 from sdpa import row_diagnostics
 from sdpa._arrays import FloatArray
 from sdpa.theory import attention_quantiles
@@ -157,4 +157,4 @@ def main(results: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit("\n".join(main(HOME)) or 0)
+    sys.exit("\n".join(main(SHIPPED_RESULTS)) or 0)

@@ -24,13 +24,13 @@ from experiments.kinds.saturation import EXPERIMENT, Cell
 from experiments.measuring.chunk import bit_generator, chunks
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
-from experiments.paths import BENCHMARKS, HOME
+from experiments.paths import BENCHMARKS, SHIPPED_RESULTS
 from sdpa import Scaling, scaled_dot_product_attention
 
 Task = Callable[[], object]
 
 # of this machine: git ignores it; the shipped tables are beside it
-HERE = HOME / BENCHMARKS / "here"
+HERE = SHIPPED_RESULTS / BENCHMARKS / "here"
 SIZE = ["d_k", "n_keys", "n_queries"]
 # Small and large square cells, many keys, wide keys, rows so short that function calls dominate,
 # and a large K.

@@ -26,7 +26,7 @@ from experiments.engine.request import Job, about_sweeps, outcome
 from experiments.engine.store import Store
 from experiments.engine.work import find_work
 from experiments.errors import UsageError, attempt
-from experiments.paths import HOME, STORE
+from experiments.paths import SHIPPED_RESULTS, STORE
 
 SWEEPS = ("names", "config", "results", "verbose")
 WORKERS = ("jobs", "scheduler")
@@ -171,7 +171,7 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
     """The parts that the folder `results` has beside tables, figures and page; none for other
     folders.
     """
-    if job.results.resolve() != HOME.resolve():
+    if job.results.resolve() != SHIPPED_RESULTS.resolve():
         return []
     from experiments.claims import statements
     from experiments.examples import walk as examples
@@ -207,7 +207,7 @@ def statements(job: Job) -> None:
     from experiments.claims.table import read_statements, summary
 
     update_statements(job.config, job.results, job.report)
-    print(summary(read_statements(HOME)))
+    print(summary(read_statements(SHIPPED_RESULTS)))
 
 
 @app.command()
@@ -231,13 +231,13 @@ def walk(
         of_own = any((q, k, v, scaling, mask, out))
         if example and of_own:
             raise UsageError(
-                f"expected either an example or your own matrices, got {example} and options for "
-                f"the latter"
+                f"expected an example or your own matrices, got {example} and options of matrices"
             )
         if example:
             examples.walk(example)
         elif q and k:
-            examples.walk_own(q, k, v, scaling or "d_k^1/2", mask or "none", out or HOME / "walk")
+            folder = out or SHIPPED_RESULTS / "walk"
+            examples.walk_own(q, k, v, scaling or "d_k^1/2", mask or "none", folder)
         elif of_own:
             raise UsageError(
                 "expected both queries and keys, as --q FILE --k FILE (make walk Q=FILE K=FILE)"
@@ -253,7 +253,7 @@ def model(job: Job) -> None:
     """
     from experiments.models import command as models
 
-    models.measure_models(HOME, job.report)
+    models.measure_models(SHIPPED_RESULTS, job.report)
 
 
 @app.command()
@@ -265,7 +265,8 @@ def readme() -> None:
 
         write_atomically(SCHEMA, schema_text().encode())
         pages = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
-        for path, text in rewrite({path: path.read_text("utf-8") for path in pages}, HOME).items():
+        texts = {path: path.read_text("utf-8") for path in pages}
+        for path, text in rewrite(texts, SHIPPED_RESULTS).items():
             write_atomically(path, text.encode())
 
 

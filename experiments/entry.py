@@ -24,12 +24,12 @@ from experiments.engine.reporter import Reporter
 from experiments.engine.study import Study
 from experiments.engine.workers import LocalWorkers, default_jobs
 from experiments.errors import UsageError
-from experiments.paths import HOME, default_results
+from experiments.paths import SHIPPED_RESULTS, default_results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_OF_MAPPINGS = HOME / "python"
+_OF_MAPPINGS = SHIPPED_RESULTS / "python"
 
 
 class DrawnStudy(Study):

@@ -8,8 +8,8 @@ from experiments.errors import UsageError
 from experiments.measuring.experiment import MEASURED
 
 SHIPPED_CONFIG = Path("config.yaml")
-# the results of this repository: beside its tables they have statements, examples, benchmarks
-HOME = Path("results")
+# The results of this repository: beside its tables they have statements, examples, benchmarks.
+SHIPPED_RESULTS = Path("results")
 STORE = ".cells"  # the folder of finished chunks
 STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
 COLUMNS = "columns.csv"  # the meaning of every column
@@ -52,13 +52,13 @@ def default_results(config: Path) -> Path:
     'results/mine'
     """
     if config.resolve() == SHIPPED_CONFIG.resolve():
-        return HOME
+        return SHIPPED_RESULTS
     if config.stem.lower() in _TAKEN or config.stem.startswith("."):
         raise UsageError(
-            f"{config}: {HOME / config.stem} has other results; choose a folder by RESULTS=DIR "
-            f"(--results DIR)"
+            f"{config}: {SHIPPED_RESULTS / config.stem} has other results; choose a folder by "
+            "RESULTS=DIR (--results DIR)"
         )
-    return HOME / config.stem
+    return SHIPPED_RESULTS / config.stem
 
 
 def csv_name(sweep: str, kind: str) -> str:
@@ -74,7 +74,7 @@ def csv_name(sweep: str, kind: str) -> str:
 def model_path(results: Path, model: str, name: str) -> Path:
     """A file of a pretrained model: a table, or a figure with its suffix.
 
-    >>> model_path(HOME, "minilm", "by-head.csv").as_posix()
+    >>> model_path(SHIPPED_RESULTS, "minilm", "by-head.csv").as_posix()
     'results/models/minilm/by-head.csv'
     """
     return results / MODELS / model / name
@@ -83,7 +83,7 @@ def model_path(results: Path, model: str, name: str) -> Path:
 def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:
     """The file of a sweep's figure: .png, and .txt for its title and caption.
 
-    >>> figure_path(HOME, "dimension", "variance", ".png").as_posix()
+    >>> figure_path(SHIPPED_RESULTS, "dimension", "variance", ".png").as_posix()
     'results/figures/dimension/variance.png'
     """
     return results / FIGURES / sweep / f"{figure}{suffix}"

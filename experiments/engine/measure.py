@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _SECONDS_OF_A_FIGURE = 4.0  # with its tables, as seen
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
-LONGEST = 3600.0  # estimated seconds of a run that starts without consent
+SECONDS_WITHOUT_CONSENT = 3600.0  # as estimated; a longer run needs --yes
 
 
 def measure(

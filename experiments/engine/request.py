@@ -22,7 +22,7 @@ from typer import Argument, Option
 
 from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
-from experiments.engine.measure import LONGEST
+from experiments.engine.measure import SECONDS_WITHOUT_CONSENT
 from experiments.engine.reporter import Reporter
 from experiments.engine.study import Study
 from experiments.engine.work import Workers
@@ -110,7 +110,7 @@ class Request:
 
         The workers of a cluster come and go, so nobody knows the time before the run.
         """
-        return math.inf if self.yes or self.scheduler else LONGEST
+        return math.inf if self.yes or self.scheduler else SECONDS_WITHOUT_CONSENT
 
     @property
     def further_formats(self) -> list[str]:

@@ -14,7 +14,7 @@ from experiments.engine.reporter import VERBOSE, WIDTH, Reporter, tell, wrapped
 from experiments.examples.examples import EXAMPLES as DECLARED
 from experiments.examples.own import ExampleError, listed, own_steps
 from experiments.examples.steps import Example, Step, long_table
-from experiments.paths import DRAWN, EXAMPLES, HOME
+from experiments.paths import DRAWN, EXAMPLES, SHIPPED_RESULTS
 
 
 def write_examples(results: Path, report: Reporter = VERBOSE) -> None:
@@ -58,7 +58,7 @@ def walk(typed: str) -> None:
         names = ", ".join(map(spelled, sorted(DECLARED)))
         raise ExampleError(f"got the example {typed}, expected one of {names}")
     example = DECLARED[name]
-    picture = HOME / EXAMPLES / f"{name}.png"
+    picture = SHIPPED_RESULTS / EXAMPLES / f"{name}.png"
     steps = example.steps()
     tell(f"{text(example.title, example.source, steps)}\n")
     if not picture.exists():

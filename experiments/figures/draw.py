@@ -14,7 +14,7 @@ from experiments.engine.reporter import FLAGGED, VERBOSE, Reporter
 from experiments.engine.study import Study
 from experiments.errors import attempt, counted
 from experiments.figures.findings import finding_of, lost_findings
-from experiments.paths import ALL_SWEEPS, DRAWN, HOME, ON_REQUEST, figure_path
+from experiments.paths import ALL_SWEEPS, DRAWN, ON_REQUEST, SHIPPED_RESULTS, figure_path
 
 _BACK = "; the shipped config has them all: git checkout config.yaml && make all"
 
@@ -40,7 +40,7 @@ def draw(
     required = [partial(study.require, sweep.name) for sweep in sweeps]
     attempt([partial(build, folder, products, report, jobs=jobs), *required])
     if lost := [reason for each in drawn for reason in lost_findings(each)]:
-        back = _BACK if folder.resolve() == HOME.resolve() else ""
+        back = _BACK if folder.resolve() == SHIPPED_RESULTS.resolve() else ""
         text = f"{counted(len(lost), 'figure')} with a plain title instead: {'; '.join(lost)}{back}"
         report.verdict("findings", text, FLAGGED)
 

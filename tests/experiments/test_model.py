@@ -23,7 +23,7 @@ from experiments.models.figures import FIGURES, REACH, read_model
 from experiments.models.figures import rows_of_case as of_case
 from experiments.models.model import Case
 from experiments.models.texts import checksums
-from experiments.paths import HOME, model_path
+from experiments.paths import SHIPPED_RESULTS, model_path
 from sdpa import softmax
 from sdpa.theory import GaussianRow
 from tests.suite_process import ROOT
@@ -241,7 +241,7 @@ def test_laws_are_those_of_other_draws(name, sigma):
 
 @pytest.fixture
 def shipped():
-    return {model.name: read_model(ROOT / HOME, model) for model in MODELS}
+    return {model.name: read_model(ROOT / SHIPPED_RESULTS, model) for model in MODELS}
 
 
 @pytest.fixture(scope="module")
@@ -337,7 +337,7 @@ def test_the_start_must_not_explode_more_than_the_trained_network(shipped):
 
 def test_an_altered_table_is_refused(tmp_path):
     for model in MODELS:
-        folder = model_path(ROOT / HOME, model.name, "")
+        folder = model_path(ROOT / SHIPPED_RESULTS, model.name, "")
         shutil.copytree(folder, model_path(tmp_path, model.name, ""))
     path = model_path(tmp_path, "minilm", "by-layer.csv")
     path.write_text(path.read_text().replace("0.1", "0.2", 1))
@@ -349,5 +349,5 @@ def test_an_altered_table_is_refused(tmp_path):
 
 def test_the_sidecar_names_the_texts_that_are_here():
     for model in MODELS:
-        sidecar = model_path(ROOT / HOME, model.name, "model.json")
+        sidecar = model_path(ROOT / SHIPPED_RESULTS, model.name, "model.json")
         assert checksums().items() <= json.loads(sidecar.read_bytes())["sha256"].items()
