@@ -12,7 +12,7 @@ from functools import partial
 
 import pandas as pd
 
-from experiments.analysis.derived import Derived, Field, beside_axes, columns_of_text, fold
+from experiments.analysis.derived import Derived, Field, after_axes, columns_of_text, fold
 from experiments.analysis.results import Results, SweepAxes
 from experiments.kinds.language import HEADS, HEADS_COLUMNS, HISTORY, HISTORY_COLUMNS
 from experiments.measuring.columns import Column, names
@@ -86,7 +86,7 @@ def _columns(experiment: Experiment) -> tuple[Column, ...]:
         for name in _LOSSES
     ]
     of_rule = [*TREATMENT, declared["trials"]]
-    return beside_axes([*of_rule, *_BAND, *losses], but=_RATE)(experiment)
+    return after_axes([*of_rule, *_BAND, *losses], but=_RATE)(experiment)
 
 
 def _recorded(kind: str, columns: tuple[Column, ...]) -> Derived:
@@ -94,7 +94,7 @@ def _recorded(kind: str, columns: tuple[Column, ...]) -> Derived:
     return Derived(
         kind,
         needs={"step", *names(columns)},
-        columns=beside_axes(columns),
+        columns=after_axes(columns),
         derive=partial(_at_best, kind),
         source=kind,
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from experiments.analysis.derived import TESTS, VERDICTS, Derived, beside_axes, columns_of_text
+from experiments.analysis.derived import TESTS, VERDICTS, Derived, after_axes, columns_of_text
 from experiments.analysis.results import SweepAxes
 from experiments.analysis.verdicts import T_TEST, is_resolved
 from experiments.analysis.written import significant
@@ -119,7 +119,7 @@ TABLES = (
     Derived(
         TESTS,
         needs={"correlations"},
-        columns=beside_axes(_TEST),
+        columns=after_axes(_TEST),
         derive=lambda results: cell_tests(
             results.measured, results.axes, results[CORRELATIONS], results[VERDICTS]
         ),

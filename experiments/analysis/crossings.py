@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from experiments.analysis.derived import Derived, Field, beside_axes, columns_of_text, fold
+from experiments.analysis.derived import Derived, Field, after_axes, columns_of_text, fold
 from experiments.analysis.results import SweepAxes
 from experiments.analysis.slopes import fall_through_zero, interpolated
 from experiments.measuring.columns import names
@@ -179,13 +179,13 @@ TABLES = (
     Derived(
         "ratios",
         needs=_NEEDS,
-        columns=beside_axes(_RATIO_COLUMNS),
+        columns=after_axes(_RATIO_COLUMNS),
         derive=lambda results: norm_ratios(results.measured, results.axes),
     ),
     Derived(
         "crossings",
         needs=_NEEDS,
-        columns=beside_axes([*_KIND, *_CROSSING], but="d_k"),
+        columns=after_axes([*_KIND, *_CROSSING], but="d_k"),
         derive=lambda results: crossings(results.measured, results.axes),
     ),
 )

@@ -144,8 +144,8 @@ may_be_empty=True),)
     return tuple(found)
 
 
-def beside_axes(columns: Iterable[Column], *, but: str = "") -> ColumnsOf:
-    """The `columns` of a `Derived` with these after the axes of the cells, without one of them."""
+def after_axes(columns: Iterable[Column], *, but: str = "") -> ColumnsOf:
+    """The `columns` of a `Derived`: the axes of the cells, without one of them, and then these."""
 
     def of_experiment(experiment: Experiment) -> tuple[Column, ...]:
         axes = axis_columns(experiment.cell)

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
-from experiments.analysis.derived import TESTS, Derived, beside_axes, columns_of_text, row_cells
+from experiments.analysis.derived import TESTS, Derived, after_axes, columns_of_text, row_cells
 from experiments.analysis.results import Results, SweepAxes
 from experiments.analysis.slopes import shared_by_line
 from experiments.analysis.written import significant
@@ -257,7 +257,7 @@ TABLES = (
     Derived(
         "zero_limits",
         needs={"arithmetic", "zero_weights"},
-        columns=beside_axes(_ZERO_LIMITS, but="d_k"),
+        columns=after_axes(_ZERO_LIMITS, but="d_k"),
         derive=lambda results: zero_limits(results.measured, results.axes, results.cells()),
     ),
 )

@@ -8,7 +8,7 @@ import math
 
 import pandas as pd
 
-from experiments.analysis.derived import Derived, beside_axes, columns_of_text
+from experiments.analysis.derived import Derived, after_axes, columns_of_text
 from experiments.analysis.results import Results
 from experiments.kinds.network import LAYER_COLUMNS, LAYERS, Cell
 from experiments.measuring.columns import names
@@ -63,7 +63,7 @@ TABLES = (
     Derived(
         BY_LAYER,
         needs={"layer", "stream_gradient"},
-        columns=beside_axes([*LAYER_COLUMNS, *_LAW]),
+        columns=after_axes([*LAYER_COLUMNS, *_LAW]),
         derive=with_law,
         source=LAYERS,
     ),

@@ -24,13 +24,13 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from experiments.analysis.derived import Derived, Field, beside_axes, columns_of_text, fold
+from experiments.analysis.derived import Derived, Field, after_axes, columns_of_text, fold
 from experiments.analysis.results import SweepAxes
 from experiments.measuring.columns import names
-from experiments.measuring.intervals import LEVEL as INTERVAL_LEVEL
+from experiments.measuring.intervals import LEVEL
 from experiments.measuring.rules import TREATMENT, Floats
 
-LEVEL = 0.999  # of the intervals of slopes
+_SLOPE_LEVEL = 0.999  # of the intervals of slopes
 _SHARPNESS = "max_weight"
 _VALUES = ("", "_low", "_high", "_exact")
 _MIN_POWERS = 4  # needed to interpolate
@@ -70,7 +70,7 @@ def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
     error = float(np.sqrt(added.sum()))
     degrees_of_points = cells["trials"].to_numpy() - 1
     degrees = added.sum() ** 2 / (added**2 / degrees_of_points).sum()
-    reach = -special.stdtrit(degrees, (1 - LEVEL) / 2) * error  # Student's t
+    reach = -special.stdtrit(degrees, (1 - _SLOPE_LEVEL) / 2) * error  # Student's t
     yield {
         "exponent": cells["exponent"].iloc[0],
         "points": len(cells),
@@ -249,8 +249,8 @@ _FITTED = columns_of_text(
     points int number of values of d_k in the fit
     slope float least-squares slope of ln score_variance against ln d_k
     slope_se float standard error of the slope, from the standard errors of the points
-    slope_low float lower end of the {LEVEL:.1%} interval of the slope
-    slope_high float upper end of the {LEVEL:.1%} interval of the slope
+    slope_low float lower end of the {_SLOPE_LEVEL:.1%} interval of the slope
+    slope_high float upper end of the {_SLOPE_LEVEL:.1%} interval of the slope
     slope_exact float? the same slope of score_variance_exact; empty if an exact variance is unknown
     """
 )
@@ -261,7 +261,7 @@ _POWERS = columns_of_text(
     power float? power p of d_k in the divisor at which mean {_SHARPNESS} is the same at both d_k, interpolated between
         the powers of the sweep; empty if it lies outside them
         := {_SHARPNESS}(to_d_k; p) = {_SHARPNESS}(from_d_k; p)
-    power_low float? lower end of the {INTERVAL_LEVEL:.0%} interval of the power; empty if below the smallest power of
+    power_low float? lower end of the {LEVEL:.0%} interval of the power; empty if below the smallest power of
         the sweep
     power_high float? upper end of the same interval; empty if above the largest power of the sweep
     power_exact float? the same place on the interpolated exact values; empty if they are unknown or it lies outside
@@ -272,13 +272,13 @@ TABLES = (
     Derived(
         "slopes",
         needs={"d_k", "score_variance_exact", "scaling", "exponent"},
-        columns=beside_axes([TREATMENT[0], *_FITTED], but="d_k"),
+        columns=after_axes([TREATMENT[0], *_FITTED], but="d_k"),
         derive=lambda results: fit_slopes(results.measured, results.axes),
     ),
     Derived(
         "steady",
-        needs=frozenset({"d_k", "scaling", "exponent", _SHARPNESS, f"{_SHARPNESS}_low"}),
-        columns=beside_axes(_POWERS, but="d_k"),
+        needs={"d_k", "scaling", "exponent", _SHARPNESS, f"{_SHARPNESS}_low"},
+        columns=after_axes(_POWERS, but="d_k"),
         derive=lambda results: steady_powers(results.measured, results.axes),
     ),
 )

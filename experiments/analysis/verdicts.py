@@ -14,7 +14,7 @@ from scipy import special
 from experiments.analysis.derived import (
     VERDICTS,
     Derived,
-    beside_axes,
+    after_axes,
     columns_of_text,
     evaluate,
     known_metrics,
@@ -261,7 +261,7 @@ def _columns(experiment: Experiment) -> tuple[Column, ...]:
     """The columns of verdicts: the axes and the scaling of a value, then the verdict."""
     columns = experiment.table_columns
     treatment = [column for column in columns if column.name in ("scaling", "divisor")]
-    return beside_axes([*treatment, *_VERDICT])(experiment)
+    return after_axes([*treatment, *_VERDICT])(experiment)
 
 
 TABLES = (
