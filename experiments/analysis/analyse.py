@@ -12,10 +12,12 @@ from experiments.analysis import (
     bands,
     cell_tests,
     crossings,
-    laws,
+    freezing,
     network,
+    score_counts,
     slopes,
     verdicts,
+    zero_weights,
 )
 from experiments.analysis.derived import VERDICTS, add_exact
 from experiments.analysis.results import Results
@@ -29,7 +31,9 @@ DERIVED_TABLES = (
     *cell_tests.TABLES,
     *slopes.TABLES,
     *crossings.TABLES,
-    *laws.TABLES,
+    *freezing.TABLES,
+    *score_counts.TABLES,
+    *zero_weights.TABLES,
     *bands.TABLES,
     *network.TABLES,
 )

@@ -2,7 +2,7 @@
 
 Every trial draws its own standard normal query and key, so that scores are independent and a test
 of their law holds. Bins are uniform in asinh(s / sqrt(d_k)): nearly equal near 0, ever wider in the
-tails, the same for every d_k. `experiments.analysis.laws` turns their counts into densities and
+tails, the same for every d_k. `experiments.analysis.score_counts` turns their counts into densities and
 Kolmogorov-Smirnov distances.
 """
 

@@ -13,9 +13,10 @@ from scipy import special, stats
 from experiments.analysis.analyse import columns_of
 from experiments.analysis.bands import bands
 from experiments.analysis.crossings import EQUAL, NORMS, TENTH, crossings, norm_ratios
-from experiments.analysis.laws import freezing_curves, zero_limits
+from experiments.analysis.freezing import freezing_curves
 from experiments.analysis.results import SweepAxes
 from experiments.analysis.slopes import fit_slopes, steady_powers
+from experiments.analysis.zero_weights import zero_limits
 from experiments.engine.tables import read_sweep
 from experiments.kinds import language
 from experiments.kinds.rounding import Cell

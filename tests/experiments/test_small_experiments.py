@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.analysis.laws import distances, histograms
+from experiments.analysis.score_counts import distances, histograms
 from experiments.kinds import distribution, initialisation, rows
 from experiments.kinds.distribution import Scores, bin_edges
 from experiments.measuring.experiment import MEASURED, load_experiment
