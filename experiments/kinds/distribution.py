@@ -17,7 +17,7 @@ from annotated_types import Ge, Le
 
 from experiments.measuring.columns import Column, Meaning
 from experiments.measuring.experiment import MEASURED, Experiment, Row
-from experiments.measuring.experiment import Cell as AnyCell
+from experiments.measuring.experiment import Cell as BaseCell
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import metric_columns, metric_row
 from experiments.measuring.moments import Estimates, Moments, ScoreMoments, power_sums
@@ -35,7 +35,7 @@ _BLOCK_NUMBERS, _CHUNK_BLOCKS = 2**20, 16
 
 
 @dataclass(frozen=True)
-class Cell(AnyCell):
+class Cell(BaseCell):
     """One point of the grid: a width."""
 
     d_k: Annotated[int, Ge(1), Le(2**31), Meaning("width of queries and keys")]
