@@ -195,6 +195,7 @@ _NUMBERS = tuple(
         "query_gradient_norm",
     )
 )
+_SATURATION = {metric.name: metric for metric in METRICS}
 # The mass of a sink comes from rare rows without a large score, and norms beside a high sink from
 # rows with one. Theory has no deviation of a draw under a row map, which would keep up the errors
 # of draws that miss these rows.
@@ -213,14 +214,10 @@ def _exact(name: str) -> Exact:
     known = from_theory("mapped_expectations", arguments, name)
 
     def value(theory: Theory, cell: AnyCell) -> float:
-        """Rotations change no law of isotropic vectors, those of independent queries and keys
-        without a spectrum.
-        """
-        is_turned = cell.position == "rope" and not _is_isotropic(cell)
         is_one = (
             name == "visible_mass" and cell.sink.logit is None and cell.normalizer.name != "sigmoid"
         )
-        return math.nan if is_turned or is_one or cell.alibi else known(theory, cell)
+        return math.nan if _is_turned(cell) or is_one or cell.alibi else known(theory, cell)
 
     formula = (
         "integral over the capped scores of a row and its sink, then over |q| "
@@ -231,12 +228,15 @@ def _exact(name: str) -> Exact:
     return Exact(formula, value, bounds=_BOUNDS)
 
 
-def _is_isotropic(cell: AnyCell) -> bool:
-    """True if no rotation of a query or of a key changes the joint law of a draw."""
+def _is_turned(cell: AnyCell) -> bool:
+    """True if the rotation of a cell changes the joint law of a draw.
+
+    It does not change that of isotropic vectors: independent Gaussian queries and keys of mean 0
+    without a spectrum.
+    """
     law = cell.law
-    return law.entries.name == "gaussian" and not (
-        law.spectrum or law.correlation or law.query_mean or law.key_mean
-    )
+    is_shaped = law.spectrum or law.correlation or law.query_mean or law.key_mean
+    return cell.position == "rope" and bool(is_shaped or law.entries.name != "gaussian")
 
 
 def _largest_mass(cells: Any) -> Any:
@@ -247,33 +247,30 @@ def _largest_mass(cells: Any) -> Any:
     return np.where(is_sigmoid, cells.n_keys, 1.0)
 
 
-def _of_saturation(name: str, meaning: str = "", was: str = "", **changes: Any) -> RowMetric:
+def _of_saturation(name: str, old: str = "", new: str = "", **changes: Any) -> RowMetric:
     """A metric of saturation, of the weights and the Jacobian of the row map, with a part of its
-    meaning changed.
+    meaning replaced.
     """
-    metric = next(each for each in METRICS if each.name == name)
+    metric = _SATURATION[name]
     assert isinstance(metric, RowMetric)
     return replace(
         metric,
         compute=f"{_OF_MAP}{metric.source}",
         exact=metric.exact and _exact(name),
-        meaning=metric.meaning.replace(was, meaning) if was else metric.meaning,
+        meaning=metric.meaning.replace(old, new),
         **changes,
     )
 
 
 def _score_variance() -> ScoreMetric:
-    metric = next(each for each in METRICS if each.name == "score_variance")
+    """The variance of the scores, known unless a rotation changes their law."""
+    metric = _SATURATION["score_variance"]
     assert isinstance(metric, ScoreMetric)
     known = metric.exact
     assert known is not None
 
     def value(theory: Theory, cell: AnyCell) -> float:
-        return (
-            math.nan
-            if cell.position == "rope" and not _is_isotropic(cell)
-            else known.value(theory, cell)
-        )
+        return math.nan if _is_turned(cell) else known.value(theory, cell)
 
     return replace(metric, exact=replace(known, value=value))
 
@@ -298,8 +295,8 @@ MECHANISM_METRICS: tuple[RowsMetric, ...] = (
     _of_saturation("max_weight", within=(0, 1)),
     _of_saturation(
         "entropy",
-        "entropy of the weights over their sum",
         "entropy of a row",
+        "entropy of the weights over their sum",
         formula="E H(w / sum w)",
     ),
     RowMetric(
@@ -310,10 +307,10 @@ MECHANISM_METRICS: tuple[RowsMetric, ...] = (
         compute="mapped_zero_weights",
         within=(0, 1),
     ),
-    _of_saturation("jacobian_norm", _J[1], _J[0], within=(0, math.inf), min_draws=_MANY),
-    _of_saturation("jacobian_norm_median", _J[1], _J[0]),
-    _of_saturation("query_gradient_norm", "K^T J^T g", "K^T J g", min_draws=_MANY),
-    _of_saturation("query_gradient_norm_median", "K^T J^T g", "K^T J g"),
+    _of_saturation("jacobian_norm", *_J, within=(0, math.inf), min_draws=_MANY),
+    _of_saturation("jacobian_norm_median", *_J),
+    _of_saturation("query_gradient_norm", "K^T J g", "K^T J^T g", min_draws=_MANY),
+    _of_saturation("query_gradient_norm_median", "K^T J g", "K^T J^T g"),
 )
 
 STATISTICS = RowStatistics(MECHANISM_METRICS)
