@@ -19,6 +19,7 @@ overflows like float32. No value of rounded rows has an exact one.
 
 import math
 from dataclasses import astuple, dataclass, field
+from functools import partial
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -82,9 +83,9 @@ class Cell(SampledCell):
         """As `AttentionCell.extra_arrays`: gradients to the weights, and rounded scores before the
         divisor.
         """
-        gradient, round_to = rng.standard_normal(scores.shape), self.arithmetic.round
+        round_to = self.arithmetic.round
         return {
-            "gradient": gradient,
+            "gradient": rng.standard_normal(scores.shape),
             "products": self.arithmetic.product(round_to(queries), round_to(keys).swapaxes(-1, -2)),
         }
 
@@ -93,10 +94,7 @@ class Cell(SampledCell):
     ) -> dict[str, Floats]:
         """As `AttentionCell.extra_values`: from rounded and exact rows of the same draws."""
         visible = self.visible(rows)
-        rounded_keys, rounded_gradient = (
-            self.arithmetic.round(keys),
-            self.arithmetic.round(gradient),
-        )
+        rounded_keys, rounded_gradient = map(self.arithmetic.round, (keys, gradient))
         scores = scores if visible is None else np.where(visible, scores, -np.inf)
         found = []
         for divisor in self.divisors():
@@ -329,9 +327,8 @@ def _of_rows(metric: str) -> Exact:
     def least(theory: Theory, cell: Cell) -> float:
         if not cell.has_mask:
             return of_equal_rows(theory, cell)
-        certain = (
-            1 / cell.n_queries if metric == "nearly_one_rows" and cell.shortest_row == 1 else 0.0
-        )
+        is_certain = metric == "nearly_one_rows" and cell.shortest_row == 1  # in the first row
+        certain = is_certain / cell.n_queries
         share = value(theory, cell)
         rare = max(min(share - certain, 1 - share), 0.0)
         return math.sqrt(rare / 2 / cell.n_queries) if 2 * cell.n_queries * rare <= 1 else 0.0
@@ -347,13 +344,12 @@ def _of_weights() -> Exact:
     vary together rather than in turn.
     """
     value = _probability("tiny_weights")
+    spread_of = _probability("spread_of_tiny_weights")
 
     def least(theory: Theory, cell: Cell) -> float:
-        share, spread, n = (
-            value(theory, cell),
-            _probability("spread_of_tiny_weights")(theory, cell),
-            cell.n_keys,
-        )
+        share = value(theory, cell)
+        spread = spread_of(theory, cell)
+        n = cell.n_keys
         of_counts = share / n - share**2
         if cell.has_mask:  # rows of several lengths, each with at most n_queries p
             of_counts = share / (2 * n) if 2 * n * cell.n_queries * share <= 1 else 0.0
@@ -362,18 +358,9 @@ def _of_weights() -> Exact:
     return Exact(INTEGRALS, value, least, deviation_of_share(value), (ErrorBound(1e-7, 1e-12),))
 
 
-def _share_of_rows(
-    name: str, meaning: str, formula: str, title: str, exact: Exact | None = None
-) -> RowMetric:
-    """A share of rows."""
-    return RowMetric(name, meaning, formula, title, "share", exact=exact, within=(0, 1))
-
-
-def _share_in_rows(
-    name: str, meaning: str, formula: str, title: str, exact: Exact | None = None
-) -> RowMetric:
-    """A share of the weights or gradients of a row, as a mean over rows."""
-    return RowMetric(name, meaning, formula, title, exact=exact, within=(0, 1))
+_share_of_rows = partial(RowMetric, kind="share", within=(0, 1))
+# Of the weights or gradients of a row, as a mean over rows.
+_share_within_rows = partial(RowMetric, within=(0, 1))
 
 
 def _root_of_error(
@@ -397,52 +384,57 @@ def _errors(metric: Metric, symbol: str) -> tuple[RowMetric, RowMetric]:
     """The mean and the root mean square of the error of a metric, whose value in a row has that
     symbol.
     """
-    name, unit, title = metric.name, metric.unit, metric.title.removesuffix(", r.m.s.")
-    meaning, error, bias = (
-        f"rounded minus exact {name}",
-        f"{symbol}_rounded - {symbol}",
-        f"{name}_bias",
+    title = metric.title.removesuffix(", r.m.s.")
+    meaning = f"rounded minus exact {metric.name}"
+    error = f"{symbol}_rounded - {symbol}"
+    bias = RowMetric(
+        f"{metric.name}_bias",
+        f"{meaning}; mean over rows",
+        f"E[{error}]",
+        f"bias of the {title}",
+        unit=metric.unit,
     )
-    return (
-        RowMetric(
-            bias, f"{meaning}; mean over rows", f"E[{error}]", f"bias of the {title}", unit=unit
-        ),
-        _root_of_error(
-            f"{name}_error", bias, meaning, f"({error})^2", f"error of the {title}", unit
-        ),
+    root = _root_of_error(
+        f"{metric.name}_error",
+        bias.name,
+        meaning,
+        f"({error})^2",
+        f"error of the {title}",
+        metric.unit,
     )
+    return bias, root
 
 
 ROUNDING_METRICS: tuple[RowsMetric, ...] = (
     *(metric for metric in METRICS if metric.name in _UNROUNDED),
-    _share_in_rows(
+    _share_within_rows(
         "tiny_weights",
         "share of the exact weights that the format rounds to 0",
         "P(w < half the smallest number), or P(p w / max w < half the smallest number) in 8 bits",
         "share of exact weights that round to 0",
-        _of_weights(),
+        exact=_of_weights(),
     ),
     _share_of_rows(
         "nearly_one_rows",
         "share of rows whose exact largest weight the format rounds to 1",
         "P(1 - max w < 2^-(p + 1)), p binary digits, 24 in 8 bits",
         "share of rows with a weight that rounds to 1",
-        _of_rows("nearly_one_rows"),
+        exact=_of_rows("nearly_one_rows"),
     ),
     _share_of_rows(
         "large_rows",
         "share of rows whose exact scores overflow in e^s without subtracting the maximum",
         "P(max s > ln(largest number))",
         "share of rows with e^s beyond the largest number",
-        _of_rows("large_rows"),
+        exact=_of_rows("large_rows"),
     ),
-    _share_in_rows(
+    _share_within_rows(
         "zero_weights",
         "share of the rounded weights that are 0",
         "P(w = 0)",
         "share of weights equal to 0",
     ),
-    _share_in_rows(
+    _share_within_rows(
         "subnormal_weights",
         (
             "share of the rounded weights above 0 and below the smallest normal number, which have "
@@ -464,7 +456,7 @@ ROUNDING_METRICS: tuple[RowsMetric, ...] = (
         "P(e^(max s) not finite)",
         "share of rows that overflow",
     ),
-    _share_in_rows(
+    _share_within_rows(
         "zero_gradients",
         (
             "share of the entries of the rounded dL/dS, for standard normal gradients to the "
