@@ -53,9 +53,8 @@ class Cell(AttentionCell):
         return self.d_model * query, self.d_model * key
 
     @property
-    def spread(self) -> float:
-        """Var of E[q_a^2] given the weights, over its squared mean: the part that more tokens do
-        not average away.
+    def relative_variance(self) -> float:
+        """Var of E[q_a^2 | weights] over the squared mean of q_a^2, which no number of tokens reduces.
 
         Tokens have D - 1 free dimensions, D = d_model. With k the excess kurtosis of the weights,
         the squared length of the weights of each of d_k entries in these has the relative variance
@@ -122,12 +121,12 @@ def _variance_of(per: Literal["query", "key"], title: str, place: int) -> Vector
     )
 
 
-def _known(formula: str, value: Callable[[Cell], float], spreads: int) -> Exact:
-    """A value whose square varies at least by that many times the spread of the weights."""
+def _known(formula: str, value: Callable[[Cell], float], factors: int) -> Exact:
+    """A value with so many factors E[q_a^2 | weights] or E[k_a^2 | weights], which are independent."""
     return Exact(
         formula,
         lambda _, cell: value(cell),
-        lambda _, cell: value(cell) * math.sqrt(spreads * cell.spread),
+        lambda _, cell: value(cell) * math.sqrt(factors * cell.relative_variance),
     )
 
 
