@@ -13,7 +13,7 @@ from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, resolve_divisor
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.row_law import RowLaw
-from sdpa.theory.row_lengths import Rows, lengths_of, mean_over_lengths
+from sdpa.theory.row_lengths import RowLengths, lengths_of, mean_over_lengths
 from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics
 from sdpa.theory.row_moments import row_means
 from sdpa.theory.row_variance import expected_row_variance
@@ -78,7 +78,7 @@ def attention_expectations(
     n_keys: float,
     divisor: float | Scaling | str,
     law: PairLaw = PairLaw(),
-    shortest: Rows = None,
+    shortest: RowLengths = None,
 ) -> AttentionExpectations:
     """E max w, E H, E tr J, sqrt(E |J|_F^2), P(max w > SATURATED), and sqrt(E |dL/dq|^2) with
 
@@ -136,7 +136,7 @@ def _expectations(
     n_keys: float,
     divisor: float | Scaling,
     law: PairLaw,
-    shortest: Rows,
+    shortest: RowLengths,
 ) -> AttentionExpectations:
     def values(length: float) -> FloatArray:
         c = divisor.divisor(d_k, n_keys, length) if isinstance(divisor, Scaling) else divisor
@@ -168,7 +168,7 @@ def divisor_for(
     d_k: int,
     n_keys: int,
     law: PairLaw = PairLaw(),
-    shortest: Rows = None,
+    shortest: RowLengths = None,
 ) -> float:
     """The divisor c at which the exact expectation of a metric has a wanted value.
 
@@ -233,7 +233,7 @@ def divisor_with(
     return exp(brentq(lambda x: of_divisor(exp(x)) - value, low, high, xtol=_ACCURACY))
 
 
-def largest_entropy(n_keys: int, shortest: Rows = None) -> float:
+def largest_entropy(n_keys: int, shortest: RowLengths = None) -> float:
     """The mean of ln n over rows of n visible keys: the entropy of equal weights, in nats.
 
     >>> round(largest_entropy(4), 6), round(largest_entropy(4, shortest=1), 6)

@@ -21,7 +21,7 @@ from sdpa.theory.gaussian_rows import RowFunction, interpolated
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.query_lengths import gaussian_queries
 from sdpa.theory.row_law import RowLaw
-from sdpa.theory.row_lengths import Rows, lengths_of, mean_over_lengths, rows_under
+from sdpa.theory.row_lengths import RowLengths, lengths_of, mean_over_lengths, rows_under
 
 # Beside a higher sink, rare long queries carry the norms, beyond the precision of the integrals.
 _LEAST_MASS = 1e-4
@@ -84,7 +84,7 @@ def _plain_means(
     n_keys: int,
     divisor: float | Scaling,
     law: PairLaw,
-    rows: Rows,
+    rows: RowLengths,
 ) -> FloatArray:
     found = attention_expectations(d_k, n_keys, divisor, law, rows)
     squares = found.jacobian_norm**2, found.query_gradient_norm**2
@@ -97,7 +97,7 @@ def _mapped_means(
     n_keys: int,
     divisor: float | Scaling,
     law: PairLaw,
-    rows: Rows,
+    rows: RowLengths,
     row_map: RowMap,
 ) -> FloatArray:
     """Means over rows; the n of the sigmoid is n_keys."""

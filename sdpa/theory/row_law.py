@@ -26,10 +26,12 @@ class RowLaw:
         divisor: float | Scaling,
         law: PairLaw,
     ) -> Self:
-        """ValueError unless n_keys is a whole number from 2, d_k from 1, and the divisor above 0
-        and not 1/sqrt(d_k).
+        """The rows of these sizes under a number as divisor.
 
-        UnknownError for a rule.
+        Raises:
+            ValueError: n_keys is no whole number from 2, d_k is below 1, or the divisor is not above
+                0, or is 1/sqrt(d_k).
+            UnknownError: the divisor is a rule.
         """
         check_sizes(d_k, n_keys)
         if isinstance(divisor, Scaling):

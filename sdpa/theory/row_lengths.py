@@ -13,9 +13,11 @@ from sdpa.masks import reach_of
 from sdpa.theory.integrals import FloatArray, lagrange
 
 IntArray = npt.NDArray[np.integer]
-Run = tuple[int, int, float]  # of rows: times, and the ends of the lengths that occur so often
-# The lengths of rows: n_keys alone, a number for each from it to n_keys once, or runs.
-Rows = int | tuple[Run, ...] | None
+# How often each length occurs, and the least and the greatest of neighbouring lengths.
+Run = tuple[int, int, float]
+# The lengths of the rows of a draw: runs, a number m for m, m + 1 ... n_keys once each, as under a
+# causal mask, or None for n_keys alone.
+RowLengths = int | tuple[Run, ...] | None
 
 # Each length below 16 is computed, and longer ones between 12 nodes in pieces of the ratio 16.
 _EXACT_LENGTHS = 16
@@ -27,7 +29,7 @@ def mean_over_lengths(
     values: Callable[[float], FloatArray],
     of_one: FloatArray,
     n_keys: float,
-    rows: Rows,
+    rows: RowLengths,
 ) -> FloatArray:
     """(1 / N) sum of values(n) over the lengths n of N rows.
 
@@ -47,7 +49,7 @@ def mean_over_lengths(
     return total
 
 
-def rows_under(mask: str, n_queries: int, n_keys: int) -> Rows:
+def rows_under(mask: str, n_queries: int, n_keys: int) -> RowLengths:
     """The rows of the last n_queries of n_keys positions under a named mask.
 
     >>> rows_under("local-1", 5, 5)  # 2, 3, 3, 3 and 2 keys
@@ -75,7 +77,7 @@ def rows_under(mask: str, n_queries: int, n_keys: int) -> Rows:
     return tuple(runs)
 
 
-def lengths_of(rows: Rows, n_keys: float) -> npt.NDArray[Any]:
+def lengths_of(rows: RowLengths, n_keys: float) -> npt.NDArray[Any]:
     """The length of each row, in any order; of n_keys alone where all rows have it.
 
     >>> lengths_of(((1, 2, 3), (2, 3, 3)), n_keys=5)
@@ -91,7 +93,7 @@ def lengths_of(rows: Rows, n_keys: float) -> npt.NDArray[Any]:
 
 
 def _runs(rows: int | tuple[Run, ...], n_keys: float) -> tuple[Run, ...]:
-    """ValueError unless the lengths are whole numbers from 1 to n_keys."""
+    """The lengths as runs; ValueError unless they are whole numbers from 1 to n_keys."""
     runs = rows if isinstance(rows, tuple) else ((1, rows, n_keys),)
     for _, shortest, longest in runs:
         if not (longest == int(longest) and 1 <= shortest <= longest <= n_keys):

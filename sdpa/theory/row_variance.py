@@ -15,7 +15,7 @@ from sdpa.pairs import PairLaw, spectrum_of
 from sdpa.scaling import Scaling, refuse_multiplier
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.row_law import RowLaw
-from sdpa.theory.row_lengths import Rows, lengths_of
+from sdpa.theory.row_lengths import RowLengths, lengths_of
 from sdpa.theory.scores import score_variance
 
 
@@ -51,7 +51,7 @@ def expected_row_variance(
     n_keys: float,
     divisor: float | Scaling,
     law: PairLaw = PairLaw(),
-    shortest: Rows = None,
+    shortest: RowLengths = None,
 ) -> float:
     """As `row_variance`, for divisors of any size."""
     n = lengths_of(shortest, n_keys)
