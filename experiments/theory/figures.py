@@ -214,10 +214,8 @@ FIGURES = {
         Finding(
             title="Typical Jacobians cross near the cube of ln n, mean squares near n squared",
             sentence="Unscaled, standard normal q and k. Lines: laws; points: exact for r.m.s., "
-            "within 1% for medians. "
-            "With 4096 keys, the median of |J|_F falls below that under d_k^1/2 at d_k = "
-            "{typical:.0f}, and its r.m.s. "
-            "at {mean:.1f} million.",
+            "within 1% for medians. With 4096 keys, the median of |J|_F falls below that under "
+            "d_k^1/2 at d_k = {typical:.0f}, and its r.m.s. at {mean:.1f} million.",
             numbers=_scales,
         ),
     ),
@@ -226,10 +224,9 @@ FIGURES = {
         Finding(
             title="No single power of ln n keeps the entropy of all rows",
             sentence="Exact. Left: the spread that keeps the value in the legend, entropy in nats "
-            "or largest weight. "
-            "Right: its slope from one length to the next. For 3 nats over Gaussian scores, the "
-            "power falls from "
-            "{first:.2f} to {last:.2f}; for unit keys of width 8 it rises to {unit:.2f}.",
+            "or largest weight. Right: its slope from one length to the next. For 3 nats over "
+            "Gaussian scores, the power falls from {first:.2f} to {last:.2f}; for unit keys of "
+            "width 8 it rises to {unit:.2f}.",
             numbers=_lengths,
         ),
     ),
@@ -238,10 +235,8 @@ FIGURES = {
         Finding(
             title="Which rule of length holds depends on the wanted entropy",
             sentence="Bars: lengths from 16 to 1M over which a rule, fitted at 4096 keys "
-            "(dotted), keeps the mean "
-            "entropy within 10%; exact, for Gaussian scores but in the last rule. Without a rule, "
-            "3 nats hold from "
-            "{shortest} to {longest} keys.",
+            "(dotted), keeps the mean entropy within 10%; exact, for Gaussian scores but in the "
+            "last rule. Without a rule, 3 nats hold from {shortest} to {longest} keys.",
             numbers=_rules,
         ),
     ),
