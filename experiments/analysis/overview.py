@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from experiments.analysis.agreement import agreement
@@ -92,14 +93,12 @@ def _values(results: Results) -> pd.DataFrame:
     return pd.concat(values).sort_index(kind="stable")  # the index is that of the table
 
 
-def _flags(rows: pd.DataFrame) -> list[str]:
+def _flags(rows: pd.DataFrame) -> npt.NDArray[np.str_]:
     """The flag of each value: the graver one if both hold, empty if none does."""
-    disagrees = rows.get("disagrees", rows["metric"] == "")
-    flags = []
-    for metric, few, is_far in zip(rows["metric"], rows[FEW_DRAWS], disagrees, strict=True):
-        flag = FEW if metric in few.split() else ""
-        flags.append(DISAGREES if is_far is True else flag)
-    return flags
+    named = zip(rows["metric"], rows[FEW_DRAWS], strict=True)
+    has_few = [metric in few.split() for metric, few in named]
+    disagrees = rows["disagrees"].eq(True) if "disagrees" in rows else False
+    return np.select([disagrees, np.array(has_few, bool)], [DISAGREES, FEW], "")
 
 
 def described(sweeps: Sequence[Results]) -> pd.DataFrame:

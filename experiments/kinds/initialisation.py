@@ -122,7 +122,7 @@ def _variance_of(per: Literal["query", "key"], title: str, place: int) -> Vector
 
 
 def _known(formula: str, value: Callable[[Cell], float], factors: int) -> Exact:
-    """A value with so many factors E[q_a^2 | weights] or E[k_a^2 | weights], which are independent."""
+    """A value with so many independent factors, such as E[q_a^2 | weights], which vary over draws."""
     return Exact(
         formula,
         lambda _, cell: value(cell),
