@@ -232,7 +232,7 @@ def _run(
     """
     measurements = measure_cells(sweep.experiment, sweep.cells(), sweep.trials, seed)
     measured = tabulated(sweep.experiment, sweep.cells(), measurements)
-    tables, found = _check(sweep, measured)
+    tables, found = checked(sweep, measured)
     judged = {name: (tables[VERDICTS]["test"] == test).sum() for name, test in _JUDGED.items()}
     main = tables[MEASURED]
     low, high, exact = (_values(sweep, main, suffix) for suffix in ("_low", "_high", "_exact"))
@@ -251,7 +251,7 @@ def _values(sweep: Sweep, table: pd.DataFrame, suffix: str = "") -> Floats:
     return np.asarray(table.reindex(columns=names), dtype=float)
 
 
-def _check(sweep: Sweep, measured: Tables) -> tuple[Results, Agreement]:
+def checked(sweep: Sweep, measured: Tables) -> tuple[Results, Agreement]:
     """The analysed tables of a run, and their agreement with theory."""
     tables = analyse(sweep, measured)
     return tables, agreement([tables])
@@ -259,7 +259,7 @@ def _check(sweep: Sweep, measured: Tables) -> tuple[Results, Agreement]:
 
 def _plant(sweep: Sweep, measured: Tables, fault: Factor) -> Planted:
     """A run with a factor: its alarm, and the largest shift of a value that t judges, in errors."""
-    tables, found = _check(sweep, {**measured, MEASURED: fault.plant(measured[MEASURED])})
+    tables, found = checked(sweep, {**measured, MEASURED: fault.plant(measured[MEASURED])})
     mine = tables[VERDICTS].query("metric == @fault.metric and test == @T_TEST")
     if fault.scaling != "all":
         mine = mine[mine["scaling"] == fault.scaling]
@@ -276,9 +276,9 @@ def _plant(sweep: Sweep, measured: Tables, fault: Factor) -> Planted:
     )
 
 
-def _mistaken(sweep: Sweep, seed: int, mistake: str) -> Planted:
+def with_mistake(sweep: Sweep, seed: int, mistake: str) -> Planted:
     """A run with a mistake: its alarm, and `sure` where the check promises one."""
-    _, found = _check(sweep, MISTAKES[mistake](sweep, seed))
+    _, found = checked(sweep, MISTAKES[mistake](sweep, seed))
     return Planted(
         fault=mistake,
         config=sweep.name,
@@ -398,7 +398,7 @@ def calibrate(results: Path, names: Sequence[str] = ()) -> None:
         mistaken = [chosen[name] for name in _MISTAKEN if name in chosen]
         for mistake, sweep in product(MISTAKES, mistaken):
             few = seeds[:_MISTAKEN_SEEDS]
-            planted += pool.map(_mistaken, repeat(sweep), few, repeat(mistake))
+            planted += pool.map(with_mistake, repeat(sweep), few, repeat(mistake))
     tables = [*with_totals(pd.DataFrame(alarms), pd.concat(coverage)), faults_of(planted)]
     for name, table in zip(TABLES, tables, strict=True):
         print(table.to_string(index=False))

@@ -68,7 +68,7 @@ def test_an_unknown_config_is_refused_before_any_run(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", [name for name in MISTAKES if name not in HARMLESS])
 def test_a_mistake_in_the_code_raises_the_alarm(mistake):
-    assert calibration._mistaken(SWEEPS["small"], 1, mistake).alarm
+    assert calibration.with_mistake(SWEEPS["small"], 1, mistake).alarm
 
 
 def test_a_mistake_changes_what_it_says():

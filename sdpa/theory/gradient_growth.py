@@ -51,7 +51,7 @@ class StackLayer(NamedTuple):
     query_gradient: float  # mean square of |dL/dq| of a head whose values have d_k entries
 
 
-class _Rows:
+class LayerRows:
     """The means of a layer's rows at any cosine of its tokens.
 
     They are polynomials in ln(1 + v), with v = d_k (1 - cosine) / divisor^2 the variance of the
@@ -121,7 +121,7 @@ def attention_stack(
         raise ValueError(f"expected at least one layer, got {layers}")
     of_q, of_k, u = variances
     scale = resolve_divisor(divisor, d_k, n_keys) / math.sqrt(of_q * of_k)
-    rows = _Rows(d_k, n_keys, scale)
+    rows = LayerRows(d_k, n_keys, scale)
     a2 = residual**2
     p = cosine
     stream = 1.0
