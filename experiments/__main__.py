@@ -24,6 +24,7 @@ from experiments.engine.files import write_atomically
 from experiments.engine.measure import measure, plan_lines
 from experiments.engine.request import Job, about_sweeps, outcome
 from experiments.engine.store import Store
+from experiments.engine.tables import why_stale
 from experiments.engine.work import find_work
 from experiments.errors import UsageError, attempt
 from experiments.paths import SHIPPED_RESULTS, STORE
@@ -80,7 +81,10 @@ def all_parts(job: Job) -> None:
     A problem in one part does not stop the others; all problems are reported at the end.
     """
     from experiments.figures import draw as figures
-    from experiments.figures import rendering  # noqa: F401 (a figure without a drawing ends here)
+
+    if any(why_stale(job.results, sweep) for sweep in job.sweeps):
+        # A figure without a drawing ends here, before anything is measured.
+        from experiments.figures import rendering  # noqa: F401
 
     asked, report = job.asked, job.report
     parts: list[Callable[[], object]] = [

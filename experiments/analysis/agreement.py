@@ -10,6 +10,7 @@ rates.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -75,7 +76,7 @@ class Agreement:
         statistic = -2 * logarithms.sum()
         return float(special.chdtrc(2 * len(logarithms), statistic))
 
-    @property
+    @cached_property
     def rules(self) -> pd.DataFrame:
         """One row for each metric under each scaling: sum of w z over its cells, over sqrt(sum of
         w^2), and p_value.
@@ -105,7 +106,7 @@ class Agreement:
         """The smallest p-value of a single value, adjusted for their number; 1 without values."""
         return _sidak(self.values["p_value"])
 
-    @property
+    @cached_property
     def p_value(self) -> float:
         """All three together: three times the smallest p-value, at most 1 (Bonferroni)."""
         return min(1.0, 3 * min(self.p_cells, self.p_rules, self.p_furthest))
