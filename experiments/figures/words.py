@@ -7,7 +7,7 @@ typesets them for a drawing.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -125,13 +125,14 @@ def _note(figure: Figure, results: Results) -> str:
         tables = [table for table in results.values() if column in table]
         if all(table[column].isna().all() for table in tables):
             note = note.replace(sentence, instead)
-    if READING in note and figure.lines:
-        metrics = [panel.metric for panel in figure.lines.panels]
+    if READING in note:
+        panels = figure.lines.panels if figure.lines else ()
+        metrics = {*figure.metrics, *(panel.metric for panel in panels)}
         note = f"{note} {hollow(results, metrics)}"
     return note
 
 
-def hollow(results: Results, metrics: Sequence[str]) -> str:
+def hollow(results: Results, metrics: Iterable[str]) -> str:
     """A sentence about hollow points if a row has too few draws of one of the metrics; else empty."""
     flagged = " ".join(results.measured[FEW_DRAWS]).split()
     return _HOLLOW if {*flagged} & {*metrics} else ""
