@@ -91,8 +91,8 @@ def test_readme_states_what_the_tables_show():
         f"averages {weights['unscaled', 64]:.0%} at d_k = 64, and {weights['unscaled', 512]:.0%} "
         f"at 512; with it, {weights['d_k^1/2', 512]:.0%}.",
         f"[{of_medians[64]:.0f}](docs/results.md) (64 keys) or {of_medians[1024]:,.0f} (1,024 keys)",
-        f"{least['unscaled']:.1f}-fold and {most['unscaled'] / 1e6:.0f}-million-fold without",
-        f"{least['d_k^1/2']:.1f}-fold and {most['d_k^1/2']:.0f}-fold with it",
+        f"{least['unscaled']:.1f}-fold to {most['unscaled'] / 1e6:.0f}-million-fold, and "
+        f"{least['d_k^1/2']:.1f}-fold to {most['d_k^1/2']:.0f}-fold.",
     ):
         assert stated in text
 

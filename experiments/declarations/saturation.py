@@ -193,8 +193,8 @@ FIGURES = (
             sweep="powers",
             title="Only d_k^1/2 makes these widths nearly alike in every panel",
             sentence="The mean largest of {n_keys.most} weights is {first:.2f} at d_k = "
-            "{d_k.least} and {last:.2f} at {d_k.most} unscaled; they agree within 10% only under "
-            "d_k^1/2.",
+            "{d_k.least} and {last:.2f} at {d_k.most} unscaled; the widths agree within 10% only "
+            "under d_k^1/2.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_alike_under_the_root_alone,
         ),
