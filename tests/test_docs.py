@@ -80,21 +80,38 @@ def test_readme_states_what_the_tables_show():
     trained = pd.concat(
         pd.read_csv(full / csv_name(name, "bands")) for name in ("language", "language_wide")
     ).query("initial_divisor == 'unscaled'")
-    losses = trained.set_index(["initial", "d_k", "scaling"])["final_loss"].round(2)
+    ends = trained.set_index(["initial", "d_k", "scaling"]).filter(like="final_loss")
+    losses = ends.apply(lambda loss: "{:.2f} ({:.2f}–{:.2f})".format(*loss), axis=1)
     columns = [(d_k, rule) for d_k in (64, 512) for rule in ("unscaled", "d_k^1/2")]
+    short = ends["final_loss"]["unit"]
+    (blind,) = (
+        pd.read_csv(full / csv_name("language_uniform", "bands"))
+        .query("layers == 4")["final_loss"]
+        .round(1)
+        .unique()
+    )
+    deep = pd.read_csv(RESULTS / "network.csv").query("layers == 48").set_index("scaling")
+    explosion = deep["stream_gradient_growth"]
     text = " ".join(README.read_text(encoding="utf-8").replace("$", "").split())
     for stated in (
         *(
-            "".join(f"| {losses[start][column]:.2f} " for column in columns)
+            "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
         ),
         f"averages {weights['unscaled', 64]:.0%} at d_k = 64, and {weights['unscaled', 512]:.0%} "
         f"at 512; with it, {weights['d_k^1/2', 512]:.0%}.",
-        f"[{of_medians[64]:.0f}](docs/results.md) (64 keys) or {of_medians[1024]:,.0f} (1,024 keys)",
+        f"[d_k = {of_medians[64]:.0f}](docs/results.md), and smaller above. "
+        f"This is for 64 keys; for 1,024, it is {of_medians[1024]:,.0f}.",
+        f"a loss of {short[64, 'unscaled']:.2f} without the scale, and {short[64, 'd_k^1/2']:.2f} "
+        f"with it.",
+        f"{explosion['d_k^1/2']:.0f}-fold with it.",
+        f"With attention that ignores q and k, it is {blind}:",
         f"{least['unscaled']:.1f}-fold to {most['unscaled'] / 1e6:.0f}-million-fold, and "
         f"{least['d_k^1/2']:.1f}-fold to {most['d_k^1/2']:.0f}-fold.",
     ):
         assert stated in text
+    assert "they grow a million-fold" in text
+    assert 0.9e6 < explosion["unscaled"] < 1.1e6
 
 
 @shipped_only

@@ -159,7 +159,6 @@ class Figure:
         without: by the name of a column, a sentence of the note, and the one in its place in tables
             where that column is empty.
         default: the sweeps that get it without naming it; none if a sweep must name it.
-        is_slide: True if its PNG is a slide: large letters, and no caption.
         finding: title and sentence for one sweep; any other sweep has the plain title.
         slides: panels of it for a talk.
     """
@@ -172,6 +171,5 @@ class Figure:
     note: str = ""
     without: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     default: Default | None = None
-    is_slide: bool = False
     finding: Finding | None = None
     slides: tuple[Slide, ...] = ()

@@ -64,8 +64,8 @@ FIGURES = (
         finding=Finding(
             sweep="network",
             title="In random attention without a scale, gradients explode with depth",
-            sentence="Through {layers.most} random pre-norm layers of attention, the r.m.s. "
-            "gradient grows by a factor of {plain:.1f} million without a divisor, and of "
+            sentence="Through {layers.most} random pre-norm layers of attention, the root mean "
+            "square gradient grows by a factor of {plain:.1f} million without a divisor, and of "
             "{root:.1f} under d_k^1/2; a law with nothing fitted is within a factor of {factor} at "
             "every layer.",
             needs={"d_k": 64, "n_keys": 64, "layers": (), "norm": "pre", "scaling": BOTH},

@@ -80,13 +80,10 @@ def _length(tables: Tables) -> Numbers:
     return {**plain, "scaled": root["last"]}
 
 
-def _unscaled_weights(tables: Tables) -> dict[str, float]:
-    return ends(rows_of(tables, scaling=PLAIN), "d_k", "max_weight_exact")
-
-
 def _level_under_the_root_alone(tables: Tables) -> Numbers:
-    holds = alone_is_level(tables[MEASURED], "max_weight")
-    return _unscaled_weights(tables) if holds else None
+    if not alone_is_level(tables[MEASURED], "max_weight"):
+        return None
+    return ends(rows_of(tables, scaling=PLAIN), "d_k", "max_weight_exact")
 
 
 def _alike_under_the_root_alone(tables: Tables) -> Numbers:
@@ -103,16 +100,6 @@ def _one_key_takes_most(tables: Tables) -> bool:
 def _many_do_not_saturate(tables: Tables) -> bool:
     values = by_rule(tables, "saturated_rows")[PLAIN]
     return bool(values.is_monotonic_increasing and 0.5 < values.iloc[-1] < 0.9)
-
-
-def _rises_without_the_root(tables: Tables) -> Numbers:
-    plain, root = (rows_of(tables, scaling=rule) for rule in BOTH)
-    holds = (
-        rises(plain, "d_k", "max_weight")
-        and changes(plain, "max_weight")
-        and is_level(root, "max_weight")
-    )
-    return _unscaled_weights(tables) if holds else None
 
 
 def _mechanisms(tables: Tables) -> Numbers:
@@ -248,23 +235,6 @@ FIGURES = (
                 panel=Panel("saturated_rows", floor=0),
                 holds=_many_do_not_saturate,
             ),
-        ),
-    ),
-    Figure(
-        name="slide",
-        shows="Largest attention weight against d_k, with and without sqrt(d_k)",
-        metrics=("max_weight",),
-        default=Default(varied=("d_k",), rules=BOTH),
-        lines=Lines("d_k", (Panel("max_weight", floor=0),), (10, 4.7), rules=BOTH),
-        is_slide=True,
-        finding=Finding(
-            sweep="dimension",
-            title="Without sqrt(d_k), wider queries and keys sharpen attention",
-            sentence="From d_k = {d_k.least} to {d_k.most}, the mean largest of {n_keys.most} "
-            "weights rises from {first:.2f} to {last:.2f} without sqrt(d_k), and stays within a "
-            "tenth with it.",
-            needs={"d_k": (), "scaling": BOTH},
-            numbers=_rises_without_the_root,
         ),
     ),
     Figure(

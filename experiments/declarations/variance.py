@@ -12,6 +12,7 @@ from experiments.declarations.figure import (
 )
 from experiments.declarations.tables import (
     A_TENTH,
+    BOTH,
     MEDIAN,
     PLAIN,
     POWERS,
@@ -20,13 +21,16 @@ from experiments.declarations.tables import (
     Tables,
     alone_is_level,
     ends,
+    is_below,
     is_level,
     rises,
     rows_of,
+    widest,
 )
 from experiments.measuring.experiment import MEASURED
 
 _FOUR = ("score_variance", "max_weight", "entropy", MEDIAN)
+_TITLES = {MEDIAN: "gradient to a query, |dL/dq|, median"}
 _ASSUMPTIONS = (
     "inputs",
     "query_mean",
@@ -47,6 +51,24 @@ def _variance(tables: Tables) -> Numbers:
         and slopes[PLAIN] > slopes["d_k^1/3"] > 0 > slopes["d_k^2/3"]
     )
     return dict(slopes) if holds else None
+
+
+def _metrics(tables: Tables) -> Numbers:
+    plain, root = (rows_of(tables, scaling=rule) for rule in BOTH)
+    narrow, wide = plain.iloc[[0]], widest(plain)
+    level = all(is_level(root, metric) for metric in _FOUR)
+    saturates = is_below(narrow, wide, "max_weight") and is_below(root, wide, "max_weight")
+    falls_late = is_below(root, narrow, MEDIAN) and is_below(wide, root, MEDIAN)
+    if not (level and saturates and falls_late):
+        return None
+    first, last = narrow.iloc[0], wide.iloc[0]
+    scaled = widest(root).iloc[0]
+    return {
+        "first": first["max_weight_exact"],
+        "last": last["max_weight_exact"],
+        "scaled": scaled["max_weight_exact"],
+        "wide": last[MEDIAN] / scaled[MEDIAN],
+    }
 
 
 def _assumptions(tables: Tables) -> Numbers:
@@ -82,8 +104,19 @@ FIGURES = (
         shows="Variance, largest weight, entropy and gradient, along the first varied axis",
         metrics=_FOUR,
         default=Default(single=("d_k", "n_keys")),
-        lines=Lines("", tuple(map(Panel, _FOUR)), (8.5, 5.2), columns=2),
+        lines=Lines(
+            "", tuple(Panel(name, _TITLES.get(name, "")) for name in _FOUR), (8.5, 5.2), columns=2
+        ),
         note=READING,
+        finding=Finding(
+            sweep="dimension",
+            title="Unscaled, weights saturate; typical gradients are smaller only in wide heads",
+            sentence="From d_k = {d_k.least} to {d_k.most}, the mean largest of {n_keys.most} "
+            "weights rises from {first:.2f} to {last:.2f} unscaled, and is {scaled:.2f} under "
+            "d_k^1/2; the median of |dL/dq| ends at {wide:.2f} times the scaled one.",
+            needs={"d_k": (), "scaling": POWERS},
+            numbers=_metrics,
+        ),
     ),
     Figure(
         name="variance",

@@ -77,9 +77,7 @@ def render_figure(
     """
     title, sentence = finding or (figure.shows, "")
     caption = f"{sentence} {plain_caption(figure, results)}".strip()
-    return render(
-        partial(draw, figure, results), title, caption, formats=formats, is_slide=figure.is_slide
-    )
+    return render(partial(draw, figure, results), title, caption, formats=formats)
 
 
 def render(

@@ -87,13 +87,12 @@ def _figures_of(source: Source, *names: str) -> str:
     drawn = pictures(source.config, source.results)
     parts = []
     for path in (path for name in names for path in drawn[name]):
-        plain, _ = drawn_texts(path)
         title, caption = map(formulas, drawn_texts(path))
         sentence = caption.partition(". ")[0].rstrip(".")
         tables = (source.results / f"{path.parent.name}.csv", path.with_suffix(".csv"))
         for table in filter(Path.exists, tables):
             sentence += f" ([table]({source.link(table)}))"
-        parts.append(f"## {title}\n\n{sentence}.\n\n![{plain}]({source.link(path)})")
+        parts.append(f"## {title}\n\n{sentence}.\n\n![Figure {path.stem}]({source.link(path)})")
     return "\n\n".join(parts)
 
 

@@ -213,9 +213,10 @@ FIGURES = {
         _draw_scales,
         Finding(
             title="Typical Jacobians cross near the cube of ln n, mean squares near n squared",
-            sentence="Unscaled, standard normal q and k. Lines: laws; points: exact for r.m.s., "
-            "within 1% for medians. With 4096 keys, the median of |J|_F falls below that under "
-            "d_k^1/2 at d_k = {typical:.0f}, and its r.m.s. at {mean:.1f} million.",
+            sentence="With 4096 keys and standard normal q and k, the unscaled median of |J|_F "
+            "falls below that under d_k^1/2 at d_k = {typical:.0f}, and its root mean square at "
+            "{mean:.1f} million. Lines: laws; points: exact for root mean squares, within 1% for "
+            "medians.",
             numbers=_scales,
         ),
     ),
@@ -223,10 +224,10 @@ FIGURES = {
         _draw_lengths,
         Finding(
             title="No single power of ln n keeps the entropy of all rows",
-            sentence="Exact. Left: the spread that keeps the value in the legend, entropy in nats "
-            "or largest weight. Right: its slope from one length to the next. For 3 nats over "
-            "Gaussian scores, the power falls from {first:.2f} to {last:.2f}; for unit keys of "
-            "width 8 it rises to {unit:.2f}.",
+            sentence="The power of ln n that keeps an entropy of 3 nats falls from {first:.2f} to "
+            "{last:.2f} for Gaussian scores, and rises to {unit:.2f} for unit keys of width 8. "
+            "Left: the exact spread that keeps the value in the legend, entropy in nats or "
+            "largest weight. Right: its slope from one length to the next.",
             numbers=_lengths,
         ),
     ),
@@ -234,9 +235,9 @@ FIGURES = {
         _draw_rules,
         Finding(
             title="Which rule of length holds depends on the wanted entropy",
-            sentence="Bars: lengths from 16 to 1M over which a rule, fitted at 4096 keys "
-            "(dotted), keeps the mean entropy within 10%; exact, for Gaussian scores but in the "
-            "last rule. Without a rule, 3 nats hold from {shortest} to {longest} keys.",
+            sentence="Without a rule, a mean entropy of 3 nats at 4096 keys stays within 10% from "
+            "{shortest} to {longest} keys. Bars: lengths from 16 to 1M over which a rule, fitted "
+            "at 4096 keys (dotted), does so; exact, for Gaussian scores but in the last rule.",
             numbers=_rules,
         ),
     ),

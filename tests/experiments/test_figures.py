@@ -208,23 +208,23 @@ def test_a_palette_keeps_a_colour_bar_beside_many_colours():
 
 
 def test_a_finding_comes_before_the_plain_caption(sources, tmp_path):
-    figure, tables = FIGURES["slide"], sources("slide")["scaling"]
+    figure, tables = FIGURES["variance"], sources("variance")["scaling"]
     write_files(
-        tmp_path / "slide",
+        tmp_path / "variance",
         render_figure(figure, tables, finding=("It rises", "It rises from 1 to 2.")),
     )
-    assert drawn_texts(tmp_path / "slide.png") == (
+    assert drawn_texts(tmp_path / "variance.png") == (
         "It rises",
         f"It rises from 1 to 2. {plain_caption(figure, tables)}",
     )
 
 
-ONE = f"{SMALL}    figures: slide\n"
+ONE = f"{SMALL}    figures: variance\n"
 
 
 def test_further_formats_are_drawn_on_request_and_kept_up_to_date(suite):
     suite("run", text=ONE)
-    pdf = suite.folder / "figures/mine/slide.pdf"
+    pdf = suite.folder / "figures/mine/variance.pdf"
     png, svg = pdf.with_suffix(".png"), pdf.with_suffix(".svg")
     suite("draw")
     assert not pdf.exists()
