@@ -83,13 +83,17 @@ def test_readme_states_what_the_tables_show():
     ends = trained.set_index(["initial", "d_k", "scaling"]).filter(like="final_loss")
     losses = ends.apply(lambda loss: "{:.2f} ({:.2f}–{:.2f})".format(*loss), axis=1)
     columns = [(d_k, rule) for d_k in (64, 512) for rule in ("unscaled", "d_k^1/2")]
-    short = ends["final_loss"]["unit"]
+    best = trained.query("initial == 'unit' and d_k == 64").set_index("scaling")
     (blind,) = (
         pd.read_csv(full / csv_name("language_uniform", "bands"))
         .query("layers == 4")["final_loss"]
         .round(1)
         .unique()
     )
+    after = pd.read_csv(full / "language.csv").query(
+        "scaling == 'unscaled' and initial == 'unit' and initial_divisor == 'unscaled'"
+    )
+    after = after.set_index("learning_rate").loc[best["best_rate"]["unscaled"]]
     deep = pd.read_csv(RESULTS / "network.csv").query("layers == 48").set_index("scaling")
     explosion = deep["stream_gradient_growth"]
     text = " ".join(README.read_text(encoding="utf-8").replace("$", "").split())
@@ -99,19 +103,22 @@ def test_readme_states_what_the_tables_show():
             for start in losses.index.unique("initial")
         ),
         f"averages {weights['unscaled', 64]:.0%} at d_k = 64, and {weights['unscaled', 512]:.0%} "
-        f"at 512; with it, {weights['d_k^1/2', 512]:.0%}.",
-        f"[d_k = {of_medians[64]:.0f}](docs/results.md), and smaller above. "
-        f"This is for 64 keys; for 1,024, it is {of_medians[1024]:,.0f}.",
-        f"a loss of {short[64, 'unscaled']:.2f} without the scale, and {short[64, 'd_k^1/2']:.2f} "
-        f"with it.",
-        f"{explosion['d_k^1/2']:.0f}-fold with it.",
-        f"With attention that ignores q and k, it is {blind}:",
-        f"{least['unscaled']:.1f}-fold to {most['unscaled'] / 1e6:.0f}-million-fold, and "
-        f"{least['d_k^1/2']:.1f}-fold to {most['d_k^1/2']:.0f}-fold.",
+        f"at 512; with the scale, {weights['d_k^1/2', 512]:.0%}.",
+        f"[d_k = {of_medians[64]:.0f}](docs/results.md), and smaller above; with 1,024 keys, it is "
+        f"larger up to {of_medians[1024]:,.0f}.",
+        f"with the scale, {explosion['d_k^1/2']:.0f}-fold.",
+        f"{least['unscaled']:.1f}-fold, where weights start small, to "
+        f"{most['unscaled'] / 1e6:.0f}-million-fold; with the scale, {least['d_k^1/2']:.1f}-fold to "
+        f"{most['d_k^1/2']:.0f}-fold.",
+        f"of {best['final_loss']['unscaled']:.2f}; with the scale, at {best['final_loss']['d_k^1/2']:.2f}",
+        f"with attention that ignores q and k, it is {blind}:",
     ):
         assert stated in text
     assert "they grow a million-fold" in text
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
+    assert "its rows become nearly one-hot, and then typical gradients do vanish" in text
+    assert after["max_weight_after_low"] > 0.95
+    assert after["query_gradient_median_after_high"] < 1e-6
 
 
 @shipped_only

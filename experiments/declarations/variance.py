@@ -30,7 +30,6 @@ from experiments.declarations.tables import (
 from experiments.measuring.experiment import MEASURED
 
 _FOUR = ("score_variance", "max_weight", "entropy", MEDIAN)
-_TITLES = {MEDIAN: "gradient to a query, |dL/dq|, median"}
 _ASSUMPTIONS = (
     "inputs",
     "query_mean",
@@ -61,14 +60,8 @@ def _metrics(tables: Tables) -> Numbers:
     falls_late = is_below(root, narrow, MEDIAN) and is_below(wide, root, MEDIAN)
     if not (level and saturates and falls_late):
         return None
-    first, last = narrow.iloc[0], wide.iloc[0]
-    scaled = widest(root).iloc[0]
-    return {
-        "first": first["max_weight_exact"],
-        "last": last["max_weight_exact"],
-        "scaled": scaled["max_weight_exact"],
-        "wide": last[MEDIAN] / scaled[MEDIAN],
-    }
+    larger = plain[plain[MEDIAN].to_numpy() > root[MEDIAN].to_numpy()]
+    return {"larger": larger["d_k"].max()}
 
 
 def _assumptions(tables: Tables) -> Numbers:
@@ -105,15 +98,22 @@ FIGURES = (
         metrics=_FOUR,
         default=Default(single=("d_k", "n_keys")),
         lines=Lines(
-            "", tuple(Panel(name, _TITLES.get(name, "")) for name in _FOUR), (8.5, 5.2), columns=2
+            "",
+            (
+                Panel("score_variance"),
+                Panel("max_weight"),
+                Panel("entropy"),
+                Panel(MEDIAN, "gradient to a query, |dL/dq|, median"),
+            ),
+            (8.5, 4.7),
+            columns=2,
         ),
-        note=READING,
+        note=f"Colours: divisors of the scores. {READING}",
         finding=Finding(
             sweep="dimension",
             title="Unscaled, weights saturate; typical gradients are smaller only in wide heads",
-            sentence="From d_k = {d_k.least} to {d_k.most}, the mean largest of {n_keys.most} "
-            "weights rises from {first:.2f} to {last:.2f} unscaled, and is {scaled:.2f} under "
-            "d_k^1/2; the median of |dL/dq| ends at {wide:.2f} times the scaled one.",
+            sentence="With {n_keys.most} keys, the median of |dL/dq| is larger unscaled than under "
+            "d_k^1/2 up to d_k = {larger}, and smaller at {d_k.most}.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_metrics,
         ),
