@@ -108,7 +108,7 @@ FIGURES = (
             (8.5, 4.7),
             columns=2,
         ),
-        note=f"Colours: divisors of the scores. {READING}",
+        note=f"Colours: divisors of the scores. {READING} Standard normal dL/dw.",
         finding=Finding(
             sweep="dimension",
             title="Unscaled, weights saturate; typical gradients are smaller only in wide heads",
