@@ -108,10 +108,11 @@ FIGURES = (
             (8.5, 4.7),
             columns=2,
         ),
-        note=f"Colours: divisors of the scores. {READING} L: a random loss, with standard normal dL/dw.",
+        note="Colours: divisors of the scores. Bars: 95% intervals, often smaller than the points; "
+        "pale lines: exact values. L: a random loss, with standard normal dL/dw.",
         finding=Finding(
             sweep="dimension",
-            title="Without the scale, weights saturate, but gradients shrink only in wide heads",
+            title="Before training, unscaled weights saturate; gradients shrink only in wide heads",
             sentence="With {n_keys.most} keys, the median of |dL/dq| is larger unscaled than under "
             "d_k^1/2 up to d_k = {larger}, and smaller at {d_k.most}.",
             needs={"d_k": (), "scaling": POWERS},
