@@ -84,7 +84,7 @@ clean: ## remove what is not committed and can be rebuilt
 
 .venv/dask-ready: .venv/cluster-ready experiments/measuring/processor.py
 	@mkdir -p .venv/etc/dask
-	@$(PY) -m experiments.engine.nanny > .venv/etc/dask/sdpa.yaml
+	@$(PY) -m experiments.running.nanny > .venv/etc/dask/sdpa.yaml
 	@touch $@
 
 .venv/browser-ready: .venv/page-ready

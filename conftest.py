@@ -6,4 +6,4 @@ from importlib.util import find_spec
 
 import experiments  # noqa: F401  # before any module imports NumPy
 
-collect_ignore = [] if find_spec("distributed") else ["experiments/engine/cluster.py"]
+collect_ignore = [] if find_spec("distributed") else ["experiments/running/cluster.py"]

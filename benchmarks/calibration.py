@@ -30,8 +30,6 @@ from experiments.analysis.verdicts import BOUND, NONE, T_TEST
 from experiments.analysis.written import DIGITS
 from experiments.config.loader import load_config
 from experiments.config.sweep import Sweep
-from experiments.engine.work import tabulated
-from experiments.engine.workers import default_jobs, worker_pool
 from experiments.kinds.saturation import Cell
 from experiments.measuring.block import RowMetric
 from experiments.measuring.chunk import bit_generator, chunks, measure_chunk
@@ -42,6 +40,8 @@ from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
 from experiments.measuring.rules import Floats
 from experiments.paths import BENCHMARKS, SHIPPED_RESULTS
+from experiments.running.work import tabulated
+from experiments.running.workers import default_jobs, worker_pool
 from sdpa import Scaling, softmax
 
 CONFIG = Path(__file__).with_name("calibration.yaml")

@@ -20,11 +20,11 @@ from experiments.analysis.verdicts import T_TEST, verdicts
 from experiments.analysis.written import DIGITS
 from experiments.config.loader import load_config
 from experiments.config.sweep import Sweep
-from experiments.engine.workers import default_jobs, worker_pool
 from experiments.kinds.saturation import METRICS
 from experiments.measuring.chunk import bit_generator
 from experiments.measuring.experiment import MEASURED
 from experiments.paths import BENCHMARKS, SHIPPED_RESULTS
+from experiments.running.workers import default_jobs, worker_pool
 from sdpa import row_diagnostics
 from sdpa._arrays import FloatArray
 from sdpa.theory import attention_quantiles

@@ -19,15 +19,15 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from experiments.engine import check as checks
-from experiments.engine.files import write_atomically
-from experiments.engine.measure import measure, plan_lines
-from experiments.engine.request import Job, about_sweeps, outcome
-from experiments.engine.store import Store
-from experiments.engine.tables import why_stale
-from experiments.engine.work import find_work
+from experiments.commands import check as checks
+from experiments.commands.measure import measure, plan_lines
+from experiments.commands.request import Job, about_sweeps, outcome
 from experiments.errors import UsageError, attempt
+from experiments.files import write_atomically
+from experiments.output.tables import why_stale
 from experiments.paths import SHIPPED_RESULTS, STORE
+from experiments.running.store import Store
+from experiments.running.work import find_work
 
 SWEEPS = ("names", "config", "results", "verbose")
 WORKERS = ("jobs", "scheduler")

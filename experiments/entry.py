@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from experiments.commands.measure import measure
 from experiments.config.loader import load_config
 from experiments.declarations import FIGURES
-from experiments.engine.files import write_atomically
-from experiments.engine.measure import measure
-from experiments.engine.reporter import Reporter
-from experiments.engine.study import Study
-from experiments.engine.workers import LocalWorkers, default_jobs
 from experiments.errors import UsageError
+from experiments.files import write_atomically
+from experiments.output.reporter import Reporter
+from experiments.output.study import Study
 from experiments.paths import SHIPPED_RESULTS, default_results
+from experiments.running.workers import LocalWorkers, default_jobs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

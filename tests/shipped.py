@@ -14,8 +14,8 @@ import pytest
 
 from experiments.analysis.results import Results
 from experiments.config.loader import load_config
-from experiments.engine.tables import read_sweep
 from experiments.errors import TableError
+from experiments.output.tables import read_sweep
 from experiments.paths import STORED_CONFIG
 
 ROOT = Path(__file__).parents[1]

@@ -107,14 +107,14 @@ def test_readme_states_what_the_tables_show():
         f"at 512; with the scale, {weights['d_k^1/2', 512]:.0%}.",
         f"[d_k = {crossing:.0f}](docs/results.md) on.",
         f"and {explosion['d_k^1/2']:.0f}-fold with it.",
-        f"it is {small['unscaled']:.1f}-fold and {small['d_k^1/2']:.1f}-fold.",
+        f"as in GPT-2, {small['unscaled']:.1f}-fold and {small['d_k^1/2']:.1f}-fold.",
         f"of {low.replace('(', '(96% interval ')} nats per character, and with the scale, at {high}.",
         f"with attention that ignores q and k, it is {blind}:",
     ):
         assert stated in text
     assert "gradients grow a million-fold" in text
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
-    assert "its rows become nearly one-hot, and the median gradient does vanish" in text
+    assert "rows become nearly one-hot in training, and the median gradient does vanish" in text
     assert after.max_weight_after_low > 0.95
     assert after.query_gradient_median_after_high < 1e-6
 

@@ -15,15 +15,15 @@ from experiments.analysis.agreement import agreement
 from experiments.analysis.analyse import columns_of
 from experiments.claims.table import read_statements
 from experiments.config.loader import load_config
-from experiments.engine.fingerprint import measuring_fingerprint, tables_fingerprint
-from experiments.engine.study import Study
-from experiments.engine.tables import read_sidecar, why_stale
 from experiments.measuring.columns import axis_names
+from experiments.output.study import Study
+from experiments.output.tables import read_sidecar, why_stale
 from experiments.pages.index import few_rows
 from experiments.pages.parts import pictures, provenance
 from experiments.pages.quiz import questions
 from experiments.pages.verdicts import verdicts
 from experiments.paths import BENCHMARKS, drawn_texts
+from experiments.running.fingerprint import measuring_fingerprint, tables_fingerprint
 from sdpa.theory import attention_expectations, attention_stack
 from tests.page_text import as_shown, assert_whole, words
 from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only, tables_of_results

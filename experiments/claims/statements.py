@@ -12,11 +12,11 @@ from experiments.claims.table import table_path
 from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
 from experiments.declarations.figure import Needs
-from experiments.engine.products import Product, build
-from experiments.engine.reporter import VERBOSE, Reporter
-from experiments.engine.tables import read_sweep
 from experiments.figures.findings import mismatch
 from experiments.measuring.experiment import MEASURED
+from experiments.output.products import Product, build
+from experiments.output.reporter import VERBOSE, Reporter
+from experiments.output.tables import read_sweep
 
 TRAINED = Path("config.full.yaml")  # of the decoders that training is judged by
 # The sweeps that statements read: the least number of trials, and the needed values.

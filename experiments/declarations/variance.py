@@ -112,7 +112,7 @@ FIGURES = (
         "pale lines: exact values. L: a random loss, with standard normal dL/dw.",
         finding=Finding(
             sweep="dimension",
-            title="Before training, unscaled weights saturate; gradients shrink only in wide heads",
+            title="Before training, unscaled gradients fall below scaled ones only in wide heads",
             sentence="With {n_keys.most} keys, the median of |dL/dq| is larger unscaled than under "
             "d_k^1/2 up to d_k = {larger}, and smaller at {d_k.most}.",
             needs={"d_k": (), "scaling": POWERS},

@@ -8,12 +8,12 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.analysis.written import csv_bytes
-from experiments.engine.files import write_atomically, write_files
-from experiments.engine.products import Product, build
-from experiments.engine.reporter import VERBOSE, WIDTH, Reporter, tell, wrapped
 from experiments.examples.examples import EXAMPLES as DECLARED
 from experiments.examples.own import ExampleError, listed, own_steps
 from experiments.examples.steps import Example, Step, long_table
+from experiments.files import write_atomically, write_files
+from experiments.output.products import Product, build
+from experiments.output.reporter import VERBOSE, WIDTH, Reporter, tell, wrapped
 from experiments.paths import DRAWN, EXAMPLES, SHIPPED_RESULTS
 
 

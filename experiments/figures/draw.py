@@ -9,11 +9,11 @@ from experiments.analysis.results import Results
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
 from experiments.declarations import FIGURES, figures_of
-from experiments.engine.products import Product, build
-from experiments.engine.reporter import FLAGGED, VERBOSE, Reporter
-from experiments.engine.study import Study
 from experiments.errors import attempt, counted
 from experiments.figures.findings import finding_of, lost_findings
+from experiments.output.products import Product, build
+from experiments.output.reporter import FLAGGED, VERBOSE, Reporter
+from experiments.output.study import Study
 from experiments.paths import ALL_SWEEPS, DRAWN, ON_REQUEST, SHIPPED_RESULTS, figure_path
 
 _BACK = "; the shipped config has them all: git checkout config.yaml && make all"

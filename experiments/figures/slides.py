@@ -10,11 +10,11 @@ from experiments.analysis.results import Results
 from experiments.declarations import FIGURES
 from experiments.declarations.figure import Lines, Slide
 from experiments.declarations.tables import BOTH
-from experiments.engine.products import Product, build
-from experiments.engine.reporter import FLAGGED, VERBOSE, Reporter
-from experiments.engine.study import Study
 from experiments.figures.findings import FindingError, mismatch
 from experiments.figures.words import hollow, sizes
+from experiments.output.products import Product, build
+from experiments.output.reporter import FLAGGED, VERBOSE, Reporter
+from experiments.output.study import Study
 from experiments.paths import SLIDES as FOLDER
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from functools import partial
 from pathlib import Path
 
 from experiments.analysis.written import csv_bytes
-from experiments.engine.files import checksum, write_atomically
-from experiments.engine.products import Product, build
-from experiments.engine.reporter import Reporter
 from experiments.errors import TableError, attempt
+from experiments.files import checksum, write_atomically
 from experiments.models.declared import MODELS
 from experiments.models.model import Model
 from experiments.models.texts import checksums
+from experiments.output.products import Product, build
+from experiments.output.reporter import Reporter
 from experiments.paths import DRAWN, model_path
 
 _SIDECAR = "model.json"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from experiments.engine.files import checksum
+from experiments.files import checksum
 
 SHUFFLED = "shuffled"
 _FOLDER = Path(__file__).with_name("texts")

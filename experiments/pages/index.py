@@ -18,10 +18,9 @@ from experiments.claims.judge import SEVERITIES
 from experiments.claims.table import read_statements, table_path
 from experiments.config.loader import Config
 from experiments.declarations import FIGURES
-from experiments.engine.fingerprint import versions
-from experiments.engine.products import Product, build
-from experiments.engine.reporter import VERBOSE, Reporter
-from experiments.engine.study import Study
+from experiments.output.products import Product, build
+from experiments.output.reporter import VERBOSE, Reporter
+from experiments.output.study import Study
 from experiments.pages import explorer
 from experiments.pages.parts import (
     FOLDER,
@@ -45,6 +44,7 @@ from experiments.paths import (
     csv_name,
     drawn_texts,
 )
+from experiments.running.fingerprint import versions
 
 _MOST_ROWS = 12
 _MOST_METRICS = 5

@@ -19,9 +19,9 @@ from markupsafe import Markup
 from experiments.analysis.agreement import Agreement, DisagreementError
 from experiments.claims.table import table_path
 from experiments.config.loader import Config
-from experiments.engine.study import Study
-from experiments.engine.tables import read_sidecar, why_stale
 from experiments.errors import counted
+from experiments.output.study import Study
+from experiments.output.tables import read_sidecar, why_stale
 from experiments.paths import (
     ALL_SWEEPS,
     DERIVED,

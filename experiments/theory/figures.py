@@ -12,11 +12,11 @@ from matplotlib.ticker import NullLocator
 from experiments.analysis.written import csv_bytes
 from experiments.declarations.figure import Finding
 from experiments.declarations.tables import Numbers, Tables, rows_of
-from experiments.engine.products import Product, build
-from experiments.engine.reporter import VERBOSE, Reporter
 from experiments.figures.findings import FindingError
 from experiments.figures.rendering import render
 from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, ordered_colours, panels
+from experiments.output.products import Product, build
+from experiments.output.reporter import VERBOSE, Reporter
 from experiments.paths import DRAWN, THEORY
 from experiments.theory.tables import ENTROPIES, MAIN, N_KEYS, TABLES
 from sdpa.theory.longer_rows import TRAINED

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from experiments.claims.statements import cannot_judge, measured_tables
+from experiments.commands.measure import measure
 from experiments.config.kinds import config_names
 from experiments.config.loader import Config, load_config
 from experiments.declarations import figures_of
-from experiments.engine import workers as local
-from experiments.engine.measure import measure
-from experiments.engine.store import measure_record
-from experiments.engine.study import Study
-from experiments.engine.workers import LocalWorkers
 from experiments.figures.draw import draw
 from experiments.measuring.columns import axis_names, defaults, treatment_names
 from experiments.measuring.experiment import load_experiment
+from experiments.output.study import Study
 from experiments.pages import explorer
+from experiments.running import workers as local
+from experiments.running.store import measure_record
+from experiments.running.workers import LocalWorkers
 from tests.command_line import Suite, call
 from tests.shipped import CONFIG, IS_SHIPPED, RESULTS
 

@@ -9,19 +9,19 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from experiments.commands.check import check
+from experiments.commands.measure import measure
 from experiments.config.kinds import config_names, kinds_of
 from experiments.config.loader import load_config
 from experiments.declarations import figures_of
-from experiments.engine.check import check
-from experiments.engine.measure import measure
-from experiments.engine.study import Study
-from experiments.engine.workers import LocalWorkers
 from experiments.figures.draw import draw
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import cell_fields, defaults
 from experiments.measuring.experiment import load_experiment
+from experiments.output.study import Study
 from experiments.pages.index import write_page
 from experiments.paths import figure_path
+from experiments.running.workers import LocalWorkers
 from sdpa import LAWS
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import SCHEMES

@@ -25,7 +25,7 @@ TRIALS = 3000
 # out.
 KILLING = """
 import os, signal
-from experiments.engine import cluster
+from experiments.running import cluster
 
 measure = cluster.measure_record
 

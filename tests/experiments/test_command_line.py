@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from experiments.config.loader import load_config
-from experiments.engine.tables import read_sweep, write_sweep
-from experiments.engine.workers import LocalWorkers
+from experiments.output.tables import read_sweep, write_sweep
 from experiments.paths import DRAWN
+from experiments.running.workers import LocalWorkers
 from tests.command_line import ROOT, SMALL, Suite, in_a_process
 
 TABLES = ("mine.csv", "derived/mine/slopes.csv", "derived/mine/verdicts.csv")

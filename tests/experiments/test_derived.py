@@ -17,11 +17,11 @@ from experiments.analysis.freezing import freezing_curves
 from experiments.analysis.results import SweepAxes
 from experiments.analysis.slopes import fit_slopes, steady_powers
 from experiments.analysis.zero_weights import zero_limits
-from experiments.engine.tables import read_sweep
 from experiments.kinds import language
 from experiments.kinds.rounding import Cell
 from experiments.kinds.saturation import EXPERIMENT
 from experiments.measuring.columns import axis_values, names
+from experiments.output.tables import read_sweep
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
 

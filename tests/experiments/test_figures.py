@@ -13,17 +13,17 @@ from matplotlib.container import ErrorbarContainer
 from experiments.analysis.agreement import agreement, agreement_tables
 from experiments.analysis.results import Results
 from experiments.declarations import FIGURES, figures_of
-from experiments.engine.files import write_files
-from experiments.engine.tables import read_sweep
 from experiments.figures import rendering
 from experiments.figures.lines import series
 from experiments.figures.maps import place
 from experiments.figures.rendering import _with_palette, draw, render_figure
 from experiments.figures.style import OWN_DRAWINGS
 from experiments.figures.words import plain_caption
+from experiments.files import write_files
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names, cell_fields
 from experiments.measuring.experiment import load_experiment
+from experiments.output.tables import read_sweep
 from experiments.paths import ALL_SWEEPS, drawn_texts, figure_path
 from sdpa.theory.limits import freezing_sigma
 from tests.command_line import SMALL

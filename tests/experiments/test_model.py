@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from experiments.engine.reporter import Reporter
 from experiments.errors import TableError
 from experiments.models import heads, minilm
 from experiments.models.command import write_models
@@ -23,6 +22,7 @@ from experiments.models.figures import FIGURES, REACH, read_model
 from experiments.models.figures import rows_of_case as of_case
 from experiments.models.model import Case
 from experiments.models.texts import checksums
+from experiments.output.reporter import Reporter
 from experiments.paths import SHIPPED_RESULTS, model_path
 from sdpa import softmax
 from sdpa.theory import GaussianRow

@@ -15,8 +15,8 @@ import pytest
 from scipy.interpolate import BarycentricInterpolator
 
 from experiments.config.loader import load_config
-from experiments.engine.study import Study
-from experiments.engine.tables import read_sweep, write_sweep
+from experiments.output.study import Study
+from experiments.output.tables import read_sweep, write_sweep
 from experiments.pages import explorer, index
 from experiments.pages.explorer import CURVES, RELATIVE_ERROR, row_means
 from experiments.pages.index import make_page

@@ -12,7 +12,7 @@ import weakref
 import pytest
 import typer
 
-from experiments.engine.request import outcome
+from experiments.commands.request import outcome
 from experiments.kinds import experiment_names
 from experiments.measuring import processor
 from experiments.measuring.processor import (
@@ -88,7 +88,7 @@ def command(words: str) -> str:
 @pytest.mark.parametrize(
     ("code", "needed"),
     [
-        (f"import experiments.engine.workers\n{WORKER}", set()),
+        (f"import experiments.running.workers\n{WORKER}", set()),
         ("import sdpa", set()),
         ("from sdpa import theory", {"scipy"}),
         (command("--help"), {"typer", "pydantic"}),

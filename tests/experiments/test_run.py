@@ -15,15 +15,6 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from experiments.config.sweep import Sweep
-from experiments.engine.store import Store, measure_record
-from experiments.engine.work import (
-    PILOT_TRIALS,
-    find_work,
-    measure_missing,
-    reached,
-    tabulate_sweep,
-)
-from experiments.engine.workers import LocalWorkers
 from experiments.errors import MeasurementError
 from experiments.kinds import rows
 from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
@@ -33,6 +24,15 @@ from experiments.measuring.columns import defaults
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.quantiles import Quantile
+from experiments.running.store import Store, measure_record
+from experiments.running.work import (
+    PILOT_TRIALS,
+    find_work,
+    measure_missing,
+    reached,
+    tabulate_sweep,
+)
+from experiments.running.workers import LocalWorkers
 from sdpa import Scaling, theory
 
 VALUES = MappingProxyType(

@@ -12,9 +12,9 @@ from experiments.analysis.agreement import agreement, agreement_tables
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
 from experiments.declarations import FINDINGS
-from experiments.engine.tables import read_sweep
 from experiments.figures.draw import figures
 from experiments.figures.findings import finding_of, lost_findings, mismatch
+from experiments.output.tables import read_sweep
 from experiments.paths import ALL_SWEEPS
 from tests.shipped import CONFIG, RESULTS, shipped_only
 

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from experiments.config.loader import load_config
-from experiments.engine.study import Study
 from experiments.figures.findings import FindingError
 from experiments.figures.slides import SLIDES, slide_files, write_slides
+from experiments.output.study import Study
 from tests.shipped import ROOT
 
 

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from experiments.analysis.analyse import analyse
-from experiments.engine import fingerprint, store
-from experiments.engine.store import RecordError, Store, measure_record
-from experiments.engine.work import cell_chunks, tabulate_sweep
 from experiments.kinds import distribution, experiment_names, language, rows, saturation
 from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.paths import STORE
+from experiments.running import fingerprint, store
+from experiments.running.store import RecordError, Store, measure_record
+from experiments.running.work import cell_chunks, tabulate_sweep
 from sdpa import LAWS, Scaling, scaling
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
@@ -145,7 +145,7 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
         "sdpa/diagnostics.py": {"saturation", "worker", "tables"},
         "sdpa/scaling.py": {"worker"},
         "sdpa/theory/rows.py": {"tables"},
-        "experiments/engine/work.py": {"tables"},
+        "experiments/running/work.py": {"tables"},
         "experiments/figures/lines.py": set(),
         "experiments/measuring/chunk.py": {*CHUNKS, "worker", "tables"},
         "experiments/measuring/moments.py": {"distribution", "saturation", "worker", "tables"},

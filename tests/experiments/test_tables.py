@@ -11,17 +11,17 @@ import pytest
 
 from experiments.analysis.results import Results
 from experiments.analysis.written import as_written, csv_bytes
-from experiments.engine import products
-from experiments.engine.check import write_overview
-from experiments.engine.compare import compare
-from experiments.engine.files import write_atomically
-from experiments.engine.products import Product, build
-from experiments.engine.reporter import Reporter
-from experiments.engine.study import Study
-from experiments.engine.tables import ChangedError, read_sweep, write_sweep
+from experiments.commands.check import write_overview
 from experiments.errors import TableError
+from experiments.files import write_atomically
 from experiments.measuring.columns import axis_names
 from experiments.measuring.processor import is_supported
+from experiments.output import products
+from experiments.output.compare import compare
+from experiments.output.products import Product, build
+from experiments.output.reporter import Reporter
+from experiments.output.study import Study
+from experiments.output.tables import ChangedError, read_sweep, write_sweep
 from tests.command_line import SMALL
 
 
@@ -81,7 +81,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("experiments.engine.files.os.fsync", full)
+    monkeypatch.setattr("experiments.files.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
@@ -189,8 +189,8 @@ def built(folder, product):
 
 
 def test_a_log_counts_what_is_made(made, tmp_path, monkeypatch):
-    monkeypatch.setattr("experiments.engine.reporter._SECONDS_BETWEEN_LINES", 0)
-    monkeypatch.setattr("experiments.engine.reporter._SHARE_BETWEEN_LINES", 0)
+    monkeypatch.setattr("experiments.output.reporter._SECONDS_BETWEEN_LINES", 0)
+    monkeypatch.setattr("experiments.output.reporter._SHARE_BETWEEN_LINES", 0)
     lines: list[str] = []
     other = dataclasses.replace(made, files=(tmp_path / "x.csv", tmp_path / "x.txt"))
     build(tmp_path, [made, other], Reporter(say=lines.append))

@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.written import IDENTITY, csv_bytes
 from experiments.config.sweep import Sweep
-from experiments.engine.compare import Change, compare, update
-from experiments.engine.files import checksum, write_atomically
-from experiments.engine.fingerprint import (
+from experiments.errors import Problem, TableError
+from experiments.files import checksum, write_atomically
+from experiments.measuring.columns import names, treatment_names
+from experiments.measuring.experiment import MEASURED
+from experiments.measuring.metric import FEW_DRAWS
+from experiments.measuring.processor import is_supported
+from experiments.output.compare import Change, compare, update
+from experiments.paths import csv_name
+from experiments.running.fingerprint import (
     measuring_fingerprint,
     stamp,
     tables_fingerprint,
     versions,
 )
-from experiments.errors import Problem, TableError
-from experiments.measuring.columns import names, treatment_names
-from experiments.measuring.experiment import MEASURED
-from experiments.measuring.metric import FEW_DRAWS
-from experiments.measuring.processor import is_supported
-from experiments.paths import csv_name
 
 if TYPE_CHECKING:
     from experiments.analysis.results import Results

@@ -21,15 +21,15 @@ import dask.config
 from distributed import Client, KilledWorker
 from threadpoolctl import threadpool_limits
 
-from experiments.engine.fingerprint import versions, worker_fingerprint
-from experiments.engine.store import Stamp, measure_record
-from experiments.engine.work import Task
-from experiments.engine.workers import measured
 from experiments.errors import MeasurementError
 from experiments.kinds import experiment_names
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import load_experiment
 from experiments.measuring.processor import require_fixed
+from experiments.running.fingerprint import versions, worker_fingerprint
+from experiments.running.store import Stamp, measure_record
+from experiments.running.work import Task
+from experiments.running.workers import measured
 
 _ANSWER_SECONDS = 10  # that the scheduler may take to answer
 _IN_FLIGHT = 1000  # chunks that Dask knows at a time
@@ -82,7 +82,7 @@ def measure_here(expected: str, chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
 
 
 class DaskCluster:
-    """The workers of a Dask cluster; see `experiments.engine.work.Workers`."""
+    """The workers of a Dask cluster; see `experiments.running.work.Workers`."""
 
     def __init__(self, scheduler: str, say: Callable[[str], object]) -> None:
         self.scheduler = scheduler
@@ -102,7 +102,7 @@ class DaskCluster:
         return threads
 
     def measure(self, tasks: Sequence[Task]) -> Generator[tuple[Task, bytes], None, None]:
-        """Records in the order of completion, as `experiments.engine.work.Workers.measure`.
+        """Records in the order of completion, as `experiments.running.work.Workers.measure`.
 
         Raises:
             ClusterError: no scheduler, no worker, or a worker with another copy of the suite.

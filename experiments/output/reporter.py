@@ -27,8 +27,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from experiments.engine.compare import Change
 from experiments.errors import counted
+from experiments.output.compare import Change
 
 _SECONDS_BETWEEN_LINES = 30  # in a log, to show that a long run is alive
 _SHARE_BETWEEN_LINES = 0.1  # of the elapsed time, so that the log of a longer run stays short

@@ -7,12 +7,12 @@ from pathlib import Path
 from experiments.analysis.written import csv_bytes
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.engine.products import Product, build
-from experiments.engine.reporter import FLAGGED, VERBOSE, Reporter
-from experiments.engine.study import Study
-from experiments.engine.tables import why_stale
 from experiments.errors import attempt, counted
 from experiments.measuring.experiment import MEASURED
+from experiments.output.products import Product, build
+from experiments.output.reporter import FLAGGED, VERBOSE, Reporter
+from experiments.output.study import Study
+from experiments.output.tables import why_stale
 from experiments.paths import COLUMNS, DERIVED, LONG, csv_name
 
 NOTHING_JUDGED = (

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.config.loader import Config
-from experiments.engine.tables import read_sweep
 from experiments.errors import TableError
+from experiments.output.tables import read_sweep
 
 if TYPE_CHECKING:
     from experiments.analysis.agreement import Agreement

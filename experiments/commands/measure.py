@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.engine.compare import ROUNDING
-from experiments.engine.files import locked, write_atomically
-from experiments.engine.fingerprint import remember_source
-from experiments.engine.reporter import VERBOSE, Reporter
-from experiments.engine.store import Store
-from experiments.engine.tables import sound_contents, why_stale, write_sweep
-from experiments.engine.work import (
+from experiments.errors import LongRunError, attempt, counted
+from experiments.files import locked, write_atomically
+from experiments.measuring.experiment import MEASURED
+from experiments.measuring.processor import is_supported
+from experiments.output.compare import ROUNDING
+from experiments.output.reporter import VERBOSE, Reporter
+from experiments.output.tables import sound_contents, why_stale, write_sweep
+from experiments.paths import STORE, STORED_CONFIG, csv_name
+from experiments.running.fingerprint import remember_source
+from experiments.running.store import Store
+from experiments.running.work import (
     Work,
     Workers,
     find_work,
@@ -25,11 +29,7 @@ from experiments.engine.work import (
     reached,
     tabulate_sweep,
 )
-from experiments.engine.workers import helpers
-from experiments.errors import LongRunError, attempt, counted
-from experiments.measuring.experiment import MEASURED
-from experiments.measuring.processor import is_supported
-from experiments.paths import STORE, STORED_CONFIG, csv_name
+from experiments.running.workers import helpers
 
 if TYPE_CHECKING:
     from experiments.analysis.results import Results

@@ -13,12 +13,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from experiments.engine.compare import Change, update
-from experiments.engine.files import checksum, locked, write_atomically
-from experiments.engine.fingerprint import ROOT, versions
-from experiments.engine.reporter import Reporter
-from experiments.engine.workers import helpers
 from experiments.errors import attempt
+from experiments.files import checksum, locked, write_atomically
+from experiments.output.compare import Change, update
+from experiments.output.reporter import Reporter
+from experiments.running.fingerprint import ROOT, versions
+from experiments.running.workers import helpers
 
 _LEDGER = ".made.json"
 Record = dict[str, Any]
@@ -31,7 +31,7 @@ class Product:
 
     Attributes:
         files: the files; the first names the product. An equal table stays as it is
-            (`experiments.engine.compare`).
+            (`experiments.output.compare`).
         make: returns the content of each file, in order. It may run in another process.
         inputs: the files that it reads.
         parameters: further JSON values that determine the content.
@@ -74,7 +74,7 @@ def build(
         products: in the order of the report.
         report: shows a bar while products are made, and what became of each.
         quietly: True for files that are no tables or figures of a sweep, which nobody counts.
-        jobs, are_slow: as for `experiments.engine.workers.helpers`.
+        jobs, are_slow: as for `experiments.running.workers.helpers`.
 
     Raises:
         BusyError: another run uses the folder.

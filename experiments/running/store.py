@@ -19,12 +19,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from experiments.engine.files import write_atomically
-from experiments.engine.fingerprint import measuring_fingerprint, stamp, versions
 from experiments.errors import Problem
+from experiments.files import write_atomically
 from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.measuring.columns import as_json, cell_fields
 from experiments.measuring.experiment import Measurement
+from experiments.running.fingerprint import measuring_fingerprint, stamp, versions
 
 _FORMAT = 1  # of a record; raise it with every change of what this module writes
 _COMPRESSION = 1  # the fastest: records shrink to a quarter in a hundredth of the measuring time

@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from experiments.config.sweep import Sweep
-from experiments.engine.store import Stamp, Store
 from experiments.errors import MeasurementError, counted
 from experiments.measuring.chunk import Chunk, chunks
 from experiments.measuring.columns import axis_names, axis_values, describe
 from experiments.measuring.experiment import MEASURED, Cell, Experiment, Measurement, Row
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import relative_error
+from experiments.running.store import Stamp, Store
 
 if TYPE_CHECKING:
     import pandas as pd

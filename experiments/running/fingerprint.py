@@ -23,8 +23,8 @@ ROOT = Path(__file__).parents[2]
 MEASURING = ("experiments/measuring/chunk.py",)
 TABULATING = (
     "experiments/analysis/analyse.py",
-    "experiments/engine/work.py",
-    "experiments/engine/tables.py",
+    "experiments/running/work.py",
+    "experiments/output/tables.py",
 )
 # Rules, laws, formats and schemes count in the stamp of a cell instead, so that a new one leaves
 # all results complete.
@@ -41,9 +41,9 @@ AROUND = (
     "experiments/config/loader.py",
     "experiments/errors.py",
     "experiments/paths.py",
-    "experiments/engine/compare.py",
-    "experiments/engine/files.py",
-    "experiments/engine/fingerprint.py",
+    "experiments/output/compare.py",
+    "experiments/files.py",
+    "experiments/running/fingerprint.py",
 )
 
 

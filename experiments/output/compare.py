@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from experiments.engine.files import write_atomically
+from experiments.files import write_atomically
 from experiments.measuring.processor import is_supported
 from experiments.measuring.rules import Floats
 

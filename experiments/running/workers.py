@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
-from experiments.engine.store import measure_record
 from experiments.errors import counted
+from experiments.running.store import measure_record
 
 if TYPE_CHECKING:
-    from experiments.engine.work import Task
+    from experiments.running.work import Task
 
 _QUEUED_PER_WORKER = 3
 _FEW = 3
@@ -30,7 +30,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(frozen=True)
 class LocalWorkers:
-    """Processes on this machine, started for each run; see `experiments.engine.work.Workers`."""
+    """Processes on this machine, started for each run; see `experiments.running.work.Workers`."""
 
     slots: int
 
@@ -38,7 +38,7 @@ class LocalWorkers:
         return counted(self.slots, "worker")
 
     def measure(self, tasks: "Iterable[Task]") -> Generator["tuple[Task, bytes]", None, None]:
-        """Records in the order of completion, as `experiments.engine.work.Workers.measure`."""
+        """Records in the order of completion, as `experiments.running.work.Workers.measure`."""
         with worker_pool(self.slots) as pool:
             in_flight = _QUEUED_PER_WORKER * self.slots
             yield from measured(lambda *call: pool.submit(measure_record, *call), tasks, in_flight)

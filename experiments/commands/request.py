@@ -20,15 +20,15 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 from typer import Argument, Option
 
+from experiments.commands.measure import SECONDS_WITHOUT_CONSENT
 from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
-from experiments.engine.measure import SECONDS_WITHOUT_CONSENT
-from experiments.engine.reporter import Reporter
-from experiments.engine.study import Study
-from experiments.engine.work import Workers
-from experiments.engine.workers import LocalWorkers, default_jobs
 from experiments.errors import MeasurementError, Problem, TableError, UsageError, leaves
+from experiments.output.reporter import Reporter
+from experiments.output.study import Study
 from experiments.paths import SHIPPED_CONFIG, default_results
+from experiments.running.work import Workers
+from experiments.running.workers import LocalWorkers, default_jobs
 
 _FORMATS = ("png", "svg", "pdf")
 _KEPT = "finished work is kept; repeat the command to continue"
@@ -96,7 +96,7 @@ class Request:
         if self.jobs:
             raise UsageError("expected one of --jobs and --scheduler, got both")
         try:
-            from experiments.engine.cluster import DaskCluster
+            from experiments.running.cluster import DaskCluster
         except ModuleNotFoundError as error:
             raise UsageError(
                 f"a cluster needs the package {error.name}; install it with: make cluster"

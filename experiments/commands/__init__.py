@@ -1,0 +1,1 @@
+"""Steps of the commands about sweeps: options, measuring, and the check."""

@@ -1,1 +1,0 @@
-"""From sweeps to tables: chunks, workers, the store, the tables on disk, and the check of them."""
