@@ -109,7 +109,7 @@ def test_readme_states_what_the_tables_show():
         f"and {explosion['d_k^1/2']:.0f}-fold with it.",
         f"as in GPT-2, {small['unscaled']:.1f}-fold and {small['d_k^1/2']:.1f}-fold.",
         f"of {plain:.2f} nats per character without the scale, and {scaled:.2f} with it",
-        f"with attention that ignores q and k, it is {blind}:",
+        f"attention that ignores q and k ends at {blind}:",
     ):
         assert stated in text
     assert "gradients grow a million-fold" in text
