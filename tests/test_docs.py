@@ -107,7 +107,7 @@ def test_readme_states_what_the_tables_show():
         f"at 512; with the scale, {weights['d_k^1/2', 512]:.0%}.",
         f"[d_k = {crossing:.0f}](docs/results.md) on.",
         f"and {explosion['d_k^1/2']:.0f}-fold with it.",
-        f"as in GPT-2, {small['unscaled']:.1f}-fold and {small['d_k^1/2']:.1f}-fold.",
+        f"grow {small['unscaled']:.1f}-fold without it, and {small['d_k^1/2']:.1f}-fold with it.",
         f"of {plain:.2f} nats per character without the scale, and {scaled:.2f} with it",
         f"attention that ignores q and k ends at {blind}:",
     ):

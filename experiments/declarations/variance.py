@@ -105,14 +105,14 @@ FIGURES = (
                 Panel("entropy"),
                 Panel(MEDIAN, "gradient to a query, |dL/dq|, median"),
             ),
-            (8.5, 4.7),
+            (7.5, 4.1),
             columns=2,
         ),
         note="Colours: divisors of the scores. Bars: 95% intervals, often smaller than the points; "
         "pale lines: exact values. L: a random loss, with standard normal dL/dw.",
         finding=Finding(
             sweep="dimension",
-            title="Before training, unscaled gradients fall below scaled ones only in wide heads",
+            title="Before training, unscaled gradients are smaller only in wide heads",
             sentence="With {n_keys.most} keys, the median of |dL/dq| is larger unscaled than under "
             "d_k^1/2 up to d_k = {larger}, and smaller at {d_k.most}.",
             needs={"d_k": (), "scaling": POWERS},
