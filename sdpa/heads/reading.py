@@ -90,14 +90,12 @@ def read_heads(
 
 
 def _of_floats(array: Array, place: str) -> Array:
-    """The array in a type that NumPy knows; FilesError for whole numbers or an empty axis."""
+    """The array in a type that NumPy knows; FilesError for whole numbers."""
     if array.dtype.kind in "iu":
         raise FilesError(
             f"{place}: expected floating-point numbers, got {array.dtype}; the bits of bfloat16 are "
             "read after bits.view('V2'), and quantised numbers after a product with their scale"
         )
-    if not array.size:
-        raise FilesError(f"{place}: expected no empty axis, got shape {array.shape}")
     return in_a_known_type(array)
 
 
@@ -118,8 +116,9 @@ def _completed(
     k = arrays.k
     try:
         shapes = [one.shape for one in (arrays.q, k) if one is not None]
-        if min(map(len, shapes)) < 2:
-            raise FilesError(f"expected 2 axes or more, got shape {' and '.join(map(str, shapes))}")
+        if min(map(len, shapes)) < 2 or not all(map(all, shapes)):
+            received = " and ".join(map(str, shapes))
+            raise FilesError(f"expected 2 axes or more, none of them empty, got shape {received}")
         mask = _beside(file, "mask", numbers, layout.mask)
         ends = _beside(file, "cu_seqlens", numbers, layout.cu_seqlens)
         sinks = _beside(file, "sinks", numbers[:1], layout.sinks)

@@ -87,7 +87,7 @@ def test_names_give_layer_and_head(suffix, dtype, prefix, suffix_of_name, number
 
 
 ONE = r"qk.npz: expected one q and one k, or so for each layer \(q.3\), .*, got"
-AXES = r"qk.npz: 'q' and 'k': expected 2 axes or more, got shape \(4,\) and \(3, 5, 4\)"
+AXES = r"qk.npz: 'q' and 'k': expected 2 axes or more, none of them empty, got shape \(4,\) and \(3, 5, 4\)"
 
 
 @pytest.mark.parametrize(
