@@ -41,7 +41,7 @@ def test_a_benchmark_writes_its_table_and_prints_a_summary(tmp_path, monkeypatch
 
 
 def test_the_shipped_speed_is_what_the_docs_say():
-    """Short rows stay far above the floor; the page says why."""
+    """Short rows stay far above the floor."""
     bench = pd.read_csv(RESULTS / "benchmarks" / "speed.csv")
     table = speed.over_floor(bench)
     without = table[~table["gradients"]].set_index("d_k")["suite / floor"]

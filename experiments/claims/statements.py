@@ -1,7 +1,7 @@
 """The file statements.csv, from the shipped tables of config.yaml and of config.full.yaml."""
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pandas as pd
@@ -97,7 +97,12 @@ def cannot_judge(config: Config) -> str:
     """The first reason why the sweeps of a config, or those of config.full.yaml, do not judge the
     statements; empty if they do.
     """
-    return _cannot_judge(config, _READ) or _cannot_judge(load_config(TRAINED), _READ_TRAINED)
+    return _cannot_judge(config, _READ) or _cannot_judge(_trained(), _READ_TRAINED)
+
+
+@cache
+def _trained() -> Config:
+    return load_config(TRAINED)
 
 
 def _cannot_judge(config: Config, read: _Read) -> str:
@@ -133,7 +138,7 @@ def _sources(config: Config, results: Path) -> list[tuple[Path, Sweep]]:
         *((results, sweep) for sweep in config.sweeps if sweep.name in _READ),
         *(
             (results / TRAINED.stem, sweep)
-            for sweep in load_config(TRAINED).sweeps
+            for sweep in _trained().sweeps
             if sweep.name in _READ_TRAINED
         ),
     ]

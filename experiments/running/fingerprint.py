@@ -58,6 +58,7 @@ def versions(*packages: str) -> dict[str, str]:
     return {name: version(name) for name in packages or ("numpy", "scipy")}
 
 
+@cache
 def measuring_fingerprint(experiment: str) -> str:
     """SHA-256 of the code that measures an experiment."""
     return _fingerprint(measuring_code(experiment))
@@ -68,6 +69,7 @@ def worker_fingerprint(*experiments: str) -> str:
     return _fingerprint(_code_of((*MEASURING, *map(_module, experiments))))
 
 
+@cache
 def tables_fingerprint(experiment: str) -> str:
     """SHA-256 of the code that makes the finished tables of an experiment."""
     return _fingerprint(tables_code(experiment))
@@ -137,6 +139,7 @@ def _imported(source: bytes) -> list[str]:
     return found
 
 
+@cache
 def _file(name: str) -> str | None:
     """The project file behind a name: of a module or package, or the one that defines what a module
     or package has.

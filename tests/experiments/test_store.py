@@ -111,8 +111,13 @@ def test_a_number_that_is_not_finite_is_not_kept(monkeypatch):
 def copied_sources(tmp_path, monkeypatch):
     """A copy of both packages, and a function that reads the fingerprints of their files."""
 
+    def forget():
+        for each in vars(fingerprint).values():
+            if hasattr(each, "cache_clear"):
+                each.cache_clear()
+
     def fingerprints():
-        fingerprint._code_of.cache_clear()
+        forget()
         measuring = {name: fingerprint.measuring_fingerprint(name) for name in CHUNKS}
         others = {"tables": fingerprint.tables_fingerprint("saturation")}
         return measuring | others | {"worker": fingerprint.worker_fingerprint(*CHUNKS)}
@@ -121,7 +126,7 @@ def copied_sources(tmp_path, monkeypatch):
         shutil.copytree(fingerprint.ROOT / package, tmp_path / package)
     monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
     yield tmp_path, fingerprints
-    fingerprint._code_of.cache_clear()
+    forget()
 
 
 def test_a_comment_changes_no_fingerprint(copied_sources):
