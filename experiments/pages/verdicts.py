@@ -17,7 +17,7 @@ def verdicts(found: Mapping[str, Results]) -> dict[str, Numbers]:
     """The numbers of each verdict by name; only of those that the tables support.
 
     Exact are means of the sweep `dimension` at its largest d_k, and the d_k of `crossing` at
-    which the medians of |J|_F are equal. The growth through a network is measured.
+    which the medians of |dL/dq| are equal. The growth through a network is measured.
     """
     judged = {}
     for name, (sweep, figure, numbers) in VERDICTS.items():
@@ -40,7 +40,7 @@ def _both(rows: pd.DataFrame, column: str, *sizes: str) -> Numbers:
 
 def _gradients(results: Results) -> Numbers:
     table = results["crossings"]
-    of_medians = table[(table["norm"] == "jacobian") & (table["statistic"] == "median")]
+    of_medians = table[(table["norm"] == "query_gradient") & (table["statistic"] == "median")]
     equal = of_medians[of_medians["level"] == EQUAL].sort_values("n_keys")
     numbers = {}
     for name, place in (("shortest", 0), ("longest", -1)):
