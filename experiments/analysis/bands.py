@@ -13,7 +13,7 @@ from functools import partial
 import pandas as pd
 
 from experiments.analysis.derived import Derived, Field, after_axes, columns_of_text, fold
-from experiments.analysis.results import Results, SweepAxes
+from experiments.analysis.results import Results
 from experiments.kinds.language import HEADS, HEADS_COLUMNS, HISTORY, HISTORY_COLUMNS
 from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import Experiment
@@ -28,14 +28,10 @@ _LOSSES = [f"{_LOSS}{end}" for end in ("", "_low", "_high")]
 _OF_RULE = ["exponent", "divisor", "trials"]
 
 
-def bands(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
-    """One row for each rule and each combination of the axes but the learning rate.
-
-    Args:
-        table: a main table of `language`.
-        axes: of its cells.
-    """
-    case = [*axes.among(table, but=_RATE), "scaling"]
+def bands(results: Results) -> pd.DataFrame:
+    """One row for each rule and each combination of the axes but the learning rate."""
+    table = results.measured
+    case = [*results.axes.among(table, but=_RATE), "scaling"]
     return fold(table, case, _band, [*_OF_RULE, *names(_BAND), *_LOSSES])
 
 
@@ -105,7 +101,7 @@ TABLES = (
         BANDS,
         needs={_RATE, _LOSS},
         columns=_columns,
-        derive=lambda results: bands(results.measured, results.axes),
+        derive=bands,
     ),
     _recorded(HISTORY, HISTORY_COLUMNS),
     _recorded(HEADS, HEADS_COLUMNS),

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.analysis.derived import Derived, Field, after_axes, columns_of_text, fold
-from experiments.analysis.results import SweepAxes
+from experiments.analysis.results import Results, SweepAxes
 from experiments.analysis.slopes import fall_through_zero, interpolated
 from experiments.measuring.columns import names
 from experiments.measuring.intervals import LEVEL
@@ -37,9 +37,10 @@ NORMS = {
     "query_gradient": ("query_gradient_norm", False),
     "undivided_query_gradient": ("query_gradient_norm", True),
 }
+NORM_NAMES = dict(zip(NORMS, ("|J|_F", "|dL/dq|", "divisor · |dL/dq|"), strict=True))
 
 
-def norm_ratios(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
+def norm_ratios(results: Results) -> pd.DataFrame:
     """Ratio of each norm and statistic at each point of a sweep that varies d_k and has both rules;
     otherwise empty.
 
@@ -47,14 +48,11 @@ def norm_ratios(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     holds at least as often as these do, whatever their correlation. Both rules see the same draws,
     and a more peaked row has a larger scaled norm and a smaller unscaled one.
 
-    Args:
-        table: a finished main table with the columns of _NEEDS.
-        axes: of its cells.
-
     Returns:
         One row per point, norm (NORMS) and statistic (STATISTICS), with the axes of the point.
     """
-    point = axes.among(table)
+    table = results.measured
+    point = results.axes.among(table)
     columns = [*point, *names(_RATIO_COLUMNS)]
     unscaled, scaled = (
         table[table["scaling"] == name].set_index(point) for name in (UNSCALED, SCALED)
@@ -98,7 +96,7 @@ def _ratio(
     return found.reset_index()
 
 
-def crossings(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
+def crossings(ratios: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     """Crossing of each norm, statistic and level for each combination of the axes besides d_k.
 
     The function interpolates ln ratio in ln d_k, with an interval at every d_k. The crossing's
@@ -107,12 +105,11 @@ def crossings(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     empty.
 
     Args:
-        table: a finished main table with the columns of _NEEDS.
+        ratios: of `norm_ratios`.
         axes: of its cells.
     """
-    kind = [*axes.among(table, but="d_k"), "norm", "statistic"]
-    ratios = norm_ratios(table, axes)
-    if table["d_k"].nunique() < _MIN_D_K:
+    kind = [*axes.among(ratios, but="d_k"), "norm", "statistic"]
+    if ratios["d_k"].nunique() < _MIN_D_K:
         ratios = ratios.head(0)
     return fold(ratios, kind, _crossings, names(_CROSSING))
 
@@ -180,12 +177,12 @@ TABLES = (
         "ratios",
         needs=_NEEDS,
         columns=after_axes(_RATIO_COLUMNS),
-        derive=lambda results: norm_ratios(results.measured, results.axes),
+        derive=norm_ratios,
     ),
     Derived(
         "crossings",
         needs=_NEEDS,
         columns=after_axes([*_KIND, *_CROSSING], but="d_k"),
-        derive=lambda results: crossings(results.measured, results.axes),
+        derive=lambda results: crossings(results["ratios"], results.axes),
     ),
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.analysis.derived import Derived, columns_of_text
-from experiments.analysis.results import SweepAxes
+from experiments.analysis.results import Results
 from experiments.measuring.columns import names
 from sdpa.theory import GaussianRow, limits
 
@@ -17,30 +17,23 @@ _POINTS_PER_OCTAVE = 8
 _MIN_RATIO = 1 / 8
 
 
-def freezing_curves(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
+def freezing_curves(results: Results) -> pd.DataFrame:
     """Curves over the spreads in the sweep, for each of its n_keys, if the sweep is a map of d_k
     and n_keys.
 
-    The spread of a cell is sigma = query_std key_std sqrt(d_k) / divisor. The curves go from sigma
-    / sigma_c = 1/8 to the largest of the sweep, with about 8 points for each doubling and one at 1,
-    where the limit has its corner.
-
-    Args:
-        table: a main table with the columns that `curves` needs.
-        axes: of its cells.
+    The curves go from sigma / sigma_c = 1/8 to the largest of the sweep, with about 8 points for
+    each doubling and one at 1, where the limit has its corner.
 
     Returns:
         One row per n_keys and ratio; none unless the sweep has at least 3 values of d_k and 3 of
         n_keys with Gaussian entries that are independent and have mean 0.
     """
     columns = names(_CURVES)
-    table = axes.usual_rows(table, but=("query_std", "key_std"))
+    table = results.axes.usual_rows(results.measured, but=("query_std", "key_std"))
     if table["d_k"].nunique() < _MIN_VALUES or table["n_keys"].nunique() < _MIN_VALUES:
         return pd.DataFrame(columns=columns)
-    of_scores = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"])
-    sigma = of_scores / table["divisor"]
     freezing = table["n_keys"].map(limits.freezing_sigma)
-    highest = float((sigma / freezing).max())
+    highest = float((spreads(table) / freezing).max())
     octaves = np.log2(highest / _MIN_RATIO)
     count = max(2, int(_POINTS_PER_OCTAVE * octaves))
     ratios = _MIN_RATIO * 2 ** np.linspace(0, octaves, count)
@@ -48,6 +41,12 @@ def freezing_curves(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     lengths = sorted(table["n_keys"].unique())
     rows = [_at_freezing(n_keys, ratio) for n_keys in lengths for ratio in ratios]
     return pd.DataFrame(rows, columns=columns)
+
+
+def spreads(table: pd.DataFrame) -> "pd.Series[float]":
+    """The spread of each row of a main table: sigma = query_std key_std sqrt(d_k) / divisor."""
+    of_scores = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"])
+    return of_scores / table["divisor"]
 
 
 def _at_freezing(n_keys: int, ratio: float) -> tuple[float, ...]:
@@ -75,6 +74,6 @@ TABLES = (
         "curves",
         needs={"d_k", "n_keys", "query_std", "key_std", "divisor", "entropy", "jacobian_trace"},
         columns=lambda _: _CURVES,
-        derive=lambda results: freezing_curves(results.measured, results.axes),
+        derive=freezing_curves,
     ),
 )

@@ -116,11 +116,11 @@ def described(sweeps: Sequence[Results]) -> pd.DataFrame:
             table = experiment if kind == MEASURED else f"{experiment}/{kind}"
             columns_in[table] = (*IDENTITY, *columns[kind])
     columns_in[LONG] = long_columns(sweeps)
+    rows = [
+        (column.name, column.type, column.unit, column.meaning, column.formula, table)
+        for table, columns_of_table in columns_in.items()
+        for column in columns_of_table
+    ]
     fields = ["column", "type", "unit", "meaning", "formula"]
-    tables: dict[tuple[str, ...], list[str]] = {}
-    for table, columns_of_table in columns_in.items():
-        for column in columns_of_table:
-            row = (column.name, column.type, column.unit, column.meaning, column.formula)
-            tables.setdefault(row, []).append(table)
-    rows = [(*row, " ".join(names)) for row, names in tables.items()]
-    return pd.DataFrame(rows, columns=[*fields, "tables"])
+    listed = pd.DataFrame(rows, columns=[*fields, "tables"])
+    return listed.groupby(fields, sort=False)["tables"].agg(" ".join).reset_index()

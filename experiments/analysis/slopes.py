@@ -25,7 +25,7 @@ import pandas as pd
 from scipy import special
 
 from experiments.analysis.derived import Derived, Field, after_axes, columns_of_text, fold
-from experiments.analysis.results import SweepAxes
+from experiments.analysis.results import Results
 from experiments.measuring.columns import names
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.rules import TREATMENT, Floats
@@ -37,12 +37,12 @@ _MIN_POWERS = 4  # needed to interpolate
 _STEPS = 64  # places of an interpolated curve between neighbours, for the ends of its interval
 
 
-def shared_by_line(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
+def shared_by_line(results: Results) -> list[str]:
     """The columns that identify a line: the axes besides d_k, and the scaling."""
-    return [*axes.among(table, but="d_k"), "scaling"]
+    return [*results.axes.among(results.measured, but="d_k"), "scaling"]
 
 
-def fit_slopes(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
+def fit_slopes(results: Results) -> pd.DataFrame:
     """One row per scaling (and combination of the other axes) with at least two values of d_k;
     otherwise empty.
 
@@ -52,7 +52,7 @@ def fit_slopes(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     Satterthwaite). Points have equal weights, because estimated weights favour points whose error
     came out too small.
     """
-    return fold(table, shared_by_line(table, axes), _fit, names(_FITTED))
+    return fold(results.measured, shared_by_line(results), _fit, names(_FITTED))
 
 
 def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
@@ -82,18 +82,15 @@ def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
     }
 
 
-def steady_powers(table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
+def steady_powers(results: Results) -> pd.DataFrame:
     """The power of each pair of neighbouring d_k, for each combination of the other axes.
 
     Empty if fewer than 4 rules of the sweep are powers of d_k. `power` is empty unless 4 of them
     leave rows between the ends, and the growth is below 0 at the largest of them and above 0 at a
     smaller one.
-
-    Args:
-        table: a finished main table with the columns that `steady` needs.
-        axes: of its cells.
     """
-    others = axes.among(table, but="d_k")
+    table = results.measured
+    others = results.axes.among(table, but="d_k")
     powers = table[table["exponent"].notna()].sort_values("exponent")
     if powers["exponent"].nunique() < _MIN_POWERS:
         powers = powers.head(0)
@@ -138,16 +135,12 @@ def _power(small: pd.DataFrame, large: pd.DataFrame) -> tuple[float, float, floa
     growth = (large - small).dropna(subset=["", "_low", "_high"])
     if len(growth) < _MIN_POWERS:
         return math.nan, math.nan, math.nan, math.nan
-    small = small.loc[growth.index]
-    large = large.loc[growth.index]
+    ends = (rows.sub(rows[""], axis=0).loc[growth.index] for rows in (small, large))
+    of_small, of_large = ends
     x = growth.index.to_numpy(dtype=float)
     y = growth[""].to_numpy()
-    large_below = large["_low"] - large[""]
-    large_above = large["_high"] - large[""]
-    small_below = small["_low"] - small[""]
-    small_above = small["_high"] - small[""]
-    below = np.hypot(large_below, small_above).to_numpy()
-    above = np.hypot(large_above, small_below).to_numpy()
+    below = np.hypot(of_large["_low"], of_small["_high"]).to_numpy()
+    above = np.hypot(of_large["_high"], of_small["_low"]).to_numpy()
     exact = growth["_exact"].to_numpy()
     at, *curves = interpolated(x, y, y - below, y + above, exact, same_draws=True)
     power, low, high, true = (
@@ -273,12 +266,12 @@ TABLES = (
         "slopes",
         needs={"d_k", "score_variance_exact", "scaling", "exponent"},
         columns=after_axes([TREATMENT[0], *_FITTED], but="d_k"),
-        derive=lambda results: fit_slopes(results.measured, results.axes),
+        derive=fit_slopes,
     ),
     Derived(
         "steady",
         needs={"d_k", "scaling", "exponent", _SHARPNESS, f"{_SHARPNESS}_low"},
         columns=after_axes(_POWERS, but="d_k"),
-        derive=lambda results: steady_powers(results.measured, results.axes),
+        derive=steady_powers,
     ),
 )

@@ -6,13 +6,12 @@ format.
 """
 
 import math
-from collections.abc import Iterable
 
 import pandas as pd
 from scipy.optimize import brentq
 
 from experiments.analysis.derived import Derived, after_axes, columns_of_text, row_cells
-from experiments.analysis.results import SweepAxes
+from experiments.analysis.results import Results
 from experiments.analysis.slopes import shared_by_line
 from experiments.kinds.rounding import Cell as RoundedCell
 from experiments.measuring.experiment import Cell
@@ -22,21 +21,15 @@ _LARGEST = 20  # log2 of the largest d_k of the search
 _STEP = 1e-3  # of log2 d_k: a relative 7e-4
 
 
-def zero_limits(table: pd.DataFrame, axes: SweepAxes, cells: Iterable[Cell]) -> pd.DataFrame:
+def zero_limits(results: Results) -> pd.DataFrame:
     """One row for each rule and each combination of the axes but d_k; `half_zero_d_k` is empty if
     there is none.
-
-    Args:
-        table: a finished main table of `rounding`.
-        axes: of its cells.
-        cells: of its sweep.
     """
-    shared = shared_by_line(table, axes)
-    rows = table.drop_duplicates(shared)
-    of_rows = dict(zip(table.index, row_cells(cells), strict=True))
-    found = [_limit(of_rows[place]) for place in rows.index]
-    limits_of_rows = rows[shared].assign(half_zero_d_k=found, searched_to=2**_LARGEST)
-    return limits_of_rows.reset_index(drop=True)
+    shared = shared_by_line(results)
+    rows = results.measured[shared].reset_index(drop=True).drop_duplicates()
+    cells = row_cells(results.cells())
+    found = [_limit(cells[place]) for place in rows.index]
+    return rows.assign(half_zero_d_k=found, searched_to=2**_LARGEST)
 
 
 def _limit(cell: Cell) -> float:
@@ -78,6 +71,6 @@ TABLES = (
         "zero_limits",
         needs={"arithmetic", "zero_weights"},
         columns=after_axes(_ZERO_LIMITS, but="d_k"),
-        derive=lambda results: zero_limits(results.measured, results.axes, results.cells()),
+        derive=zero_limits,
     ),
 )

@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
+from experiments.analysis.freezing import spreads
 from experiments.analysis.results import Results, SweepAxes
 from experiments.figures.lines import (
     Series,
@@ -244,8 +245,7 @@ def freezing(results: Results) -> Drawing:
     figure, axes = panels(2, 2, (10, 4.4))
     table = results.measured
     curves = results["curves"]
-    of_scores = table["query_std"] * table["key_std"] * np.sqrt(table["d_k"])
-    sigma = of_scores / table["divisor"]
+    sigma = spreads(table)
     shares = {
         "entropy_share": table["entropy"] / np.log(table["n_keys"]),
         "collision": 1 - table["jacobian_trace"],

@@ -13,12 +13,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.analysis.crossings import EQUAL, NORMS, STATISTICS
+from experiments.analysis.crossings import EQUAL, NORM_NAMES, NORMS, STATISTICS
 from experiments.analysis.results import Results, SweepAxes
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, draws, empty, panels
 from experiments.figures.words import by_scaling, short, under
 
-_NORM_NAMES = dict(zip(NORMS, ("$|J|_F$", "|dL/dq|", "divisor · |dL/dq|"), strict=True))
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
 _INCHES_PER_NUMBER = 0.6
 _PANEL_INCHES = 3.0
@@ -139,7 +138,7 @@ def ratio_map(results: Results) -> Drawing:
         if crossings is not None:
             equal = crossings.query(f"{chosen} and level == {EQUAL}")
             _plot_crossings(ax, equal.sort_values("n_keys"), shown)
-        ax.set_title(f"{statistic} of {_NORM_NAMES[norm]}")
+        ax.set_title(f"{statistic} of {NORM_NAMES[norm]}")
     bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01, aspect=40)
     ticks = [float(np.log(tick)) for tick in (1 / 16, 1 / 4, 1, 4, 16)]
     bar.set_ticks(ticks, labels=["≤ 1/16", "1/4", "1", "4", "≥ 16"])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.analysis.crossings import EQUAL, TENTH
+from experiments.analysis.crossings import EQUAL, NORM_NAMES, TENTH
 from experiments.analysis.results import SweepAxes
 from experiments.claims.table import counts, read_statements, severities
 from experiments.figures.words import short
@@ -22,11 +22,6 @@ from sdpa.theory.three_scales import SCALES
 
 _UNLIKELY = 0.01
 _DEPLOYED = Path(__file__).with_name("deployed.csv")
-_NORMS = {
-    "jacobian": "|J|_F",
-    "query_gradient": "|dL/dq|",
-    "undivided_query_gradient": "divisor · |dL/dq|",
-}
 _LEVELS = {EQUAL: "equal", TENTH: "a tenth"}
 _CROSSINGS = (  # norm, statistic and level of the columns of the table of crossings
     *(("jacobian", "median", level) for level in _LEVELS),
@@ -66,7 +61,7 @@ def crossings(source: Source) -> str:
     table = pd.read_csv(source.results / csv_name("crossing", "crossings"))
     head = ["n_keys"]
     for norm, statistic, level in _CROSSINGS:
-        head.append(f"{statistic} of {formulas(_NORMS[norm])}: {_LEVELS[level]}")
+        head.append(f"{statistic} of {formulas(NORM_NAMES[norm])}: {_LEVELS[level]}")
     rows = []
     for n_keys, found in table.groupby("n_keys"):
         by_kind = found.set_index(["norm", "statistic", "level"], drop=False)
@@ -75,9 +70,7 @@ def crossings(source: Source) -> str:
 
 
 def _crossing(row: "pd.Series[Any]") -> str:
-    """The exact crossing, if known, before the measured one and its interval; `>2048` or `<8` outside
-    the sweep.
-    """
+    """The exact crossing before the measured one and its interval; `>2048` or `<8` outside a sweep."""
     below = f"<{row['smallest_d_k']:.0f}"
     above = f">{row['largest_d_k']:.0f}"
     middle, low, high, exact = row[["crossing", "crossing_low", "crossing_high", "crossing_exact"]]
@@ -88,8 +81,6 @@ def _crossing(row: "pd.Series[Any]") -> str:
     start = below if np.isnan(low) else f"{low:.{places}f}"
     end = above if np.isnan(high) else f"{high:.{places}f}"
     measured = f"{middle:.{places}f}"
-    if np.isnan(exact):
-        return f"{measured} ({start} to {end})"
     return f"{exact:.{places}f} ({measured}; {start} to {end})"
 
 

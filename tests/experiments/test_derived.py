@@ -4,6 +4,7 @@ coverage.
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,10 @@ from sdpa.arithmetic import FORMATS
 OF_ROWS, OF_RUNS = SweepAxes.of_cell(EXPERIMENT.cell), SweepAxes.of_cell(language.Cell)
 
 
+def results_of(table, axes=OF_ROWS, **others):
+    return SimpleNamespace(measured=table, axes=axes, **others)
+
+
 @pytest.fixture
 def table(tiny):
     config, folder = tiny
@@ -36,7 +41,7 @@ def table(tiny):
 
 def test_slopes_are_those_of_another_fit(table):
     """And their errors those of a simulation; of 4,000 draws the spread is 1.1% off on average."""
-    slopes = fit_slopes(table, OF_ROWS).set_index("scaling")
+    slopes = fit_slopes(results_of(table)).set_index("scaling")
     for scaling, rows in table.groupby("scaling"):
         x, y = np.log(rows["d_k"]), np.log(rows["score_variance"])
         errors = (rows["score_variance_se"] / rows["score_variance"]).to_numpy()
@@ -54,7 +59,7 @@ def test_few_trials_widen_the_interval_as_students_t(table):
     two = table[table["scaling"] == "unscaled"].assign(
         score_variance_se=table["score_variance"] * 0.01, trials=3
     )
-    (_, fitted), *_ = fit_slopes(two, OF_ROWS).iterrows()
+    (_, fitted), *_ = fit_slopes(results_of(two)).iterrows()
     assert (fitted["slope_high"] - fitted["slope"]) / fitted["slope_se"] == pytest.approx(
         8.610302, rel=1e-6
     )
@@ -88,7 +93,7 @@ def test_the_best_rate_has_the_least_loss_and_the_band_lies_around_it(losses, be
     table = rates_table(losses)
     rates = table["learning_rate"]
     for rows in (table, table.iloc[::-1]):  # in any order
-        (found,) = bands(rows, OF_RUNS).to_dict("records")
+        (found,) = bands(results_of(rows, OF_RUNS)).to_dict("records")
         assert (found["best_rate"], found["final_loss"]) == (rates[best], losses[best])
         assert (found["band_from"], found["band_to"]) == tuple(rates[list(band)])
         assert (found["octaves"], found["diverged_least"]) == (octaves, 0)
@@ -125,9 +130,8 @@ def test_the_power_is_where_the_growth_is_zero(power):
     """A cubic growth is interpolated exactly; of two d_k of reach 0.01 each, and slope -2, the
     interval is known.
     """
-    found = steady_powers(
-        powers_table(lambda p: -2 * (p - power) - (p - power) ** 3), OF_ROWS
-    ).iloc[0]
+    table = powers_table(lambda p: -2 * (p - power) - (p - power) ** 3)
+    found = steady_powers(results_of(table)).iloc[0]
     assert found["power"] == pytest.approx(power, abs=1e-4)
     assert found["power_exact"] == pytest.approx(power, abs=1e-4)
     assert (found["from_d_k"], found["to_d_k"]) == (16, 64)
@@ -138,7 +142,8 @@ def test_the_interval_follows_from_the_errors_of_both_widths(power):
     """At a rule, the reach of both over the slope; between two rules, which share draws, somewhat
     more, never less.
     """
-    found = steady_powers(powers_table(lambda p: -2 * (p - power), reach=0.01), OF_ROWS).iloc[0]
+    table = powers_table(lambda p: -2 * (p - power), reach=0.01)
+    found = steady_powers(results_of(table)).iloc[0]
     for reach in (found["power_high"] - found["power"], found["power"] - found["power_low"]):
         assert 1 <= reach / (np.hypot(0.01, 0.01) / 2) < 1.3
 
@@ -170,7 +175,7 @@ def norms_table(d_k, unscaled, scaled, error=0.01):
 
 
 def crossings_at(table, level=EQUAL):
-    found = crossings(table, OF_ROWS)
+    found = crossings(norm_ratios(results_of(table)), OF_ROWS)
     return found[found["level"] == level].reset_index(drop=True)
 
 
@@ -215,7 +220,7 @@ def test_ratios_hold_for_any_correlation_and_name_few_draws():
     d_k = np.array([4, 8])
     table = norms_table(d_k, np.array([0.3, 0.2]), np.array([0.1, 0.4]), error=0.1)
     table.loc[1, "few_draws"] = "entropy jacobian_norm"
-    ratios = norm_ratios(table, OF_ROWS)
+    ratios = norm_ratios(results_of(table))
     assert list(ratios.columns) == names(columns_of(EXPERIMENT)["ratios"])
     first = ratios[(ratios["norm"] == "jacobian") & (ratios["statistic"] == "r.m.s.")]
     np.testing.assert_allclose(first["ratio"], [3, 0.5])
@@ -258,7 +263,7 @@ def curves():
     sizes = [(2, 64, 512), (2, 30, 4096)]
     grid = pd.MultiIndex.from_product(sizes, names=["d_k", "n_keys"]).to_frame(index=False)
     cells = grid.assign(divisor=grid["d_k"] ** 0.25, query_std=1.0, key_std=1.0)
-    return freezing_curves(cells, OF_ROWS)
+    return freezing_curves(results_of(cells))
 
 
 def test_two_keys_are_those_of_an_integral(curves):
@@ -293,7 +298,8 @@ CELL = Cell(d_k=8, n_keys=16, n_queries=4, arithmetic=FORMATS["float16"], scalin
 
 def limits(*cells):
     rows = [{**axis_values(cell), "scaling": cell.scaling[0].name} for cell in cells]
-    return zero_limits(pd.DataFrame(rows), SweepAxes.of_cell(Cell), cells)
+    axes = SweepAxes.of_cell(Cell)
+    return zero_limits(results_of(pd.DataFrame(rows), axes, cells=lambda: cells))
 
 
 def test_half_of_simulated_weights_are_below_half_the_smallest_number():
