@@ -17,6 +17,10 @@ class TableError(Problem):
     """A table that is missing, incomplete, altered, or from another config."""
 
 
+class DisagreementError(Problem):
+    """Measured and exact values differ by more than chance explains; the message names the rows."""
+
+
 class BusyError(Problem):
     """Another run holds the results folder; the message names it."""
 

@@ -20,7 +20,7 @@ from experiments.analysis.derived import TESTS, VERDICTS, fold
 from experiments.analysis.results import Results
 from experiments.analysis.verdicts import BOUND, NONE, T_TEST, is_resolved
 from experiments.analysis.written import as_written
-from experiments.errors import Problem, counted
+from experiments.errors import counted
 
 # At most this share of all honest runs of a config raises the alarm; each test accounts for a third
 # of it.
@@ -36,10 +36,6 @@ _COLUMNS = [
     *("key", "where", "metric", "scaling", "which", "trials", "test", "z", "p_value"),
     *("normal", "of_own_error", "multiple", "weight"),
 ]
-
-
-class DisagreementError(Problem):
-    """Measured and exact values differ by more than chance explains; the message names the rows."""
 
 
 @dataclass(frozen=True)
@@ -151,12 +147,12 @@ class Agreement:
         """The numbers of `gaps` in words; empty if t judges every value."""
         return ", ".join(f"{number} {state}" for state, number in self.gaps.items() if number)
 
-    def raise_alarm(self) -> None:
-        """Raise `DisagreementError` if measured and exact values disagree, with up to five rows of
-        each test.
+    def alarm(self) -> str:
+        """The message of an alarm, with up to five rows of each test; empty if measured and exact
+        values agree.
         """
         if not self.disagrees:
-            return
+            return ""
         title = "measured and exact values disagree"
         if self.p_value < ALARM:
             title += f": chance separates them so far with p = {self.p_value:.2g}"
@@ -166,7 +162,7 @@ class Agreement:
             *_worst(self.rules, "{metric}, {scaling}, all cells: z = {z:+.2f}"),
             *_worst(self.cells, "cell {where}: p = {p_value:.2g}"),
         ]
-        raise DisagreementError("\n  ".join(lines))
+        return "\n  ".join(lines)
 
 
 def _worst(rows: pd.DataFrame, text: str) -> list[str]:

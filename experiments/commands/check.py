@@ -7,7 +7,7 @@ from pathlib import Path
 from experiments.analysis.written import csv_bytes
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.errors import attempt, counted
+from experiments.errors import DisagreementError, attempt, counted
 from experiments.measuring.experiment import MEASURED
 from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, VERBOSE, Reporter
@@ -79,7 +79,8 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter = VERBOSE) 
             return
         together = study.agreement(whole)
         report.verdict("checked", f"{counted(len(whole), 'sweep')}, unaltered")
-        together.raise_alarm()
+        if alarm := together.alarm():
+            raise DisagreementError(alarm)
         if verdict := together.verdict():
             report.verdict("agreed", verdict)
         else:

@@ -6,7 +6,7 @@ A page has the markers `<!-- begin NAME -->` and `<!-- end NAME -->` in separate
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from experiments.config.loader import load_config
@@ -15,7 +15,7 @@ from experiments.declarations.figure import Default
 from experiments.diagnosis.table import COLUMNS
 from experiments.errors import Problem
 from experiments.kinds import experiment_names
-from experiments.measuring.experiment import Experiment, load_experiment
+from experiments.measuring.experiment import load_experiment
 from experiments.models.heads import QUANTITIES
 from experiments.pages import numbers
 from experiments.pages.parts import Source, code, codes, formulas, markdown, pictures
@@ -124,14 +124,10 @@ def _model_columns(_: Source) -> str:
     return markdown(["column", "meaning"], rows)
 
 
-def _experiments() -> Iterator[Experiment]:
-    return map(load_experiment, experiment_names())
-
-
 def _error_bounds(_: Source) -> str:
     """The bound of the error of every exact column, and the columns that share it."""
     columns: dict[tuple[str, str], dict[str, None]] = {}
-    for experiment in _experiments():
+    for experiment in map(load_experiment, experiment_names()):
         for metric in experiment.metrics:
             for bound in metric.exact.bounds if metric.exact else ():
                 of_bound = columns.setdefault((bound.where, str(bound)), {})
@@ -147,7 +143,7 @@ def _without_exact(_: Source) -> str:
     no exact values at all.
     """
     rows = []
-    for experiment in _experiments():
+    for experiment in map(load_experiment, experiment_names()):
         unknown = [metric.name for metric in experiment.metrics if metric.exact is None]
         if len(unknown) < len(experiment.metrics):
             rows.append((code(experiment.name), codes(unknown)))

@@ -27,7 +27,6 @@ from experiments.pages.parts import (
     FULL,
     MADE_WITH,
     digits,
-    page_path,
     pictures,
     provenance,
     shown,
@@ -78,7 +77,7 @@ def write_page(study: Study, config_path: Path, *, report: Reporter = VERBOSE) -
     folder = study.folder
     options = [study.config.text, config_path.as_posix()]
     sources = (*shown(study.config, folder),)
-    page = Product((page_path(folder),), made, sources, options)
+    page = Product((folder / "index.html",), made, sources, options)
     build(folder, [page], report, quietly=True)
 
 

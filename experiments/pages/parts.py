@@ -16,7 +16,6 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
-from experiments.analysis.agreement import Agreement, DisagreementError
 from experiments.claims.table import table_path
 from experiments.config.loader import Config
 from experiments.errors import counted
@@ -38,13 +37,22 @@ _OF_MODELS = ("smollm2/divisors.png", "smollm2/slide.png", "minilm/heads.png")
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy", "seaborn")
 _PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measured by", "analysed by")
 _SHOWN_DIGITS = 12  # of a SHA-256
-_MINUS = re.compile(r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)")
-# A number begins a word; the digits of a fingerprint, such as 55cfb400e508, do not.
-_TEN = re.compile(r"(?<![\w.])([\d.]*\d)e(−?)\+?0*(\d{1,3})\b")
-_INDEX = re.compile(r"(?<![\w.])([A-Za-z]|\|J\|)_([A-Za-z]+|\d)")
-_GRADIENT = re.compile(r"\bdL/d(?=[a-z]\b)")
-_ROOT = re.compile(r"\bsqrt\(([^()]+)\)|((?<![\w.>])[A-Za-z]<sub>[a-z]+</sub>)\^1/2(?!\d)")
-_POWER = re.compile(r"(?<=[\w>)])\^(?:\(([^()]+)\)|(−?\d+(?:\.\d+)?(?:/\d+)?|[A-Za-z]\b))")
+# In order: later ones see the results of earlier ones.
+_TYPESET = (
+    (r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)", "−"),
+    # A number begins a word; the digits of a fingerprint, such as 55cfb400e508, do not.
+    (r"(?<![\w.])([\d.]*\d)e(−?)\+?0*(\d{1,3})\b", "\\1\u00a0×\u00a010^\\2\\3"),
+    (r"\bdL/d(?=[a-z]\b)", "∂L/∂"),
+    (r"(?<![\w.])([A-Za-z]|\|J\|)_([A-Za-z]+|\d)", r"\1<sub>\2</sub>"),
+    (
+        r"\bsqrt\(([^()]+)\)|((?<![\w.>])[A-Za-z]<sub>[a-z]+</sub>)\^1/2(?!\d)",
+        r'√<span class="root">\1\2</span>',
+    ),
+    (
+        r"(?<=[\w>)])\^(?:\(([^()]+)\)|(−?\d+(?:\.\d+)?(?:/\d+)?|[A-Za-z]\b))",
+        r"<sup>\1\2</sup>",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -58,11 +66,6 @@ class Source:
     def link(self, path: Path) -> str:
         """The path of a file from the page."""
         return os.path.relpath(path, self.page)
-
-
-def page_path(results: Path) -> Path:
-    """The page of a results folder."""
-    return results / "index.html"
 
 
 def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
@@ -119,13 +122,10 @@ def typeset(text: str) -> Markup:
     >>> str(typeset("score_mean at n_keys = 4 grows as d_k^(-1/3), |dL/dq|"))
     'score_mean at n<sub>keys</sub> = 4 grows as d<sub>k</sub><sup>−1/3</sup>, |∂L/∂q|'
     """
-    text = _MINUS.sub("−", text)
-    text = _TEN.sub("\\1\u00a0×\u00a010^\\2\\3", text)
-    text = str(Markup.escape(text))
-    text = _GRADIENT.sub("∂L/∂", text)
-    text = _INDEX.sub(r"\1<sub>\2</sub>", text)
-    text = _ROOT.sub(lambda root: f'√<span class="root">{root[1] or root[2]}</span>', text)
-    return Markup(_POWER.sub(lambda power: f"<sup>{power[1] or power[2]}</sup>", text))
+    html = str(Markup.escape(text))
+    for pattern, replacement in _TYPESET:
+        html = re.sub(pattern, replacement, html)
+    return Markup(html)
 
 
 def markdown(head: Sequence[str], rows: Iterable[Iterable[object]], right: str = "") -> str:
@@ -213,12 +213,4 @@ def provenance(study: Study) -> Provenance:
     whole = study.agreement(study)
     verdict = "; ".join(filter(None, [whole.verdict(), whole.gaps_in_short()]))
     missing = [sweep.name for sweep in study.config.sweeps if sweep.name not in study]
-    return Provenance(versions, rows, missing, verdict, _alarm(whole))
-
-
-def _alarm(whole: Agreement) -> str:
-    try:
-        whole.raise_alarm()
-    except DisagreementError as error:
-        return str(error)
-    return ""
+    return Provenance(versions, rows, missing, verdict, whole.alarm())

@@ -2,13 +2,14 @@
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.analysis.agreement import ALARM, Agreement, DisagreementError, agreement
+from experiments.analysis.agreement import ALARM, Agreement, agreement
 from experiments.analysis.cell_tests import cell_tests
 from experiments.analysis.results import Results, SweepAxes
 from experiments.analysis.verdicts import (
@@ -303,8 +304,7 @@ def test_a_metric_stuck_at_its_limit_under_one_rule_raises_the_alarm():
     sweep = Sweep("mine", EXPERIMENT, {}, trials=100, figures=(), seed=0)
     suite = agreement([Results(sweep, {"measured": table, "verdicts": judged(table)})])
     assert sorted(suite.values["p_value"]) == [0.0, 1.0]
-    with pytest.raises(DisagreementError, match="saturated_rows"):
-        suite.raise_alarm()
+    assert "saturated_rows" in suite.alarm()
 
 
 @pytest.mark.parametrize(("z", "disagrees"), [(7.0, True), (6.9, False)])
@@ -333,8 +333,7 @@ def test_an_alarm_names_what_is_far_off():
     assert suite.p_value < ALARM
     value = r"\n  entropy of mine, .* z = \+6\.00, p = .*"
     rule = r"\n  entropy, d_k\^1/2, all cells: .*cell mine"
-    with pytest.raises(DisagreementError, match=f"(?s)disagree: .*{value}{rule}"):
-        suite.raise_alarm()
+    assert re.search(f"(?s)disagree: .*{value}{rule}", suite.alarm())
 
 
 @pytest.mark.parametrize(("exact", "end"), [(0.2, 0.15), (0.05, 0.08)])
