@@ -23,7 +23,6 @@ EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
 THEORY = "theory"  # tables and figures of laws
 MODELS = "models"  # a folder for each pretrained model
-DIAGNOSIS_TABLE, DIAGNOSIS_FIGURE = "diagnosis.csv", "heads"  # the names of its files
 SLIDES = "slides"  # for talks
 _TAKEN = (
     DERIVED,

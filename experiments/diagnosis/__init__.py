@@ -1,1 +1,1 @@
-"""The diagnosis of queries and keys in a user's files."""
+"""The columns of a diagnosis, and the figure of the shipped one."""

@@ -1,18 +1,13 @@
-"""The table of a diagnosis and the meaning of its columns.
+"""The meaning of the columns of a diagnosis.
 
 `sdpa.diagnosis.QUANTITIES` declares what most columns mean; here are sizes and options.
 """
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-
-import pandas as pd
+from collections.abc import Iterator
 
 from experiments.measuring.columns import Column
 from sdpa.diagnosis import QUANTITIES, Quantity
 from sdpa.diagnosis.quantities import VISIBLE_MASS
-from sdpa.heads import HeadArrays
-from sdpa.heads.table import table_of
 
 _SIZES = (
     Column("d_k", "int", "width of queries and keys"),
@@ -56,14 +51,3 @@ COLUMNS: tuple[Column, ...] = (
     *_SIZES,
     *(column for quantity in (*QUANTITIES, VISIBLE_MASS) for column in _of_quantity(quantity)),
 )
-
-
-def diagnosis_table(heads: Sequence[HeadArrays]) -> pd.DataFrame:
-    """The table of all heads, as `sdpa.heads.table.table_of`."""
-    return pd.DataFrame(table_of(heads))
-
-
-def read_diagnosis(path: Path) -> pd.DataFrame:
-    """A table of a diagnosis from its file."""
-    table: pd.DataFrame = pd.read_csv(path, dtype={"mask": str, "scaling": str})
-    return table

@@ -10,7 +10,6 @@ import matplotlib as mpl
 import matplotlib.figure
 import numpy as np
 import numpy.typing as npt
-import seaborn as sns
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from PIL import Image
@@ -18,8 +17,10 @@ from PIL.PngImagePlugin import PngInfo
 
 from experiments.analysis.results import Results
 from experiments.declarations import FIGURES
-from experiments.declarations.figure import Figure
+from experiments.declarations.figure import Figure, Finding
+from experiments.declarations.tables import Tables
 from experiments.figures import curves, maps, networks, training  # noqa: F401 (each enters its drawings)
+from experiments.figures.findings import FindingError
 from experiments.figures.lines import draw_lines
 from experiments.figures.style import DPI, OWN_DRAWINGS, SLIDE, STYLE, Drawing
 from experiments.figures.words import latex, plain_caption
@@ -56,7 +57,7 @@ def draw(figure: Figure, results: Results) -> Drawing:
 
 def picture(figure: Figure, results: Results) -> Drawing:
     """The picture of a figure with its formulas typeset, in the style of all figures."""
-    with mpl.rc_context({**sns.axes_style("ticks"), **STYLE}):
+    with mpl.rc_context(STYLE):
         return typeset(draw(figure, results))
 
 
@@ -80,6 +81,32 @@ def render_figure(
     return render(partial(draw, figure, results), title, caption, formats=formats)
 
 
+def render_finding(
+    finding: Finding,
+    tables: Tables,
+    plot: Callable[[], Drawing],
+    about: str = "",
+    *,
+    is_slide: bool = False,
+) -> list[bytes]:
+    """PNG and text of a picture of tables, under a title that they must support.
+
+    Args:
+        finding: title and sentence.
+        tables: give its numbers.
+        plot, is_slide: as of `render`.
+        about: end of the caption.
+
+    Raises:
+        FindingError: the tables do not support the title.
+    """
+    numbers = finding.numbers(tables)
+    if numbers is None:
+        raise FindingError(f"the tables do not support: {finding.title}")
+    caption = f"{finding.sentence.format(**numbers)} {about}".strip()
+    return [*render(plot, finding.title, caption, is_slide=is_slide).values()]
+
+
 def render(
     plot: Callable[[], Drawing],
     title: str,
@@ -100,10 +127,7 @@ def render(
             picture.
         is_slide: True for a PNG with large letters and no caption.
     """
-    style = {**sns.axes_style("ticks"), **STYLE}
-    if is_slide:
-        style |= SLIDE
-    with mpl.rc_context(style):
+    with mpl.rc_context(STYLE | SLIDE if is_slide else STYLE):
         drawing = typeset(plot())
         files = {
             ".png": _png(drawing, title, caption, is_slide),

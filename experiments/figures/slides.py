@@ -68,14 +68,13 @@ def _objection(slide: Slide, results: Results | None) -> str:
 def slide_files(slide: Slide, results: Results) -> list[bytes]:
     """A slide as PNG and as PDF, without anything that varies between equal runs."""
     import matplotlib as mpl  # takes a second to load, as all that draws
-    import seaborn as sns
 
     from experiments.figures.lines import draw_lines
     from experiments.figures.rendering import typeset
     from experiments.figures.style import SLIDE, STYLE
 
     lines = Lines(slide.x, (slide.panel,), _INCHES, by=slide.by, rules=slide.rules)
-    with mpl.rc_context({**sns.axes_style("ticks"), **STYLE, **SLIDE}):
+    with mpl.rc_context(STYLE | SLIDE):
         drawing = draw_lines(lines, results.measured, results)
         drawing.set_size_inches(_INCHES)
         panel = (0, _ABOVE_SIZES, 1, _BELOW_TITLE - _ABOVE_SIZES)

@@ -33,6 +33,7 @@ SEQUENTIAL = sns.color_palette("Blues", as_cmap=True)  # of amounts: darker mean
 # of signed amounts: blue below 0, white at 0, red above
 DIVERGING = sns.color_palette("RdBu_r", as_cmap=True)
 STYLE = {
+    **sns.axes_style("ticks"),
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
     "axes.titlelocation": "left",

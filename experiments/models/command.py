@@ -78,8 +78,9 @@ def _write_model(results: Path, model: Model, report: Reporter) -> None:
     altered = [str(path) for path in inputs if checksum(path) != written.get(path.name)]
     if altered:
         raise TableError(f"altered or missing: {', '.join(altered)}; make model writes them again")
-    from experiments.models.figures import FIGURES  # takes a second to load
+    from experiments.models.figures import FIGURES, render_model  # takes a second to load
 
-    for name, draw in FIGURES[model.name].items():
+    for name, figure in FIGURES[model.name].items():
         drawn = _paths(results, model, tuple(f"{name}{suffix}" for suffix in DRAWN))
-        build(results, [Product(drawn, partial(draw, results), inputs)], report)
+        make = partial(render_model, results, model, figure)
+        build(results, [Product(drawn, make, inputs)], report)

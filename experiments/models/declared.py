@@ -6,11 +6,10 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from experiments.diagnosis.table import diagnosis_table
 from experiments.models import heads, language, minilm, smollm2
 from experiments.models.model import Case, Mask, Model, Network
-from experiments.paths import DIAGNOSIS_TABLE
 from sdpa.heads import HeadArrays
+from sdpa.heads.table import table_of
 
 _OF_HEADS = ("by-head.csv", "by-layer.csv")
 _RULES = ("d_k^1/2", "unscaled", "d_k^1")
@@ -41,8 +40,8 @@ def _example(network: Network) -> list[pd.DataFrame | bytes]:
         q=q[_SAMPLE].astype(np.float16),
         k=k[_SAMPLE].astype(np.float16),
     )
-    diagnosis = diagnosis_table([HeadArrays(None, None, q, k)])
-    return [diagnosis, sample.getvalue()]
+    diagnosis = table_of([HeadArrays(None, None, q, k)])
+    return [pd.DataFrame(diagnosis), sample.getvalue()]
 
 
 _MINILM_CASES = (
@@ -61,7 +60,7 @@ MINILM = Model(
     load=minilm.pretrained,
     made={
         _OF_HEADS: partial(heads.by_head_and_layer, _MINILM_CASES, MINILM_MASK),
-        (DIAGNOSIS_TABLE, "qk.npz"): _example,
+        ("diagnosis.csv", "qk.npz"): _example,
     },
 )
 

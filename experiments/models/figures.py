@@ -1,10 +1,10 @@
 """The figures of `make model`, and what they show."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,10 +13,9 @@ from scipy import stats
 
 from experiments.declarations.figure import Finding
 from experiments.declarations.tables import BOTH, Numbers, Tables, rows_of
-from experiments.diagnosis.picture import CLOSE, plot_heads, render_heads
-from experiments.diagnosis.table import read_diagnosis
-from experiments.figures.findings import FindingError
-from experiments.figures.rendering import render
+from experiments.diagnosis import picture
+from experiments.diagnosis.picture import CLOSE, plot_heads
+from experiments.figures.rendering import render_finding
 from experiments.figures.style import INK, Drawing, panels, scaling_colours
 from experiments.models.declared import (
     MINILM,
@@ -30,7 +29,7 @@ from experiments.models.declared import (
 from experiments.models.heads import CONTROLS, GROUPS, control, law, row_lengths
 from experiments.models.model import Case, Mask, Model
 from experiments.models.smollm2 import DIVISOR
-from experiments.paths import DIAGNOSIS_FIGURE, DIAGNOSIS_TABLE, model_path
+from experiments.paths import model_path
 from sdpa.heads.table import Curve
 
 # Half the width of a 95% interval over the standard error, between as many groups.
@@ -166,7 +165,7 @@ def _draw_heads(case: Case, mask: Mask, tables: Tables) -> Drawing:
             entropy_share=heads[f"{part}entropy_share"],
         )
         curve = Curve(case.n_keys, spread, law(spread, lengths))
-        plot_heads(ax, points, [curve], size=40)
+        plot_heads(ax, points, curve, size=40)
         ax.set_title("without the first key" if part else "all keys; dark to light: layers")
         ax.set_xlabel("standard deviation of the scaled scores in a row")
     for name, dashes in zip(CONTROLS, ("--", "-.", ":"), strict=True):
@@ -226,45 +225,30 @@ def _plot_gradient(
     ax.set_yscale("log")
 
 
-@dataclass(frozen=True)
-class Slide:
-    """A figure of the tables of a model, under a title that they must support."""
+class ModelFigure(NamedTuple):
+    """A figure of the tables of a model, under a title that they must support.
 
-    model: Model
+    `about` is the end of the caption of a slide; empty for a figure of the usual size.
+    """
+
     draw: Callable[[Tables], Drawing]
-    about: str  # end of the caption
+    about: str
     finding: Finding
 
-    def __call__(self, results: Path) -> list[bytes]:
-        """The files of the slide, PNG and text.
 
-        Raises:
-            FindingError: the tables do not support its title.
-        """
-        title = self.finding.title
-        tables = read_model(results, self.model)
-        numbers = self.finding.numbers(tables)
-        if numbers is None:
-            raise FindingError(f"the tables of {self.model.title} do not support: {title}")
-        sentence = self.finding.sentence.format(**numbers)
-        caption = f"{sentence} {self.model.title}, {self.about}"
-        drawn = render(partial(self.draw, tables), title, caption, is_slide=True)
-        return [*drawn.values()]
+def render_model(results: Path, model: Model, figure: ModelFigure) -> list[bytes]:
+    """The files of a figure, PNG and text; `FindingError` if the tables do not support its title."""
+    tables = read_model(results, model)
+    about = figure.about and f"{model.title}, {figure.about}"
+    drawn = partial(figure.draw, tables)
+    return render_finding(figure.finding, tables, drawn, about, is_slide=bool(about))
 
 
 _PROSE = "8 sequences of 256 tokens of prose. Bars: 95% intervals, of losses that of the change from √d_k."
-
-
-def _render_diagnosis(results: Path) -> list[bytes]:
-    table = read_diagnosis(model_path(results, MINILM.name, DIAGNOSIS_TABLE))
-    return [*render_heads(table).values()]
-
-
-FIGURES: dict[str, dict[str, Callable[[Path], list[bytes]]]] = {
+FIGURES: dict[str, dict[str, ModelFigure]] = {
     MINILM.name: {
-        DIAGNOSIS_FIGURE: _render_diagnosis,
-        "slide": Slide(
-            MINILM,
+        "heads": ModelFigure(picture.draw_diagnosis, "", picture.FINDING),
+        "slide": ModelFigure(
             partial(_draw_heads, MINILM_CASE, MINILM_MASK),
             "16 sequences; spread: standard deviation of the scaled scores in a row.",
             Finding(
@@ -281,8 +265,7 @@ FIGURES: dict[str, dict[str, Callable[[Path], list[bytes]]]] = {
         ),
     },
     SMOLLM2.name: {
-        "slide": Slide(
-            SMOLLM2,
+        "slide": ModelFigure(
             partial(_draw_heads, SMOLLM2_CASE, SMOLLM2_MASK),
             "8 sequences.",
             Finding(
@@ -297,8 +280,7 @@ FIGURES: dict[str, dict[str, Callable[[Path], list[bytes]]]] = {
                 numbers=partial(_of_heads, SMOLLM2_CASE),
             ),
         ),
-        "divisors": Slide(
-            SMOLLM2,
+        "divisors": ModelFigure(
             _draw_divisors,
             _PROSE,
             Finding(
@@ -311,8 +293,7 @@ FIGURES: dict[str, dict[str, Callable[[Path], list[bytes]]]] = {
                 numbers=_of_divisors,
             ),
         ),
-        "layers": Slide(
-            SMOLLM2,
+        "layers": ModelFigure(
             _draw_layers,
             _PROSE,
             Finding(

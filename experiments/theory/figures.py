@@ -12,8 +12,7 @@ from matplotlib.ticker import NullLocator
 from experiments.analysis.written import csv_bytes
 from experiments.declarations.figure import Finding
 from experiments.declarations.tables import Numbers, Tables, rows_of
-from experiments.figures.findings import FindingError
-from experiments.figures.rendering import render
+from experiments.figures.rendering import render_finding
 from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, ordered_colours, panels
 from experiments.output.products import Product, build
 from experiments.output.reporter import VERBOSE, Reporter
@@ -50,11 +49,7 @@ def _written(name: str) -> list[bytes]:
 def _drawn(name: str, path: Path) -> list[bytes]:
     table = pd.read_csv(path)
     draw, finding = FIGURES[name]
-    numbers = finding.numbers({name: table})
-    if numbers is None:
-        raise FindingError(f"{path} does not support: {finding.title}")
-    caption = finding.sentence.format(**numbers)
-    return [*render(lambda: draw(table), finding.title, caption).values()]
+    return render_finding(finding, {name: table}, partial(draw, table))
 
 
 def _draw_scales(table: pd.DataFrame) -> Drawing:
