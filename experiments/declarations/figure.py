@@ -58,8 +58,6 @@ class Panel:
         equal: True to mark the value of equal weights, ln n_keys or 1/n_keys.
         only: an axis, and `min` or `max` for the rows of its weakest or strongest value, which the
             title names.
-        is_logarithmic: True for a logarithmic y axis if the range is wide, also if the metric has
-            none of its own.
         over: what divides it: `ln n_keys`, or `exact` for its exact value, under the first rule
             alone.
     """
@@ -70,7 +68,6 @@ class Panel:
     floor: float | None = None
     equal: bool = False
     only: tuple[str, Callable[..., Any]] | None = None
-    is_logarithmic: bool = False
     over: Literal["", "ln n_keys", "exact"] = ""
 
 
@@ -152,8 +149,8 @@ class Figure:
         shows: the plain title: what is plotted, in at most twelve words.
         of: the experiment whose sweeps it shows, one drawing for each sweep; or `all-sweeps` (all
             sweeps together).
-        metrics: the columns of the measured table that it shows; the page gives the values of the
-            first.
+        metrics: the columns of the measured table that it shows, as the page orders them; by
+            default those of the panels.
         lines: the picture, if it is one of lines.
         note: sentences of the plain caption on how to read the picture.
         without: by the name of a column, a sentence of the note, and the one in its place in tables
@@ -173,3 +170,8 @@ class Figure:
     default: Default | None = None
     finding: Finding | None = None
     slides: tuple[Slide, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.lines and not self.metrics:
+            of_panels = dict.fromkeys(panel.metric for panel in self.lines.panels)
+            object.__setattr__(self, "metrics", tuple(of_panels))

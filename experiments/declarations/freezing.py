@@ -113,7 +113,6 @@ FIGURES = (
     Figure(
         name="rules",
         shows="Scaling rules in longer rows: entropy, largest weight and own key's weight",
-        metrics=("entropy", "max_weight", "own_weight"),
         lines=Lines(
             "n_keys",
             (

@@ -75,7 +75,6 @@ FIGURES = (
     Figure(
         name="gradients",
         shows="Gradient norms against d_k: medians beside root mean squares",
-        metrics=("jacobian_norm_median", "jacobian_norm", MEDIAN, "query_gradient_norm"),
         default=Default(varied=("d_k",)),
         lines=Lines(
             "d_k",

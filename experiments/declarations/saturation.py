@@ -128,7 +128,6 @@ FIGURES = (
     Figure(
         name="causal",
         shows="Attention with and without a causal mask",
-        metrics=("max_weight", "entropy", MEDIAN),
         lines=Lines("n_keys", (Panel("max_weight"), Panel("entropy"), Panel(MEDIAN)), (10, 3.7)),
         note=READING,
         finding=Finding(
@@ -201,7 +200,6 @@ FIGURES = (
     Figure(
         name="saturation",
         shows="Largest weight, entropy and share of saturated rows against d_k",
-        metrics=("max_weight", "entropy", "saturated_rows"),
         default=Default(varied=("d_k",)),
         lines=Lines(
             "d_k",

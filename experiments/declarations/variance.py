@@ -95,7 +95,6 @@ FIGURES = (
     Figure(
         name="metrics",
         shows="Variance, largest weight, entropy and gradient, along the first varied axis",
-        metrics=_FOUR,
         default=Default(single=("d_k", "n_keys")),
         lines=Lines(
             "",
@@ -122,7 +121,6 @@ FIGURES = (
     Figure(
         name="variance",
         shows="Score variance against d_k, and over its exact value",
-        metrics=("score_variance",),
         default=Default(varied=("d_k",)),
         lines=Lines(
             "d_k",
@@ -190,7 +188,6 @@ FIGURES = (
         name="initialisation",
         shows="Variance of scaled scores and largest weight by scheme of initial weights",
         of="initialisation",
-        metrics=("score_variance", "max_weight"),
         default=Default(),
         lines=Lines(
             "scheme",

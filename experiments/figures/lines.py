@@ -175,8 +175,8 @@ def _scale(
         ax.set_ylim(bottom=panel.floor)
         return
     shown = [name for name in (panel.metric, panel.like) if name]
-    are_logarithmic = all(metrics[name].is_logarithmic for name in shown)
-    scale_y(ax, table, *shown, may_be_log=panel.is_logarithmic or are_logarithmic)
+    may_be_log = all(metrics[name].is_logarithmic for name in shown)
+    scale_y(ax, table, *shown, may_be_log=may_be_log)
 
 
 def _name_categories(ax: Axes, names: Sequence[str], x: str) -> None:
