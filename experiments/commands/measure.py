@@ -19,7 +19,7 @@ from experiments.output.compare import ROUNDING
 from experiments.output.reporter import VERBOSE, Reporter
 from experiments.output.tables import sound_contents, why_stale, write_sweep
 from experiments.paths import STORE, STORED_CONFIG, csv_name
-from experiments.running.fingerprint import remember_source
+from experiments.running.fingerprint import tables_fingerprint
 from experiments.running.store import Store
 from experiments.running.work import (
     Work,
@@ -59,7 +59,9 @@ def measure(
         ChangedError: a table differs from its previous version, although the same source and
             libraries made both.
     """
-    remember_source({sweep.experiment.name for sweep in sweeps})
+    for sweep in sweeps:
+        # Of the source as this process imports it now, not as an edit during the run leaves it.
+        tables_fingerprint(sweep.experiment.name)
     with locked(results):
         records = Store(results / STORE, config.seed)
         work = find_work(records, sweeps)

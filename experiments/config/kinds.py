@@ -38,14 +38,15 @@ def kind_of(block: Any) -> Experiment:
     given = [
         (key, values)
         for part in (block, *block.variants)
-        for key, values in _named(part)
+        for key, values in named(part)
         if key in keys
     ]
     takes_all = (kind for kind in kinds if all(_takes(kind, *each) for each in given))
     return next(takes_all)
 
 
-def _named(part: BaseModel) -> list[tuple[str, Any]]:
+def named(part: BaseModel) -> list[tuple[str, Any]]:
+    """The keys that a block or a variant names, with their values."""
     return [(key, values) for key, values in part if key in part.model_fields_set]
 
 

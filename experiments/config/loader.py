@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from experiments.config.kinds import kind_of
+from experiments.config.kinds import kind_of, named
 from experiments.config.messages import note
 from experiments.config.models import config_model
 from experiments.config.rules import block_problems, impossible
@@ -99,13 +99,9 @@ def _sweep(name: str, block: Any, seed: int) -> Sweep:
     experiment = kind_of(block)
     given = dict(block)
     values = {key: given[key] for key in cell_fields(experiment.cell)}
-    variants = tuple(map(_named_axes, block.variants))
+    variants = tuple(dict(named(variant)) for variant in block.variants)
     precision = given.get("precision")
     trials = block.max_trials if precision else block.trials
     sweep = Sweep(name, experiment, values, trials, (), seed, precision, variants)
     figures = given.get("figures") or default_figures(experiment.name, sweep.spanned())
     return replace(sweep, figures=figures)
-
-
-def _named_axes(variant: BaseModel) -> dict[str, Any]:
-    return {axis: values for axis, values in variant if axis in variant.model_fields_set}

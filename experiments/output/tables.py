@@ -152,7 +152,7 @@ def read_sweep(results: Path, sweep: Sweep) -> "Results":
         # more than a hundred.
         table = own.copy()
         # An empty field is a list of no metrics there, elsewhere a missing number.
-        tables[kind] = table.fillna({FEW_DRAWS: ""}) if FEW_DRAWS in table else table
+        tables[kind] = table.fillna({FEW_DRAWS: ""})
     return Results(sweep, tables)
 
 

@@ -9,7 +9,7 @@ import ast
 import hashlib
 import inspect
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from functools import cache
 from importlib.metadata import version
@@ -73,12 +73,6 @@ def worker_fingerprint(*experiments: str) -> str:
 def tables_fingerprint(experiment: str) -> str:
     """SHA-256 of the code that makes the finished tables of an experiment."""
     return _fingerprint(tables_code(experiment))
-
-
-def remember_source(experiments: Iterable[str]) -> None:
-    """Fingerprint the source as this process imports it now, not as edits during a run leave it."""
-    for experiment in experiments:
-        tables_fingerprint(experiment)
 
 
 def measuring_code(experiment: str) -> dict[str, str]:

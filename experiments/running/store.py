@@ -94,7 +94,7 @@ class Store:
                 f"{state}"
             )
         kind = typing.get_type_hints(chunk.experiment.measure)["return"]
-        measurement: Measurement = _built(kind, _arrays(described, payload), "")
+        measurement: Measurement = _built(kind, _arrays(described, payload))
         return measurement
 
     def _opened(self, chunk: Chunk) -> tuple[State, list[Any], bytes]:
@@ -176,14 +176,21 @@ def _flattened(value: Any, name: str) -> Iterator[tuple[str, np.ndarray[Any, Any
         yield name, np.asarray(value)
 
 
-def _arrays(described: list[list[Any]], payload: bytes) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of a payload, by name, as the fields of one packed structure."""
+def _arrays(described: list[list[Any]], payload: bytes) -> Any:
+    """The arrays of a payload, as the fields of one packed structure, nested by their names."""
     structure = np.dtype([(name, kind, tuple(shape)) for name, kind, shape in described])
     packed = np.frombuffer(zlib.decompress(payload), structure)[0]
-    return {name: packed[name] for name, *_ in described}
+    nested: dict[str, Any] = {}
+    for name, *_ in described:
+        *path, last = name.split(".")
+        inner = nested
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = packed[name]
+    return nested[""]
 
 
-def _built(kind: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str) -> Any:
+def _built(kind: Any, found: Any) -> Any:
     """A measurement of that type from its arrays, the reverse of `_flattened`.
 
     Types come from the code, not from the record, so that a record builds nothing but declared
@@ -192,17 +199,10 @@ def _built(kind: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str) -> Any
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         values = {
-            f.name: _built(hints[f.name], arrays, f"{name}.{f.name}")
-            for f in dataclasses.fields(kind)
+            f.name: _built(hints[f.name], found.get(f.name, {})) for f in dataclasses.fields(kind)
         }
         return kind(**values)  # type: ignore[operator]
     if typing.get_origin(kind) is tuple:
-        below = {
-            key.removeprefix(f"{name}.").split(".")[0]
-            for key in arrays
-            if key.startswith(f"{name}.")
-        }
-        return tuple(
-            _built(typing.get_args(kind)[0], arrays, f"{name}.{i}") for i in range(len(below))
-        )
-    return kind(arrays[name]) if kind in (int, float) else arrays[name]
+        each, *_ = typing.get_args(kind)
+        return tuple(_built(each, item) for item in found.values())
+    return kind(found) if kind in (int, float) else found
