@@ -81,8 +81,9 @@ class Lines:
             `scaling`.
         panels: in rows of `columns`.
         size: width and height in inches; with `beside`, those of a panel.
-        by: what distinguishes lines by colour; all other varied axes distinguish them by markers.
-        beside: rows of panels for this treatment, one column for each of its first three values.
+        by: what distinguishes lines by colour, `scaling` or an axis of numbers; all other varied
+            axes distinguish them by markers.
+        beside: `scaling` for rows of panels, one column for each of the first three rules.
         columns: panels in a row; 0 for one row.
         rules: the scaling rules to show, if the table has one of them; otherwise all.
     """

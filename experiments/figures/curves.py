@@ -14,6 +14,7 @@ from scipy import stats
 
 from experiments.analysis.freezing import spreads
 from experiments.analysis.results import Results, SweepAxes
+from experiments.declarations.tables import BOTH
 from experiments.figures.lines import (
     Series,
     legend,
@@ -36,14 +37,13 @@ from experiments.figures.style import (
     panels,
     scaling_colours,
 )
-from experiments.figures.words import by_scaling, latex, under, values_of
+from experiments.figures.words import latex, under, values_of
 from experiments.measuring.rules import Floats
 
 _SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
 _APART = 0.16  # between the points of the scalings of a cell
-_BOTH_RULES = ("unscaled", "d_k^1/2")
 _MECHANISMS = {"softcap": "soft cap {:g}", "sink": "sink {}", "alibi": "ALiBi {:g}"}
 _MECHANISMS |= {"normalize": "QK-norm ({})", "normalizer": "{}"}
 _FREEZING = {
@@ -61,11 +61,11 @@ def assumptions(results: Results) -> Drawing:
     table = results.measured.assign(cell=labels(results.measured, results.axes))
     cells = list(dict.fromkeys(table["cell"]))
     colours = scaling_colours(table["scaling"])
-    groups = by_scaling(table, "cell")
+    groups = table.groupby("scaling", sort=False)
     size = 11, 1.5 + 0.3 * len(cells)
     figure, axes = panels(len(_CHANGED), len(_CHANGED), size, sharey=True)
     for ax, metric in zip(axes, _CHANGED, strict=True):
-        for i, (scaling, rows) in enumerate(groups.items()):
+        for i, (scaling, rows) in enumerate(groups):
             beside = _APART * (i - (len(groups) - 1) / 2)
             heights = np.array([cells.index(cell) for cell in rows["cell"]])
             at = heights + beside
@@ -189,7 +189,7 @@ def mechanisms(results: Results) -> Drawing:
     """A row of panels for each metric and a column for each rule; a line for each mechanism."""
     table = results.measured
     rules = list(table["scaling"].unique())
-    if shared := [rule for rule in _BOTH_RULES if rule in rules]:
+    if shared := [rule for rule in BOTH if rule in rules]:
         rules = shared
     table = table[table["scaling"].isin(rules)]
     others = results.axes.varied(table, "d_k")

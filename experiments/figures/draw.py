@@ -56,8 +56,8 @@ def figures(
     shown = [(each.name, each, figure) for each in drawn for figure in each.block.figures]
     if together:
         shown += [(ALL_SWEEPS, together, figure) for figure in figures_of(ALL_SWEEPS)]
-
-    def product(name: str, of: Results, figure: str) -> Product:
+    products = []
+    for name, of, figure in shown:
         stem = figure_path(results, name, figure, "")
         finding = finding_of(f"{name}/{figure}", of)
         old = [each for each in ON_REQUEST if stem.with_suffix(each).exists()]
@@ -65,9 +65,9 @@ def figures(
         files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))
         behind = [sweep.name for sweep in config.sweeps if name in (sweep.name, ALL_SWEEPS)]
         inputs = tuple(results / f"{sweep}.json" for sweep in behind)
-        return Product(files, partial(_drawn, figure, of, finding, asked), inputs, finding)
-
-    return [product(*each) for each in shown]
+        make = partial(_drawn, figure, of, finding, asked)
+        products.append(Product(files, make, inputs, finding))
+    return products
 
 
 def _drawn(

@@ -19,7 +19,6 @@ from experiments.analysis.results import Results, SweepAxes
 from experiments.declarations.figure import Lines, Panel
 from experiments.figures.style import (
     INK,
-    UNORDERED_COLOURS,
     Drawing,
     empty,
     ordered_colours,
@@ -32,9 +31,6 @@ from experiments.measuring.metric import FEW_DRAWS, Metric
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 MARKERS = "osD^vP*X"
 _STYLES = ("-", "--", ":")
-# Lines of two names may coincide, so dashes of one leave gaps for those of the other.
-_DASHED = (0, (4, 4))
-_DASHES = ("-", _DASHED, "-", _DASHED, "-", (4, (4, 4)))
 _MAX_BESIDE = 3
 _MOST_CASES = 9  # with a panel each
 _CASES_BESIDE = 3  # in a row
@@ -75,8 +71,6 @@ def draw_lines(picture: Lines, table: pd.DataFrame, results: Results) -> Drawing
     """The picture of rows of the main table of a sweep."""
     axes = results.axes
     metrics = results.metrics
-    if picture.by not in table:  # of an experiment without scaling
-        table = table.assign(**{picture.by: "", "exponent": np.nan})
     if picture.rules:
         is_meant = table["scaling"].isin(picture.rules)
         table = table[is_meant] if is_meant.any() else table
@@ -129,8 +123,7 @@ def _title(panel: Panel, rows: pd.DataFrame, beside: str, metrics: Mapping[str, 
         axis, _ = panel.only
         parts.append(f"{axis} {short(rows[axis].iloc[0])}")
     if beside:
-        treatment = rows[beside].iloc[0]
-        parts.append(under(treatment) if beside == "scaling" else treatment)
+        parts.append(under(rows[beside].iloc[0]))
     return ", ".join(parts)
 
 
@@ -221,9 +214,7 @@ def _colours(table: pd.DataFrame, by: str) -> dict[Any, Any]:
     values = list(table[by].unique())
     if by == "scaling":
         return scaling_colours(values)
-    if is_number(table, by):
-        return dict(zip(sorted(values), ordered_colours(len(values)), strict=True))
-    return dict(zip(values, itertools.cycle(UNORDERED_COLOURS), strict=False))
+    return dict(zip(sorted(values), ordered_colours(len(values)), strict=True))
 
 
 def series(
@@ -242,33 +233,26 @@ def series(
     per_point = table.groupby([x, by])
     varied = axes.varied(table, x, by)
     others = [name for name in varied if per_point[name].nunique().max() > 1]
-    ordered = is_number(table, by)
-    is_named = ordered or (bool(others) and by != "scaling")
     colours = colours or _colours(table, by)
-    values: dict[Any, int] = {}
     combinations: dict[Any, int] = {}
     lines = []
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
-        place = values.setdefault(value, len(values))
         other = combinations.setdefault(tuple(combination), len(combinations))
         first = rows.iloc[0]
         named = others
         if len(others) > _FEW_OTHERS:
             named = [name for name in axes.changed(first) if name in others]
         words = [
-            f"{spoken(by)} = {short(value)}" if is_named else str(value),
+            value if by == "scaling" else f"{spoken(by)} = {short(value)}",
             values_of(first, named),
         ]
-        dashes: Any = _DASHES[place % len(_DASHES)]
-        if ordered or by == "scaling":
-            dashes = _STYLES[other % len(_STYLES)]
         lines.append(
             Series(
                 label=", ".join(filter(None, words)),
                 colour=colours[value],
                 marker=MARKERS[other % len(MARKERS)],
                 rows=rows.sort_values(x) if is_number(table, x) else rows,
-                dashes=dashes,
+                dashes=_STYLES[other % len(_STYLES)],
             )
         )
     return lines
@@ -354,10 +338,8 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None
     """Ticks at the values of x; a logarithmic axis if their range is wide, and always with `log`,
     for a power law.
 
-    Ticks that would touch their left neighbour are left out. Nothing changes if x is not a number.
+    Ticks that would touch their left neighbour are left out.
     """
-    if not is_number(table, x):
-        return
     values = np.sort(table[x].unique())
     if log or spans_widely(values):
         ax.set_xscale("log", base=2)

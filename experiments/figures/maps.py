@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from experiments.analysis.crossings import EQUAL, NORM_NAMES, NORMS, STATISTICS
 from experiments.analysis.results import Results, SweepAxes
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, draws, empty, panels
-from experiments.figures.words import by_scaling, short, under
+from experiments.figures.words import short, under
 
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
 _INCHES_PER_NUMBER = 0.6
@@ -192,7 +192,7 @@ def phase(results: Results) -> Drawing:
     contours.
     """
     table = results.axes.first_combination(results.measured, "d_k", "n_keys")
-    groups = list(by_scaling(table, "d_k").items())[:_MAX_MAPS]
+    groups = list(table.groupby("scaling", sort=False))[:_MAX_MAPS]
     columns = min(len(groups), 2)
     size = 10, 0.8 + 2.9 * -(-len(groups) // columns)
     figure, axes = panels(len(groups), columns, size, sharex=True, sharey=True)
@@ -263,7 +263,7 @@ def formats(results: Results) -> Drawing:
     widths = table.groupby("n_keys")["d_k"].nunique()
     n_keys = widths[widths == widths.max()].index[-1]
     table = table[table["n_keys"] == n_keys]
-    groups = list(by_scaling(table, "d_k").items())[:2]
+    groups = list(table.groupby("scaling", sort=False))[:2]
     names = list(table["arithmetic"].unique())
     height = (0.5 + 0.28 * len(names)) * len(_SHARES) + 0.5
     size = 4.6 * len(groups), height

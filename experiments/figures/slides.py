@@ -84,17 +84,13 @@ def slide_files(slide: Slide, results: Results) -> list[bytes]:
         drawing.axes[0].legend(loc="best")
         drawing.text(0.012, 0.97, slide.title, va="top", fontsize=_TITLE_POINTS)
         # Small: for the lecturer, and whoever opens the file later.
-        drawing.text(0.012, 0.02, _sizes(slide, results), va="bottom", fontsize=_SIZES_POINTS)
+        note = f"{sizes(results)} {hollow(results, [slide.panel.metric])}".strip()
+        drawing.text(0.012, 0.02, note, va="bottom", fontsize=_SIZES_POINTS)
         typeset(drawing)
         return [
             _saved(drawing, "png", {"Title": slide.title, "Software": None}),
             _saved(drawing, "pdf", {"Title": slide.title, "CreationDate": None}),
         ]
-
-
-def _sizes(slide: Slide, results: Results) -> str:
-    """The sizes of a sweep, and what hollow points are if there are some."""
-    return f"{sizes(results)} {hollow(results, [slide.panel.metric])}".strip()
 
 
 def _saved(drawing: "Drawing", kind: str, about: dict[str, str | None]) -> bytes:

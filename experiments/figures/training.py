@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from experiments.analysis.results import Results
 from experiments.figures.lines import case_panels, legend, plot_measured, scale_x
 from experiments.figures.style import Drawing, draws, scaling_colours
-from experiments.figures.words import by_scaling, under, values_of
+from experiments.figures.words import under, values_of
 
 _RATE = "learning_rate"
 _LOSS = "final_loss"
@@ -34,7 +34,7 @@ def losses(results: Results) -> Drawing:
 def _plot(ax: Axes, table: pd.DataFrame, colours: dict[str, str]) -> None:
     """A line for each rule, with crosses where most runs diverge."""
     ends = [_LOSS, f"{_LOSS}_low", f"{_LOSS}_high"]
-    for rule, rows in by_scaling(table, _RATE).items():
+    for rule, rows in table.sort_values(_RATE).groupby("scaling", sort=False):
         shown = rows.assign(**rows[ends].clip(upper=_HIGHEST))
         plot_measured(
             ax,

@@ -57,16 +57,6 @@ def spoken(name: str) -> str:
     return re.sub(r"(?<=[a-z]{2})_(?=[a-z])", " ", name)
 
 
-def by_scaling(table: pd.DataFrame, x: str) -> dict[str, pd.DataFrame]:
-    """The rows of each scaling, by its name and in order of x (in table order if x is not a
-    number).
-    """
-    groups = table.groupby("scaling", sort=False)
-    return {
-        str(name): rows.sort_values(x) if is_number(table, x) else rows for name, rows in groups
-    }
-
-
 def is_number(table: pd.DataFrame, x: str) -> bool:
     """True if an axis has an order and distances."""
     return table[x].dtype.kind in "iuf"

@@ -157,10 +157,9 @@ def _picture(of: str, path: Path, results: Path, *, is_embedded: bool) -> Pictur
     title, caption = drawn_texts(path)
     with Image.open(path) as image:
         width, height = image.size
-        rows = image.info.get(DRAWN_ROWS, f"0 {height}")
-    first, end = map(int, rows.split())
+        first, end = map(int, image.info[DRAWN_ROWS].split())
     shown = end - first
-    place = round(100 * first / max(1, height - shown), 2)
+    place = round(100 * first / (height - shown), 2)
     source = path.relative_to(results).as_posix()
     if is_embedded:
         encoded = base64.b64encode(path.read_bytes())
