@@ -80,33 +80,13 @@ def all_parts(job: Job) -> None:
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
-    from experiments.figures import draw as figures
-
     if any(why_stale(job.results, sweep) for sweep in job.sweeps):
         # A figure without a drawing ends here, before anything is measured.
         from experiments.figures import rendering  # noqa: F401
 
-    asked, report = job.asked, job.report
-    parts: list[Callable[[], object]] = [
-        *_measuring(job),
-        partial(
-            figures.draw,
-            job.study,
-            job.sweeps,
-            jobs=asked.jobs,
-            formats=asked.further_formats,
-            report=report,
-        ),
-        partial(checks.check, job.study, job.sweeps, report=report),
-    ]
-    if asked.names:
-        attempt(parts)
-        return
-    from experiments.pages import index
-
-    last = partial(index.write_page, job.study, asked.config, report=report)
-    attempt([*parts, *_of_this_repository(job), last])
-    job.report.next(f"open {job.results / 'index.html'} in a browser")
+    checked = partial(checks.check, job.study, job.sweeps, report=job.report)
+    parts: list[Callable[[], object]] = [*_measuring(job), _drawing(job), checked]
+    attempt(parts if job.asked.names else [*parts, *_writing(job)])
 
 
 @about_sweeps(app, *SWEEPS, *WORKERS, "yes")
@@ -136,9 +116,21 @@ def _measuring(job: Job) -> list[Callable[[], object]]:
 @about_sweeps(app, *SWEEPS, "format")
 def draw(job: Job) -> None:
     """Draw the figures of sweeps from their tables."""
+    _drawing(job)()
+
+
+def _drawing(job: Job) -> Callable[[], object]:
     from experiments.figures import draw as figures
 
-    figures.draw(job.study, job.sweeps, formats=job.asked.further_formats, report=job.report)
+    asked = job.asked
+    return partial(
+        figures.draw,
+        job.study,
+        job.sweeps,
+        jobs=asked.jobs,
+        formats=asked.further_formats,
+        report=job.report,
+    )
 
 
 @about_sweeps(app, *SWEEPS)
@@ -162,13 +154,15 @@ def page(job: Job) -> None:
 
     It names the sweeps without sound tables at its top; if there are any, the status is 1.
     """
-    from experiments.figures import draw as figures
+    attempt([_drawing(job), *_writing(job)])
+
+
+def _writing(job: Job) -> list[Callable[[], object]]:
     from experiments.pages import index
 
-    drawn = partial(figures.draw, job.study, job.sweeps, report=job.report)
-    written = partial(index.write_page, job.study, job.asked.config, report=job.report)
     job.report.next(f"open {job.results / 'index.html'} in a browser")
-    attempt([drawn, *_of_this_repository(job), written])
+    page = partial(index.write_page, job.study, job.asked.config, report=job.report)
+    return [*_of_this_repository(job), page]
 
 
 def _of_this_repository(job: Job) -> list[Callable[[], object]]:

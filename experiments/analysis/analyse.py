@@ -71,6 +71,6 @@ def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:
     columns = {MEASURED: experiment.table_columns}
     sources = {MEASURED: names(experiment.table_columns), **experiment.beside}
     for derived in DERIVED_TABLES:
-        if {*derived.needs} <= {*sources.get(derived.source, ())}:
+        if derived.applies_to(sources):
             columns[derived.kind] = derived.columns(experiment)
     return columns

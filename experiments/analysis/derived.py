@@ -44,9 +44,9 @@ class Derived:
     derive: Callable[[Results], pd.DataFrame]
     source: str = MEASURED
 
-    def applies_to(self, tables: Mapping[str, pd.DataFrame]) -> bool:
-        """True if the source table is among these and has the required columns."""
-        return self.source in tables and {*self.needs} <= {*tables[self.source]}
+    def applies_to(self, tables: Mapping[str, Iterable[str]]) -> bool:
+        """True if the source table is among these, by kind, and has the required columns."""
+        return {*self.needs} <= {*tables.get(self.source, ())}
 
 
 def fold(

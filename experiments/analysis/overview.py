@@ -5,7 +5,6 @@ flags from the check and from `few_draws`. The rows of columns.csv describe ever
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +46,7 @@ def long_columns(sweeps: Iterable[Results]) -> tuple[Column, ...]:
     for sweep in sweeps:
         if sweep.metrics:
             for column in axis_columns(sweep.experiment.cell):
-                axes.setdefault(column.name, replace(column, may_be_empty=True))
+                axes.setdefault(column.name, column)
     return (IDENTITY[0], *axes.values(), *_OF_VALUES)
 
 

@@ -2,7 +2,7 @@
 metrics.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,26 +76,17 @@ class SweepAxes:
         return table[is_first]
 
 
-@dataclass(frozen=True)
-class Results(Mapping[str, pd.DataFrame]):
+class Results(dict[str, pd.DataFrame]):
     """The tables of a sweep by kind: the main one as `measured`, and the derived ones.
 
-    Attributes:
+    Args:
         sweep: the block of the config; None for tables of all sweeps together, which have no axes.
         tables: by kind.
     """
 
-    sweep: Sweep | None
-    tables: Mapping[str, pd.DataFrame]
-
-    def __getitem__(self, kind: str) -> pd.DataFrame:
-        return self.tables[kind]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.tables)
-
-    def __len__(self) -> int:
-        return len(self.tables)
+    def __init__(self, sweep: Sweep | None, tables: Mapping[str, pd.DataFrame]) -> None:
+        super().__init__(tables)
+        self.sweep = sweep
 
     @property
     def block(self) -> Sweep:
@@ -121,7 +112,7 @@ class Results(Mapping[str, pd.DataFrame]):
     @property
     def measured(self) -> pd.DataFrame:
         """The main table: a row per cell and rule."""
-        return self.tables[MEASURED]
+        return self[MEASURED]
 
     @property
     def axes(self) -> SweepAxes:

@@ -15,7 +15,7 @@ from experiments.declarations.tables import Numbers, Tables, rows_of
 from experiments.figures.rendering import render_finding
 from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, ordered_colours, panels
 from experiments.output.products import Product, build
-from experiments.output.reporter import VERBOSE, Reporter
+from experiments.output.reporter import Reporter
 from experiments.paths import DRAWN, THEORY
 from experiments.theory.tables import ENTROPIES, MAIN, N_KEYS, TABLES
 from sdpa.theory.longer_rows import TRAINED
@@ -25,7 +25,7 @@ _WIDTHS = (64, 128)  # d_k of most models
 _SHOWN = ("Gaussian", "unit, d_k = 8")  # rows of the sentence on lengths
 
 
-def write_theory(results: Path, report: Reporter = VERBOSE) -> None:
+def write_theory(results: Path, report: Reporter) -> None:
     """Write the tables of laws and draw their figures, unless they are up to date.
 
     Raises:
