@@ -112,9 +112,7 @@ def _examples(source: Source) -> str:
 def _diagnosis(_: Source) -> str:
     """The meaning of each column of a diagnosis, without standard errors and exact values."""
     rows = [
-        (code(column.name), column.unit, column.meaning, code(column.formula))
-        for column in COLUMNS
-        if not column.name.endswith(("_se", "_exact"))
+        (code(column.name), column.unit, column.meaning, code(column.formula)) for column in COLUMNS
     ]
     return markdown(["column", "unit", "meaning", "formula"], rows)
 

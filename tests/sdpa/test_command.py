@@ -26,6 +26,7 @@ from tests.command_line import sdpa
 from tests.kinds_of_heads import KINDS, normal, table_of
 from tests.shipped import ROOT
 
+EVERY = [f"{column.name}{end}" for column in COLUMNS for end in ("", "_se", "_exact")]
 Q, K = np.random.default_rng(0).standard_normal((2, 3, 5, 4))
 
 
@@ -143,8 +144,7 @@ def test_it_prints_writes_and_draws_what_the_library_finds():
     assert Path("heads.png").stat().st_size > 10_000
     table = pd.read_csv("t.csv")
     found = diagnose(q, k, "d_k^1/3", "causal").columns()
-    every = [column.name for column in COLUMNS]
-    assert list(table) == [name for name in every if name in {*SIZES, *found} - WITHOUT_ERRORS]
+    assert list(table) == [name for name in EVERY if name in {*SIZES, *found} - WITHOUT_ERRORS]
     for name in set(found) - WITHOUT_ERRORS:
         np.testing.assert_allclose(table[name], found[name], rtol=1e-9, err_msg=name)
     sizes = table[SIZES].iloc[0].tolist()
@@ -182,7 +182,7 @@ def test_scores_are_diagnosed_without_q_and_k():
     expected = diagnose_scores(scores, "causal")["entropy_share"].value
     np.testing.assert_allclose(table["entropy_share"], expected, rtol=1e-9)
     assert not {"d_k", "scaling", "q_std", "unit_exponent"} & {*table}
-    assert {*table} <= {column.name for column in COLUMNS}
+    assert {*table} <= {*EVERY}
     assert sdpa("diagnose", "--scores", "s.npy", "--scaling", "8").returncode == 2
 
 
