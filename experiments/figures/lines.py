@@ -67,8 +67,9 @@ def case_panels(
     return figure, [*zip(places, cases, strict=True)]
 
 
-def draw_lines(picture: Lines, table: pd.DataFrame, results: Results) -> Drawing:
+def draw_lines(picture: Lines, results: Results) -> Drawing:
     """The picture of rows of the main table of a sweep."""
+    table = results.measured
     axes = results.axes
     metrics = results.metrics
     if picture.rules:

@@ -52,7 +52,7 @@ def draw(figure: Figure, results: Results) -> Drawing:
     """The picture of a figure, without title and caption, in the style that is set."""
     if not figure.lines:
         return OWN_DRAWINGS[figure.name](results)
-    return draw_lines(figure.lines, results.measured, results)
+    return draw_lines(figure.lines, results)
 
 
 def picture(figure: Figure, results: Results) -> Drawing:

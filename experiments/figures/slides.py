@@ -75,7 +75,7 @@ def slide_files(slide: Slide, results: Results) -> list[bytes]:
 
     lines = Lines(slide.x, (slide.panel,), _INCHES, by=slide.by, rules=slide.rules)
     with mpl.rc_context(STYLE | SLIDE):
-        drawing = draw_lines(lines, results.measured, results)
+        drawing = draw_lines(lines, results)
         drawing.set_size_inches(_INCHES)
         panel = (0, _ABOVE_SIZES, 1, _BELOW_TITLE - _ABOVE_SIZES)
         drawing.set_layout_engine("constrained", rect=panel)

@@ -7,7 +7,7 @@ A folder of results keeps in `.made.json`, which git ignores, what its products 
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -60,7 +60,7 @@ class Product:
 
 def build(
     results: Path,
-    products: Iterable[Product],
+    products: Sequence[Product],
     report: Reporter,
     *,
     quietly: bool = False,
@@ -83,9 +83,8 @@ def build(
     """
     tell = report.made_quietly if quietly else report.made
     with locked(results):
-        listed = list(products)
         made = _ledger(results)
-        due = [each for each in listed if made.get(each.name(results)) != each.record(results)]
+        due = [each for each in products if made.get(each.name(results)) != each.record(results)]
         workers = helpers(jobs, len(due), are_slow=are_slow)
         with report.progress(len(due), f"{len(due)} to make") as advance, workers as submit:
             contents = {product.files[0]: submit(product.make) for product in due}
@@ -102,7 +101,7 @@ def build(
                 advance("/".join(path.parts[-2:]), 1.0)
                 tell(path, changes[0])
 
-            attempt(partial(finish, product) for product in listed)
+            attempt(partial(finish, product) for product in products)
 
 
 def _write(path: Path, content: bytes) -> Change:

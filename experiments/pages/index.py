@@ -190,7 +190,7 @@ def _section(results: Results, drawn: list[Picture]) -> Section:
     shown = [metric for figure in results.block.figures for metric in FIGURES[figure].metrics]
     metrics = [metric for metric in dict.fromkeys(shown) if metric in table]
     head, rows = few_rows(table, results.axes, metrics[:_MOST_METRICS])
-    csvs = [*dict.fromkeys(csv_name(results.name, kind) for kind in results)]
+    csvs = [csv_name(results.name, kind) for kind in results]
     return Section(results.name, results.experiment.name, drawn, csvs, head, rows, len(table))
 
 
