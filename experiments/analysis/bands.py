@@ -31,7 +31,7 @@ _OF_RULE = ["exponent", "divisor", "trials"]
 def bands(results: Results) -> pd.DataFrame:
     """One row for each rule and each combination of the axes but the learning rate."""
     table = results.measured
-    case = [*results.axes.among(table, but=_RATE), "scaling"]
+    case = [*results.axes.among(table, _RATE), "scaling"]
     return fold(table, case, _band, [*_OF_RULE, *names(_BAND), *_LOSSES])
 
 

@@ -108,7 +108,7 @@ def crossings(ratios: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
         ratios: of `norm_ratios`.
         axes: of its cells.
     """
-    kind = [*axes.among(ratios, but="d_k"), "norm", "statistic"]
+    kind = [*axes.among(ratios, "d_k"), "norm", "statistic"]
     if ratios["d_k"].nunique() < _MIN_D_K:
         ratios = ratios.head(0)
     return fold(ratios, kind, _crossings, names(_CROSSING))

@@ -40,14 +40,13 @@ class SweepAxes:
                 usual[name] = as_json(default)
         return cls(usual)
 
-    def among(self, table: pd.DataFrame, *, but: str = "") -> list[str]:
-        """The axes among the columns of a table, in its order; without one."""
-        return [name for name in table.columns if name in self.usual and name != but]
+    def among(self, table: pd.DataFrame, *but: str) -> list[str]:
+        """The axes among the columns of a table, in its order; without some."""
+        return [name for name in table.columns if name in self.usual and name not in but]
 
     def varied(self, table: pd.DataFrame, *shown: str) -> list[str]:
         """The axes with more than one value in a table, besides those shown."""
-        others = [name for name in self.among(table) if name not in shown]
-        return [name for name in others if len(table[name].unique()) > 1]
+        return [name for name in self.among(table, *shown) if len(table[name].unique()) > 1]
 
     def changed(self, row: "pd.Series[Any]") -> list[str]:
         """The axes of a row of a table that have another value than the usual one, in its order.

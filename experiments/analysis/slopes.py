@@ -39,7 +39,7 @@ _STEPS = 64  # places of an interpolated curve between neighbours, for the ends 
 
 def shared_by_line(results: Results) -> list[str]:
     """The columns that identify a line: the axes besides d_k, and the scaling."""
-    return [*results.axes.among(results.measured, but="d_k"), "scaling"]
+    return [*results.axes.among(results.measured, "d_k"), "scaling"]
 
 
 def fit_slopes(results: Results) -> pd.DataFrame:
@@ -90,7 +90,7 @@ def steady_powers(results: Results) -> pd.DataFrame:
     smaller one.
     """
     table = results.measured
-    others = results.axes.among(table, but="d_k")
+    others = results.axes.among(table, "d_k")
     powers = table[table["exponent"].notna()].sort_values("exponent")
     if powers["exponent"].nunique() < _MIN_POWERS:
         powers = powers.head(0)

@@ -35,11 +35,7 @@ class Sweep:
     def spanned(self) -> Values:
         """The different values of every field in all grids, in any order."""
         grids = self.grids()
-        spanned = {}
-        for name in self.values:
-            of_grids = [grid[name] for grid in grids]
-            spanned[name] = tuple(set().union(*of_grids))
-        return spanned
+        return {name: tuple(set().union(*(grid[name] for grid in grids))) for name in self.values}
 
     def cells(self) -> list[Cell]:
         """One cell per point of each grid, the last axis varying fastest; each has all

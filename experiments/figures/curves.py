@@ -44,8 +44,13 @@ _SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
 _APART = 0.16  # between the points of the scalings of a cell
-_MECHANISMS = {"softcap": "soft cap {:g}", "sink": "sink {}", "alibi": "ALiBi {:g}"}
-_MECHANISMS |= {"normalize": "QK-norm ({})", "normalizer": "{}"}
+_MECHANISMS = {
+    "softcap": "soft cap {:g}",
+    "sink": "sink {}",
+    "alibi": "ALiBi {:g}",
+    "normalize": "QK-norm ({})",
+    "normalizer": "{}",
+}
 _FREEZING = {
     "entropy_share": "entropy / ln n_keys",
     "collision": "$\\sum w^2$, the sum of squared weights",

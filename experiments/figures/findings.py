@@ -37,10 +37,7 @@ def mismatch(sweep: Sweep, needs: Needs) -> str:
         needs: the axes and treatments that the sentences speak of. Any other axis must have one
             value: its default, if it has one.
     """
-    values = {
-        name: {as_json(value) for grid in sweep.grids() for value in grid[name]}
-        for name in sweep.values
-    }
+    values = {name: {*map(as_json, given)} for name, given in sweep.spanned().items()}
     for name, needed in needs.items():
         if isinstance(needed, tuple):
             missing = [value for value in needed if value not in values[name]]

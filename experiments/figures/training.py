@@ -18,7 +18,7 @@ _STARTS = {"unit": "q and k start with variance 1", "small": "$W_Q$, $W_K$ from 
 def losses(results: Results) -> Drawing:
     """The median loss over the learning rate: a panel for each case, a colour for each rule."""
     table = results.measured
-    figure, cases = case_panels(table, results.axes.among(table, but=_RATE), 3.6)
+    figure, cases = case_panels(table, results.axes.among(table, _RATE), 3.6)
     varied = results.axes.varied(table, _RATE)
     for ax, rows in cases:
         _plot(ax, rows, scaling_colours(table["scaling"]))
@@ -51,12 +51,10 @@ def _plot(ax: Axes, table: pd.DataFrame, colours: dict[str, str]) -> None:
 
 def _case(row: "pd.Series[str]", varied: list[str]) -> str:
     """The start of a case and its other varied axes, in words."""
-    parts = []
-    others = list(varied)
-    if "initial" in varied or "initial_divisor" in varied:
-        others = [name for name in varied if name not in ("initial", "initial_divisor")]
+    others = [name for name in varied if name not in ("initial", "initial_divisor")]
+    start = ""
+    if others != varied:
         start = _STARTS[row["initial"]]
         if row["initial_divisor"] != "unscaled":
             start += f", over {row['initial_divisor']}"
-        parts.append(start)
-    return "\n".join([*parts, *filter(None, [values_of(row, others)])])
+    return "\n".join(filter(None, [start, values_of(row, others)]))
