@@ -222,7 +222,7 @@ def series(
     table: pd.DataFrame,
     axes: SweepAxes,
     x: str,
-    by: str = "scaling",
+    by: str,
     colours: Mapping[Any, Any] | None = None,
 ) -> list[Series]:
     """One line along x per value of `by` (its colour) and combination of the other axes (its marker
