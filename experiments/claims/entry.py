@@ -51,17 +51,11 @@ def _numbers(
     severity: str = WRONG_NUMBER,
 ) -> None:
     """Declare a statement about numbers: by the right ones, or by a function if they take time."""
-    answer = found if callable(found) else _always(numbers(found, note))
+
+    def answer(given: Given) -> Answer:
+        return found(given) if callable(found) else numbers(found, note)
+
     CLAIMS.append(Claim(ids, statement, claimed, rule, severity, answer))
-
-
-def _always(answer: Answer) -> Answering:
-    """A function that gives this answer, whatever the tables."""
-
-    def known(_: Given) -> Answer:
-        return answer
-
-    return known
 
 
 digits = partial(_numbers, "digits")

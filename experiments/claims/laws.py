@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import integrate, optimize, special, stats
 
 from experiments.claims.measured import Floats
-from sdpa import ScaledDotProductAttention, theory
+from sdpa import PairLaw, ScaledDotProductAttention, theory
 
 expectations = cache(theory.attention_expectations)  # integrals of seconds
 
@@ -27,22 +27,8 @@ def share_beyond(bound: float, d_k: int) -> float:
 
 
 def variance_of_unit_vectors(d: int) -> float:
-    """The variance of the product of two independent unit vectors, by integration.
-
-    The cosine t of two independent uniform directions in d dimensions has a density proportional
-    to (1 - t^2)^((d - 3) / 2), with mean 0 and variance 1/d.
-
-    >>> round(variance_of_unit_vectors(64) * 64, 9)
-    1.0
-    """
-
-    def moment(power: int) -> float:
-        def weighted(t: float) -> float:
-            return float(t**power * (1 - t * t) ** ((d - 3) / 2))
-
-        return float(integrate.quad(weighted, -1, 1, points=[0])[0])
-
-    return moment(2) / moment(0)
+    """The variance of the product of two independent unit vectors."""
+    return theory.score_variance(d, 1.0, PairLaw(normalize="l2"))
 
 
 def moment_of_product(power: int) -> float:

@@ -74,17 +74,16 @@ class Given(Cutoffs):
         high = self.bare(f"{MEDIAN}_high") / self.scaled(f"{MEDIAN}_low")
         return _with_errors(self.ratio(MEDIAN), low, high)
 
+    def agrees(self, rows: pd.DataFrame, metric: str, expected: object) -> bool:
+        """True if a metric agrees everywhere with its expected value."""
+        distance = abs(rows[metric] - expected)
+        return bool((distance < self.certain * rows[f"{metric}_se"]).all())
+
 
 def _with_errors(values: pd.DataFrame, low: pd.DataFrame, high: pd.DataFrame) -> pd.DataFrame:
     """Values in words. The error is a quarter of the width of the 95% interval."""
     words = np.vectorize(with_error)(values, (high - low) / 4)
     return pd.DataFrame(words, values.index, values.columns)
-
-
-def agrees(rows: pd.DataFrame, metric: str, expected: object, errors: float) -> bool:
-    """True if a metric is everywhere within so many standard errors of its expected value."""
-    distance = abs(rows[metric] - expected)
-    return bool((distance < errors * rows[f"{metric}_se"]).all())
 
 
 def spread(values: pd.DataFrame) -> "pd.Series[Any]":

@@ -134,11 +134,11 @@ def measured_tables(config: Config, results: Path) -> dict[str, pd.DataFrame]:
 
 def _sources(config: Config, results: Path) -> list[tuple[Path, Sweep]]:
     """The sweeps that the statements read, each with the folder of its tables."""
+    trained = results / TRAINED.stem
+    both = (results, config, _READ), (trained, _trained(), _READ_TRAINED)
     return [
-        *((results, sweep) for sweep in config.sweeps if sweep.name in _READ),
-        *(
-            (results / TRAINED.stem, sweep)
-            for sweep in _trained().sweeps
-            if sweep.name in _READ_TRAINED
-        ),
+        (folder, sweep)
+        for folder, each, read in both
+        for sweep in each.sweeps
+        if sweep.name in read
     ]

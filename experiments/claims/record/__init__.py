@@ -4,9 +4,9 @@ from importlib import import_module
 
 from experiments.claims.entry import CLAIMS
 
-__all__ = ["CLAIMS", "MODULES"]
+__all__ = ["CLAIMS"]
 
-MODULES = (
+for _name in (
     "qa",
     "notebook",
     "textbook",
@@ -16,6 +16,5 @@ MODULES = (
     "article_by_hand",
     "article_comparison",
     "others",
-)
-for _name in MODULES:
+):
     import_module(f"{__name__}.{_name}")

@@ -25,21 +25,13 @@ from experiments.claims.laws import (
     score_deviation,
 )
 from experiments.claims.measured import UNTRAINED, Floats, Given
-from experiments.claims.record.shared import work
+from experiments.claims.record.shared import are_exactly_1, work
 from experiments.claims.words import shown
 from experiments.examples.examples import COMPARED, article_draw
 from sdpa import ScaledDotProductAttention, softmax
 
-_PRINTED = {
-    117: (4, "1.56 0.78 0.6048 0.4355"),
-    118: (16, "3.00 0.75 0.8633 0.4592"),
-    119: (64, "8.66 1.08 0.7493 0.4398"),
-    120: (256, "13.47 0.84 1.0000 0.4961"),
-    121: (512, "20.79 0.92 1.0000 0.4842"),
-}
 
-
-def _declare_draw(number: int, d_k: int, claimed: str) -> None:
+def _declare_draw(ids: str, d_k: int, claimed: str) -> None:
     def answer(_: Given) -> Answer:
         note = (
             "The computation repeats the article's draw of five queries and five keys with seed 42"
@@ -47,7 +39,7 @@ def _declare_draw(number: int, d_k: int, claimed: str) -> None:
         return numbers(article_draw(d_k), note)
 
     digits(
-        f"article-{number}",
+        ids,
         f"At d_k = {d_k}: standard deviation of scores unscaled and scaled, mean largest weight"
         " unscaled and scaled.",
         claimed,
@@ -55,8 +47,11 @@ def _declare_draw(number: int, d_k: int, claimed: str) -> None:
     )
 
 
-for _number, (_d_k, _claimed) in _PRINTED.items():
-    _declare_draw(_number, _d_k, _claimed)
+_declare_draw("article-117", 4, "1.56 0.78 0.6048 0.4355")
+_declare_draw("article-118", 16, "3.00 0.75 0.8633 0.4592")
+_declare_draw("article-119", 64, "8.66 1.08 0.7493 0.4398")
+_declare_draw("article-120", 256, "13.47 0.84 1.0000 0.4961")
+_declare_draw("article-121", 512, "20.79 0.92 1.0000 0.4842")
 
 
 def _columns() -> Floats:
@@ -85,20 +80,25 @@ def _chance(kind: int) -> float:
     return least_likely(p_values)
 
 
-_OWN = "the article's own table agrees to sampling error"
-_BY_CHANCE = "By chance, draws deviate this much with probability"
+def _and_its_own(given: Given, kind: int, words: str, is_true: object, note: str) -> Cases:
+    """A case over all draws, and the case that the article's own draws differ by chance from it."""
+    chance = _chance(kind)
+    return {
+        words: is_true,
+        "the article's own table agrees to sampling error": chance >= given.unlikely,
+    }, f"{note}. By chance, draws deviate this much with probability {chance:.1f}"
 
 
 @in_example("article-122")
 def the_deviation_reaches_22(given: Given) -> Cases:
     """In prose: the unscaled standard deviation reaches over 22 at d_k = 512."""
-    chance = _chance(0)
-    return {
-        "over all draws, it is above 22": score_deviation(512) > 22,
-        _OWN: chance >= given.unlikely,
-    }, (
+    return _and_its_own(
+        given,
+        0,
+        "over all draws, it is above 22",
+        score_deviation(512) > 22,
         f"Over all draws, it is exactly sqrt(512) = {sqrt(512):.2f}; the article's own draw of 25"
-        f" scores has {article_draw(512)[0]:.2f}. {_BY_CHANCE} {chance:.1f}"
+        f" scores has {article_draw(512)[0]:.2f}",
     )
 
 
@@ -106,17 +106,17 @@ def the_deviation_reaches_22(given: Given) -> Cases:
 def the_deviation_grows(given: Given) -> Cases:
     """The standard deviation of unscaled scores grows as sqrt(d_k)."""
     rows = given.dimension("unscaled")
-    chance = _chance(0)
     measured = np.sqrt(rows["score_variance"] / rows["d_k"])
     own = _columns()[0] / np.sqrt(COMPARED)
     near = abs(measured - 1) < given.about
-    return {
-        "over many draws, it is within 5% of sqrt(d_k)": near.all(),
-        _OWN: chance >= given.unlikely,
-    }, (
+    return _and_its_own(
+        given,
+        0,
+        "over many draws, it is within 5% of sqrt(d_k)",
+        near.all(),
         f"Divided by sqrt(d_k), it is {measured.min():.3f} to {measured.max():.3f} over many draws"
         f" (dimension.csv, unscaled, d_k = 4 to 512, 64 keys, {UNTRAINED}) and {own.min():.2f} to"
-        f" {own.max():.2f} in the article's draws. {_BY_CHANCE} {chance:.1f}"
+        f" {own.max():.2f} in the article's draws",
     )
 
 
@@ -136,13 +136,13 @@ def the_scaled_deviation_stays(given: Given) -> Cases:
     measured = np.sqrt(given.dimension("d_k^1/2")["score_variance"])
     own = _columns()[1]
     near = abs(measured - 1) < given.about
-    chance = _chance(0)
-    return {
-        "over many draws, it is within 5% of 1": near.all(),
-        _OWN: chance >= given.unlikely,
-    }, (
+    return _and_its_own(
+        given,
+        0,
+        "over many draws, it is within 5% of 1",
+        near.all(),
         f"Over all draws, it is exactly 1, {UNTRAINED}. The article's own draws of 25 scores have"
-        f" {own.min():.2f} to {own.max():.2f}. {_BY_CHANCE} {chance:.1f}"
+        f" {own.min():.2f} to {own.max():.2f}",
     )
 
 
@@ -160,16 +160,14 @@ def scaled_weights_are_moderate(given: Given) -> Cases:
 @in_example("article-127")
 def the_deviation_grows_from_2_to_22(given: Given) -> Cases:
     """The unscaled standard deviation grows from 2 to 22."""
-    chance = _chance(0)
     ratios = [score_deviation(4) / 2, score_deviation(512) / 22]
-    return {
-        "over all draws, it is within 5% of 2 at d_k = 4 and of 22 at d_k = 512": same(
-            ratios, 1, given.about
-        ),
-        _OWN: chance >= given.unlikely,
-    }, (
+    return _and_its_own(
+        given,
+        0,
+        "over all draws, it is within 5% of 2 at d_k = 4 and of 22 at d_k = 512",
+        same(ratios, 1, given.about),
         f"Over all draws, it is exactly 2 and {sqrt(512):.2f}; the article's own draws of 25 scores"
-        f" have {article_draw(4)[0]:.2f} and {article_draw(512)[0]:.2f}. {_BY_CHANCE} {chance:.1f}"
+        f" have {article_draw(4)[0]:.2f} and {article_draw(512)[0]:.2f}",
     )
 
 
@@ -194,14 +192,14 @@ about(
 def unscaled_rows_get_peaked(given: Given) -> Cases:
     """Unscaled attention becomes increasingly peaked as d_k grows."""
     exact = [expectations(d_k, 5, 1.0).max_weight for d_k in COMPARED]
-    chance = _chance(1)
-    return {
-        "the mean largest weight grows with d_k": (np.diff(exact) > 0).all(),
-        _OWN: chance >= given.unlikely,
-    }, (
+    return _and_its_own(
+        given,
+        1,
+        "the mean largest weight grows with d_k",
+        (np.diff(exact) > 0).all(),
         f"At d_k = 4, 16, 64, 256, 512 with five keys, {UNTRAINED}, the largest weight is"
         f" {shown(exact, 3)} on average (exact), and {shown(_columns()[2], 3)} in the article's"
-        f" draws. {_BY_CHANCE} {chance:.1f}"
+        " draws",
     )
 
 
@@ -253,9 +251,7 @@ digits(
 @in_a_word("article-139")
 def rows_of_the_module_sum_to_1(_: Given) -> Cases:
     """Each row of the module's weights sums to exactly 1.0."""
-    return {"row sums are 1 to the rounding of doubles": same(_SUMS, 1, 1e-15)}, (
-        f"Row sums in double precision differ from 1 by up to {abs(_SUMS - 1).max():.1g}"
-    )
+    return are_exactly_1(_SUMS)
 
 
 shape(

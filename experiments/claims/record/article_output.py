@@ -13,6 +13,7 @@ from experiments.claims.entry import (
 )
 from experiments.claims.laws import qkv, same
 from experiments.claims.measured import Given
+from experiments.claims.record.shared import are_exactly_1
 from experiments.claims.words import shown
 from experiments.examples.examples import BATCH, FOUR, SESSION, SESSION_TOKENS
 from sdpa import entropy, scaled_dot_product_attention, trace_shapes
@@ -43,9 +44,7 @@ digits(
 @in_a_word("article-69")
 def rows_sum_to_1(_: Given) -> Cases:
     """Each row of weights sums to exactly 1.0."""
-    return {"row sums are 1 to the rounding of doubles": same(_SUMS, 1, 1e-15)}, (
-        f"Row sums in double precision differ from 1 by up to {abs(_SUMS - 1).max():.1g}"
-    )
+    return are_exactly_1(_SUMS)
 
 
 shape(

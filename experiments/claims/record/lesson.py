@@ -26,7 +26,7 @@ from experiments.claims.laws import (
     share_beyond,
     variance_of_unit_vectors,
 )
-from experiments.claims.measured import UNTRAINED, Floats, Given, agrees
+from experiments.claims.measured import UNTRAINED, Floats, Given
 from experiments.claims.record.shared import FORMULA, PRODUCTS, tokens
 from experiments.claims.training import LIMITS, heads
 from experiments.claims.words import between, each, shown
@@ -109,10 +109,8 @@ def variances_before_and_after(given: Given) -> Cases:
     bare = given.dimension("unscaled")
     scaled = given.dimension("d_k^1/2")
     return {
-        "the measured variance agrees with d_k before": agrees(
-            bare, metric, bare["d_k"], given.certain
-        ),
-        "it agrees with 1 after": agrees(scaled, metric, 1, given.certain),
+        "the measured variance agrees with d_k before": given.agrees(bare, metric, bare["d_k"]),
+        "it agrees with 1 after": given.agrees(scaled, metric, 1),
     }, f"Both are measured from d_k = 4 to 512 with 64 keys, {UNTRAINED} (dimension.csv)"
 
 

@@ -25,7 +25,7 @@ from experiments.claims.laws import (
     share_beyond,
     sums_of_products,
 )
-from experiments.claims.measured import UNTRAINED, Given, agrees
+from experiments.claims.measured import UNTRAINED, Given
 from experiments.claims.record.shared import slope, tokens, weights_of
 from experiments.claims.words import by_keys, each, shown
 from experiments.examples.examples import (
@@ -128,12 +128,8 @@ digits(
 @in_general("qa-15")
 def the_mean_is_0(given: Given) -> Cases:
     """The mean of a score is 0."""
-    unscaled = given.dimension("unscaled")
-    return {
-        "the measured mean agrees with 0 at every d_k": agrees(
-            unscaled, "score_mean", 0, given.certain
-        )
-    }, (
+    agreement = given.agrees(given.dimension("unscaled"), "score_mean", 0)
+    return {"the measured mean agrees with 0 at every d_k": agreement}, (
         f"The mean is measured unscaled from d_k = 4 to 512 with 64 keys, {UNTRAINED}"
         " (dimension.csv)"
     )
@@ -143,7 +139,7 @@ def the_mean_is_0(given: Given) -> Cases:
 def the_variance_is_the_width(given: Given) -> Cases:
     """The variance of a score is d_k, its standard deviation sqrt(d_k)."""
     rows = given.dimension("unscaled")
-    agreement = agrees(rows, "score_variance", rows["d_k"], given.certain)
+    agreement = given.agrees(rows, "score_variance", rows["d_k"])
     return {"the measured variance agrees with d_k at every d_k from 4 to 512": agreement}, (
         f"At d_k = 512 with 64 keys, {UNTRAINED}, the measured variance is"
         f" {rows['score_variance'][512]:.1f} (dimension.csv, unscaled)"
@@ -160,7 +156,7 @@ def the_scaled_variance_is_1(given: Given) -> Cases:
     """
     rows = given.dimension("d_k^1/2")
     variance = rows["score_variance"]
-    agreement = agrees(rows, "score_variance", 1, given.certain)
+    agreement = given.agrees(rows, "score_variance", 1)
     return {"the measured variance agrees with 1 at every d_k from 4 to 512": agreement}, (
         f"From d_k = 4 to 512 with 64 keys, {UNTRAINED}, the measured variance under d_k^1/2 is"
         f" {variance.min():.4f} to {variance.max():.4f} (dimension.csv)"

@@ -3,9 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from experiments.claims.entry import Answering, digits, numbers
+from experiments.claims.entry import Answering, Cases, digits, numbers
 from experiments.claims.judge import Answer
-from experiments.claims.laws import normals
+from experiments.claims.laws import normals, same
 from experiments.claims.measured import Floats, Given
 from experiments.claims.words import tempered
 from sdpa import softmax
@@ -32,6 +32,13 @@ def slope(scaling: str) -> Answering:
     return answer
 
 
+def are_exactly_1(sums: Floats) -> Cases:
+    """The case that sums of rows are exactly 1."""
+    return {"row sums are 1 to the rounding of doubles": same(sums, 1, 1e-15)}, (
+        f"Row sums in double precision differ from 1 by up to {abs(sums - 1).max():.1g}"
+    )
+
+
 def tokens(moved: float = 0.0) -> Floats:
     """Five tokens of width 6, with the first entry of token 1 moved."""
     found = normals(5, 6)
@@ -49,7 +56,7 @@ PRODUCTS = (
 
 def multiplications(n: int, width: int, columns: int) -> int:
     """Multiplications of a product (n, width) @ (width, columns), one per pair of entries that meet."""
-    return np.broadcast(np.empty((n, width, 1)), np.empty((1, width, columns))).size
+    return n * width * columns
 
 
 def work(n: int) -> int:
