@@ -12,15 +12,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from experiments.examples import steps as shared
 from experiments.examples.steps import (
     Example,
     Names,
     Step,
     attention,
+    blend,
     chosen,
     from_scores,
     numbered,
+    spread,
     step,
 )
 from experiments.measuring.rules import Floats
@@ -105,7 +106,7 @@ def abc() -> list[Step]:
             (*LETTERS, "sum"),
         ),
         steps["weights"],
-        shared.blend(ABC, "A", 0, LETTERS, XY),
+        blend(ABC, "A", 0, LETTERS, XY),
         *chosen(steps, "output undivided_weights divisor_effect"),
     ]
 
@@ -187,10 +188,9 @@ class Projected(NamedTuple):
 
     def steps(self, words: Names) -> list[Step]:
         """Tokens and projections as steps."""
-        of = dict(zip("qkv", self[1:], strict=True))
         weights = [
             step(f"w_{name}", f"{name.upper()} = X times this.", values, digits=3)
-            for name, values in of.items()
+            for name, values in zip("qkv", self[1:], strict=True)
         ]
         return [step("x", "Tokens X: one row per token.", self.tokens, words, digits=3), *weights]
 
@@ -342,15 +342,13 @@ def article_draw(d_k: int, kind: str = "") -> tuple[float, ...]:
     return tuple(getattr(rule, f"{kind}{name}") for name in names for rule in both)
 
 
-def _band(d_k: int, rng: np.random.Generator) -> Floats:
-    """The 5% and the 95% quantile over 2,000 draws of the four numbers of `comparison`, (2, 4)."""
+def drawn_numbers(d_k: int, rng: np.random.Generator) -> Floats:
+    """The four numbers of `comparison`, of each of 2,000 draws, (4, 2000)."""
     q, k = rng.standard_normal((2, 2000, 5, d_k))
     unscaled = q @ k.swapaxes(-1, -2)
-    both = unscaled, unscaled / math.sqrt(d_k)
-    deviations = [scores.std(axis=(-1, -2)) for scores in both]
-    of_both = [softmax(scores) for scores in both]
-    largest = [weights.max(axis=-1).mean(axis=-1) for weights in of_both]
-    return np.asarray(np.quantile(deviations + largest, (0.05, 0.95), axis=1))
+    scores = np.array([unscaled, unscaled / math.sqrt(d_k)])
+    largest = softmax(scores).max(axis=-1)
+    return np.vstack([scores.std(axis=(-1, -2)), largest.mean(axis=-1)])
 
 
 @example(
@@ -361,7 +359,8 @@ def _band(d_k: int, rng: np.random.Generator) -> Floats:
 def comparison() -> list[Step]:
     """One draw, which mixes trend and chance; exact expectations; and quantiles of many draws."""
     rng = np.random.default_rng(0)
-    low, high = zip(*(_band(d_k, rng) for d_k in COMPARED), strict=True)
+    numbers = [drawn_numbers(d_k, rng) for d_k in COMPARED]
+    low, high = np.quantile(numbers, (0.05, 0.95), axis=2)
     drawn = [article_draw(d_k) for d_k in COMPARED]
     exact = [article_draw(d_k, "exact_") for d_k in COMPARED]
     rows = ("deviation unscaled", "deviation d_k^1/2", "largest unscaled", "largest d_k^1/2")
@@ -440,7 +439,7 @@ def dog_bites_man() -> list[Step]:
             2,
         ),
         *chosen(steps, "exponentials weights v"),
-        *(shared.blend(found, word, i, DOG_WORDS, numbered(4)) for i, word in enumerate(DOG_WORDS)),
+        *(blend(found, word, i, DOG_WORDS, numbered(4)) for i, word in enumerate(DOG_WORDS)),
         steps["output"],
         step("printed", "Weights as printed.", DOG_PRINTED, DOG_WORDS, DOG_WORDS, 2),
         step("halved", halves, halved, rows, DOG_WORDS),
@@ -560,7 +559,7 @@ def triples() -> list[Step]:
         *chosen(attention(found, rows, keys), "exponentials weights"),
         step("printed", "Weights as printed.", printed, rows, keys, 3),
         step("difference", "Weights minus the printed ones.", found.weights - printed, rows, keys),
-        shared.spread(found.weights, rows),
+        spread(found.weights, rows),
     ]
 
 
@@ -579,7 +578,7 @@ def two_scales() -> list[Step]:
             digits=1,
         ),
         *chosen(attention(found, rows, numbered(4)), "exponentials weights"),
-        shared.spread(found.weights, rows),
+        spread(found.weights, rows),
     ]
 
 

@@ -26,9 +26,8 @@ def own_steps(q: Path, k: Path, v: Path | None, *, scaling: str, mask: str) -> l
     queries = read_matrix(q, "q")
     keys = read_matrix(k, "k")
     values = read_matrix(v, "v") if v else None
-    of_values = None if values is None else values.to_numpy()
     try:
-        found = trace(queries.to_numpy(), keys.to_numpy(), of_values, scaling=scaling, mask=mask)
+        found = trace(queries, keys, values, scaling=scaling, mask=mask)
     except ValueError as error:
         raise ExampleError(f"{listed(q, k, v)}: {error}") from None
     steps = attention(

@@ -170,7 +170,7 @@ def _bars(ax: Axes, panel: _Panel, tables: Tables) -> None:
     rows, columns = table.shape
     width = 0.8 / columns
     for j, (column, colour) in enumerate(zip(table, UNORDERED_COLOURS, strict=False)):
-        places = np.arange(rows) + (j - (columns - 1) / 2) * 0.8 / columns
+        places = np.arange(rows) + (j - (columns - 1) / 2) * width
         bars = ax.bar(places, table[column], width, color=colour, label=column)
         ax.bar_label(bars, fmt="%.3f", fontsize=8)
     ax.set_xticks(range(rows), table.index)
