@@ -158,9 +158,9 @@ def audit(
 
 def _rounded(audited: Audited, samples: Sequence[Sample]) -> str:
     """The format in which most outputs would have about their deviations; empty if none is."""
-    off = sorted(sample.off(sample.exact) / sample.tolerance * audited.eps for sample in samples)
-    low = 64 * off[len(off) // 4]
-    high = 64 * off[len(off) * 3 // 4]
+    off = sorted(64 * audited.eps * sample.error for sample in samples)
+    low = off[len(off) // 4]
+    high = off[len(off) * 3 // 4]
     for name in _COARSEST_FIRST:
         eps = 2.0 ** (1 - Arithmetic.parse(name).digits)
         if audited.eps < eps and eps / 16 < low and high < 2 * eps:
@@ -184,56 +184,33 @@ def _of_outputs(audited: Audited) -> list[Finding]:
     found = [Finding("outputs", _WRONG, *_USABLE, text) for text in failures[:1]]
     if not samples:
         return found
-    wrong = [sample for sample in samples if not sample.is_right]
+    wrong = [sample for sample in samples if sample.error > 1]
     is_same = np.array_equal(
         audited.outputs(*samples[0].arrays)[0],
         samples[0].found,
         equal_nan=True,
     )
     explained = causes(samples, audited.expected) if wrong and is_same else []
-    for cause in explained[:1]:
+    if explained:
+        cause = explained[0]
         stages = " and ".join(slip.stage for slip in cause.slips)
         threads = ", ".join(thread for slip in cause.slips for thread in slip.threads)
         off = max(cause.off * samples[0].tolerance, audited.eps)
         evidence = f"Agrees to {off:.1g} in {len(samples)} outputs; {threads}."
         words = " or ".join(map(str, explained))
-        return [
-            Finding(
-                stages,
-                _WRONG,
-                words,
-                str(audited.expected),
-                evidence,
-            ),
-            *found,
-        ]
-    off = max(sample.off(sample.exact) / sample.tolerance for sample in samples)
+        named = Finding(stages, _WRONG, words, str(audited.expected), evidence)
+        return [named, *found]
+    off = max(sample.error for sample in samples)
     share = f"{len(wrong)} of {len(samples)} outputs are wrong"
     where = f"{share}, by up to {off:.1g} times what rounding allows."
     right = "right, the same in each call"
     if not wrong and is_same:
-        return found or [
-            Finding(
-                "outputs",
-                _RIGHT,
-                right,
-                right,
-                where,
-            )
-        ]
+        return found or [Finding("outputs", _RIGHT, right, right, where)]
     words = "wrong, and no slip explains it"
     if format_ := _rounded(audited, samples):
         words = f"errors like those of {format_}"
         where = f"{where} If it computes in {format_}, audit with --dtype {format_}."
     if not is_same:
         words = "different in each call"
-    found.append(
-        Finding(
-            "outputs",
-            _WRONG,
-            words,
-            right,
-            where,
-        )
-    )
+    found.append(Finding("outputs", _WRONG, words, right, where))
     return found + [_item(audited, probe) for probe in _PROBES]

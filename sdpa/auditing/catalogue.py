@@ -121,11 +121,9 @@ def split_by_reshape(c: Computation) -> Any:
 @slip("inputs", _EPSILONS)
 def root_mean_square(c: Computation) -> Any:
     """Q and k are divided by the root of their mean square plus {} (lucidrains/x-transformers#24)."""
-    normed = []
-    for x in (c.q, c.k):
-        mean_square = np.mean(x**2, -1, keepdims=True)
-        normed.append(x / np.sqrt(mean_square + c.number))
-    return *normed, c.v
+    mean_squares = (np.mean(x**2, -1, keepdims=True) for x in (c.q, c.k))
+    of_q, of_k = (np.sqrt(square + c.number) for square in mean_squares)
+    return c.q / of_q, c.k / of_k, c.v
 
 
 @slip("inputs", _BASES)
@@ -137,11 +135,7 @@ def rotated_halves(c: Computation) -> Any:
 @slip("inputs", _BASES)
 def rotated_pairs(c: Computation) -> Any:
     """Q and k are rotated (RoPE of pairs, base {}) (tenstorrent/tt-metal#26844)."""
-    reordered = []
-    for x in (c.q, c.k):
-        parts = [x[..., ::2], x[..., 1::2]]
-        reordered.append(np.concatenate(parts, axis=-1))
-    q, k = reordered
+    q, k = (np.concatenate([x[..., ::2], x[..., 1::2]], axis=-1) for x in (c.q, c.k))
     return turned(c, q, c.own), turned(c, k), c.v
 
 
@@ -479,8 +473,7 @@ def overflowing(c: Computation) -> Any:
 @slip("weights")
 def eight_bits(c: Computation) -> Any:
     """Exponentials are rounded to 8 bits, their sum is not (Dao-AILab/flash-attention#2694)."""
-    largest = c.scores.max(axis=-1, keepdims=True)
-    e = np.exp(c.scores - largest)
+    e = np.exp(c.scores - c.scores.max(axis=-1, keepdims=True))
     rounded = Arithmetic.parse("float8_e4m3fn").round(e)
     return rounded / e.sum(axis=-1, keepdims=True)
 
@@ -498,7 +491,13 @@ def difference(c: Computation) -> Any:
     """The difference of two softmaxes, of halves of q and k, the second times {}
     (microsoft/unilm#1666).
     """
-    return halves(c)
+    q, k = (np.split(x, 2, axis=-1) for x in (c.q, c.k))
+    divisor = c.divisor() / math.sqrt(2)  # of their width
+    first, second = (
+        shares(np.where(np.isneginf(c.scores), c.scores, x @ y.mT / divisor))
+        for x, y in zip(q, k, strict=True)
+    )
+    return first - c.number * second
 
 
 @slip("values")
@@ -557,16 +556,3 @@ def turned(c: Computation, x: Array, positions: Array | None = None) -> Array:
     if positions is None:
         positions = np.arange(x.shape[2])
     return rotated(x, positions, c.number)
-
-
-def halves(c: Computation) -> Any:
-    """The softmax of the first half less the free number times that of the second, each under the
-    divisor of its width.
-    """
-    q, k = (np.split(x, 2, axis=-1) for x in (c.q, c.k))
-    divisor = c.divisor() / math.sqrt(2)
-    first, second = (
-        shares(np.where(np.isneginf(c.scores), c.scores, x @ y.mT / divisor))
-        for x, y in zip(q, k, strict=True)
-    )
-    return first - c.number * second

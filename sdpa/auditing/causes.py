@@ -1,8 +1,9 @@
 """Recognition: the slips of the catalogue, or pairs of them, that compute the outputs found."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,14 @@ def causes(samples: Sequence[Sample], expected: Expected) -> list[Cause]:
     """The slips, or else the pairs of slips of different stages, that agree with all samples; those
     without a free number first, and several if they are the same function here.
     """
-    wrong = [sample for sample in samples if not sample.is_right]
+    wrong = [sample for sample in samples if sample.error > 1]
     first = min(wrong, key=_cost)
     rest = [sample for sample in samples if sample is not first]
     for size, free in ((1, 0), (1, 1), (2, 0), (2, 1)):
         if size == 2 and _cost(first)[2] > _LARGEST:
             break
         tried = (
-            _cause(slips, first, rest, expected)
+            _cause(slips, [first, *rest], expected)
             for slips in itertools.combinations(CATALOGUE, size)
             if len({slip.stage for slip in slips}) == size
             and sum(bool(slip.numbers) for slip in slips) == free
@@ -67,87 +68,69 @@ def _cost(sample: Sample) -> tuple[bool, int, int, float]:
 
 def _cause(
     slips: tuple[Slip, ...],
-    first: Sample,
-    rest: Sequence[Sample],
+    samples: Sequence[Sample],
     expected: Expected,
 ) -> Cause | None:
     """The slips with a free number that agrees with the first sample, if the others agree."""
-    for number in _numbers(slips, first, expected):
-        output = _output(
-            slips,
-            first,
-            expected,
-            number,
-        )
-        off = [first.off(output) / first.tolerance]
-        if np.isnan(output).mean() > 0.5:
+    first = samples[0]
+    variants = {slip.stage: slip.compute for slip in slips}
+
+    def output(sample: Sample, number: Any) -> Array:
+        """That with these slips, infinite where they do not take or give the shape."""
+        computation = Computation(sample.arrays, expected, number)
+        try:
+            return np.broadcast_to(computation.output(variants), sample.found.shape)
+        except ValueError:
+            return np.full_like(sample.found, np.inf)
+
+    guesses = next((slip.numbers for slip in slips if slip.numbers), (0,))
+    for number in _numbers(guesses, first, partial(output, first)):
+        if np.isnan(output(first, number)).mean() > 0.5:
             continue
-        for sample in rest:
+        largest = 0.0
+        for sample in samples:
             # Where each head has a number of its own, other heads have others.
             if np.size(number) in (1, sample.found.shape[1]):
-                output = _output(
-                    slips,
-                    sample,
-                    expected,
-                    number,
-                )
-                off.append(sample.off(output) / sample.tolerance)
-            if off[-1] > 1:
+                largest = max(largest, sample.off(output(sample, number)))
+            if largest > 1:
                 break
-        if max(off) <= 1:
-            return Cause(slips, number, max(off))
+        else:
+            return Cause(slips, number, largest)
     return None
 
 
-def _output(
-    slips: tuple[Slip, ...],
-    sample: Sample,
-    expected: Expected,
-    number: Any,
-) -> Array:
-    """The output with these slips, infinite where they do not take or give the shape."""
-    variants = {slip.stage: slip.compute for slip in slips}
-    computation = Computation(sample.arrays, expected, number)
-    try:
-        return np.broadcast_to(computation.output(variants), sample.found.shape)
-    except ValueError:
-        return np.full_like(sample.found, np.inf)
-
-
 def _numbers(
-    slips: tuple[Slip, ...],
+    guesses: Sequence[float],
     sample: Sample,
-    expected: Expected,
+    output: Callable[[Any], Array],
 ) -> Sequence[Any]:
-    """Free numbers that may agree with a sample: guesses that do, or that of least squares, of each
+    """Free numbers whose output agrees with a sample: guesses, or that of least squares, of each
     head, or one where that agrees, too.
     """
-    guesses = next((slip.numbers for slip in slips if slip.numbers), (0,))
-    outputs = [_output(slips, sample, expected, guess) for guess in guesses]
-    good = [x for x, output in zip(guesses, outputs, strict=True) if sample.agrees(output)]
+    outputs = [*map(output, guesses)]
+    good = [x for x, of_guess in zip(guesses, outputs, strict=True) if sample.off(of_guess) <= 1]
     if good or isinstance(guesses[0], int):  # sizes have no numbers between
         return good
 
     def by_head(product: Array) -> Any:
         return np.nansum(product, axis=(0, 2, 3))[:, None, None]
 
-    errors = [by_head((sample.found - np.nan_to_num(output)) ** 2) for output in outputs]
+    errors = [by_head((sample.found - np.nan_to_num(of_guess)) ** 2) for of_guess in outputs]
     number = best = np.array(guesses)[np.argmin(errors, axis=0)]
     before = np.inf
     for _ in range(_STEPS):
-        off = sample.found - _output(slips, sample, expected, number)
+        off = sample.found - output(number)
         size = np.nansum(off**2)
         if not size < 0.9 * before:
             break
         before = size
         best = number
         step = 1e-6 * (1 + np.abs(number))
-        moved = sample.found - _output(slips, sample, expected, number + step)
+        moved = sample.found - output(number + step)
         slope = (moved - off) / step
         change = by_head(slope * off) / by_head(slope**2)
         number = number - np.nan_to_num(change)
     for fitted in (best.mean(), best):
-        output = _output(slips, sample, expected, fitted)
-        if sample.agrees(output):
+        if sample.off(output(fitted)) <= 1:
             return [fitted]
     return []

@@ -2,6 +2,7 @@
 slip explains.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -33,15 +34,14 @@ Item = Callable[[Audited], Result]
 def lost_mass(audited: Audited) -> Result:
     """Row sums of one head over the spread of scores, beside the exact ones."""
     lost = []
-    for n in audited.n_keys:
-        for spread in SPREADS:
-            given = audited.random(spread, min(ROWS, n), n, batch=4)
-            q, k, v = (x[:1] for x in given)
-            out, exact = audited.outputs(q, k, np.ones_like(v))
-            ratio = out[..., 0] / exact[..., 0]
-            mean = float(1 - ratio.mean())
-            size = np.nan_to_num(abs(mean), nan=np.inf)
-            lost.append((size, mean, spread, n))
+    for n, spread in itertools.product(audited.n_keys, SPREADS):
+        given = audited.random(spread, min(ROWS, n), n, batch=4)
+        q, k, v = (x[:1] for x in given)
+        out, exact = audited.outputs(q, k, np.ones_like(v))
+        ratio = out[..., 0] / exact[..., 0]
+        mean = float(1 - ratio.mean())
+        size = np.nan_to_num(abs(mean), nan=np.inf)
+        lost.append((size, mean, spread, n))
     size, most, spread, n = max(lost)
     # Wide formats may sum in themselves, with errors of sqrt(n); narrow ones should sum in single
     # precision.
