@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from sdpa.command.diagnosing import split_axes, split_mask
-from sdpa.command.output import Row, add_options, aligned, check, rows_of, tell, wrapped
+from sdpa.command.output import Row, add_axes, add_options, aligned, check, rows_of, tell, wrapped
 from sdpa.command.words import read_as
-from sdpa.diagnosis import COMPARED, Comparison, compare
+from sdpa.diagnosis import COMPARED, compare
 from sdpa.heads import HeadArrays, Kind, Layout, read_heads
 
 NAME = "compare"
@@ -33,8 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MASK",
         help="none, causal, window-N, local-N, a file, or both: causal,FILE",
     )
-    add("--axes", metavar="NAMES", help="axes of q but the last, such as batch,position,head")
-    add("--heads", type=int, metavar="H", help="heads that the last axis of q has together")
+    add_axes(parser)
     add_options(parser)
 
 
@@ -44,7 +43,7 @@ def run(given: argparse.Namespace) -> int:
     Raises:
         ValueError: the files do not have the same heads, or `sdpa.compare` refuses them.
     """
-    named, saved = split_mask(given.mask)
+    named, saved = split_mask(given.mask or "none")
     check(given, filter(None, [given.a, given.b, saved]))
     kind: Kind = "scores" if given.scores else "q"
     layout = Layout(split_axes(given.axes), given.heads, saved)
@@ -54,7 +53,18 @@ def run(given: argparse.Namespace) -> int:
     numbers = [[pair.numbers for pair in run] for run in (of_a, of_b)]
     if numbers[0] != numbers[1]:
         raise ValueError(f"expected the same heads, got {numbers[0]} in A and {numbers[1]} in B")
-    found = [_compared(given, *pair, named) for pair in zip(of_a, of_b, strict=True)]
+    found = [
+        compare(
+            _run(a),
+            _run(b),
+            given.scaling,
+            a.visible(named),
+            scaling_b=given.scaling_b,
+            mask_b=b.visible(named),
+            axes=a.leading,
+        )
+        for a, b in zip(of_a, of_b, strict=True)
+    ]
     table = [
         {**place, **row}
         for place, comparison in zip(numbers[0], found, strict=True)
@@ -68,14 +78,6 @@ def run(given: argparse.Namespace) -> int:
     told = wrapped(f"{where}{found[worst]}\nA has {read_as(of_a[0])}.")
     tell(given, f"{told}\n\n{_lines(table)}", table)
     return 0
-
-
-def _compared(
-    given: argparse.Namespace, a: HeadArrays, b: HeadArrays, mask: str | None
-) -> Comparison:
-    masks = [pair.visible(mask or "none") for pair in (a, b)]
-    of_b = {"scaling_b": given.scaling_b, "mask_b": masks[1]}
-    return compare(_run(a), _run(b), given.scaling, masks[0], axes=a.leading, **of_b)
 
 
 def _run(arrays: HeadArrays) -> Any:

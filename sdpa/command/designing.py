@@ -78,7 +78,8 @@ def run(given: argparse.Namespace) -> int:
     ]
     table: list[Row] = []
     try:
-        table = [_values(given, n, divisor, law) for n in _lengths(given.n_keys)]
+        lengths = {max(_FEWEST, round(factor * given.n_keys)) for factor in _FACTORS}
+        table = [_values(given, n, divisor, law) for n in sorted(lengths)]
     except UnknownError as error:
         lines.append(f"no other exact values: {error}")
     else:
@@ -96,10 +97,6 @@ def _rules(divisor: float, given: argparse.Namespace) -> str:
     power = f"d_k^{math.log(divisor) / math.log(given.d_k):.4f}, " if has_power else ""
     of_length = f"d_k^1/2/{root / divisor / math.log(given.n_keys):.4f}/ln(n_keys)"
     return f"{power}{divisor / root:.4f}*d_k^1/2 or {of_length}"
-
-
-def _lengths(n_keys: int) -> list[int]:
-    return sorted({max(_FEWEST, round(factor * n_keys)) for factor in _FACTORS})
 
 
 def _values(given: argparse.Namespace, n_keys: int, divisor: float, law: PairLaw) -> Row:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sdpa._names import did_you_mean, nearest
 from sdpa.command import words
-from sdpa.command.output import add_options, check, rows_of, tell, wrapped
+from sdpa.command.output import add_axes, add_options, check, rows_of, tell, wrapped
 from sdpa.heads import HeadArrays, Kind, Layout, notes, read_heads
 from sdpa.heads.table import Columns, table_of
 from sdpa.row_maps import RowMap
@@ -36,8 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--scaling", metavar="RULE", help="scaling rule or divisor (default: d_k^1/2)")
     masks = "none, causal, window-N, local-N, a file with a mask, or both: causal,FILE"
     add("--mask", metavar="MASK", help=masks)
-    add("--axes", metavar="NAMES", help="axes of q but the last, such as batch,position,head")
-    add("--heads", type=int, metavar="H", help="heads that the last axis of q has together")
+    add_axes(parser)
     add("--cu-seqlens", type=Path, metavar="FILE", help="places of packed sequences: 0, 7, 12")
     add("--softcap", type=float, default=0.0, metavar="C", help="soft cap of divided scores")
     add("--sink", metavar="SINK", help="logit of a sink, or a file with one for each head")

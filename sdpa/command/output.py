@@ -21,6 +21,13 @@ _WIDTH = 100  # of lines of words
 _DIGITS = 10  # of a number in a file; further ones may differ between machines
 
 
+def add_axes(parser: argparse.ArgumentParser) -> None:
+    """The options for the axes of q."""
+    add = parser.add_argument
+    add("--axes", metavar="NAMES", help="axes of q but the last, such as batch,position,head")
+    add("--heads", type=int, metavar="H", help="heads that the last axis of q has together")
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of all commands for their table."""
     parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table as CSV")
@@ -73,9 +80,7 @@ def as_csv(table: Sequence[Row]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table[0])
-    for row in table:
-        values = map(_plain, row.values())
-        writer.writerow("" if value is None else value for value in values)
+    writer.writerows(map(_plain, row.values()) for row in table)
     return text.getvalue()
 
 

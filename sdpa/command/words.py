@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdpa.command.output import aligned
+from sdpa.command.output import aligned, rows_of
 from sdpa.heads import HeadArrays
 from sdpa.heads.table import Columns, chosen, indices
 
@@ -115,9 +115,9 @@ def sharpest(table: Columns) -> str:
         in_brackets = f" ({{{exact}:.2f}})" if exact in table else ""
         if "q_std" in table or heading not in _OF_VECTORS:
             fields[heading] = text + in_brackets
-    rows = zip(*shown.values(), strict=True)
-    heads = (dict(zip(shown, values, strict=True)) for values in rows)
-    lines = [{name: text.format(**head) for name, text in fields.items()} for head in heads]
+    lines = [
+        {name: text.format(**head) for name, text in fields.items()} for head in rows_of(shown)
+    ]
     rest = len(table["rows"]) - len(order)
     return aligned(lines) + (f"\nLess sharp heads, not shown: {rest}" if rest else "")
 
