@@ -213,6 +213,7 @@ class Heads:
         first = int(seen.argmax())  # padding may come before it
         key_squares = np.ones(len(seen)) if keys is None else np.vecdot(keys, keys)
         found: tuple[list[Rows], list[Rows]] = [], []
+        # sums of weights, and numbers of rows whose first largest weight a key has
         of_each_key = np.zeros((2, len(seen)))
         for chosen, visible in tiles(len(q), len(seen), mask):
             is_counted = counted[chosen]
@@ -229,7 +230,9 @@ class Heads:
                     del of_rows  # two tiles
             if len(queries):
                 scaled = np.where(visible, scores / divisor, -np.inf)
-                of_each_key[:, :n] += _attention(row_map.weights(scaled))
+                weights = row_map.weights(scaled)
+                of_each_key[0, :n] += weights.sum(axis=0)
+                of_each_key[1, :n] += np.bincount(weights.argmax(axis=-1), minlength=n)
         rows, rest = map(Rows.joined, found)
         key = int(of_each_key[0].argmax())
         most_attended = MostAttended(key - first, *of_each_key[:, key].tolist())
@@ -339,12 +342,6 @@ def tiles(
             yield rows, np.ones((rows.stop - first, n_keys), np.bool_)
         else:
             yield rows, mask[rows]
-
-
-def _attention(weights: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """The sum of the weights of each key, and the number of rows whose first largest weight it has."""
-    largest = np.bincount(weights.argmax(axis=-1), minlength=weights.shape[-1])
-    return weights.sum(axis=0), largest
 
 
 def _moments(entries: FloatArray) -> Moments:

@@ -53,9 +53,9 @@ class Sums:
         for name in rows[0][0]:
             of_heads = [[float(one[name].sum()) for one in each] for each in rows]
             sums[name] = np.array(of_heads)
-        attended = [[one.most_attended for one in each] for each in found]
-        sums["most_attended_share"] = np.array([[one.weight for one in each] for each in attended])
-        sums["most_attended_rows"] = np.array([[one.rows for one in each] for each in attended])
+        attended = np.array([[one.most_attended for one in each] for each in found])
+        sums["most_attended_share"] = attended[..., 1]
+        sums["most_attended_rows"] = attended[..., 2]
         references = {}
         moments = [[(one.q, one.k, one.scores(part)) for one in each] for each in found]
         by_kind = np.moveaxis(np.array(moments), 2, 0)
@@ -321,5 +321,5 @@ OF_VECTORS = {
     "variance_ratio",
     "length_effect",
     "alignment_effect",
+    "unit_exponent",
 }
-OF_VECTORS |= {"unit_exponent"}

@@ -31,11 +31,7 @@ def _zero_rows(arrays: HeadArrays) -> int:
     """Queries and keys whose entries are all 0, as those of padding."""
     if arrays.k is None or arrays.mask is not None:
         return 0
-    count = 0
-    for array in (arrays.q, arrays.k):
-        is_zero = ~array.any(axis=-1)
-        count += int(is_zero.sum())
-    return count
+    return sum(int((~array.any(axis=-1)).sum()) for array in (arrays.q, arrays.k))
 
 
 def _zero_weights(arrays: HeadArrays) -> int:

@@ -61,7 +61,7 @@ def read_heads(
         raise FilesError(f"expected at most {len(roles)} of these files, got {place}")
     if kind == "q" and len(files) == 1 and [*files[0]] == [""]:
         raise FilesError(f"{place} has one array without a name: give a second file, with k")
-    if [_roles({*_parts(path.stem)}) for path in paths] == [["k"], ["q"]]:
+    if [_roles(_parts(path.stem)) for path in paths] == [["k"], ["q"]]:
         raise FilesError(f"expected the file of q before that of k, got {place}")
     are_single = [*map(len, files)] == [1] * len(roles)
     file = files[0] if len(files) == 1 else {}
@@ -85,7 +85,7 @@ def read_heads(
         q, *k = (_of_floats(file[name], of_file) for name in names)
         arrays = HeadArrays(layer, head, q, k[0] if k else None, of_file, layout.axes, kind=kind)
         words = _parts(paths[0].stem if are_single else names[0])
-        found.append(_completed(arrays, {*words}, file, layout))
+        found.append(_completed(arrays, words, file, layout))
     return found
 
 
@@ -101,7 +101,7 @@ def _of_floats(array: Array, place: str) -> Array:
 
 def _preferred(names: list[str]) -> list[str]:
     """The names of rotated arrays, or all names if no array is rotated."""
-    return [name for name in names if _ROTATED.intersection(_parts(name))] or names
+    return [name for name in names if _ROTATED & _parts(name)] or names
 
 
 def _completed(
@@ -150,7 +150,7 @@ def _beside(
     """The arrays of a role for these numbers, or for all; that with q first."""
     if path:
         # The array of a .npy file has no name; that of its file tells padding from a mask.
-        told = {"key", *_TRUE_IN_TWO_WAYS}.intersection(_parts(path.stem))
+        told = {"key", *_TRUE_IN_TWO_WAYS} & _parts(path.stem)
         named = " ".join([role, *told]) if role == "mask" else role
         file = {name or named: array for name, array in arrays_in(path).items()}
     found = _named(file, role)
@@ -171,7 +171,7 @@ def sinks_in(path: Path) -> Array:
 
 def _as_mask(name: str, mask: Array) -> Array:
     """A mask in which True and 1 are visible keys; they are padding in a `key_padding_mask`."""
-    words = {*_parts(name)}
+    words = _parts(name)
     if {"key", "padding"} <= words and mask.dtype.kind in "biu":
         return np.asarray(mask == 0)
     if mask.dtype == bool and words & _TRUE_IN_TWO_WAYS:
@@ -186,7 +186,7 @@ def _named(file: Iterable[str], role: str) -> dict[Numbers, list[str]]:
     """The names of arrays with this role, or with none of all roles, by their numbers."""
     found: dict[Numbers, list[str]] = {}
     for name in file:
-        words = {*_parts(name)}
+        words = _parts(name)
         roles = [one for one in _BESIDE if words & _BESIDE[one]]
         roles = roles or _roles(words)
         if roles == [role] * bool(role) and not words & _OTHERS:
@@ -200,8 +200,8 @@ def _roles(words: set[str]) -> list[str]:
     return [role for role in _ROLES if words & _ROLES[role]]
 
 
-def _parts(name: str) -> list[str]:
-    return re.findall(r"[0-9]+|[^\W\d_]+", name.lower())
+def _parts(name: str) -> set[str]:
+    return {*re.findall(r"[0-9]+|[^\W\d_]+", name.lower())}
 
 
 def _listed(names: Iterable[str]) -> str:
