@@ -99,27 +99,20 @@ def verdict(
     if not rule:
         return "open", math.nan
     if rule == "true":
-        return _of_cases(list(answer.cases.values())), math.nan
+        truths = answer.cases.values()
+        if not truths:
+            raise ValueError("expected cases for a statement that is true or not, got none")
+        some = "misleading" if any(truths) else "wrong"
+        return "holds" if all(truths) else some, math.nan
     if len(claimed) != len(answer.numbers):
         raise ValueError(f"expected {len(claimed)} computed numbers, got {len(answer.numbers)}")
     errors = _errors(claimed, answer)
     if rule == "draw":
-        return _of_draw(answer.p_value, cut), max(errors)
+        if answer.p_value is None:
+            raise ValueError("expected a p-value for a random draw, got none")
+        is_likely = answer.p_value >= cut.unlikely
+        return "within sampling error" if is_likely else "wrong", max(errors)
     return _of_numbers(rule, claimed, errors, cut), max(errors)
-
-
-def _of_cases(found: Sequence[bool]) -> str:
-    if not found:
-        raise ValueError("expected cases for a statement that is true or not, got none")
-    if all(found):
-        return "holds"
-    return "misleading" if any(found) else "wrong"
-
-
-def _of_draw(p_value: float | None, cut: Cutoffs) -> str:
-    if p_value is None:
-        raise ValueError("expected a p-value for a random draw, got none")
-    return "within sampling error" if p_value >= cut.unlikely else "wrong"
 
 
 def _of_numbers(

@@ -32,14 +32,14 @@ def without_selection(given: Given, d_k: int) -> "pd.Series[float]":
     return row
 
 
-def fails(given: Given, d_k: int, start: str) -> dict[str, object]:
-    """Two cases of a start: an unscaled decoder that fails completely by the rule of
+def fails(given: Given, start: str) -> dict[str, object]:
+    """Two cases of a start at d_k = 512: an unscaled decoder that fails completely by the rule of
     docs/training-plan.md, and one as good as with attention that cannot select (at most 2% apart).
     """
-    unscaled = trained(given, d_k, start).loc["unscaled"]
+    unscaled = trained(given, 512, start).loc["unscaled"]
     loss = unscaled[_LOSS]
-    other = without_selection(given, d_k)[_LOSS]
-    where = f"unscaled with d_k = {d_k}, from {STARTS[start]},"
+    other = without_selection(given, 512)[_LOSS]
+    where = f"unscaled with d_k = 512, from {STARTS[start]},"
     return {
         f"{where} the loss stays at 3.24 nats or more, or most runs diverge": (
             loss >= 3.24 or unscaled["diverged_least"] > 1 / 2
