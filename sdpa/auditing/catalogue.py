@@ -129,20 +129,20 @@ def root_mean_square(c: Computation) -> Any:
 @slip("inputs", _BASES)
 def rotated_halves(c: Computation) -> Any:
     """Q and k are rotated (RoPE of halves, base {}) (karpathy/nanochat#264)."""
-    return turned(c, c.q, c.own), turned(c, c.k), c.v
+    return rotated(c.q, c.own, c.number), rotated(c.k, c.places, c.number), c.v
 
 
 @slip("inputs", _BASES)
 def rotated_pairs(c: Computation) -> Any:
     """Q and k are rotated (RoPE of pairs, base {}) (tenstorrent/tt-metal#26844)."""
     q, k = (np.concatenate([x[..., ::2], x[..., 1::2]], axis=-1) for x in (c.q, c.k))
-    return turned(c, q, c.own), turned(c, k), c.v
+    return rotated(q, c.own, c.number), rotated(k, c.places, c.number), c.v
 
 
 @slip("inputs", _BASES)
 def rotated_values(c: Computation) -> Any:
     """The values are rotated (labmlai/annotated_deep_learning_paper_implementations#251)."""
-    return c.q, c.k, turned(c, c.v)
+    return c.q, c.k, rotated(c.v, c.places, c.number)
 
 
 @slip("inputs")
@@ -549,10 +549,3 @@ def across_heads(c: Computation) -> Any:
 def unit(x: Array) -> Array:
     """Vectors of length 1."""
     return np.asarray(x / np.linalg.norm(x, axis=-1, keepdims=True))
-
-
-def turned(c: Computation, x: Array, positions: Array | None = None) -> Array:
-    """RoPE, from position 0, with the free number as base."""
-    if positions is None:
-        positions = np.arange(x.shape[2])
-    return rotated(x, positions, c.number)

@@ -61,6 +61,7 @@ class Computation:
         self.expected, self.number = expected, number
         self.n_batch, self.n_heads, self.n_queries, self.d_k = self.q.shape
         self.n_keys = self.k.shape[2]
+        self.places = np.arange(self.n_keys)  # of the keys
         sink = expected.sink_of(self.n_heads)
         self.sink = -math.inf if sink is None else np.reshape(sink, (-1, 1, 1))
 
@@ -71,7 +72,7 @@ class Computation:
             return variants.get(name, getattr(Computation, name))(self)
 
         self.own = stage("positions")
-        self.back = self.own[:, None] - np.arange(self.n_keys)
+        self.back = self.own[:, None] - self.places
         self.q, self.k, self.v = stage("inputs")
         self.k, self.v = stage("groups")
         self.scores = stage("products")
@@ -84,7 +85,7 @@ class Computation:
 
     def positions(self) -> Any:
         """The positions of the queries: the last ones."""
-        return np.arange(self.n_keys - self.n_queries, self.n_keys)
+        return self.places[-self.n_queries :]
 
     def inputs(self) -> Any:
         """Queries, keys and values."""
