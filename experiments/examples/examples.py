@@ -68,7 +68,7 @@ def abc() -> list[Step]:
     angles = np.degrees(np.arctan2(arrows[:, 1], arrows[:, 0]))
     lengths = np.linalg.norm(arrows, axis=1)
     cosines = _ABC_Q @ _ABC_K.T / np.outer(lengths[:3], lengths[3:])
-    terms = (_ABC_Q[:, None] * _ABC_K[None]).reshape(-1, 2)
+    terms = (_ABC_Q[:, None] * _ABC_K).reshape(-1, 2)
     pairs = [f"{query} with {key}" for query in LETTERS for key in LETTERS]
     # As in a computation by hand, without the shift by the largest of the row.
     values = np.exp(ABC.scaled_scores)
@@ -133,8 +133,7 @@ def cat_sat_down() -> list[Step]:
     own = np.diag(weights)
     own_row = [[*own, own.mean(), 1 / 4]]
     largest = weights.argmax(axis=1)
-    leads = [np.mean(largest == j) for j in range(4)]
-    columns = [weights.mean(axis=0), leads]
+    columns = [weights.mean(axis=0), np.bincount(largest, minlength=4) / 4]
     uniform = np.column_stack([entropy(weights) / math.log(4), np.ptp(weights, axis=1)])
     order = np.argsort(-uniform[:, 0])
     words = [WORDS[i] for i in order]
@@ -258,8 +257,8 @@ def causal_mask() -> list[Step]:
     four words run twice, with one token negated in the second run, with the mask and without it.
     """
     mask = np.tri(len(WORDS), dtype=bool)  # a word sees itself and the words before it
-    signs = [[-1] if word == "sat" else [1] for word in WORDS]
-    tokens = _FOUR.tokens * signs
+    tokens = _FOUR.tokens.copy()
+    tokens[WORDS.index("sat")] *= -1
     changed = _FOUR._replace(tokens=tokens)
     masks = (mask, None)
     before = [np.asarray(_FOUR.trace(m).output) for m in masks]
@@ -267,7 +266,7 @@ def causal_mask() -> list[Step]:
     steps = attention(_FOUR.trace(mask), WORDS, WORDS, digits=3)
     moved = np.max(np.abs(np.subtract(after, before)), axis=2)
     return [
-        step("x", "Tokens X: one row per token.", _FOUR.tokens, WORDS, digits=3),
+        _FOUR.steps(WORDS)[0],
         step(
             "changed_x",
             "Tokens X after the change: the row of sat is negated.",
@@ -360,7 +359,7 @@ def comparison() -> list[Step]:
     """One draw, which mixes trend and chance; exact expectations; and quantiles of many draws."""
     rng = np.random.default_rng(0)
     numbers = [drawn_numbers(d_k, rng) for d_k in COMPARED]
-    low, high = np.quantile(numbers, (0.05, 0.95), axis=2)
+    low, high = np.quantile(numbers, (0.05, 0.95), axis=2).mT
     drawn = [article_draw(d_k) for d_k in COMPARED]
     exact = [article_draw(d_k, "exact_") for d_k in COMPARED]
     rows = ("deviation unscaled", "deviation d_k^1/2", "largest unscaled", "largest d_k^1/2")
@@ -380,8 +379,8 @@ def comparison() -> list[Step]:
             rows,
             widths,
         ),
-        step("low", "The 5% quantile of 2,000 draws.", np.transpose(low), rows, widths),
-        step("high", "The 95% quantile of 2,000 draws.", np.transpose(high), rows, widths),
+        step("low", "The 5% quantile of 2,000 draws.", low, rows, widths),
+        step("high", "The 95% quantile of 2,000 draws.", high, rows, widths),
     ]
 
 
@@ -411,7 +410,7 @@ DOG_VALUES = np.array(
         [0.4, -0.2, 0.7, 0.3],
     ]
 )
-_DOG_OUTPUT = np.array([0.550, 0.282, 0.050, 0.143])
+_DOG_OUTPUT = (0.550, 0.282, 0.050, 0.143)
 
 
 @example(
@@ -531,14 +530,12 @@ def triples() -> list[Step]:
     """
     rows = ("2, 1, 1", "20, 10, 10", "200, 100, 100", "(200, 100, 100) / √512")
     keys = ("first", "second", "third")
-    printed = np.array(
-        [
-            (0.50, 0.25, 0.25),
-            (0.99, 0.005, 0.005),
-            (1.00, 0.00, 0.00),
-            (0.90, 0.05, 0.05),
-        ]
-    )
+    printed = [
+        (0.50, 0.25, 0.25),
+        (0.99, 0.005, 0.005),
+        (1.00, 0.00, 0.00),
+        (0.90, 0.05, 0.05),
+    ]
     scores = np.array([ONES, TENS, HUNDREDS, np.divide(HUNDREDS, math.sqrt(512))])
     found = from_scores(scores)
     return [
@@ -566,7 +563,7 @@ def triples() -> list[Step]:
 @example("Four scores at two scales", _ARTICLE, "bars:scores bars:weights")
 def two_scales() -> list[Step]:
     """Four scores, and the same times 20, as if q and k were 400 times as wide."""
-    scores = np.array([SMALL, LARGE_SCORES])
+    scores = [SMALL, LARGE_SCORES]
     rows = ("small", "large")
     found = from_scores(scores)
     return [

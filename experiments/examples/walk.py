@@ -60,7 +60,7 @@ def walk(typed: str) -> None:
     example = DECLARED[name]
     picture = SHIPPED_RESULTS / EXAMPLES / f"{name}.png"
     steps = example.steps()
-    tell(f"{text(example.title, example.source, steps)}\n")
+    tell(f"{text(example, steps)}\n")
     if not picture.exists():
         write_files(picture.with_suffix(""), _draw(example, steps))
     tell(f"figure: {picture}")
@@ -75,7 +75,7 @@ def walk_own(q: Path, k: Path, v: Path | None, scaling: str, mask: str, out: Pat
         "scores undivided_weights weights output",
         lambda: steps,
     )
-    tell(f"{text(example.title, example.source, steps)}\n")
+    tell(f"{text(example, steps)}\n")
     write_atomically(out / "walk.csv", csv_bytes(long_table("walk", steps)))
     write_files(out / "walk", _draw(example, steps))
     tell(f"wrote {out / 'walk.csv'}\ndrew {out / 'walk.png'}")
@@ -86,9 +86,9 @@ def spelled(name: str) -> str:
     return name.replace("_", "-")
 
 
-def text(title: str, source: str, steps: Sequence[Step]) -> str:
+def text(example: Example, steps: Sequence[Step]) -> str:
     """A whole example in at most 100 columns: its steps, numbered from 1, with aligned numbers."""
-    lines = [title, f"From: {source}"]
+    lines = [example.title, f"From: {example.source}"]
     for place, (_, says, table, digits) in enumerate(steps, start=1):
         height, width = table.shape
         numbers = table.map(partial(number, digits=digits)).to_string(line_width=WIDTH - 3)
