@@ -39,7 +39,7 @@ def lost_mass(audited: Audited) -> Result:
         q, k, v = (x[:1] for x in given)
         out, exact = audited.outputs(q, k, np.ones_like(v))
         ratio = out[..., 0] / exact[..., 0]
-        mean = float(1 - ratio.mean())
+        mean = 1 - ratio.mean()
         size = np.nan_to_num(abs(mean), nan=np.inf)
         lost.append((size, mean, spread, n))
     size, most, spread, n = max(lost)
@@ -78,7 +78,7 @@ def gradients(audited: Audited) -> Result:
             wanted = (change * upstream.astype(float)).sum()
             size = np.abs(wanted) + step * np.linalg.norm(gradient)
             error = np.abs((gradient * direction).sum() - wanted) / size
-            worst = float(np.nan_to_num(error, nan=np.inf))
+            worst = np.nan_to_num(error, nan=np.inf)
             off.append((worst, f"dL/d{'qkv'[i]}"))
     worst, where = max(off)
     is_right = worst <= 1e-6 + 64 * audited.eps

@@ -232,8 +232,8 @@ def _of_rows(quantity: Quantity, of_head: list[HeadRows]) -> tuple[float, float]
     if not len(values):
         return np.nan, np.nan
     if quantity.share is None:
-        return float(values.max()), np.nan
-    value = float(np.quantile(values, quantity.share))
+        return values.max(), np.nan
+    value = np.quantile(values, quantity.share)
     if len(sequences) < _FEWEST_FOR_QUANTILES:
         return value, np.nan
     below = np.array([np.count_nonzero(rows <= value) for rows in sequences])
@@ -244,7 +244,7 @@ def _of_rows(quantity: Quantity, of_head: list[HeadRows]) -> tuple[float, float]
     error = np.sqrt(square) / len(values)
     shares = np.clip([quantity.share - error, quantity.share + error], 0, 1)
     low, high = np.quantile(values, shares)
-    return value, float(high - low) / 2
+    return value, (high - low) / 2
 
 
 def gaussian_values(rows: Rows, variance: float) -> dict[str, float]:
@@ -265,12 +265,12 @@ def gaussian_values(rows: Rows, variance: float) -> dict[str, float]:
     of_rows = gaussian_rows(np.asarray(sigma, np.float64), rows.n_visible.astype(int))
     max_weight, entropy, square, saturated = of_rows.T
     return {
-        "max_weight": float(max_weight.mean()),
-        "entropy": float(entropy.mean()),
-        "entropy_share": float((entropy / np.log(rows.n_visible)).mean()),
-        "saturated_rows": float(saturated.mean()),
-        "jacobian_norm": float(np.sqrt(square.mean())),
-        "first_key_weight": float((rows.sees_first / rows.n_visible).mean()),
+        "max_weight": max_weight.mean(),
+        "entropy": entropy.mean(),
+        "entropy_share": (entropy / np.log(rows.n_visible)).mean(),
+        "saturated_rows": saturated.mean(),
+        "jacobian_norm": np.sqrt(square.mean()),
+        "first_key_weight": (rows.sees_first / rows.n_visible).mean(),
     }
 
 

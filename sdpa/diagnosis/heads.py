@@ -134,11 +134,10 @@ class HeadRows(NamedTuple):
     def scores(self, part: str) -> Moments:
         """The moments of the scaled scores of a part."""
         rows = self.part(part)
-        count = float(rows.n_visible.sum())
+        count = rows.n_visible.sum()
         mean = float(rows.n_visible @ rows.mean) / (count or 1.0)
         squares = rows.variance + (rows.mean - mean) ** 2
-        variance = float(rows.n_visible @ squares) / (count or 1.0)
-        return count, mean, variance
+        return count, mean, float(rows.n_visible @ squares) / (count or 1.0)
 
 
 class Head(NamedTuple):
@@ -213,7 +212,6 @@ class Heads:
         first = int(seen.argmax())  # padding may come before it
         key_squares = np.ones(len(seen)) if keys is None else np.vecdot(keys, keys)
         found: tuple[list[Rows], list[Rows]] = [], []
-        # sums of weights, and numbers of rows whose first largest weight a key has
         of_each_key = np.zeros((2, len(seen)))
         for chosen, visible in tiles(len(q), len(seen), mask):
             is_counted = counted[chosen]
@@ -230,9 +228,7 @@ class Heads:
                     del of_rows  # two tiles
             if len(queries):
                 scaled = np.where(visible, scores / divisor, -np.inf)
-                weights = row_map.weights(scaled)
-                of_each_key[0, :n] += weights.sum(axis=0)
-                of_each_key[1, :n] += np.bincount(weights.argmax(axis=-1), minlength=n)
+                of_each_key[:, :n] += _attention(row_map.weights(scaled))
         rows, rest = map(Rows.joined, found)
         key = int(of_each_key[0].argmax())
         most_attended = MostAttended(key - first, *of_each_key[:, key].tolist())
@@ -344,10 +340,16 @@ def tiles(
             yield rows, mask[rows]
 
 
+def _attention(weights: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """The sum of the weights of each key, and the number of rows whose first largest weight it has."""
+    largest = np.bincount(weights.argmax(axis=-1), minlength=weights.shape[-1])
+    return weights.sum(axis=0), largest
+
+
 def _moments(entries: FloatArray) -> Moments:
     if not entries.size:
         return 0.0, 0.0, 0.0
-    return float(entries.size), float(entries.mean()), float(entries.var())
+    return entries.size, entries.mean(), entries.var()
 
 
 def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:

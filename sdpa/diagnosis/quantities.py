@@ -51,7 +51,7 @@ class Sums:
         rows = [[values_of_rows(one.part(part)) for one in each] for each in found]
         sums = {}
         for name in rows[0][0]:
-            of_heads = [[float(one[name].sum()) for one in each] for each in rows]
+            of_heads = [[one[name].sum() for one in each] for each in rows]
             sums[name] = np.array(of_heads)
         attended = np.array([[one.most_attended for one in each] for each in found])
         sums["most_attended_share"] = attended[..., 1]

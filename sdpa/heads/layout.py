@@ -174,7 +174,7 @@ def mask_of_scores(mask: Array, arrays: HeadArrays) -> BoolArray:
     allowed = broadcast_mask(mask, mask.shape).reshape(fitting[0])
     if shape[-2] == shape[-1]:
         if allowed.shape[-2] == 1:
-            allowed = allowed & allowed.swapaxes(-2, -1)
+            allowed = allowed & allowed.mT
         elif not np.diagonal(allowed, axis1=-2, axis2=-1).any():
             raise ValueError(
                 "mask: expected True where the query may attend, got one that hides the own key of "
