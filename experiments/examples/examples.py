@@ -56,6 +56,14 @@ LETTERS = ("A", "B", "C")
 XY = ("x", "y")
 _ABC_Q = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
 _ABC_K = np.array([[0.8, 0.2], [0.3, 0.7], [0.1, 0.9]])
+
+
+def degrees(vectors: Floats) -> Floats:
+    """The angles of vectors in two dimensions from the x axis."""
+    x, y = vectors.T
+    return np.asarray(np.degrees(np.arctan2(y, x)))
+
+
 ABC = trace(_ABC_Q, _ABC_K, np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
 
 
@@ -65,7 +73,6 @@ def abc() -> list[Step]:
     steps = attention(ABC, LETTERS, LETTERS, widths=XY, outputs=XY)
     arrows = np.vstack([_ABC_Q, _ABC_K])
     names = [f"{kind} {token}" for kind in ("query", "key") for token in LETTERS]
-    angles = np.degrees(np.arctan2(arrows[:, 1], arrows[:, 0]))
     lengths = np.linalg.norm(arrows, axis=1)
     cosines = _ABC_Q @ _ABC_K.T / np.outer(lengths[:3], lengths[3:])
     terms = (_ABC_Q[:, None] * _ABC_K).reshape(-1, 2)
@@ -78,7 +85,7 @@ def abc() -> list[Step]:
         step(
             "geometry",
             "Arrows: degrees from x.",
-            np.column_stack([angles, lengths]),
+            np.column_stack([degrees(arrows), lengths]),
             names,
             ("angle", "length"),
         ),
@@ -344,7 +351,7 @@ def article_draw(d_k: int, kind: str = "") -> tuple[float, ...]:
 def drawn_numbers(d_k: int, rng: np.random.Generator) -> Floats:
     """The four numbers of `comparison`, of each of 2,000 draws, (4, 2000)."""
     q, k = rng.standard_normal((2, 2000, 5, d_k))
-    unscaled = q @ k.swapaxes(-1, -2)
+    unscaled = q @ k.mT
     scores = np.array([unscaled, unscaled / math.sqrt(d_k)])
     largest = softmax(scores).max(axis=-1)
     return np.vstack([scores.std(axis=(-1, -2)), largest.mean(axis=-1)])

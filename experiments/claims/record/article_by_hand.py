@@ -7,7 +7,7 @@ import numpy as np
 from experiments.claims.entry import Cases, about, digits, in_example, shape
 from experiments.claims.measured import Given
 from experiments.claims.words import shown, tempered
-from experiments.examples.examples import ABC
+from experiments.examples.examples import ABC, degrees
 from sdpa import softmax
 
 _SCORES = ABC.scores
@@ -28,14 +28,14 @@ digits(
     "article-87",
     "The queries of A, B and C point east, northeast and north.",
     "0.0 45.0 90.0",
-    np.degrees(np.arctan2(ABC.q[:, 1], ABC.q[:, 0])),
+    degrees(ABC.q),
 )
 
 
 @in_example("article-88")
 def keys_are_spread_like_queries(_: Given) -> Cases:
     """The keys are spread like the queries, with different lengths."""
-    angles = np.degrees(np.arctan2(ABC.k[:, 1], ABC.k[:, 0]))
+    angles = degrees(ABC.k)
     lengths = np.linalg.norm(ABC.k, axis=1)
     return {
         "they have the order of the queries": (np.diff(angles) > 0).all(),

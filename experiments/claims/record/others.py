@@ -38,7 +38,7 @@ def _ten_by_ten(seed: int, trials: int, widths: tuple[int, ...]) -> dict[int, li
     found: dict[int, list[float]] = {}
     for d in widths:
         q, k = rng.standard_normal((trials, 2, 10, d)).swapaxes(0, 1)
-        scores = q @ k.swapaxes(-1, -2)
+        scores = q @ k.mT
         found[d] = []
         for weights in (softmax(scores), softmax(scores / sqrt(d))):
             largest = weights.max(axis=-1)
@@ -214,7 +214,7 @@ digits(
 def _variances_of_four() -> Floats:
     """The variances of the four scores of each of 100,000 products of 2 x 2 Gaussian matrices."""
     q, k = np.random.default_rng(0).standard_normal((2, 100_000, 2, 2))
-    scores = (q @ k.swapaxes(-1, -2)).reshape(-1, 4)
+    scores = (q @ k.mT).reshape(-1, 4)
     return np.asarray(scores.var(axis=1))
 
 
