@@ -5,12 +5,15 @@ rule, the claimed numbers, the answer, and the cut-offs.
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import NamedTuple
 
+import numpy as np
+
 from experiments.claims.cutoffs import Cutoffs
+from experiments.measuring.rules import Floats
 
 _RIGHT = ("reproduced", "to rounding", "approximately", "within sampling error", "holds")
 FAULTY = ("wrong", "misleading")  # the verdicts that have a severity
@@ -22,7 +25,6 @@ SLIP = "slip"
 SEVERITIES = (CONCEPTUAL_ERROR, WRONG_NUMBER, OVERSTATEMENT, SLIP)  # the gravest first
 RULES = ("true", "digits", "about", "count", "shape", "draw")
 
-_NUMBER = re.compile(r"[-+]?\d+(?:\.(?P<decimals>\d+))?(?:e(?P<power>[-+]?\d+))?")
 _HALF = 0.5 + 1e-6  # of a unit of the last digit, plus the rounding of doubles
 _UNIT = 1 + 1e-6
 
@@ -38,19 +40,13 @@ def parse_claimed(text: str) -> tuple[Claimed, ...]:
     """Printed numbers with blanks between them, none from an empty text.
 
     Raises:
-        ValueError: the text has something else.
+        decimal.InvalidOperation: the text has something else.
 
     >>> parse_claimed("9.8197e-01")
     (Claimed(value=0.98197, unit=1e-05),)
     """
-    found = []
-    for word in text.split():
-        match = _NUMBER.fullmatch(word)
-        if match is None:
-            raise ValueError(f"expected a number as printed, got {word!r}")
-        power = int(match["power"] or 0) - len(match["decimals"] or "")
-        found.append(Claimed(float(word), 10.0**power))
-    return tuple(found)
+    numbers = map(Decimal, text.split())
+    return tuple(Claimed(float(x), 10.0 ** int(x.as_tuple().exponent)) for x in numbers)
 
 
 @dataclass(frozen=True)
@@ -106,38 +102,38 @@ def verdict(
         return "holds" if all(truths) else some, math.nan
     if len(claimed) != len(answer.numbers):
         raise ValueError(f"expected {len(claimed)} computed numbers, got {len(answer.numbers)}")
-    errors = _errors(claimed, answer)
+    values, units = np.transpose(claimed)
+    errors = abs(values - answer.numbers)
     if rule == "draw":
         if answer.p_value is None:
             raise ValueError("expected a p-value for a random draw, got none")
         is_likely = answer.p_value >= cut.unlikely
         return "within sampling error" if is_likely else "wrong", max(errors)
-    return _of_numbers(rule, claimed, errors, cut), max(errors)
+    return _of_numbers(rule, values, units, errors, cut), max(errors)
 
 
 def _of_numbers(
     rule: str,
-    claimed: Sequence[Claimed],
-    errors: Sequence[float],
+    values: Floats,
+    units: Floats,
+    errors: Floats,
     cut: Cutoffs,
 ) -> str:
     """The verdict under a rule about numbers, from their absolute errors."""
     if rule in ("count", "shape"):
         right = "reproduced" if rule == "count" else "holds"
         return "wrong" if any(errors) else right
-    half = [_HALF * number.unit for number in claimed]
-    if _all_within(errors, half):
+    half = _HALF * units
+    if all(errors <= half):
         return "reproduced"
     if rule == "digits":
-        units = [_UNIT * number.unit for number in claimed]
-        return "to rounding" if _all_within(errors, units) else "wrong"
+        return "to rounding" if all(errors <= _UNIT * units) else "wrong"
     # 0.9999 and 0.0001 say the same about two weights; 0.95 does not approximate the former, nor
     # 0.05 the latter.
-    near = []
-    for (x, _), limit in zip(claimed, half, strict=True):
-        size = min(x, 1 - x) if 0 <= x <= 1 else abs(x)
-        near.append(max(cut.about * size, limit))
-    return "approximately" if _all_within(errors, near) else "wrong"
+    is_share = (values >= 0) & (values <= 1)
+    size = np.where(is_share, np.minimum(values, 1 - values), abs(values))
+    near = np.maximum(cut.about * size, half)
+    return "approximately" if all(errors <= near) else "wrong"
 
 
 def severity(
@@ -156,15 +152,6 @@ def severity(
         return ""
     if declared != WRONG_NUMBER or not claimed:
         return declared
-    limits = [min(cut.slip_units * unit, cut.about * abs(value)) for value, unit in claimed]
-    return SLIP if _all_within(_errors(claimed, answer), limits) else declared
-
-
-def _errors(claimed: Sequence[Claimed], answer: Answer) -> list[float]:
-    """The absolute difference between each claimed and computed number."""
-    pairs = zip(claimed, answer.numbers, strict=True)
-    return [abs(number.value - right) for number, right in pairs]
-
-
-def _all_within(errors: Sequence[float], limits: Sequence[float]) -> bool:
-    return all(error <= limit for error, limit in zip(errors, limits, strict=True))
+    values, units = np.transpose(claimed)
+    limits = np.minimum(cut.slip_units * units, cut.about * abs(values))
+    return SLIP if all(abs(values - answer.numbers) <= limits) else declared

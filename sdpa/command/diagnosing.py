@@ -123,7 +123,6 @@ def split_axes(text: str | None) -> tuple[str, ...] | None:
 
 
 def _text(paths: list[Path], heads: list[HeadArrays], table: Columns, advice: list[str]) -> str:
-    first = heads[0]
     shown = [float(each.mask.mean()) for each in heads if each.mask is not None]
     seen = [f"Masks in files show {np.mean(shown):.1%} of the keys."] if shown else []
     sinks = [each.sinks for each in heads if each.sinks is not None]
@@ -133,7 +132,7 @@ def _text(paths: list[Path], heads: list[HeadArrays], table: Columns, advice: li
     asked = advice or [*filter(None, [words.healthy(table)])]
     parts = [
         wrapped(
-            f"Diagnosis of {' and '.join(map(str, paths))}, {words.read_as(first)}\n"
+            f"Diagnosis of {' and '.join(map(str, paths))}, {words.read_as(heads[0])}\n"
             f"{words.sizes(table)}"
         ),
         words.sharpest(table),

@@ -71,7 +71,7 @@ def _chance(column: int) -> float:
         drawn = _five_drawn(d_k)[column]
         below = (drawn <= own).mean()
         above = (drawn >= own).mean()
-        p_values.append(2 * float(min(below, above)))
+        p_values.append(2 * min(below, above))
     return least_likely(p_values)
 
 
@@ -199,7 +199,7 @@ def unscaled_rows_get_peaked(given: Given) -> Cases:
 
 
 @cache
-def _projected_variances() -> tuple[float, float]:
+def _projected_variances() -> list[float]:
     """The variance of queries of unit-variance tokens, of width 32 and 16: to about 1%."""
     found = []
     for width in (32, 16):
@@ -207,7 +207,7 @@ def _projected_variances() -> tuple[float, float]:
         modules = [ScaledDotProductAttention(32, width, 1, rng=rng) for _ in range(300)]
         variances = [(module.W_Q**2).sum(axis=0).mean() for module in modules]
         found.append(float(np.mean(variances)))
-    return found[0], found[1]
+    return found
 
 
 @in_general("article-135")

@@ -84,7 +84,7 @@ def _overflowing(divisor: float) -> "pd.Series[float]":
     """P(a scaled score of a row at d_k = 512 exceeds ln of the largest single-precision number)."""
     largest = divisor * math.log(np.finfo(np.float32).max)
     keys = [*KEYS, 65_536]
-    beyond = [float(theory.largest_score_survival(largest, 512, n)) for n in keys]
+    beyond = [theory.largest_score_survival(largest, 512, n) for n in keys]
     return pd.Series(beyond, keys)
 
 

@@ -135,7 +135,7 @@ def _largest_of_eight_keys(_: Given) -> Answer:
     exact = expectations(16, 8, 1.0).max_weight
     errors = _errors_of_largest()
     distance = abs(0.755 - exact)
-    p_values = [float(2 * stats.t.sf(distance / error, 199)) for error in errors]
+    p_values = [2 * stats.t.sf(distance / error, 199) for error in errors]
     note = (
         "The computed number is the exact mean. The standard error of a sample mean is"
         f" {errors[0]:.3f} (p = {p_values[0]:.2f}) if all queries share eight keys, and"
