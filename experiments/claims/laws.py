@@ -89,10 +89,7 @@ def normals(*shape: int, seed: int = 0) -> Any:
 
 def qkv(n: int, d_k: int, d_v: int) -> tuple[Floats, Floats, Floats]:
     """Standard normal queries, keys and values of n tokens."""
-    q = normals(n, d_k)
-    k = normals(n, d_k, seed=1)
-    v = normals(n, d_v, seed=2)
-    return q, k, v
+    return normals(n, d_k), normals(n, d_k, seed=1), normals(n, d_v, seed=2)
 
 
 def layer(d_model: int, d_k: int, d_v: int) -> ScaledDotProductAttention:

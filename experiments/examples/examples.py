@@ -187,9 +187,7 @@ class Projected(NamedTuple):
 
     def trace(self, mask: npt.NDArray[np.bool_] | None = None) -> Trace:
         """Attention of q = X W_q, k = X W_k and v = X W_v under the default divisor sqrt(d_k)."""
-        q = self.tokens @ self.w_q
-        k = self.tokens @ self.w_k
-        v = self.tokens @ self.w_v
+        q, k, v = (self.tokens @ w for w in self[1:])
         return trace(q, k, v, mask=mask)
 
     def steps(self, words: Names) -> list[Step]:
