@@ -72,14 +72,14 @@ clean: ## remove what is not committed and can be rebuilt
 	@"$$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "expected Python 3.11 or later, got $$PYTHON; choose another with PYTHON=" >&2; exit 1; }
 	@echo "Installing packages into .venv; this takes half a minute, once"
-	rm -rf .venv
-	"$$PYTHON" -m venv .venv
-	$(PIP) --require-hashes -r requirements.lock
-	$(PIP) --no-deps --no-build-isolation --editable .
+	@rm -rf .venv
+	@"$$PYTHON" -m venv .venv
+	@$(PIP) --require-hashes -r requirements.lock
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .venv/%-ready: requirements-%.lock .venv/ready
-	$(PIP) --require-hashes -r $< $(if $(filter model,$*),--no-deps)
+	@$(PIP) --require-hashes -r $< $(if $(filter model,$*),--no-deps)
 	@touch $@
 
 .venv/dask-ready: .venv/cluster-ready experiments/measuring/processor.py

@@ -11,7 +11,7 @@ from experiments.config.models import NAME
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
 from experiments.declarations import FIGURES, figures_of
-from experiments.measuring.columns import describe
+from experiments.measuring.columns import cell_fields, describe
 
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
@@ -37,7 +37,7 @@ def block_problems(blocks: Any) -> Iterator[Problem]:
         if lowered[name.lower()] > 1:
             yield (name,), f"{got}, expected names that differ by more than case"
         if isinstance(block, dict):
-            for key, message in _trials_problems(block):
+            for key, message in (*_trials_problems(block), *_mask_problems(block)):
                 yield (name, key), message
 
 
@@ -51,6 +51,21 @@ def _trials_problems(block: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "precision", "got both precision and trials, expected one of them"
     if "max_trials" in block and "precision" not in block:
         yield "max_trials", "got max_trials without precision, expected both"
+
+
+def _mask_problems(block: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """A mask whose rows nobody chose: the default of n_queries would leave out all short rows."""
+    experiment = block.get("experiment")
+    if experiment not in config_names() or "n_queries" in block:
+        return
+    masks = block.get("mask", [])
+    has_mask = {*map(str, masks if isinstance(masks, list) else [masks])} - {"none"}
+    if has_mask and "n_queries" in cell_fields(kinds_of(experiment)[0].cell):
+        yield (
+            "mask",
+            "got a mask without n_queries, expected both: the queries are the last n_queries of "
+            "n_keys positions, so n_queries = n_keys has rows of every length",
+        )
 
 
 def impossible(sweep: Sweep) -> Problem | None:

@@ -182,7 +182,8 @@ PLANTED = [
     ("[4, 8]", "1..60000+1", "3:3: .*got a grid of 120000 cells and scalings"),
     ("10\n", "1e12\n", "3:3: .*got 1000000000000 trials in .* chunks of work"),
     ("[4, 8]", "1e9", "3:3: .*got the cell d_k=1000000000, .*needs .* GiB"),
-    ("trials", "mask: causal\n    trials", "8:11: .*mask: expected n_queries"),
+    ("trials", "mask: causal\n    trials", "8:5: .*mask: got a mask without n_queries, "),
+    ("trials", "mask: causal\n    n_queries: 99\n    trials", "8:11: .*mask: expected n_queries"),
 ]
 
 
