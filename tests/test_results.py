@@ -176,9 +176,11 @@ def test_the_sentences_of_the_first_screen_hold():
         assert found["saturation"][name] == pytest.approx(exact, rel=1e-5)
     assert root["max_weight"].max() < 1.1 * root["max_weight"].min()
     assert unscaled["max_weight"].max() > 3 * unscaled["max_weight"].min()
-    # "The median gradient to a query is smaller without the division only above d_k = ..."
+    # "The gradient to the median query is smaller without the division only above d_k = ..."
     gradients = found["gradients"]
-    ratios = TABLES["crossing"]["ratios"].query("norm == 'query_gradient' and statistic == 'median'")
+    ratios = TABLES["crossing"]["ratios"].query(
+        "norm == 'query_gradient' and statistic == 'median'"
+    )
     for length in ("shortest", "longest"):
         of_keys = ratios[ratios["n_keys"] == gradients[length]]
         above = of_keys["d_k"] > gradients[f"crossing_{length}"]

@@ -102,16 +102,16 @@ FIGURES = (
                 Panel("score_variance"),
                 Panel("max_weight"),
                 Panel("entropy"),
-                Panel(MEDIAN, "gradient to a query, |dL/dq|, median"),
+                Panel(MEDIAN, "gradient to the median query, |dL/dq|"),
             ),
             (7.5, 4.1),
             columns=2,
         ),
         note="Colours: divisors of the scores. Bars: 95% intervals, often smaller than the points; "
-        "pale lines: exact values. L: a random loss, with standard normal dL/dw.",
+        "pale lines: exact values. |dL/dq|: root mean square over standard normal dL/dw.",
         finding=Finding(
             sweep="dimension",
-            title="Before training, unscaled gradients are smaller only in wide heads",
+            title="Before training, unscaled gradients are smaller only in wide heads here",
             sentence="With {n_keys.most} keys, the median of |dL/dq| is larger unscaled than under "
             "d_k^1/2 up to d_k = {larger}, and smaller at {d_k.most}.",
             needs={"d_k": (), "scaling": POWERS},

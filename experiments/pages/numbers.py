@@ -36,7 +36,7 @@ _FIRST = {
     "score_variance_exact": "variance of a score",
     "max_weight_exact": "largest weight, mean",
     "entropy_exact": "entropy of a row, nats",
-    "query_gradient_norm_median_exact": "gradient to a query, |dL/dq|, median",
+    "query_gradient_norm_median_exact": "gradient to the median query, |dL/dq|",
     "query_gradient_norm_exact": "gradient to a query, root mean square",
 }
 

@@ -52,7 +52,7 @@ def questions(found: Mapping[str, Results], verdicts: Mapping[str, Numbers]) -> 
         few = of["crossing_shortest"]
         many = of["crossing_longest"]
         yield _question(
-            "From some d_k on, the median gradient to a query, |dL/dq|, is larger with the "
+            "From some d_k on, the gradient to the median query, |dL/dq|, is larger with the "
             "division. With more keys, this d_k",
             {"falls": _LESS, "stays the same": _SAME, "rises": _MORE},
             many / few,
