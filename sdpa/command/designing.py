@@ -76,7 +76,7 @@ def run(given: argparse.Namespace) -> int:
         f"n_keys = {given.n_keys}",
         f"at these sizes, the same as a rule for scaling: {_rules(divisor, given)}",
     ]
-    table: list[Row] = []
+    table: list[Row] = [{"n_keys": given.n_keys, target: value}]
     try:
         lengths = {max(_FEWEST, round(factor * given.n_keys)) for factor in _FACTORS}
         table = [_values(given, n, divisor, law) for n in sorted(lengths)]

@@ -129,7 +129,7 @@ def _text(paths: list[Path], heads: list[HeadArrays], table: Columns, advice: li
     if sinks:
         ends = min(map(np.min, sinks)), max(map(np.max, sinks))
         seen.append("Sinks in files have logits from {:.3g} to {:.3g}.".format(*ends))
-    asked = advice or [*filter(None, [words.healthy(table)])]
+    asked = advice or [words.without_advice(table)]
     parts = [
         wrapped(
             f"Diagnosis of {' and '.join(map(str, paths))}, {words.read_as(heads[0])}\n"

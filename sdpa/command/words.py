@@ -51,6 +51,7 @@ _OF_VECTORS = ("ratio = length x alignment", "unit power")  # headings that scor
 _FEWEST = 16  # keys, beside which equal weights do not come near to a sink
 _FEWEST_ROWS = 8  # of a sequence, in which one key does not get most weight by chance
 _MOST_PLACES = 3
+_MOST_NAMED = 3  # heads of which a sentence speaks by their numbers
 # A head that is so much sharper than Gaussian rows of its spread picks its keys: another divisor is
 # no remedy.
 _SHARPER = 0.1
@@ -75,6 +76,7 @@ _HEALTHY = (
     "Under 5% of the rows of each head are saturated, and none has almost equal weights on "
     "average, so nothing here asks for another divisor."
 )
+_UNSETTLED = "These numbers do not settle whether another divisor would help."
 
 
 def read_as(arrays: HeadArrays) -> str:
@@ -148,7 +150,7 @@ def summary(table: Columns) -> list[str]:
         ),
     }
     return [
-        f"Heads with {words}: {holds.sum()} of {len(holds)}."
+        f"Heads with {words}: {holds.sum()} of {len(holds)}{_named(table, holds)}."
         for words, holds in conditions.items()
         if holds.any()
     ]
@@ -178,7 +180,7 @@ def advice(table: Columns, *, is_capped: bool) -> tuple[list[str], list[str]]:
         _SINK: _has_sink(table) & (table["n_keys"] >= _FEWEST),
     }
     told = {
-        words: _advised(words, chosen(table, where), len(where), is_capped=is_capped)
+        words: _advised(words, table, where, is_capped=is_capped)
         for words, where in conditions.items()
         if where.any()
     }
@@ -186,11 +188,20 @@ def advice(table: Columns, *, is_capped: bool) -> tuple[list[str], list[str]]:
     return [*told.values()], kept
 
 
-def healthy(table: Columns) -> str:
-    """The sentence on heads that ask for nothing; empty if some may."""
+def without_advice(table: Columns) -> str:
+    """The sentence on heads for which there is no advice: they are healthy, or it is not clear."""
     is_trainable = (table["saturated_rows"] < 0.05) & (table["entropy_share"] < 0.95)
     settled = is_trainable.all() and "visible_mass" not in table
-    return _HEALTHY if settled and not _is_far_from_1(table).all() else ""
+    return _HEALTHY if settled and not _is_far_from_1(table).all() else _UNSETTLED
+
+
+def _named(table: Columns, where: npt.NDArray[np.bool_]) -> str:
+    """The numbers of the heads where a mask is true, in brackets; nothing for all or many heads."""
+    found = rows_of(chosen(table, where))
+    if len(found) in (0, len(where)) or len(found) > _MOST_NAMED:
+        return ""
+    names = (" ".join(f"{name} {head[name]}" for name in indices(table)) for head in found)
+    return f" ({', '.join(names)})"
 
 
 def _gaussian_share(table: Columns) -> Any:
@@ -198,8 +209,9 @@ def _gaussian_share(table: Columns) -> Any:
     return table.get("entropy_share_exact", math.nan)
 
 
-def _advised(words: str, heads: Columns, of: int, *, is_capped: bool) -> str:
-    """A sentence with the numbers of its heads."""
+def _advised(words: str, table: Columns, where: npt.NDArray[np.bool_], *, is_capped: bool) -> str:
+    """A sentence with the numbers of the heads where a mask is true."""
+    heads = chosen(table, where)
     divided = "what is divided already"
     if "divisor" in heads:
         divided = f"rather than {_range(heads['divisor'])}"
@@ -207,7 +219,7 @@ def _advised(words: str, heads: Columns, of: int, *, is_capped: bool) -> str:
         f"divide there by about {_range(heads['unit_divisor'], 2)} {divided}, for a spread of 1"
     )
     return words.format(
-        heads=f"{len(heads['rows'])} of {of} head{'s' * (of != 1)}",
+        heads=f"{where.sum()} of {len(where)} head{'s' * (len(where) != 1)}{_named(table, where)}",
         saturated_rows=_range(100 * heads["saturated_rows"], 2) + "%",
         top_key=_top_keys(heads["most_attended_key"]),
         most_attended_share=_range(100 * heads["most_attended_share"], 2) + "%",

@@ -104,8 +104,9 @@ def _check(pair: HeadArrays, k: tuple[int, ...], words: set[str], *, is_packed: 
     is_told = is_wide or is_packed or (words & _PROJECTIONS and pair.head is None)
     if is_told and len(q) < 4 - is_packed:
         raise FilesError(
-            f"expected an axis of heads, got q {q} and k {k}; choose --heads H for heads side by "
-            "side in the last axis (1 for one), or --axes head for (head, position, d_k)"
+            f"expected an axis of heads{' or the same d_k' * (q[-1] != k[-1])}, got q {q} and k "
+            f"{k}; choose --heads H for heads side by side in the last axis (1 for one), or --axes "
+            "head for (head, position, d_k)"
         )
     if pair.leading[-1:] == ("head",) and q[-3] > k[-2] and not is_packed:
         order = ",".join(pair.leading)

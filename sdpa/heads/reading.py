@@ -60,7 +60,10 @@ def read_heads(
     if len(paths) > len(roles):
         raise FilesError(f"expected at most {len(roles)} of these files, got {place}")
     if kind == "q" and len(files) == 1 and [*files[0]] == [""]:
-        raise FilesError(f"{place} has one array without a name: give a second file, with k")
+        raise FilesError(
+            f"{place} has one array without a name: give a second file, with k, or --scores "
+            "or --weights for an array of these"
+        )
     if [_roles(_parts(path.stem)) for path in paths] == [["k"], ["q"]]:
         raise FilesError(f"expected the file of q before that of k, got {place}")
     are_single = [*map(len, files)] == [1] * len(roles)
@@ -151,7 +154,7 @@ def _beside(
     if path:
         # The array of a .npy file has no name; that of its file tells padding from a mask.
         told = {"key", *_TRUE_IN_TWO_WAYS} & _parts(path.stem)
-        named = " ".join([role, *told]) if role == "mask" else role
+        named = " ".join([role, *sorted(told)]) if role == "mask" else role
         file = {name or named: array for name, array in arrays_in(path).items()}
     found = _named(file, role)
     of_all = found.get((), [])
