@@ -1,12 +1,13 @@
-"""Exact rows behind caps, beside sinks and under the sigmoid: against drawn rows by plain formulas,
-and known rows.
+"""Exact rows behind caps, beside sinks and under the sigmoid: against drawn rows, which other tests
+compare with plain loops, and known rows.
 """
 
-from math import ceil, isnan, sqrt
+from math import isnan, sqrt
 
 import numpy as np
 import pytest
-from scipy.special import entr, roots_genlaguerre, softmax
+from numerics import is_mean
+from scipy.special import roots_genlaguerre
 
 from sdpa.masks import named_mask
 from sdpa.pairs import PairLaw
@@ -23,32 +24,19 @@ MAPS = {
     "sigmoid": RowMap(normalizer="sigmoid"),
     "capped sigmoid": RowMap(softcap=4.0, normalizer="sigmoid"),
 }
-SIZES = [(4, 5, 1.0), (64, 64, 8.0), (128, 100, 1.0)]
+SIZES = [(4, 5, 1.0), (128, 100, 1.0)]
 SHAPED = PairLaw(query_mean=0.5, query_std=1.3, key_std=0.7)
 
 
-def drawn(rng, d_k, n_keys, n_seen, divisor, row_map, law=PairLaw()):
-    """The metrics of one drawn row with explicit weights and Jacobian; norms as squares."""
-    q = law.query_mean + law.query_std * rng.standard_normal(d_k)
-    k = law.key_std * rng.standard_normal((n_seen, d_k))
-    s = k @ q / divisor
-    cap = row_map.softcap
-    z = cap * np.tanh(s / cap) if cap else s
-    slope = 1 - np.tanh(s / cap) ** 2 if cap else np.ones(n_seen)
-    if row_map.normalizer == "sigmoid":
-        w = 1 / (1 + n_keys * np.exp(-z))
-        jacobian = np.diag(w * (1 - w) * slope)
-    else:
-        w = softmax(z if row_map.sink is None else np.append(z, row_map.sink))[:n_seen]
-        jacobian = (np.diag(w) - np.outer(w, w)) * slope
-    p = w / w.sum()
-    return (
-        w.sum(),
-        w.max(),
-        entr(p).sum(),
-        (jacobian**2).sum(),
-        ((jacobian @ k / divisor) ** 2).sum(),
-    )
+def drawn(rng, d_k, n_keys, lengths, divisor, row_map, law=PairLaw()):
+    """The metrics of one drawn row of each length; norms as squares."""
+    q = law.query_mean + law.query_std * rng.standard_normal((len(lengths), 1, d_k))
+    k = law.key_std * rng.standard_normal((len(lengths), n_keys, d_k))
+    hidden = np.arange(n_keys) >= np.reshape(lengths, (-1, 1, 1))
+    scores = np.where(hidden, -np.inf, q @ k.mT / divisor)
+    rows = row_map.rows(scores, k / divisor)
+    norms = rows.jacobian_norm**2, rows.gradient_norm**2
+    return [rows.visible_mass, rows.weights.max(axis=-1), rows.entropy, *norms]
 
 
 def check(expected, rows):
@@ -57,50 +45,38 @@ def check(expected, rows):
 
     A squared norm far from normal would fail more often; the seeds are fixed.
     """
-    rows = np.array(rows)
     exact = [*expected[:3], *(norm**2 for norm in expected[3:])]
     assert not np.isnan(np.delete(exact, 2)).any()
-    for value, mean, error in zip(
-        exact, rows.mean(axis=0), rows.std(axis=0) / sqrt(len(rows)), strict=True
-    ):
-        if not isnan(value):
-            assert abs(mean - value) < 5 * error + 1e-9
+    for value, of_rows in zip(exact, rows, strict=True):
+        assert isnan(value) or is_mean(of_rows.ravel(), value, within=1e-9)
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", MAPS)
 def test_expectations_are_those_of_drawn_rows(name, size):
     d_k, n_keys, divisor = size
-    rng, row_map, law = (
-        np.random.default_rng([7, *name.encode()]),
-        MAPS[name],
-        SHAPED if d_k == 4 else PairLaw(),
-    )
+    rng, row_map = np.random.default_rng([7, *name.encode()]), MAPS[name]
+    law = SHAPED if d_k == 4 else PairLaw()
     found = mapped_expectations(d_k, n_keys, divisor, law, row_map)
     assert isnan(found.entropy) == (row_map.normalizer == "sigmoid")
-    check(found, [drawn(rng, d_k, n_keys, n_keys, divisor, row_map, law) for _ in range(DRAWS)])
+    check(found, drawn(rng, d_k, n_keys, [n_keys] * DRAWS, divisor, row_map, law))
 
 
 @pytest.mark.parametrize("name", ["sink", "sigmoid", "plain"])
 @pytest.mark.parametrize(
     ("mask", "n_queries"),
     [
-        ("causal", 6),
-        ("window-1", 6),
-        ("window-3", 6),
-        ("window-4", 4),
-        ("local-1", 6),
-        ("local-4", 3),
+        ("causal", 4),
+        ("window-1", 4),
+        ("window-3", 3),
+        ("local-2", 2),
     ],
 )
 def test_masked_rows_are_means_over_their_lengths(name, mask, n_queries):
     rng, row_map = np.random.default_rng(8), MAPS.get(name, RowMap())
-    lengths = named_mask(mask, n_queries, 6).sum(axis=-1)
-    found = mapped_expectations(6, 6, 1.5, PairLaw(), row_map, mask, n_queries)
-    check(
-        found,
-        [drawn(rng, 6, 6, n, 1.5, row_map) for n in np.tile(lengths, ceil(DRAWS / len(lengths)))],
-    )
+    lengths = named_mask(mask, n_queries, 4).sum(axis=-1)
+    found = mapped_expectations(6, 4, 1.5, PairLaw(), row_map, mask, n_queries)
+    check(found, drawn(rng, 6, 4, np.resize(lengths, DRAWS), 1.5, row_map))
 
 
 def test_a_high_sink_is_unknown():
@@ -131,22 +107,15 @@ def test_rows_without_map_are_those_of_the_other_integrals(sigma, n_keys):
 
 
 def test_interpolation_changes_little_and_the_plain_map_is_known_for_more_laws():
-    for row_map in (RowMap(5.0), RowMap(50.0, 1.0)):
-        for n_keys, bound in ((64, 1e-6), (2048, 1e-4)):
-            found = mapped_expectations(300, n_keys, 1.3, PairLaw(), row_map)
-            nodes, weights = roots_genlaguerre(20, 300 / 2 - 1)
-            rows = np.array(
-                [
-                    mapped_row(sqrt(2 * x) / 1.3, n_keys, *list(vars(row_map).values())[:2])
-                    for x in nodes
-                ]
-            )
-            means = weights / weights.sum() @ rows
-            np.testing.assert_allclose(found[:3], means[:3], rtol=bound)
-            assert found.jacobian_norm == pytest.approx(sqrt(means[3]), rel=bound)
-            assert found.query_gradient_norm == pytest.approx(
-                sqrt(means[4] + 299 * means[3]) / 1.3, rel=bound
-            )
+    cap, sink = 5.0, 1.0
+    nodes, weights = roots_genlaguerre(20, 300 / 2 - 1)
+    for n_keys, bound in ((64, 1e-6), (2048, 1e-4)):
+        found = mapped_expectations(300, n_keys, 1.3, PairLaw(), RowMap(cap, sink))
+        rows = [mapped_row(sqrt(2 * x) / 1.3, n_keys, cap, sink) for x in nodes]
+        means = weights / weights.sum() @ np.array(rows)
+        gradient = sqrt(means[4] + 299 * means[3]) / 1.3
+        expected = *means[:3], sqrt(means[3]), gradient
+        np.testing.assert_allclose(found, expected, rtol=bound)
     law = PairLaw(normalize="l2")
     plain = mapped_expectations(8, 9, 0.1, law, RowMap())
     assert plain.max_weight == attention_expectations(8, 9, 0.1, law).max_weight
