@@ -183,6 +183,9 @@ REFUSED = [
     (pair("0.") | {"mask.1": IS_TOKEN}, {}, "expected an array mask, or one for"),
     (pair("") | {"mask": IS_TOKEN, "cu_seqlens": ENDS}, {}, "expected one mask, or cu_seqlens"),
     (pair("", lambda x: x.astype("u2")), {}, "expected floating-point numbers, got uint16"),
+    ({"q": Q, "v": K}, {}, r"expected one q and one k, or so for each layer \(q.3\), .*, got 'q'"),
+    ({"q.1": Q, "k.1": K, "1.q": Q}, {}, "got 'q.1', '1.q', 'k.1'"),
+    ({"q": Q, "k": np.array([{}])}, {}, "expected arrays of numbers, got .*Object arrays"),
     (pair("", lambda x: x[..., :0]), {}, r"none of them empty, got shape \(2, 3, 5, 0\)"),
 ]
 
@@ -265,6 +268,23 @@ def test_hdf5_is_refused_with_the_lines_that_convert_it():
     h5py = SimpleNamespace(File=lambda _: SimpleNamespace(visititems=visititems))
     exec("\n".join(str(refused.value).splitlines()[1:]), {"h5py": h5py, "np": np})
     np.testing.assert_array_equal(read_heads([Path("qk.npz")])[0].q, Q)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors"])
+def test_a_missing_an_empty_and_a_damaged_file_are_named(suffix):
+    file, *others = Path(f"qk.{suffix}"), Path("k.npy")
+    given = [file, *others[: suffix == "npy"]]
+    np.save("k.npy", K)
+    with pytest.raises(FilesError, match=f"{file}: cannot read: No such file"):
+        read_heads(given)
+    if suffix == "npy":
+        np.save(file, Q)
+    else:
+        saved(pair(""), suffix)
+    for content in (b"", b"\x80\x04N.", file.read_bytes()[:-100]):  # the second is a pickle
+        file.write_bytes(content)
+        with pytest.raises(FilesError, match=f"{file}: expected arrays of numbers"):
+            read_heads(given)
 
 
 ENTRY = b'{"q": {"dtype": "%s", "shape": [%d], "data_offsets": [0, %s]}}'
