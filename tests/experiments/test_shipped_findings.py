@@ -120,12 +120,6 @@ def backwards(table: pd.DataFrame, x: str, metric: str, rows: str) -> pd.DataFra
     ("drawing", "kind", "change"),
     [
         (
-            "length/length",
-            "measured",
-            lambda own: backwards(own, "n_keys", "max_weight", "n_keys > 0"),
-        ),
-        ("dimension/variance", "slopes", lambda own: own.assign(slope=-own["slope"])),
-        (
             "dimension/gradients",
             "measured",
             lambda own: backwards(own, "d_k", MEDIAN, "d_k in (128, 256)"),

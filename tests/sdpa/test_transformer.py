@@ -118,7 +118,7 @@ def test_a_wrong_sign_is_seen(fault):
     code = types.ModuleType("faulty")
     code.__dict__["__name__"] = network.__name__  # dataclasses look it up
     exec(compile(source.replace(right, wrong), "faulty", "exec"), code.__dict__)
-    assert max(worst_error(code, *case) for case in CASES) > 1e-2
+    assert any(worst_error(code, *case) > 1e-2 for case in CASES)
 
 
 @pytest.mark.parametrize("norm", ["pre", "none"])
