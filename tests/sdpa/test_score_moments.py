@@ -236,15 +236,3 @@ def test_correlated_score_moments_have_limits_of_their_spread(d_k, n_keys, rho):
 def test_the_mean_of_correlated_scores_has_no_limit_beside_a_mean_of_keys():
     law = PairLaw(correlation=0.5, key_mean=1.0)
     assert score_power_deviations(3, 5, 1, 1.0, law).score_mean == 0
-
-
-@pytest.mark.parametrize("rho", [0.6, -1.0])
-@pytest.mark.parametrize("d_k", [1, 3, 20])
-def test_the_spread_of_the_variance_of_two_correlated_scores(d_k, rho):
-    """R is x^2 / 4 of the gap x, which given L = |q| is N(rho L^2, (2 - rho^2) L^2)."""
-    of_length = np.cumprod([d_k, d_k + 2, d_k + 4, d_k + 6])  # E L^2, L^4, L^6, L^8
-    variance = 2 - rho**2
-    second = rho**2 * of_length[1] + variance * of_length[0]
-    fourth = np.dot([3 * variance**2, 6 * rho**2 * variance, rho**4], of_length[1:])
-    found = row_variance_deviation(d_k, 2, 1.0, PairLaw(correlation=rho))
-    assert found == pytest.approx(math.sqrt(fourth - second**2) / 4, rel=1e-12)
