@@ -21,11 +21,76 @@ from sdpa.heads.table import table_of as heads_table
 from sdpa.row_maps import RowMap
 from sdpa.theory import GaussianRow, attention_expectations
 from tests.command_line import sdpa
-from tests.kinds_of_heads import KINDS, normal, table_of
 from tests.shipped import ROOT
 
 EVERY = [f"{column.name}{end}" for column in COLUMNS for end in ("", "_se", "_exact")]
 Q, K = np.random.default_rng(0).standard_normal((2, 3, 5, 4))
+
+
+# Queries and keys of one kind each: with normal entries, or with one of the faults that a diagnosis
+# tells apart.
+D_K, N = 16, 12
+
+
+def normal(sequences=24, heads=3):
+    """(sequences, heads, N, D_K)."""
+    q, k = np.random.default_rng(sequences).standard_normal((2, sequences, heads, N, D_K))
+    return q, k
+
+
+def saturated():
+    q, k = normal()
+    return 10 * q, 10 * k
+
+
+def uniform():
+    q, k = normal()
+    return 0.1 * q, 0.1 * k
+
+
+def sink():
+    """The first key of head 1 attracts every query."""
+    q, k = normal()
+    q[:, 1] += 2.0
+    k[:, 1, 0] += 2.0
+    return q, k
+
+
+def aligned():
+    """Queries and keys of head 1 vary along two of the directions alone."""
+    q, k = normal()
+    for array in (q, k):
+        array[:, 1, :, 2:] *= 0.01
+        array[:, 1] *= (D_K / 2) ** 0.5  # for entries of standard deviation 1
+    return q, k
+
+
+def opposed():
+    """The queries of head 1 vary along the directions along which its keys hardly vary."""
+    q, k = normal()
+    q[:, 1, :, : D_K // 2] *= 0.01
+    k[:, 1, :, D_K // 2 :] *= 0.01
+    for array in (q, k):
+        array[:, 1] *= 2**0.5
+    return q, k
+
+
+def long_vectors():
+    """In head 1, both queries and keys of every fourth sequence are three times as long."""
+    q, k = normal()
+    for array in (q, k):
+        array[::4, 1] *= 3
+    return q, k
+
+
+KINDS = {
+    each.__name__: each
+    for each in (normal, saturated, uniform, sink, aligned, opposed, long_vectors)
+}
+
+
+def table_of(arrays, **options):
+    return heads_table([HeadArrays(None, None, *arrays)], **options)
 
 
 @pytest.fixture(autouse=True)
@@ -201,7 +266,7 @@ def planted(kind, *, keys=24, queries=24, mask=None, **row_map):
         q[:, 1] *= {"hard": 40.0, "flat": 0.05, "rounding": 1e-6, "equal": 0.0, "normal": 1.0}[kind]
     q = q[:, :, -queries:]
     row_map = RowMap(row_map.get("softcap", 0.0), row_map.get("sink"))
-    table = heads_table([HeadArrays(None, None, q, k)], mask=mask, row_map=row_map)
+    table = table_of((q, k), mask=mask, row_map=row_map)
     told, kept = advice(table, is_capped=row_map.softcap > 0)
     return told + kept
 
