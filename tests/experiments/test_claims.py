@@ -101,7 +101,6 @@ def test_every_claim_is_complete():
     [
         (entry.digits, "2.84", math.sqrt(8), None, "wrong"),
         (entry.draw, "9", 8, laws.share_beyond(9, 64), "within sampling error"),
-        (entry.draw, "40", 8, laws.share_beyond(40, 64), "wrong"),
     ],
 )
 def test_planted_numbers_get_their_verdict(planted, declare, claimed, right, p_value, expected):
@@ -269,7 +268,6 @@ def times(factor):
             {"score_variance": times(1.05)},
             "misleading",
         ),
-        ("qa-21", "powers", {"d_k": 512}, {"score_variance": times(1.05)}, "misleading"),
         ("notebook-18", "phase", BARE | LARGE, {MEDIAN: times(1e16)}, "wrong"),
         (
             "textbook-15",
@@ -308,10 +306,7 @@ def far(own):
             lambda own: lambda: 1.05 * own(),
             "misleading",
         ),
-        *(
-            (f"article-{n}", article_comparison, "article_draw", far, "misleading")
-            for n in (122, 131)
-        ),
+        ("article-122", article_comparison, "article_draw", far, "misleading"),
         (
             "qa-37",
             qa,

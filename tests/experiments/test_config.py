@@ -128,19 +128,9 @@ PLANTED = [
         "6:5: .*d_k: got a duplicate key, .*line 5$",
     ),
     (
-        "d_k",
-        "? [1]\n    : 4\n    d_k",
-        "5:7: got a list .*as a key, expected a name$",
-    ),
-    (
         "saturation",
         "saturaton",
         "4:17: .*got saturaton, .*mean saturation.$",
-    ),
-    (
-        "n_keys",
-        "seq_len: 1\n    n_keys",
-        "6:5: .*seq_len: got an unknown key, .*; did you mean n_keys.$",
     ),
     (
         "trials: 10",
@@ -168,12 +158,9 @@ PLANTED = [
         "../one:",
         "3:3: .*got the sweep name '../one', expected a letter",
     ),
-    ("one:", "Columns:", "3:3: .*got the sweep name 'Columns', .*, not columns$"),
     ("[4, 8]", "&a [4, 8]", "5:10: got an anchor, alias or tag, expected plain"),
-    ("[4, 8]", "!!python/name:os.system", "5:10: got an anchor, alias or tag, "),
     ("seed: 0", "seed: 0\n---\nseed: 1", "2:1: not YAML: found another"),
     ("    d_k", "\td_k", "5:1: not YAML"),
-    ("4, 8", "4, \x07", "5:14: got the character U.0007, expected text$"),
     (
         "saturation\n    d_k: [4, 8]",
         "rows\n    d_k: [4, 8, 16, 32]\n    n_queries: 5000",

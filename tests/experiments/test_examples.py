@@ -11,13 +11,11 @@ from matplotlib.colors import to_rgb
 
 from experiments.analysis.written import csv_bytes
 from experiments.examples import picture
-from experiments.examples.examples import ABC, NOTEBOOK
 from experiments.examples.examples import EXAMPLES as DECLARED
 from experiments.examples.own import ExampleError, own_steps, read_matrix
 from experiments.examples.steps import long_table
 from experiments.figures.style import SEQUENTIAL
 from experiments.paths import EXAMPLES
-from sdpa import attention_weights
 from tests.command_line import call
 from tests.plain_attention import attention
 from tests.plain_examples import REFERENCES
@@ -197,15 +195,3 @@ def test_a_weight_of_one_has_the_darkest_colour_and_numbers_can_be_read(axes):
             shade = image.to_rgba(float(image.get_array()[text.xy[::-1]]))[:3]
             dark, light = sorted(map(luminance, (shade, to_rgb(text.get_color()))))
             assert light / dark >= 4.5
-
-
-def test_the_sources_arrows_bars_and_lines_are_drawn(axes):
-    arrows, *_, bars = axes("abc")
-    ends = [text.xy for text in arrows.texts if text.arrowprops]
-    assert ends == [(1, 0), (0.5, 0.5), (0, 1), (0.8, 0.2), (0.3, 0.7), (0.1, 0.9)]
-    heights = [[bar.get_height() for bar in group] for group in bars.containers]
-    np.testing.assert_allclose(np.transpose(heights), ABC.output)
-    before, after = axes("notebook")[2:]
-    drawn = [line.get_ydata() for ax in (before, after) for line in ax.lines]
-    both = [attention_weights(*NOTEBOOK, scaling=rule) for rule in ("unscaled", "d_k^1/2")]
-    np.testing.assert_allclose(drawn, np.vstack(both))

@@ -69,15 +69,6 @@ def test_the_first_screen_of_a_users_config_lists_findings_with_their_figures(ow
     assert text.count('<h2 id="opening-title">') == 1
 
 
-def test_figures_beyond_the_first_are_files_beside_the_page(drawn, monkeypatch):
-    config, folder = drawn
-    monkeypatch.setattr(index, "_MOST_EMBEDDED", 2)
-    text = text_of(config, folder)
-    assert_whole(text, folder)
-    assert text.count('src="data:image/png') == 2
-    assert len(re.findall('src="figures/[a-z-]+/[a-z_]+.png"', text)) == text.count("<img ") - 2 > 0
-
-
 def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     config, folder = own
     path = folder / "index.html"

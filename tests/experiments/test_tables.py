@@ -188,15 +188,6 @@ def built(folder, product):
     return lines[-1].split(": ")[1]
 
 
-def test_a_log_counts_what_is_made(made, tmp_path, monkeypatch):
-    monkeypatch.setattr("experiments.output.reporter._SECONDS_BETWEEN_LINES", 0)
-    monkeypatch.setattr("experiments.output.reporter._SHARE_BETWEEN_LINES", 0)
-    lines: list[str] = []
-    other = dataclasses.replace(made, files=(tmp_path / "x.csv", tmp_path / "x.txt"))
-    build(tmp_path, [made, other], Reporter(say=lines.append))
-    assert [line.split(",")[0] for line in lines] == [f"{tmp_path.name}/x.csv: 100% of 1 to make"]
-
-
 @pytest.mark.parametrize("name", ["out.csv", "below/out.txt", "in.csv"])
 def test_a_changed_file_is_made_again(made, tmp_path, name):
     (tmp_path / name).write_text("x\n2\n")
