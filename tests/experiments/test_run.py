@@ -19,7 +19,7 @@ from experiments.errors import MeasurementError
 from experiments.kinds import rows
 from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
 from experiments.measuring import row_statistics
-from experiments.measuring.chunk import Chunk, chunk_key, chunks, measure_chunk
+from experiments.measuring.chunk import Chunk, chunk_key, measure_chunk
 from experiments.measuring.columns import defaults
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import MIN_TRIALS
@@ -91,16 +91,6 @@ def in_shuffled_order(store, sweep):
         for task in work:
             store.write(task.chunk, measure_record(*task.arguments))
     return tabulate_sweep(store, sweep)[MEASURED]
-
-
-@pytest.mark.slow  # test_a_second_run_writes_the_same_bytes compares two workers with none
-@pytest.mark.parametrize("jobs", [1, 2, 4])
-def test_tables_do_not_depend_on_workers_or_order(tmp_path, jobs):
-    assert len(list(chunks(EXPERIMENT, SWEEP.cells()[-1], SWEEP.trials))) >= 3
-    shuffled = in_shuffled_order(Store(tmp_path / "shuffled", 0), SWEEP)
-    pd.testing.assert_frame_equal(
-        measured(Store(tmp_path, 0), SWEEP, jobs), shuffled, check_exact=True
-    )
 
 
 @pytest.mark.usefixtures("in_this_process")

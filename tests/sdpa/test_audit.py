@@ -98,6 +98,12 @@ def changed(q, k, v):
 
 
 UNEXPLAINED = [
+    (
+        lambda *qkv: attend(*(x.astype("f2") for x in qkv)),
+        "outputs",
+        "errors like those of float16",
+        {},
+    ),
     (lambda q, k, v: attend(q, k, v[::-1]), "heads", "[[3.0, 4.0, 5.0], [0.0, 1.0, 2.0]]", {}),
     (lambda q, k, v: attend(q, k[:, :, :8], v[:, :, :8]), "mask", "[8.0,", {}),
     (lambda q, k, v: attend(q / len(q) ** 0.5, k, v), "divisor", "11.3137 to 11.3137", {}),
