@@ -166,21 +166,6 @@ def axes(monkeypatch):
     return of
 
 
-def test_a_power_law_is_straight_and_each_panel_has_one_quantity(axes):
-    (ax,) = axes("variance_sweep")
-    exact, drawn = ax.lines
-    assert list(exact.get_xdata()) == list(exact.get_ydata()) == [8, 32, 64, 128, 256, 512]
-    assert drawn.get_marker() == "o"
-    ax.figure.draw_without_rendering()
-    places = ax.transData.transform(exact.get_xydata())
-    np.testing.assert_allclose(np.corrcoef(places.T), 1)
-    deviation, largest = axes("comparison")
-    assert [len(ax.lines) for ax in (deviation, largest)] == [4, 4]  # two rules, drawn and exact
-    assert max(line.get_ydata().max() for line in largest.lines) <= 1
-    assert deviation.lines[0].get_ydata().min() > 1
-    assert [len(ax.lines) for ax in axes("weight_strip")] == [0, 1, 1, 1]
-
-
 def luminance(colour):
     return np.dot(np.power(colour, 2.2), (0.2126, 0.7152, 0.0722)) + 0.05
 

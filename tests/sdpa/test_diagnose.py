@@ -178,17 +178,15 @@ def case(shape_q, shape_k, mask=None, scaling="d_k^1/2", scale=1.0, **mapped):
 
 WINDOW = (2, 3, 13, D_K), (2, 3, 13, D_K), "window-5"
 CASES = {
-    "window": case(*WINDOW),
     "local": case((2, 3, 7, D_K), (2, 3, 13, D_K), "local-6"),
     "sinks of heads": case((2, 6, 7, D_K), (2, 3, 7, D_K), sink=(-2.0, 3.0, 0.0, 1.0, 0.5, -9.0)),
     "window, soft cap and sink": case(*WINDOW, scale=4.0, softcap=5.0, sink=1.5),
-    "saturated and sink": case((2, 7, D_K), (2, 11, D_K), None, "unscaled", 40.0, sink=0.0),
     "layers": case((2, 2, 3, 7, D_K), (2, 2, 3, 11, D_K), None, "unscaled"),
     "one head": case((7, D_K), (11, D_K), None, 2.5),
     "cached keys": case((2, 3, D_K), (2, 11, D_K), "causal"),
     "padding": case((2, 3, 7, D_K), (2, 3, 11, D_K), padding(7, 11)),
     "grouped": case((2, 6, 7, D_K), (2, 3, 7, D_K), "causal"),
-    "saturated": case((2, 7, D_K), (2, 11, D_K), None, "unscaled", 40.0),
+    "saturated, window": case(*WINDOW, scaling="unscaled", scale=40.0),
     "uniform": case((2, 7, D_K), (2, 11, D_K), None, "d_k^1", 1e-9),
 }
 
