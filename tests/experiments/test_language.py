@@ -8,7 +8,7 @@ import pytest
 from experiments.kinds import language
 from experiments.kinds.language import Cell, train
 from experiments.measuring.chunk import Chunk, measure_chunk
-from sdpa import Scaling
+from sdpa import Scaling, diagnose_scores
 
 PLAIN, QUARTER, ROOT = map(Scaling.parse, ("unscaled", "d_k^1/4", "d_k^1/2"))
 SMALL = Cell(
@@ -60,23 +60,11 @@ def test_records_are_those_of_the_batch():
     heads = language._of_heads(found)
     assert heads.shape == (2, 2, 5)
     step, to_q = found.steps[1], found.to_blocks[1].q[:, 1]
-    spreads, shares, largest = [], [], []
-    for sequence in range(cell.n_sequences):
-        for row in range(1, cell.n_keys):
-            visible = step.scaled[sequence, 1, row, : row + 1].astype(float)
-            w = np.exp(visible - visible.max())
-            w /= w.sum()
-            spreads.append(visible.var())
-            shares.append(-(w * np.log(w)).sum() / np.log(row + 1))
-            largest.append(w.max())
+    rows = diagnose_scores(step.scaled[:, 1:2], "causal")
+    names = "row_variance", "entropy_share", "max_weight"
+    variance, *of_weights = (rows[name].value.item() for name in names)
     lengths = np.sqrt((to_q.astype(float) ** 2).sum(axis=-1))
-    expected = [
-        np.sqrt(np.mean(spreads)),
-        np.mean(shares),
-        np.mean(largest),
-        np.sqrt((lengths**2).mean()),
-        np.median(lengths),
-    ]
+    expected = [np.sqrt(variance), *of_weights, np.sqrt((lengths**2).mean()), np.median(lengths)]
     np.testing.assert_allclose(heads[1, 1], expected, rtol=1e-5)
 
 

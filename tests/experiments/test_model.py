@@ -24,7 +24,7 @@ from experiments.models.model import Case
 from experiments.models.texts import checksums
 from experiments.output.reporter import Reporter
 from experiments.paths import SHIPPED_RESULTS, model_path
-from sdpa import softmax
+from sdpa import diagnose_scores, softmax
 from sdpa.theory import GaussianRow
 from tests.suite_process import ROOT
 
@@ -150,42 +150,44 @@ def gaussian(monkeypatch):
     return q, k
 
 
-def plain_columns(q, k):
-    """Columns of one head from the weights of each causal row: (sequences, n, d_k) each."""
-    scores = q.astype(np.float64) @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
-    n = scores.shape[-1]
-    rows = [of[i, : i + 1] for of in scores for i in range(1, n)]
+def described(scores):
+    """Spread and entropy share of causal rows of two keys and more, that of Gaussian rows of this
+    spread, and the weight of the first key.
+    """
+    found = diagnose_scores(scores, "causal")
+    variance, share, first = (
+        found[name].value.item() for name in ("row_variance", "entropy_share", "first_key_weight")
+    )
+    lengths = range(2, scores.shape[-1] + 1)
+    sigma = math.sqrt(variance / np.mean([1 - 1 / m for m in lengths]))
+    law = np.mean([GaussianRow(sigma, m).entropy() / math.log(m) for m in lengths])
+    return math.sqrt(variance), share, law, first
 
-    def described(rows):
-        """Spread, entropy share, and that of Gaussian rows of this spread."""
-        lengths = np.unique([len(row) for row in rows])
-        share = np.mean([stats.entropy(softmax(row)) / math.log(len(row)) for row in rows])
-        spread = math.sqrt(np.mean([np.var(row) for row in rows]))
-        sigma = spread / math.sqrt(np.mean(1 - 1 / lengths))
-        law = np.mean([GaussianRow(sigma, m).entropy() / math.log(m) for m in lengths.tolist()])
-        return spread, share, law
 
-    spread, share, law = described(rows)
-    rest_spread, rest_share, rest_law = described([row[1:] for row in rows if len(row) > 2])
+def columns(q, k):
+    """Columns of one head: (sequences, n, d_k) each."""
+    scores = (q.astype(np.float64) @ k.mT / math.sqrt(q.shape[-1]))[:, None]
+    spread, share, law, first = described(scores)
+    rest_spread, rest_share, rest_law, _ = described(scores[..., 1:, 1:])
     return {
         "spread": spread,
         "entropy_share": share,
         "entropy_share_law": law,
         "rest_distance": rest_share - rest_law,
         "first_key_variance": 1 - (rest_spread / spread) ** 2,
-        "first_key_weight": np.mean([softmax(row)[0] for row in rows]),
-        "frozen": float(spread > math.sqrt(2 * math.log(n))),
+        "first_key_weight": first,
+        "frozen": float(spread > math.sqrt(2 * math.log(scores.shape[-1]))),
     }
 
 
-def test_every_column_is_that_of_plain_rows(gaussian):
+def test_every_column_is_that_of_a_diagnosis(gaussian):
     """Two heads, of which one is frozen, in the first and the last group of sequences."""
     q, k = (array[:, 3, :1, :24].repeat(2, axis=1) for array in gaussian)
     q = q * np.array([0.5, 4], np.float32)[:, None, None]
     found = heads.heads_of_case(Case(24), q[:, None], k[:, None], "causal")
     for row in found[found["group"].isin([0, 7])].to_dict("records"):
         group = slice(2 * row["group"], 2 * row["group"] + 2)
-        expected = plain_columns(q[group, row["head"]], k[group, row["head"]])
+        expected = columns(q[group, row["head"]], k[group, row["head"]])
         assert expected["frozen"] == row["head"]
         assert {name: row[name] for name in expected} == pytest.approx(expected, abs=2e-5)
 

@@ -8,11 +8,10 @@ from importlib.util import find_spec
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from experiments.errors import UsageError
 from experiments.models import language, minilm, model, smollm2
-from sdpa import network
+from sdpa import diagnose_scores, network
 from sdpa.network import Block
 from tests.suite_process import ROOT
 
@@ -170,20 +169,19 @@ def test_gradients_are_differences_of_the_loss(tiny):
         assert (gradients[0].x * step).sum() == pytest.approx(expected, rel=1e-6)
 
 
-def test_the_values_of_a_sequence_are_those_of_plain_rows(tiny):
+def test_the_values_of_a_sequence_are_those_of_a_diagnosis(tiny):
     table = language.heads_of_sequence(tiny, TOKENS[0], 2.0)
     losses, steps, gradients = tiny.gradients(TOKENS[0], 2.0)
-    rows = [steps[1].scaled[3, i, : i + 1] for i in range(1, N)]
-    weights = [np.exp(row) / np.exp(row).sum() for row in rows]
+    rows = diagnose_scores(steps[1].scaled[3], "causal")
     to_q = np.linalg.norm(gradients[1].q[3], axis=1)
     to_x = np.linalg.norm(gradients[1].x, axis=1)
     assert table.iloc[HEADS + 3].to_dict() == pytest.approx(
         {
             "layer": 1,
             "head": 3,
-            "spread": np.sqrt(np.mean([np.var(row) for row in rows])),
-            "entropy_share": np.mean([stats.entropy(w) / np.log(len(w)) for w in weights]),
-            "first_key_weight": np.mean([w[0] for w in weights]),
+            "spread": np.sqrt(rows["row_variance"].value.item()),
+            "entropy_share": rows["entropy_share"].value.item(),
+            "first_key_weight": rows["first_key_weight"].value.item(),
             "query_gradient": np.sqrt((to_q**2).mean()),
             "query_gradient_median": np.median(to_q),
             "stream_gradient": np.sqrt((to_x**2).mean()),
