@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import special, stats
+from scipy import stats
 
 from experiments.analysis.analyse import columns_of
 from experiments.analysis.bands import bands
@@ -25,6 +25,7 @@ from experiments.measuring.columns import axis_values, names
 from experiments.output.tables import read_sweep
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
+from sdpa.theory import GaussianRow, out_of_range
 
 OF_ROWS, OF_RUNS = SweepAxes.of_cell(EXPERIMENT.cell), SweepAxes.of_cell(language.Cell)
 
@@ -266,18 +267,14 @@ def curves():
     return freezing_curves(results_of(cells))
 
 
-def test_two_keys_are_those_of_an_integral(curves):
-    """The gap x of two normal scores is normal, of variance 2 sigma^2: w = 1 / (1 + e^-x)."""
-    z, step = np.linspace(-12, 12, 4001, retstep=True)
-    chance = stats.norm.pdf(z) * step
-    points = curves[curves["n_keys"] == 2].iloc[::9]
-    assert len(points) == 5
+def test_curves_are_gaussian_rows_at_multiples_of_the_freezing_spread(curves):
+    points = curves.iloc[::9]
+    assert set(points["n_keys"]) == {2, 30, 4096}
     for row in points.itertuples():
-        sigma = row.ratio * np.sqrt(2 * np.log(2))
-        w = special.expit(np.sqrt(2) * sigma * z)
-        assert row.collision == pytest.approx(chance @ (w**2 + (1 - w) ** 2), rel=1e-7)
-        entropy = special.entr(w) + special.entr(1 - w)
-        assert row.entropy_share == pytest.approx(chance @ entropy / np.log(2), rel=1e-7)
+        exact = GaussianRow(row.ratio * np.sqrt(2 * np.log(row.n_keys)), row.n_keys)
+        assert row.collision == pytest.approx(exact.power_sum(2), rel=1e-7)
+        share = exact.entropy() / np.log(row.n_keys)
+        assert row.entropy_share == pytest.approx(share, rel=1e-7)
 
 
 def test_the_limits_are_those_of_the_random_energy_model(curves):
@@ -302,17 +299,10 @@ def limits(*cells):
     return zero_limits(results_of(pd.DataFrame(rows), axes, cells=lambda: cells))
 
 
-def test_half_of_simulated_weights_are_below_half_the_smallest_number():
-    """Of 20,000 rows, within 5 standard errors: 1 in 1.7 million seeds fails."""
+def test_half_of_the_weights_are_below_half_the_smallest_number():
+    """As many as many trials have (test_rounding)."""
     (d_k,) = limits(CELL)["half_zero_d_k"]
-    rng = np.random.default_rng(1)
-    scores = np.sqrt(2 * rng.gamma(d_k / 2, size=20_000))[:, None] * rng.standard_normal(
-        (20_000, 16)
-    )
-    shifted = scores - scores.max(axis=1, keepdims=True)
-    log_weights = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    shares = (log_weights < math.log(2.0**-25)).mean(axis=1)
-    assert abs(shares.mean() - 0.5) < 5 * shares.std() / math.sqrt(20_000)
+    assert out_of_range(d_k, 16, 1.0, "float16").tiny_weights == pytest.approx(0.5, abs=1e-3)
 
 
 @pytest.mark.parametrize(
