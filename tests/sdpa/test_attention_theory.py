@@ -23,9 +23,10 @@ from sdpa.theory import (
     least_draw_deviations,
 )
 from sdpa.theory.cosine_law import CosineLaw
+from sdpa.theory.deviations import least_row_variances
 from sdpa.theory.row_law import RowLaw
 from sdpa.theory.row_metrics import RowMetrics
-from sdpa.theory.row_moments import row_moments
+from sdpa.theory.row_moments import row_means, row_moments
 from sdpa.theory.score_law import query_lengths
 
 SHIFTED = PairLaw(query_mean=0.6, key_mean=-1.5, query_std=0.8, key_std=1.4)
@@ -480,6 +481,17 @@ def test_rows_of_many_lengths_are_unknown_under_a_divisor_that_jumps():
 def test_deviations_are_known_for_independent_rows():
     with pytest.raises(UnknownError, match="unknown"):
         attention_deviations(4, 4, 1.0, PairLaw(correlation=0.5))
+
+
+@pytest.mark.parametrize("d_k", [1, 2**20])
+@pytest.mark.parametrize(("n_keys", "power"), [(2, 0), (7, 1 / 2), (300, 0), (1000, 1 / 2)])
+def test_no_limit_exceeds_an_exact_deviation(d_k, n_keys, power):
+    """From the exact mean squares of independent rows; a deviation of 0 is too small to compute."""
+    rows = d_k, n_keys, d_k**power, PairLaw(query_mean=0.3)
+    deviations, means = np.array(attention_deviations(*rows)), row_means(RowLaw(*rows))
+    squares = RowMetrics(*(deviations**2 + np.square(means)).tolist())
+    limits = np.sqrt(least_row_variances(means, squares))
+    assert ((limits <= deviations * (1 + 1e-4)) | (deviations == 0)).all()
 
 
 @pytest.mark.parametrize(
