@@ -87,7 +87,6 @@ def exp2(q, k, v):
 
 
 @reported("the divisor is 24")
-@reported("the divisor is 24", dtype="float32")
 def latent_width(q, k, v):
     return softmax(q @ k.mT * q.dtype.type(576**-0.5)) @ v
 
@@ -98,7 +97,6 @@ def m_squared(q, k, v):
 
 
 @reported("the softmax runs over the queries")
-@reported("the softmax runs over the queries", dtype="float16")
 def over_queries(q, k, v):
     return softmax(scores(q, k), axis=2) @ v
 
@@ -139,7 +137,6 @@ def eight_bits(q, k, v):
 
 
 @reported("a sink of -1, 0.5, 2 (by head)", sink=0.5)
-@reported("a sink of -1, 0.5, 2 (by head)", sink=(-1, 0, 2))
 def sinks(q, k, v, logits=(-1, 0.5, 2)):
     column = np.broadcast_to(np.reshape(logits, (-1, 1, 1))[: q.shape[1]], (*q.shape[:3], 1))
     return softmax(np.concatenate([scores(q, k), column], axis=-1))[..., :-1] @ v
@@ -172,7 +169,6 @@ def from_first(q, k, v):
 
 
 @reported("the mask local-4, of so many keys on both sides", mask="window-5")
-@reported("the mask local-4, of so many keys on both sides", mask="local-5")
 def both_sides(q, k, v):
     return attend(q, k, v, tril(q, k, 4) & ~tril(q, k, -5))
 

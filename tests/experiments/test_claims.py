@@ -154,7 +154,6 @@ def judged_alone(rule, claimed, *computed, **answer):
         ("100", "about", 105, "approximately"),
         ("100", "about", 105.1, "wrong"),
         ("0.9999", "about", 0.95, "wrong"),
-        ("1.0", "about", 0.96, "reproduced"),
         ("3", "count", 2, "wrong"),
         ("3", "count", 3, "reproduced"),
         ("4", "shape", 4, "holds"),

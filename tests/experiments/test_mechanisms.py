@@ -149,7 +149,6 @@ def test_rope_changes_no_law_of_isotropic_vectors_and_those_of_keys_with_a_mean(
     ("change", "message"),
     [
         ({"alibi": 0.5}, "alibi: expected mask: causal or window-512 beside it, got mask none"),
-        ({"alibi": 0.5, "mask": MaskName("local-2")}, "alibi: .* got mask local-2"),
         ({"position": "rope", "d_k": 5}, "position: expected an even d_k beside rope, got d_k = 5"),
         (
             {"position": "rope", "n_queries": 9},

@@ -192,7 +192,6 @@ def edited(name: str, **values: tuple) -> Sweep:
     ("sweep", "reason"),
     [
         (edited("dimension", d_k=(4, 7, 900)), ""),
-        (edited("dimension", n_queries=(8,)), ""),
         (edited("dimension", n_keys=(64, 65)), "got n_keys = 64, 65"),
         (edited("dimension", query_std=(2.0,)), "got query_std = 2.0"),
         (

@@ -78,17 +78,6 @@ def test_the_distance_is_scipy_s_to_what_a_bin_holds(measured, scores):
     assert exact.pvalue <= row["p_value"] < exact.pvalue + 0.05
 
 
-def test_scores_of_another_law_are_found():
-    rng = np.random.default_rng(5)
-    queries, keys = rng.standard_normal((2, SCORES, 4))
-    related = of_scores(np.vecdot(queries, 0.02 * queries + np.sqrt(1 - 0.02**2) * keys), 4)
-    assert distances(table_of(4), [related.counts])["p_value"].iloc[0] < 1e-6
-    assert (
-        distances(table_of(4), [of_scores(np.vecdot(queries, keys), 4).counts])["p_value"].iloc[0]
-        > 1e-3
-    )
-
-
 def test_histograms_have_the_mean_density_of_each_bin(measured):
     bins = histograms(table_of(2), [measured.counts])
     width = bins["high"] - bins["low"]

@@ -25,7 +25,6 @@ def backward(q, k, v, upstream, factor=1.0):
 
 RIGHT = [
     (attend, {}),
-    (attend, {"dtype": "float32"}),
     (attend, {"dtype": "float16"}),
     (attend, {"n_keys": (16, 512, 4096)}),
     (attend, {"backward": backward}),
@@ -40,7 +39,6 @@ RIGHT = [
     (written.alibi, {"alibi": 0.25, **CAUSAL}),
     (written.grouped, {"groups": 2}),
     (written.in_blocks, {"n_keys": (16, 300)}),
-    (written.in_singles, {"dtype": "float16"}),
     (written.in_singles, {"dtype": ml_dtypes.bfloat16}),
     (written.scaled_on_both, {"dtype": "float32"}),
     (written.last_layout, {}),

@@ -129,14 +129,12 @@ def test_scores_of_normalized_vectors_are_cosines(d_k):
         assert score_kurtosis(d_k, law) == pytest.approx(-6 / (d_k + 2))
 
 
-COSINES = PairLaw(normalize="l2", query_mean=1.0)
 CORRELATED = PairLaw(correlation=0.5)
 
 
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
-        (score_mean, (2, 1.0, COSINES), "normalized vectors are known only for gaussian entries"),
         (
             row_variance_deviation,
             (6, 4, 2.0, PairLaw(correlation=0.5, spectrum=1.0)),
