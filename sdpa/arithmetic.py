@@ -38,14 +38,13 @@ _ALIASES = {
     "bf16": "bfloat16",
     "fp32": "float32",
     "single": "float32",
-}
-_ALIASES |= {
     "fp64": "float64",
     "double": "float64",
     "float8": "float8_e4m3fn",
     "fp8": "float8_e4m3fn",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
 }
-_ALIASES |= {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 
 
 @dataclass(frozen=True)

@@ -117,11 +117,12 @@ def least_draw_deviations(
 
         least = np.maximum(mean_over_lengths(limits, np.array(ZERO), n_keys, shortest), 0.0)
         return _roots(least / n_queries)
-
-    def sensitivities(length: float) -> FloatArray:
-        return _sensitivities(replace(rows, n_keys=length))
-
-    found = mean_over_lengths(sensitivities, np.tile(ZERO, 2), n_keys, shortest)
+    found = mean_over_lengths(
+        lambda length: _sensitivities(replace(rows, n_keys=length)),
+        np.tile(ZERO, 2),
+        n_keys,
+        shortest,
+    )
     of_keys, of_query = np.split(found, 2)
     per_key = of_keys**2 / (2 * (n_keys - 1) * d_k)
     if shortest is not None:

@@ -5,7 +5,7 @@ interpolate one octave at a time. Neighbouring d_k and divisors need the same oc
 their coefficients are stored.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from math import exp, log, log1p, sqrt
 
@@ -18,7 +18,7 @@ from sdpa.theory.row_lengths import LENGTH_NODES, IntArray, nodes_of_piece, piec
 from sdpa.theory.rows import GaussianRow, Row
 
 Function = Callable[[GaussianRow], float]
-RowFunction = Callable[[float, float], FloatArray]  # values at sigma and n_keys
+RowFunction = Callable[..., FloatArray]  # values at sigma and n_keys, and further arguments
 
 OF_GAUSSIAN_ROWS = ("max_weight", "entropy", "jacobian_square", "saturated_rows")
 _NODES = 12  # of an octave
@@ -56,37 +56,46 @@ def row_values(
     functions: Mapping[str, Function] = ROW_MEANS,
 ) -> dict[str, FloatArray]:
     """Values of ROW_MEANS or ROW_SPREADS by name at each sigma, rising, (rows,) each."""
-    values = interpolated(sigma, n_keys, _all_of(tuple(functions.values())))
+    values = interpolated(sigma, n_keys, _values_of_row, tuple(functions.values()))
     return dict(zip(functions, values.T, strict=True))
 
 
-@cache
-def _all_of(functions: tuple[Function, ...]) -> RowFunction:
-    """The values of all functions of a row; the same object for the same functions."""
-
-    def values(sigma: float, n_keys: float) -> FloatArray:
-        row = GaussianRow(sigma, n_keys)
-        return np.array([function(row) for function in functions])
-
-    return values
+def _values_of_row(
+    sigma: float,
+    n_keys: float,
+    functions: tuple[Function, ...],
+) -> FloatArray:
+    row = GaussianRow(sigma, n_keys)
+    return np.array([function(row) for function in functions])
 
 
-def interpolated(sigma: FloatArray, n_keys: float, function: RowFunction) -> FloatArray:
+def interpolated(
+    sigma: FloatArray,
+    n_keys: float,
+    function: RowFunction,
+    *arguments: Hashable,
+) -> FloatArray:
     """Values of a function of rows at each sigma, rising, (rows, values)."""
     place = np.log(sigma) / _OCTAVE
     octaves = np.floor(place)
     found = []
     for octave in np.unique(octaves):
-        coefficients = _octave_coefficients(int(octave), n_keys, function)
+        coefficients = _octave_coefficients(int(octave), n_keys, function, *arguments)
         within = 2 * (place[octaves == octave] - octave) - 1
         found.append(np.polynomial.chebyshev.chebval(within, coefficients).T)
     return np.concatenate(found)
 
 
 @cache
-def _octave_coefficients(octave: int, n_keys: float, function: RowFunction) -> FloatArray:
+def _octave_coefficients(
+    octave: int,
+    n_keys: float,
+    function: RowFunction,
+    *arguments: Hashable,
+) -> FloatArray:
     """Chebyshev coefficients in ln sigma from 2^octave to 2^(octave + 1), (nodes, values)."""
-    values = [function(2.0 ** (octave + (node + 1) / 2), n_keys) for node in _CHEBYSHEV]
+    sigmas = [2.0 ** (octave + (node + 1) / 2) for node in _CHEBYSHEV]
+    values = [function(sigma, n_keys, *arguments) for sigma in sigmas]
     fit = np.polynomial.chebyshev.chebfit(_CHEBYSHEV, np.array(values), _NODES - 1)
     return np.asarray(fit)
 
@@ -115,29 +124,23 @@ def saturated_rows(
     limit = log_odds * sqrt(1 - 1 / n_keys)
     if n_keys == 2:
         return np.asarray(2 * ndtr(limit / sigma))
-    quantile = _scaled_quantile(log_remainder)
     first = 2.0 ** _first_octave(n_keys, log_remainder)
     low = sigma < first
     y = np.empty(len(sigma))
     if low.any():
         nodes = first * 2 ** ((_CHEBYSHEV + 1) / 2)
-        values = np.append(limit, interpolated(nodes, n_keys, quantile)[:, 0])
+        values = np.append(limit, interpolated(nodes, n_keys, _scaled_quantile, log_remainder))
         polynomials = lagrange(sigma[low] ** 2, np.append(0.0, nodes**2))
         y[low] = polynomials @ values
     if not low.all():
-        y[~low] = interpolated(sigma[~low], n_keys, quantile)[:, 0]
+        y[~low] = interpolated(sigma[~low], n_keys, _scaled_quantile, log_remainder)[:, 0]
     return np.asarray(n_keys * ndtr(y / sigma))
 
 
-@cache
-def _scaled_quantile(log_remainder: float) -> RowFunction:
-    """y = sigma Phi^-1(P(1 - max w < r) / n) of a row; the same object for the same r."""
-
-    def y(row: GaussianRow) -> float:
-        of_one = row.remainder_below(log_remainder) / row.n_keys
-        return row.sigma * float(ndtri(of_one))
-
-    return _all_of((y,))
+def _scaled_quantile(sigma: float, n_keys: float, log_remainder: float) -> FloatArray:
+    """y = sigma Phi^-1(P(1 - max w < r) / n) of a row, (1,)."""
+    of_one = GaussianRow(sigma, n_keys).remainder_below(log_remainder) / n_keys
+    return np.array([sigma * ndtri(of_one)])
 
 
 @cache

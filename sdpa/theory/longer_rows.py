@@ -75,10 +75,6 @@ class LengthRule(NamedTuple):
     step: int = 2**30
 
 
-def _power(power: float, sigma: float, n_keys: int) -> float:
-    return float(sigma * log(n_keys) ** power)
-
-
 def _by_entropy(sigma: float, n_keys: int) -> float:
     """The polynomial of the entropy, at the mean entropy of rows; it never flattens a row."""
     entropy = GaussianRow(sigma, n_keys).entropy()
@@ -90,9 +86,11 @@ def _by_entropy(sigma: float, n_keys: int) -> float:
 
 RULES = (
     LengthRule("1 (no rule)", "Vaswani et al. 2017", lambda sigma, _: sigma),
-    LengthRule("(ln n)^1/2", "critical scale of arXiv 2505.24333", partial(_power, 0.5)),
-    LengthRule("ln n", "arXiv 2202.12172, 2501.19399", partial(_power, 1.0)),
-    LengthRule("(ln n)^2", "see arXiv 2605.12697", partial(_power, 2.0)),
+    LengthRule(
+        "(ln n)^1/2", "critical scale of arXiv 2505.24333", lambda sigma, n: sigma * log(n) ** 0.5
+    ),
+    LengthRule("ln n", "arXiv 2202.12172, 2501.19399", lambda sigma, n: sigma * log(n)),
+    LengthRule("(ln n)^2", "see arXiv 2605.12697", lambda sigma, n: sigma * log(n) ** 2),
     LengthRule(
         "1 + 0.1 ln(1 + floor(n/8192))",
         "Llama 4",

@@ -6,7 +6,7 @@ sigma = key_std |q| / divisor. K is split along and across q as in `attention_ex
     E |dL/dq|^2 = E (|(diag(w) - w w^T) x|^2 + (d_k - 1) |J|_F^2) key_std^2 / divisor^2.
 """
 
-from functools import cache, partial
+from functools import cache
 from math import log
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from sdpa.row_maps import RowMap
 from sdpa.scaling import Scaling
 from sdpa.theory.attention import attention_expectations, without_jumps
 from sdpa.theory.capped_rows import mapped_row, sigmoid_row
-from sdpa.theory.gaussian_rows import RowFunction, interpolated
+from sdpa.theory.gaussian_rows import interpolated
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.query_lengths import gaussian_queries
 from sdpa.theory.row_law import RowLaw
@@ -135,16 +135,10 @@ def _sigmoid_rows(
 def _softmax_rows(sigma: FloatArray, n_keys: float, row_map: RowMap) -> FloatArray:
     """The means of `mapped_row` at each sigma, rising, (rows, 5); interpolated from two keys on."""
     if n_keys >= 2:
-        return interpolated(sigma, n_keys, _row_function(row_map))
+        return interpolated(sigma, n_keys, mapped_row, row_map.softcap, row_map.one_sink)
     if row_map.one_sink is None:
         return np.tile(_ALONE, (len(sigma), 1))
     # The weight of the only key is the sigmoid of its score less the logit of the sink.
     rows = _sigmoid_rows(sigma, 1, row_map, row_map.one_sink)
     rows[:, 2] = 0.0
     return rows
-
-
-@cache
-def _row_function(row_map: RowMap) -> RowFunction:
-    """`mapped_row` under a map, the same object for the same map."""
-    return partial(mapped_row, softcap=row_map.softcap, sink=row_map.one_sink)

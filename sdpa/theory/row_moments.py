@@ -51,11 +51,11 @@ def row_means(rows: RowLaw) -> RowMetrics[float]:
 def row_moments(rows: RowLaw) -> RowMoments:
     """Means over rows, and E of max w^2, (tr J)^2, |J|_F^4 and w_own^2.
 
-    The law has a correlation or a normalization.
+    The law has a correlation or a normalization. UnknownError as in `score_variance`, too.
     """
+    variance = expected_row_variance(rows.d_k, rows.n_keys, rows.divisor, rows.law)
     moments = _correlated_moments if rows.law.normalize == "none" else _normalized_moments
     means, squares = moments(rows)
-    variance = expected_row_variance(rows.d_k, rows.n_keys, rows.divisor, rows.law)
     return means._replace(row_variance=variance), squares
 
 
@@ -84,7 +84,7 @@ def _correlated_moments(rows: RowLaw) -> RowMoments:
         to_keys = row.jacobian_square() * length**2
         own = row.power_sum(1, group=0)
         own_square = row.power_sum(2, group=0)
-        return [*_values(row), to_keys, own, own_square]
+        return [*_values(row).values(), to_keys, own, own_square]
 
     def saturation(group: int, length: float) -> list[float]:
         return [row_of(length).remainder_below(LOG_UNSATURATED, group)]
@@ -157,21 +157,17 @@ def _normalized_moments(rows: RowLaw) -> RowMoments:
     """
     d_k = rows.d_k
     n_keys = rows.n_keys
-    law = rows.law
-    if law.entries.name != "gaussian" or law.query_mean or law.key_mean or law.spectrum:
-        known = "gaussian entries of mean 0 without a spectrum"
-        raise UnknownError(f"normalized vectors are known only for {known}")
     if d_k % 1 or n_keys % 1:
         expected = "whole numbers beside a normalization"
         raise ValueError(f"expected {expected}, got {d_k} and {n_keys}")
-    square = 1.0 if law.normalize == "l2" else float(d_k)
+    square = 1.0 if rows.law.normalize == "l2" else float(d_k)
     gain = square / rows.divisor
     if d_k < 2 or gain > _MAX_GAIN:
         reason = f"for d_k = 1 and for a gain above {_MAX_GAIN:g}"
         raise UnknownError(f"rows of normalized vectors are unknown {reason}")
     laws = cosine_rows(CosineLaw(gain, int(d_k)), span(n_keys))
     row = Row(laws, (n_keys,))
-    means = dict(zip(_FUNCTIONS, _values(row), strict=True))
+    means = _values(row)
     scale = square / rows.divisor**2
     # All weights of a row have one law: any one has the mean 1 / n and the mean square E sum w^2 /
     # n.
@@ -185,8 +181,8 @@ def _normalized_moments(rows: RowLaw) -> RowMoments:
     )
 
 
-def _values(row: Row) -> list[float]:
-    return [function(row) for function in _FUNCTIONS.values()]
+def _values(row: Row) -> dict[str, float]:
+    return {name: function(row) for name, function in _FUNCTIONS.items()}
 
 
 def _named(found: dict[str, float], own_square: float, **others: float) -> RowMoments:

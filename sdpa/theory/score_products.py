@@ -55,7 +55,7 @@ def product_moments(
                 coefficients[n - r + t] += powers
         given.append(coefficients)
     moments = np.empty((i + 1, j + 1, len(alpha)))
-    for m, n in itertools.product(range(i + 1), range(j + 1)):
+    for m, n in np.ndindex(i + 1, j + 1):
         orders = np.add.outer(range(m + 1), range(n + 1))
         moments[m, n] = np.einsum("pe,pq,qe->e", given[m], entry[orders], given[n])
     return moments
@@ -74,7 +74,7 @@ def own_cumulants(d_k: float, law: PairLaw) -> FloatArray:
     noise = sqrt(1 - rho**2)
     moments = np.zeros((5, 1, len(alpha)))
     for n in range(5):
-        for r, t in itertools.product(range(n + 1), repeat=2):
+        for r, t in np.ndindex(n + 1, n + 1):
             of_a = comb(n, r) * rho ** (n - r) * noise**r * normal[r]
             weight = of_a * comb(n, t) * normal[n - r + t]
             moments[n, 0] += weight * alpha ** (n - t) * gamma**t
@@ -111,7 +111,7 @@ def cosine_moments(d_k: float, law: PairLaw) -> FloatArray:
 def joint_cumulants(moments: FloatArray) -> FloatArray:
     """K_ij of two variables from their moments M_ij about any point."""
     cumulants = np.zeros_like(moments)
-    for i, j in itertools.product(range(len(moments)), range(moments.shape[1])):
+    for i, j in np.ndindex(moments.shape[:2]):
         if i or j:
             cumulants[i, j] = moments[i, j] - _lower_terms(cumulants, moments, i, j)
     return cumulants
@@ -121,7 +121,7 @@ def joint_moments(cumulants: FloatArray) -> FloatArray:
     """M_ij of two variables from their cumulants K_ij; about the mean if K_10 and K_01 are 0."""
     moments = np.zeros_like(cumulants)
     moments[0, 0] = 1.0
-    for i, j in itertools.product(range(len(moments)), range(moments.shape[1])):
+    for i, j in np.ndindex(moments.shape[:2]):
         if i or j:
             moments[i, j] = cumulants[i, j] + _lower_terms(cumulants, moments, i, j)
     return moments
@@ -134,12 +134,9 @@ def _lower_terms(
     j: int,
 ) -> Any:
     """M_ij - K_ij from moments and cumulants of lower orders."""
+    if i == 0:  # the recursion is symmetric
+        return _lower_terms(cumulants.swapaxes(0, 1), moments.swapaxes(0, 1), j, i)
     total = 0
-    if i == 0:
-        for t in range(1, j):
-            ways = comb(j - 1, t - 1)
-            total += ways * cumulants[0, t] * moments[0, j - t]
-        return total
     for r, t in itertools.product(range(1, i + 1), range(j + 1)):
         if (r, t) != (i, j):
             ways = comb(i - 1, r - 1) * comb(j, t)
