@@ -10,7 +10,7 @@ from sdpa.theory.cosine_law import CosineLaw
 from sdpa.theory.integrals import HIGHEST, RANGE, ComplexArray, FloatArray, Span, gauss_panels
 from sdpa.theory.integrands import Integrands
 from sdpa.theory.inversion import log_transform, sum_below, terms_for
-from sdpa.theory.largest_weight import Candidates, largest_moments, log_below
+from sdpa.theory.largest_weight import Candidates, log_below
 
 _ROWS = 16  # in memory at once
 _ORDER = 12  # of the integral over u
@@ -38,10 +38,6 @@ class CosineRows:
         """Scores that may be the largest."""
         scores, chances = self.law.largest(self.counts, self._ends)
         return [Candidates(0, chances, log_below(self.law, scores)[None])]
-
-    def largest(self, counts: tuple[float, ...]) -> tuple[float, float]:
-        """E max w and E (max w)^2 of a row with so many scores."""
-        return largest_moments(self.candidates, counts)
 
     def survival(
         self,

@@ -12,7 +12,6 @@ from sdpa.theory.largest_weight import (
     GRADED,
     Candidates,
     V,
-    largest_moments,
     log_below,
     others,
 )
@@ -55,10 +54,6 @@ class NormalRows:
             Candidates(group, law.density(scores) * step, logs)
             for group, law in enumerate(self.laws)
         ]
-
-    def largest(self, counts: tuple[float, ...]) -> tuple[float, float]:
-        """E max w and E (max w)^2 of a row with so many scores of each law."""
-        return _largest(tuple(self.laws), tuple(self.counts), counts)
 
     def survival(
         self,
@@ -127,13 +122,3 @@ def _candidates_beside_points(own: NormalLaw, rest: NormalLaw, count: Span) -> l
 
 
 normal_rows = lru_cache(_ROWS)(NormalRows)
-
-
-@lru_cache(2**14)
-def _largest(
-    laws: tuple[NormalLaw, ...], ranges: tuple[Span, ...], counts: tuple[float, ...]
-) -> tuple[float, float]:
-    """The moments outlast the tables, which take most of the time of a row: means need the first
-    moment, and their deviations, long after, both.
-    """
-    return largest_moments(normal_rows(laws, ranges).candidates, counts)

@@ -25,6 +25,7 @@ from scipy.special import digamma, polygamma
 from sdpa.theory.cosine_rows import CosineRows
 from sdpa.theory.integrals import FloatArray, span
 from sdpa.theory.integrands import Taken
+from sdpa.theory.largest_weight import largest_moments
 from sdpa.theory.normal_law import NormalLaw
 from sdpa.theory.normal_rows import NormalRows, normal_rows
 
@@ -118,7 +119,7 @@ class Row:
 
     @cached_property
     def _largest(self) -> tuple[float, float]:
-        return self._laws.largest(tuple(self.counts.tolist()))
+        return largest_moments(self._laws.candidates, self.counts.tolist())
 
     def _of_one(self, group: int, values: FloatArray) -> float:
         """n int values G^(n-1) du over the n scores of a group, with the G^n of other groups."""
