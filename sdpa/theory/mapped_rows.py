@@ -117,7 +117,7 @@ def _mapped_means(
             means = _sigmoid_rows(sigma, n, row_map, log(n_keys))
         across = (d_k - 1) * means[:, 3]
         means[:, 4] = (means[:, 4] + across) * of_length.to_query**2
-        return np.asarray(lengths.share @ means)
+        return lengths.share @ means
 
     of_one = values(1) if lengths_of(rows, n_keys).min() == 1 else np.zeros(5)
     return mean_over_lengths(values, of_one, n_keys, rows)

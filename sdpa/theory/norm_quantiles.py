@@ -125,7 +125,7 @@ def _lattice() -> FloatArray:
     """Points of the unit cube, (coordinates, points), folded for functions without a period."""
     multiples = np.outer(_GENERATOR, np.arange(_POINTS))
     places = (multiples + 0.5) / _POINTS % 1
-    return np.asarray(1 - np.abs(2 * places - 1))
+    return 1 - np.abs(2 * places - 1)
 
 
 @lru_cache(64)
@@ -189,7 +189,7 @@ class RowNorms:
 
     def jacobian_norm(self, t: FloatArray) -> FloatArray:
         """|J|_F at t."""
-        return np.asarray(t * np.sqrt(self._square(t)) / (1 + t) ** 2)
+        return t * np.sqrt(self._square(t)) / (1 + t) ** 2
 
     def _square(self, t: FloatArray) -> FloatArray:
         """|J|_F^2 over (a r)^2, the polynomial of the module."""
@@ -331,7 +331,7 @@ def _bisected(
         ratio = np.sqrt(ratio)
         middle = t * ratio
         t = np.where(holds(middle), middle, t)
-    return np.asarray(t * np.sqrt(ratio))
+    return t * np.sqrt(ratio)
 
 
 def _sums_over_others(sigma: FloatArray, largest: _Largest) -> tuple[FloatArray, FloatArray]:

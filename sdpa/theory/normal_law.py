@@ -124,7 +124,7 @@ class NormalLaw:
 
 def normal_density(z: FloatArray) -> FloatArray:
     """phi(z) = e^(-z^2 / 2) / sqrt(2 pi), of any shape."""
-    return np.asarray(np.exp(-0.5 * z * z) / sqrt(2 * pi))
+    return np.exp(-0.5 * z * z) / sqrt(2 * pi)
 
 
 def log_g(u: FloatArray, sigma: float) -> FloatArray:
