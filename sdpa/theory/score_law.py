@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, log_ndtr, ndtr
 
-from sdpa.theory.integrals import FloatArray
-from sdpa.theory.query_lengths import QueryLengths, query_lengths
+from sdpa.theory.integrals import FloatArray, Rule
+from sdpa.theory.query_lengths import query_lengths
 
 
 def score_survival(score: npt.ArrayLike, d_k: float) -> FloatArray:
@@ -22,9 +22,8 @@ def score_survival(score: npt.ArrayLike, d_k: float) -> FloatArray:
     >>> float(score_survival(0.0, 8).round(12))
     0.5
     """
-    lengths = _all_lengths(d_k)
-    ratio = np.asarray(score, dtype=float)[..., None] / lengths.length
-    return np.asarray(ndtr(-ratio) @ lengths.share)
+    ratio, share = _ratios(score, d_k)
+    return np.asarray(ndtr(-ratio) @ share)
 
 
 def largest_score_survival(score: npt.ArrayLike, d_k: float, n_keys: float) -> FloatArray:
@@ -35,15 +34,16 @@ def largest_score_survival(score: npt.ArrayLike, d_k: float, n_keys: float) -> F
     >>> float(largest_score_survival(0.0, 8, n_keys=3).round(12))  # 1 - 1/2^3
     0.875
     """
-    lengths = _all_lengths(d_k)
-    ratio = np.asarray(score, dtype=float)[..., None] / lengths.length
+    ratio, share = _ratios(score, d_k)
     given_length = -np.expm1(n_keys * log_ndtr(ratio))
-    return np.asarray(given_length @ lengths.share)
+    return np.asarray(given_length @ share)
 
 
-def _all_lengths(d_k: float) -> QueryLengths:
-    """|q| as far as the tail of a score depends on it."""
-    return query_lengths(d_k, halvings=3, shortest=1e-17, longest=1e-290)
+def _ratios(score: npt.ArrayLike, d_k: float) -> Rule:
+    """s / |q| at nodes of |q|, (..., nodes), as far as the tail depends on it, and their shares."""
+    lengths = query_lengths(d_k, halvings=3, shortest=1e-17, longest=1e-290)
+    ratio = np.asarray(score, dtype=float)[..., None] / lengths.length
+    return ratio, lengths.share
 
 
 def largest_deviation_survival(deviation: npt.ArrayLike, n_keys: npt.ArrayLike) -> FloatArray:
