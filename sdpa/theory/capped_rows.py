@@ -24,7 +24,15 @@ from math import ceil, factorial, inf, log, nan, prod
 import numpy as np
 from scipy.special import digamma, expit, ndtr, ndtri, ndtri_exp
 
-from sdpa.theory.integrals import HIGHEST, RANGE, FloatArray, Rule, UnknownError, gauss_panels
+from sdpa.theory.integrals import (
+    HIGHEST,
+    RANGE,
+    FloatArray,
+    Rule,
+    UnknownError,
+    gauss_panels,
+    log_of,
+)
 from sdpa.theory.normal_law import normal_density
 from sdpa.theory.polynomials import Index, metric_expansion
 
@@ -180,9 +188,6 @@ def _at(
     sums = panels.sum(axis=-1)
     missing = above - np.expm1(-e) @ chances
     g = below + sums.sum(axis=-1)
-    near_one = np.log1p(-np.minimum(missing, 0.5))
-    elsewhere = np.log(np.maximum(g, 1e-300))
-    log_g = np.where(missing < 0.5, near_one, elsewhere)
     before = below + np.cumsum(sums, axis=-1) - sums
     within = panels @ _WITHIN.T
     lower = (before[..., None] + within).reshape(kernel.shape)
@@ -191,7 +196,7 @@ def _at(
     of_entropy = np.vecdot(of_one, digamma(1.0) - y)
     by_power = [(kernel * e**k) @ functions.T for k in range(1, 5)]
     moments = np.concatenate(by_power, axis=1).T
-    return np.array([log_g, of_largest, of_entropy, *moments])
+    return np.array([log_of(g, missing), of_largest, of_entropy, *moments])
 
 
 def sigmoid_row(

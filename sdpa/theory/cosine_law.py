@@ -24,6 +24,7 @@ from sdpa.theory.integrals import (
     Rule,
     Span,
     gauss_panels,
+    log_of,
 )
 
 _LOWEST = -RANGE - 1  # exp(-e^y) is 1 below it
@@ -51,9 +52,7 @@ class CosineLaw:
         below = self._above(pi - self._angle_at(_LOWEST, u))
         missing = above + np.vecdot(weights, -np.expm1(-exponential))
         present = below + np.vecdot(weights, np.exp(-exponential))
-        near_one = np.log1p(-np.minimum(missing, 0.6))
-        elsewhere = np.log(np.maximum(present, 1e-300))
-        return np.asarray(np.where(missing < 0.5, near_one, elsewhere))
+        return log_of(present, missing)
 
     def nodes(self, u: FloatArray) -> Nodes:
         """Nodes where e^(-e^y) varies; c = 1 - t^2 = sin(theta)^2."""

@@ -84,6 +84,13 @@ def lagrange(at: FloatArray, nodes: FloatArray) -> FloatArray:
     return np.asarray(ratio.prod(axis=-1))
 
 
+def log_of(present: FloatArray, missing: FloatArray) -> FloatArray:
+    """ln G from G and 1 - G, by the second where G is above 1/2."""
+    near_one = np.log1p(-np.minimum(missing, 0.5))
+    elsewhere = np.log(np.maximum(present, 1e-300))
+    return np.where(missing < 0.5, near_one, elsewhere)
+
+
 def span(count: float) -> Span:
     """The range of counts that share nodes with this one: 1 to 8, and then by factors of 16.
 
