@@ -13,7 +13,7 @@ from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, VERBOSE, Reporter
 from experiments.output.study import Study
 from experiments.output.tables import why_stale
-from experiments.paths import COLUMNS, DERIVED, LONG, csv_name
+from experiments.paths import COLUMNS, DERIVED, FIGURES, LONG, csv_name
 
 NOTHING_JUDGED = (
     "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
@@ -94,8 +94,17 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter = VERBOSE) 
 
 
 def leftover_lines(config: Config, results: Path) -> Iterator[str]:
-    """A line about the tables in a folder that no sweep of its config has, if there are any."""
+    """A line for each sweep that has results in a folder, but no place in its config."""
     named = {sweep.name for sweep in config.sweeps}
-    sidecars = [path for path in sorted(results.glob("*.json")) if path.stem not in named]
-    if found := [str(path) for path in sidecars if path.with_suffix(".csv").exists()]:
-        yield f"no sweep of the config has these tables; delete or keep them: {', '.join(found)}"
+    for table in sorted(results.glob("*.csv")):
+        name = table.stem
+        if name in named or table.name in (COLUMNS, LONG):
+            continue
+        places = (
+            table,
+            table.with_suffix(".json"),
+            results / DERIVED / name,
+            results / FIGURES / name,
+        )
+        if len(found := [str(place) for place in places if place.exists()]) > 1:
+            yield f"the config has no sweep {name}; delete or keep its results: {' '.join(found)}"

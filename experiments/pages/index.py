@@ -45,7 +45,7 @@ from experiments.paths import (
 )
 from experiments.running.fingerprint import versions
 
-_MOST_ROWS = 12
+_MOST_ROWS = 40
 _MOST_METRICS = 5
 _MOST_EMBEDDED = 12  # figures that are part of the page; others are files beside it
 _MAIN = "powers"  # the sweep that is shown below the explorer
@@ -197,7 +197,7 @@ def _section(results: Results, drawn: list[Picture]) -> Section:
 def few_rows(
     table: pd.DataFrame, axes: SweepAxes, metrics: Iterable[str]
 ) -> tuple[list[str], list[list[str]]]:
-    """The rows at both ends of every axis.
+    """All rows, or of a long table those at both ends of every axis.
 
     Args:
         table: the main table of a sweep.
@@ -205,12 +205,12 @@ def few_rows(
         metrics: columns to show after the varied axes and the scaling.
 
     Returns:
-        A head, and at most 12 rows; of more, only those unscaled and under d_k^1/2 count.
+        A head, and at most 40 rows; of more at the ends, only those unscaled and under d_k^1/2 count.
     """
     varied = axes.varied(table)
     named = [*varied, "scaling"] if "scaling" in table else varied
     shown = table.drop_duplicates(named) if named else table.head(1)
-    for axis in varied:
+    for axis in varied if len(shown) > _MOST_ROWS else ():
         values = shown[axis].drop_duplicates()
         if values.dtype.kind in "iuf":
             values = values.sort_values()

@@ -224,5 +224,8 @@ def test_what_a_renamed_sweep_leaves_is_named_and_stays(suite):
     suite("run", text=renamed)
     for command in ("plan", "check"):
         told = suite(command, text=renamed).stdout
-        assert f"delete or keep them: {suite.folder / 'mine.json'}\n" in told
+        assert (
+            f"delete or keep its results: {suite.folder / 'mine.csv'} {suite.folder / 'mine.json'} "
+            in told
+        )
     assert (suite.folder / "mine.csv").exists()

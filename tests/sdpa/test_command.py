@@ -14,7 +14,7 @@ import pytest
 
 from experiments.diagnosis.table import COLUMNS
 from sdpa import attention_weights, compare, diagnose, diagnose_scores
-from sdpa.command.words import advice, healthy, summary
+from sdpa.command.words import advice, summary, without_advice
 from sdpa.heads import HeadArrays, read_heads
 from sdpa.heads.table import gaussian_curves, indices
 from sdpa.heads.table import table_of as heads_table
@@ -239,7 +239,7 @@ def test_each_kind_of_heads_has_its_sentences_and_no_others(kind):
     assert len(told) == len(expected)
     for sentence, (words, count) in zip(told, expected.items(), strict=True):
         assert sentence.startswith(f"Heads with {words}")
-        assert sentence.endswith(f": {count} of 3.")
+        assert re.search(rf": {count} of 3( \(.*\))?\.$", sentence)
 
 
 def planted(kind, *, keys=24, queries=24, mask=None, **row_map):
@@ -282,7 +282,7 @@ def planted(kind, *, keys=24, queries=24, mask=None, **row_map):
 @pytest.mark.parametrize("mask", ["none", "causal"])
 def test_each_fault_gets_its_advice(kind, words, mask):
     (told,) = planted(kind, mask=mask)
-    assert re.match(f"In 1 of 3 heads, {words}", told)
+    assert re.match(rf"In 1 of 3 heads \(head 1\), {words}", told)
     assert ("divide" in told) == (kind == "flat")
 
 
@@ -294,7 +294,9 @@ def test_a_sink_on_any_key_is_named():
     )
     assert re.match(expected, told)
     (told,) = planted("separator")
-    assert told.startswith("In 1 of 3 heads, a key whose place differs between sequences gets")
+    assert told.startswith(
+        "In 1 of 3 heads (head 1), a key whose place differs between sequences gets"
+    )
 
 
 def test_one_query_has_no_sink():
@@ -305,7 +307,8 @@ def test_one_query_has_no_sink():
 def test_healthy_heads_get_no_advice():
     q, k = normal()
     assert advice(table_of((q, k)), is_capped=False) == ([], [])
-    assert healthy(table_of((q, k))).endswith("so nothing here asks for another divisor.")
+    assert without_advice(table_of((q, k))).endswith("so nothing here asks for another divisor.")
+    assert without_advice(table_of((0.4 * q, k))).startswith("These numbers do not settle")
 
 
 def test_scores_without_a_divisor_are_not_called_healthy():
@@ -324,7 +327,7 @@ def test_no_advice_rests_on_a_cap_a_sink_logit_or_few_keys():
     assert planted("rounding") == planted("picks") == []
     assert planted("normal") == []
     (told,) = planted("spike", keys=2000)  # a spread below 0.2, but no equal weights
-    assert told.startswith("In 1 of 3 heads, key 5 gets 50% of the weight")
+    assert told.startswith("In 1 of 3 heads (head 1), key 5 gets 50% of the weight")
 
 
 @pytest.mark.parametrize(
