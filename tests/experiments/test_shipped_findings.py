@@ -94,7 +94,7 @@ def test_a_finding_fails_without_its_effect(drawing):
             kind: swapped(table, REVERSED.get(drawing, "scaling")) for kind, table in tables.items()
         }
     assert FINDINGS[drawing].numbers(changed) is None
-    assert finding_of(drawing, replace(tables, tables=changed)) is None
+    assert finding_of(drawing, Results(tables.sweep, changed)) is None
 
 
 def with_interval(table: pd.DataFrame, metric: str) -> list[str]:
