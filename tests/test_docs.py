@@ -105,7 +105,7 @@ def test_readme_states_what_the_tables_show():
         ),
         f"averages {weights['unscaled', 64]:.0%} at d_k = 64, and {weights['unscaled', 512]:.0%} "
         f"at 512; with the scale, {weights['d_k^1/2', 512]:.0%}.",
-        f"[d_k = {crossing:.0f}](docs/results.md) on.",
+        f"[d_k = {crossing:.0f}](docs/results.md), and smaller beyond",
         f"and {explosion['d_k^1/2']:.0f}-fold with it;",
         f"that start small, {small['unscaled']:.1f}-fold and {small['d_k^1/2']:.1f}-fold.",
         f"of {plain:.2f} nats per character without the scale, and {scaled:.2f} with it",
@@ -114,7 +114,10 @@ def test_readme_states_what_the_tables_show():
         assert stated in text
     assert "gradients grow a million-fold" in text
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
-    assert "the gradient to the median query vanishes, while the root mean square doubles" in text
+    assert (
+        "the gradient to the median query vanishes, while the root mean square over queries doubles"
+        in text
+    )
     assert after.max_weight_after_low > 0.95
     assert after.query_gradient_median_after_high < 1e-6
     assert 1.8 < after.query_gradient_after / after.query_gradient_before < 2.5
