@@ -54,8 +54,9 @@ class Sums:
             of_heads = [[one[name].sum() for one in each] for each in rows]
             sums[name] = np.array(of_heads)
         attended = np.array([[one.most_attended for one in each] for each in found])
-        sums["most_attended_share"] = attended[..., 1]
-        sums["most_attended_rows"] = attended[..., 2]
+        _, weights, rows_of_key = np.moveaxis(attended, -1, 0)
+        sums["most_attended_share"] = weights
+        sums["most_attended_rows"] = rows_of_key
         references = {}
         moments = [[(one.q, one.k, one.scores(part)) for one in each] for each in found]
         by_kind = np.moveaxis(np.array(moments), 2, 0)

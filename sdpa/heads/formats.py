@@ -58,6 +58,8 @@ def arrays_in(path: Path) -> dict[str, Array]:
             return dict(content)
     except OSError as error:
         raise FilesError(f"{path}: cannot read: {error.strerror or error}") from None
+    except MemoryError as error:
+        raise FilesError(f"{path}: expected arrays that fit into memory: {error}") from None
     except Exception as error:  # of NumPy, zipfile, zlib, tokenize or json
         raise FilesError(
             f"{path}: expected arrays of numbers, got other or damaged bytes ({error})"

@@ -2,6 +2,8 @@
 them.
 """
 
+import io
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -288,6 +290,17 @@ def test_a_missing_an_empty_and_a_damaged_file_are_named(suffix):
 
 
 ENTRY = b'{"q": {"dtype": "%s", "shape": [%d], "data_offsets": [0, %s]}}'
+
+
+def test_an_array_beyond_memory_is_not_called_damaged():
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (2**50, 4)}
+    )
+    with zipfile.ZipFile("qk.npz", "w") as file:
+        file.writestr("q.npy", header.getvalue())
+    with pytest.raises(FilesError, match=r"qk.npz: expected arrays that fit into memory: Unable"):
+        read_heads([Path("qk.npz")])
 
 
 @pytest.mark.parametrize(
