@@ -58,10 +58,10 @@ def _metrics(tables: Tables) -> Numbers:
     level = all(is_level(root, metric) for metric in _FOUR)
     saturates = is_below(narrow, wide, "max_weight") and is_below(root, wide, "max_weight")
     falls_late = is_below(root, narrow, MEDIAN) and is_below(wide, root, MEDIAN)
-    if not (level and saturates and falls_late):
-        return None
-    larger = plain[plain[MEDIAN].to_numpy() > root[MEDIAN].to_numpy()]
-    return {"larger": larger["d_k"].max()}
+    medians = rows_of(tables, "crossings", norm="query_gradient", statistic="median", level=1.0)
+    crossing = medians["crossing"].dropna()
+    holds = level and saturates and falls_late and len(crossing) == 1
+    return {"crossing": crossing.iloc[0]} if holds else None
 
 
 def _assumptions(tables: Tables) -> Numbers:
@@ -102,18 +102,22 @@ FIGURES = (
                 Panel("score_variance"),
                 Panel("max_weight"),
                 Panel("entropy"),
-                Panel(MEDIAN, "gradient to the median query, |dL/dq|"),
+                Panel(
+                    MEDIAN,
+                    "gradient to a query, |dL/dq|, median",
+                    crosses="query_gradient",
+                ),
             ),
             (7.5, 4.1),
             columns=2,
         ),
-        note="Colours: divisors of the scores. Bars: 95% intervals, often smaller than the points; "
-        "pale lines: exact values. |dL/dq|: root mean square over standard normal dL/dw.",
+        note="Bars: 95% intervals, often smaller than the points; pale lines: exact values. "
+        "|dL/dq|: root mean square over random gradients to the weights.",
         finding=Finding(
             sweep="dimension",
-            title="Before training, unscaled gradients are smaller only in wide heads here",
+            title="Unscaled softmax saturates; its gradients are smaller only in wide heads",
             sentence="With {n_keys.most} keys, the median of |dL/dq| is larger unscaled than under "
-            "d_k^1/2 up to d_k = {larger}, and smaller at {d_k.most}.",
+            "d_k^1/2 up to d_k = {crossing:.3g} (dotted), and smaller at {d_k.most}.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_metrics,
         ),

@@ -15,8 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
 
+from experiments.analysis.crossings import EQUAL
 from experiments.analysis.results import Results, SweepAxes
 from experiments.declarations.figure import Lines, Panel
+from experiments.declarations.tables import rows_of
 from experiments.figures.style import (
     INK,
     Drawing,
@@ -93,12 +95,14 @@ def draw_lines(picture: Lines, results: Results) -> Drawing:
         ax.set_title(_title(panel, chosen, picture.beside, metrics))
         if panel.equal:
             _mark_equal(ax, chosen, x, panel.metric)
+        if panel.crosses and x == "d_k":
+            _mark_crossing(ax, results, panel.crosses)
     for ax, (panel, rows) in drawn:  # once all panels of a row have their lines
         shared = _chosen(table, panel)
         own = _chosen(rows, panel)
         _scale(ax, shared, own, x, panel, metrics)
     if x != picture.by:
-        legend(places[0])
+        legend(places[0], "scores divided by" if picture.by == "scaling" else "")
     return figure
 
 
@@ -140,6 +144,19 @@ def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
     else:
         for value in (values[0], values[-1]):
             ax.axhline(value, **look)
+
+
+def _mark_crossing(ax: Axes, results: Results, norm: str) -> None:
+    """The d_k where the unscaled median of a norm falls through that under d_k^1/2, if the sweep has
+    exactly one.
+    """
+    crossings = rows_of(results, "crossings", norm=norm, statistic="median", level=EQUAL)
+    places = crossings["crossing"].dropna()
+    if len(crossings) == len(places) == 1:
+        [at] = places
+        above = ax.get_xaxis_transform()
+        ax.axvline(at, color=INK, linestyle=":", linewidth=1, zorder=0)
+        ax.text(at, 1, f"{at:.3g} ", transform=above, ha="right", va="top")
 
 
 def _scale(
@@ -391,7 +408,7 @@ def spans_widely(values: Any) -> bool:
     return bool(known.size and known.min() > 0 and known.max() / known.min() > _LOG_FROM)
 
 
-def legend(ax: Axes) -> None:
+def legend(ax: Axes, title: str = "") -> None:
     """A legend for the labelled lines of one axes above all axes; the figure grows."""
     figure = ax.figure
     points = 0.85 * mpl.rcParams["font.size"]
@@ -402,8 +419,16 @@ def legend(ax: Axes) -> None:
     rows = math.ceil(len(labels) / columns)
     # full columns, because a legend fills one column after the other
     columns = math.ceil(len(labels) / rows)
-    height = _LEGEND_LINE * points * rows
+    height = _LEGEND_LINE * points * (rows + bool(title))
     figure.set_figheight(figure.get_figheight() + height)
     figure.legend(
-        handles, labels, loc="outside upper left", ncols=columns, borderpad=0.3, fontsize=points
+        handles,
+        labels,
+        title=title,
+        loc="outside upper left",
+        ncols=columns,
+        borderpad=0.3,
+        fontsize=points,
+        title_fontsize=points,
+        alignment="left",
     )

@@ -169,6 +169,17 @@ def test_names_of_categories_stand_below_their_points():
     }
 
 
+def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
+    """By straight lines between the points of the picture, which the curve of the table bends."""
+    ax = draw(FIGURES["metrics"], shipped("metrics")).axes[3]
+    lines = {bar.get_label(): np.log(bar[0].get_xydata()) for bar in intervals(ax)}
+    gap = lines["unscaled"] - lines["d_k^1/2"]
+    straight = np.exp(np.interp(0, -gap[-2:, 1], lines["unscaled"][-2:, 0]))
+    (mark,) = [line for line in ax.lines if line.get_linestyle() == ":"]
+    assert mark.get_xdata() == pytest.approx([straight] * 2, rel=0.05)
+    assert ax.texts[0].get_text().strip() == f"{mark.get_xdata()[0]:.3g}"
+
+
 def test_a_map_has_the_ratios_of_the_table_and_their_crossings():
     tables = shipped("map")
     ax = draw(FIGURES["map"], tables).axes[0]
