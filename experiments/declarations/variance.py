@@ -111,8 +111,7 @@ FIGURES = (
             (7.5, 4.1),
             columns=2,
         ),
-        note="Bars: 95% intervals, often smaller than the points; pale lines: exact values. "
-        "|dL/dq|: root mean square over random gradients to the weights.",
+        note=f"{READING} |dL/dq|: r.m.s. over random dL/dw, w: weights.",
         finding=Finding(
             sweep="dimension",
             title="Unscaled softmax saturates; its gradients are smaller only in wide heads",
