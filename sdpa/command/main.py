@@ -11,9 +11,17 @@ import sys
 from collections.abc import Sequence
 
 import sdpa
+from sdpa._names import did_you_mean
 from sdpa.command import auditing, comparing, designing, diagnosing
 
 _PARTS = (diagnosing, comparing, auditing, designing)
+# What a user of PyTorch may type: the option, and its value.
+_MEANT = {
+    "--scale": ("scaling", ""),
+    "--divisor": ("scaling", ""),
+    "--causal": ("mask", " causal"),
+    "--is-causal": ("mask", " causal"),
+}
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -28,7 +36,11 @@ def main(words: Sequence[str] | None = None) -> int:
         of_part = parts.add_parser(part.NAME, help=about, description=about)
         part.add_arguments(of_part)
         of_part.set_defaults(run=part.run)
-    given = parser.parse_args(words)
+    given, unknown = parser.parse_known_args(words)
+    if unknown:
+        option, value = _MEANT.get(unknown[0].replace("_", "-"), ("", ""))
+        meant = f"--{option}{value}" if hasattr(given, option) else None
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(meant)}")
     if words is None and hasattr(signal, "SIGPIPE"):  # a reader such as head may have enough
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:

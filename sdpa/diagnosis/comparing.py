@@ -57,7 +57,7 @@ COMPARED = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(Estimates):
     """The quantities of `COMPARED` for each head; as text, at most three sentences."""
 

@@ -44,7 +44,7 @@ class Estimate(NamedTuple):
     gaussian: FloatArray  # its exact value for Gaussian rows of the same lengths and mean variance
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimates:
     """Quantities of each head, by name."""
 
@@ -57,6 +57,14 @@ class Estimates:
 
     def __getitem__(self, name: str) -> Estimate:
         return self.estimates[name]
+
+    def __repr__(self) -> str:
+        """A line for each quantity: its smallest and its largest value over the heads."""
+        lines = [f"{type(self).__name__} of {self.rows.size} heads; columns() has each head"]
+        for name, estimate in self.estimates.items():
+            least, most = estimate.value.min(), estimate.value.max()
+            lines.append(f"{name:36} {least:10.4g} to {most:10.4g}")
+        return "\n".join(lines)
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """A table with one row per head: its indices, then each quantity as NAME, NAME_se and
@@ -77,7 +85,7 @@ class Estimates:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis(Estimates):
     """The effect of the scale on the attention of each head: the quantities of `QUANTITIES`."""
 

@@ -214,6 +214,14 @@ def test_every_quantity_is_that_of_plain_loops(name):
         assert got == pytest.approx(expected, rel=1e-10, abs=1e-10, nan_ok=True)
 
 
+def test_its_text_has_a_line_for_each_quantity():
+    """Not the arrays of all heads."""
+    found = diagnose(A, B)
+    shown = repr(found).splitlines()
+    assert [line.split()[0] for line in shown[1:]] == list(found.estimates)
+    assert found["entropy"].value.min() == pytest.approx(float(shown[13].split()[1]), rel=1e-3)
+
+
 @pytest.mark.parametrize(("mask", "reach"), [("none", 3000), ("local-999", 999)])
 def test_long_heads_come_in_tiles(mask, reach):
     """A table of the scores of the head would take 72 MB."""
@@ -327,6 +335,7 @@ NOT_FINITE = np.where([0, 0, 1, 0], math.nan, A)
             "axes: expected names that no quantity has, got 'rows'",
         ),
         (A, B, {"scaling": "ln(n_visible)", "mask": HIDDEN}, "expected no n_visible beside a mask"),
+        (A, B, {"mask": True}, "mask: expected a name such as 'causal', or an array, got True"),
         (A, B, {"sink": np.zeros(2)}, "sink: expected .* one for each of 1 heads of q, got 2"),
         (
             A,
