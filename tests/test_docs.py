@@ -103,7 +103,7 @@ def test_readme_states_what_the_tables_show():
         ),
         f"At d_k = 512, the largest of 64 weights averages {weights['unscaled', 512]:.0%}; "
         f"with the scale, {weights['d_k^1/2', 512]:.0%}.",
-        f"with 64 keys, from [d_k = {crossing:.0f}](docs/results.md) on.",
+        f"With 64 keys, saturation outweighs this only beyond [d_k = {crossing:.0f}](docs/results.md)",
         f"and {explosion['d_k^1/2']:.0f}-fold with it.",
         f"of {plain:.2f} nats per character without the scale, and {scaled:.2f} with it",
         f"attention that ignores q and k ends at {blind}:",
@@ -111,7 +111,7 @@ def test_readme_states_what_the_tables_show():
         assert stated in text
     assert "a million-fold" in text
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
-    assert "nearly one-hot, and the gradient to a typical query does vanish" in text
+    assert "rows end nearly one-hot, and the gradient to a typical query does vanish" in text
     assert after.max_weight_after_low > 0.95
     assert after.query_gradient_median_after_high < 1e-6
 

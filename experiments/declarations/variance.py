@@ -111,7 +111,7 @@ FIGURES = (
             (7.5, 4.1),
             columns=2,
         ),
-        note=f"{READING} |dL/dq|: r.m.s. over random dL/dw, w: weights.",
+        note=READING,
         finding=Finding(
             sweep="dimension",
             title="Unscaled softmax saturates; its gradients are smaller only in wide heads",
