@@ -128,6 +128,7 @@ CELLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "field"), [(name, field) for name, (_, other, _) in CELLS.items() for field in other]
 )
@@ -160,6 +161,7 @@ def test_every_field_is_varied_above():
 FOUR = (*RULES, *map(Scaling.parse, ("d_k^1/3", "d_k^1")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cell"),
     [

@@ -72,6 +72,7 @@ LAWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 def test_the_law_holds_for_many_heads(name):
     """20 stacks of 12 heads: within six standard errors, and 5% of squares or .01 of cosines for

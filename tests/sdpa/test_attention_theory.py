@@ -483,6 +483,7 @@ def test_deviations_are_known_for_independent_rows():
         attention_deviations(4, 4, 1.0, PairLaw(correlation=0.5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d_k", [1, 2**20])
 @pytest.mark.parametrize(("n_keys", "power"), [(2, 0), (7, 1 / 2), (300, 0), (1000, 1 / 2)])
 def test_no_limit_exceeds_an_exact_deviation(d_k, n_keys, power):

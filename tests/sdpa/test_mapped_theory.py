@@ -51,6 +51,7 @@ def check(expected, rows):
         assert isnan(value) or is_mean(of_rows.ravel(), value, within=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", MAPS)
 def test_expectations_are_those_of_drawn_rows(name, size):
