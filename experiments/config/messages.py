@@ -49,8 +49,8 @@ def note(document: Document, error: ErrorDetails) -> None:
         experiment = str(path[2])
         path = (*path[:2], *path[3:])
     if kind == "extra_forbidden":
-        expected = _known_keys(str(path[-1]), experiment, in_variant="variants" in path)
-        document.fault(path, f"got an unknown key, {expected}", of_key=True)
+        end = _known_keys(str(path[-1]), experiment, in_variant="variants" in path)
+        document.fault(path, f"got an unknown key{end}", of_key=True)
     elif kind == "missing":
         document.fault(path, "missing key")
     elif kind == "union_tag_not_found":
@@ -83,15 +83,15 @@ def _one_of(names: list[str], given: object = "") -> str:
 
 
 def _known_keys(key: str, experiment: str, *, in_variant: bool) -> str:
-    """The keys that a mapping with an unknown one may have, and the one that it may mean."""
-    if not experiment:
-        return _one_of(["seed", "sweeps"], key)
-    known = list(sweep_model(experiment).model_fields)
+    """The key that an unknown one may mean; without any, all that its mapping may have."""
+    known, other = ["seed", "sweeps"], ""
+    if experiment:
+        known = list(sweep_model(experiment).model_fields)
+        other = _other_word(key.lower(), experiment)
     if in_variant:
         known = axis_names(kinds_of(experiment)[-1].cell)
-    if meant := _other_word(key.lower(), experiment):
-        return f"{_one_of(known)}{did_you_mean(meant)}"
-    return _one_of(known, key[:80])
+    meant = other or nearest(key[:80], known)
+    return did_you_mean(meant) or f", {_one_of(known)}"
 
 
 def _other_word(word: str, experiment: str) -> str:

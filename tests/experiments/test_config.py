@@ -110,11 +110,11 @@ PLANTED = [
         "n_queries: 1",
         "3:3: .*experiment: missing key; expect",
     ),
-    ("n_keys", "n_key", "6:5: .*n_key: got an unknown key, .*mean n_keys"),
+    ("n_keys", "n_key", "6:5: .*n_key: got an unknown key; did you mean n_keys"),
     (
         "seed",
         "sede: 1\nseed",
-        "1:1: sede: .* one of seed, sweeps; did you mean seed",
+        "1:1: sede: got an unknown key; did you mean seed",
     ),
     ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1$"),
     (
