@@ -103,8 +103,8 @@ def test_readme_states_what_the_tables_show():
         ),
         f"At d_k = 512, the largest of 64 weights averages {weights['unscaled', 512]:.0%}; "
         f"with the scale, {weights['d_k^1/2', 512]:.0%}.",
-        f"With 64 keys, saturation makes it smaller only beyond [d_k = {crossing:.0f}](docs/results.md)",
-        f"and {explosion['d_k^1/2']:.0f}-fold with it.",
+        f"saturation makes it smaller only beyond [d_k = {crossing:.0f}](results/derived/dimension/crossings.csv)",
+        f"and {explosion['d_k^1/2']:.0f}-fold with it;",
         f"of {plain:.2f} nats per character without the scale, and {scaled:.2f} with it",
         f"attention that ignores q and k ends at {blind}:",
     ):

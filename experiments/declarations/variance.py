@@ -59,9 +59,10 @@ def _metrics(tables: Tables) -> Numbers:
     saturates = is_below(narrow, wide, "max_weight") and is_below(root, wide, "max_weight")
     falls_late = is_below(root, narrow, MEDIAN) and is_below(wide, root, MEDIAN)
     medians = rows_of(tables, "crossings", norm="query_gradient", statistic="median", level=1.0)
-    crossing = medians["crossing"].dropna()
-    holds = level and saturates and falls_late and len(crossing) == 1
-    return {"crossing": crossing.iloc[0]} if holds else None
+    crossing = medians[["crossing", "crossing_low", "crossing_high"]].dropna()
+    if not (level and saturates and falls_late and len(crossing) == 1):
+        return None
+    return dict(zip(("at", "low", "high"), crossing.iloc[0], strict=True))
 
 
 def _assumptions(tables: Tables) -> Numbers:
@@ -114,9 +115,10 @@ FIGURES = (
         note=READING,
         finding=Finding(
             sweep="dimension",
-            title="Unscaled softmax saturates; its gradients are smaller only in wide heads",
+            title="Unscaled, typical gradients are smaller only in wide heads",
             sentence="With {n_keys.most} keys, the median of |dL/dq| is larger unscaled than under "
-            "d_k^1/2 up to d_k = {crossing:.3g} (dotted), and smaller at {d_k.most}.",
+            "d_k^1/2 up to d_k = {at:.0f} (dotted; {low:.0f} to {high:.0f}), and smaller at "
+            "{d_k.most}.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_metrics,
         ),
