@@ -8,6 +8,8 @@ export CHROMIUM ?= /usr/bin/chromium
 given := $(foreach one,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(one)))),$(one)))
 unknown := $(filter-out $(ANYWHERE) $(TYPED) MAKE% SHELL,$(given))
 $(if $(unknown),$(error make: got $(unknown:%=%=), expected some of $(ANYWHERE) $(TYPED)))
+files := $(filter %.yaml %.yml,$(MAKECMDGOALS))
+$(if $(files),$(error make: got $(files), expected CONFIG=$(firstword $(files))))
 
 PY = .venv/bin/python
 PIP = $(PY) -m pip install --quiet --disable-pip-version-check

@@ -95,6 +95,13 @@ def test_misspelled_variables_are_refused(tree):
     assert "make: got config=, expected some of CONFIG RESULTS" in ran.stderr
 
 
+def test_a_config_without_its_variable_is_refused_before_anything_runs(tree):
+    (tree / "mine.yaml").touch()
+    ran = make(tree, "all", "mine.yaml")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "make: got mine.yaml, expected CONFIG=mine.yaml" in ran.stderr
+
+
 def test_another_python_than_the_expected_is_refused(tree):
     for name in ("requirements.lock", "pyproject.toml"):
         (tree / name).touch()
