@@ -95,7 +95,8 @@ def _split(arrays: Sequence[Array], heads: int) -> list[Array]:
 
 def _check(pair: HeadArrays, k: tuple[int, ...], words: set[str], *, is_packed: bool) -> None:
     """FilesError if the last axis may have several heads, by its name or its width, or not even so
-    q and k fit; or if heads and positions may be exchanged, where there are more heads than keys.
+    q and k fit; or if heads and positions may be exchanged: in one of them, or in both, where there
+    are more heads than keys.
     """
     q = pair.q.shape
     if q[-1] % k[-1]:
@@ -108,7 +109,14 @@ def _check(pair: HeadArrays, k: tuple[int, ...], words: set[str], *, is_packed: 
             f"{k}; choose --heads H for heads side by side in the last axis (1 for one), or --axes "
             "head for (head, position, d_k)"
         )
-    if pair.leading[-1:] == ("head",) and q[-3] > k[-2] and not is_packed:
+    if is_packed or pair.leading[-1:] != ("head",):
+        return
+    if q[-3:-1] == k[-3:-1][::-1] != k[-3:-1]:
+        raise FilesError(
+            f"expected the same order of axes in q and k, got q {q} and k {k}; choose --axes "
+            f"{','.join(pair.leading)} if q has {q[-3]} heads"
+        )
+    if q[-3] > k[-2]:
         order = ",".join(pair.leading)
         raise FilesError(
             f"expected no more heads than keys, got q {q}; choose --axes {order} for {q[-3]} "
