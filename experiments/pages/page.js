@@ -18,7 +18,7 @@
     document.getElementById("count").textContent = `${count} entries`;
   });
   const quiz = document.querySelector("#quiz form");
-  quiz.addEventListener("submit", (event) => {
+  quiz?.addEventListener("submit", (event) => {
     event.preventDefault();
     const asked = [...quiz.querySelectorAll("fieldset")];
     const chosen = asked.map((question) => question.querySelector("input:checked"));
