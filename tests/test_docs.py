@@ -74,6 +74,8 @@ def test_readme_states_what_the_tables_show():
         f"norm == 'query_gradient' and statistic == 'median' and level == {EQUAL}"
     )["crossing"]
     full = RESULTS / "config.full"
+    small = pd.read_csv(full / "llama.csv").query("scheme == 'gpt2'")
+    small = small.set_index("scaling")["stream_gradient_growth"]
     trained = pd.concat(
         pd.read_csv(full / csv_name(name, "bands")) for name in ("language", "language_wide")
     ).query("initial_divisor == 'unscaled'")
@@ -105,6 +107,7 @@ def test_readme_states_what_the_tables_show():
         f"with the scale, {weights['d_k^1/2', 512]:.0%}.",
         f"saturation makes it smaller only beyond [d_k = {crossing:.0f}](results/derived/dimension/crossings.csv)",
         f"and {explosion['d_k^1/2']:.0f}-fold with it;",
+        f"with small weights, {small['unscaled']:.1f}-fold and {small['d_k^1/2']:.1f}-fold.",
         f"of {plain:.2f} nats per character without the scale, and {scaled:.2f} with it",
         f"attention that ignores q and k ends at {blind}:",
     ):
