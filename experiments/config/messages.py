@@ -72,6 +72,8 @@ def _expected(error: ErrorDetails) -> str:
     if kind == "literal_error":
         names = re.findall("'(.*?)'", error["ctx"]["expected"])
         return _one_of(names, error["input"])
+    if kind in ("int_type", "float_type") and "," in str(error["input"]):
+        return f"expected a list in brackets, [{error['input']}]"
     message = error["msg"]
     for theirs, ours in _OUR_WORDS.items():
         message = re.sub(theirs, ours, message)

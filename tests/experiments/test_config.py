@@ -110,6 +110,7 @@ PLANTED = [
         "n_queries: 1",
         "3:3: .*experiment: missing key; expect",
     ),
+    ("[4, 8]", "4, 8", r"5:10: .*d_k: got 4, 8, expected a list in brackets, \[4, 8\]"),
     ("n_keys", "n_key", "6:5: .*n_key: got an unknown key; did you mean n_keys"),
     (
         "seed",
