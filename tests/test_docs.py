@@ -117,6 +117,9 @@ def test_readme_states_what_the_tables_show():
     assert "rows end nearly one-hot, and the gradient to a typical query does vanish" in text
     assert after.max_weight_after_low > 0.95
     assert after.query_gradient_median_after_high < 1e-6
+    assert 1.8 < after.query_gradient_after / after.query_gradient_before < 2.5  # docs/training.md
+    gap = ends["final_loss"]["small", 64, "unscaled"] - ends["final_loss"]["small", 64, "d_k^1/2"]
+    assert 0 < gap < (plain - scaled) / 2
 
 
 @shipped_only

@@ -72,8 +72,10 @@ def _expected(error: ErrorDetails) -> str:
     if kind == "literal_error":
         names = re.findall("'(.*?)'", error["ctx"]["expected"])
         return _one_of(names, error["input"])
-    if kind in ("int_type", "float_type") and "," in str(error["input"]):
-        return f"expected a list in brackets, [{error['input']}]"
+    given = error["input"]
+    is_of_list = kind in ("int_type", "float_type") and isinstance(error["loc"][-1], int)
+    if is_of_list and isinstance(given, str) and "," in given:
+        return f"expected a list in brackets, [{given}]"
     message = error["msg"]
     for theirs, ours in _OUR_WORDS.items():
         message = re.sub(theirs, ours, message)
@@ -93,7 +95,7 @@ def _known_keys(key: str, experiment: str, *, in_variant: bool) -> str:
     if in_variant:
         known = axis_names(kinds_of(experiment)[-1].cell)
     meant = other or nearest(key[:80], known)
-    return did_you_mean(meant) or f", {_one_of(known)}"
+    return f"{did_you_mean(meant)} All keys: {', '.join(known)}" if meant else f", {_one_of(known)}"
 
 
 def _other_word(word: str, experiment: str) -> str:

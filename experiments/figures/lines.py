@@ -156,7 +156,7 @@ def _mark_crossing(ax: Axes, results: Results, norm: str) -> None:
         [at] = places
         above = ax.get_xaxis_transform()
         ax.axvline(at, color=INK, linestyle=":", linewidth=1, zorder=0)
-        ax.text(at, 1, f"{at:.3g} ", transform=above, ha="right", va="top")
+        ax.text(at, 1, f"{at:.0f} ", transform=above, ha="right", va="top")
 
 
 def _scale(

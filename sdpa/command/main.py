@@ -15,12 +15,11 @@ from sdpa._names import did_you_mean
 from sdpa.command import auditing, comparing, designing, diagnosing
 
 _PARTS = (diagnosing, comparing, auditing, designing)
-# What a user of PyTorch may type: the option, and its value.
+# Words of PyTorch, whose scale multiplies, and what they mean here.
 _MEANT = {
-    "--scale": ("scaling", ""),
-    "--divisor": ("scaling", ""),
-    "--causal": ("mask", " causal"),
-    "--is-causal": ("mask", " causal"),
+    "--scale": "--scaling, which divides: 1/scale",
+    "--causal": "--mask causal",
+    "--is_causal": "--mask causal",
 }
 
 
@@ -38,8 +37,8 @@ def main(words: Sequence[str] | None = None) -> int:
         of_part.set_defaults(run=part.run)
     given, unknown = parser.parse_known_args(words)
     if unknown:
-        option, value = _MEANT.get(unknown[0].replace("_", "-"), ("", ""))
-        meant = f"--{option}{value}" if hasattr(given, option) else None
+        typed = (word.partition("=")[0] for word in unknown)
+        meant = next((_MEANT[word] for word in typed if word in _MEANT), None)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(meant)}")
     if words is None and hasattr(signal, "SIGPIPE"):  # a reader such as head may have enough
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)

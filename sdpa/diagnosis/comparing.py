@@ -59,7 +59,7 @@ COMPARED = (
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Estimates):
-    """The quantities of `COMPARED` for each head; as text, at most three sentences."""
+    """The quantities of `COMPARED` for each head; `str` has at most three sentences."""
 
     def worst(self, count: int) -> dict[str, npt.NDArray[Any]]:
         """The table of `columns` for so many heads, by falling divergence."""

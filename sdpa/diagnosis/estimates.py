@@ -59,11 +59,15 @@ class Estimates:
         return self.estimates[name]
 
     def __repr__(self) -> str:
-        """A line for each quantity: its smallest and its largest value over the heads."""
-        lines = [f"{type(self).__name__} of {self.rows.size} heads; columns() has each head"]
+        """A line for each quantity: its smallest and its largest known value over the heads."""
+        lines = [
+            f"{type(self).__name__}: {self.rows.size} heads, {self.sequences} sequences; "
+            "columns() has the values of each head"
+        ]
         for name, estimate in self.estimates.items():
-            least, most = estimate.value.min(), estimate.value.max()
-            lines.append(f"{name:36} {least:10.4g} to {most:10.4g}")
+            known = estimate.value[~np.isnan(estimate.value)]
+            ends = f"{known.min():10.4g} to {known.max():10.4g}" if known.size else "unknown"
+            lines.append(f"{name:36} {ends}")
         return "\n".join(lines)
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:

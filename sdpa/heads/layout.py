@@ -111,13 +111,13 @@ def _check(pair: HeadArrays, k: tuple[int, ...], words: set[str], *, is_packed: 
         )
     if is_packed or pair.leading[-1:] != ("head",):
         return
-    if q[-3:-1] == k[-3:-1][::-1] != k[-3:-1]:
+    order = ",".join(pair.leading)
+    if q[-3] == k[-2] != q[-2]:
         raise FilesError(
-            f"expected the same order of axes in q and k, got q {q} and k {k}; choose --axes "
-            f"{','.join(pair.leading)} if q has {q[-3]} heads"
+            f"expected the same order of axes in q and k, got q {q} and k {k}; transpose one of "
+            f"them, or choose --axes {order} for {q[-3]} heads"
         )
     if q[-3] > k[-2]:
-        order = ",".join(pair.leading)
         raise FilesError(
             f"expected no more heads than keys, got q {q}; choose --axes {order} for {q[-3]} "
             f"heads, or --axes {order.removesuffix('head')}position,head for {q[-2]}"

@@ -7,6 +7,7 @@ import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.container import ErrorbarContainer
 
@@ -177,7 +178,16 @@ def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
     straight = np.exp(np.interp(0, -gap[-2:, 1], lines["unscaled"][-2:, 0]))
     (mark,) = [line for line in ax.lines if line.get_linestyle() == ":"]
     assert mark.get_xdata() == pytest.approx([straight] * 2, rel=0.05)
-    assert ax.texts[0].get_text().strip() == f"{mark.get_xdata()[0]:.3g}"
+    assert ax.texts[0].get_text().strip() == f"{mark.get_xdata()[0]:.0f}"
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_panel_marks_no_crossing_of_none_or_several(rows):
+    tables = shipped("metrics")
+    crossings = tables["crossings"]
+    tables["crossings"] = pd.concat([crossings] * rows) if rows else crossings.head(0)
+    ax = draw(FIGURES["metrics"], tables).axes[3]
+    assert not [line for line in ax.lines if line.get_linestyle() == ":"]
 
 
 def test_a_map_has_the_ratios_of_the_table_and_their_crossings():

@@ -195,7 +195,7 @@ def test_scores_are_diagnosed_without_q_and_k():
         ([], "expected files with queries and keys, such as q.npy k.npy or qk.npz"),
         (["q.npy", "k.npy", "--window", "3"], "unrecognized arguments: --window 3$"),
         (["q.npy", "k.npy", "--is_causal"], "--is_causal; did you mean --mask causal[?]$"),
-        (["q.npy", "k.npy", "--scale", "0.1"], "--scale 0.1; did you mean --scaling[?]$"),
+        (["q.npy", "k.npy", "--x", "--scale=2"], "mean --scaling, which divides: 1/scale[?]$"),
         (
             ["mixed.npz"],
             "expected the same axes in each pair and each head once, got heads by layer, head and",

@@ -171,10 +171,13 @@ REFUSED = [
     ({"q": Q[0], "k": K[0, ..., :3]}, {}, r"same d_k .* got q \(3, 5, 4\) and k \(3, 5, 3\)"),
     (JOINED, {}, r"got q \(2, 5, 12\) .*choose --heads H .* or --axes head"),
     ({"q": MANY, "k": MANY}, {}, "--axes batch,head for 7 .*--axes batch,position,head for 3"),
-    (
-        {"q": np.zeros((2, 6, 3, 4)), "k": np.zeros((2, 3, 6, 4))},
-        {},
-        r"same order of axes in q and k, .*; choose --axes batch,head if q has 6 heads",
+    *(
+        (
+            {"q": np.zeros((2, *q, 4)), "k": np.zeros((2, *k, 4))},
+            {},
+            "same order of axes .*transpose",
+        )
+        for q, k in [((6, 3), (3, 6)), ((3, 7), (7, 3)), ((6, 4), (2, 6))]
     ),
     (JOINED, {"heads": 5}, "--heads: .*5 heads .*got 12 and 12"),
     (
