@@ -272,7 +272,7 @@ def test_an_experiment_and_its_figure(repository):
     pivot = table.pivot_table(index=["scaling", "d_k"], columns="stretch", values="max_weight")
     assert (pivot[3] > pivot[1]).all()
     assert repository.shown("stretch", "The largest weight of stretched queries")
-    repository.write(EVERY, VARIED, before="}\n\n\n@pytest.mark.parametrize(")
+    repository.write(EVERY, VARIED, before="}\n\n\n@pytest.mark.slow")
     repository.run("pytest", "-q", EVERY, "-k", "stretched or varied")
     names = ("test_process", "test_config_schema")
     files = ["tests/test_architecture.py", *(f"tests/experiments/{name}.py" for name in names)]

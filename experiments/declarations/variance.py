@@ -53,6 +53,8 @@ def _variance(tables: Tables) -> Numbers:
 
 
 def _metrics(tables: Tables) -> Numbers:
+    if "crossings" not in tables:
+        return None
     plain, root = (rows_of(tables, scaling=rule) for rule in BOTH)
     narrow, wide = plain.iloc[[0]], widest(plain)
     level = all(is_level(root, metric) for metric in _FOUR)

@@ -95,7 +95,7 @@ def draw_lines(picture: Lines, results: Results) -> Drawing:
         ax.set_title(_title(panel, chosen, picture.beside, metrics))
         if panel.equal:
             _mark_equal(ax, chosen, x, panel.metric)
-        if panel.crosses and x == "d_k":
+        if panel.crosses and x == "d_k" and "crossings" in results:
             _mark_crossing(ax, results, panel.crosses)
     for ax, (panel, rows) in drawn:  # once all panels of a row have their lines
         shared = _chosen(table, panel)

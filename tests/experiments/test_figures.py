@@ -181,11 +181,12 @@ def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
     assert ax.texts[0].get_text().strip() == f"{mark.get_xdata()[0]:.0f}"
 
 
-@pytest.mark.parametrize("rows", [0, 2])
-def test_a_panel_marks_no_crossing_of_none_or_several(rows):
+@pytest.mark.parametrize("times", [0, 2])
+def test_a_panel_marks_no_crossing_of_none_or_several(times):
     tables = shipped("metrics")
-    crossings = tables["crossings"]
-    tables["crossings"] = pd.concat([crossings] * rows) if rows else crossings.head(0)
+    crossings = tables.pop("crossings")
+    if times:
+        tables["crossings"] = pd.concat([crossings] * times)
     ax = draw(FIGURES["metrics"], tables).axes[3]
     assert not [line for line in ax.lines if line.get_linestyle() == ":"]
 
