@@ -87,7 +87,7 @@ def _one_of(names: list[str], given: object = "") -> str:
 
 
 def _known_keys(key: str, experiment: str, *, in_variant: bool) -> str:
-    """The key that an unknown one may mean; without any, all that its mapping may have."""
+    """The end of a message on an unknown key: the one that it may mean, and all of its mapping."""
     known, other = ["seed", "sweeps"], ""
     if experiment:
         known = list(sweep_model(experiment).model_fields)

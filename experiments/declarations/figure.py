@@ -60,7 +60,6 @@ class Panel:
             title names.
         over: what divides it: `ln n_keys`, or `exact` for its exact value, under the first rule
             alone.
-        crosses: along d_k, marks the measured crossing of the median of this norm.
     """
 
     metric: str
@@ -70,7 +69,6 @@ class Panel:
     equal: bool = False
     only: tuple[str, Callable[..., Any]] | None = None
     over: Literal["", "ln n_keys", "exact"] = ""
-    crosses: str = ""
 
 
 @dataclass(frozen=True)

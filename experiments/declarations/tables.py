@@ -29,6 +29,17 @@ def rows_of(tables: Tables, kind: str = MEASURED, **values: Any) -> Table:
     return table
 
 
+def only_crossing(tables: Tables, norm: str, statistic: str) -> Any:
+    """Where a norm unscaled equals that under d_k^1/2: the row of `crossings` with its interval; None
+    unless the sweep has exactly one, and knows it.
+    """
+    if "crossings" not in tables:  # a sweep of few d_k
+        return None
+    rows = rows_of(tables, "crossings", norm=norm, statistic=statistic, level=1.0)
+    known = rows.dropna(subset=["crossing", "crossing_low", "crossing_high"])
+    return known.iloc[0] if len(rows) == len(known) == 1 else None
+
+
 def widest(rows: Table) -> Table:
     """The rows with the largest d_k."""
     return rows[rows["d_k"] == rows["d_k"].max()]

@@ -23,6 +23,7 @@ from experiments.declarations.tables import (
     ends,
     is_below,
     is_level,
+    only_crossing,
     rises,
     rows_of,
     widest,
@@ -53,18 +54,15 @@ def _variance(tables: Tables) -> Numbers:
 
 
 def _metrics(tables: Tables) -> Numbers:
-    if "crossings" not in tables:
-        return None
     plain, root = (rows_of(tables, scaling=rule) for rule in BOTH)
     narrow, wide = plain.iloc[[0]], widest(plain)
     level = all(is_level(root, metric) for metric in _FOUR)
     saturates = is_below(narrow, wide, "max_weight") and is_below(root, wide, "max_weight")
     falls_late = is_below(root, narrow, MEDIAN) and is_below(wide, root, MEDIAN)
-    medians = rows_of(tables, "crossings", norm="query_gradient", statistic="median", level=1.0)
-    crossing = medians[["crossing", "crossing_low", "crossing_high"]].dropna()
-    if not (level and saturates and falls_late and len(crossing) == 1):
+    found = only_crossing(tables, "query_gradient", "median")
+    if found is None or not (level and saturates and falls_late):
         return None
-    return dict(zip(("at", "low", "high"), crossing.iloc[0], strict=True))
+    return {"at": found.crossing, "low": found.crossing_low, "high": found.crossing_high}
 
 
 def _assumptions(tables: Tables) -> Numbers:
@@ -105,11 +103,7 @@ FIGURES = (
                 Panel("score_variance"),
                 Panel("max_weight"),
                 Panel("entropy"),
-                Panel(
-                    MEDIAN,
-                    "gradient to a query, |dL/dq|, median",
-                    crosses="query_gradient",
-                ),
+                Panel(MEDIAN, "gradient to a query, |dL/dq|, median"),
             ),
             (7.5, 4.1),
             columns=2,
@@ -119,7 +113,7 @@ FIGURES = (
             sweep="dimension",
             title="Unscaled, typical gradients are smaller only in wide heads",
             sentence="With {n_keys.most} keys, the median of |dL/dq| is larger unscaled than under "
-            "d_k^1/2 up to d_k = {at:.0f} (dotted; {low:.0f} to {high:.0f}), and smaller at "
+            "d_k^1/2 up to d_k = {at:.0f} ({low:.0f} to {high:.0f}), and smaller at "
             "{d_k.most}.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_metrics,

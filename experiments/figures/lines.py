@@ -15,10 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
 
-from experiments.analysis.crossings import EQUAL
+from experiments.analysis.crossings import NORMS, STATISTICS
 from experiments.analysis.results import Results, SweepAxes
 from experiments.declarations.figure import Lines, Panel
-from experiments.declarations.tables import rows_of
+from experiments.declarations.tables import only_crossing
 from experiments.figures.style import (
     INK,
     Drawing,
@@ -30,6 +30,12 @@ from experiments.figures.style import (
 from experiments.figures.words import is_number, latex, short, spoken, under, values_of
 from experiments.measuring.metric import FEW_DRAWS, Metric
 
+_CROSSING = {
+    f"{metric}{suffix}": (norm, statistic)
+    for norm, (metric, times_divisor) in NORMS.items()
+    for statistic, suffix in STATISTICS.items()
+    if not times_divisor
+}
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 MARKERS = "osD^vP*X"
 _STYLES = ("-", "--", ":")
@@ -95,8 +101,8 @@ def draw_lines(picture: Lines, results: Results) -> Drawing:
         ax.set_title(_title(panel, chosen, picture.beside, metrics))
         if panel.equal:
             _mark_equal(ax, chosen, x, panel.metric)
-        if panel.crosses and x == "d_k" and "crossings" in results:
-            _mark_crossing(ax, results, panel.crosses)
+        if x == "d_k" and panel.metric in _CROSSING:
+            _mark_crossing(ax, results, *_CROSSING[panel.metric])
     for ax, (panel, rows) in drawn:  # once all panels of a row have their lines
         shared = _chosen(table, panel)
         own = _chosen(rows, panel)
@@ -146,17 +152,15 @@ def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
             ax.axhline(value, **look)
 
 
-def _mark_crossing(ax: Axes, results: Results, norm: str) -> None:
-    """The d_k where the unscaled median of a norm falls through that under d_k^1/2, if the sweep has
-    exactly one.
-    """
-    crossings = rows_of(results, "crossings", norm=norm, statistic="median", level=EQUAL)
-    places = crossings["crossing"].dropna()
-    if len(crossings) == len(places) == 1:
-        [at] = places
+def _mark_crossing(ax: Axes, results: Results, norm: str, statistic: str) -> None:
+    """The d_k where the norm unscaled equals that under d_k^1/2."""
+    found = only_crossing(results, norm, statistic)
+    if found is not None:
         above = ax.get_xaxis_transform()
-        ax.axvline(at, color=INK, linestyle=":", linewidth=1, zorder=0)
-        ax.text(at, 1, f"{at:.0f} ", transform=above, ha="right", va="top")
+        ax.margins(y=0.12)  # the words stand over the lines
+        ax.axvline(found.crossing, color=INK, linestyle=":", linewidth=1, zorder=0)
+        text = f"equal at {found.crossing:.0f} "
+        ax.text(found.crossing, 1, text, transform=above, ha="right", va="top", fontsize=9)
 
 
 def _scale(
