@@ -160,7 +160,7 @@ def _mark_crossing(ax: Axes, results: Results, norm: str, statistic: str) -> Non
         ax.margins(y=0.12)  # the words stand over the lines
         ax.axvline(found.crossing, color=INK, linestyle=":", linewidth=1, zorder=0)
         text = f"equal at {found.crossing:.0f} "
-        ax.text(found.crossing, 1, text, transform=above, ha="right", va="top", fontsize=9)
+        ax.text(found.crossing, 1, text, transform=above, ha="right", va="top")
 
 
 def _scale(
