@@ -69,6 +69,9 @@ def test_pages_are_short():
 def test_readme_states_what_the_tables_show():
     dimension = pd.read_csv(RESULTS / "dimension.csv").set_index(["scaling", "d_k"])
     weights = dimension["max_weight_exact"]
+    unscaled, under_root = (
+        dimension["query_gradient_norm_median"][rule, 64] for rule in ("unscaled", "d_k^1/2")
+    )
     crossings = pd.read_csv(RESULTS / csv_name("dimension", "crossings"))
     (crossing,) = crossings.query(
         f"norm == 'query_gradient' and statistic == 'median' and level == {EQUAL}"
@@ -103,18 +106,20 @@ def test_readme_states_what_the_tables_show():
             "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
         ),
-        f"At d_k = 512, the largest of 64 weights averages {weights['unscaled', 512]:.0%}; "
+        f"d_k = 64, before training, the median gradient to a query is "
+        f"*{unscaled / under_root:.1f} times as large*",
+        f"At d_k = 512, the largest of 64 weights is {weights['unscaled', 512]:.0%} on average; "
         f"with the scale, {weights['d_k^1/2', 512]:.0%}.",
-        f"saturation makes it smaller only beyond [d_k = {crossing:.0f}](results/derived/dimension/crossings.csv)",
-        f"and {explosion['d_k^1/2']:.0f}-fold with it;",
-        f"with small weights, {small['unscaled']:.1f}-fold and {small['d_k^1/2']:.1f}-fold.",
-        f"of {plain:.2f} nats per character without the scale, and {scaled:.2f} with it",
+        f"without the scale up to [d_k = {crossing:.0f}](results/derived/dimension/crossings.csv)",
+        f"by a factor of a million; with the scale, by {explosion['d_k^1/2']:.0f}.",
+        "With [small weights](docs/network.md), they grow little.",
+        f"at a loss of {plain:.2f} nats per character; with the scale, {scaled:.2f}.",
+        "Its rows end nearly one-hot; the median gradient to a query does vanish.",
         f"attention that ignores q and k ends at {blind}:",
     ):
         assert stated in text
-    assert "a million-fold" in text
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
-    assert "rows end nearly one-hot, and the gradient to a typical query does vanish" in text
+    assert small["d_k^1/2"] < small["unscaled"] < 2
     assert after.max_weight_after_low > 0.95
     assert after.query_gradient_median_after_high < 1e-6
     assert 1.8 < after.query_gradient_after / after.query_gradient_before < 2.5  # docs/training.md

@@ -56,11 +56,12 @@ def _variance(tables: Tables) -> Numbers:
 def _metrics(tables: Tables) -> Numbers:
     plain, root = (rows_of(tables, scaling=rule) for rule in BOTH)
     narrow, wide = plain.iloc[[0]], widest(plain)
-    level = all(is_level(root, metric) for metric in _FOUR)
+    alike = all(is_level(root, metric) for metric in _FOUR)
+    alone = alone_is_level(tables[MEASURED], "max_weight")
     saturates = is_below(narrow, wide, "max_weight") and is_below(root, wide, "max_weight")
     falls_late = is_below(root, narrow, MEDIAN) and is_below(wide, root, MEDIAN)
     found = only_crossing(tables, "query_gradient", "median")
-    if found is None or not (level and saturates and falls_late):
+    if found is None or not (alike and alone and saturates and falls_late):
         return None
     return {"at": found.crossing, "low": found.crossing_low, "high": found.crossing_high}
 
@@ -111,7 +112,7 @@ FIGURES = (
         note=READING,
         finding=Finding(
             sweep="dimension",
-            title="Unscaled, typical gradients are smaller only in wide heads",
+            title="Only d_k^1/2 makes attention nearly independent of head width",
             sentence="With {n_keys.most} keys, the median of |dL/dq| is larger unscaled than under "
             "d_k^1/2 up to d_k = {at:.0f} ({low:.0f} to {high:.0f}), and smaller at "
             "{d_k.most}.",

@@ -157,9 +157,9 @@ def _mark_crossing(ax: Axes, results: Results, norm: str, statistic: str) -> Non
     found = only_crossing(results, norm, statistic)
     if found is not None:
         above = ax.get_xaxis_transform()
-        ax.margins(y=0.12)  # the words stand over the lines
+        ax.margins(y=0.25)  # the words stand over the lines
         ax.axvline(found.crossing, color=INK, linestyle=":", linewidth=1, zorder=0)
-        text = f"equal at {found.crossing:.0f} "
+        text = f"unscaled exceeds d_k^1/2 up to {found.crossing:.0f} "
         ax.text(found.crossing, 1, text, transform=above, ha="right", va="top")
 
 
