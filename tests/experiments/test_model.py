@@ -192,6 +192,7 @@ def test_every_column_is_that_of_a_diagnosis(gaussian):
         assert {name: row[name] for name in expected} == pytest.approx(expected, abs=2e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("gaussian")
 def test_the_tables_tell_apart_what_queries_and_keys_are_made_of():
     cases = [Case(64, keys=keys) for keys in ("recorded", "centred", "content")]

@@ -102,6 +102,7 @@ def unseen_faults(case, monkeypatch):
     return unseen
 
 
+@pytest.mark.slow
 def test_a_factor_of_1_3_in_the_numbers_of_rows_stops_the_run(monkeypatch):
     """No theory takes part: the definitions find every fault that changes more than a few rows, and
     each metric's.
@@ -208,6 +209,7 @@ def test_a_gradient_of_another_token_stops_the_run(array, monkeypatch):
     ],
     ids=str,
 )
+@pytest.mark.slow
 def test_takes_no_rounding_in_a_stack_for_a_fault(changes):
     for seed in range(5):
         layers.measure(replace(SMALL, **changes), 1, np.random.default_rng(seed))
@@ -297,6 +299,7 @@ def sweeps(tmp_path_factory):
     return load_config(path).sweeps
 
 
+@pytest.mark.slow
 def test_the_docs_list_the_means_that_nothing_compares(sweeps):
     """The check finds a factor of 1.3 in each other mean, planted in the table.
 
