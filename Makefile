@@ -1,4 +1,4 @@
-# The commands that users type. Values such as CONFIG=mine.yaml reach the program in the environment.
+# What users type. Values such as CONFIG=mine.yaml reach the program in the environment.
 ANYWHERE = CONFIG RESULTS VERBOSE JOBS SCHEDULER FORMAT PYTHON CHROMIUM
 # Only on the command line: other programs may set V=1.
 TYPED = YES EXAMPLE Q K V MASK SCALING OUT
@@ -10,6 +10,7 @@ unknown := $(filter-out $(ANYWHERE) $(TYPED) MAKE% SHELL,$(given))
 $(if $(unknown),$(error make: got $(unknown:%=%=), expected some of $(ANYWHERE) $(TYPED)))
 files := $(filter %.yaml %.yml,$(MAKECMDGOALS))
 $(if $(files),$(error make: got $(files), expected CONFIG=$(firstword $(files))))
+$(if $(filter quick,$(MAKECMDGOALS)),$(if $(filter CONFIG,$(given)),$(error make quick: expected make all CONFIG=$(CONFIG))))
 
 PY = .venv/bin/python
 PIP = $(PY) -m pip install --quiet --disable-pip-version-check
@@ -30,11 +31,11 @@ results: ## measure every sweep and write its table
 figures: ## draw every figure from its tables
 check: ## compare tables with config, checksums and exact values
 page: ## write index.html into the results folder
-slides: ## draw slides for a talk, PNG and PDF
-statements: ## count the published statements that are right
+slides: ## draw slides, PNG and PDF
+statements: ## judge published statements
 walk: ## print worked examples (EXAMPLE=abc), or use your Q=q.csv K= V=
 model: .venv/model-ready ## diagnose pretrained models (176 MB)
-readme: ## rewrite the generated parts of README.md and docs/
+readme: ## rewrite generated parts of README.md and docs/
 
 quick: export CONFIG = quick.yaml
 quick: DO = all
@@ -66,14 +67,14 @@ test-coverage test-faults test-edits test-cluster test-recipes test-slow \
 test-models test-notebooks test-page: test-%: .venv/dev-ready
 	@$(PYTEST) -m "$(or $(MARK),$*)"
 
-clean: ## remove what is not committed and can be rebuilt
+clean: ## remove uncommitted files that can be rebuilt
 	git clean -fdXq . ':!results'
 	rm -rf results/quick results/walk results/slides results/.cells
 
 .venv/ready: requirements.lock pyproject.toml
 	@"$$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "expected Python 3.11 or later, got $$PYTHON; choose another with PYTHON=" >&2; exit 1; }
-	@echo "Installing packages into .venv; this takes half a minute, once"
+	@echo "Installing packages into .venv, once: half a minute"
 	@rm -rf .venv
 	@"$$PYTHON" -m venv .venv
 	@$(PIP) --require-hashes -r requirements.lock

@@ -102,6 +102,12 @@ def test_a_config_without_its_variable_is_refused_before_anything_runs(tree):
     assert "make: got mine.yaml, expected CONFIG=mine.yaml" in ran.stderr
 
 
+def test_quick_refuses_another_config(tree):
+    ran = make(tree, "quick", "CONFIG=mine.yaml")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "make quick: expected make all CONFIG=mine.yaml" in ran.stderr
+
+
 def test_another_python_than_the_expected_is_refused(tree):
     for name in ("requirements.lock", "pyproject.toml"):
         (tree / name).touch()

@@ -171,11 +171,12 @@ def _joined(given: list[Any]) -> tuple[Any, ...]:
     """All values, those of ranges included; an error if there is none, or one comes twice."""
     if not given:
         raise ValueError("expected at least one value")
-    values: dict[Any, None] = {}
+    values: dict[Any, int] = {}
     for i, value in enumerate(given):
         group = value if isinstance(value, tuple) else (value,)
-        if values.keys() & group:
-            message = "expected each value once in the list"
-            raise PydanticCustomError("repeated", message, {"index": i})
-        values |= dict.fromkeys(group)
+        if known := values.keys() & group:
+            message = "expected each value once; the list has it at [{first}]"
+            first = min(values[each] for each in known)
+            raise PydanticCustomError("repeated", message, {"index": i, "first": first})
+        values |= dict.fromkeys(group, i)
     return tuple(values)

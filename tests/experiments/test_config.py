@@ -121,7 +121,7 @@ PLANTED = [
     (
         "[4, 8]",
         "[4, 8, 4.0]",
-        r"5:17: .*d_k\[2\]: got 4.0, expected each value once",
+        r"5:17: .*d_k\[2\]: got 4.0, expected each value once; the list has it at \[0\]",
     ),
     (
         "d_k: [4, 8]",
