@@ -1,6 +1,6 @@
 # What users type. Values such as CONFIG=mine.yaml reach the program in the environment.
 ANYWHERE = CONFIG RESULTS VERBOSE JOBS SCHEDULER FORMAT PYTHON CHROMIUM
-# Only on the command line: other programs may set V=1.
+# Only on the command line: others may set V=1.
 TYPED = YES EXAMPLE Q K V MASK SCALING OUT
 export PYTHON ?= python3
 export CHROMIUM ?= /usr/bin/chromium
