@@ -76,7 +76,10 @@ _HEALTHY = (
     "Under 5% of the rows of each head are saturated, and none has almost equal weights on "
     "average, so nothing here asks for another divisor."
 )
-_UNSETTLED = "These numbers do not settle whether another divisor would help."
+_UNSETTLED = (
+    "These numbers do not settle whether another divisor would help: compare the loss of the model "
+    "under both."
+)
 
 
 def read_as(arrays: HeadArrays) -> str:
