@@ -31,7 +31,6 @@ from experiments.figures.style import (
     INK,
     UNORDERED_COLOURS,
     Drawing,
-    draws,
     empty,
     in_colours,
     panels,
@@ -58,7 +57,6 @@ _FREEZING = {
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
 
 
-@draws("assumptions")
 def assumptions(results: Results) -> Drawing:
     """A panel for each metric: its ratio to the first cell, for each cell and scaling; far smaller
     ones at the edge.
@@ -144,7 +142,6 @@ def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
     return found
 
 
-@draws("correlation")
 def correlation(results: Results) -> Drawing:
     """Left: the weight of the own key. Right: the power that keeps the largest weight, for
     neighbouring d_k.
@@ -189,7 +186,6 @@ def correlation(results: Results) -> Drawing:
     return figure
 
 
-@draws("mechanisms")
 def mechanisms(results: Results) -> Drawing:
     """A row of panels for each metric and a column for each rule; a line for each mechanism."""
     table = results.measured
@@ -234,7 +230,6 @@ def _mechanism(row: pd.Series, others: list[str], axes: SweepAxes) -> str:
     return ", ".join(filter(None, parts))
 
 
-@draws("freezing")
 def freezing(results: Results) -> Drawing:
     """Entropy and collision against sigma / sigma_c: measured rows on the exact curves of each
     n_keys, and their limit.
@@ -296,7 +291,6 @@ def freezing(results: Results) -> Drawing:
     return figure
 
 
-@draws("distribution")
 def distribution(results: Results) -> Drawing:
     """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
     table = results.measured
@@ -339,7 +333,6 @@ def distribution(results: Results) -> Drawing:
     return figure
 
 
-@draws("calibration")
 def calibration(results: Results) -> Drawing:
     """The z-scores as a histogram and in order, beside N(0, 1), and the p-values of cells in order,
     if uniform.

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 
 from experiments.analysis.crossings import EQUAL, NORM_NAMES, NORMS, STATISTICS
 from experiments.analysis.results import Results, SweepAxes
-from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, draws, empty, panels
+from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, empty, panels
 from experiments.figures.words import short, under
 
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
@@ -106,7 +106,6 @@ def place(at: Any, values: pd.Index) -> Any:
     return np.interp(np.log(at), logarithms, range(len(values)))
 
 
-@draws("map")
 def ratio_map(results: Results) -> Drawing:
     """Unscaled gradient norms over scaled ones (d_k^1/2), and where they cross 1: maps by statistic
     and norm.
@@ -186,7 +185,6 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
     ax.plot(exact, y, "--", color=INK, linewidth=1.2)
 
 
-@draws("phase")
 def phase(results: Results) -> Drawing:
     """Entropy of rows as a share of ln n_keys: a map for each of the first four scalings, with
     contours.
@@ -252,7 +250,6 @@ def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame, axes: Swee
         ax.plot(x, y, "--", color=INK, linewidth=1.5)
 
 
-@draws("formats")
 def formats(results: Results) -> Drawing:
     """A row of maps over d_k and number formats for each share, a column for each of the first two
     rules.
@@ -294,7 +291,6 @@ def _percent(share: float) -> str:
     return f"{100 * share:.{digits}f}%" if share else "0"
 
 
-@draws("rows")
 def rows(results: Results) -> Drawing:
     """One heat map of weights per d_k and scaling, of the first draw; darker is a larger weight."""
     table = results.axes.first_combination(results.measured, "d_k")

@@ -7,11 +7,10 @@ from matplotlib.ticker import MaxNLocator
 
 from experiments.analysis.results import Results
 from experiments.figures.lines import case_panels, legend
-from experiments.figures.style import Drawing, draws, panels, scaling_colours
+from experiments.figures.style import Drawing, panels, scaling_colours
 from experiments.figures.words import under, values_of
 
 
-@draws("growth")
 def growth(results: Results) -> Drawing:
     """Left: the gradient to the stream over that above the last layer. Right: the cosine of tokens."""
     table = results["by_layer"]
@@ -37,7 +36,6 @@ def growth(results: Results) -> Drawing:
     return figure
 
 
-@draws("propagation")
 def propagation(results: Results) -> Drawing:
     """The cosine of two tokens before each layer: a panel for each case, a colour for each rule."""
     table = results["by_layer"]

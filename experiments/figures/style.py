@@ -4,7 +4,7 @@ Colours come from seaborn's `colorblind` palette. Each of the four most common r
 colour everywhere, so a reader who knows one figure can read the next.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -12,12 +12,8 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.analysis.results import Results
-
 Drawing: TypeAlias = Figure
-Draw: TypeAlias = Callable[[Results], Drawing]
 
-OWN_DRAWINGS: dict[str, Draw] = {}  # of figures that are not lines, by name
 INK = "#333333"
 DPI = 150
 _PALETTE = sns.color_palette("colorblind")
@@ -59,16 +55,6 @@ SLIDE = {
     "lines.linewidth": 2.5,
     "lines.markersize": 9,
 }
-
-
-def draws(name: str) -> Callable[[Draw], Draw]:
-    """Decorate the function that draws the figure of a name."""
-
-    def enter(draw: Draw) -> Draw:
-        OWN_DRAWINGS[name] = draw
-        return draw
-
-    return enter
 
 
 def panels(

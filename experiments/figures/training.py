@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 
 from experiments.analysis.results import Results
 from experiments.figures.lines import case_panels, legend, plot_measured, scale_x
-from experiments.figures.style import Drawing, draws, scaling_colours
+from experiments.figures.style import Drawing, scaling_colours
 from experiments.figures.words import under, values_of
 
 _RATE = "learning_rate"
@@ -14,7 +14,6 @@ _HIGHEST = 4.0  # loss of an axis, in nats; a guess has 4.6
 _STARTS = {"unit": "q and k start with variance 1", "small": "$W_Q$, $W_K$ from N(0, 0.02²)"}
 
 
-@draws("losses")
 def losses(results: Results) -> Drawing:
     """The median loss over the learning rate: a panel for each case, a colour for each rule."""
     table = results.measured

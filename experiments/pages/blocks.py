@@ -14,6 +14,7 @@ from experiments.declarations import FIGURES, figures_of
 from experiments.declarations.figure import Default
 from experiments.diagnosis.table import COLUMNS
 from experiments.errors import Problem
+from experiments.examples.examples import EXAMPLES as DECLARED
 from experiments.kinds import experiment_names
 from experiments.measuring.experiment import load_experiment
 from experiments.models.heads import QUANTITIES
@@ -97,15 +98,13 @@ def _figures_of(source: Source, *names: str) -> str:
 
 
 def _examples(source: Source) -> str:
-    """Every worked example with its figure and the kind of its source, which the caption names in
-    full.
-    """
+    """Every worked example with its figure and the kind of its source."""
     rows = []
     for path in pictures(source.config, source.results)[EXAMPLES]:
-        title, caption = map(formulas, drawn_texts(path))
-        kind = caption.removeprefix("From the ").split()[0]
-        name = path.stem.replace("_", "-")
-        rows.append((code(name), f"[{title}]({source.link(path)})", kind))
+        example = DECLARED[path.stem]
+        figure = f"[{formulas(example.title)}]({source.link(path)})"
+        kind = example.source.removeprefix("the ").split()[0]
+        rows.append((code(path.stem.replace("_", "-")), figure, kind))
     return markdown(["EXAMPLE", "figure", "source"], rows)
 
 
