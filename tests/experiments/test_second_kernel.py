@@ -102,7 +102,6 @@ def unseen_faults(case, monkeypatch):
     return unseen
 
 
-@pytest.mark.slow
 def test_a_factor_of_1_3_in_the_numbers_of_rows_stops_the_run(monkeypatch):
     """No theory takes part: the definitions find every fault that changes more than a few rows, and
     each metric's.
