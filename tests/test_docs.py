@@ -109,7 +109,7 @@ def test_readme_states_what_the_tables_show():
         f"by a factor of a million; with the scale, by {explosion['d_k^1/2']:.0f}.",
         "With [small weights](docs/network.md), they grow little.",
         f"at a loss of {plain:.2f} nats per character; with the scale, {scaled:.2f}.",
-        "Its rows end nearly one-hot; the median gradient to a query does vanish.",
+        "Unscaled rows end nearly one-hot; their median gradient to a query does vanish.",
         f"attention that ignores q and k ends at {blind}:",
     ):
         assert stated in text
