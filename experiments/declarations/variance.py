@@ -57,11 +57,13 @@ def _metrics(tables: Tables) -> Numbers:
     plain, root = (rows_of(tables, scaling=rule) for rule in BOTH)
     narrow, wide = plain.iloc[[0]], widest(plain)
     alike = all(is_level(root, metric) for metric in _FOUR)
-    alone = alone_is_level(tables[MEASURED], "max_weight")
-    saturates = is_below(narrow, wide, "max_weight") and is_below(root, wide, "max_weight")
+    alone = all(
+        alone_is_level(tables[MEASURED], metric)
+        for metric in ("score_variance", "max_weight", MEDIAN)
+    )
     falls_late = is_below(root, narrow, MEDIAN) and is_below(wide, root, MEDIAN)
     found = only_crossing(tables, "query_gradient", "median")
-    if found is None or not (alike and alone and saturates and falls_late):
+    if found is None or not (alike and alone and falls_late):
         return None
     return {"at": found.crossing, "low": found.crossing_low, "high": found.crossing_high}
 

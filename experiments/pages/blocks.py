@@ -15,6 +15,7 @@ from experiments.declarations.figure import Default
 from experiments.diagnosis.table import COLUMNS
 from experiments.errors import Problem
 from experiments.examples.examples import EXAMPLES as DECLARED
+from experiments.examples.walk import spelled
 from experiments.kinds import experiment_names
 from experiments.measuring.experiment import load_experiment
 from experiments.models.heads import QUANTITIES
@@ -104,7 +105,7 @@ def _examples(source: Source) -> str:
         example = DECLARED[path.stem]
         figure = f"[{formulas(example.title)}]({source.link(path)})"
         kind = example.source.removeprefix("the ").split()[0]
-        rows.append((code(path.stem.replace("_", "-")), figure, kind))
+        rows.append((code(spelled(path.stem)), figure, kind))
     return markdown(["EXAMPLE", "figure", "source"], rows)
 
 
