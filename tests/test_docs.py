@@ -67,10 +67,9 @@ def test_readme_states_what_the_tables_show():
     dimension = pd.read_csv(RESULTS / "dimension.csv").set_index(["scaling", "d_k"])
     weights = dimension["max_weight_exact"]
     median = dimension["query_gradient_norm_median_exact"]
-    crossings = pd.read_csv(RESULTS / csv_name("dimension", "crossings"))
-    (crossing,) = crossings.query(
-        f"norm == 'query_gradient' and statistic == 'median' and level == {EQUAL}"
-    )["crossing"]
+    crossing, *_, longest = pd.concat(
+        pd.read_csv(RESULTS / csv_name(sweep, "crossings")) for sweep in ("dimension", "crossing")
+    ).query(f"norm == 'query_gradient' and statistic == 'median' and level == {EQUAL}")["crossing"]
     full = RESULTS / "config.full"
     small = pd.read_csv(full / "llama.csv").query("scheme == 'gpt2'")
     small = small.set_index("scaling")["stream_gradient_growth"]
@@ -105,11 +104,13 @@ def test_readme_states_what_the_tables_show():
         "as large* without the scale.",
         f"At d_k = 512, the largest of 64 weights is {weights['unscaled', 512]:.0%} on average; "
         f"with the scale, {weights['d_k^1/2', 512]:.0%}.",
-        f"without the scale up to [d_k = {crossing:.0f}](results/derived/dimension/crossings.csv)",
+        f"without the scale up to [d_k = {crossing:.0f}](results/derived/dimension/crossings.csv) "
+        f"({round(longest, -2):,.0f} with 4,096)",
         f"by a factor of a million; with the scale, by {explosion['d_k^1/2']:.0f}.",
-        "With [small weights](docs/network.md), they grow little.",
+        "With [small initial weights](docs/network.md), they grow little in both.",
         f"at a loss of {plain:.2f} nats per character; with the scale, {scaled:.2f}.",
-        "Unscaled rows end nearly one-hot; their median gradient to a query does vanish.",
+        "After training without it, rows are nearly one-hot, and the median gradient to a query does "
+        "vanish.",
         f"attention that ignores q and k ends at {blind}:",
     ):
         assert stated in text
@@ -262,7 +263,7 @@ def test_the_config_of_a_case_loads_and_is_short(title, tmp_path):
     assert len(CASES[title].splitlines()) <= 12
     path = tmp_path / "case.yaml"
     path.write_text(CASES[title])
-    assert all(sweep.cells() for sweep in load_config(path).sweeps)
+    assert all(sweep.cells for sweep in load_config(path).sweeps)
 
 
 def test_a_sink_takes_what_a_prescale_keeps():
