@@ -9,11 +9,8 @@ import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
-import ml_dtypes
-import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from experiments.analysis.crossings import EQUAL
 from experiments.config.loader import load_config
@@ -263,27 +260,4 @@ def test_the_config_of_a_case_loads_and_is_short(title, tmp_path):
     assert len(CASES[title].splitlines()) <= 12
     path = tmp_path / "case.yaml"
     path.write_text(CASES[title])
-    assert all(sweep.cells for sweep in load_config(path).sweeps)
-
-
-def test_a_sink_takes_what_a_prescale_keeps():
-    """A sentence of docs/cases.md, to its last digit: e^(s - max s) in 8 bits, by integrals over
-    the N(0, 1) scores of 8,192 keys beside the largest.
-    """
-    sentence = (
-        r"with a key 13 above 8,192 others of spread 1, 256 loses ([\d.]+)%, or (\d+)% of what "
-        r"others hold; 1 loses (\d+) and (\d+)% with a key 8 and 10 above"
-    )
-    told = re.search(sentence, PAGES["docs/cases.md"]).groups()
-    z, step = np.linspace(-9, 9, 200_001, retstep=True)
-    keys = 8192 * stats.norm.pdf(z) * step
-    shares = []
-    for prescale, above in ((256, 13), (1, 8), (1, 10)):
-        w = np.exp(z - above)
-        rounded = (w * prescale).astype(ml_dtypes.float8_e4m3fn).astype(float) / prescale
-        shares.append(keys @ (w - rounded) / (1 + keys @ w))
-        if prescale > 1:
-            shares.append(keys @ (w - rounded) / (keys @ w))
-    for text, share in zip(told, shares, strict=True):
-        digit = 0.1 if "." in text else 1
-        assert float(text) == pytest.approx(100 * share, abs=0.505 * digit)
+    assert all(sweep.cells() for sweep in load_config(path).sweeps)
