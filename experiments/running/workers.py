@@ -65,8 +65,15 @@ def helpers(
         are_slow: True if each takes longer than the start of a process.
     """
     few = 1 if are_slow else _FEW
-    with ThreadPoolExecutor(1) if tasks <= few else worker_pool(jobs or default_jobs()) as pool:
+    with _thread() if tasks <= few else worker_pool(jobs or default_jobs()) as pool:
         yield pool.submit
+
+
+@contextmanager
+def _thread() -> Iterator[ThreadPoolExecutor]:
+    """A thread of this process that computes as a worker does: on one thread of BLAS."""
+    with threadpool_limits(limits=1), ThreadPoolExecutor(1) as pool:
+        yield pool
 
 
 class _Pool(ProcessPoolExecutor):

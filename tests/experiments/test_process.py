@@ -11,6 +11,7 @@ import weakref
 
 import pytest
 import typer
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from experiments.commands.request import outcome
 from experiments.kinds import experiment_names
@@ -23,6 +24,7 @@ from experiments.measuring.processor import (
     is_supported,
     require_fixed,
 )
+from experiments.running.workers import helpers
 from tests.suite_process import ROOT
 
 supported = pytest.mark.skipif(
@@ -50,6 +52,11 @@ def test_this_process_uses_the_instructions_of_the_suite_and_another_is_refused(
         "got {'simd': 'X86_V3', 'blas': 'Sandybridge'}: import experiments before NumPy, or set "
         in ran.stderr
     )
+
+
+def test_a_few_tasks_compute_on_one_thread_in_this_process():
+    with threadpool_limits(limits=2), helpers(2, tasks=1) as submit:
+        assert {library["num_threads"] for library in submit(threadpool_info).result()} == {1}
 
 
 @pytest.mark.parametrize("flags", [set(), {"sse2", "avx"}])
