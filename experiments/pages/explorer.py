@@ -170,12 +170,11 @@ def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, l
 
 
 def _equal_medians(sweeps: Iterable[Results]) -> pd.DataFrame:
-    """Where medians are equal, in the first table with several n_keys, or else in the first one."""
+    """Where medians are equal: first in tables with several n_keys, then in all others."""
     tables = [each.axes.usual_rows(each["crossings"]) for each in sweeps if "crossings" in each]
     if not tables:
         return pd.DataFrame(columns=["norm", "n_keys", *_CROSSING])
-    several = [table for table in tables if len(table["n_keys"].unique()) > 1]
-    table = (several or tables)[0]
+    table = pd.concat(sorted(tables, key=lambda table: len(table["n_keys"].unique()) == 1))
     is_equal = (table["statistic"] == "median") & (table["level"] == EQUAL)
     return table[is_equal]
 
