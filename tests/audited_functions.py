@@ -5,7 +5,6 @@ catalogue, and right functions in many spellings.
 import math
 from functools import partial
 
-import ml_dtypes
 import numpy as np
 
 REPORTED = []  # functions, the words that name them, and what is expected of them
@@ -48,27 +47,6 @@ def causal(q, k, v):
     return attend(q, k, v, tril(q, k))
 
 
-@reported("the divisor divides the weights after the softmax")
-def scaled_weights(q, k, v):
-    return softmax(q @ k.mT) * q.shape[-1] ** -0.5 @ v
-
-
-@reported("the divisor is sqrt(d_model)")
-def model_width(q, k, v):
-    embed_size = q.shape[1] * q.shape[-1]
-    return softmax(q @ k.mT / embed_size**0.5) @ v
-
-
-@reported("the divisor is sqrt(n_heads)")
-def number_of_heads(q, k, v):
-    return softmax(q @ k.mT / math.sqrt(q.shape[1])) @ v
-
-
-@reported("the scores are multiplied by sqrt(d_k)")
-def times_root(q, k, v):
-    return softmax(q @ k.mT * math.sqrt(q.shape[-1])) @ v
-
-
 @reported("the divisor is d_k, without a root")
 def no_root(q, k, v):
     return softmax(q @ k.mT / q.shape[-1]) @ v
@@ -80,60 +58,9 @@ def unscaled(q, k, v):
     return softmax(q @ k.mT) @ v
 
 
-@reported("exp2 without log2(e)")
-def exp2(q, k, v):
-    p = np.exp2(scores(q, k))
-    return p / p.sum(-1, keepdims=True) @ v
-
-
 @reported("the divisor is 24")
 def latent_width(q, k, v):
     return softmax(q @ k.mT * q.dtype.type(576**-0.5)) @ v
-
-
-@reported("the divisor is 1.87385 times the expected one")
-def m_squared(q, k, v):
-    return softmax(scores(q, k) / 1.873854) @ v
-
-
-@reported("the softmax runs over the queries")
-def over_queries(q, k, v):
-    return softmax(scores(q, k), axis=2) @ v
-
-
-@reported("the softmax runs over the heads")
-def over_heads(q, k, v):
-    return softmax(scores(q, k), axis=1) @ v
-
-
-@reported("the softmax runs over the batch")
-def over_batch(q, k, v):
-    return softmax(scores(q, k), axis=0) @ v
-
-
-@reported("the softmax is taken twice")
-def twice(q, k, v):
-    return softmax(softmax(scores(q, k))) @ v
-
-
-@reported("softmax1 adds its 1 after the maximum was subtracted")
-def shifted_one(q, k, v):
-    s = scores(q, k)
-    e = np.exp(s - s.max(-1, keepdims=True))
-    return e / (1 + e.sum(-1, keepdims=True)) @ v
-
-
-@reported("no maximum is subtracted")
-def no_maximum(q, k, v):
-    e = np.exp(scores(q, k))
-    return e / e.sum(-1, keepdims=True) @ v
-
-
-@reported("exponentials are rounded to 8 bits, their sum is not")
-def eight_bits(q, k, v):
-    s = scores(q, k)
-    e = np.exp(s - s.max(-1, keepdims=True))
-    return e.astype(ml_dtypes.float8_e4m3fn).astype(float) @ v / e.sum(-1, keepdims=True)
 
 
 @reported("a sink of -1, 0.5, 2 (by head)", sink=0.5)
@@ -178,11 +105,6 @@ def one_more(q, k, v):
     return attend(q, k, v, tril(q, k) & ~tril(q, k, -6))
 
 
-@reported("each query sees one key after its own", **CAUSAL)
-def ahead(q, k, v):
-    return attend(q, k, v, tril(q, k, 1))
-
-
 @reported("no query sees its own key", **CAUSAL)
 def strict(q, k, v, fill=-1e9):
     return attend(q, k, v, tril(q, k, -1), fill)
@@ -196,16 +118,6 @@ def zero_filled(q, k, v, fill=0.0):
     return attend(q, k, v, tril(q, k), fill)
 
 
-@reported("the mask multiplies the weights after the softmax", **CAUSAL)
-def multiplied_after(q, k, v):
-    return softmax(scores(q, k)) * tril(q, k) @ v
-
-
-@reported("the mask adds 1 to the scores of visible keys", **CAUSAL)
-def booleans(q, k, v):
-    return softmax(scores(q, k) + tril(q, k)) @ v
-
-
 @reported("a finite mask: it adds about -10000", **CAUSAL)
 def small_mask(q, k, v):
     return softmax(scores(q, k) - 10_000.0 * ~tril(q, k)) @ v
@@ -215,11 +127,6 @@ def small_mask(q, k, v):
 def cap_last(q, k, v):
     s = np.where(tril(q, k), scores(q, k), -np.inf)
     return softmax(5 * np.tanh(s / 5)) @ v
-
-
-@reported("the soft cap comes before the divisor", softcap=5.0)
-def cap_first(q, k, v):
-    return softmax(5 * np.tanh(q @ k.mT / 5) / math.sqrt(q.shape[-1])) @ v
 
 
 @reported("unit q and k, with a gain of 8")
@@ -273,11 +180,6 @@ def viewed(q, k, v):
 @reported("each position attends over its heads")
 def heads_for_tokens(q, k, v):
     return attend(*(x.swapaxes(1, 2) for x in (q, k, v))).swapaxes(1, 2)
-
-
-@reported("the weights are transposed")
-def columns(q, k, v):
-    return softmax(scores(q, k)).mT @ v
 
 
 @reported("zero keys that pad rows to blocks of 64 have weights")

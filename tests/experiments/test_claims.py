@@ -25,11 +25,9 @@ from experiments.claims.judge import (
     verdict,
 )
 from experiments.claims.measured import KEYS, MEDIAN, WIDTHS, Given
-from experiments.claims.record import CLAIMS, article_comparison, article_softmax, lesson, qa
+from experiments.claims.record import CLAIMS
 from experiments.claims.sources import LEFT_OUT, SOURCES
 from experiments.claims.table import read_statements, summary
-from experiments.examples.examples import ABC, CAT_SCORES
-from sdpa import ScaledDotProductAttention, softmax
 from tests.shipped import RESULTS
 
 NAMED = [(name, claim) for claim in CLAIMS for name in claim.id.split()]
@@ -288,52 +286,3 @@ def test_a_verdict_follows_the_measured_tables(tables, name, table, where, value
     for column, value in values.items():
         rows.loc[chosen, column] = value(rows.loc[chosen, column]) if callable(value) else value
     assert compute_row(BY_ID[name], {**tables, table: rows})["verdict"] == expected
-
-
-def far(own):
-    """The article's comparison with deviations five times as large, and weights of a half."""
-    return lambda d_k: (5 * own(d_k)[0], 5 * own(d_k)[1], 0.5, own(d_k)[3])
-
-
-@pytest.mark.parametrize(
-    ("name", "module", "attribute", "change", "expected"),
-    [
-        (
-            "article-27",
-            article_softmax,
-            "variances",
-            lambda own: lambda: 1.05 * own(),
-            "misleading",
-        ),
-        ("article-122", article_comparison, "article_draw", far, "misleading"),
-        (
-            "qa-37",
-            qa,
-            "layer",
-            lambda _: lambda *_: ScaledDotProductAttention(6, 4, 4, seed=99),
-            "wrong",
-        ),
-        (
-            "article-16",
-            qa,
-            "SCHEMES",
-            lambda own: {name: own[name] for name in ("lecun", "xavier")},
-            "holds",
-        ),
-        # Weights of scores five times as far apart are sharpened in every row.
-        ("lesson-28", lesson, "CAT_WEIGHTS", lambda _: softmax(5 * CAT_SCORES), "holds"),
-        (
-            "lesson-37",
-            lesson,
-            "CAT_WEIGHTS",
-            lambda _: np.array([[7, 1, 1, 1], [1, 7, 1, 1]] * 2) / 10,
-            "wrong",
-        ),
-        ("article-13", article_softmax, "SESSION", lambda _: ABC, "misleading"),
-    ],
-)
-def test_a_verdict_follows_its_inputs(
-    tables, monkeypatch, name, module, attribute, change, expected
-):
-    monkeypatch.setattr(module, attribute, change(getattr(module, attribute)))
-    assert compute_row(BY_ID[name], tables)["verdict"] == expected

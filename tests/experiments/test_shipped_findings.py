@@ -97,65 +97,6 @@ def test_a_finding_fails_without_its_effect(drawing):
     assert finding_of(drawing, Results(tables.sweep, changed)) is None
 
 
-def with_interval(table: pd.DataFrame, metric: str) -> list[str]:
-    return [name for name in (metric, f"{metric}_low", f"{metric}_high") if name in table]
-
-
-def set_where(table: pd.DataFrame, rows: str, value: float, metric: str) -> pd.DataFrame:
-    names, table = with_interval(table, metric), table.copy()
-    table.loc[table.eval(rows), names] = value
-    return table
-
-
-def backwards(table: pd.DataFrame, x: str, metric: str, rows: str) -> pd.DataFrame:
-    """A table with a metric in reverse order along x under each rule, among some rows."""
-    names, table = with_interval(table, metric), table.copy()
-    for _, group in table.query(rows).groupby("scaling"):
-        places = group.sort_values(x).index
-        table.loc[places, names] = table.loc[places[::-1], names].to_numpy()
-    return table
-
-
-@pytest.mark.parametrize(
-    ("drawing", "kind", "change"),
-    [
-        (
-            "dimension/gradients",
-            "measured",
-            lambda own: backwards(own, "d_k", MEDIAN, "d_k in (128, 256)"),
-        ),
-        (
-            "causal/causal",
-            "measured",
-            lambda own: backwards(own, "mask", "max_weight_exact", "n_keys == 1024"),
-        ),
-        (
-            "rules/rules",
-            "measured",
-            lambda own: set_where(own, "scaling == 'unscaled'", 0.8, "max_weight"),
-        ),
-        (
-            "precision/formats",
-            "measured",
-            lambda own: set_where(own, "n_keys == 16", 0, "zero_weights"),
-        ),
-        (
-            "precision/formats",
-            "measured",
-            lambda own: set_where(own, "scaling == 'd_k^1/2'", 1e-3, "zero_weights"),
-        ),
-        (
-            f"{ALL_SWEEPS}/calibration",
-            "z_scores",
-            lambda own: own.assign(of_own_error=own["of_own_error"] / 2),
-        ),
-    ],
-)
-def test_a_finding_fails_as_soon_as_its_sentence_is_false(drawing, kind, change):
-    tables = tables_of(drawing)
-    assert FINDINGS[drawing].numbers({**tables, kind: change(tables[kind])}) is None
-
-
 @pytest.mark.parametrize("drawing", [name for name in FINDINGS if name not in EXACT])
 def test_chance_supports_no_finding(drawing):
     tables = tables_of(drawing)

@@ -1,7 +1,5 @@
 """The transformer of `sdpa.network`: differences of a loss at prime sizes, for each option."""
 
-import inspect
-import types
 from dataclasses import fields, replace
 
 import numpy as np
@@ -53,14 +51,14 @@ def derivative(function) -> float:
     return (8 * near - far) / (12 * STEP)
 
 
-def worst_error(code: types.ModuleType, name: str, mlp: str) -> float:
+def worst_error(name: str, mlp: str) -> float:
     """The largest error of a gradient of two blocks, over the largest gradient of its array."""
     design, rng = DESIGNS[name], np.random.default_rng(5)
     blocks = [random_block(design, mlp, rng) for _ in range(2)]
     x, upstream = rng.standard_normal((2, 3, TOKENS, WIDTH))
 
     def loss(x, blocks) -> float:
-        return float((code.forward(x, blocks, design)[-1].after * upstream).sum())
+        return float((network.forward(x, blocks, design)[-1].after * upstream).sum())
 
     def error(gradient, array, loss_of) -> float:
         worst = 0.0
@@ -71,7 +69,7 @@ def worst_error(code: types.ModuleType, name: str, mlp: str) -> float:
             worst = max(worst, abs(gradient[entry] - expected))
         return worst / np.abs(gradient).max()
 
-    found = code.backward(upstream, code.forward(x, blocks, design), blocks, design)
+    found = network.backward(upstream, network.forward(x, blocks, design), blocks, design)
     errors = [error(found[0].x, x, lambda moved: loss(moved, blocks))]
     weights = found[0].weights()
     first, second = blocks
@@ -87,38 +85,7 @@ def worst_error(code: types.ModuleType, name: str, mlp: str) -> float:
 
 @pytest.mark.parametrize(("name", "mlp"), CASES)
 def test_gradients_are_differences_of_the_loss(name, mlp):
-    assert worst_error(network, name, mlp) < 1e-6
-
-
-FAULTS = {
-    "residual of the stream": ("design.residual * g + to_h,", "-design.residual * g + to_h,"),
-    "residual of the MLP": ("g = design.residual * g + to_input", "g = to_input - g"),
-    "projection of the norm": ("g - y * along", "g + y * along"),
-    "gain": ("g = g if gain is None else g * gain", "g = g if gain is None else -g"),
-    "gradient of the gain": ("to_gain = (g * y)", "to_gain = -(g * y)"),
-    "derivative of silu": ("(1 + gate * (1 - p))", "(1 - gate * (1 - p))"),
-    "gated units": (", g * gate * p", ", -g * gate * p"),
-    "derivative of relu": ("g * (up > 0)", "-g * (up > 0)"),
-    "softmax": ("w * (g - mean)", "w * (g + mean)"),
-    "soft cap": ("= 1 - np.tanh", "= 1 + np.tanh"),
-    "divisor": ("to_scores /= design.divisor", "to_scores *= design.divisor"),
-    "rotation": ("-positions if back", "positions if back"),
-    "queries": ("to_q = to_scores", "to_q = -to_scores"),
-    "keys": ("to_k = _of_groups(to", "to_k = _of_groups(-to"),
-    "values": ("to_v = _of_groups(step", "to_v = _of_groups(-step"),
-    "matrices": ("return rows.T @", "return -rows.T @"),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_wrong_sign_is_seen(fault):
-    right, wrong = FAULTS[fault]
-    source = inspect.getsource(network)
-    assert source.count(right) == 1
-    code = types.ModuleType("faulty")
-    code.__dict__["__name__"] = network.__name__  # dataclasses look it up
-    exec(compile(source.replace(right, wrong), "faulty", "exec"), code.__dict__)
-    assert any(worst_error(code, *case) > 1e-2 for case in CASES)
+    assert worst_error(name, mlp) < 1e-6
 
 
 @pytest.mark.parametrize("norm", ["pre", "none"])
