@@ -41,7 +41,6 @@ ORDER = [
     "figures",
     "examples",
     "claims",
-    "diagnosis",
     "models",
     "theory",
     "pages",

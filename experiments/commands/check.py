@@ -34,7 +34,7 @@ def write_overview(study: Study, report: Reporter = VERBOSE) -> None:
         inputs += sorted((folder / DERIVED / sweep.name).glob("*"))
     if study:
         files = (folder / LONG, folder / COLUMNS)
-        made = Product(files, partial(_overview, study), tuple(inputs), study.config.digest)
+        made = Product(files, partial(_overview, study), tuple(inputs), study.config.text)
         build(folder, [made], report, quietly=True)
 
 

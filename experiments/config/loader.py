@@ -1,7 +1,5 @@
 """The config file, read and checked; reports every fault at once, each with its line and column."""
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,12 +28,6 @@ class Config:
     def seed(self) -> int:
         """The root seed of all draws, from 0 to 2^128 - 1."""
         return self.sweeps[0].seed
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the sweeps and their figures; comments and layout of the file do not count."""
-        swept = [[sweep.name, sweep.parameters(), sweep.figures] for sweep in self.sweeps]
-        return hashlib.sha256(json.dumps([self.seed, swept]).encode()).hexdigest()
 
 
 class ConfigError(UsageError):

@@ -83,7 +83,8 @@ class Lines:
         size: width and height in inches; with `beside`, those of a panel.
         by: what distinguishes lines by colour, `scaling` or an axis of numbers; all other varied
             axes distinguish them by markers.
-        beside: `scaling` for rows of panels, one column for each of the first three rules.
+        beside: `scaling` for rows of panels, one column for each of the first three rules; with `by`
+            the same, colours distinguish all other lines.
         columns: panels in a row; 0 for one row.
         rules: the scaling rules to show, if the table has one of them; otherwise all.
     """

@@ -239,8 +239,14 @@ FIGURES = (
         name="mechanisms",
         shows="Largest weight and gradient against d_k under each mechanism",
         of="mechanisms",
-        metrics=("max_weight", MEDIAN),
         default=Default(varied=("d_k",)),
+        lines=Lines(
+            "d_k",
+            (Panel("max_weight", floor=0), Panel(MEDIAN)),
+            (5.0, 3.1),
+            beside="scaling",
+            rules=BOTH,
+        ),
         note=READING,
         finding=Finding(
             sweep="mechanisms",

@@ -4,7 +4,6 @@
 They fit and derive nothing: `experiments.analysis` does that.
 """
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,7 @@ from scipy import stats
 
 from experiments.analysis.freezing import spreads
 from experiments.analysis.results import Results, SweepAxes
-from experiments.declarations.tables import BOTH
 from experiments.figures.lines import (
-    Series,
     legend,
     plain_numbers,
     plot_exact,
@@ -29,27 +26,19 @@ from experiments.figures.lines import (
 )
 from experiments.figures.style import (
     INK,
-    UNORDERED_COLOURS,
     Drawing,
     empty,
     in_colours,
     panels,
     scaling_colours,
 )
-from experiments.figures.words import latex, under, values_of
+from experiments.figures.words import under, values_of
 from experiments.measuring.rules import Floats
 
 _SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
 _APART = 0.16  # between the points of the scalings of a cell
-_MECHANISMS = {
-    "softcap": "soft cap {:g}",
-    "sink": "sink {}",
-    "alibi": "ALiBi {:g}",
-    "normalize": "QK-norm ({})",
-    "normalizer": "{}",
-}
 _FREEZING = {
     "entropy_share": "entropy / ln n_keys",
     "collision": "$\\sum w^2$, the sum of squared weights",
@@ -184,50 +173,6 @@ def correlation(results: Results) -> Drawing:
     right.set_xlabel("correlation")
     right.set_title("power of d_k that keeps the largest weight")
     return figure
-
-
-def mechanisms(results: Results) -> Drawing:
-    """A row of panels for each metric and a column for each rule; a line for each mechanism."""
-    table = results.measured
-    rules = list(table["scaling"].unique())
-    if shared := [rule for rule in BOTH if rule in rules]:
-        rules = shared
-    table = table[table["scaling"].isin(rules)]
-    others = results.axes.varied(table, "d_k")
-    named = [_mechanism(row, others, results.axes) for _, row in table.iterrows()]
-    table = table.assign(mechanism=named).sort_values("d_k", kind="stable")
-    size = 5.0 * len(rules), 3.1 * 2
-    figure, axes = panels(2 * len(rules), len(rules), size, sharey="row")
-    metrics = ("max_weight", "query_gradient_norm_median")
-    kinds = itertools.product(metrics, rules)
-    for ax, (metric, rule) in zip(axes, kinds, strict=True):
-        of_rule = table[table["scaling"] == rule]
-        groups = of_rule.groupby("mechanism", sort=False)
-        for i, (name, rows) in enumerate(groups):
-            colour = UNORDERED_COLOURS[i % 6]
-            dashes = ("-", (0, (4, 4)))[(i + i // 6) % 2]  # lines may coincide
-            line = Series(name, colour, "o", rows, dashes)
-            plot_metric(ax, [line], "d_k", metric)
-        declared = results.metrics[metric]
-        scale_x(ax, table, "d_k")
-        if metric == "max_weight":
-            ax.set_ylim(0, 1.05)
-        else:
-            scale_y(ax, table, metric, may_be_log=declared.is_logarithmic)
-        ax.set_title(f"{declared.title}, {latex(under(rule))}")
-        ax.set_xlabel("d_k" if ax.get_subplotspec().is_last_row() else "")
-    legend(axes[0])
-    return figure
-
-
-def _mechanism(row: pd.Series, others: list[str], axes: SweepAxes) -> str:
-    """The name of a mechanism from the axes in which it is unusual."""
-    unusual = [name for name in others if name in axes.changed(row)]
-    named = [_MECHANISMS[name].format(row[name]) for name in unusual if name in _MECHANISMS]
-    beside = [name for name in others if name not in _MECHANISMS]
-    rest = values_of(row, beside)
-    parts = [" + ".join(named) or "softmax", rest]
-    return ", ".join(filter(None, parts))
 
 
 def freezing(results: Results) -> Drawing:

@@ -5,7 +5,7 @@ legend of lines.
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib as mpl
@@ -21,6 +21,7 @@ from experiments.declarations.figure import Lines, Panel
 from experiments.declarations.tables import only_crossing
 from experiments.figures.style import (
     INK,
+    UNORDERED_COLOURS,
     Drawing,
     empty,
     ordered_colours,
@@ -97,6 +98,9 @@ def draw_lines(picture: Lines, results: Results) -> Drawing:
             # the order of categories, whatever the first line has
             ax.xaxis.update_units(chosen[x].unique())
         lines = series(chosen, axes, x, picture.by, colours)
+        if picture.beside == picture.by:  # the title has the rule, and colours are free
+            looks = zip(lines, UNORDERED_COLOURS, strict=False)
+            lines = [_of_mechanism(line, colour, axes) for line, colour in looks]
         plot_metric(ax, lines, x, panel.metric)
         ax.set_title(_title(panel, chosen, picture.beside, metrics))
         if panel.equal:
@@ -108,7 +112,8 @@ def draw_lines(picture: Lines, results: Results) -> Drawing:
         own = _chosen(rows, panel)
         _scale(ax, shared, own, x, panel, metrics)
     if x != picture.by:
-        legend(places[0], "scores divided by" if picture.by == "scaling" else "")
+        is_by_rule = picture.by == "scaling" != picture.beside
+        legend(places[0], "scores divided by" if is_by_rule else "")
     return figure
 
 
@@ -134,7 +139,7 @@ def _title(panel: Panel, rows: pd.DataFrame, beside: str, metrics: Mapping[str, 
         axis, _ = panel.only
         parts.append(f"{axis} {short(rows[axis].iloc[0])}")
     if beside:
-        parts.append(under(rows[beside].iloc[0]))
+        parts.append(latex(under(rows[beside].iloc[0])))
     return ", ".join(parts)
 
 
@@ -278,6 +283,12 @@ def series(
             )
         )
     return lines
+
+
+def _of_mechanism(line: Series, colour: Any, axes: SweepAxes) -> Series:
+    """A line by the axes in which its rows are unusual."""
+    row = line.rows.iloc[0]
+    return replace(line, colour=colour, label=values_of(row, axes.changed(row)) or "softmax")
 
 
 def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:

@@ -13,8 +13,7 @@ from scipy import stats
 
 from experiments.declarations.figure import Finding
 from experiments.declarations.tables import BOTH, Numbers, Tables, rows_of
-from experiments.diagnosis import picture
-from experiments.diagnosis.picture import CLOSE, plot_heads
+from experiments.figures.lines import plain_numbers
 from experiments.figures.rendering import render_finding
 from experiments.figures.style import INK, Drawing, panels, scaling_colours
 from experiments.models.declared import (
@@ -30,11 +29,11 @@ from experiments.models.heads import CONTROLS, GROUPS, control, law, row_lengths
 from experiments.models.model import Case, Mask, Model
 from experiments.models.smollm2 import DIVISOR
 from experiments.paths import model_path
-from sdpa.heads.table import Curve
 
 # Half the width of a 95% interval over the standard error, between as many groups.
 REACH = float(stats.t.isf(0.025, GROUPS - 1))
 _SHARP = 2  # a spread
+_CLOSE = 0.05  # entropy shares that differ by less are called equal
 _STAGES = {"initial": "at the start", "trained": "after training"}
 _UNSCALED, _USED = (scaling_colours(())[rule] for rule in BOTH)
 
@@ -60,25 +59,25 @@ def _of_heads(case: Case, tables: Tables) -> Numbers:
     distance = heads["entropy_share_distance"]
     rest = heads["rest_distance"]
     reach = REACH * heads["rest_distance_se"]
-    near = rest.abs() < CLOSE
+    near = rest.abs() < _CLOSE
     of_others = [f"rest_distance_{name}" for name in CONTROLS]
-    near_other = heads[of_others].abs() < CLOSE
+    near_other = heads[of_others].abs() < _CLOSE
     is_sharp = heads["rest_spread"] > _SHARP
     found = {
         "heads": len(heads),
-        "near": (distance.abs() < CLOSE).sum(),
-        "below": (distance < -CLOSE).sum(),
-        "above": (distance > CLOSE).sum(),
+        "near": (distance.abs() < _CLOSE).sum(),
+        "below": (distance < -_CLOSE).sum(),
+        "above": (distance > _CLOSE).sum(),
         "rest": near.sum(),
-        "rest_below": (rest < -CLOSE).sum(),
-        "rest_above": (rest > CLOSE).sum(),
+        "rest_below": (rest < -_CLOSE).sum(),
+        "rest_above": (rest > _CLOSE).sum(),
         **dict(zip(CONTROLS, near_other.sum(), strict=True)),
         "alone": (near & ~near_other.any(axis=1)).sum(),
         "sharp": is_sharp.sum(),
         "sharp_near": (near & is_sharp).sum(),
         "led": (heads["first_key_weight"] > 0.5).sum(),
     }
-    surely = (rest.abs() + reach < CLOSE).sum()
+    surely = (rest.abs() + reach < _CLOSE).sum()
     others = [found[name] for name in ("near", *CONTROLS)]
     return found if surely > max(others) else None
 
@@ -86,7 +85,7 @@ def _of_heads(case: Case, tables: Tables) -> Numbers:
 def _of_minilm(tables: Tables) -> Numbers:
     """The numbers of `_of_heads`, and the heads flatter than Gaussian rows in the longest sequences."""
     longest = rows_of_case(tables, MINILM_LONGEST)
-    is_flatter = longest["entropy_share_distance"] > CLOSE
+    is_flatter = longest["entropy_share_distance"] > _CLOSE
     found = _of_heads(MINILM_CASE, tables)
     return found and {**found, "long": is_flatter.sum()}
 
@@ -160,12 +159,20 @@ def _draw_heads(case: Case, mask: Mask, tables: Tables) -> Drawing:
     spread = np.geomspace(0.2, 10, 60)
     for ax, part in zip(axes, ("", "rest_"), strict=True):
         lengths = row_lengths(case.n_keys - bool(part), mask)
-        points = heads[["layer", "head"]].assign(
-            row_variance=heads[f"{part}spread"] ** 2,
-            entropy_share=heads[f"{part}entropy_share"],
+        ax.plot(
+            spread, law(spread, lengths), color=INK, alpha=0.3, linewidth=5, label="Gaussian rows"
         )
-        curve = Curve(case.n_keys, spread, law(spread, lengths))
-        plot_heads(ax, points, curve, size=40)
+        ax.scatter(
+            heads[f"{part}spread"].clip(lower=spread[0]),
+            heads[f"{part}entropy_share"],
+            40,
+            c=heads["layer"],
+            edgecolors="white",
+            cmap="viridis",
+            zorder=3,
+        )
+        ax.set(xscale="log", xlim=spread[[0, -1]], ylim=(-0.03, 1.03))
+        plain_numbers(ax.xaxis)
         ax.set_title("without the first key" if part else "all keys; dark to light: layers")
         ax.set_xlabel("standard deviation of the scaled scores in a row")
     for name, dashes in zip(CONTROLS, ("--", "-.", ":"), strict=True):
@@ -228,7 +235,7 @@ def _plot_gradient(
 class ModelFigure(NamedTuple):
     """A figure of the tables of a model, under a title that they must support.
 
-    `about` is the end of the caption of a slide; empty for a figure of the usual size.
+    `about` is the end of the caption.
     """
 
     draw: Callable[[Tables], Drawing]
@@ -239,15 +246,14 @@ class ModelFigure(NamedTuple):
 def render_model(results: Path, model: Model, figure: ModelFigure) -> list[bytes]:
     """The files of a figure, PNG and text; `FindingError` if the tables do not support its title."""
     tables = read_model(results, model)
-    about = figure.about and f"{model.title}, {figure.about}"
     drawn = partial(figure.draw, tables)
-    return render_finding(figure.finding, tables, drawn, about, is_slide=bool(about))
+    about = f"{model.title}, {figure.about}"
+    return render_finding(figure.finding, tables, drawn, about, is_slide=True)
 
 
 _PROSE = "8 sequences of 256 tokens of prose. Bars: 95% intervals, of losses that of the change from √d_k."
 FIGURES: dict[str, dict[str, ModelFigure]] = {
     MINILM.name: {
-        "heads": ModelFigure(picture.draw_diagnosis, "", picture.FINDING),
         "slide": ModelFigure(
             partial(_draw_heads, MINILM_CASE, MINILM_MASK),
             "16 sequences; spread: standard deviation of the scaled scores in a row.",

@@ -178,18 +178,13 @@ def _whole(seconds: float) -> timedelta:
 VERBOSE = Reporter(verbose=True)  # for callers that want every sentence and no summary
 
 
-def tell(text: str, *, wrap: bool = True) -> None:
-    """Print a text, even to a pager that closes early or a terminal that lacks a character.
-
-    Args:
-        text: of any number of lines.
-        wrap: wrap each line between words; False for a table.
+def tell(text: str) -> None:
+    """Print a text wrapped between words, even to a pager that closes early or a terminal that
+    lacks a character.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    if wrap:
-        text = "\n".join(map(wrapped, text.split("\n")))
-    _Terminal().out(text, highlight=False)
+    _Terminal().out("\n".join(map(wrapped, text.split("\n"))), highlight=False)
 
 
 def wrapped(line: str) -> str:

@@ -12,12 +12,12 @@ from pathlib import Path
 from experiments.config.loader import load_config
 from experiments.declarations import FIGURES, figures_of
 from experiments.declarations.figure import Default
-from experiments.diagnosis.table import COLUMNS
 from experiments.errors import Problem
 from experiments.examples.examples import EXAMPLES as DECLARED
 from experiments.examples.walk import spelled
 from experiments.kinds import experiment_names
 from experiments.measuring.experiment import load_experiment
+from experiments.models.diagnosis import COLUMNS
 from experiments.models.heads import QUANTITIES
 from experiments.pages import numbers
 from experiments.pages.parts import Source, code, codes, formulas, markdown, pictures

@@ -95,7 +95,7 @@ def network_growth(source: Source) -> str:
         by_rule = bottom.loc[depth].set_index("scaling")
         law = np.sqrt(by_rule["stream_gradient_law"])
         rows.append([depth, "measured", *_by_rule(of_depth, rules)])
-        rows.append(["", "law", *map(_in_digits, law[rules])])
+        rows.append(["", "law", *law[rules].map(digits).map(formulas)])
     head = ["layers", "r.m.s. gradient, bottom over top", *map(code, rules)]
     return markdown(head, rows, "rl" + "r" * len(rules))
 
@@ -159,16 +159,8 @@ def network_limits(source: Source) -> str:
 def _by_rule(rows: pd.DataFrame, rules: Any) -> list[str]:
     """The growth of the gradient with its interval, for each rule."""
     ends = [f"stream_gradient_growth{end}" for end in ("", "_low", "_high")]
-    values = rows.set_index("scaling").loc[rules, ends].map(_in_digits)
+    values = rows.set_index("scaling").loc[rules, ends].map(digits).map(formulas)
     return [f"{value} ({low} to {high})" for value, low, high in values.to_numpy()]
-
-
-def _in_digits(value: float) -> str:
-    """Two digits, with a power of ten from 10,000 on."""
-    if value < 1e4:
-        return f"{value:.3g}" if value < 100 else f"{value:.0f}"
-    digits, _, exponent = f"{value:.1e}".partition("e")
-    return f"{digits}·10<sup>{int(exponent)}</sup>"
 
 
 _TRAINED = (

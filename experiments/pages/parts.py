@@ -33,7 +33,7 @@ from experiments.paths import (
 
 FOLDER = Path(__file__).parent
 FULL = "config-full"  # in place of a sweep's name: the figure of longer training
-_OF_MODELS = ("smollm2/divisors.png", "smollm2/slide.png", "minilm/heads.png")
+_OF_MODELS = ("smollm2/divisors.png", "smollm2/slide.png", "minilm/slide.png")
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy", "seaborn")
 _PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measured by", "analysed by")
 _SHOWN_DIGITS = 12  # of a SHA-256

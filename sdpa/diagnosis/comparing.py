@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,12 +59,6 @@ COMPARED = (
 @dataclass(frozen=True, repr=False)
 class Comparison(Estimates):
     """The quantities of `COMPARED` for each head; `str` has at most three sentences."""
-
-    def worst(self, count: int) -> dict[str, npt.NDArray[Any]]:
-        """The table of `columns` for so many heads, by falling divergence."""
-        columns = self.columns()
-        order = np.argsort(-columns["divergence"])[:count]
-        return {name: values[order] for name, values in columns.items()}
 
     def __str__(self) -> str:
         value, error, _ = self["divergence"]

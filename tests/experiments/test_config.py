@@ -91,7 +91,6 @@ def test_numbers_have_short_forms(load, written, value):
 def test_whole_numbers_have_short_forms(load, written, values):
     short = load(GOOD.replace("[4, 8]", written))
     assert short.sweeps[0].values["d_k"] == values
-    assert short.digest == load(GOOD.replace("[4, 8]", f"{list(values)}")).digest
 
 
 @pytest.mark.parametrize(

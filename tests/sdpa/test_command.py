@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.diagnosis.table import COLUMNS
+from experiments.models.diagnosis import COLUMNS
 from sdpa import attention_weights, compare, diagnose, diagnose_scores
 from sdpa.command.words import advice, summary, without_advice
 from sdpa.heads import HeadArrays, read_heads
@@ -434,8 +434,8 @@ def test_two_runs_are_compared_layer_by_layer():
     assert ran.stdout.startswith("Of 2 pairs of arrays, layer 1 differs most. The mean divergence")
     table = pd.read_csv("t.csv")
     assert table["layer"].tolist() == [1, 1, 1, 0, 0, 0]
-    expected = compare((Q, K), (Q, far), mask="causal").worst(3)["divergence"]
-    np.testing.assert_allclose(table["divergence"][:3], expected, rtol=1e-9)
+    expected = sorted(-compare((Q, K), (Q, far), mask="causal")["divergence"].value)[:3]
+    np.testing.assert_allclose(-table["divergence"][:3], expected, rtol=1e-9)
     np.savez("c.npz", **{"q.3": Q, "k.3": K})
     refused = sdpa("compare", "a.npz", "c.npz")
     assert refused.returncode == 2

@@ -1,1 +1,0 @@
-"""The columns of a diagnosis, and the figure of the shipped one."""
