@@ -84,7 +84,7 @@ def statistics_of(sweep: Sweep) -> RowStatistics:
 
 def cells_of(sweep: Sweep) -> list[AnyCell]:
     """The cells of a sweep, for functions that use what cells of rows have."""
-    return [*sweep.cells()]
+    return [*sweep.cells]
 
 
 def measure_cells(
@@ -110,7 +110,7 @@ def measure_sweep(
     """The tables of a sweep before analysis; `change` gives the cell to measure in place of each,
     to plant a fault.
     """
-    cells = [change(cell) for cell in sweep.cells()]
+    cells = [change(cell) for cell in sweep.cells]
     measured = measure_cells(sweep.experiment, cells, sweep.trials, seed)
     return tabulated(sweep.experiment, cells, measured)
 
@@ -163,7 +163,7 @@ def _with_pairs(sweep: Sweep, seed: int) -> Tables:
     """Draws whose i-th query and key have the correlation 0.05, in tables of cells without it."""
     drawn = [replace(cell, correlation=0.05) for cell in cells_of(sweep)]
     measured = measure_cells(sweep.experiment, drawn, sweep.trials, seed)
-    return tabulated(sweep.experiment, sweep.cells(), measured)
+    return tabulated(sweep.experiment, sweep.cells, measured)
 
 
 def _edited(edit: Callable[[pd.DataFrame], pd.DataFrame], sweep: Sweep, seed: int) -> Tables:
@@ -230,8 +230,8 @@ def _run(
     """A run: what the check says, `low, high, flag, exact` as (4, rows, metrics), all draws, and
     its planted faults.
     """
-    measurements = measure_cells(sweep.experiment, sweep.cells(), sweep.trials, seed)
-    measured = tabulated(sweep.experiment, sweep.cells(), measurements)
+    measurements = measure_cells(sweep.experiment, sweep.cells, sweep.trials, seed)
+    measured = tabulated(sweep.experiment, sweep.cells, measurements)
     tables, found = checked(sweep, measured)
     judged = {name: (tables[VERDICTS]["test"] == test).sum() for name, test in _JUDGED.items()}
     main = tables[MEASURED]

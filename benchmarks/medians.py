@@ -107,8 +107,8 @@ def simulated(draw: Callable[..., FloatArray], rows: int, size: int) -> FloatArr
 def median_verdicts(sweep: Sweep, seed: int) -> pd.DataFrame:
     """The verdicts of an honest run of a sweep under a root seed on its medians."""
     measured = measure_sweep(sweep, seed)[MEASURED]
-    table = add_exact(sweep.experiment, measured, sweep.cells())
-    found = verdicts(sweep.experiment, table, sweep.cells())
+    table = add_exact(sweep.experiment, measured, sweep.cells)
+    found = verdicts(sweep.experiment, table, sweep.cells)
     return found[found["metric"].isin([f"{norm}_median" for norm in BOUNDS])]
 
 

@@ -20,7 +20,7 @@ import typer
 from typer import Argument, Option
 
 from experiments.commands import check as checks
-from experiments.commands.measure import measure, plan_lines
+from experiments.commands.measure import analyse_again, measure, plan_lines
 from experiments.commands.request import Job, about_sweeps, outcome
 from experiments.errors import UsageError, attempt
 from experiments.files import write_atomically
@@ -93,6 +93,12 @@ def all_parts(job: Job) -> None:
 def run(job: Job) -> None:
     """Measure the missing chunks of sweeps and write their tables."""
     attempt(_measuring(job))
+
+
+@about_sweeps(app, *SWEEPS)
+def analyse(job: Job) -> None:
+    """Make tables again from their measured values, after a change of analysis or theory alone."""
+    analyse_again(job.sweeps, job.results, job.report)
 
 
 def _measuring(job: Job) -> list[Callable[[], object]]:

@@ -45,7 +45,7 @@ def test_tables_are_whole_and_of_this_config(sweep):
                 assert table[column.name].notna().all()
                 assert column.type == "str" or np.isfinite(table[column.name]).all()
     rows = results.measured.groupby(axis_names(sweep.experiment.cell), dropna=False).size()
-    wanted = [cell.table_rows(sweep.trials) for cell in sweep.cells()]
+    wanted = [cell.table_rows(sweep.trials) for cell in sweep.cells]
     assert sorted(rows) == sorted(wanted)
 
 

@@ -52,7 +52,7 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
         the main table then also lists metrics that have too few effective draws by theory
         (`flag_few_draws`).
     """
-    main = add_exact(sweep.experiment, measured[MEASURED], sweep.cells())
+    main = add_exact(sweep.experiment, measured[MEASURED], sweep.cells)
     tables = {**measured, MEASURED: main}
     kinds = [MEASURED]
     for derived in DERIVED_TABLES:

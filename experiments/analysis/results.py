@@ -104,9 +104,10 @@ class Results(dict[str, pd.DataFrame]):
         """The experiment of the sweep."""
         return self.block.experiment
 
-    def cells(self) -> list[Cell]:
+    @property
+    def cells(self) -> tuple[Cell, ...]:
         """The cells of the sweep, in the order of the main table."""
-        return self.block.cells()
+        return self.block.cells
 
     @property
     def measured(self) -> pd.DataFrame:

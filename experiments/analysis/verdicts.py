@@ -269,6 +269,6 @@ TABLES = (
         VERDICTS,
         needs={FEW_DRAWS},
         columns=_columns,
-        derive=lambda results: verdicts(results.experiment, results.measured, results.cells()),
+        derive=lambda results: verdicts(results.experiment, results.measured, results.cells),
     ),
 )

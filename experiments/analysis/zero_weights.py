@@ -27,7 +27,7 @@ def zero_limits(results: Results) -> pd.DataFrame:
     """
     shared = shared_by_line(results)
     rows = results.measured[shared].reset_index(drop=True).drop_duplicates()
-    cells = row_cells(results.cells())
+    cells = row_cells(results.cells)
     found = [_limit(cells[place]) for place in rows.index]
     return rows.assign(half_zero_d_k=found, searched_to=2**_LARGEST)
 

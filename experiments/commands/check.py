@@ -66,7 +66,7 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter = VERBOSE) 
     def check_sweep(sweep: Sweep) -> None:
         read = study.require(sweep.name)
         rows = counted(len(read.measured), "row")
-        cells = counted(len(sweep.cells()), "cell")
+        cells = counted(len(sweep.cells), "cell")
         report.detail(f"checked {sweep.name}: {rows} for {cells}, unaltered")
         if reason := why_stale(study.folder, sweep):
             report.flag(f"{sweep.name}: {reason}")

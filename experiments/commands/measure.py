@@ -11,13 +11,20 @@ from typing import TYPE_CHECKING
 
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.errors import LongRunError, attempt, counted
+from experiments.errors import LongRunError, TableError, attempt, counted
 from experiments.files import locked, write_atomically
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
 from experiments.output.compare import ROUNDING
 from experiments.output.reporter import VERBOSE, Reporter
-from experiments.output.tables import sound_contents, why_stale, write_sweep
+from experiments.output.tables import (
+    provenance,
+    read_sidecar,
+    read_sweep,
+    sound_contents,
+    why_stale,
+    write_sweep,
+)
 from experiments.paths import STORE, STORED_CONFIG, csv_name
 from experiments.running.fingerprint import tables_fingerprint
 from experiments.running.store import Store
@@ -98,6 +105,42 @@ def measure(
             write_atomically(results / STORED_CONFIG, config.text.encode())
 
 
+def analyse_again(sweeps: Sequence[Sweep], results: Path, report: Reporter) -> None:
+    """Make the tables of sweeps again from the measured values in them, without their chunks.
+
+    This is for a change of analysis or theory alone, if measuring takes hours.
+
+    Raises:
+        BusyError: another run uses the results folder.
+        TableError: a table is missing, altered, or from another config; other code or libraries
+            measured it; or it follows from values that no table has.
+    """
+    with locked(results):
+        attempt(partial(_analyse_again, sweep, results, report) for sweep in sweeps)
+
+
+def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
+    from experiments.analysis.analyse import analyse
+
+    written = read_sweep(results, sweep)
+    made = read_sidecar(results / f"{sweep.name}.json")
+    today = provenance(sweep)
+    analysed = {"tables": today["fingerprint"]["tables"]}
+    if made | {"fingerprint": made["fingerprint"] | analysed} != made | today:
+        raise TableError(
+            f"{sweep.name}: expected values measured by this source and these libraries, got "
+            "others; run measures them again"
+        )
+    found = analyse(sweep, written)
+    if lost := written.keys() - found.keys():
+        raise TableError(
+            f"{sweep.name}: expected tables that follow from the main one, got "
+            f"{', '.join(sorted(lost))}, which need the chunks; run measures them again"
+        )
+    for path, change in write_sweep(results, found).items():
+        report.made(path, change)
+
+
 def _measure_chunks(
     records: Store, work: Work, workers: Workers, limit: float, report: Reporter
 ) -> None:
@@ -176,7 +219,7 @@ def plan_lines(
     figures = 0
     yield f"{'sweep':<16} {'cells':>6} {'trials':>9} {'to measure':>18} {'per worker':>10}  table"
     for sweep in sweeps:
-        cells = sweep.cells()
+        cells = sweep.cells
         trials = "by pilot" if sweep.precision else sweep.trials
         kind = "pilots" if sweep.name in work.waiting else "chunks"
         chunks = f"{work.left[sweep.name]} of {work.total[sweep.name]} {kind}"

@@ -81,7 +81,7 @@ def impossible(sweep: Sweep) -> Problem | None:
     points = sum(math.prod(map(len, grid.values())) for grid in sweep.grids())
     if points > _MAX_CELLS:
         return (), f"got a grid of {points} cells and scalings, expected at most {_MAX_CELLS}"
-    cells = sweep.cells()
+    cells = sweep.cells
     largest = max(cells, key=lambda cell: cell.memory)
     gibibytes = largest.memory / 2**30
     if gibibytes > _MAX_GIB:

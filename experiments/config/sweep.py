@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from experiments.measuring.columns import as_json, axis_names, treatment_names
@@ -37,7 +38,8 @@ class Sweep:
         grids = self.grids()
         return {name: tuple(set().union(*(grid[name] for grid in grids))) for name in self.values}
 
-    def cells(self) -> list[Cell]:
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
         """One cell per point of each grid, the last axis varying fastest; each has all
         treatments.
         """
@@ -49,7 +51,7 @@ class Sweep:
             for point in itertools.product(*(grid[axis] for axis in axes)):
                 values = dict(zip(axes, point, strict=True))
                 cells.append(cell(**values, **treatments))
-        return cells
+        return tuple(cells)
 
     def parameters(self) -> dict[str, Any]:
         """The parameters that determine the table, as plain JSON values.

@@ -73,7 +73,7 @@ def write_sweep(results: Path, found: "Results") -> dict[Path, Change]:
         path: update(path, contents[kind], keep=was_made_alike) for kind, path in paths.items()
     }
     made = {
-        **_provenance(sweep),
+        **provenance(sweep),
         "sha256": {kind: checksum(path) for kind, path in paths.items()},
     }
     content = (json.dumps(made, indent=1) + "\n").encode()
@@ -111,12 +111,12 @@ def why_stale(results: Path, sweep: Sweep) -> str:
         made = read_sidecar(results / f"{sweep.name}.json")
     except TableError as error:
         return str(error)
-    return "" if made.items() >= _provenance(sweep).items() else ANOTHER_VERSION
+    return "" if made.items() >= provenance(sweep).items() else ANOTHER_VERSION
 
 
-def _provenance(sweep: Sweep) -> dict[str, Any]:
+def provenance(sweep: Sweep) -> dict[str, Any]:
     """Everything that determines the tables of a sweep, as JSON values."""
-    stamps = [stamp(cell) for cell in sweep.cells()]
+    stamps = [stamp(cell) for cell in sweep.cells]
     named = json.dumps(stamps, sort_keys=True)
     fingerprint = {
         "measuring": measuring_fingerprint(sweep.experiment.name),

@@ -98,7 +98,7 @@ def _sizes(sweeps: Iterable[Results]) -> Counter[tuple[int, int]]:
     """The number of cells by (d_k, n_keys); only those with rows that a softmax changes."""
     sizes: Counter[tuple[int, int]] = Counter()
     for sweep in sweeps:
-        for axes in map(axis_values, sweep.cells()):
+        for axes in map(axis_values, sweep.cells):
             n_keys = axes.get("n_keys", 0)
             if "d_k" in axes and 2 <= n_keys <= _MOST_KEYS:
                 sizes[axes["d_k"], n_keys] += 1

@@ -16,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
+from experiments.analysis.agreement import agreement
 from experiments.claims.table import table_path
 from experiments.config.loader import Config
 from experiments.errors import counted
@@ -200,14 +201,15 @@ def provenance(study: Study) -> Provenance:
             continue
         made = read_sidecar(study.folder / f"{sweep.name}.json")
         versions |= made["versions"]
-        table = study[sweep.name].measured
+        results = study[sweep.name]
+        table = results.measured
         trials = table.get("trials", pd.Series(sweep.trials))
         ends = dict.fromkeys((trials.min(), trials.max()))
         row["trials"] = " to ".join(f"{n:,}" for n in ends)
-        cells = counted(len(sweep.cells()), "cell")
+        cells = counted(len(sweep.cells), "cell")
         state = f"complete: {counted(len(table), 'row')} for {cells}"
         row["table"] = "; ".join(filter(None, [state, reason]))
-        row["check"] = study.agreement([sweep.name]).verdict() or "–"
+        row["check"] = agreement([results]).verdict() or "–"
         row["measured by"] = made["fingerprint"]["measuring"][:_SHOWN_DIGITS]
         row["analysed by"] = made["fingerprint"]["tables"][:_SHOWN_DIGITS]
     whole = study.agreement(study)

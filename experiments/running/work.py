@@ -118,7 +118,7 @@ def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
     work = Work()
     asked: dict[Path, Task] = {}
     for sweep in sweeps:
-        cells = sorted(sweep.cells(), key=lambda cell: cell.seconds_per_trial, reverse=True)
+        cells = sorted(sweep.cells, key=lambda cell: cell.seconds_per_trial, reverse=True)
         found = [chunk for cell in cells for chunk in pilot_chunks(sweep, cell)]
         if any(store.state(chunk) != "sound" for chunk in found):
             work.waiting.add(sweep.name)
@@ -202,7 +202,7 @@ def reached(sweep: Sweep, table: "pd.DataFrame") -> tuple[str, bool]:
     """
     if sweep.precision is None:
         return "", True
-    axes = list(axis_values(sweep.cells()[0]))
+    axes = list(axis_values(sweep.cells[0]))
     found = [rows for _, rows in table.groupby(axes, sort=False)]
     trials = [rows["trials"].iloc[0] for rows in found]
     errors = [relative_error(sweep.experiment.metrics, rows.to_dict("records")) for rows in found]
@@ -223,7 +223,7 @@ def tabulate_sweep(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
         MeasurementError: a value of the main table is not finite.
         RecordError: a record is missing, damaged or stale.
     """
-    cells = sweep.cells()
+    cells = sweep.cells
     measurements = (store.merged(cell_chunks(store, sweep, cell)) for cell in cells)
     try:
         return tabulated(sweep.experiment, cells, measurements)

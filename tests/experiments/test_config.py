@@ -50,7 +50,7 @@ def test_a_sweep_is_read_with_its_defaults(load):
     assert sweep.experiment.name == "saturation"
     assert "variance" in sweep.figures
     assert "length" not in sweep.figures
-    small, large = sweep.cells()
+    small, large = sweep.cells
     assert (small.d_k, large.d_k) == (4, 8)
     assert (small.n_keys, small.n_queries, small.key_std) == (16, 64, 1.0)
     assert str(small.inputs) == "gaussian"
@@ -206,7 +206,7 @@ def test_what_is_no_config_at_all_is_refused(load, content):
 def test_variants_have_grids_of_their_own(load):
     variants = "[{}, {key_std: [2, 3], n_keys: 5}, {correlation: 0.5, n_queries: 4}]"
     (sweep,) = load(f"{GOOD}    variants: {variants}\n").sweeps
-    found = [(cell.d_k, cell.n_keys, cell.key_std, cell.correlation) for cell in sweep.cells()]
+    found = [(cell.d_k, cell.n_keys, cell.key_std, cell.correlation) for cell in sweep.cells]
     assert found == [
         *[(4, 16, 1, 0), (8, 16, 1, 0)],
         *[(4, 5, 2, 0), (4, 5, 3, 0), (8, 5, 2, 0), (8, 5, 3, 0)],

@@ -106,7 +106,7 @@ def test_grid_points_do_not_touch_each_other(tmp_path):
 
 
 def test_chunk_keys_are_of_content_alone():
-    cell = SWEEP.cells()[0]
+    cell = SWEEP.cells[0]
     other_treatments = dataclasses.replace(cell, scaling=cell.scaling[:1])
     assert chunk_key(Chunk(EXPERIMENT, cell, 3, 10)) == chunk_key(
         Chunk(EXPERIMENT, other_treatments, 3, 7)
@@ -155,7 +155,7 @@ def count(store, *sweeps):
 @pytest.mark.usefixtures("in_this_process")
 def test_a_rerun_measures_what_is_missing_alone(store):
     measured(store, SMALL)
-    cells = len(SMALL.cells())
+    cells = len(SMALL.cells)
     assert count(store, SMALL) == 0
     assert count(store, of(SMALL, d_k=(4, 16, 1024))) == count(store, of(SMALL, d_k=(16,))) == 1
     assert count(store, of(SMALL, scaling=(Scaling.parse("d_k^1/3"),))) >= cells
@@ -194,7 +194,7 @@ def pilot_trials(store, cell, precision):
 def test_trials_follow_from_the_pilot_alone_whose_draws_are_in_no_estimate(store, tmp_path):
     table = measured(store, PRECISE)
     assert count(store, PRECISE) == 0
-    for cell in PRECISE.cells():
+    for cell in PRECISE.cells:
         rows = table[table["d_k"] == cell.d_k]
         assert set(rows["trials"]) == {pilot_trials(store, cell, 0.02)}
         assert 200 < rows["trials"].iloc[0] < 20_000
@@ -235,7 +235,7 @@ def test_max_trials_and_the_fewest_trials_bound(store):
 def measured_here(seed, sweep):
     """The same without processes: the pilot's trials, then one chunk after the other."""
     frames = []
-    for cell in sweep.cells():
+    for cell in sweep.cells:
         chunk = Chunk(EXPERIMENT, cell, 0, pilot_trials(Store(None, seed), cell, sweep.precision))
         rows = pd.DataFrame(STATISTICS.tabulate(cell, measure_chunk(chunk, seed))[MEASURED])
         frames.append(rows.assign(d_k=cell.d_k))

@@ -187,7 +187,7 @@ def test_all_files_that_run_for_a_table_count_or_are_declared_not_to(tiny, exper
     config, folder = tiny
     sweep = next(each for each in config.sweeps if each.experiment.name == experiment)
     kept = Store(folder / STORE, sweep.seed)
-    chunk = cell_chunks(kept, sweep, sweep.cells()[0])[0]
+    chunk = cell_chunks(kept, sweep, sweep.cells[0])[0]
 
     ran = files_that_run(lambda: measure_chunk(chunk, sweep.seed))
     assert f"experiments/kinds/{experiment}.py" in fingerprint.measuring_code(experiment)

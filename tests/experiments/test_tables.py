@@ -3,6 +3,7 @@ inputs changed.
 """
 
 import dataclasses
+import json
 from functools import partial
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from experiments.analysis.results import Results
 from experiments.analysis.written import as_written, csv_bytes
 from experiments.commands.check import write_overview
+from experiments.commands.measure import analyse_again
 from experiments.errors import TableError
 from experiments.files import write_atomically
 from experiments.measuring.columns import axis_names
@@ -19,9 +21,9 @@ from experiments.measuring.processor import is_supported
 from experiments.output import products
 from experiments.output.compare import compare
 from experiments.output.products import Product, build
-from experiments.output.reporter import Reporter
+from experiments.output.reporter import VERBOSE, Reporter
 from experiments.output.study import Study
-from experiments.output.tables import ChangedError, read_sweep, write_sweep
+from experiments.output.tables import ChangedError, read_sweep, why_stale, write_sweep
 from tests.command_line import SMALL
 
 
@@ -64,6 +66,37 @@ def test_a_table_of_other_parameters_is_refused(copied, change):
         change = {"values": {**sweep.values, "d_k": (4, 64, 128)}}
     with pytest.raises(TableError, match=r"scaling\.csv is from another config: got (trials|d_k)"):
         read_sweep(folder, dataclasses.replace(sweep, **change))
+
+
+@pytest.mark.parametrize("kind", ["language", "rows"])
+def test_tables_without_chunks_are_analysed_again(tiny, tmp_path, kind):
+    config, folder = tiny
+    sweep = next(sweep for sweep in config.sweeps if sweep.experiment.name == kind)
+    written = write_sweep(tmp_path, read_sweep(folder, sweep))
+    sidecar = tmp_path / f"{sweep.name}.json"
+    made = json.loads(sidecar.read_bytes())
+
+    def made_by(**code):
+        sidecar.write_text(json.dumps(made | {"fingerprint": made["fingerprint"] | code}))
+
+    made_by(tables="an earlier one")
+    assert why_stale(tmp_path, sweep)
+    analyse_again([sweep], tmp_path, VERBOSE)
+    assert not why_stale(tmp_path, sweep)
+    assert all(
+        path.read_bytes() == (folder / path.relative_to(tmp_path)).read_bytes() for path in written
+    )
+    made_by(measuring="an earlier one")
+    with pytest.raises(TableError, match="expected values measured by this source and these lib"):
+        analyse_again([sweep], tmp_path, VERBOSE)
+
+
+def test_tables_that_need_their_chunks_are_not_analysed_again(copied):
+    _, sweep, folder = copied
+    with pytest.raises(
+        TableError, match="that follow from the main one, got tests, which need the"
+    ):
+        analyse_again([sweep], folder, VERBOSE)
 
 
 @pytest.mark.parametrize("name", ["scaling.json", "scaling.csv", "derived/scaling/slopes.csv"])
