@@ -109,7 +109,10 @@ def test_a_factor_of_1_3_in_the_numbers_of_rows_stops_the_run(monkeypatch):
     seen, all_metrics = set(), set()
     for case, (_, one) in CASES.items():
         unseen, experiment = unseen_faults(case, monkeypatch), type(one).__module__
-        assert all(share < 0.1 for share in unseen.values()), (case, unseen)
+        few = all(share < 0.1 for share in unseen.values())
+        assert few, (
+            f"{case}: no check of {unseen}; add it to plain_row in experiments/plain/rows.py"
+        )
         metrics = {
             (experiment, metric.name) for metric in CASES[case][0].metrics if is_of_rows(metric)
         }
