@@ -296,7 +296,7 @@ CELL = Cell(d_k=8, n_keys=16, n_queries=4, arithmetic=FORMATS["float16"], scalin
 def limits(*cells):
     rows = [{**axis_values(cell), "scaling": cell.scaling[0].name} for cell in cells]
     axes = SweepAxes.of_cell(Cell)
-    return zero_limits(results_of(pd.DataFrame(rows), axes, cells=lambda: cells))
+    return zero_limits(results_of(pd.DataFrame(rows), axes, cells=cells))
 
 
 def test_half_of_the_weights_are_below_half_the_smallest_number():
