@@ -1,6 +1,7 @@
 """The file statements.csv, from the shipped tables of config.yaml and of config.full.yaml."""
 
-from functools import partial
+from collections.abc import Mapping
+from functools import cache, partial
 from pathlib import Path
 
 import pandas as pd
@@ -19,7 +20,8 @@ from experiments.output.tables import read_sweep
 
 TRAINED = Path("config.full.yaml")  # of the decoders that training is judged by
 # The sweeps that statements read: the least number of trials, and the needed values.
-_READ: dict[str, tuple[int, Needs]] = {  # of config.yaml
+_Read = Mapping[str, tuple[int, Needs]]
+_READ: _Read = {  # of config.yaml
     "dimension": (
         4000,
         {
@@ -46,7 +48,30 @@ _READ: dict[str, tuple[int, Needs]] = {  # of config.yaml
         },
     ),
 }
-_READ_TRAINED = ("language", "language_wide", "language_uniform")  # of config.full.yaml
+_OF_DECODERS: Needs = {"n_keys": 64, "initial": ("unit",), "initial_divisor": ("unscaled",)}
+_TWO_RULES: Needs = {**_OF_DECODERS, "scaling": ("unscaled", "d_k^1/2")}
+_READ_TRAINED: _Read = {  # of config.full.yaml
+    "language": (9, {**_TWO_RULES, "d_k": 64, "learning_rate": (0.001, 0.002, 0.004, 0.008)}),
+    "language_wide": (
+        9,
+        {
+            **_TWO_RULES,
+            "d_k": 512,
+            "initial": ("unit", "small"),
+            "learning_rate": (0.0005, 0.001, 0.002, 0.004),
+        },
+    ),
+    "language_uniform": (
+        3,
+        {
+            **_OF_DECODERS,
+            "d_k": (64, 512),
+            "layers": (4,),
+            "learning_rate": (0.001, 0.002, 0.004),
+            "scaling": "1000000",
+        },
+    ),
+}
 
 
 def update_statements(config: Config, results: Path, report: Reporter = VERBOSE) -> None:
@@ -69,9 +94,20 @@ def update_statements(config: Config, results: Path, report: Reporter = VERBOSE)
 
 
 def cannot_judge(config: Config) -> str:
-    """The first reason why the sweeps of a config do not judge the statements; empty if they do."""
+    """The first reason why the sweeps of a config, or those of config.full.yaml, do not judge the
+    statements; empty if they do.
+    """
+    return _cannot_judge(config, _READ) or _cannot_judge(_trained(), _READ_TRAINED)
+
+
+@cache
+def _trained() -> Config:
+    return load_config(TRAINED)
+
+
+def _cannot_judge(config: Config, read: _Read) -> str:
     sweeps = {sweep.name: sweep for sweep in config.sweeps}
-    for name, (trials, needs) in _READ.items():
+    for name, (trials, needs) in read.items():
         judged_by = f"statements are judged by the sweep {name}"
         if name not in sweeps:
             return f"{judged_by}, which the config does not have"
@@ -99,7 +135,7 @@ def measured_tables(config: Config, results: Path) -> dict[str, pd.DataFrame]:
 def _sources(config: Config, results: Path) -> list[tuple[Path, Sweep]]:
     """The sweeps that the statements read, each with the folder of its tables."""
     trained = results / TRAINED.stem
-    both = (results, config, _READ), (trained, load_config(TRAINED), _READ_TRAINED)
+    both = (results, config, _READ), (trained, _trained(), _READ_TRAINED)
     return [
         (folder, sweep)
         for folder, each, read in both

@@ -99,7 +99,8 @@ def draw_lines(picture: Lines, results: Results) -> Drawing:
             ax.xaxis.update_units(chosen[x].unique())
         lines = series(chosen, axes, x, picture.by, colours)
         if picture.beside == picture.by:  # the title has the rule, and colours are free
-            looks = zip(lines, UNORDERED_COLOURS, strict=False)
+            free = itertools.cycle(UNORDERED_COLOURS)
+            looks = zip(lines, free, strict=False)
             lines = [_of_mechanism(line, colour, axes) for line, colour in looks]
         plot_metric(ax, lines, x, panel.metric)
         ax.set_title(_title(panel, chosen, picture.beside, metrics))
@@ -112,8 +113,8 @@ def draw_lines(picture: Lines, results: Results) -> Drawing:
         own = _chosen(rows, panel)
         _scale(ax, shared, own, x, panel, metrics)
     if x != picture.by:
-        is_by_rule = picture.by == "scaling" != picture.beside
-        legend(places[0], "scores divided by" if is_by_rule else "")
+        are_rules = picture.by == "scaling" and picture.beside != "scaling"
+        legend(places[0], "scores divided by" if are_rules else "")
     return figure
 
 

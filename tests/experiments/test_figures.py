@@ -286,6 +286,15 @@ def test_a_figure_shows_where_the_root_is():
         )
 
 
+def test_every_mechanism_has_a_line():
+    """Also beyond the number of colours."""
+    tables = shipped("mechanisms")
+    measured = tables.measured
+    caps = [measured[measured["softcap"] == 50].assign(softcap=cap) for cap in range(1, 9)]
+    drawing = draw(FIGURES["mechanisms"], Results(tables.sweep, {"measured": pd.concat(caps)}))
+    assert all(len(intervals(ax)) == len(caps) for ax in drawing.axes)
+
+
 def test_a_caption_names_the_lines_of_the_law_only_where_there_are_some():
     figure, tables = FIGURES["growth"], shipped("growth")
     assert "Lines: law" in plain_caption(figure, tables)
