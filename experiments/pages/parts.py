@@ -16,7 +16,6 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
-from experiments.analysis.agreement import agreement
 from experiments.claims.table import table_path
 from experiments.config.loader import Config
 from experiments.errors import counted
@@ -201,15 +200,14 @@ def provenance(study: Study) -> Provenance:
             continue
         made = read_sidecar(study.folder / f"{sweep.name}.json")
         versions |= made["versions"]
-        results = study[sweep.name]
-        table = results.measured
+        table = study[sweep.name].measured
         trials = table.get("trials", pd.Series(sweep.trials))
         ends = dict.fromkeys((trials.min(), trials.max()))
         row["trials"] = " to ".join(f"{n:,}" for n in ends)
         cells = counted(len(sweep.cells), "cell")
         state = f"complete: {counted(len(table), 'row')} for {cells}"
         row["table"] = "; ".join(filter(None, [state, reason]))
-        row["check"] = agreement([results]).verdict() or "–"
+        row["check"] = study.agreement([sweep.name]).verdict() or "–"
         row["measured by"] = made["fingerprint"]["measuring"][:_SHOWN_DIGITS]
         row["analysed by"] = made["fingerprint"]["tables"][:_SHOWN_DIGITS]
     whole = study.agreement(study)
