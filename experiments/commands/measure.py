@@ -121,21 +121,25 @@ def analyse_again(sweeps: Sequence[Sweep], results: Path, report: Reporter) -> N
 
 def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
     from experiments.analysis.analyse import analyse
+    from experiments.analysis.derived import VERDICTS
 
     written = read_sweep(results, sweep)
     made = read_sidecar(results / f"{sweep.name}.json")
     today = provenance(sweep)
     analysed = {"tables": today["fingerprint"]["tables"]}
-    if made | {"fingerprint": made["fingerprint"] | analysed} != made | today:
+    measured = made.get("fingerprint", {})  # which old tables lack
+    if made | {"fingerprint": measured | analysed} != made | today:
         raise TableError(
             f"{sweep.name}: expected values measured by this source and these libraries, got "
             "others; run measures them again"
         )
     found = analyse(sweep, written)
-    if lost := written.keys() - found.keys():
+    # Verdicts flag metrics in the main table, as chunks do; the table does not tell which did.
+    of_chunks = {*written.keys() - found.keys(), *{VERDICTS} & written.keys()}
+    if of_chunks:
         raise TableError(
             f"{sweep.name}: expected tables that follow from the main one, got "
-            f"{', '.join(sorted(lost))}, which need the chunks; run measures them again"
+            f"{', '.join(sorted(of_chunks))}, which need the chunks; run measures them again"
         )
     for path, change in write_sweep(results, found).items():
         report.made(path, change)

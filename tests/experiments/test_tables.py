@@ -94,7 +94,7 @@ def test_tables_without_chunks_are_analysed_again(tiny, tmp_path, kind):
 def test_tables_that_need_their_chunks_are_not_analysed_again(copied):
     _, sweep, folder = copied
     with pytest.raises(
-        TableError, match="that follow from the main one, got tests, which need the"
+        TableError, match="follow from the main one, got tests, verdicts, which need"
     ):
         analyse_again([sweep], folder, VERBOSE)
 
