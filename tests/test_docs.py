@@ -102,7 +102,7 @@ def test_readme_states_what_the_tables_show():
         f"At d_k = 512, the largest of 64 weights is {weights['unscaled', 512]:.0%} on average; "
         f"with the scale, {weights['d_k^1/2', 512]:.0%}.",
         f"without the scale up to [d_k = {crossing:.0f}](results/derived/dimension/crossings.csv) "
-        f"({round(longest, -2):,.0f} with 4,096 keys)",
+        f"([{round(longest, -2):,.0f} with 4,096 keys](docs/results.md))",
         f"by a factor of a million; with the scale, by {explosion['d_k^1/2']:.0f}.",
         "With [small initial weights](docs/network.md), neither grows much.",
         f"at a loss of {plain:.2f} nats per character; with the scale, {scaled:.2f}.",
