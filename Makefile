@@ -35,7 +35,7 @@ slides: ## draw slides, PNG and PDF
 statements: ## judge published statements
 walk: ## print worked examples (EXAMPLE=abc), or use your Q=q.csv K= V=
 model: .venv/model-ready ## diagnose pretrained models (176 MB)
-readme: ## rewrite generated parts of README.md and docs/
+readme: ## rewrite generated parts of pages and the schema
 
 quick: export CONFIG = quick.yaml
 quick: DO = all

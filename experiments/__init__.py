@@ -1,6 +1,6 @@
 """Config-driven sweeps of scaled dot-product attention: measured in tables, analysed, drawn.
 
-`kinds` has the experiments and `config` reads which of them to run; docs/architecture.md shows all
+`kinds` has the experiments and `config` reads which of them to run; experiments/README.md shows all
 folders. From Python, `run` measures a config (`experiments.entry`).
 """
 

@@ -49,7 +49,7 @@ def test_the_shipped_speed_is_what_the_docs_say():
     assert without.drop(4).max() <= 3.5
     assert without[4] <= 9
     shares = without.drop(4)
-    page = " ".join((ROOT / "docs" / "architecture.md").read_text().split())
+    page = " ".join((ROOT / "experiments" / "README.md").read_text().split())
     assert (
         f"takes {shares.min():.1f} to {shares.max():.1f} times the floor, and {without[4]:.0f} "
         f"times"

@@ -1,4 +1,4 @@
-"""README.md and docs/: numbers are those of results/, examples print what pages say, commands,
+"""README.md and other pages: numbers are those of results/, examples print what pages say, commands,
 links and cases work.
 """
 
@@ -25,7 +25,13 @@ ROOT = Path(__file__).parents[1]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-    for path in (README, *sorted(DOCS.glob("*.md")))
+    for path in (
+        README,
+        *sorted(DOCS.glob("*.md")),
+        *sorted(RESULTS.glob("*.md")),
+        RESULTS / "config.full" / "training-plan.md",
+        ROOT / "experiments" / "README.md",
+    )
 }
 FIGURES = RESULTS / "figures"
 _RULES = re.findall(r"^([a-z][a-z\\\s-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -55,7 +61,7 @@ def blocks(text, language):
 def test_pages_are_short():
     assert len(README.read_bytes()) < 6_000
     sizes = {name: len(text.encode()) for name, text in PAGES.items()}
-    sizes.pop("docs/columns.md")  # is generated
+    sizes.pop("results/columns.md")  # is generated
     assert {name: size for name, size in sizes.items() if size >= 12_000} == {}
 
 
@@ -102,7 +108,7 @@ def test_readme_states_what_the_tables_show():
         f"At d_k = 512, the largest of 64 weights is {weights['unscaled', 512]:.0%} on average; "
         f"with the scale, {weights['d_k^1/2', 512]:.0%}.",
         f"without the scale up to [d_k = {crossing:.0f}](results/derived/dimension/crossings.csv) "
-        f"([{round(longest, -2):,.0f} with 4,096 keys](docs/results.md))",
+        f"([{round(longest, -2):,.0f} with 4,096 keys](results/README.md))",
         f"by a factor of a million; with the scale, by {explosion['d_k^1/2']:.0f}.",
         "With [small initial weights](docs/network.md), neither grows much.",
         f"at a loss of {plain:.2f} nats per character; with the scale, {scaled:.2f}.",

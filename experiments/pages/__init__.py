@@ -1,1 +1,1 @@
-"""Tables and captions to pages: index.html, and the measured numbers of README.md and docs/."""
+"""Tables and captions to pages: index.html, and the measured numbers of Markdown pages."""

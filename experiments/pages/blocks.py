@@ -1,4 +1,4 @@
-"""Generated parts of README.md and docs/, between markers, from the files in results/ and the
+"""Generated parts of Markdown pages, between markers, from the files in results/ and the
 declarations in the code.
 
 A page has the markers `<!-- begin NAME -->` and `<!-- end NAME -->` in separate lines. Each of
@@ -45,7 +45,7 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
     config = load_config(results / STORED_CONFIG)
     if missing := _SHOWN - {sweep.name for sweep in config.sweeps}:
         raise BlockError(
-            f"docs/ shows the sweeps {', '.join(sorted(missing))}, which the config does not have"
+            f"pages show the sweeps {', '.join(sorted(missing))}, which the config does not have"
         )
     names = sorted(match["name"] for text in pages.values() for match in _BLOCK.finditer(text))
     if names != sorted(BLOCKS):

@@ -307,7 +307,9 @@ def test_the_docs_list_the_means_that_nothing_compares(sweeps):
 
     Excepted are values of 0 or almost 0, the kurtosis, for which t needs more draws, and quantiles.
     """
-    docs = (ROOT / "docs" / "columns.md").read_text().partition("<!-- begin without-exact -->")[2]
+    docs = (
+        (ROOT / "results" / "columns.md").read_text().partition("<!-- begin without-exact -->")[2]
+    )
     for sweep in sweeps:
         row = re.search(rf"^\| `{sweep.experiment.name}` \| (.*) \|$", docs, re.MULTILINE)
         listed = set(row[1].split(", "))

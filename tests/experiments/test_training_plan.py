@@ -1,4 +1,4 @@
-"""The predictions of docs/training-plan.md: judged by its rules, from the shipped tables, and as
+"""The predictions of results/config.full/training-plan.md: judged by its rules, from the shipped tables, and as
 docs/training.md reports them.
 """
 

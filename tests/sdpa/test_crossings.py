@@ -77,14 +77,14 @@ def test_root_mean_squares_of_the_query_gradient_never_cross(n_keys):
 
 @pytest.mark.parametrize(("n_keys", "power"), [(64, 0.41), (65_536, 0.82)])
 def test_the_query_gradient_has_another_power_of_d_k_before_the_limit(n_keys, power):
-    """docs/results.md: the local power of its ratio from d_k = 16 to 64, and 1/4 in the limit."""
+    """results/README.md: the local power of its ratio from d_k = 16 to 64, and 1/4 in the limit."""
     first, last = (ratio("query_gradient_norm", d_k, n_keys) for d_k in (16, 64))
     assert math.log(last / first, 4) == pytest.approx(power, abs=0.005)
 
 
 @pytest.mark.parametrize(("n_keys", "falls"), [(64, -0.02), (4096, 0.195)])
 def test_the_largest_weight_is_level_under_the_root_in_short_rows_only(n_keys, falls):
-    """docs/results.md: from d_k = 4 to 512."""
+    """results/README.md: from d_k = 4 to 512."""
     first, last = (attention_expectations(d_k, n_keys, d_k**0.5).max_weight for d_k in (4, 512))
     assert 1 - last / first == pytest.approx(falls, abs=0.001)
 
