@@ -103,17 +103,21 @@ def test_readme_states_what_the_tables_show():
             "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
         ),
-        "d_k = 64, with 64 keys, before training, the median gradient to a query is *almost nine times "
-        "as large* without the scale.",
-        f"At d_k = 512, the largest of 64 weights is {weights['unscaled', 512]:.0%} on average; "
-        f"with the scale, {weights['d_k^1/2', 512]:.0%}.",
+        "at d_k = 64, before training, the median gradient to a query is *almost nine times as "
+        "large* without the scale.",
+        f"mean largest weight of one layer, d_k = 512 | {weights['unscaled', 512]:.0%} "
+        f"| {weights['d_k^1/2', 512]:.0%} |",
+        f"median gradient to a query, d_k = 64 | {median['unscaled', 64]:.2f} "
+        f"| {median['d_k^1/2', 64]:.2f} |",
+        f"the same, d_k = 512 | {median['unscaled', 512]:.2f} | {median['d_k^1/2', 512]:.2f} |",
+        f"48 random layers | 1,000,000 | {explosion['d_k^1/2']:.0f} |",
+        f"in nats per character | {plain:.2f} | {scaled:.2f} |",
         f"without the scale up to [d_k = {crossing:.0f}](results/derived/dimension/crossings.csv) "
         f"([{round(longest, -2):,.0f} with 4,096 keys](results/README.md))",
-        f"by a factor of a million; with the scale, by {explosion['d_k^1/2']:.0f}.",
-        "With [small initial weights](docs/network.md), neither grows much.",
-        f"at a loss of {plain:.2f} nats per character; with the scale, {scaled:.2f}.",
-        "After training without it, rows are nearly one-hot, and the median gradient to a query does "
-        "vanish.",
+        "Small initial weights keep [deep gradients](docs/network.md) small and narrow the gap in "
+        "loss.",
+        "After training without the scale, rows are nearly one-hot, and the median gradient to a "
+        "query does vanish.",
         f"attention that ignores q and k ends at {blind}:",
     ):
         assert stated in text
