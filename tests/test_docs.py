@@ -95,6 +95,11 @@ def test_readme_states_what_the_tables_show():
         .nsmallest(1, "final_loss")
         .itertuples()
     )
+    momentum = (
+        pd.read_csv(full / csv_name("language_optimizers", "bands"))
+        .query("optimizer == 'momentum'")
+        .set_index(["initial", "scaling"])["final_loss"]
+    )
     deep = pd.read_csv(RESULTS / "network.csv").query("layers == 48").set_index("scaling")
     explosion = deep["stream_gradient_growth"]
     text = " ".join(README.read_text(encoding="utf-8").replace("$", "").split())
@@ -105,28 +110,28 @@ def test_readme_states_what_the_tables_show():
         ),
         "at d_k = 64, before training, the median gradient to a query is *almost nine times as "
         "large* without the scale.",
-        f"mean largest weight of one layer, d_k = 512 | {weights['unscaled', 512]:.0%} "
+        f"largest of 64 weights, on average, at d_k = 512 | {weights['unscaled', 512]:.0%} "
         f"| {weights['d_k^1/2', 512]:.0%} |",
-        f"median gradient to a query, d_k = 64 | {median['unscaled', 64]:.2f} "
+        f"| {median['unscaled', 64]:.2f}&nbsp;→&nbsp;{median['unscaled', 512]:.2f} "
         f"| {median['d_k^1/2', 64]:.2f} |",
-        f"the same, d_k = 512 | {median['unscaled', 512]:.2f} | {median['d_k^1/2', 512]:.2f} |",
-        f"48 random layers | 1,000,000 | {explosion['d_k^1/2']:.0f} |",
-        f"in nats per character | {plain:.2f} | {scaled:.2f} |",
         f"without the scale up to [d_k = {crossing:.0f}](results/derived/dimension/crossings.csv) "
         f"([{round(longest, -2):,.0f} with 4,096 keys](results/README.md))",
-        "Small initial weights keep [deep gradients](docs/network.md) small and narrow the gap in "
-        "loss.",
-        "After training without the scale, rows are nearly one-hot, and the median gradient to a "
-        "query does vanish.",
+        "With [small initial weights](docs/network.md), neither grows much. "
+        f"| ≈1,000,000 | {explosion['d_k^1/2']:.0f} |",
+        f"rows end nearly one-hot, and their median gradient does vanish. "
+        f"| {plain:.2f} | {scaled:.2f} |",
         f"attention that ignores q and k ends at {blind}:",
     ):
         assert stated in text
     assert 8.5 < median["unscaled", 64] / median["d_k^1/2", 64] < 9
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
     assert small["d_k^1/2"] < small["unscaled"] < 2
+    assert momentum["unit", "unscaled"] > momentum["unit", "d_k^1/2"]
+    assert momentum["small", "unscaled"] < momentum["small", "d_k^1/2"]
     assert after.max_weight_after_low > 0.95
     assert after.query_gradient_median_after_high < 1e-6
     assert 1.8 < after.query_gradient_after / after.query_gradient_before < 2.5  # docs/training.md
+    assert f"{median['d_k^1/2', 64]:.2f}" == f"{median['d_k^1/2', 512]:.2f}"
     gap = ends["final_loss"]["small", 64, "unscaled"] - ends["final_loss"]["small", 64, "d_k^1/2"]
     assert 0 < gap < (plain - scaled) / 2
 

@@ -116,8 +116,8 @@ FIGURES = (
             sweep="dimension",
             title="Only d_k^1/2 makes attention nearly independent of head width",
             sentence="With {n_keys.most} keys, the median of |dL/dq| is larger unscaled than under "
-            "d_k^1/2 up to d_k = {at:.0f} ({low:.0f} to {high:.0f}), and smaller at "
-            "{d_k.most}.",
+            "d_k^1/2 up to d_k = {at:.0f} (95% interval: {low:.0f} to {high:.0f}), and smaller "
+            "at {d_k.most}.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_metrics,
         ),
