@@ -110,7 +110,7 @@ def test_readme_states_what_the_tables_show():
             "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
         ),
-        "at d_k = 64, before training, the median gradient to a query is *almost nine times as "
+        "with 64 random keys of d_k = 64, the median gradient to a query is *almost nine times as "
         "large* without the scale.",
         f"largest of 64 weights on average, d_k = 512 | {weights['unscaled', 512]:.0%} "
         f"| {weights['d_k^1/2', 512]:.0%} |",
@@ -121,9 +121,10 @@ def test_readme_states_what_the_tables_show():
         f"nats per character | {plain:.2f} | {scaled:.2f} |",
         f"with 64 keys, beyond [d_k = {crossing:.0f}](results/derived/dimension/crossings.csv); "
         "with more keys, [later](results/README.md).",
-        "in the trained decoder, nearly all rows saturate, and the median gradient does vanish.",
+        "after training without the scale, rows are nearly one-hot, and the median gradient does "
+        "vanish.",
         "With small initial weights, [deep gradients](docs/network.md) do not explode, and training "
-        "suffers less; with momentum SGD, it is even better without the scale.",
+        "suffers less; with momentum SGD, not at all.",
         f"attention that ignores q and k ends at {blind}:",
     ):
         assert stated in text

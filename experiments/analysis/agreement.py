@@ -138,9 +138,9 @@ class Agreement:
         values = f"{counted(len(self.values), 'measured value')} with exact ones"
         if len(self.cells):
             values += f" in {counted(len(self.cells), 'cell')}"
-        p_value = f"p = {self.p_value:.2g}"
+        p_value = f"p = {self.p_value:.2g} as corrected for several tests"
         if self.p_value == 1:  # the most that the correction allows
-            p_value += ", no sign of a difference"
+            p_value += ": no sign of a difference"
         return f"{values} ({p_value}; an alarm below {ALARM:g})"
 
     def gaps_in_short(self) -> str:

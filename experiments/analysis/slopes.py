@@ -183,7 +183,10 @@ def interpolated(
 
     lower = curve - reach(y - low)
     upper = curve + reach(high - y)
-    return [at, curve, lower, upper, weights @ exact]
+    known = np.isfinite(exact)
+    exact_curve = weights @ np.where(known, exact, 0.0)
+    exact_curve[(weights[:, ~known] != 0).any(axis=1)] = np.nan
+    return [at, curve, lower, upper, exact_curve]
 
 
 def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:

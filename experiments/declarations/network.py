@@ -57,7 +57,7 @@ FIGURES = (
         of="network",
         metrics=("stream_gradient_growth", f"first_{MEDIAN}"),
         default=Default(),
-        note="The deepest stack of the first case, with fresh random matrices and a random "
+        note="The deepest stack, of several cases the first, with fresh random matrices and a random "
         "gradient above the last layer. Points: root mean squares and mean cosines before each "
         f"layer, ± two standard errors. {_LINES}",
         without=_WITHOUT,

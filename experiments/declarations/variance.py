@@ -88,11 +88,11 @@ def _distribution(tables: Tables) -> Numbers:
 
 def _initialisation(tables: Tables) -> Numbers:
     schemes = dict(list(rows_of(tables, scaling=ROOT).groupby("scheme")))
-    level = all(
-        is_level(schemes[name], "score_variance") for name in ("xavier", "xavier_packed", "kaiming")
-    )
-    holds = level and rises(schemes["gpt2"], "d_model", "score_variance")
-    return ends(schemes["gpt2"], "d_model", "score_variance") if holds else None
+    level = [name for name, rows in schemes.items() if is_level(rows, "score_variance")]
+    holds = {"xavier", "xavier_packed", "kaiming"} <= {*level}
+    if not (holds and rises(schemes["gpt2"], "d_model", "score_variance")):
+        return None
+    return {**ends(schemes["gpt2"], "d_model", "score_variance"), "level": ", ".join(level)}
 
 
 FIGURES = (
@@ -205,8 +205,8 @@ FIGURES = (
             sweep="initialisation",
             title="Most schemes meant for d_k^1/2 keep score variance in wider models",
             sentence="From d_model = {d_model.least} to {d_model.most}, the variance of the scores "
-            "under d_k^1/2 stays within a tenth for xavier, xavier_packed and kaiming, and grows "
-            "from {first:.2g} to {last:.2g} for gpt2.",
+            "under d_k^1/2 stays within a tenth for {level}, and grows from {first:.2g} to "
+            "{last:.2g} for gpt2.",
             needs={
                 "d_model": (),
                 "scheme": ("gpt2", "xavier", "xavier_packed", "kaiming"),

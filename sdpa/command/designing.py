@@ -84,7 +84,10 @@ def run(given: argparse.Namespace) -> int:
         lines.append(f"no other exact values: {error}")
     else:
         lines.append("exact values with this divisor, also for fewer and more keys:")
-        rounded = [{name: f"{x:.4g}" for name, x in row.items()} for row in table]
+        rounded = [
+            {name: str(x) if isinstance(x, int) else f"{x:.4g}" for name, x in row.items()}
+            for row in table
+        ]
         lines.append(aligned(rounded))
     tell(given, "\n".join(lines), table)
     return 0

@@ -20,8 +20,16 @@ _LEGEND = (
         "max_weight_exact",
         "In brackets: exact values of Gaussian rows of the same lengths and variance.",
     ),
-    ("row_variance", "Spread: standard deviation of the scaled scores within rows."),
-    ("variance_ratio", "Ratio: their variance over that of independent entries."),
+    (
+        "row_variance",
+        "Heads by entropy share. Rows: of two or more keys. Spread: standard deviation of the "
+        "scaled scores within rows.",
+    ),
+    (
+        "variance_ratio",
+        "Ratio: their variance over that of independent entries, a factor for the lengths of q and "
+        "k times one for their alignment.",
+    ),
     ("row_variance", "Saturated: share of rows with a weight above 0.99. |J|_F: its median."),
     (
         "most_attended_key",

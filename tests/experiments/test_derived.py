@@ -16,7 +16,7 @@ from experiments.analysis.bands import bands
 from experiments.analysis.crossings import EQUAL, NORMS, TENTH, crossings, norm_ratios
 from experiments.analysis.freezing import freezing_curves
 from experiments.analysis.results import SweepAxes
-from experiments.analysis.slopes import fit_slopes, steady_powers
+from experiments.analysis.slopes import fit_slopes, interpolated, steady_powers
 from experiments.analysis.zero_weights import zero_limits
 from experiments.kinds import language
 from experiments.kinds.rounding import Cell
@@ -173,6 +173,14 @@ def norms_table(d_k, unscaled, scaled, error=0.01):
             part[f"{metric}_high"] = values * np.exp(error)
         parts.append(part)
     return pd.concat(parts, ignore_index=True)
+
+
+def test_exact_curves_are_empty_only_beside_unknown_points():
+    x = np.log([4.0, 8, 16, 32, 64, 128])
+    exact = np.where(x < 2, np.nan, 1 - x)
+    at, *_, curve = interpolated(x, exact, exact, exact, exact)
+    np.testing.assert_allclose(curve[at >= x[2]], 1 - at[at >= x[2]])
+    assert np.isnan(curve[(at < x[2]) & ~np.isclose(at, x[1])]).all()
 
 
 def crossings_at(table, level=EQUAL):
