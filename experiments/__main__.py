@@ -21,7 +21,7 @@ from typer import Argument, Option
 
 from experiments.commands import check as checks
 from experiments.commands.measure import analyse_again, measure, plan_lines
-from experiments.commands.request import Job, about_sweeps, outcome
+from experiments.commands.request import Job, command, outcome
 from experiments.errors import UsageError, attempt
 from experiments.files import write_atomically
 from experiments.output.tables import why_stale
@@ -71,7 +71,7 @@ def _options_of_all(
     pass
 
 
-@about_sweeps(app, *SWEEPS, *WORKERS, "format", "yes", name="all")
+@command(app, *SWEEPS, *WORKERS, "format", "yes", name="all")
 def all_parts(job: Job) -> None:
     """Measure sweeps, draw their figures, check their tables and, of all sweeps, write the page.
 
@@ -89,13 +89,13 @@ def all_parts(job: Job) -> None:
     attempt(parts if job.asked.names else [*parts, *_writing(job)])
 
 
-@about_sweeps(app, *SWEEPS, *WORKERS, "yes")
+@command(app, *SWEEPS, *WORKERS, "yes")
 def run(job: Job) -> None:
     """Measure the missing chunks of sweeps and write their tables."""
     attempt(_measuring(job))
 
 
-@about_sweeps(app, *SWEEPS)
+@command(app, *SWEEPS)
 def analyse(job: Job) -> None:
     """Make tables again from their measured values, after a change of analysis or theory alone."""
     analyse_again(job.sweeps, job.results, job.report)
@@ -119,7 +119,7 @@ def _measuring(job: Job) -> list[Callable[[], object]]:
     ]
 
 
-@about_sweeps(app, *SWEEPS, "format")
+@command(app, *SWEEPS, "format")
 def draw(job: Job) -> None:
     """Draw the figures of sweeps from their tables."""
     _drawing(job)()
@@ -139,13 +139,13 @@ def _drawing(job: Job) -> Callable[[], object]:
     )
 
 
-@about_sweeps(app, *SWEEPS)
+@command(app, *SWEEPS)
 def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones."""
     checks.check(job.study, job.sweeps, report=job.report)
 
 
-@about_sweeps(app, "config", "results", "verbose")
+@command(app, "config", "results", "verbose")
 def slides(job: Job) -> None:
     """Draw the slides for a talk, PNG and PDF, whose titles the tables support."""
     from experiments.figures.slides import write_slides
@@ -154,7 +154,7 @@ def slides(job: Job) -> None:
     job.report.next(f"see {job.results / 'slides'}")
 
 
-@about_sweeps(app, "config", "results", "verbose")
+@command(app, "config", "results", "verbose")
 def page(job: Job) -> None:
     """Write the page, index.html in the results folder, and draw its figures.
 
@@ -190,7 +190,7 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
     ]
 
 
-@about_sweeps(app, *SWEEPS, *WORKERS)
+@command(app, *SWEEPS, *WORKERS)
 def plan(job: Job) -> None:
     """Print the chunks that a run would measure, and roughly how much time and memory it would
     take.
@@ -202,7 +202,7 @@ def plan(job: Job) -> None:
         print(line)
 
 
-@about_sweeps(app, "verbose")
+@command(app, "verbose")
 def statements(job: Job) -> None:
     """Compare published statements with measurements and computations; list wrong and misleading
     ones.
@@ -250,7 +250,7 @@ def walk(
             examples.list_all()
 
 
-@about_sweeps(app, "verbose")
+@command(app, "verbose")
 def model(job: Job) -> None:
     """Diagnose every head of two pretrained models, a BERT and a language model, and run the
     language model under other divisors.

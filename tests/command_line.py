@@ -14,8 +14,8 @@ from subprocess import CompletedProcess
 from typer.testing import CliRunner
 
 from experiments.__main__ import app
+from tests.suite_process import ROOT
 
-ROOT = Path(__file__).parents[1]
 SMALL = """\
 seed: 0
 sweeps:

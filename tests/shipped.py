@@ -8,7 +8,6 @@ and the shipped page say are skipped. `.ci/run` sets SHIPPED, and none is.
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +16,8 @@ from experiments.config.loader import load_config
 from experiments.errors import TableError
 from experiments.output.tables import read_sweep
 from experiments.paths import STORED_CONFIG
+from tests.suite_process import ROOT
 
-ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 CONFIG = load_config(RESULTS / STORED_CONFIG)
 

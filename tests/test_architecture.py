@@ -1,5 +1,5 @@
-"""Imports go one way: the library imports nothing of the suite, measuring no table, figure or page;
-no circles.
+"""Imports go one way and never in a circle: the library imports nothing of the suite, and measuring
+loads no tables, figures or pages.
 """
 
 import ast
@@ -9,13 +9,12 @@ import re
 import sys
 import tokenize
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from experiments.kinds import experiment_names
+from tests.suite_process import ROOT
 
-ROOT = Path(__file__).parents[1]
 MODULES = {
     path.relative_to(ROOT)
     .with_suffix("")

@@ -2,17 +2,17 @@
 
 import re
 from importlib.metadata import version
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from sdpa import audit
+from tests.suite_process import ROOT
 
 pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 
-PAGE = (Path(__file__).parents[1] / "docs" / "audit.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 TABLE = re.findall(r"^\| (PyTorch|JAX) ([\d.]+) \| (\w+) \| (\w+) \| (.+) \|$", PAGE, re.MULTILINE)
 SIZES = (16, 512)

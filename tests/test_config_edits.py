@@ -15,8 +15,8 @@ import yaml
 
 from experiments.config.loader import load_config
 from experiments.paths import figure_path
+from tests.suite_process import ROOT
 
-ROOT = Path(__file__).parents[1]
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "__pycache__", ".cells", ".lock", "*.svg", ".*_cache", ".hypothesis"
 )

@@ -7,7 +7,6 @@ import importlib
 import re
 import shutil
 from importlib.util import find_spec
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -20,8 +19,8 @@ from experiments.measuring.experiment import load_experiment
 from experiments.pages.blocks import BlockError, rewrite
 from experiments.paths import STORED_CONFIG, csv_name
 from tests.shipped import IS_SHIPPED, RESULTS, shipped_only
+from tests.suite_process import ROOT
 
-ROOT = Path(__file__).parents[1]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")

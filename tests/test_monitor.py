@@ -4,7 +4,6 @@ where installed.
 
 import re
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +11,11 @@ from scipy.stats import binom
 
 import sdpa
 from sdpa.record import recorded_attention
+from tests.suite_process import ROOT
 
 pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 
-PAGE = (Path(__file__).parents[1] / "docs" / "monitor.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "monitor.md").read_text(encoding="utf-8")
 HEADS, N, D_K = 4, 9, 8
 TRIANGLE = np.tri(N, dtype=bool)
 PADDED = TRIANGLE & (np.arange(N) < np.array([N, 6, 4])[:, None, None, None])

@@ -16,7 +16,8 @@ import pandas as pd
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[1]
+from tests.suite_process import ROOT
+
 FOLDERS = ("sdpa", "experiments", "tests", "results", "docs")
 FILES = (
     "config.yaml",

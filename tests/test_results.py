@@ -17,10 +17,10 @@ from experiments.config.loader import load_config
 from experiments.measuring.columns import axis_names
 from experiments.output.study import Study
 from experiments.output.tables import why_stale
+from experiments.pages.answers import answers
 from experiments.pages.index import few_rows
 from experiments.pages.parts import pictures, provenance
 from experiments.pages.quiz import questions
-from experiments.pages.verdicts import verdicts
 from experiments.paths import BENCHMARKS, drawn_texts
 from sdpa.theory import attention_expectations
 from tests.page_text import as_shown, assert_whole, words
@@ -156,9 +156,9 @@ def test_the_sentences_of_the_first_screen_hold():
     """Each sentence of index.html.j2 about the shipped config, with its numbers, on the tables and
     in theory.
     """
-    found = verdicts(TABLES)
+    found = answers(TABLES)
     text = (ROOT / "experiments" / "pages" / "index.html.j2").read_text(encoding="utf-8")
-    shown = set(re.findall(r"{{ verdicts\.(\w+)\.(\w+) \| digits }}", text))
+    shown = set(re.findall(r"{{ answers\.(\w+)\.(\w+) \| digits }}", text))
     assert shown == {(verdict, name) for verdict in found for name in found[verdict]} - {
         ("variance", "n_keys")
     }
@@ -170,11 +170,11 @@ def test_the_sentences_of_the_first_screen_hold():
 
 @shipped_only
 def test_the_questions_have_the_answers_that_theory_gives():
-    asked = [*questions(TABLES, verdicts(TABLES))]
+    asked = [*questions(TABLES, answers(TABLES))]
     weights = [attention_expectations(512, 64, divisor).max_weight for divisor in (1, 512**0.5)]
-    answers = ["512", f"{weights[0]:.3g}", "hardly changes", "without it", "rises"]
-    answers += ["grows a million times", "ends at a higher loss", "4 times as large"]
-    assert [question.choices[question.right] for question in asked] == answers
+    right = ["512", f"{weights[0]:.3g}", "hardly changes", "without it", "rises"]
+    right += ["grows a million times", "ends at a higher loss", "4 times as large"]
+    assert [question.choices[question.right] for question in asked] == right
     assert all(re.search(r"\d", question.reason) for question in asked)
     assert f"With the division it is {weights[1]:.3g}" in asked[1].reason
 

@@ -6,7 +6,6 @@ weights of the framework from the file that the blocks write.
 """
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,9 @@ import pytest
 from experiments.models import minilm
 from sdpa import attention_weights, causal_mask
 from sdpa.record import recorded_attention
+from tests.suite_process import ROOT
 
-PAGE = (Path(__file__).parents[1] / "docs" / "your-model.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "your-model.md").read_text(encoding="utf-8")
 TORCH, TRANSFORMERS, JAX = "PyTorch", "Hugging Face Transformers", "JAX"  # the sections
 NAMES = {"torch": "PyTorch", "transformers": "Transformers", "jax": "JAX"}
 CLOSE = {"rtol": 0, "atol": 1e-5}

@@ -164,7 +164,7 @@ def job_of(asked: Request, report: Reporter) -> Job:
     return Job(asked, config, chosen, asked.results or default_results(asked.config), report)
 
 
-def about_sweeps(
+def command(
     app: typer.Typer, *options: str, name: str = ""
 ) -> Callable[[Callable[[Job], None]], None]:
     """A decorator that makes a function of a job a command.
@@ -178,13 +178,13 @@ def about_sweeps(
     signature = inspect.Signature([field for field in fields if field.name in options])
 
     def register(body: Callable[[Job], None]) -> None:
-        def command(**given: Any) -> None:
+        def run(**given: Any) -> None:
             asked = Request(**given)
             with outcome(), Reporter(verbose=asked.verbose) as report:
                 body(job_of(asked, report))
 
-        command.__signature__ = signature  # type: ignore[attr-defined]
-        app.command(name or body.__name__, help=inspect.getdoc(body))(command)
+        run.__signature__ = signature  # type: ignore[attr-defined]
+        app.command(name or body.__name__, help=inspect.getdoc(body))(run)
 
     return register
 

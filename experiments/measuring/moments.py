@@ -99,8 +99,8 @@ class Estimate:
         return Estimate(self.value / number, self.gradient / number, self.least_error / number)
 
     def root(self) -> "Estimate":
-        """The square root: its gradient g / (2 root), 0 where the root is 0, vanishes nowhere else
-        (no least error).
+        """The square root, with the gradient g / (2 root), or 0 where the root is 0; without a least
+        error.
         """
         root = math.sqrt(self.value)
         return Estimate(root, self.gradient / (2 * root) if root else 0 * self.gradient)

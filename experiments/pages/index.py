@@ -22,6 +22,7 @@ from experiments.output.products import Product, build
 from experiments.output.reporter import VERBOSE, Reporter
 from experiments.output.study import Study
 from experiments.pages import explorer
+from experiments.pages.answers import ANSWERS, answers
 from experiments.pages.parts import (
     FOLDER,
     FULL,
@@ -33,7 +34,6 @@ from experiments.pages.parts import (
     typeset,
 )
 from experiments.pages.quiz import questions
-from experiments.pages.verdicts import VERDICTS, verdicts
 from experiments.paths import (
     ALL_SWEEPS,
     DRAWN_ROWS,
@@ -94,8 +94,8 @@ def make_page(study: Study, config_path: Path) -> bytes:
     """
     results = study.folder
     drawn = _pictures(study.config, results)
-    judged = verdicts(study)
-    is_answered = len(judged) == len(VERDICTS)
+    known = answers(study)
+    is_answered = len(known) == len(ANSWERS)
     own = [] if is_answered else explorer.own_laws(study.values())
     sections = [_section(each, drawn[each.name]) for each in study.values()]
     main = [section for section in sections if section.name == _MAIN and section.pictures]
@@ -110,8 +110,8 @@ def make_page(study: Study, config_path: Path) -> bytes:
     environment.filters |= {"typeset": typeset, "digits": digits}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     text = environment.get_template("index.html.j2").render(
-        verdicts=dict.fromkeys(VERDICTS) | judged,
-        is_judged=bool(judged),
+        answers=dict.fromkeys(ANSWERS) | known,
+        is_judged=bool(known),
         is_answered=is_answered,
         main=main[0] if main else None,
         explorer=explorer.explorer(study.values()) | {"own": own},
@@ -122,7 +122,7 @@ def make_page(study: Study, config_path: Path) -> bytes:
         sections=[section for section in others if section.experiment not in _DEEP],
         deep=[section for section in others if section.experiment in _DEEP],
         full=drawn[FULL],
-        quiz=[*questions(study, judged)],
+        quiz=[*questions(study, known)],
         of_all=drawn[ALL_SWEEPS],
         models=drawn[MODELS],
         theory=drawn[THEORY],

@@ -130,7 +130,7 @@ def network_others(source: Source) -> str:
         for name, parts in networks.items():
             is_meant = (measured[list(parts)] == pd.Series(parts)).all(axis=1)
             rows.append([name, *_by_rule(measured[is_meant], rules)])
-    return markdown(["network", *map(code, rules)], rows, "l" + "r" * len(rules))
+    return markdown(["network", *map(code, rules)], rows, "-" + "r" * len(rules))
 
 
 def network_limits(source: Source) -> str:
@@ -153,7 +153,7 @@ def network_limits(source: Source) -> str:
         by_rule = of_rules.set_index("scaling")["shown"]
         rows.append([*values, *by_rule[rules]])
     head = [*map(code, axes), *map(code, rules)]
-    return markdown(head, rows, "l" + "r" * (3 + len(rules)))
+    return markdown(head, rows, "-" + "r" * (3 + len(rules)))
 
 
 def _by_rule(rows: pd.DataFrame, rules: Any) -> list[str]:

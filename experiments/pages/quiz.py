@@ -11,8 +11,8 @@ from experiments.analysis.results import Results
 from experiments.declarations import FINDINGS
 from experiments.declarations.tables import BOTH, MEDIAN, ROOT, ends, rows_of
 from experiments.figures.findings import finding_of
+from experiments.pages.answers import Numbers
 from experiments.pages.parts import digits
-from experiments.pages.verdicts import Numbers
 
 _MORE, _SAME, _LESS = 2.0, 1.0, 0.5  # the numbers of choices that compare
 
@@ -26,9 +26,9 @@ class Question(NamedTuple):
     reason: str
 
 
-def questions(found: Mapping[str, Results], verdicts: Mapping[str, Numbers]) -> Iterator[Question]:
-    """The questions whose answers the tables support, with the numbers of the verdicts."""
-    if of := verdicts.get("variance"):
+def questions(found: Mapping[str, Results], answers: Mapping[str, Numbers]) -> Iterator[Question]:
+    """The questions whose answers the tables support, with the numbers of the first screen."""
+    if of := answers.get("variance"):
         d_k = of["d_k"]
         yield _question(
             f"Entries of q and k are independent with mean 0 and variance 1, and d_k = {d_k}. What "
@@ -37,7 +37,7 @@ def questions(found: Mapping[str, Results], verdicts: Mapping[str, Numbers]) -> 
             of["unscaled"],
             f"A score is a sum of {d_k} products, each of variance 1.",
         )
-    if of := verdicts.get("saturation"):
+    if of := answers.get("saturation"):
         equal = 1 / of["n_keys"]
         yield _question(
             f"Without the division, how large is the largest of {of['n_keys']} weights on average "
@@ -48,7 +48,7 @@ def questions(found: Mapping[str, Results], verdicts: Mapping[str, Numbers]) -> 
             f"{digits(equal)}.",
         )
         yield from _at_all_widths(found["dimension"])
-    if of := verdicts.get("gradients"):
+    if of := answers.get("gradients"):
         few = of["crossing_shortest"]
         many = of["crossing_longest"]
         yield _question(
@@ -59,7 +59,7 @@ def questions(found: Mapping[str, Results], verdicts: Mapping[str, Numbers]) -> 
             f"It is {digits(few)} with {digits(of['shortest'])} keys and {digits(many)} with "
             f"{digits(of['longest'])}.",
         )
-    if of := verdicts.get("network"):
+    if of := answers.get("network"):
         growth = of["unscaled"]
         scaled = of["scaled"]
         yield _question(

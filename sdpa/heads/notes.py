@@ -20,7 +20,7 @@ _EXCHANGED, _ERRORS = 2.0, 6.0
 
 
 def _hidden(arrays: HeadArrays) -> int:
-    """The scores, but -inf, that a mask with finite numbers hides."""
+    """The number of scores that a mask of finite numbers hides; -inf does not count."""
     if arrays.kind != "scores":
         return 0
     is_finite = arrays.q != -np.inf

@@ -18,8 +18,9 @@ from PIL import Image
 
 from docs.run_notebooks import executed, main, normalized, notebook_bytes
 from tests.shipped import shipped_only
+from tests.suite_process import ROOT
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 NOTEBOOKS = sorted(DOCS.glob("*.ipynb"))
 LARGEST = 400_000
 # Of the same code on another processor, curves may differ in their last digits, and so a few pixels

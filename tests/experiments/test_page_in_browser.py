@@ -18,8 +18,8 @@ import pytest
 from experiments.pages.explorer import RELATIVE_ERROR
 from sdpa import row_diagnostics, softmax
 from sdpa.theory import attention_expectations
+from tests.suite_process import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "results" / "index.html"
 AXE = ROOT / ".venv" / "package" / "axe.min.js"
 SCREENSHOTS = ROOT / ".venv" / "screenshots"  # to be looked at

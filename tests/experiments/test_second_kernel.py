@@ -4,7 +4,6 @@ does.
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,9 +20,9 @@ from sdpa import LAWS, Scaling, network
 from sdpa.arithmetic import FORMATS, Arithmetic, rounded_rows
 from sdpa.initialisation import Scheme
 from sdpa.row_maps import NORMALIZERS
+from tests.suite_process import ROOT
 
 product = Arithmetic.product
-ROOT = Path(__file__).parents[2]
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2", "d_k^1")))
 ATTENTION = {"d_k": 5, "n_keys": 7, "n_queries": 3, "scaling": RULES}
 

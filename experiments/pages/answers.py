@@ -1,4 +1,4 @@
-"""The verdicts on the first screen, with their numbers from the tables of the sweeps behind them."""
+"""The answers on the first screen, with their numbers from the tables of the sweeps behind them."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,14 +13,14 @@ from experiments.figures.findings import finding_of
 Numbers = dict[str, float]
 
 
-def verdicts(found: Mapping[str, Results]) -> dict[str, Numbers]:
-    """The numbers of each verdict by name; only of those that the tables support.
+def answers(found: Mapping[str, Results]) -> dict[str, Numbers]:
+    """The numbers of each answer by name; only of those that the tables support.
 
     Exact are means of the sweep `dimension` at its largest d_k, and the d_k of `crossing` at
     which the medians of |dL/dq| are equal. The growth through a network is measured.
     """
     judged = {}
-    for name, (sweep, figure, numbers) in VERDICTS.items():
+    for name, (sweep, figure, numbers) in ANSWERS.items():
         if sweep in found and finding_of(f"{sweep}/{figure}", found[sweep]):
             judged[name] = numbers(found[sweep])
     return judged
@@ -55,7 +55,7 @@ def _network(results: Results) -> Numbers:
     return _both(deepest, "stream_gradient_growth", "layers", "d_k")
 
 
-VERDICTS: dict[str, tuple[str, str, Callable[[Results], Numbers]]] = {
+ANSWERS: dict[str, tuple[str, str, Callable[[Results], Numbers]]] = {
     "variance": ("dimension", "variance", partial(_exact, "score_variance")),
     "saturation": ("dimension", "saturation", partial(_exact, "max_weight")),
     "gradients": ("crossing", "map", _gradients),
