@@ -34,7 +34,8 @@ def without_selection(given: Given, d_k: int) -> "pd.Series[float]":
 
 def fails(given: Given, start: str) -> dict[str, object]:
     """Two cases of a start at d_k = 512: an unscaled decoder that fails completely by the rule of
-    results/config.full/training-plan.md, and one as good as with attention that cannot select (at most 2% apart).
+    results/config.full/training-plan.md, and one as good as with attention that cannot select (at
+    most 2% apart).
     """
     unscaled = trained(given, 512, start).loc["unscaled"]
     loss = unscaled[_LOSS]

@@ -124,7 +124,7 @@ FIGURES = (
         metrics=("jacobian_norm_median", MEDIAN, "jacobian_norm", "query_gradient_norm"),
         default=Default(varied=("d_k", "n_keys"), rules=BOTH),
         note="Colour and, at labelled d_k, number: the unscaled norm over that under d_k^1/2; red: "
-        "the unscaled norm is larger; no number below 0.005 or beside a point. Points: d_k at "
+        "the unscaled norm is larger; no number that would read 0.00, or beside a point. Points: d_k at "
         "which this ratio falls through 1, with 95% intervals where these exceed the marker; "
         "dashed: the same, exactly. divisor\u00a0·\u00a0|dL/dq| lacks the factor 1/divisor of the "
         "chain rule.",

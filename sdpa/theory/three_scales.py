@@ -18,7 +18,11 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, ndtri
 
 from sdpa.theory.attention import attention_expectations
-from sdpa.theory.limits import jacobian_crossing, query_gradient_crossing
+from sdpa.theory.limits import (
+    jacobian_crossing,
+    jacobian_crossing_law,
+    query_gradient_crossing,
+)
 
 # The largest of two or more normal scores lies between them but for 1e-18 of all rows.
 _LOW, _HIGH = -6.0, 12.0
@@ -159,7 +163,7 @@ SCALES = {
     "typical": Scale(
         "medians of |J|_F are equal",
         "(ln n)^3 / (2 ln^2 2)",
-        lambda n: log(n) ** 3 / (2 * log(2) ** 2),
+        jacobian_crossing_law,
         jacobian_crossing,
     ),
     "typical_by_gap": Scale("the same", "median gap", typical_crossing, jacobian_crossing),

@@ -46,7 +46,7 @@ def test_a_divisor_is_a_smaller_start_and_rate(optimizer, learning_rate, rate):
 @pytest.mark.slow
 @pytest.mark.parametrize("d_k", [64, 256])
 def test_the_compensated_arm_lies_on_the_divided_one_for_twenty_steps(d_k):
-    """Prediction 13 of results/config.full/training-plan.md, with the decoder of `language`; then rounding grows."""
+    """Prediction 13 of the training plan, with the decoder of `language`; then rounding grows."""
     for learning_rate in (0.002, 0.004, 0.008):
         divided = Cell(d_k, 64, learning_rate, (ROOT,), steps=30)
         plain = replace(divided, scaling=(PLAIN,), initial_divisor=QUARTER, rate_divisor=QUARTER)

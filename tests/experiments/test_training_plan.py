@@ -1,5 +1,5 @@
-"""The predictions of results/config.full/training-plan.md: judged by its rules, from the shipped tables, and as
-docs/training.md reports them.
+"""The predictions of results/config.full/training-plan.md: judged by its rules, from the shipped
+tables, and as docs/training.md reports them.
 """
 
 import re
