@@ -270,7 +270,7 @@ def readme() -> None:
         from experiments.pages.blocks import rewrite
 
         write_atomically(SCHEMA, schema_text().encode())
-        pages = [Path("README.md"), *Path("docs").glob("*.md"), *SHIPPED_RESULTS.glob("*.md")]
+        pages = [Path("README.md"), *Path("docs").glob("*.md"), *SHIPPED_RESULTS.rglob("*.md")]
         texts = {path: path.read_text("utf-8") for path in pages}
         for path, text in rewrite(texts, SHIPPED_RESULTS).items():
             write_atomically(path, text.encode())

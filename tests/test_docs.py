@@ -28,7 +28,7 @@ PAGES = {
         README,
         *sorted(DOCS.glob("*.md")),
         *sorted(RESULTS.glob("*.md")),
-        RESULTS / "config.full" / "training-plan.md",
+        *sorted(RESULTS.glob("*/*.md")),
         ROOT / "experiments" / "README.md",
     )
 }
