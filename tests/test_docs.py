@@ -108,18 +108,17 @@ def test_readme_states_what_the_tables_show():
             "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
         ),
-        "with 64 keys of d_k = 64, the median gradient to a query is *almost nine times as "
-        "large* without the scale.",
-        f"largest of 64 weights on average, d_k = 512 | {weights['unscaled', 512]:.0%} "
+        "With 64 keys of d_k = 64, the median gradient to a query is *almost nine times as large*.",
+        f"mean largest of 64 weights, d_k = 512 | {weights['unscaled', 512]:.0%} "
         f"| {weights['d_k^1/2', 512]:.0%} |",
         f"median gradient to a query, 64 keys, d_k = 64 | {median['unscaled', 64]:.2f} "
         f"| {median['d_k^1/2', 64]:.2f} |",
-        f"the same at d_k = 2,048 | {wide['unscaled']:.4f} | {wide['d_k^1/2']:.2f} |",
+        f"median gradient to a query, 64 keys, d_k = 2,048 | {wide['unscaled']:.4f} "
+        f"| {wide['d_k^1/2']:.2f} |",
         f"random weights | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
         f"nats per character | {plain:.2f} | {scaled:.2f} |",
-        f"for the median with 64 keys beyond [d_k = {crossing:.0f}]"
-        "(results/derived/dimension/crossings.csv), with more keys [later](results/README.md); "
-        "for the root mean square never.",
+        f"For the median with 64 keys, beyond [d_k = {crossing:.0f}]"
+        "(results/derived/dimension/crossings.csv); with more keys, [later](results/README.md).",
         "decoders trained without it, from q and k of variance 1, have nearly one-hot rows and "
         "vanishing median gradients. From much smaller q and k, [deep gradients](docs/network.md) "
         "hardly grow, and training suffers less; with momentum SGD, the scale even hurts.",
