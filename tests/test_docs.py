@@ -108,24 +108,24 @@ def test_readme_states_what_the_tables_show():
             "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
         ),
-        "With 64 keys of d_k = 64, the median gradient to a query is *almost nine times as large*.",
+        "with 64 keys of d_k = 64, the median gradient to a query is "
+        f"{median['unscaled', 64]:.2f} without it and {median['d_k^1/2', 64]:.2f} with it.",
         f"mean largest of 64 weights, d_k = 512 | {weights['unscaled', 512]:.0%} "
         f"| {weights['d_k^1/2', 512]:.0%} |",
         f"median gradient to a query, 64 keys, d_k = 64 | {median['unscaled', 64]:.2f} "
         f"| {median['d_k^1/2', 64]:.2f} |",
         f"median gradient to a query, 64 keys, d_k = 2,048 | {wide['unscaled']:.4f} "
         f"| {wide['d_k^1/2']:.2f} |",
-        f"random weights | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
+        f"from output to input, 48 random layers | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
         f"nats per character | {plain:.2f} | {scaled:.2f} |",
-        f"For the median with 64 keys, beyond [d_k = {crossing:.0f}]"
+        f"With 64 keys, saturation wins at the median beyond [d_k = {crossing:.0f}]"
         "(results/derived/dimension/crossings.csv); with more keys, [later](results/README.md).",
-        "decoders trained without it, from q and k of variance 1, have nearly one-hot rows and "
-        "vanishing median gradients. From much smaller q and k, [deep gradients](docs/network.md) "
-        "hardly grow, and training suffers less; with momentum SGD, the scale even hurts.",
+        "without it from q and k of variance 1, rows are nearly one-hot and median gradients "
+        "vanish. From much smaller q and k, [deep gradients](docs/network.md) hardly grow, "
+        "training suffers less, and with momentum SGD, the scale even hurts.",
         f"attention that ignores q and k ends at {blind}:",
     ):
         assert stated in text
-    assert 8.5 < median["unscaled", 64] / median["d_k^1/2", 64] < 9
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
     assert small["d_k^1/2"] < small["unscaled"] < 2
     assert momentum["unit", "unscaled"] > momentum["unit", "d_k^1/2"]
