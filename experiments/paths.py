@@ -70,6 +70,15 @@ def csv_name(sweep: str, kind: str) -> str:
     return f"{sweep}.csv" if kind == MEASURED else f"{DERIVED}/{sweep}/{kind}.csv"
 
 
+def sidecar_path(results: Path, sweep: str) -> Path:
+    """The file beside a sweep's table, with its parameters, checksums and fingerprints.
+
+    >>> sidecar_path(SHIPPED_RESULTS, "dimension").as_posix()
+    'results/dimension.json'
+    """
+    return results / f"{sweep}.json"
+
+
 def model_path(results: Path, model: str, name: str) -> Path:
     """A file of a pretrained model: a table, or a figure with its suffix.
 

@@ -34,6 +34,7 @@ from functools import cache
 
 from sdpa._names import did_you_mean, nearest
 
+UNSCALED, SCALED = "unscaled", "d_k^1/2"  # the two rules that all compare, by name
 SIZES = ("d_k", "n_keys", "n_visible")
 _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,

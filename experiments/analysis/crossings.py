@@ -18,9 +18,8 @@ from experiments.analysis.slopes import fall_through_zero, interpolated
 from experiments.measuring.columns import names
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.metric import FEW_DRAWS
+from sdpa.scaling import SCALED, UNSCALED
 
-UNSCALED = "unscaled"
-SCALED = "d_k^1/2"
 STATISTICS = {"median": "_median", "r.m.s.": ""}
 # Levels that ratios cross: the unscaled norm equals the scaled one, or a tenth of it.
 EQUAL = 1.0

@@ -17,6 +17,7 @@ from experiments.measuring.experiment import MEASURED
 from experiments.output.products import Product, build
 from experiments.output.reporter import VERBOSE, Reporter
 from experiments.output.tables import read_sweep
+from experiments.paths import sidecar_path
 
 TRAINED = Path("config.full.yaml")  # of the decoders that training is judged by
 # The sweeps that statements read: the least number of trials, and the needed values.
@@ -89,7 +90,9 @@ def update_statements(config: Config, results: Path, report: Reporter = VERBOSE)
     if reason := cannot_judge(config):
         report.line(f"kept {path}: {reason}")
         return
-    sidecars = tuple(folder / f"{sweep.name}.json" for folder, sweep in _sources(config, results))
+    sidecars = tuple(
+        sidecar_path(folder, sweep.name) for folder, sweep in _sources(config, results)
+    )
     build(results, [Product((path,), partial(_table, config, results), sidecars)], report)
 
 

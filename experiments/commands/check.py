@@ -13,7 +13,7 @@ from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, VERBOSE, Reporter
 from experiments.output.study import Study
 from experiments.output.tables import why_stale
-from experiments.paths import COLUMNS, DERIVED, FIGURES, LONG, csv_name
+from experiments.paths import COLUMNS, DERIVED, FIGURES, LONG, csv_name, sidecar_path
 
 NOTHING_JUDGED = (
     "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
@@ -30,7 +30,7 @@ def write_overview(study: Study, report: Reporter = VERBOSE) -> None:
     folder = study.folder
     inputs: list[Path] = []
     for sweep in study.config.sweeps:
-        inputs += [folder / f"{sweep.name}.json", folder / csv_name(sweep.name, MEASURED)]
+        inputs += [sidecar_path(folder, sweep.name), folder / csv_name(sweep.name, MEASURED)]
         inputs += sorted((folder / DERIVED / sweep.name).glob("*"))
     if study:
         files = (folder / LONG, folder / COLUMNS)

@@ -25,7 +25,7 @@ from experiments.output.tables import (
     why_stale,
     write_sweep,
 )
-from experiments.paths import STORE, STORED_CONFIG, csv_name
+from experiments.paths import STORE, STORED_CONFIG, csv_name, sidecar_path
 from experiments.running.fingerprint import tables_fingerprint
 from experiments.running.store import Store
 from experiments.running.work import (
@@ -124,7 +124,7 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
     from experiments.analysis.derived import VERDICTS
 
     written = read_sweep(results, sweep)
-    made = read_sidecar(results / f"{sweep.name}.json")
+    made = read_sidecar(sidecar_path(results, sweep.name))
     today = provenance(sweep)
     analysed = {"tables": today["fingerprint"]["tables"]}
     measured = made.get("fingerprint", {})  # which old tables lack

@@ -6,8 +6,6 @@ from experiments.declarations.figure import READING, Figure, Finding, Lines, Pan
 from experiments.declarations.tables import (
     A_TENTH,
     BOTH,
-    PLAIN,
-    ROOT,
     Numbers,
     Tables,
     is_below,
@@ -15,6 +13,7 @@ from experiments.declarations.tables import (
     widest,
 )
 from experiments.measuring.experiment import MEASURED
+from sdpa.scaling import SCALED, UNSCALED
 
 _WITH_LN = "d_k^1/2/0.43/ln(n_keys)"
 _GRID = {"d_k": (), "n_keys": (), "scaling": BOTH}
@@ -50,11 +49,11 @@ def _rules(tables: Tables) -> Numbers:
     rows = rows_of(tables, correlation=0).groupby("scaling")
     least = rows["max_weight_low"].max() / rows["max_weight_high"].min()
     most = rows["max_weight_high"].max() / rows["max_weight_low"].min()
-    others = least.drop([_WITH_LN, PLAIN])
-    if not (least[PLAIN] > A_TENTH and (others > most[_WITH_LN]).all()):
+    others = least.drop([_WITH_LN, UNSCALED])
+    if not (least[UNSCALED] > A_TENTH and (others > most[_WITH_LN]).all()):
         return None
     factors = rows["max_weight_exact"].max() / rows["max_weight_exact"].min()
-    return {"ln": factors[_WITH_LN], "root": factors[ROOT], "plain": factors[PLAIN]}
+    return {"ln": factors[_WITH_LN], "root": factors[SCALED], "plain": factors[UNSCALED]}
 
 
 FIGURES = (
@@ -70,7 +69,7 @@ FIGURES = (
             sentence="The power of d_k that keeps the largest of {n_keys.most} weights from d_k = "
             "256 to 1024 is {none:.2f} without correlation, {some:.2f} at a correlation of 0.1, "
             "and {half:.2f} at 0.5.",
-            needs={"d_k": (256, 1024), "correlation": (0, 0.1, 0.5), "scaling": (ROOT,)},
+            needs={"d_k": (256, 1024), "correlation": (0, 0.1, 0.5), "scaling": (SCALED,)},
             numbers=_correlation,
         ),
     ),

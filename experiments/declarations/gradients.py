@@ -6,8 +6,6 @@ from experiments.declarations.figure import READING, Default, Figure, Finding, L
 from experiments.declarations.tables import (
     BOTH,
     MEDIAN,
-    PLAIN,
-    ROOT,
     Numbers,
     Tables,
     by_rule,
@@ -16,12 +14,13 @@ from experiments.declarations.tables import (
     rows_of,
     widest,
 )
+from sdpa.scaling import SCALED, UNSCALED
 
 _LATER = 4  # the factor of d_k that counts as long before
 
 
 def _gradients(tables: Tables) -> Numbers:
-    rows = rows_of(tables, scaling=PLAIN)
+    rows = rows_of(tables, scaling=UNSCALED)
     peak = rows.loc[rows[MEDIAN].idxmax()]
     holds = (
         rises(rows[rows["d_k"] <= peak["d_k"]], "d_k", MEDIAN)
@@ -37,7 +36,7 @@ def _gradients(tables: Tables) -> Numbers:
 def _typical_vanishes(tables: Tables) -> bool:
     values = by_rule(tables, "jacobian_norm_median")
     first, last = values.iloc[0], values.iloc[-1]
-    return bool(first[PLAIN] > first[ROOT] and last[PLAIN] < 0.1 * last[ROOT])
+    return bool(first[UNSCALED] > first[SCALED] and last[UNSCALED] < 0.1 * last[SCALED])
 
 
 def _mean_square_falls_later(tables: Tables) -> bool:
@@ -52,12 +51,12 @@ def _falls_below(tables: Tables, metric: str) -> float:
     none is.
     """
     values = by_rule(tables, metric)
-    return min(values.index[values[PLAIN] < values[ROOT]], default=math.inf)
+    return min(values.index[values[UNSCALED] < values[SCALED]], default=math.inf)
 
 
 def _queries_get_larger_ones(tables: Tables) -> bool:
     values = by_rule(tables, "query_gradient_norm")
-    return bool((values[PLAIN] > values[ROOT]).all())
+    return bool((values[UNSCALED] > values[SCALED]).all())
 
 
 def _map(tables: Tables) -> Numbers:

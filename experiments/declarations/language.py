@@ -1,7 +1,8 @@
 """The figure of decoders trained on text."""
 
 from experiments.declarations.figure import Default, Figure, Finding
-from experiments.declarations.tables import BOTH, PLAIN, Numbers, Tables, is_below, rows_of
+from experiments.declarations.tables import BOTH, Numbers, Tables, is_below, rows_of
+from sdpa.scaling import UNSCALED
 
 
 def _losses(tables: Tables) -> Numbers:
@@ -10,7 +11,7 @@ def _losses(tables: Tables) -> Numbers:
     """
     found = {
         start: [
-            rows_of(tables, "bands", scaling=rule, initial=start, initial_divisor=PLAIN)
+            rows_of(tables, "bands", scaling=rule, initial=start, initial_divisor=UNSCALED)
             for rule in BOTH
         ]
         for start in ("unit", "small")
@@ -46,7 +47,7 @@ FIGURES = (
                 "n_keys": (),
                 "learning_rate": (),
                 "initial": ("unit", "small"),
-                "initial_divisor": (PLAIN,),
+                "initial_divisor": (UNSCALED,),
                 "layers": (),
                 "steps": (),
                 "n_sequences": (),

@@ -1,8 +1,9 @@
 """Figures of whole networks at their start."""
 
 from experiments.declarations.figure import Default, Figure, Finding, Panel, Slide
-from experiments.declarations.tables import BOTH, MEDIAN, PLAIN, ROOT, Numbers, Tables, rows_of
+from experiments.declarations.tables import BOTH, MEDIAN, Numbers, Tables, rows_of
 from experiments.measuring.experiment import MEASURED
+from sdpa.scaling import SCALED, UNSCALED
 
 _FACTOR = 1.5  # of the law in root mean squares, at every layer
 _EXPLODED = 1e5  # the least growth, for a sentence in millions
@@ -20,13 +21,13 @@ def _growth(tables: Tables) -> Numbers:
     layers = rows_of(tables, "by_layer", layers=deepest)
     ratio = layers["stream_gradient"] / layers["stream_gradient_law"]
     growth = "stream_gradient_growth"
-    low = found.loc[PLAIN, f"{growth}_low"]
-    apart = low > max(_EXPLODED, 100 * found.loc[ROOT, f"{growth}_high"])
+    low = found.loc[UNSCALED, f"{growth}_low"]
+    apart = low > max(_EXPLODED, 100 * found.loc[SCALED, f"{growth}_high"])
     if not (apart and ratio.between(_FACTOR**-2, _FACTOR**2).all()):
         return None
     return {
-        "plain": found.loc[PLAIN, growth] / 1e6,
-        "root": found.loc[ROOT, growth],
+        "plain": found.loc[UNSCALED, growth] / 1e6,
+        "root": found.loc[SCALED, growth],
         "factor": _FACTOR,
     }
 
@@ -81,7 +82,7 @@ FIGURES = (
                 holds=_growth,
                 sweep="network",
                 x="layers",
-                rules=(PLAIN, "d_k^1/4", ROOT),
+                rules=(UNSCALED, "d_k^1/4", SCALED),
             ),
         ),
     ),

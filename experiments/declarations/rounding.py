@@ -1,14 +1,15 @@
 """The figure of number formats."""
 
 from experiments.declarations.figure import Default, Figure, Finding
-from experiments.declarations.tables import BOTH, PLAIN, ROOT, Numbers, Tables, rows_of, widest
+from experiments.declarations.tables import BOTH, Numbers, Tables, rows_of, widest
+from sdpa.scaling import SCALED, UNSCALED
 
 _LOST = ["zero_weights", "wrong_gradient_rows"]
 
 
 def _formats(tables: Tables) -> Numbers:
-    unscaled = widest(rows_of(tables, scaling=PLAIN)).query("arithmetic != 'float64'")
-    scaled = rows_of(tables, scaling=ROOT)
+    unscaled = widest(rows_of(tables, scaling=UNSCALED)).query("arithmetic != 'float64'")
+    scaled = rows_of(tables, scaling=SCALED)
     holds = (unscaled[[f"{share}_low" for share in _LOST]] > 0).all(axis=None) and (
         scaled[_LOST] == 0
     ).all(axis=None)

@@ -14,9 +14,7 @@ from experiments.declarations.tables import (
     A_TENTH,
     BOTH,
     MEDIAN,
-    PLAIN,
     POWERS,
-    ROOT,
     Numbers,
     Tables,
     alone_is_level,
@@ -30,6 +28,7 @@ from experiments.declarations.tables import (
     widest,
 )
 from experiments.measuring.experiment import MEASURED
+from sdpa.scaling import SCALED, UNSCALED
 
 _POWERS = (
     "score_variance",
@@ -45,7 +44,7 @@ _MECHANISM = ["normalize", "softcap", "sink", "normalizer"]
 def _causal(tables: Tables) -> Numbers:
     lengths = tables[MEASURED]["n_keys"].agg(["min", "max"])
     short, long = ([rows_of(tables, n_keys=n, scaling=rule) for rule in BOTH] for n in lengths)
-    exact = rows_of(tables, scaling=ROOT).pivot_table(
+    exact = rows_of(tables, scaling=SCALED).pivot_table(
         index="n_keys", columns="mask", values="max_weight_exact"
     )
     holds = (
@@ -83,22 +82,22 @@ def _length(tables: Tables) -> Numbers:
 def _level_under_the_root_alone(tables: Tables) -> Numbers:
     if not alone_is_level(tables[MEASURED], "max_weight"):
         return None
-    return ends(rows_of(tables, scaling=PLAIN), "d_k", "max_weight_exact")
+    return ends(rows_of(tables, scaling=UNSCALED), "d_k", "max_weight_exact")
 
 
 def _alike_under_the_root_alone(tables: Tables) -> Numbers:
-    of_root = rows_of(tables, scaling=ROOT)
+    of_root = rows_of(tables, scaling=SCALED)
     alike = all(is_level(of_root, metric) for metric in _POWERS)
     return _level_under_the_root_alone(tables) if alike else None
 
 
 def _one_key_takes_most(tables: Tables) -> bool:
     values = by_rule(tables, "max_weight")
-    return bool(values[PLAIN].iloc[-1] > 0.8 and values[ROOT].max() < 0.2)
+    return bool(values[UNSCALED].iloc[-1] > 0.8 and values[SCALED].max() < 0.2)
 
 
 def _many_do_not_saturate(tables: Tables) -> bool:
-    values = by_rule(tables, "saturated_rows")[PLAIN]
+    values = by_rule(tables, "saturated_rows")[UNSCALED]
     return bool(values.is_monotonic_increasing and 0.5 < values.iloc[-1] < 0.9)
 
 
@@ -113,8 +112,8 @@ def _mechanisms(tables: Tables) -> Numbers:
         ):
             return None
     return {
-        "least": widest(rows_of(tables, scaling=PLAIN))["max_weight"].min(),
-        "most": widest(rows_of(tables, scaling=ROOT))["max_weight"].max(),
+        "least": widest(rows_of(tables, scaling=UNSCALED))["max_weight"].min(),
+        "most": widest(rows_of(tables, scaling=SCALED))["max_weight"].max(),
     }
 
 

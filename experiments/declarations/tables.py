@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from experiments.measuring.experiment import MEASURED
+from sdpa.scaling import SCALED, UNSCALED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,8 +16,8 @@ Table: TypeAlias = "pd.DataFrame"
 Tables: TypeAlias = Mapping[str, Table]  # of a sweep, by kind: `measured`, and derived ones
 Numbers: TypeAlias = Mapping[str, Any] | None  # of a sentence, or none if tables do not support it
 
-PLAIN, ROOT = BOTH = ("unscaled", "d_k^1/2")
-POWERS = (PLAIN, "d_k^1/3", ROOT, "d_k^2/3")
+BOTH = (UNSCALED, SCALED)
+POWERS = (UNSCALED, "d_k^1/3", SCALED, "d_k^2/3")
 MEDIAN = "query_gradient_norm_median"
 A_TENTH = 1.1
 
@@ -77,7 +78,7 @@ def rises(rows: Table, x: str, metric: str, *, falls: bool = False) -> bool:
 def alone_is_level(rows: Table, metric: str) -> bool:
     """True if a metric is level under d_k^1/2, and under no other rule."""
     return all(
-        is_level(of_rule, metric) if rule == ROOT else changes(of_rule, metric)
+        is_level(of_rule, metric) if rule == SCALED else changes(of_rule, metric)
         for rule, of_rule in rows.groupby("scaling")
     )
 

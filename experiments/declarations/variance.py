@@ -14,9 +14,7 @@ from experiments.declarations.tables import (
     A_TENTH,
     BOTH,
     MEDIAN,
-    PLAIN,
     POWERS,
-    ROOT,
     Numbers,
     Tables,
     alone_is_level,
@@ -29,6 +27,7 @@ from experiments.declarations.tables import (
     widest,
 )
 from experiments.measuring.experiment import MEASURED
+from sdpa.scaling import SCALED, UNSCALED
 
 _FOUR = ("score_variance", "max_weight", "entropy", MEDIAN)
 _ASSUMPTIONS = (
@@ -48,7 +47,7 @@ def _variance(tables: Tables) -> Numbers:
     slopes = tables["slopes"].set_index("scaling")["slope"]
     holds = (
         alone_is_level(tables[MEASURED], "score_variance")
-        and slopes[PLAIN] > slopes["d_k^1/3"] > 0 > slopes["d_k^2/3"]
+        and slopes[UNSCALED] > slopes["d_k^1/3"] > 0 > slopes["d_k^2/3"]
     )
     return dict(slopes) if holds else None
 
@@ -69,7 +68,7 @@ def _metrics(tables: Tables) -> Numbers:
 
 
 def _assumptions(tables: Tables) -> Numbers:
-    rows = rows_of(tables, scaling=ROOT)
+    rows = rows_of(tables, scaling=SCALED)
     first, others = rows.iloc[0], rows.iloc[1:]
     holds = (
         others["max_weight_low"].max() / first["max_weight_high"] > A_TENTH
@@ -87,7 +86,7 @@ def _distribution(tables: Tables) -> Numbers:
 
 
 def _initialisation(tables: Tables) -> Numbers:
-    schemes = dict(list(rows_of(tables, scaling=ROOT).groupby("scheme")))
+    schemes = dict(list(rows_of(tables, scaling=SCALED).groupby("scheme")))
     level = [name for name, rows in schemes.items() if is_level(rows, "score_variance")]
     holds = {"xavier", "xavier_packed", "kaiming"} <= {*level}
     if not (holds and rises(schemes["gpt2"], "d_model", "score_variance")):
@@ -167,7 +166,7 @@ FIGURES = (
             sentence="At d_k = {d_k.most} with {n_keys.most} keys, the mean largest weight under "
             "d_k^1/2 is {least:.2f} to {most:.2f} times that of the textbook case, if one "
             "assumption changes at a time.",
-            needs={**dict.fromkeys(_ASSUMPTIONS, ()), "scaling": (PLAIN, ROOT)},
+            needs={**dict.fromkeys(_ASSUMPTIONS, ()), "scaling": (UNSCALED, SCALED)},
             numbers=_assumptions,
         ),
     ),
@@ -210,7 +209,7 @@ FIGURES = (
             needs={
                 "d_model": (),
                 "scheme": ("gpt2", "xavier", "xavier_packed", "kaiming"),
-                "scaling": (ROOT,),
+                "scaling": (SCALED,),
             },
             numbers=_initialisation,
         ),

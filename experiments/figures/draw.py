@@ -14,7 +14,14 @@ from experiments.figures.findings import finding_of, lost_findings
 from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, VERBOSE, Reporter
 from experiments.output.study import Study
-from experiments.paths import ALL_SWEEPS, DRAWN, ON_REQUEST, SHIPPED_RESULTS, figure_path
+from experiments.paths import (
+    ALL_SWEEPS,
+    DRAWN,
+    ON_REQUEST,
+    SHIPPED_RESULTS,
+    figure_path,
+    sidecar_path,
+)
 
 _BACK = "; the shipped config has them all: git checkout config.yaml && make all"
 
@@ -64,7 +71,7 @@ def figures(
         asked = [each for each in ON_REQUEST if each in old or each[1:] in formats]
         files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))
         behind = [sweep.name for sweep in config.sweeps if name in (sweep.name, ALL_SWEEPS)]
-        inputs = tuple(results / f"{sweep}.json" for sweep in behind)
+        inputs = tuple(sidecar_path(results, sweep) for sweep in behind)
         make = partial(_drawn, figure, of, finding, asked)
         products.append(Product(files, make, inputs, finding))
     return products

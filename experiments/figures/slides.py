@@ -16,6 +16,7 @@ from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, VERBOSE, Reporter
 from experiments.output.study import Study
 from experiments.paths import SLIDES as FOLDER
+from experiments.paths import sidecar_path
 
 if TYPE_CHECKING:
     from experiments.figures.style import Drawing
@@ -44,7 +45,7 @@ def write_slides(study: Study, report: Reporter = VERBOSE) -> None:
             left_out.append(f"{name} ({reason})")
             continue
         files = tuple(results / FOLDER / f"{name}{suffix}" for suffix in (".png", ".pdf"))
-        inputs = (results / f"{slide.sweep}.json",)
+        inputs = (sidecar_path(results, slide.sweep),)
         products.append(Product(files, partial(slide_files, slide, study[slide.sweep]), inputs))
     if not products:
         raise FindingError(

@@ -23,7 +23,7 @@ from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.measuring.processor import is_supported
 from experiments.output.compare import Change, compare, update
-from experiments.paths import csv_name
+from experiments.paths import csv_name, sidecar_path
 from experiments.running.fingerprint import (
     measuring_fingerprint,
     stamp,
@@ -55,7 +55,7 @@ def write_sweep(results: Path, found: "Results") -> dict[Path, Change]:
         ChangedError: a table is different from one that should be the same; nothing is written.
     """
     sweep = found.block
-    sidecar = results / f"{sweep.name}.json"
+    sidecar = sidecar_path(results, sweep.name)
     values = (sweep.name, sweep.experiment.name, sweep.seed)
     identity = dict(zip(names(IDENTITY), values, strict=True))
     contents = {
@@ -108,7 +108,7 @@ def why_stale(results: Path, sweep: Sweep) -> str:
     """
     try:
         sound_contents(results, sweep)
-        made = read_sidecar(results / f"{sweep.name}.json")
+        made = read_sidecar(sidecar_path(results, sweep.name))
     except TableError as error:
         return str(error)
     return "" if made.items() >= provenance(sweep).items() else ANOTHER_VERSION
@@ -158,7 +158,7 @@ def read_sweep(results: Path, sweep: Sweep) -> "Results":
 
 def sound_contents(results: Path, sweep: Sweep) -> dict[str, bytes]:
     """The bytes of a sweep's tables by kind, after a check of their config and their checksums."""
-    sidecar = read_sidecar(results / f"{sweep.name}.json")
+    sidecar = read_sidecar(sidecar_path(results, sweep.name))
     got = {"seed": sidecar.get("seed"), **sidecar["parameters"]}
     expected = {"seed": sweep.seed, **sweep.parameters()}
     for key in {**expected, **got}:

@@ -5,10 +5,11 @@ from functools import partial
 
 import pandas as pd
 
-from experiments.analysis.crossings import EQUAL, SCALED, UNSCALED
+from experiments.analysis.crossings import EQUAL
 from experiments.analysis.results import Results
 from experiments.declarations.tables import rows_of, widest
 from experiments.figures.findings import finding_of
+from sdpa.scaling import SCALED, UNSCALED
 
 Numbers = dict[str, float]
 

@@ -12,7 +12,6 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
-from experiments.analysis.crossings import SCALED, UNSCALED
 from experiments.analysis.results import Results, SweepAxes
 from experiments.claims.judge import SEVERITIES
 from experiments.claims.table import read_statements, table_path
@@ -44,6 +43,7 @@ from experiments.paths import (
     drawn_texts,
 )
 from experiments.running.fingerprint import versions
+from sdpa.scaling import SCALED, UNSCALED
 
 _MOST_ROWS = 40
 _MOST_METRICS = 5

@@ -29,6 +29,7 @@ from experiments.paths import (
     MODELS,
     THEORY,
     figure_path,
+    sidecar_path,
 )
 
 FOLDER = Path(__file__).parent
@@ -198,7 +199,7 @@ def provenance(study: Study) -> Provenance:
         if sweep.name not in study:
             row["table"] = f"missing: {reason}"
             continue
-        made = read_sidecar(study.folder / f"{sweep.name}.json")
+        made = read_sidecar(sidecar_path(study.folder, sweep.name))
         versions |= made["versions"]
         table = study[sweep.name].measured
         trials = table.get("trials", pd.Series(sweep.trials))

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from experiments.analysis.results import Results
 from experiments.declarations import FINDINGS
-from experiments.declarations.tables import BOTH, MEDIAN, ROOT, ends, rows_of
+from experiments.declarations.tables import BOTH, MEDIAN, ends, rows_of
 from experiments.figures.findings import finding_of
 from experiments.pages.answers import Numbers
 from experiments.pages.parts import digits
+from sdpa.scaling import SCALED
 
 _MORE, _SAME, _LESS = 2.0, 1.0, 0.5  # the numbers of choices that compare
 
@@ -97,7 +98,7 @@ def questions(found: Mapping[str, Results], answers: Mapping[str, Numbers]) -> I
 
 def _at_all_widths(dimension: Results) -> Iterator[Question]:
     """Questions about one row under both rules."""
-    root = rows_of(dimension, scaling=ROOT)
+    root = rows_of(dimension, scaling=SCALED)
     first, last = ends(root, "d_k", "max_weight_exact").values()
     yield _question(
         f"You divide by sqrt(d_k), and d_k grows from {root['d_k'].min()} to {root['d_k'].max()}. "
