@@ -39,11 +39,10 @@ def test_softmax_is_the_quotient_of_exponentials_and_ignores_a_shift(scores, shi
     assert_allclose(softmax(shifted), expected, rtol=1e-9, atol=1e-30)
 
 
-@pytest.mark.parametrize("axis", [0, -1])
-def test_softmax_goes_along_its_axis(axis):
+def test_softmax_goes_along_its_axis():
     x = np.random.default_rng(2).standard_normal((2, 3, 5))
     e = np.exp(x)
-    assert_allclose(softmax(x, axis=axis), e / e.sum(axis=axis, keepdims=True))
+    assert_allclose(softmax(x, axis=0), e / e.sum(axis=0))
 
 
 @pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16])
@@ -66,8 +65,9 @@ def test_softmax_refuses(x, axis, message):
         softmax(x, axis=axis)
 
 
-@pytest.mark.parametrize(("scaling", "divisor"), [("d_k^1/2", D_K**0.5), (2.5, 2.5)])
-@pytest.mark.parametrize("mask", [None, "causal"])
+@pytest.mark.parametrize(
+    ("scaling", "divisor", "mask"), [("d_k^1/2", D_K**0.5, None), (2.5, 2.5, "causal")]
+)
 def test_every_step_is_that_of_plain_loops(qkv, scaling, divisor, mask):
     steps = trace(*qkv, scaling=scaling, mask=mask)
     assert steps.divisor == divisor
@@ -103,26 +103,18 @@ def test_an_additive_mask_hides_what_it_lowers(qkv, hidden):
     assert_array_equal(found, scaled_dot_product_attention(*qkv, mask=causal))
 
 
-@pytest.mark.parametrize("window", [1, 2, math.inf])
 @pytest.mark.parametrize(("n_queries", "n_keys"), [(1, 5), (3, 5), (5, 5)])
-def test_a_causal_mask_shows_each_query_the_keys_up_to_its_own_position(n_queries, n_keys, window):
-    mask = causal_mask(n_queries, n_keys, window)
-    assert mask.shape == (n_queries, n_keys)
-    for query, key in np.ndindex(mask.shape):
+@pytest.mark.parametrize(
+    ("name", "before", "after"), [("causal", 99, 0), ("window-2", 1, 0), ("local-1", 1, 1)]
+)
+def test_a_mask_shows_each_query_the_keys_around_its_own(name, before, after, n_queries, n_keys):
+    mask = named_mask(name, n_queries, n_keys)
+    expected = np.empty((n_queries, n_keys), bool)
+    for query, key in np.ndindex(expected.shape):
         own = n_keys - n_queries + query
-        assert mask[query, key] == (own - window < key <= own)
-
-
-@pytest.mark.parametrize("n", [1, 2, 7])
-@pytest.mark.parametrize(("n_queries", "n_keys"), [(1, 5), (3, 5), (5, 5)])
-def test_a_local_mask_shows_each_query_the_keys_on_both_sides_of_its_own(n_queries, n_keys, n):
-    mask = named_mask(f"local-{n}", n_queries, n_keys)
-    assert mask.shape == (n_queries, n_keys)
-    for query, key in np.ndindex(mask.shape):
-        assert mask[query, key] == (abs(key - (n_keys - n_queries + query)) <= n)
-    for name in ("none", "causal", "window-2", f"local-{n}"):
-        lengths = named_mask(name, n_queries, n_keys).sum(axis=-1)
-        assert_array_equal(reach_of(name).lengths(n_queries, n_keys), lengths)
+        expected[query, key] = own - before <= key <= own + after
+    assert_array_equal(mask, expected)
+    assert_array_equal(reach_of(name).lengths(n_queries, n_keys), expected.sum(axis=-1))
 
 
 def of_gradients(q, k, v, mask):
@@ -146,19 +138,10 @@ def of_diagnosis(q, k, _, mask):
 )
 def test_a_mask_has_the_same_words_everywhere(qkv, call):
     n_keys = N_QUERIES if call is of_module else N_KEYS
-    masks = {
-        "none": None,
-        "causal": causal_mask(N_QUERIES, n_keys),
-        "window-2": causal_mask(N_QUERIES, n_keys, 2),
-        "local-1": np.array(
-            [
-                [abs(key - own) <= 1 for key in range(n_keys)]
-                for own in range(n_keys - N_QUERIES, n_keys)
-            ]
-        ),
-    }
-    for word, mask in masks.items():
+    for word in ("causal", "window-2", "local-1"):
+        mask = named_mask(word, N_QUERIES, n_keys)
         assert_array_equal(call(*qkv, mask=word), call(*qkv, mask=mask))
+    assert_array_equal(call(*qkv, mask="none"), call(*qkv, mask=None))
     message = r"mask: expected one of none, causal, .*, got 'casual'; did you mean"
     with pytest.raises(ValueError, match=message):
         call(*qkv, mask="casual")

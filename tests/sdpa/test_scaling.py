@@ -12,63 +12,36 @@ from sdpa import Scaling
 from sdpa.scaling import resolve_divisor
 
 EXPONENTS = st.fractions(-10, 10, max_denominator=1000)
-BY_HAND = {
-    "d_k": lambda d_k, _: math.log(d_k),
-    "n_keys": lambda _, n_keys: math.log(n_keys),
-    "ln(n_keys)": lambda _, n_keys: math.log(math.log(n_keys)),
-    "n_visible": lambda _, n_keys: math.log(n_keys),
-    "ln(n_visible)": lambda _, n_keys: math.log(math.log(n_keys)),
-}  # logarithms of the factors of canonical names, in their order
-POWERS = dict.fromkeys(BY_HAND, EXPONENTS) | {"d_k": st.fractions(0, 10, max_denominator=1000)}
+POWERS = {
+    "d_k": st.fractions(0, 10, max_denominator=1000),
+    "n_keys": EXPONENTS,
+    "ln(n_keys)": EXPONENTS,
+    "n_visible": EXPONENTS,
+    "ln(n_visible)": EXPONENTS,
+}
 
 
-def in_order(powers):
-    """The powers that are not 0, as `Scaling.powers` has them."""
-    return tuple((name, powers[name]) for name in BY_HAND if powers.get(name))
-
-
-@given(
-    st.fractions(Fraction(1, 10), 10, max_denominator=10**6),
-    st.fixed_dictionaries(POWERS),
-)
+@given(st.fractions(Fraction(1, 10), 10, max_denominator=10**6), st.fixed_dictionaries(POWERS))
 def test_any_product_parses_back_to_itself(constant, powers):
-    scaling = Scaling(constant, in_order(powers))
+    in_order = tuple((factor, powers[factor]) for factor in POWERS if powers[factor])
+    scaling = Scaling(constant, in_order)
     assert Scaling.parse(scaling.name) == scaling
 
 
-@given(
-    st.fractions(Fraction(1, 10), 10, max_denominator=10**6),
-    st.fixed_dictionaries(POWERS),
-    st.integers(1, 5000),
-    st.integers(2, 5000),
-)
-def test_a_divisor_is_the_product_of_powers(constant, powers, d_k, n_keys):
-    scaling = Scaling(constant, in_order(powers))
-    expected = math.log(constant)
-    for name, power in powers.items():
-        expected += float(power) * BY_HAND[name](d_k, n_keys)
-    assert math.log(scaling.divisor(d_k, n_keys)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
 NAMES = {
-    "unscaled": "unscaled",
     "d_k^0": "unscaled",
-    "8": "8",
     "1/8": "0.125",
     "4^-1/2": "0.5",
     "0.3333333333333333": "1/3",  # as YAML has a third
-    "d_k": "d_k^1",
-    "d_k**(1/2)": "d_k^1/2",
     " sqrt ( d_k ) ": "d_k^1/2",
+    "d_k**(1/2)": "d_k^1/2",
     "d_k/sqrt(d_k)": "d_k^1/2",
     "d_k^3/3": "d_k^1",
     "d_k/3": "1/3*d_k^1",
     "sqrt(4*d_k)": "2*d_k^1/2",
-    "d_k^1/2*ln(n_keys)^-1": "d_k^1/2/ln(n_keys)",
     "sqrt(d_k)/(0.43*ln(n_keys))": "d_k^1/2/0.43/ln(n_keys)",
-    "1/n_keys^1/2": "1/n_keys^1/2",
     "ln(n_keys)*n_keys^1/2": "n_keys^1/2*ln(n_keys)",
-    "d_k**0.5/ln( n_visible )": "d_k^1/2/ln(n_visible)",
+    "1/n_visible^1/2": "1/n_visible^1/2",
 }
 
 
@@ -79,17 +52,14 @@ def test_spellings_of_one_rule_get_one_name_which_keeps_it(text):
     assert Scaling.parse(name).name == name
 
 
-WRITTEN = (
-    "sqrt(d_k) / (1 + .1 * ln(n_keys / 4096))**2",
-    "d_k^1/2/(1+0.1*ln(n_visible/8192))",
-    "(sqrt(2) * d_k^1/2)",
-    "11.313708498984761",
-    "d_k^0.123456789012",
-    "sqrt(d_k)*ln(512)/ln(n_keys)",
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sqrt(d_k) / (1 + .1 * ln(n_keys / 4096))**2",
+        "11.313708498984761",
+        "d_k^0.123456789012",
+    ],
 )
-
-
-@pytest.mark.parametrize("text", WRITTEN)
 def test_any_other_rule_has_its_text_as_its_name(text):
     scaling = Scaling.parse(f"  {text.replace(' ', '  ')} ")
     assert scaling.name == text
@@ -101,15 +71,11 @@ def test_any_other_rule_has_its_text_as_its_name(text):
     [
         ("d_k^1/2", 8.0, Fraction(1, 2)),
         ("2*sqrt(d_k)", 16.0, None),
-        ("sqrt(d_k)/(0.43*ln(n_keys))", 8 / 0.43 / math.log(16), None),
         ("(d_k*n_keys)^(3/2)", 2.0**15, None),
         ("d_k^1/2/(1+0.5*ln(n_keys/4))^2", 8 / (1 + math.log(2)) ** 2, None),
-        ("11.313708498984761", 11.313708498984761, None),
         ("sqrt(2*d_k)", math.sqrt(128), None),
-        ("d_k^0.123456789012", 64**0.123456789012, Fraction("0.123456789012")),
         ("(d_k - n_keys)^(1/2) + n_keys^-1/2", math.sqrt(48) + 1 / 4, None),
-        ("sqrt(ln(n_keys) + 1)^(-2)*d_k", 64 / (math.log(16) + 1), None),
-        ("floor(d_k / 24) * (n_keys + 1)", 34, None),
+        ("floor(d_k / 24) * (n_visible + 1)", 34, None),
     ],
 )
 def test_divisors_by_hand_for_64_wide_and_16_long(text, divisor, exponent):
@@ -132,43 +98,16 @@ def test_a_rule_without_a_divisor_for_one_key_is_refused_there(text, sizes, mess
         Scaling.parse(text).divisor(*sizes)
 
 
-def scale_of_llama_4(position, head_dim, floor_scale=8192, attn_scale=0.1):
-    """The factor of q.k in a layer without rotation, in the terms of Transformers' code."""
-    steps = float((position + 1) // floor_scale)
-    return head_dim**-0.5 * (math.log1p(steps) * attn_scale + 1)
-
-
-def scale_of_deepseek(qk_head_dim, rope_factor, mscale):
-    """`softmax_scale` in the terms of DeepSeek-V3's code."""
-    mscale = 0.1 * mscale * math.log(rope_factor) + 1
-    return qk_head_dim**-0.5 * mscale * mscale
-
-
-def test_rules_of_deployed_models_are_those_of_their_code():
-    llama = Scaling.parse("d_k^1/2/(0.1*ln(floor(n_visible/8192)+1)+1)")
-    for position in (0, 8190, 8191, 8192, 16383, 10**6):
-        divisor = llama.divisor(128, 2**20, n_visible=position + 1)
-        assert divisor == pytest.approx(1 / scale_of_llama_4(position, 128), rel=1e-14)
-    deepseek = Scaling.parse("sqrt(d_k)/(0.1*0.707*ln(40)+1)^2").divisor(192, 4096)
-    assert deepseek == pytest.approx(1 / scale_of_deepseek(192, 40, 0.707), rel=1e-14)
-
-
 NONSENSE = [
     "",
-    "-2",
     "0*d_k",
-    "d_k/0",
-    "d_k^x",
     "d_k^(1/0)",
     "d_k^10*d_k",
     "2^d_k",
-    "sqrt(d_k",
     "sqrt(d_k, 2)",
-    "ln(d_k, base=2)",
     "2d_k",
     "nan",
     "d_k if 1 else 2",
-    "d_k % 2",
     "__import__('os')",
     "(" * 10_000,
     "1" * 201,
@@ -201,13 +140,13 @@ def test_a_divisor_must_be_finite_and_positive(divisor):
 
 
 @pytest.mark.parametrize(
-    "divisor", [2, Fraction(2), np.float32(2), np.int64(2), "2", Scaling.parse("d_k^1/2")]
+    "divisor", [Fraction(2), np.float32(2), np.int64(2), "2", Scaling.parse("d_k^1/2")]
 )
 def test_any_number_text_or_rule_is_a_divisor(divisor):
     assert resolve_divisor(divisor, d_k=4, n_keys=4) == 2.0
 
 
-@pytest.mark.parametrize("scaling", [None, True, [8.0], np.ones((30, 30))], ids=repr)
+@pytest.mark.parametrize("scaling", [None, True, np.ones((30, 30))], ids=repr)
 def test_what_is_neither_a_rule_nor_a_number_is_refused(scaling):
     expected = (
         r"^scaling: expected a rule such as 'd_k\^1/2', or the number .* divided by, got "
