@@ -8,7 +8,7 @@ from scipy.integrate import quad
 
 def is_mean(values, expected, within=0.0):
     """Within five standard errors: one false alarm in 1.7 million, if reseeded."""
-    error = 5 * values.std(ddof=1) / sqrt(len(values))
+    error = 5 * values.std(ddof=1) / sqrt(values.size)
     return abs(values.mean() - expected) < error + within
 
 
