@@ -114,12 +114,12 @@ def test_trace_and_norm_equal_rational_arithmetic(others):
     assert jacobian_norm(rounded) == pytest.approx(math.sqrt(square), rel=1e-13, abs=0)
 
 
-def test_norm_and_trace_are_those_of_the_jacobian_matrix():
+def test_the_jacobian_matrix_is_that_of_the_definition():
     w = softmax(np.random.default_rng(8).standard_normal((2, 3, N_KEYS)))
     jacobian = softmax_jacobian(w)
-    assert jacobian.shape == (2, 3, N_KEYS, N_KEYS)
-    assert_allclose(jacobian_norm(w), np.linalg.norm(jacobian, axis=(-2, -1)))
-    assert_allclose(jacobian_trace(w), np.trace(jacobian, axis1=-2, axis2=-1))
+    for row in np.ndindex(2, 3):
+        expected = np.diag(w[row]) - np.outer(w[row], w[row])
+        assert_allclose(jacobian[row], expected, rtol=1e-14)
     g = np.random.default_rng(9).standard_normal(N_KEYS)
     assert_allclose(softmax_vjp(w, g), jacobian @ g, atol=1e-16)
 
@@ -165,10 +165,10 @@ def test_the_variance_of_a_row_is_that_of_its_visible_scores():
 
 
 @pytest.mark.parametrize("function", [softmax_jacobian, jacobian_norm, max_weight, entropy])
-@pytest.mark.parametrize("rows", [[[0.5, 0.5], [0.5, 0.6]], [[0.5, 0.5], [np.nan, 1]]])
-def test_rows_that_are_no_weights_are_refused(function, rows):
+@pytest.mark.parametrize("bad", [0.6, np.nan])
+def test_rows_that_are_no_weights_are_refused(function, bad):
     with pytest.raises(ValueError, match=r"that sum to 1, got sum .* in row \(1\)"):
-        function(rows)
+        function([[0.5, 0.5], [0.5, bad]])
 
 
 def test_rows_without_a_finite_score_have_no_variance():

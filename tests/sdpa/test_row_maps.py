@@ -107,7 +107,6 @@ def test_attention_takes_a_map_between_divisor_and_weights(row_map):
     [
         ({"softcap": -1.0}, "softcap: expected a finite number above 0, or 0 for none, got -1.0"),
         ({"sink": np.zeros((2, 2))}, r"or one for each head, got the shape \(2, 2\)"),
-        ({"sink": [0.0, math.nan]}, r"sink: expected a finite number, .*, got \(0.0, nan\)"),
         ({"sink": [0.0, 1.0, 2.0]}, r"one for each head of the scores \(1, 1\), got 3 numbers"),
         ({"alibi": math.nan}, "alibi: expected a slope within ±1e6, or 0 for none, got nan"),
         (
