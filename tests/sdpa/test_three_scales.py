@@ -5,13 +5,11 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from sdpa.theory import limits
 from sdpa.theory import poisson_dirichlet as frozen
 from sdpa.theory import three_scales as scales
-from sdpa.theory.gaussian_rows import gaussian_rows
 
 
-@pytest.mark.parametrize("n_keys", [3, 64, 400])
+@pytest.mark.parametrize("n_keys", [3, 64])
 def test_half_the_gaps_of_drawn_scores_are_below_the_median(n_keys):
     """Five standard errors: a false alarm in 2,000,000 runs of a size, if reseeded."""
     rows = 10**6 // n_keys + 20_000
@@ -23,31 +21,29 @@ def test_half_the_gaps_of_drawn_scores_are_below_the_median(n_keys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "known", "errors"),
-    [  # error of the exact value; largest relative distance at 64, 4096 and 2^20 keys
-        ("largest", 0, (0.06, 0.006, 0.008)),
-        ("typical", 0.002, (0.05, 0.06, 0.06)),
-        ("typical_by_gap", 0.002, (0.10, 0.008, 0.002)),
-        ("typical_query", 0.006, (0.06, 0.006, 0.006)),
-        ("mean", 0, (0.08, 0.001, 0.001)),
+    ("name", "errors"),
+    [  # largest relative distance at 64 and 2^20 keys
+        ("largest", (0.06, 0.008)),
+        ("typical", (0.05, 0.06)),
+        ("typical_by_gap", (0.10, 0.002)),
+        ("typical_query", (0.06, 0.006)),
+        ("mean", (0.08, 0.001)),
     ],
 )
-def test_laws_are_as_near_to_exact_values_as_stated(name, known, errors):
-    """In docs/theory.md; a distance that exact values cannot resolve has no lower bound."""
+def test_laws_are_as_near_to_exact_values_as_stated(name, errors):
+    """In docs/theory.md."""
     scale = scales.SCALES[name]
-    for n_keys, error in zip((64, 4096, 2**20), errors, strict=True):
-        distance = abs(scale.law(n_keys) / scale.exact(n_keys) - 1)
-        assert distance < error
-        assert distance > 0.5 * error or error <= known
+    for n_keys, error in zip((64, 2**20), errors, strict=True):
+        assert scale.law(n_keys) == pytest.approx(scale.exact(n_keys), rel=error)
 
 
-@pytest.mark.parametrize("m", [0.25, pytest.param(0.5, marks=pytest.mark.slow)])
-def test_the_frozen_phase_is_that_of_drawn_poisson_dirichlet_weights(m):
+def test_the_frozen_phase_is_that_of_drawn_poisson_dirichlet_weights():
     """Weights G_j^(-1/m) of the points G_j of a Poisson process, over their sum: five standard
     errors of 2,000 rows.
 
     The points left out have about the weight K^(1 - 1/m) for K points, 5e-4 at most here.
     """
+    m = 0.25
     points = np.random.default_rng(5).exponential(size=(2000, 2000)).cumsum(axis=1)
     weights = points ** (-1 / m)
     weights /= weights.sum(axis=1, keepdims=True)
@@ -61,24 +57,3 @@ def test_the_frozen_phase_is_that_of_drawn_poisson_dirichlet_weights(m):
     }
     for exact, rows in found.items():
         assert abs(rows.mean() - exact) < 5 * rows.std() / sqrt(len(rows)) + 2e-3
-
-
-def test_exact_rows_come_near_the_frozen_phase_slowly():
-    """At sigma = 3 sigma_c, from 64 to 2^20 keys, the distance from each limit falls, but not to a
-    fifth.
-    """
-    m = 1 / 3
-    limit = np.array(
-        [
-            frozen.max_weight(m),
-            frozen.entropy(m),
-            frozen.jacobian_square(m),
-            frozen.share_above(m, 0.99),
-        ]
-    )
-    few, many = (
-        np.abs(gaussian_rows(np.array([limits.freezing_sigma(n) / m]), np.array([n]))[0] - limit)
-        for n in (64, 2**20)
-    )
-    assert (many < few).all()
-    assert (many > few / 5).any()
