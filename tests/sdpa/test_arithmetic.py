@@ -27,9 +27,13 @@ def test_the_limits_of_a_format_are_those_of_its_type(name):
     assert found.round(1 - 2.0 ** -(found.digits + 1)) == 1
 
 
-@pytest.mark.parametrize(("name", "prescale"), [("float8_e4m3fn", 1.0), ("float8_e5m2", 64.0)])
 @pytest.mark.parametrize(
-    ("d_k", "n_keys", "divisor"), [(3, 2, 1.0), (64, 300, 80.0), (512, 64, 1.0)]
+    ("d_k", "n_keys", "divisor", "name", "prescale"),
+    [
+        (3, 2, 1.0, "float8_e4m3fn", 1.0),
+        (64, 300, 80.0, "float8_e5m2", 64.0),
+        (512, 64, 1.0, "float8_e5m2", 64.0),
+    ],
 )
 def test_rounding_loss_agrees_with_simulated_rows(d_k, n_keys, divisor, name, prescale):
     """20,000 rows of spreads 0.1 to 23, within 5 standard errors; false alarms of all cases below
