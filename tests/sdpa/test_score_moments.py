@@ -26,7 +26,6 @@ from sdpa.theory import (
 
 FULL = [name for name in LAWS if len(known_orders(name)) == 6]
 SHAPES = [
-    {},
     {"query_mean": 0.4, "key_mean": -1.5, "query_std": 0.7, "key_std": 1.3},
     {"spectrum": 1.5, "query_mean": 0.5},
 ]
@@ -50,28 +49,18 @@ def scores_on_a_grid(law, d_k):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=repr)
 @pytest.mark.parametrize("entries", LAWS)
-def test_moments_of_the_score_on_a_tensor_grid(entries, shape):
-    law = PairLaw(entries=LAWS[entries], **shape)
-    scores, chance = scores_on_a_grid(law, 2)
-    mean = chance @ scores @ chance
-    variance, fourth = (chance @ (scores - mean) ** n @ chance for n in (2, 4))
-    assert score_mean(2, 2.0, law) == pytest.approx(mean / 2, abs=1e-9)
-    assert score_variance(2, 2.0, law) == pytest.approx(variance / 4, rel=1e-9)
-    excess = fourth / variance**2 - 3
-    assert score_kurtosis(2, law) == pytest.approx(excess, rel=1e-8, abs=1e-10)
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=repr)
-@pytest.mark.parametrize("entries", LAWS)
-@pytest.mark.parametrize(("d_k", "n_queries", "n_keys"), [(1, 2, 3), (2, 3, 1)])
-def test_the_spreads_of_scores_that_share_queries_and_keys(entries, d_k, n_queries, n_keys, shape):
-    """The mean over all pairs of queries and keys, by quadrature over the entries of one query and
-    one key.
-    """
+def test_moments_of_the_score_and_their_spreads_on_a_tensor_grid(entries, shape):
+    """The spreads are means over all pairs of queries and keys."""
+    d_k, n_queries, n_keys = 2, 2, 3
     law = PairLaw(entries=LAWS[entries], **shape)
     scores, chance = scores_on_a_grid(law, d_k)
-    c = scores - chance @ scores @ chance
+    center = chance @ scores @ chance
+    c = scores - center
     second, third, fourth = (chance @ c**n @ chance for n in (2, 3, 4))
+    assert score_mean(d_k, 2.0, law) == pytest.approx(center / 2, abs=1e-9)
+    assert score_variance(d_k, 2.0, law) == pytest.approx(second / 4, rel=1e-9)
+    excess = fourth / second**2 - 3
+    assert score_kurtosis(d_k, law) == pytest.approx(excess, rel=1e-8, abs=1e-10)
 
     def assert_deviation(found, of_pairs):
         mean = chance @ of_pairs @ chance
@@ -94,7 +83,7 @@ def test_the_spreads_of_scores_that_share_queries_and_keys(entries, d_k, n_queri
 
 
 @pytest.mark.parametrize("spectrum", [0.0, 1.5])
-@pytest.mark.parametrize("n_keys", [1, 3, 50])
+@pytest.mark.parametrize("n_keys", [1, 50])
 def test_scores_of_queries_with_their_own_keys(n_keys, spectrum):
     """The mixture by Hermite quadrature over b and the noise of two entries, exact for the fourth
     power.
@@ -119,7 +108,7 @@ def test_scores_of_queries_with_their_own_keys(n_keys, spectrum):
     assert score_kurtosis(2, law, n_keys) == pytest.approx(fourth / variance**2 - 3, rel=1e-9)
 
 
-@pytest.mark.parametrize("d_k", [1, 2, 6])
+@pytest.mark.parametrize("d_k", [1, 6])
 def test_scores_of_normalized_vectors_are_cosines(d_k):
     l2, rms = PairLaw(normalize="l2", key_std=3.0), PairLaw(normalize="rms", query_std=0.2)
     assert score_mean(d_k, 2.0, rms) == 0
@@ -189,10 +178,8 @@ def test_the_spread_of_the_variance_within_rows_by_summing_over_all_draws(law):
     [
         (PairLaw(InputLaw.parse("laplace"), query_std=0.5), True),
         (PairLaw(spectrum=1.0, key_std=2.0), True),
-        (PairLaw(normalize="l2"), True),
         (PairLaw(normalize="rms"), True),
         (PairLaw(query_mean=1.0), False),
-        (PairLaw(correlation=0.6), False),
         (PairLaw(correlation=-1.0, key_std=2.0, key_mean=3.0), False),
     ],
     ids=repr,
@@ -213,7 +200,7 @@ def test_the_variance_within_rows_of_draws(law, is_exact):
     assert is_mean(products, limit) or (limit < products.mean() and not is_exact)
 
 
-@pytest.mark.parametrize(("d_k", "n_keys", "rho"), [(1, 2, 0.3), (3, 5, 0.9), (16, 4, -1.0)])
+@pytest.mark.parametrize(("d_k", "n_keys", "rho"), [(3, 5, 0.9), (16, 4, -1.0)])
 def test_correlated_score_moments_have_limits_of_their_spread(d_k, n_keys, rho):
     """One query: the limit of the mean is exact, that of the variance leaves out what differs
     between keys.
@@ -227,8 +214,6 @@ def test_correlated_score_moments_have_limits_of_their_spread(d_k, n_keys, rho):
     assert scores.mean(axis=-1).std() == pytest.approx(limits.score_mean, rel=0.02)
     squares = ((scores - score_mean(d_k, 1.3, law, n_keys)) ** 2).mean(axis=-1)
     assert 0.1 * squares.std() < limits.score_variance <= 1.02 * squares.std()
-    of_four = score_power_deviations(d_k, n_keys, 4, 1.3, law)
-    assert of_four.score_variance == pytest.approx(limits.score_variance / 2)
 
 
 def test_the_mean_of_correlated_scores_has_no_limit_beside_a_mean_of_keys():

@@ -1,7 +1,6 @@
 """The exact expectations of one row against routes that share no integrand and no nodes with them.
 
-Two keys: everything is a function of one normal difference, integrated adaptively. Three keys: a
-tensor grid over the scores. Any n: plain Monte Carlo, and limits solved by hand.
+Three keys: a tensor grid over the scores. Any n: plain Monte Carlo, and limits solved by hand.
 """
 
 from math import exp, inf, log, log1p, pi, sqrt
@@ -17,12 +16,10 @@ from sdpa import softmax
 from sdpa.metrics import SATURATED
 from sdpa.theory import GaussianRow, largest_score_survival, score_survival
 from sdpa.theory.gaussian_rows import gaussian_rows, saturated_rows
-from sdpa.theory.inversion import log_transform, sum_below, terms_for
-from sdpa.theory.normal_law import NormalLaw
 from sdpa.theory.polynomials import METRICS
 
 BESIDE_A_SINK = {"sum w", "|J|^2 of keys", "|Jx|^2 of keys"}
-MEANS = {"max w", "H", *METRICS} - {"JJ.c"} - BESIDE_A_SINK
+MEANS = METRICS.keys() - {"JJ.c"} - BESIDE_A_SINK
 
 
 def of_weights(w, z):
@@ -33,8 +30,6 @@ def of_weights(w, z):
     trace, square = np.trace(j, axis1=-2, axis2=-1), (j**2).sum((-1, -2))
     along = ((j @ z[..., None])[..., 0] ** 2).sum(-1)
     return {
-        "max w": w.max(-1),
-        "H": entr(w).sum(-1),
         "tr J": trace,
         "(tr J)^2": trace**2,
         "|J|^2": square,
@@ -46,49 +41,23 @@ def of_weights(w, z):
     }
 
 
-def mean_of(row, name):
-    if name == "max w":
-        return row.max_weight()
-    return row.entropy() if name == "H" else row.metric_mean(name)
-
-
-@pytest.mark.parametrize("sigma", [0.1, 1.0, 20.0, 1e4])
-def test_two_keys_by_adaptive_quadrature(sigma):
-    """Over the difference of the two standard scores, of variance 2."""
-
-    def mean(function):
-        def integrand(y):
-            z = np.array([y / sqrt(2), -y / sqrt(2)])
-            return float(function(of_weights(softmax(sigma * z), z))) * 2 * stats.norm.pdf(y)
-
-        ends = [0.0, *(x / sigma for x in (2.0, 12.0, 45.0) if x < 9 * sigma), 9.0]
-        return integral(integrand, ends, epsabs=1e-16, epsrel=1e-11)
-
-    row = GaussianRow(sigma, 2)
-    for name in MEANS:
-        expected = mean(lambda of, n=name: of[n])
-        assert mean_of(row, name) == pytest.approx(expected, rel=1e-7, abs=1e-12), name
-    remainder = mean(lambda of: (1 - of["max w"]) ** 2)
-    found = 1 - 2 * row.max_weight() + row.max_weight_square()
-    assert found == pytest.approx(remainder, abs=1e-9)
-    variance = mean(lambda of: of["H"] ** 2) - mean(lambda of: of["H"]) ** 2
-    assert row.entropy_variance() == pytest.approx(variance, rel=1e-7, abs=1e-11)
-
-
-@pytest.mark.parametrize("sigma", [0.3, 1.4])
+@pytest.mark.parametrize("sigma", [0.1, 1.4])
 def test_three_keys_on_a_tensor_grid(sigma):
     nodes, weights = np.polynomial.hermite_e.hermegauss(70)
     z = np.stack(np.meshgrid(nodes, nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 3)
     probability = np.einsum("i,j,k->ijk", weights, weights, weights).ravel() / weights.sum() ** 3
     row, values = GaussianRow(sigma, 3), of_weights(softmax(sigma * z), z)
-    for name in MEANS - {"max w"}:  # which has a kink where scores tie, and no polynomial follows
-        expected = float(probability @ values[name])
-        assert mean_of(row, name) == pytest.approx(expected, rel=1e-6), name
-    variance = probability @ (values["H"] - probability @ values["H"]) ** 2
-    assert row.entropy_variance() == pytest.approx(float(variance), rel=1e-6)
+    for name in MEANS:
+        expected = probability @ values[name]
+        assert row.metric_mean(name) == pytest.approx(expected, rel=1e-6), name
+    entropy = entr(softmax(sigma * z)).sum(-1)
+    mean = probability @ entropy
+    assert row.entropy() == pytest.approx(mean, rel=1e-6)
+    variance = probability @ (entropy - mean) ** 2
+    assert row.entropy_variance() == pytest.approx(variance, rel=1e-6)
 
 
-@pytest.mark.parametrize(("sigma", "n_keys"), [(0.5, 5), (1.0, 64), (2.5, 200), (25.0, 64)])
+@pytest.mark.parametrize(("sigma", "n_keys"), [(0.5, 5), (2.5, 200)])
 def test_rows_drawn_at_random_agree(sigma, n_keys):
     """20,000 rows at a fixed seed: within 5 standard errors (false alarm 1e-4 in all if it were
     reseeded).
@@ -96,19 +65,20 @@ def test_rows_drawn_at_random_agree(sigma, n_keys):
     z = np.random.default_rng(1).standard_normal((20_000, n_keys))
     row, w = GaussianRow(sigma, n_keys), softmax(sigma * z)
     s2 = (w**2).sum(-1)
-    found = {"max w": w.max(-1), "H": entr(w).sum(-1), "tr J": 1 - s2}
-    found["|J|^2"] = s2 - 2 * (w**3).sum(-1) + s2**2
-    found["|Jx|^2"] = ((w * (z - (w * z).sum(-1, keepdims=True))) ** 2).sum(-1)
-    for name, values in found.items():
-        assert is_mean(values, mean_of(row, name)), name
-    for threshold in (0.5, 0.8, SATURATED):
+    square = s2 - 2 * (w**3).sum(-1) + s2**2
+    along = (w * (z - (w * z).sum(-1, keepdims=True))) ** 2
+    assert is_mean(w.max(-1), row.max_weight())
+    assert is_mean(entr(w).sum(-1), row.entropy())
+    assert is_mean(1 - s2, row.jacobian_trace())
+    assert is_mean(square, row.jacobian_square())
+    assert is_mean(along.sum(-1), row.score_gradient_square())
+    for threshold in (0.5, SATURATED):
         exact = row.remainder_below(log1p(-threshold))
         error = sqrt(exact * (1 - exact) / len(z))
         assert abs((w.max(-1) > threshold).mean() - exact) <= 5 * error + 5 / len(z) ** 1.5
 
 
-@pytest.mark.parametrize("n_keys", [2, 64, 4096, 1e9])
-@pytest.mark.parametrize("sigma", [1e5, 1e7])
+@pytest.mark.parametrize(("sigma", "n_keys"), [(1e5, 2), (1e7, 1e9)])
 def test_saturated_rows_are_those_near_a_tie(sigma, n_keys):
     """With a density f0 / sigma of the gap x, E f = f0 / sigma int f(x) dx: of H over x from 0,
     pi^2 / 6; tr J, 1; |J|_F^2, 1/3. f0 = E max of n normals, by parts from n (n - 1) int phi^2
@@ -121,7 +91,7 @@ def test_saturated_rows_are_those_near_a_tie(sigma, n_keys):
     assert row.jacobian_square() == pytest.approx(f0 / sigma / 3, rel=50 / sigma)
 
 
-@pytest.mark.parametrize("n_keys", [2, 3.7, 300, 16384])
+@pytest.mark.parametrize("n_keys", [3.7, 16384])
 def test_equal_scores_give_uniform_weights(n_keys):
     row = GaussianRow(0.0, n_keys)
     found = row.max_weight(), row.entropy(), row.jacobian_trace(), row.jacobian_square()
@@ -129,8 +99,8 @@ def test_equal_scores_give_uniform_weights(n_keys):
     assert found == pytest.approx(expected, rel=1e-8)
 
 
-@pytest.mark.parametrize("sigma", [1e-3, 0.399, 0.4, 0.999, 4.0, 1e6])
-@pytest.mark.parametrize("threshold", [0.5, 0.99, 1 - 1e-9])
+@pytest.mark.parametrize("sigma", [1e-3, 0.399, 0.4, 4.0, 1e6])
+@pytest.mark.parametrize("threshold", [0.5, 1 - 1e-9])
 def test_the_largest_of_two_weights_in_closed_form(sigma, threshold):
     """max w is above it where |s1 - s2|, of variance 2 sigma^2, is above its logit."""
     expected = 2 * ndtr(-logit(threshold) / (sigma * sqrt(2)))
@@ -140,9 +110,7 @@ def test_the_largest_of_two_weights_in_closed_form(sigma, threshold):
         assert found == pytest.approx(expected, rel=1e-9, abs=0)
 
 
-@pytest.mark.parametrize(
-    ("sigma", "threshold"), [(0.2, 0.5), (0.399, 0.5), (0.45, 0.5), (6.0, 0.99)]
-)
+@pytest.mark.parametrize(("sigma", "threshold"), [(0.399, 0.5), (0.45, 0.5), (6.0, 0.99)])
 def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, threshold):
     """P(e^-a + e^-b < c) for a = s1 - s2, b = s1 - s3: given a, b is normal of mean a / 2 and
     variance 3/2 sigma^2.
@@ -162,27 +130,24 @@ def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, thre
     assert found == pytest.approx(expected, rel=1e-9, abs=error)
 
 
-def test_the_largest_of_many_weights_by_the_transform_of_their_sum():
-    """n int dF(m) P(S < c e^m), with the law of S from its complex Laplace transform."""
-    law, n_keys = NormalLaw(4.0), 5000
-    m, step = np.linspace(0, 44, 551, retstep=True)
-    below = sum_below((n_keys - 1) * log_transform(law, m, 1 / 99, terms_for(1.0)))
-    found = GaussianRow(4.0, n_keys).remainder_below(log(0.01))
-    assert found == pytest.approx(n_keys * step * law.density(m) @ below, rel=1e-8)
-
-
-@pytest.mark.parametrize("n_keys", [2, 3, 64, 4096, 1e6])
+@pytest.mark.parametrize("n_keys", [2, 64, 1e6])
 def test_saturation_is_interpolated_within_what_it_says(n_keys):
-    sigma = np.geomspace(0.2, 200, 57)
+    sigma = np.geomspace(0.2, 200, 13)
     expected = np.array([GaussianRow(s, n_keys).remainder_below(log1p(-SATURATED)) for s in sigma])
     np.testing.assert_allclose(saturated_rows(sigma, n_keys), expected, rtol=1e-8, atol=1e-10)
 
 
-def test_rows_of_any_spread_and_length_have_the_values_of_their_integrals():
-    """Lengths on both sides of those that share integrals; more lengths than nodes in one of these."""
-    rng = np.random.default_rng(0)
-    n_keys = rng.permutation([2, 2, 7, 8, 9, 9, 13, 128, 129, 30000, *range(20, 29)])
-    sigma = np.exp(rng.uniform(np.log(1e-4), np.log(40), len(n_keys)))
+@pytest.mark.parametrize(
+    ("n_keys", "sigmas"),
+    [
+        ([2, 9, 9, 30_000], [1e-4, 0.3, 40.0, 3.0]),
+        # More lengths than nodes: interpolated between these.
+        (range(20, 34), np.linspace(2.0, 3.9, 14)),
+    ],
+)
+def test_rows_of_any_spread_and_length_have_the_values_of_their_integrals(n_keys, sigmas):
+    order = np.random.default_rng(0).permutation(len(n_keys))
+    n_keys, sigma = np.array(n_keys)[order], np.array(sigmas)[order]
     found = gaussian_rows(sigma, n_keys)
     rows = list(map(GaussianRow, sigma, n_keys))
     expected = [
@@ -191,17 +156,13 @@ def test_rows_of_any_spread_and_length_have_the_values_of_their_integrals():
     ]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(found[:, ::2], np.array(expected)[:, ::2], rtol=1e-5, atol=1e-15)
-    for n in (2, 7, 1000):
-        uniform = [[1 / n, np.log(n), (1 - 1 / n) / n, 0]]
-        np.testing.assert_allclose(gaussian_rows(np.zeros(1), np.array([n])), uniform, rtol=1e-12)
-    assert gaussian_rows(np.empty(0), np.empty(0, int)).shape == (0, 4)
 
 
-@pytest.mark.parametrize("d_k", [2, 4, 6])
+@pytest.mark.parametrize("d_k", [2, 6])
 def test_the_law_of_scores_is_elementary_for_even_d_k(d_k):
     """(1 + t^2)^-m is that of the difference of two Gamma(m) laws, whose tail is written out."""
     s = np.array([0.0, 1e-8, 0.5, 20.0])
-    polynomial = {2: 1 / 2, 4: (2 + s) / 4, 6: (8 + 5 * s + s * s) / 16}[d_k]
+    polynomial = {2: 1 / 2, 6: (8 + 5 * s + s * s) / 16}[d_k]
     np.testing.assert_allclose(score_survival(s, d_k), polynomial * np.exp(-s), rtol=1e-10)
 
 
@@ -219,13 +180,12 @@ def test_the_law_of_scores_has_the_density_of_bessel(d_k):
 
 
 def test_the_largest_of_several_scores_that_share_a_query():
-    """As simulated; of one key as of one score; and far out, where the union bound is exact."""
+    """As simulated; and far out, where the union bound is exact."""
     rng = np.random.default_rng(0)
     q, k = rng.standard_normal((200_000, 1, 3)), rng.standard_normal((200_000, 7, 3))
     largest = (q * k).sum(-1).max(-1)
     s = np.array([-0.5, 1.0, 4.0])
     exact = largest_score_survival(s, 3, 7)
     assert abs((largest[:, None] > s).mean(0) - exact).max() < 4 * 0.5 / sqrt(len(largest))
-    np.testing.assert_allclose(largest_score_survival(s, 3, 1), score_survival(s, 3), rtol=1e-12)
     far = largest_score_survival(500.0, 3, 7)
     assert far == pytest.approx(7 * score_survival(500.0, 3), rel=1e-9, abs=0)
