@@ -8,6 +8,7 @@ from inspect import isfunction, signature, unwrap
 
 import numpy as np
 import pytest
+from numerics import integral
 from scipy import special, stats
 
 from sdpa import LAWS, row_diagnostics, theory
@@ -20,6 +21,7 @@ from sdpa.theory import (
     divisor_for,
     least_draw_deviations,
 )
+from sdpa.theory.cosine_law import CosineLaw
 from sdpa.theory.deviations import least_row_variances
 from sdpa.theory.row_law import RowLaw
 from sdpa.theory.row_metrics import RowMetrics
@@ -397,3 +399,10 @@ def test_the_divisor_of_a_variance_and_under_a_mask():
     assert sum(entropies) / math.log(2 * 3) == pytest.approx(0.8, rel=1e-9)
     with pytest.raises(ValueError, match=r"expected a value above \d.* and below 1, got 1.5"):
         divisor_for("entropy_share", 1.5, 16, 8)
+
+
+def test_the_density_of_a_cosine_has_the_chances_of_its_law():
+    """Which two keys on a sphere compare with a quadrature."""
+    law = CosineLaw(2.0, 12)
+    low, high = law.cdf(np.array([-0.5, 0.9]))
+    assert integral(law.density, [-0.5, 0.9]) == pytest.approx(high - low, rel=1e-10)

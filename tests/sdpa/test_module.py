@@ -93,12 +93,11 @@ def test_tokens_of_another_width_are_refused(heads):
         heads(np.zeros((2, 5)))
 
 
-@pytest.mark.parametrize(("scaling", "divisor"), [("d_k^1/2", math.sqrt(7)), (2.5, 2.5)])
-def test_both_sides_are_those_of_plain_loops(scaling, divisor):
-    drawn = compare_scaling(7, n_queries=3, n_keys=5, scaling=scaling, seed=11)
+def test_both_sides_are_those_of_plain_loops():
+    drawn = compare_scaling(7, n_queries=3, n_keys=5, scaling=2.5, seed=11)
     rng = np.random.default_rng(11)
     q, k = rng.standard_normal((3, 7)), rng.standard_normal((5, 7))
-    for side, over in ((drawn.unscaled, 1.0), (drawn.scaled, divisor)):
+    for side, over in ((drawn.unscaled, 1.0), (drawn.scaled, 2.5)):
         plain = attention(q.tolist(), k.tolist(), divisor=over)
         weights = plain["weights"]
         assert_allclose(side.scores, plain["scaled_scores"], rtol=1e-12)

@@ -103,11 +103,9 @@ NONSENSE = [
     "d_k^10*d_k",
     "2^d_k",
     "sqrt(d_k, 2)",
-    "2d_k",
     "nan",
     "d_k if 1 else 2",
     "__import__('os')",
-    "(" * 10_000,
     "1" * 201,
 ]
 # The end of the message after the text itself.
@@ -115,7 +113,6 @@ REFUSED = dict.fromkeys(NONSENSE, "") | {
     "unscald": "; did you mean unscaled?",
     "scaled": "; did you mean d_k^1/2?",
     "1/sqrt(dk)": "; did you mean d_k^1/2?",
-    "log(n_keys)": "; did you mean ln(n_keys)?",
     "d_k**1/2": "; put the exponent in brackets",
     "(0.1*ln(40)+1)^2/8": "; put the exponent in brackets",
 }

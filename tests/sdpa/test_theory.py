@@ -91,8 +91,8 @@ def test_saturated_rows_are_those_near_a_tie(sigma, n_keys):
     assert row.jacobian_square() == pytest.approx(f0 / sigma / 3, rel=50 / sigma)
 
 
-@pytest.mark.parametrize("n_keys", [3.7, 16384])
-def test_equal_scores_give_uniform_weights(n_keys):
+def test_equal_scores_give_uniform_weights():
+    n_keys = 3.7
     row = GaussianRow(0.0, n_keys)
     found = row.max_weight(), row.entropy(), row.jacobian_trace(), row.jacobian_square()
     expected = (1 / n_keys, log(n_keys), 1 - 1 / n_keys, 1 / n_keys - 1 / n_keys**2)
