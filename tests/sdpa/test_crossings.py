@@ -1,4 +1,6 @@
-"""Medians and quantiles of gradient norms, on drawn rows and on rows of two keys."""
+"""Quantiles and root mean squares of gradient norms: drawn rows, rows of two and three keys, and
+where their ratios cross.
+"""
 
 import math
 
@@ -8,7 +10,45 @@ from scipy import special
 
 from experiments.kinds.saturation import METRICS, STATISTICS, Cell
 from sdpa import PairLaw, Scaling, row_diagnostics
-from sdpa.theory import UnknownError, attention_quantiles
+from sdpa.theory import UnknownError, attention_expectations, attention_quantiles
+from sdpa.theory.norm_quantiles import jacobian_median
+
+
+def ratio(metric, d_k, n_keys):
+    """An exact root mean square, unscaled over scaled."""
+    unscaled = attention_expectations(d_k, n_keys, 1.0)
+    scaled = attention_expectations(d_k, n_keys, d_k**0.5)
+    return getattr(unscaled, metric) / getattr(scaled, metric)
+
+
+@pytest.mark.parametrize(("n_keys", "d_k"), [(16, 19.9), (1024, 170_000)])
+def test_root_mean_squares_of_the_jacobian_cross_where_docs_results_says(n_keys, d_k):
+    low = ratio("jacobian_norm", d_k / 1.01, n_keys)
+    assert low > 1 > ratio("jacobian_norm", d_k * 1.01, n_keys)
+
+
+@pytest.mark.parametrize("n_keys", [2, 65_536])
+def test_root_mean_squares_of_the_query_gradient_never_cross(n_keys):
+    found = [ratio("query_gradient_norm", 2.0**k, n_keys) for k in (1, 4, 8, 20, 24)]
+    assert min(found) > 1
+    # Frozen rows have E |J|_F^2 ~ d_k^-1/2, and unscaled keys another factor d_k.
+    assert found[-1] / found[-2] == pytest.approx(2.0, rel=0.01)
+    jacobian = [ratio("jacobian_norm", 2.0**k, n_keys) for k in (20, 24)]
+    assert jacobian[1] / jacobian[0] == pytest.approx(0.5, rel=0.01)
+
+
+@pytest.mark.parametrize(("n_keys", "power"), [(64, 0.41), (65_536, 0.82)])
+def test_the_query_gradient_has_another_power_of_d_k_before_the_limit(n_keys, power):
+    """results/README.md: the local power of its ratio from d_k = 16 to 64, and 1/4 in the limit."""
+    first, last = (ratio("query_gradient_norm", d_k, n_keys) for d_k in (16, 64))
+    assert math.log(last / first, 4) == pytest.approx(power, abs=0.005)
+
+
+@pytest.mark.parametrize(("n_keys", "falls"), [(64, -0.02), (4096, 0.195)])
+def test_the_largest_weight_is_level_under_the_root_in_short_rows_only(n_keys, falls):
+    """results/README.md: from d_k = 4 to 512."""
+    first, last = (attention_expectations(d_k, n_keys, d_k**0.5).max_weight for d_k in (4, 512))
+    assert 1 - last / first == pytest.approx(falls, abs=0.001)
 
 
 def share_below(metric, cell, divisor, value):
@@ -60,6 +100,16 @@ def test_quantiles_of_two_keys_are_those_of_their_gap(d_k, divisor, share):
         value = getattr(found, norm)
         low, high = (share_below(norm, cell, divisor, value * (1 + e)) for e in (-error, error))
         assert low - 2e-4 < share < high + 2e-4, norm
+
+
+@pytest.mark.parametrize("sigma", [0.3, 3.0])
+def test_medians_of_three_keys_are_those_of_the_plane_of_differences(sigma):
+    """Three scores less their mean have a uniform angle and a radius with a Rayleigh law."""
+    angle = 2 * np.pi * (np.arange(400) + 0.5)[:, None, None] / 400
+    radius = sigma * np.sqrt(-2 * np.log((np.arange(2000) + 0.5) / 2000))[:, None]
+    corners = 2 * np.pi * np.arange(3) / 3
+    norms = row_diagnostics(radius * np.sqrt(2 / 3) * np.cos(angle - corners), [1.0]).jacobian_norm
+    assert jacobian_median(sigma, 3) == pytest.approx(np.median(norms), rel=1e-3)
 
 
 @pytest.mark.parametrize(
