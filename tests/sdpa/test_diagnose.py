@@ -176,18 +176,15 @@ def case(shape_q, shape_k, mask=None, scaling="d_k^1/2", scale=1.0, **mapped):
     return shape_q, shape_k, mask, scaling, scale, mapped
 
 
-WINDOW = (2, 3, 13, D_K), (2, 3, 13, D_K), "window-5"
+WINDOW = (2, 1, 13, D_K), (2, 1, 13, D_K), "window-5"
 CASES = {
-    "local": case((2, 3, 7, D_K), (2, 3, 13, D_K), "local-6"),
-    "sinks of heads": case((2, 6, 7, D_K), (2, 3, 7, D_K), sink=(-2.0, 3.0, 0.0, 1.0, 0.5, -9.0)),
+    "grouped, with sinks": case((2, 4, 7, D_K), (2, 2, 7, D_K), sink=(-2.0, 3.0, 0.0, -9.0)),
     "window, soft cap and sink": case(*WINDOW, scale=4.0, softcap=5.0, sink=1.5),
-    "layers": case((2, 2, 3, 7, D_K), (2, 2, 3, 11, D_K), None, "unscaled"),
-    "one head": case((7, D_K), (11, D_K), None, 2.5),
-    "cached keys": case((2, 3, D_K), (2, 11, D_K), "causal"),
-    "padding": case((2, 3, 7, D_K), (2, 3, 11, D_K), padding(7, 11)),
-    "grouped": case((2, 6, 7, D_K), (2, 3, 7, D_K), "causal"),
-    "saturated, window": case(*WINDOW, scaling="unscaled", scale=40.0),
-    "uniform": case((2, 7, D_K), (2, 11, D_K), None, "d_k^1", 1e-9),
+    "layers": case((2, 2, 2, 7, D_K), (2, 2, 2, 11, D_K)),
+    "one head with cached keys": case((3, D_K), (11, D_K), "causal", 2.5),
+    "padding": case((2, 2, 7, D_K), (2, 2, 11, D_K), padding(7, 11)),
+    "saturated": case(*WINDOW, scaling="unscaled", scale=40.0),
+    "nearly uniform": case((2, 7, D_K), (2, 13, D_K), "local-6", "d_k^1", 1e-9),
 }
 
 
@@ -222,29 +219,33 @@ def test_its_text_has_a_line_for_each_quantity():
     assert found["entropy"].value.min() == pytest.approx(float(shown[13].split()[1]), rel=1e-3)
 
 
-@pytest.mark.parametrize(("mask", "reach"), [("none", 3000), ("local-999", 999)])
-def test_long_heads_come_in_tiles(mask, reach):
-    """A table of the scores of the head would take 72 MB."""
-    q, k = np.random.default_rng(0).standard_normal((2, 3000, 8), dtype=np.float32)
+@pytest.mark.parametrize(("mask", "reach"), [("none", 700), ("local-199", 199)])
+def test_long_heads_come_in_tiles(mask, reach, monkeypatch):
+    """A table of the scores of the head would take 3.9 MB."""
+    monkeypatch.setattr("sdpa.diagnosis.heads._TILE", 2**14)
+    q, k = np.random.default_rng(0).standard_normal((2, 700, 8), dtype=np.float32)
+    diagnose(q[:9], k, exact=False)  # what is loaded at first does not count
     tracemalloc.start()
-    found = diagnose(q, k, mask=mask)
+    found = diagnose(q, k, mask=mask, exact=False)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 60e6
+    assert peak < 3e6
     scores = q.astype(float) @ k.T.astype(float) / math.sqrt(8)
-    scores[np.abs(np.subtract.outer(range(3000), range(3000))) > reach] = -np.inf
+    scores[np.abs(np.subtract.outer(range(700), range(700))) > reach] = -np.inf
     weights = special.softmax(scores, axis=-1)
     assert found["max_weight"].value == pytest.approx(weights.max(axis=-1).mean(), rel=1e-12)
     assert found["first_key_weight"].value == pytest.approx(weights[:, 0].mean(), rel=1e-12)
-    assert found["entropy"].value == pytest.approx(special.entr(weights).sum() / 3000, rel=1e-12)
+    assert found["entropy"].value == pytest.approx(special.entr(weights).sum() / 700, rel=1e-12)
 
 
 def test_errors_are_those_of_the_jackknife_over_sequences():
     """From diagnoses without each of the sequences."""
     q, k = inputs((6, 2, 7, D_K), (6, 2, 11, D_K))
     q[2] += 1.0
-    found = diagnose(q, k)
-    without = [diagnose(np.delete(q, b, axis=0), np.delete(k, b, axis=0)) for b in range(6)]
+    found = diagnose(q, k, exact=False)
+    without = [
+        diagnose(np.delete(q, b, axis=0), np.delete(k, b, axis=0), exact=False) for b in range(6)
+    ]
     for name in [quantity.name for quantity in QUANTITIES if quantity.of]:
         values = [one[name].value for one in without]
         error = math.sqrt(5) * np.std(values, axis=0)
@@ -252,34 +253,25 @@ def test_errors_are_those_of_the_jackknife_over_sequences():
 
 
 def test_errors_of_quantiles_are_their_deviations_over_samples():
-    """Within a third, of 60 samples of 24 sequences, as heads."""
-    q, k = np.random.default_rng(1).standard_normal((2, 24, 60, 9, D_K))
-    value, error, _ = diagnose(q, k)["jacobian_norm_p10"]
+    """Within a third, of 60 samples of 12 sequences, as heads."""
+    q, k = np.random.default_rng(1).standard_normal((2, 12, 60, 9, D_K))
+    value, error, _ = diagnose(q, k, exact=False)["jacobian_norm_p10"]
     assert error.mean() == pytest.approx(value.std(), rel=1 / 3)
 
 
-TARGETS = {"entropy_share": 0.9, "effective_keys": 5, "max_weight": 0.4, "row_variance": 0.5}
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_a_head_has_the_wanted_value_under_its_own_divisor(target):
+@pytest.mark.parametrize(
+    ("target", "value"),
+    [("entropy_share", 0.9), ("effective_keys", 5), ("max_weight", 0.4), ("row_variance", 0.5)],
+)
+def test_a_head_has_the_wanted_value_under_its_own_divisor(target, value):
     """The first key attracts all queries, which no law describes."""
     q, k = inputs((4, 24, 16), (4, 24, 16), scale=2.0)
     q += 1
     k[:, 0] += 3
-    visible = np.tri(24, dtype=bool)[1:]  # a row of a single key does not count
-    divisor = divisor_for(target, TARGETS[target], q, k, "causal")
-    scores = (q @ k.swapaxes(-1, -2))[:, 1:] / divisor
-    weights = special.softmax(np.where(visible, scores, -np.inf), axis=-1)
-    entropies = special.entr(weights).sum(axis=-1)
-    variances = scores.var(axis=-1, where=visible)
-    found = {
-        "entropy_share": entropies / np.log(visible.sum(axis=-1)),
-        "effective_keys": np.exp(entropies),
-        "max_weight": weights.max(axis=-1),
-        "row_variance": variances,
-    }
-    assert found[target].mean() == pytest.approx(TARGETS[target], rel=1e-7)
+    sequences = q[:, None], k[:, None]
+    divisor = divisor_for(target, value, q, k, "causal")
+    found = diagnose(*sequences, divisor, "causal", exact=False)
+    assert found[target].value == pytest.approx(value, rel=1e-7)
 
 
 def test_the_first_key_is_the_first_one_that_a_sequence_sees():
@@ -302,8 +294,8 @@ def test_the_first_key_is_the_first_one_that_a_sequence_sees():
 def test_rounding_noise_is_no_variance(constant):
     q, k = inputs((3, 7, D_K), (3, 11, D_K))
     for arrays in ((q, np.full_like(k, constant)), (np.full_like(q, constant), k)):
-        assert np.isnan(diagnose(*arrays)["variance_ratio"].value).all()
-    same = diagnose(q, np.repeat(k[:, :1], 11, axis=1))
+        assert np.isnan(diagnose(*arrays, exact=False)["variance_ratio"].value).all()
+    same = diagnose(q, np.repeat(k[:, :1], 11, axis=1), exact=False)
     assert (same["row_variance"].value == 0).all()
     assert np.isnan(same["unit_divisor"].value).all()
 
@@ -364,7 +356,7 @@ CAUSAL = np.tri(8, dtype=bool)
 
 @pytest.mark.parametrize(
     ("visible", "hidden", "mask"),
-    [(SOME | True, 0, None), (CAUSAL, np.nan, "causal"), (SOME, 0, SOME), (SOME, -np.inf, None)],
+    [(CAUSAL, np.nan, "causal"), (SOME, 0, SOME), (SOME, -np.inf, None)],
 )
 def test_scores_have_the_diagnosis_of_q_and_k_and_gaussian_rows_of_one_spread(
     visible, hidden, mask
@@ -411,11 +403,10 @@ def test_visible_scores_are_finite_numbers_of_two_keys(scores, message):
         diagnose_scores(scores)
 
 
-@pytest.mark.parametrize("dtype", ["float64", bfloat16])
-def test_weights_are_no_scores_and_their_logarithms_are(dtype):
+def test_weights_are_no_scores_and_their_logarithms_are():
     scores = np.random.default_rng(0).standard_normal((3, 7, 11))
     logarithms = special.log_softmax(scores, axis=-1)
-    weights = np.exp(logarithms).astype(dtype)
+    weights = np.exp(logarithms).astype(bfloat16)
     weights[2, 5:] = 0  # padding
     message = r"as weights do; np\.log\(weights\) has the same softmax"
     for given in (weights, np.concatenate([np.zeros_like(weights[:1]), weights])):
