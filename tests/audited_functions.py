@@ -149,11 +149,6 @@ def rope(q, k, v):
     return attend(turned(q, at[len(at) - q.shape[2] :]), turned(k, at), v)
 
 
-@reported("the queries stand at the first positions, and q and k are rotated (RoPE of pairs")
-def rope_from_first(q, k, v):
-    return attend(*(turned(x, np.arange(x.shape[2])) for x in (q, k)), v)
-
-
 @reported("the keys are reshaped, not transposed")
 def reshaped(q, k, v):
     b, h, n, d = k.shape
@@ -219,11 +214,6 @@ def grouped(q, k, v):
     return attend(q, np.repeat(k, group, 1), np.repeat(v, group, 1))
 
 
-def scaled_on_both(q, k, v):
-    root = q.shape[-1] ** 0.25
-    return softmax(q / root @ (k / root).mT) @ v
-
-
 def capped(q, k, v, cap=30.0):
     return softmax(cap * np.tanh(scores(q, k) / cap)) @ v
 
@@ -231,13 +221,6 @@ def capped(q, k, v, cap=30.0):
 def alibi(q, k, v):
     s = scores(q, k) + 0.25 * np.arange(k.shape[2])
     return softmax(np.where(tril(q, k), s, -np.inf)) @ v
-
-
-def last_layout(q, k, v):
-    """Heads behind positions, as in JAX."""
-    q, k, v = (x.swapaxes(1, 2) for x in (q, k, v))
-    s = np.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5
-    return np.einsum("bhqk,bkhd->bhqd", softmax(s), v)
 
 
 def one_width(q, k, v):
