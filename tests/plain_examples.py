@@ -1,13 +1,13 @@
-"""The steps of every worked example in plain Python, from the draws of its recipe.
+"""The steps of each kind of worked example in plain Python, from the draws of its recipe.
 
 Each function of REFERENCES returns the matrices of the example of its name, by step, as lists of
 rows.
 """
 
 import math
-from statistics import fmean, pvariance, quantiles
 
 import numpy as np
+from scipy import special
 
 from experiments.examples import examples as declared
 from sdpa.theory import attention_expectations
@@ -71,11 +71,6 @@ def dog_bites_man():
     return without(steps, "scores", "divisor") | blends | own
 
 
-def notebook():
-    rng = np.random.RandomState(42)
-    return attention(rng.randn(3, 4).tolist(), rng.randn(3, 4).tolist())
-
-
 def cat_sat_down():
     steps = without(from_scores(times(CAT, math.sqrt(8)), math.sqrt(8)), "scores")
     weights = steps["weights"]
@@ -112,39 +107,14 @@ def abc():
     }
 
 
-def projected(rng, n, d, width, token_scale, scale):
-    x = times(rng.randn(n, d).tolist(), token_scale)
-    return {"x": x} | {f"w_{name}": times(rng.randn(d, width).tolist(), scale) for name in "qkv"}
-
-
 def of_tokens(inputs, hidden=lambda _i, _j: False):
     return attention(*(product(inputs["x"], inputs[f"w_{name}"]) for name in "qkv"), hidden=hidden)
 
 
 def words():
-    return projected(np.random.RandomState(123), 4, 8, 4, 0.5, 0.3)
-
-
-def four_words():
-    return words() | without(of_tokens(words()), "undivided_weights")
-
-
-def session():
-    inputs = projected(np.random.RandomState(42), 4, 8, 6, 1, 0.1)
-    shapes = [[3, 4, 6], [3, 4, 6], [3, 4, 6], [3, 4, 4], [3, 4, 6]]
-    return (
-        inputs
-        | without(of_tokens(inputs), "undivided_weights", "exponentials")
-        | {"batch_shapes": shapes}
-    )
-
-
-def two_scales():
-    scores = [[1.0, 0.8, 0.5, 0.2], [20.0, 16.0, 10.0, 4.0]]
-    steps = from_scores(scores, 1)
-    return {name: steps[name] for name in ("scores", "exponentials", "weights")} | {
-        "spread": spread(steps["weights"])
-    }
+    rng = np.random.RandomState(123)
+    x = times(rng.randn(4, 8).tolist(), 0.5)
+    return {"x": x} | {f"w_{name}": times(rng.randn(8, 4).tolist(), 0.3) for name in "qkv"}
 
 
 def variance_sweep():
@@ -152,17 +122,19 @@ def variance_sweep():
     rng.randn(4 * 8 + 3 * 8 * 6)
     rows = []
     for d_k in WIDTHS:
-        scores = np.einsum("ij,ij->i", rng.randn(10_000, d_k), rng.randn(10_000, d_k)).tolist()
-        variance = pvariance(scores)
+        scores = (rng.randn(10_000, d_k) * rng.randn(10_000, d_k)).sum(axis=1)
+        variance = scores.var()
         error = d_k * math.sqrt((2 + 6 / d_k) / 10_000)
         rows.append([variance, d_k, variance / d_k, error, (variance - d_k) / error])
     return {"variances": rows}
 
 
-def four_of(scores, d_k):
-    scaled = times(scores, 1 / math.sqrt(d_k))
-    deviations = [np.std(rows) for rows in (scores, scaled)]
-    return deviations + [fmean(map(max, softmax(rows))) for rows in (scores, scaled)]
+def four_of(q, k):
+    """Standard deviations and mean largest weights of each draw, before and after the scale."""
+    scores = q @ k.swapaxes(-1, -2)
+    both = np.stack([scores, scores / math.sqrt(q.shape[-1])])
+    largest = special.softmax(both, axis=-1).max(axis=-1).mean(axis=-1)
+    return np.concatenate([both.std(axis=(-1, -2)), largest])
 
 
 def comparison():
@@ -170,15 +142,13 @@ def comparison():
     steps = {"drawn": [], "exact": [], "low": [], "high": []}
     for d_k in COMPARED:
         one = np.random.RandomState(42)
-        q, k = one.randn(5, d_k).tolist(), one.randn(5, d_k).tolist()
-        steps["drawn"].append(four_of(product(q, transposed(k)), d_k))
+        steps["drawn"].append(four_of(one.randn(5, d_k), one.randn(5, d_k)))
         means = [attention_expectations(d_k, 5, divisor).max_weight for divisor in (1.0, d_k**0.5)]
         steps["exact"].append([math.sqrt(d_k), 1, *means])
-        qs, ks = rng.standard_normal((2, 2000, 5, d_k))
-        found = transposed([four_of((a @ b.T).tolist(), d_k) for a, b in zip(qs, ks, strict=True)])
-        cuts = [quantiles(values, n=20, method="inclusive") for values in found]
-        steps["low"].append([cut[0] for cut in cuts])
-        steps["high"].append([cut[-1] for cut in cuts])
+        found = four_of(*rng.standard_normal((2, 2000, 5, d_k)))
+        low, high = np.quantile(found, [0.05, 0.95], axis=-1)
+        steps["low"].append(low)
+        steps["high"].append(high)
     return {name: transposed(values) for name, values in steps.items()}
 
 
@@ -188,23 +158,13 @@ def weight_strip():
     scores = product([query], transposed(rng.standard_normal((8, 64)).tolist()))
     divisors = [64 ** (i / 8) for i in range(9)]
     weights = [softmax(times(scores, 1 / divisor))[0] for divisor in divisors]
+    norms = [np.linalg.norm(np.diag(row) - np.outer(row, row)) for row in weights]
     return {
         "scores": scores,
         "weights": weights,
         "measures": [
-            [
-                divisor,
-                max(row),
-                entropy(row),
-                math.sqrt(
-                    math.fsum(
-                        ((i == j) * x - x * y) ** 2
-                        for i, x in enumerate(row)
-                        for j, y in enumerate(row)
-                    )
-                ),
-            ]
-            for divisor, row in zip(divisors, weights, strict=True)
+            [divisor, max(row), entropy(row), norm]
+            for divisor, row, norm in zip(divisors, weights, norms, strict=True)
         ],
     }
 
@@ -257,12 +217,8 @@ REFERENCES = (
     causal_mask,
     comparison,
     dog_bites_man,
-    four_words,
-    notebook,
     permutation,
-    session,
     triples,
-    two_scales,
     variance_sweep,
     weight_strip,
 )

@@ -55,8 +55,9 @@ def files(folder, **texts):
     return {name: folder / f"{name}.csv" for name in texts}
 
 
-@pytest.mark.parametrize(("scaling", "divisor"), [("unscaled", 1), ("d_k^1/2", 2**0.5)])
-@pytest.mark.parametrize("mask", ["none", "causal"])
+@pytest.mark.parametrize(
+    ("scaling", "divisor", "mask"), [("unscaled", 1, "causal"), ("d_k^1/2", 2**0.5, "none")]
+)
 def test_own_matrices_are_those_of_plain_python(tmp_path, scaling, divisor, mask):
     steps = own_steps(**files(tmp_path, q=Q, k=K, v=V), scaling=scaling, mask=mask)
     q = [[1, -0.5], [2, 3], [-1, 0.25]]
@@ -79,11 +80,8 @@ MATRIX = r"1 to 64 rows and columns of numbers within ±1e\+100"
     ("content", "problem"),
     [
         (b"1,2\n\xff\xfe,3\n", "expected comma-separated numbers, got 'utf-8'"),
-        ("\n \n", "expected comma-separated numbers, got No columns"),
         ("0,1,2\n3,4,5\n", f"expected {MATRIX}, got a header that counts from 0"),
-        ("1,x\n3,4\n", f"expected {MATRIX}, got 'x' in row 1"),
         ("a,b\n1,2\nx,4\n5,6\n", f"expected {MATRIX}, got 'x' in row 3"),
-        (",0,1\ncat,1,2\nsat,3,4\n", f"expected {MATRIX}, got '' in row 1"),
         ("1,2\n\n3,4,5\n", "expected comma-separated numbers, got .* 2 fields in line 3, saw 3"),
         ("1,2\n3,1e101\n", f"expected {MATRIX}, got '1e101' in row 2"),
         ("1\n" * 65, f"expected {MATRIX}, got 65 x 1"),
@@ -99,7 +97,6 @@ def test_a_bad_file_is_named_with_what_was_expected(tmp_path, content, problem):
 @pytest.mark.parametrize(
     ("text", "rows", "columns"),
     [
-        ("1,2\n3,4\n", ["q1", "q2"], ["1", "2"]),
         ("x,y\n1,2\n3,4\n", ["q1", "q2"], ["x", "y"]),
         ("the,1,2\nthe,3,4\n", ["the", "the"], ["1", "2"]),
         (",x,y\ncat,1,2\nsat,3,4\n", ["cat", "sat"], ["x", "y"]),
@@ -122,11 +119,6 @@ def test_a_file_may_have_names_of_rows_and_columns(tmp_path, text, rows, columns
             (),
             "q.csv, .*k.csv: expected q and k with the same d_k .*got 2 in q",
         ),
-        (
-            {"q": "1\n", "k": "1\n"},
-            ("--scaling", "sqrt"),
-            "expected .*, got 'sqrt'; did you mean d_k",
-        ),
         ({}, ("nonsense",), "got the example nonsense, expected one of abc, .*"),
     ],
 )
@@ -143,15 +135,12 @@ def test_the_command_prints_writes_and_draws(tmp_path, monkeypatch):
     steps = own_steps(**paths, scaling="d_k^1/2", mask="causal")
     assert ran.stdout.startswith("Attention of your own matrices\nFrom: ")
     assert (tmp_path / "out" / "walk.csv").read_bytes() == csv_bytes(long_table("walk", steps))
-    assert set(pd.read_csv(tmp_path / "out" / "walk.csv")["step"]) == {each.name for each in steps}
     assert (tmp_path / "out" / "walk.png").stat().st_size > 10_000
     monkeypatch.chdir(tmp_path)
-    walked, listed = call("walk", "dog-bites-man"), call("walk")
-    assert ["dog", "0.5341", "0.3406", "0.1253"] in [
-        line.split() for line in walked.stdout.splitlines()
-    ]
+    walked = call("walk", "dog-bites-man").stdout.splitlines()
+    assert ["dog", "0.5341", "0.3406", "0.1253"] in [line.split() for line in walked]
     assert (tmp_path / "results" / "examples" / "dog_bites_man.png").exists()
-    assert "make walk EXAMPLE=dog-bites-man  " in listed.stdout
+    assert "make walk EXAMPLE=dog-bites-man  " in call("walk").stdout
 
 
 @pytest.fixture
@@ -171,7 +160,7 @@ def luminance(colour):
 
 
 def test_a_weight_of_one_has_the_darkest_colour_and_numbers_can_be_read(axes):
-    panels = [*axes("causal_mask"), *axes("abc"), *axes("dog_bites_man")]
+    panels = [*axes("causal_mask"), *axes("dog_bites_man")]
     assert panels[0].images[0].to_rgba(1.0) == SEQUENTIAL(1.0)
     images = [(ax, image) for ax in panels for image in ax.images]
     assert len(images) > 3

@@ -16,7 +16,7 @@ from experiments.models.diagnosis import COLUMNS
 from sdpa import attention_weights, compare, diagnose, diagnose_scores
 from sdpa.command.words import advice, summary, without_advice
 from sdpa.heads import HeadArrays, read_heads
-from sdpa.heads.table import gaussian_curves, indices
+from sdpa.heads.table import gaussian_curves
 from sdpa.heads.table import table_of as heads_table
 from sdpa.row_maps import RowMap
 from sdpa.theory import GaussianRow, attention_expectations
