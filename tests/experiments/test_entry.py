@@ -26,19 +26,14 @@ SWEEP = {
 CONFIG = {"seed": 0, "sweeps": {"wide": SWEEP}}
 
 
-def test_tables_are_those_of_the_command_line(suite: Suite, tmp_path):
-    results = run(CONFIG, tmp_path / "mine", jobs=1)
+def test_tables_are_those_of_the_command_line_and_a_figure_is_drawn(suite: Suite, tmp_path):
+    results = run(CONFIG, tmp_path / "mine")
     suite("run", text=(tmp_path / "mine" / "sweeps.yaml").read_text())
     written = pd.read_csv(suite.folder / "wide.csv").drop(columns=["sweep", "experiment", "seed"])
     pd.testing.assert_frame_equal(
         results["wide"].measured.fillna({"few_draws": ""}), written, check_dtype=False
     )
     assert results["wide"].measured["score_variance_exact"].tolist() == [4, 1, 64, 1]
-
-
-@pytest.mark.usefixtures("in_this_process")
-def test_a_figure_is_drawn_and_another_name_is_refused(tmp_path):
-    results = run(CONFIG, tmp_path)
     assert len(results.draw("saturation").axes) == 3
     with pytest.raises(
         UsageError, match=r"figure: expected one of metrics, .*, map, got 'histogram'"
