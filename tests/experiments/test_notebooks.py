@@ -5,6 +5,7 @@ their cells give.
 """
 
 import base64
+import copy
 import io
 import json
 import re
@@ -62,15 +63,10 @@ def pictures(cell: dict[str, Any]) -> list[np.ndarray]:
 
 def texts(cell: dict[str, Any]) -> list[dict[str, Any]]:
     """All outputs of a cell without their images."""
-    return [
-        {
-            **output,
-            "data": {
-                kind: data for kind, data in output.get("data", {}).items() if kind != "image/png"
-            },
-        }
-        for output in cell["outputs"]
-    ]
+    outputs = copy.deepcopy(cell["outputs"])
+    for output in outputs:
+        output.get("data", {}).pop("image/png", None)
+    return outputs
 
 
 @each_notebook
@@ -79,9 +75,7 @@ def test_a_notebook_is_small_whole_and_without_what_differs_from_run_to_run(path
     assert len(content) < LARGEST
     assert notebook_bytes(normalized(json.loads(content))) == content
     cells = json.loads(content)["cells"]
-    assert [
-        cell["id"] for cell in cells if cell["id"].endswith("-picture") and len(pictures(cell)) != 1
-    ] == []
+    assert all(len(pictures(cell)) == 1 for cell in cells if cell["id"].endswith("-picture"))
     text = "".join(
         line for cell in cells if cell["cell_type"] == "markdown" for line in cell["source"]
     )
@@ -113,7 +107,7 @@ def test_a_notebook_has_the_outputs_of_its_cells(path):
         ("1 / 0", "expected a cell that runs, got ZeroDivisionError: division by zero"),
         (
             "import warnings; warnings.warn('old')",
-            r"expected nothing on standard error, got .*UserWarning: old",
+            "expected nothing on standard error, got .*: old",
         ),
         ("import os; os._exit(3)", "Kernel died"),
     ],
