@@ -17,9 +17,7 @@ from tests.plain_attention import (
     entropy,
     from_scores,
     product,
-    shifted,
     softmax,
-    spread,
     times,
     transposed,
     with_sums,
@@ -33,25 +31,6 @@ CAT = declared.CAT_SCORES.tolist()
 ABC_Q, ABC_K, ABC_V = declared.ABC.q.tolist(), declared.ABC.k.tolist(), declared.ABC.v.tolist()
 COMPARED = (4, 16, 64, 256, 512)
 WIDTHS = (8, 32, 64, 128, 256, 512)
-
-
-def triples():
-    root = math.sqrt(512)
-    scores = [[2, 1, 1], [20, 10, 10], [200, 100, 100], [200 / root, 100 / root, 100 / root]]
-    printed = [[0.50, 0.25, 0.25], [0.99, 0.005, 0.005], [1.00, 0.00, 0.00], [0.90, 0.05, 0.05]]
-    weights = softmax(scores)
-    return {
-        "divisor": [[512, root]],
-        "scores": scores,
-        "exponentials": with_sums([shifted(row) for row in scores]),
-        "weights": weights,
-        "printed": printed,
-        "difference": [
-            [w - p for w, p in zip(*rows, strict=True)]
-            for rows in zip(weights, printed, strict=True)
-        ],
-        "spread": spread(weights),
-    }
 
 
 def dog_bites_man():
@@ -169,23 +148,6 @@ def weight_strip():
     }
 
 
-def permutation():
-    inputs = words()
-    outputs = of_tokens(inputs)["output"]
-    shuffled = of_tokens(inputs | {"x": [inputs["x"][i] for i in (2, 0, 3, 1)]})["output"]
-    dog = from_scores(DOG, 1, DOG_VALUES)["output"]
-    turned = [[DOG[i][j] for j in (2, 1, 0)] for i in (2, 1, 0)]
-    man = from_scores(turned, 1, [DOG_VALUES[i] for i in (2, 1, 0)])["output"]
-    return {
-        "outputs": outputs,
-        "shuffled": shuffled,
-        "difference": [[0]] * 5,
-        "dog_bites_man": dog,
-        "man_bites_dog": man,
-        "swap_difference": [[0]] * 4,
-    }
-
-
 def largest_change(before, after):
     pairs = zip(before["output"], after["output"], strict=True)
     return [max(abs(x - y) for x, y in zip(*rows, strict=True)) for rows in pairs]
@@ -217,8 +179,6 @@ REFERENCES = (
     causal_mask,
     comparison,
     dog_bites_man,
-    permutation,
-    triples,
     variance_sweep,
     weight_strip,
 )

@@ -195,6 +195,11 @@ def test_means_over_sequences_are_geometric_for_gradients():
     assert (row["loss"], row["loss_se"]) == (2.5, pytest.approx(1.5))
 
 
+def test_the_loss_of_a_sequence_changes_from_that_under_its_own_divisor():
+    of = {"text": "prose", "group": [0, 0, 1, 1], "divisor": [1, 8, 8, 1], "loss": [2, 1, 3, 7]}
+    assert language.change_of_loss(pd.DataFrame(of), "text").tolist() == [1, 0, 0, 4]
+
+
 @pytest.mark.parametrize(("centre", "expected"), [(8.4, 8.4), (30.0, np.nan)])
 def test_the_smallest_loss_of_parabolas_is_found(centre, expected):
     """The mean of three parabolas in ln c is one; its vertex is the geometric mean of theirs, and

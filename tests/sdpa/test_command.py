@@ -166,7 +166,8 @@ WIDE_OR_FLAT, TOO_FLAT = "a spread below 0.5 or above 2", "a spread below 0.8"
 TOLD = {
     "normal": (1, {}),
     "saturated": (100, {"a weight above 0.99": 3, WIDE_OR_FLAT: 3}),
-    "uniform": (0.01, {WIDE_OR_FLAT: 3, TOO_FLAT: 3}),
+    "wide": (2.5, {WIDE_OR_FLAT: 3}),
+    "uniform": (0.45, {WIDE_OR_FLAT: 3, TOO_FLAT: 3}),
     "flat": (0.65, {TOO_FLAT: 3}),
     "equal": (0, {WIDE_OR_FLAT: 3, TOO_FLAT: 3, "equal scores in each row": 3}),
     "sink": (
