@@ -73,6 +73,17 @@ def test_errors_are_deviations_over_samples():
     assert fmean(error**2) == pytest.approx(value.var(), rel=0.65)
 
 
+def test_keys_of_4_bits_per_vector_and_per_channel_are_far_apart():
+    """Four channels of keys are far from 0, as in language models; entropies tell less."""
+    q, k, _ = inputs(6, 2, 96, 64)
+    k[..., :4] += 40
+    for axis, divergence, change in ((-1, 0.3, -0.15), (-2, 0.014, -0.01)):
+        low, step = k.min(axis, keepdims=True), np.ptp(k, axis, keepdims=True) / 15
+        found = compare((q, k), (q, low + step * np.round((k - low) / step)), 16, "causal")
+        assert_allclose(found["divergence"].value, divergence, rtol=0.2)
+        assert_allclose(found["entropy_change"].value, change, rtol=0.5)
+
+
 def test_the_worst_heads_come_first():
     q, k, other = inputs(3, 3, 7, 5)
     other[:, 0] = k[:, 0]
