@@ -39,6 +39,10 @@ def entropy(row):
     return -math.fsum(w * math.log(w) for w in row if w > 0)
 
 
+def spread(weights):
+    return [[max(row), entropy(row)] for row in weights]
+
+
 def with_sums(a):
     return [[*row, math.fsum(row)] for row in a]
 

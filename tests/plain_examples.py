@@ -1,13 +1,13 @@
-"""The steps of each kind of worked example in plain Python, from the draws of its recipe.
+"""The steps of every worked example in plain Python, from the draws of its recipe.
 
 Each function of REFERENCES returns the matrices of the example of its name, by step, as lists of
 rows.
 """
 
 import math
+from statistics import fmean, pvariance, quantiles
 
 import numpy as np
-from scipy import special
 
 from experiments.examples import examples as declared
 from sdpa.theory import attention_expectations
@@ -17,7 +17,9 @@ from tests.plain_attention import (
     entropy,
     from_scores,
     product,
+    shifted,
     softmax,
+    spread,
     times,
     transposed,
     with_sums,
@@ -31,6 +33,25 @@ CAT = declared.CAT_SCORES.tolist()
 ABC_Q, ABC_K, ABC_V = declared.ABC.q.tolist(), declared.ABC.k.tolist(), declared.ABC.v.tolist()
 COMPARED = (4, 16, 64, 256, 512)
 WIDTHS = (8, 32, 64, 128, 256, 512)
+
+
+def triples():
+    root = math.sqrt(512)
+    scores = [[2, 1, 1], [20, 10, 10], [200, 100, 100], [200 / root, 100 / root, 100 / root]]
+    printed = [[0.50, 0.25, 0.25], [0.99, 0.005, 0.005], [1.00, 0.00, 0.00], [0.90, 0.05, 0.05]]
+    weights = softmax(scores)
+    return {
+        "divisor": [[512, root]],
+        "scores": scores,
+        "exponentials": with_sums([shifted(row) for row in scores]),
+        "weights": weights,
+        "printed": printed,
+        "difference": [
+            [w - p for w, p in zip(*rows, strict=True)]
+            for rows in zip(weights, printed, strict=True)
+        ],
+        "spread": spread(weights),
+    }
 
 
 def dog_bites_man():
@@ -48,6 +69,11 @@ def dog_bites_man():
         "printed_output": outputs,
     }
     return without(steps, "scores", "divisor") | blends | own
+
+
+def notebook():
+    rng = np.random.RandomState(42)
+    return attention(rng.randn(3, 4).tolist(), rng.randn(3, 4).tolist())
 
 
 def cat_sat_down():
@@ -86,14 +112,39 @@ def abc():
     }
 
 
+def projected(rng, n, d, width, token_scale, scale):
+    x = times(rng.randn(n, d).tolist(), token_scale)
+    return {"x": x} | {f"w_{name}": times(rng.randn(d, width).tolist(), scale) for name in "qkv"}
+
+
 def of_tokens(inputs, hidden=lambda _i, _j: False):
     return attention(*(product(inputs["x"], inputs[f"w_{name}"]) for name in "qkv"), hidden=hidden)
 
 
 def words():
-    rng = np.random.RandomState(123)
-    x = times(rng.randn(4, 8).tolist(), 0.5)
-    return {"x": x} | {f"w_{name}": times(rng.randn(8, 4).tolist(), 0.3) for name in "qkv"}
+    return projected(np.random.RandomState(123), 4, 8, 4, 0.5, 0.3)
+
+
+def four_words():
+    return words() | without(of_tokens(words()), "undivided_weights")
+
+
+def session():
+    inputs = projected(np.random.RandomState(42), 4, 8, 6, 1, 0.1)
+    shapes = [[3, 4, 6], [3, 4, 6], [3, 4, 6], [3, 4, 4], [3, 4, 6]]
+    return (
+        inputs
+        | without(of_tokens(inputs), "undivided_weights", "exponentials")
+        | {"batch_shapes": shapes}
+    )
+
+
+def two_scales():
+    scores = [[1.0, 0.8, 0.5, 0.2], [20.0, 16.0, 10.0, 4.0]]
+    steps = from_scores(scores, 1)
+    return {name: steps[name] for name in ("scores", "exponentials", "weights")} | {
+        "spread": spread(steps["weights"])
+    }
 
 
 def variance_sweep():
@@ -101,19 +152,17 @@ def variance_sweep():
     rng.randn(4 * 8 + 3 * 8 * 6)
     rows = []
     for d_k in WIDTHS:
-        scores = (rng.randn(10_000, d_k) * rng.randn(10_000, d_k)).sum(axis=1)
-        variance = scores.var()
+        scores = np.einsum("ij,ij->i", rng.randn(10_000, d_k), rng.randn(10_000, d_k)).tolist()
+        variance = pvariance(scores)
         error = d_k * math.sqrt((2 + 6 / d_k) / 10_000)
         rows.append([variance, d_k, variance / d_k, error, (variance - d_k) / error])
     return {"variances": rows}
 
 
-def four_of(q, k):
-    """Standard deviations and mean largest weights of each draw, before and after the scale."""
-    scores = q @ k.swapaxes(-1, -2)
-    both = np.stack([scores, scores / math.sqrt(q.shape[-1])])
-    largest = special.softmax(both, axis=-1).max(axis=-1).mean(axis=-1)
-    return np.concatenate([both.std(axis=(-1, -2)), largest])
+def four_of(scores, d_k):
+    scaled = times(scores, 1 / math.sqrt(d_k))
+    deviations = [np.std(rows) for rows in (scores, scaled)]
+    return deviations + [fmean(map(max, softmax(rows))) for rows in (scores, scaled)]
 
 
 def comparison():
@@ -121,13 +170,15 @@ def comparison():
     steps = {"drawn": [], "exact": [], "low": [], "high": []}
     for d_k in COMPARED:
         one = np.random.RandomState(42)
-        steps["drawn"].append(four_of(one.randn(5, d_k), one.randn(5, d_k)))
+        q, k = one.randn(5, d_k).tolist(), one.randn(5, d_k).tolist()
+        steps["drawn"].append(four_of(product(q, transposed(k)), d_k))
         means = [attention_expectations(d_k, 5, divisor).max_weight for divisor in (1.0, d_k**0.5)]
         steps["exact"].append([math.sqrt(d_k), 1, *means])
-        found = four_of(*rng.standard_normal((2, 2000, 5, d_k)))
-        low, high = np.quantile(found, [0.05, 0.95], axis=-1)
-        steps["low"].append(low)
-        steps["high"].append(high)
+        qs, ks = rng.standard_normal((2, 2000, 5, d_k))
+        found = transposed([four_of((a @ b.T).tolist(), d_k) for a, b in zip(qs, ks, strict=True)])
+        cuts = [quantiles(values, n=20, method="inclusive") for values in found]
+        steps["low"].append([cut[0] for cut in cuts])
+        steps["high"].append([cut[-1] for cut in cuts])
     return {name: transposed(values) for name, values in steps.items()}
 
 
@@ -137,14 +188,41 @@ def weight_strip():
     scores = product([query], transposed(rng.standard_normal((8, 64)).tolist()))
     divisors = [64 ** (i / 8) for i in range(9)]
     weights = [softmax(times(scores, 1 / divisor))[0] for divisor in divisors]
-    norms = [np.linalg.norm(np.diag(row) - np.outer(row, row)) for row in weights]
     return {
         "scores": scores,
         "weights": weights,
         "measures": [
-            [divisor, max(row), entropy(row), norm]
-            for divisor, row, norm in zip(divisors, weights, norms, strict=True)
+            [
+                divisor,
+                max(row),
+                entropy(row),
+                math.sqrt(
+                    math.fsum(
+                        ((i == j) * x - x * y) ** 2
+                        for i, x in enumerate(row)
+                        for j, y in enumerate(row)
+                    )
+                ),
+            ]
+            for divisor, row in zip(divisors, weights, strict=True)
         ],
+    }
+
+
+def permutation():
+    inputs = words()
+    outputs = of_tokens(inputs)["output"]
+    shuffled = of_tokens(inputs | {"x": [inputs["x"][i] for i in (2, 0, 3, 1)]})["output"]
+    dog = from_scores(DOG, 1, DOG_VALUES)["output"]
+    turned = [[DOG[i][j] for j in (2, 1, 0)] for i in (2, 1, 0)]
+    man = from_scores(turned, 1, [DOG_VALUES[i] for i in (2, 1, 0)])["output"]
+    return {
+        "outputs": outputs,
+        "shuffled": shuffled,
+        "difference": [[0]] * 5,
+        "dog_bites_man": dog,
+        "man_bites_dog": man,
+        "swap_difference": [[0]] * 4,
     }
 
 
@@ -179,6 +257,12 @@ REFERENCES = (
     causal_mask,
     comparison,
     dog_bites_man,
+    four_words,
+    notebook,
+    permutation,
+    session,
+    triples,
+    two_scales,
     variance_sweep,
     weight_strip,
 )

@@ -63,6 +63,7 @@ def numbers(model, q, k):
         ({"scale": 0.5}, np.ones((N, N), bool)),
         ({"is_causal": True, "enable_gqa": True}, TRIANGLE),
         ({"attn_mask": PADDED}, PADDED),
+        ({"attn_mask": np.where(PADDED, 0, np.float32(-np.inf))}, PADDED),
         ({"attn_mask": np.where(PADDED, 0, np.float32(-1e4))}, PADDED),
     ],
 )
@@ -106,7 +107,7 @@ def test_a_causal_bias_of_pytorch_is_the_mask_that_it_stands_for(torch, bias, of
 
 @pytest.mark.parametrize(
     ("n_queries", "n_keys", "is_causal"),
-    [(1, 64, False), (64, 64, True), (16, 2, False)],
+    [(1, 64, False), (16, 64, False), (64, 64, True), (16, 2, False), (16, 3, False)],
 )
 def test_false_alarms_are_at_most_as_frequent_as_stated(torch, n_queries, n_keys, is_causal):
     """A right p-value fails with probability 1e-5, and one of a single row is exact."""
