@@ -86,9 +86,7 @@ def cell_tests_of(table, correlation, accuracy=0.0, **least):
     known = [metric.name for metric in METRICS if f"{metric.name}_exact" in table]
     rows = table[[*AXES]].loc[table.index.repeat(len(known))]
     of_cells = np.broadcast_to(correlation, (len(table), len(known), len(known)))
-    rows = rows.assign(
-        metric=known * len(table), correlations=[*of_cells.reshape(-1, len(known))]
-    )
+    rows = rows.assign(metric=known * len(table), correlations=[*of_cells.reshape(-1, len(known))])
     values = judged(table, **least).assign(accuracy=accuracy)
     return cell_tests(table, OF_CELL, rows, values)
 
