@@ -43,17 +43,6 @@ def test_a_divisor_is_a_smaller_start_and_rate(optimizer, learning_rate, rate):
         assert np.abs(alone - expected).max() > 0.01
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("d_k", [64, 256])
-def test_the_compensated_arm_lies_on_the_divided_one_for_twenty_steps(d_k):
-    """Prediction 13 of the training plan, with the decoder of `language`; then rounding grows."""
-    for learning_rate in (0.002, 0.004, 0.008):
-        divided = Cell(d_k, 64, learning_rate, (ROOT,), steps=30)
-        plain = replace(divided, scaling=(PLAIN,), initial_divisor=QUARTER, rate_divisor=QUARTER)
-        apart = np.abs(_losses(plain) - _losses(divided)) > 1e-4
-        assert not apart[:20].any()
-
-
 def test_records_are_those_of_the_batch():
     cell = replace(SMALL, n_heads=2, scaling=(PLAIN,))
     _, _, found = next(_states(cell))
