@@ -203,17 +203,26 @@ def plain_row(q, k, g, own, divisor, name, prescale):
     }
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("case", CASES)
+# All cases in a format of each experiment, which differ from others in their numbers of bits.
+FULL = ("float16", "float8_e4m3fn")
+FEW = ("wide scores", "tiny gradients", "causal mask, scores beyond float16")
+PRESCALES = {"float8_e4m3fn": (1.0, 128.0), "float8_e5m2": (128.0,)}
+
+
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [(case, name) for name in FORMATS for case in CASES if name in FULL or case in FEW],
+)
 def test_every_column_is_that_of_plain_loops(case, name):
     """Shares are those of the same numbers of weights, gradients and rows.
 
     Errors of float64 and float32 are those of the order of sums; those of fewer digits are mostly
     not.
     """
-    assert_like_loops(cell_of(name, **CASES[case]))
-    if name.startswith("float8"):
-        assert_like_loops(cell_of(name, **CASES[case], prescale=128.0))
+    for prescale in PRESCALES.get(name, ()):
+        assert_like_loops(cell_of(name, **CASES[case], prescale=prescale))
+    if name not in PRESCALES:
+        assert_like_loops(cell_of(name, **CASES[case]))
 
 
 def assert_like_loops(cell):
@@ -264,13 +273,10 @@ MOVED = {"query_mean": 0.6, "query_std": 1.5, "key_std": 0.8}
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("float16", {"query_mean": 1.0}),
         ("float16", {"mask": "causal"}),
         ("bfloat16", {"n_keys": 2, "n_queries": 1, "d_k": 1, "query_std": 40.0}),
-        ("float64", {"query_std": 1e-6}),
-        ("float16", {"query_std": 1e6}),
-        ("float32", MOVED | {"d_k": 512, "n_keys": 64}),
-        ("float8_e4m3fn", {"d_k": 64, "n_keys": 200, "query_std": 0.5, "prescale": 8.0}),
+        ("float32", MOVED | {"d_k": 512, "n_keys": 8}),
+        ("float8_e4m3fn", {"d_k": 64, "n_keys": 30, "query_std": 0.5, "prescale": 8.0}),
         ("float8_e5m2", {"n_keys": 2, "n_queries": 1, "query_std": 20.0}),
     ],
     ids=str,
@@ -287,9 +293,7 @@ def test_exact_probabilities_are_those_of_many_trials(name, change):
 @pytest.mark.parametrize(
     "change",
     [
-        {"key_mean": 1.0},
         {"correlation": 0.5},
-        {"spectrum": 1.0},
         {"normalize": "rms"},
         {"inputs": LAWS["uniform"]},
     ],
