@@ -50,19 +50,16 @@ def rounded(name, **changes):
 WIDE = {"query_std": 2e3, "key_std": 10.0}  # beyond the largest number of float16
 CASES = {
     "lognormal": cell(inputs=LAWS["lognormal"], query_std=30.0),
-    "causal, correlated": cell(mask="causal", correlation=0.5, query_std=30.0),
-    "long": cell(d_k=64, n_keys=2000, query_std=3.0),
+    "causal": cell(mask="causal", query_std=30.0),
+    "long": cell(d_k=64, n_keys=600, query_std=3.0),
     "initialisation": at_initialisation("gpt2"),
-    "saturated at initialisation": at_initialisation("kaiming", d_model=512, n_heads=1),
-    "plain": mapped(query_std=10.0),
+    "saturated at initialisation": at_initialisation("kaiming", d_model=128, n_heads=1),
     "cap and sink": mapped(softcap=2.0, sink=Sink(0.5)),
     **{name: mapped(normalizer=one) for name, one in NORMALIZERS.items()},
-    "sparsemax and cap": mapped(normalizer=NORMALIZERS["sparsemax"], softcap=3.0),
     "ALiBi": mapped(mask=MaskName("window-3"), alibi=0.5),
     "float16": rounded("float16", query_std=60.0),
     "overflow": rounded("float16", **WIDE),
     "bfloat16": rounded("bfloat16", mask="causal", query_std=30.0),
-    "float8": rounded("float8_e4m3fn", query_std=6.0),
     "beyond float8": rounded("float8_e4m3fn", query_std=0.01, key_std=600.0),
     "saturated float8": rounded("float8_e5m2", query_std=60.0),
     "prescale": rounded("float8_e5m2", query_std=6.0, prescale=256.0),
@@ -163,15 +160,18 @@ STACKS = {
 
 
 @pytest.mark.parametrize("case", STACKS)
-@pytest.mark.parametrize("column", [column.name for column in layers.OF_LAYER])
-def test_a_factor_of_1_3_in_a_number_of_a_layer_stops_the_run(column, case, monkeypatch):
+def test_a_factor_of_1_3_in_a_number_of_a_layer_stops_the_run(case, monkeypatch):
     values = layers.values_of_layer
-    factors = [1.3 if each.name == column else 1.0 for each in layers.OF_LAYER]
-    monkeypatch.setattr(
-        layers, "values_of_layer", lambda *args: list(np.multiply(factors, values(*args)))
-    )
-    with pytest.raises(ArithmeticError, match=f"{column} of a layer"):
-        layers.measure(STACKS[case], 1, np.random.default_rng(0))
+    for place, column in enumerate(layers.OF_LAYER):
+        factors = np.ones(len(layers.OF_LAYER))
+        factors[place] = 1.3
+
+        def faulty(*args, factors=factors):
+            return list(factors * values(*args))
+
+        monkeypatch.setattr(layers, "values_of_layer", faulty)
+        with pytest.raises(ArithmeticError, match=f"{column.name} of a layer"):
+            layers.measure(STACKS[case], 1, np.random.default_rng(0))
 
 
 def test_a_wrong_output_of_a_layer_stops_the_run(monkeypatch):
@@ -186,7 +186,7 @@ def test_a_wrong_output_of_a_layer_stops_the_run(monkeypatch):
         layers.measure(SMALL, 1, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("array", ["x", "q", "k", "v"])
+@pytest.mark.parametrize("array", ["x", "k"])
 def test_a_gradient_of_another_token_stops_the_run(array, monkeypatch):
     """No number of the layer shows it."""
     backward = network.block_backward
@@ -205,14 +205,13 @@ def test_a_gradient_of_another_token_stops_the_run(array, monkeypatch):
     [
         {"token_cosine": 1 - 1e-9, "norm": "post"},
         {"n_keys": 2, "mask": "causal", "residual": 1e-3, "layers": 12},
-        {"n_keys": 64, "d_k": 64, "n_heads": 1, "residual": 0.0, "mlp": "swiglu", "layers": 5},
-        {"n_keys": 64, "d_k": 256, "scheme": Scheme.parse("kaiming"), "layers": 12},
+        {"n_keys": 32, "d_k": 64, "n_heads": 1, "residual": 0.0, "mlp": "swiglu", "layers": 5},
+        {"n_keys": 32, "d_k": 64, "scheme": Scheme.parse("kaiming"), "layers": 12},
     ],
     ids=str,
 )
-@pytest.mark.slow
 def test_takes_no_rounding_in_a_stack_for_a_fault(changes):
-    for seed in range(5):
+    for seed in range(3):
         layers.measure(replace(SMALL, **changes), 1, np.random.default_rng(seed))
 
 
@@ -236,43 +235,38 @@ def test_finds_a_wrong_score(monkeypatch):
 FAR = {"query_mean": 1e6, "key_mean": -1e6, "query_std": 1e-6, "key_std": 1e-6}
 
 
-@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
         {"d_k": 1, "n_keys": 2, "inputs": LAWS["rademacher"]},
         {"d_k": 1, "n_keys": 50, "query_std": 1e6, "key_std": 1e6},
-        *(
-            {"d_k": 9, "n_keys": n_keys, "n_queries": 50, "query_std": 100.0}
-            for n_keys in (2, 4, 30)
-        ),
+        {"d_k": 9, "n_keys": 4, "n_queries": 50, "query_std": 100.0},
         {"d_k": 3, "n_keys": 300, **FAR},
         {"d_k": 64, "n_keys": 3000, "correlation": 1.0},
         {"d_k": 1, "n_keys": 3000, "inputs": LAWS["lognormal"], "spectrum": 10.0},
     ],
     ids=str,
 )
-def test_takes_no_rounding_for_a_fault(changes, seed):
+def test_takes_no_rounding_for_a_fault(changes):
     statistics, one = cell(**changes)
-    statistics.measure(one, 8, np.random.default_rng(seed))
+    for seed in range(3):
+        statistics.measure(one, 8, np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
 @pytest.mark.parametrize(
     "changes",
     [
         {"d_k": 8, "n_keys": 16, "inputs": LAWS["rademacher"], "query_std": 10.0},
-        {"d_k": 1, "n_keys": 4, "normalize": "rms"},
-        {"d_k": 16, "n_keys": 300, "query_std": 1e-6, "key_std": 1e3},
+        {"d_k": 16, "n_keys": 100, "query_std": 1e-6, "key_std": 1e3},
         {"d_k": 2, "n_keys": 3, "query_std": 1e5, "key_std": 1e5, "mask": "causal"},
         {"d_k": 16, "n_keys": 8, "query_mean": 1e3, "key_std": 1e-6},
     ],
     ids=str,
 )
-def test_takes_no_rounding_of_formats_for_a_fault(changes, format_name):
-    statistics, one = rounded(format_name, **changes)
-    statistics.measure(one, 100, np.random.default_rng(0))
+def test_takes_no_rounding_of_formats_for_a_fault(changes):
+    for name in FORMATS:
+        statistics, one = rounded(name, **changes)
+        statistics.measure(one, 50, np.random.default_rng(0))
 
 
 AFTER_ROWS = """
