@@ -259,7 +259,6 @@ EVERY = "tests/experiments/test_every_experiment.py"
 VARIED = """    "stretched": (
         load_experiment("stretched").cell(5, 7, RULES, n_queries=3),
         {"d_k": 6, "n_keys": 8, "scaling": OTHER_RULES, "stretch": 2.0, "n_queries": 4},
-        {"saturated_rows"},
     ),
 """
 
@@ -273,8 +272,8 @@ def test_an_experiment_and_its_figure(repository):
     pivot = table.pivot_table(index=["scaling", "d_k"], columns="stretch", values="max_weight")
     assert (pivot[3] > pivot[1]).all()
     assert repository.shown("stretch", "The largest weight of stretched queries")
-    repository.write(EVERY, VARIED, before="}\n\n\n@pytest.mark.slow")
-    repository.run("pytest", "-q", EVERY, "-k", "stretched or varied")
+    repository.write(EVERY, VARIED, before='}\n\n\n@pytest.mark.parametrize("name", CELLS)')
+    repository.run("pytest", "-q", EVERY, "-k", "stretched or among")
     names = ("test_process", "test_config_schema")
     files = ["tests/test_architecture.py", *(f"tests/experiments/{name}.py" for name in names)]
     repository.run("pytest", "-q", *files, "-k", "stretched")
