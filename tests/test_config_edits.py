@@ -78,7 +78,15 @@ def with_other_axes(config: dict) -> None:
     """Fewer sweeps, other widths, a single rule, rows of 5 keys, and a new name."""
     config["sweeps"] = {name: config["sweeps"][name] for name in KEPT}
     config["sweeps"]["mine"] = config["sweeps"].pop("dimension")
-    other = {"d_k": [8, 32, 128], "scaling": "d_k^3/4", "n_keys": 5, "n_queries": 3}
+    other = {
+        "d_k": [8, 32, 128],
+        "d_model": [64, 256],
+        "layers": [1, 2],
+        "n_keys": 5,
+        "n_queries": 3,
+        "scaling": "d_k^3/4",
+        "variants": [{}],
+    }
     for body in config["sweeps"].values():
         body |= {key: value for key, value in other.items() if key in body}
 

@@ -163,11 +163,11 @@ def test_equal_scores_have_no_kurtosis(tmp_path):
 @pytest.mark.usefixtures("in_this_process", "quick_slider")
 @pytest.mark.parametrize("name", experiment_names())
 @settings(
-    max_examples=3,
+    max_examples=2,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     phases=[Phase.generate],
 )
 @given(data=st.data())
-def test_three_generated_sweeps_of_every_experiment_run(tmp_path_factory, name, data):
+def test_generated_sweeps_of_every_experiment_run(tmp_path_factory, name, data):
     config = {"seed": 0, "sweeps": {"mine": data.draw(sweep_of(name))}}
     run_whole(config, tmp_path_factory.getbasetemp() / "any")

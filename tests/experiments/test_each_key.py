@@ -91,8 +91,8 @@ def test_every_metric_agrees_with_a_plain_simulation(change):
     measured = STATISTICS.measure(cell, TRIALS, np.random.default_rng(5))
     (row,) = STATISTICS.tabulate(cell, measured)[MEASURED]
     for metric in METRICS:
-        if metric.name not in draws:
-            continue
+        if metric.kind == "quantile" or metric.name == "score_kurtosis":
+            continue  # simulated in test_coverage, and replayed in test_saturation
         value, error = row[metric.name], row[f"{metric.name}_se"]
         if metric.kind == "root":
             value, error = value**2, 2 * value * error

@@ -3,12 +3,11 @@ with the theory.
 """
 
 from functools import cache
-from math import cos, exp, log, log1p, pi, sin, sqrt
+from math import exp, log, log1p, pi, sqrt
 
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
 from experiments.kinds.rounding import ROUNDING_METRICS
@@ -17,13 +16,13 @@ from experiments.kinds.saturation import Cell
 from experiments.measuring.row_metrics import METRICS
 from sdpa import Scaling, theory
 from sdpa.arithmetic import FORMATS
-from sdpa.theory.gaussian_rows import row_values, saturated_rows
+from sdpa.theory.gaussian_rows import row_values
 from sdpa.theory.score_law import score_survival
 
 pytestmark = pytest.mark.slow  # every column beside an independent route
 
-WIDTHS = (1, 2, 4, 16, 64, 512, 2048, 4096)
-SCALINGS = ("unscaled", "d_k^1/2", "d_k^2/3", "d_k^0.6", "d_k^1")
+WIDTHS = (1, 2, 16, 512, 4096)
+SCALINGS = ("unscaled", "d_k^1/2", "d_k^1")
 
 
 def is_within(metric, cell, truth):
@@ -100,7 +99,7 @@ def of_two_keys(d_k, divisor):
     ("d_k", "scalings"),
     [
         *((d_k, SCALINGS) for d_k in WIDTHS),
-        *((d_k, ("0.01", "0.001", "0.00001")) for d_k in (1, 2, 3, 7)),
+        *((d_k, ("0.01", "0.001", "0.00001")) for d_k in (1, 3)),
     ],
 )
 def test_two_keys_by_the_density_of_their_gap(d_k, scalings):
@@ -167,35 +166,12 @@ def of_rows(sigma, n):
     return [entropy, trace, sqrt(square)]
 
 
-@pytest.mark.parametrize(
-    ("sigma", "n_keys"), [(0.02, 2**20), (1.0, 2**20), (3.0, 2**20), (8.0, 64), (1.0, 3)]
-)
+@pytest.mark.parametrize(("sigma", "n_keys"), [(0.02, 2**20), (3.0, 2**20), (8.0, 64)])
 def test_many_keys_by_finer_nodes(sigma, n_keys):
     truth = of_rows(sigma, n_keys)
     found = row_values(np.array([sigma]), n_keys)
     cell = scored(Cell, "unscaled", d_k=64, n_keys=n_keys)
     bounds = {metric.name: metric.exact.bound(cell).relative for metric in METRICS if metric.exact}
-    values = found["entropy"], found["jacobian_trace"], np.sqrt(found["jacobian_square"])
-    for name, value, expected in zip(
-        ("entropy", "jacobian_trace", "jacobian_norm"), values, truth, strict=True
-    ):
-        assert value[0] == pytest.approx(expected, rel=bounds[name]), name
-
-
-@pytest.mark.parametrize("sigma", [0.35, 0.45, 0.7, 3.0])
-def test_saturated_rows_of_three_keys_by_their_directions(sigma):
-    """Across (1, 1, 1), scores of a direction saturate from a distance r on: P = 3
-    int e^(-r^2 / 2) / (2 pi).
-    """
-    angles, weights = np.polynomial.legendre.leggauss(200)
-    total = 0.0
-    for angle, weight in zip(angles * pi / 3, weights * pi / 3, strict=True):
-        across = -cos(angle) * 3 / sqrt(6) + np.array([1, -1]) * sin(angle) / sqrt(2)
-
-        def excess(r, gaps=sigma * across):
-            return np.logaddexp(*(r * gaps)) + log(99)
-
-        if excess(1e3) < 0:
-            total += weight * exp(-(brentq(excess, 0, 1e3, xtol=1e-14) ** 2) / 2)
-    (found,) = saturated_rows(np.array([sigma]), 3)
-    assert found == pytest.approx(3 * total / (2 * pi), rel=1e-7)
+    found["jacobian_norm"] = np.sqrt(found["jacobian_square"])
+    for name, expected in zip(("entropy", "jacobian_trace", "jacobian_norm"), truth, strict=True):
+        assert found[name][0] == pytest.approx(expected, rel=bounds[name]), name
