@@ -28,10 +28,7 @@ from sdpa.initialisation import SCHEMES
 
 RULES = (
     "unscaled",
-    "d_k^1/3",
     "d_k^1/2",
-    "d_k^2/3",
-    "d_k^1",
     "d_k^0.9",
     "d_k^3/2",
     8,
@@ -47,15 +44,15 @@ def axis(*values: object) -> st.SearchStrategy:
 
 # Extreme values of the keys of all experiments; a key that must fit others keeps its default.
 KEYS = {
-    "d_k": axis(1, 2, 3, 8, 64, 300),
+    "d_k": axis(1, 2, 3, 8, 64),
     "n_keys": axis(2, 3, 7, 40),
     "n_queries": axis(1, 2),  # a mask wants at most n_keys
     "scaling": axis(*RULES) | st.just(RULES).map(list),
     "inputs": axis(*LAWS),
     "query_std": axis(0.1, 1, 3, 30),
     "key_std": axis(0.1, 30),
-    "query_mean": st.sampled_from([0, 0.5, -10]),
-    "key_mean": st.sampled_from([0, 0.5, -10]),
+    "query_mean": st.sampled_from([0, -10]),
+    "key_mean": st.sampled_from([0, -10]),
     "spectrum": st.sampled_from([0, 0.5, 2]),
     "normalize": st.sampled_from(["none", "l2", "rms"]),
     "mask": axis("none", "causal"),
@@ -85,7 +82,7 @@ OF_ONE = {
     "eight_bits": {"arithmetic": axis(*SHORT)},
     "rounding": {"arithmetic": axis(*(name for name in FORMATS if name not in SHORT))},
     "mechanisms": {"mask": axis("none", "causal", "window-2", "local-1")},
-    "language": {"d_k": axis(2, 8, 300), "n_keys": axis(2, 7), "layers": st.sampled_from([1, 2])},
+    "language": {"d_k": axis(2, 8, 64), "n_keys": axis(2, 7), "layers": st.sampled_from([1, 2])},
     "network": {"n_heads": axis(2, 3)},
 }
 LEFT_OUT = {"correlation", "prescale", "alibi", "normalizer", "position"}  # keep their defaults
@@ -115,8 +112,6 @@ def sweep_of(name: str) -> st.SearchStrategy:
 
 
 SWEEP = st.one_of([sweep_of(name) for name in experiment_names()])
-
-
 CONFIG = st.fixed_dictionaries(
     {
         "seed": st.integers(0, 3),
