@@ -180,7 +180,6 @@ def without(files, patterns):
     return {file for file in files if not any(fnmatch(file, pattern) for pattern in patterns)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("experiment", experiment_names())
 def test_all_files_that_run_for_a_table_count_or_are_declared_not_to(tiny, experiment):
     """An independent route: the fingerprint follows imports, and this test what runs."""
