@@ -80,7 +80,6 @@ def with_other_axes(config: dict) -> None:
     config["sweeps"]["mine"] = config["sweeps"].pop("dimension")
     other = {
         "d_k": [8, 32, 128],
-        "d_model": [64, 256],
         "layers": [1, 2],
         "n_keys": 5,
         "n_queries": 3,
