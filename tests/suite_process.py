@@ -18,41 +18,34 @@ sweeps:
     d_k: [16, 200, 256]
     n_keys: 64
     scaling: [unscaled, d_k^1/2]
-    trials: {trials}
+    trials: TRIALS
   second:
     experiment: distribution
     d_k: [64, 128]
-    trials: {trials}00
+    trials: TRIALS00
 """
 
 
 class Suite:
     """The command line on a config and a results folder of its own."""
 
-    def __init__(self, folder: Path, trials: int) -> None:
+    def __init__(self, folder: Path, trials: int, text: str = CONFIG) -> None:
         folder.mkdir(exist_ok=True)
-        self.folder, self.results = folder, folder / "out"
+        self.results = folder / "out"
+        self.text = text
         self.config = folder / "faults.yaml"
         self.set_trials(trials)
 
     def set_trials(self, trials: int) -> None:
-        self.config.write_text(CONFIG.format(trials=trials))
+        self.config.write_text(self.text.replace("TRIALS", str(trials)))
 
     def start(self, *words: str, **options) -> subprocess.Popen[str]:
         options = {
             "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)
         } | options
+        files = ["--config", self.config, "--results", self.results]
         return subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "experiments",
-                *words,
-                "--config",
-                self.config,
-                "--results",
-                self.results,
-            ],
+            [sys.executable, "-m", "experiments", *words, *files],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -71,8 +64,11 @@ class Suite:
 
     def records(self) -> dict[str, int]:
         """The records that are there, and when each was written."""
-        files = [path for path in (self.results / ".cells").rglob("[0-9a-f]*") if path.is_file()]
-        return {path.name: path.stat().st_mtime_ns for path in files}
+        return {path.name: path.stat().st_mtime_ns for path in self.record_paths()}
+
+    def record_paths(self) -> list[Path]:
+        found = (self.results / ".cells").rglob("[0-9a-f]*")
+        return [path for path in found if path.is_file()]
 
     def tables(self) -> dict[str, bytes]:
         return {

@@ -32,12 +32,7 @@ def _every(experiment: str) -> str:
     return f"figures: [{names}]" if names else ""
 
 
-_DRAWN = {
-    "scaling": ("variance",),
-    "single": ("variance", "saturation"),
-    "map": ("map",),
-    "language": ("losses",),
-}
+_DRAWN = {"scaling": ("variance",), "single": ("variance",), "map": ("map",)}
 _RULES = "scaling: [unscaled, d_k^1/2]"
 TINY = f"""\
 seed: 0
@@ -45,23 +40,20 @@ sweeps:
   scaling: {{experiment: saturation, d_k: [4, 64], n_keys: 8, n_queries: 5, scaling: [unscaled, d_k^1/3, d_k^1/2],
     trials: 60, {_every("saturation")}}}
   single: {{experiment: saturation, d_k: 16, n_keys: 8, scaling: d_k^1/2, trials: 20, {_every("saturation")}}}
-  many: {{experiment: saturation, d_k: [4, 64], n_keys: [8, 20], inputs: [gaussian, uniform],
-    {_RULES}, trials: 20, {_every("saturation")}}}
   laws: {{experiment: saturation, d_k: 4, n_keys: 8, inputs: [gaussian, uniform], {_RULES}, trials: 20}}
   rows: {{experiment: rows, d_k: [4, 64], n_keys: 8, n_queries: 3, {_RULES}, trials: 2, {_every("rows")}}}
   distribution: {{experiment: distribution, d_k: [1, 16], trials: 3000, {_every("distribution")}}}
   initialisation: {{experiment: initialisation, d_model: [16, 64], n_heads: 4, n_keys: 8, n_queries: 5,
     scheme: [gpt2, xavier], {_RULES}, trials: 60, {_every("initialisation")}}}
-  formats: {{experiment: rounding, d_k: [4, 512], n_keys: [8, 20], n_queries: 5,
-    arithmetic: [float64, bfloat16, float16], {_RULES}, trials: 20, {_every("rounding")}}}
-  short: {{experiment: eight_bits, d_k: 4, n_keys: 8, n_queries: 5, prescale: [1, 64],
-    arithmetic: float8_e4m3fn, {_RULES}, trials: 20}}
-  mechanisms: {{experiment: saturation, d_k: 4, n_keys: 4, softcap: 1, scaling: unscaled, trials: 20,
+  formats: {{experiment: rounding, d_k: [4, 512], n_keys: 8, n_queries: 5, arithmetic: [float64, float16], {_RULES},
+    trials: 20, {_every("rounding")}}}
+  short: {{experiment: eight_bits, d_k: 4, n_keys: 8, n_queries: 5, prescale: 64, arithmetic: float8_e4m3fn,
+    {_RULES}, trials: 20}}
+  mechanisms: {{experiment: saturation, d_k: 4, n_keys: 4, n_queries: 4, mask: window-2, scaling: unscaled, trials: 20,
     {_every("mechanisms")}}}
   language: {{experiment: language, d_k: [4, 64], n_keys: 5, learning_rate: [0.01, 0.1], {_RULES},
-    initial: [unit, small], layers: 1, width: 8, steps: 25, trials: 3, {_every("language")}}}
-  map: {{experiment: saturation, d_k: [2, 8, 24, 64], n_keys: [8, 20],
-    scaling: [unscaled, d_k^1/3, d_k^1/2, d_k^1], trials: 25, figures: [map, phase, freezing]}}
+    initial: unit, layers: 1, width: 8, steps: 25, trials: 2, {_every("language")}}}
+  map: {{experiment: saturation, d_k: [2, 16, 64], n_keys: [8, 20], {_RULES}, trials: 25, figures: [map, phase, freezing]}}
 """
 
 

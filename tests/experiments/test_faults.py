@@ -4,6 +4,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,12 +14,25 @@ from pathlib import Path
 import pytest
 
 from experiments.measuring.processor import VARIABLES, is_supported
-from tests.suite_process import ROOT, Suite, ends_within
+from tests.suite_process import CONFIG, ROOT, Suite, ends_within
 
 pytestmark = pytest.mark.faults
 
-OF_THE_RUN = (".lock", ".made.json")
 STATUS = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
+SHORT_ROWS = CONFIG.replace("n_keys: 64", "n_keys: 8\n    n_queries: 16")  # which take less time
+
+
+@pytest.fixture
+def complete(tmp_path, made_once) -> Suite:
+    """A copy of a finished run."""
+
+    def fill(folder: Path) -> None:
+        status, _, said = Suite(folder, 4000, SHORT_ROWS).run("run")
+        assert status == 0, said
+
+    folder = tmp_path / "complete"
+    shutil.copytree(made_once("complete", fill), folder)
+    return Suite(folder, 4000, SHORT_ROWS)
 
 
 def send(process, sent):
@@ -52,8 +66,8 @@ def wait_for_the_lock(results):
         time.sleep(0.05)
 
 
-def test_6_kills_at_random_moments_lose_nothing_and_change_no_byte(tmp_path):
-    suite = Suite(tmp_path, trials=8000)
+def test_6_kills_at_random_moments_lose_nothing_and_change_no_byte(tmp_path, complete):
+    suite = Suite(tmp_path, 4000, SHORT_ROWS)
     rng = random.Random(100)
     kept: dict[str, int] = {}
     for number, sent in enumerate(2 * [*STATUS]):
@@ -61,8 +75,8 @@ def test_6_kills_at_random_moments_lose_nothing_and_change_no_byte(tmp_path):
         wait_for_its_handlers(process)
         # Every other time a chunk is finished, however long a loaded machine takes to start.
         while number % 2 and process.poll() is None and suite.records().keys() <= kept.keys():
-            time.sleep(0.02)
-        time.sleep(rng.uniform(0, 1 if number % 2 else 3))
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 0.3 if number % 2 else 2))
         ended_by_itself = process.poll() is not None
         send(process, sent)
         _, said = process.communicate(timeout=30)
@@ -77,29 +91,7 @@ def test_6_kills_at_random_moments_lose_nothing_and_change_no_byte(tmp_path):
     assert suite.run("run")[0] == 0
     assert kept.items() <= suite.records().items()
     assert suite.temporary_files() == []
-    undisturbed = Suite(tmp_path / "undisturbed", trials=8000)
-    assert undisturbed.run("run")[0] == 0
-    assert suite.tables() == undisturbed.tables()
-
-
-def test_a_damaged_record_is_measured_again_alone_and_a_damaged_table_is_made_good(tmp_path):
-    suite = Suite(tmp_path, trials=2000)
-    suite.run("run")
-    records, tables = suite.records(), suite.tables()
-    victim = next(path for path in (suite.results / ".cells").rglob("[0-9a-f]*") if path.is_file())
-    damage(victim)
-    status, said, _ = suite.run("run")
-    assert status == 0
-    assert f"{victim} is damaged; measuring it again" in said
-    after = suite.records()
-    assert {name for name in records if after[name] != records[name]} == {victim.name}
-    damage(suite.results / "derived/second/histogram.csv")
-    status, _, said = suite.run("check")
-    assert status == 1
-    assert "histogram.csv has been altered" in said
-    assert suite.run("run")[0] == 0
-    assert suite.records() == after
-    assert suite.tables() == tables
+    assert suite.tables() == complete.tables()
 
 
 def damage(path):
@@ -108,8 +100,24 @@ def damage(path):
     path.write_bytes(content)
 
 
+def test_a_damaged_record_is_measured_again_alone_and_a_damaged_table_is_made_good(complete):
+    records, tables = complete.records(), complete.tables()
+    victim = complete.record_paths()[0]
+    damage(victim)
+    damage(complete.results / "derived/second/histogram.csv")
+    status, _, said = complete.run("check")
+    assert status == 1
+    assert "histogram.csv has been altered" in said
+    status, said, _ = complete.run("run")
+    assert status == 0
+    assert f"{victim} is damaged; measuring it again" in said
+    after = complete.records()
+    assert {name for name in records if after[name] != records[name]} == {victim.name}
+    assert complete.tables() == tables
+
+
 def test_a_second_run_on_the_same_folder_ends_at_once_and_a_dead_one_blocks_nobody(tmp_path):
-    suite = Suite(tmp_path, trials=10**6)
+    suite = Suite(tmp_path, trials=10**5)
     first = suite.start("run")
     wait_for_the_lock(suite.results)
     status, _, said = suite.run("run", timeout=30)
@@ -120,7 +128,7 @@ def test_a_second_run_on_the_same_folder_ends_at_once_and_a_dead_one_blocks_nobo
     first.kill()
     first.communicate()
     suite.set_trials(100)
-    assert suite.run("run")[0] == 0
+    assert suite.run("run", "second")[0] == 0
 
 
 def limit_files():
@@ -129,17 +137,15 @@ def limit_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
 
-def test_a_disk_that_is_full_stops_the_run_and_leaves_old_tables_whole(tmp_path):
-    suite = Suite(tmp_path, trials=1000)
-    suite.run("run")
-    tables, records = suite.tables(), suite.records()
-    suite.set_trials(4000)
-    status, _, said = suite.run("run", preexec_fn=limit_files)
+def test_a_disk_that_is_full_stops_the_run_and_leaves_old_tables_whole(complete):
+    tables, records = complete.tables(), complete.records()
+    complete.set_trials(6000)
+    status, _, said = complete.run("run", preexec_fn=limit_files)
     assert status == 1
-    assert re.fullmatch(rf"{suite.results}/\S+: cannot write: File too large\n", said)
-    assert suite.tables() == tables
-    assert suite.temporary_files() == []
-    assert records.items() <= suite.records().items()
+    assert re.fullmatch(rf"{complete.results}/\S+: cannot write: File too large\n", said)
+    assert complete.tables() == tables
+    assert complete.temporary_files() == []
+    assert records.items() <= complete.records().items()
 
 
 # A chunk of these cells takes seven seconds and more, and 0.3 GB. Runs of several tests and of
@@ -153,8 +159,7 @@ sweeps:
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
 def test_no_worker_goes_on_with_a_long_chunk(tmp_path, sent):
-    suite = Suite(tmp_path, trials=10)
-    suite.config.write_text(LONG)
+    suite = Suite(tmp_path, 4, LONG)
     process = suite.start("run")
     wait_for_the_lock(suite.results)
     time.sleep(3)
@@ -171,37 +176,41 @@ SETTINGS = (
     {"OPENBLAS_CORETYPE": "Sandybridge", "NPY_DISABLE_CPU_FEATURES": "X86_V3"},
     {"NPY_ENABLE_CPU_FEATURES": "X86_V3", "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F"},
 )
+VARIED = """\
+seed: 0
+sweeps:
+  laws: {experiment: saturation, d_k: 64, n_keys: 16, n_queries: 16, inputs: [gaussian, lognormal], scaling: d_k^1/3,
+    trials: 60, figures: metrics}
+  heads: {experiment: initialisation, d_model: 64, n_heads: 2, n_keys: 16, n_queries: 4, scheme: kaiming,
+    scaling: d_k^1/2, trials: 60, figures: initialisation}
+  network: {experiment: network, d_k: 16, n_keys: 16, layers: 3, scaling: d_k^1/2, trials: 5, figures: growth}
+  language: {experiment: language, d_k: 16, n_keys: 8, layers: 1, width: 16, learning_rate: 0.01, steps: 25,
+    scaling: d_k^1/2, trials: 2}
+"""
 
 
 @pytest.mark.skipif(
     not is_supported(), reason="this processor has no instructions in common with others"
 )
 def test_the_environment_changes_no_byte_of_a_table_a_figure_or_the_page(tmp_path):
+    config = tmp_path / "varied.yaml"
+    config.write_text(VARIED)
     one, other = (
-        made_in(tmp_path / str(number) / "out", settings)
+        made_in(tmp_path / str(number), config, settings)
         for number, settings in enumerate(SETTINGS)
     )
     assert {Path(name).suffix for name in one} >= {".csv", ".json", ".png", ".html"}
     assert {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)} == set()
 
 
-def made_in(folder, settings):
-    """The files that `make quick` writes, by name."""
+def made_in(folder, config, settings):
+    """The files that a whole run writes, by name."""
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    command = [
-        sys.executable,
-        "-m",
-        "experiments",
-        "all",
-        "--config",
-        "quick.yaml",
-        "--results",
-        folder,
-    ]
+    command = [sys.executable, "-m", "experiments", "all", "--config", config, "--results", folder]
     subprocess.run(command, cwd=ROOT, env=environment | settings, check=True)
-    files = (
-        path
-        for path in folder.rglob("*.*")
-        if ".cells" not in path.parts and path.name not in OF_THE_RUN
-    )
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+    files = (path for path in folder.rglob("*.*") if ".cells" not in path.parts)
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in files
+        if path.name not in (".lock", ".made.json")
+    }

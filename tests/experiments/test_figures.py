@@ -214,7 +214,7 @@ def test_a_map_has_the_ratios_of_the_table_and_their_crossings():
 
 def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources, tmp_path):
     config, folder = drawn
-    for name in ("saturation", "map", "losses"):
+    for name in ("variance", "map"):
         (where,) = [sweep.name for sweep in config.sweeps if name in sweep.figures][:1]
         drawing = figure_path(folder, where, name, ".png")
         write_files(tmp_path / name, render_figure(FIGURES[name], sources(name)[where]))

@@ -125,7 +125,7 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
     data = explorer.explorer(tables.values())
     of = ["d_k", "n_keys", "divisor"]
     rows = pd.concat(
-        tables[name]["measured"] for name in ("scaling", "single", "many", "laws", "formats", "map")
+        tables[name]["measured"] for name in ("scaling", "single", "laws", "formats", "map")
     ).query("inputs == 'gaussian'")  # without soft caps
     rows = rows[rows["d_k"].isin(data["d_k"]) & rows["n_keys"].isin(data["n_keys"])]
     rows["rows"] = rows["trials"] * rows["n_queries"]
