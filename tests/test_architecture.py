@@ -8,7 +8,7 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -50,17 +50,23 @@ ORDER = [
 LATER = SLOW | {f"experiments.{name}" for name in ORDER[3:]}
 
 
-def imported(source: str, *, at_import: bool = False) -> Iterator[str]:
+@cache
+def imported(source: str, *, at_import: bool = False) -> set[str]:
     """Every module that a source imports; with `at_import`, without those that functions and type
     checkers import.
     """
     tree = ast.parse(source)
+    found = set()
     for node in tree.body if at_import else ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from (name if name in MODULES else str(node.module) for name in names)
+            found |= {name if name in MODULES else str(node.module) for name in names}
+    return found
+
+
+SOURCES = {name: path.read_text() for name, path in MODULES.items()}
 
 
 def reached(start: str) -> set[str]:
@@ -70,9 +76,7 @@ def reached(start: str) -> set[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting += (
-                imported(MODULES[name].read_text(), at_import=True) if name in MODULES else []
-            )
+            waiting += imported(SOURCES.get(name, ""), at_import=True)
     return found
 
 
@@ -91,24 +95,18 @@ def test_the_library_computes_with_numpy_and_scipy_alone():
     late = {"ml_dtypes", "torch", "transformers"}
     of_files = {"sdpa.heads": {"pathlib", "json"}, "sdpa.command": {"pathlib", "json", "csv", "io"}}
     of_files["sdpa.__main__"] = of_files["sdpa.command"]
-    allowed = {"sdpa", "numpy", "scipy"} | set(sys.stdlib_module_names) - {
-        "io",
-        "pathlib",
-        "os",
-        "csv",
-        "json",
-    }
-    for name, path in MODULES.items():
+    files = {"io", "pathlib", "os", "csv", "json"}
+    allowed = {"sdpa", "numpy", "scipy"} | set(sys.stdlib_module_names) - files
+    for name, source in SOURCES.items():
         if name.startswith("sdpa"):
             here = allowed.union(*(of_files[part] for part in of_files if name.startswith(part)))
             drawing = {"matplotlib"} if name == "sdpa.command.picture" else set()
-            own = {one.split(".")[0] for one in imported(path.read_text())}
+            own = {one.split(".")[0] for one in imported(source)}
             assert own <= here | late | drawing, name
             assert {one.split(".")[0] for one in reached(name)} <= here, name
         if name.startswith("sdpa.theory"):
-            assert not re.search(
-                r"default_rng|np\.random|import random|\.sample\(", path.read_text()
-            ), name
+            draws = r"default_rng|np\.random|import random|\.sample\("
+            assert not re.search(draws, source), name
 
 
 @pytest.mark.parametrize("name", experiment_names())
@@ -123,33 +121,28 @@ def test_declarations_of_figures_load_neither_tables_nor_drawing():
     assert trespasses(loaded, SLOW) == set()
 
 
-@pytest.mark.parametrize("place", range(len(ORDER)))
-def test_a_folder_imports_only_those_before_it(place):
+def test_a_folder_imports_only_those_before_it():
     """Within functions, too."""
-    assert {name.split(".")[1] for name in MODULES if name.startswith("experiments.")} == {*ORDER}
-    own, after = (
-        f"experiments.{ORDER[place]}",
-        {f"experiments.{name}" for name in ORDER[place + 1 :]},
-    )
-    modules = {
-        name: path for name, path in MODULES.items() if name == own or name.startswith(f"{own}.")
-    }
-    assert modules
-    for name, path in modules.items():
-        assert trespasses(set(imported(path.read_text())), after) == set(), name
+    found = set()
+    for name, source in SOURCES.items():
+        if name.startswith("experiments."):
+            own = name.split(".")[1]
+            found.add(own)
+            after = ORDER[ORDER.index(own) + 1 :]
+            assert trespasses(imported(source), {f"experiments.{one}" for one in after}) == set(), (
+                name
+            )
+    assert found == {*ORDER}
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    graph = {
-        name: set(imported(path.read_text(), at_import=True)) - {name}
-        for name, path in MODULES.items()
-    }
+    graph = {name: imported(source, at_import=True) - {name} for name, source in SOURCES.items()}
     assert list(graphlib.TopologicalSorter(graph).static_order())
 
 
 def test_a_planted_import_is_found():
-    assert trespasses(set(imported("def late():\n    from experiments.pages import index")), LATER)
-    assert trespasses(set(imported("import pandas as pd")), LATER)
+    assert trespasses(imported("def late():\n    from experiments.pages import index"), LATER)
+    assert trespasses(imported("import pandas as pd"), LATER)
     assert trespasses(reached("experiments.pages"), LATER)
 
 
