@@ -145,13 +145,11 @@ def judged_alone(rule, claimed, *computed, **answer):
 @pytest.mark.parametrize(
     ("claimed", "rule", "right", "expected"),
     [
-        ("0.44", "digits", 0.4449, "reproduced"),
         ("0.44", "digits", 0.45, "to rounding"),
         ("0.44", "digits", 0.4501, "wrong"),
         ("22.6", "about", 22.627, "reproduced"),
         ("100", "about", 105, "approximately"),
         ("100", "about", 105.1, "wrong"),
-        ("0.9999", "about", 0.95, "wrong"),
         ("3", "count", 2, "wrong"),
         ("3", "count", 3, "reproduced"),
         ("4", "shape", 4, "holds"),
@@ -191,23 +189,6 @@ def test_a_wrong_number_is_a_slip_if_it_is_close(claimed, right, expected):
     assert of("to rounding", WRONG_NUMBER) == ""
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [  # decided by reading; a table that is made again may not change it silently
-        # At d_k = 512, a start decides how much an unscaled decoder learns; none fails completely.
-        ("lesson-22", ("misleading", "overstatement")),
-        ("qa-35", ("open", "")),
-        # True over all draws, and the source's own draw is within sampling error of that.
-        ("article-122", ("holds", "")),
-        # Under the lesson's meaning of unit vectors, which it states later.
-        ("lesson-13", ("reproduced", "")),
-    ],
-)
-def test_a_verdict_stays_within_its_evidence(shipped, name, expected):
-    row = shipped.loc[BY_ID[name].id]
-    assert (row["verdict"], row["severity"]) == expected
-
-
 @pytest.mark.parametrize("d", [3, 64])
 def test_products_of_unit_vectors_have_the_variance_that_symmetry_gives(d):
     """The d squared cosines with orthonormal axes sum to 1."""
@@ -244,9 +225,6 @@ def test_the_error_of_a_ratio_of_medians_follows_from_their_intervals():
     assert set(found.to_numpy().ravel()) == {"1.8"}
 
 
-BARE, ROOT, LARGE = {"scaling": "unscaled"}, {"scaling": "d_k^1/2"}, {"d_k": 4096}
-
-
 def times(factor):
     return lambda values: factor * values
 
@@ -259,23 +237,14 @@ def times(factor):
         ("qa-18", "dimension/slopes", {}, {"slope_exact": times(1.01)}, "wrong"),
         ("qa-16", "dimension", {"d_k": 512}, {"score_variance": times(1.05)}, "wrong"),
         (
-            "lesson-24",
-            "dimension",
-            {"d_k": 512} | BARE,
-            {"score_variance": times(1.05)},
-            "misleading",
-        ),
-        ("notebook-18", "phase", BARE | LARGE, {MEDIAN: times(1e16)}, "wrong"),
-        (
-            "textbook-15",
+            "notebook-18",
             "phase",
-            ROOT | LARGE | {"n_keys": 64},
-            {"jacobian_norm_exact": times(0.8)},
-            "misleading",
+            {"scaling": "unscaled", "d_k": 4096},
+            {MEDIAN: times(1e16)},
+            "wrong",
         ),
         ("article-50", "phase", {}, {"saturated_rows_exact": 0.995}, "holds"),
         ("qa-12", "phase", {}, {"saturated_rows_exact": 0.01}, "misleading"),
-        ("qa-12", "phase", {}, {"max_weight_exact": 0.95}, "misleading"),
         ("article-54", "language/heads", {}, {"max_weight": 0.4}, "wrong"),
     ],
 )

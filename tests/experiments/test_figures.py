@@ -69,12 +69,6 @@ def intervals(ax) -> list[ErrorbarContainer]:
     return [container for container in ax.containers if isinstance(container, ErrorbarContainer)]
 
 
-def test_each_figure_has_lines_or_one_drawing_of_its_own():
-    assert {name for name, figure in FIGURES.items() if not figure.lines} == (
-        rendering.OWN_DRAWINGS.keys()
-    )
-
-
 def test_a_figure_without_a_drawing_is_named_when_the_package_is_imported(monkeypatch):
     monkeypatch.setitem(FIGURES, "new", replace(FIGURES["map"], name="new"))
     with pytest.raises(ImportError, match=r"'new'.*: expected lines, or an entry of OWN_DRAWINGS"):
@@ -229,18 +223,6 @@ def test_a_palette_keeps_a_colour_bar_beside_many_colours():
     image[:, :24] = np.arange(200)[:, None, None]
     shown = np.array(_with_palette(image).convert("RGB"), int)
     assert abs(shown - image[..., :3])[:, :24].max() <= 3
-
-
-def test_a_finding_comes_before_the_plain_caption(sources, tmp_path):
-    figure, tables = FIGURES["variance"], sources("variance")["scaling"]
-    write_files(
-        tmp_path / "variance",
-        render_figure(figure, tables, finding=("It rises", "It rises from 1 to 2.")),
-    )
-    assert drawn_texts(tmp_path / "variance.png") == (
-        "It rises",
-        f"It rises from 1 to 2. {plain_caption(figure, tables)}",
-    )
 
 
 ONE = f"{SMALL}    figures: variance\n"

@@ -134,12 +134,10 @@ def edited(name: str, **values: tuple) -> Sweep:
     [
         (edited("dimension", d_k=(4, 7, 900)), ""),
         (edited("dimension", n_keys=(64, 65)), "got n_keys = 64, 65"),
-        (edited("dimension", query_std=(2.0,)), "got query_std = 2.0"),
         (
             edited("dimension", scaling=SWEEPS["dimension"].values["scaling"][1:]),
             "expected scaling = unscaled",
         ),
-        (edited("language", initial=("unit",)), "expected initial = small"),
         (edited("phase", n_queries=(8,), mask=("none", "causal")), "got mask = causal, none"),
     ],
 )
