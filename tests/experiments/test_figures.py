@@ -225,6 +225,14 @@ def test_a_palette_keeps_a_colour_bar_beside_many_colours():
     assert abs(shown - image[..., :3])[:, :24].max() <= 3
 
 
+def test_a_finding_comes_before_the_plain_caption(tmp_path):
+    figure, tables = FIGURES["variance"], shipped("variance")
+    finding = ("It rises", "It rises from 1 to 2.")
+    write_files(tmp_path / "variance", render_figure(figure, tables, finding=finding))
+    caption = f"It rises from 1 to 2. {plain_caption(figure, tables)}"
+    assert drawn_texts(tmp_path / "variance.png") == ("It rises", caption)
+
+
 ONE = f"{SMALL}    figures: variance\n"
 
 
