@@ -106,21 +106,21 @@ def test_readme_states_what_the_tables_show():
             "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
         ),
-        "with 64 keys of d_k = 64, the median gradient to a query is "
+        "for 64 keys of d_k = 64, the median query's is "
         f"{median['unscaled', 64]:.2f} without it and {median['d_k^1/2', 64]:.2f} with it.",
         f"mean largest of 64 weights, d_k = 512 | {weights['unscaled', 512]:.0%} "
         f"| {weights['d_k^1/2', 512]:.0%} |",
-        f"median gradient to a query, 64 keys, d_k = 64 | {median['unscaled', 64]:.2f} "
+        f"gradient to the median query, 64 keys, d_k = 64 | {median['unscaled', 64]:.2f} "
         f"| {median['d_k^1/2', 64]:.2f} |",
-        f"median gradient to a query, 64 keys, d_k = 2,048 | {wide['unscaled']:.4f} "
+        f"gradient to the median query, 64 keys, d_k = 2,048 | {wide['unscaled']:.4f} "
         f"| {wide['d_k^1/2']:.2f} |",
         f"from output to input, 48 random layers | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
         f"nats per character | {plain:.2f} | {scaled:.2f} |",
         f"With 64 keys, saturation wins at the median beyond [d_k = {crossing:.0f}]"
         "(results/derived/dimension/crossings.csv); with more keys, [later](results/README.md).",
-        "without it from q and k of variance 1, rows are nearly one-hot and median gradients "
-        "vanish. From much smaller q and k, [deep gradients](docs/network.md) hardly grow, "
-        "training suffers less, and with momentum SGD, the scale even hurts.",
+        "without it, decoders have nearly one-hot rows and tiny median gradients. "
+        "If q and k start much smaller, [deep gradients](docs/network.md) hardly grow, "
+        "training suffers less, and with momentum SGD, the scale hurts.",
         f"attention that ignores q and k ends at {blind}:",
     ):
         assert stated in text
