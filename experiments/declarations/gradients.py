@@ -131,7 +131,7 @@ FIGURES = (
             sweep="crossing",
             title="Typical unscaled gradients fall below scaled ones at widths growing with n_keys",
             sentence="Unscaled, the median of |dL/dq| falls below that under d_k^1/2 at d_k = "
-            "{first:.0f} with {n_keys.least} keys, and at {last:.0f} with {n_keys.most}.",
+            "{first:.0f} with {n_keys.least} keys, and at {last:.0f} with {n_keys.most} (exact values).",
             needs={"d_k": (), "n_keys": (), "scaling": BOTH},
             numbers=_map,
         ),
