@@ -313,7 +313,7 @@ def divisor_for(
     if target not in get_args(Target):
         raise ValueError(f"target: expected one of {', '.join(get_args(Target))}, got {target!r}")
     axes = (BATCH,)[: np.ndim(q) - 2]
-    unit = float(diagnose(q, k, mask=mask, axes=axes)["unit_divisor"].value)
+    unit = float(diagnose(q, k, mask=mask, axes=axes, exact=False)["unit_divisor"].value)
     if math.isnan(unit):
         raise ValueError("q and k: expected rows of different scores, got equal ones in each row")
     heads = Heads.of(q, k, mask, axes)
