@@ -98,7 +98,7 @@ _LATE = {
 
 
 def __getattr__(name: str) -> Any:
-    """`sdpa.theory`, `sdpa.diagnose` and `sdpa.audit`, loaded on first use.
+    """`sdpa.theory` and the names of `_LATE`, loaded on first use.
 
     They load SciPy, which attention and its measurement do not need.
     """

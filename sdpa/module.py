@@ -13,6 +13,8 @@ from sdpa.inputs import NormalSource, normal_source
 from sdpa.masks import allowed_keys
 from sdpa.scaling import Rule, resolve_divisor
 
+_LONG = 2**20  # keys of a row for which a rule has to have a value: more than any rule excludes
+
 
 class _Module:
     """Attention with its projections, for tokens of width d_model."""
@@ -106,7 +108,7 @@ class ScaledDotProductAttention(_Module):
         self.d_v = d_v
         self.scaling = scaling
         # refuses a wrong scaling now, not at the first call
-        resolve_divisor(scaling, d_k, n_keys=2)
+        resolve_divisor(scaling, d_k, n_keys=_LONG)
         source = normal_source(seed, rng)
         self.W_Q, self.W_K, self.W_V = (
             _glorot(source, d_model, width) for width in (d_k, d_k, d_v)
@@ -156,7 +158,7 @@ class MultiHeadAttention(_Module):
         self.d_model, self.n_heads, self.scaling = d_model, n_heads, scaling
         self.d_k = self.d_v = d_model // n_heads
         # refuses a wrong scaling now, not at the first call
-        resolve_divisor(scaling, self.d_k, n_keys=2)
+        resolve_divisor(scaling, self.d_k, n_keys=_LONG)
         source = normal_source(seed, rng)
         self.W_Q, self.W_K, self.W_V, self.W_O = (
             _glorot(source, d_model, d_model) for _ in range(4)

@@ -31,8 +31,8 @@ class Recording:
         self.arrays: dict[
             str, npt.NDArray[np.float32]
         ] = {}  # `q.0`, `k.0`, `q.1`, ... by the number of the call
-        # Divisor, `d_k^1/2` or a number, and mask: `none`, `causal` as in `sdpa.diagnose`, or
-        # `tensor` for any other.
+        # Divisor, `d_k^1/2` or a number, and mask: `none`, `causal` as in `sdpa.diagnose`,
+        # `tensor` for any other, or `not recorded`.
         self.calls: dict[int, tuple[str, str]] = {}
 
     def add(

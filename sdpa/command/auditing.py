@@ -12,8 +12,9 @@ from typing import Any
 
 from sdpa.auditing import audit
 from sdpa.command.diagnosing import split_sink
-from sdpa.command.output import add_options, check, tell
+from sdpa.command.output import add_options, check, rule, tell
 from sdpa.heads.reading import sinks_in
+from sdpa.scaling import SCALED
 
 NAME = "audit"
 _EXPECTED = ("scaling", "mask", "softcap", "sink", "alibi", "groups", "dtype")
@@ -23,7 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add = parser.add_argument
     add("target", metavar="PACKAGE.MODULE:FUNCTION", help="importable from the working folder")
-    add("--scaling", default="d_k^1/2", metavar="RULE", help="expected rule (default: d_k^1/2)")
+    add(
+        "--scaling",
+        type=rule,
+        default=SCALED,
+        metavar="RULE",
+        help="expected rule (default: d_k^1/2)",
+    )
     add(
         "--mask", default="none", metavar="MASK", help="expected: none, causal, window-N or local-N"
     )

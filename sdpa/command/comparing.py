@@ -10,10 +10,21 @@ from typing import Any
 import numpy as np
 
 from sdpa.command.diagnosing import split_axes, split_mask
-from sdpa.command.output import Row, add_axes, add_options, aligned, check, rows_of, tell, wrapped
+from sdpa.command.output import (
+    Row,
+    add_arrays,
+    add_options,
+    aligned,
+    check,
+    rows_of,
+    rule,
+    tell,
+    wrapped,
+)
 from sdpa.command.words import read_as
 from sdpa.diagnosis import COMPARED, compare
 from sdpa.heads import HeadArrays, Kind, Layout, read_heads
+from sdpa.scaling import SCALED
 
 NAME = "compare"
 _MOST_LINES = 20
@@ -26,14 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("a", type=Path, metavar="A", help="file with q and k of the reference")
     add("b", type=Path, metavar="B", help="file with q and k of the other run")
     add("--scores", action="store_true", help="both files have divided scores in place of q and k")
-    add("--scaling", default="d_k^1/2", metavar="RULE", help="scaling rule (default: d_k^1/2)")
-    add("--scaling-b", metavar="RULE", help="that of B, if it differs")
     add(
-        "--mask",
-        metavar="MASK",
-        help="none, causal, window-N, local-N, a file, or both: causal,FILE",
+        "--scaling",
+        type=rule,
+        default=SCALED,
+        metavar="RULE",
+        help="scaling rule (default: d_k^1/2)",
     )
-    add_axes(parser)
+    add("--scaling-b", type=rule, metavar="RULE", help="that of B, if it differs")
+    add_arrays(parser)
     add_options(parser)
 
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from sdpa._names import did_you_mean, nearest
 from sdpa.command import words
-from sdpa.command.output import add_axes, add_options, check, rows_of, tell, wrapped
+from sdpa.command.output import add_arrays, add_options, check, rows_of, rule, tell, wrapped
 from sdpa.heads import HeadArrays, Kind, Layout, notes, read_heads
 from sdpa.heads.table import Columns, table_of
 from sdpa.row_maps import RowMap
+from sdpa.scaling import SCALED
 
 NAME = "diagnose"
 _AXES = ("batch", "layer", "head", "position")
@@ -33,10 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("files", type=Path, nargs="*", metavar="FILE", help="one with q and k, or one for each")
     add("--scores", type=Path, metavar="FILE", help="divided scores, in place of q and k")
     add("--weights", type=Path, metavar="FILE", help="weights after the softmax, in place of q, k")
-    add("--scaling", metavar="RULE", help="scaling rule or divisor (default: d_k^1/2)")
-    masks = "none, causal, window-N, local-N, a file with a mask, or both: causal,FILE"
-    add("--mask", metavar="MASK", help=masks)
-    add_axes(parser)
+    add("--scaling", type=rule, metavar="RULE", help="scaling rule or divisor (default: d_k^1/2)")
+    add_arrays(parser)
     add("--cu-seqlens", type=Path, metavar="FILE", help="places of packed sequences: 0, 7, 12")
     add("--softcap", type=float, default=0.0, metavar="C", help="soft cap of divided scores")
     add("--sink", metavar="SINK", help="logit of a sink, or a file with one for each head")
@@ -68,7 +67,7 @@ def run(given: argparse.Namespace) -> int:
     if logit is not None:
         heads = [replace(each, sinks=None) for each in heads]
     row_map = RowMap(given.softcap, logit)
-    table = table_of(heads, given.scaling or "d_k^1/2", named, row_map)
+    table = table_of(heads, given.scaling or SCALED, named, row_map)
     told, kept = words.advice(table, is_capped=row_map.softcap > 0)
     tell(given, _text(paths, heads, table, [*told, *kept]), rows_of(table))
     if given.plot:

@@ -16,14 +16,18 @@ from typing import Any
 
 import numpy as np
 
+from sdpa.scaling import Scaling
+
 Row = Mapping[str, Any]
 _WIDTH = 100  # of lines of words
 _DIGITS = 10  # of a number in a file; further ones may differ between machines
 
 
-def add_axes(parser: argparse.ArgumentParser) -> None:
-    """The options for the axes of q."""
+def add_arrays(parser: argparse.ArgumentParser) -> None:
+    """The options for a mask, and for the axes of q."""
     add = parser.add_argument
+    masks = "none, causal, window-N, local-N, a file with a mask, or both: causal,FILE"
+    add("--mask", metavar="MASK", help=masks)
     add("--axes", metavar="NAMES", help="axes of q but the last, such as batch,position,head")
     add("--heads", type=int, metavar="H", help="heads that the last axis of q has together")
 
@@ -32,6 +36,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of all commands for their table."""
     parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table as CSV")
     parser.add_argument("--json", action="store_true", help="print the table as JSON alone")
+
+
+def rule(text: str) -> str:
+    """The text of a scaling rule, as the type of an option, whose name then precedes an error."""
+    try:
+        Scaling.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def check(given: argparse.Namespace, inputs: Iterable[Path]) -> None:

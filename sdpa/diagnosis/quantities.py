@@ -163,14 +163,10 @@ class Quantity:
         return self.of is not None or self.share is not None
 
 
-def row_mean(
-    name: str, meaning: str, formula: str, unit: str = "", *, exact: bool = True
-) -> Quantity:
-    """A mean over rows, whose exact value is known."""
+def row_mean(name: str, meaning: str, formula: str, unit: str = "") -> Quantity:
+    """A mean over rows, with the exact value of this name, if there is one."""
     of = partial(Sums.mean, name=name)
-    return Quantity(
-        name, f"{meaning}, mean over rows", formula, of, unit, gaussian=name if exact else ""
-    )
+    return Quantity(name, f"{meaning}, mean over rows", formula, of, unit, gaussian=name)
 
 
 def _quantile(name: str, words: str, share: float) -> Quantity:
@@ -218,7 +214,7 @@ _OF_SOFTMAX = (
     row_mean("max_weight", "largest weight of a row", "E max_j w_j"),
     row_mean("entropy", "entropy of a row", "E H = E[-sum_j w_j ln w_j]", "nats"),
     row_mean("entropy_share", "entropy of a row over its largest value", "E[H / ln n]"),
-    row_mean("effective_keys", "number of equal weights of the same entropy", "E e^H", exact=False),
+    row_mean("effective_keys", "number of equal weights of the same entropy", "E e^H"),
     Quantity(
         "saturated_rows",
         "share of rows with a weight above 0.99",
@@ -284,12 +280,11 @@ QUANTITIES: tuple[Quantity, ...] = (
         "argmax_j E w_j",
         of_head=_most_attended_key,
     ),
-    row_mean("most_attended_share", "weight of this key", "max_j E w_j", exact=False),
+    row_mean("most_attended_share", "weight of this key", "max_j E w_j"),
     row_mean(
         "most_attended_rows",
         "1 if this key has the largest weight",
         "P(argmax_i w_i = argmax_j E w_j)",
-        exact=False,
     ),
     *(
         replace(
@@ -310,9 +305,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         _unit_exponent,
     ),
 )
-VISIBLE_MASS = row_mean(
-    "visible_mass", "sum of the weights of a row beside a sink", "E sum_j w_j", exact=False
-)
+VISIBLE_MASS = row_mean("visible_mass", "sum of the weights of a row beside a sink", "E sum_j w_j")
 # The names of those that scores alone do not have.
 OF_VECTORS = {
     "q_mean",

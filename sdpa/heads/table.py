@@ -49,11 +49,7 @@ def table_of(
         ValueError: an option is unknown or does not fit the arrays, or `sdpa.diagnose` refuses
             them.
     """
-    try:
-        rule = Scaling.parse(scaling)
-    except ValueError as error:
-        raise ValueError(f"--scaling: {error}") from None
-    tables = [_of_pair(pair, rule, mask, row_map) for pair in heads]
+    tables = [_of_pair(pair, Scaling.parse(scaling), mask, row_map) for pair in heads]
     numbered, *others = dict.fromkeys(tuple(indices(table)) for table in tables)
     known = [name for name in _AFTER_INDICES if any(name in one for one in tables)]
     names = [*numbered, *known]
@@ -73,6 +69,13 @@ def _column(table: Columns, name: str) -> npt.NDArray[Any]:
     return table.get(name, np.full(len(table["rows"]), np.nan))
 
 
+def _mask_of(pair: HeadArrays, mask: str) -> str:
+    """The name of a mask, of a mask in a file, or of both."""
+    if pair.mask is None:
+        return mask
+    return _FILE if mask == NO_MASK else f"{mask},{_FILE}"
+
+
 def _of_pair(pair: HeadArrays, rule: Scaling, mask: str | None, row_map: RowMap) -> Columns:
     """The rows of one pair of arrays."""
     if taken := {*_AFTER_INDICES, *pair.numbers}.intersection(pair.leading):
@@ -86,7 +89,7 @@ def _of_pair(pair: HeadArrays, rule: Scaling, mask: str | None, row_map: RowMap)
     sizes: dict[str, object] = {
         "n_queries": found.n_queries,
         "n_keys": found.n_keys,
-        "mask": mask or NO_MASK if pair.mask is None else ",".join(filter(None, [mask, _FILE])),
+        "mask": _mask_of(pair, mask or NO_MASK),
         "sequences": found.sequences,
     }
     if pair.k is not None:

@@ -143,6 +143,7 @@ def test_scores_are_diagnosed_without_q_and_k():
         ),
         (["q.npy", "k.npy", "--plot", "k.npy"], "expected outputs beside the inputs, got k.npy as"),
         (["q.npy", "k.npy", "--is_causal"], "--is_causal; did you mean --mask causal[?]$"),
+        (["q.npy", "k.npy", "--scaling", "d^1/2"], "argument --scaling: expected 'unscaled' or"),
         (["q.npy", "k.npy", "--x", "--scale=2"], "mean --scaling, which divides: 1/scale[?]$"),
         (
             ["mixed.npz"],
@@ -341,6 +342,7 @@ def test_weights_a_mask_and_places_of_sequences_reach_the_table():
     save(q=Q.reshape(5, -1), k=K.reshape(5, -1), first=Q.swapaxes(0, 1), second=K.swapaxes(0, 1))
     for words, rows, mask in (
         (["--weights", "w.npy", "--mask", "causal,mask.npy"], 3, "causal,file"),
+        (["--weights", "w.npy", "--mask", "none,mask.npy"], 4, "file"),
         (["--heads", "3", "--cu-seqlens", "ends.npy", "q.npy", "k.npy"], 5, "file"),
         (["--axes", "position, head", "--mask", "mask.npy", "first.npy", "second.npy"], 4, "file"),
     ):

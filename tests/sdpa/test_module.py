@@ -46,11 +46,11 @@ def test_weights_are_drawn_in_order_with_their_variance(module, names):
 
 
 def test_one_head_is_attention_of_its_projections():
-    head = ScaledDotProductAttention(7, 3, 5, scaling="d_k^1/3")
+    head = ScaledDotProductAttention(7, 3, 5, scaling="d_k^1/3/ln(n_keys-1)")
     tokens = draw(2, 11, 7)
     q, k, v = (tokens @ matrix for matrix in (head.W_Q, head.W_K, head.W_V))
     options = {"mask": "causal", "return_weights": True}
-    expected = scaled_dot_product_attention(q, k, v, scaling="d_k^1/3", **options)
+    expected = scaled_dot_product_attention(q, k, v, scaling=head.scaling, **options)
     for found, array in zip(head(tokens, **options), expected, strict=True):
         assert_array_equal(found, array)
 
