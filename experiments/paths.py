@@ -10,6 +10,7 @@ from experiments.measuring.experiment import MEASURED
 SHIPPED_CONFIG = Path("config.yaml")
 # The results of this repository: beside its tables they have statements, examples, benchmarks.
 SHIPPED_RESULTS = Path("results")
+FULL = "config.full"  # the folder in it for sweeps of config.full.yaml
 STORE = ".cells"  # the folder of finished chunks
 STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
 COLUMNS = "columns.csv"  # the meaning of every column

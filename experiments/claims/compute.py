@@ -49,7 +49,7 @@ def compute_row(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> dict[str, o
         "statement": claim.statement,
         "claimed": claim.claimed,
         "computed": _computed(answer),
-        "error": float(f"{error:.4g}") if error > _ROUNDING else error * 0,
+        "error": 0.0 if error <= _ROUNDING else float(f"{error:.4g}"),
         "verdict": judged[0],
         "severity": judged[1],
         "note": answer.note,

@@ -15,7 +15,7 @@ from experiments.declarations.figure import Needs
 from experiments.figures.findings import mismatch
 from experiments.measuring.experiment import MEASURED
 from experiments.output.products import Product, build
-from experiments.output.reporter import VERBOSE, Reporter
+from experiments.output.reporter import Reporter
 from experiments.output.tables import read_sweep
 from experiments.paths import sidecar_path
 
@@ -75,7 +75,7 @@ _READ_TRAINED: _Read = {  # of config.full.yaml
 }
 
 
-def update_statements(config: Config, results: Path, report: Reporter = VERBOSE) -> None:
+def update_statements(config: Config, results: Path, report: Reporter) -> None:
     """Bring statements.csv up to date; if a sweep lacks what they are judged by, it stays as it is.
 
     Args:

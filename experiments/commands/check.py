@@ -10,7 +10,7 @@ from experiments.config.sweep import Sweep
 from experiments.errors import DisagreementError, attempt, counted
 from experiments.measuring.experiment import MEASURED
 from experiments.output.products import Product, build
-from experiments.output.reporter import FLAGGED, VERBOSE, Reporter
+from experiments.output.reporter import FLAGGED, Reporter
 from experiments.output.study import Study
 from experiments.output.tables import why_stale
 from experiments.paths import COLUMNS, DERIVED, FIGURES, LONG, csv_name, sidecar_path
@@ -20,7 +20,7 @@ NOTHING_JUDGED = (
 )
 
 
-def write_overview(study: Study, report: Reporter = VERBOSE) -> None:
+def write_overview(study: Study, report: Reporter) -> None:
     """Write columns.csv, the columns of all tables, and long-format.csv, the values of all sweeps
     with sound tables.
 
@@ -51,7 +51,7 @@ def _overview(study: Study) -> list[bytes]:
     return [b"".join([header, *values]), csv_bytes(described(sweeps))]
 
 
-def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter = VERBOSE) -> None:
+def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; name
     the tables of sweeps that the config does not have.
 

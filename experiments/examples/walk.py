@@ -13,11 +13,11 @@ from experiments.examples.own import ExampleError, listed, own_steps
 from experiments.examples.steps import Example, Step, long_table
 from experiments.files import write_atomically, write_files
 from experiments.output.products import Product, build
-from experiments.output.reporter import VERBOSE, WIDTH, Reporter, tell, wrapped
+from experiments.output.reporter import WIDTH, Reporter, tell, wrapped
 from experiments.paths import DRAWN, EXAMPLES, SHIPPED_RESULTS
 
 
-def write_examples(results: Path, report: Reporter = VERBOSE) -> None:
+def write_examples(results: Path, report: Reporter) -> None:
     """Write examples.csv and the picture of each example, unless they are up to date."""
     folder = results / EXAMPLES
     products = [Product((folder / "examples.csv",), _numbers)]

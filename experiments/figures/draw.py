@@ -12,7 +12,7 @@ from experiments.declarations import FIGURES, figures_of
 from experiments.errors import attempt, counted
 from experiments.figures.findings import finding_of, lost_findings
 from experiments.output.products import Product, build
-from experiments.output.reporter import FLAGGED, VERBOSE, Reporter
+from experiments.output.reporter import FLAGGED, Reporter
 from experiments.output.study import Study
 from experiments.paths import (
     ALL_SWEEPS,
@@ -32,7 +32,7 @@ def draw(
     *,
     jobs: int | None = None,
     formats: Collection[str] = (),
-    report: Reporter = VERBOSE,
+    report: Reporter,
 ) -> None:
     """Draw the outdated figures of sweeps, and of all sweeps together.
 

@@ -13,7 +13,7 @@ from experiments.declarations.tables import BOTH
 from experiments.figures.findings import FindingError, mismatch
 from experiments.figures.words import hollow, sizes
 from experiments.output.products import Product, build
-from experiments.output.reporter import FLAGGED, VERBOSE, Reporter
+from experiments.output.reporter import FLAGGED, Reporter
 from experiments.output.study import Study
 from experiments.paths import SLIDES as FOLDER
 from experiments.paths import sidecar_path
@@ -30,7 +30,7 @@ _TITLE_POINTS = 24
 SLIDES = {slide.name: slide for figure in FIGURES.values() for slide in figure.slides}
 
 
-def write_slides(study: Study, report: Reporter = VERBOSE) -> None:
+def write_slides(study: Study, report: Reporter) -> None:
     """Draw the outdated slides as PNG and PDF into the folder `slides` of the results, and name
     those left out.
 

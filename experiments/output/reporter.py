@@ -175,9 +175,6 @@ def _whole(seconds: float) -> timedelta:
     return timedelta(seconds=int(seconds))
 
 
-VERBOSE = Reporter(verbose=True)  # for callers that want every sentence and no summary
-
-
 def tell(text: str) -> None:
     """Print a text wrapped between words, even to a pager that closes early or a terminal that
     lacks a character.

@@ -18,13 +18,13 @@ from experiments.claims.table import read_statements, table_path
 from experiments.config.loader import Config
 from experiments.declarations import FIGURES
 from experiments.output.products import Product, build
-from experiments.output.reporter import VERBOSE, Reporter
+from experiments.output.reporter import Reporter
 from experiments.output.study import Study
 from experiments.pages import explorer
 from experiments.pages.answers import ANSWERS, answers
 from experiments.pages.parts import (
     FOLDER,
-    FULL,
+    LONGER,
     MADE_WITH,
     digits,
     pictures,
@@ -68,7 +68,7 @@ class Picture(NamedTuple):
     is_finding: bool
 
 
-def write_page(study: Study, config_path: Path, *, report: Reporter = VERBOSE) -> None:
+def write_page(study: Study, config_path: Path, *, report: Reporter) -> None:
     """Write index.html from tables, figures and published statements if one of them changed."""
 
     def made() -> list[bytes]:
@@ -121,7 +121,7 @@ def make_page(study: Study, config_path: Path) -> bytes:
         everything=sections,
         sections=[section for section in others if section.experiment not in _DEEP],
         deep=[section for section in others if section.experiment in _DEEP],
-        full=drawn[FULL],
+        full=drawn[LONGER],
         quiz=[*questions(study, known)],
         of_all=drawn[ALL_SWEEPS],
         models=drawn[MODELS],
@@ -141,7 +141,7 @@ def _pictures(config: Config, results: Path) -> dict[str, list[Picture]]:
     """The figures of the page by sweep or other origin, as `pictures` has them."""
     paths = pictures(config, results)
     deep = [sweep.name for sweep in config.sweeps if sweep.experiment.name in _DEEP]
-    first = (_MAIN, *deep, FULL, MODELS)
+    first = (_MAIN, *deep, LONGER, MODELS)
     ordered = [
         *(path for name in first for path in paths.get(name, ())),
         *(path for of_one in paths.values() for path in of_one),

@@ -13,7 +13,7 @@ from experiments.claims.table import counts, read_statements, severities
 from experiments.figures.words import short
 from experiments.kinds.language import Cell
 from experiments.pages.parts import Source, code, digits, formulas, markdown
-from experiments.paths import BENCHMARKS, THEORY, csv_name
+from experiments.paths import BENCHMARKS, FULL, THEORY, csv_name
 from sdpa import Scaling
 from sdpa.theory import attention_expectations, limits
 from sdpa.theory import poisson_dirichlet as frozen_rows
@@ -125,7 +125,7 @@ def network_others(source: Source) -> str:
     """
     rows = []
     for sweep, networks in _NETWORKS.items():
-        measured = pd.read_csv(source.results / "config.full" / f"{sweep}.csv")
+        measured = pd.read_csv(source.results / FULL / f"{sweep}.csv")
         rules = measured["scaling"].unique()
         for name, parts in networks.items():
             is_meant = (measured[list(parts)] == pd.Series(parts)).all(axis=1)
@@ -137,7 +137,7 @@ def network_limits(source: Source) -> str:
     """The gradient at the bottom of small networks over the law, by rule, from the folder of
     config.full.yaml.
     """
-    layers = pd.read_csv(source.results / "config.full" / csv_name("few_heads", "by_layer"))
+    layers = pd.read_csv(source.results / FULL / csv_name("few_heads", "by_layer"))
     bottom = layers[layers["layer"] == 1]
     root = np.sqrt(bottom["stream_gradient"])
     law = np.sqrt(bottom["stream_gradient_law"])
@@ -178,7 +178,7 @@ def trained(source: Source) -> str:
 
     With ≤ where the best rate is an end of the grid of rates, so that a better one may lie outside.
     """
-    folder = source.results / "config.full"
+    folder = source.results / FULL
     tables = {sweep: pd.read_csv(folder / csv_name(sweep, "bands")) for sweep in _TRAINED}
     axes = SweepAxes.of_cell(Cell)
     rules = pd.concat(tables.values())["scaling"].unique()

@@ -26,6 +26,7 @@ from experiments.paths import (
     DERIVED,
     EXAMPLES,
     FIGURES,
+    FULL,
     MODELS,
     THEORY,
     figure_path,
@@ -33,7 +34,7 @@ from experiments.paths import (
 )
 
 FOLDER = Path(__file__).parent
-FULL = "config-full"  # in place of a sweep's name: the figure of longer training
+LONGER = "config-full"  # in place of a sweep's name: the figure of longer training
 _OF_MODELS = ("smollm2/divisors.png", "smollm2/slide.png", "minilm/slide.png")
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy", "seaborn")
 _PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measured by", "analysed by")
@@ -80,7 +81,7 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
         for sweep in config.sweeps
     }
     found[ALL_SWEEPS] = sorted((results / FIGURES / ALL_SWEEPS).glob("*.png"))
-    found[FULL] = [figure_path(results / "config.full", "language", "losses", ".png")]
+    found[LONGER] = [figure_path(results / FULL, "language", "losses", ".png")]
     found[MODELS] = [results / MODELS / name for name in _OF_MODELS]
     found[THEORY] = sorted((results / THEORY).glob("*.png"), reverse=True)
     found[EXAMPLES] = sorted((results / EXAMPLES).glob("*.png"))

@@ -17,6 +17,7 @@ from experiments.declarations import figures_of
 from experiments.figures.draw import draw
 from experiments.measuring.columns import axis_names, defaults, treatment_names
 from experiments.measuring.experiment import load_experiment
+from experiments.output.reporter import Reporter
 from experiments.output.study import Study
 from experiments.pages import explorer
 from experiments.running import workers as local
@@ -116,7 +117,7 @@ def tiny(made_once) -> tuple[Config, Path]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(LocalWorkers, "measure", _measured_here)
             patch.setattr(local, "_FEW", 99)
-            measure(config, config.sweeps, folder, LocalWorkers(1))
+            measure(config, config.sweeps, folder, LocalWorkers(1), report=Reporter(verbose=True))
 
     folder = made_once("tiny", fill)
     return load_config(folder / "tiny.yaml"), folder
@@ -131,7 +132,7 @@ def drawn(tiny, made_once) -> tuple[Config, Path]:
 
     def fill(folder: Path) -> None:
         shutil.copytree(source, folder, dirs_exist_ok=True)
-        draw(Study(config, folder), config.sweeps, jobs=2)
+        draw(Study(config, folder), config.sweeps, jobs=2, report=Reporter(verbose=True))
 
     return config, made_once("drawn", fill)
 

@@ -18,6 +18,7 @@ from experiments.figures.draw import draw
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import cell_fields, defaults
 from experiments.measuring.experiment import load_experiment
+from experiments.output.reporter import Reporter
 from experiments.output.study import Study
 from experiments.pages.index import write_page
 from experiments.paths import figure_path
@@ -129,11 +130,12 @@ def run_whole(config: dict, folder: Path) -> None:
     path = folder / "any.yaml"
     path.write_text(yaml.safe_dump(config))
     loaded = load_config(path)
-    measure(loaded, loaded.sweeps, folder, LocalWorkers(1))
+    report = Reporter(verbose=True)
+    measure(loaded, loaded.sweeps, folder, LocalWorkers(1), report=report)
     study = Study(loaded, folder)
-    check(study, loaded.sweeps)
-    draw(study, loaded.sweeps, jobs=1)
-    write_page(study, path)
+    check(study, loaded.sweeps, report=report)
+    draw(study, loaded.sweeps, jobs=1, report=report)
+    write_page(study, path, report=report)
     page = (folder / "index.html").read_text(encoding="utf-8")
     for sweep in loaded.sweeps:
         assert (folder / f"{sweep.name}.csv").exists()

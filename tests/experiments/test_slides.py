@@ -11,6 +11,7 @@ from PIL import Image
 from experiments.config.loader import load_config
 from experiments.figures.findings import FindingError
 from experiments.figures.slides import SLIDES, slide_files, write_slides
+from experiments.output.reporter import Reporter
 from experiments.output.study import Study
 from tests.shipped import ROOT
 
@@ -59,4 +60,4 @@ def test_a_slide_names_its_sizes(tables, monkeypatch):
 
 def test_without_a_table_there_is_no_slide(tmp_path):
     with pytest.raises(FindingError, match=r"variance \(no table of a sweep dimension\)"):
-        write_slides(Study(load_config(ROOT / "quick.yaml"), tmp_path))
+        write_slides(Study(load_config(ROOT / "quick.yaml"), tmp_path), Reporter(verbose=True))

@@ -9,6 +9,7 @@ import pytest
 
 from experiments.claims import statements as step
 from experiments.claims.table import table_path
+from experiments.output.reporter import Reporter
 from sdpa import Scaling, theory
 from tests.command_line import sdpa
 from tests.shipped import CONFIG, RESULTS
@@ -78,7 +79,7 @@ def test_the_table_is_made_again_after_a_change_but_not_by_other_sweeps(
     path = table_path(tmp_path)
 
     def said(config=CONFIG) -> str:
-        step.update_statements(config, tmp_path)
+        step.update_statements(config, tmp_path, Reporter(verbose=True))
         return capsys.readouterr().out
 
     assert "wrote" in said()

@@ -21,7 +21,7 @@ from experiments.measuring.processor import is_supported
 from experiments.output import products
 from experiments.output.compare import compare
 from experiments.output.products import Product, build
-from experiments.output.reporter import VERBOSE, Reporter
+from experiments.output.reporter import Reporter
 from experiments.output.study import Study
 from experiments.output.tables import ChangedError, read_sweep, why_stale, write_sweep
 from tests.command_line import SMALL
@@ -71,14 +71,14 @@ def test_tables_without_chunks_are_analysed_again(tiny, tmp_path):
 
     made_by(tables="an earlier one")
     assert why_stale(tmp_path, sweep)
-    analyse_again([sweep], tmp_path, VERBOSE)
+    analyse_again([sweep], tmp_path, Reporter(verbose=True))
     assert not why_stale(tmp_path, sweep)
     assert all(
         path.read_bytes() == (folder / path.relative_to(tmp_path)).read_bytes() for path in written
     )
     made_by(measuring="an earlier one")
     with pytest.raises(TableError, match="expected values measured by this source and these lib"):
-        analyse_again([sweep], tmp_path, VERBOSE)
+        analyse_again([sweep], tmp_path, Reporter(verbose=True))
 
 
 def test_tables_that_need_their_chunks_are_not_analysed_again(copied):
@@ -86,7 +86,7 @@ def test_tables_that_need_their_chunks_are_not_analysed_again(copied):
     with pytest.raises(
         TableError, match="follow from the main one, got tests, verdicts, which need"
     ):
-        analyse_again([sweep], folder, VERBOSE)
+        analyse_again([sweep], folder, Reporter(verbose=True))
 
 
 @pytest.mark.parametrize("name", ["scaling.json", "derived/scaling/slopes.csv"])
@@ -150,7 +150,7 @@ def test_every_value_is_there_once_and_every_column_is_described(tiny, tmp_path)
     tables = {sweep.name: read_sweep(source, sweep) for sweep in config.sweeps}
     for table in tables.values():
         write_sweep(tmp_path, table)
-    write_overview(Study(config, tmp_path))
+    write_overview(Study(config, tmp_path), Reporter(verbose=True))
     found = pd.read_csv(tmp_path / "long-format.csv", dtype=str, keep_default_na=False)
     measured = [sweep for sweep in config.sweeps if sweep.experiment.metrics]
     axes = {axis: None for sweep in measured for axis in axis_names(sweep.experiment.cell)}
