@@ -106,7 +106,7 @@ def test_readme_states_what_the_tables_show():
             "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
         ),
-        "for 64 keys of d_k = 64, the median query's is "
+        "for 64 keys of d_k = 64, the median query's gradient is "
         f"{median['unscaled', 64]:.2f} without it and {median['d_k^1/2', 64]:.2f} with it.",
         f"mean largest of 64 weights, d_k = 512 | {weights['unscaled', 512]:.0%} "
         f"| {weights['d_k^1/2', 512]:.0%} |",
