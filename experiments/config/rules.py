@@ -12,6 +12,8 @@ from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
 from experiments.declarations import FIGURES, figures_of
 from experiments.measuring.columns import cell_fields, describe
+from experiments.measuring.experiment import Cell
+from experiments.measuring.rules import ScaledCell
 
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
@@ -97,7 +99,22 @@ def impossible(sweep: Sweep) -> Problem | None:
     for problem in filter(None, (cell.problem() for cell in cells)):
         key, _, message = problem.partition(": ")
         return (key,), message
+    for message in filter(None, map(_multiplier, cells)):
+        return ("scaling",), message
     cell, count = Counter(cells).most_common(1)[0]
     if count > 1:
         return ("variants",), f"got the cell {describe(cell)} twice, expected each cell once"
     return None
+
+
+def _multiplier(cell: Cell) -> str:
+    """The message on a rule that is 1/sqrt(d_k), which no function of `sdpa.theory` takes."""
+    if not isinstance(cell, ScaledCell):
+        return ""
+    for rule, divisor in zip(cell.scaling, cell.divisors(), strict=True):
+        if cell.d_k > 1 and math.isclose(divisor * math.sqrt(cell.d_k), 1, rel_tol=1e-3):
+            return (
+                f"got {rule.name}, which is 1/sqrt(d_k) at d_k = {cell.d_k}, expected another "
+                "d_k: exact values take that number for one that multiplies"
+            )
+    return ""

@@ -1,10 +1,9 @@
-"""Find the divisor that gives rows a wanted entropy, effective number of keys, largest weight or variance."""
+"""Find the divisor that gives rows a wanted entropy, largest weight or variance."""
 
 from __future__ import annotations
 
 import argparse
 import math
-from typing import get_args
 
 from sdpa.command.output import Row, add_options, aligned, check, tell
 from sdpa.inputs import InputLaw
@@ -17,6 +16,12 @@ NAME = "design"
 _FACTORS = (1 / 16, 1 / 4, 1, 4, 16)  # of n_keys, in the table
 _FEWEST = 2
 _SHOWN = ("max_weight", "row_variance", "jacobian_norm", "query_gradient_norm", "saturated_rows")
+_WISHES: dict[Target, str] = {
+    "entropy": "wanted mean entropy of a row, in nats",
+    "entropy_share": "the same over that of equal weights, from 0 to 1",
+    "max_weight": "wanted mean of the largest weight of a row",
+    "row_variance": "wanted mean variance of the divided scores of a row",
+}
 _LAW = {
     "query_mean": "mean of the entries of queries",
     "key_mean": "mean of the entries of keys",
@@ -33,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--d-k", type=int, required=True, metavar="N", help="width of queries and keys")
     add("--n-keys", type=int, required=True, metavar="N", help="keys of a row")
     wishes = parser.add_mutually_exclusive_group(required=True)
-    for target in get_args(Target):
-        wishes.add_argument(_option(target), type=float, metavar="NUMBER", help="wanted value")
+    for target in _WISHES:
+        wishes.add_argument(_option(target), type=float, metavar="NUMBER", help=_WISHES[target])
     add("--inputs", default="gaussian", help="law of the entries, as in a config")
     for name, words in _LAW.items():
         usual = getattr(PairLaw(), name)
@@ -68,7 +73,7 @@ def run(given: argparse.Namespace) -> int:
     law = PairLaw(InputLaw.parse(given.inputs), **of_law, normalize=given.normalize)
     rows = rows_under(given.mask, given.n_keys, given.n_keys)
     ((target, value),) = (
-        (each, wish) for each in get_args(Target) if (wish := getattr(given, each)) is not None
+        (each, wish) for each in _WISHES if (wish := getattr(given, each)) is not None
     )
     divisor = divisor_for(target, value, given.d_k, given.n_keys, law, rows)
     lines = [
@@ -109,6 +114,6 @@ def _values(given: argparse.Namespace, n_keys: int, divisor: float, law: PairLaw
     return {
         "n_keys": n_keys,
         "entropy_share": found.entropy / largest_entropy(n_keys, rows),
-        "e^mean_entropy": math.exp(found.entropy),
+        "entropy": found.entropy,
         **{name: getattr(found, name) for name in _SHOWN},
     }

@@ -32,7 +32,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parts = parser.add_subparsers(required=True, metavar="COMMAND")
     for part in _PARTS:
         about = (part.__doc__ or "").partition("\n")[0]
-        of_part = parts.add_parser(part.NAME, help=about, description=about)
+        of_part = parts.add_parser(part.NAME, help=about, description=about, allow_abbrev=False)
         part.add_arguments(of_part)
         of_part.set_defaults(run=part.run)
     given, unknown = parser.parse_known_args(words)

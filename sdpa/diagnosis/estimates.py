@@ -296,8 +296,7 @@ def divisor_for(
     and structure.
 
     Args:
-        target: `entropy_share`, `effective_keys`, `max_weight` or `row_variance`, as in
-            `QUANTITIES`.
+        target: `entropy`, `entropy_share`, `max_weight` or `row_variance`, as in `QUANTITIES`.
         value: that it should have, as a mean over rows.
         q, k, mask: as in `diagnose`, of one head: (n, d_k) or (batch, n, d_k).
 

@@ -29,7 +29,7 @@ _OF_UNSATURATED = (
 )
 _LEAST_TRACE = 1e-10
 
-Target = Literal["entropy_share", "effective_keys", "max_weight", "row_variance"]
+Target = Literal["entropy", "entropy_share", "max_weight", "row_variance"]
 
 _RANGE = 1e3  # of divisors around the one with scores of variance 1: one-hot to uniform rows
 _ACCURACY = 1e-12
@@ -175,8 +175,7 @@ def divisor_for(
     A larger divisor makes a row more uniform. The variance is proportional to 1/c^2.
 
     Args:
-        target: `entropy_share`, E H over `largest_entropy`, from 0 to 1; `effective_keys`, e^(E H),
-            from 1, somewhat below the metric of that name, E e^H, which has no exact value;
+        target: `entropy`, E H in nats; `entropy_share`, E H over `largest_entropy`, from 0 to 1;
             `max_weight`, E max w; or `row_variance`, of the scaled scores in a row.
         value: of the target.
         d_k, n_keys, law, shortest: as in `attention_expectations`.
@@ -200,9 +199,9 @@ def divisor_for(
 
     def of_divisor(divisor: float) -> float:
         found = _expectations(float(d_k), float(n_keys), divisor, law, shortest)
-        if target == "entropy_share":
-            return found.entropy / largest_entropy(n_keys, shortest)
-        return found.max_weight if target == "max_weight" else exp(found.entropy)
+        if target == "max_weight":
+            return found.max_weight
+        return found.entropy / (largest_entropy(n_keys, shortest) if target != "entropy" else 1)
 
     return divisor_with(target, value, unit, of_divisor)
 

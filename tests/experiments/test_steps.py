@@ -38,7 +38,7 @@ def test_the_divisor_and_its_table_are_those_of_theory():
     [
         (
             (),
-            "one of the arguments --entropy-share --effective-keys --max-weight --row-variance is",
+            "one of the arguments --entropy --entropy-share --max-weight --row-variance is",
         ),
         (
             ("--row-variance", "1", "--mask", "window-1"),

@@ -382,12 +382,12 @@ def test_no_limit_exceeds_an_exact_deviation(d_k, n_keys, divisor):
 
 @pytest.mark.parametrize(
     ("target", "value", "law"),
-    [("max_weight", 0.3, PairLaw(query_mean=0.5, key_std=2.0)), ("effective_keys", 7.0, L2)],
+    [("max_weight", 0.3, PairLaw(query_mean=0.5, key_std=2.0)), ("entropy", 1.9, L2)],
 )
 def test_the_divisor_gives_the_wanted_value(target, value, law):
     divisor = divisor_for(target, value, 16, 32, law)
     found = attention_expectations(16, 32, divisor, law)
-    values = {"max_weight": found.max_weight, "effective_keys": math.exp(found.entropy)}
+    values = {"max_weight": found.max_weight, "entropy": found.entropy}
     assert values[target] == pytest.approx(value, rel=1e-9)
 
 

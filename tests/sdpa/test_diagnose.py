@@ -260,7 +260,7 @@ def test_errors_of_quantiles_are_their_deviations_over_samples():
 
 @pytest.mark.parametrize(
     ("target", "value"),
-    [("entropy_share", 0.9), ("effective_keys", 5), ("max_weight", 0.4), ("row_variance", 0.5)],
+    [("entropy_share", 0.9), ("entropy", 1.6), ("max_weight", 0.4), ("row_variance", 0.5)],
 )
 def test_a_head_has_the_wanted_value_under_its_own_divisor(target, value):
     """The first key attracts all queries, which no law describes."""
