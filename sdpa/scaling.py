@@ -387,11 +387,14 @@ def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = Non
     return divisor
 
 
+def is_multiplier(divisor: float, d_k: float) -> bool:
+    """True for the number 1/sqrt(d_k), which multiplies scores elsewhere, as PyTorch's `scale`."""
+    return d_k > 1 and math.isclose(divisor * math.sqrt(d_k), 1, rel_tol=1e-3)
+
+
 def refuse_multiplier(name: str, divisor: float, d_k: float) -> None:
-    """ValueError for the number 1/sqrt(d_k), which multiplies scores elsewhere, as PyTorch's
-    `scale`.
-    """
-    if d_k > 1 and math.isclose(divisor * math.sqrt(d_k), 1, rel_tol=1e-3):
+    """ValueError for a number that `is_multiplier`."""
+    if is_multiplier(divisor, d_k):
         raise ValueError(
             f"{name}: got {divisor:g}, or 1/sqrt(d_k), but the scores are divided by it; pass "
             f"d_k^1/2"
