@@ -13,7 +13,7 @@ from sdpa.inputs import NormalSource, normal_source
 from sdpa.masks import allowed_keys
 from sdpa.scaling import Rule, resolve_divisor
 
-_LONG = 2**20  # keys of a row for which a rule has to have a value: more than any rule excludes
+_LONG = 2**20  # keys of a row for which a rule needs a value; it may have none for short rows
 
 
 class _Module:

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=rule,
         default=SCALED,
         metavar="RULE",
-        help="expected rule (default: d_k^1/2)",
+        help="expected rule (default: %(default)s)",
     )
     add(
         "--mask", default="none", metavar="MASK", help="expected: none, causal, window-N or local-N"

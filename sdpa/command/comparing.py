@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=rule,
         default=SCALED,
         metavar="RULE",
-        help="scaling rule (default: d_k^1/2)",
+        help="scaling rule (default: %(default)s)",
     )
     add("--scaling-b", type=rule, metavar="RULE", help="that of B, if it differs")
     add_arrays(parser)

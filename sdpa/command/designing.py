@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from typing import get_args
 
 from sdpa.command.output import Row, add_options, aligned, check, tell
 from sdpa.inputs import InputLaw
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--d-k", type=int, required=True, metavar="N", help="width of queries and keys")
     add("--n-keys", type=int, required=True, metavar="N", help="keys of a row")
     wishes = parser.add_mutually_exclusive_group(required=True)
-    for target in _WISHES:
+    for target in get_args(Target):
         wishes.add_argument(_option(target), type=float, metavar="NUMBER", help=_WISHES[target])
     add("--inputs", default="gaussian", help="law of the entries, as in a config")
     for name, words in _LAW.items():
@@ -73,7 +74,7 @@ def run(given: argparse.Namespace) -> int:
     law = PairLaw(InputLaw.parse(given.inputs), **of_law, normalize=given.normalize)
     rows = rows_under(given.mask, given.n_keys, given.n_keys)
     ((target, value),) = (
-        (each, wish) for each in _WISHES if (wish := getattr(given, each)) is not None
+        (each, wish) for each in get_args(Target) if (wish := getattr(given, each)) is not None
     )
     divisor = divisor_for(target, value, given.d_k, given.n_keys, law, rows)
     lines = [
