@@ -10,6 +10,7 @@ import pandas as pd
 
 from experiments.claims.cutoffs import OTHERS, Cutoffs
 from experiments.claims.words import with_error
+from sdpa.scaling import SCALED, UNSCALED
 
 Floats = npt.NDArray[np.floating]
 
@@ -49,11 +50,11 @@ class Given(Cutoffs):
 
     def bare(self, metric: str) -> pd.DataFrame:
         """A metric without scaling, on the plane."""
-        return self.phase("unscaled", metric).loc[WIDTHS, KEYS]
+        return self.phase(UNSCALED, metric).loc[WIDTHS, KEYS]
 
     def scaled(self, metric: str) -> pd.DataFrame:
         """A metric under d_k^1/2, on the plane."""
-        return self.phase("d_k^1/2", metric).loc[WIDTHS, KEYS]
+        return self.phase(SCALED, metric).loc[WIDTHS, KEYS]
 
     def ratio(self, metric: str) -> pd.DataFrame:
         """The unscaled value of a metric divided by its value under d_k^1/2."""

@@ -12,12 +12,14 @@ from experiments.claims.table import table_path
 from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
 from experiments.declarations.figure import Needs
+from experiments.declarations.tables import BOTH, POWERS
 from experiments.figures.findings import mismatch
 from experiments.measuring.experiment import MEASURED
 from experiments.output.products import Product, build
 from experiments.output.reporter import Reporter
 from experiments.output.tables import read_sweep
 from experiments.paths import sidecar_path
+from sdpa.scaling import UNSCALED
 
 TRAINED = Path("config.full.yaml")  # of the decoders that training is judged by
 # The sweeps that statements read: the least number of trials, and the needed values.
@@ -28,7 +30,7 @@ _READ: _Read = {  # of config.yaml
         {
             "d_k": (4, 8, 16, 32, 64, 128, 256, 512),
             "n_keys": 64,
-            "scaling": ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3"),
+            "scaling": POWERS,
         },
     ),
     "powers": (
@@ -36,7 +38,7 @@ _READ: _Read = {  # of config.yaml
         {
             "d_k": (64, 512),
             "n_keys": 64,
-            "scaling": ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^1"),
+            "scaling": (*POWERS, "d_k^1"),
         },
     ),
     "dot_products": (2_000_000, {"d_k": (1, 4, 16, 64, 256)}),
@@ -45,12 +47,12 @@ _READ: _Read = {  # of config.yaml
         {
             "d_k": tuple(2**power for power in range(1, 13)),
             "n_keys": (4, 16, 64, 256, 1024, 4096),
-            "scaling": ("unscaled", "d_k^1/2"),
+            "scaling": BOTH,
         },
     ),
 }
-_OF_DECODERS: Needs = {"n_keys": 64, "initial": ("unit",), "initial_divisor": ("unscaled",)}
-_TWO_RULES: Needs = {**_OF_DECODERS, "scaling": ("unscaled", "d_k^1/2")}
+_OF_DECODERS: Needs = {"n_keys": 64, "initial": ("unit",), "initial_divisor": (UNSCALED,)}
+_TWO_RULES: Needs = {**_OF_DECODERS, "scaling": BOTH}
 _READ_TRAINED: _Read = {  # of config.full.yaml
     "language": (9, {**_TWO_RULES, "d_k": 64, "learning_rate": (0.001, 0.002, 0.004, 0.008)}),
     "language_wide": (

@@ -5,6 +5,7 @@ rates.
 import pandas as pd
 
 from experiments.claims.measured import Given
+from sdpa.scaling import SCALED, UNSCALED
 
 LIMITS = (
     "These are decoders of four layers of width 64 with one head of d_k = 64 or 512, on characters"
@@ -14,14 +15,14 @@ LIMITS = (
 )
 STARTS = {"unit": "q and k of variance 1", "small": "W_Q and W_K from N(0, 0.02^2)"}
 _SWEEPS = {64: "language", 512: "language_wide"}
-_RULES = {"unscaled": "unscaled", "d_k^1/2": "under d_k^1/2"}
+_RULES = {UNSCALED: "unscaled", SCALED: "under d_k^1/2"}
 _LOSS = "final_loss"
 
 
 def trained(given: Given, d_k: int, start: str) -> pd.DataFrame:
     """The losses of a start with their intervals, by rule: each at its best rate."""
     bands = given.tables[f"{_SWEEPS[d_k]}/bands"]
-    is_meant = (bands["initial"] == start) & (bands["initial_divisor"] == "unscaled")
+    is_meant = (bands["initial"] == start) & (bands["initial_divisor"] == UNSCALED)
     return bands[is_meant].set_index("scaling")
 
 
@@ -37,7 +38,7 @@ def fails(given: Given, start: str) -> dict[str, object]:
     results/config.full/training-plan.md, and one as good as with attention that cannot select (at
     most 2% apart).
     """
-    unscaled = trained(given, 512, start).loc["unscaled"]
+    unscaled = trained(given, 512, start).loc[UNSCALED]
     loss = unscaled[_LOSS]
     other = without_selection(given, 512)[_LOSS]
     where = f"unscaled with d_k = 512, from {STARTS[start]},"
@@ -74,5 +75,5 @@ def heads(given: Given, scaling: str, when: str, d_k: int = 64) -> pd.DataFrame:
     """The heads of decoders under a rule, means over runs: `before` training, or `after` it."""
     table = given.tables[f"{_SWEEPS[d_k]}/heads"]
     step = 0 if when == "before" else table["steps"]
-    is_meant = (table["scaling"] == scaling) & (table["initial_divisor"] == "unscaled")
+    is_meant = (table["scaling"] == scaling) & (table["initial_divisor"] == UNSCALED)
     return table[is_meant & (table["step"] == step)]

@@ -34,6 +34,7 @@ from experiments.figures.style import (
 )
 from experiments.figures.words import under, values_of
 from experiments.measuring.rules import Floats
+from sdpa.scaling import SCALED
 
 _SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
@@ -138,7 +139,7 @@ def correlation(results: Results) -> Drawing:
     table = results.axes.first_combination(results.measured, "correlation", "d_k")
     figure, [left, right] = panels(2, 2, (9.5, 4))
     rules = list(table["scaling"])
-    rule = "d_k^1/2" if "d_k^1/2" in rules else rules[0]
+    rule = SCALED if SCALED in rules else rules[0]
     plot_metric(
         left,
         series(table[table["scaling"] == rule], results.axes, "correlation", "d_k"),
@@ -214,7 +215,7 @@ def freezing(results: Results) -> Drawing:
                 linewidths=0.5,
                 zorder=3,
             )
-            ratio = ratio[table["scaling"] == "d_k^1/2"]
+            ratio = ratio[table["scaling"] == SCALED]
             ax.scatter(
                 ratio,
                 shares[metric][ratio.index],

@@ -12,15 +12,17 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from sdpa.scaling import SCALED, UNSCALED
+
 Drawing: TypeAlias = Figure
 
 INK = "#333333"
 DPI = 150
 _PALETTE = sns.color_palette("colorblind")
 _COLOURS = {
-    "unscaled": _PALETTE[3],
+    UNSCALED: _PALETTE[3],
     "d_k^1/3": _PALETTE[1],
-    "d_k^1/2": _PALETTE[0],
+    SCALED: _PALETTE[0],
     "d_k^2/3": _PALETTE[2],
 }
 _OTHER_COLOURS = [_PALETTE[i] for i in (4, 5, 7, 9)]

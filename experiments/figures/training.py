@@ -7,6 +7,7 @@ from experiments.analysis.results import Results
 from experiments.figures.lines import case_panels, legend, plot_measured, scale_x
 from experiments.figures.style import Drawing, scaling_colours
 from experiments.figures.words import under, values_of
+from sdpa.scaling import UNSCALED
 
 _RATE = "learning_rate"
 _LOSS = "final_loss"
@@ -54,6 +55,6 @@ def _case(row: "pd.Series[str]", varied: list[str]) -> str:
     start = ""
     if others != varied:
         start = _STARTS[row["initial"]]
-        if row["initial_divisor"] != "unscaled":
+        if row["initial_divisor"] != UNSCALED:
             start += f", over {row['initial_divisor']}"
     return "\n".join(filter(None, [start, values_of(row, others)]))

@@ -16,6 +16,7 @@ from experiments.analysis.results import Results, SweepAxes
 from experiments.declarations.figure import READING, Figure
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
+from sdpa.scaling import UNSCALED
 
 _FEW_VALUES = 3
 _HOLLOW = "Hollow points: too few draws for a reliable interval."
@@ -77,7 +78,7 @@ def under(scaling: str) -> str:
     >>> under("unscaled"), under("d_k^1/2"), under("8")
     ('unscaled', 'under d_k^1/2', 'under the divisor 8')
     """
-    if scaling == "unscaled":
+    if scaling == UNSCALED:
         return scaling
     return (
         f"under the divisor {scaling}" if re.fullmatch("[0-9./]+", scaling) else f"under {scaling}"

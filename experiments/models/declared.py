@@ -10,9 +10,10 @@ from experiments.models import heads, language, minilm, smollm2
 from experiments.models.model import Case, Mask, Model, Network
 from sdpa.heads import HeadArrays
 from sdpa.heads.table import table_of
+from sdpa.scaling import SCALED, UNSCALED
 
 _OF_HEADS = ("by-head.csv", "by-layer.csv")
-_RULES = ("d_k^1/2", "unscaled", "d_k^1")
+_RULES = (SCALED, UNSCALED, "d_k^1")
 _TEXTS = ("prose", "code", "shuffled")
 _LENGTH = 128
 # The masks of the models, and the cases that their slides show.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.errors import UsageError
+from sdpa.scaling import SCALED
 
 Floats = npt.NDArray[np.floating]
 Tokens = npt.NDArray[np.int64]
@@ -28,7 +29,7 @@ class Case:
     weights: Weights = "trained"
     text: str = "prose"
     keys: Literal["recorded", "centred", "content"] = "recorded"
-    scaling: str = "d_k^1/2"
+    scaling: str = SCALED
 
 
 CASE = tuple(each.name for each in fields(Case))  # names of columns
