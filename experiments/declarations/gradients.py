@@ -125,13 +125,14 @@ FIGURES = (
         note="Colour and, at labelled d_k, number: the unscaled norm over that under d_k^1/2; red: "
         "the unscaled norm is larger; no number that would read 0.00, or beside a point. Points: d_k at "
         "which this ratio falls through 1, with 95% intervals where these exceed the marker; "
-        "dashed: the same, exactly. divisor\u00a0·\u00a0|dL/dq| lacks the factor 1/divisor of the "
-        "chain rule.",
+        "dashed: the same for exact values. divisor\u00a0·\u00a0|dL/dq| lacks the factor 1/divisor "
+        "of the chain rule.",
         finding=Finding(
             sweep="crossing",
             title="Typical unscaled gradients fall below scaled ones at widths growing with n_keys",
             sentence="Unscaled, the median of |dL/dq| falls below that under d_k^1/2 at d_k = "
-            "{first:.0f} with {n_keys.least} keys, and at {last:.0f} with {n_keys.most} (exact values).",
+            "{first:.0f} with {n_keys.least} keys, and at {last:.0f} with {n_keys.most} (exact "
+            "values, interpolated).",
             needs={"d_k": (), "n_keys": (), "scaling": BOTH},
             numbers=_map,
         ),
