@@ -39,7 +39,8 @@ def load_config(path: Path) -> Config:
 
     Raises:
         ConfigError: the file is unreadable or has faults. The message lists all of them, except that
-            a syntax error hides the others, and a wrong value hides that a sweep is too large.
+            a syntax error hides the others, an unknown key hides missing ones of its mapping, and a
+            wrong value hides that a sweep is too large.
     """
     try:
         # Bytes that are not UTF-8 become characters that YAML forbids.
@@ -77,8 +78,12 @@ def _checked(document: Document) -> Any:
     try:
         checked = config_model().model_validate(document.value)
     except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            note(document, detail)
+        details = error.errors(include_url=False)
+        unknown = {detail["loc"][:-1] for detail in details if detail["type"] == "extra_forbidden"}
+        for detail in details:
+            # A key that is missing beside an unknown one is probably misspelt.
+            if detail["type"] != "missing" or detail["loc"][:-1] not in unknown:
+                note(document, detail)
     blocks = document.value.get("sweeps")
     if isinstance(blocks, dict):
         for path, message in block_problems(blocks):

@@ -17,6 +17,7 @@ _OUR_WORDS = {
     "^(List|Dictionary) should have .*": "expected at least one",
     "a valid dictionary.*": "keys with values",
     "valid integer": "whole number",
+    "valid number": "number",
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
     "greater than": "more than",
@@ -76,6 +77,8 @@ def _expected(error: ErrorDetails) -> str:
     is_of_list = kind in ("int_type", "float_type") and isinstance(error["loc"][-1], int)
     if is_of_list and isinstance(given, str) and "," in given:
         return f"expected a list in brackets, [{given}]"
+    if isinstance(given, str) and re.fullmatch(r"\d{1,3}([,_]\d{3})+", given):
+        return f"expected digits alone, {re.sub('[,_]', '', given)}"
     message = error["msg"]
     for theirs, ours in _OUR_WORDS.items():
         message = re.sub(theirs, ours, message)

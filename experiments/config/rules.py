@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from experiments.config.kinds import config_names, kinds_of
-from experiments.config.models import NAME
+from experiments.config.models import NAME, sweep_model
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
 from experiments.declarations import FIGURES, figures_of
@@ -48,7 +48,8 @@ def _trials_problems(block: dict[str, Any]) -> Iterator[tuple[str, str]]:
     experiment = block.get("experiment")
     if experiment not in config_names() or not kinds_of(experiment)[0].has_precision:
         return
-    if "trials" not in block and "precision" not in block:
+    is_known = block.keys() <= sweep_model(experiment).model_fields.keys()
+    if is_known and "trials" not in block and "precision" not in block:
         yield "trials", "missing key; expected trials or precision"
     if "trials" in block and "precision" in block:
         yield "precision", "got both precision and trials, expected one of them"

@@ -13,6 +13,16 @@ from experiments.config.spelling import number_or_text
 
 _MAX_LEVELS = 10  # PyYAML takes time in proportion to the square of the depth of brackets
 _PLAIN = "expected plain keys, lists, numbers and text"
+# Parts of PyYAML's messages, and ours.
+_PROBLEMS = {
+    r"'\t'": "got a tab, expected spaces",
+    "but found '<block mapping start>'": "got another indentation than the keys above",
+    "could not find expected ':'": "got no `: `, expected `key: value`",
+    "mapping values are not allowed here": "got a second colon, expected one `key: value` per line",
+    "expected ',' or ']'": "got a list without its closing bracket",
+}
+# Of these, PyYAML marks the next line, and gives the place meant as their context.
+_EARLIER = "while scanning a simple key", "while parsing a flow sequence"
 
 KeyPath = tuple[str | int, ...]
 
@@ -109,14 +119,21 @@ def _compose(text: str) -> yaml.MappingNode:
         _refuse_more_than_plain(text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        problem = str(error.problem).removeprefix("but ")
-        raise Fault(error.problem_mark, f"not YAML: {problem}") from None
+        raise _not_yaml(error) from None
     except yaml.reader.ReaderError as error:
         message = f"got the character U+{error.character:04X}, expected text"
         raise Fault(_mark(text[: error.position]), message) from None
     if not isinstance(root, yaml.MappingNode):
         raise Fault(_mark(""), "got no mapping, expected the keys seed and sweeps")
     return root
+
+
+def _not_yaml(error: yaml.MarkedYAMLError) -> Fault:
+    """The fault of a text that PyYAML cannot read, in our words if it is a frequent one."""
+    problem = str(error.problem).removeprefix("but ")
+    ours = [words for part, words in _PROBLEMS.items() if part in problem]
+    mark = error.context_mark if error.context in _EARLIER else error.problem_mark
+    return Fault(mark, f"not YAML: {(ours or [problem])[0]}")
 
 
 def _mark(before: str) -> yaml.Mark:

@@ -69,12 +69,12 @@ _SATURATED = (
     "need such heads as they are."
 )
 _FLAT = (
-    "In {heads}, the scores of a row have a spread of {spread}, so their weights are almost "
-    "equal, and the head averages: to train on, {divide}."
+    "In {heads}, the scores of a row have a spread of {spread}{entries}, so their weights are "
+    "almost equal, and the head averages: to train on, {divide}."
 )
 _WIDE = (
-    "In {heads}, the scores of a row have a spread of {spread}, far above 1: check that they "
-    "are divided; to start training, {divide}."
+    "In {heads}, the scores of a row have a spread of {spread}, far above 1{entries}: check that "
+    "they are divided; to start training, {divide}."
 )
 _SINK = (
     "In {heads}, {top_key} gets {most_attended_share} of the weight, so keep it in every "
@@ -229,12 +229,17 @@ def _advised(words: str, table: Columns, where: npt.NDArray[np.bool_], *, is_cap
     divide = (
         f"divide there by about {_range(heads['unit_divisor'], 2)} {divided}, for a spread of 1"
     )
+    entries = ""
+    if "q_std" in heads:
+        of_q, of_k = (_range(heads[name], 2) for name in ("q_std", "k_std"))
+        entries = f" (standard deviation of the entries: q {of_q}, k {of_k})"
     return words.format(
         heads=f"{where.sum()} of {len(where)} head{'s' * (len(where) != 1)}{_named(table, where)}",
         saturated_rows=_range(100 * heads["saturated_rows"], 2) + "%",
         top_key=_top_keys(heads["most_attended_key"]),
         most_attended_share=_range(100 * heads["most_attended_share"], 2) + "%",
         spread=_range(np.sqrt(heads["row_variance"]), 2),
+        entries=entries,
         divide="change the soft cap or the divisor" if is_capped else divide,
     )
 

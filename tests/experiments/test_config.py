@@ -90,6 +90,11 @@ PLANTED = [
     ("experiment: saturation", "n_queries: 1", "3:3: .*experiment: missing key; expect"),
     ("[4, 8]", "4, 8", r"5:10: .*d_k: got 4, 8, expected a list in brackets, \[4, 8\]"),
     ("n_keys", "n_key", "6:5: .*n_key: got an unknown key; did you mean n_keys"),
+    ("  trials: 10", " \ttrials: 10", "8:4: not YAML: got a tab, expected spaces$"),
+    ("  trials: 10", "   trials: 10", "8:6: not YAML: got another indentation"),
+    ("trials: 10", "trials 10", "8:5: not YAML: got no `: `, expected `key: value`$"),
+    ("[4, 8]", "[4, 8", "5:10: not YAML: got a list without its closing bracket$"),
+    ("10\n", "10,000\n", "8:13: .*got 10,000, expected digits alone, 10000$"),
     ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1$"),
     (
         "[4, 8]",
@@ -131,6 +136,12 @@ PLANTED = [
 ]
 
 
+@pytest.mark.parametrize("key", ["n_keys", "trials"])
+def test_a_misspelt_key_is_the_only_fault(load, key):
+    (fault,) = faults(load, GOOD.replace(key, f"{key}x"))
+    assert f"{key}x: got an unknown key; did you mean {key}?" in fault
+
+
 @pytest.mark.parametrize(("old", "new", "expected"), PLANTED)
 def test_a_planted_fault_is_refused_at_its_place(load, old, new, expected):
     assert old in GOOD
@@ -143,7 +154,7 @@ def test_all_faults_are_reported_at_once(load):
         GOOD.replace("seed: 0", "seed: -1").replace("n_keys", "n_key").replace("[4, 8]", "[0, x]")
     )
     places = [fault.split(" ")[0] for fault in faults(load, text)]
-    assert places == ["1:7:", "3:3:", "5:11:", "5:14:", "6:5:"]
+    assert places == ["1:7:", "5:11:", "5:14:", "6:5:"]
 
 
 @pytest.mark.parametrize("opening", ["[", "? "])
