@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import exp, fsum, inf, isnan, log, nan, sqrt
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.optimize import brentq
@@ -13,7 +13,7 @@ from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling, resolve_divisor
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.row_law import RowLaw
-from sdpa.theory.row_lengths import RowLengths, lengths_of, mean_over_lengths
+from sdpa.theory.row_lengths import RowLengths, lengths_of, mean_over_lengths, varies_slowly
 from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics
 from sdpa.theory.row_moments import row_means
 from sdpa.theory.row_variance import expected_row_variance
@@ -103,7 +103,8 @@ def attention_expectations(
     Raises:
         ValueError: an argument out of its range.
         TypeError: the law is no `PairLaw`, or the shortest row no whole number.
-        UnknownError: rows of this law are unknown, or rows of many lengths under a rule with floor.
+        UnknownError: rows of this law are unknown, or rows of many lengths under a rule that jumps,
+            bends or grows fast with n_visible.
 
     >>> round(attention_expectations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
     0.10717
@@ -117,17 +118,25 @@ def attention_expectations(
     rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
     is_by_row = isinstance(rule, Scaling) and rule.is_by_row and shortest is not None
     check_sizes(d_k, n_keys)
-    c = without_jumps(rule) if is_by_row else resolve_divisor(rule, d_k, n_keys)
+    c = rule if is_by_row else resolve_divisor(rule, d_k, n_keys)
     return _expectations(float(d_k), float(n_keys), c, law, shortest)
 
 
-def without_jumps(rule: Any) -> Any:
-    """A rule for rows of many lengths; UnknownError for one with floor, between whose values the
-    mean over lengths would interpolate.
+def divisor_of_length(
+    d_k: float, n_keys: float, divisor: float | Scaling, rows: RowLengths
+) -> Callable[[float], float]:
+    """The divisor of a row of each length; UnknownError where means over rows of many lengths do
+    not interpolate between them.
     """
-    if "floor" in str(rule):
-        raise UnknownError(f"rows of many lengths are unknown under a rule with floor, got {rule}")
-    return rule
+    if not isinstance(divisor, Scaling):
+        return lambda _: divisor
+    of_length = partial(divisor.divisor, d_k, n_keys)
+    if not varies_slowly(of_length, n_keys, rows):
+        raise UnknownError(
+            "rows of many lengths are unknown under a rule that jumps, bends or grows fast with "
+            f"n_visible, got {divisor}"
+        )
+    return of_length
 
 
 @cache
@@ -138,9 +147,10 @@ def _expectations(
     law: PairLaw,
     shortest: RowLengths,
 ) -> AttentionExpectations:
+    of_length = divisor_of_length(d_k, n_keys, divisor, shortest)
+
     def values(length: float) -> FloatArray:
-        c = divisor.divisor(d_k, n_keys, length) if isinstance(divisor, Scaling) else divisor
-        return np.array(row_means(RowLaw(d_k, length, c, law)))
+        return np.array(row_means(RowLaw(d_k, length, of_length(length), law)))
 
     # Interpolated over lengths, a probability near 0 may come out below it.
     means = np.maximum(mean_over_lengths(values, np.array(OF_ONE_KEY), n_keys, shortest), 0.0)

@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 
 from sdpa.metrics import SATURATED
 from sdpa.theory.integrals import FloatArray, lagrange
-from sdpa.theory.row_lengths import LENGTH_NODES, IntArray, nodes_of_piece, pieces
+from sdpa.theory.row_lengths import IntArray, length_rule, pieces
 from sdpa.theory.rows import GaussianRow, Row
 
 Function = Callable[[GaussianRow], float]
@@ -173,17 +173,14 @@ def gaussian_rows(
     for piece in np.unique(piece_of[piece_of > 0]).tolist():
         rows = np.flatnonzero(piece_of == piece)
         rows = rows[np.argsort(sigma[rows])]
-        found[rows] = _rows_of_piece(sigma[rows], n_keys[rows], piece, names)
+        found[rows] = _rows_of_piece(sigma[rows], n_keys[rows], names)
     return np.asarray(np.maximum(found, 0.0))
 
 
-def _rows_of_piece(
-    sigma: FloatArray, n_keys: IntArray, piece: int, names: Sequence[str]
-) -> FloatArray:
+def _rows_of_piece(sigma: FloatArray, n_keys: IntArray, names: Sequence[str]) -> FloatArray:
     """Values of `gaussian_rows` at rising sigma, interpolated over the lengths of one piece."""
     lengths, place = np.unique(n_keys, return_inverse=True)
-    nodes = lengths if len(lengths) <= LENGTH_NODES else nodes_of_piece(piece)
-    weights = lagrange(np.log(lengths), np.log(nodes))
+    nodes, weights = length_rule(lengths)
     found = np.zeros((len(sigma), len(names)))
     means = {name: ROW_MEANS[name] for name in names if name in ROW_MEANS}
     for node, of_node in zip(nodes.tolist(), weights.T, strict=True):

@@ -15,7 +15,7 @@ import numpy as np
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
 from sdpa.scaling import Scaling
-from sdpa.theory.attention import attention_expectations, without_jumps
+from sdpa.theory.attention import attention_expectations, divisor_of_length
 from sdpa.theory.capped_rows import mapped_row, sigmoid_row
 from sdpa.theory.gaussian_rows import interpolated
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
@@ -66,7 +66,6 @@ def mapped_expectations(
     """
     if isinstance(divisor, Scaling):
         check_sizes(d_k, n_keys)
-        without_jumps(divisor)
     else:
         RowLaw.checked(d_k, n_keys, divisor, law)
     rows = d_k, n_keys, divisor, law, rows_under(mask, n_queries or n_keys, n_keys)
@@ -106,9 +105,10 @@ def _mapped_means(
     if law.key_mean:
         raise UnknownError("capped scores and those beside a sink are unknown for keys with a mean")
 
+    divisor_of = divisor_of_length(d_k, n_keys, divisor, rows)
+
     def values(n: float) -> FloatArray:
-        c = divisor.divisor(d_k, n_keys, n) if isinstance(divisor, Scaling) else divisor
-        of_length = RowLaw(d_k, n, c, law)
+        of_length = RowLaw(d_k, n, divisor_of(n), law)
         lengths = gaussian_queries(d_k, law, halvings=1)
         sigma = of_length.unit * lengths.length
         if row_map.normalizer == "softmax":

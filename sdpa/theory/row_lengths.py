@@ -1,10 +1,8 @@
 """Means over rows of many lengths, from values at few lengths."""
 
-from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from math import log
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +11,16 @@ from sdpa.masks import reach_of
 from sdpa.theory.integrals import FloatArray, lagrange
 
 IntArray = npt.NDArray[np.integer]
-# How often each length occurs, and the least and the greatest of neighbouring lengths.
-Run = tuple[int, int, float]
-# The lengths of the rows of a draw: runs, a number m for m, m + 1 ... n_keys once each, as under a
-# causal mask, or None for n_keys alone.
-RowLengths = int | tuple[Run, ...] | None
+# The lengths of the rows of a draw: pairs of a length and the number of its rows, a number m for
+# m, m + 1 ... n_keys once each, as under a causal mask, or None for n_keys alone.
+RowLengths = int | tuple[tuple[int, int], ...] | None
 
 # Each length below 16 is computed, and longer ones between 12 nodes in pieces of the ratio 16.
 _EXACT_LENGTHS = 16
 _PIECE = 16
 LENGTH_NODES = 12
+_SMOOTH = 1e-6  # the largest error of an interpolated logarithm of a divisor
+_STEEPEST = 1.5  # the largest power of the length by which a divisor varies
 
 
 def mean_over_lengths(
@@ -41,9 +39,8 @@ def mean_over_lengths(
     """
     if rows is None:
         return values(n_keys)
-    weights = _weights(_runs(rows, n_keys))
     total = np.zeros_like(of_one)
-    for n, weight in weights.items():
+    for n, weight in _weights(rows, n_keys).items():
         of_length = of_one if n == 1 else values(n)
         total = total + weight * of_length
     return total
@@ -53,7 +50,7 @@ def rows_under(mask: str, n_queries: int, n_keys: int) -> RowLengths:
     """The rows of the last n_queries of n_keys positions under a named mask.
 
     >>> rows_under("local-1", 5, 5)  # 2, 3, 3, 3 and 2 keys
-    ((1, 2, 3), (1, 2, 3), (1, 3, 3))
+    ((2, 2), (3, 3))
     """
     if mask == "none":
         return None
@@ -65,75 +62,81 @@ def rows_under(mask: str, n_queries: int, n_keys: int) -> RowLengths:
         return n_keys - n_queries + 1
     counts = np.bincount(reach_of(mask).lengths(n_queries, n_keys))
     (lengths,) = counts.nonzero()
-    left = Counter(dict(zip(lengths.tolist(), counts[lengths].tolist(), strict=True)))
-    runs = []
-    while left:
-        shortest = longest = min(left)
-        while longest + 1 in left:
-            longest += 1
-        times = left[shortest] if shortest == longest else 1
-        runs.append((times, shortest, longest))
-        left -= Counter(dict.fromkeys(range(shortest, longest + 1), times))
-    return tuple(runs)
+    return tuple(zip(lengths.tolist(), counts[lengths].tolist(), strict=True))
 
 
-def lengths_of(rows: RowLengths, n_keys: float) -> npt.NDArray[Any]:
-    """The length of each row, in any order; of n_keys alone where all rows have it.
+def lengths_of(rows: RowLengths, n_keys: float) -> IntArray:
+    """The length of each row, in rising order; of n_keys alone where all rows have it.
 
-    >>> lengths_of(((1, 2, 3), (2, 3, 3)), n_keys=5)
+    >>> lengths_of(((2, 1), (3, 3)), n_keys=5)
     array([2, 3, 3, 3])
     """
-    if rows is None:
-        return np.array([n_keys])
-    lengths = []
-    for times, shortest, longest in _runs(rows, n_keys):
-        run = np.arange(shortest, longest + 1)
-        lengths.append(np.tile(run, times))
-    return np.concatenate(lengths)
+    return np.repeat(*_counted(rows, n_keys))
 
 
-def _runs(rows: int | tuple[Run, ...], n_keys: float) -> tuple[Run, ...]:
-    """The lengths as runs; ValueError unless they are whole numbers from 1 to n_keys."""
-    runs = rows if isinstance(rows, tuple) else ((1, rows, n_keys),)
-    for _, shortest, longest in runs:
-        if not (longest == int(longest) and 1 <= shortest <= longest <= n_keys):
-            expected = "whole numbers with shortest from 1 to n_keys"
-            raise ValueError(f"expected {expected}, got {shortest} and {n_keys}")
-    return runs
+def length_rule(lengths: IntArray) -> tuple[IntArray, FloatArray]:
+    """Few lengths, and the matrix with which values there interpolate those at different lengths of
+    one piece, (lengths, few lengths).
+    """
+    few = lengths
+    if len(lengths) > LENGTH_NODES:
+        few = _nodes_of_piece(int(pieces(lengths[:1])[0]))
+    return few, lagrange(np.log(lengths), np.log(few))
+
+
+def varies_slowly(divisor: Callable[[int], float], n_keys: float, rows: RowLengths) -> bool:
+    """True for a divisor of each length that has no jumps or kinks where means are interpolated,
+    and there grows or falls by at most the power 1.5 of the length.
+    """
+    lengths, _ = _counted(rows, n_keys)
+    log_divisor = np.log([divisor(n) for n in lengths.tolist()])
+    slope = np.diff(log_divisor) / np.diff(np.log(lengths))
+    if (np.abs(slope[lengths[1:] > _EXACT_LENGTHS]) > _STEEPEST).any():
+        return False
+    for here in _pieces_of(lengths):
+        few, matrix = length_rule(lengths[here])
+        at_few = np.log([divisor(n) for n in few.tolist()])
+        if np.abs(matrix @ at_few - log_divisor[here]).max() > _SMOOTH:
+            return False
+    return True
+
+
+def _counted(rows: RowLengths, n_keys: float) -> tuple[IntArray, IntArray]:
+    """The different lengths in rising order, and the number of rows of each.
+
+    Raises:
+        ValueError: a length is no whole number from 1 to n_keys.
+    """
+    if isinstance(rows, tuple):
+        lengths, counts = np.transpose(rows)
+    else:
+        lengths = np.arange(n_keys if rows is None else rows, n_keys + 1)
+        counts = np.ones(len(lengths), int)
+    is_whole = (lengths % 1 == 0).all()
+    if not (is_whole and len(lengths) and lengths[0] >= 1 and lengths[-1] <= n_keys):
+        expected = "whole numbers with shortest from 1 to n_keys"
+        raise ValueError(f"expected {expected}, got {rows} and {n_keys}")
+    return lengths.astype(int), counts
 
 
 @cache
-def _weights(runs: tuple[Run, ...]) -> dict[int, float]:
-    """Weights as from `length_weights`, over all runs."""
-    rows = [times * (int(longest) - shortest + 1) for times, shortest, longest in runs]
-    found: dict[int, float] = {}
-    for count, (_, shortest, longest) in zip(rows, runs, strict=True):
-        share = count / sum(rows)
-        for n, weight in length_weights(shortest, int(longest)).items():
-            found[n] = found.get(n, 0.0) + share * weight
-    return found
+def _weights(rows: RowLengths, n_keys: float) -> dict[int, float]:
+    """Weights with which values at few lengths sum to the mean over all rows, by length."""
+    lengths, counts = _counted(rows, n_keys)
+    shares = counts / counts.sum()
+    weights: dict[int, float] = {}
+    for here in _pieces_of(lengths):
+        few, matrix = length_rule(lengths[here])
+        for n, weight in zip(few.tolist(), (shares[here] @ matrix).tolist(), strict=True):
+            # Neighbouring pieces share an end.
+            weights[n] = weights.get(n, 0.0) + weight
+    return weights
 
 
-@cache
-def length_weights(shortest: int, longest: int) -> dict[int, float]:
-    """Weights with which values at few lengths sum to the mean over all lengths, by length."""
-    last = longest
-    if longest - shortest >= _EXACT_LENGTHS:
-        last = min(longest, _EXACT_LENGTHS - 1)
-    weights = dict.fromkeys(range(shortest, last + 1), 1.0)
-    start = max(shortest, last + 1)
-    while start <= longest:
-        piece = int(pieces(np.array([start]))[0])
-        end = min(longest, piece * _PIECE - 1)
-        lengths = np.arange(start, end + 1)
-        nodes = nodes_of_piece(piece)
-        by_length = lagrange(np.log(lengths), np.log(nodes))
-        shares = by_length.sum(axis=0)
-        for node, share in zip(nodes.tolist(), shares.tolist(), strict=True):
-            weights[node] = weights.get(node, 0.0) + share
-        start = end + 1
-    count = longest - shortest + 1
-    return {n: weight / count for n, weight in weights.items()}
+def _pieces_of(lengths: IntArray) -> list[npt.NDArray[np.bool_]]:
+    """Where the lengths of each piece are."""
+    piece_of = pieces(lengths)
+    return [piece_of == piece for piece in np.unique(piece_of)]
 
 
 def pieces(n_keys: IntArray) -> IntArray:
@@ -144,7 +147,7 @@ def pieces(n_keys: IntArray) -> IntArray:
     return np.where(n_keys < _EXACT_LENGTHS, n_keys, first)
 
 
-def nodes_of_piece(piece: int) -> IntArray:
+def _nodes_of_piece(piece: int) -> IntArray:
     """Whole numbers near Chebyshev's nodes of a piece."""
     angles = np.pi * np.arange(LENGTH_NODES) / (LENGTH_NODES - 1)
     ends = (np.cos(angles) + 1) / 2

@@ -357,10 +357,17 @@ def test_unknown_rows_are_refused_with_a_reason(law, divisor, reason):
         least_draw_deviations(4, 4, 4, divisor, law)
 
 
-def test_rows_of_many_lengths_are_unknown_under_a_divisor_that_jumps():
-    rule = "d_k^1/2/(1+floor(n_visible/3))"
-    with pytest.raises(UnknownError, match="unknown under a rule with floor"):
-        attention_expectations(4, 4, rule, shortest=1)
+@pytest.mark.parametrize(
+    "factor", ["(1+floor(n_visible/30))", "((n_visible-99)^2+1)^(1/2)/9", "n_visible^4"]
+)
+def test_rows_of_many_lengths_are_unknown_where_means_do_not_interpolate(factor):
+    with pytest.raises(UnknownError, match="a rule that jumps, bends or grows fast"):
+        attention_expectations(4, 200, f"d_k^1/2*{factor}", shortest=1)
+
+
+def test_a_rule_without_jumps_between_the_lengths_of_rows_is_known():
+    flat = attention_expectations(4, 200, "d_k^1/2*(1+floor(n_visible/300))", shortest=1)
+    assert flat == attention_expectations(4, 200, 2.0, shortest=1)
 
 
 def test_deviations_are_known_for_independent_rows():
