@@ -388,8 +388,8 @@ def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = Non
 
 
 def is_multiplier(divisor: float, d_k: float) -> bool:
-    """True for the number 1/sqrt(d_k), which multiplies scores elsewhere, as PyTorch's `scale`."""
-    return d_k > 1 and math.isclose(divisor * math.sqrt(d_k), 1, rel_tol=1e-3)
+    """True for 1/sqrt(d_k) within 0.5%, which multiplies scores elsewhere: PyTorch's `scale`."""
+    return d_k > 1 and math.isclose(divisor * math.sqrt(d_k), 1, rel_tol=5e-3)
 
 
 def refuse_multiplier(name: str, divisor: float, d_k: float) -> None:

@@ -107,6 +107,8 @@ def least_draw_deviations(
     0.115
     """
     rows = RowLaw.checked(d_k, n_keys, divisor, law)
+    if n_queries < 1:
+        raise ValueError(f"n_queries: expected at least 1, got {n_queries}")
     if law.correlation or law.normalize != "none":
 
         def limits(length: float) -> FloatArray:

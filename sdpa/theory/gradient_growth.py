@@ -117,8 +117,9 @@ def attention_stack(
     '1.0e+06'
     """
     check_sizes(d_k, n_keys)
-    if not layers >= 1:
-        raise ValueError(f"expected at least one layer, got {layers}")
+    if not (layers >= 1 and 0 <= cosine <= 1):
+        expected = "at least one layer and a cosine from 0 to 1"
+        raise ValueError(f"expected {expected}, got {layers} and {cosine}")
     of_q, of_k, u = variances
     scale = resolve_divisor(divisor, d_k, n_keys) / math.sqrt(of_q * of_k)
     rows = LayerRows(d_k, n_keys, scale)

@@ -11,6 +11,7 @@ from math import exp, log, sqrt
 from scipy.optimize import newton
 
 from sdpa.theory.norm_quantiles import Norm, RowNorms, rows_of
+from sdpa.theory.row_law import RowLaw
 
 _MAX_KEYS = 1e9
 
@@ -95,7 +96,7 @@ def _crossing(
         raise ValueError(f"expected n_keys from 8 to {_MAX_KEYS:g}, got {n_keys}")
 
     def median(d_k: float, divisor: float) -> float:
-        rows = rows_of(d_k, n_keys, divisor)
+        rows = rows_of(RowLaw(float(d_k), n_keys, divisor), n_keys)
         return rows.quantile(norm_of(rows, d_k)) / divisor**power
 
     def difference(log_d_k: float) -> float:

@@ -30,9 +30,11 @@ import numpy.typing as npt
 from scipy.special import betaincinv, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from sdpa.pairs import PairLaw
+from sdpa.scaling import Rule
 from sdpa.theory.integrals import FloatArray
 from sdpa.theory.query_lengths import gaussian_queries
 from sdpa.theory.row_law import RowLaw
+from sdpa.theory.row_lengths import lengths_of
 
 Norm = Callable[[FloatArray], FloatArray]  # of t, (..., points)
 
@@ -70,7 +72,7 @@ class NormQuantiles(NamedTuple):
 def attention_quantiles(
     d_k: float,
     n_keys: int,
-    divisor: float,
+    divisor: Rule,
     law: PairLaw = PairLaw(),
     shortest: int | None = None,
     share: float = 0.5,
@@ -86,28 +88,23 @@ def attention_quantiles(
     >>> round(found.jacobian_norm, 3), round(found.query_gradient_norm, 3)
     (0.179, 0.179)
     """
-    rows = rows_of(d_k, n_keys, divisor, law, shortest)
+    of_law = RowLaw.checked(float(d_k), n_keys, divisor, law)
+    least = int(lengths_of(shortest, n_keys)[0])
+    rows = rows_of(of_law, least)
     if not 0 < share < 1:
         raise ValueError(f"share: expected a number above 0 and below 1, got {share}")
-    if shortest == 1:  # one of n_keys rows has a single key and the norms 0
+    if least == 1:  # one of n_keys rows has a single key and the norms 0
         share = (share * n_keys - 1) / (n_keys - 1)
     gradient = nan
     if d_k >= _NARROWEST:
-        gradient = law.key_std / divisor * rows.quantile(rows.gradient_norm(d_k), share)
+        gradient = of_law.to_query * rows.quantile(rows.gradient_norm(d_k), share)
     return NormQuantiles(rows.quantile(rows.jacobian_norm, share), gradient)
 
 
-def rows_of(
-    d_k: float,
-    n_keys: int,
-    divisor: float,
-    law: PairLaw = PairLaw(),
-    shortest: int | None = None,
-) -> RowNorms:
+def rows_of(law: RowLaw, shortest: int) -> RowNorms:
     """The rows of `attention_quantiles`, those of one key excepted."""
-    rows = RowLaw.checked(float(d_k), n_keys, divisor, law)
-    sigma = rows.unit * _lengths(rows.d_k, law)
-    return RowNorms(sigma, max(2, shortest or n_keys), n_keys)
+    sigma = law.unit * _lengths(law.d_k, law.law)
+    return RowNorms(sigma, max(2, shortest), int(law.n_keys))
 
 
 def jacobian_median(sigma: float, n_keys: int) -> float:

@@ -22,7 +22,7 @@ from math import ceil, log, sqrt
 import numpy as np
 from scipy.special import ndtri, ndtri_exp, roots_gegenbauer
 
-from sdpa.scaling import refuse_multiplier
+from sdpa.scaling import resolve_divisor
 from sdpa.theory.integrals import (
     FloatArray,
     UnknownError,
@@ -144,8 +144,7 @@ def attention_overlap(
     check_sizes(d_k, n_keys)
     if not (d_k >= 16 and 0 <= cosine <= 1):
         raise ValueError(f"expected d_k from 16 and a cosine from 0 to 1, got {d_k} and {cosine}")
-    refuse_multiplier("divisor", divisor, d_k)
-    unit = sqrt(1 - cosine) / divisor
+    unit = sqrt(1 - cosine) / resolve_divisor(divisor, d_k, n_keys)
     total = 0.0
     root = sqrt(d_k + 1)
     halves = []  # of r / 2

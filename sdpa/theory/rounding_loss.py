@@ -66,6 +66,8 @@ def rounding_loss(
 def _numbers(arithmetic: Arithmetic, prescale: float) -> FloatArray:
     """The numbers of a format from 0 to the prescale, over the prescale."""
     of_binade = np.arange(2 ** (arithmetic.digits - 1), 2**arithmetic.digits)
+    if log2(prescale) % 1:
+        raise ValueError(f"prescale: expected a power of 2, got {prescale}")
     exponents = np.arange(log2(prescale / arithmetic.smallest_normal))
     subnormal = np.arange(of_binade[0]) * arithmetic.smallest
     normal = np.outer(arithmetic.smallest * 2.0**exponents, of_binade).ravel()

@@ -1,11 +1,10 @@
 """The rows whose metrics theory computes: their length, width, divisor and law."""
 
 from dataclasses import dataclass
-from math import inf
 from typing import Self
 
 from sdpa.pairs import PairLaw
-from sdpa.scaling import Scaling, refuse_multiplier
+from sdpa.scaling import Rule, Scaling, resolve_divisor
 from sdpa.theory.integrals import UnknownError, check_sizes
 
 
@@ -23,24 +22,22 @@ class RowLaw:
         cls,
         d_k: float,
         n_keys: float,
-        divisor: float | Scaling,
+        divisor: Rule,
         law: PairLaw,
     ) -> Self:
-        """The rows of these sizes under a number as divisor.
+        """The rows of these sizes under one divisor.
 
         Raises:
             ValueError: n_keys is no whole number from 2, d_k is below 1, or the divisor is not above
                 0, or is 1/sqrt(d_k).
-            UnknownError: the divisor is a rule.
+            UnknownError: the divisor is a rule with n_visible.
         """
         check_sizes(d_k, n_keys)
-        if isinstance(divisor, Scaling):
+        rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
+        if isinstance(rule, Scaling) and rule.is_by_row:
             reason = "deviations of rows with divisors of their own are unknown"
-            raise UnknownError(f"{reason}, got {divisor}")
-        if not 0 < divisor < inf:
-            raise ValueError(f"expected a divisor above 0, got {divisor}")
-        refuse_multiplier("divisor", divisor, d_k)
-        return cls(d_k, n_keys, divisor, law)
+            raise UnknownError(f"{reason}, got {rule}")
+        return cls(d_k, n_keys, resolve_divisor(rule, d_k, n_keys), law)
 
     @property
     def to_query(self) -> float:

@@ -12,7 +12,7 @@ from statistics import fmean
 import numpy as np
 
 from sdpa.pairs import PairLaw, spectrum_of
-from sdpa.scaling import Scaling, refuse_multiplier
+from sdpa.scaling import Rule, Scaling, resolve_divisor
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.row_law import RowLaw
 from sdpa.theory.row_lengths import RowLengths, lengths_of
@@ -22,7 +22,7 @@ from sdpa.theory.scores import score_variance
 def row_variance(
     d_k: float,
     n_keys: float,
-    divisor: float | Scaling,
+    divisor: Rule,
     law: PairLaw = PairLaw(),
     shortest: int | None = None,
 ) -> float:
@@ -41,9 +41,10 @@ def row_variance(
     0.75
     """
     check_sizes(d_k, n_keys, fewest=1)
-    if not isinstance(divisor, Scaling):
-        refuse_multiplier("divisor", divisor, d_k)
-    return expected_row_variance(d_k, n_keys, divisor, law, shortest)
+    rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
+    if not isinstance(rule, Scaling):
+        rule = resolve_divisor(rule, d_k, n_keys)
+    return expected_row_variance(d_k, n_keys, rule, law, shortest)
 
 
 def expected_row_variance(
@@ -77,7 +78,7 @@ def expected_row_variance(
 def row_variance_deviation(
     d_k: float,
     n_keys: int,
-    divisor: float | Scaling,
+    divisor: Rule,
     law: PairLaw = PairLaw(),
     shortest: int | None = None,
 ) -> float:
@@ -91,7 +92,7 @@ def row_variance_deviation(
     0.72349
     """
     rows = RowLaw.checked(d_k, n_keys, divisor, law)
-    lengths = range(shortest or n_keys, n_keys + 1)
+    lengths = lengths_of(shortest, n_keys).tolist()
     return sqrt(fmean(spread_of_row_variance(replace(rows, n_keys=n)) for n in lengths))
 
 
@@ -177,7 +178,7 @@ def least_shared_row_variance(
     >>> round(least_shared_row_variance(1, 3, 1.0, law), 6)  # 8/9 in 3 of 4 draws, else 0
     0.148148
     """
-    refuse_multiplier("divisor", divisor, d_k)
+    divisor = resolve_divisor(divisor, d_k, n_keys)
     n = n_keys
     if law.correlation or n <= 1:
         return 0.0

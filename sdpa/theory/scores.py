@@ -1,13 +1,13 @@
 """Exact moments of the scores q.k / divisor of a draw, and the spread of their estimates."""
 
 from functools import cache
-from math import inf, sqrt
+from math import inf, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
 from sdpa.pairs import PairLaw
-from sdpa.scaling import refuse_multiplier
+from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.integrals import FloatArray, check_sizes
 from sdpa.theory.score_products import (
     cosine_moments,
@@ -23,7 +23,7 @@ from sdpa.theory.score_products import (
 
 def score_mean(
     d_k: float,
-    divisor: float,
+    divisor: Rule,
     law: PairLaw = PairLaw(),
     n_keys: float | None = None,
 ) -> float:
@@ -35,7 +35,7 @@ def score_mean(
 
     Args:
         d_k: width of q and k, from 1.
-        divisor: above 0, and not 1/sqrt(d_k), which multiplies scores elsewhere.
+        divisor: above 0, and not 1/sqrt(d_k), which multiplies scores elsewhere; or a rule.
         law: of queries and keys.
         n_keys: keys of a draw, under a mask the mean number that a query sees; required if the law
             has a correlation, and unused otherwise.
@@ -49,13 +49,12 @@ def score_mean(
     >>> score_mean(d_k=64, divisor=8.0, law=PairLaw(correlation=0.5), n_keys=4)
     1.0
     """
-    refuse_multiplier("divisor", divisor, d_k)
-    return _pooled(d_k, law, n_keys)[0] / divisor
+    return _pooled(d_k, law, n_keys)[0] / resolve_divisor(divisor, d_k, n_keys or nan)
 
 
 def score_variance(
     d_k: float,
-    divisor: float,
+    divisor: Rule,
     law: PairLaw = PairLaw(),
     n_keys: float | None = None,
 ) -> float:
@@ -75,8 +74,7 @@ def score_variance(
     >>> score_variance(d_k=64, divisor=8.0)
     1.0
     """
-    refuse_multiplier("divisor", divisor, d_k)
-    return _pooled(d_k, law, n_keys)[1] / divisor**2
+    return _pooled(d_k, law, n_keys)[1] / resolve_divisor(divisor, d_k, n_keys or nan) ** 2
 
 
 def score_kurtosis(d_k: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:
@@ -106,7 +104,7 @@ def score_power_deviations(
     d_k: float,
     n_keys: int,
     n_queries: int,
-    divisor: float,
+    divisor: Rule,
     law: PairLaw = PairLaw(),
 ) -> ScoreDeviations:
     """Standard deviations of means over a draw of the influences of a score on three moments.
@@ -131,7 +129,7 @@ def score_power_deviations(
     2.0
     """
     check_sizes(d_k, n_keys, fewest=1)
-    refuse_multiplier("divisor", divisor, d_k)
+    divisor = resolve_divisor(divisor, d_k, n_keys)
     if law.correlation:
         return _least_deviations(d_k, n_keys, n_queries, divisor, law)
 

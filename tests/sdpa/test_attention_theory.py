@@ -14,10 +14,12 @@ from scipy import special, stats
 from sdpa import LAWS, row_diagnostics, theory
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
+from sdpa.scaling import Scaling
 from sdpa.theory import (
     UnknownError,
     attention_deviations,
     attention_expectations,
+    attention_quantiles,
     divisor_for,
     least_draw_deviations,
 )
@@ -413,3 +415,23 @@ def test_the_density_of_a_cosine_has_the_chances_of_its_law():
     law = CosineLaw(2.0, 12)
     low, high = law.cdf(np.array([-0.5, 0.9]))
     assert integral(law.density, [-0.5, 0.9]) == pytest.approx(high - low, rel=1e-10)
+
+
+WITH_DIVISORS = [
+    lambda divisor: theory.score_mean(64, divisor),
+    lambda divisor: theory.score_variance(64, divisor),
+    lambda divisor: theory.score_power_deviations(64, 4, 4, divisor).score_variance,
+    lambda divisor: theory.row_variance(64, 4, divisor),
+    lambda divisor: theory.row_variance_deviation(64, 4, divisor),
+    lambda divisor: attention_quantiles(64, 4, divisor).jacobian_norm,
+    lambda divisor: attention_deviations(64, 4, divisor).entropy,
+    lambda divisor: least_draw_deviations(64, 4, 4, divisor).entropy,
+]
+
+
+@pytest.mark.parametrize("value", WITH_DIVISORS)
+def test_a_divisor_is_a_number_or_a_rule(value):
+    assert value("d_k^1/2") == value(Scaling.parse("d_k^1/2")) == value(8.0)
+    for refused in (-8.0, 0.0, float("nan"), 0.125, 0.1245):  # the last two are 1/sqrt(d_k)
+        with pytest.raises(ValueError, match="divi"):
+            value(refused)
