@@ -129,6 +129,8 @@ def audit(
     """
     if not callable(attention):
         raise TypeError(f"attention: expected a function of q, k and v, got {attention!r}")
+    if not isinstance(mask, str):
+        raise TypeError(f"mask: expected a name such as none or causal, got {mask!r}")
     name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
     arithmetic = Arithmetic.parse(name)
     lengths = tuple(np.atleast_1d(n_keys).tolist())

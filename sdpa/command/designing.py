@@ -104,8 +104,8 @@ def _rules(divisor: float, given: argparse.Namespace) -> str:
     root = math.sqrt(given.d_k)
     has_power = divisor > 1 and given.d_k > 1
     power = f"d_k^{math.log(divisor) / math.log(given.d_k):.4f}, " if has_power else ""
-    of_length = f"d_k^1/2/{root / divisor / math.log(given.n_keys):.4f}/ln(n_keys)"
-    return f"{power}{divisor / root:.4f}*d_k^1/2 or {of_length}"
+    of_length = f"d_k^1/2/{root / divisor / math.log(given.n_keys):.5g}/ln(n_keys)"
+    return f"{power}{divisor / root:.5g}*d_k^1/2 or {of_length}"
 
 
 def _values(given: argparse.Namespace, n_keys: int, divisor: float, law: PairLaw) -> Row:

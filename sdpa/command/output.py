@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +30,14 @@ def add_arrays(parser: argparse.ArgumentParser) -> None:
     masks = "none, causal, window-N, local-N, a file with a mask, or both: causal,FILE"
     add("--mask", metavar="MASK", help=masks)
     add("--axes", metavar="NAMES", help="axes of q but the last, such as batch,position,head")
-    add("--heads", type=int, metavar="H", help="heads that the last axis of q has together")
+    add("--heads", type=_count, metavar="H", help="heads that the last axis of q has together")
+
+
+def _count(text: str) -> int:
+    """A whole number from 1."""
+    if not re.fullmatch("[1-9][0-9]*", text):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text}")
+    return int(text)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -56,6 +56,7 @@ _FIELDS = {
 }
 _EXACT = {"largest weight": "max_weight_exact", "entropy share": "entropy_share_exact"}
 _OF_VECTORS = ("ratio = length x alignment", "unit power")  # headings that scores alone do not have
+_NO_POWER = 0.05  # a smaller unit power is that of scores without a divisor
 _FEWEST = 16  # keys, beside which equal weights do not come near to a sink
 _FEWEST_ROWS = 8  # of a sequence, in which one key does not get most weight by chance
 _MOST_PLACES = 3
@@ -64,9 +65,9 @@ _MOST_NAMED = 3  # heads of which a sentence speaks by their numbers
 # no remedy.
 _SHARPER = 0.1
 _SATURATED = (
-    "In {heads}, {saturated_rows} of the rows have a weight above 0.99, so their softmax "
-    "passes almost no gradient. At the start of training that is a fault; a trained model may "
-    "need such heads as they are."
+    "In {heads}, {saturated_rows} of the rows have a weight above 0.99: their softmax passes "
+    "almost no gradient, and the other rows carry it. Before training, divide by more; a trained "
+    "model may need such heads as they are."
 )
 _FLAT = (
     "In {heads}, the scores of a row have a spread of {spread}{entries}, so their weights are "
@@ -223,13 +224,15 @@ def _gaussian_share(table: Columns) -> Any:
 def _advised(words: str, table: Columns, where: npt.NDArray[np.bool_], *, is_capped: bool) -> str:
     """A sentence with the numbers of the heads where a mask is true."""
     heads = chosen(table, where)
-    divided = "what is divided already"
+    by = _range(heads["unit_divisor"], 2)
+    divide = f"divide these scores by about {by}, for a spread of 1"
     if "divisor" in heads:
-        divided = f"rather than {_range(heads['divisor'])}"
-    divide = (
-        f"divide there by about {_range(heads['unit_divisor'], 2)} {divided}, for a spread of 1"
-    )
+        divide = (
+            f"divide there by about {by} rather than {_range(heads['divisor'])}, for a spread of 1"
+        )
     entries = ""
+    if words == _FLAT and (np.abs(heads.get("unit_exponent", math.nan)) < _NO_POWER).all():
+        divide += "; if q is divided by sqrt(d_k) already, pass --scaling unscaled"
     if "q_std" in heads:
         of_q, of_k = (_range(heads[name], 2) for name in ("q_std", "k_std"))
         entries = f" (standard deviation of the entries: q {of_q}, k {of_k})"

@@ -78,7 +78,8 @@ def in_order(
         return replace(pair, q=arrays[0], k=arrays[1], axes=names)
     q, in_q = _sequences(arrays[0], ends[0])
     k, in_k = _sequences(arrays[1], ends[-1])
-    return replace(pair, q=q, k=k, mask=in_q[..., None] & in_k[:, :, None])
+    mask = in_q[..., None] & in_k[:, :, None]
+    return replace(pair, q=q, k=k, axes=None, mask=mask)
 
 
 def _split(arrays: Sequence[Array], heads: int) -> list[Array]:

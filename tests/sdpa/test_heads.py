@@ -69,6 +69,7 @@ LAYOUTS = {
     "flash-attention": (pair("", token_first), IN_ORDER),
     "heads not split": (JOINED, {"heads": HEADS}),
     "packed": (PACKED | {"cu_seq_lens_q": ENDS, "cu_seq_lens_k": ENDS.astype("u8")}, {}),
+    "packed, with axes": (PACKED | {"cu_seqlens": ENDS}, {"axes": ("position", "head")}),
     "packed, not split": (
         {name: one.reshape(8, -1) for name, one in PACKED.items()} | {"cu_seqlens": ENDS},
         {"heads": HEADS},
