@@ -8,6 +8,7 @@ from experiments.declarations.tables import (
     BOTH,
     Numbers,
     Tables,
+    at_most,
     is_below,
     rows_of,
     widest,
@@ -33,7 +34,8 @@ def _freezing(tables: Tables) -> Numbers:
     apart = (curves["entropy_share"] - curves["entropy_share_limit"]).abs()
     largest = apart.groupby(curves["n_keys"]).max()
     holds = (largest.diff().dropna() < -0.01).all()
-    return {"first": largest.iloc[0], "last": largest.iloc[-1]} if holds else None
+    first, last = (at_most(largest.iloc[end], 3) for end in (0, -1))
+    return {"first": first, "last": last} if holds else None
 
 
 def _phase(tables: Tables) -> Numbers:
@@ -42,7 +44,8 @@ def _phase(tables: Tables) -> Numbers:
     shares = entropies.div(np.log(rows["n_keys"]), axis=0)
     plain, root = (shares[rows["scaling"] == rule] for rule in BOTH)
     holds = plain["entropy_high"].max() < 0.1 and root["entropy_low"].min() > 0.5
-    return {"few": plain["entropy"].max(), "many": root["entropy"].min()} if holds else None
+    few = at_most(plain["entropy"].max(), 3)
+    return {"few": few, "many": root["entropy"].min()} if holds else None
 
 
 def _rules(tables: Tables) -> Numbers:

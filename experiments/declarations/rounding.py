@@ -1,7 +1,7 @@
 """The figure of number formats."""
 
 from experiments.declarations.figure import Default, Figure, Finding
-from experiments.declarations.tables import BOTH, Numbers, Tables, rows_of, widest
+from experiments.declarations.tables import BOTH, Numbers, Tables, at_least, rows_of, widest
 from sdpa.scaling import SCALED, UNSCALED
 
 _LOST = ["zero_weights", "wrong_gradient_rows"]
@@ -13,7 +13,7 @@ def _formats(tables: Tables) -> Numbers:
     holds = (unscaled[[f"{share}_low" for share in _LOST]] > 0).all(axis=None) and (
         scaled[_LOST] == 0
     ).all(axis=None)
-    return dict(unscaled[_LOST].min()) if holds else None
+    return {name: at_least(unscaled[name].min(), 2) for name in _LOST} if holds else None
 
 
 FIGURES = (

@@ -18,6 +18,8 @@ from experiments.declarations.tables import (
     Numbers,
     Tables,
     alone_is_level,
+    at_least,
+    at_most,
     by_rule,
     changes,
     ends,
@@ -112,8 +114,8 @@ def _mechanisms(tables: Tables) -> Numbers:
         ):
             return None
     return {
-        "least": widest(rows_of(tables, scaling=UNSCALED))["max_weight"].min(),
-        "most": widest(rows_of(tables, scaling=SCALED))["max_weight"].max(),
+        "least": at_least(widest(rows_of(tables, scaling=UNSCALED))["max_weight"].min(), 2),
+        "most": at_most(widest(rows_of(tables, scaling=SCALED))["max_weight"].max(), 2),
     }
 
 

@@ -3,6 +3,7 @@
 Predicates compare 95% intervals, so that chance does not decide.
 """
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -86,3 +87,18 @@ def alone_is_level(rows: Table, metric: str) -> bool:
 def by_rule(tables: Tables, metric: str) -> Table:
     """A metric over d_k, a column per rule."""
     return tables[MEASURED].pivot_table(index="d_k", columns="scaling", values=metric)
+
+
+def at_least(number: float, digits: int) -> float:
+    """A number rounded down to some digits after the point, for sentences with "at least".
+
+    >>> at_least(0.8496, 2), at_most(0.3473, 3)
+    (0.84, 0.348)
+    """
+    scale: float = 10**digits
+    return math.floor(number * scale) / scale
+
+
+def at_most(number: float, digits: int) -> float:
+    """A number rounded up, for sentences with "at most"."""
+    return -at_least(-number, digits)

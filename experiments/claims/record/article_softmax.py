@@ -3,6 +3,7 @@
 from math import sqrt
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from experiments.claims.entry import (
@@ -289,15 +290,21 @@ def small_scores_attend_to_all(given: Given) -> Cases:
 @in_general("article-50")
 def large_widths_always_saturate(given: Given) -> Cases:
     """Without scaling, scores of high dimension always saturate the softmax."""
-    large = given.large
     share = given.bare("saturated_rows_exact")
-    return each(
-        f"more than 99% of rows have a weight above 0.99 at d_k = {large:g} with {{n}} keys",
-        share.loc[large] > 1 - given.rare,
-    ), (
+    widest = 2**22
+    of_widest = pd.Series(
+        {n: theory.attention_expectations(widest, n, 1.0).saturated_rows for n in share.columns}
+    )
+    large = given.large
+    saturate = "more than 99% of rows have a weight above 0.99 at d_k = {:g} with {{n}} keys"
+    return {
+        **each(saturate.format(large), share.loc[large] > 1 - given.rare),
+        **each(saturate.format(widest), of_widest > 1 - given.rare),
+    }, (
         f"At d_k = 512, {UNTRAINED}, the exact share of unscaled rows with a weight above 0.99 is"
         f" {by_keys('%.0f%%', 100 * share.loc[512])}; at d_k = {large:g}, it is"
-        f" {by_keys('%.0f%%', 100 * share.loc[large])} (phase.csv)"
+        f" {by_keys('%.0f%%', 100 * share.loc[large])} (phase.csv), and at d_k = {widest:,}"
+        f" {by_keys('%.1f%%', 100 * of_widest)}"
     )
 
 
