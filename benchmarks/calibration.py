@@ -31,7 +31,7 @@ from experiments.analysis.written import DIGITS
 from experiments.config.loader import load_config
 from experiments.config.sweep import Sweep
 from experiments.kinds.saturation import Cell
-from experiments.measuring.block import RowMetric
+from experiments.measuring.batch import RowMetric
 from experiments.measuring.chunk import bit_generator, chunks, measure_chunk
 from experiments.measuring.columns import defaults
 from experiments.measuring.experiment import MEASURED, AnyCell, Experiment
@@ -178,8 +178,8 @@ def _largest_over_queries(sweep: Sweep, seed: int) -> Tables:
     rows = []
     for cell in cells_of(sweep):
         keys, queries = cell.draw(sweep.trials, rng)
-        blocks = [queries(block) @ keys.swapaxes(-1, -2) for block in cell.query_blocks()]
-        scores = np.concatenate(blocks, axis=1)
+        batches = [queries(batch) @ keys.swapaxes(-1, -2) for batch in cell.query_batches()]
+        scores = np.concatenate(batches, axis=1)
         for divisor in cell.divisors():
             of_trials = softmax(scores / divisor).max(axis=-2).mean(axis=-1)
             rows.append((of_trials.mean(), of_trials.std(ddof=1) / math.sqrt(sweep.trials)))

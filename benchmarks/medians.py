@@ -43,7 +43,7 @@ BOUNDS = {
     if metric.exact and metric.name.endswith("_median")
 }
 _MOST_ERRORS = 4.5  # chance exceeds it in one of 5,000 tables
-_BLOCK = 1 << 19  # numbers drawn at once
+_BATCH = 1 << 19  # numbers drawn at once
 
 Generator = np.random.Generator
 
@@ -98,9 +98,9 @@ def compare_corner(corner: tuple[int, int], most_drawn: int = MOST_DRAWN) -> lis
 
 
 def simulated(draw: Callable[..., FloatArray], rows: int, size: int) -> FloatArray:
-    """The values of so many rows under each divisor, drawn in blocks."""
-    rng, block = bit_generator(0), max(1, _BLOCK // size)
-    parts = [draw(rng, min(block, rows - start)) for start in range(0, rows, block)]
+    """The values of so many rows under each divisor, drawn in batches."""
+    rng, batch = bit_generator(0), max(1, _BATCH // size)
+    parts = [draw(rng, min(batch, rows - start)) for start in range(0, rows, batch)]
     return np.concatenate(parts, axis=1)
 
 

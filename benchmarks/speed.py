@@ -89,8 +89,8 @@ def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:
     fraction.
     """
     rng = bit_generator(0)
-    trials = cell.block_trials
-    queries = cell.block_queries
+    trials = cell.batch_trials
+    queries = cell.batch_queries
     drawn = np.empty(_CACHED)
     exponents = -np.abs(rng.standard_normal(_CACHED))
     powers = np.empty(_CACHED)
@@ -115,8 +115,8 @@ def cell_rows(size: tuple[int, ...]) -> Iterator[dict[str, object]]:
     cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=_SCALINGS)
     for gradients in (False, True):
         tasks = floor_tasks(cell)
-        suite = partial(measure, cell, cell.block_trials, gradients)
-        tasks["suite"] = suite, 1 / cell.block_trials
+        suite = partial(measure, cell, cell.batch_trials, gradients)
+        tasks["suite"] = suite, 1 / cell.batch_trials
         took = interleaved({name: task for name, (task, _) in tasks.items()})
         for name, (_, per_trial) in tasks.items():
             seconds = took[name] * per_trial

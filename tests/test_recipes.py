@@ -113,7 +113,7 @@ METRIC = """    RowMetric(
         "smallest weight of a row, mean over rows",
         "E min_j w_j",
         "smallest weight of a row",
-        compute=lambda block: block.of_weights(lambda weights: weights.min(axis=-1)),
+        compute=lambda batch: batch.of_weights(lambda weights: weights.min(axis=-1)),
         within=(0, lambda cells: 1 / cells.n_keys),
     ),
 """

@@ -85,29 +85,34 @@ class Results(dict[str, pd.DataFrame]):
 
     def __init__(self, sweep: Sweep | None, tables: Mapping[str, pd.DataFrame]) -> None:
         super().__init__(tables)
-        self.sweep = sweep
+        self._sweep = sweep
 
     @property
-    def block(self) -> Sweep:
+    def sweep(self) -> Sweep:
         """The sweep; ValueError for tables of all sweeps together."""
-        if self.sweep is None:
+        if self._sweep is None:
             raise ValueError("expected the results of one sweep, got tables of all sweeps together")
-        return self.sweep
+        return self._sweep
+
+    @property
+    def is_of_sweep(self) -> bool:
+        """False for tables of all sweeps together."""
+        return self._sweep is not None
 
     @property
     def name(self) -> str:
         """The name of the sweep."""
-        return self.block.name
+        return self.sweep.name
 
     @property
     def experiment(self) -> Experiment:
         """The experiment of the sweep."""
-        return self.block.experiment
+        return self.sweep.experiment
 
     @property
     def cells(self) -> tuple[Cell, ...]:
         """The cells of the sweep, in the order of the main table."""
-        return self.block.cells
+        return self.sweep.cells
 
     @property
     def measured(self) -> pd.DataFrame:
@@ -117,10 +122,10 @@ class Results(dict[str, pd.DataFrame]):
     @property
     def axes(self) -> SweepAxes:
         """The axes of the cells of the sweep."""
-        return SweepAxes.of_cell(self.experiment.cell) if self.sweep else SweepAxes({})
+        return SweepAxes.of_cell(self.experiment.cell) if self._sweep else SweepAxes({})
 
     @property
     def metrics(self) -> dict[str, Metric]:
         """The metrics of the experiment by name."""
-        metrics = self.experiment.metrics if self.sweep else ()
+        metrics = self.experiment.metrics if self._sweep else ()
         return {metric.name: metric for metric in metrics}

@@ -29,6 +29,7 @@ from experiments.analysis.results import Results
 from experiments.measuring.columns import names
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.rules import TREATMENT, Floats
+from sdpa.theory.integrals import lagrange
 
 _SLOPE_LEVEL = 0.999  # of the intervals of slopes
 _SHARPNESS = "max_weight"
@@ -209,13 +210,10 @@ def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
         first = min(max(i - 1, 0), len(x) - size)
         nodes = x[first : first + size]
         at = x[i] + (x[i + 1] - x[i]) * fractions
-        block = np.zeros((_STEPS, len(x)))
-        for j, node in enumerate(nodes):
-            others = np.delete(nodes, j)
-            factors = (at[:, None] - others) / (node - others)
-            block[:, first + j] = factors.prod(axis=1)
+        of_interval = np.zeros((_STEPS, len(x)))
+        of_interval[:, first : first + size] = lagrange(at, nodes)
         places.append(at)
-        weights.append(block)
+        weights.append(of_interval)
     places.append(x[-1:])
     weights.append(np.eye(len(x))[-1:])
     return np.concatenate(places), np.concatenate(weights)

@@ -184,7 +184,7 @@ def _write_tables(
                 report.made(path, change)
                 if change.kind == ROUNDING and is_supported():
                     report.flag(f"{path}: expected the same bytes, as from the same C library")
-            advance(f"tables of {found.block.name}", 1.0)
+            advance(f"tables of {found.sweep.name}", 1.0)
 
         futures = [submit(_tables, records, sweep) for sweep in due]
         attempt(partial(write, made) for made in futures)

@@ -23,6 +23,7 @@ from experiments.paths import (
     sidecar_path,
 )
 
+_TOLD = 3  # titles in the summary
 _BACK = "; the shipped config has them all: git checkout config.yaml && make all"
 
 
@@ -46,6 +47,9 @@ def draw(
     # An unsound table is an error, after the figures of all others.
     required = [partial(study.require, sweep.name) for sweep in sweeps]
     attempt([partial(build, folder, products, report, jobs=jobs), *required])
+    found = [finding_of(figure, each) for each in drawn for figure in each.sweep.figures]
+    for title, _ in list(filter(None, found))[:_TOLD]:
+        report.verdict("found", title)
     if lost := [reason for each in drawn for reason in lost_findings(each)]:
         back = _BACK if folder.resolve() == SHIPPED_RESULTS.resolve() else ""
         text = f"{counted(len(lost), 'figure')} with a plain title instead: {'; '.join(lost)}{back}"
@@ -60,13 +64,13 @@ def figures(
     formats: Collection[str] = (),
 ) -> list[Product]:
     """The figures of sweeps, and of all sweeps together if these have tables."""
-    shown = [(each.name, each, figure) for each in drawn for figure in each.block.figures]
+    shown = [(each.name, each, figure) for each in drawn for figure in each.sweep.figures]
     if together:
         shown += [(ALL_SWEEPS, together, figure) for figure in figures_of(ALL_SWEEPS)]
     products = []
     for name, of, figure in shown:
         stem = figure_path(results, name, figure, "")
-        finding = finding_of(f"{name}/{figure}", of)
+        finding = finding_of(figure, of)
         old = [each for each in ON_REQUEST if stem.with_suffix(each).exists()]
         asked = [each for each in ON_REQUEST if each in old or each[1:] in formats]
         files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))

@@ -1,8 +1,8 @@
 """The title and the sentence of a drawing, if its sweep and its tables support them.
 
-A finding belongs to one figure of one sweep. It appears if the sweep has the values that it speaks
-of, and if its tables give its numbers; otherwise the figure has its plain title, and `draw` says
-why.
+A finding belongs to a figure. It appears for any sweep that has the values that it speaks of, if
+the tables give its numbers; otherwise the figure has its plain title. For the sweep of its name,
+`draw` says why.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
-from experiments.declarations import FINDINGS
+from experiments.declarations import FIGURES
 from experiments.declarations.figure import Needs
 from experiments.errors import Problem
 from experiments.measuring.columns import as_json, axis_names, defaults
@@ -53,16 +53,12 @@ def mismatch(sweep: Sweep, needs: Needs) -> str:
     return ""
 
 
-def finding_of(drawing: str, results: Results) -> tuple[str, str] | None:
-    """Title and sentence for a drawing; None if no finding is about it, or its sweep or tables do
-    not support it.
-
-    Args:
-        drawing: the sweep, or `all-sweeps`, and the figure, as `dimension/slide`.
-        results: of the sweep.
+def finding_of(figure: str, results: Results) -> tuple[str, str] | None:
+    """Title and sentence of a figure; None if it has no finding, or the sweep or its tables do not
+    support it.
     """
-    finding = FINDINGS.get(drawing)
-    if not finding or (results.sweep and mismatch(results.sweep, finding.needs)):
+    finding = FIGURES[figure].finding
+    if not finding or (results.is_of_sweep and mismatch(results.sweep, finding.needs)):
         return None
     numbers = finding.numbers(results)
     if numbers is None:
@@ -73,9 +69,9 @@ def finding_of(drawing: str, results: Results) -> tuple[str, str] | None:
 
 
 def lost_findings(results: Results) -> Iterator[str]:
-    """The drawings of a sweep whose findings do not appear, each with the reason."""
-    for figure in results.block.figures:
-        drawing = f"{results.name}/{figure}"
-        if drawing in FINDINGS and not finding_of(drawing, results):
-            reason = mismatch(results.block, FINDINGS[drawing].needs)
-            yield f"{drawing} ({reason or 'its intervals do not support it'})"
+    """The figures of a sweep whose findings bear its name and do not appear, each with the reason."""
+    for figure in results.sweep.figures:
+        finding = FIGURES[figure].finding
+        if finding and finding.sweep == results.name and not finding_of(figure, results):
+            reason = mismatch(results.sweep, finding.needs)
+            yield f"{results.name}/{figure} ({reason or 'its tables do not support it'})"

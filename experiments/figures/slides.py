@@ -61,7 +61,7 @@ def _objection(slide: Slide, results: Results | None) -> str:
     if not results:
         return f"no table of a sweep {slide.sweep}"
     axes = {slide.x, slide.by} - {"scaling", "exponent"}
-    if reason := mismatch(results.block, {**dict.fromkeys(axes, ()), "scaling": BOTH}):
+    if reason := mismatch(results.sweep, {**dict.fromkeys(axes, ()), "scaling": BOTH}):
         return f"sweep {results.name}: {reason}"
     return "" if slide.holds(results) else f"sweep {results.name} does not support its title"
 

@@ -31,7 +31,7 @@ COUNTS = "counts"  # the table of the number of scores in each bin, by cell
 
 METRICS = score_metrics(divided=False)
 
-_BLOCK_NUMBERS, _CHUNK_BLOCKS = 2**20, 16
+_BATCH_NUMBERS, _CHUNK_BATCHES = 2**20, 16
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class Cell(BaseCell):
         return 2 * self.d_k
 
     @property
-    def block_trials(self) -> int:
+    def batch_trials(self) -> int:
         """Trials drawn at once: at most 2^20 random numbers, and at least one trial."""
-        return max(1, _BLOCK_NUMBERS // self.numbers)
+        return max(1, _BATCH_NUMBERS // self.numbers)
 
     @property
     def chunk_trials(self) -> int:
-        """As `Cell.chunk_trials`: 16 blocks."""
-        return _CHUNK_BLOCKS * self.block_trials
+        """As `Cell.chunk_trials`: 16 batches."""
+        return _CHUNK_BATCHES * self.batch_trials
 
     @property
     def seconds_per_trial(self) -> float:
@@ -71,8 +71,8 @@ class Cell(BaseCell):
 
     @property
     def memory(self) -> int:
-        """As `Cell.memory`: a block, its powers, and the bins."""
-        return 8 * (self.block_trials * (self.numbers + 18) + 16 * BINS)
+        """As `Cell.memory`: a batch, its powers, and the bins."""
+        return 8 * (self.batch_trials * (self.numbers + 18) + 16 * BINS)
 
     def stamp(self) -> list[float]:
         """As `Cell.stamp`: the moments of the entries."""
@@ -104,16 +104,16 @@ def bin_edges() -> npt.NDArray[np.floating]:
 
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
-    """Scores of that many independent pairs, a block at a time: queries, then keys, of each
-    block.
+    """Scores of that many independent pairs, a batch at a time: queries, then keys, of each
+    batch.
     """
-    size = cell.block_trials
+    size = cell.batch_trials
     counts = (min(size, trials - first) for first in range(0, trials, size))
-    return reduce(Scores.merge, (_measure_block(cell, count, rng) for count in counts))
+    return reduce(Scores.merge, (_measure_batch(cell, count, rng) for count in counts))
 
 
-def _measure_block(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
-    """The moments and counts of a block of trials, whose queries and keys are in memory at once."""
+def _measure_batch(cell: Cell, trials: int, rng: np.random.Generator) -> Scores:
+    """The moments and counts of a batch of trials, whose queries and keys are in memory at once."""
     queries, keys = rng.standard_normal((2, trials, cell.d_k))
     scores = np.vecdot(queries, keys)
     place = np.floor(np.arcsinh(scores / math.sqrt(cell.d_k)) / BIN_WIDTH).astype(np.int64)

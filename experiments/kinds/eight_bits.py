@@ -12,7 +12,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 
 from experiments.kinds import rounding
-from experiments.measuring.block import RowMetric
+from experiments.measuring.batch import RowMetric
 from experiments.measuring.columns import Meaning
 from experiments.measuring.exact import from_theory
 from experiments.measuring.metric import ErrorBound, Exact

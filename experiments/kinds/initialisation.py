@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from annotated_types import Ge, Le
 
-from experiments.measuring.block import VectorMetric
+from experiments.measuring.batch import VectorMetric
 from experiments.measuring.columns import Meaning
 from experiments.measuring.metric import Exact
 from experiments.measuring.row_metrics import METRICS

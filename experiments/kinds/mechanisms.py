@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from annotated_types import Ge, Le
 
-from experiments.measuring.block import RowMetric, RowsMetric
+from experiments.measuring.batch import RowMetric, RowsMetric
 from experiments.measuring.columns import Meaning
 from experiments.measuring.exact import from_theory
 from experiments.measuring.experiment import AnyCell
@@ -73,7 +73,12 @@ class Sink:
         return cls(logit)
 
     def __str__(self) -> str:
-        return "none" if self.logit is None else f"{self.logit:g}"
+        """With all digits, because stored chunks and seeds are keyed by this text.
+
+        >>> str(Sink.parse("0")), str(Sink.parse("1.0000004"))
+        ('0', '1.0000004')
+        """
+        return "none" if self.logit is None else repr(self.logit).removesuffix(".0")
 
 
 @dataclass(frozen=True)
@@ -135,12 +140,8 @@ class Cell(SampledCell):
             return f"alibi: expected mask: causal or window-512 beside it, got mask {self.mask}"
         if self.position == "rope" and self.d_k % 2:
             return f"position: expected an even d_k beside rope, got d_k = {self.d_k}"
-        if self.position == "rope" and self.n_queries > self.n_keys:
-            got = f"n_queries = {self.n_queries} and n_keys = {self.n_keys}"
-            return (
-                f"position: expected n_queries (64 by default) of at most n_keys beside rope, "
-                f"got {got}"
-            )
+        if self.position == "rope":
+            return self.too_many_queries("position")
         return None
 
     def draw(

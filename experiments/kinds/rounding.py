@@ -25,7 +25,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from experiments.measuring.block import RowMetric, RowsMetric
+from experiments.measuring.batch import RowMetric, RowsMetric
 from experiments.measuring.columns import Meaning
 from experiments.measuring.exact import from_theory
 from experiments.measuring.metric import ErrorBound, Exact, Metric, OfCell, Theory

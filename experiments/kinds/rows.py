@@ -24,8 +24,8 @@ class Cell(SampledCell):
 
     @property
     def chunk_trials(self) -> int:
-        """As `Cell.chunk_trials`: one block."""
-        return self.block_trials
+        """As `Cell.chunk_trials`: one batch."""
+        return self.batch_trials
 
     @property
     def seconds_per_trial(self) -> float:
@@ -34,8 +34,8 @@ class Cell(SampledCell):
 
     @property
     def memory(self) -> int:
-        """As `Cell.memory`: entries and scores of a block, and their copies."""
-        return 16 * self.block_trials * (self.entries + self.n_queries * self.n_keys)
+        """As `Cell.memory`: entries and scores of a batch, and their copies."""
+        return 16 * self.batch_trials * (self.entries + self.n_queries * self.n_keys)
 
     def table_rows(self, trials: int) -> int:
         """As `Cell.table_rows`: one for each rule and score."""
@@ -56,7 +56,7 @@ class RowsMeasurement:
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> RowsMeasurement:
     """The scores of that many independent draws of (Q, K), (trials, n_queries, n_keys)."""
     keys, queries = cell.draw(trials, rng)
-    scores = [queries(rows) @ keys.swapaxes(-1, -2) for rows in cell.query_blocks()]
+    scores = [queries(rows) @ keys.swapaxes(-1, -2) for rows in cell.query_batches()]
     return RowsMeasurement(np.concatenate(scores, axis=1))
 
 

@@ -5,7 +5,7 @@ Here theory knows the medians of norms, too.
 
 from dataclasses import dataclass, replace
 
-from experiments.measuring.block import RowsMetric
+from experiments.measuring.batch import RowsMetric
 from experiments.measuring.exact import from_theory
 from experiments.measuring.metric import ErrorBound, Exact
 from experiments.measuring.row_metrics import METRICS as ROW_METRICS

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.measuring.block import RowMetric, RowsMetric
+from experiments.measuring.batch import RowMetric, RowsMetric
 from experiments.measuring.exact import from_theory
 from experiments.measuring.experiment import AnyCell
 from experiments.measuring.metric import End, ErrorBound, Exact, OfCell, Theory
@@ -275,7 +275,7 @@ METRICS: tuple[RowsMetric, ...] = (
         "sqrt(E sum_j w_j^2)",
         "standard deviation of the output",
         "root",
-        compute=lambda block: np.sqrt(block.rows.collision),
+        compute=lambda batch: np.sqrt(batch.rows.collision),
         exact=_exact("output_std", "jacobian_trace", _POWER_BOUNDS),
         within=(lambda cells: 1 / np.sqrt(cells.n_keys), 1),
         is_logarithmic=True,
@@ -315,10 +315,10 @@ METRICS: tuple[RowsMetric, ...] = (
         "root",
         # |J|_F |q| / divisor of each row: the mean square is that of dL/dk_j = sum_i (J_i g_i)_j
         # q_i / divisor.
-        compute=lambda block: (
-            block.rows.jacobian_norm
-            * np.sqrt(block.rows_per_key * np.vecdot(block.queries, block.queries))
-            / block.divisors
+        compute=lambda batch: (
+            batch.rows.jacobian_norm
+            * np.sqrt(batch.rows_per_key * np.vecdot(batch.queries, batch.queries))
+            / batch.divisors
         ),
         exact=_exact("key_gradient_norm", "key_gradient_square", _POWER_BOUNDS, per_key=True),
         within=(0, math.inf),
@@ -334,7 +334,7 @@ METRICS: tuple[RowsMetric, ...] = (
         "entries of $dL/dv$, r.m.s.",
         "root",
         # dL/dv_j = sum_i w_ij o_i
-        compute=lambda block: np.sqrt(block.rows_per_key * block.rows.collision),
+        compute=lambda batch: np.sqrt(batch.rows_per_key * batch.rows.collision),
         exact=_exact("value_gradient_norm", "jacobian_trace", _POWER_BOUNDS, per_key=True),
         within=(
             lambda cells: np.sqrt(cells.n_queries) / cells.n_keys,
@@ -348,7 +348,7 @@ METRICS: tuple[RowsMetric, ...] = (
         f"P(max_j w_j > {SATURATED})",
         f"share of rows with a weight > {SATURATED}",
         "share",
-        compute=lambda block: (block.rows.max_weight > SATURATED).astype(float),
+        compute=lambda batch: (batch.rows.max_weight > SATURATED).astype(float),
         exact=_saturated_rows(),
         within=(0, 1),
     ),

@@ -6,7 +6,7 @@ scaling, and `correlations` between draws of all estimates of the cell, which a 
 values needs.
 
 An experiment of this kind is a class of cells, which draw Q and K, with a tuple of metrics
-(`experiments.measuring.block`): `kinds.saturation`.
+(`experiments.measuring.batch`): `kinds.saturation`.
 """
 
 import itertools
@@ -17,8 +17,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from experiments.measuring.block import (
-    Block,
+from experiments.measuring.batch import (
+    Batch,
     PerRow,
     RowMetric,
     RowsMetric,
@@ -118,7 +118,7 @@ class RowStatistics:
         return [metric for metric in vectors if metric.per == per]
 
     def measure(self, cell: AttentionCell, trials: int, rng: np.random.Generator) -> RowMeasurement:
-        """Measure the metrics in that many independent draws of (Q, K), a block of draws at a time.
+        """Measure the metrics in that many independent draws of (Q, K), a batch of draws at a time.
 
         With the same cell and generator, the numbers under one scaling do not depend on the other
         scalings.
@@ -126,18 +126,18 @@ class RowStatistics:
         Raises:
             ArithmeticError: a row is not what its softmax and Jacobian written out are.
         """
-        size = cell.block_trials
+        size = cell.batch_trials
         counts = [min(size, trials - first) for first in range(0, trials, size)]
-        blocks = [
-            self._measure_block(cell, count, rng, is_last=i == len(counts))
+        batches = [
+            self._measure_batch(cell, count, rng, is_last=i == len(counts))
             for i, count in enumerate(counts, 1)
         ]
         return RowMeasurement(
-            Moments.of(np.concatenate([means for means, _ in blocks], axis=-1)),
-            Histograms.of(np.concatenate([norms for _, norms in blocks], axis=1)),
+            Moments.of(np.concatenate([means for means, _ in batches], axis=-1)),
+            Histograms.of(np.concatenate([norms for _, norms in batches], axis=1)),
         )
 
-    def _measure_block(
+    def _measure_batch(
         self, cell: AttentionCell, trials: int, rng: np.random.Generator, *, is_last: bool
     ) -> tuple[Floats, Floats]:
         """The vector of `RowMeasurement.moments` of each draw, (means, trials), and the numbers per
@@ -153,7 +153,7 @@ class RowStatistics:
             np.zeros(()),
             [],
         )
-        for rows in cell.query_blocks():
+        for rows in cell.query_batches():
             queries = queries_of(rows)
             query_sums = query_sums + _stacked(
                 [metric.compute(queries).sum(axis=-1) for metric in self._of_vectors("query")],
@@ -161,13 +161,13 @@ class RowStatistics:
             )
             scores = queries @ keys.swapaxes(-1, -2)
             score_sums += _power_sums(scores, cell.visible(rows), cell.score_centre)
-            block = self._block(cell, rows, keys, queries, scores, rng)
+            batch = self._batch(cell, rows, keys, queries, scores, rng)
             if is_last and rows.stop == cell.n_queries:
-                self._compare(cell, rows, keys, block, rng)
+                self._compare(cell, rows, keys, batch, rng)
             row_sums = row_sums + np.stack(
-                [_sum_over_rows(metric, block) for metric in self._means], axis=1
+                [_sum_over_rows(metric, batch) for metric in self._means], axis=1
             )
-            series.append(np.stack([block.values(of) for of in self._ranked], axis=1))
+            series.append(np.stack([batch.values(of) for of in self._ranked], axis=1))
         key_means = _stacked(
             [metric.compute(keys).mean(axis=-1) for metric in self._of_vectors("key")], trials
         )
@@ -177,7 +177,7 @@ class RowStatistics:
         )
         return means, np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
 
-    def _block(
+    def _batch(
         self,
         cell: AttentionCell,
         rows: slice,
@@ -185,8 +185,8 @@ class RowStatistics:
         queries: Floats,
         scores: Floats,
         rng: np.random.Generator,
-    ) -> Block:
-        """The block of these rows of each draw, with the arrays that the metrics need."""
+    ) -> Batch:
+        """The batch of these rows of each draw, with the arrays that the metrics need."""
         arrays = cell.extra_arrays(queries, keys, scores, rng)
         values = cell.extra_values(rows, keys, scores, **arrays)
         sources = {metric.source for metric in self._of_rows}
@@ -207,29 +207,29 @@ class RowStatistics:
         each = np.reshape(divisors, (-1, 1, 1)) * (
             np.ones((1, 1, scores.shape[1])) if relative is None else relative[:, None]
         )
-        return Block(queries, scores, each, found, cell.n_queries / cell.n_keys, arrays, values)
+        return Batch(queries, scores, each, found, cell.n_queries / cell.n_keys, arrays, values)
 
     def _compare(
-        self, cell: AttentionCell, rows: slice, keys: Floats, block: Block, rng: np.random.Generator
+        self, cell: AttentionCell, rows: slice, keys: Floats, batch: Batch, rng: np.random.Generator
     ) -> None:
         """Compare some rows under each rule in turn with their definitions, fewer where keys are
         long.
         """
-        reported = {metric.name: block.values(metric.source) for metric in self._means}
-        rules, draws, queries = block.rows.max_weight.shape
+        reported = {metric.name: batch.values(metric.source) for metric in self._means}
+        rules, draws, queries = batch.rows.max_weight.shape
         at_most = max(1, _COMPARED_NUMBERS // keys[0].size)
         for rule in itertools.islice(
             itertools.cycle(rng.permutation(rules)), min(max(_COMPARED, rules), at_most)
         ):
             draw, query = (int(rng.integers(size)) for size in (draws, queries))
             row = DrawnRow(
-                block.queries[draw, query],
+                batch.queries[draw, query],
                 keys[draw],
-                block.scores[draw, query],
-                float(block.divisors[rule, 0, query]),
+                batch.scores[draw, query],
+                float(batch.divisors[rule, 0, query]),
                 int(cell.own_keys(rows)[query]),
-                block.rows_per_key,
-                {name: values[draw, query] for name, values in block.extra_arrays.items()},
+                batch.rows_per_key,
+                {name: values[draw, query] for name, values in batch.extra_arrays.items()},
             )
             found = {name: float(values[rule, draw, query]) for name, values in reported.items()}
             compare(row, found, cell.plain_row(row))
@@ -338,11 +338,11 @@ def _power_sums(scores: Floats, visible: Any, centre: float) -> Floats:
     return power_sums(scores.reshape(len(scores), -1))
 
 
-def _sum_over_rows(metric: RowMetric, block: Block) -> Floats:
+def _sum_over_rows(metric: RowMetric, batch: Batch) -> Floats:
     """Sums of a metric over the queries, (scalings, trials); of its squares for a root mean
     square.
     """
-    values = block.values(metric.source)
+    values = batch.values(metric.source)
     return np.asarray(
         np.vecdot(values, values if metric.kind == "root" else np.ones(values.shape[-1]))
     )

@@ -1,10 +1,10 @@
-"""Cells of attention rows: the joint law of Q and K, and the draw itself, in blocks.
+"""Cells of attention rows: the joint law of Q and K, and the draw itself, in batches.
 
 A trial is one draw of (Q, K). Three sizes divide the trials of a cell:
 
     chunk   trials with their own generator and their own record in the store (`chunk_trials`)
-    block   trials drawn and scored at once, so that their scores stay in cache (`block_trials`)
-    rows    queries of a block scored at once, fewer than all only in long rows (`block_queries`)
+    batch   trials drawn and scored at once, so that their scores stay in cache (`batch_trials`)
+    rows    queries of a batch scored at once, fewer than all only in long rows (`batch_queries`)
 
 These sizes determine the random numbers of each trial: a change here changes every table. None of
 them depends on the scalings, so that an additional scaling sees the same draws.
@@ -27,17 +27,17 @@ from sdpa.masks import NoneOrCausal, reach_of
 from sdpa.pairs import Normalize, spectrum_of
 from sdpa.row_tiles import tile_rows
 
-# A block's scores take 512 KiB, which fits into the second-level cache of current cores; its inputs
+# A batch's scores take 512 KiB, which fits into the second-level cache of current cores; its inputs
 # at most 8 MiB.
-_BLOCK_BYTES, _BLOCK_INPUT_BYTES = 2**19, 2**23
+_BATCH_BYTES, _BATCH_INPUT_BYTES = 2**19, 2**23
 # A matrix product reads all keys once for its queries and waits for memory if these are few, and
 # the kernel computes the distances of all keys once for them. So long rows are scored up to 512 at
 # a time, up to 8 MiB.
-_PRODUCT_QUERIES, _MAX_BLOCK_BYTES = 512, 2**23
+_PRODUCT_QUERIES, _MAX_BATCH_BYTES = 512, 2**23
 # Bytes of entries and scores: a few tenths of a second of work, much less than a sweep, much more
 # than the overhead.
 _CHUNK_BYTES = 2**27
-_MAX_CHUNK_TRIALS = 1024  # unless a block has more
+_MAX_CHUNK_TRIALS = 1024  # unless a batch has more
 _MAX_CHUNK_ROWS = 2**17  # a worker keeps their norms until the chunk is complete
 
 _BYTES = 8  # of a number
@@ -59,7 +59,7 @@ class AttentionCell(ScaledCell):
 
     n_queries: int  # queries per draw
     mask: str = "none"  # by name, as in `sdpa.masks`
-    score_arrays = 5  # numbers in memory at once for each score of a block, at most
+    score_arrays = 5  # numbers in memory at once for each score of a batch, at most
     can_divide_by_row = False  # True if `measure` takes rules with n_visible beside a mask
 
     def draw(
@@ -69,7 +69,7 @@ class AttentionCell(ScaledCell):
 
         Returns:
             Keys (trials, n_keys, d_k), and a function that draws the queries of each of
-            `query_blocks` in turn, (trials, block, d_k).
+            `query_batches` in turn, (trials, batch, d_k).
         """
         raise NotImplementedError
 
@@ -109,17 +109,17 @@ class AttentionCell(ScaledCell):
 
     @property
     def memory(self) -> int:
-        """As `Cell.memory`: a block, the kernel's tiles, and the values of all rows and draws."""
-        trials, rules, chunk = self.block_trials, len(self.scaling), self.chunk_trials
-        rows = trials * self.block_queries
+        """As `Cell.memory`: a batch, the kernel's tiles, and the values of all rows and draws."""
+        trials, rules, chunk = self.batch_trials, len(self.scaling), self.chunk_trials
+        rows = trials * self.batch_queries
         tile = min(tile_rows(self.n_keys, with_gradient=True), rows)
-        block = 5 * trials * self.entries + self.score_arrays * rows * self.n_keys
+        batch = 5 * trials * self.entries + self.score_arrays * rows * self.n_keys
         kernel = 7 * tile * max(self.n_keys, self.d_k) + 20 * self.n_keys
         values = (
             rules * (13 * rows + 50 * chunk + 2 * MAX_BINS)
             + (6 * rules + 12) * chunk * self.n_queries
         )
-        return _BYTES * (block + kernel + values)
+        return _BYTES * (batch + kernel + values)
 
     @property
     def row_lengths(self) -> npt.NDArray[np.intp]:
@@ -195,34 +195,34 @@ class AttentionCell(ScaledCell):
         return int(self.row_lengths.sum()) if self.has_mask else self.n_queries * self.n_keys
 
     @property
-    def block_trials(self) -> int:
+    def batch_trials(self) -> int:
         """Trials drawn and scored at once: at least one, else at most 512 KiB of scores and 8 MiB
         of `entries`.
 
-        >>> [SampledCell(d_k=64, n_keys=64, scaling=(), n_queries=n_queries).block_trials for n_queries in (16, 64)]
+        >>> [SampledCell(d_k=64, n_keys=64, scaling=(), n_queries=n_queries).batch_trials for n_queries in (16, 64)]
         [64, 16]
         """
         scores, entries = (_BYTES * size for size in (self.n_queries * self.n_keys, self.entries))
-        return max(1, min(_BLOCK_BYTES // scores, _BLOCK_INPUT_BYTES // entries))
+        return max(1, min(_BATCH_BYTES // scores, _BATCH_INPUT_BYTES // entries))
 
     @property
-    def block_queries(self) -> int:
-        """Queries scored at once; less than all only if one trial makes a whole block.
+    def batch_queries(self) -> int:
+        """Queries scored at once; less than all only if one trial makes a whole batch.
 
         They share the work on the keys, so these are up to 512 rows as long as their scores take at
         most 8 MiB.
 
         >>> lengths = (64, 4096, 65536)
-        >>> [SampledCell(d_k=64, n_keys=n_keys, n_queries=300, scaling=()).block_queries for n_keys in lengths]
+        >>> [SampledCell(d_k=64, n_keys=n_keys, n_queries=300, scaling=()).batch_queries for n_keys in lengths]
         [300, 256, 16]
         """
         row = _BYTES * self.n_keys
-        long_rows = min(_PRODUCT_QUERIES, _MAX_BLOCK_BYTES // row)
-        return min(self.n_queries, max(1, _BLOCK_BYTES // row, long_rows))
+        long_rows = min(_PRODUCT_QUERIES, _MAX_BATCH_BYTES // row)
+        return min(self.n_queries, max(1, _BATCH_BYTES // row, long_rows))
 
-    def query_blocks(self) -> Iterator[slice]:
-        """The queries of a draw, `block_queries` at a time."""
-        size = self.block_queries
+    def query_batches(self) -> Iterator[slice]:
+        """The queries of a draw, `batch_queries` at a time."""
+        size = self.batch_queries
         return (
             slice(first, min(first + size, self.n_queries))
             for first in range(0, self.n_queries, size)
@@ -230,18 +230,18 @@ class AttentionCell(ScaledCell):
 
     @property
     def chunk_trials(self) -> int:
-        """Trials of a chunk: whole blocks, so that more trials add chunks and leave existing ones
+        """Trials of a chunk: whole batches, so that more trials add chunks and leave existing ones
         unchanged.
 
         A chunk has at most 128 MiB of entries and scores, 2^17 rows and 1024 trials, unless a
-        single block has more.
+        single batch has more.
 
         >>> [SampledCell(d_k=d_k, n_keys=64, scaling=()).chunk_trials for d_k in (64, 512)]
         [1024, 240]
         """
         trial = _BYTES * (self.entries + self.n_queries * self.n_keys)
         trials = min(_CHUNK_BYTES // trial, _MAX_CHUNK_ROWS // self.n_queries, _MAX_CHUNK_TRIALS)
-        return max(1, trials // self.block_trials) * self.block_trials
+        return max(1, trials // self.batch_trials) * self.batch_trials
 
 
 @dataclass(frozen=True)
@@ -299,19 +299,15 @@ class SampledCell(AttentionCell):
         """As `ScaledCell.problem`: the law excludes a combination, or a query has no own key.
 
         >>> SampledCell(d_k=4, n_keys=3, n_queries=5, correlation=0.5, scaling=()).problem()
-        'correlation: expected n_queries (64 by default) of at most n_keys beside it, got n_queries = 5 and n_keys = 3'
+        'n_queries: got 5, expected at most n_keys = 3 beside a correlation (64 by default)'
         """
         try:
             law = self.law
         except ValueError as error:
             return str(error)
         for name, is_used in (("correlation", law.correlation != 0), ("mask", self.mask != "none")):
-            if is_used and self.n_queries > self.n_keys:
-                got = f"n_queries = {self.n_queries} and n_keys = {self.n_keys}"
-                return (
-                    f"{name}: expected n_queries (64 by default) of at most n_keys beside it, "
-                    f"got {got}"
-                )
+            if is_used and (found := self.too_many_queries(name)):
+                return found
         for rule in self.scaling:
             if rule.is_by_row and self.has_mask and not self.can_divide_by_row:
                 return (
@@ -322,6 +318,15 @@ class SampledCell(AttentionCell):
             except ValueError as error:
                 return f"scaling: {error}"
         return None
+
+    def too_many_queries(self, beside: str) -> str | None:
+        """The problem of queries without an own key, which another field needs; None without."""
+        if self.n_queries <= self.n_keys:
+            return None
+        return (
+            f"n_queries: got {self.n_queries}, expected at most n_keys = {self.n_keys} beside a "
+            f"{beside} (64 by default)"
+        )
 
     def draw(
         self, trials: int, rng: np.random.Generator

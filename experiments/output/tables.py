@@ -54,7 +54,7 @@ def write_sweep(results: Path, found: "Results") -> dict[Path, Change]:
     Raises:
         ChangedError: a table is different from one that should be the same; nothing is written.
     """
-    sweep = found.block
+    sweep = found.sweep
     sidecar = sidecar_path(results, sweep.name)
     values = (sweep.name, sweep.experiment.name, sweep.seed)
     identity = dict(zip(names(IDENTITY), values, strict=True))

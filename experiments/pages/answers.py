@@ -22,7 +22,7 @@ def answers(found: Mapping[str, Results]) -> dict[str, Numbers]:
     """
     judged = {}
     for name, (sweep, figure, numbers) in ANSWERS.items():
-        if sweep in found and finding_of(f"{sweep}/{figure}", found[sweep]):
+        if sweep in found and finding_of(figure, found[sweep]):
             judged[name] = numbers(found[sweep])
     return judged
 

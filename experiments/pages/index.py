@@ -187,7 +187,7 @@ class Section(NamedTuple):
 
 def _section(results: Results, drawn: list[Picture]) -> Section:
     table = results.measured
-    shown = [metric for figure in results.block.figures for metric in FIGURES[figure].metrics]
+    shown = [metric for figure in results.sweep.figures for metric in FIGURES[figure].metrics]
     metrics = [metric for metric in dict.fromkeys(shown) if metric in table]
     head, rows = few_rows(table, results.axes, metrics[:_MOST_METRICS])
     csvs = [csv_name(results.name, kind) for kind in results]

@@ -75,7 +75,7 @@ def questions(found: Mapping[str, Results], answers: Mapping[str, Numbers]) -> I
             growth,
             f"It grows {digits(growth)} times; with the division, {digits(scaled)} times.",
         )
-    if "language" in found and finding_of("language/losses", found["language"]):
+    if "language" in found and finding_of("losses", found["language"]):
         losses = FINDINGS["language/losses"].numbers(found["language"]) or {}
         plain = losses["plain"]
         root = losses["root"]

@@ -3,12 +3,13 @@
 from functools import cache
 from math import ceil, log
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.floating[Any]]
 ComplexArray = npt.NDArray[np.complex128]
 Rule = tuple[FloatArray, FloatArray]  # nodes and their weights
 Span = tuple[float, float]  # least and greatest of several counts
@@ -75,7 +76,7 @@ def hermite_rule(order: int) -> Rule:
     return nodes, weights / weights.sum()
 
 
-def lagrange(at: FloatArray, nodes: FloatArray) -> FloatArray:
+def lagrange(at: Floats, nodes: Floats) -> FloatArray:
     """Lagrange polynomials prod_(j != i) (x - x_j) / (x_i - x_j) of nodes x_i, (points, nodes)."""
     itself = np.eye(len(nodes), dtype=bool)
     between = nodes[:, None] - nodes + itself

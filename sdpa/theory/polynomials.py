@@ -72,20 +72,20 @@ def metric_expansion(name: str) -> list[tuple[Indices, int]]:
     """
     terms: Counter[Indices] = Counter()
     for factors, coefficient in METRICS[name].items():
-        for blocks in _partitions(factors):
-            terms[tuple(sorted(blocks))] += coefficient
+        for parts in _partitions(factors):
+            terms[tuple(sorted(parts))] += coefficient
     return sorted((term, coefficient) for term, coefficient in terms.items() if coefficient)
 
 
 def _partitions(factors: Indices) -> Iterator[list[Index]]:
-    """Set partitions of the factors, each block as the sums of its k, q and a."""
+    """Set partitions of the factors, each part as the sums of its k, q and a."""
     if not factors:
         yield []
         return
     first = factors[0]
     k, q, a = first
-    for blocks in _partitions(factors[1:]):
-        yield [first, *blocks]
-        for place, (other_k, other_q, other_a) in enumerate(blocks):
+    for parts in _partitions(factors[1:]):
+        yield [first, *parts]
+        for place, (other_k, other_q, other_a) in enumerate(parts):
             merged = (k + other_k, q + other_q, a + other_a)
-            yield [*blocks[:place], merged, *blocks[place + 1 :]]
+            yield [*parts[:place], merged, *parts[place + 1 :]]

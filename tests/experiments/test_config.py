@@ -132,7 +132,11 @@ PLANTED = [
     ("10\n", "1e12\n", "3:3: .*got 1000000000000 trials in .* chunks of work"),
     ("[4, 8]", "1e9", "3:3: .*got the cell d_k=1000000000, .*needs .* GiB"),
     ("d_k^1/2", "d_k/8", r"7:14: .*scaling: got 0.125\*d_k\^1, which is 1/sqrt\(d_k\) at d_k = 4"),
-    ("trials", "mask: causal\n    n_queries: 99\n    trials", "8:11: .*mask: expected n_queries"),
+    (
+        "trials",
+        "mask: causal\n    n_queries: 99\n    trials",
+        "9:16: .*n_queries: got 99, expected at most n_keys = 16 beside a mask",
+    ),
 ]
 
 

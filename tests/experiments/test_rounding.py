@@ -78,12 +78,12 @@ def replay(cell):
     """Query, its visible keys, the gradient to its weights and its own key, of every row: keys, then
     queries and gradients.
     """
-    rng, size = np.random.default_rng(3), cell.block_trials
+    rng, size = np.random.default_rng(3), cell.batch_trials
     for first in range(0, TRIALS, size):
         trials = min(size, TRIALS - first)
         keys = cell.law.keys(rng, (trials, cell.n_keys, cell.d_k))
-        for row in range(0, cell.n_queries, cell.block_queries):
-            count = min(cell.block_queries, cell.n_queries - row)
+        for row in range(0, cell.n_queries, cell.batch_queries):
+            count = min(cell.batch_queries, cell.n_queries - row)
             queries = cell.law.queries(rng, (trials, count, cell.d_k), None)
             gradient = rng.standard_normal((trials, count, cell.n_keys))
             for trial, i in np.ndindex(trials, count):

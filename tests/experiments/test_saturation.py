@@ -39,7 +39,7 @@ def plain_metrics(draws, divisor, **mask):
 
 
 def replay(cell: Cell, trials: int, seed: int):
-    """The draws that `measure` makes of one block, in its order."""
+    """The draws that `measure` makes of one batch, in its order."""
     rng = np.random.default_rng(seed)
     keys = cell.inputs.sample(rng, (trials, cell.n_keys, cell.d_k)) * cell.key_std
     queries = cell.inputs.sample(rng, (trials, cell.n_queries, cell.d_k)) * cell.query_std
@@ -64,8 +64,8 @@ def test_metrics_are_those_of_the_definitions(law):
         assert np.var(scores) < row["score_variance"] < np.var(scores) * (1 + 1.5 / trials)
 
 
-def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypatch):
-    monkeypatch.setattr(sampling, "_BLOCK_BYTES", 8 * 14)  # two queries at a time
+def test_a_cell_drawn_in_batches_of_queries_has_the_metrics_of_its_draws(monkeypatch):
+    monkeypatch.setattr(sampling, "_BATCH_BYTES", 8 * 14)  # two queries at a time
     monkeypatch.setattr(sampling, "_PRODUCT_QUERIES", 1)
     cell = dataclasses.replace(CELL, n_queries=5)
     measurement = STATISTICS.measure(cell, 4, np.random.default_rng(8))
@@ -82,11 +82,11 @@ def test_a_cell_drawn_in_blocks_of_queries_has_the_metrics_of_its_draws(monkeypa
 
 
 def test_a_chunk_is_the_one_it_has_always_been():
-    """The key, the generator and the sizes of blocks and chunks: a change of any of them changes
+    """The key, the generator and the sizes of batches and chunks: a change of any of them changes
     every table.
     """
     cell = Cell(d_k=64, n_keys=64, scaling=SCALINGS)
-    assert (cell.chunk_trials, cell.block_trials, cell.block_queries) == (1024, 16, 64)
+    assert (cell.chunk_trials, cell.batch_trials, cell.batch_queries) == (1024, 16, 64)
     first = Chunk(EXPERIMENT, cell, 0, 1024)
     assert generator(0, first).standard_normal(3).tolist() == FIRST_NORMALS
     used = dataclasses.replace(cell, key_std=2.0)

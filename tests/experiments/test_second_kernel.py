@@ -13,7 +13,7 @@ from experiments.config.loader import load_config
 from experiments.kinds import eight_bits, initialisation, mechanisms, rounding, saturation
 from experiments.kinds import network as layers
 from experiments.kinds.mechanisms import MaskName, Sink
-from experiments.measuring.block import Block, RowMetric
+from experiments.measuring.batch import Batch, RowMetric
 from experiments.measuring.experiment import MEASURED
 from experiments.plain import rounded_rows as plain_rounding
 from sdpa import LAWS, Scaling, network
@@ -75,21 +75,21 @@ def unseen_faults(case, monkeypatch):
     that changes them.
     """
     statistics, one = CASES[case]
-    values, unseen = Block.values, {}
+    values, unseen = Batch.values, {}
     for metric in statistics.metrics:
         if not is_of_rows(metric):
             continue
         shares = []
 
-        def faulty(block, of, planted=metric.source, shares=shares):
-            found = values(block, of)
+        def faulty(batch, of, planted=metric.source, shares=shares):
+            found = values(batch, of)
             if of == planted:
                 shares.append(np.mean(found != 0))
                 return 1.3 * found
             return found
 
         with monkeypatch.context() as patch:
-            patch.setattr(Block, "values", faulty)
+            patch.setattr(Batch, "values", faulty)
             try:
                 statistics.measure(one, 40, np.random.default_rng(0))
                 unseen[metric.name] = max(shares)

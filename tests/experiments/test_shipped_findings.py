@@ -70,7 +70,7 @@ def noisy(table: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.mark.parametrize("drawing", FINDINGS)
 def test_the_shipped_tables_support_title_and_sentence(drawing):
-    title, sentence = finding_of(drawing, tables_of(drawing))
+    title, sentence = finding_of(drawing.partition("/")[2], tables_of(drawing))
     assert len(title.split()) <= 12
     assert sentence.endswith(".")
     # Pages show what precedes the first full stop.
@@ -94,7 +94,8 @@ def test_a_finding_fails_without_its_effect(drawing):
             kind: swapped(table, REVERSED.get(drawing, "scaling")) for kind, table in tables.items()
         }
     assert FINDINGS[drawing].numbers(changed) is None
-    assert finding_of(drawing, Results(tables.sweep, changed)) is None
+    sweep, _, figure = drawing.partition("/")
+    assert finding_of(figure, Results(SWEEPS.get(sweep), changed)) is None
 
 
 @pytest.mark.parametrize("drawing", [name for name in FINDINGS if name not in EXACT])
@@ -147,14 +148,13 @@ def test_a_finding_needs_the_values_that_it_speaks_of(sweep, reason):
 
 
 def test_sizes_in_sentences_are_those_of_the_table():
-    drawing = "dimension/saturation"
-    tables, sweep = tables_of(drawing), edited("dimension", d_k=(4, 8, 16, 32))
+    tables, sweep = tables_of("dimension/saturation"), edited("dimension", d_k=(4, 8, 16, 32))
     narrow = {kind: table[table["d_k"] <= 32] for kind, table in tables.items() if "d_k" in table}
-    title, sentence = finding_of(drawing, Results(sweep, narrow))
+    title, sentence = finding_of("saturation", Results(replace(sweep, name="mine"), narrow))
     assert sentence.startswith(
         "From d_k = 4 to 32, the mean largest of 64 weights rises from 0.275 to "
     )
-    assert title == finding_of(drawing, tables)[0]
+    assert title == finding_of("saturation", tables)[0]
 
 
 def test_dropped_findings_are_named_with_the_reason():
@@ -162,7 +162,7 @@ def test_dropped_findings_are_named_with_the_reason():
     reverse = Results(
         tables.sweep, {kind: swapped(table, "n_keys") for kind, table in tables.items()}
     )
-    assert [*lost_findings(reverse)] == ["length/length (its intervals do not support it)"]
+    assert [*lost_findings(reverse)] == ["length/length (its tables do not support it)"]
     assert [*lost_findings(Results(edited("length", mask=("causal",)), tables))] == [
         "length/length (got mask = causal)"
     ]

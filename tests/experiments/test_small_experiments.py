@@ -57,15 +57,15 @@ def test_counts_and_moments_are_those_of_the_scores(measured, scores):
     np.testing.assert_allclose(row["score_mean_se"], scores.std() / np.sqrt(SCORES), rtol=1e-4)
 
 
-def test_blocks_and_merging_lose_nothing(monkeypatch):
-    monkeypatch.setattr(distribution, "_BLOCK_NUMBERS", 60)
+def test_batches_and_merging_lose_nothing(monkeypatch):
+    monkeypatch.setattr(distribution, "_BATCH_NUMBERS", 60)
     rng = np.random.default_rng(4)
     merged = distribution.measure(distribution.Cell(3), 47, rng).merge(
         distribution.measure(distribution.Cell(3), 5, rng)
     )
     rng = np.random.default_rng(4)
-    blocks = [rng.standard_normal((2, size, 3)) for size in (10, 10, 10, 10, 7, 5)]
-    whole = of_scores(np.concatenate([np.vecdot(q, k) for q, k in blocks]), 3)
+    batches = [rng.standard_normal((2, size, 3)) for size in (10, 10, 10, 10, 7, 5)]
+    whole = of_scores(np.concatenate([np.vecdot(q, k) for q, k in batches]), 3)
     np.testing.assert_array_equal(merged.counts, whole.counts)
     np.testing.assert_allclose(merged.moments.mean, whole.moments.mean, rtol=1e-12)
     np.testing.assert_allclose(merged.moments.comoment, whole.moments.comoment, rtol=1e-12)

@@ -17,7 +17,7 @@ from sdpa import RowDiagnostics, softmax
 
 
 @dataclass(frozen=True)
-class Block:
+class Batch:
     """Rows of some draws under all divisors, and the vectors behind them."""
 
     queries: Floats  # (n_draws, n_queries, d_k)
@@ -51,7 +51,7 @@ class Block:
         )
 
 
-PerRow = str | Callable[[Block], Floats]
+PerRow = str | Callable[[Batch], Floats]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class RowMetric(Metric):
     """A metric with one value per row.
 
     Attributes:
-        compute: a name of `RowDiagnostics` or of `Block.extra_values`, or a function of a `Block`
+        compute: a name of `RowDiagnostics` or of `Batch.extra_values`, or a function of a `Batch`
             that returns (n_divisors, n_draws, n_queries); None for the number of its own name.
     """
 
