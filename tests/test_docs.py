@@ -71,6 +71,9 @@ def test_readme_states_what_the_tables_show():
     crossing, *_, longest = pd.concat(
         pd.read_csv(RESULTS / csv_name(sweep, "crossings")) for sweep in ("dimension", "crossing")
     ).query(f"norm == 'query_gradient' and statistic == 'median' and level == {EQUAL}")["crossing"]
+    of_jacobian, *_ = pd.read_csv(RESULTS / csv_name("dimension", "crossings")).query(
+        f"norm == 'jacobian' and statistic == 'median' and level == {EQUAL}"
+    )["crossing"]
     full = RESULTS / "config.full"
     small = pd.read_csv(full / "llama.csv").query("scheme == 'gpt2'")
     small = small.set_index("scaling")["stream_gradient_growth"]
@@ -106,7 +109,7 @@ def test_readme_states_what_the_tables_show():
             "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
         ),
-        "for 64 keys of d_k = 64, the median query's gradient is "
+        "with 64 keys of d_k = 64, the median query's gradient is "
         f"{median['unscaled', 64]:.2f} without it and {median['d_k^1/2', 64]:.2f} with it.",
         f"mean largest of 64 weights, d_k = 512 | {weights['unscaled', 512]:.0%} "
         f"| {weights['d_k^1/2', 512]:.0%} |",
@@ -116,11 +119,12 @@ def test_readme_states_what_the_tables_show():
         f"| {wide['d_k^1/2']:.2f} |",
         f"from output to input, 48 random layers | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
         f"nats per character | {plain:.2f} | {scaled:.2f} |",
-        f"With 64 keys, saturation wins at the median beyond [d_k = {crossing:.0f}]"
-        "(results/derived/dimension/crossings.csv); with more keys, [later](results/README.md).",
-        "without it, decoders have nearly one-hot rows and tiny median gradients. "
-        "If q and k start much smaller, [deep gradients](docs/network.md) hardly grow, "
-        "training suffers less, and with momentum SGD, the scale hurts.",
+        f"with 64 keys, from d_k = {of_jacobian:.0f} on.",
+        f"saturation wins at the median from [d_k = {crossing:.0f}]"
+        "(results/derived/dimension/crossings.csv); with more keys, later.",
+        "without it by Adam from q and k of variance 1, decoders have nearly one-hot rows and tiny "
+        "median gradients. If q and k start much smaller, [deep gradients](docs/network.md) hardly "
+        "grow and training suffers less; with momentum SGD, the scale then hurts at first.",
         f"attention that ignores q and k ends at {blind}:",
     ):
         assert stated in text
