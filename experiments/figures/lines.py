@@ -30,6 +30,7 @@ from experiments.figures.style import (
 )
 from experiments.figures.words import is_number, latex, short, spoken, under, values_of
 from experiments.measuring.metric import FEW_DRAWS, Metric
+from sdpa.theory.row_lengths import lengths_of, rows_under
 
 _CROSSING = {
     f"{metric}{suffix}": (norm, statistic)
@@ -145,17 +146,25 @@ def _title(panel: Panel, rows: pd.DataFrame, beside: str, metrics: Mapping[str, 
 
 
 def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
-    """ln n_keys or 1/n_keys of equal weights, along n_keys or for its smallest and largest
-    value.
+    """The mean of ln n or 1/n over rows of n equal weights, along n_keys or for its smallest and
+    largest value.
     """
-    n_keys = np.sort(rows["n_keys"].unique()).astype(float)
-    values = np.log(n_keys) if metric == "entropy" else 1 / n_keys
+    sizes = rows.assign(mask=rows.get("mask", "none"))[
+        ["mask", "n_queries", "n_keys"]
+    ].drop_duplicates()
     look = {"color": INK, "linestyle": ":", "linewidth": 1, "zorder": 0}
-    if x == "n_keys":
-        ax.plot(n_keys, values, **look)
-    else:
-        for value in (values[0], values[-1]):
-            ax.axhline(value, **look)
+    for (mask, n_queries), n_keys in sizes.groupby(["mask", "n_queries"])["n_keys"]:
+        each = np.sort(n_keys)
+        visible = [lengths_of(rows_under(mask, n_queries, n), n) for n in each]
+        if metric == "entropy":
+            values = [np.log(lengths).mean() for lengths in visible]
+        else:
+            values = [(1 / lengths).mean() for lengths in visible]
+        if x == "n_keys":
+            ax.plot(each, values, **look)
+        else:
+            for value in (values[0], values[-1]):
+                ax.axhline(value, **look)
 
 
 def _mark_crossing(ax: Axes, results: Results, norm: str, statistic: str) -> None:

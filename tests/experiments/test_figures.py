@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
 
 from experiments.analysis.agreement import agreement, agreement_tables
 from experiments.analysis.results import Results
 from experiments.declarations import FIGURES, figures_of
 from experiments.figures import rendering
-from experiments.figures.lines import series
+from experiments.figures.lines import _mark_equal, series
 from experiments.figures.maps import place
 from experiments.figures.rendering import _with_palette, draw, render_figure
 from experiments.figures.words import plain_caption
@@ -223,6 +224,18 @@ def test_a_palette_keeps_a_colour_bar_beside_many_colours():
     image[:, :24] = np.arange(200)[:, None, None]
     shown = np.array(_with_palette(image).convert("RGB"), int)
     assert abs(shown - image[..., :3])[:, :24].max() <= 3
+
+
+def test_equal_weights_are_those_of_the_rows_under_a_mask():
+    rows = pd.DataFrame({"mask": "causal", "n_queries": 2, "n_keys": [2, 4]})
+    for metric, expected in (
+        ("entropy", [np.log(2) / 2, (np.log(3) + np.log(4)) / 2]),
+        ("max_weight", [3 / 4, 7 / 24]),
+    ):
+        ax = Figure().subplots()
+        _mark_equal(ax, rows, "n_keys", metric)
+        (line,) = ax.lines
+        assert np.allclose(line.get_ydata(), expected)
 
 
 def test_a_finding_comes_before_the_plain_caption(tmp_path):
