@@ -9,6 +9,7 @@
 A script calls it below `if __name__ == "__main__":`, because workers import the script.
 """
 
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,7 +34,13 @@ _OF_MAPPINGS = SHIPPED_RESULTS / "python"
 
 
 class DrawnStudy(Study):
-    """The results of all sweeps of a config, by name, and their drawings."""
+    """The results of all sweeps of a config, by name, and their drawings.
+
+    `study["wide"].measured` is the table of the sweep `wide`, as a data frame.
+    """
+
+    def __repr__(self) -> str:
+        return f"DrawnStudy of {self.folder} with the sweeps {', '.join(self)}"
 
     def draw(self, figure: str, sweep: str | None = None) -> "Figure":
         """A figure of docs/config.md of a sweep; of the first one whose experiment has it unless
@@ -88,7 +95,8 @@ def run(
     if isinstance(config, Mapping):
         folder = Path(folder or _OF_MAPPINGS)
         path = folder / "sweeps.yaml"
-        write_atomically(path, yaml.safe_dump(dict(config), sort_keys=False).encode())
+        plain = json.loads(json.dumps(dict(config), default=_listed))
+        write_atomically(path, yaml.safe_dump(plain, sort_keys=False).encode())
     else:
         path = Path(config)
         folder = Path(folder) if folder else default_results(path)
@@ -103,3 +111,12 @@ def run(
         report=silent,
     )
     return DrawnStudy(loaded, folder)
+
+
+def _listed(value: Any) -> Any:
+    """A NumPy number or array, or a range, as plain numbers."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, range):
+        return list(value)
+    raise UsageError(f"config: expected plain keys, lists, numbers and text, got {value!r}")

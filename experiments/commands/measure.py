@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from experiments.analysis.results import Results
 
 _SECONDS_OF_A_FIGURE = 4.0  # with its tables, as seen
+_UNIFORM = 1e-3  # variance of scores in a row, below which its weights are nearly equal
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 SECONDS_WITHOUT_CONSENT = 3600.0  # as estimated; a longer run needs --yes
 
@@ -180,6 +181,8 @@ def _write_tables(
             found, (line, is_met) = made.result()
             if line:
                 (report.detail if is_met else report.flag)(line)
+            if line := _uniform(found):
+                report.flag(line)
             for path, change in write_sweep(results, found).items():
                 report.made(path, change)
                 if change.kind == ROUNDING and is_supported():
@@ -196,6 +199,18 @@ def _tables(records: Store, sweep: Sweep) -> "tuple[Results, tuple[str, bool]]":
 
     measured = tabulate_sweep(records, sweep)
     return analyse(sweep, measured), reached(sweep, measured[MEASURED])
+
+
+def _uniform(found: "Results") -> str:
+    """A note on a sweep whose rows are all nearly uniform, as a wrong unit makes them; or nothing."""
+    table = found.measured
+    if "row_variance" not in table or table["row_variance"].max() > _UNIFORM:
+        return ""
+    return (
+        f"{found.name}: the scaled scores of all rows vary by {table['row_variance'].max():.1g} at "
+        "most, so all weights are nearly equal; query_std and key_std are those of q and k, not of "
+        "W_Q and W_K, and a rule divides cosines, too"
+    )
 
 
 def exceeds(limit: float, work: Work, workers: Workers) -> bool:

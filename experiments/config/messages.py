@@ -6,6 +6,7 @@ from pydantic_core import ErrorDetails
 
 from experiments.config.kinds import config_names, kinds_of
 from experiments.config.models import sweep_model
+from experiments.config.spelling import number_or_text
 from experiments.config.yaml_text import Document
 from experiments.measuring.columns import axis_names
 from sdpa._names import did_you_mean, nearest
@@ -25,16 +26,21 @@ _OUR_WORDS = {
 # Keys in the words of other programs and papers.
 _OTHER_WORDS = {
     "causal": "mask: causal",
+    "context_length": "n_keys",
     "dim": "d_k",
     "divisor": "scaling",
     "dtype": "arithmetic",
     "head_dim": "d_k",
+    "head_size": "d_k",
+    "is_causal": "mask: causal",
     "mechanisms": "saturation",
     "num_heads": "n_heads",
+    "qk_norm": "normalize: rms",
     "rope": "position: rope",
     "samples": "trials",
     "scale": "scaling",
     "seq_len": "n_keys",
+    "sliding_window": "mask: window-512",
     "softcapping": "softcap",
     "std": "query_std or key_std",
     "temperature": "scaling",
@@ -79,6 +85,8 @@ def _expected(error: ErrorDetails) -> str:
         return f"expected a list in brackets, [{given}]"
     if isinstance(given, str) and re.fullmatch(r"\d{1,3}([,_]\d{3})+", given):
         return f"expected digits alone, {re.sub('[,_]', '', given)}"
+    if kind in ("int_type", "float_type") and isinstance(number_or_text(str(given)), int | float):
+        return f"expected a number without quotes, {given}"
     message = error["msg"]
     for theirs, ours in _OUR_WORDS.items():
         message = re.sub(theirs, ours, message)
@@ -90,7 +98,7 @@ def _one_of(names: list[str], given: object = "") -> str:
 
 
 def _known_keys(key: str, experiment: str, *, in_variant: bool) -> str:
-    """The end of a message on an unknown key: the one that it may mean, and all of its mapping."""
+    """The end of a message on an unknown key: the one that it may mean, or all of its mapping."""
     known, other = ["seed", "sweeps"], ""
     if experiment:
         known = list(sweep_model(experiment).model_fields)
@@ -98,7 +106,7 @@ def _known_keys(key: str, experiment: str, *, in_variant: bool) -> str:
     if in_variant:
         known = axis_names(kinds_of(experiment)[-1].cell)
     meant = other or nearest(key[:80], known)
-    return f"{did_you_mean(meant)} All keys: {', '.join(known)}" if meant else f", {_one_of(known)}"
+    return did_you_mean(meant) if meant else f", {_one_of(known)}"
 
 
 def _other_word(word: str, experiment: str) -> str:

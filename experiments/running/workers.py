@@ -202,7 +202,8 @@ def _naming(task: "Task", deaths: type[Exception]) -> Iterator[None]:
         yield
     except deaths:
         raise task.failure(
-            "a worker process died (killed, or out of memory) at or near this cell"
+            "a worker process died at or near this cell: killed, out of memory, or by a script that "
+            'calls run(...) outside of `if __name__ == "__main__":`'
         ) from None
     except (ArithmeticError, ValueError, MemoryError) as error:
         raise task.failure(f"{type(error).__name__}: {error}") from None

@@ -78,7 +78,7 @@ def test_numbers_have_short_forms(load):
     assert sweep.values["key_std"] == (1e-3, 1 / 3, 0.5)
 
 
-@pytest.mark.parametrize("written", ["010", "no", "1:30", "'8'", ".inf", "1/0"])
+@pytest.mark.parametrize("written", ["010", "no", "1:30", "'8k'", ".inf", "1/0"])
 def test_yaml_traps_do_not_change_meaning_silently(load, written):
     expected = f"5:10: sweeps.one.d_k: got {written}, expected a whole number"
     assert faults(load, GOOD.replace("[4, 8]", written)) == [expected]
@@ -94,6 +94,7 @@ PLANTED = [
     ("  trials: 10", "   trials: 10", "8:6: not YAML: got another indentation"),
     ("trials: 10", "trials 10", "8:5: not YAML: got no `: `, expected `key: value`$"),
     ("[4, 8]", "[4, 8", "5:10: not YAML: got a list without its closing bracket$"),
+    ("10\n", "'10'\n", "8:13: .*got '10', expected a number without quotes, 10$"),
     ("10\n", "10,000\n", "8:13: .*got 10,000, expected digits alone, 10000$"),
     ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1$"),
     (

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -17,9 +18,9 @@ from tests.shipped import ROOT
 
 SWEEP = {
     "experiment": "saturation",
-    "d_k": [4, 64],
-    "n_keys": 8,
-    "n_queries": 5,
+    "d_k": np.array([4, 64]),
+    "n_keys": np.int64(8),
+    "n_queries": range(5, 6),
     "scaling": ["unscaled", "d_k^1/2"],
     "trials": 20,
 }
@@ -55,12 +56,18 @@ def test_a_wrong_config_is_refused_with_its_place(tmp_path):
 def test_neither_a_path_nor_a_mapping_is_refused():
     with pytest.raises(UsageError, match="the path of a file or a mapping, got 3"):
         run(3)
+    with pytest.raises(
+        UsageError, match=r"expected plain keys, lists, numbers and text, got \{4\}"
+    ):
+        run({"seed": {4}})
 
 
 def test_a_script_without_a_guard_hears_of_it(tmp_path):
     script = tmp_path / "mine.py"
+    sweep = SWEEP | {"d_k": 4, "n_keys": 8, "n_queries": 5}
+    config = {"seed": 0, "sweeps": {"wide": sweep}}
     script.write_text(
-        f"from experiments import run\nrun({CONFIG}, {str(tmp_path / 'out')!r}, jobs=2)\n"
+        f"from experiments import run\nrun({config}, {str(tmp_path / 'out')!r}, jobs=2)\n"
     )
     done = subprocess.run(
         [sys.executable, script],
