@@ -11,7 +11,7 @@ from sdpa.inputs import InputLaw
 from sdpa.pairs import PairLaw
 from sdpa.theory import UnknownError, attention_expectations, divisor_for
 from sdpa.theory.attention import Target, largest_entropy
-from sdpa.theory.row_lengths import rows_under
+from sdpa.theory.row_lengths import lengths_of, rows_under
 
 NAME = "design"
 _FACTORS = (1 / 16, 1 / 4, 1, 4, 16)  # of n_keys, in the table
@@ -89,7 +89,9 @@ def run(given: argparse.Namespace) -> int:
     except UnknownError as error:
         lines.append(f"no other exact values: {error}")
     else:
-        lines.append("exact values with this divisor, also for fewer and more keys:")
+        has_one_key = lengths_of(rows, given.n_keys)[0] == 1
+        counted = ", the row of a single key included" if has_one_key else ""
+        lines.append(f"exact values with this divisor, also for fewer and more keys{counted}:")
         rounded = [
             {name: str(x) if isinstance(x, int) else f"{x:.4g}" for name, x in row.items()}
             for row in table
