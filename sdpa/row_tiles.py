@@ -29,6 +29,7 @@ _TILE_BYTES = 2**18
 _PRODUCT_ROWS = 128
 _MAX_TILE_BYTES = 2**23
 _SHORT_ROW = 32
+_SMALLEST = np.finfo(float).tiny  # normal number
 # Fitted to measured times: see `takes_distances`.
 _KEYS_PER_QUERY = 12
 _MORE_QUERIES = 8
@@ -206,6 +207,8 @@ class Vectors:
     def gradient_square(self, tile: Tile, divisor: float) -> FloatArray:
         """|K^T J|_F^2 / (a b)^2 of each row of a tile, for the divisor of its last sums."""
         a, b = tile.shares(divisor)
+        # Processors multiply numbers below the smallest normal one slowly.
+        np.copyto(tile.squared, 0.0, where=tile.squared < _SMALLEST)
         p = tile.product(tile.e, self.matrix)
         p -= tile.e1[..., None] * tile.of_top
         of_top = a * a * np.vecdot(p, p)

@@ -27,6 +27,7 @@ Floats = npt.NDArray[np.floating]
 Expected = dict[str, tuple[float, float]]
 
 _EPS = float(np.finfo(float).eps)
+_CACHED = 2**17  # numbers of keys at once; copies of thousands of wide keys take long
 _RELATIVE = 1e-8  # above the rounding of both kernels in any row that a config allows
 _ROUNDINGS = 1e3  # of the squared lengths of keys
 _DIVISIONS = 16  # roundings of scaled scores, in units of the largest
@@ -75,13 +76,18 @@ class _Mapped:
         """|K^T J^T|_F; at the largest slope, t k - b m is (1 - b a) t k - b sum of a_j t_j k_j over
         the others.
         """
+        parts = np.array_split(keys, keys.size // _CACHED + 1, axis=1)
+        return float(np.linalg.norm([self._norm_through(part) for part in parts]))
+
+    def _norm_through(self, keys: Floats) -> float:
+        """As `norm_through`, of some of the d_k columns of the keys."""
         distances = self.steepness[:, None] * keys
         mean = self.coupling * (self.slopes @ distances)
         top = self.slopes.argmax()
         others = self.slopes.copy()
         others[top] = 0.0
         of_top = self.rest[top] * distances[top] - self.coupling * (others @ distances)
-        distances -= mean  # in place: with thousands of wide keys, copies take most of the time
+        distances -= mean
         distances[top] = of_top
         distances *= self.slopes[:, None]
         return float(np.linalg.norm(distances))
