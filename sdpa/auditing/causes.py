@@ -85,18 +85,27 @@ def _cause(
 
     guesses = next((slip.numbers for slip in slips if slip.numbers), (0,))
     for number in _numbers(guesses, first, partial(output, first)):
-        if np.isnan(output(first, number)).mean() > 0.5:
-            continue
-        largest = 0.0
-        for sample in samples:
-            # Where each head has a number of its own, other heads have others.
-            if np.size(number) in (1, sample.found.shape[1]):
-                largest = max(largest, sample.off(output(sample, number)))
-            if largest > 1:
-                break
-        else:
-            return Cause(slips, number, largest)
+        if np.isnan(output(first, number)).mean() <= 0.5:
+            off = _largest_off(samples, number, output)
+            if off <= 1:
+                return Cause(slips, number, off)
     return None
+
+
+def _largest_off(
+    samples: Sequence[Sample], number: Any, output: Callable[[Sample, Any], Array]
+) -> float:
+    """The largest deviation over all samples, or the first above 1.
+
+    Where each head has a number of its own, samples with other heads do not count.
+    """
+    largest = 0.0
+    for sample in samples:
+        if np.size(number) in (1, sample.found.shape[1]):
+            largest = max(largest, sample.off(output(sample, number)))
+        if largest > 1:
+            break
+    return largest
 
 
 def _numbers(

@@ -149,6 +149,40 @@ class Head(NamedTuple):
     counted: BoolArray  # queries that see two keys or more
     seen: BoolArray  # keys that one of these sees
 
+    def tiles(self) -> Iterator["Tile"]:
+        """The queries that count, with the keys up to the last that one of a tile sees."""
+        key_squares = np.ones(len(self.seen)) if self.k is None else np.vecdot(self.k, self.k)
+        for chosen, visible in tiles(len(self.q), len(self.seen), self.mask):
+            counted = self.counted[chosen]
+            q, n = self.q[chosen][counted], visible.shape[-1]
+            scores = q if self.k is None else q @ self.k[:n].T
+            squares = np.ones(len(q)) if self.k is None else np.vecdot(q, q)
+            yield Tile(scores, visible[counted], squares, key_squares[:n])
+
+    def entries(self) -> tuple[FloatArray, FloatArray]:
+        """The queries and keys that count; none beside scores."""
+        if self.k is None:
+            return self.q[:0], self.q[:0]
+        return self.q[self.counted], self.k[self.seen]
+
+
+class Tile(NamedTuple):
+    """Scores of some queries before the divisor, and what their rows need."""
+
+    scores: FloatArray  # (rows, n_keys)
+    visible: BoolArray  # of the same shape
+    query_squares: FloatArray  # |q|^2, (rows,)
+    key_squares: FloatArray  # |k|^2, (n_keys,)
+
+    def rows_from(self, key: int, divisor: float, row_map: RowMap) -> list[Rows]:
+        """The rows over the keys from this one on; none unless a query sees two of them."""
+        left = self.visible[:, key:].sum(axis=-1) >= 2
+        if not left.any():
+            return []
+        scores, visible = self.scores[left, key:], self.visible[left, key:]
+        squares = self.query_squares[left], self.key_squares[key:]
+        return [Rows.of(scores, visible, *squares, divisor, row_map)]
+
 
 @dataclass(frozen=True)
 class Heads:
@@ -208,32 +242,25 @@ class Heads:
     def rows(self, index: tuple[int, ...], divisor: float, row_map: RowMap = PLAIN) -> HeadRows:
         """The rows at a leading index of q; errors as in `head`."""
         row_map = self._map_of_head(index, row_map)
-        q, keys, mask, counted, seen = self.head(index)
-        first = int(seen.argmax())  # padding may come before it
-        key_squares = np.ones(len(seen)) if keys is None else np.vecdot(keys, keys)
-        found: tuple[list[Rows], list[Rows]] = [], []
-        of_each_key = np.zeros((2, len(seen)))
-        for chosen, visible in tiles(len(q), len(seen), mask):
-            is_counted = counted[chosen]
-            queries = q[chosen][is_counted]
-            visible = visible[is_counted]
-            n = visible.shape[-1]
-            squares = np.ones(len(queries)) if keys is None else np.vecdot(queries, queries)
-            scores = queries if keys is None else queries @ keys[:n].T
-            for start, parts in zip((first, first + 1), found, strict=True):
-                if (left := visible[:, start:].sum(axis=-1) >= 2).any():
-                    of_keys = key_squares[start:n]
-                    of_rows = scores[left, start:], visible[left, start:], squares[left]
-                    parts.append(Rows.of(*of_rows, of_keys, divisor, row_map))
-                    del of_rows  # two tiles
-            if len(queries):
-                scaled = np.where(visible, scores / divisor, -np.inf)
-                of_each_key[:, :n] += _attention(row_map.weights(scaled))
-        rows, rest = map(Rows.joined, found)
-        key = int(of_each_key[0].argmax())
-        most_attended = MostAttended(key - first, *of_each_key[:, key].tolist())
-        entries = (q[:0], q[:0]) if keys is None else (q[counted], keys[seen])
-        return HeadRows(rows, rest, most_attended, *map(_moments, entries))
+        head = self.head(index)
+        first = int(head.seen.argmax())  # padding may come before it
+        whole: list[Rows] = []
+        rest: list[Rows] = []
+        received = np.zeros(self.n_keys)  # weight of each key
+        led = np.zeros(self.n_keys)  # rows whose first largest weight it has
+        for tile in head.tiles():
+            whole += tile.rows_from(first, divisor, row_map)
+            rest += tile.rows_from(first + 1, divisor, row_map)
+            if len(tile.scores):
+                scaled = np.where(tile.visible, tile.scores / divisor, -np.inf)
+                weights = row_map.weights(scaled)
+                n = weights.shape[-1]
+                received[:n] += weights.sum(axis=0)
+                led[:n] += np.bincount(weights.argmax(axis=-1), minlength=n)
+        key = int(received.argmax())
+        most_attended = MostAttended(key - first, float(received[key]), float(led[key]))
+        of_entries = map(_moments, head.entries())
+        return HeadRows(Rows.joined(whole), Rows.joined(rest), most_attended, *of_entries)
 
     def _map_of_head(self, index: tuple[int, ...], row_map: RowMap) -> RowMap:
         """The row map of the head at a leading index; ValueError unless each has a sink, or all
@@ -338,12 +365,6 @@ def tiles(
             yield rows, np.ones((rows.stop - first, n_keys), np.bool_)
         else:
             yield rows, mask[rows]
-
-
-def _attention(weights: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """The sum of the weights of each key, and the number of rows whose first largest weight it has."""
-    largest = np.bincount(weights.argmax(axis=-1), minlength=weights.shape[-1])
-    return weights.sum(axis=0), largest
 
 
 def _moments(entries: FloatArray) -> Moments:

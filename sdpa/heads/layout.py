@@ -159,35 +159,40 @@ def mask_of_scores(mask: Array, arrays: HeadArrays) -> BoolArray:
     Raises:
         ValueError: the mask has other numbers, does not fit the scores, or fits in two ways.
     """
-    shape = arrays.shape
-    axes = arrays.leading
-    mask = np.atleast_2d(mask.reshape(mask.shape[-len(shape) :]))
-    first, *last = mask.shape
-    first_axis = axes.index("batch") if "batch" in axes else 0
-    between = (len(shape) - first_axis - mask.ndim) * (first > 1)
-    readings = {mask.shape, (first, *(1,) * between, *last)}
-    fitting = []
-    for one in readings:
-        lengths = zip(one[::-1], shape[::-1], strict=False)
-        fits = all(n in (1, whole) for n, whole in lengths)
-        if fits and one[-1] == shape[-1]:
-            fitting.append(one)
-    if len(fitting) != 1:
+    scores = arrays.shape
+    mask = np.atleast_2d(mask.reshape(mask.shape[-len(scores) :]))
+    readings = [shape for shape in _readings(mask.shape, arrays) if _fits(shape, scores)]
+    if len(readings) != 1:
         raise ValueError(
-            f"mask: expected one way to broadcast to scores {shape}, got {mask.shape}, which fits "
-            f"in {len(fitting)} ways{': ' * bool(fitting)}{' and '.join(map(str, fitting))}; save "
-            "it with all of their axes"
+            f"mask: expected one way to broadcast to scores {scores}, got {mask.shape}, which fits "
+            f"in {len(readings)} ways{': ' * bool(readings)}{' and '.join(map(str, readings))}; "
+            "save it with all of their axes"
         )
-    has_flags = np.isin(mask, (0, 1)).all() and mask.any()
-    if has_flags:
-        mask = mask == 1
-    allowed = broadcast_mask(mask, mask.shape).reshape(fitting[0])
-    if shape[-2] == shape[-1]:
-        if allowed.shape[-2] == 1:
-            allowed = allowed & allowed.mT
-        elif not np.diagonal(allowed, axis1=-2, axis2=-1).any():
-            raise ValueError(
-                "mask: expected True where the query may attend, got one that hides the own key of "
-                "each query; save its opposite"
-            )
+    is_flags = np.isin(mask, (0, 1)).all() and mask.any()
+    allowed = broadcast_mask(mask == 1 if is_flags else mask, mask.shape).reshape(readings[0])
+    *_, n_queries, n_keys = scores
+    if n_queries != n_keys:
+        return allowed
+    if allowed.shape[-2] == 1:  # of keys alone: the padded positions are no queries, either
+        return allowed & allowed.mT
+    if not np.diagonal(allowed, axis1=-2, axis2=-1).any():
+        raise ValueError(
+            "mask: expected True where the query may attend, got one that hides the own key of "
+            "each query; save its opposite"
+        )
     return allowed
+
+
+def _readings(shape: tuple[int, ...], arrays: HeadArrays) -> set[tuple[int, ...]]:
+    """What the axes of a mask may be: the last ones of the scores, or `batch` and the last ones."""
+    axes = arrays.leading
+    batch = axes.index("batch") if "batch" in axes else 0
+    missing = len(arrays.shape) - batch - len(shape)
+    first, *last = shape
+    return {shape, (first, *[1] * missing, *last) if first > 1 else shape}
+
+
+def _fits(shape: tuple[int, ...], scores: tuple[int, ...]) -> bool:
+    """True if a mask of this shape broadcasts to scores, and has their number of keys."""
+    pairs = zip(shape[::-1], scores[::-1], strict=False)
+    return shape[-1] == scores[-1] and all(n in (1, whole) for n, whole in pairs)
