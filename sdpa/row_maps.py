@@ -43,7 +43,7 @@ class Normalized(NamedTuple):
     weights: FloatArray
     slopes: FloatArray  # a
     coupling: FloatArray | float  # b, (..., 1)
-    # whose softmax are the weights over their sum, even where that sum is 0 as a float
+    # Their softmax is w / sum w, also where sum w is 0 as a float.
     logits: FloatArray
 
 

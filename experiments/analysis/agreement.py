@@ -45,8 +45,8 @@ class Agreement:
     Attributes:
         cells: the tested cells, with their p_value.
         values: the tested values, each once, with `normal`, the normal score of their p_value, and
-            `of_own_error`, the normal score of their distance in standard errors between draws,
-            regardless of the least error; NaN unless these are resolved.
+            `of_own_error`, the normal score by the error of the draws alone; NaN unless the exact
+            value is precise enough for it.
         gaps: numbers of values that t does not judge, by their state.
     """
 

@@ -117,11 +117,9 @@ def _compared(
 
 
 def _of_quantile(rows: pd.DataFrame, metric: Metric) -> pd.Series:
-    """The standard error of the logarithm of a quantile times the logarithmic mean of measured and
-    exact value.
+    """The error of a quantile with which z = (ln measured - ln exact) / e.
 
-    It is that of the end of the interval on the side of the exact value, so that z is a difference
-    of logarithms in units of their error.
+    e is the half width of the logarithmic interval on the side of the exact value, over t.
     """
     value, low, high, exact = (
         np.log(rows[f"{metric.name}{end}"].clip(lower=_SMALLEST))

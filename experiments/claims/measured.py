@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.floating]
 UNTRAINED = "for independent, centred and untrained q and k"  # the inputs behind the tables
 WIDTHS = [64, 128, 256, 512, 4096]
 KEYS = [4, 64, 1024, 4096]
-MEDIAN = "jacobian_norm_median"
+MEDIAN_JACOBIAN = "jacobian_norm_median"
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,18 @@ class Given(Cutoffs):
 
     def medians(self) -> pd.DataFrame:
         """The median of |J| under d_k^1/2 in words, with as many digits as its error justifies."""
-        low = self.scaled(f"{MEDIAN}_low")
-        high = self.scaled(f"{MEDIAN}_high")
-        return _with_errors(self.scaled(MEDIAN), low, high)
+        low = self.scaled(f"{MEDIAN_JACOBIAN}_low")
+        high = self.scaled(f"{MEDIAN_JACOBIAN}_high")
+        return _with_errors(self.scaled(MEDIAN_JACOBIAN), low, high)
 
     def ratios_of_medians(self) -> pd.DataFrame:
         """The unscaled median of |J| over that under d_k^1/2, in words with as many digits.
 
         Its interval is (low / high, high / low) of theirs.
         """
-        low = self.bare(f"{MEDIAN}_low") / self.scaled(f"{MEDIAN}_high")
-        high = self.bare(f"{MEDIAN}_high") / self.scaled(f"{MEDIAN}_low")
-        return _with_errors(self.ratio(MEDIAN), low, high)
+        low = self.bare(f"{MEDIAN_JACOBIAN}_low") / self.scaled(f"{MEDIAN_JACOBIAN}_high")
+        high = self.bare(f"{MEDIAN_JACOBIAN}_high") / self.scaled(f"{MEDIAN_JACOBIAN}_low")
+        return _with_errors(self.ratio(MEDIAN_JACOBIAN), low, high)
 
     def agrees(self, rows: pd.DataFrame, metric: str, expected: object) -> bool:
         """True if a metric agrees everywhere with its expected value."""

@@ -5,7 +5,7 @@ import math
 from experiments.declarations.figure import READING, Default, Figure, Finding, Lines, Panel, Slide
 from experiments.declarations.tables import (
     BOTH,
-    MEDIAN,
+    MEDIAN_GRADIENT,
     Numbers,
     Tables,
     by_rule,
@@ -21,16 +21,20 @@ _LATER = 4  # the factor of d_k that counts as long before
 
 def _gradients(tables: Tables) -> Numbers:
     rows = rows_of(tables, scaling=UNSCALED)
-    peak = rows.loc[rows[MEDIAN].idxmax()]
+    peak = rows.loc[rows[MEDIAN_GRADIENT].idxmax()]
     holds = (
-        rises(rows[rows["d_k"] <= peak["d_k"]], "d_k", MEDIAN)
-        and rises(rows[rows["d_k"] >= peak["d_k"]], "d_k", MEDIAN, falls=True)
+        rises(rows[rows["d_k"] <= peak["d_k"]], "d_k", MEDIAN_GRADIENT)
+        and rises(rows[rows["d_k"] >= peak["d_k"]], "d_k", MEDIAN_GRADIENT, falls=True)
         and rises(rows, "d_k", "query_gradient_norm")
     )
     if not holds:
         return None
     last = widest(rows).iloc[0]
-    return {"peak": peak[MEDIAN], "last": last[MEDIAN], "mean": last["query_gradient_norm_exact"]}
+    return {
+        "peak": peak[MEDIAN_GRADIENT],
+        "last": last[MEDIAN_GRADIENT],
+        "mean": last["query_gradient_norm_exact"],
+    }
 
 
 def _typical_vanishes(tables: Tables) -> bool:
@@ -80,8 +84,8 @@ FIGURES = (
             (
                 Panel("jacobian_norm_median", "|J|_F, median", like="jacobian_norm"),
                 Panel("jacobian_norm", "|J|_F, root mean square", like="jacobian_norm_median"),
-                Panel(MEDIAN, "|dL/dq|, median", like="query_gradient_norm"),
-                Panel("query_gradient_norm", "|dL/dq|, root mean square", like=MEDIAN),
+                Panel(MEDIAN_GRADIENT, "|dL/dq|, median", like="query_gradient_norm"),
+                Panel("query_gradient_norm", "|dL/dq|, root mean square", like=MEDIAN_GRADIENT),
             ),
             (9, 6),
             columns=2,
@@ -120,7 +124,7 @@ FIGURES = (
     Figure(
         name="map",
         shows="Ratios of unscaled to scaled gradients over d_k and n_keys",
-        metrics=("jacobian_norm_median", MEDIAN, "jacobian_norm", "query_gradient_norm"),
+        metrics=("jacobian_norm_median", MEDIAN_GRADIENT, "jacobian_norm", "query_gradient_norm"),
         default=Default(varied=("d_k", "n_keys"), rules=BOTH),
         note="Colour and, at labelled d_k, number: the unscaled norm over that under d_k^1/2; red: "
         "the unscaled norm is larger; no number that would read 0.00, or beside a point. Points: d_k at "

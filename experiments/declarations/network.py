@@ -1,7 +1,7 @@
 """Figures of whole networks at their start."""
 
 from experiments.declarations.figure import Default, Figure, Finding, Panel, Slide
-from experiments.declarations.tables import BOTH, MEDIAN, Numbers, Tables, rows_of
+from experiments.declarations.tables import BOTH, MEDIAN_GRADIENT, Numbers, Tables, rows_of
 from experiments.measuring.experiment import MEASURED
 from sdpa.scaling import SCALED, UNSCALED
 
@@ -56,7 +56,7 @@ FIGURES = (
         name="growth",
         shows="Gradient to the stream, and cosine of tokens, layer by layer",
         of="network",
-        metrics=("stream_gradient_growth", f"first_{MEDIAN}"),
+        metrics=("stream_gradient_growth", f"first_{MEDIAN_GRADIENT}"),
         default=Default(),
         note="The deepest stack, of several cases the first, with fresh random matrices and a random "
         "gradient above the last layer. Points: root mean squares and mean cosines before each "

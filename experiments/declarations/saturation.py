@@ -13,7 +13,7 @@ from experiments.declarations.figure import (
 from experiments.declarations.tables import (
     A_TENTH,
     BOTH,
-    MEDIAN,
+    MEDIAN_GRADIENT,
     POWERS,
     Numbers,
     Tables,
@@ -37,7 +37,7 @@ _POWERS = (
     "max_weight",
     "entropy",
     "jacobian_norm",
-    MEDIAN,
+    MEDIAN_GRADIENT,
     "query_gradient_norm",
 )
 _MECHANISM = ["normalize", "softcap", "sink", "normalizer"]
@@ -129,7 +129,9 @@ FIGURES = (
     Figure(
         name="causal",
         shows="Attention with and without a causal mask",
-        lines=Lines("n_keys", (Panel("max_weight"), Panel("entropy"), Panel(MEDIAN)), (10, 3.7)),
+        lines=Lines(
+            "n_keys", (Panel("max_weight"), Panel("entropy"), Panel(MEDIAN_GRADIENT)), (10, 3.7)
+        ),
         note=READING,
         finding=Finding(
             sweep="causal",
@@ -243,7 +245,7 @@ FIGURES = (
         default=Default(varied=("d_k",)),
         lines=Lines(
             "d_k",
-            (Panel("max_weight", floor=0), Panel(MEDIAN)),
+            (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT)),
             (5.0, 3.1),
             beside="scaling",
             rules=BOTH,

@@ -19,7 +19,7 @@ Numbers: TypeAlias = Mapping[str, Any] | None  # of a sentence, or none if table
 
 BOTH = (UNSCALED, SCALED)
 POWERS = (UNSCALED, "d_k^1/3", SCALED, "d_k^2/3")
-MEDIAN = "query_gradient_norm_median"
+MEDIAN_GRADIENT = "query_gradient_norm_median"
 A_TENTH = 1.1
 
 

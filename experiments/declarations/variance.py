@@ -13,7 +13,7 @@ from experiments.declarations.figure import (
 from experiments.declarations.tables import (
     A_TENTH,
     BOTH,
-    MEDIAN,
+    MEDIAN_GRADIENT,
     POWERS,
     Numbers,
     Tables,
@@ -29,7 +29,7 @@ from experiments.declarations.tables import (
 from experiments.measuring.experiment import MEASURED
 from sdpa.scaling import SCALED, UNSCALED
 
-_FOUR = ("score_variance", "max_weight", "entropy", MEDIAN)
+_FOUR = ("score_variance", "max_weight", "entropy", MEDIAN_GRADIENT)
 _ASSUMPTIONS = (
     "inputs",
     "query_mean",
@@ -58,9 +58,9 @@ def _metrics(tables: Tables) -> Numbers:
     alike = all(is_level(root, metric) for metric in _FOUR)
     alone = all(
         alone_is_level(tables[MEASURED], metric)
-        for metric in ("score_variance", "max_weight", MEDIAN)
+        for metric in ("score_variance", "max_weight", MEDIAN_GRADIENT)
     )
-    falls_late = is_below(root, narrow, MEDIAN) and is_below(wide, root, MEDIAN)
+    falls_late = is_below(root, narrow, MEDIAN_GRADIENT) and is_below(wide, root, MEDIAN_GRADIENT)
     found = only_crossing(tables, "query_gradient", "median")
     if found is None or not (alike and alone and falls_late):
         return None
@@ -105,7 +105,7 @@ FIGURES = (
                 Panel("score_variance"),
                 Panel("max_weight"),
                 Panel("entropy"),
-                Panel(MEDIAN, "gradient to a query, |dL/dq|, median"),
+                Panel(MEDIAN_GRADIENT, "gradient to a query, |dL/dq|, median"),
             ),
             (7.5, 4.1),
             columns=2,
@@ -157,7 +157,7 @@ FIGURES = (
     Figure(
         name="assumptions",
         shows="Metrics under changed assumptions, over their value in the first row",
-        metrics=("max_weight", "score_variance", "row_variance", MEDIAN),
+        metrics=("max_weight", "score_variance", "row_variance", MEDIAN_GRADIENT),
         note="Each point: a metric over its value in the first row, with the 95% interval of the "
         "cell; pale: of exact values, where known.",
         finding=Finding(

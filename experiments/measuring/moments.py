@@ -92,7 +92,7 @@ class Estimate:
 
     value: float
     gradient: Floats  # in that mean, (len(x),)
-    least_error: float = 0.0  # of the second order, used where the gradient is 0
+    least_error: float = 0.0  # a floor of the error, for means whose first-order error vanishes
 
     def __truediv__(self, number: float) -> "Estimate":
         """The function over a positive number."""

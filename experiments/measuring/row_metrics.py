@@ -75,9 +75,8 @@ def _exact(
 ) -> Exact:
     """The expectation over rows, and bounds of the deviation of a trial, where theory knows them.
 
-    Rows that share keys depend on each other. In full dependence the mean of a trial varies like
-    one row; theory knows the least dependence. A deviation too small for theory to compute gives an
-    infinite upper bound.
+    The lower bound has the least dependence of rows that share keys. At the upper bound, a trial
+    varies like one row; it is infinite where that deviation is unknown or 0.
 
     Args:
         metric: name of the expectation in `AttentionExpectations`.

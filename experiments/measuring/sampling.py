@@ -95,8 +95,8 @@ class AttentionCell(ScaledCell):
 
     @property
     def separate_rows(self) -> int:
-        """Rows of a draw that share neither a query nor a difference of keys, which is all that a
-        softmax sees.
+        """Rows of a draw that count as independent: at most n_queries, and at most n_keys - 1,
+        because a softmax sees only differences of keys.
         """
         return min(self.n_queries, max(self.n_keys - 1, 1))
 

@@ -47,8 +47,8 @@ class Product:
         return os.path.relpath(self.files[0], results)
 
     def record(self, results: Path) -> Record:
-        """Everything that determines the content (source, libraries, inputs and parameters), and
-        that of the files.
+        """A hash of all that determines the files (source, libraries, inputs, parameters), and
+        their checksums.
         """
         inputs = [checksum(path) for path in self.inputs]
         origin = _digest([inputs, self.parameters, source_of_the_suite(), versions(*_MADE_WITH)])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from experiments.analysis.results import Results
 from experiments.declarations import FINDINGS
-from experiments.declarations.tables import BOTH, MEDIAN, ends, rows_of
+from experiments.declarations.tables import BOTH, MEDIAN_GRADIENT, ends, rows_of
 from experiments.figures.findings import finding_of
 from experiments.pages.answers import Numbers
 from experiments.pages.parts import digits
@@ -108,7 +108,9 @@ def _at_all_widths(dimension: Results) -> Iterator[Question]:
         f"It goes from {first:.3f} to {last:.3f}.",
     )
     middle = sorted(root["d_k"])[len(root) // 2]
-    plain, scaled = rows_of(dimension, d_k=middle).set_index("scaling").loc[[*BOTH], MEDIAN]
+    plain, scaled = (
+        rows_of(dimension, d_k=middle).set_index("scaling").loc[[*BOTH], MEDIAN_GRADIENT]
+    )
     yield _question(
         f"At d_k = {middle}, the median gradient that reaches a query, |dL/dq|, is larger",
         {"with the division": _LESS, "in neither case": _SAME, "without it": _MORE},

@@ -89,7 +89,7 @@ class Workers(Protocol):
 
 @dataclass
 class Work:
-    """The chunks of sweeps as far as they are known: of a sweep that lacks pilots, only these.
+    """The chunks known so far; a sweep without its pilots has only these.
 
     A chunk that several sweeps need counts in each.
     """

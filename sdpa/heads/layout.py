@@ -95,9 +95,11 @@ def _split(arrays: Sequence[Array], heads: int) -> list[Array]:
 
 
 def _check(pair: HeadArrays, k: tuple[int, ...], words: set[str], *, is_packed: bool) -> None:
-    """FilesError if the last axis may have several heads, by its name or its width, or not even so
-    q and k fit; or if heads and positions may be exchanged: in one of them, or in both, where there
-    are more heads than keys.
+    """Refuse arrays whose axes can be read in two ways: several heads in the last axis, by its name
+    or its width, or heads and positions exchanged, as where there are more heads than keys.
+
+    Raises:
+        FilesError: q and k can be read in two ways, or in none.
     """
     q = pair.q.shape
     if q[-1] % k[-1]:

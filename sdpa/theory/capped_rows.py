@@ -28,7 +28,7 @@ from sdpa.theory.integrals import (
     HIGHEST,
     RANGE,
     FloatArray,
-    Rule,
+    Quadrature,
     UnknownError,
     gauss_panels,
     log_of,
@@ -69,7 +69,7 @@ def _z_nodes(
     softcap: float,
     low: float,
     high: float,
-) -> Rule:
+) -> Quadrature:
     """Nodes of z and their chances; in a panel, scores from low to high change by at most 1."""
     edges = [np.linspace(-_DEVIATIONS, _DEVIATIONS, 41)]
     if softcap:

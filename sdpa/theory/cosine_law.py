@@ -21,7 +21,7 @@ from sdpa.theory.integrals import (
     RANGE,
     FloatArray,
     Nodes,
-    Rule,
+    Quadrature,
     Span,
     gauss_panels,
     log_of,
@@ -66,7 +66,7 @@ class CosineLaw:
         """The angle with u + gain cos(theta) = y."""
         return _angle_of((y - u) / self.gain)
 
-    def _window(self, u: FloatArray) -> Rule:
+    def _window(self, u: FloatArray) -> Quadrature:
         """Angles where e^(-e^y) is neither 1 nor 0, and their chances, (nodes of u, nodes)."""
         first = self._possible(self._angle_at(HIGHEST, u))
         last = self._possible(self._angle_at(_LOWEST, u))
@@ -83,7 +83,7 @@ class CosineLaw:
         logarithm = self._log_constant + xlogy((self.d - 3) / 2, square)
         return np.asarray(np.exp(logarithm) / self.gain)
 
-    def between(self, edges: FloatArray) -> Rule:
+    def between(self, edges: FloatArray) -> Quadrature:
         """Scores between falling edges (..., edges), and their probabilities, (..., nodes)."""
         angles = self._possible(_angle_of(edges / self.gain))
         theta, weights = self._panels(angles)
@@ -99,7 +99,7 @@ class CosineLaw:
         """The greatest width of a panel that resolves the density; 0 if none does."""
         return 3 * self.gain / sqrt(self.d) if self.d >= _SMOOTH else 0.0
 
-    def largest(self, counts: Span, breaks: FloatArray) -> Rule:
+    def largest(self, counts: Span, breaks: FloatArray) -> Quadrature:
         """Scores that may be the largest, and their probabilities; no panel contains a break.
 
         Panels lie between equal steps of ln(n P(t > cos(theta))), and beyond a right angle of ln of
@@ -122,7 +122,7 @@ class CosineLaw:
         theta, weights = self._panels(edges)
         return self.gain * np.cos(theta), weights
 
-    def _panels(self, edges: FloatArray) -> Rule:
+    def _panels(self, edges: FloatArray) -> Quadrature:
         """Gauss's nodes between edges of angles; probabilities C sin(theta)^(d - 2) dtheta."""
         theta, weights = gauss_panels(edges, _ORDER)
         sine = np.maximum(np.sin(theta), 0)

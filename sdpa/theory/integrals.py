@@ -11,7 +11,7 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.floating[Any]]
 ComplexArray = npt.NDArray[np.complex128]
-Rule = tuple[FloatArray, FloatArray]  # nodes and their weights
+Quadrature = tuple[FloatArray, FloatArray]  # nodes and their weights
 Span = tuple[float, float]  # least and greatest of several counts
 
 # Integrands are cut off at e^-RANGE; 1 / e^-38 is below the precision of a double.
@@ -26,7 +26,7 @@ _gauss_rule = cache(np.polynomial.legendre.leggauss)
 
 
 class Nodes(NamedTuple):
-    """Nodes of an expectation over a score at every u: y = u + s, x, their weights, and c."""
+    """Quadrature nodes y = u + s, the values x and c there (see `integrands`), and their weights."""
 
     y: FloatArray  # (nodes of u or 1, nodes)
     x: FloatArray  # (nodes of u or 1, nodes), or (nodes,)
@@ -53,7 +53,7 @@ def trapezoid(low: float, high: float, step: float) -> tuple[FloatArray, float]:
     return nodes, float(spacing)
 
 
-def gauss_panels(edges: FloatArray, order: int) -> Rule:
+def gauss_panels(edges: FloatArray, order: int) -> Quadrature:
     """Gauss-Legendre nodes and weights, `order` of them between neighbouring edges, (..., nodes).
 
     >>> nodes, weights = gauss_panels(np.array([0.0, 1.0, 3.0]), 2)
@@ -70,7 +70,7 @@ def gauss_panels(edges: FloatArray, order: int) -> Rule:
 
 
 @cache
-def hermite_rule(order: int) -> Rule:
+def hermite_rule(order: int) -> Quadrature:
     """Gauss-Hermite nodes of a standard normal law, and their probabilities."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(order)
     return nodes, weights / weights.sum()

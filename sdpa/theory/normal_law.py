@@ -13,7 +13,7 @@ from sdpa.theory.integrals import (
     STEP,
     FloatArray,
     Nodes,
-    Rule,
+    Quadrature,
     Span,
     gauss_panels,
     hermite_rule,
@@ -105,7 +105,7 @@ class NormalLaw:
         """P(s < score)."""
         return np.asarray(ndtr((score - self.mean) / self._sigma))
 
-    def between(self, edges: FloatArray) -> Rule:
+    def between(self, edges: FloatArray) -> Quadrature:
         """Scores between the first and last of falling edges, and their probabilities.
 
         The panels are those of the law, because the given ones do not resolve the density.
@@ -116,7 +116,7 @@ class NormalLaw:
         s, weights = gauss_panels(np.clip(breaks, low, high), 16)
         return s, weights * self.density(s)
 
-    def points(self) -> Rule:
+    def points(self) -> Quadrature:
         """Scores that stand for a narrow law, and their probabilities."""
         nodes, weights = hermite_rule(_POINTS if self.deviation else 1)
         return self.mean + self.deviation * nodes, weights

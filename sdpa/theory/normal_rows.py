@@ -6,7 +6,15 @@ from math import ceil
 
 import numpy as np
 
-from sdpa.theory.integrals import FINE_STEP, RANGE, FloatArray, Rule, Span, gauss_panels, trapezoid
+from sdpa.theory.integrals import (
+    FINE_STEP,
+    RANGE,
+    FloatArray,
+    Quadrature,
+    Span,
+    gauss_panels,
+    trapezoid,
+)
 from sdpa.theory.integrands import Integrands
 from sdpa.theory.largest_weight import (
     GRADED,
@@ -30,7 +38,7 @@ class NormalRows:
     def __init__(self, laws: Sequence[NormalLaw], counts: Sequence[Span]) -> None:
         self.laws = laws
         self.counts = counts
-        self._kernels: dict[tuple[int, float], Rule] = {}
+        self._kernels: dict[tuple[int, float], Quadrature] = {}
 
     @cached_property
     def integrands(self) -> Integrands:

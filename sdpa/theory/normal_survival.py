@@ -9,7 +9,7 @@ from math import exp, expm1, hypot, log, pi, sqrt
 import numpy as np
 from scipy.special import digamma, loggamma, logsumexp, ndtr, ndtri, polygamma
 
-from sdpa.theory.integrals import STEP, FloatArray, Rule, gauss_panels, trapezoid
+from sdpa.theory.integrals import STEP, FloatArray, Quadrature, gauss_panels, trapezoid
 from sdpa.theory.integrands import Integrands
 from sdpa.theory.inversion import log_transform, sum_below, terms_for
 from sdpa.theory.normal_law import DEVIATIONS, MIN_SIGMA, NormalLaw
@@ -28,7 +28,7 @@ def survival_kernel(
     law: NormalLaw,
     most: float,
     log_ratio: float,
-) -> Rule:
+) -> Quadrature:
     """Weights, and ln G of each law, (laws, nodes), of P(S < c X) = int kappa(u + ln c) G(u) du.
 
     G = E exp(-e^u S) = P(ln E - ln S > u) for an exponential E, whose ln E has the characteristic
@@ -147,7 +147,7 @@ def _by_inversion(law: NormalLaw, rest: Rest, log_ratio: float) -> float:
     return float(chances @ sum_below(np.sum(logs, axis=0)))
 
 
-def _nodes_of_x(law: NormalLaw, transition: float, width: float) -> Rule:
+def _nodes_of_x(law: NormalLaw, transition: float, width: float) -> Quadrature:
     """Scores of a narrow law and their probabilities; P(S < c X) rises around the transition."""
     if law.deviation == 0:
         return np.array([law.mean]), np.ones(1)

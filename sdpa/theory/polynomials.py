@@ -6,8 +6,8 @@ different indices:
 
     E p_ab p_cd = E sum_i w_i^(a+c) x_i^(b+d) + E sum_(i != j) w_i^a x_i^b w_j^c x_j^d.
 
-Factors p_1 = 1 make the terms of a polynomial equal in degree. The coefficients of terms in which
-all indices coincide then cancel as whole numbers, so that a one-hot row has 0 term by term.
+Factors p_1 = 1 give all terms of a polynomial one degree. A one-hot row then has exactly 0: the
+coefficients of terms in which all indices coincide cancel as whole numbers.
 """
 
 import itertools

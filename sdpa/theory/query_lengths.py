@@ -25,7 +25,7 @@ from scipy.special import (
 )
 
 from sdpa.pairs import PairLaw
-from sdpa.theory.integrals import FloatArray, Rule, UnknownError
+from sdpa.theory.integrals import FloatArray, Quadrature, UnknownError
 from sdpa.theory.row_law import RowLaw
 
 # Shares of the shortest and longest queries that integrals omit; a small probability needs more
@@ -125,7 +125,7 @@ class _Halves:
 
         return end(gammainc, shortest), end(gammaincc, longest)
 
-    def density(self, x: FloatArray) -> Rule:
+    def density(self, x: FloatArray) -> Quadrature:
         """The density at every x up to a factor, and the mean of h given x."""
         if len(self.half) == 1:
             half = self.half[0]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, log_ndtr, ndtr
 
-from sdpa.theory.integrals import FloatArray, Rule
+from sdpa.theory.integrals import FloatArray, Quadrature
 from sdpa.theory.query_lengths import query_lengths
 
 
@@ -39,7 +39,7 @@ def largest_score_survival(score: npt.ArrayLike, d_k: float, n_keys: float) -> F
     return np.asarray(given_length @ share)
 
 
-def _ratios(score: npt.ArrayLike, d_k: float) -> Rule:
+def _ratios(score: npt.ArrayLike, d_k: float) -> Quadrature:
     """s / |q| at nodes of |q|, (..., nodes), as far as the tail depends on it, and their shares."""
     lengths = query_lengths(d_k, halvings=3, shortest=1e-17, longest=1e-290)
     ratio = np.asarray(score, dtype=float)[..., None] / lengths.length

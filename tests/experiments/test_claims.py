@@ -24,7 +24,7 @@ from experiments.claims.judge import (
     severity,
     verdict,
 )
-from experiments.claims.measured import KEYS, MEDIAN, WIDTHS, Given
+from experiments.claims.measured import KEYS, MEDIAN_JACOBIAN, WIDTHS, Given
 from experiments.claims.record import CLAIMS
 from experiments.claims.sources import LEFT_OUT, SOURCES
 from experiments.claims.table import read_statements, summary
@@ -132,7 +132,7 @@ def test_a_verdict_that_another_cut_off_changes_is_told(planted):
 
 
 def test_a_mistake_in_an_answer_names_the_entry(planted):
-    entry.in_example(PLANTED)(lambda given: ({"here": given.phase("d_k^1/2", MEDIAN)}, ""))
+    entry.in_example(PLANTED)(lambda given: ({"here": given.phase("d_k^1/2", MEDIAN_JACOBIAN)}, ""))
     with pytest.raises(KeyError) as caught:
         planted()
     assert caught.value.__notes__ == [f"in statement {PLANTED}"]
@@ -237,7 +237,9 @@ def test_the_error_of_a_ratio_of_medians_follows_from_their_intervals():
     ends = {"unscaled": (3.0, 4.4, 6.0), "d_k^1/2": (2.0, 2.5, 3.0)}
     axes = ["d_k", "n_keys", "scaling"]
     plane = pd.MultiIndex.from_product([WIDTHS, KEYS, ends], names=axes).to_frame(index=False)
-    plane[[f"{MEDIAN}_low", MEDIAN, f"{MEDIAN}_high"]] = plane["scaling"].map(ends).tolist()
+    plane[[f"{MEDIAN_JACOBIAN}_low", MEDIAN_JACOBIAN, f"{MEDIAN_JACOBIAN}_high"]] = (
+        plane["scaling"].map(ends).tolist()
+    )
     found = Given(tables={"phase": plane}).ratios_of_medians()
     assert set(found.to_numpy().ravel()) == {"1.8"}
 
@@ -257,7 +259,7 @@ def times(factor):
             "notebook-18",
             "phase",
             {"scaling": "unscaled", "d_k": 4096},
-            {MEDIAN: times(1e16)},
+            {MEDIAN_JACOBIAN: times(1e16)},
             "wrong",
         ),
         ("article-50", "phase", {}, {"saturated_rows_exact": 0.995}, "holds"),

@@ -10,7 +10,7 @@ from scipy import optimize, stats
 
 from experiments.claims.entry import Cases, digits, in_example, in_general, undecided
 from experiments.claims.laws import moment_of_product, normals
-from experiments.claims.measured import KEYS, MEDIAN, UNTRAINED, Floats, Given
+from experiments.claims.measured import KEYS, MEDIAN_JACOBIAN, UNTRAINED, Floats, Given
 from experiments.claims.record.shared import slope
 from experiments.claims.training import LIMITS, losses
 from experiments.claims.words import by_keys, each, shown
@@ -139,7 +139,7 @@ def gradients_vanish(given: Given) -> Cases:
     large = given.large
     root = given.ratio("jacobian_norm_exact").loc[large]
     query = given.ratio("query_gradient_norm_exact").loc[large]
-    median = given.ratio(MEDIAN).loc[large]
+    median = given.ratio(MEDIAN_JACOBIAN).loc[large]
     below = f"is below a tenth of the scaled one at d_k = {large:g} with {{n}} keys"
     medians = by_keys("%s, %s, %s, %s, %s", given.ratios_of_medians().T, between="; ")
     return {

@@ -13,7 +13,7 @@ from experiments.claims.entry import (
 )
 from experiments.claims.judge import SLIP
 from experiments.claims.laws import expectations, qkv, score_deviation, share_beyond
-from experiments.claims.measured import MEDIAN, UNTRAINED, Given, spread
+from experiments.claims.measured import MEDIAN_JACOBIAN, UNTRAINED, Given, spread
 from experiments.claims.record.shared import FORMULA, PRODUCTS, multiplications, work
 from experiments.claims.training import LIMITS, fails, heads, losses
 from experiments.claims.words import between, by_keys, each, shown
@@ -87,7 +87,7 @@ def gradients_are_level(given: Given) -> Cases:
     of_few = given.phase("d_k^1/2", query)[4096][2]
     level = "is level from d_k = 64 to 4096 with {n} keys"
     return {
-        **each(f"the median of |J|_F {level}", spread(given.scaled(MEDIAN)) < given.level),
+        **each(f"the median of |J|_F {level}", spread(given.scaled(MEDIAN_JACOBIAN)) < given.level),
         **each(f"the root mean square of |J|_F {level}", spread(of_root) < given.level),
         **each(f"the root mean square of |dL/dq| {level}", spread(of_query) < given.level),
     }, (
@@ -192,7 +192,7 @@ def the_unscaled_gradient_is_dead(given: Given) -> Cases:
     """Unscaled, the gradient of the row is dead; at 1/sqrt(d_k) it flows."""
     bare = jacobian_norm(softmax(STRIP))
     scaled = jacobian_norm(softmax(STRIP / 8))
-    median = given.ratio(MEDIAN).loc[512]
+    median = given.ratio(MEDIAN_JACOBIAN).loc[512]
     root = given.ratio("jacobian_norm_exact").loc[512]
     below = "is below a tenth of the scaled one"
     return {
