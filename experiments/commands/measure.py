@@ -251,7 +251,7 @@ def plan_lines(
         )
     yield f"total to measure: about {_estimate(work, workers)}; tables go to {results}"
     drawing = duration(_SECONDS_OF_A_FIGURE * figures)
-    yield f"then tables with {counted(figures, 'figure')}: about {drawing} of a core"
+    yield f"then {counted(figures, 'figure')}: about {drawing} of a core, and as long for exact values"
     if exceeds(limit, work, workers):
         yield f"A run of more than {duration(limit)} starts only with YES=1 (--yes)."
 

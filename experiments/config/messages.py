@@ -45,6 +45,12 @@ _OTHER_WORDS = {
     "std": "query_std or key_std",
     "temperature": "scaling",
 }
+# Values of keys in such words.
+_OTHER_VALUES = {
+    ("mask", "true"): "causal",
+    ("normalize", "true"): "rms",
+    ("position", "rotary"): "rope",
+}
 
 
 def note(document: Document, error: ErrorDetails) -> None:
@@ -78,7 +84,7 @@ def _expected(error: ErrorDetails) -> str:
         return _one_of(config_names(), _OTHER_WORDS.get(given, given))
     if kind == "literal_error":
         names = re.findall("'(.*?)'", error["ctx"]["expected"])
-        return _one_of(names, error["input"])
+        return _one_of(names, error["input"]) + _meant_value(error)
     given = error["input"]
     is_of_list = kind in ("int_type", "float_type") and isinstance(error["loc"][-1], int)
     if is_of_list and isinstance(given, str) and "," in given:
@@ -90,7 +96,12 @@ def _expected(error: ErrorDetails) -> str:
     message = error["msg"]
     for theirs, ours in _OUR_WORDS.items():
         message = re.sub(theirs, ours, message)
-    return message
+    return message + _meant_value(error)
+
+
+def _meant_value(error: ErrorDetails) -> str:
+    key = [part for part in error["loc"] if isinstance(part, str)][-1]
+    return did_you_mean(_OTHER_VALUES.get((key, str(error["input"]).lower())))
 
 
 def _one_of(names: list[str], given: object = "") -> str:

@@ -94,11 +94,11 @@ def test_bad_usage_exits_2(suite, words, message):
 def test_plan_says_what_is_missing_and_what_is_there(suite):
     more, kind = SMALL.replace("2000]", "2000, 3000]"), r"mine +2 +3 +"
     assert re.search(rf"{kind}2 of 2 chunks .* missing\n", suite("plan").stdout)
-    assert "then tables with 3 figures: about 12 s of a core\n" in suite("plan").stdout
+    assert "then 3 figures: about 12 s of a core, and as long for exact values\n" in suite("plan").stdout
     suite("run")
     complete = suite("plan").stdout
     assert re.search(rf"{kind}0 of 2 chunks .* complete\n", complete)
-    assert "then tables with 0 figures: about 0 s" in complete
+    assert "then 0 figures: about 0 s" in complete
     other = suite("plan", text=more).stdout
     assert re.search(
         r"mine +3 +3 +1 of 3 chunks .* stale: .* got d_k \[1000, 2000\], expected", other

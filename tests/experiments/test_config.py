@@ -94,6 +94,7 @@ PLANTED = [
     ("  trials: 10", "   trials: 10", "8:6: not YAML: got another indentation"),
     ("trials: 10", "trials 10", "8:5: not YAML: got no `: `, expected `key: value`$"),
     ("[4, 8]", "[4, 8", "5:10: not YAML: got a list without its closing bracket$"),
+    ("10\n", "10\n    mask: True\n", "9:11: .*got True, expected .*; did you mean causal.$"),
     ("10\n", "'10'\n", "8:13: .*got '10', expected a number without quotes, 10$"),
     ("10\n", "10,000\n", "8:13: .*got 10,000, expected digits alone, 10000$"),
     ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1$"),
