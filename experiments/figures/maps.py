@@ -272,7 +272,7 @@ def formats(results: Results) -> Drawing:
         write = _percent if values.shape[1] <= _LARGEST_MAP else None
         plot_plane(ax, values, write=write, cmap=SEQUENTIAL, vmin=0, vmax=1)
         ax.set_ylabel("")
-        ax.set_title(f"{under(scaling)}, {n_keys} keys: {_SHARES[share]}")
+        ax.set_title(f"{under(scaling)}: {_SHARES[share]}")
     figure.suptitle(f"n_keys = {n_keys}", x=0.01, ha="left", fontsize=10.5)
     return figure
 
