@@ -102,7 +102,7 @@ FIGURES = (
         lines=Lines(
             "",
             (
-                Panel("score_variance"),
+                Panel("score_variance", "variance of a score"),
                 Panel("max_weight"),
                 Panel("entropy"),
                 Panel(MEDIAN_GRADIENT, "gradient to a query, |dL/dq|, median"),
@@ -128,7 +128,7 @@ FIGURES = (
         lines=Lines(
             "d_k",
             (
-                Panel("score_variance"),
+                Panel("score_variance", "variance of a score"),
                 Panel("score_variance", "the same over its exact value", over="exact"),
             ),
             (9, 4),
@@ -194,7 +194,7 @@ FIGURES = (
         default=Default(),
         lines=Lines(
             "scheme",
-            (Panel("score_variance"), Panel("max_weight", equal=True)),
+            (Panel("score_variance", "variance of a score"), Panel("max_weight", equal=True)),
             (3.1, 2.9),
             by="d_model",
             beside="scaling",

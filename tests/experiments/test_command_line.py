@@ -94,7 +94,10 @@ def test_bad_usage_exits_2(suite, words, message):
 def test_plan_says_what_is_missing_and_what_is_there(suite):
     more, kind = SMALL.replace("2000]", "2000, 3000]"), r"mine +2 +3 +"
     assert re.search(rf"{kind}2 of 2 chunks .* missing\n", suite("plan").stdout)
-    assert "then 3 figures: about 12 s of a core, and as long for exact values\n" in suite("plan").stdout
+    assert (
+        "then 3 figures: about 12 s of a core, and as long for exact values\n"
+        in suite("plan").stdout
+    )
     suite("run")
     complete = suite("plan").stdout
     assert re.search(rf"{kind}0 of 2 chunks .* complete\n", complete)
