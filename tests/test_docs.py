@@ -117,14 +117,14 @@ def test_readme_states_what_the_tables_show():
         f"| {median['d_k^1/2', 64]:.2f} |",
         f"gradient to the median query, 64 keys, d_k = 2,048 | {wide['unscaled']:.4f} "
         f"| {wide['d_k^1/2']:.2f} |",
-        f"from output to input, 48 random layers | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
+        f"from output to input, 48 random pre-norm layers | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
         f"nats per character | {plain:.2f} | {scaled:.2f} |",
-        f"with 64 keys, from d_k = {of_jacobian:.0f} on.",
-        f"saturation wins at the median from [d_k = {crossing:.0f}]"
-        "(results/derived/dimension/crossings.csv); with more keys, later.",
+        f"is smaller unscaled from d_k = {of_jacobian:.0f} on:",
+        "the median query's gradient is larger without the scale up to "
+        f"[d_k = {crossing:.0f}](results/derived/dimension/crossings.csv) and smaller beyond;",
         "without it by Adam from q and k of variance 1, decoders have nearly one-hot rows and tiny "
         "median gradients. If q and k start much smaller, [deep gradients](docs/network.md) hardly "
-        "grow and training suffers less; with momentum SGD, the scale then hurts at first.",
+        "grow and training suffers less; with momentum SGD, the scale hurts at first.",
         f"attention that ignores q and k ends at {blind}:",
     ):
         assert stated in text
