@@ -57,7 +57,9 @@ def read_matrix(path: Path, letter: str) -> pd.DataFrame:
     """
     try:
         cells = pd.read_csv(path, header=None, dtype=str, na_filter=False, skipinitialspace=True)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise ExampleError(f"{path}: cannot read: {error.strerror}") from None
+    except ValueError as error:
         raise ExampleError(f"{path}: expected comma-separated numbers, got {error}") from None
     numbers = cells.apply(pd.to_numeric, errors="coerce")
     # One number makes names of none: a wrong cell is refused, and drops no row or column.

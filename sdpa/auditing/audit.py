@@ -205,6 +205,8 @@ def _of_outputs(audited: Audited) -> list[Finding]:
     off = max(sample.error for sample in samples)
     share = f"{len(wrong)} of {len(samples)} outputs are wrong"
     where = f"{share}, by up to {off:.1g} times what rounding allows."
+    if not np.isfinite(off):
+        where = f"{share}, some by nan or inf, as e^s of large scores without their maximum."
     right = "right, the same in each call"
     if not wrong and is_same:
         return found or [Finding("outputs", _RIGHT, right, right, where)]

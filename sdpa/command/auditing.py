@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from sdpa._names import did_you_mean
 from sdpa.auditing import audit
 from sdpa.command.diagnosing import split_sink
 from sdpa.command.output import add_options, check, rule, tell
@@ -70,7 +71,9 @@ def function_of(target: str) -> Callable[..., Any]:
         found: object = pkgutil.resolve_name(target)
     except (Exception, SystemExit) as error:  # a script may end the process
         kind = type(error).__name__
-        raise ValueError(f"{expected}, got {target}: {kind}: {error}") from error
+        meant = target.replace(".py:", ":") if ".py:" in target else None
+        hint = did_you_mean(meant)
+        raise ValueError(f"{expected}, got {target}: {kind}: {error}{hint}") from error
     finally:
         sys.argv = words
     if not callable(found):

@@ -103,7 +103,10 @@ def _check(pair: HeadArrays, k: tuple[int, ...], words: set[str], *, is_packed: 
     """
     q = pair.q.shape
     if q[-1] % k[-1]:
-        raise FilesError(f"expected q and k with the same d_k (last axis), got q {q} and k {k}")
+        hint = "; k looks transposed" * (k[-2] == q[-1])
+        raise FilesError(
+            f"expected q and k with the same d_k (last axis), got q {q} and k {k}{hint}"
+        )
     is_wide = max(q[-1], k[-1]) > _WIDEST or q[-1] != k[-1]
     is_told = is_wide or is_packed or (words & _PROJECTIONS and pair.head is None)
     if is_told and len(q) < 4 - is_packed:
