@@ -115,6 +115,8 @@ def watch(model: Any, every: int = 100, queries: int = 64) -> Monitor:
     >>> monitor = watch(model)  # doctest: +SKIP
     >>> loss.backward(); optimizer.step(); logs = monitor.step()  # doctest: +SKIP
     """
+    if not hasattr(model, "named_modules"):
+        raise TypeError(f"model: expected a torch.nn.Module, got {model!r}")
     if every < 1 or queries < 1:
         raise ValueError(f"expected every and queries of at least 1, got {every} and {queries}")
     return Monitor(model, every, queries)

@@ -46,12 +46,18 @@ class Recording:
         """Add q and k, (..., n, d_k), of any array type; `scale` multiplies scores, and is
         1/sqrt(d_k) by default.
 
-        `layer` is the number of the call, if calls do not come in order.
+        `layer` is the number of the call; by default, one more than the largest.
 
         Raises:
             ValueError: the layer has been added before, or the scale is 0.
+
+        >>> saved, q = Recording(), np.ones((2, 4))
+        >>> saved.add(q, q, layer=2)
+        >>> saved.add(q, q)
+        >>> [*saved.arrays]
+        ['q.2', 'k.2', 'q.3', 'k.3']
         """
-        number = len(self.calls) if layer is None else layer
+        number = max(self.calls, default=-1) + 1 if layer is None else layer
         if number in self.calls or scale == 0:
             raise ValueError(
                 f"expected each layer once and a scale other than 0, got layer {number} and scale "
