@@ -93,6 +93,9 @@ def run(
     if not isinstance(config, str | Path | Mapping):
         raise UsageError(f"config: expected the path of a file or a mapping, got {config!r}")
     if isinstance(config, Mapping):
+        if "sweeps" not in config:
+            got = ", ".join(map(str, config))
+            raise UsageError(f"config: expected the keys seed and sweeps, got {got or 'none'}")
         folder = Path(folder or _OF_MAPPINGS)
         path = folder / "sweeps.yaml"
         plain = json.loads(json.dumps(dict(config), default=_listed))

@@ -157,7 +157,8 @@ def scaled_dot_product_attention(
         q, k, scaling, mask, softcap, sink, normalizer, alibi: as in `attention_weights`; PyTorch's
             `scale` is the reciprocal of the divisor, and its `is_causal=True` is `mask="causal"` if
             there are as many queries as keys.
-        v: values, (..., n_keys, d_v); leading axes of q, k and v broadcast.
+        v: values, (..., n_keys, d_v); leading axes of q, k and v broadcast. Those of hidden keys
+            must be finite, too: 0 times NaN is NaN.
         return_weights: return (output, weights) instead of the output alone.
 
     Returns:

@@ -59,7 +59,9 @@ def test_neither_a_path_nor_a_mapping_is_refused():
     with pytest.raises(
         UsageError, match=r"expected plain keys, lists, numbers and text, got \{4\}"
     ):
-        run({"seed": {4}})
+        run({"sweeps": {4}})
+    with pytest.raises(UsageError, match="expected the keys seed and sweeps, got d_k"):
+        run({"d_k": 4})
 
 
 def test_a_script_without_a_guard_hears_of_it(tmp_path):
