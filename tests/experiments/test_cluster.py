@@ -151,7 +151,8 @@ def test_a_cell_that_kills_every_worker_is_named_and_all_else_is_kept(suite, clu
     status, _, err = suite.run("run", "--scheduler", str(cluster.file))
     assert status == 1
     assert re.match(
-        r"sweep first, cell d_k=200, .*: a worker process died at or near this cell: killed, out of memory", err
+        r"sweep first, cell d_k=200, .*: a worker process died at or near this cell: killed, out of memory",
+        err,
     )
     assert resumes(suite, local_tables)
 
