@@ -26,6 +26,7 @@ from sdpa.theory import (
 from sdpa.theory.cosine_law import CosineLaw
 from sdpa.theory.deviations import least_row_variances
 from sdpa.theory.row_law import RowLaw
+from sdpa.theory.row_lengths import varies_slowly
 from sdpa.theory.row_metrics import RowMetrics
 from sdpa.theory.row_moments import row_means, row_moments
 from sdpa.theory.score_law import query_lengths
@@ -367,9 +368,10 @@ def test_rows_of_many_lengths_are_unknown_where_means_do_not_interpolate(factor)
         attention_expectations(4, 200, f"d_k^1/2*{factor}", shortest=1)
 
 
-def test_a_rule_without_jumps_between_the_lengths_of_rows_is_known():
-    flat = attention_expectations(4, 200, "d_k^1/2*(1+floor(n_visible/300))", shortest=1)
-    assert flat == attention_expectations(4, 200, 2.0, shortest=1)
+@pytest.mark.parametrize("factor", ["(1+floor(n_visible/300))", "1/ln(n_visible+2)"])
+def test_a_rule_without_jumps_between_the_lengths_of_rows_is_smooth(factor):
+    rule = Scaling.parse(f"d_k^1/2*{factor}")
+    assert varies_slowly(lambda length: rule.divisor(4, 200, length), 200, 1)
 
 
 def test_deviations_are_known_for_independent_rows():
