@@ -361,7 +361,8 @@ def test_unknown_rows_are_refused_with_a_reason(law, divisor, reason):
 
 
 @pytest.mark.parametrize(
-    "factor", ["(1+floor(n_visible/30))", "((n_visible-99)^2+1)^(1/2)/9", "n_visible^4"]
+    "factor",
+    ["(1+floor(n_visible/30))", "(300+((n_visible-99)^2+1)^(1/2))", "n_visible^4"],
 )
 def test_rows_of_many_lengths_are_unknown_where_means_do_not_interpolate(factor):
     with pytest.raises(UnknownError, match="a rule that jumps, bends or grows fast"):
