@@ -17,7 +17,7 @@ from experiments.declarations import (
     saturation,
     variance,
 )
-from experiments.declarations.figure import Figure, Finding
+from experiments.declarations.figure import Figure
 
 _TOPICS = (
     variance,
@@ -31,11 +31,6 @@ _TOPICS = (
 )
 FIGURES: Mapping[str, Figure] = {
     figure.name: figure for topic in _TOPICS for figure in topic.FIGURES
-}
-FINDINGS: Mapping[str, Finding] = {
-    f"{figure.finding.sweep}/{name}": figure.finding
-    for name, figure in FIGURES.items()
-    if figure.finding
 }
 
 

@@ -47,8 +47,8 @@ def draw(
     # An unsound table is an error, after the figures of all others.
     required = [partial(study.require, sweep.name) for sweep in sweeps]
     attempt([partial(build, folder, products, report, jobs=jobs), *required])
-    found = [finding_of(figure, each) for each in drawn for figure in each.sweep.figures]
-    for title, _ in list(filter(None, found))[:_TOLD]:
+    titles = [product.parameters[0] for product in products if product.parameters]
+    for title in [*dict.fromkeys(titles)][:_TOLD]:
         report.verdict("found", title)
     if lost := [reason for each in drawn for reason in lost_findings(each)]:
         back = _BACK if folder.resolve() == SHIPPED_RESULTS.resolve() else ""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from experiments.analysis.results import Results
-from experiments.declarations import FINDINGS
+from experiments.declarations import FIGURES
 from experiments.declarations.tables import BOTH, MEDIAN_GRADIENT, ends, rows_of
 from experiments.figures.findings import finding_of
 from experiments.pages.answers import Numbers
@@ -75,8 +75,9 @@ def questions(found: Mapping[str, Results], answers: Mapping[str, Numbers]) -> I
             growth,
             f"It grows {digits(growth)} times; with the division, {digits(scaled)} times.",
         )
-    if "language" in found and finding_of("losses", found["language"]):
-        losses = FINDINGS["language/losses"].numbers(found["language"]) or {}
+    trained = FIGURES["losses"].finding
+    if trained and "language" in found and finding_of("losses", found["language"]):
+        losses = trained.numbers(found["language"]) or {}
         plain = losses["plain"]
         root = losses["root"]
         yield _question(

@@ -11,7 +11,7 @@ import pytest
 from experiments.analysis.agreement import agreement, agreement_tables
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
-from experiments.declarations import FINDINGS
+from experiments.declarations import FIGURES
 from experiments.figures.draw import figures
 from experiments.figures.findings import finding_of, lost_findings, mismatch
 from experiments.output.tables import read_sweep
@@ -20,6 +20,11 @@ from tests.shipped import CONFIG, RESULTS, shipped_only
 
 pytestmark = shipped_only
 
+FINDINGS = {
+    f"{figure.finding.sweep}/{name}": figure.finding
+    for name, figure in FIGURES.items()
+    if figure.finding
+}
 SWEEPS = {sweep.name: sweep for sweep in CONFIG.sweeps}
 # The axis whose values, or the columns whose contents, change places, so that the effect goes
 # elsewhere.
