@@ -66,6 +66,12 @@ def test_a_bad_config_is_refused_without_a_file(suite):
     assert not suite.folder.exists()
 
 
+def test_a_sweep_of_uniform_rows_is_flagged(suite):
+    flat = f"{SMALL}    query_std: 0.001\n"
+    assert "mine: the scaled scores of all rows vary by" in suite("run", text=flat).stdout
+    assert "all rows vary by" not in suite("run", text=f"{SMALL}    query_std: 10\n").stdout
+
+
 def test_a_folder_that_cannot_be_written_is_named(suite):
     suite.folder.write_text("a file, not a folder")
     refused = suite("run")

@@ -54,6 +54,7 @@ def test_a_wrong_divisor_is_the_one_finding_and_fails():
     ("target", "message"),
     [
         ("sdpa:__doc__", "got sdpa:__doc__, which is no function"),
+        ("kern.py:f", "No module named 'kern'; did you mean kern:f?"),
         ("sdpa.nothing:f", "importable here, got sdpa.nothing:f: ModuleNotFoundError: No module"),
         ("script:f", "got script:f: SystemExit: 0"),
         ("broken:f", "got broken:f: NameError: name 'nothing' is not defined"),

@@ -265,6 +265,13 @@ def test_healthy_heads_get_no_advice():
     assert without_advice(table_of((0.4 * q, k))).startswith("These numbers do not settle")
 
 
+def test_queries_that_are_divided_already_are_told_apart_from_flat_ones():
+    q, k = np.random.default_rng(0).standard_normal((2, 3, 64, 64))
+    for queries, is_divided in ((q / 8, True), (q / 30, False)):
+        ((told,), _) = advice(table_of((queries, k)), is_capped=False)
+        assert told.endswith("already, pass --scaling unscaled.") == is_divided
+
+
 def test_scores_without_a_divisor_are_not_called_healthy():
     q, k = np.random.default_rng(0).standard_normal((2, 3, 64, 16))
     ((told,), _) = advice(table_of((q, k), scaling="unscaled"), is_capped=False)

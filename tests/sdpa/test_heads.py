@@ -163,6 +163,7 @@ def test_sequences_and_layers_may_come_in_any_order_and_k_may_have_fewer_heads()
 
 MANY = np.zeros((2, 7, 3, 4))  # 7 heads of 3 positions, or the other way
 REFUSED = [
+    ({"q": Q[0], "k": K[0].mT}, {}, "same d_k .*; k looks transposed$"),
     ({"q": Q[0], "k": K[0, ..., :3]}, {}, r"same d_k .* got q \(3, 5, 4\) and k \(3, 5, 3\)"),
     (JOINED, {}, r"got q \(2, 5, 12\) .*choose --heads H .* or --axes head"),
     ({"q": MANY, "k": MANY}, {}, "--axes batch,head for 7 .*--axes batch,position,head for 3"),
