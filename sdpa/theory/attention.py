@@ -10,9 +10,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sdpa.pairs import PairLaw
-from sdpa.scaling import Scaling, resolve_divisor
+from sdpa.scaling import Rule, Scaling
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
-from sdpa.theory.row_law import RowLaw
+from sdpa.theory.row_law import RowLaw, divisor_of_rows
 from sdpa.theory.row_lengths import RowLengths, lengths_of, mean_over_lengths, varies_slowly
 from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics
 from sdpa.theory.row_moments import row_means
@@ -76,7 +76,7 @@ class AttentionExpectations:
 def attention_expectations(
     d_k: float,
     n_keys: float,
-    divisor: float | Scaling | str,
+    divisor: Rule,
     law: PairLaw = PairLaw(),
     shortest: RowLengths = None,
 ) -> AttentionExpectations:
@@ -115,11 +115,9 @@ def attention_expectations(
         raise TypeError(f"law: expected a PairLaw, got {law!r}")
     if not isinstance(shortest, int | np.integer | tuple | None):
         raise TypeError(f"shortest: expected a whole number, runs or None, got {shortest!r}")
-    rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
-    is_by_row = isinstance(rule, Scaling) and rule.is_by_row and shortest is not None
     check_sizes(d_k, n_keys)
-    c = rule if is_by_row else resolve_divisor(rule, d_k, n_keys)
-    return _expectations(float(d_k), float(n_keys), c, law, shortest)
+    of_rows = divisor_of_rows(d_k, n_keys, divisor)
+    return _expectations(float(d_k), float(n_keys), of_rows, law, shortest)
 
 
 def divisor_of_length(

@@ -33,11 +33,11 @@ class RowLaw:
             UnknownError: the divisor is a rule with n_visible.
         """
         check_sizes(d_k, n_keys)
-        rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
-        if isinstance(rule, Scaling) and rule.is_by_row:
+        of_rows = divisor_of_rows(d_k, n_keys, divisor)
+        if isinstance(of_rows, Scaling):
             reason = "deviations of rows with divisors of their own are unknown"
-            raise UnknownError(f"{reason}, got {rule}")
-        return cls(d_k, n_keys, resolve_divisor(rule, d_k, n_keys), law)
+            raise UnknownError(f"{reason}, got {of_rows}")
+        return cls(d_k, n_keys, of_rows, law)
 
     @property
     def to_query(self) -> float:
@@ -53,3 +53,15 @@ class RowLaw:
     def unit(self) -> float:
         """The deviation of scores over |q| / query_std."""
         return self.law.query_std * self.law.key_std / self.divisor
+
+
+def divisor_of_rows(d_k: float, n_keys: float, divisor: Rule) -> float | Scaling:
+    """The divisor of all rows, or a rule with n_visible itself, which gives each row its own.
+
+    >>> divisor_of_rows(16, 64, "d_k^1/2"), divisor_of_rows(16, 64, "d_k^1/2/ln(n_visible)")
+    (4.0, Scaling.parse('d_k^1/2/ln(n_visible)'))
+    """
+    rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
+    if isinstance(rule, Scaling) and rule.is_by_row:
+        return rule
+    return resolve_divisor(rule, d_k, n_keys)

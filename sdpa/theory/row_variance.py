@@ -14,7 +14,7 @@ import numpy as np
 from sdpa.pairs import PairLaw, spectrum_of
 from sdpa.scaling import Rule, Scaling, resolve_divisor
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
-from sdpa.theory.row_law import RowLaw
+from sdpa.theory.row_law import RowLaw, divisor_of_rows
 from sdpa.theory.row_lengths import RowLengths, lengths_of
 from sdpa.theory.scores import score_variance
 
@@ -41,10 +41,8 @@ def row_variance(
     0.75
     """
     check_sizes(d_k, n_keys, fewest=1)
-    rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
-    if not isinstance(rule, Scaling):
-        rule = resolve_divisor(rule, d_k, n_keys)
-    return expected_row_variance(d_k, n_keys, rule, law, shortest)
+    of_rows = divisor_of_rows(d_k, n_keys, divisor)
+    return expected_row_variance(d_k, n_keys, of_rows, law, shortest)
 
 
 def expected_row_variance(
