@@ -26,7 +26,7 @@ TRAINED = Path("config.full.yaml")  # of the decoders that training is judged by
 _Read = Mapping[str, tuple[int, Needs]]
 _READ: _Read = {  # of config.yaml
     "dimension": (
-        4000,
+        3000,
         {
             "d_k": (4, 8, 16, 32, 64, 128, 256, 512),
             "n_keys": 64,
@@ -34,14 +34,14 @@ _READ: _Read = {  # of config.yaml
         },
     ),
     "powers": (
-        3000,
+        1500,
         {
             "d_k": (64, 512),
             "n_keys": 64,
             "scaling": (*POWERS, "d_k^1"),
         },
     ),
-    "dot_products": (2_000_000, {"d_k": (1, 4, 16, 64, 256)}),
+    "dot_products": (1_000_000, {"d_k": (1, 4, 16, 64, 256)}),
     "phase": (
         20,
         {
