@@ -1,8 +1,9 @@
-"""Integrals, and the distance of drawn rows from exact values."""
+"""Integrals, normal numbers, and the distance of drawn rows from exact values."""
 
 import itertools
 from math import sqrt
 
+import numpy as np
 from scipy.integrate import quad
 
 
@@ -16,3 +17,8 @@ def integral(function, ends, **tolerances):
     """The adaptive integral over pieces between neighbouring ends."""
     pieces = itertools.pairwise(ends)
     return sum(quad(function, low, high, **tolerances)[0] for low, high in pieces)
+
+
+def normals(*shape, seed=0):
+    """Standard normal numbers."""
+    return np.random.default_rng(seed).standard_normal(shape)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 from scipy import stats
 
 from experiments.analysis.analyse import columns_of
@@ -26,6 +27,7 @@ from experiments.output.tables import read_sweep
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
 from sdpa.theory import GaussianRow, out_of_range
+from tests.numerics import normals
 
 OF_ROWS, OF_RUNS = SweepAxes.of_cell(EXPERIMENT.cell), SweepAxes.of_cell(language.Cell)
 
@@ -47,7 +49,7 @@ def test_slopes_are_those_of_another_fit(table):
         x, y = np.log(rows["d_k"]), np.log(rows["score_variance"])
         errors = (rows["score_variance_se"] / rows["score_variance"]).to_numpy()
         assert slopes.loc[scaling, "slope"] == pytest.approx(stats.linregress(x, y).slope, rel=1e-9)
-        drawn = y.to_numpy() + errors * np.random.default_rng(3).standard_normal((4000, len(x)))
+        drawn = y.to_numpy() + errors * normals(4000, len(x), seed=3)
         assert slopes.loc[scaling, "slope_se"] == pytest.approx(
             np.polyfit(x, drawn.T, 1)[0].std(), rel=0.05
         )
@@ -178,7 +180,7 @@ def test_exact_curves_are_empty_only_beside_unknown_points():
     x = np.log([4.0, 8, 16, 32, 64, 128])
     exact = np.where(x < 2, np.nan, 1 - x)
     at, *_, curve = interpolated(x, exact, exact, exact, exact)
-    np.testing.assert_allclose(curve[at >= x[2]], 1 - at[at >= x[2]])
+    assert_allclose(curve[at >= x[2]], 1 - at[at >= x[2]])
     assert np.isnan(curve[(at < x[2]) & ~np.isclose(at, x[1])]).all()
 
 
@@ -203,7 +205,7 @@ def test_a_known_power_crosses_where_it_should(level, factor):
     is_undivided = found["norm"] == "undivided_query_gradient"
     # (c / d)^2 d^-1/2 = 1 at d = c^(4/5).
     expected = np.where(is_undivided, crossing**0.8, crossing)
-    np.testing.assert_allclose(found["crossing"], expected)
+    assert_allclose(found["crossing"], expected)
     assert (found["crossing_low"] < found["crossing"]).all()
     assert (found["crossing"] < found["crossing_high"]).all()
     # Each norm reaches e^0.01, their ratio e^0.02; the slope is -2. Between neighbours it is up to
@@ -230,14 +232,14 @@ def test_ratios_hold_for_any_correlation_and_name_few_draws():
     ratios = norm_ratios(results_of(table))
     assert list(ratios.columns) == names(columns_of(EXPERIMENT)["ratios"])
     first = ratios[(ratios["norm"] == "jacobian") & (ratios["statistic"] == "r.m.s.")]
-    np.testing.assert_allclose(first["ratio"], [3, 0.5])
-    np.testing.assert_allclose(first["ratio_low"], first["ratio"] * np.exp(-0.2))
-    np.testing.assert_allclose(first["ratio_high"], first["ratio"] * np.exp(0.2))
+    assert_allclose(first["ratio"], [3, 0.5])
+    assert_allclose(first["ratio_low"], first["ratio"] * np.exp(-0.2))
+    assert_allclose(first["ratio_high"], first["ratio"] * np.exp(0.2))
     assert first["few_draws"].tolist() == ["", "unscaled"]
     undivided = ratios[
         (ratios["norm"] == "undivided_query_gradient") & (ratios["statistic"] == "median")
     ]
-    np.testing.assert_allclose(undivided["ratio"], [3 / 2, 0.5 / np.sqrt(8)])
+    assert_allclose(undivided["ratio"], [3 / 2, 0.5 / np.sqrt(8)])
 
 
 @pytest.mark.slow
@@ -285,12 +287,8 @@ def test_curves_are_gaussian_rows_at_multiples_of_the_freezing_spread(curves):
 
 def test_the_limits_are_those_of_the_random_energy_model(curves):
     cold = curves["ratio"] > 1
-    np.testing.assert_allclose(
-        curves["collision_limit"], np.where(cold, 1 - 1 / curves["ratio"], 0)
-    )
-    np.testing.assert_allclose(
-        curves["entropy_share_limit"], np.where(cold, 0, 1 - curves["ratio"] ** 2)
-    )
+    assert_allclose(curves["collision_limit"], np.where(cold, 1 - 1 / curves["ratio"], 0))
+    assert_allclose(curves["entropy_share_limit"], np.where(cold, 0, 1 - curves["ratio"] ** 2))
     far = curves[(curves["ratio"] > 2) & (curves["n_keys"] == 4096)]
     assert (abs(far["collision"] - far["collision_limit"]) < 0.08).all()
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from experiments.analysis.score_counts import distances, histograms
@@ -46,15 +47,11 @@ def measured():
 
 
 def test_counts_and_moments_are_those_of_the_scores(measured, scores):
-    np.testing.assert_array_equal(
-        measured.counts, np.histogram(scores / np.sqrt(2), bin_edges())[0]
-    )
+    assert_array_equal(measured.counts, np.histogram(scores / np.sqrt(2), bin_edges())[0])
     expected = [scores.mean(), scores.var(), stats.kurtosis(scores)]
     (row,) = distribution.tabulate(distribution.Cell(2), measured)[MEASURED]
-    np.testing.assert_allclose(
-        [row[metric.name] for metric in distribution.METRICS], expected, rtol=1e-4
-    )
-    np.testing.assert_allclose(row["score_mean_se"], scores.std() / np.sqrt(SCORES), rtol=1e-4)
+    assert_allclose([row[metric.name] for metric in distribution.METRICS], expected, rtol=1e-4)
+    assert_allclose(row["score_mean_se"], scores.std() / np.sqrt(SCORES), rtol=1e-4)
 
 
 def test_batches_and_merging_lose_nothing(monkeypatch):
@@ -66,9 +63,9 @@ def test_batches_and_merging_lose_nothing(monkeypatch):
     rng = np.random.default_rng(4)
     batches = [rng.standard_normal((2, size, 3)) for size in (10, 10, 10, 10, 7, 5)]
     whole = of_scores(np.concatenate([np.vecdot(q, k) for q, k in batches]), 3)
-    np.testing.assert_array_equal(merged.counts, whole.counts)
-    np.testing.assert_allclose(merged.moments.mean, whole.moments.mean, rtol=1e-12)
-    np.testing.assert_allclose(merged.moments.comoment, whole.moments.comoment, rtol=1e-12)
+    assert_array_equal(merged.counts, whole.counts)
+    assert_allclose(merged.moments.mean, whole.moments.mean, rtol=1e-12)
+    assert_allclose(merged.moments.comoment, whole.moments.comoment, rtol=1e-12)
 
 
 def test_the_distance_is_scipy_s_to_what_a_bin_holds(measured, scores):
@@ -84,7 +81,7 @@ def test_histograms_have_the_mean_density_of_each_bin(measured):
     mass = stats.laplace.cdf(bins["high"] * np.sqrt(2)) - stats.laplace.cdf(
         bins["low"] * np.sqrt(2)
     )
-    np.testing.assert_allclose(bins["density_exact"], mass / width, rtol=1e-8)
+    assert_allclose(bins["density_exact"], mass / width, rtol=1e-8)
     assert bins["count"].sum() == SCORES
     assert (bins["density"] * width).sum() == pytest.approx(1)
     assert bins["count"].iloc[[0, -1]].min() > 0

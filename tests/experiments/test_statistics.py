@@ -7,6 +7,7 @@ from functools import reduce
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from experiments.kinds.saturation import STATISTICS, Cell
@@ -16,6 +17,7 @@ from experiments.measuring.moments import Estimate, Estimates, Moments, ScoreMom
 from experiments.measuring.quantiles import MAX_BINS, Histograms
 from experiments.measuring.row_metrics import METRICS
 from sdpa import Scaling
+from tests.numerics import normals
 
 
 def merged(parts):
@@ -28,7 +30,7 @@ def close(expected):
 
 @pytest.fixture
 def samples():
-    return np.random.default_rng(1).standard_normal((3, 41)) * [[1.0], [10.0], [0.1]] + 5
+    return normals(3, 41, seed=1) * [[1.0], [10.0], [0.1]] + 5
 
 
 def test_errors_and_correlations_of_sums_are_those_of_their_samples(samples):
@@ -37,9 +39,9 @@ def test_errors_and_correlations_of_sums_are_those_of_their_samples(samples):
     estimates = Estimates.of(Moments.of(samples), of)
     sums = gradients @ samples
     errors = sums.std(axis=1, ddof=1) / np.sqrt(41)
-    np.testing.assert_allclose(estimates.errors, errors, rtol=1e-12)
+    assert_allclose(estimates.errors, errors, rtol=1e-12)
     correlation = np.corrcoef(sums[:2])
-    np.testing.assert_allclose(estimates.correlation[:2, :2], correlation, rtol=1e-12)
+    assert_allclose(estimates.correlation[:2, :2], correlation, rtol=1e-12)
     assert not estimates.correlation[2].any()
 
 
@@ -91,7 +93,7 @@ def test_chunks_merge_to_the_same_bins_in_any_order():
         for one, other in zip(found.series, whole.series, strict=True):
             assert one.dropped == other.dropped
             for name in ("keys", "counts", "rank_sums"):
-                np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+                assert_array_equal(getattr(one, name), getattr(other, name))
 
 
 def test_infinite_values_lie_above_all_others():
@@ -220,6 +222,6 @@ def test_effective_draws_of_rare_events_are_their_number():
 
 
 def test_effective_draws_of_a_heavy_mean_are_near_those_of_kish():
-    x = np.exp(3 * np.random.default_rng(2).standard_normal(400))
+    x = np.exp(3 * normals(400, seed=2))
     kish = x.sum() ** 2 / (x**2).sum()
     assert effective_draws(x.mean(), x.std() / 20, Limits(0)) == close(kish / (1 - kish / 400))

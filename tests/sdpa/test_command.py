@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from experiments.models.diagnosis import COLUMNS
 from sdpa import attention_weights, compare, diagnose, diagnose_scores
@@ -21,15 +22,16 @@ from sdpa.heads.table import table_of as heads_table
 from sdpa.row_maps import RowMap
 from sdpa.theory import GaussianRow, attention_expectations
 from tests.command_line import sdpa
+from tests.numerics import normals
 from tests.shipped import ROOT
 
 EVERY = [f"{column.name}{end}" for column in COLUMNS for end in ("", "_se", "_exact")]
-Q, K = np.random.default_rng(0).standard_normal((2, 3, 5, 4))
+Q, K = normals(2, 3, 5, 4)
 
 
 def normal():
     """Queries and keys of three heads in 24 sequences."""
-    q, k = np.random.default_rng(24).standard_normal((2, 24, 3, 12, 16))
+    q, k = normals(2, 24, 3, 12, 16, seed=24)
     return q, k
 
 
@@ -64,7 +66,7 @@ def test_two_npy_files_are_mapped():
     for found, array in ((head.q, q), (head.k, k)):
         assert found.dtype == dtype
         assert isinstance(found, np.memmap)
-        np.testing.assert_array_equal(found, array)
+        assert_array_equal(found, array)
 
 
 SIZES = ["d_k", "n_queries", "n_keys", "mask", "scaling", "divisor", "sequences", "rows"]
@@ -94,7 +96,7 @@ def test_it_prints_writes_and_draws_what_the_library_finds():
     found = diagnose(q, k, "d_k^1/3", "causal").columns()
     assert list(table) == [name for name in EVERY if name in {*SIZES, *found} - WITHOUT_ERRORS]
     for name in set(found) - WITHOUT_ERRORS:
-        np.testing.assert_allclose(table[name], found[name], rtol=1e-9, err_msg=name)
+        assert_allclose(table[name], found[name], rtol=1e-9, err_msg=name)
     sizes = table[SIZES].iloc[0].tolist()
     assert sizes == [16, 12, 12, "causal", "d_k^1/3", pytest.approx(16 ** (1 / 3)), 24, 24 * 11]
     said = " ".join(ran.stdout.split())
@@ -119,7 +121,7 @@ def test_json_has_the_rows_of_the_csv():
 
 
 def test_scores_are_diagnosed_without_q_and_k():
-    scores = np.random.default_rng(1).standard_normal((2, 3, 6, 8))
+    scores = normals(2, 3, 6, 8, seed=1)
     save(s=scores)
     ran = sdpa("diagnose", "--scores", "s.npy", "--mask", "causal", "--csv", "t.csv")
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -127,7 +129,7 @@ def test_scores_are_diagnosed_without_q_and_k():
     assert not re.search("Ratio:|Unit power", ran.stdout)
     table = pd.read_csv("t.csv")
     expected = diagnose_scores(scores, "causal")["entropy_share"].value
-    np.testing.assert_allclose(table["entropy_share"], expected, rtol=1e-9)
+    assert_allclose(table["entropy_share"], expected, rtol=1e-9)
     assert not {"d_k", "scaling", "q_std", "unit_exponent"} & {*table}
     assert {*table} <= {*EVERY}
     assert sdpa("diagnose", "--scores", "s.npy", "--scaling", "8").returncode == 2
@@ -152,7 +154,7 @@ def test_scores_are_diagnosed_without_q_and_k():
     ],
 )
 def test_bad_usage_exits_2_and_writes_nothing(words, message):
-    q, k = np.random.default_rng(0).standard_normal((2, 3, 2, 5, 4))
+    q, k = normals(2, 3, 2, 5, 4)
     save(q=q, k=k)
     np.savez("mixed.npz", **{"q.0": q[0], "k.0": k[0], "q.1": q[0, 0], "k.1": k[0, 0]})
     before = sorted(Path().iterdir())
@@ -198,7 +200,7 @@ def planted(kind, *, keys=24, queries=24, mask=None, **row_map):
     """The advice on three heads of width 16 with normal entries, of which head 1 is of that
     kind.
     """
-    q, k = np.random.default_rng(1).standard_normal((2, 4, 3, keys, 16))
+    q, k = normals(2, 4, 3, keys, 16, seed=1)
     if kind == "first":
         q[:, 1] += 3.0
         k[:, 1, 0] += 3.0
@@ -266,14 +268,14 @@ def test_healthy_heads_get_no_advice():
 
 
 def test_queries_that_are_divided_already_are_told_apart_from_flat_ones():
-    q, k = np.random.default_rng(0).standard_normal((2, 3, 64, 64))
+    q, k = normals(2, 3, 64, 64)
     for queries, is_divided in ((q / 8, True), (q / 30, False)):
         ((told,), _) = advice(table_of((queries, k)), is_capped=False)
         assert told.endswith("already, pass --scaling unscaled.") == is_divided
 
 
 def test_scores_without_a_divisor_are_not_called_healthy():
-    q, k = np.random.default_rng(0).standard_normal((2, 3, 64, 16))
+    q, k = normals(2, 3, 64, 16)
     ((told,), _) = advice(table_of((q, k), scaling="unscaled"), is_capped=False)
     expected = (
         r"In 3 of 3 heads, .* spread of 3\.\d* to 4\.?\d*, far above 1 .*: check that they are"
@@ -307,7 +309,7 @@ def test_the_curve_is_the_exact_entropy_of_gaussian_rows(mask, queries, lengths)
 
 
 def test_a_local_mask_a_cap_and_the_sinks_of_a_file_reach_the_table():
-    q, k = np.random.default_rng(3).standard_normal((2, 2, 40, 4))
+    q, k = normals(2, 2, 40, 4, seed=3)
     files, sinks = save(q=q, k=k), [-1.0, 2.0]
     save(logits=np.array(sinks, np.float32))
     options = ["--mask", "local-3", "--softcap", "2", "--sink", "logits.npy", "--csv", "t.csv"]
@@ -374,7 +376,7 @@ def test_two_runs_are_compared_layer_by_layer():
     table = pd.read_csv("t.csv")
     assert table["layer"].tolist() == [1, 1, 1, 0, 0, 0]
     expected = sorted(-compare((Q, K), (Q, far), mask="causal")["divergence"].value)[:3]
-    np.testing.assert_allclose(-table["divergence"][:3], expected, rtol=1e-9)
+    assert_allclose(-table["divergence"][:3], expected, rtol=1e-9)
     np.savez("c.npz", **{"q.3": Q, "k.3": K})
     refused = sdpa("compare", "a.npz", "c.npz")
     assert refused.returncode == 2

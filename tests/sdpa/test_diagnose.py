@@ -16,6 +16,7 @@ from scipy import special
 from sdpa import causal_mask, diagnose, diagnose_scores, theory
 from sdpa.diagnosis import QUANTITIES, divisor_for
 from sdpa.diagnosis.quantities import OF_VECTORS
+from tests.numerics import normals
 from tests.plain_attention import dot, entropy, softmax_of_row
 
 D_K = 5
@@ -253,7 +254,7 @@ def test_errors_are_those_of_the_jackknife_over_sequences():
 
 def test_errors_of_quantiles_are_their_deviations_over_samples():
     """Within a third, of 60 samples of 12 sequences, as heads."""
-    q, k = np.random.default_rng(1).standard_normal((2, 12, 60, 9, D_K))
+    q, k = normals(2, 12, 60, 9, D_K, seed=1)
     value, error, _ = diagnose(q, k, exact=False)["jacobian_norm_p10"]
     assert error.mean() == pytest.approx(value.std(), rel=1 / 3)
 
@@ -349,7 +350,7 @@ CAUSAL = np.tri(8, dtype=bool)
 def test_scores_have_the_diagnosis_of_q_and_k_and_gaussian_rows_of_one_spread(
     visible, hidden, mask
 ):
-    q, k = 2 * np.random.default_rng(3).standard_normal((2, 9, 3, 8, D_K))  # 9 sequences, 3 heads
+    q, k = 2 * normals(2, 9, 3, 8, D_K, seed=3)  # 9 sequences, 3 heads
     scores = q @ k.swapaxes(-1, -2) / 3
     found = diagnose_scores(np.where(visible, scores, hidden), mask)
     expected = diagnose(q, k, 3.0, visible)
@@ -389,7 +390,7 @@ def test_visible_scores_are_finite_numbers_of_two_keys(scores, message):
 
 
 def test_weights_are_no_scores():
-    scores = np.random.default_rng(0).standard_normal((3, 7, 11))
+    scores = normals(3, 7, 11)
     weights = special.softmax(scores, axis=-1).astype(bfloat16)
     weights[2, 5:] = 0  # padding
     message = r"as weights do; np\.log\(weights\) has the same softmax"
@@ -401,7 +402,7 @@ def test_weights_are_no_scores():
 
 @pytest.mark.parametrize("hidden", [-1e4, float(np.finfo(np.float32).min)])
 def test_a_finite_mask_hides_scores_as_minus_infinity_does(hidden):
-    scores = np.random.default_rng(0).standard_normal((2, 5, 11))
+    scores = normals(2, 5, 11)
     causal = causal_mask(5, 11)
     causal[1] = False  # a query of padding sees no key
     added = diagnose_scores(scores + np.where(causal, 0, hidden))

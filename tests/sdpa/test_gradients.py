@@ -30,6 +30,7 @@ from sdpa import (
     softmax_vjp,
     value_gradient_square,
 )
+from tests.numerics import normals
 
 N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 2
 CAUSAL = causal_mask(N_QUERIES, N_KEYS)
@@ -53,7 +54,7 @@ def central_difference(loss, x, step=1e-5):
 
 @pytest.mark.parametrize("name", ["q", "k", "v"])
 def test_gradients_equal_central_differences(arrays, name):
-    upstream = np.random.default_rng(5).standard_normal((N_QUERIES, D_V))
+    upstream = normals(N_QUERIES, D_V, seed=5)
     options = {"scaling": "d_k^1/3", "mask": CAUSAL}
 
     def loss(x):
@@ -68,7 +69,7 @@ def test_gradients_equal_central_differences(arrays, name):
 def test_a_broadcast_array_gets_the_sum_of_its_gradients(arrays):
     q, k, v = arrays.values()
     batch = np.stack([v, 2 * v, -v + 1])
-    upstream = np.random.default_rng(7).standard_normal((3, N_QUERIES, D_V))
+    upstream = normals(3, N_QUERIES, D_V, seed=7)
     together = attention_gradients(q[None], k, batch, upstream)
     apart = [attention_gradients(q, k, batch[b], upstream[b]) for b in range(3)]
     assert together.q.shape == (1, N_QUERIES, D_K)
@@ -115,12 +116,12 @@ def test_trace_and_norm_equal_rational_arithmetic(others):
 
 
 def test_the_jacobian_matrix_is_that_of_the_definition():
-    w = softmax(np.random.default_rng(8).standard_normal((2, 3, N_KEYS)))
+    w = softmax(normals(2, 3, N_KEYS, seed=8))
     jacobian = softmax_jacobian(w)
     for row in np.ndindex(2, 3):
         expected = np.diag(w[row]) - np.outer(w[row], w[row])
         assert_allclose(jacobian[row], expected, rtol=1e-14)
-    g = np.random.default_rng(9).standard_normal(N_KEYS)
+    g = normals(N_KEYS, seed=9)
     assert_allclose(softmax_vjp(w, g), jacobian @ g, atol=1e-16)
 
 
@@ -153,7 +154,7 @@ def test_a_saturated_row_keeps_its_entropy():
 
 
 def test_the_variance_of_a_row_is_that_of_its_visible_scores():
-    scores = 1e6 + 3 * np.random.default_rng(2).standard_normal((2, 3, 7))
+    scores = 1e6 + 3 * normals(2, 3, 7, seed=2)
     scores[0, 1, [0, 4, 6]] = scores[1, 2, 1:] = -np.inf
     found = row_variance(scores)
     assert found.shape == (2, 3)

@@ -10,17 +10,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
+from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import save_file
 
 from sdpa import attention_weights, causal_mask, diagnose, diagnose_scores
 from sdpa.heads import FilesError, HeadArrays, Layout, notes, read_heads
 from sdpa.row_maps import PLAIN, RowMap
+from tests.numerics import normals
 from tests.suite_process import ROOT
 
 HEADS, N, D = 3, 5, 4
 LENGTHS = [5, 3]  # of two sequences without their padding
 # The type makes the same numbers in any other type.
-Q, K = np.random.default_rng(0).standard_normal((2, 2, HEADS, N, D)).astype(bfloat16).astype("f4")
+Q, K = normals(2, 2, HEADS, N, D).astype(bfloat16).astype("f4")
 SCORES = Q @ K.swapaxes(-2, -1) / 2
 WEIGHTS = attention_weights(Q, K, mask="causal")
 
@@ -121,7 +123,7 @@ def test_a_layout_is_read_by_names_or_options(name):
             seen = one.diagnose(mask="causal")
             expected = entropy(LENGTHS if beside else [N, N])
             assert seen.axes == ("head",)
-            np.testing.assert_allclose(seen["entropy"].value, expected, rtol=1e-3)
+            assert_allclose(seen["entropy"].value, expected, rtol=1e-3)
 
 
 def test_each_head_of_a_layer_has_its_own_sink():
@@ -141,7 +143,7 @@ def test_each_head_of_a_layer_has_its_own_sink():
                 mass = one.diagnose(row_map=row_map)["visible_mass"].value
                 of_sinks = np.exp(logits)[:, None]
                 expected = (sums / (sums + of_sinks)).mean(axis=(0, 2))
-                np.testing.assert_allclose(mass, expected, rtol=1e-6)
+                assert_allclose(mass, expected, rtol=1e-6)
     for head, one in enumerate(read_heads([saved(split | {"sinks.3": sinks})])):
         alone = diagnose(Q[:, head], K[:, head], sink=sinks[head], axes=["batch"])
         assert one.diagnose()["visible_mass"].value == alone["visible_mass"].value
@@ -207,7 +209,7 @@ def test_weights_give_what_their_scores_give_but_their_size():
     of_sizes = {"score_variance", "largest_score", "largest_absolute_score"}
     assert expected.keys() - found.keys() == of_sizes
     for name in found:
-        np.testing.assert_allclose(found[name], expected[name], 1e-4, 1e-5, err_msg=name)
+        assert_allclose(found[name], expected[name], 1e-4, 1e-5, err_msg=name)
 
 
 def test_a_weight_of_0_is_a_visible_key_under_a_mask_and_rows_of_zeros_are_padding():
@@ -226,7 +228,7 @@ def test_a_weight_of_0_is_a_visible_key_under_a_mask_and_rows_of_zeros_are_paddi
 
 
 def test_padding_finite_masks_and_exchanged_axes_are_named():
-    q, k = np.random.default_rng(1).standard_normal((2, 3, 4, 64, 16))
+    q, k = normals(2, 3, 4, 64, 16, seed=1)
     growing = np.exp(np.arange(3))[:, None, None, None]
     is_token = np.arange(64)[:, None] < 60
     of_heads = q + 2 * q[:1, :, :1]  # the queries of a head have a mean
@@ -257,7 +259,7 @@ def test_hdf5_is_refused_with_the_lines_that_convert_it():
 
     h5py = SimpleNamespace(File=lambda _: SimpleNamespace(visititems=visititems))
     exec("\n".join(str(refused.value).splitlines()[1:]), {"h5py": h5py, "np": np})
-    np.testing.assert_array_equal(read_heads([Path("qk.npz")])[0].q, Q)
+    assert_array_equal(read_heads([Path("qk.npz")])[0].q, Q)
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors"])

@@ -7,6 +7,7 @@ from math import isnan, sqrt
 import numpy as np
 import pytest
 from numerics import is_mean
+from numpy.testing import assert_allclose
 from scipy.special import roots_genlaguerre
 
 from sdpa.masks import named_mask
@@ -87,8 +88,8 @@ def test_rows_without_map_are_those_of_the_other_integrals(sigma, n_keys):
     row = GaussianRow(sigma, n_keys)
     known = 1.0, row.max_weight(), row.entropy(), row.jacobian_square(), row.score_gradient_square()
     for found in (mapped_row(sigma, n_keys), mapped_row(sigma, n_keys, sink=-1e3)):
-        np.testing.assert_allclose(found, known, atol=1e-9)
-    np.testing.assert_allclose(mapped_row(sigma, n_keys, softcap=1e6 * sigma), known, atol=1e-7)
+        assert_allclose(found, known, atol=1e-9)
+    assert_allclose(mapped_row(sigma, n_keys, softcap=1e6 * sigma), known, atol=1e-7)
 
 
 def test_interpolation_over_queries_changes_little():
@@ -100,7 +101,7 @@ def test_interpolation_over_queries_changes_little():
     gradient = sqrt(means[4] + 299 * means[3]) / 1.3
     expected = *means[:3], sqrt(means[3]), gradient
     found = mapped_expectations(300, 64, 1.3, PairLaw(), RowMap(cap, sink))
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_the_plain_map_is_known_for_more_laws():

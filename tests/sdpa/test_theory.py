@@ -7,7 +7,8 @@ from math import exp, inf, log, log1p, pi, sqrt
 
 import numpy as np
 import pytest
-from numerics import integral, is_mean
+from numerics import integral, is_mean, normals
+from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.integrate import simpson
 from scipy.special import entr, gamma, kv, log_ndtr, logit, ndtr, ndtri
@@ -62,7 +63,7 @@ def test_rows_drawn_at_random_agree(sigma, n_keys):
     """20,000 rows at a fixed seed: within 5 standard errors (false alarm 1e-4 in all if it were
     reseeded).
     """
-    z = np.random.default_rng(1).standard_normal((20_000, n_keys))
+    z = normals(20_000, n_keys, seed=1)
     row, w = GaussianRow(sigma, n_keys), softmax(sigma * z)
     s2 = (w**2).sum(-1)
     square = s2 - 2 * (w**3).sum(-1) + s2**2
@@ -134,7 +135,7 @@ def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, thre
 def test_saturation_is_interpolated_within_what_it_says(n_keys):
     sigma = np.geomspace(0.2, 200, 13)
     expected = np.array([GaussianRow(s, n_keys).remainder_below(log1p(-SATURATED)) for s in sigma])
-    np.testing.assert_allclose(saturated_rows(sigma, n_keys), expected, rtol=1e-8, atol=1e-10)
+    assert_allclose(saturated_rows(sigma, n_keys), expected, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +155,8 @@ def test_rows_of_any_spread_and_length_have_the_values_of_their_integrals(n_keys
         (row.max_weight(), row.entropy(), row.jacobian_square(), row.remainder_below(log1p(-0.99)))
         for row in rows
     ]
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(found[:, ::2], np.array(expected)[:, ::2], rtol=1e-5, atol=1e-15)
+    assert_allclose(found, expected, rtol=0, atol=1e-5)
+    assert_allclose(found[:, ::2], np.array(expected)[:, ::2], rtol=1e-5, atol=1e-15)
 
 
 @pytest.mark.parametrize("d_k", [2, 6])
@@ -163,7 +164,7 @@ def test_the_law_of_scores_is_elementary_for_even_d_k(d_k):
     """(1 + t^2)^-m is that of the difference of two Gamma(m) laws, whose tail is written out."""
     s = np.array([0.0, 1e-8, 0.5, 20.0])
     polynomial = {2: 1 / 2, 6: (8 + 5 * s + s * s) / 16}[d_k]
-    np.testing.assert_allclose(score_survival(s, d_k), polynomial * np.exp(-s), rtol=1e-10)
+    assert_allclose(score_survival(s, d_k), polynomial * np.exp(-s), rtol=1e-10)
 
 
 @pytest.mark.parametrize("d_k", [1, 3])
