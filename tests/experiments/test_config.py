@@ -90,11 +90,16 @@ PLANTED = [
     ("experiment: saturation", "n_queries: 1", "3:3: .*experiment: missing key; expect"),
     ("[4, 8]", "4, 8", r"5:10: .*d_k: got 4, 8, expected a list in brackets, \[4, 8\]"),
     ("n_keys", "n_key", "6:5: .*n_key: got an unknown key; did you mean n_keys"),
+    ("trials", "trialsx", "8:5: .*trialsx: got an unknown key; did you mean trials"),
     ("  trials: 10", " \ttrials: 10", "8:4: not YAML: got a tab, expected spaces$"),
     ("  trials: 10", "   trials: 10", "8:6: not YAML: got another indentation"),
     ("trials: 10", "trials 10", "8:5: not YAML: got no `: `, expected `key: value`$"),
     ("[4, 8]", "[4, 8", "5:10: not YAML: got a list without its closing bracket$"),
-    ("10\n", "10\n    mask: True\n", "9:11: .*got True, expected .*; did you mean causal.$"),
+    (
+        "10\n",
+        "10\n    n_queries: 4\n    mask: True\n",
+        "10:11: .*got True, expected .*; did you mean causal.$",
+    ),
     ("10\n", "'10'\n", "8:13: .*got '10', expected a number without quotes, 10$"),
     ("10\n", "10,000\n", "8:13: .*got 10,000, expected digits alone, 10000$"),
     ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1$"),
@@ -142,17 +147,11 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize("key", ["n_keys", "trials"])
-def test_a_misspelt_key_is_the_only_fault(load, key):
-    (fault,) = faults(load, GOOD.replace(key, f"{key}x"))
-    assert f"{key}x: got an unknown key; did you mean {key}?" in fault
-
-
 @pytest.mark.parametrize(("old", "new", "expected"), PLANTED)
 def test_a_planted_fault_is_refused_at_its_place(load, old, new, expected):
     assert old in GOOD
-    found = faults(load, GOOD.replace(old, new, 1))
-    assert any(re.match(expected, fault) for fault in found), found
+    (found,) = faults(load, GOOD.replace(old, new, 1))
+    assert re.match(expected, found)
 
 
 def test_all_faults_are_reported_at_once(load):
