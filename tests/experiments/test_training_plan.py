@@ -69,32 +69,36 @@ def fails_completely(row):
     return row["final_loss"] >= 3.24 or row["diverged_least"] > 1 / 2
 
 
+def both(**axes):
+    """The rows unscaled and under the root."""
+    return of(PLAIN, **axes), of(HALF, **axes)
+
+
 def lead(**axes):
     """The median loss unscaled, less that under the root."""
-    return of(PLAIN, **axes)["final_loss"] - of(HALF, **axes)["final_loss"]
+    plain, root = both(**axes)
+    return plain["final_loss"] - root["final_loss"]
 
 
 def ratio(column, **axes):
     """A value unscaled over that under the root."""
-    return of(PLAIN, **axes)[column] / of(HALF, **axes)[column]
+    plain, root = both(**axes)
+    return plain[column] / root[column]
 
 
 def judged():
     """True for each prediction that held, by its number."""
-    plain, root, small = of(PLAIN), of(HALF), {"initial": "small"}
+    plain, root = both()
     leads = [lead(**size) for size in WIDTHS]
     divided = {"initial_divisor": QUARTER, "rate_divisor": QUARTER}
     compensated = of(PLAIN, **divided)
-    momentum = [
-        [of(rule, optimizer="momentum", initial=initial) for rule in (PLAIN, HALF)]
-        for initial in STARTS
-    ]
+    unit, small = (both(optimizer="momentum", initial=initial) for initial in STARTS)
     gradient = "embedding_gradient_before"
     outcomes = [
         all(trains(of(PLAIN, **size)) for size in SIZES)
         and not any(fails_completely(of(PLAIN, **size)) for size in SIZES),
-        all(is_above(of(PLAIN, **size), of(HALF, **size)) for size in WIDTHS[1:]),
-        all(is_as_good(of(PLAIN, **size), of(HALF, **size)) for size in (WIDTHS[0], HEADS)),
+        all(is_above(*both(**size)) for size in WIDTHS[1:]),
+        all(is_as_good(*both(**size)) for size in (WIDTHS[0], HEADS)),
         leads == sorted(leads),
         lead(**DEEP) > lead(**SHALLOW),
         is_as_good(of(QUARTER), root) and is_as_good(of(WHOLE), root),
@@ -102,13 +106,13 @@ def judged():
         and ratio(gradient) > 1
         and ratio(gradient, **DEEP) > ratio(gradient, **SHALLOW),
         ratio("spread_after") < 5,
-        all(is_as_good(of(PLAIN, **size, **small), of(HALF, **size, **small)) for size in SIZES),
-        is_above(of(WHOLE, **small), of(HALF, **small)),
+        all(is_as_good(*both(**size, initial="small")) for size in SIZES),
+        is_above(of(WHOLE, initial="small"), of(HALF, initial="small")),
         is_as_good(of(PLAIN, initial_divisor=QUARTER), root),
         is_above(of(PLAIN, rate_divisor=QUARTER), root),
         compensated["final_loss_low"] <= root["final_loss"] <= compensated["final_loss_high"],
-        is_above(*momentum[0]) and is_above(*momentum[1][::-1]),
-        is_above(of(PLAIN, clip=1), of(HALF, clip=1)),
+        is_above(*unit) and is_above(*small[::-1]),
+        is_above(*both(clip=1)),
         all(trains(of(PLAIN, warmup=0, initial=initial)) for initial in STARTS),
         plain["octaves"] <= root["octaves"],
     ]
