@@ -5,7 +5,6 @@ it needs.
 import contextlib
 import io
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from subprocess import CompletedProcess
 from typer.testing import CliRunner
 
 from experiments.__main__ import app
-from tests.suite_process import ROOT
+from tests.suite_process import captured
 
 SMALL = """\
 seed: 0
@@ -59,8 +58,7 @@ def sdpa(*words: object) -> CompletedProcess[str]:
 
 
 def in_a_process(*words: str) -> CompletedProcess[str]:
-    command = [sys.executable, "-m", "experiments", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return captured(sys.executable, "-m", "experiments", *words)
 
 
 class Suite:

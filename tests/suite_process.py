@@ -26,6 +26,11 @@ sweeps:
 """
 
 
+def captured(*command: str | Path, cwd: Path = ROOT, **options) -> subprocess.CompletedProcess[str]:
+    """A process with its output and messages as text, whatever its status."""
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, **options)
+
+
 class Suite:
     """The command line on a config and a results folder of its own."""
 

@@ -7,15 +7,15 @@ Trials are cut, so that a run takes seconds; sweeps, axes, rules and figures are
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import yaml
 
 from experiments.config.loader import load_config
 from experiments.paths import figure_path
-from tests.suite_process import ROOT
+from tests.suite_process import ROOT, captured
 
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "__pycache__", ".cells", ".lock", "*.svg", ".*_cache", ".hypothesis"
@@ -40,11 +40,9 @@ def with_few_trials(config: dict) -> dict:
     return config
 
 
-def run(tree: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def run(tree: Path, *command: str) -> CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "SHIPPED"}
-    return subprocess.run(
-        command, cwd=tree, env=environment, capture_output=True, text=True, check=False
-    )
+    return captured(*command, cwd=tree, env=environment)
 
 
 def write_config(tree: Path, config: dict) -> None:

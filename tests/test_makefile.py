@@ -3,14 +3,13 @@
 import json
 import os
 import re
-import subprocess
 import sys
 
 import pytest
 import typer
 
 from experiments.__main__ import app
-from tests.shipped import ROOT
+from tests.suite_process import ROOT, captured
 
 ODD = "a näme"
 PROGRAM = f"""#!{sys.executable}
@@ -23,14 +22,8 @@ print(json.dumps([sys.argv[1:], {{name: os.environ[name] for name in names if na
 def make(tree, *words, **environment):
     inherited = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
     stamps = [f"-o.venv/{name}-ready" for name in ("dev", "dask", "browser")]
-    return subprocess.run(
-        ["make", "--no-print-directory", "-o.venv/ready", *stamps, *words],
-        cwd=tree,
-        env=inherited | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["make", "--no-print-directory", "-o.venv/ready", *stamps, *words]
+    return captured(*command, cwd=tree, env=inherited | environment)
 
 
 @pytest.fixture
@@ -64,8 +57,7 @@ def test_values_of_the_command_line_reach_the_program(tree):
 
 def test_the_program_takes_an_argument_from_the_environment():
     given = os.environ | {"SDPA_GIVEN": "CONFIG EXAMPLE", "EXAMPLE": ODD}
-    command = [sys.executable, "-m", "experiments", "walk"]
-    ran = subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True)
+    ran = captured(sys.executable, "-m", "experiments", "walk", env=given)
     assert f"got the example {ODD}, expected one of abc" in ran.stderr
 
 
@@ -113,8 +105,7 @@ def test_another_python_than_the_expected_is_refused(tree):
     )
     old.chmod(0o755)
     for program in ("missing", str(old)):
-        command = ["make", ".venv/ready", f"PYTHON={program}"]
-        ran = subprocess.run(command, cwd=tree, capture_output=True, text=True)
+        ran = captured("make", ".venv/ready", f"PYTHON={program}", cwd=tree)
         assert f"expected Python 3.11 or later, got {program}; choose" in ran.stderr
         assert (tree / ".venv" / "bin").exists()
 

@@ -6,7 +6,6 @@ A recipe that needs an edit more than it names fails.
 
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.suite_process import ROOT
+from tests.suite_process import ROOT, captured
 
 FOLDERS = ("sdpa", "experiments", "tests", "results", "docs")
 FILES = (
@@ -58,8 +57,7 @@ class Repository:
 
     def run(self, *words: str) -> str:
         """The output of `python -m WORDS`, which must succeed."""
-        command = [sys.executable, "-m", *words]
-        ran = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        ran = captured(sys.executable, "-m", *words, cwd=self.folder)
         assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
         return ran.stdout
 

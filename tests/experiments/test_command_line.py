@@ -11,7 +11,8 @@ from experiments.config.loader import load_config
 from experiments.output.tables import read_sweep, write_sweep
 from experiments.paths import DRAWN
 from experiments.running.workers import LocalWorkers
-from tests.command_line import ROOT, SMALL, Suite, in_a_process
+from tests.command_line import SMALL, Suite, in_a_process
+from tests.suite_process import ROOT
 
 TABLES = ("mine.csv", "derived/mine/slopes.csv", "derived/mine/verdicts.csv")
 

@@ -3,7 +3,6 @@ does not exist.
 """
 
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -14,7 +13,7 @@ from experiments import run
 from experiments.config.loader import ConfigError
 from experiments.errors import UsageError
 from tests.command_line import Suite
-from tests.shipped import ROOT
+from tests.suite_process import ROOT, captured
 
 SWEEP = {
     "experiment": "saturation",
@@ -71,12 +70,6 @@ def test_a_script_without_a_guard_hears_of_it(tmp_path):
     script.write_text(
         f"from experiments import run\nrun({config}, {str(tmp_path / 'out')!r}, jobs=2)\n"
     )
-    done = subprocess.run(
-        [sys.executable, script],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = captured(sys.executable, script, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert done.returncode
     assert 'UsageError: expected run(...) below `if __name__ == "__main__":`' in done.stderr

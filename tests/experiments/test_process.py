@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -25,7 +24,7 @@ from experiments.measuring.processor import (
     require_fixed,
 )
 from experiments.running.workers import helpers
-from tests.suite_process import ROOT
+from tests.suite_process import captured
 
 supported = pytest.mark.skipif(
     not is_supported(), reason="this processor has no instructions in common with others"
@@ -37,17 +36,9 @@ def test_this_process_uses_the_instructions_of_the_suite_and_another_is_refused(
     require_fixed()
     assert FIXED.items() <= arithmetic().items()
     assert VARIABLES.items() <= os.environ.items()
-    ran = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import numpy; from experiments.measuring.processor import require_fixed as r; r()",
-        ],
-        cwd=ROOT,
-        env=os.environ | {"OPENBLAS_CORETYPE": "Sandybridge"},
-        capture_output=True,
-        text=True,
-    )
+    code = "import numpy; from experiments.measuring.processor import require_fixed as r; r()"
+    settings = os.environ | {"OPENBLAS_CORETYPE": "Sandybridge"}
+    ran = captured(sys.executable, "-c", code, env=settings)
     assert (
         "got {'simd': 'X86_V3', 'blas': 'Sandybridge'}: import experiments before NumPy, or set "
         in ran.stderr
@@ -77,13 +68,9 @@ HEAVY = {"pandas", "scipy", "matplotlib", "seaborn", "jinja2", "pydantic", "type
 
 def loaded(code: str) -> set[str]:
     """Which of the heavy packages a fresh interpreter has loaded after that code."""
-    ran = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    code += "\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
+    ran = captured(sys.executable, "-c", code)
+    assert ran.returncode == 0, ran.stderr
     return HEAVY & set(json.loads(ran.stdout.splitlines()[-1]))
 
 

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from sdpa.row_maps import RowMap
 from sdpa.theory import GaussianRow, attention_expectations
 from tests.command_line import sdpa
 from tests.numerics import normals
-from tests.shipped import ROOT
+from tests.suite_process import ROOT, captured
 
 EVERY = [f"{column.name}{end}" for column in COLUMNS for end in ("", "_se", "_exact")]
 Q, K = normals(2, 3, 5, 4)
@@ -386,12 +385,6 @@ def test_two_runs_are_compared_layer_by_layer():
 def test_a_reader_that_has_enough_is_no_mistake():
     save(q=Q, k=K)
     command = f"{sys.executable} -u -m sdpa diagnose q.npy k.npy --json | head -c 1"
-    ran = subprocess.run(
-        command,
-        shell=True,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
-    )
+    path = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
+    ran = captured("sh", "-c", command, cwd=Path(), env=path)
     assert (ran.stdout, ran.stderr) == ("[", "")
