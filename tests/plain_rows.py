@@ -7,7 +7,10 @@ import math
 import numpy as np
 
 from experiments.measuring.row_metrics import METRICS
+from sdpa import Scaling
 from tests.plain_attention import dot, entropy, softmax_of_row
+
+RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 
 
 def metrics_of_draw(q, k, divisor, *, causal=False):

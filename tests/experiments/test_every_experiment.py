@@ -26,8 +26,8 @@ from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import Scheme
 from sdpa.row_maps import NORMALIZERS
+from tests.plain_rows import RULES
 
-RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 OTHER_RULES = (Scaling.parse("d_k^1/4"), RULES[1])
 HALF = FORMATS["float16"]
 

@@ -16,9 +16,9 @@ from experiments.measuring.experiment import MEASURED
 from sdpa import Scaling, theory
 from sdpa.row_maps import NORMALIZERS
 from tests.plain_attention import entropy
+from tests.plain_rows import RULES
 from tests.sdpa.test_row_maps import plain_jacobian, plain_weights
 
-RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 BY_ROW = tuple(map(Scaling.parse, ("d_k^1/2", "d_k^1/2*n_keys/n_visible^2")))
 CELL = Cell(d_k=4, n_keys=7, n_queries=5, scaling=RULES)
 CHANGES = [
@@ -101,14 +101,15 @@ def test_every_metric_is_that_of_plain_loops_over_the_same_draws(change):
             assert row[f"{name}_median"] == pytest.approx(median, rel=0.02), name
 
 
+def exact_values(cell):
+    """The exact values that are known, by metric."""
+    found = {one.name: one.exact.value(theory, cell) for one in MECHANISM_METRICS if one.exact}
+    return {name: value for name, value in found.items() if not math.isnan(value)}
+
+
 def test_rows_with_a_shift_of_each_key_have_no_exact_values():
     cell = replace(CELL, mask=MaskName("causal"), alibi=0.5, scaling=RULES[1:])
-    known = {
-        one.name
-        for one in MECHANISM_METRICS
-        if one.exact and not math.isnan(one.exact.value(theory, cell))
-    }
-    assert known == {"score_variance"}
+    assert exact_values(cell).keys() == {"score_variance"}
 
 
 @pytest.mark.parametrize(
@@ -127,18 +128,11 @@ def test_rope_changes_no_law_of_isotropic_vectors_and_those_of_keys_with_a_mean(
     """
     cell = replace(CELL, position="rope", **{"scaling": RULES[1:]} | change)
     (row,) = table(cell, 3000, seed=5)
-    for metric in MECHANISM_METRICS:
-        if metric.exact is not None and not math.isnan(exact := metric.exact.value(theory, cell)):
-            assert abs(row[metric.name] - exact) < 5 * row[f"{metric.name}_se"] + 1e-12, metric.name
-            plain = replace(cell, position="none")
-            assert metric.exact.value(theory, plain) == exact
-    shifted = replace(cell, query_mean=1.0, key_mean=1.0)
-    known = {
-        metric.name: metric.exact.value(theory, shifted)
-        for metric in MECHANISM_METRICS
-        if metric.exact
-    }
-    assert all(map(math.isnan, known.values()))
+    known = exact_values(cell)
+    assert known == exact_values(replace(cell, position="none"))
+    for name, exact in known.items():
+        assert abs(row[name] - exact) < 5 * row[f"{name}_se"] + 1e-12, name
+    assert exact_values(replace(cell, query_mean=1.0, key_mean=1.0)) == {}
 
 
 @pytest.mark.parametrize(

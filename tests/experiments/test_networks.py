@@ -8,10 +8,10 @@ import pytest
 from experiments.analysis.network import law_of
 from experiments.kinds.network import LAYERS, METRICS, Cell, measure, tabulate
 from experiments.measuring.experiment import MEASURED
-from sdpa import Scaling, network, row_diagnostics
+from sdpa import network, row_diagnostics
 from sdpa.initialisation import Scheme
+from tests.plain_rows import RULES
 
-RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 SMALL = Cell(d_k=4, n_keys=7, scaling=RULES, n_heads=3, layers=2)
 
 

@@ -13,10 +13,10 @@ from experiments.analysis.derived import evaluate, row_cells
 from experiments.kinds import eight_bits, rounding
 from experiments.kinds.rounding import Cell
 from experiments.measuring.experiment import MEASURED
-from sdpa import LAWS, Scaling
+from sdpa import LAWS
 from sdpa.arithmetic import FORMATS
+from tests.plain_rows import RULES
 
-RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 CELL = Cell(
     d_k=5, n_keys=7, n_queries=4, query_std=6.0, arithmetic=FORMATS["float64"], scaling=RULES
 )

@@ -34,13 +34,14 @@ from experiments.running.work import (
 )
 from experiments.running.workers import LocalWorkers
 from sdpa import Scaling, theory
+from tests.plain_rows import RULES
 
 VALUES = MappingProxyType(
     {name: (value,) for name, value in defaults(Cell).items()}
     | {
         "d_k": (4, 1024),
         "n_keys": (300, 1000),
-        "scaling": (Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")),
+        "scaling": RULES,
         "n_queries": (50,),
     }
 )

@@ -37,7 +37,6 @@ REVERSED = {
     "initialisation/initialisation": "scheme",
     "dot_products/distribution": "d_k",
 }
-MEDIAN = "query_gradient_norm_median"
 # without intervals
 EXACT = ("phase/freezing", "single_rows/rows", f"{ALL_SWEEPS}/calibration")
 

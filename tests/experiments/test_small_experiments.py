@@ -16,10 +16,9 @@ from experiments.kinds import distribution, initialisation, rows
 from experiments.kinds.distribution import Scores, bin_edges
 from experiments.measuring.experiment import MEASURED, load_experiment
 from experiments.measuring.moments import Moments, power_sums
-from sdpa import Scaling
 from sdpa.initialisation import Scheme
 from tests.plain_attention import attention
-from tests.plain_rows import metrics_of_draw
+from tests.plain_rows import RULES, metrics_of_draw
 
 SCORES = 100_000
 
@@ -96,7 +95,7 @@ ROWS_CELL = rows.Cell(
     n_queries=2,
     key_std=1.5,
     query_std=1.5,
-    scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")),
+    scaling=RULES,
 )
 
 
@@ -118,7 +117,6 @@ def test_scores_and_weights_are_those_of_the_draws(mask, seen):
             assert row[column] == pytest.approx(plain[name][0][key], rel=1e-12), name
 
 
-RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 CELL = initialisation.Cell(
     d_model=12, n_heads=3, n_keys=7, n_queries=5, scheme=Scheme.parse("t5"), scaling=RULES
 )

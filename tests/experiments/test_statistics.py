@@ -16,8 +16,8 @@ from experiments.measuring.intervals import Limits, effective_draws, mean_interv
 from experiments.measuring.moments import Estimate, Estimates, Moments, ScoreMoments
 from experiments.measuring.quantiles import MAX_BINS, Histograms
 from experiments.measuring.row_metrics import METRICS
-from sdpa import Scaling
 from tests.numerics import normals
+from tests.plain_rows import RULES
 
 
 def merged(parts):
@@ -112,8 +112,7 @@ def test_standard_errors_are_the_jackknife_over_draws():
     """Estimates with every draw left out once: their spread times sqrt(draws - 1) is the standard
     error.
     """
-    rules = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
-    cell = Cell(d_k=4, n_keys=8, n_queries=6, scaling=rules)
+    cell = Cell(d_k=4, n_keys=8, n_queries=6, scaling=RULES)
     rng = np.random.default_rng(5)
     draws = [STATISTICS.measure(cell, 1, rng) for _ in range(40)]
 

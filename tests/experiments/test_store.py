@@ -14,28 +14,22 @@ import numpy as np
 import pytest
 
 from experiments.analysis.analyse import analyse
-from experiments.kinds import distribution, experiment_names, language, rows, saturation
+from experiments.kinds import experiment_names, rows
 from experiments.measuring.chunk import Chunk, measure_chunk
+from experiments.measuring.experiment import load_experiment
 from experiments.paths import STORE
 from experiments.running import fingerprint, store
 from experiments.running.store import RecordError, Store, measure_record
 from experiments.running.work import cell_chunks, tabulate_sweep
-from sdpa import LAWS, Scaling, scaling
+from sdpa import LAWS, scaling
+from tests.experiments.test_every_experiment import CELLS
+from tests.plain_rows import RULES
 
-SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
-CHUNKS = {
-    "saturation": Chunk(
-        saturation.EXPERIMENT, saturation.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 0, 7
-    ),
-    "rows": Chunk(rows.EXPERIMENT, rows.Cell(d_k=4, n_keys=5, scaling=SCALINGS, n_queries=3), 2, 3),
-    "distribution": Chunk(distribution.EXPERIMENT, distribution.Cell(d_k=4), 1, 50),
-    "language": Chunk(
-        language.EXPERIMENT,
-        language.Cell(4, 5, 0.1, SCALINGS, layers=1, width=8, steps=25, n_sequences=3),
-        1,
-        2,
-    ),
+ROWS = rows.Cell(d_k=4, n_keys=5, scaling=RULES, n_queries=3)
+CHUNKS = {name: Chunk(load_experiment(name), cell, 1, 3) for name, (cell, _) in CELLS.items()} | {
+    "rows": Chunk(rows.EXPERIMENT, ROWS, 2, 3)
 }
+NAMES = ("saturation", "rows", "distribution", "language")  # of fingerprints
 CHUNK = CHUNKS["rows"]
 
 
@@ -108,9 +102,9 @@ def copied_sources(tmp_path, monkeypatch):
 
     def fingerprints():
         forget()
-        measuring = {name: fingerprint.measuring_fingerprint(name) for name in CHUNKS}
+        measuring = {name: fingerprint.measuring_fingerprint(name) for name in NAMES}
         others = {"tables": fingerprint.tables_fingerprint("saturation")}
-        return measuring | others | {"worker": fingerprint.worker_fingerprint(*CHUNKS)}
+        return measuring | others | {"worker": fingerprint.worker_fingerprint(*NAMES)}
 
     for package in ("sdpa", "experiments"):
         shutil.copytree(fingerprint.ROOT / package, tmp_path / package)
@@ -141,7 +135,7 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
         "sdpa/scaling.py": {"worker"},
         "sdpa/theory/rows.py": {"tables"},
         "experiments/figures/lines.py": set(),
-        "experiments/measuring/chunk.py": {*CHUNKS, "worker", "tables"},
+        "experiments/measuring/chunk.py": {*NAMES, "worker", "tables"},
         "experiments/measuring/row_metrics.py": {"saturation", "worker", "tables"},
         "experiments/kinds/rows.py": {"rows", "worker"},
         "experiments/plain/rows.py": {"worker"},

@@ -152,18 +152,6 @@ def test_what_an_unseen_key_contains_has_no_effect(n_keys, d_k):
     assert_allclose(found, expected, rtol=1e-13)
 
 
-def test_a_boolean_mask_is_minus_infinity_in_the_scores():
-    scores, keys = masked_inputs(7, 3)
-    mask = np.isfinite(scores)
-    by_scores = row_diagnostics(scores, [1.0, 3.0], keys)
-    by_mask = row_diagnostics(np.where(mask, scores, 50.0), [1.0, 3.0], keys, mask=mask)
-    assert_array_equal(by_mask.entropy, by_scores.entropy)
-    assert_array_equal(by_mask.query_gradient_norm, by_scores.query_gradient_norm)
-    message = r"expected every query to see a key, got none in row \(1\)"
-    with pytest.raises(ValueError, match=message):
-        row_diagnostics(np.zeros((2, 3)), 1.0, mask=[[True, True, False], [False] * 3])
-
-
 @pytest.mark.parametrize(("n_keys", "d_k"), SIZES)
 def test_what_all_keys_have_in_common_has_no_part_in_the_gradient(n_keys, d_k):
     """Equal keys give 0, and a common offset changes nothing."""

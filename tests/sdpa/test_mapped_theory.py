@@ -10,7 +10,7 @@ from numerics import is_mean
 from numpy.testing import assert_allclose
 from scipy.special import roots_genlaguerre
 
-from sdpa.masks import named_mask
+from sdpa.masks import reach_of
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
 from sdpa.theory import GaussianRow, UnknownError, attention_expectations, mapped_expectations
@@ -20,7 +20,7 @@ DRAWS = 3000
 SHAPED = PairLaw(query_mean=0.5, query_std=1.3, key_std=0.7)
 
 
-def drawn(rng, d_k, n_keys, lengths, divisor, row_map, law=PairLaw()):
+def drawn(rng, d_k, n_keys, lengths, divisor, row_map, law):
     """The metrics of one drawn row of each length; norms as squares."""
     q = law.query_mean + law.query_std * rng.standard_normal((len(lengths), 1, d_k))
     k = law.key_std * rng.standard_normal((len(lengths), n_keys, d_k))
@@ -44,34 +44,24 @@ def check(expected, rows):
 
 
 @pytest.mark.parametrize(
-    ("row_map", "d_k", "n_keys", "law"),
+    ("row_map", "d_k", "n_keys", "law", "mask", "n_queries"),
     [
-        (RowMap(softcap=0.2), 4, 5, SHAPED),
-        (RowMap(softcap=3.0), 128, 100, PairLaw()),
-        (RowMap(softcap=50.0, sink=0.0), 4, 5, SHAPED),
-        (RowMap(softcap=4.0, normalizer="sigmoid"), 128, 100, PairLaw()),
+        (RowMap(softcap=0.2), 4, 5, SHAPED, "none", 5),
+        (RowMap(softcap=3.0), 128, 100, PairLaw(), "none", 100),
+        (RowMap(softcap=50.0, sink=0.0), 4, 5, SHAPED, "none", 5),
+        (RowMap(softcap=4.0, normalizer="sigmoid"), 128, 100, PairLaw(), "none", 100),
+        (RowMap(sink=1.5), 6, 4, PairLaw(), "causal", 4),
+        (RowMap(), 6, 4, PairLaw(), "window-3", 3),
+        (RowMap(normalizer="sigmoid"), 6, 4, PairLaw(), "local-2", 2),
     ],
 )
-def test_expectations_are_those_of_drawn_rows(row_map, d_k, n_keys, law):
-    found = mapped_expectations(d_k, n_keys, 1.0, law, row_map)
+def test_expectations_are_those_of_drawn_rows(row_map, d_k, n_keys, law, mask, n_queries):
+    """Under a mask these are means over the lengths of rows."""
+    found = mapped_expectations(d_k, n_keys, 1.1, law, row_map, mask, n_queries)
     assert isnan(found.entropy) == (row_map.normalizer == "sigmoid")
+    lengths = reach_of(mask).lengths(n_queries, n_keys)
     rng = np.random.default_rng([7, d_k])
-    check(found, drawn(rng, d_k, n_keys, [n_keys] * DRAWS, 1.0, row_map, law))
-
-
-@pytest.mark.parametrize(
-    ("row_map", "mask", "n_queries"),
-    [
-        (RowMap(sink=1.5), "causal", 4),
-        (RowMap(), "window-3", 3),
-        (RowMap(normalizer="sigmoid"), "local-2", 2),
-    ],
-)
-def test_masked_rows_are_means_over_their_lengths(row_map, mask, n_queries):
-    rng = np.random.default_rng(8)
-    lengths = named_mask(mask, n_queries, 4).sum(axis=-1)
-    found = mapped_expectations(6, 4, 1.5, PairLaw(), row_map, mask, n_queries)
-    check(found, drawn(rng, 6, 4, np.resize(lengths, DRAWS), 1.5, row_map))
+    check(found, drawn(rng, d_k, n_keys, np.resize(lengths, DRAWS), 1.1, row_map, law))
 
 
 def test_a_high_sink_is_unknown():

@@ -52,16 +52,6 @@ def plain_jacobian(scores, row_map, bias=0.0, step=1e-5):
     return np.array(columns).T
 
 
-def test_a_sink_of_each_head_is_that_of_its_rows():
-    rng = np.random.default_rng(5)
-    q, k = rng.standard_normal((2, 3, N_QUERIES, D_K)), rng.standard_normal((2, 3, N_KEYS, D_K))
-    sinks = np.array([-1.0, 0.5, 2.0], np.float32)
-    found = attention_weights(q, k, sink=sinks, softcap=2.0)
-    for head, sink in enumerate(sinks.tolist()):
-        alone = attention_weights(q[:, head], k[:, head], sink=sink, softcap=2.0)
-        assert_allclose(found[:, head], alone, rtol=1e-12)
-
-
 @pytest.mark.parametrize("row_map", [RowMap(), RowMap(sink=-1e4)])
 def test_saturated_rows_keep_their_digits(row_map):
     """Rows of gaps up to hundreds: the plain map has the norms of the kernel, a weak sink those
