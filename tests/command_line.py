@@ -61,6 +61,12 @@ def in_a_process(*words: str) -> CompletedProcess[str]:
     return captured(sys.executable, "-m", "experiments", *words)
 
 
+def printed(ran: CompletedProcess[str]) -> str:
+    """The output of a command that succeeds without a message."""
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout
+
+
 class Suite:
     """The command line on a config in a folder of its own, with its results beside it."""
 

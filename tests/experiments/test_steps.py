@@ -11,21 +11,20 @@ from experiments.claims import statements as step
 from experiments.claims.table import table_path
 from experiments.output.reporter import Reporter
 from sdpa import Scaling, theory
-from tests.command_line import sdpa
+from tests.command_line import printed, sdpa
 from tests.shipped import CONFIG, RESULTS
 
 
 def test_the_divisor_and_its_table_are_those_of_theory():
-    shown = sdpa("design", "--d-k", "16", "--n-keys", "64", "--max-weight", "0.2")
-    assert (shown.returncode, shown.stderr) == (0, "")
+    shown = printed(sdpa("design", "--d-k", "16", "--n-keys", "64", "--max-weight", "0.2"))
     told = re.match(
         r"divide the scores by ([\d.]+) for max_weight = 0.2 at d_k = 16 and n_keys = 64",
-        shown.stdout,
+        shown,
     )
     divisor = float(told[1])
     exact = theory.divisor_for("max_weight", 0.2, 16, 64)
     assert divisor == pytest.approx(exact, rel=1e-3)
-    _, rules, _, _, *table = shown.stdout.splitlines()
+    _, rules, _, _, *table = shown.splitlines()
     divisors = [Scaling.parse(x).divisor(16, 64) for x in re.split(", | or ", rules.split(": ")[1])]
     assert divisors == pytest.approx([exact] * 3, rel=1e-3)
     assert [int(line.split()[0]) for line in table] == [4, 16, 64, 256, 1024]

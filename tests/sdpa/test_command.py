@@ -20,7 +20,7 @@ from sdpa.heads.table import gaussian_curves
 from sdpa.heads.table import table_of as heads_table
 from sdpa.row_maps import RowMap
 from sdpa.theory import GaussianRow, attention_expectations
-from tests.command_line import sdpa
+from tests.command_line import printed, sdpa
 from tests.numerics import normals
 from tests.suite_process import ROOT, captured
 
@@ -88,8 +88,7 @@ def printed_numbers(said):
 def test_it_prints_writes_and_draws_what_the_library_finds():
     q, k = with_sink()
     options = ["--mask", "causal", "--scaling", "d_k^1/3", "--csv", "t.csv", "--plot", "heads.png"]
-    ran = sdpa("diagnose", *save(q=q, k=k), *options)
-    assert (ran.returncode, ran.stderr) == (0, "")
+    shown = printed(sdpa("diagnose", *save(q=q, k=k), *options))
     assert Path("heads.png").stat().st_size > 10_000
     table = pd.read_csv("t.csv")
     found = diagnose(q, k, "d_k^1/3", "causal").columns()
@@ -98,7 +97,7 @@ def test_it_prints_writes_and_draws_what_the_library_finds():
         assert_allclose(table[name], found[name], rtol=1e-9, err_msg=name)
     sizes = table[SIZES].iloc[0].tolist()
     assert sizes == [16, 12, 12, "causal", "d_k^1/3", pytest.approx(16 ** (1 / 3)), 24, 24 * 11]
-    said = " ".join(ran.stdout.split())
+    said = " ".join(shown.split())
     assert "q of shape (24, 3, 12, 16) read as (batch, head, position, d_k) Heads 3, que" in said
     told = summary(table_of((q, k), scaling="d_k^1/3", mask="causal"))
     assert " ".join(" ".join(told).split()) in said
@@ -107,25 +106,24 @@ def test_it_prints_writes_and_draws_what_the_library_finds():
     table["percentage"] = 100 * table["saturated_rows"]
     expected = table[PRINTED].to_numpy(float)
     rounding = np.where(np.array(PRINTED) == "percentage", 0.5, 0.006)
-    printed = printed_numbers(ran.stdout)
-    assert np.isclose(printed, expected, rtol=0.005, atol=rounding, equal_nan=True).all()
+    found = printed_numbers(shown)
+    assert np.isclose(found, expected, rtol=0.005, atol=rounding, equal_nan=True).all()
 
 
 def test_json_has_the_rows_of_the_csv():
     ran = sdpa("diagnose", *save(q=60 * Q[:1], k=K[:1]), "--json", "--csv", "t.csv")
     assert ran.returncode == 1  # saturated rows are a finding
     (row,) = pd.read_csv("t.csv").to_dict("records")
-    (printed,) = json.loads(ran.stdout)
-    assert printed["entropy_share"] == row["entropy_share"]
+    (found,) = json.loads(ran.stdout)
+    assert found["entropy_share"] == row["entropy_share"]
 
 
 def test_scores_are_diagnosed_without_q_and_k():
     scores = normals(2, 3, 6, 8, seed=1)
     save(s=scores)
-    ran = sdpa("diagnose", "--scores", "s.npy", "--mask", "causal", "--csv", "t.csv")
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert "scores of shape (2, 3, 6, 8) read as (batch, head, query, key)" in ran.stdout
-    assert not re.search("Ratio:|Unit power", ran.stdout)
+    said = printed(sdpa("diagnose", "--scores", "s.npy", "--mask", "causal", "--csv", "t.csv"))
+    assert "scores of shape (2, 3, 6, 8) read as (batch, head, query, key)" in said
+    assert not re.search("Ratio:|Unit power", said)
     table = pd.read_csv("t.csv")
     expected = diagnose_scores(scores, "causal")["entropy_share"].value
     assert_allclose(table["entropy_share"], expected, rtol=1e-9)
@@ -312,10 +310,10 @@ def test_a_local_mask_a_cap_and_the_sinks_of_a_file_reach_the_table():
     files, sinks = save(q=q, k=k), [-1.0, 2.0]
     save(logits=np.array(sinks, np.float32))
     options = ["--mask", "local-3", "--softcap", "2", "--sink", "logits.npy", "--csv", "t.csv"]
-    ran = sdpa("diagnose", *files, *options)
-    assert "mask local-3 (on both sides" in ran.stdout
-    assert "Sinks in files have logits from -1 to 2." in ran.stdout
-    assert "In brackets" not in ran.stdout  # no Gaussian values are known
+    said = printed(sdpa("diagnose", *files, *options))
+    assert "mask local-3 (on both sides" in said
+    assert "Sinks in files have logits from -1 to 2." in said
+    assert "In brackets" not in said  # no Gaussian values are known
     found = diagnose(q, k, mask="local-3", softcap=2.0, sink=sinks)["visible_mass"].value
     assert pd.read_csv("t.csv")["visible_mass"].tolist() == pytest.approx(found, rel=1e-9)
     np.savez("both.npz", q=q, k=k, sinks=sinks)
@@ -369,9 +367,8 @@ def test_two_runs_are_compared_layer_by_layer():
     near, far = K + 0.01, K.round()
     np.savez("a.npz", **{"q.0": Q, "k.0": K, "q.1": Q, "k.1": K})
     np.savez("b.npz", **{"q.0": Q, "k.0": near, "q.1": Q, "k.1": far})
-    ran = sdpa("compare", "a.npz", "b.npz", "--mask", "causal", "--csv", "t.csv")
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("Of 2 pairs of arrays, layer 1 differs most. The mean divergence")
+    said = printed(sdpa("compare", "a.npz", "b.npz", "--mask", "causal", "--csv", "t.csv"))
+    assert said.startswith("Of 2 pairs of arrays, layer 1 differs most. The mean divergence")
     table = pd.read_csv("t.csv")
     assert table["layer"].tolist() == [1, 1, 1, 0, 0, 0]
     expected = sorted(-compare((Q, K), (Q, far), mask="causal")["divergence"].value)[:3]
