@@ -30,7 +30,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 
 from sdpa._names import did_you_mean, nearest
 
@@ -105,7 +105,7 @@ class Scaling:
                 f"{refused.expected}, got {text!r}{refused.hint or _nearest(text)}"
             ) from None
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The text, or the canonical name: the constant, other multipliers, divisors; exponents in
         lowest terms.

@@ -112,8 +112,13 @@ def _fingerprint(code: Mapping[str, str]) -> str:
 
 
 @cache
+def _syntax(source: bytes) -> ast.Module:
+    return ast.parse(source)
+
+
+@cache
 def _code(source: bytes) -> str:
-    return _bare(ast.parse(source))
+    return _bare(_syntax(source))
 
 
 @cache
@@ -125,7 +130,7 @@ def _imported(source: bytes) -> list[str]:
     ['numpy', 'sdpa.pairs.PairLaw']
     """
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(_syntax(source)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -159,7 +164,7 @@ def _bare(node: ast.AST) -> str:
     for each in ast.walk(node):
         if (
             isinstance(each, ast.Module | ast.ClassDef | ast.FunctionDef)
-            and ast.get_docstring(each) is not None
+            and ast.get_docstring(each, clean=False) is not None
         ):
             each.body = each.body[1:] or [ast.Pass()]
     return ast.unparse(node)
