@@ -180,7 +180,7 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
     from experiments.claims import statements
     from experiments.examples import walk as examples
     from experiments.models import command as models
-    from experiments.theory import figures as theory
+    from experiments.theory import command as theory
 
     return [
         partial(statements.update_statements, job.config, job.results, job.report),

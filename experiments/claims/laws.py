@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import integrate, optimize, special, stats
+from scipy import integrate, optimize, special
 
 from experiments.claims.measured import Floats
 from sdpa import PairLaw, ScaledDotProductAttention, theory
@@ -67,7 +67,7 @@ def deviation_p_value(d: int, measured: float, queries: int, *, shared: bool) ->
     shares = (queries_of_a_key - 1) + (keys - 1)
     variance = (2 * d * d + 6 * d + 2 * d * shares) / (queries * keys)
     distance = abs(measured**2 - d)
-    return 2 * float(stats.norm.sf(distance / sqrt(variance)))
+    return 2 * float(special.ndtr(-distance / sqrt(variance)))
 
 
 def least_likely(p_values: Iterable[float]) -> float:

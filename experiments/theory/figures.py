@@ -2,22 +2,17 @@
 
 import re
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
-from experiments.analysis.written import csv_bytes
 from experiments.declarations.figure import Finding
 from experiments.declarations.tables import Numbers, Tables, rows_of
 from experiments.figures.rendering import render_finding
 from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, ordered_colours, panels
-from experiments.output.products import Product, build
-from experiments.output.reporter import Reporter
-from experiments.paths import DRAWN, THEORY
-from experiments.theory.tables import ENTROPIES, MAIN, N_KEYS, TABLES
+from experiments.theory.tables import ENTROPIES, MAIN, N_KEYS
 from sdpa.theory.longer_rows import TRAINED
 from sdpa.theory.three_scales import SCALES
 
@@ -25,29 +20,10 @@ _WIDTHS = (64, 128)  # d_k of most models
 _SHOWN = ("Gaussian", "unit, d_k = 8")  # rows of the sentence on lengths
 
 
-def write_theory(results: Path, report: Reporter) -> None:
-    """Write the tables of laws and draw their figures, unless they are up to date.
-
-    Raises:
-        FindingError: a table does not support the title of its figure.
+def render_law(name: str, table: pd.DataFrame) -> list[bytes]:
+    """PNG and text of the figure of a table of laws; FindingError if the table does not support its
+    title.
     """
-    written = []
-    drawn = []
-    for name in TABLES:
-        table = results / THEORY / f"{name}.csv"
-        pictures = tuple(table.with_suffix(suffix) for suffix in DRAWN)
-        written.append(Product((table,), partial(_written, name)))
-        drawn.append(Product(pictures, partial(_drawn, name, table), (table,)))
-    build(results, written, report, are_slow=True)
-    build(results, drawn, report)
-
-
-def _written(name: str) -> list[bytes]:
-    return [csv_bytes(TABLES[name]())]
-
-
-def _drawn(name: str, path: Path) -> list[bytes]:
-    table = pd.read_csv(path)
     draw, finding = FIGURES[name]
     return render_finding(finding, {name: table}, partial(draw, table))
 

@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 import pandas as pd
-from scipy import optimize, stats
+from scipy import optimize
 
 from experiments.claims.entry import Cases, digits, in_example, in_general, undecided
 from experiments.claims.laws import moment_of_product, normals
@@ -35,11 +35,14 @@ def products_are_product_normal(given: Given) -> Cases:
 _DRAWS = 100_000
 
 
+def _correlation(terms: Floats) -> float:
+    return float(np.asarray(np.corrcoef(terms))[0, 1])
+
+
 def _dependence(q: Floats, k: Floats) -> float:
     """The correlation of two terms or of their absolute values, whichever is further from 0."""
     terms = q * k
-    both = (stats.pearsonr(*each).statistic for each in (terms, abs(terms)))
-    return max(abs(float(correlation)) for correlation in both)
+    return max(abs(_correlation(each)) for each in (terms, abs(terms)))
 
 
 @in_general("notebook-11")
@@ -47,6 +50,8 @@ def terms_are_independent(given: Given) -> Cases:
     """Because Q and K, with rows drawn from N(0, I_d), are independent, the terms of a score are
     independent and identically distributed.
     """
+    from scipy import stats  # takes half a second to load
+
     q = normals(2, _DRAWS)
     k = normals(2, _DRAWS, seed=1)
     independent = _dependence(q, k)
@@ -56,7 +61,7 @@ def terms_are_independent(given: Given) -> Cases:
     # A part that all entries of a row share gives any two of them the correlation 0.5.
     shared_q = (q + normals(1, _DRAWS, seed=2)) / sqrt(2)
     shared_k = (k + normals(1, _DRAWS, seed=3)) / sqrt(2)
-    correlation = stats.pearsonr(*(shared_q * shared_k)).statistic
+    correlation = _correlation(shared_q * shared_k)
     return {
         "the terms are independent and identically distributed if Q and K are independent": (
             independent < limit and alike

@@ -5,7 +5,7 @@ from math import log, sqrt
 
 import numpy as np
 import pandas as pd
-from scipy import optimize, stats
+from scipy import optimize, special
 
 from experiments.claims.entry import (
     Cases,
@@ -42,7 +42,7 @@ def _ten_by_ten(seed: int, trials: int, widths: tuple[int, ...]) -> dict[int, li
         found[d] = []
         for weights in (softmax(scores), softmax(scores / sqrt(d))):
             largest = weights.max(axis=-1)
-            entropies = stats.entropy(weights, axis=-1)
+            entropies = special.entr(weights).sum(axis=-1)
             found[d] += [largest.mean(), entropies.mean()]
     return found
 
@@ -135,7 +135,7 @@ def _largest_of_eight_keys(_: Given) -> Answer:
     exact = expectations(16, 8, 1.0).max_weight
     errors = _errors_of_largest()
     distance = abs(0.755 - exact)
-    p_values = [2 * stats.t.sf(distance / error, 199) for error in errors]
+    p_values = [2 * special.stdtr(199, -distance / error) for error in errors]
     note = (
         "The computed number is the exact mean. The standard error of a sample mean is"
         f" {errors[0]:.3f} (p = {p_values[0]:.2f}) if all queries share eight keys, and"
