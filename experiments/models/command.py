@@ -78,9 +78,13 @@ def _write_model(results: Path, model: Model, report: Reporter) -> None:
     altered = [str(path) for path in inputs if checksum(path) != written.get(path.name)]
     if altered:
         raise TableError(f"altered or missing: {', '.join(altered)}; make model writes them again")
-    from experiments.models.figures import FIGURES, render_model  # takes a second to load
-
-    for name, figure in FIGURES[model.name].items():
+    for name in model.figures:
         drawn = _paths(results, model, tuple(f"{name}{suffix}" for suffix in DRAWN))
-        make = partial(render_model, results, model, figure)
+        make = partial(_drawn, results, model, name)
         build(results, [Product(drawn, make, inputs)], report)
+
+
+def _drawn(results: Path, model: Model, name: str) -> list[bytes]:
+    from experiments.models.figures import render_model  # takes a second to load
+
+    return render_model(results, model, name)

@@ -63,6 +63,7 @@ MINILM = Model(
         _OF_HEADS: partial(heads.by_head_and_layer, _MINILM_CASES, MINILM_MASK),
         ("diagnosis.csv", "qk.npz"): _example,
     },
+    figures=("slide",),
 )
 
 _SMOLLM2_CASES = (
@@ -82,6 +83,7 @@ SMOLLM2 = Model(
         ("by-length.csv", "by-position.csv"): language.by_length,
         _OF_HEADS: partial(heads.by_head_and_layer, _SMOLLM2_CASES, SMOLLM2_MASK),
     },
+    figures=("slide", "divisors", "layers"),
 )
 
 MODELS = (MINILM, SMOLLM2)

@@ -243,8 +243,9 @@ class ModelFigure(NamedTuple):
     finding: Finding
 
 
-def render_model(results: Path, model: Model, figure: ModelFigure) -> list[bytes]:
+def render_model(results: Path, model: Model, name: str) -> list[bytes]:
     """The files of a figure, PNG and text; `FindingError` if the tables do not support its title."""
+    figure = FIGURES[model.name][name]
     tables = read_model(results, model)
     drawn = partial(figure.draw, tables)
     about = f"{model.title}, {figure.about}"

@@ -74,6 +74,7 @@ class Model:
         load: reads the package.
         made: files that are made together, and a function of the network that returns their
             content, tables or bytes.
+        figures: names of its drawings in `experiments.models.figures`.
     """
 
     name: str
@@ -82,3 +83,4 @@ class Model:
     licence: str
     load: Callable[[], Network]
     made: Mapping[tuple[str, ...], Callable[[Any], Sequence[pd.DataFrame | bytes]]]
+    figures: tuple[str, ...]

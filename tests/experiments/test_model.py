@@ -261,8 +261,14 @@ def finding_and_numbers(shipped, figure):
     return finding, finding.numbers(shipped[model])
 
 
+def test_each_drawing_belongs_to_a_model():
+    assert {name: (*drawn,) for name, drawn in FIGURES.items()} == {
+        model.name: model.figures for model in MODELS
+    }
+
+
 @pytest.mark.parametrize(
-    "figure", ["minilm/slide", "smollm2/slide", "smollm2/divisors", "smollm2/layers"]
+    "figure", [f"{model.name}/{name}" for model in MODELS for name in model.figures]
 )
 def test_the_page_has_the_findings(shipped, page, figure):
     finding, numbers = finding_and_numbers(shipped, figure)
