@@ -128,9 +128,9 @@ FIGURES = (
         default=Default(varied=("d_k", "n_keys"), rules=BOTH),
         note="Colour and, at labelled d_k, number: the unscaled norm over that under d_k^1/2; red: "
         "the unscaled norm is larger; no number that would read 0.00, or beside a point. Points: d_k at "
-        "which this ratio falls through 1, with 95% intervals where these exceed the marker; "
-        "dashed: the same for exact values. divisor\u00a0·\u00a0|dL/dq| lacks the factor 1/divisor "
-        "of the chain rule.",
+        "which this ratio falls through 1, with 95% intervals where these exceed the marker, up to "
+        "the edge of the grid; dashed: the same for exact values. divisor\u00a0·\u00a0|dL/dq| lacks "
+        "the factor 1/divisor of the chain rule.",
         finding=Finding(
             sweep="crossing",
             title="Typical unscaled gradients fall below scaled ones at widths growing with n_keys",
