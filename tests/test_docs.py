@@ -114,12 +114,12 @@ def test_readme_states_what_the_tables_show():
         ),
         f"at d_k = 512, the largest of 64 weights averages {weights['unscaled', 512]:.0%}, "
         f"against {weights['d_k^1/2', 512]:.0%} with it.",
-        f"At d_k = 64, the median is {median['unscaled', 64]:.2f} without it, "
+        f"at d_k = 64, the median is {median['unscaled', 64]:.2f} without it, "
         f"{median['d_k^1/2', 64]:.2f} with it.",
-        f"smaller without it above [d_k ≈ {round(crossing, -1):.0f}](results/derived/dimension/"
+        f"this only above [d_k ≈ {round(crossing, -1):.0f}](results/derived/dimension/"
         "crossings.csv) (64 keys).",
-        f"the loss is {plain:.2f}, against {scaled:.2f}, and most gradients vanish if q and k "
-        f"start with variance 1; {small_plain:.2f}, against {small_scaled:.2f}, with variance 0.026.",
+        f"if q and k start with variance 1, the loss is {plain:.2f}, with it {scaled:.2f}, and most "
+        f"gradients vanish; from variance 0.026, it is {small_plain:.2f} and {small_scaled:.2f}.",
         f"mean largest of 64 weights, d_k = 512 | {weights['unscaled', 512]:.0%} "
         f"| {weights['d_k^1/2', 512]:.0%} |",
         f"median \\|∂L/∂q\\|, 64 keys, d_k = 64 | {median['unscaled', 64]:.2f} "
@@ -130,7 +130,8 @@ def test_readme_states_what_the_tables_show():
         f"<10<sup>−7</sup> | {after['d_k^1/2'].query_gradient_median_after:.2f} |",
         f"the decoder's loss in nats, median of nine runs | {plain:.2f} | {scaled:.2f} |",
         f"is smaller unscaled from d_k = {of_jacobian:.0f} on:",
-        "In rows 3 and 5, a minority keeps large gradients; the r.m.s. is larger unscaled.",
+        "In wide heads and in training, a minority keeps large gradients; the r.m.s. is larger "
+        "unscaled.",
         f"without q and k, {blind}:",
     ):
         assert stated in text
