@@ -14,13 +14,13 @@ import numpy as np
 
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
-from sdpa.scaling import Scaling
+from sdpa.scaling import Rule, Scaling
 from sdpa.theory.attention import attention_expectations, divisor_of_length
 from sdpa.theory.capped_rows import mapped_row, sigmoid_row
 from sdpa.theory.gaussian_rows import interpolated
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.query_lengths import gaussian_queries
-from sdpa.theory.row_law import RowLaw
+from sdpa.theory.row_law import RowLaw, divisor_of_rows
 from sdpa.theory.row_lengths import RowLengths, lengths_of, mean_over_lengths, rows_under
 
 # Beside a higher sink, rare long queries carry the norms, beyond the precision of the integrals.
@@ -41,7 +41,7 @@ class MappedExpectations(NamedTuple):
 def mapped_expectations(
     d_k: float,
     n_keys: int,
-    divisor: float | Scaling,
+    divisor: Rule,
     law: PairLaw,
     row_map: RowMap,
     mask: str = "none",
@@ -64,11 +64,9 @@ def mapped_expectations(
     >>> round(found.visible_mass, 5), round(found.max_weight, 5)
     (0.99034, 0.10617)
     """
-    if isinstance(divisor, Scaling):
-        check_sizes(d_k, n_keys)
-    else:
-        RowLaw.checked(d_k, n_keys, divisor, law)
-    rows = d_k, n_keys, divisor, law, rows_under(mask, n_queries or n_keys, n_keys)
+    check_sizes(d_k, n_keys)
+    of_rows = divisor_of_rows(d_k, n_keys, divisor)
+    rows = d_k, n_keys, of_rows, law, rows_under(mask, n_queries or n_keys, n_keys)
     found = _plain_means(*rows) if row_map.is_plain else _mapped_means(*rows, row_map)
     if found[0] < _LEAST_MASS:
         raise UnknownError(
