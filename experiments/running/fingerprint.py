@@ -100,9 +100,8 @@ def _code_of(roots: tuple[str, ...], without: tuple[str, ...] = ()) -> dict[str,
         file = todo.pop()
         if file in found or any(fnmatch(file, pattern) for pattern in without):
             continue
-        source = (ROOT / file).read_bytes()
-        found[file] = _code(source)
-        todo += (path for name in _imported(source) if (path := _file(name)))
+        found[file], imported = _read((ROOT / file).read_bytes())
+        todo += (path for name in imported if (path := _file(name)))
     return found
 
 
@@ -112,30 +111,21 @@ def _fingerprint(code: Mapping[str, str]) -> str:
 
 
 @cache
-def _syntax(source: bytes) -> ast.Module:
-    return ast.parse(source)
+def _read(source: bytes) -> tuple[str, list[str]]:
+    """The code of a source, and the full names of all modules, functions, classes and constants
+    that it imports, also within functions.
 
-
-@cache
-def _code(source: bytes) -> str:
-    return _bare(_syntax(source))
-
-
-@cache
-def _imported(source: bytes) -> list[str]:
-    """The full names of all modules, functions, classes and constants that a source imports, also
-    within functions.
-
-    >>> _imported(b"import numpy as np\\nfrom sdpa.pairs import PairLaw")
+    >>> _read(b"import numpy as np\\nfrom sdpa.pairs import PairLaw")[1]
     ['numpy', 'sdpa.pairs.PairLaw']
     """
+    tree = ast.parse(source)
     found = []
-    for node in ast.walk(_syntax(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             found += [f"{node.module}.{alias.name}" for alias in node.names]
-    return found
+    return _bare(tree), found
 
 
 @cache
@@ -151,7 +141,7 @@ def _file(name: str) -> str | None:
     package = f"{above.replace('.', '/')}/__init__.py"
     if not (ROOT / package).is_file():
         return None
-    exported = _imported((ROOT / package).read_bytes())
+    _, exported = _read((ROOT / package).read_bytes())
     return next((_file(one) for one in exported if one.endswith(f".{last}")), package)
 
 
