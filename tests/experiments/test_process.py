@@ -63,7 +63,8 @@ def test_a_processor_without_these_instructions_keeps_its_own(monkeypatch):
 
 
 WORKER = "\n".join(f"import experiments.kinds.{name}" for name in experiment_names())
-HEAVY = {"pandas", "scipy", "matplotlib", "seaborn", "jinja2", "pydantic", "typer"}
+HEAVY = {"pandas", "scipy", "scipy.stats", "matplotlib", "seaborn", "jinja2", "pydantic", "typer"}
+STEPS = "claims.statements", "models.command", "theory.command", "figures.draw"
 
 
 def loaded(code: str) -> set[str]:
@@ -85,6 +86,11 @@ call("plan", "--config", "quick.yaml", "--results", "nowhere")
     [
         (f"import experiments.running.workers\n{WORKER}", set()),
         (PLAN, {"typer", "pydantic"}),
+        # What a run imports where all files are up to date: no drawings.
+        (
+            "\n".join(f"import experiments.{step}" for step in STEPS),
+            {"pandas", "scipy", "pydantic"},
+        ),
     ],
 )
 def test_workers_and_commands_load_what_they_need(code, needed):
