@@ -91,8 +91,8 @@ def attention_expectations(
     nothing. Likewise E |dL/dk|^2 = E[|J|_F^2 |q|^2] / divisor^2.
 
     Args:
-        d_k: width of q and k, from 1; like n_keys any real number.
-        n_keys: keys, from 2.
+        d_k: width of q and k, any real number from 1.
+        n_keys: keys, a whole number from 2.
         divisor: above 0, or a rule such as `d_k^1/2`.
         law: of queries and keys.
         shortest: with a causal mask, the number of keys that the first query sees: rows of every

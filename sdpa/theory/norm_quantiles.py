@@ -170,7 +170,8 @@ class RowNorms:
         below_second = largest.scores - self.second
         y = np.where(np.isfinite(largest.scores), below_second, 0.0)
         e = np.exp(sigma * below_second)
-        powers = [*accumulate([e] * _POWERS, np.multiply)]  # faster than e**k
+        # e, e^2 and so on: products are faster than e**k.
+        powers = [*accumulate([e] * _POWERS, np.multiply)]
         sums = np.array([power.sum(axis=0) for power in powers])
         along = np.array([(powers[k - 1] * y**m).sum(axis=0) for k, m in _ALONG])
         if largest.others.any():

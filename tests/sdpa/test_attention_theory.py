@@ -8,7 +8,6 @@ from inspect import isfunction, signature, unwrap
 
 import numpy as np
 import pytest
-from numerics import integral
 from numpy.testing import assert_equal
 from scipy import special, stats
 
@@ -30,6 +29,7 @@ from sdpa.theory.row_lengths import varies_slowly
 from sdpa.theory.row_metrics import RowMetrics
 from sdpa.theory.row_moments import row_means, row_moments
 from sdpa.theory.score_law import query_lengths
+from tests.numerics import integral
 
 SHIFTED = PairLaw(query_mean=0.6, key_mean=-1.5, query_std=0.8, key_std=1.4)
 L2 = PairLaw(normalize="l2")

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from numerics import is_mean
 from scipy import linalg, stats
 
 from sdpa import LAWS
 from sdpa.initialisation import SCHEMES, Scheme
 from sdpa.pairs import PairLaw
+from tests.numerics import is_mean
 
 
 def gauss_rule(moments):

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from numerics import is_mean
 
 from sdpa import entropy, softmax
 from sdpa.theory.longer_rows import (
@@ -18,6 +17,7 @@ from sdpa.theory.longer_rows import (
 )
 from sdpa.theory.row_moments import correlated_row
 from sdpa.theory.rows import GaussianRow
+from tests.numerics import is_mean
 
 ROWS = 4000
 

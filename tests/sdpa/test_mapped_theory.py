@@ -6,7 +6,6 @@ from math import isnan, sqrt
 
 import numpy as np
 import pytest
-from numerics import is_mean
 from numpy.testing import assert_allclose
 from scipy.special import roots_genlaguerre
 
@@ -15,6 +14,7 @@ from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
 from sdpa.theory import GaussianRow, UnknownError, attention_expectations, mapped_expectations
 from sdpa.theory.capped_rows import mapped_row
+from tests.numerics import is_mean
 
 DRAWS = 3000
 SHAPED = PairLaw(query_mean=0.5, query_std=1.3, key_std=0.7)

@@ -5,11 +5,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from numerics import is_mean
 
 from sdpa import softmax
 from sdpa.theory import GaussianRow, UnknownError
 from sdpa.theory.overlap import attention_overlap, weight_overlap
+from tests.numerics import is_mean
 
 
 @pytest.mark.parametrize(("sigma", "n_keys"), [(0.3, 2), (12.0, 64), (4.0, 2**20)])

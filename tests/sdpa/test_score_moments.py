@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from numerics import is_mean
 from test_inputs import QUADRATURE, known_orders
 
 from sdpa import LAWS
@@ -23,6 +22,7 @@ from sdpa.theory import (
     score_power_deviations,
     score_variance,
 )
+from tests.numerics import is_mean
 
 FULL = [name for name in LAWS if len(known_orders(name)) == 6]
 SHAPES = [

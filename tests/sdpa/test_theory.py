@@ -7,7 +7,6 @@ from math import exp, inf, log, log1p, pi, sqrt
 
 import numpy as np
 import pytest
-from numerics import integral, is_mean, normals
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.integrate import simpson
@@ -18,6 +17,7 @@ from sdpa.metrics import SATURATED
 from sdpa.theory import GaussianRow, largest_score_survival, score_survival
 from sdpa.theory.gaussian_rows import gaussian_rows, saturated_rows
 from sdpa.theory.polynomials import METRICS
+from tests.numerics import integral, is_mean, normals
 
 BESIDE_A_SINK = {"sum w", "|J|^2 of keys", "|Jx|^2 of keys"}
 MEANS = METRICS.keys() - {"JJ.c"} - BESIDE_A_SINK

@@ -36,6 +36,7 @@ _DRAWS = 100_000
 
 
 def _correlation(terms: Floats) -> float:
+    """Pearson's correlation of two rows."""
     return float(np.asarray(np.corrcoef(terms))[0, 1])
 
 
