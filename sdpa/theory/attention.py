@@ -116,8 +116,8 @@ def attention_expectations(
     if not isinstance(shortest, int | np.integer | tuple | None):
         raise TypeError(f"shortest: expected a whole number, runs or None, got {shortest!r}")
     check_sizes(d_k, n_keys)
-    of_rows = divisor_of_rows(d_k, n_keys, divisor)
-    return _expectations(float(d_k), float(n_keys), of_rows, law, shortest)
+    divisor = divisor_of_rows(d_k, n_keys, divisor)
+    return _expectations(float(d_k), float(n_keys), divisor, law, shortest)
 
 
 def divisor_of_length(

@@ -65,8 +65,8 @@ def mapped_expectations(
     (0.99034, 0.10617)
     """
     check_sizes(d_k, n_keys)
-    of_rows = divisor_of_rows(d_k, n_keys, divisor)
-    rows = d_k, n_keys, of_rows, law, rows_under(mask, n_queries or n_keys, n_keys)
+    divisor = divisor_of_rows(d_k, n_keys, divisor)
+    rows = d_k, n_keys, divisor, law, rows_under(mask, n_queries or n_keys, n_keys)
     found = _plain_means(*rows) if row_map.is_plain else _mapped_means(*rows, row_map)
     if found[0] < _LEAST_MASS:
         raise UnknownError(

@@ -33,11 +33,11 @@ class RowLaw:
             UnknownError: the divisor is a rule with n_visible.
         """
         check_sizes(d_k, n_keys)
-        of_rows = divisor_of_rows(d_k, n_keys, divisor)
-        if isinstance(of_rows, Scaling):
+        divisor = divisor_of_rows(d_k, n_keys, divisor)
+        if isinstance(divisor, Scaling):
             reason = "deviations of rows with divisors of their own are unknown"
-            raise UnknownError(f"{reason}, got {of_rows}")
-        return cls(d_k, n_keys, of_rows, law)
+            raise UnknownError(f"{reason}, got {divisor}")
+        return cls(d_k, n_keys, divisor, law)
 
     @property
     def to_query(self) -> float:

@@ -41,8 +41,8 @@ def row_variance(
     0.75
     """
     check_sizes(d_k, n_keys, fewest=1)
-    of_rows = divisor_of_rows(d_k, n_keys, divisor)
-    return expected_row_variance(d_k, n_keys, of_rows, law, shortest)
+    divisor = divisor_of_rows(d_k, n_keys, divisor)
+    return expected_row_variance(d_k, n_keys, divisor, law, shortest)
 
 
 def expected_row_variance(
