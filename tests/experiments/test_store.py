@@ -29,7 +29,7 @@ ROWS = rows.Cell(d_k=4, n_keys=5, scaling=RULES, n_queries=3)
 CHUNKS = {name: Chunk(load_experiment(name), cell, 1, 3) for name, (cell, _) in CELLS.items()} | {
     "rows": Chunk(rows.EXPERIMENT, ROWS, 2, 3)
 }
-NAMES = ("saturation", "rows", "distribution", "language")  # of fingerprints
+FINGERPRINTED = ("saturation", "rows", "distribution", "language")
 CHUNK = CHUNKS["rows"]
 
 
@@ -102,9 +102,9 @@ def copied_sources(tmp_path, monkeypatch):
 
     def fingerprints():
         forget()
-        measuring = {name: fingerprint.measuring_fingerprint(name) for name in NAMES}
+        measuring = {name: fingerprint.measuring_fingerprint(name) for name in FINGERPRINTED}
         others = {"tables": fingerprint.tables_fingerprint("saturation")}
-        return measuring | others | {"worker": fingerprint.worker_fingerprint(*NAMES)}
+        return measuring | others | {"worker": fingerprint.worker_fingerprint(*FINGERPRINTED)}
 
     for package in ("sdpa", "experiments"):
         shutil.copytree(fingerprint.ROOT / package, tmp_path / package)
@@ -135,7 +135,7 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
         "sdpa/scaling.py": {"worker"},
         "sdpa/theory/rows.py": {"tables"},
         "experiments/figures/lines.py": set(),
-        "experiments/measuring/chunk.py": {*NAMES, "worker", "tables"},
+        "experiments/measuring/chunk.py": {*FINGERPRINTED, "worker", "tables"},
         "experiments/measuring/row_metrics.py": {"saturation", "worker", "tables"},
         "experiments/kinds/rows.py": {"rows", "worker"},
         "experiments/plain/rows.py": {"worker"},
