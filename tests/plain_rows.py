@@ -1,5 +1,5 @@
 """The metrics of the rows of a draw from their definitions: loops, and the softmax's Jacobian as a
-matrix.
+matrix; and the two rules that most tests compare.
 """
 
 import math

@@ -129,12 +129,12 @@ def test_readme_states_what_the_tables_show():
         f"median \\|∂L/∂q\\|, 64 keys, d_k = 2,048 | {wide_median['unscaled']:.4f} "
         f"| {wide_median['d_k^1/2']:.2f} |",
         f"48 random pre-norm layers | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
-        f"<10<sup>−7</sup> | {after['d_k^1/2'].query_gradient_median_after:.2f} |",
+        f"<10⁻⁷ | {after['d_k^1/2'].query_gradient_median_after:.2f} |",
         f"the decoder's loss, nats per character, median of nine runs | {plain:.2f} | {scaled:.2f} |",
         f"is smaller unscaled from d_k = {of_jacobian:.0f} on:",
         "In wide heads and in training, a minority of queries keeps large gradients; the r.m.s. is larger "
         "unscaled.",
-        f"without q and k, {blind}:",
+        f"ignoring q and k: {blind}:",
     ):
         assert stated in text
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
