@@ -126,11 +126,9 @@ FIGURES = (
         shows="Ratios of unscaled to scaled gradients over d_k and n_keys",
         metrics=("jacobian_norm_median", MEDIAN_GRADIENT, "jacobian_norm", "query_gradient_norm"),
         default=Default(varied=("d_k", "n_keys"), rules=BOTH),
-        note="Colour and, at labelled d_k, number: the unscaled norm over that under d_k^1/2; red: "
-        "the unscaled norm is larger; no number that would read 0.00, or beside a point. Points: d_k at "
-        "which this ratio falls through 1, with 95% intervals where these exceed the marker, up to "
-        "the edge of the grid; dashed: the same for exact values. divisor\u00a0·\u00a0|dL/dq| lacks "
-        "the factor 1/divisor of the chain rule.",
+        note="Colour and number: the unscaled norm over that under d_k^1/2; red: unscaled is larger. "
+        "Points: where this ratio falls through 1, with 95% intervals up to the edge of the grid; "
+        "dashed: exact. divisor\u00a0·\u00a0|dL/dq| lacks the factor 1/divisor of the chain rule.",
         finding=Finding(
             sweep="crossing",
             title="Typical unscaled gradients fall below scaled ones at widths growing with n_keys",
