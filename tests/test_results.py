@@ -86,6 +86,15 @@ def test_the_shipped_calibration_meets_what_the_check_promises():
 
 
 @shipped_only
+def test_figures_and_the_page_are_light():
+    folders = "figures", "models", "theory"
+    drawn = [path for folder in folders for path in (RESULTS / folder).rglob("*.png")]
+    assert len(drawn) > len(folders)
+    assert [path for path in drawn if path.stat().st_size > 70_000] == []
+    assert PAGE.stat().st_size < 1_500_000
+
+
+@shipped_only
 def test_crossings_confirm_their_exact_values():
     """The line of the map, at every n_keys: a 95% interval within a factor of 1.25 to either side.
 
