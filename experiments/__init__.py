@@ -4,11 +4,15 @@
 folders. From Python, `run` measures a config (`experiments.entry`).
 """
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from experiments.measuring.processor import fix_arithmetic
 
-fix_arithmetic()  # before any module here imports NumPy
+# Before any module here imports NumPy. Further threads of BLAS wait for work at the cost of others,
+# and `threadpool_limits` does not reach the BLAS of SciPy, which loads later.
+fix_arithmetic()
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 if TYPE_CHECKING:
     from experiments.entry import run as run
