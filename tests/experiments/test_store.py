@@ -151,11 +151,12 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
 def files_that_run(function):
     """The project files whose functions a call runs."""
     names: set[str] = set()
-    sys.setprofile(lambda frame, *_: names.add(frame.f_code.co_filename))
+    before = sys.gettrace()
+    sys.settrace(lambda frame, *_: names.add(frame.f_code.co_filename))
     try:
         function()
     finally:
-        sys.setprofile(None)
+        sys.settrace(before)
     folders = [f"{fingerprint.ROOT / package}/" for package in ("sdpa", "experiments")]
     paths = [Path(name) for name in names if any(name.startswith(folder) for folder in folders)]
     return {path.relative_to(fingerprint.ROOT).as_posix() for path in paths}

@@ -50,7 +50,7 @@ def check(expected, rows):
         (RowMap(softcap=3.0), 128, 100, PairLaw(), "none", 100),
         (RowMap(softcap=50.0, sink=0.0), 4, 5, SHAPED, "none", 5),
         (RowMap(softcap=4.0, normalizer="sigmoid"), 128, 100, PairLaw(), "none", 100),
-        (RowMap(sink=1.5), 6, 4, PairLaw(), "causal", 4),
+        (RowMap(sink=1.5), 6, 3, PairLaw(), "causal", 3),
         (RowMap(), 6, 4, PairLaw(), "window-3", 3),
         (RowMap(normalizer="sigmoid"), 6, 4, PairLaw(), "local-2", 2),
     ],
