@@ -7,6 +7,9 @@
     results.draw("saturation")                 # a Matplotlib figure
 
 A script calls it below `if __name__ == "__main__":`, because workers import the script.
+
+Importing `experiments` leaves OpenBLAS one thread, in this process and in those that it starts; a
+NumPy that is already loaded keeps its own. Other computations belong in a process of their own.
 """
 
 import json

@@ -96,7 +96,7 @@ def _split(arrays: Sequence[Array], heads: int) -> list[Array]:
 
 def _check(pair: HeadArrays, k: tuple[int, ...], words: set[str], *, is_packed: bool) -> None:
     """Refuse arrays whose axes can be read in two ways: several heads in the last axis, by its name
-    or its width, or heads and positions exchanged, as where there are not fewer heads than keys.
+    or its width, or heads and positions exchanged, as with several heads and at most as many keys.
 
     Raises:
         FilesError: q and k can be read in two ways, or in none.
@@ -123,10 +123,11 @@ def _check(pair: HeadArrays, k: tuple[int, ...], words: set[str], *, is_packed: 
             f"expected the same order of axes in q and k, got q {q} and k {k}; transpose one of "
             f"them, or choose --axes {order} for {q[-3]} heads"
         )
-    if q[-3] >= max(2, k[-2]):
+    if 1 < q[-3] >= k[-2]:
         raise FilesError(
-            f"expected fewer heads than keys, got q {q}; choose --axes {order} for {q[-3]} "
-            f"heads, or --axes {order.removesuffix('head')}position,head for {q[-2]}"
+            f"expected fewer heads than keys, got q {q} and k {k}; choose --axes {order} for "
+            f"(head, position, d_k), or --axes {order.removesuffix('head')}position,head for "
+            "(position, head, d_k)"
         )
 
 
