@@ -120,8 +120,9 @@ def test_readme_states_what_the_tables_show():
         f"{median['d_k^1/2', 64]:.2f} with it.",
         f"this only above [d_k ≈ {round(crossing, -1):.0f}](results/derived/dimension/"
         "crossings.csv) (64 keys).",
-        f"if q and k start with variance 1, the loss is {plain:.2f}, with it {scaled:.2f}, and most "
-        f"query gradients vanish; from variance {width * 0.02**2:.3f}, it is {small_plain:.2f} and {small_scaled:.2f}.",
+        f"if q and k start with variance 1, the loss is {plain:.2f} and most query gradients "
+        f"vanish; with the scale, {scaled:.2f}. "
+        f"From variance {width * 0.02**2:.3f}: {small_plain:.2f} and {small_scaled:.2f}.",
         f"mean largest of 64 weights, d_k = 512 | {weights['unscaled', 512]:.0%} "
         f"| {weights['d_k^1/2', 512]:.0%} |",
         f"median \\|∂L/∂q\\|, 64 keys, d_k = 64 | {median['unscaled', 64]:.2f} "

@@ -91,7 +91,8 @@ def _expected(error: ErrorDetails) -> str:
         return f"expected a list in brackets, [{given}]"
     if isinstance(given, str) and re.fullmatch(r"\d{1,3}([,_]\d{3})+", given):
         return f"expected digits alone, {re.sub('[,_]', '', given)}"
-    if kind in ("int_type", "float_type") and isinstance(number_or_text(str(given)), int | float):
+    is_number = isinstance(given, str) and isinstance(number_or_text(given), int | float)
+    if is_number and kind in ("int_type", "float_type"):
         return f"expected a number without quotes, {given}"
     message = error["msg"]
     for theirs, ours in _OUR_WORDS.items():

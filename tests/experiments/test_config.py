@@ -90,7 +90,7 @@ PLANTED = [
     ("experiment: saturation", "n_queries: 1", "3:3: .*experiment: missing key; expect"),
     ("[4, 8]", "4, 8", r"5:10: .*d_k: got 4, 8, expected a list in brackets, \[4, 8\]"),
     ("n_keys", "n_key", "6:5: .*n_key: got an unknown key; did you mean n_keys"),
-    ("trials", "trialsx", "8:5: .*trialsx: got an unknown key; did you mean trials"),
+    ("10\n", "4.5\n", "8:13: .*got 4.5, expected a whole number$"),
     ("  trials: 10", " \ttrials: 10", "8:4: not YAML: got a tab, expected spaces$"),
     ("  trials: 10", "   trials: 10", "8:6: not YAML: got another indentation"),
     ("trials: 10", "trials 10", "8:5: not YAML: got no `: `, expected `key: value`$"),
