@@ -58,9 +58,9 @@ FIGURES = (
         of="network",
         metrics=("stream_gradient_growth", f"first_{MEDIAN_GRADIENT}"),
         default=Default(),
-        note="The deepest stack, of several cases the first, with fresh random matrices and a random "
-        "gradient above the last layer, which runs back to the first. Points: root mean squares "
-        f"and mean cosines before each layer, ± two standard errors. {_LINES}",
+        note="The deepest stack, of several cases the first, with fresh random matrices. A random "
+        "gradient above the last layer runs back to the first. Points: root mean squares and mean "
+        f"cosines before each layer, ± two standard errors. {_LINES}",
         without=_WITHOUT,
         finding=Finding(
             sweep="network",
