@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.measuring.processor import fix_arithmetic
 
-# Before any module here imports NumPy. Further threads of BLAS wait for work at the cost of others,
-# and `threadpool_limits` does not reach the BLAS of SciPy, which loads later.
+# Before any module here imports NumPy. With more threads, BLAS would split its sums by their number,
+# and threads would wait at the cost of other workers. NumPy and SciPy each read this as they load.
 fix_arithmetic()
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 

@@ -17,7 +17,6 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from threadpoolctl import threadpool_limits
 from typer import Argument, Option
 
 from experiments.commands.measure import SECONDS_WITHOUT_CONSENT
@@ -205,8 +204,7 @@ def outcome(*refused: type[Exception]) -> Iterator[None]:
     usage: tuple[type[Exception], ...] = (UsageError, *refused)
     stopped: list[int] = []
     try:
-        # More threads wait for each other beside busy workers, and sum differently.
-        with _raising_signals(stopped), threadpool_limits(limits=1):
+        with _raising_signals(stopped):
             yield
     except usage as error:
         _exit(str(error), 2)

@@ -71,7 +71,9 @@ def helpers(
 
 @contextmanager
 def _thread() -> Iterator[ThreadPoolExecutor]:
-    """A thread of this process that computes as a worker does: on one thread of BLAS."""
+    """A thread of this process that computes as a worker does: on one thread of BLAS, also if NumPy
+    was loaded before this package.
+    """
     with threadpool_limits(limits=1), ThreadPoolExecutor(1) as pool:
         yield pool
 
@@ -105,14 +107,11 @@ def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _start_worker() -> None:
-    """Prepare a worker: it ignores Ctrl-C, ends with its parent, and computes on one thread."""
+    """Prepare a worker: it ignores Ctrl-C, and ends with its parent."""
     # Ctrl-C reaches every process of the terminal; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)  # see _Pool
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # With more threads, BLAS would split its sums by their number, and results would depend on the
-    # machine's load.
-    threadpool_limits(limits=1)
 
 
 @contextmanager
