@@ -7,6 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binom
 
 import sdpa
@@ -81,10 +82,10 @@ def test_the_numbers_are_those_of_a_diagnosis(torch, options, mask):
     expected |= {"spread": np.sqrt(found["row_variance"].value), "top_key": np.zeros(HEADS)}
     expected |= {"top_key_share": sink.value, "top_key_share_exact": sink.gaussian}
     for name, values in expected.items():
-        np.testing.assert_allclose(logs[name], values, rtol=1e-5, err_msg=name)
+        assert_allclose(logs[name], values, rtol=1e-5, err_msg=name)
     # the diagnosis knows the lengths of the keys, too
     exact = found["entropy_share"].gaussian
-    np.testing.assert_allclose(logs["entropy_share_exact"], exact, rtol=0, atol=0.03)
+    assert_allclose(logs["entropy_share_exact"], exact, rtol=0, atol=0.03)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_a_causal_bias_of_pytorch_is_the_mask_that_it_stands_for(torch, bias, of
     of_bias = attention(torch, attn_mask=bias)
     expected, found = numbers(of_mask, q, k), numbers(of_bias, q, k)
     for each, values in expected.items():
-        np.testing.assert_array_equal(found[each], values, err_msg=each)
+        assert_array_equal(found[each], values, err_msg=each)
     with recorded_attention() as recorded:
         of_bias(q, k, k)
     assert recorded.calls == {0: ("d_k^1/2", name)}
@@ -203,5 +204,5 @@ def test_qk_clip_bounds_the_scores_of_each_head(torch):
         names = run_recipe("QK-clip", names)
         logs = names["logs"]
         found += [logs[f"layer0/head{head}/largest_score"] for head in range(HEADS)]
-    np.testing.assert_allclose(after, np.minimum(before, 100), rtol=1e-4)
+    assert_allclose(after, np.minimum(before, 100), rtol=1e-4)
     assert after != before

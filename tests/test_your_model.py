@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from experiments.models import minilm
 from sdpa import attention_weights, causal_mask
@@ -115,9 +116,7 @@ def test_the_attention_function_of_pytorch(options, mask, call, imported):
     assert recipe["recorded"].calls == {0: call}
     assert recipe["saved"]["k.0"].shape == (3, heads, N, 8)
     ours = weights(recipe["saved"], 0, call[0], CAUSAL if "is_causal" in options else mask)
-    np.testing.assert_allclose(
-        ours @ np.repeat(v.numpy(), 4 // heads, axis=1), outputs[0].numpy(), **CLOSE
-    )
+    assert_allclose(ours @ np.repeat(v.numpy(), 4 // heads, axis=1), outputs[0].numpy(), **CLOSE)
     model(None)
     assert outputs[0].equal(outputs[1])
     assert len(recipe["recorded"].calls) == 1  # after the recipe, nothing is recorded
@@ -149,11 +148,9 @@ def test_multi_head_attention_of_pytorch(need_weights, training, mask):
     with torch.no_grad():
         model(x)
         theirs = layer.eval()(x, x, x, average_attn_weights=False, **options)[1]
-    np.testing.assert_allclose(
-        weights(recipe["saved"], 0, "d_k^1/2", allowed), theirs.numpy(), **CLOSE
-    )
+    assert_allclose(weights(recipe["saved"], 0, "d_k^1/2", allowed), theirs.numpy(), **CLOSE)
     (recorded, recorded_weights), (output, output_weights) = results
-    np.testing.assert_allclose(recorded.numpy(), output.numpy(), **CLOSE)
+    assert_allclose(recorded.numpy(), output.numpy(), **CLOSE)
     assert (recorded_weights is None) == (output_weights is None) == (not need_weights)
 
 
@@ -201,7 +198,7 @@ def test_a_model_of_transformers(name, options, divisors, implementation):
         assert saved[f"q.{layer}"].shape == (2, 4, N, 8)
         assert saved[f"k.{layer}"].shape == (2, options.get("num_key_value_heads", 4), N, 8)
         ours = weights(saved, layer, divisors[layer], None if name == "Bert" else CAUSAL)
-        np.testing.assert_allclose(ours, theirs[layer].numpy(), **CLOSE)
+        assert_allclose(ours, theirs[layer].numpy(), **CLOSE)
         assert ours.max() > 0.5
     with torch.no_grad():
         model(input_ids)
@@ -231,9 +228,7 @@ def test_the_forward_pass_of_minilm_is_that_of_bert():
     )
     for layer in range(6):
         for name, array in zip("qk", ours, strict=True):
-            np.testing.assert_allclose(
-                array[:, layer], recorded.arrays[f"{name}.{layer}"], rtol=0, atol=1e-4
-            )
+            assert_allclose(array[:, layer], recorded.arrays[f"{name}.{layer}"], rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 0.05)])
@@ -267,9 +262,9 @@ def test_attention_of_jax(dtype, error, key_heads, transform):
         for array in (*given, outputs)
     )
     for layer in range(3):
-        np.testing.assert_array_equal(saved[f"q.{layer}"], q[layer])
-        np.testing.assert_array_equal(saved[f"k.{layer}"], k[layer])
+        assert_array_equal(saved[f"q.{layer}"], q[layer])
+        assert_array_equal(saved[f"k.{layer}"], k[layer])
         ours = weights(saved, layer, "d_k^1/2", CAUSAL) @ np.repeat(
             v[layer], 4 // key_heads, axis=-3
         )
-        np.testing.assert_allclose(ours, output[layer], rtol=0, atol=error)
+        assert_allclose(ours, output[layer], rtol=0, atol=error)

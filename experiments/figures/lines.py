@@ -174,7 +174,7 @@ def _mark_crossing(ax: Axes, results: Results, norm: str, statistic: str) -> Non
         above = ax.get_xaxis_transform()
         ax.margins(y=0.25)  # the words stand over the lines
         ax.axvline(found.crossing, color=INK, linestyle=":", linewidth=1, zorder=0)
-        text = f"unscaled above d_k^1/2 line up to {found.crossing:.0f} "
+        text = f"unscaled and d_k^1/2 lines cross at {found.crossing:.0f} "
         ax.text(found.crossing, 1, text, transform=above, ha="right", va="top", fontsize=9)
 
 

@@ -175,7 +175,9 @@ def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
     straight = np.exp(np.interp(0, -gap[-2:, 1], lines["unscaled"][-2:, 0]))
     (mark,) = [line for line in ax.lines if line.get_linestyle() == ":"]
     assert mark.get_xdata() == pytest.approx([straight] * 2, rel=0.05)
-    assert ax.texts[0].get_text() == f"unscaled above d_k^1/2 line up to {mark.get_xdata()[0]:.0f} "
+    assert (
+        ax.texts[0].get_text() == f"unscaled and d_k^1/2 lines cross at {mark.get_xdata()[0]:.0f} "
+    )
 
 
 @pytest.mark.parametrize("times", [0, 2])

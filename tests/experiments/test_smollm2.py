@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from experiments.errors import UsageError
 from experiments.models import language, minilm, model, smollm2
@@ -127,7 +128,7 @@ def test_rope_turns_the_pairs_of_the_file(reread, tiny):
         return (entries[:, ::2] + 1j * entries[:, 1::2]) * np.exp(1j * angle)
 
     scores = (turned(stored.query) @ turned(stored.key).conj().T).real
-    np.testing.assert_allclose(q[1, 0, -1] @ k[1, 0, -1].T, scores, rtol=1e-5, atol=1e-4)
+    assert_allclose(q[1, 0, -1] @ k[1, 0, -1].T, scores, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("weights", ["trained", "initial"])
@@ -136,8 +137,8 @@ def test_queries_and_keys_are_those_of_each_layer(tiny, weights):
     run = tiny if weights == "trained" else tiny.at_start()
     q, k = tiny.queries_and_keys(TOKENS[:, 1:], weights)
     steps = network.forward(run.embedding[TOKENS[1, 1:]], run.blocks, run.design())
-    np.testing.assert_array_equal(q[1], [layer.q for layer in steps])
-    np.testing.assert_array_equal(k[1], [layer.k for layer in steps])
+    assert_array_equal(q[1], [layer.q for layer in steps])
+    assert_array_equal(k[1], [layer.k for layer in steps])
 
 
 def test_a_model_at_its_start_has_small_matrices_and_gains_of_1(tiny):
@@ -253,4 +254,4 @@ def test_tokens_and_losses_are_those_of_transformers():
     with torch.no_grad():
         logits = theirs(tokens[None, :-1]).logits[0].float()
     expected = torch.nn.functional.cross_entropy(logits, tokens[1:], reduction="none")
-    np.testing.assert_allclose(trained.losses(tokens.numpy()), expected, rtol=0, atol=1e-3)
+    assert_allclose(trained.losses(tokens.numpy()), expected, rtol=0, atol=1e-3)
