@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import DTypeLike
 
-from sdpa.arithmetic import Arithmetic
+from sdpa.arithmetic import FORMATS, Arithmetic
 from sdpa.auditing import items
 from sdpa.auditing.causes import causes
 from sdpa.auditing.computation import Expected
@@ -164,7 +164,7 @@ def _rounded(audited: Audited, samples: Sequence[Sample]) -> str:
     low = off[len(off) // 4]
     high = off[len(off) * 3 // 4]
     for name in _COARSEST_FIRST:
-        eps = 2.0 ** (1 - Arithmetic.parse(name).digits)
+        eps = 2.0 ** (1 - FORMATS[name].digits)
         if audited.eps < eps and eps / 16 < low and high < 2 * eps:
             return name
     return ""
