@@ -12,7 +12,6 @@ from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
 from experiments.declarations import FIGURES, figures_of
 from experiments.measuring.columns import cell_fields, describe
-from experiments.measuring.experiment import Cell
 from experiments.measuring.rules import ScaledCell
 from sdpa.scaling import is_multiplier
 
@@ -101,8 +100,9 @@ def impossible(sweep: Sweep) -> Problem | None:
     for problem in filter(None, (cell.problem() for cell in cells)):
         key, _, message = problem.partition(": ")
         return (key,), message
-    if any(metric.exact for metric in sweep.experiment.metrics):
-        for message in filter(None, map(_multiplier, cells)):
+    has_exact = any(metric.exact for metric in sweep.experiment.metrics)
+    for cell in cells:
+        if isinstance(cell, ScaledCell) and (message := _divisor_problem(cell, has_exact)):
             return ("scaling",), message
     cell, count = Counter(cells).most_common(1)[0]
     if count > 1:
@@ -110,14 +110,18 @@ def impossible(sweep: Sweep) -> Problem | None:
     return None
 
 
-def _multiplier(cell: Cell) -> str:
-    """The message on a rule that is 1/sqrt(d_k), which no function of `sdpa.theory` takes."""
-    if not isinstance(cell, ScaledCell):
-        return ""
-    for rule, divisor in zip(cell.scaling, cell.divisors(), strict=True):
-        if is_multiplier(divisor, cell.d_k):
+def _divisor_problem(cell: ScaledCell, has_exact: bool) -> str | None:
+    """The message on a rule without a divisor at this size, or, for exact values, with 1/sqrt(d_k),
+    which no function of `sdpa.theory` takes.
+    """
+    try:
+        divisors = cell.divisors()
+    except ValueError as error:
+        return str(error)
+    for rule, divisor in zip(cell.scaling, divisors, strict=True):
+        if has_exact and is_multiplier(divisor, cell.d_k):
             return (
                 f"got {rule.name}, which is 1/sqrt(d_k) at d_k = {cell.d_k}, expected another "
                 "d_k: exact values take that number for one that multiplies"
             )
-    return ""
+    return None

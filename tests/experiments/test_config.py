@@ -217,3 +217,11 @@ def test_any_edit_of_a_config_is_read_or_refused(load, edits):
         load(text.encode(errors="surrogatepass"))
     except ConfigError:
         assert faults(load, text.encode(errors="surrogatepass"))
+
+
+def test_a_number_that_multiplies_is_refused_for_networks(load):
+    block = (
+        "{experiment: network, d_k: 64, n_keys: 4, n_heads: 1, layers: 1, scaling: 1/8, trials: 20}"
+    )
+    (found,) = faults(load, f"seed: 0\nsweeps:\n  one: {block}\n")
+    assert "scaling: 0.125: got 0.125, or 1/sqrt(d_k)" in found
