@@ -63,7 +63,7 @@ class DrawnStudy(Study):
         if (chosen := sweep or next(iter(fitting), "")) not in fitting:
             raise UsageError(
                 f"{figure}: expected a sweep of the experiment {of}, got "
-                f"{chosen or ', '.join(self)!r}"
+                f"{chosen or ', '.join(self)!r} of {of_sweeps.get(chosen, 'others')}"
             )
         return picture(FIGURES[figure], self[chosen])
 
