@@ -25,6 +25,7 @@ _LEAST = 1e-150
 # How often a factor of all keys multiplies the metric outside the softmax: |dL/dq|^2 has two such
 # factors. A factor of all queries multiplies |dL/dk|^2 twice, which one of the keys does not.
 _KEY_FACTORS = np.array(ZERO._replace(query_gradient_square=2.0, key_gradient_square=-2.0))
+_OWN_WEIGHT = RowMetrics._fields.index("own_weight")
 
 
 @cache
@@ -97,7 +98,9 @@ def least_draw_deviations(
     |q|^2)^2 / Var |q|^2, for rows so equal that `attention_deviations` does not know V.
 
     For rows of several lengths, h is that of all n_keys keys; dE f / d ln L and the lower limit of
-    V are means over the lengths. Correlated and normalized vectors have the limits of
+    V are means over the lengths. That limit is 0 for the own weight, whose mean 1 / n does not
+    depend on |q|: it has its V of `attention_deviations`, and its few large values do not go
+    unnoticed. Correlated and normalized vectors have the limits of
     `least_row_variances`, as if rows were independent.
 
     >>> least_draw_deviations(64, 64, 1, 8.0) == attention_deviations(64, 64, 8.0)
@@ -127,9 +130,10 @@ def least_draw_deviations(
     )
     of_keys, of_query = np.split(found, 2)
     per_key = of_keys**2 / (2 * (n_keys - 1) * d_k)
+    row = np.array(attention_deviations(d_k, n_keys, divisor, law, shortest))
     if shortest is not None:
+        of_query[_OWN_WEIGHT] = row[_OWN_WEIGHT] ** 2
         return _roots(per_key + np.maximum(of_query, 0.0) / n_queries)
-    row = np.array(attention_deviations(d_k, n_keys, divisor, law))
     variance = np.maximum(row**2, of_query + per_key)
     return _roots((variance + (n_queries - 1) * per_key) / n_queries)
 

@@ -52,8 +52,10 @@ _ALONG = ((1, 1), (2, 1), (2, 2))  # powers of u and y
 _HALVINGS = 5  # of the steps of |q|
 _NARROWEST = 8  # d_k from which |dL/dq| is known
 _BISECTIONS = 10
+_FLATTEST = 1e-6  # a smaller sigma changes a norm by less than its rounding error
 _LEAST_PEAK = 1e-4
-_NEARBY = 1.001
+_NEARBY = 1e-3  # a step of ln t, or of z_1 - z_2 in flat rows
+_WIDEST = 40.0  # no z_1 - z_2 is larger
 _FAR = 1e-9
 _RISING = np.array([[True], [False]])
 _LAST_STEP = 2e-3
@@ -165,6 +167,7 @@ class RowNorms:
 
     def __init__(self, sigma: FloatArray, shortest: int, longest: int) -> None:
         largest = _largest(shortest, longest)
+        sigma = np.maximum(sigma, _FLATTEST)
         self.sigma = sigma
         self.tail = largest.tail
         self.second = largest.scores[0]
@@ -300,15 +303,17 @@ class RowNorms:
     def _share_below(self, norm: Norm) -> Callable[[float], float]:
         """The share of rows with a norm below a level, as a function of the level."""
         end = self.partition
-        first = np.full_like(end, _LEAST_PEAK)
-        peak = _bisected(lambda t: norm(_NEARBY * t) > norm(t), first, end)
+        farthest = end * np.exp(-_WIDEST * self.sigma)
+        nearby = np.exp(_NEARBY * np.minimum(self.sigma, 1))
+        first = np.maximum(farthest, _LEAST_PEAK)
+        peak = _bisected(lambda t: norm(nearby * t) > norm(t), first, end)
         highest = norm(peak)
         lowest = norm(end)  # beyond the peak
 
         def share(level: float) -> float:
             most = np.minimum(level * peak / highest, peak)  # as norm / t falls in t
             least = level * (_FAR * most / norm(_FAR * most))  # no product underflows
-            low = np.array([least, peak])
+            low = np.array([np.clip(farthest, least, peak), peak])
             high = np.array([most, end])
             roots = _bisected(lambda t: (norm(t) < level) == _RISING, low, high)
             largest = -self.second - self._distance(roots)

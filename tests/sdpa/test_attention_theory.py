@@ -135,10 +135,12 @@ def test_draws_agree(case):
     for name, rows in found.items():
         means = rows.mean(axis=1)
         assert abs(means.mean() - exact[name]) <= 5 * means.std() / math.sqrt(draws) + RARE, name
-        if name == "own_weight" and n_queries > 1:
-            continue  # rows of a draw have different own keys: a mean over them is another metric
         variance, error = squared_deviation(means)
         limit = getattr(least, name) ** 2
+        if name == "own_weight" and n_queries > 1:
+            # Rows of a draw have different own keys: a mean over them may have a smaller deviation.
+            assert row is None or limit >= 0.3 * variance - error
+            continue
         # Heavy tails come out too small.
         assert limit <= (1 if independent else 2) * variance + error, name
         if row is not None and case.shortest is None:
