@@ -13,6 +13,7 @@ from scipy import stats
 
 from experiments.analysis.freezing import spreads
 from experiments.analysis.results import Results, SweepAxes
+from experiments.errors import counted
 from experiments.figures.lines import (
     legend,
     plain_numbers,
@@ -307,7 +308,7 @@ def calibration(results: Results) -> Drawing:
     low = stats.beta.ppf(0.025, ranks, from_above)
     high = stats.beta.ppf(0.975, ranks, from_above)
     right.fill_between(_places(len(p)), low, high, color=INK, alpha=0.15, linewidth=0)
-    right.set_title(f"p-values of {len(p)} cells in order")
+    right.set_title(f"p-values of {counted(len(p), 'cell')} in order")
     right.set_xlabel("expected if uniform")
     return figure
 

@@ -69,7 +69,7 @@ const map = (() => {
     for (const [name, found] of lines) {
       const [first, last] = [found[0], found.at(-1)];
       add("path", { class: "larger", d: `${path(found)}L${WIDE - RIGHT} ${y(last[0])}V${y(first[0])}z` });
-      if (name === "jacobian") {
+      if (name === "jacobian" && last !== first) {
         add("text", { class: "region", x: WIDE - RIGHT - 6, y: y(first[0]) - 6, "text-anchor": "end" }, "larger");
         add("text", { x: LEFT + 8, y: y(last[0]) + 16 }, "smaller");
       }
@@ -195,9 +195,10 @@ const map = (() => {
     for (const [d_k, n_keys, divisor, law, weight] of data.own) {
       const matching = rules.map((rule) => Math.abs(divisor / rule.divisor - 1) < 1e-8);
       if (d_k !== state.d_k || n_keys !== state.n_keys || !matching.includes(true)) continue;
-      laws.set(law, (laws.get(law) ?? ["–", "–"]).map((text, i) => (matching[i] ? words.digits(weight) : text)));
+      laws.set(law, (laws.get(law) ?? ["", ""]).map((text, i) => (matching[i] ? words.digits(weight) : text)));
     }
-    const shown = [...laws].slice(0, MOST_LAWS).map(([law, [before, after]]) => `${before} not divided and ${after} divided for ${law}`);
+    const measured = ([before, after]) => [before && `${before} not divided`, after && `${after} divided`].filter(Boolean).join(" and ");
+    const shown = [...laws].slice(0, MOST_LAWS).map(([law, weights]) => `${measured(weights)} for ${law}`);
     const more = laws.size > MOST_LAWS ? `; the tables have ${laws.size - MOST_LAWS} more` : "";
     words.typeset($("own"), laws.size ? `Measured here: the largest weight averages ${shown.join("; ")}${more}.` : "The sweeps measured no other inputs at these sizes.");
   }

@@ -17,7 +17,7 @@ from experiments.analysis.crossings import EQUAL
 from experiments.analysis.results import Results
 from experiments.analysis.written import significant
 from experiments.figures.words import values_of
-from experiments.measuring.columns import axis_values
+from experiments.measuring.rules import ScaledCell
 from sdpa.theory import GaussianRow, limits
 
 # The law of every number but those of `own_laws`.
@@ -98,10 +98,9 @@ def _sizes(sweeps: Iterable[Results]) -> Counter[tuple[int, int]]:
     """The number of cells by (d_k, n_keys); only those with rows that a softmax changes."""
     sizes: Counter[tuple[int, int]] = Counter()
     for sweep in sweeps:
-        for axes in map(axis_values, sweep.cells):
-            n_keys = axes.get("n_keys", 0)
-            if "d_k" in axes and 2 <= n_keys <= _MOST_KEYS:
-                sizes[axes["d_k"], n_keys] += 1
+        for cell in sweep.cells:
+            if isinstance(cell, ScaledCell) and 2 <= cell.n_keys <= _MOST_KEYS:
+                sizes[cell.d_k, cell.n_keys] += 1
     return sizes or Counter([_USUAL_SIZE])
 
 

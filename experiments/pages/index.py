@@ -17,6 +17,7 @@ from experiments.claims.judge import SEVERITIES
 from experiments.claims.table import read_statements, table_path
 from experiments.config.loader import Config
 from experiments.declarations import FIGURES
+from experiments.declarations.tables import MEDIAN_GRADIENT
 from experiments.output.products import Product, build
 from experiments.output.reporter import Reporter
 from experiments.output.study import Study
@@ -47,6 +48,7 @@ from sdpa.scaling import SCALED, UNSCALED
 
 _MOST_ROWS = 40
 _MOST_METRICS = 5
+_USUAL = ("max_weight", "entropy", MEDIAN_GRADIENT)  # beside the metrics of a sweep's figures
 _MOST_EMBEDDED = 12  # figures that are part of the page; others are files beside it
 _MAIN = "powers"  # the sweep that is shown below the explorer
 _DEEP = ("network", "language")  # experiments on many layers
@@ -188,7 +190,8 @@ class Section(NamedTuple):
 def _section(results: Results, drawn: list[Picture]) -> Section:
     table = results.measured
     shown = [metric for figure in results.sweep.figures for metric in FIGURES[figure].metrics]
-    metrics = [metric for metric in dict.fromkeys(shown) if metric in table]
+    listed = dict.fromkeys((*shown, *_USUAL, *results.metrics))
+    metrics = [metric for metric in listed if metric in table]
     head, rows = few_rows(table, results.axes, metrics[:_MOST_METRICS])
     csvs = [csv_name(results.name, kind) for kind in results]
     return Section(results.name, results.experiment.name, drawn, csvs, head, rows, len(table))

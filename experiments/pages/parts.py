@@ -177,7 +177,8 @@ class Provenance:
         versions: of the libraries that made the tables.
         sweeps: rows of a table, a row per sweep of the config.
         missing: the sweeps without a sound table.
-        verdict: of the comparison of all sweeps with theory; empty without one.
+        verdict: of the comparison of all sweeps with theory; empty if t judges no value.
+        gaps: the numbers of the values that t does not judge; empty without any.
         alarm: its message; empty without one.
     """
 
@@ -185,6 +186,7 @@ class Provenance:
     sweeps: Sequence[Mapping[str, str]]
     missing: Sequence[str]
     verdict: str
+    gaps: str
     alarm: str
 
 
@@ -213,6 +215,7 @@ def provenance(study: Study) -> Provenance:
         row["measured by"] = made["fingerprint"]["measuring"][:_SHOWN_DIGITS]
         row["analysed by"] = made["fingerprint"]["tables"][:_SHOWN_DIGITS]
     whole = study.agreement(study)
-    verdict = "; ".join(filter(None, [whole.verdict(), whole.gaps_in_short()]))
     missing = [sweep.name for sweep in study.config.sweeps if sweep.name not in study]
-    return Provenance(versions, rows, missing, verdict, whole.alarm())
+    return Provenance(
+        versions, rows, missing, whole.verdict(), whole.gaps_in_short(), whole.alarm()
+    )
