@@ -59,7 +59,7 @@ def locked(results: Path) -> Iterator[None]:
     it is missing.
 
     Args:
-        results: the folder; the removal leaves out folders below it with a lock file of their own.
+        results: the folder; folders below it that have their own lock file keep their partial files.
 
     Raises:
         BusyError: another run holds it; the message names its process.

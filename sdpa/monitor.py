@@ -110,7 +110,8 @@ def watch(model: Any, every: int = 100, queries: int = 64) -> Monitor:
     Args:
         model: a `torch.nn.Module`, or what `torch.compile` returns; its watched steps are eager.
         every: number of steps from one watched step to the next.
-        queries: number of queries of each head: of about its root of sequences, at equal steps.
+        queries: number of queries watched in each head, evenly spaced in about sqrt(queries)
+            sequences.
 
     >>> monitor = watch(model)  # doctest: +SKIP
     >>> loss.backward(); optimizer.step(); logs = monitor.step()  # doctest: +SKIP

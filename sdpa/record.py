@@ -98,16 +98,14 @@ def recorded_attention(model: Any = None) -> Iterator[Recording]:
     """
     recording = Recording()
 
-    def of_pytorch(call: Call) -> None:
-        recording.add(call.q, call.k, call.scale, _mask_name(call))
-
-    def of_transformers(call: Call) -> None:
-        recording.add(call.q, call.k, call.scale, "not recorded")
+    def see(call: Call) -> None:
+        mask = _mask_name(call) if model is None else "not recorded"
+        recording.add(call.q, call.k, call.scale, mask)
 
     with (
-        calls_of_pytorch(of_pytorch)
+        calls_of_pytorch(see)
         if model is None
-        else calls_of_transformers(of_transformers, model.config._attn_implementation)
+        else calls_of_transformers(see, model.config._attn_implementation)
     ):
         yield recording
 

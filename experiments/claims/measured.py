@@ -10,6 +10,7 @@ import pandas as pd
 
 from experiments.claims.cutoffs import OTHERS, Cutoffs
 from experiments.claims.words import with_error
+from experiments.declarations.tables import rows_of
 from sdpa.scaling import SCALED, UNSCALED
 
 Floats = npt.NDArray[np.floating]
@@ -39,13 +40,11 @@ class Given(Cutoffs):
 
     def dimension(self, scaling: str) -> pd.DataFrame:
         """The rows of a rule in the sweep `dimension`, by d_k, which stays a column too."""
-        rows = self.tables["dimension"]
-        return rows[rows["scaling"] == scaling].set_index("d_k", drop=False)
+        return rows_of(self.tables, "dimension", scaling=scaling).set_index("d_k", drop=False)
 
     def phase(self, scaling: str, metric: str) -> pd.DataFrame:
         """A column of the sweep `phase` under a rule: a row per d_k, a column per n_keys."""
-        rows = self.tables["phase"]
-        rows = rows[rows["scaling"] == scaling]
+        rows = rows_of(self.tables, "phase", scaling=scaling)
         return rows.pivot_table(index="d_k", columns="n_keys", values=metric)
 
     def bare(self, metric: str) -> pd.DataFrame:

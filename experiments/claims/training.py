@@ -5,6 +5,7 @@ rates.
 import pandas as pd
 
 from experiments.claims.measured import Given
+from experiments.declarations.tables import rows_of
 from sdpa.scaling import SCALED, UNSCALED
 
 LIMITS = (
@@ -21,9 +22,9 @@ _LOSS = "final_loss"
 
 def trained(given: Given, d_k: int, start: str) -> pd.DataFrame:
     """The losses of a start with their intervals, by rule: each at its best rate."""
-    bands = given.tables[f"{_SWEEPS[d_k]}/bands"]
-    is_meant = (bands["initial"] == start) & (bands["initial_divisor"] == UNSCALED)
-    return bands[is_meant].set_index("scaling")
+    bands = f"{_SWEEPS[d_k]}/bands"
+    rows = rows_of(given.tables, bands, initial=start, initial_divisor=UNSCALED)
+    return rows.set_index("scaling")
 
 
 def without_selection(given: Given, d_k: int) -> "pd.Series[float]":
@@ -73,7 +74,6 @@ def _loss(row: "pd.Series[float]") -> str:
 
 def heads(given: Given, scaling: str, when: str, d_k: int = 64) -> pd.DataFrame:
     """The heads of decoders under a rule, means over runs: `before` training, or `after` it."""
-    table = given.tables[f"{_SWEEPS[d_k]}/heads"]
-    step = 0 if when == "before" else table["steps"]
-    is_meant = (table["scaling"] == scaling) & (table["initial_divisor"] == UNSCALED)
-    return table[is_meant & (table["step"] == step)]
+    name = f"{_SWEEPS[d_k]}/heads"
+    table = rows_of(given.tables, name, scaling=scaling, initial_divisor=UNSCALED)
+    return table[table["step"] == (0 if when == "before" else table["steps"])]

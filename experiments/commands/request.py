@@ -209,8 +209,7 @@ def outcome(*refused: type[Exception]) -> Iterator[None]:
     except usage as error:
         _exit(str(error), 2)
     except BaseException as error:
-        # the error may be another one, as the import of a compiled module turns any into an
-        # ImportError
+        # A signal during the import of a compiled module arrives as an ImportError.
         if stopped:
             _exit(f"interrupted; {_KEPT}", 128 + stopped[0])
         if not isinstance(error, Exception):

@@ -110,9 +110,9 @@ def impossible(sweep: Sweep) -> Problem | None:
     return None
 
 
-def _divisor_problem(cell: ScaledCell, has_exact: bool) -> str | None:
+def _divisor_problem(cell: ScaledCell, has_exact: bool) -> str:
     """The message on a rule without a divisor at this size, or, for exact values, with 1/sqrt(d_k),
-    which no function of `sdpa.theory` takes.
+    which no function of `sdpa.theory` takes; empty for a good one.
     """
     try:
         divisors = cell.divisors()
@@ -124,4 +124,4 @@ def _divisor_problem(cell: ScaledCell, has_exact: bool) -> str | None:
                 f"got {rule.name}, which is 1/sqrt(d_k) at d_k = {cell.d_k}, expected another "
                 "d_k: exact values take that number for one that multiplies"
             )
-    return None
+    return ""

@@ -158,7 +158,7 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
     """The line where the ratio is 1, one point per n_keys: measured with its interval, and
     exact.
 
-    Numbers beside a point, where the ratio is nearly 1, give way to it.
+    Numbers that would overlap a point are left out.
     """
     y = place(crossings["n_keys"], shown.index)
     measured = crossings["crossing"]

@@ -6,8 +6,8 @@ A table has
 
 - the probabilities that exact weights and scores are out of the format's range, with their exact
   values;
-- the shares of weights, gradients and rows that are 0, 1 or lost in the format, which rounding
-  before the last step moves away from these probabilities;
+- the shares of weights, gradients and rows that are 0, 1 or lost in the format, which differ from
+  these probabilities, because earlier steps round, too;
 - the errors of metrics: rounded minus exact in the same draw, so that small errors are measurable.
 
 All shares are over visible keys. A row is lost if the format has no number for one of its results:

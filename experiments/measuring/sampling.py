@@ -356,7 +356,7 @@ class SampledCell(AttentionCell):
 
     @property
     def separate_rows(self) -> int:
-        """As `AttentionCell.separate_rows`; 1 where queries of one direction rank all keys alike.
+        """As `AttentionCell.separate_rows`; 1 if all queries are parallel: they rank keys alike.
 
         A spectrum v has (sum v)^2 / sum v^2 directions.
         """

@@ -17,7 +17,7 @@ from scipy.interpolate import CubicSpline
 from experiments.models.means import with_errors
 from experiments.models.model import CASE, Case, Floats, Mask, Network, Weights
 from sdpa import diagnose, row_diagnostics
-from sdpa.theory.gaussian_rows import gaussian_rows
+from sdpa.heads.table import entropy_shares
 from sdpa.theory.limits import freezing_sigma
 from sdpa.theory.norm_quantiles import jacobian_median
 
@@ -168,15 +168,8 @@ def law(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
 
 
 @cache
-def _exact_shares(lengths: Lengths) -> list[float]:
-    n = np.array(lengths)
-    shares = []
-    for sigma in _SIGMAS:
-        sigmas = np.full(n.shape, sigma)
-        entropies = gaussian_rows(sigmas, n, ["entropy"])[:, 0]
-        share = entropies / np.log(n)
-        shares.append(float(share.mean()))
-    return shares
+def _exact_shares(lengths: Lengths) -> Floats:
+    return entropy_shares(_SIGMAS, np.array(lengths))
 
 
 def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:

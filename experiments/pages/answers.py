@@ -40,9 +40,8 @@ def _both(rows: pd.DataFrame, column: str, *sizes: str) -> Numbers:
 
 
 def _gradients(results: Results) -> Numbers:
-    table = results["crossings"]
-    of_medians = table[(table["norm"] == "query_gradient") & (table["statistic"] == "median")]
-    equal = of_medians[of_medians["level"] == EQUAL].sort_values("n_keys")
+    medians = {"norm": "query_gradient", "statistic": "median", "level": EQUAL}
+    equal = rows_of(results, "crossings", **medians).sort_values("n_keys")
     numbers = {}
     for name, place in (("shortest", 0), ("longest", -1)):
         row = equal.iloc[place]

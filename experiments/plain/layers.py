@@ -111,7 +111,7 @@ def _forward(
     q = _turned(q, design) + step["q"]
     k = _turned(k, design) + step["k"]
     v = v + step["v"]
-    visible = _visible(len(x), design.mask)
+    visible = np.tri(len(x), dtype=bool) if design.mask == "causal" else True
     scaled = q @ k.swapaxes(1, 2) / design.divisor
     scores = np.where(visible, scaled, -np.inf)
     largest = scores.real.max(axis=2, keepdims=True)
@@ -157,18 +157,6 @@ def _turned(heads: Complex, design: network.Design) -> Complex:
     first = a * cosines - b * sines
     second = a * sines + b * cosines
     return np.concatenate([first, second], axis=-1)
-
-
-def _visible(n: int, mask: str) -> npt.NDArray[np.bool_]:
-    """True where the query of a row sees the key of a column: itself and the keys before it, at
-    most as many as the window has.
-    """
-    if mask == "none":
-        return np.ones((n, n), bool)
-    places = np.arange(n)
-    behind = places[:, None] - places
-    longest = n if mask == "causal" else int(mask.removeprefix("window-"))
-    return (behind >= 0) & (behind < longest)
 
 
 def _of_rows(scores: Floats, weights: Floats) -> dict[str, float]:

@@ -35,7 +35,7 @@ class HeadArrays:
         axes: names of the leading axes of q; None for the usual ones.
         mask: True where the query may attend, broadcast to (..., n_queries, n_keys); None for all.
         kind: of the numbers in q.
-        sinks: a logit for each head, for which `row_map` has none; None for none.
+        sinks: one logit per head, if `row_map` has no sink; otherwise None.
     """
 
     layer: int | None

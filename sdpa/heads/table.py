@@ -138,16 +138,16 @@ def gaussian_curves(table: Columns) -> list[Curve]:
         named = mask.removesuffix(_FILE).removesuffix(",") or NO_MASK
         different = 1 if named == NO_MASK else n_queries
         lengths = reach_of(named).lengths(different, n_keys)
-        shares = _entropy_shares(spread, lengths[lengths > 1])
+        lengths = lengths[lengths > 1]
+        sigmas = spread / np.sqrt(np.mean(1 - 1 / lengths))
+        shares = entropy_shares(sigmas, lengths)
         curves.append(Curve(n_keys, spread, shares))
     return curves
 
 
-def _entropy_shares(spread: FloatArray, lengths: npt.NDArray[np.integer]) -> FloatArray:
-    """The mean entropy share over rows of these lengths, for each spread within rows."""
-    sigma = spread / np.sqrt(np.mean(1 - 1 / lengths))
-    sigmas = np.repeat(sigma, len(lengths))
-    n_keys = np.tile(lengths, len(spread))
-    entropy = gaussian_rows(sigmas, n_keys, ["entropy"])[:, 0]
-    shares = entropy.reshape(len(spread), -1) / np.log(lengths)
+def entropy_shares(sigmas: FloatArray, lengths: npt.NDArray[np.integer]) -> FloatArray:
+    """The mean entropy share over Gaussian rows of these lengths, for each standard deviation."""
+    n_keys = np.tile(lengths, len(sigmas))
+    entropy = gaussian_rows(np.repeat(sigmas, len(lengths)), n_keys, ["entropy"])[:, 0]
+    shares = entropy.reshape(len(sigmas), -1) / np.log(lengths)
     return np.asarray(shares.mean(axis=1))
