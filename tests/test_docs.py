@@ -124,19 +124,20 @@ def test_readme_states_what_the_tables_show():
             for start in losses.index.unique("initial")
         ),
         f"at d_k = 512, the largest of 64 weights averages {weights['unscaled', 512]:.0%}; "
-        f"with it, {from_4_on} from d_k = 4 on.",
-        f"this above d_k ≈ {of_gradient.round(-1)[64]:.0f} (64 keys; {of_gradient[4]:.0f} with 4).",
+        f"with it, {from_4_on} at every d_k from 4 to 512.",
+        f"up to d_k ≈ {of_gradient.round(-1)[64]:.0f} with 64 keys ({of_gradient[4]:.0f} with 4 keys)",
         f"mean largest of 64 weights, d_k = 512 | {weights['unscaled', 512]:.0%} "
         f"| {weights['d_k^1/2', 512]:.0%} |",
         f"median of \\|∂L/∂q\\| over queries, 64 keys, d_k = 64 | {median['unscaled', 64]:.2f} "
         f"| {median['d_k^1/2', 64]:.2f} |",
         f"the same, d_k = 2,048 | {wide_median['unscaled']:.4f} | {wide_median['d_k^1/2']:.2f} |",
         f"back to 1 (pre-norm) | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
+        f"a tenth of the scaled ones) in {vanish.sum()} of {len(vanish)} settings",
         f"**True in {vanish.sum()} of {len(vanish)} settings** | median \\|∂L/∂q\\|",
         f"<10⁻⁷ | {after['d_k^1/2'].query_gradient_median_after:.2f} |",
         f"**True in {worse.sum()} of {len(worse)} settings** | loss of this decoder, nats per "
         f"character | {plain:.2f} | {scaled:.2f} |",
-        f"the same loss from weights N(0, 0.02²), width 64 | {small_plain:.2f} | {small_scaled:.2f} |",
+        f"the same loss from weights N(0, 0.02²) | {small_plain:.2f} | {small_scaled:.2f} |",
         f"is smaller unscaled from d_k = {equal_at['jacobian', 64]:.0f} on:",
         *(f"ignoring q and k: {loss:.1f}:" for loss in blind["final_loss"]),
     ):
