@@ -104,6 +104,7 @@ def _compared(
         se=se,
         exact=expected,
         accuracy=accuracy,
+        allowed=allowed,
         separate=rows["trials"] * [cell.separate_rows for cell in cells],
         error=error,
     )
@@ -144,10 +145,13 @@ def _bound(rows: pd.DataFrame, metric: Metric, limits: Limits, max_error: Floats
     Chebyshev's.
 
     These are min(1, 2 e^(-T D)) with D of `verdicts`, and min(1, (max_error / distance)^2), with
-    max_error that of the mean; NaN without two limits and a finite error.
+    max_error that of the mean; NaN without two limits and a finite error. The part of a distance
+    that the accuracy of both values explains is no evidence.
     """
     power = 2 if metric.kind == "root" else 1  # of the value that is a mean
-    measured = rows["measured"] ** power
+    distance = rows["measured"] - rows["exact"]
+    explained = distance.clip(-rows["allowed"], rows["allowed"])
+    measured = (rows["exact"] + (distance - explained)) ** power
     exact = rows["exact"] ** power
     ratio = max_error / (measured - exact)
     chebyshev = (ratio**2).clip(upper=1).where(np.isfinite(max_error))

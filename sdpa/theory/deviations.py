@@ -25,7 +25,6 @@ _LEAST = 1e-150
 # How often a factor of all keys multiplies the metric outside the softmax: |dL/dq|^2 has two such
 # factors. A factor of all queries multiplies |dL/dk|^2 twice, which one of the keys does not.
 _KEY_FACTORS = np.array(ZERO._replace(query_gradient_square=2.0, key_gradient_square=-2.0))
-_OWN_WEIGHT = RowMetrics._fields.index("own_weight")
 
 
 @cache
@@ -59,16 +58,26 @@ def attention_deviations(
     >>> round(attention_deviations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
     0.04808
     """
-    rows = RowLaw.checked(d_k, n_keys, divisor, law)
+    _, most = _variances(RowLaw.checked(d_k, n_keys, divisor, law), shortest)
+    return _roots(most)
 
-    def variances(length: float) -> FloatArray:
+
+@cache
+def _variances(rows: RowLaw, shortest: int | None) -> tuple[FloatArray, FloatArray]:
+    """Lower and upper limits of the mean variance over the lengths of rows; both are exact for rows
+    of one length.
+    """
+
+    def limits(length: float) -> FloatArray:
         exact, square = _row_variances(replace(rows, n_keys=length))
         # Rounding errors reach this share of the mean square.
         least = _MIN_VARIANCE * square
-        return np.where(exact > least, exact, 0.0 if shortest is None else least)
+        known = np.where(exact > least, exact, 0.0)
+        return np.concatenate([known, known if shortest is None else np.maximum(known, least)])
 
-    variance = mean_over_lengths(variances, np.array(ZERO), n_keys, shortest)
-    return _roots(np.maximum(variance, 0.0))
+    found = mean_over_lengths(limits, np.tile(ZERO, 2), int(rows.n_keys), shortest)
+    low, high = np.split(np.maximum(found, 0.0), 2)
+    return low, high
 
 
 def _roots(variances: FloatArray) -> RowMetrics[float]:
@@ -97,11 +106,10 @@ def least_draw_deviations(
     all |q| (`QueryLengths.slope`) but for the factors `_KEY_FACTORS`. V has the lower limit Cov(f,
     |q|^2)^2 / Var |q|^2, for rows so equal that `attention_deviations` does not know V.
 
-    For rows of several lengths, h is that of all n_keys keys; dE f / d ln L and the lower limit of
-    V are means over the lengths. That limit is 0 for the own weight, whose mean 1 / n does not
-    depend on |q|: it has its V of `attention_deviations`, and its few large values do not go
-    unnoticed. Correlated and normalized vectors have the limits of
-    `least_row_variances`, as if rows were independent.
+    For rows of several lengths, h is that of all n_keys keys; V, its lower limit and dE f / d ln L
+    are means over the lengths, as if rows of different lengths vary together as equal ones do.
+    Correlated and normalized vectors have the limits of `least_row_variances`, as if rows were
+    independent.
 
     >>> least_draw_deviations(64, 64, 1, 8.0) == attention_deviations(64, 64, 8.0)
     True
@@ -130,11 +138,8 @@ def least_draw_deviations(
     )
     of_keys, of_query = np.split(found, 2)
     per_key = of_keys**2 / (2 * (n_keys - 1) * d_k)
-    row = np.array(attention_deviations(d_k, n_keys, divisor, law, shortest))
-    if shortest is not None:
-        of_query[_OWN_WEIGHT] = row[_OWN_WEIGHT] ** 2
-        return _roots(per_key + np.maximum(of_query, 0.0) / n_queries)
-    variance = np.maximum(row**2, of_query + per_key)
+    known, _ = _variances(rows, shortest)
+    variance = np.maximum(known, of_query + per_key)
     return _roots((variance + (n_queries - 1) * per_key) / n_queries)
 
 

@@ -349,7 +349,7 @@ def _sums_over_others(sigma: FloatArray, largest: _Largest) -> tuple[FloatArray,
     and, weighted by e^(k sigma z), is normal of mean k sigma, below the last.
     """
     is_longer = largest.others > 0
-    last = np.where(is_longer, largest.scores[-1], 0.0)
+    last = np.where(is_longer, largest.scores[-1], largest.scores[0])
     log_below = np.where(is_longer, largest.log_below, log(0.5))
     k = np.arange(_POWERS + 1)[:, None] * sigma
     tails = log_ndtr(last - k)

@@ -154,7 +154,7 @@ SMALL = layers.Cell(d_k=4, n_keys=6, scaling=RULES, n_heads=2, layers=3)
 STACKS = {
     "attention alone": SMALL,
     "causal, relu, RoPE": replace(SMALL, mask="causal", mlp="relu", position="rope"),
-    "window, swiglu, post-norm": replace(SMALL, mask="window-2", mlp="swiglu", norm="post"),
+    "swiglu, post-norm": replace(SMALL, mlp="swiglu", norm="post"),
     "no stream": replace(SMALL, layers=2, residual=0.0),
 }
 
