@@ -63,7 +63,7 @@ def _mask_problems(block: dict[str, Any]) -> Iterator[tuple[str, str]]:
         return
     masks = block.get("mask", [])
     has_mask = {*map(str, masks if isinstance(masks, list) else [masks])} - {"none"}
-    if has_mask and "n_queries" in cell_fields(kinds_of(experiment)[0].cell):
+    if has_mask and {"mask", "n_queries"} <= {*cell_fields(kinds_of(experiment)[0].cell)}:
         yield (
             "mask",
             "got a mask without n_queries, expected both: the queries are the last n_queries of "
