@@ -61,9 +61,10 @@ class DrawnStudy(Study):
         of = FIGURES[figure].of
         fitting = [name for name, experiment in of_sweeps.items() if experiment == of]
         if (chosen := sweep or next(iter(fitting), "")) not in fitting:
+            known = ", ".join(f"{name} ({kind})" for name, kind in of_sweeps.items())
             raise UsageError(
-                f"{figure}: expected a sweep of the experiment {of}, got "
-                f"{chosen or ', '.join(self)!r} of {of_sweeps.get(chosen, 'others')}"
+                f"{figure}: expected a sweep of the experiment {of}, got {sweep or 'none'}; there "
+                f"are {known}"
             )
         return picture(FIGURES[figure], self[chosen])
 

@@ -40,7 +40,8 @@ def test_tables_are_those_of_the_command_line_and_a_figure_is_drawn(suite: Suite
     ):
         results.draw("histogram")
     with pytest.raises(
-        UsageError, match=r"expected a sweep of the experiment language, got 'wide'"
+        UsageError,
+        match=r"sweep of the experiment language, got none; there are wide \(saturation\)",
     ):
         results.draw("losses")
 
