@@ -68,6 +68,9 @@ def test_the_first_screen_of_a_users_config_lists_findings_with_their_figures(ow
     text = text_of(config, folder)
     assert f'<li><a href="#{sweep.name}-{sweep.figures[0]}">Under ' in text
     assert text.count('<h2 id="opening-title">') == 1
+    assert text.index('id="opening-title"') < text.index('id="strip"')
+    bare = dataclasses.replace(config, sweeps=[dataclasses.replace(sweep, figures=())])
+    assert '<th scope="col"><code>entropy</code>' in text_of(bare, folder)
 
 
 def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
