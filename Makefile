@@ -32,7 +32,6 @@ figures: ## draw every figure from its tables
 check: ## compare tables with config, checksums and exact values
 page: ## write index.html into the results folder
 slides: ## draw slides, PNG and PDF
-statements: ## judge published statements
 walk: ## print worked examples (EXAMPLE=abc), or use your Q=q.csv K= V=
 model: .venv/model-ready ## diagnose pretrained models (176 MB)
 readme: ## rewrite generated parts of pages and the schema
@@ -41,7 +40,7 @@ quick: export CONFIG = quick.yaml
 quick: DO = all
 results: DO = run
 figures: DO = draw
-quick all plan results figures check page slides statements walk model readme: .venv/ready
+quick all plan results figures check page slides walk model readme: .venv/ready
 	@SDPA_GIVEN="$(ANYWHERE) $(given)" $(PY) -m experiments $(or $(DO),$@)
 
 notebooks: .venv/notebooks-ready ## run the notebooks of docs/

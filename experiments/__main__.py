@@ -75,8 +75,7 @@ def _options_of_all(
 def all_parts(job: Job) -> None:
     """Measure sweeps, draw their figures, check their tables and, of all sweeps, write the page.
 
-    In the folder `results`, it also updates the published statements, the worked examples and the
-    figures of pretrained models.
+    In the folder `results`, it also updates the worked examples and the figures of pretrained models.
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
@@ -177,13 +176,11 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
     """
     if job.results.resolve() != SHIPPED_RESULTS.resolve():
         return []
-    from experiments.claims import statements
     from experiments.examples import walk as examples
     from experiments.models import command as models
     from experiments.theory import command as theory
 
     return [
-        partial(statements.update_statements, job.config, job.results, job.report),
         partial(examples.write_examples, job.results, job.report),
         partial(models.write_models, job.results, job.report),
         partial(theory.write_theory, job.results, job.report),
@@ -200,18 +197,6 @@ def plan(job: Job) -> None:
     print(*plan_lines(job.sweeps, job.results, todo, workers, job.asked.limit), sep="\n")
     for line in checks.leftover_lines(job.config, job.results):
         print(line)
-
-
-@command(app, "verbose")
-def statements(job: Job) -> None:
-    """Compare published statements with measurements and computations; list wrong and misleading
-    ones.
-    """
-    from experiments.claims.statements import update_statements
-    from experiments.claims.table import read_statements, summary
-
-    update_statements(job.config, job.results, job.report)
-    print(summary(read_statements(SHIPPED_RESULTS)))
 
 
 @app.command()

@@ -39,7 +39,6 @@ ORDER = [
     "output",
     "figures",
     "examples",
-    "claims",
     "models",
     "theory",
     "pages",

@@ -12,7 +12,6 @@ from scipy import optimize
 from benchmarks import calibration
 from experiments.analysis.agreement import agreement
 from experiments.analysis.analyse import columns_of
-from experiments.claims.table import read_statements
 from experiments.config.loader import load_config
 from experiments.measuring.columns import axis_names
 from experiments.output.study import Study
@@ -21,6 +20,7 @@ from experiments.pages.answers import answers
 from experiments.pages.index import few_rows
 from experiments.pages.parts import pictures, provenance
 from experiments.pages.quiz import questions
+from experiments.pages.statements import read_statements
 from experiments.paths import BENCHMARKS, drawn_texts
 from sdpa.theory import attention_expectations
 from tests.page_text import as_shown, assert_whole, words

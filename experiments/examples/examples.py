@@ -129,7 +129,6 @@ CAT_SCORES = np.array(
         [-0.070, 0.648, 0.056, 0.200],
     ]
 )
-CAT_WEIGHTS = softmax(CAT_SCORES)
 
 
 @example("The cat sat down: reading a heat map", _LESSON, "scaled_scores weights")
@@ -213,7 +212,6 @@ _FOUR = _projected(_of_123, 4, 0.5, 0.3)
 _SESSION = _projected(_of_42, 6, 1.0, 0.1)
 FOUR = _FOUR.trace()
 SESSION = _SESSION.trace()
-SESSION_TOKENS = _SESSION.tokens
 # q, k and v of three sequences; the next numbers.
 BATCH = [_of_123.standard_normal((3, 4, 6)) for _ in range(3)]
 

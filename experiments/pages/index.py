@@ -13,8 +13,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from experiments.analysis.results import Results, SweepAxes
-from experiments.claims.judge import SEVERITIES
-from experiments.claims.table import read_statements, table_path
 from experiments.config.loader import Config
 from experiments.declarations import FIGURES
 from experiments.declarations.tables import MEDIAN_GRADIENT
@@ -34,6 +32,7 @@ from experiments.pages.parts import (
     typeset,
 )
 from experiments.pages.quiz import questions
+from experiments.pages.statements import SEVERITIES, read_statements, table_path
 from experiments.paths import (
     ALL_SWEEPS,
     DRAWN_ROWS,

@@ -9,10 +9,10 @@ import pandas as pd
 
 from experiments.analysis.crossings import EQUAL, NORM_NAMES, TENTH
 from experiments.analysis.results import SweepAxes
-from experiments.claims.table import counts, read_statements, severities
 from experiments.figures.words import short
 from experiments.kinds.language import Cell
 from experiments.pages.parts import Source, code, digits, formulas, markdown
+from experiments.pages.statements import counts, read_statements, severities
 from experiments.paths import BENCHMARKS, FULL, THEORY, csv_name
 from sdpa import Scaling
 from sdpa.theory import attention_expectations, limits

@@ -16,11 +16,11 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
-from experiments.claims.table import table_path
 from experiments.config.loader import Config
 from experiments.errors import counted
 from experiments.output.study import Study
 from experiments.output.tables import read_sidecar, why_stale
+from experiments.pages.statements import table_path
 from experiments.paths import (
     ALL_SWEEPS,
     DERIVED,

@@ -5,11 +5,9 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from experiments.claims.statements import cannot_judge, measured_tables
 from experiments.commands.measure import measure
 from experiments.config.kinds import config_names
 from experiments.config.loader import Config, load_config
@@ -24,7 +22,6 @@ from experiments.running import workers as local
 from experiments.running.store import measure_record
 from experiments.running.workers import LocalWorkers
 from tests.command_line import Suite, call
-from tests.shipped import CONFIG, IS_SHIPPED, RESULTS
 
 
 def _every(experiment: str) -> str:
@@ -161,12 +158,3 @@ def quick_slider(monkeypatch):
 def suite(tmp_path, in_this_process) -> Suite:  # noqa: ARG001
     """Commands that are called in this process, and so measure."""
     return Suite(tmp_path, call)
-
-
-@pytest.fixture(scope="session")
-def tables() -> dict[str, Any]:
-    """The measured tables by name; skips where results are of another config."""
-    if reason := cannot_judge(CONFIG):
-        assert not IS_SHIPPED, reason
-        pytest.skip(reason)
-    return measured_tables(CONFIG, RESULTS)

@@ -1,1 +1,0 @@
-"""Published statements with their verdicts."""
