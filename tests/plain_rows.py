@@ -17,6 +17,12 @@ def metrics_of_draw(q, k, divisor, *, causal=False):
     """The mean over the rows of a draw of every metric, squared for a root mean square; and all
     visible scores. The divisor is a number, or one for each row.
     """
+    found, scores = rows_of_draw(q, k, divisor, causal=causal)
+    return {name: np.mean(values) for name, values in found.items() if values}, scores
+
+
+def rows_of_draw(q, k, divisor, *, causal=False):
+    """As `metrics_of_draw`, with the numbers of the rows in place of their means."""
     n_queries, n_keys = len(q), len(k)
     divisors = np.broadcast_to(divisor, n_queries)
     found = {metric.name: [] for metric in METRICS if metric.kind != "quantile"}
@@ -48,4 +54,13 @@ def metrics_of_draw(q, k, divisor, *, causal=False):
         value_square += squares / n_keys
     found["key_gradient_norm"] = [key_square]
     found["value_gradient_norm"] = [value_square]
-    return {name: np.mean(values) for name, values in found.items() if values}, scores
+    return found, scores
+
+
+def score_variance(scores):
+    """The variance of scores (n_draws, n) about their mean, whose square is that of the mean of all
+    less what chance between draws adds to it.
+    """
+    means = np.mean(scores, axis=1)
+    square_of_mean = np.mean(means) ** 2 - np.var(means, ddof=1) / len(means)
+    return np.mean(np.square(scores)) - square_of_mean

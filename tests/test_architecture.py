@@ -26,7 +26,6 @@ MODULES = {
 }
 SLOW = {"pandas", "matplotlib", "seaborn", "typer", "rich"}
 ORDER = [
-    "plain",
     "measuring",
     "kinds",
     "errors",
@@ -46,7 +45,7 @@ ORDER = [
     "entry",
     "__main__",
 ]
-LATER = SLOW | {f"experiments.{name}" for name in ORDER[3:]}
+LATER = SLOW | {f"experiments.{name}" for name in ORDER[2:]}
 
 
 @cache

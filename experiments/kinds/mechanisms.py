@@ -27,7 +27,6 @@ from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.rules import Floats
 from experiments.measuring.sampling import SampledCell
 from experiments.measuring.score_metrics import ScoreMetric
-from experiments.plain.rows import DrawnRow, Expected, plain_row
 from sdpa.attention import alibi_bias
 from sdpa.masks import reach_of
 from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap, rotated
@@ -176,10 +175,6 @@ class Cell(SampledCell):
             zeros = ((weights == 0) & np.isfinite(scaled)).sum(axis=-1) / n_seen
             found.append((weights.max(axis=-1), zeros, *of_row, to_query / of_rows))
         return dict(zip(_NUMBERS, np.stack(found, axis=1), strict=True))
-
-    def plain_row(self, row: DrawnRow) -> Expected:
-        """As `AttentionCell.plain_row`, under the row map."""
-        return plain_row(row, self.row_map, -self.alibi * (row.own_key - np.arange(self.n_keys)))
 
 
 # Prefixed, because the same names without it are attributes of `RowDiagnostics`, which then would

@@ -38,8 +38,6 @@ from experiments.measuring.row_metrics import (
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.rules import Floats
 from experiments.measuring.sampling import SampledCell
-from experiments.plain.rounded_rows import plain_rounded_row
-from experiments.plain.rows import DrawnRow, Expected
 from sdpa.arithmetic import Arithmetic, RoundedRows, rounded_rows
 from sdpa.gradients import other_weights
 
@@ -103,10 +101,6 @@ class Cell(SampledCell):
             exact = _exact_rows(scores / divisor, keys, gradient, divisor)
             found.append(_compared(self, self.own_keys(rows), rounded, exact))
         return {name: np.stack([values[name] for values in found]) for name in found[0]}
-
-    def plain_row(self, row: DrawnRow) -> Expected:
-        """As `AttentionCell.plain_row`, with the numbers of the rounded row."""
-        return super().plain_row(row) | plain_rounded_row(row, self.arithmetic, self.prescale)
 
 
 class _Exact(NamedTuple):

@@ -9,7 +9,6 @@ An experiment of this kind is a class of cells, which draw Q and K, with a tuple
 (`experiments.measuring.batch`): `kinds.saturation`.
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -40,12 +39,7 @@ from experiments.measuring.quantiles import Histograms, Quantile
 from experiments.measuring.rules import TREATMENT, Floats
 from experiments.measuring.sampling import AttentionCell
 from experiments.measuring.score_metrics import ScoreMetric
-from experiments.plain.rows import DrawnRow, compare
 from sdpa import RowDiagnostics, row_diagnostics
-
-# Rows of a chunk that are compared with the plain kernel, and a limit of the numbers in their keys:
-# at least one row.
-_COMPARED, _COMPARED_NUMBERS = 8, 2**20
 
 _CORRELATION_COLUMNS = ("scaling", "metric", "correlations")
 
@@ -122,29 +116,20 @@ class RowStatistics:
 
         With the same cell and generator, the numbers under one scaling do not depend on the other
         scalings.
-
-        Raises:
-            ArithmeticError: a row is not what its softmax and Jacobian written out are.
         """
         size = cell.batch_trials
         counts = [min(size, trials - first) for first in range(0, trials, size)]
-        batches = [
-            self._measure_batch(cell, count, rng, is_last=i == len(counts))
-            for i, count in enumerate(counts, 1)
-        ]
+        batches = [self._measure_batch(cell, count, rng) for count in counts]
         return RowMeasurement(
             Moments.of(np.concatenate([means for means, _ in batches], axis=-1)),
             Histograms.of(np.concatenate([norms for _, norms in batches], axis=1)),
         )
 
     def _measure_batch(
-        self, cell: AttentionCell, trials: int, rng: np.random.Generator, *, is_last: bool
+        self, cell: AttentionCell, trials: int, rng: np.random.Generator
     ) -> tuple[Floats, Floats]:
         """The vector of `RowMeasurement.moments` of each draw, (means, trials), and the numbers per
         row behind the quantiles, (series, trials, n_queries).
-
-        After the last draw of the chunk, the generator chooses the rows to compare with the plain
-        kernel.
         """
         keys, queries_of = cell.draw(trials, rng)
         score_sums, query_sums, row_sums, series = (
@@ -162,8 +147,6 @@ class RowStatistics:
             scores = queries @ keys.swapaxes(-1, -2)
             score_sums += _power_sums(scores, cell.visible(rows), cell.score_centre)
             batch = self._batch(cell, rows, keys, queries, scores, rng)
-            if is_last and rows.stop == cell.n_queries:
-                self._compare(cell, rows, keys, batch, rng)
             row_sums = row_sums + np.stack(
                 [_sum_over_rows(metric, batch) for metric in self._means], axis=1
             )
@@ -208,31 +191,6 @@ class RowStatistics:
             np.ones((1, 1, scores.shape[1])) if relative is None else relative[:, None]
         )
         return Batch(queries, scores, each, found, cell.n_queries / cell.n_keys, arrays, values)
-
-    def _compare(
-        self, cell: AttentionCell, rows: slice, keys: Floats, batch: Batch, rng: np.random.Generator
-    ) -> None:
-        """Compare some rows under each rule in turn with their definitions, fewer where keys are
-        long.
-        """
-        reported = {metric.name: batch.values(metric.source) for metric in self._means}
-        rules, draws, queries = batch.rows.max_weight.shape
-        at_most = max(1, _COMPARED_NUMBERS // keys[0].size)
-        for rule in itertools.islice(
-            itertools.cycle(rng.permutation(rules)), min(max(_COMPARED, rules), at_most)
-        ):
-            draw, query = (int(rng.integers(size)) for size in (draws, queries))
-            row = DrawnRow(
-                batch.queries[draw, query],
-                keys[draw],
-                batch.scores[draw, query],
-                float(batch.divisors[rule, 0, query]),
-                int(cell.own_keys(rows)[query]),
-                batch.rows_per_key,
-                {name: values[draw, query] for name, values in batch.extra_arrays.items()},
-            )
-            found = {name: float(values[rule, draw, query]) for name, values in reported.items()}
-            compare(row, found, cell.plain_row(row))
 
     def tabulate(self, cell: AttentionCell, measurement: RowMeasurement) -> dict[str, list[Row]]:
         """One row per scaling with each metric of two trials or more, and the correlations of all

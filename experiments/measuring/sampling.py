@@ -21,7 +21,6 @@ from annotated_types import Ge, Le
 from experiments.measuring.columns import Meaning
 from experiments.measuring.quantiles import MAX_BINS
 from experiments.measuring.rules import Floats, ScaledCell
-from experiments.plain.rows import DrawnRow, Expected, plain_row
 from sdpa import LAWS, InputLaw, PairLaw, Scaling
 from sdpa.masks import NoneOrCausal, reach_of
 from sdpa.pairs import Normalize, spectrum_of
@@ -88,10 +87,6 @@ class AttentionCell(ScaledCell):
         the `extra_arrays`.
         """
         return {}
-
-    def plain_row(self, row: DrawnRow) -> Expected:
-        """The numbers of one row behind the metrics, by metric and from their definitions."""
-        return plain_row(row)
 
     @property
     def separate_rows(self) -> int:

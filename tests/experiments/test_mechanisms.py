@@ -16,7 +16,7 @@ from experiments.measuring.experiment import MEASURED
 from sdpa import Scaling, theory
 from sdpa.row_maps import NORMALIZERS
 from tests.plain_attention import entropy
-from tests.plain_rows import RULES
+from tests.plain_rows import RULES, score_variance
 from tests.sdpa.test_row_maps import plain_jacobian, plain_weights
 
 BY_ROW = tuple(map(Scaling.parse, ("d_k^1/2", "d_k^1/2*n_keys/n_visible^2")))
@@ -65,7 +65,7 @@ def test_every_metric_is_that_of_plain_loops_over_the_same_draws(change):
     keys, queries_of = replace(cell, position="none").draw(3, np.random.default_rng(0))
     queries, first = queries_of(slice(0, 5)), cell.n_keys - cell.n_queries
     for row, rule in zip(table(cell), cell.scaling, strict=True):
-        found = []
+        found, all_scores = [], []
         for draw, i in np.ndindex(3, 5):
             own = first + i
             back, ahead = REACH[cell.mask]
@@ -75,6 +75,7 @@ def test_every_metric_is_that_of_plain_loops_over_the_same_draws(change):
             if cell.position == "rope":
                 q, k = turned(q, own), np.array([turned(key, j) for j, key in enumerate(k)])
             scores = [math.fsum(q * k[j]) / divisor for j in seen]
+            all_scores += [s * divisor / rule.divisor(4, 7, 7) for s in scores]
             bias = [-cell.alibi * (own - j) for j in seen]
             if cell.normalizer.name == "sigmoid":  # its n counts all keys
                 bias = [math.log(len(seen) / 7)] * len(seen)
@@ -91,9 +92,15 @@ def test_every_metric_is_that_of_plain_loops_over_the_same_draws(change):
             }
             found.append(of_row)
         rows = pd.DataFrame(found)
-        for name in ("visible_mass", "max_weight", "entropy", "zero_weights"):
+        means = ("visible_mass", "max_weight", "entropy", "zero_weights")
+        norms = ("jacobian_norm", "query_gradient_norm")
+        medians = [f"{name}_median" for name in norms]
+        assert {"score_variance", *means, *norms, *medians} == {m.name for m in MECHANISM_METRICS}
+        variance = score_variance(np.reshape(all_scores, (3, -1)))
+        assert row["score_variance"] == pytest.approx(variance, rel=1e-9)
+        for name in means:
             assert row[name] == pytest.approx(rows[name].mean(), rel=1e-9), name
-        for name in ("jacobian_norm", "query_gradient_norm"):
+        for name in norms:
             root = math.sqrt((rows[name] ** 2).mean())
             assert row[name] == pytest.approx(root, rel=1e-6), name
             # The quantile of a histogram, whose bins are below 2% wide.

@@ -3,16 +3,45 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from experiments.analysis.network import law_of
-from experiments.kinds.network import LAYERS, METRICS, Cell, measure, tabulate
+from experiments.kinds.network import LAYERS, METRICS, OF_LAYER, Cell, measure, tabulate
 from experiments.measuring.experiment import MEASURED
 from sdpa import network, row_diagnostics
 from sdpa.initialisation import Scheme
+from tests.plain_layers import values_of_layers
 from tests.plain_rows import RULES
 
 SMALL = Cell(d_k=4, n_keys=7, scaling=RULES, n_heads=3, layers=2)
+STACKS = {
+    "attention alone": replace(SMALL, token_cosine=0.4),
+    "causal, relu, RoPE": replace(SMALL, mask="causal", mlp="relu", position="rope"),
+    "swiglu, post-norm": replace(SMALL, mlp="swiglu", norm="post"),
+    "relu, post-norm, weak stream": replace(SMALL, mlp="relu", norm="post", residual=0.5),
+    "swiglu, no stream": replace(SMALL, mlp="swiglu", residual=0.0),
+}
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_every_value_of_a_layer_is_that_of_its_definition(name):
+    cell = STACKS[name]
+    table = tabulate(cell, measure(cell, 2, np.random.default_rng(3)))[LAYERS]
+    rng = np.random.default_rng(3)
+    drawn = []
+    for _ in range(2):
+        shared, own = rng.standard_normal(cell.width), rng.standard_normal((7, cell.width))
+        x = cell.token_cosine**0.5 * shared + (1 - cell.token_cosine) ** 0.5 * own
+        drawn.append((x, [cell.block(rng) for _ in range(2)], rng.standard_normal(x.shape)))
+    expected = []
+    for design in cell.designs():
+        first, second = (values_of_layers(*one, design) for one in drawn)
+        expected += [(pd.Series(a) + pd.Series(b)) / 2 for a, b in zip(first, second, strict=True)]
+    for row, values in zip(table, expected, strict=True):
+        assert {column.name for column in OF_LAYER} == {*values.index}
+        for column, value in values.items():
+            assert row[column] == pytest.approx(value, rel=1e-9, abs=1e-12), column
 
 
 @pytest.mark.parametrize("mask", ["none", "causal"])

@@ -18,7 +18,7 @@ from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement
 from experiments.measuring.sampling import SampledCell
 from sdpa import LAWS, Scaling, attention_weights, theory
-from tests.plain_rows import metrics_of_draw
+from tests.plain_rows import metrics_of_draw, rows_of_draw, score_variance
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
 FIRST_NORMALS = [-0.8852897518185662, -0.6054444485597826, -0.2589453625725119]
@@ -32,10 +32,13 @@ def plain_metrics(draws, divisor, **mask):
     means = {name: np.mean([of_draw[name] for of_draw in of_draws]) for name in of_draws[0]}
     roots = {metric.name for metric in METRICS if metric.kind == "root"}
     rows = {name: math.sqrt(value) if name in roots else value for name, value in means.items()}
-    return rows | {
+    found = rows | {
         "score_mean": np.mean(scores),
         "score_kurtosis": stats.kurtosis(np.ravel(scores)),
-    }, scores
+    }
+    known = {metric.name for metric in METRICS if metric.kind != "quantile"}
+    assert found.keys() == known - {"score_variance"}
+    return found, scores
 
 
 def replay(cell: Cell, trials: int, seed: int):
@@ -59,9 +62,23 @@ def test_metrics_are_those_of_the_definitions(law):
         expected, scores = plain_metrics(replay(cell, trials, 6), divisor)
         assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=0)
         assert row["trials"] == trials
-        # About the mean and unbiased: between the two divisions of a pooled sample that takes rows
-        # as independent.
-        assert np.var(scores) < row["score_variance"] < np.var(scores) * (1 + 1.5 / trials)
+        assert row["score_variance"] == pytest.approx(score_variance(scores), rel=1e-9)
+
+
+def test_quantiles_are_those_of_the_rows():
+    """To the width of a bin of their histogram, below 2%."""
+    rows = rows_of(CELL, STATISTICS.measure(CELL, 60, np.random.default_rng(6)))
+    of_rank = {"p10": 0.1, "median": 0.5, "p90": 0.9}
+    quantiles = {metric.name for metric in METRICS if metric.kind == "quantile"}
+    norms = ("jacobian_norm", "query_gradient_norm")
+    assert quantiles == {f"{norm}_{rank}" for norm in norms for rank in of_rank}
+    for row, divisor in zip(rows, CELL.divisors(), strict=True):
+        draws = [rows_of_draw(q, k, divisor)[0] for k, q in replay(CELL, 60, 6)]
+        for norm in norms:
+            values = np.sqrt([draw[norm] for draw in draws])
+            for rank, share in of_rank.items():
+                expected = np.quantile(values, share)
+                assert row[f"{norm}_{rank}"] == pytest.approx(expected, rel=0.02), (norm, rank)
 
 
 def test_a_cell_drawn_in_batches_of_queries_has_the_metrics_of_its_draws(monkeypatch):

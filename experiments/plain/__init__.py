@@ -1,3 +1,0 @@
-"""A second, plain kernel for each kind of measurement, with which every run compares some of its
-rows.
-"""

@@ -1,0 +1,118 @@
+"""The values of layers of a network from their definitions, without a formula of a gradient.
+
+The imaginary part of f(x + i h v), over a tiny h, is the derivative of f along v to the last digits
+(Squire and Trapp 1998). So a gradient comes from one forward pass for each entry of its array.
+"""
+
+import itertools
+import math
+
+import numpy as np
+
+STEP = 1e-100  # h, whose square vanishes beside any number
+
+
+def values_of_layers(x, blocks, top, design):
+    """The values of each layer, where `top` is the gradient to the stream above the last."""
+    layers, _ = forward(x, blocks, design)
+    return [
+        values_of_layer(
+            arrays,
+            {
+                name: gradient(x, blocks, top, design, (layer, name), arrays[name])
+                for name in "xqkv"
+            },
+        )
+        for layer, arrays in enumerate(layers)
+    ]
+
+
+def gradient(x, blocks, top, design, place, array):
+    """The gradient of the sum of top times the stream above to an array of a layer."""
+    moves = 1j * STEP * np.eye(array.size).reshape(-1, *array.shape)
+    _, after = forward(x, blocks, design, place, moves)
+    return (top * after.imag).sum(axis=(-1, -2)).reshape(array.shape) / STEP
+
+
+def forward(x, blocks, design, place=(), moves=0.0):
+    """The arrays of each layer and the stream above the last, where that at a place (layer, name)
+    moves.
+    """
+    found = []
+    for layer, block in enumerate(blocks):
+
+        def moved(name, array, layer=layer):
+            return array + moves if place == (layer, name) else array
+
+        x = moved("x", x)
+        below = norm(x) if design.norm == "pre" else x
+        q, k, v = (split(below @ w, design) for w in (block.query, block.key, block.value))
+        q, k, v = moved("q", turned(q, design)), moved("k", turned(k, design)), moved("v", v)
+        scores = q @ k.swapaxes(-1, -2) / design.divisor
+        if design.mask == "causal":
+            scores = np.where(np.tri(x.shape[-2], dtype=bool), scores, -np.inf)
+        weights = np.exp(scores)
+        weights = weights / weights.sum(axis=-1, keepdims=True)
+        found.append({"x": x, "q": q, "k": k, "v": v, "scores": scores, "weights": weights})
+        mixed = (weights @ v).swapaxes(-3, -2)
+        x = design.residual * x + mixed.reshape(*mixed.shape[:-2], -1) @ block.output
+        x = norm(x) if design.norm == "post" else x
+        if block.up is not None:
+            below = norm(x) if design.norm == "pre" else x
+            hidden = below @ block.up
+            gate = hidden.real > 0
+            if block.gate is not None:
+                opened = below @ block.gate
+                gate = opened / (1 + np.exp(-opened))
+            x = design.residual * x + (hidden * gate) @ block.down
+            x = norm(x) if design.norm == "post" else x
+    return found, x
+
+
+def norm(x):
+    return x / np.sqrt((x * x).mean(axis=-1, keepdims=True))
+
+
+def split(x, design):
+    return x.reshape(*x.shape[:-1], design.n_heads, -1).swapaxes(-3, -2)
+
+
+def turned(x, design):
+    """Each pair of entries rotated by the position over its wavelength."""
+    if design.rope_base is None:
+        return x
+    half = x.shape[-1] // 2
+    turns = np.arange(x.shape[-2])[:, None] / design.rope_base ** (np.arange(half) / half)
+    a, b = x[..., :half], x[..., half:]
+    cosines, sines = np.cos(turns), np.sin(turns)
+    return np.concatenate([a * cosines - b * sines, a * sines + b * cosines], axis=-1)
+
+
+def values_of_layer(arrays, gradients):
+    rows = [
+        (w[:seen], s[:seen])
+        for weights, scores in zip(arrays["weights"], arrays["scores"], strict=True)
+        for w, s in zip(weights, scores, strict=True)
+        for seen in [np.isfinite(s).sum()]
+    ]
+    of_heads = {name: [row @ row for head in gradients[name] for row in head] for name in "qkv"}
+    x, to_x = arrays["x"], gradients["x"]
+    square = (to_x**2).mean()
+    return {
+        "stream": (x**2).mean(),
+        "cosine": mean_of_pairs(x, lambda a, b: a @ b / math.hypot(*a) / math.hypot(*b)),
+        "collision": np.mean([w @ w for w, _ in rows]),
+        "max_weight": np.mean([max(w) for w, _ in rows]),
+        "entropy": np.mean([-sum(w * np.log(w)) for w, _ in rows]),
+        "row_variance": np.mean([((s - s.mean()) ** 2).mean() for _, s in rows]),
+        "stream_gradient": square,
+        "gradient_cosine": mean_of_pairs(to_x, np.dot) / (square * x.shape[1]),
+        "query_gradient": np.mean(of_heads["q"]),
+        "key_gradient": np.mean(of_heads["k"]),
+        "value_gradient": np.mean(of_heads["v"]),
+        "query_gradient_median": np.median(np.sqrt(of_heads["q"])),
+    }
+
+
+def mean_of_pairs(vectors, of):
+    return np.mean([of(a, b) for a, b in itertools.combinations(vectors, 2)])
