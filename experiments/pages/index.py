@@ -35,7 +35,6 @@ from experiments.pages.parts import (
 )
 from experiments.pages.quiz import questions
 from experiments.paths import (
-    ALL_SWEEPS,
     DRAWN_ROWS,
     EXAMPLES,
     MODELS,
@@ -125,7 +124,6 @@ def make_page(study: Study, config_path: Path) -> bytes:
         deep=[section for section in others if section.experiment in _DEEP],
         full=drawn[LONGER],
         quiz=[*questions(study, known)],
-        of_all=drawn[ALL_SWEEPS],
         models=drawn[MODELS],
         theory=drawn[THEORY],
         examples=drawn[EXAMPLES],
