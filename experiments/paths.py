@@ -17,8 +17,6 @@ COLUMNS = "columns.csv"  # the meaning of every column
 LONG = "long-format.csv"  # the values of all sweeps; no sweep has a hyphen in its name
 DERIVED = "derived"  # the folder of the tables that follow from measured ones
 FIGURES = "figures"  # a folder for each sweep
-# in place of a sweep's name, which has no hyphen: figures of all sweeps together
-ALL_SWEEPS = "all-sweeps"
 STATEMENTS = "statements"
 EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"

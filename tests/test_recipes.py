@@ -138,7 +138,7 @@ def test_a_metric(repository):
 
 LAW = '''
 
-@input_law(0.0, 3 / 2, 0.0, 5 / 2, 0.0, 35 / 8)
+@input_law(0.0, 3 / 2)
 def arcsine(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     """x = sqrt(2) cos(U), U uniform from 0 to pi; independent entries of the given shape."""
     return math.sqrt(2) * np.cos(rng.uniform(0, math.pi, shape))

@@ -10,7 +10,6 @@ import pandas as pd
 
 from experiments.analysis import (
     bands,
-    cell_tests,
     crossings,
     freezing,
     network,
@@ -19,7 +18,7 @@ from experiments.analysis import (
     verdicts,
     zero_weights,
 )
-from experiments.analysis.derived import VERDICTS, add_exact
+from experiments.analysis.derived import add_exact
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
 from experiments.measuring.columns import Column, names
@@ -28,7 +27,6 @@ from experiments.measuring.experiment import MEASURED, Experiment
 # In the order of derivation: each table may use the earlier ones.
 DERIVED_TABLES = (
     *verdicts.TABLES,
-    *cell_tests.TABLES,
     *slopes.TABLES,
     *crossings.TABLES,
     *freezing.TABLES,
@@ -48,19 +46,15 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
         measured: its measured tables by kind: the main one as `measured`, and those beside it.
 
     Returns:
-        The results without empty tables and without the tables beside the main one. `few_draws` of
-        the main table then also lists metrics that have too few effective draws by theory
-        (`flag_few_draws`).
+        The results without empty tables and without the tables beside the main one.
     """
-    main = add_exact(sweep.experiment, measured[MEASURED], sweep.cells)
-    tables = {**measured, MEASURED: main}
+    finished = add_exact(sweep.experiment, measured[MEASURED], sweep.cells)
+    tables = {**measured, MEASURED: finished}
     kinds = [MEASURED]
     for derived in DERIVED_TABLES:
         if derived.applies_to(tables):
             tables[derived.kind] = derived.derive(Results(sweep, tables))
             kinds.append(derived.kind)
-    if VERDICTS in tables:
-        tables[MEASURED] = verdicts.flag_few_draws(main, tables[VERDICTS])
     return Results(sweep, {kind: tables[kind] for kind in kinds if len(tables[kind])})
 
 

@@ -17,7 +17,6 @@ from experiments.measuring.experiment import MEASURED, Cell, Experiment
 from experiments.measuring.metric import Exact, Metric, OfCell
 from sdpa import theory
 
-TESTS = "tests"  # the kind of a table of one test per cell
 VERDICTS = "verdicts"  # the kind of the table of one verdict per measured value
 
 Field = float | str  # a value of a table
@@ -109,7 +108,7 @@ def add_exact(
     of_rows = row_cells(cells)
     table = measured.copy()
     for metric, exact in known_metrics(experiment):
-        table[f"{metric.name}_exact"] = evaluate(exact.rounded, of_rows)
+        table[f"{metric.name}_exact"] = evaluate(exact.value, of_rows)
     return table[names(experiment.table_columns)]
 
 

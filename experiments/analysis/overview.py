@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.analysis.agreement import agreement
 from experiments.analysis.analyse import columns_of
 from experiments.analysis.derived import VERDICTS, columns_of_text
 from experiments.analysis.results import Results
+from experiments.analysis.verdicts import agreement
 from experiments.analysis.written import IDENTITY
 from experiments.measuring.columns import Column, axis_columns, names
 from experiments.measuring.experiment import MEASURED

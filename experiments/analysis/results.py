@@ -79,25 +79,13 @@ class Results(dict[str, pd.DataFrame]):
     """The tables of a sweep by kind: the main one as `measured`, and the derived ones.
 
     Args:
-        sweep: the block of the config; None for tables of all sweeps together, which have no axes.
+        sweep: the block of the config.
         tables: by kind.
     """
 
-    def __init__(self, sweep: Sweep | None, tables: Mapping[str, pd.DataFrame]) -> None:
+    def __init__(self, sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> None:
         super().__init__(tables)
-        self._sweep = sweep
-
-    @property
-    def sweep(self) -> Sweep:
-        """The sweep; ValueError for tables of all sweeps together."""
-        if self._sweep is None:
-            raise ValueError("expected the results of one sweep, got tables of all sweeps together")
-        return self._sweep
-
-    @property
-    def is_of_sweep(self) -> bool:
-        """False for tables of all sweeps together."""
-        return self._sweep is not None
+        self.sweep = sweep
 
     @property
     def name(self) -> str:
@@ -122,10 +110,9 @@ class Results(dict[str, pd.DataFrame]):
     @property
     def axes(self) -> SweepAxes:
         """The axes of the cells of the sweep."""
-        return SweepAxes.of_cell(self.experiment.cell) if self._sweep else SweepAxes({})
+        return SweepAxes.of_cell(self.experiment.cell)
 
     @property
     def metrics(self) -> dict[str, Metric]:
         """The metrics of the experiment by name."""
-        metrics = self.experiment.metrics if self._sweep else ()
-        return {metric.name: metric for metric in metrics}
+        return {metric.name: metric for metric in self.experiment.metrics}

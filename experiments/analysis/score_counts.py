@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from experiments.analysis.derived import TESTS, Derived, columns_of_text
+from experiments.analysis.derived import Derived, columns_of_text
 from experiments.analysis.written import significant
 from experiments.kinds.distribution import BINS, COUNTS, bin_edges
 from experiments.measuring.columns import names
@@ -108,7 +108,7 @@ TABLES = (
         source=COUNTS,
     ),
     Derived(
-        TESTS,
+        "tests",
         needs={"counts"},
         columns=lambda _: _TEST_COLUMNS,
         derive=lambda results: distances(results.measured, results[COUNTS]["counts"]),

@@ -16,7 +16,7 @@ from experiments.output.tables import why_stale
 from experiments.paths import COLUMNS, DERIVED, FIGURES, LONG, csv_name, sidecar_path
 
 NOTHING_JUDGED = (
-    "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
+    "no value is tested: this needs a known exact value, 20 trials and 400 effective draws"
 )
 
 

@@ -122,7 +122,6 @@ def analyse_again(sweeps: Sequence[Sweep], results: Path, report: Reporter) -> N
 
 def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
     from experiments.analysis.analyse import analyse
-    from experiments.analysis.derived import VERDICTS
 
     written = read_sweep(results, sweep)
     made = read_sidecar(sidecar_path(results, sweep.name))
@@ -136,9 +135,7 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
             "others; run measures them again"
         )
     found = analyse(sweep, written)
-    # Verdicts flag metrics in the main table, as chunks do; the table does not tell which did.
-    of_chunks = {*written.keys() - found.keys(), *{VERDICTS} & written.keys()}
-    if of_chunks:
+    if of_chunks := written.keys() - found.keys():
         raise TableError(
             f"{sweep.name}: expected tables that follow from the main one, got "
             f"{', '.join(sorted(of_chunks))}, which need the chunks; run measures them again"

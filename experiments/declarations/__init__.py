@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.declarations import (
-    calibration,
     freezing,
     gradients,
     language,
@@ -27,7 +26,6 @@ _TOPICS = (
     rounding,
     language,
     network,
-    calibration,
 )
 FIGURES: Mapping[str, Figure] = {
     figure.name: figure for topic in _TOPICS for figure in topic.FIGURES

@@ -103,7 +103,7 @@ class Finding:
     """Title and sentence of a figure, with the numbers that its tables have to give.
 
     Attributes:
-        sweep: the one that they are about, or `all-sweeps`; empty for a table of no sweep.
+        sweep: the one that they are about; empty for a table of no sweep.
         title: at most twelve words, without numbers.
         sentence: one sentence, with a format field for each number; `{d_k.least}` and `{d_k.most}`
             for sizes.
@@ -149,8 +149,7 @@ class Figure:
     Attributes:
         name: of its files; a figure without `lines` is drawn by the function of this name.
         shows: the plain title: what is plotted, in at most twelve words.
-        of: the experiment whose sweeps it shows, one drawing for each sweep; or `all-sweeps` (all
-            sweeps together).
+        of: the experiment whose sweeps it shows, one drawing for each sweep.
         metrics: the columns of the measured table that it shows, as the page orders them; by
             default those of the panels.
         lines: the picture, if it is one of lines.

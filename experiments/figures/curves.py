@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from scipy import stats
 
 from experiments.analysis.freezing import spreads
 from experiments.analysis.results import Results, SweepAxes
-from experiments.errors import counted
 from experiments.figures.lines import (
     legend,
     plain_numbers,
@@ -278,41 +276,3 @@ def distribution(results: Results) -> Drawing:
     scale_x(right, table, "d_k")
     scale_y(right, table, f"{metric}_exact", may_be_log=True)
     return figure
-
-
-def calibration(results: Results) -> Drawing:
-    """The z-scores as a histogram and in order, beside N(0, 1), and the p-values of cells in order,
-    if uniform.
-    """
-    figure, [left, middle, right] = panels(3, 3, (11, 4.2))
-    scores = results["z_scores"]["of_own_error"].dropna()
-    z = np.sort(scores.to_numpy())
-    p = np.sort(results["cells"]["p_value"].to_numpy())
-    x = np.linspace(-4, 4, 200)
-    left.hist(z, bins=np.arange(-5, 5.01, 0.25), density=True, color=INK, alpha=0.3)
-    left.plot(x, stats.norm.pdf(x), color=INK)
-    left.set_xlim(-4.5, 4.5)
-    left.set_title(f"density of {len(z)} z-scores, line: N(0, 1)")
-    left.set_xlabel("z = (measured − exact) / standard error")
-    for ax, expected, found in (
-        (middle, stats.norm.ppf(_places(len(z))), z),
-        (right, _places(len(p)), p),
-    ):
-        # thousands of points
-        ax.plot(expected, found, color=INK, marker=".", linestyle="", rasterized=True)
-        ax.axline((0, 0), slope=1, color=INK, linewidth=0.8)
-    middle.set_title("z-scores in order")
-    middle.set_xlabel("expected under N(0, 1)")
-    ranks = np.arange(1, len(p) + 1)
-    from_above = len(p) + 1 - ranks
-    low = stats.beta.ppf(0.025, ranks, from_above)
-    high = stats.beta.ppf(0.975, ranks, from_above)
-    right.fill_between(_places(len(p)), low, high, color=INK, alpha=0.15, linewidth=0)
-    right.set_title(f"p-values of {counted(len(p), 'cell')} in order")
-    right.set_xlabel("expected if uniform")
-    return figure
-
-
-def _places(count: int) -> Floats:
-    """The expected places of that many uniform numbers in order: (i + 1/2) / n for i from 0."""
-    return (np.arange(count) + 0.5) / count

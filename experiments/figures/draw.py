@@ -4,18 +4,15 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
-from experiments.analysis.agreement import agreement_tables
 from experiments.analysis.results import Results
-from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.declarations import FIGURES, figures_of
+from experiments.declarations import FIGURES
 from experiments.errors import attempt, counted
 from experiments.figures.findings import finding_of, lost_findings
 from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, Reporter
 from experiments.output.study import Study
 from experiments.paths import (
-    ALL_SWEEPS,
     DRAWN,
     ON_REQUEST,
     SHIPPED_RESULTS,
@@ -35,15 +32,14 @@ def draw(
     formats: Collection[str] = (),
     report: Reporter,
 ) -> None:
-    """Draw the outdated figures of sweeps, and of all sweeps together.
+    """Draw the outdated figures of sweeps.
 
     Raises:
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
     folder = study.folder
     drawn = [study[sweep.name] for sweep in sweeps if sweep.name in study]
-    together = agreement_tables(study.agreement(study))
-    products = figures(study.config, folder, drawn, together, formats)
+    products = figures(folder, drawn, formats)
     # An unsound table is an error, after the figures of all others.
     required = [partial(study.require, sweep.name) for sweep in sweeps]
     attempt([partial(build, folder, products, report, jobs=jobs), *required])
@@ -57,25 +53,19 @@ def draw(
 
 
 def figures(
-    config: Config,
     results: Path,
     drawn: Sequence[Results],
-    together: Results,
     formats: Collection[str] = (),
 ) -> list[Product]:
-    """The figures of sweeps, and of all sweeps together if these have tables."""
-    shown = [(each.name, each, figure) for each in drawn for figure in each.sweep.figures]
-    if together:
-        shown += [(ALL_SWEEPS, together, figure) for figure in figures_of(ALL_SWEEPS)]
+    """The figures of sweeps."""
     products = []
-    for name, of, figure in shown:
-        stem = figure_path(results, name, figure, "")
+    for of, figure in ((each, figure) for each in drawn for figure in each.sweep.figures):
+        stem = figure_path(results, of.name, figure, "")
         finding = finding_of(figure, of)
         old = [each for each in ON_REQUEST if stem.with_suffix(each).exists()]
         asked = [each for each in ON_REQUEST if each in old or each[1:] in formats]
         files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))
-        behind = [sweep.name for sweep in config.sweeps if name in (sweep.name, ALL_SWEEPS)]
-        inputs = tuple(sidecar_path(results, sweep) for sweep in behind)
+        inputs = (sidecar_path(results, of.name),)
         make = partial(_drawn, figure, of, finding, asked)
         products.append(Product(files, make, inputs, finding))
     return products

@@ -58,7 +58,7 @@ def finding_of(figure: str, results: Results) -> tuple[str, str] | None:
     support it.
     """
     finding = FIGURES[figure].finding
-    if not finding or (results.is_of_sweep and mismatch(results.sweep, finding.needs)):
+    if not finding or mismatch(results.sweep, finding.needs):
         return None
     numbers = finding.numbers(results)
     if numbers is None:

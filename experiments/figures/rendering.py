@@ -46,7 +46,6 @@ OWN_DRAWINGS: dict[str, Callable[[Results], Drawing]] = {
     "correlation": curves.correlation,
     "freezing": curves.freezing,
     "distribution": curves.distribution,
-    "calibration": curves.calibration,
     "map": maps.ratio_map,
     "phase": maps.phase,
     "formats": maps.formats,

@@ -14,7 +14,6 @@ import pandas as pd
 
 from experiments.analysis.results import Results, SweepAxes
 from experiments.declarations.figure import READING, Figure
-from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from sdpa.scaling import UNSCALED
 
@@ -87,8 +86,6 @@ def under(scaling: str) -> str:
 
 def plain_caption(figure: Figure, results: Results) -> str:
     """The sizes, inputs and trials of the measured table, and the note of the figure."""
-    if MEASURED not in results:
-        return figure.note
     return f"{sizes(results)} {_note(figure, results)}".strip()
 
 

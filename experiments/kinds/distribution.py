@@ -20,7 +20,7 @@ from experiments.measuring.experiment import MEASURED, Experiment, Row
 from experiments.measuring.experiment import Cell as BaseCell
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import metric_columns, metric_row
-from experiments.measuring.moments import Estimates, Moments, ScoreMoments, power_sums
+from experiments.measuring.moments import Moments, ScoreMoments, power_sums
 from experiments.measuring.score_metrics import score_metrics
 from sdpa import PairLaw
 
@@ -125,11 +125,9 @@ def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
     """One row with the moments of 20 trials or more and their intervals; and the counts of the
     bins.
     """
-    shape, trials = ScoreMoments.of(measured.moments), measured.moments.trials
-    estimates = Estimates.of(
-        measured.moments, {metric.name: metric.compute(shape, 1.0) for metric in METRICS}
-    )
-    found = {metric.name: estimates.pair(metric.name) for metric in METRICS}
+    moments = measured.moments
+    shape, trials = ScoreMoments.of(moments), moments.trials
+    found = {metric.name: metric.compute(shape, 1.0).with_error(moments) for metric in METRICS}
     row = {"trials": trials, **metric_row(METRICS, cell, trials, found)}
     return {MEASURED: [row], COUNTS: [{"counts": measured.counts}]}
 

@@ -15,7 +15,7 @@ from experiments.kinds import rounding
 from experiments.measuring.batch import RowMetric
 from experiments.measuring.columns import Meaning
 from experiments.measuring.exact import from_theory
-from experiments.measuring.metric import ErrorBound, Exact
+from experiments.measuring.metric import Exact
 from experiments.measuring.row_statistics import RowStatistics
 
 
@@ -48,7 +48,7 @@ LOSSES = (
         exact=Exact(
             rounding.INTEGRALS,
             from_theory("rounding_loss", rounding.arguments),
-            bounds=(ErrorBound(1e-6, 1e-7),),
+            1e-6,
         ),
         within=(-1, 1),
     ),

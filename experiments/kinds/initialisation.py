@@ -52,18 +52,6 @@ class Cell(AttentionCell):
         query, key = self.scheme.variances(self.d_model, self.d_k)
         return self.d_model * query, self.d_model * key
 
-    @property
-    def relative_variance(self) -> float:
-        """Var of E[q_a^2 | weights] over the squared mean of q_a^2, which no number of tokens reduces.
-
-        Tokens have D - 1 free dimensions, D = d_model. With k the excess kurtosis of the weights,
-        the squared length of the weights of each of d_k entries in these has the relative variance
-        (2 + k (D - 1) / D) / (D - 1).
-        """
-        kurtosis = 0.0 if self.scheme.law == "normal" else -1.2
-        free = self.d_model - 1
-        return (2 + kurtosis * free / self.d_model) / (free * self.d_k)
-
     def problem(self) -> str | None:
         """As `ScaledCell.problem`: heads of unequal width, or more queries than tokens."""
         if self.d_model % self.n_heads:
@@ -112,31 +100,20 @@ def _variance_of(per: Literal["query", "key"], title: str, place: int) -> Vector
         f"variance of {title}",
         per=per,
         compute=lambda entries: (entries**2).mean(axis=-1),
-        exact=_known(
-            "d_model times the variance of the weights", lambda cell: cell.variances[place], 1
+        exact=Exact(
+            "d_model times the variance of the weights", lambda _, cell: cell.variances[place]
         ),
         within=(0, math.inf),
-        scale_free=True,
         is_logarithmic=True,
     )
 
 
-def _known(formula: str, value: Callable[[Cell], float], factors: int) -> Exact:
-    """A value with so many independent factors, such as E[q_a^2 | weights], which vary over draws."""
-    return Exact(
-        formula,
-        lambda _, cell: value(cell),
-        lambda _, cell: value(cell) * math.sqrt(factors * cell.relative_variance),
-    )
-
-
-def _score_variance(cell: Cell) -> float:
-    return cell.d_k * cell.variances[0] * cell.variances[1] / cell.divisor**2
-
-
 _KNOWN = {
     "score_mean": Exact("0", lambda *_: 0.0),
-    "score_variance": _known("d_k Var[q_a] Var[k_a] / divisor^2", _score_variance, 2),
+    "score_variance": Exact(
+        "d_k Var[q_a] Var[k_a] / divisor^2",
+        lambda _, cell: cell.d_k * math.prod(cell.variances) / cell.divisor**2,
+    ),
 }
 # The metrics of `saturation`; at initialisation, theory knows the mean and the variance of scores.
 _METRICS = (

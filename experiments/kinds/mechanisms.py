@@ -21,7 +21,7 @@ from experiments.measuring.columns import Meaning
 from experiments.measuring.exact import from_theory
 from experiments.measuring.experiment import AnyCell
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
-from experiments.measuring.metric import ErrorBound, Exact, Theory
+from experiments.measuring.metric import Exact, Theory
 from experiments.measuring.row_metrics import METRICS, row_arguments
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.rules import Floats
@@ -196,11 +196,7 @@ _SATURATION = {metric.name: metric for metric in METRICS}
 # rows with one. Theory has no deviation of a draw under a row map, which would keep up the errors
 # of draws that miss these rows.
 _MANY = MIN_DRAWS_OF_FOURTH_POWERS
-# Of the interpolation over the deviation of the scores.
-_BOUNDS = (
-    ErrorBound(1e-4, 1e-12, "above 64 keys", lambda cell: cell.n_keys > 64),
-    ErrorBound(1e-6, 1e-12),
-)
+_ACCURACY = 1e-4  # of the interpolation over the deviation of the scores
 
 
 def _exact(name: str) -> Exact:
@@ -221,7 +217,7 @@ def _exact(name: str) -> Exact:
         "sigmoid, for a mass that is always 1, and unless inputs is gaussian, without a key_mean, "
         "a spectrum, a correlation or a normalization, or the map is the plain softmax"
     )
-    return Exact(formula, value, bounds=_BOUNDS)
+    return Exact(formula, value, _ACCURACY)
 
 
 def _is_turned(cell: AnyCell) -> bool:

@@ -28,13 +28,8 @@ import numpy.typing as npt
 from experiments.measuring.batch import RowMetric, RowsMetric
 from experiments.measuring.columns import Meaning
 from experiments.measuring.exact import from_theory
-from experiments.measuring.metric import ErrorBound, Exact, Metric, OfCell, Theory
-from experiments.measuring.row_metrics import (
-    METRICS,
-    SHARE_BOUNDS,
-    at_least_independent,
-    deviation_of_share,
-)
+from experiments.measuring.metric import Exact, Metric
+from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.rules import Floats
 from experiments.measuring.sampling import SampledCell
@@ -288,11 +283,6 @@ INTEGRALS = (
 )
 
 
-def _probability(metric: str) -> OfCell:
-    """The probability of that name in `sdpa.theory.OutOfRange`."""
-    return from_theory("out_of_range", arguments, metric)
-
-
 def arguments(cell: Any) -> tuple[Any, ...]:
     """The arguments of `sdpa.theory.out_of_range` and `rounding_loss`."""
     return (
@@ -306,50 +296,9 @@ def arguments(cell: Any) -> tuple[Any, ...]:
     )
 
 
-def _of_rows(metric: str) -> Exact:
-    """A probability of rows; bounds of the deviation as in `experiments.measuring.row_metrics` for
-    saturated rows.
-
-    Under a mask, rows have probabilities p_i of their own. If their sum is at most 1/2, sum_i p_i
-    (1 - p_i) is at least half of it; so with 1 - p_i in place of p_i. A row with one key is certain
-    to have a weight of 1.
-    """
-    value = _probability(metric)
-    largest = deviation_of_share(value)
-    of_equal_rows = at_least_independent(lambda *_: 0.0, largest)
-
-    def least(theory: Theory, cell: Cell) -> float:
-        if not cell.has_mask:
-            return of_equal_rows(theory, cell)
-        is_certain = metric == "nearly_one_rows" and cell.shortest_row == 1  # in the first row
-        certain = is_certain / cell.n_queries
-        share = value(theory, cell)
-        rare = max(min(share - certain, 1 - share), 0.0)
-        return math.sqrt(rare / 2 / cell.n_queries) if 2 * cell.n_queries * rare <= 1 else 0.0
-
-    return Exact(INTEGRALS, value, least, largest, SHARE_BOUNDS[1:])
-
-
-def _of_weights() -> Exact:
-    """The probability p of a tiny weight, and bounds of the deviation of a trial.
-
-    A row has a whole number of tiny weights, so the variance of their share is at least p / n -
-    p^2; it is also at least that over |q|. Given the keys, rows are independent and alike, so they
-    vary together rather than in turn.
-    """
-    value = _probability("tiny_weights")
-    spread_of = _probability("spread_of_tiny_weights")
-
-    def least(theory: Theory, cell: Cell) -> float:
-        share = value(theory, cell)
-        spread = spread_of(theory, cell)
-        n = cell.n_keys
-        of_counts = share / n - share**2
-        if cell.has_mask:  # rows of several lengths, each with at most n_queries p
-            of_counts = share / (2 * n) if 2 * n * cell.n_queries * share <= 1 else 0.0
-        return math.sqrt(max(of_counts, spread**2, 0.0) / cell.n_queries)
-
-    return Exact(INTEGRALS, value, least, deviation_of_share(value), (ErrorBound(1e-7, 1e-12),))
+def _probability(metric: str) -> Exact:
+    """The probability of that name in `sdpa.theory.OutOfRange`."""
+    return Exact(INTEGRALS, from_theory("out_of_range", arguments, metric), 1e-7)
 
 
 _share_of_rows = partial(RowMetric, kind="share", within=(0, 1))
@@ -406,21 +355,21 @@ ROUNDING_METRICS: tuple[RowsMetric, ...] = (
         "share of the exact weights that the format rounds to 0",
         "P(w < half the smallest number), or P(p w / max w < half the smallest number) in 8 bits",
         "share of exact weights that round to 0",
-        exact=_of_weights(),
+        exact=_probability("tiny_weights"),
     ),
     _share_of_rows(
         "nearly_one_rows",
         "share of rows whose exact largest weight the format rounds to 1",
         "P(1 - max w < 2^-(p + 1)), p binary digits, 24 in 8 bits",
         "share of rows with a weight that rounds to 1",
-        exact=_of_rows("nearly_one_rows"),
+        exact=_probability("nearly_one_rows"),
     ),
     _share_of_rows(
         "large_rows",
         "share of rows whose exact scores overflow in e^s without subtracting the maximum",
         "P(max s > ln(largest number))",
         "share of rows with e^s beyond the largest number",
-        exact=_of_rows("large_rows"),
+        exact=_probability("large_rows"),
     ),
     _share_within_rows(
         "zero_weights",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from experiments.measuring.batch import RowsMetric
 from experiments.measuring.exact import from_theory
-from experiments.measuring.metric import ErrorBound, Exact
+from experiments.measuring.metric import Exact
 from experiments.measuring.row_metrics import METRICS as ROW_METRICS
 from experiments.measuring.row_metrics import row_arguments
 from experiments.measuring.row_statistics import RowStatistics
@@ -18,9 +18,9 @@ _FORMULA = (
     "entries are gaussian and independent, of one variance and as drawn, and the rule divides all "
     "rows alike"
 )
-_BOUNDS = {
-    "jacobian_norm": ErrorBound(1e-3, 1e-280),
-    "query_gradient_norm": ErrorBound(3e-3, 1e-280),
+_ACCURACY = {
+    "jacobian_norm": 1e-3,
+    "query_gradient_norm": 3e-3,
 }
 
 
@@ -35,10 +35,10 @@ def _of_drawn_rows(metric: RowsMetric) -> RowsMetric:
     if metric.name == "score_kurtosis":  # normalized vectors of one entry may have equal scores
         return replace(metric, may_be_empty=True)
     norm = metric.name.removesuffix("_median")
-    if metric.kind != "quantile" or norm not in _BOUNDS:
+    if metric.kind != "quantile" or norm not in _ACCURACY:
         return metric
     value = from_theory("attention_quantiles", row_arguments, norm)
-    return replace(metric, exact=Exact(_FORMULA, value, bounds=(_BOUNDS[norm],)))
+    return replace(metric, exact=Exact(_FORMULA, value, _ACCURACY[norm]))
 
 
 METRICS = tuple(map(_of_drawn_rows, ROW_METRICS))

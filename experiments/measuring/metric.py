@@ -37,60 +37,18 @@ End = (
 
 
 @dataclass(frozen=True)
-class ErrorBound:
-    """A bound of the error of exact values: relative, or absolute where a value is so small that
-    this is more.
-
-    Attributes:
-        relative: to the value.
-        floor: absolute; a value below it is given as 0.
-        where: the cells that it is for, in words; empty for all that no bound before it is for.
-        holds: true for these cells.
-    """
-
-    relative: float = ACCURACY
-    floor: float = 0.0
-    where: str = ""
-    holds: Callable[[AnyCell], Any] = lambda _: True
-
-    def __str__(self) -> str:
-        """The bound as in a table.
-
-        >>> str(ErrorBound(1e-8, 1e-40))
-        '1e-8, or 1e-40'
-        """
-        return ", or ".join(
-            f"{part:.0e}".replace("e-0", "e-") for part in (self.relative, self.floor) if part
-        )
-
-
-@dataclass(frozen=True)
 class Exact:
     """The exact value of a metric, from the module `sdpa.theory` and a cell with one scaling.
 
     Attributes:
         formula: in words or symbols.
         value: computes the exact value; NaN if theory does not know it.
-        min_deviation, max_deviation: bounds of the standard deviation of one trial's value; for a
-            root, of the mean under it. 0 and infinity if theory knows none.
-        bounds: of the error of the value, for cells as the config allows them, up to 2^20 keys; the
-            first that holds for a cell is its bound, and the last holds for all.
+        accuracy: bound of its relative error.
     """
 
     formula: str
     value: OfCell
-    min_deviation: OfCell = lambda *_: 0.0
-    max_deviation: OfCell = lambda *_: math.inf
-    bounds: tuple[ErrorBound, ...] = (ErrorBound(),)
-
-    def bound(self, cell: AnyCell) -> ErrorBound:
-        """The bound of the error of the exact value of a cell."""
-        return next(bound for bound in self.bounds if bound.holds(cell))
-
-    def rounded(self, theory: Theory, cell: AnyCell) -> float:
-        """The exact value, 0 where the bound of its error exceeds it."""
-        value = self.value(theory, cell)
-        return 0.0 if abs(value) < self.bound(cell).floor else value
+    accuracy: float = ACCURACY
 
 
 @dataclass(frozen=True)
@@ -112,7 +70,6 @@ class Metric:
         min_draws, min_trials: effective draws, and trials, below which its error bar is unreliable.
         draws_like: for a metric without a range, such as score_mean, the metric whose effective
             draws it uses.
-        scale_free: True if its z-score does not depend on the divisor of the scores.
         is_precise: True if the `precision` of a sweep bounds its relative standard error.
         is_logarithmic: True if figures may show it on a logarithmic axis.
         may_be_empty: True if its value and its interval may be missing.
@@ -131,7 +88,6 @@ class Metric:
     min_draws: int = MIN_DRAWS
     min_trials: int = MIN_TRIALS
     draws_like: str = ""
-    scale_free: bool = False
     is_precise: bool = False
     is_logarithmic: bool = False
     may_be_empty: bool = False
@@ -146,7 +102,8 @@ class Metric:
         parts.append(("_low", f"lower end of the {LEVEL:.0%} interval of {self.name}", ""))
         parts.append(("_high", "upper end of the same interval", ""))
         if self.exact is not None:
-            parts.append(("_exact", f"exact value of {self.name}", self.exact.formula))
+            meaning = f"exact value of {self.name}, to {self.exact.accuracy:g} of it"
+            parts.append(("_exact", meaning, self.exact.formula))
         return tuple(
             Column(
                 f"{self.name}{suffix}",

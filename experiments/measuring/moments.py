@@ -3,24 +3,19 @@
 Scores that share a query or a key are not independent; whole draws of (Q, K) are. So the suite
 averages everything within a trial first, and errors come from the spread between trials. `Moments`
 keeps the mean and the comoments of one vector x per trial, and merges over chunks. `Estimate` is a
-function f of the mean with its gradient g, and `Estimates` gives values, standard errors and
-correlations by the delta method:
+function f of the mean with its gradient g, whose standard error follows by the delta method:
 
     Var f(mean) = g^T Cov(x) g / trials
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, Self, TypeVar
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-CORRELATIONS = "correlations"  # the name of a table of correlations between estimates
-
 Floats = npt.NDArray[np.floating]
-Name = TypeVar("Name")
 
 
 @dataclass(frozen=True)
@@ -105,6 +100,17 @@ class Estimate:
         root = math.sqrt(self.value)
         return Estimate(root, self.gradient / (2 * root) if root else 0 * self.gradient)
 
+    def with_error(self, moments: Moments) -> tuple[float, float]:
+        """The value and its standard error sqrt(g^T Cov(x) g / trials), at least `least_error`.
+
+        The error uses only entries with a gradient: other quantities in x do not change it.
+        """
+        (used,) = self.gradient.nonzero()
+        gradient = self.gradient[used]
+        variance = float(gradient @ moments.covariance[np.ix_(used, used)] @ gradient)
+        error = math.sqrt(max(variance, 0.0) / moments.trials)
+        return self.value, max(error, self.least_error)
+
 
 @dataclass(frozen=True)
 class ScoreMoments:
@@ -152,45 +158,3 @@ class ScoreMoments:
             Estimate(spread + square_error, gradient(-2 * m1, 1.0), math.sqrt(2) * square_error),
             Estimate(ratio - 3, gradient(*of_kurtosis)),
         )
-
-
-@dataclass(frozen=True)
-class Estimates(Generic[Name]):
-    """Named functions of the mean of x."""
-
-    names: tuple[Name, ...]
-    values: Floats  # (len(names),)
-    errors: Floats  # standard errors over trials, (len(names),)
-    # of the estimates with each other, (len(names), len(names)); 0 with constant quantities
-    correlation: Floats
-
-    def pair(self, name: Name) -> tuple[float, float]:
-        """The value and the standard error of that name."""
-        place = self.names.index(name)
-        return float(self.values[place]), float(self.errors[place])
-
-    @classmethod
-    def of(cls, moments: Moments, functions: Mapping[Name, Estimate]) -> Self:
-        """From functions of gradients g in the mean of x: Cov = g_i^T Cov(x) g_j / trials (delta
-        method).
-
-        Errors are not below `least_error`; correlations are those of the first order.
-        """
-        gradients = np.array([function.gradient for function in functions.values()])
-        errors = np.array([_standard_error(gradient, moments) for gradient in gradients])
-        covariance = gradients @ moments.covariance @ gradients.T / moments.trials
-        scale = np.outer(errors, errors)
-        correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
-        values = np.array([function.value for function in functions.values()])
-        least = np.array([function.least_error for function in functions.values()])
-        return cls(tuple(functions), values, np.maximum(errors, least), correlation)
-
-
-def _standard_error(gradient: Floats, moments: Moments) -> float:
-    """sqrt(g^T Cov(x) g / trials), from the entries with a gradient alone: other quantities in x do
-    not change it.
-    """
-    (used,) = gradient.nonzero()
-    covariance = moments.covariance[np.ix_(used, used)]
-    variance = float(gradient[used] @ covariance @ gradient[used])
-    return math.sqrt(max(variance, 0.0) / moments.trials)

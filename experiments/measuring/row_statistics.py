@@ -1,9 +1,7 @@
 """Metrics of attention rows: draw Q and K, and measure every scaling on the same draw.
 
 Each trial, one draw of Q and K, is reduced to a vector of row means, so that standard errors come
-from whole independent draws. A cell goes in, and two tables come out: the main table with a row per
-scaling, and `correlations` between draws of all estimates of the cell, which a joint test of its
-values needs.
+from whole independent draws. A cell goes in, and its rows come out, one per scaling.
 
 An experiment of this kind is a class of cells, which draw Q and K, with a tuple of metrics
 (`experiments.measuring.batch`): `kinds.saturation`.
@@ -27,10 +25,8 @@ from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, Experiment, Row
 from experiments.measuring.metric import metric_columns, metric_row
 from experiments.measuring.moments import (
-    CORRELATIONS,
     POWERS,
     Estimate,
-    Estimates,
     Moments,
     ScoreMoments,
     power_sums,
@@ -40,8 +36,6 @@ from experiments.measuring.rules import TREATMENT, Floats
 from experiments.measuring.sampling import AttentionCell
 from experiments.measuring.score_metrics import ScoreMetric
 from sdpa import RowDiagnostics, row_diagnostics
-
-_CORRELATION_COLUMNS = ("scaling", "metric", "correlations")
 
 
 @dataclass(frozen=True)
@@ -84,7 +78,6 @@ class RowStatistics:
             measure=self.measure,
             tabulate=self.tabulate,
             metrics=self.metrics,
-            beside={CORRELATIONS: _CORRELATION_COLUMNS},
             min_trials=2,
         )
 
@@ -193,13 +186,9 @@ class RowStatistics:
         return Batch(queries, scores, each, found, cell.n_queries / cell.n_keys, arrays, values)
 
     def tabulate(self, cell: AttentionCell, measurement: RowMeasurement) -> dict[str, list[Row]]:
-        """One row per scaling with each metric of two trials or more, and the correlations of all
-        metrics.
-
-        For each metric of each scaling except quantiles, these are with every one of them, in the
-        order of the rows.
-        """
-        trials, means = measurement.moments.trials, self._estimates(cell, measurement)
+        """One row per scaling with each metric of two trials or more."""
+        moments, estimates = measurement.moments, self._estimates(cell, measurement)
+        trials = moments.trials
         rows = []
         for treatment in cell.treatments():
             scaling = treatment["scaling"]
@@ -208,16 +197,12 @@ class RowStatistics:
                 if isinstance(metric, RowMetric) and metric.kind == "quantile":
                     found[metric.name] = self.quantile(cell, measurement, scaling, metric)
                 else:
-                    found[metric.name] = means.pair((scaling, metric.name))
+                    found[metric.name] = estimates[scaling, metric.name].with_error(moments)
             measured = metric_row(
                 self.metrics, cell, trials, found, cell.n_queries, trials * cell.separate_rows
             )
             rows.append({**treatment, "trials": trials, **measured})
-        named = zip(means.names, means.correlation, strict=True)
-        correlations = [
-            dict(zip(_CORRELATION_COLUMNS, (*name, row), strict=True)) for name, row in named
-        ]
-        return {MEASURED: rows, CORRELATIONS: correlations}
+        return {MEASURED: rows}
 
     def quantile(
         self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: RowMetric
@@ -232,33 +217,28 @@ class RowStatistics:
 
     def _estimates(
         self, cell: AttentionCell, measurement: RowMeasurement
-    ) -> Estimates[tuple[str, str]]:
-        """Every metric of every scaling except the quantiles, named (scaling, metric), with their
-        covariance.
-
-        Each estimate is a smooth function of the means over trials. Its gradient in these means
-        gives its standard error and its correlations (delta method, `Estimates.of`).
+    ) -> dict[tuple[str, str], Estimate]:
+        """Every metric of every scaling except the quantiles, by (scaling, metric): a smooth
+        function of the means over trials.
         """
         moments = measurement.moments
         shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
         of_vectors = [*self._of_vectors("query"), *self._of_vectors("key")]
         of_rows = self._means
-        functions: dict[tuple[str, str], Estimate] = {}
+        found: dict[tuple[str, str], Estimate] = {}
         for rule, (scaling, divisor) in enumerate(zip(cell.scaling, cell.divisors(), strict=True)):
             first = POWERS + len(of_vectors) + rule * len(of_rows)
             place = {metric.name: i for i, metric in enumerate(of_vectors, POWERS)}
             place |= {metric.name: i for i, metric in enumerate(of_rows, first)}
             for metric in self.metrics:
+                key = scaling.name, metric.name
                 if isinstance(metric, ScoreMetric):
-                    functions[scaling.name, metric.name] = metric.compute(shape, divisor)
+                    found[key] = metric.compute(shape, divisor)
                 elif metric.kind != "quantile":
-                    estimate = Estimate(
-                        float(moments.mean[place[metric.name]]), unit[place[metric.name]]
-                    )
-                    functions[scaling.name, metric.name] = (
-                        estimate.root() if metric.kind == "root" else estimate
-                    )
-        return Estimates.of(moments, functions)
+                    here = place[metric.name]
+                    mean = Estimate(float(moments.mean[here]), unit[here])
+                    found[key] = mean.root() if metric.kind == "root" else mean
+        return found
 
 
 def _by_row(

@@ -25,12 +25,7 @@ class ScoreMetric(Metric):
 
 
 def score_metrics(*, divided: bool) -> tuple[ScoreMetric, ...]:
-    """Mean, variance and excess kurtosis of the scores q.k; all three have the same z-scores under
-    every divisor.
-
-    Their deviations are those of a trial, whose scores share queries and keys: exact, for the
-    kurtosis to leading order. Under a mask they are those of the trial without the mask, which were
-    smaller in simulations.
+    """Mean, variance and excess kurtosis of the scores q.k.
 
     Args:
         divided: True for columns that describe scaled scores, False for the scores of a cell with a
@@ -58,19 +53,12 @@ def score_metrics(*, divided: bool) -> tuple[ScoreMetric, ...]:
         of: Callable[[ScoreMoments, float], Estimate],
         **more: Any,
     ) -> ScoreMetric:
-        def of_law(cell: AnyCell) -> tuple[Any, ...]:  # no divisor changes the kurtosis
-            return (
-                cell.d_k,
-                *(() if name == "score_kurtosis" else (cell.divisor,)),
-                cell.law,
-                cell.mean_length,
-            )
+        def of_law(cell: AnyCell) -> tuple[Any, ...]:
+            # no divisor changes the kurtosis
+            divisor = () if name == "score_kurtosis" else (cell.divisor,)
+            return cell.d_k, *divisor, cell.law, cell.mean_length
 
-        def of_draw(cell: AnyCell) -> tuple[Any, ...]:
-            return cell.d_k, cell.n_keys, cell.n_queries, cell.divisor, cell.law
-
-        deviation = from_theory("score_power_deviations", of_draw, name, 0.0)
-        known = Exact(exact, from_theory(name, of_law), deviation)
+        known = Exact(exact, from_theory(name, of_law))
         return ScoreMetric(
             name,
             meaning,
@@ -78,7 +66,6 @@ def score_metrics(*, divided: bool) -> tuple[ScoreMetric, ...]:
             title,
             compute=of,
             exact=known,
-            scale_free=True,
             **more,
         )
 

@@ -10,8 +10,8 @@ from experiments.errors import TableError
 from experiments.output.tables import read_sweep
 
 if TYPE_CHECKING:
-    from experiments.analysis.agreement import Agreement
     from experiments.analysis.results import Results
+    from experiments.analysis.verdicts import Agreement
 
 
 class Study(Mapping[str, "Results"]):
@@ -62,7 +62,7 @@ class Study(Mapping[str, "Results"]):
 
     def agreement(self, names: Iterable[str]) -> "Agreement":
         """The tests of the values of sweeps against exact ones, made once for the same sweeps."""
-        from experiments.analysis.agreement import agreement
+        from experiments.analysis.verdicts import agreement
 
         key = tuple(names)
         if key not in self._agreements:

@@ -21,7 +21,7 @@ from experiments.models.diagnosis import COLUMNS
 from experiments.models.heads import QUANTITIES
 from experiments.pages import numbers
 from experiments.pages.parts import Source, code, codes, formulas, markdown, pictures
-from experiments.paths import ALL_SWEEPS, EXAMPLES, STORED_CONFIG, THEORY, drawn_texts
+from experiments.paths import EXAMPLES, STORED_CONFIG, THEORY, drawn_texts
 from sdpa.auditing.catalogue import CATALOGUE
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
@@ -71,7 +71,7 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
 def _gallery(source: Source) -> str:
     trained = _trained(source)
     others = [sweep.name for sweep in source.config.sweeps if sweep.name not in trained]
-    return _figures_of(source, *others, ALL_SWEEPS, THEORY)
+    return _figures_of(source, *others, THEORY)
 
 
 def _gallery_trained(source: Source) -> str:
@@ -120,20 +120,6 @@ def _diagnosis(_: Source) -> str:
 def _model_columns(_: Source) -> str:
     rows = [(code(name), meaning) for name, meaning in QUANTITIES.items()]
     return markdown(["column", "meaning"], rows)
-
-
-def _error_bounds(_: Source) -> str:
-    """The bound of the error of every exact column, and the columns that share it."""
-    columns: dict[tuple[str, str], dict[str, None]] = {}
-    for experiment in map(load_experiment, experiment_names()):
-        for metric in experiment.metrics:
-            for bound in metric.exact.bounds if metric.exact else ():
-                of_bound = columns.setdefault((bound.where, str(bound)), {})
-                of_bound[f"{metric.name}_exact"] = None
-    rows = [
-        (codes(names), where or "all others", bound) for (where, bound), names in columns.items()
-    ]
-    return markdown(["column", "cells", "error at most"], rows)
 
 
 def _without_exact(_: Source) -> str:
@@ -188,7 +174,6 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "network-limits": numbers.network_limits,
     "trained": numbers.trained,
     "statements": numbers.statements,
-    "calibration": numbers.calibration,
     "diagnosis": _diagnosis,
     "model-columns": _model_columns,
     "slips": _slips,
@@ -196,7 +181,6 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "bugs": numbers.bugs,
     "all-scales": numbers.all_scales,
     "frozen": numbers.frozen,
-    "error-bounds": _error_bounds,
     "without-exact": _without_exact,
     "figures": _figures,
 }

@@ -34,7 +34,6 @@ from experiments.pages.parts import (
 from experiments.pages.quiz import questions
 from experiments.pages.statements import SEVERITIES, read_statements, table_path
 from experiments.paths import (
-    ALL_SWEEPS,
     DRAWN_ROWS,
     EXAMPLES,
     MODELS,
@@ -124,7 +123,6 @@ def make_page(study: Study, config_path: Path) -> bytes:
         deep=[section for section in others if section.experiment in _DEEP],
         full=drawn[LONGER],
         quiz=[*questions(study, known)],
-        of_all=drawn[ALL_SWEEPS],
         models=drawn[MODELS],
         theory=drawn[THEORY],
         examples=drawn[EXAMPLES],

@@ -13,7 +13,7 @@ from experiments.figures.words import short
 from experiments.kinds.language import Cell
 from experiments.pages.parts import Source, code, digits, formulas, markdown
 from experiments.pages.statements import counts, read_statements, severities
-from experiments.paths import BENCHMARKS, FULL, THEORY, csv_name
+from experiments.paths import FULL, THEORY, csv_name
 from sdpa import Scaling
 from sdpa.theory import attention_expectations, limits
 from sdpa.theory import poisson_dirichlet as frozen_rows
@@ -223,68 +223,6 @@ def statements(source: Source) -> str:
         markdown(["cut-off", "verdict", "entry"], others.to_numpy()),
     ]
     return "\n\n".join(tables)
-
-
-def calibration(source: Source) -> str:
-    """False alarms, coverage and planted faults, from the tables of the calibration."""
-    parts = ("", "-coverage", "-faults")
-    files = [source.results / BENCHMARKS / f"calibration{part}.csv" for part in parts]
-    alarms, coverage, faults = map(pd.read_csv, files)
-    is_metric = faults["metric"].notna()
-    tables = [
-        _without_faults(alarms, coverage),
-        _planted(faults[is_metric]),
-        _mistakes(faults[~is_metric]),
-    ]
-    return "\n\n".join(tables)
-
-
-def _without_faults(alarms: pd.DataFrame, coverage: pd.DataFrame) -> str:
-    whole = alarms.set_index("config").loc["all"]
-    configs = alarms[alarms["config"] != "all"]
-    covered = coverage[coverage["metric"] == "all"].set_index("config")
-    every = covered.loc["all"]
-    shares = covered["coverage"].drop("all")
-    flagged = every["flagged"] / (every["flagged"] + every["intervals"])
-    runs = whole["runs"]
-    n_alarms = whole["alarms"]
-    found = {
-        "honest runs, configs": f"{runs:,}, {len(configs)}",
-        "runs with an alarm; at most, as promised": f"{n_alarms}; {runs / 1000:.1f}",
-        "probability of as many alarms or more": f"{whole['p_value']:.2g}",
-        "smallest such probability of a single config": f"{configs['p_value'].min():.2g}",
-        f"configs whose p-values are not uniform (p < {_UNLIKELY:g})": (
-            (configs["uniform_p"] < _UNLIKELY).sum()
-        ),
-        "coverage of 95% intervals that are not flagged": (
-            f"{every['coverage']:.1%} of {every['intervals']:,.0f}"
-        ),
-        "the same by config": f"{shares.min():.1%} to {shares.max():.1%}",
-        "share of flagged intervals": f"{flagged:.0%}",
-    }
-    return markdown(["without faults", "found"], found.items(), "-r")
-
-
-def _planted(faults: pd.DataFrame) -> str:
-    """The sums over all configs for each planted factor."""
-    columns = {
-        "runs": "runs",
-        "alarms": "runs with an alarm",
-        "sure": "at least 7 errors off",
-        "missed": "missed among these",
-    }
-    sums = faults.groupby("fault", sort=False)[[*columns]].sum().astype(int)
-    rows = sums.rename("a metric off by {}".format).itertuples()
-    return markdown(["planted fault", *columns.values()], rows, "-rrrr")
-
-
-def _mistakes(mistakes: pd.DataFrame) -> str:
-    """The share of alarms for each mistake in the code and number of trials."""
-    found = mistakes["alarms"].astype(str) + " of " + mistakes["runs"].astype(str)
-    wide = pd.crosstab(mistakes["fault"], mistakes["trials"], found, aggfunc="first")
-    wide = wide.loc[mistakes["fault"].unique(), ::-1]
-    head = ["mistake in the code", *(f"alarms with {trials} trials" for trials in wide)]
-    return markdown(head, wide.itertuples(), "-rrr")
 
 
 def all_scales(source: Source) -> str:

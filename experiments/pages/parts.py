@@ -22,10 +22,8 @@ from experiments.output.study import Study
 from experiments.output.tables import read_sidecar, why_stale
 from experiments.pages.statements import table_path
 from experiments.paths import (
-    ALL_SWEEPS,
     DERIVED,
     EXAMPLES,
-    FIGURES,
     FULL,
     MODELS,
     THEORY,
@@ -71,7 +69,7 @@ class Source:
 
 
 def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
-    """The PNG files of the page by sweep, and of `all-sweeps`, config.full.yaml, models, theory and
+    """The PNG files of the page by sweep, and of config.full.yaml, models, theory and
     examples by names of their own.
 
     Only files with a text beside them count: a figure that could not be drawn is not on the page.
@@ -80,7 +78,6 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
         sweep.name: [figure_path(results, sweep.name, name, ".png") for name in sweep.figures]
         for sweep in config.sweeps
     }
-    found[ALL_SWEEPS] = sorted((results / FIGURES / ALL_SWEEPS).glob("*.png"))
     found[LONGER] = [figure_path(results / FULL, "language", "losses", ".png")]
     found[MODELS] = [results / MODELS / name for name in _OF_MODELS]
     found[THEORY] = sorted((results / THEORY).glob("*.png"), reverse=True)
@@ -177,8 +174,8 @@ class Provenance:
         versions: of the libraries that made the tables.
         sweeps: rows of a table, a row per sweep of the config.
         missing: the sweeps without a sound table.
-        verdict: of the comparison of all sweeps with theory; empty if t judges no value.
-        gaps: the numbers of the values that t does not judge; empty without any.
+        verdict: of the comparison of all sweeps with theory; empty if no value is tested.
+        gaps: the number of values that are not tested; empty without any.
         alarm: its message; empty without one.
     """
 

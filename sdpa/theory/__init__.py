@@ -2,23 +2,16 @@
 
 from sdpa.theory import limits, overlap
 from sdpa.theory.attention import AttentionExpectations, attention_expectations, divisor_for
-from sdpa.theory.deviations import attention_deviations, least_draw_deviations
 from sdpa.theory.formats import OutOfRange, out_of_range
 from sdpa.theory.gradient_growth import StackLayer, attention_stack
 from sdpa.theory.integrals import UnknownError
 from sdpa.theory.mapped_rows import MappedExpectations, mapped_expectations
 from sdpa.theory.norm_quantiles import NormQuantiles, attention_quantiles
 from sdpa.theory.rounding_loss import rounding_loss
-from sdpa.theory.row_variance import least_shared_row_variance, row_variance, row_variance_deviation
+from sdpa.theory.row_variance import row_variance
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.score_law import largest_score_survival, score_survival
-from sdpa.theory.scores import (
-    ScoreDeviations,
-    score_kurtosis,
-    score_mean,
-    score_power_deviations,
-    score_variance,
-)
+from sdpa.theory.scores import score_kurtosis, score_mean, score_variance
 
 __all__ = [
     "AttentionExpectations",
@@ -26,27 +19,21 @@ __all__ = [
     "MappedExpectations",
     "NormQuantiles",
     "OutOfRange",
-    "ScoreDeviations",
     "StackLayer",
     "UnknownError",
-    "attention_deviations",
     "attention_expectations",
     "attention_quantiles",
     "attention_stack",
     "divisor_for",
     "largest_score_survival",
-    "least_draw_deviations",
-    "least_shared_row_variance",
     "limits",
     "mapped_expectations",
     "out_of_range",
     "overlap",
     "rounding_loss",
     "row_variance",
-    "row_variance_deviation",
     "score_kurtosis",
     "score_mean",
-    "score_power_deviations",
     "score_survival",
     "score_variance",
 ]

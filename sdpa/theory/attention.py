@@ -28,6 +28,10 @@ _OF_UNSATURATED = (
     "key_gradient_square",
 )
 _LEAST_TRACE = 1e-10
+_LEAST_SHARE = 1e-40
+# Smaller shares are lost in the inversion of Laplace transforms, or in the interpolation over
+# lengths.
+_LEAST_INVERTED, _LEAST_INTERPOLATED = 1e-10, 1e-12
 
 Target = Literal["entropy", "entropy_share", "max_weight", "row_variance"]
 
@@ -47,7 +51,8 @@ class AttentionExpectations:
         jacobian_norm: sqrt(E |J|_F^2).
         query_gradient_norm: sqrt(E |dL/dq|^2), dL/dq = K^T J g / divisor, over standard normal
             gradients g to the weights too.
-        saturated_rows: P(max w > SATURATED).
+        saturated_rows: P(max w > SATURATED); 0 below 1e-10 for correlated or normalized vectors,
+            1e-12 for rows of several lengths and 1e-40 for others.
         row_variance: of the scaled scores of a row, E (1/n) sum_j (s_j - mean of s)^2.
         output_std: sqrt(E sum w^2), the standard deviation of the output for independent values of
             variance 1.
@@ -153,6 +158,11 @@ def _expectations(
     # Interpolated over lengths, a probability near 0 may come out below it.
     means = np.maximum(mean_over_lengths(values, np.array(OF_ONE_KEY), n_keys, shortest), 0.0)
     row = RowMetrics(*means.tolist())
+    least = _LEAST_SHARE if shortest is None else _LEAST_INTERPOLATED
+    if law.correlation or law.normalize != "none":
+        least = _LEAST_INVERTED
+    if row.saturated_rows < least:
+        row = row._replace(saturated_rows=0.0)
     if law.correlation and row.jacobian_trace < _LEAST_TRACE:
         row = row._replace(**dict.fromkeys(_OF_UNSATURATED, nan))
     return AttentionExpectations(

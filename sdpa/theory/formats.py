@@ -36,13 +36,11 @@ class OutOfRange(NamedTuple):
             rounds to 1.
         large_rows: P(e^(max s) > the largest number), s the scaled scores without the maximum
             subtracted.
-        spread_of_tiny_weights: standard deviation over q of the first probability given q.
     """
 
     tiny_weights: float
     nearly_one_rows: float
     large_rows: float
-    spread_of_tiny_weights: float
 
 
 @cache
@@ -84,17 +82,19 @@ def out_of_range(
         tiny = np.array([below(s, n, log_least) for s in sigma.tolist()])
         mean = lengths.share @ tiny
         nearly_one = mean_share(rows, lambda s: saturated_rows(s, n, near_one))
-        return np.array([mean, nearly_one, large(n), lengths.share @ (tiny - mean) ** 2])
+        return np.array([mean, nearly_one, large(n)])
 
     def large(n: float) -> float:
         return mean_share(rows, lambda s: -np.expm1(n * log_ndtr(log_most / s)))
 
-    of_one = np.array([0.0, 1.0, large(1), 0.0])
-    *shares, variance = mean_over_lengths(values, of_one, n_keys, shortest).tolist()
-    tiny, nearly_one, overflow = (share if share < 1 - _NOISE else 1.0 for share in shares)
-    if tiny < _NOISE:
-        tiny = variance = 0.0
-    return OutOfRange(tiny, nearly_one, overflow, sqrt(max(variance, 0.0)))
+    of_one = np.array([0.0, 1.0, large(1)])
+    shares = mean_over_lengths(values, of_one, n_keys, shortest).tolist()
+    of_rows = 1e-40 if shortest is None else 1e-12
+    known = (
+        0.0 if share < least else share if share < 1 - _NOISE else 1.0
+        for share, least in zip(shares, (1e-12, of_rows, of_rows), strict=True)
+    )
+    return OutOfRange(*known)
 
 
 def weight_below(sigma: float, n_keys: float, log_threshold: float) -> float:

@@ -37,17 +37,6 @@ ROW_MEANS: dict[str, Callable[[Row], float]] = {
     "along": Row.score_gradient_square,
     "collision": lambda row: row.power_sum(2),
 }
-# Variances of metrics, and E |J z|^4, E |J z|^2 |J|_F^2, E |J|_F^4 and E tr J^4.
-ROW_SPREADS: dict[str, Function] = {
-    "max_weight": lambda row: row.max_weight_square() - row.max_weight() ** 2,
-    "entropy": GaussianRow.entropy_variance,
-    "jacobian_trace": lambda row: row.metric_mean("(tr J)^2") - row.jacobian_trace() ** 2,
-    "jacobian_square": lambda row: row.metric_mean("|J|^4") - row.jacobian_square() ** 2,
-    "along_fourth": lambda row: row.metric_mean("|Jx|^4"),
-    "along_times_square": lambda row: row.metric_mean("|Jx|^2 |J|^2"),
-    "jacobian_fourth": lambda row: row.metric_mean("|J|^4"),
-    "trace_fourth": lambda row: row.metric_mean("tr J^4"),
-}
 
 
 def row_values(
@@ -55,7 +44,7 @@ def row_values(
     n_keys: float,
     functions: Mapping[str, Function] = ROW_MEANS,
 ) -> dict[str, FloatArray]:
-    """Values of ROW_MEANS or ROW_SPREADS by name at each sigma, rising, (rows,) each."""
+    """Values of ROW_MEANS by name at each sigma, rising, (rows,) each."""
     values = interpolated(sigma, n_keys, _values_of_row, tuple(functions.values()))
     return dict(zip(functions, values.T, strict=True))
 

@@ -24,8 +24,7 @@ from sdpa.theory.integrals import HIGHEST, RANGE, STEP, FloatArray, gauss_panels
 from sdpa.theory.integrands import Law
 
 V, _V_STEP = trapezoid(-RANGE, HIGHEST, STEP)
-_LOG_OF_LARGEST = np.outer((1, 2), V) - np.exp(V)
-OF_LARGEST = _V_STEP * np.exp(_LOG_OF_LARGEST)
+OF_LARGEST = _V_STEP * np.exp(V - np.exp(V))
 # Edges of panels below the largest score as shares of the whole width, narrower near that score.
 GRADED = np.array([0, 0.015, 0.04, 0.1, 0.22, 0.5, 1.0])
 _MOST_PANELS = 150
@@ -39,18 +38,14 @@ class Candidates(NamedTuple):
     log_below: FloatArray  # ln A of every law, (laws, scores, nodes of v)
 
 
-def largest_moments(
-    candidates: Sequence[Candidates],
-    counts: Sequence[float],
-) -> tuple[float, float]:
-    """E max w and E (max w)^2 of a row with the given number of scores in each group."""
-    moments = np.zeros(2)
+def largest_mean(candidates: Sequence[Candidates], counts: Sequence[float]) -> float:
+    """E max w of a row with the given number of scores in each group."""
+    mean = 0.0
     for group, chances, log_below in candidates:
         if counts[group]:
             log_product = np.tensordot(others(counts, group), log_below, 1)
-            below = np.exp(log_product)
-            moments += counts[group] * (OF_LARGEST @ (chances @ below))
-    return float(moments[0]), float(moments[1])
+            mean += counts[group] * float(OF_LARGEST @ (chances @ np.exp(log_product)))
+    return mean
 
 
 def others(counts: Sequence[float], group: int) -> FloatArray:

@@ -25,11 +25,12 @@ from sdpa.theory.row_lengths import RowLengths, lengths_of, mean_over_lengths, r
 
 # Beside a higher sink, rare long queries carry the norms, beyond the precision of the integrals.
 _LEAST_MASS = 1e-4
+_LEAST = 1e-12  # smaller values are lost in the interpolation over the deviation of the scores
 _ALONE = np.array([1.0, 1.0, 0.0, 0.0, 0.0])  # of a key without others and without a sink
 
 
 class MappedExpectations(NamedTuple):
-    """Exact values of the metrics of the experiment `mechanisms`; NaN where unknown."""
+    """Exact values of the metrics of the experiment `mechanisms`, 0 below 1e-12."""
 
     visible_mass: float
     max_weight: float
@@ -72,8 +73,8 @@ def mapped_expectations(
         raise UnknownError(
             f"norms are unknown where the keys have the mass {found[0]:.1e} of a row"
         )
-    norms = np.sqrt(found[3:])
-    return MappedExpectations(*found[:3].tolist(), *norms.tolist())
+    means = np.concatenate([found[:3], np.sqrt(found[3:])])
+    return MappedExpectations(*np.where(means < _LEAST, 0.0, means).tolist())
 
 
 def _plain_means(

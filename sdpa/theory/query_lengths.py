@@ -25,7 +25,7 @@ from scipy.special import (
 )
 
 from sdpa.pairs import PairLaw
-from sdpa.theory.integrals import FloatArray, Quadrature, UnknownError
+from sdpa.theory.integrals import FloatArray, UnknownError
 from sdpa.theory.row_law import RowLaw
 
 # Shares of the shortest and longest queries that integrals omit; a small probability needs more
@@ -37,12 +37,10 @@ _LARGEST_NONCENTRALITY = 1e18  # beyond, the counts of Poisson's law leave the r
 
 
 class QueryLengths(NamedTuple):
-    """Nodes of the law of |q|; d E f / d ln L = E[slope f] for a factor L of all |q|."""
+    """Nodes of the law of |q|."""
 
     length: FloatArray  # |q| / query_std, rising
     share: FloatArray  # probability of each node; they sum to 1
-    slope: FloatArray  # -2 d ln p / dx, p the density of x = ln |q|^2
-    variance: float  # of |q|^2 / query_std^2, 2 (d_k + 2 c)
 
 
 @cache
@@ -81,11 +79,8 @@ def query_lengths(
         parts = 2**halvings
     steps = ceil((high - low) / step) * parts
     x = np.linspace(low, high, steps + 1)
-    density, mean_half = half.density(x)
-    half_square = np.exp(x)
-    length = np.sqrt(2 * half_square)
-    slope = 2 * (half_square - mean_half)
-    return QueryLengths(length, density / density.sum(), slope, variance)
+    density = half.density(x)
+    return QueryLengths(np.sqrt(2 * np.exp(x)), density / density.sum())
 
 
 class _Halves:
@@ -125,17 +120,16 @@ class _Halves:
 
         return end(gammainc, shortest), end(gammaincc, longest)
 
-    def density(self, x: FloatArray) -> Quadrature:
-        """The density at every x up to a factor, and the mean of h given x."""
+    def density(self, x: FloatArray) -> FloatArray:
+        """The density at every x up to a factor."""
         if len(self.half) == 1:
             half = self.half[0]
             exponent = half * (x - log(half)) - np.exp(x) + half
-            return np.exp(exponent), np.full(len(x), half)
+            return np.asarray(np.exp(exponent))
         of_half = x[:, None] * self.half - gammaln(self.half) + self.logarithm
         exponent = of_half - np.exp(x)[:, None]
         terms = np.exp(exponent - exponent.max())
-        density = terms.sum(axis=1)
-        return density, terms @ self.half / density
+        return np.asarray(terms.sum(axis=1))
 
 
 def gaussian_queries(

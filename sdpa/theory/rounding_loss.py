@@ -20,6 +20,8 @@ from sdpa.theory.query_lengths import gaussian_queries
 from sdpa.theory.row_law import RowLaw
 from sdpa.theory.row_lengths import mean_over_lengths
 
+_LEAST = 1e-7  # the error of a loss; a smaller one is 0
+
 
 @cache
 def rounding_loss(
@@ -60,7 +62,8 @@ def rounding_loss(
         kept = [_kept(s, n, numbers) for s in sigma]
         return np.array([lengths.share @ kept])
 
-    return 1 - float(mean_over_lengths(values, np.ones(1), n_keys, shortest)[0])
+    loss = 1 - float(mean_over_lengths(values, np.ones(1), n_keys, shortest)[0])
+    return loss if abs(loss) > _LEAST else 0.0
 
 
 def _numbers(arithmetic: Arithmetic, prescale: float) -> FloatArray:
@@ -89,4 +92,4 @@ def _kept(sigma: float, n_keys: float, numbers: FloatArray) -> float:
     log_a = log_below(row, scores)
     of_others = (n_keys - 1) * np.exp((n_keys - 2) * log_a) * kept
     of_v = np.exp((n_keys - 1) * log_a) + of_others
-    return float(n_keys * step * row.density(scores) @ of_v @ OF_LARGEST[0])
+    return float(n_keys * step * row.density(scores) @ of_v @ OF_LARGEST)

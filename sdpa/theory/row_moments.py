@@ -22,8 +22,6 @@ from sdpa.theory.row_metrics import ZERO, RowMetrics, means_by_length, saturated
 from sdpa.theory.row_variance import expected_row_variance
 from sdpa.theory.rows import Row
 
-RowMoments = tuple[RowMetrics[float], RowMetrics[float]]  # means and mean squares
-
 _HALVINGS = 7
 _ACCURACY = 1e-9
 _SHORTEST = 1e-14  # short queries have almost all unsaturated rows of a strong correlation
@@ -31,16 +29,13 @@ _MAX_GAIN = 1e5
 
 _FUNCTIONS: dict[str, Callable[[Row], float]] = ROW_MEANS | {
     "across": lambda row: row.metric_mean("JJ.c"),
-    "max_weight_square": Row.max_weight_square,
-    "jacobian_trace_square": lambda row: row.metric_mean("(tr J)^2"),
-    "jacobian_fourth": lambda row: row.metric_mean("|J|^4"),
 }
 
 
 def row_means(rows: RowLaw) -> RowMetrics[float]:
     """Means over rows of n_keys keys of any law that theory knows; UnknownError for others."""
     if rows.law.correlation or rows.law.normalize != "none":
-        return row_moments(rows)[0]
+        return row_moments(rows)
     lengths, means = means_by_length(rows)
     over_queries = lengths.share @ np.column_stack(means)
     found = RowMetrics(*over_queries.tolist())
@@ -48,18 +43,17 @@ def row_means(rows: RowLaw) -> RowMetrics[float]:
 
 
 @cache
-def row_moments(rows: RowLaw) -> RowMoments:
-    """Means over rows, and E of max w^2, (tr J)^2, |J|_F^4 and w_own^2.
+def row_moments(rows: RowLaw) -> RowMetrics[float]:
+    """Means over rows of a law that has a correlation or a normalization.
 
-    The law has a correlation or a normalization. UnknownError as in `score_variance`, too.
+    UnknownError as in `score_variance`, too.
     """
     variance = expected_row_variance(rows.d_k, rows.n_keys, rows.divisor, rows.law)
     moments = _correlated_moments if rows.law.normalize == "none" else _normalized_moments
-    means, squares = moments(rows)
-    return means._replace(row_variance=variance), squares
+    return moments(rows)._replace(row_variance=variance)
 
 
-def _correlated_moments(rows: RowLaw) -> RowMoments:
+def _correlated_moments(rows: RowLaw) -> RowMetrics[float]:
     """Rows of queries whose entries have the correlation rho with those of their own key.
 
     Given q, in units of sigma = key_std |q| / divisor and up to a shift of all scores, the scores
@@ -82,14 +76,12 @@ def _correlated_moments(rows: RowLaw) -> RowMoments:
     def values(length: float) -> list[float]:
         row = row_of(length)
         to_keys = row.jacobian_square() * length**2
-        own = row.power_sum(1, group=0)
-        own_square = row.power_sum(2, group=0)
-        return [*_values(row).values(), to_keys, own, own_square]
+        return [*_values(row).values(), to_keys, row.power_sum(1, group=0)]
 
     def saturation(group: int, length: float) -> list[float]:
         return [row_of(length).remainder_below(LOG_UNSATURATED, group)]
 
-    *found, to_keys, own, own_square = _mean_over_queries(rows.d_k, values).tolist()
+    *found, to_keys, own = _mean_over_queries(rows.d_k, values).tolist()
     saturated = 0.0
     for group in (0, 1):
         saturated += float(_mean_over_queries(rows.d_k, partial(saturation, group))[0])
@@ -97,7 +89,6 @@ def _correlated_moments(rows: RowLaw) -> RowMoments:
     to_query = means["along"] + (rows.d_k - 1) * means["across"]
     return _named(
         means,
-        own_square,
         query_gradient_square=to_query * rows.to_query**2,
         saturated_rows=saturated,
         key_gradient_square=to_keys * rows.to_key**2,
@@ -146,7 +137,7 @@ def _mean_over_queries(d_k: float, function: Callable[[float], list[float]]) -> 
     return np.asarray(lengths.share @ values)
 
 
-def _normalized_moments(rows: RowLaw) -> RowMoments:
+def _normalized_moments(rows: RowLaw) -> RowMetrics[float]:
     """Rows of vectors of length 1 (`l2`) or sqrt(d_k) (`rms`) in isotropic directions.
 
     The scores are length^2 t / divisor with the cosines t of `CosineLaw`. K^T v, v = J g, has the
@@ -169,11 +160,8 @@ def _normalized_moments(rows: RowLaw) -> RowMoments:
     row = Row(laws, (n_keys,))
     means = _values(row)
     scale = square / rows.divisor**2
-    # All weights of a row have one law: any one has the mean 1 / n and the mean square E sum w^2 /
-    # n.
     return _named(
         means,
-        means["collision"] / n_keys,
         query_gradient_square=(means["along"] + means["across"]) * scale,
         saturated_rows=row.remainder_below(LOG_UNSATURATED),
         key_gradient_square=means["jacobian_square"] * scale,
@@ -185,13 +173,6 @@ def _values(row: Row) -> dict[str, float]:
     return {name: function(row) for name, function in _FUNCTIONS.items()}
 
 
-def _named(found: dict[str, float], own_square: float, **others: float) -> RowMoments:
-    """Means and mean squares from values of _FUNCTIONS and other means."""
-    means = {name: found[name] for name in ROW_MEANS if name != "along"} | others
-    squares = ZERO._replace(
-        max_weight=found["max_weight_square"],
-        jacobian_trace=found["jacobian_trace_square"],
-        jacobian_square=found["jacobian_fourth"],
-        own_weight=own_square,
-    )
-    return ZERO._replace(**means), squares
+def _named(found: dict[str, float], **others: float) -> RowMetrics[float]:
+    """Means from values of _FUNCTIONS and other means."""
+    return ZERO._replace(**{name: found[name] for name in ROW_MEANS if name != "along"}, **others)

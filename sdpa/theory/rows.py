@@ -16,16 +16,15 @@ exponentially (Trefethen and Weideman 2014). Halving the steps changes no result
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from math import exp, factorial, fsum, inf, log, log1p, prod
 
 import numpy as np
-from scipy.special import digamma, polygamma
+from scipy.special import digamma
 
 from sdpa.theory.cosine_rows import CosineRows
 from sdpa.theory.integrals import FloatArray, span
 from sdpa.theory.integrands import Taken
-from sdpa.theory.largest_weight import largest_moments
+from sdpa.theory.largest_weight import largest_mean
 from sdpa.theory.normal_law import NormalLaw
 from sdpa.theory.normal_rows import NormalRows, normal_rows
 
@@ -62,11 +61,7 @@ class Row:
         return self.metric_mean("|Jx|^2")
 
     def metric_mean(self, name: str) -> float:
-        """The mean of a metric of `sdpa.theory.polynomials.METRICS`; degree 8 needs whole n_keys.
-
-        >>> round(GaussianRow(sigma=1.0, n_keys=64).metric_mean("tr J^4"), 9)
-        0.000232074
-        """
+        """The mean of a metric of `sdpa.theory.polynomials.METRICS`."""
         total = 0.0
         for taken, values in self._laws.integrands.metric(name).items():
             tuples = prod(
@@ -93,11 +88,7 @@ class Row:
 
     def max_weight(self) -> float:
         """E max_i w_i."""
-        return self._largest[0]
-
-    def max_weight_square(self) -> float:
-        """E (max_i w_i)^2."""
-        return self._largest[1]
+        return largest_mean(self._laws.candidates, self.counts.tolist())
 
     def remainder_below(self, log_remainder: float, group: int | None = None) -> float:
         """P(1 - w < r) for the largest weight, or one of a group, and r up to 1/2, from ln r.
@@ -116,10 +107,6 @@ class Row:
         groups = [each for each in self._groups if counts[each] and group in (None, each)]
         terms = (self._laws.survival(each, counts, log_ratio) for each in groups)
         return min(max(fsum(terms), 0.0), 1.0)  # without rounding errors
-
-    @cached_property
-    def _largest(self) -> tuple[float, float]:
-        return largest_moments(self._laws.candidates, self.counts.tolist())
 
     def _of_one(self, group: int, values: FloatArray) -> float:
         """n int values G^(n-1) du over the n scores of a group, with the G^n of other groups."""
@@ -150,24 +137,3 @@ class GaussianRow(Row):
         self.sigma = float(sigma)
         laws = normal_rows((NormalLaw(self.sigma),), (span(n_keys),))
         super().__init__(laws, (n_keys,))
-
-    def entropy_variance(self) -> float:
-        """Var H = E (sum w_i (ln Z - s_i - E H))^2, from the second derivative of 1/Z^m at m = 2.
-
-        With a = psi(2) - E H, terms of equal and of different indices are
-
-            n int E[((y - a)^2 - psi'(2)) e^(2y - e^y)] G^(n-1) du,
-            n (n-1) int (E[(y - a) e^(y - e^y)]^2 - psi'(2) M_10^2) G^(n-2) du.
-
-        Rounding errors reach 1e-11 of E H^2: a smaller variance comes out as 0.
-        """
-        n = self.n_keys
-        mean = self.entropy()
-        centre = digamma(2.0) - mean
-        spread = polygamma(1, 2.0)
-        m_1, y_1, _ = self._laws.integrands.shifted(0, 1, centre)
-        m_2, _, yy_2 = self._laws.integrands.shifted(0, 2, centre)
-        same = n * self._integral(yy_2 - spread * m_2, (1,))
-        different = n * (n - 1) * self._integral(y_1**2 - spread * m_1**2, (2,))
-        variance = float(same + different)
-        return variance if variance > 1e-11 * mean**2 else 0.0

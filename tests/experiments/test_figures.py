@@ -13,7 +13,6 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
-from experiments.analysis.agreement import agreement, agreement_tables
 from experiments.analysis.results import Results
 from experiments.declarations import FIGURES, figures_of
 from experiments.figures import rendering
@@ -26,7 +25,7 @@ from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names, cell_fields
 from experiments.measuring.experiment import load_experiment
 from experiments.output.tables import read_sweep
-from experiments.paths import ALL_SWEEPS, drawn_texts, figure_path
+from experiments.paths import drawn_texts, figure_path
 from sdpa.theory.limits import freezing_sigma
 from tests.command_line import SMALL
 from tests.shipped import CONFIG, RESULTS
@@ -45,15 +44,8 @@ def sources(tiny):
 
     def of(name: str) -> dict[str, Results]:
         subject = FIGURES[name].of
-        sweeps = [
-            sweep for sweep in config.sweeps if subject in (sweep.experiment.name, ALL_SWEEPS)
-        ]
-        tables = {sweep.name: read_sweep(folder, sweep) for sweep in sweeps}
-        return (
-            {ALL_SWEEPS: agreement_tables(agreement(tables.values()))}
-            if subject == ALL_SWEEPS
-            else tables
-        )
+        sweeps = [sweep for sweep in config.sweeps if subject == sweep.experiment.name]
+        return {sweep.name: read_sweep(folder, sweep) for sweep in sweeps}
 
     return of
 

@@ -306,4 +306,4 @@ def test_exact_probabilities_are_empty_where_theory_knows_none(change):
 def exact(name, cell):
     """The exact probability under each rule."""
     (metric,) = (each for each in of_cell(cell).metrics if each.name == name)
-    return evaluate(metric.exact.rounded, row_cells([cell]))
+    return evaluate(metric.exact.value, row_cells([cell]))

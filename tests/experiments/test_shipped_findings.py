@@ -8,14 +8,11 @@ from functools import cache
 import pandas as pd
 import pytest
 
-from experiments.analysis.agreement import agreement, agreement_tables
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
 from experiments.declarations import FIGURES
-from experiments.figures.draw import figures
 from experiments.figures.findings import finding_of, lost_findings, mismatch
 from experiments.output.tables import read_sweep
-from experiments.paths import ALL_SWEEPS
 from tests.shipped import CONFIG, RESULTS, shipped_only
 
 pytestmark = shipped_only
@@ -38,14 +35,12 @@ REVERSED = {
     "dot_products/distribution": "d_k",
 }
 # without intervals
-EXACT = ("phase/freezing", "single_rows/rows", f"{ALL_SWEEPS}/calibration")
+EXACT = ("phase/freezing", "single_rows/rows")
 
 
 @cache
 def tables_of(drawing: str) -> Results:
     sweep = drawing.partition("/")[0]
-    if sweep == ALL_SWEEPS:
-        return agreement_tables(agreement([read_sweep(RESULTS, one) for one in CONFIG.sweeps]))
     return read_sweep(RESULTS, SWEEPS[sweep])
 
 
@@ -91,8 +86,6 @@ def test_a_finding_fails_without_its_effect(drawing):
             **{f"max_weight{end}": rows["divisor"] for end in ("", "_low", "_high")}
         )
         changed = {**tables, "measured": level}
-    elif drawing == f"{ALL_SWEEPS}/calibration":
-        changed = {**tables, "agreement": tables["agreement"].assign(disagrees=True)}
     else:
         changed = {
             kind: swapped(table, REVERSED.get(drawing, "scaling")) for kind, table in tables.items()
@@ -111,23 +104,8 @@ def test_chance_supports_no_finding(drawing):
 
 def test_each_finding_is_about_a_figure_of_the_shipped_config():
     drawings = {f"{sweep.name}/{figure}" for sweep in CONFIG.sweeps for figure in sweep.figures}
-    assert set(FINDINGS) <= {*drawings, f"{ALL_SWEEPS}/calibration"}
+    assert set(FINDINGS) <= drawings
     assert [reason for name in SWEEPS for reason in lost_findings(tables_of(f"{name}/"))] == []
-
-
-def test_one_more_sweep_changes_no_figure_of_another():
-    more = replace(CONFIG, sweeps=(*CONFIG.sweeps, replace(SWEEPS["length"], name="mine")))
-    tables = [tables_of(f"{name}/") for name in SWEEPS]
-    before, after = (
-        {
-            one.files: (one.inputs, one.parameters)
-            for one in figures(config, RESULTS, tables, agreement_tables(agreement(tables)))
-        }
-        for config in (CONFIG, more)
-    )
-    assert {files[0].parent.name for files in before if before[files] != after[files]} == {
-        ALL_SWEEPS
-    }
 
 
 def edited(name: str, **values: tuple) -> Sweep:

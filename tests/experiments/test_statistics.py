@@ -13,7 +13,7 @@ from scipy import stats
 from experiments.kinds.saturation import STATISTICS, Cell
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import Limits, effective_draws, mean_interval, share_interval
-from experiments.measuring.moments import Estimate, Estimates, Moments, ScoreMoments
+from experiments.measuring.moments import Estimate, Moments, ScoreMoments
 from experiments.measuring.quantiles import MAX_BINS, Histograms
 from experiments.measuring.row_metrics import METRICS
 from tests.numerics import normals
@@ -33,16 +33,12 @@ def samples():
     return normals(3, 41, seed=1) * [[1.0], [10.0], [0.1]] + 5
 
 
-def test_errors_and_correlations_of_sums_are_those_of_their_samples(samples):
+def test_errors_of_sums_are_those_of_their_samples(samples):
     gradients = np.array([[2.0, -1.0, 3.0], [0.0, 1.0, 0.5], [0.0, 0.0, 0.0]])
-    of = {i: Estimate(1.0, gradient) for i, gradient in enumerate(gradients)}
-    estimates = Estimates.of(Moments.of(samples), of)
-    sums = gradients @ samples
-    errors = sums.std(axis=1, ddof=1) / np.sqrt(41)
-    assert_allclose(estimates.errors, errors, rtol=1e-12)
-    correlation = np.corrcoef(sums[:2])
-    assert_allclose(estimates.correlation[:2, :2], correlation, rtol=1e-12)
-    assert not estimates.correlation[2].any()
+    moments = Moments.of(samples)
+    found = [Estimate(1.0, gradient).with_error(moments)[1] for gradient in gradients]
+    errors = (gradients @ samples).std(axis=1, ddof=1) / np.sqrt(41)
+    assert_allclose(found, errors, rtol=1e-12)
 
 
 def test_variance_and_kurtosis_are_those_about_the_mean_whatever_the_centre():
@@ -51,12 +47,12 @@ def test_variance_and_kurtosis_are_those_about_the_mean_whatever_the_centre():
     def described(centre):
         moments = Moments.of(np.stack([(x - centre) ** power for power in (1, 2, 3, 4)]))
         of = ScoreMoments.of(moments, centre)
-        return Estimates.of(moments, {"": of.mean, "variance": of.variance, "kurt": of.kurtosis})
+        pairs = [one.with_error(moments) for one in (of.mean, of.variance, of.kurtosis)]
+        return np.array(pairs)
 
-    found, other = described(0.0), described(-0.7)
-    assert found.values == close([x.mean(), x.var(ddof=1), stats.kurtosis(x)])
-    for name in ("values", "errors", "correlation"):
-        assert getattr(other, name) == close(getattr(found, name))
+    found = described(0.0)
+    assert found[:, 0] == close([x.mean(), x.var(ddof=1), stats.kurtosis(x)])
+    assert described(-0.7) == close(found)
 
 
 @pytest.mark.parametrize(("trials", "rows"), [(301, 1), (200, 7)])
@@ -136,7 +132,7 @@ def test_the_variance_of_scores_of_one_size_is_rarely_far_off():
     for positive in range(1, trials):
         signs = np.where(np.arange(trials) < positive, 1.0, -1.0)
         moments = Moments.of(np.stack([signs**power for power in (1, 2, 3, 4)]))
-        value, error = Estimates.of(moments, {"": ScoreMoments.of(moments).variance}).pair("")
+        value, error = ScoreMoments.of(moments).variance.with_error(moments)
         far = abs(value - 1) > stats.t.isf(5e-4, trials - 1) * error
         found += stats.binom.pmf(positive, trials, 0.5) * far
     assert found < 1e-3

@@ -81,12 +81,12 @@ def test_tables_without_chunks_are_analysed_again(tiny, tmp_path):
         analyse_again([sweep], tmp_path, Reporter(verbose=True))
 
 
-def test_tables_that_need_their_chunks_are_not_analysed_again(copied):
-    _, sweep, folder = copied
-    with pytest.raises(
-        TableError, match="follow from the main one, got tests, verdicts, which need"
-    ):
-        analyse_again([sweep], folder, Reporter(verbose=True))
+def test_tables_that_need_their_chunks_are_not_analysed_again(tiny, tmp_path):
+    config, folder = tiny
+    sweep = next(sweep for sweep in config.sweeps if sweep.experiment.name == "distribution")
+    write_sweep(tmp_path, read_sweep(folder, sweep))
+    with pytest.raises(TableError, match="from the main one, got histogram, tests, which need"):
+        analyse_again([sweep], tmp_path, Reporter(verbose=True))
 
 
 @pytest.mark.parametrize("name", ["scaling.json", "derived/scaling/slopes.csv"])

@@ -52,36 +52,26 @@ DISTRIBUTIONS = {
 }
 
 
-def known_orders(law):
-    """The orders from 3 to 8 of the moments that the law has."""
-    return [order for order in range(3, 9) if math.isfinite(LAWS[law].moments[order - 3])]
-
-
 def all_moments(law):
-    """E x^0 ... E x^8."""
+    """E x^0 ... E x^4."""
     return [1.0, 0.0, 1.0, *LAWS[law].moments]
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_moments_are_those_of_the_quadrature(law):
     nodes, probabilities = QUADRATURE[law]
-    for order in known_orders(law):
-        mean = nodes**order @ probabilities
-        assert mean == pytest.approx(all_moments(law)[order], rel=1e-9, abs=1e-9), order
+    for order, moment in enumerate(all_moments(law)):
+        assert nodes**order @ probabilities == pytest.approx(moment, rel=1e-9, abs=1e-9), order
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_samples_have_the_distribution_and_the_first_moments_of_their_law(law):
-    """200,000 draws at a fixed seed: Kolmogorov-Smirnov p above 1e-4, and moments 1 to 4, where
-    errors are finite, within 5 standard errors (false alarm 2e-6).
+    """200,000 draws at a fixed seed: Kolmogorov-Smirnov p above 1e-4, and moments 1 to 4,
+    of heavy tails 1 and 2, within 5 standard errors (false alarm 2e-6).
     """
     x = LAWS[law].sample(np.random.default_rng(12), (1000, 200)).ravel()
-    moments = all_moments(law)
-    for order in (1, 2, 3, 4):
-        if not math.isfinite(moments[2 * order]):
-            continue
-        error = math.sqrt((moments[2 * order] - moments[order] ** 2) / x.size)
-        assert abs((x**order).mean() - moments[order]) <= max(5 * error, 1e-12)
+    for order in (1, 2) if law in ("student_t", "lognormal") else (1, 2, 3, 4):
+        assert is_mean(x**order, all_moments(law)[order], within=1e-12)
     if law in DISTRIBUTIONS:
         assert stats.kstest(x, DISTRIBUTIONS[law].cdf).pvalue > 1e-4
 
