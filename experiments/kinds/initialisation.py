@@ -47,6 +47,11 @@ class Cell(AttentionCell):
         return self.d_model // self.n_heads
 
     @property
+    def directions(self) -> float:
+        """As `AttentionCell.directions`: one for each entry of the queries."""
+        return float(self.d_k)
+
+    @property
     def variances(self) -> tuple[float, float]:
         """Exact variances of the entries of q and of k: those of the weights, times d_model."""
         query, key = self.scheme.variances(self.d_model, self.d_k)

@@ -22,6 +22,7 @@ from experiments.kinds import (
 )
 from experiments.measuring.columns import cell_fields
 from experiments.measuring.experiment import MEASURED, load_experiment
+from experiments.measuring.sampling import AttentionCell, SampledCell
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import Scheme
@@ -156,6 +157,19 @@ def test_every_experiment_is_among_these_and_names_no_metric_like_an_axis():
     assert {*CELLS} == {name for name, one in experiments.items() if one.metrics}
     for one in experiments.values():
         assert not {metric.name for metric in one.metrics} & {*cell_fields(one.cell)}
+
+
+def test_rows_of_a_draw_count_as_independent_only_if_the_cell_says_so():
+    layer = initialisation.Cell(16, 4, 9, Scheme.parse("t5"), (), n_queries=8)
+    row = SampledCell(d_k=4, n_keys=9, n_queries=8, scaling=())
+    assert (layer.separate_rows, row.separate_rows) == (8, 8)
+    for parallel in (
+        replace(layer, n_heads=16),
+        replace(row, d_k=1),
+        replace(row, spectrum=9.0),
+        type("Own", (AttentionCell,), {"n_keys": 9, "n_queries": 8})(),
+    ):
+        assert parallel.separate_rows == 1
 
 
 FOUR = (*RULES, *map(Scaling.parse, ("d_k^1/3", "d_k^1")))
