@@ -65,7 +65,7 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
         assert absent not in text
 
 
-def test_the_first_screen_of_a_users_config_lists_findings_with_their_figures(own):
+def test_the_first_screen_of_a_users_config_lists_findings_with_their_figures(own, monkeypatch):
     config, folder = own
     assert "What the tables show" not in text_of(config, folder)
     sweep = config.sweeps[0]
@@ -76,7 +76,10 @@ def test_the_first_screen_of_a_users_config_lists_findings_with_their_figures(ow
     assert text.count('<h2 id="opening-title">') == 1
     assert text.index('id="opening-title"') < text.index('id="strip"')
     bare = dataclasses.replace(config, sweeps=[dataclasses.replace(sweep, figures=())])
-    assert '<th scope="col"><code>entropy</code>' in text_of(bare, folder)
+    monkeypatch.setattr(index, "_USUAL", ("entropy", "query_gradient_norm"))
+    text = text_of(bare, folder)
+    assert '<th scope="col"><code>entropy</code></th>' in text
+    assert '<th scope="col"><code>query_gradient_norm</code>, r.m.s.</th>' in text
 
 
 def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
