@@ -185,6 +185,98 @@ def test_the_exact_crossing_is_one_number_wherever_it_stands():
     assert said in " ".join(PAGES["docs/training.md"].split())
 
 
+def prose(page):
+    return " ".join(PAGES[page].replace("<sub>k</sub>", "_k").split())
+
+
+@shipped_only
+def test_the_page_on_networks_states_what_the_tables_show():
+    layers = pd.read_csv(RESULTS / csv_name("network", "by_layer"))
+    by_rule = layers.set_index(["scaling", "layers", "layer"])
+    median = by_rule["query_gradient_median"]
+    share = median["unscaled"] / by_rule["query_gradient"]["unscaled"] ** 0.5
+    assert (median["unscaled"] > median["d_k^1/2"]).all()
+    text = prose("docs/network.md")
+    assert f"is {share.min():.2f} to {share.max():.2f} of its root mean square" in text
+    full = RESULTS / "config.full"
+    for path in (RESULTS / "network.csv", full / "networks.csv", full / "llama.csv"):
+        table = pd.read_csv(path)
+        assert (table["trials"] < 100).all()
+        assert table["few_draws"].str.contains("stream_gradient_growth").all()
+
+
+@shipped_only
+def test_the_page_on_training_states_what_the_tables_show():
+    full = RESULTS / "config.full"
+
+    def losses(sweep, **axes):
+        """The loss at the best rate by rule, with two digits."""
+        bands = pd.read_csv(full / csv_name(sweep, "bands"), dtype={"scaling": str})
+        rows = bands[(bands[[*axes]] == pd.Series(axes)).all(axis=1)].set_index("scaling")
+        assert rows.index.is_unique
+        return rows["final_loss"].round(2).map("{:.2f}".format)
+
+    language = pd.read_csv(full / "language.csv").query(
+        "initial == 'unit' and initial_divisor == 'unscaled'"
+    )
+    by_rate = language.pivot_table("final_loss", "learning_rate", "scaling")
+    best = language.loc[language.groupby("scaling")["final_loss"].idxmin()].set_index("scaling")
+    numbers = best.select_dtypes("number")
+    ratio = numbers.loc["unscaled"] / numbers.loc["d_k^1/2"]
+    starts = {
+        (initial, divisor): losses("language", initial=initial, initial_divisor=divisor)
+        for initial, divisor in (("unit", "unscaled"), ("small", "unscaled"), ("unit", "d_k^1/4"))
+    }
+    unit, small, divided = starts.values()
+    rates = [losses("language_rates", initial_divisor=of) for of in ("unscaled", "d_k^1/4")]
+    narrow, wide = (
+        losses("language_sizes", d_k=d_k, initial="unit", layers=4, n_heads=1) for d_k in (16, 256)
+    )
+    widest, widest_small = (losses("language_wide", initial=start) for start in ("unit", "small"))
+    momentum, momentum_small = (
+        losses("language_optimizers", optimizer="momentum", initial=start)
+        for start in ("unit", "small")
+    )
+    blind, wide_blind = (
+        losses("language_uniform", d_k=d_k, layers=4)["1000000"] for d_k in (64, 512)
+    )
+    at_rate = pd.read_csv(full / "language_uniform.csv").query("d_k == 512")
+    same_rate = at_rate.set_index("learning_rate")["final_loss"][0.001]
+    start = pd.read_csv(full / "language_wide.csv").query(
+        "initial == 'unit' and scaling == 'unscaled' and learning_rate == 0.001"
+    )
+    (saturated,) = start["max_weight_before"]
+    plain, root = "unscaled", "d_k^1/2"
+    gain = float(blind) - float(unit[root])
+    weights = numbers["max_weight_after"]
+    text = prose("docs/training.md")
+    for stated in (
+        f"it ends at {unit[plain]}, under √d_k at {unit[root]}, and with attention that cannot "
+        f"select at {blind}: it gains half of the {gain:.2f} nats",
+        f"end at {narrow[plain]}, {unit[plain]} and at most {wide[plain]} (√d_k: {narrow[root]}, "
+        f"{unit[root]}, {wide[root]};",
+        f"(mean largest weight {saturated:.2f}), ends at {widest[plain]} and still falls; √d_k ends "
+        f"at {widest[root]}, attention that cannot select at {wide_blind} (three runs; at the same "
+        f"rate of 0.001, {same_rate:.2f}). From the small start, 512 ends at {widest_small[plain]} "
+        f"beside {widest_small[root]}.",
+        f"it ends at {small[plain]} from the small start (√d_k: {small[root]}), at {divided[plain]} "
+        f"from the divided start, at {rates[0][plain]} with the divided rate alone, and at "
+        f"{rates[1][plain]} with both",
+        f"Under d_k it ends at {unit['d_k^1']} from the unit start and at {small['d_k^1']} from",
+        f"({by_rate['d_k^1'][0.0005]:.2f} beside {by_rate[root][0.0005]:.2f} at 0.0005)",
+        f"is {ratio['query_gradient_before']:.0f} times that under √d_k, and the median head's median "
+        f"{ratio['query_gradient_median_before']:.1f} times; after, "
+        f"{ratio['query_gradient_after']:.1f} times and below 10",
+        f"(mean largest weight {weights[plain]:.2f}; {weights[root]:.2f} under √d_k)",
+        f"unscaled ends at {momentum[plain]} and √d_k at {momentum[root]}; from the small one, at "
+        f"{momentum_small[plain]} and {momentum_small[root]},",
+    ):
+        assert stated in text
+    assert by_rate[plain][by_rate.index >= 0.008].min() > 2.32
+    assert by_rate[root].max() < 2.19
+    assert (float(blind) - float(unit[plain])) / gain == pytest.approx(0.5, abs=0.02)
+
+
 @shipped_only
 def test_the_code_of_first_steps_runs(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(ROOT)
