@@ -123,6 +123,19 @@ def test_the_shipped_medians_keep_their_bounds():
     assert medians.failures(pd.read_csv(RESULTS / "benchmarks" / "medians.csv")) == []
 
 
+def test_docs_state_how_far_coverage_falls():
+    shipped = pd.read_csv(RESULTS / "benchmarks" / "calibration-coverage.csv")
+    enough = shipped.query("metric != 'all' and config != 'all' and intervals >= 100")
+    rows = enough[~enough["config"].str.contains("formats|eight_bits")]
+    least = rows.loc[rows["coverage"].idxmin()]
+    flat = rows[rows["config"].str.startswith("flat") & rows["metric"].str.endswith("_median")]
+    words = " ".join((ROOT / "docs" / "methods.md").read_text("utf-8").split())
+    falls = f"falls to {least['coverage']:.0%} (`{least['metric']}` in `{least['config']}`)"
+    assert falls in words
+    low, high = flat["coverage"].agg(["min", "max"])
+    assert f"medians of flat rows have {low:.0%} to {high:.0%}." in words
+
+
 def test_docs_state_the_most_that_medians_are_off():
     shipped = pd.read_csv(RESULTS / "benchmarks" / "medians.csv")
     sharp = shipped[shipped["error"] < 5e-4]
