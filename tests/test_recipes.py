@@ -243,6 +243,8 @@ def test_an_experiment_and_its_figure(repository):
     )
     pivot = table.pivot_table(index=["scaling", "d_k"], columns="stretch", values="max_weight")
     assert (pivot[3] > pivot[1]).all()
+    # A cell that does not say that its rows are independent has one for each of 40 draws.
+    assert table["few_draws"].str.contains("entropy").all()
     assert repository.shown("stretch", "The largest weight of stretched queries")
     repository.write(EVERY, VARIED, before='}\n\n\n@pytest.mark.parametrize("name", CELLS)')
     repository.run("pytest", "-q", EVERY, "-k", "stretched or among")

@@ -17,6 +17,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodF
 
 from experiments.analysis.crossings import NORMS, STATISTICS
 from experiments.analysis.results import Results, SweepAxes
+from experiments.analysis.written import significant
 from experiments.declarations.figure import Lines, Panel
 from experiments.declarations.tables import only_crossing
 from experiments.figures.style import (
@@ -173,9 +174,12 @@ def _mark_crossing(ax: Axes, results: Results, norm: str, statistic: str) -> Non
     if found is not None:
         above = ax.get_xaxis_transform()
         ax.margins(y=0.25)  # the words stand over the lines
-        ax.axvline(found.crossing, color=INK, linestyle=":", linewidth=1, zorder=0)
-        text = f"unscaled and d_k^1/2 lines cross at {found.crossing:.0f} "
-        ax.text(found.crossing, 1, text, transform=above, ha="right", va="top", fontsize=9)
+        is_exact = not math.isnan(found.crossing_exact)
+        at = found.crossing_exact if is_exact else found.crossing
+        ax.axvline(at, color=INK, linestyle=":", linewidth=1, zorder=0)
+        number = f"{significant(at, 2):g} ({'exact' if is_exact else 'measured'})"
+        text = f"unscaled and d_k^1/2 lines cross at {number} "
+        ax.text(at, 1, text, transform=above, ha="right", va="top", fontsize=9)
 
 
 def _scale(

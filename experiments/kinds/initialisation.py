@@ -13,10 +13,11 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from experiments.measuring.batch import VectorMetric
-from experiments.measuring.columns import Meaning
+from experiments.measuring.columns import Column, Meaning
+from experiments.measuring.experiment import MEASURED, Row
 from experiments.measuring.metric import Exact
 from experiments.measuring.row_metrics import METRICS
-from experiments.measuring.row_statistics import RowStatistics
+from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
 from experiments.measuring.rules import Floats
 from experiments.measuring.sampling import AttentionCell
 from sdpa import Scaling
@@ -45,6 +46,11 @@ class Cell(AttentionCell):
     def d_k(self) -> int:  # type: ignore[override]  # follows from the fields
         """Width of queries and keys, d_model / n_heads."""
         return self.d_model // self.n_heads
+
+    @property
+    def directions(self) -> float:
+        """As `AttentionCell.directions`: one for each entry of the queries."""
+        return float(self.d_k)
 
     @property
     def variances(self) -> tuple[float, float]:
@@ -122,4 +128,20 @@ _METRICS = (
     *(replace(metric, exact=_KNOWN.get(metric.name)) for metric in METRICS),
 )
 STATISTICS = RowStatistics(_METRICS)
-EXPERIMENT = STATISTICS.experiment("initialisation", Cell)
+
+
+def _tabulate(cell: Cell, measurement: RowMeasurement) -> dict[str, list[Row]]:
+    """As `RowStatistics.tabulate`, with the d_k that follows from the axes."""
+    tables = STATISTICS.tabulate(cell, measurement)
+    return tables | {MEASURED: [{"d_k": cell.d_k, **row} for row in tables[MEASURED]]}
+
+
+_OF_ROWS = STATISTICS.experiment("initialisation", Cell)
+EXPERIMENT = replace(
+    _OF_ROWS,
+    columns=(
+        Column("d_k", "int", "width of queries and keys: d_model / n_heads"),
+        *_OF_ROWS.columns,
+    ),
+    tabulate=_tabulate,
+)

@@ -67,7 +67,7 @@ def _norm_metrics(
     """
     root = RowMetric(
         norm,
-        f"{meaning}; root mean square over rows",
+        f"root mean square over rows of the {meaning}",
         f"sqrt(E {formula}^2)",
         f"{title}, r.m.s.",
         "root",
@@ -79,15 +79,19 @@ def _norm_metrics(
     quantiles = (
         RowMetric(
             f"{norm}_{name}",
-            f"{meaning}; {share:.0%} quantile over rows",
+            f"{words} over rows of the {meaning}",
             f"F^-1({share})",
-            f"{title}, {name if name == 'median' else f'{share:.0%} quantile'}",
+            f"{title}, {words}",
             "quantile",
             compute=norm,
             share=share,
             is_logarithmic=True,
         )
-        for name, share in (("p10", 0.1), ("median", 0.5), ("p90", 0.9))
+        for name, share, words in (
+            ("p10", 0.1, "10% quantile"),
+            ("median", 0.5, "median"),
+            ("p90", 0.9, "90% quantile"),
+        )
     )
     return (root, *quantiles)
 
@@ -181,8 +185,8 @@ METRICS: tuple[RowsMetric, ...] = (
     *_norm_metrics(
         "query_gradient_norm",
         (
-            "norm of dL/dq = K^T J g / divisor, root mean square over standard normal gradients g "
-            "to the weights"
+            "norm of dL/dq = K^T J g / divisor (r.m.s. over standard normal gradients g to the "
+            "weights)"
         ),
         "|dL/dq|",
         "$|dL/dq|$",

@@ -37,6 +37,17 @@ from experiments.measuring.sampling import AttentionCell
 from experiments.measuring.score_metrics import ScoreMetric
 from sdpa import RowDiagnostics, row_diagnostics
 
+# The metrics of which a table shows the columns first.
+_FIRST = {
+    "score_variance",
+    "max_weight",
+    "entropy",
+    "jacobian_norm",
+    "jacobian_norm_median",
+    "query_gradient_norm",
+    "query_gradient_norm_median",
+}
+
 
 @dataclass(frozen=True)
 class RowMeasurement:
@@ -66,15 +77,19 @@ class RowStatistics:
     table.
     """
 
-    metrics: tuple[RowsMetric, ...]  # in the order of the columns
+    metrics: tuple[RowsMetric, ...]
 
     def experiment(self, name: str, cell: type[AttentionCell]) -> Experiment:
-        """The experiment of a module's name that measures these metrics in cells of a class."""
+        """The experiment of a module's name that measures these metrics in cells of a class.
+
+        A table begins with the metrics of `_FIRST`, and has the others in their order.
+        """
+        in_order = sorted(self.metrics, key=lambda metric: metric.name not in _FIRST)
         trials = Column("trials", "int", "independent draws of (Q, K)")
         return Experiment(
             name,
             cell,
-            columns=(*TREATMENT, trials, *metric_columns(self.metrics)),
+            columns=(*TREATMENT, trials, *metric_columns(in_order)),
             measure=self.measure,
             tabulate=self.tabulate,
             metrics=self.metrics,

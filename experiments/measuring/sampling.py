@@ -89,10 +89,20 @@ class AttentionCell(ScaledCell):
         return {}
 
     @property
-    def separate_rows(self) -> int:
-        """Rows of a draw that count as independent: at most n_queries, and at most n_keys - 1,
-        because a softmax sees only differences of keys.
+    def directions(self) -> float:
+        """Number of directions that the queries of a draw take, such as d_k for independent
+        entries; 1, the cautious value, unless a class knows more.
         """
+        return 1.0
+
+    @property
+    def separate_rows(self) -> int:
+        """Rows of a draw that count as independent: 1 if all queries are parallel, because they
+        rank keys alike; at most n_queries, and at most n_keys - 1, because a softmax sees only
+        differences of keys.
+        """
+        if self.directions < _FEWEST_DIRECTIONS:
+            return 1
         return min(self.n_queries, max(self.n_keys - 1, 1))
 
     @property
@@ -350,16 +360,12 @@ class SampledCell(AttentionCell):
         return self.d_k * self.query_mean * self.key_mean if self.normalize == "none" else 0.0
 
     @property
-    def separate_rows(self) -> int:
-        """As `AttentionCell.separate_rows`; 1 if all queries are parallel: they rank keys alike.
-
-        A spectrum v has (sum v)^2 / sum v^2 directions.
-        """
-        directions = float(self.d_k)
-        if self.spectrum:
-            v = spectrum_of(self.d_k, self.spectrum)
-            directions = float(v.sum()) ** 2 / float(v @ v)
-        return 1 if directions < _FEWEST_DIRECTIONS else super().separate_rows
+    def directions(self) -> float:
+        """As `AttentionCell.directions`: (sum v)^2 / sum v^2 of a spectrum v."""
+        if not self.spectrum:
+            return float(self.d_k)
+        v = spectrum_of(self.d_k, self.spectrum)
+        return float(v.sum()) ** 2 / float(v @ v)
 
     def stamp(self) -> dict[str, Any]:
         """As `ScaledCell.stamp`, with the draws, the sampler and the moments of the law."""

@@ -7,6 +7,7 @@ import pandas as pd
 
 from experiments.analysis.crossings import EQUAL
 from experiments.analysis.results import Results
+from experiments.analysis.written import significant
 from experiments.declarations.tables import rows_of, widest
 from experiments.figures.findings import finding_of
 from sdpa.scaling import SCALED, UNSCALED
@@ -46,7 +47,7 @@ def _gradients(results: Results) -> Numbers:
     for name, place in (("shortest", 0), ("longest", -1)):
         row = equal.iloc[place]
         numbers[name] = row["n_keys"]
-        numbers[f"crossing_{name}"] = row["crossing_exact"]
+        numbers[f"crossing_{name}"] = significant(row["crossing_exact"], 2)
     return numbers
 
 

@@ -16,8 +16,12 @@ import pandas as pd
 from experiments.analysis.crossings import EQUAL
 from experiments.analysis.results import Results
 from experiments.analysis.written import significant
-from experiments.figures.words import values_of
+from experiments.figures.words import spoken, values_of
+from experiments.kinds import saturation
+from experiments.measuring.columns import axis_values
+from experiments.measuring.experiment import MEASURED, Cell
 from experiments.measuring.rules import ScaledCell
+from sdpa import PairLaw
 from sdpa.theory import GaussianRow, limits
 
 # The law of every number but those of `own_laws`.
@@ -117,7 +121,7 @@ def _medians(
     """
     cell = ["d_k", "n_keys", "divisor"]
     needs = {*cell, *_MEDIANS, "trials", "n_queries"}
-    usual = [each.axes.usual_rows(each.measured) for each in sweeps if needs <= {*each.measured}]
+    usual = [_rows_of_law(each, MEASURED) for each in sweeps if needs <= {*each.measured}]
     if not usual:
         return []
     rows = pd.concat(usual)
@@ -134,18 +138,36 @@ def _medians(
 
 
 def own_laws(sweeps: Iterable[Results]) -> list[Point]:
-    """d_k, n_keys, divisor, inputs in words and measured mean largest weight of every row with
-    unusual inputs.
+    """d_k, n_keys, divisor, inputs in words and measured mean largest weight of every row of
+    another law than `LAW`; the words are the experiment where no axis has an unusual value.
     """
     found: list[Point] = []
     for results in sweeps:
-        if not {"d_k", "n_keys", "divisor", "max_weight"} <= {*results.measured}:
+        table = results.measured
+        if not {"d_k", "n_keys", "divisor", "max_weight"} <= {*table}:
             continue
-        for _, row in results.measured.iterrows():
-            if changed := results.axes.changed(row):
-                sizes = int(row["d_k"]), int(row["n_keys"]), float(row["divisor"])
-                found.append([*sizes, values_of(row, changed), _short(row["max_weight"])])
+        experiment = f"the experiment {spoken(results.experiment.name)}"
+        for _, row in table.drop(_rows_of_law(results, MEASURED).index).iterrows():
+            sizes = int(row["d_k"]), int(row["n_keys"]), float(row["divisor"])
+            words = values_of(row, results.axes.changed(row)) or experiment
+            found.append([*sizes, words, _short(row["max_weight"])])
     return found
+
+
+def _has_law(cell: Cell) -> bool:
+    """True if the rows of a cell follow `LAW`: softmax rows of `saturation`, as no default value of
+    an axis tells what another experiment draws.
+    """
+    return type(cell) is saturation.Cell and cell.law == PairLaw() and not cell.has_mask
+
+
+def _rows_of_law(results: Results, kind: str) -> pd.DataFrame:
+    """The rows of a table of a sweep whose cells follow `LAW`."""
+    table = results[kind]
+    axes = results.axes.among(table)
+    cells = map(axis_values, filter(_has_law, results.cells))
+    points = {tuple(cell[axis] for axis in axes) for cell in cells}
+    return table[[point in points for point in zip(*(table[axis] for axis in axes), strict=True)]]
 
 
 def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, list[Point]]:
@@ -170,7 +192,7 @@ def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, l
 
 def _equal_medians(sweeps: Iterable[Results]) -> pd.DataFrame:
     """Where medians are equal: first in tables with several n_keys, then in all others."""
-    tables = [each.axes.usual_rows(each["crossings"]) for each in sweeps if "crossings" in each]
+    tables = [_rows_of_law(each, "crossings") for each in sweeps if "crossings" in each]
     if not tables:
         return pd.DataFrame(columns=["norm", "n_keys", *_CROSSING])
     table = pd.concat(sorted(tables, key=lambda table: len(table["n_keys"].unique()) == 1))

@@ -180,6 +180,7 @@ class Section(NamedTuple):
     pictures: list[Picture]
     csvs: list[str]
     head: list[str]
+    roots: set[str]  # names in the head of root mean squares
     rows: list[list[str]]
     of: int  # rows in all
 
@@ -190,8 +191,17 @@ def _section(results: Results, drawn: list[Picture]) -> Section:
     listed = dict.fromkeys((*shown, *_USUAL, *results.metrics))
     metrics = [metric for metric in listed if metric in table]
     head, rows = few_rows(table, results.axes, metrics[:_MOST_METRICS])
-    csvs = [csv_name(results.name, kind) for kind in results]
-    return Section(results.name, results.experiment.name, drawn, csvs, head, rows, len(table))
+    roots = {name for name, metric in results.metrics.items() if metric.kind == "root"}
+    return Section(
+        name=results.name,
+        experiment=results.experiment.name,
+        pictures=drawn,
+        csvs=[csv_name(results.name, kind) for kind in results],
+        head=head,
+        roots=roots & {*head},
+        rows=rows,
+        of=len(table),
+    )
 
 
 def few_rows(

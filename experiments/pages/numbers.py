@@ -9,6 +9,7 @@ import pandas as pd
 
 from experiments.analysis.crossings import EQUAL, NORM_NAMES, TENTH
 from experiments.analysis.results import SweepAxes
+from experiments.analysis.written import significant
 from experiments.figures.words import short
 from experiments.kinds.language import Cell
 from experiments.pages.parts import Source, code, digits, formulas, markdown
@@ -70,7 +71,10 @@ def crossings(source: Source) -> str:
 
 
 def _crossing(row: "pd.Series[Any]") -> str:
-    """The exact crossing before the measured one and its interval; `>2048` or `<8` outside a sweep."""
+    """The exact crossing before the measured one and its interval; `>2048` or `<8` outside a sweep.
+
+    Two digits of an exact crossing do not depend on the d_k between which it is interpolated.
+    """
     below = f"<{row['smallest_d_k']:.0f}"
     above = f">{row['largest_d_k']:.0f}"
     middle, low, high, exact = row[["crossing", "crossing_low", "crossing_high", "crossing_exact"]]
@@ -81,7 +85,7 @@ def _crossing(row: "pd.Series[Any]") -> str:
     start = below if np.isnan(low) else f"{low:.{places}f}"
     end = above if np.isnan(high) else f"{high:.{places}f}"
     measured = f"{middle:.{places}f}"
-    return f"{exact:.{places}f} ({measured}; {start} to {end})"
+    return f"{significant(exact, 2):g} ({measured}; {start} to {end})"
 
 
 def network_growth(source: Source) -> str:

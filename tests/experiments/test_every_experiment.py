@@ -20,8 +20,9 @@ from experiments.kinds import (
     rounding,
     saturation,
 )
-from experiments.measuring.columns import cell_fields
+from experiments.measuring.columns import axis_names, cell_fields, names
 from experiments.measuring.experiment import MEASURED, load_experiment
+from experiments.measuring.sampling import AttentionCell, SampledCell
 from sdpa import LAWS, Scaling
 from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import Scheme
@@ -156,6 +157,43 @@ def test_every_experiment_is_among_these_and_names_no_metric_like_an_axis():
     assert {*CELLS} == {name for name, one in experiments.items() if one.metrics}
     for one in experiments.values():
         assert not {metric.name for metric in one.metrics} & {*cell_fields(one.cell)}
+
+
+@pytest.mark.parametrize("kind", [saturation, mechanisms, initialisation])
+def test_tables_of_rows_begin_with_the_same_metrics(kind):
+    metrics = {metric.name for metric in kind.EXPERIMENT.metrics}
+    columns = names(kind.EXPERIMENT.table_columns)
+    assert [name for name in columns if name in metrics][:7] == [
+        "score_variance",
+        "max_weight",
+        "entropy",
+        "jacobian_norm",
+        "jacobian_norm_median",
+        "query_gradient_norm",
+        "query_gradient_norm_median",
+    ]
+    assert columns[columns.index("trials") + 1] == "score_variance"
+
+
+def test_a_table_of_initialisation_has_d_k_which_is_no_axis():
+    experiment, (cell, _) = initialisation.EXPERIMENT, CELLS["initialisation"]
+    measured = experiment.measure(cell, 2, np.random.default_rng(0))
+    rows = experiment.tabulate(cell, measured)[MEASURED]
+    assert [row["d_k"] for row in rows] == [4, 4]
+    assert names(experiment.table_columns).index("d_k") == len(axis_names(type(cell)))
+
+
+def test_rows_of_a_draw_count_as_independent_only_if_the_cell_says_so():
+    layer = initialisation.Cell(16, 4, 9, Scheme.parse("t5"), (), n_queries=8)
+    row = SampledCell(d_k=4, n_keys=9, n_queries=8, scaling=())
+    assert (layer.separate_rows, row.separate_rows) == (8, 8)
+    for parallel in (
+        replace(layer, n_heads=16),
+        replace(row, d_k=1),
+        replace(row, spectrum=9.0),
+        type("Own", (AttentionCell,), {"n_keys": 9, "n_queries": 8})(),
+    ):
+        assert parallel.separate_rows == 1
 
 
 FOUR = (*RULES, *map(Scaling.parse, ("d_k^1/3", "d_k^1")))

@@ -14,6 +14,7 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from experiments.analysis.results import Results
+from experiments.analysis.written import significant
 from experiments.declarations import FIGURES, figures_of
 from experiments.figures import rendering
 from experiments.figures.lines import _mark_equal, series
@@ -168,7 +169,8 @@ def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
     (mark,) = [line for line in ax.lines if line.get_linestyle() == ":"]
     assert mark.get_xdata() == pytest.approx([straight] * 2, rel=0.05)
     assert (
-        ax.texts[0].get_text() == f"unscaled and d_k^1/2 lines cross at {mark.get_xdata()[0]:.0f} "
+        ax.texts[0].get_text()
+        == f"unscaled and d_k^1/2 lines cross at {significant(mark.get_xdata()[0], 2):g} (exact) "
     )
 
 

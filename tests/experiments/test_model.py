@@ -292,8 +292,12 @@ def test_a_title_is_refused_when_its_table_changes(shipped, figure, table, colum
 
 
 def test_the_page_has_the_numbers_of_the_tables(shipped, page):
-    """Numbers of docs/models.md of each kind."""
-    shipped = shipped["minilm"]
+    """Those of docs/models.md beside its findings."""
+    tables, shipped = shipped["smollm2"], shipped["minilm"]
+    lengths = tables["by-length"].set_index("n_keys")
+    last = tables["by-position"].query("first == 1024").set_index("rule")
+    cost = last["change"].map("{:.3f}".format)
+    cost += (stats.t.ppf(0.975, 3) * last["change_se"]).map(" ± {:.3f}".format)
     used, other, start = (
         of_case(shipped, case).reset_index()
         for case in (Case(128), Case(128, text="shuffled"), Case(128, "initial"))
@@ -304,6 +308,15 @@ def test_the_page_has_the_numbers_of_the_tables(shipped, page):
     as_used = layers[layers["scaling"] == "d_k^1/2"].groupby("n_keys").mean(numeric_only=True)
     moved = (used["entropy_share"] - other["entropy_share"]).abs()
     divisor = used["unit_divisor"].quantile([0, 0.25, 0.75, 1]).tolist()
+    power = np.log(used["unit_divisor"]).quantile([0.25, 0.75]) / math.log(32)
+    spread = used["spread"].quantile([0.25, 0.75]).tolist()
+    is_alike = (used["jacobian_norm_median"] / used["jacobian_norm_median_law"]).between(0.8, 1.25)
+    pooled = shipped["diagnosis"]
+    apart = pooled["entropy_share"] - pooled["entropy_share_exact"]
+    centred = shipped["by-layer"].query(
+        "weights == 'trained' and text == 'prose' and keys == 'centred' and n_keys == 128"
+    )["variance_ratio"]
+    effect = used["length_effect"]
     initial = start["spread"]
 
     def from_to(name):
@@ -312,13 +325,26 @@ def test_the_page_has_the_numbers_of_the_tables(shipped, page):
     for sentence in (
         f"rises {from_to('entropy_share')}",
         f"falls {from_to('first_key_weight')}",
-        f"by {moved.mean():.3f} on average",
+        f"goes {from_to('entropy_share_law')}",
+        f"by {moved.mean():.3f} on average, and by more than 0.05 in {(moved > 0.05).sum()} of 72",
+        f"spread in {is_alike.sum()} of 72 heads; {(used['frozen'] > 0.5).sum()} heads have a",
+        f"has {(apart.abs() <= 0.05).sum()} heads within 0.05 and {(apart < -0.05).sum()} lower.",
+        f"half of these heads have one between {spread[0]:.1f} and {spread[1]:.1f}",
+        f"(`length_effect` is {effect.min():.2f} to {effect.max():.2f})",
+        f"the layers have {centred.min():.1f} to {centred.max():.1f} times the variance",
+        f"half lie between {power[0.25]:.2f} and {power[0.75]:.2f}",
+        f"rises from {lengths['spread'][16]:.2f} to {lengths['spread'][2048]:.2f}, and the entropy "
+        f"share falls from {lengths['entropy_share'][16]:.2f} to "
+        f"{lengths['entropy_share'][2048]:.2f}.",
+        f"cost {cost['ln n']} nats per token at positions 1,024 to 2,047, and like "
+        f"(ln n)<sup>1/2</sup> {cost['(ln n)^1/2']} (four sequences)",
         f"Without the scale, {12 * unscaled['frozen'].sum():.0f} of 72 heads are beyond that spread",
         f"From {divisor[0]:.1f} to {divisor[3]:.0f}, "
         f"half of them between {divisor[1]:.1f} and {divisor[2]:.1f}",
         f"the spread is {initial.min():.2f} to {initial.max():.2f}",
     ):
         assert sentence in page
+    assert layers.query("scaling == 'd_k^1'")["entropy_share"].min() > 0.95
     for name, sign in (("entropy_share", 1), ("first_key_weight", -1)):
         reach = REACH * as_used[f"{name}_se"].loc[[16, 512]].sum()
         assert sign * (as_used[name][512] - as_used[name][16]) > reach

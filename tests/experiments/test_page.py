@@ -14,7 +14,12 @@ import pandas as pd
 import pytest
 from scipy.interpolate import BarycentricInterpolator
 
+from experiments.analysis.results import Results
 from experiments.config.loader import load_config
+from experiments.config.sweep import Sweep
+from experiments.kinds import saturation
+from experiments.measuring.columns import axis_values, defaults
+from experiments.measuring.sampling import SampledCell
 from experiments.output.reporter import Reporter
 from experiments.output.study import Study
 from experiments.output.tables import read_sweep, write_sweep
@@ -25,6 +30,7 @@ from experiments.paths import drawn_texts, figure_path
 from sdpa.theory import attention_expectations
 from sdpa.theory.score_law import query_lengths
 from tests.page_text import as_shown, assert_whole, words
+from tests.plain_rows import RULES
 
 
 @pytest.fixture
@@ -59,7 +65,7 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
         assert absent not in text
 
 
-def test_the_first_screen_of_a_users_config_lists_findings_with_their_figures(own):
+def test_the_first_screen_of_a_users_config_lists_findings_with_their_figures(own, monkeypatch):
     config, folder = own
     assert "What the tables show" not in text_of(config, folder)
     sweep = config.sweeps[0]
@@ -70,7 +76,10 @@ def test_the_first_screen_of_a_users_config_lists_findings_with_their_figures(ow
     assert text.count('<h2 id="opening-title">') == 1
     assert text.index('id="opening-title"') < text.index('id="strip"')
     bare = dataclasses.replace(config, sweeps=[dataclasses.replace(sweep, figures=())])
-    assert '<th scope="col"><code>entropy</code>' in text_of(bare, folder)
+    monkeypatch.setattr(index, "_USUAL", ("entropy", "query_gradient_norm"))
+    text = text_of(bare, folder)
+    assert '<th scope="col"><code>entropy</code></th>' in text
+    assert '<th scope="col"><code>query_gradient_norm</code>, r.m.s.</th>' in text
 
 
 def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
@@ -130,14 +139,14 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
     data = explorer.explorer(tables.values())
     of = ["d_k", "n_keys", "divisor"]
     rows = pd.concat(
-        tables[name]["measured"] for name in ("scaling", "single", "laws", "formats", "map")
-    ).query("inputs == 'gaussian'")  # without soft caps
+        tables[name]["measured"] for name in ("scaling", "single", "laws", "map")
+    ).query("inputs == 'gaussian'")  # of saturation
     rows = rows[rows["d_k"].isin(data["d_k"]) & rows["n_keys"].isin(data["n_keys"])]
     rows["rows"] = rows["trials"] * rows["n_queries"]
     cells = rows.groupby(of)
     assert len(data["medians"]) == len(cells)
     for *cell, one, other in data["medians"]:
-        # Several sweeps share a cell, some in formats; the one with most rows is shown.
+        # Several sweeps share a cell; the one with most rows is shown.
         found = cells.get_group(tuple(cell))
         found = found[found["rows"] == found["rows"].max()]
         known = [found[f"{name}_exact"].fillna(found[name]) for name in explorer._MEDIANS]
@@ -164,6 +173,32 @@ def test_numbers_of_other_inputs_are_those_of_the_tables_with_their_law(drawn):
         assert f"inputs = {row['inputs'].replace('_', ' ')}" in law
         assert (divisor, weight) == pytest.approx((row["divisor"], row["max_weight"]), rel=1e-3)
     assert explorer.own_laws([tables["single"]]) == []
+
+
+@dataclasses.dataclass(frozen=True)
+class OneDirection(SampledCell):
+    """Queries and keys of a draw along one direction; every axis has its usual value."""
+
+    def draw(self, trials, rng):
+        along = rng.standard_normal((trials, 1, self.d_k))
+        keys, queries = (rng.standard_normal((trials, n, 1)) for n in (self.n_keys, self.n_queries))
+        return keys * along, lambda rows: queries[:, rows] * along
+
+
+@pytest.mark.usefixtures("quick_slider")
+def test_rows_of_another_experiment_never_come_under_the_law_of_the_explorer():
+    experiment = saturation.STATISTICS.experiment("one_direction", OneDirection)
+    values = {name: (value,) for name, value in defaults(OneDirection).items()}
+    values |= {"d_k": (64,), "n_keys": (32,), "scaling": RULES}
+    sweep = Sweep("mine", experiment, values, 20, (), 0)
+    (cell,) = sweep.cells
+    measured = experiment.measure(cell, 20, np.random.default_rng(0))
+    rows = pd.DataFrame(experiment.tabulate(cell, measured)["measured"])
+    found = Results(sweep, {"measured": rows.assign(**axis_values(cell))})
+    assert explorer.explorer([found])["medians"] == []
+    assert {words for *_, words, _ in explorer.own_laws([found])} == {
+        "the experiment one direction"
+    }
 
 
 def expectations(rows, n_keys, d_k, divisor):
