@@ -24,7 +24,7 @@ from sdpa.command.output import (
 from sdpa.command.words import read_as
 from sdpa.diagnosis import COMPARED, compare
 from sdpa.heads import HeadArrays, Kind, Layout, read_heads
-from sdpa.scaling import SCALED
+from sdpa.scaling import SCALED, multiplies, resolve_divisor
 
 NAME = "compare"
 _MOST_LINES = 20
@@ -87,9 +87,17 @@ def run(given: argparse.Namespace) -> int:
     worst = int(np.argmax(largest))
     place = ", ".join(f"{name} {number}" for name, number in numbers[0][worst].items())
     where = f"Of {len(found)} pairs of arrays, {place} differs most. " if len(found) > 1 else ""
-    told = wrapped(f"{where}{found[worst]}\nA has {read_as(of_a[0])}.")
+    line = ""
+    if kind == "q":
+        rules = (given.scaling, of_a), (given.scaling_b or given.scaling, of_b)
+        line = multiplies(min(_divisor(rule, pair) for rule, run in rules for pair in run))
+    told = wrapped(f"{where}{found[worst]}\nA has {read_as(of_a[0])}.\n{line}")
     tell(given, f"{told}\n\n{_lines(table)}", table)
     return 0
+
+
+def _divisor(scaling: str, arrays: HeadArrays) -> float:
+    return resolve_divisor(scaling, arrays.q.shape[-1], arrays.shape[-1])
 
 
 def _run(arrays: HeadArrays) -> Any:

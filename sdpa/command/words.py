@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sdpa.command.output import aligned, rows_of
 from sdpa.heads import HeadArrays
 from sdpa.heads.table import Columns, chosen, indices
+from sdpa.scaling import multiplies
 
 MOST_LINES = 20
 _LEGEND = (
@@ -113,7 +114,12 @@ def sizes(table: Columns) -> str:
         text += " (causal: no key after the query's own)"
     if mask.startswith("local"):
         text += " (on both sides of the query's own key)"
-    return "\n".join([text, *([_NO_ERRORS] if (table["sequences"] == 1).any() else [])])
+    lines = [text]
+    if "divisor" in table:
+        lines.append(multiplies(table["divisor"].min()))
+    if (table["sequences"] == 1).any():
+        lines.append(_NO_ERRORS)
+    return "\n".join(filter(None, lines))
 
 
 def sharpest(table: Columns) -> str:

@@ -167,7 +167,6 @@ def test_a_mask_has_the_same_words_everywhere(qkv, call):
             {"mask": np.arange(N_QUERIES)[:, None] != [1] * N_KEYS},
             r"a key, got none in row \(0, 1\)",
         ),
-        ({"scaling": D_K**-0.5}, r"or 1/sqrt\(d_k\), .* pass d_k\^1/2"),
     ],
 )
 def test_attention_refuses(qkv, change, message):

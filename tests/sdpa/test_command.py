@@ -339,6 +339,24 @@ def test_a_design_knows_the_rows_of_masks(mask, back, ahead):
     assert sum(one.row_variance for one in rows) / 4 == pytest.approx(0.5, rel=1e-3)
 
 
+def test_a_designed_divisor_below_1_fits_unit_vectors_with_one_line_on_it():
+    """That of QK-norm, close to 1/sqrt(d_k), in each command that takes a rule."""
+    q, k = (x / np.linalg.norm(x, axis=-1, keepdims=True) for x in normals(2, 2, 256, 64))
+    np.savez("qk.npz", q=q, k=k)
+    wish = ["--d-k", "64", "--n-keys", "256", "--normalize", "l2", "--row-variance", "1"]
+    designed = printed(sdpa("design", *wish))
+    divisor = re.search(r"scores by ([0-9.]+)", designed)[1]
+    assert float(divisor) == pytest.approx(1 / 8, rel=5e-3)
+    rule = ["--scaling", divisor]
+    diagnosed = printed(sdpa("diagnose", "qk.npz", *rule, "--csv", "t.csv"))
+    assert_allclose(pd.read_csv("t.csv")["row_variance"], 1, rtol=0.1)
+    compared = printed(sdpa("compare", "qk.npz", "qk.npz", *rule))
+    audited = sdpa("audit", "sdpa:scaled_dot_product_attention", *rule).stdout
+    for said in (designed, diagnosed, compared, audited):
+        assert said.count(f"divisor {divisor} multiplies scores by 8.01") == 1
+    assert "multiplies" not in sdpa("compare", "qk.npz", "qk.npz").stdout
+
+
 def test_a_mask_in_one_file_is_none_of_the_other():
     np.savez("a.npz", q=Q, k=K, mask=np.arange(5) < 4)
     np.savez("b.npz", q=Q, k=K)
