@@ -58,6 +58,11 @@ def run(given: argparse.Namespace) -> int:
     named, saved = split_mask(given.mask or "none")
     check(given, filter(None, [given.a, given.b, saved]))
     kind: Kind = "scores" if given.scores else "q"
+    if kind == "q" and any(path.suffix.lower() == ".npy" for path in (given.a, given.b)):
+        raise ValueError(
+            "expected a file for each run, with its q and k (.npz or .safetensors), got "
+            f"{given.a} and {given.b}; a .npy file has one array, and --scores takes scores"
+        )
     layout = Layout(split_axes(given.axes), given.heads, saved)
     of_a, of_b = (read_heads([path], layout, kind) for path in (given.a, given.b))
     if any(pair.sinks is not None for pair in (*of_a, *of_b)):

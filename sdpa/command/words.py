@@ -5,6 +5,7 @@ table.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -67,8 +68,8 @@ _MOST_NAMED = 3  # heads of which a sentence speaks by their numbers
 _SHARPER = 0.1
 _SATURATED = (
     "In {heads}, {saturated_rows} of the rows have a weight above 0.99: their softmax passes "
-    "almost no gradient, and the other rows carry it. Before training, divide by more; a trained "
-    "model may need such heads as they are."
+    "almost no gradient. Before training, divide by more; a trained model may need such heads as "
+    "they are."
 )
 _FLAT = (
     "In {heads}, the scores of a row have a spread of {spread}{entries}, so their weights are "
@@ -120,6 +121,20 @@ def sizes(table: Columns) -> str:
     if (table["sequences"] == 1).any():
         lines.append(_NO_ERRORS)
     return "\n".join(filter(None, lines))
+
+
+def overflow(heads: Sequence[HeadArrays], table: Columns) -> list[str]:
+    """A line on products q.k that the type of q and k does not have; none without any."""
+    if "divisor" not in table:
+        return []
+    dtype = np.result_type(*(array for each in heads for array in (each.q, each.k)))
+    reached = (table["largest_score"] * table["divisor"]).max()
+    if reached <= np.finfo(dtype).max:
+        return []
+    return [
+        f"q.k reaches {reached:.3g}, above {np.finfo(dtype).max:.6g}, the largest {dtype.name}: a product "
+        "in this type is inf, and the weights of its row are nan."
+    ]
 
 
 def sharpest(table: Columns) -> str:
