@@ -98,6 +98,8 @@ class Scaling:
         """The rule of that text; ValueError for another text, or a negative power of d_k, which
         multiplies scores.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"expected the text of a rule, such as 'd_k^1/2' or '8', got {text!r}")
         try:
             return _divisor_rule(text)
         except _RefusedError as refused:

@@ -163,6 +163,7 @@ def test_a_mask_has_the_same_words_everywhere(qkv, call):
             {"mask": np.full((N_QUERIES, N_KEYS), -100.0)},
             r"\(0, or -10,000 and less\), .* with -100\.0",
         ),
+        ({"mask": True}, "mask: expected a name such as 'causal', or an array, got True"),
         (
             {"mask": np.arange(N_QUERIES)[:, None] != [1] * N_KEYS},
             r"a key, got none in row \(0, 1\)",

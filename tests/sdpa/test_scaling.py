@@ -127,6 +127,11 @@ def test_a_text_that_is_no_rule_is_refused_with_a_hint(text):
     assert "\n" not in str(refused.value)
 
 
+def test_a_number_is_no_text_of_a_rule():
+    with pytest.raises(TypeError, match=r"expected the text of a rule, such as .* got 8$"):
+        Scaling.parse(8)
+
+
 @pytest.mark.parametrize("divisor", [0, -8.0, math.nan, math.inf])
 def test_a_divisor_must_be_finite_and_positive(divisor):
     message = f"^scaling: expected a divisor .* finite and above 0, got {divisor}$"
