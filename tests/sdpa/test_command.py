@@ -351,7 +351,7 @@ def test_a_designed_divisor_below_1_fits_unit_vectors_with_one_line_on_it():
     rule = ["--scaling", divisor]
     diagnosed = printed(sdpa("diagnose", "qk.npz", *rule, "--csv", "t.csv"))
     assert_allclose(pd.read_csv("t.csv")["row_variance"], 1, rtol=0.1)
-    compared = printed(sdpa("compare", "qk.npz", "qk.npz", *rule))
+    compared = printed(sdpa("compare", "qk.npz", "qk.npz", "--scaling-b", divisor))
     audited = sdpa("audit", "sdpa:scaled_dot_product_attention", *rule).stdout
     for said in (designed, diagnosed, compared, audited):
         assert said.count(f"divisor {divisor} multiplies scores by 8.01") == 1
