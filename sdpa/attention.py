@@ -92,8 +92,8 @@ def attention_weights(
     Raises:
         ValueError: a wrong shape, different d_k in q and k, a mask that is neither boolean nor
             additive, or a row whose keys are all masked (the message names the row), a scaling that
-            is neither a rule nor above 0, or the number 1/sqrt(d_k), a softcap, sink or normalizer
-            that `RowMap` refuses, or a slope beyond ±1e6.
+            is neither a rule nor above 0, a softcap, sink or normalizer that `RowMap` refuses, or a
+            slope beyond ±1e6.
         TypeError: a scaling of another type.
 
     Source: Vaswani et al. (2017), section 3.2.1.

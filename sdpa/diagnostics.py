@@ -35,6 +35,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,7 @@ from sdpa.gradients import norm_from_shares, trace_from_shares
 from sdpa.masks import masked
 from sdpa.metrics import row_variance
 from sdpa.row_tiles import Distances, Tile, Vectors, centred, takes_distances, tile_rows
+from sdpa.scaling import Rule, Scaling, resolve_divisor
 
 _SMALLEST_DIVISOR = 1e-300
 # A gap of that many divisors gives b = 0 just as an infinite one does, but its product with b is 0
@@ -83,7 +85,7 @@ class RowDiagnostics:
 
 def row_diagnostics(
     scores: npt.ArrayLike,
-    divisors: Sequence[float] | float,
+    divisors: Sequence[Rule] | npt.NDArray[Any] | Rule,
     keys: npt.ArrayLike | None = None,
     *,
     mask: npt.ArrayLike | None = None,
@@ -98,7 +100,8 @@ def row_diagnostics(
     Args:
         scores: q.k before any divisor, (..., n_queries, n_keys), n_keys at least 2; -inf where a
             key is masked.
-        divisors: one or more numbers from 1e-300, or a single number.
+        divisors: one or more numbers from 1e-300 or rules, or a single one; d_k of a rule is the
+            width of the keys.
         keys: (..., n_keys, d_k), for query_gradient_norm. Leading axes as those of scores.
         mask: as in `attention_weights`; booleans broadcast to the shape of scores.
         with_variance: compute row_variance, as in `sdpa.row_variance`.
@@ -107,13 +110,14 @@ def row_diagnostics(
 
     Returns:
         `RowDiagnostics` in double precision, of shape (n_divisors, ..., n_queries), or (...,
-        n_queries) for a single number as divisor; what was not requested has the shape (0, ...,
+        n_queries) for a single divisor; what was not requested has the shape (0, ...,
         n_queries). The values under a divisor do not depend on the other divisors, nor on what a
         key contains that no query of its draw sees.
 
     Raises:
         ValueError: shapes do not match, a row of scores contains a NaN, a +inf or only -inf (the
-            message names the row), or divisors are not finite.
+            message names the row), divisors are not finite, a rule has d_k and there are no keys, or
+            n_visible and keys are hidden.
 
     >>> row_diagnostics(np.zeros((2, 4)), 1.0, mask=np.tri(2, 4, dtype=bool)).max_weight
     array([1. , 0.5])
@@ -121,8 +125,9 @@ def row_diagnostics(
     array([0.70710678])
     """
     given = masked(as_float("scores", scores), mask).astype(np.float64, copy=False)
-    several = np.ndim(divisors) > 0
-    each = np.ravel(as_float("divisors", divisors, min_ndim=0)).tolist()
+    rules = np.asarray(divisors, dtype=object)
+    several = rules.ndim > 0
+    each = as_float("divisors", [_divisor(rule, given, keys) for rule in rules.flat]).tolist()
     has_masked = _check(given, each)
     own_scores = None if own_keys is None else _own_scores(given, own_keys)
     variance = row_variance(_draws(given)) if with_variance else None
@@ -146,6 +151,22 @@ def row_diagnostics(
             for values in vars(rows).values()
         )
     )
+
+
+def _divisor(rule: Rule, scores: FloatArray, keys: npt.ArrayLike | None) -> float:
+    """The divisor of a rule; anything else as it is."""
+    if isinstance(rule, str):
+        rule = Scaling.parse(rule)
+    if not isinstance(rule, Scaling):
+        return rule
+    if keys is None and any("d_k" in factor for factor, _ in rule.powers):
+        raise ValueError(
+            f"divisors: expected keys=, whose last axis has d_k entries, beside the rule {rule}, got "
+            "scores alone; or pass the number that they are divided by"
+        )
+    d_k = math.nan if keys is None else np.shape(keys)[-1]
+    hidden = np.isneginf(scores).any() or None
+    return resolve_divisor(rule, d_k, scores.shape[-1], hidden)
 
 
 def _sums(

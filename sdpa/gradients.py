@@ -24,6 +24,7 @@ import numpy.typing as npt
 from sdpa._arrays import FloatArray, as_float, row_label
 
 _SUM_TOLERANCE = 1e-5
+_ROUNDED = 0.01  # the same for weights in float16 or bfloat16
 
 
 def softmax_jacobian(weights: npt.ArrayLike) -> FloatArray:
@@ -142,14 +143,15 @@ def softmax_rows(weights: npt.ArrayLike) -> FloatArray:
     """
     w = as_float("weights", weights)
     sums = w.sum(axis=-1)
-    is_one = np.abs(sums - 1) <= _SUM_TOLERANCE
+    tolerance = _ROUNDED if np.asarray(weights).dtype.itemsize == 2 else _SUM_TOLERANCE
+    is_one = np.abs(sums - 1) <= tolerance
     wrong = np.argwhere(~(is_one & (w >= 0).all(axis=-1)))
     if len(wrong):
         index = tuple(wrong[0])
+        got = "a negative number" if (w[index] < 0).any() else f"sum {sums[index]}"
         raise ValueError(
-            f"weights: expected rows of non-negative numbers that sum to 1, got sum "
-            f"{sums[index]} "
-            f"in {row_label(index)}"
+            "weights: expected rows of non-negative numbers that sum to 1, got "
+            f"{got} in {row_label(index)}"
         )
     return w
 

@@ -130,11 +130,10 @@ def broadcast_mask(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
     and broadcasts.
     """
     given = np.asarray(mask)
+    if given.ndim == 0:
+        raise ValueError(f"mask: expected a name such as 'causal', or an array, got {mask!r}")
     allowed = given if given.dtype == np.bool_ else given == 0
-    if (
-        given.dtype != np.bool_
-        and not (as_float("mask", given, min_ndim=0)[~allowed] <= HIDDEN).all()
-    ):
+    if given.dtype != np.bool_ and not (as_float("mask", given)[~allowed] <= HIDDEN).all():
         raise ValueError(
             "mask: expected booleans (True: may attend; of ones and zeros, mask == 1), or numbers "
             "to add to scores"

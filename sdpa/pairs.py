@@ -71,6 +71,9 @@ class PairLaw:
     normalize: Normalize = "none"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.entries, InputLaw):
+            expected = "expected an InputLaw, such as InputLaw.parse('uniform')"
+            raise TypeError(f"entries: {expected}, got {self.entries!r}")
         for name, expected, holds in _RANGES:
             if not holds(value := getattr(self, name)):
                 raise ValueError(f"{name}: expected {expected}, got {value!r}")

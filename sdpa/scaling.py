@@ -98,6 +98,8 @@ class Scaling:
         """The rule of that text; ValueError for another text, or a negative power of d_k, which
         multiplies scores.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"expected the text of a rule, such as 'd_k^1/2' or '8', got {text!r}")
         try:
             return _divisor_rule(text)
         except _RefusedError as refused:
@@ -145,8 +147,7 @@ class Scaling:
     def divisor(self, d_k: float, n_keys: float, n_visible: float | None = None) -> float:
         """The divisor for keys of width d_k, of which a row sees n_visible, by default all.
 
-        ValueError unless finite and above 0, as 1/ln(n_keys) of a single key, and for the number
-        1/sqrt(d_k).
+        ValueError unless finite and above 0, as 1/ln(n_keys) of a single key.
         """
         seen = n_keys if n_visible is None else n_visible
         sizes = {"d_k": d_k, "n_keys": n_keys, "n_visible": seen}
@@ -165,8 +166,6 @@ class Scaling:
             raise ValueError(
                 f"{self.name}: expected a finite divisor above 0, got {divisor} for {shown}"
             )
-        if not any(size in factor for factor, _ in self.powers for size in SIZES):
-            refuse_multiplier(self.name, divisor, d_k)
         return divisor
 
     def __str__(self) -> str:
@@ -357,8 +356,7 @@ def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = Non
     """The divisor of a rule, of the text of a rule, or a number itself; ValueError or TypeError for
     anything else.
 
-    Also ValueError for n_visible beside a mask, where rows have divisors of their own, and for the
-    number 1/sqrt(d_k).
+    Also ValueError for n_visible beside a mask, where rows have divisors of their own.
 
     >>> resolve_divisor("d_k^1/2", d_k=16, n_keys=3), resolve_divisor(2, d_k=16, n_keys=3)
     (4.0, 2.0)
@@ -383,22 +381,16 @@ def resolve_divisor(scaling: Rule, d_k: float, n_keys: float, mask: object = Non
         raise ValueError(
             f"scaling: expected a divisor that is finite and above 0, got {_shown(scaling)}"
         )
-    refuse_multiplier("scaling", divisor, d_k)
     return divisor
 
 
-def is_multiplier(divisor: float, d_k: float) -> bool:
-    """True for 1/sqrt(d_k) within 0.5%, which multiplies scores elsewhere: PyTorch's `scale`."""
-    return d_k > 1 and math.isclose(divisor * math.sqrt(d_k), 1, rel_tol=5e-3)
+def multiplies(divisor: float) -> str:
+    """The effect of a divisor below 1 in words, for a user who meant a factor; empty for others.
 
-
-def refuse_multiplier(name: str, divisor: float, d_k: float) -> None:
-    """ValueError for a number that `is_multiplier`."""
-    if is_multiplier(divisor, d_k):
-        raise ValueError(
-            f"{name}: got {divisor:g}, or 1/sqrt(d_k), but the scores are divided by it; pass "
-            f"d_k^1/2"
-        )
+    >>> multiplies(0.125), multiplies(8.0)
+    ('divisor 0.125 multiplies scores by 8', '')
+    """
+    return f"divisor {divisor:.4g} multiplies scores by {1 / divisor:.4g}" if divisor < 1 else ""
 
 
 def _shown(value: object) -> str:

@@ -15,6 +15,7 @@ from experiments.errors import LongRunError, TableError, attempt, counted
 from experiments.files import locked, write_atomically
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
+from experiments.measuring.rules import ScaledCell
 from experiments.output.compare import ROUNDING
 from experiments.output.reporter import Reporter
 from experiments.output.tables import (
@@ -37,6 +38,7 @@ from experiments.running.work import (
     tabulate_sweep,
 )
 from experiments.running.workers import helpers
+from sdpa.scaling import multiplies
 
 if TYPE_CHECKING:
     from experiments.analysis.results import Results
@@ -70,6 +72,8 @@ def measure(
     for sweep in sweeps:
         # Of the source as this process imports it now, not as an edit during the run leaves it.
         tables_fingerprint(sweep.experiment.name)
+    for line in _multiplying(sweeps):
+        report.line(line)
     with locked(results):
         records = Store(results / STORE, config.seed)
         work = find_work(records, sweeps)
@@ -210,6 +214,14 @@ def _uniform(found: "Results") -> str:
     )
 
 
+def _multiplying(sweeps: Sequence[Sweep]) -> Iterator[str]:
+    """A line on each sweep with a divisor below 1, on the smallest one."""
+    for sweep in sweeps:
+        cells = [cell for cell in sweep.cells if isinstance(cell, ScaledCell)]
+        if line := multiplies(min((min(cell.divisors()) for cell in cells), default=1.0)):
+            yield f"{sweep.name}: {line}"
+
+
 def exceeds(limit: float, work: Work, workers: Workers) -> bool:
     """True if the estimate exceeds a limit in seconds; without a limit nobody asks for the number
     of workers.
@@ -229,7 +241,7 @@ def plan_lines(
     workers: Workers,
     limit: float,
 ) -> Iterator[str]:
-    """One line per sweep, and a total.
+    """One line per sweep, one for each that multiplies scores, and a total.
 
     Times are rough estimates from counts of draws, products and exponentials.
     """
@@ -246,6 +258,7 @@ def plan_lines(
         yield (
             f"{sweep.name:<16} {len(cells):>6} {trials:>9} {chunks:>18} {memory:>6.0f} MiB  {state}"
         )
+    yield from _multiplying(sweeps)
     yield f"total to measure: about {_estimate(work, workers)}; tables go to {results}"
     drawing = duration(_SECONDS_OF_A_FIGURE * figures)
     yield f"then {counted(figures, 'figure')}: about {drawing} of a core, and as long for exact values"

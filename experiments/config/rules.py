@@ -13,7 +13,6 @@ from experiments.config.yaml_text import KeyPath
 from experiments.declarations import FIGURES, figures_of
 from experiments.measuring.columns import cell_fields, describe
 from experiments.measuring.rules import ScaledCell
-from sdpa.scaling import is_multiplier
 
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
@@ -100,28 +99,13 @@ def impossible(sweep: Sweep) -> Problem | None:
     for problem in filter(None, (cell.problem() for cell in cells)):
         key, _, message = problem.partition(": ")
         return (key,), message
-    has_exact = any(metric.exact for metric in sweep.experiment.metrics)
     for cell in cells:
-        if isinstance(cell, ScaledCell) and (message := _divisor_problem(cell, has_exact)):
-            return ("scaling",), message
+        if isinstance(cell, ScaledCell):
+            try:
+                cell.divisors()
+            except ValueError as error:
+                return ("scaling",), str(error)
     cell, count = Counter(cells).most_common(1)[0]
     if count > 1:
         return ("variants",), f"got the cell {describe(cell)} twice, expected each cell once"
     return None
-
-
-def _divisor_problem(cell: ScaledCell, has_exact: bool) -> str:
-    """The message on a rule without a divisor at this size, or, for exact values, with 1/sqrt(d_k),
-    which no function of `sdpa.theory` takes; empty for a good one.
-    """
-    try:
-        divisors = cell.divisors()
-    except ValueError as error:
-        return str(error)
-    for rule, divisor in zip(cell.scaling, divisors, strict=True):
-        if has_exact and is_multiplier(divisor, cell.d_k):
-            return (
-                f"got {rule.name}, which is 1/sqrt(d_k) at d_k = {cell.d_k}, expected another "
-                "d_k: exact values take that number for one that multiplies"
-            )
-    return ""

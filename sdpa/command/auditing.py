@@ -15,7 +15,7 @@ from sdpa.auditing import audit
 from sdpa.command.diagnosing import split_sink
 from sdpa.command.output import add_options, check, rule, tell
 from sdpa.heads.reading import sinks_in
-from sdpa.scaling import SCALED
+from sdpa.scaling import SCALED, Scaling, multiplies
 
 NAME = "audit"
 _EXPECTED = ("scaling", "mask", "softcap", "sink", "alibi", "groups", "dtype")
@@ -57,6 +57,9 @@ def run(given: argparse.Namespace) -> int:
     expected = {name: getattr(given, name) for name in _EXPECTED}
     report = audit(function_of(given.target), **expected)
     text = report.evidence if given.evidence else str(report)
+    expected_rule = Scaling.parse(given.scaling)
+    if not expected_rule.powers and (line := multiplies(float(expected_rule.constant))):
+        text += f"\n{line}"
     tell(given, text, [*map(asdict, report.items)])
     return int(bool(report.findings))
 

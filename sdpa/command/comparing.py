@@ -24,7 +24,7 @@ from sdpa.command.output import (
 from sdpa.command.words import read_as
 from sdpa.diagnosis import COMPARED, compare
 from sdpa.heads import HeadArrays, Kind, Layout, read_heads
-from sdpa.scaling import SCALED
+from sdpa.scaling import SCALED, multiplies, resolve_divisor
 
 NAME = "compare"
 _MOST_LINES = 20
@@ -58,6 +58,11 @@ def run(given: argparse.Namespace) -> int:
     named, saved = split_mask(given.mask or "none")
     check(given, filter(None, [given.a, given.b, saved]))
     kind: Kind = "scores" if given.scores else "q"
+    if kind == "q" and any(path.suffix.lower() == ".npy" for path in (given.a, given.b)):
+        raise ValueError(
+            "expected a file for each run, with its q and k (.npz or .safetensors), got "
+            f"{given.a} and {given.b}; a .npy file has one array, and --scores takes scores"
+        )
     layout = Layout(split_axes(given.axes), given.heads, saved)
     of_a, of_b = (read_heads([path], layout, kind) for path in (given.a, given.b))
     if any(pair.sinks is not None for pair in (*of_a, *of_b)):
@@ -87,9 +92,17 @@ def run(given: argparse.Namespace) -> int:
     worst = int(np.argmax(largest))
     place = ", ".join(f"{name} {number}" for name, number in numbers[0][worst].items())
     where = f"Of {len(found)} pairs of arrays, {place} differs most. " if len(found) > 1 else ""
-    told = wrapped(f"{where}{found[worst]}\nA has {read_as(of_a[0])}.")
+    line = ""
+    if kind == "q":
+        rules = (given.scaling, of_a), (given.scaling_b or given.scaling, of_b)
+        line = multiplies(min(_divisor(rule, pair) for rule, run in rules for pair in run))
+    told = wrapped(f"{where}{found[worst]}\nA has {read_as(of_a[0])}.\n{line}")
     tell(given, f"{told}\n\n{_lines(table)}", table)
     return 0
+
+
+def _divisor(scaling: str, arrays: HeadArrays) -> float:
+    return resolve_divisor(scaling, arrays.q.shape[-1], arrays.shape[-1])
 
 
 def _run(arrays: HeadArrays) -> Any:

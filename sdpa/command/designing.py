@@ -9,6 +9,7 @@ from typing import get_args
 from sdpa.command.output import Row, add_options, aligned, check, tell
 from sdpa.inputs import InputLaw
 from sdpa.pairs import PairLaw
+from sdpa.scaling import multiplies
 from sdpa.theory import UnknownError, attention_expectations, divisor_for
 from sdpa.theory.attention import Target, largest_entropy
 from sdpa.theory.row_lengths import lengths_of, rows_under
@@ -81,6 +82,7 @@ def run(given: argparse.Namespace) -> int:
         f"divide the scores by {divisor:.4g} for {target} = {value:g} at d_k = {given.d_k} and "
         f"n_keys = {given.n_keys}",
         f"at these sizes, the same as a rule for scaling: {_rules(divisor, given)}",
+        *filter(None, [multiplies(divisor)]),
     ]
     table: list[Row] = [{"n_keys": given.n_keys, target: value}]
     try:

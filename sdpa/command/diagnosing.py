@@ -124,6 +124,7 @@ def split_axes(text: str | None) -> tuple[str, ...] | None:
 def _text(paths: list[Path], heads: list[HeadArrays], table: Columns, advice: list[str]) -> str:
     shown = [float(each.mask.mean()) for each in heads if each.mask is not None]
     seen = [f"Masks in files show {np.mean(shown):.1%} of the keys."] if shown else []
+    seen += words.overflow(heads, table)
     sinks = [each.sinks for each in heads if each.sinks is not None]
     if sinks:
         ends = min(map(np.min, sinks)), max(map(np.max, sinks))

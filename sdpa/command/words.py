@@ -5,6 +5,7 @@ table.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from sdpa.command.output import aligned, rows_of
 from sdpa.heads import HeadArrays
 from sdpa.heads.table import Columns, chosen, indices
+from sdpa.scaling import multiplies
 
 MOST_LINES = 20
 _LEGEND = (
@@ -66,8 +68,8 @@ _MOST_NAMED = 3  # heads of which a sentence speaks by their numbers
 _SHARPER = 0.1
 _SATURATED = (
     "In {heads}, {saturated_rows} of the rows have a weight above 0.99: their softmax passes "
-    "almost no gradient, and the other rows carry it. Before training, divide by more; a trained "
-    "model may need such heads as they are."
+    "almost no gradient. Before training, divide by more; a trained model may need such heads as "
+    "they are."
 )
 _FLAT = (
     "In {heads}, the scores of a row have a spread of {spread}{entries}, so their weights are "
@@ -113,7 +115,26 @@ def sizes(table: Columns) -> str:
         text += " (causal: no key after the query's own)"
     if mask.startswith("local"):
         text += " (on both sides of the query's own key)"
-    return "\n".join([text, *([_NO_ERRORS] if (table["sequences"] == 1).any() else [])])
+    lines = [text]
+    if "divisor" in table:
+        lines.append(multiplies(table["divisor"].min()))
+    if (table["sequences"] == 1).any():
+        lines.append(_NO_ERRORS)
+    return "\n".join(filter(None, lines))
+
+
+def overflow(heads: Sequence[HeadArrays], table: Columns) -> list[str]:
+    """A line on products q.k that the type of q and k does not have; none without any."""
+    if "divisor" not in table:
+        return []
+    dtype = np.result_type(*(array for each in heads for array in (each.q, each.k)))
+    reached = (table["largest_score"] * table["divisor"]).max()
+    if reached <= np.finfo(dtype).max:
+        return []
+    return [
+        f"q.k reaches {reached:.3g}, above {np.finfo(dtype).max:.6g}, the largest {dtype.name}: a product "
+        "in this type is inf, and the weights of its row are nan."
+    ]
 
 
 def sharpest(table: Columns) -> str:

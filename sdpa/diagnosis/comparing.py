@@ -144,6 +144,8 @@ def _heads(
     axes: Sequence[str] | None,
 ) -> tuple[Heads, float]:
     """The heads of a run and its divisor; errors begin with its name."""
+    if isinstance(run, tuple | list) and len(run) != 2:
+        raise ValueError(f"{name}: expected q and k, or an array of scores, got {len(run)} arrays")
     try:
         if not isinstance(run, tuple | list):
             return Heads.of_scores(run, mask, axes), 1.0

@@ -446,8 +446,6 @@ def _mask(mask: Mask | None, shape: tuple[int, ...]) -> Reach | BoolArray | None
     if mask is None:
         return None
     if not isinstance(mask, str):
-        if np.ndim(mask) == 0:
-            raise ValueError(f"mask: expected a name such as 'causal', or an array, got {mask}")
         return broadcast_mask(mask, shape)
     reach = reach_of(mask)
     if mask == "none":

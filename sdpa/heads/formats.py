@@ -24,7 +24,16 @@ np.savez("qk.npz", **{name: tensor.detach().float().numpy() for name, tensor in 
 _FROM_HDF5 = """; to convert one with datasets q.0, k.0, ..., also in groups:
 arrays = {}; h5py.File(FILE).visititems(lambda name, x: arrays.update({name: x[()]} if hasattr(x, "shape") else {}))
 np.savez("qk.npz", **arrays)"""
-_RECIPES = {".pt": _FROM_PYTORCH, ".pth": _FROM_PYTORCH, ".h5": _FROM_HDF5, ".hdf5": _FROM_HDF5}
+_FROM_TEXT = (
+    '; to convert numbers between commas: np.save("q.npy", np.loadtxt(FILE, delimiter=","))'
+)
+_RECIPES = {
+    ".csv": _FROM_TEXT,
+    ".pt": _FROM_PYTORCH,
+    ".pth": _FROM_PYTORCH,
+    ".h5": _FROM_HDF5,
+    ".hdf5": _FROM_HDF5,
+}
 
 
 class FilesError(ValueError):

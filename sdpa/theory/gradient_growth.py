@@ -110,7 +110,7 @@ def attention_stack(
         post_norm: True for norm(a x + attention(x)), False for a x + attention(norm(x)).
 
     Raises:
-        ValueError: sizes out of range, or the divisor 1/sqrt(d_k).
+        ValueError: sizes out of range.
 
     >>> stack = attention_stack(48, 64, 64, "unscaled")
     >>> f"{math.sqrt(stack[0].stream_gradient):.1e}"  # of the r.m.s. gradient, bottom over top

@@ -29,7 +29,7 @@ class RowLaw:
 
         Raises:
             ValueError: n_keys is no whole number from 2, d_k is below 1, or the divisor is not above
-                0, or is 1/sqrt(d_k).
+                0.
             UnknownError: the divisor is a rule with n_visible.
         """
         check_sizes(d_k, n_keys)

@@ -33,7 +33,7 @@ def score_mean(
 
     Args:
         d_k: width of q and k, from 1.
-        divisor: above 0, and not 1/sqrt(d_k), which multiplies scores elsewhere; or a rule.
+        divisor: above 0, or a rule.
         law: of queries and keys.
         n_keys: keys of a draw, under a mask the mean number that a query sees; required if the law
             has a correlation, and unused otherwise.

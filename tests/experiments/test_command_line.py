@@ -120,6 +120,16 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
     assert "stale: another version of the source" in suite("plan").stdout
 
 
+def test_a_divisor_below_1_is_measured_with_one_line_on_it(suite):
+    """The gain sqrt(d_k) of unit q and k, and a rule that has this divisor at 64 keys."""
+    text = SMALL.replace("[1000, 2000]", "64").replace("30", "[64, 32]")
+    text = text.replace("d_k^1\n", "[d_k^1/2, 1/8, 8/n_keys]\n    normalize: l2\n")
+    expected = "mine: divisor 0.125 multiplies scores by 8\n"
+    for command in ("plan", "run"):
+        assert printed(suite(command, text=text)).count(expected) == 1
+    assert "multiplies" not in suite("plan", text=SMALL).stdout
+
+
 def test_check_names_the_values_that_disagree(suite, tmp_path):
     """Tables that are vouched for, of a measurement at odds with theory."""
     enough = SMALL.replace("trials: 3", "trials: 1000\n    figures: length").replace(

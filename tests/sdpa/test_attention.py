@@ -163,11 +163,11 @@ def test_a_mask_has_the_same_words_everywhere(qkv, call):
             {"mask": np.full((N_QUERIES, N_KEYS), -100.0)},
             r"\(0, or -10,000 and less\), .* with -100\.0",
         ),
+        ({"mask": True}, "mask: expected a name such as 'causal', or an array, got True"),
         (
             {"mask": np.arange(N_QUERIES)[:, None] != [1] * N_KEYS},
             r"a key, got none in row \(0, 1\)",
         ),
-        ({"scaling": D_K**-0.5}, r"or 1/sqrt\(d_k\), .* pass d_k\^1/2"),
     ],
 )
 def test_attention_refuses(qkv, change, message):

@@ -141,6 +141,7 @@ def test_scores_are_diagnosed_without_q_and_k():
             "--csv: expected a name that ends in .csv, got q.npy",
         ),
         (["q.npy", "k.npy", "--plot", "k.npy"], "expected outputs beside the inputs, got k.npy as"),
+        (["q.csv"], r"^q.csv: expected .* \.safetensors, got 'q.csv'; to convert .*np\.loadtxt"),
         (["q.npy", "k.npy", "--is_causal"], "--is_causal; did you mean --mask causal[?]$"),
         (["q.npy", "k.npy", "--scaling", "d^1/2"], "argument --scaling: expected 'unscaled' or"),
         (["q.npy", "k.npy", "--x", "--scale=2"], "mean --scaling, which divides: 1/scale[?]$"),
@@ -225,7 +226,7 @@ def planted(kind, *, keys=24, queries=24, mask=None, **row_map):
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("hard", r"8\d% of the rows .* almost no gradient, .* Before training, divide by more"),
+        ("hard", r"8\d% of the rows .* almost no gradient. Before training, divide by more"),
         (
             "flat",
             r".* spread of 0.0[45]\d* .*, so .* divide there by about 0.[12]\d* rather than 4,",
@@ -339,6 +340,45 @@ def test_a_design_knows_the_rows_of_masks(mask, back, ahead):
     assert sum(one.row_variance for one in rows) / 4 == pytest.approx(0.5, rel=1e-3)
 
 
+def test_a_designed_divisor_below_1_fits_unit_vectors_with_one_line_on_it():
+    """That of QK-norm, close to 1/sqrt(d_k), in each command that takes a rule."""
+    q, k = (x / np.linalg.norm(x, axis=-1, keepdims=True) for x in normals(2, 2, 256, 64))
+    np.savez("qk.npz", q=q, k=k)
+    wish = ["--d-k", "64", "--n-keys", "256", "--normalize", "l2", "--row-variance", "1"]
+    designed = printed(sdpa("design", *wish))
+    divisor = re.search(r"scores by ([0-9.]+)", designed)[1]
+    assert float(divisor) == pytest.approx(1 / 8, rel=5e-3)
+    rule = ["--scaling", divisor]
+    diagnosed = printed(sdpa("diagnose", "qk.npz", *rule, "--csv", "t.csv"))
+    assert_allclose(pd.read_csv("t.csv")["row_variance"], 1, rtol=0.1)
+    compared = printed(sdpa("compare", "qk.npz", "qk.npz", "--scaling-b", divisor))
+    audited = sdpa("audit", "sdpa:scaled_dot_product_attention", *rule).stdout
+    for said in (designed, diagnosed, compared, audited):
+        assert said.count(f"divisor {divisor} multiplies scores by 8.01") == 1
+    assert "multiplies" not in sdpa("compare", "qk.npz", "qk.npz").stdout
+
+
+def test_products_beyond_the_type_of_q_and_k_are_named():
+    """Those of float16 beyond 65504, before the divisor; float32 has them, and a mask hides
+    one.
+    """
+    q, k = np.full((2, 1, 4, 16), 64.0)
+    q[:, 1] = k[:, 1] = 63.0
+    k[:, 3] = -64.0
+    for top, dtype, mask, expected in (
+        (64.0, ">f2", "none", "q.k reaches 6.55e+04, above 65504, the largest float16: a product"),
+        (64.0, "f4", "none", ""),
+        (64.0, ">f2", "hidden.npy", ""),
+        (1.2e19, "f4", "none", "q.k reaches 2.3e+39, above 3.40282e+38, the largest float32: a"),
+    ):
+        scale = top / 64
+        save(q=(scale * q).astype(dtype), k=(scale * k).astype(dtype))
+        save(hidden=np.array([False, True, False, True]))
+        said = sdpa("diagnose", "q.npy", "k.npy", "--mask", mask).stdout
+        assert said.count("q.k reaches") == bool(expected)
+        assert expected in said
+
+
 def test_a_mask_in_one_file_is_none_of_the_other():
     np.savez("a.npz", q=Q, k=K, mask=np.arange(5) < 4)
     np.savez("b.npz", q=Q, k=K)
@@ -377,6 +417,11 @@ def test_two_runs_are_compared_layer_by_layer():
     refused = sdpa("compare", "a.npz", "c.npz")
     assert refused.returncode == 2
     assert "expected the same heads, got [{'layer': 0}, {'layer': 1}] in A and" in refused.stderr
+    save(q=Q, k=K)
+    refused = sdpa("compare", "q.npy", "k.npy")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "expected a file for each run, with its q and k" in refused.stderr
+    assert printed(sdpa("compare", "q.npy", "q.npy", "--scores"))
 
 
 def test_a_reader_that_has_enough_is_no_mistake():

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special
 
-from sdpa import row_diagnostics, row_variance, softmax, softmax_jacobian
+from sdpa import Scaling, row_diagnostics, row_variance, softmax, softmax_jacobian
 
 # n_keys and d_k: short rows and long ones, with vectors and with distances of keys.
 SIZES = [(7, 3), (7, 11), (40, 11), (40, 64)]
@@ -70,6 +70,14 @@ def test_equals_the_plain_definition(n_keys, d_k, n_queries, given, spread):
     assert_allclose(rows.row_variance[1], variance, rtol=1e-12, atol=1e-28)
     one = row_diagnostics(scores, 2.5, keys)
     assert_array_equal(one.entropy, rows.entropy[1])
+
+
+def test_a_rule_divides_by_its_value_for_the_keys():
+    scores, keys = inputs(7, 9)
+    of_rules = row_diagnostics(scores, ["d_k^1/2", Scaling.parse("n_keys"), 2.0], keys)
+    of_numbers = row_diagnostics(scores, [3.0, 7.0, 2.0], keys)
+    assert_array_equal(of_rules.query_gradient_norm, of_numbers.query_gradient_norm)
+    assert_array_equal(row_diagnostics(scores, "n_keys").entropy, of_numbers.entropy[1])
 
 
 def gradient_norm_in_long_double(scores, keys, divisor):
@@ -175,6 +183,14 @@ HIDDEN = [[0.0, 1.0], [-np.inf, -np.inf]]
         (np.zeros(3), 1.0, {}, r"\(\.\.\., n_queries, n_keys\) with 2 keys or more, got \(3,\)"),
         (ROWS[0], 1.0, {"keys": KEYS}, r"keys: expected \(5, d_k\), got \(3, 5, 4\)"),
         (ROWS, 1e-310, {}, "divisors: expected finite numbers from 1e-300, got 1e-310"),
+        (ROWS, [None], {}, "divisors: expected real numbers, got an array of object"),
+        (
+            ROWS,
+            "d_k^1/2",
+            {},
+            r"expected keys=, .* d_k entries, beside the rule d_k\^1/2, got scores",
+        ),
+        (ROWS, "n_visible", {"mask": np.tri(2, 5) == 1}, "expected no n_visible beside a mask"),
         (NOT_FINITE, 1.0, {}, r"a finite largest score, got nan in row \(1\)"),
         (HIDDEN, 1.0, {}, r"a finite largest score, got -inf in row \(1\)"),
         (ROWS, 1.0, {"own_keys": [0, 5]}, "own_keys: expected integers from 0 to 4"),

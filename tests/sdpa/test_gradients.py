@@ -166,10 +166,20 @@ def test_the_variance_of_a_row_is_that_of_its_visible_scores():
 
 
 @pytest.mark.parametrize("function", [softmax_jacobian, jacobian_norm, max_weight, entropy])
-@pytest.mark.parametrize("bad", [0.6, np.nan])
-def test_rows_that_are_no_weights_are_refused(function, bad):
-    with pytest.raises(ValueError, match=r"that sum to 1, got sum .* in row \(1\)"):
-        function([[0.5, 0.5], [0.5, bad]])
+@pytest.mark.parametrize(
+    ("bad", "got"),
+    [([0.5, 0.6], "sum 1.1"), ([0.5, np.nan], "sum nan"), ([1.5, -0.5], "a negative number")],
+)
+def test_rows_that_are_no_weights_are_refused(function, bad, got):
+    with pytest.raises(ValueError, match=rf"that sum to 1, got {got} in row \(1\)"):
+        function([[0.5, 0.5], bad])
+
+
+def test_rounded_weights_of_half_precision_are_weights():
+    weights = np.full(3000, 1 / 3000, "f2")  # of sum 0.99993
+    assert entropy(weights) == pytest.approx(math.log(3000), abs=1e-3)
+    with pytest.raises(ValueError, match="that sum to 1"):
+        entropy(weights.astype("f4"))
 
 
 def test_rows_without_a_finite_score_have_no_variance():

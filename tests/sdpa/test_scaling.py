@@ -127,18 +127,24 @@ def test_a_text_that_is_no_rule_is_refused_with_a_hint(text):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("divisor", [0, math.nan])
+def test_a_number_is_no_text_of_a_rule():
+    with pytest.raises(TypeError, match=r"expected the text of a rule, such as .* got 8$"):
+        Scaling.parse(8)
+
+
+@pytest.mark.parametrize("divisor", [0, -8.0, math.nan, math.inf])
 def test_a_divisor_must_be_finite_and_positive(divisor):
     message = f"^scaling: expected a divisor .* finite and above 0, got {divisor}$"
     with pytest.raises(ValueError, match=message):
-        resolve_divisor(divisor, d_k=4, n_keys=4)
+        resolve_divisor(divisor, d_k=64, n_keys=4)
 
 
 @pytest.mark.parametrize(
-    "divisor", [Fraction(2), np.float32(2), np.int64(2), "2", Scaling.parse("d_k^1/2")]
+    "divisor", [Fraction(1, 2), np.float32(0.5), "1/2", Scaling.parse("d_k^1/2/4"), "2/n_keys"]
 )
 def test_any_number_text_or_rule_is_a_divisor(divisor):
-    assert resolve_divisor(divisor, d_k=4, n_keys=4) == 2.0
+    """Also 1/sqrt(d_k), the gain sqrt(d_k) of unit vectors."""
+    assert resolve_divisor(divisor, d_k=4, n_keys=4) == 0.5
 
 
 @pytest.mark.parametrize("scaling", [None, True, np.ones((30, 30))], ids=repr)

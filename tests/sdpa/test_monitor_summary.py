@@ -1,0 +1,140 @@
+"""What `sdpa.watch` makes of its rows in NumPy, and its steps, both without PyTorch."""
+
+import math
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import entr, softmax
+
+from sdpa import watch
+from sdpa.monitor import summary
+from sdpa.theory import GaussianRow
+from sdpa.theory.gaussian_rows import saturated_rows
+from tests.numerics import normals
+
+SQUARES = [1.0, 3.0, 2.0, 0.5, 4.0, 1.5, 9.0]  # |q|^2 of the rows of a head
+SATURATED, EQUAL = [9.0, 0.0, 0.0], [2.0] * 4
+
+
+def layer(heads):
+    """The arrays of a layer for summary(): those of rows, and of keys that differ by head."""
+    rows = np.full((7, len(heads), len(heads[0])), np.nan)
+    for head, row in np.ndindex(rows.shape[1:]):
+        s = np.array(heads[head][row])
+        rows[[0, -1], head, row] = len(s), SQUARES[row]
+        if len(s) >= 2:
+            deviation = (s.max() - s.mean()) / s.std() if s.std() else math.nan
+            w = softmax(s)
+            rows[1:-1, head, row] = s.max(), deviation, s.var(), entr(w).sum(), w.max()
+    keys = np.arange(3.0)[:, None] + 10 * np.arange(len(heads)) + 100 * len(heads)
+    return rows, keys
+
+
+def expected(rows):
+    """The numbers of a head by their definitions, from the visible scores of each row."""
+    pairs = [(np.array(row), square) for row, square in zip(rows, SQUARES, strict=False)]
+    pairs = [(row, square) for row, square in pairs if len(row) >= 2]
+    of_square = np.mean([row.var(ddof=1) for row, _ in pairs])
+    of_square /= np.mean([square for _, square in pairs])
+    gaussian = [GaussianRow(math.sqrt(of_square * square), len(row)) for row, square in pairs]
+    rows = [row for row, _ in pairs]
+    logs = np.log([*map(len, rows)])
+    return {
+        "largest_score": max(map(np.max, rows)),
+        "spread": np.mean([row.var() for row in rows]) ** 0.5,
+        "entropy_share": np.mean([entr(softmax(row)).sum() for row in rows] / logs),
+        "entropy_share_exact": np.mean([row.entropy() for row in gaussian] / logs),
+        "saturated_rows": np.mean([softmax(row).max() > 0.99 for row in rows]),
+        "saturated_rows_exact": np.mean(
+            [saturated_rows(np.array([row.sigma]), row.n_keys) for row in gaussian]
+        ),
+    }
+
+
+def test_the_numbers_are_those_of_loops_over_rows():
+    """Two layers with other numbers of heads and rows, and rows of no and of one key."""
+    sizes = [[5, 3, 9], [6, 4, 1]], [[2, 0, 7, 1, 4], [3, 8, 5, 5, 2], [9, 2, 2, 6, 3]]
+    whole = [[[2 * normals(n, seed=n + 1) for n in head] for head in heads] for heads in sizes]
+    whole[0][0][1] = SATURATED
+    whole[1][2][4] = EQUAL
+    whole[1][0] = [scores - 99 for scores in whole[1][0]]
+    found = summary([layer(heads) for heads in whole])
+    assert len(found) == 5 * 10
+    for place, heads in enumerate(whole):
+        for head, rows in enumerate(heads):
+            name = f"layer{place}/head{head}/"
+            numbers = {each: found[name + each] for each in expected(rows)}
+            assert numbers == pytest.approx(expected(rows), rel=1e-9)
+            places = [found[name + key] for key in ("top_key", "top_key_share")]
+            first = 10 * head + 100 * len(heads)
+            assert (places, found[name + "top_key_share_exact"]) == ([first, first + 1], first + 2)
+
+
+def test_the_p_value_is_that_of_the_row_that_deviates_most_times_the_rows():
+    """By Student's t (Grubbs 1950); rows of equal scores count, and deviate by nothing,
+    neither do those that are equal to the rounding of single precision.
+    """
+    scores = np.append(np.sin(np.arange(39.0)), 6.0)
+    x = (6.0 - scores.mean()) / scores.std()
+    t = x * math.sqrt(38 / (39 - x**2))
+    rows = [scores, [0.0, 1.0], EQUAL, [3.0]]
+    of_head = summary([layer([rows, [[1e8, 1e8, 1e8 + 1]] * 4])])
+    assert of_head["layer0/head0/largest_score_p"] == pytest.approx(3 * 40 * stats.t.sf(t, 38))
+    assert of_head["layer0/head1/largest_score_p"] == 1
+
+
+def test_a_head_without_rows_has_no_numbers_and_a_pass_without_layers_none():
+    found = summary([layer([[[1.0], []], [[1.0, 2.0], []]])])
+    empty = {name: value for name, value in found.items() if "head0" in name}
+    assert len(empty) == 10
+    assert all(map(math.isnan, empty.values()))
+    assert not any(math.isnan(found[name]) for name in found.keys() - empty.keys())
+    assert summary([]) == {}
+
+
+class Model:
+    """A model without attention, as far as the monitor needs it."""
+
+    def __init__(self):
+        self.hooks = []
+
+    def named_modules(self):
+        return []
+
+    def register_forward_hook(self, hook, **_):
+        self.hooks.append(hook)
+        return SimpleNamespace(remove=lambda: self.hooks.remove(hook))
+
+    register_forward_pre_hook = register_forward_hook
+
+
+def test_each_watched_step_without_attention_warns():
+    model = Model()
+    monitor = watch(model, every=3)
+    warned = []
+    for _ in range(7):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert monitor.step() == {}
+        warned.append([str(each.message) for each in caught])
+    assert [len(each) for each in warned] == [1, 0, 0, 1, 0, 0, 1]
+    assert "expected attention calls in a forward pass of Model, got none" in warned[0][0]
+    assert len(model.hooks) == 2
+    monitor.close()
+    assert model.hooks == []
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "error"),
+    [
+        (None, {}, TypeError),
+        (Model(), {"every": 0}, ValueError),
+        (Model(), {"queries": 0}, ValueError),
+    ],
+)
+def test_what_cannot_be_watched_is_refused(model, options, error):
+    with pytest.raises(error, match="expected"):
+        watch(model, **options)
