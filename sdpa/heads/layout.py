@@ -79,7 +79,7 @@ def in_order(
     q, in_q = _sequences(arrays[0], ends[0])
     k, in_k = _sequences(arrays[1], ends[-1])
     mask = in_q[..., None] & in_k[:, :, None]
-    return replace(pair, q=q, k=k, axes=None, mask=mask)
+    return replace(pair, q=q, k=k, axes=("batch", "head"), mask=mask)
 
 
 def _split(arrays: Sequence[Array], heads: int) -> list[Array]:
@@ -172,7 +172,7 @@ def mask_of_scores(mask: Array, arrays: HeadArrays) -> BoolArray:
         raise ValueError(
             f"mask: expected one way to broadcast to scores {scores}, got {mask.shape}, which fits "
             f"in {len(readings)} ways{': ' * bool(readings)}{' and '.join(map(str, readings))}; "
-            "save it with all of their axes"
+            "save it with all of their axes, or name these with --axes"
         )
     is_flags = np.isin(mask, (0, 1)).all() and mask.any()
     allowed = broadcast_mask(mask == 1 if is_flags else mask, mask.shape).reshape(readings[0])

@@ -1,4 +1,4 @@
-"""Lines about what the numbers of arrays suggest: padding, finite masks, and exchanged axes."""
+"""Lines about what the numbers of arrays suggest: padding, and finite masks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,6 @@ import numpy as np
 from sdpa._arrays import BoolArray
 from sdpa.diagnosis.heads import hidden_scores
 from sdpa.heads.arrays import HeadArrays
-from sdpa.heads.formats import Array
-
-# Standard deviation of ln(mean k^2) of a head: in the shipped BERT at most 0.18 over sequences, and
-# 0.5 over layers.
-_APART = 0.35
-# Mean cosine of the queries of two heads at one place over that of two places in one head, and its
-# errors from 0: in the shipped models the ratio is at most 0.5.
-_EXCHANGED, _ERRORS = 2.0, 6.0
 
 
 def _hidden(arrays: HeadArrays) -> int:
@@ -36,39 +28,6 @@ def _zero_rows(arrays: HeadArrays) -> int:
 
 def _zero_weights(arrays: HeadArrays) -> int:
     return int((arrays.q == 0).sum()) if arrays.kind == "weights" else 0
-
-
-def _like_layers(arrays: HeadArrays) -> bool:
-    """True if keys differ along the axis `batch` as those of layers do."""
-    if arrays.k is None or "batch" not in arrays.leading or arrays.mask is not None:
-        return False
-    keys = np.moveaxis(arrays.k, arrays.leading.index("batch"), 0)
-    squares = np.einsum("...nd,...nd->...", keys, keys, dtype=np.float64)
-    if len(keys) == 1 or not (squares > 0).all():
-        return False
-    apart = np.median(np.log(squares).std(axis=0, ddof=1))
-    return bool(apart > _APART)
-
-
-def _like_positions(arrays: HeadArrays) -> bool:
-    """True if queries are alike along the axis `head`, in its usual place, and not along that of
-    positions.
-    """
-    if arrays.k is None or arrays.axes or arrays.leading[-1:] != ("head",):
-        return False
-    alike, apart = (_cosine(arrays.q, axis) for axis in (-3, -2))
-    error = np.sqrt(2 / (arrays.q.shape[-3] * arrays.q.size))
-    return bool(alike > _EXCHANGED * apart and alike > _ERRORS * error)
-
-
-def _cosine(vectors: Array, axis: int) -> float:
-    """The mean product of two vectors (..., d_k) at different places along an axis, over that of a
-    vector with itself; 0 for a single place.
-    """
-    total = vectors.sum(axis=axis, dtype=np.float64)
-    own = np.einsum("...d,...d->...", vectors, vectors, dtype=np.float64).sum() or 1.0
-    others: float = (total**2).sum() / own - 1
-    return others / max(int(vectors.shape[axis]) - 1, 1)
 
 
 def _opposite(arrays: HeadArrays) -> int:
@@ -106,14 +65,6 @@ _LINES: dict[Callable[[HeadArrays], int], str] = {
         "Weights of 0: {}. They hide their keys, unless --mask names the keys that are visible; "
         "there they count as the smallest number of their type. The spread is a lower bound if "
         "some are rounded."
-    ),
-    _like_layers: (
-        "Keys differ along the axis read as batch as those of layers do, and those of sequences do "
-        "not: name the axes in their order, such as --axes layer,batch,head or --axes layer,head."
-    ),
-    _like_positions: (
-        "Queries are alike along the axis read as head, and not along that of positions, as if they "
-        "were exchanged: then --axes position,head, or --axes batch,position,head."
     ),
     _opposite: (
         "Masks: in {} sequences, keys of zeros are visible and others are not, or the first key is "
