@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,6 +10,12 @@ import numpy as np
 from sdpa._arrays import BoolArray
 from sdpa.diagnosis.heads import hidden_scores
 from sdpa.heads.arrays import HeadArrays
+
+_COUNTED = (
+    " They count, unless --skip-padded leaves them out, or a mask of tokens (--mask FILE, or an "
+    "array `mask` in the file)."
+)
+_SKIPPED = " They are left out."
 
 
 def _hidden(arrays: HeadArrays) -> int:
@@ -26,6 +33,14 @@ def _zero_rows(arrays: HeadArrays) -> int:
     return sum(int((~array.any(axis=-1)).sum()) for array in (arrays.q, arrays.k))
 
 
+def _padded(arrays: HeadArrays) -> int:
+    """Rows that look padded; for q and k without a mask, `_zero_rows` tells."""
+    if arrays.k is not None and arrays.mask is None:
+        return 0
+    rows, _ = arrays.padding()
+    return int(np.broadcast_to(rows, arrays.shape[:-1]).sum())
+
+
 def _zero_weights(arrays: HeadArrays) -> int:
     return int((arrays.q == 0).sum()) if arrays.kind == "weights" else 0
 
@@ -34,7 +49,7 @@ def _opposite(arrays: HeadArrays) -> int:
     """Sequences whose mask shows keys of zeros and hides others, or hides the first key and shows
     the last one.
     """
-    if arrays.mask is None:
+    if arrays.mask is None or arrays.kind == "weights":  # whose masks are checked
         return 0
     missing = len(arrays.shape) - arrays.mask.ndim
     mask = arrays.mask[(np.newaxis,) * missing]
@@ -57,9 +72,9 @@ def _by_sequence(arrays: HeadArrays, flags: BoolArray) -> BoolArray:
 
 _LINES: dict[Callable[[HeadArrays], int], str] = {
     _hidden: "Hidden keys: {} scores are more than 5,000 below 0 and the largest of their row.",
-    _zero_rows: (
-        "Rows of zeros: {} queries and keys, as padding has; they count, unless a mask hides them "
-        "(--mask FILE, or an array `mask` in the file)."
+    _zero_rows: "Rows of zeros: {} queries and keys, as padding has.{end}",
+    _padded: (
+        "{} of {} query rows are uniform to the last bit, or their own key is hidden: padded?{end}"
     ),
     _zero_weights: (
         "Weights of 0: {}. They hide their keys, unless --mask names the keys that are visible; "
@@ -74,7 +89,9 @@ _LINES: dict[Callable[[HeadArrays], int], str] = {
 }
 
 
-def notes(heads: Sequence[HeadArrays]) -> list[str]:
+def notes(heads: Sequence[HeadArrays], *, skip_padded: bool = False) -> list[str]:
     """The lines that hold of some of the arrays, with the number of cases in all of them."""
     counts = {line: sum(map(count, heads)) for count, line in _LINES.items()}
-    return [line.format(count) for line, count in counts.items() if count]
+    rows = sum(math.prod(one.shape[:-1]) for one in heads)
+    end = _SKIPPED if skip_padded else _COUNTED
+    return [line.format(count, rows, end=end) for line, count in counts.items() if count]

@@ -356,7 +356,7 @@ def test_weights_a_mask_and_places_of_sequences_reach_the_table():
     save(q=Q.reshape(5, -1), k=K.reshape(5, -1), first=Q.swapaxes(0, 1), second=K.swapaxes(0, 1))
     for words, rows, mask in (
         (["--weights", "w.npy", "--mask", "causal,mask.npy"], 3, "causal,file"),
-        (["--weights", "w.npy", "--mask", "none,mask.npy"], 4, "file"),
+        (["--weights", "w.npy", "--mask", "causal"], 4, "causal"),
         (["--heads", "3", "--cu-seqlens", "ends.npy", "q.npy", "k.npy"], 5, "file"),
         (["--axes", "position, head", "--mask", "mask.npy", "first.npy", "second.npy"], 4, "file"),
     ):
