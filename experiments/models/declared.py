@@ -41,7 +41,7 @@ def _example(network: Network) -> list[pd.DataFrame | bytes]:
         q=q[_SAMPLE].astype(np.float16),
         k=k[_SAMPLE].astype(np.float16),
     )
-    diagnosis = table_of([HeadArrays(None, None, q, k)])
+    diagnosis = table_of([HeadArrays(None, None, q, k, axes=("batch", "layer", "head"))])
     return [pd.DataFrame(diagnosis), sample.getvalue()]
 
 

@@ -16,11 +16,16 @@ from sdpa._names import did_you_mean, nearest
 from sdpa.command import words
 from sdpa.command.output import add_arrays, add_options, check, rows_of, rule, tell, wrapped
 from sdpa.heads import HeadArrays, Kind, Layout, notes, read_heads
-from sdpa.heads.table import Columns, table_of
+from sdpa.heads.table import OUTSIDE_DOCUMENT, Columns, indices, table_of
+from sdpa.heads.weights import ROUNDED
 from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED
 
 NAME = "diagnose"
+_LEAK = (
+    "Packed documents attend to each other: give the attention of the model their places, or a mask "
+    "of blocks. The rows are diagnosed as they are."
+)
 _AXES = ("batch", "layer", "head", "position")
 _SYNONYMS = dict.fromkeys(
     ("seq", "sequence", "token", "tokens", "time", "length", "len"), "position"
@@ -37,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--scaling", type=rule, metavar="RULE", help="scaling rule or divisor (default: d_k^1/2)")
     add_arrays(parser)
     add("--cu-seqlens", type=Path, metavar="FILE", help="places of packed sequences: 0, 7, 12")
+    add("--skip-padded", action="store_true", help="leave out rows and keys that look padded")
     add("--softcap", type=float, default=0.0, metavar="C", help="soft cap of divided scores")
     add("--sink", metavar="SINK", help="logit of a sink, or a file with one for each head")
     add("--plot", type=Path, metavar="FILE", help="draw the heads over exact curves (Matplotlib)")
@@ -52,11 +58,11 @@ def run(given: argparse.Namespace) -> int:
     named, saved = split_mask(given.mask)
     kind: Kind = "scores" if given.scores else "weights" if given.weights else "q"
     paths = [path for path in (*given.files, given.scores, given.weights) if path]
-    of_vectors = any((given.scaling, given.heads, given.cu_seqlens, given.softcap))
+    of_vectors = any((given.scaling, given.heads, given.softcap))
     if kind != "q" and (len(paths) > 1 or of_vectors or given.sink is not None):
         raise ValueError(
-            f"--{kind}: expected no other arrays, --scaling, --heads, --cu-seqlens, --softcap or "
-            f"--sink beside {kind}"
+            f"--{kind}: expected no other arrays, --scaling, --heads, --softcap or --sink beside "
+            f"{kind}"
         )
     if not paths:
         raise ValueError("expected files with queries and keys, such as q.npy k.npy or qk.npz")
@@ -67,9 +73,14 @@ def run(given: argparse.Namespace) -> int:
     if logit is not None:
         heads = [replace(each, sinks=None) for each in heads]
     row_map = RowMap(given.softcap, logit)
-    table = table_of(heads, given.scaling or SCALED, named, row_map)
+    scaling = given.scaling or SCALED
+    table = table_of(heads, scaling, named, row_map, skip_padded=given.skip_padded)
     told, kept = words.advice(table, is_capped=row_map.softcap > 0)
-    tell(given, _text(paths, heads, table, [*told, *kept]), rows_of(table))
+    outside = table.get(OUTSIDE_DOCUMENT.name, np.zeros(1))
+    if outside.max() > ROUNDED:
+        told.append(_LEAK)
+    seen = notes(heads, skip_padded=given.skip_padded)
+    tell(given, _text(paths, heads, table, [*told, *kept], seen), rows_of(table))
     if given.plot:
         from sdpa.command.picture import draw_heads  # needs Matplotlib
 
@@ -121,14 +132,35 @@ def split_axes(text: str | None) -> tuple[str, ...] | None:
     return names
 
 
-def _text(paths: list[Path], heads: list[HeadArrays], table: Columns, advice: list[str]) -> str:
+def _in_documents(table: Columns) -> list[str]:
+    """The weight that leaves its document, if documents are told."""
+    if OUTSIDE_DOCUMENT.name not in table:
+        return []
+    share = table[OUTSIDE_DOCUMENT.name]
+    most = share.argmax()
+    place = " ".join(f"{name} {table[name][most]}" for name in indices(table))
+    return [
+        f"Packed documents: {share.mean():.2%} of the weight leaves its document, most in "
+        f"{place or 'the only head'} ({share[most]:.2%})."
+    ]
+
+
+def _text(
+    paths: list[Path],
+    heads: list[HeadArrays],
+    table: Columns,
+    advice: list[str],
+    seen: list[str],
+) -> str:
     shown = [float(each.mask.mean()) for each in heads if each.mask is not None]
-    seen = [f"Masks in files show {np.mean(shown):.1%} of the keys."] if shown else []
-    seen += words.overflow(heads, table)
+    if shown:
+        seen = [*seen, f"Masks in files show {np.mean(shown):.1%} of the keys."]
+    seen = [*seen, *words.overflow(heads, table)]
     sinks = [each.sinks for each in heads if each.sinks is not None]
     if sinks:
         ends = min(map(np.min, sinks)), max(map(np.max, sinks))
-        seen.append("Sinks in files have logits from {:.3g} to {:.3g}.".format(*ends))
+        seen = [*seen, "Sinks in files have logits from {:.3g} to {:.3g}.".format(*ends)]
+    seen = [*seen, *_in_documents(table)]
     asked = advice or [words.without_advice(table)]
     parts = [
         wrapped(
@@ -137,10 +169,6 @@ def _text(paths: list[Path], heads: list[HeadArrays], table: Columns, advice: li
         ),
         words.sharpest(table),
         wrapped(words.legend(table)),
-        *(
-            wrapped("\n".join(each))
-            for each in (words.summary(table), asked, [*notes(heads), *seen])
-            if each
-        ),
+        *(wrapped("\n".join(each)) for each in (words.summary(table), asked, seen) if each),
     ]
     return "\n\n".join(parts)

@@ -94,10 +94,13 @@ _UNSETTLED = (
 
 
 def read_as(arrays: HeadArrays) -> str:
-    """The shape of q, scores or weights, with the names of its axes."""
+    """The shape of q, scores or weights, with the names of its axes, told or by their number."""
     last = "position, d_k" if arrays.kind == "q" else "query, key"
     order = ", ".join([*arrays.leading, last])
-    return f"{arrays.kind} of shape {arrays.q.shape} read as ({order})"
+    other = {2: "layer,head", 3: "batch,layer,head"}.get(len(arrays.leading))
+    is_assumed = other and not arrays.axes
+    assumed = f", assumed by their number (else such as --axes {other})" if is_assumed else ""
+    return f"{arrays.kind} of shape {arrays.q.shape} read as ({order}){assumed}"
 
 
 def sizes(table: Columns) -> str:

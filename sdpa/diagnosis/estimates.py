@@ -128,8 +128,8 @@ def diagnose(
             most 512 keys; `local-64`, the own key and 64 on both sides; or an array, broadcast to
             (..., n_queries, n_keys), of booleans (True where the query may attend to the key) or of
             0 and -10,000 or less. Queries and keys that no counted row uses may be any padding.
-        axes: names of the leading axes of q. By default `head`; `batch`, `head`; or `batch`,
-            `layer`, `head`, by their number. The axis `batch` has independent sequences, from which
+        axes: names of the leading axes of q. By default `head`; `batch`, `head`; or `layer`,
+            `batch`, `head`, by their number. The axis `batch` has independent sequences, from which
             standard errors come.
         softcap, sink: as in `sdpa.row_maps.RowMap`, with a sink for each index of the axis `head`
             of q, or for all. Quantities of scores are those before the cap, the entropy is that of

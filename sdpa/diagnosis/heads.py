@@ -23,7 +23,7 @@ AXES: dict[int, tuple[str, ...]] = {
     0: (),
     1: ("head",),
     2: ("batch", "head"),
-    3: ("batch", "layer", "head"),
+    3: ("layer", "batch", "head"),  # as in np.stack(outputs.attentions)
 }
 Mask = npt.ArrayLike  # also a name
 _TILE = 2**20  # scores at once: 8 MiB

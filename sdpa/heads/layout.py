@@ -7,11 +7,13 @@ decides.
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from sdpa._arrays import BoolArray
 from sdpa.heads.arrays import HeadArrays
@@ -79,7 +81,7 @@ def in_order(
     q, in_q = _sequences(arrays[0], ends[0])
     k, in_k = _sequences(arrays[1], ends[-1])
     mask = in_q[..., None] & in_k[:, :, None]
-    return replace(pair, q=q, k=k, axes=None, mask=mask)
+    return replace(pair, q=q, k=k, axes=("batch", "head"), mask=mask)
 
 
 def _split(arrays: Sequence[Array], heads: int) -> list[Array]:
@@ -138,18 +140,38 @@ def _sequences(packed: Array, ends: Array) -> tuple[Array, BoolArray]:
     Padding comes first, so that the last query of each sequence sees its last key.
     """
     *outer, heads, tokens, d_k = packed.shape
-    places = ends.astype(np.int64)
-    lengths = np.diff(places, prepend=0)
-    if lengths[0] or min(lengths) < 0 or places[-1] != tokens or math.prod(outer) != 1:
-        raise FilesError(
-            "cu_seqlens: expected numbers from 0 up to that of tokens, and arrays (tokens, head, "
-            f"d_k), got {ends} for heads and tokens {packed.shape[:-1]}"
-        )
+    if math.prod(outer) != 1:
+        raise FilesError(f"cu_seqlens: expected arrays (tokens, head, d_k), got {packed.shape}")
+    lengths = _lengths(ends, packed.shape, tokens)
     longest = max(lengths)
-    batch = np.zeros((len(lengths) - 1, heads, longest, d_k), packed.dtype)
-    for sequence, length, end in zip(batch, lengths[1:], places[1:], strict=True):
+    batch = np.zeros((len(lengths), heads, longest, d_k), packed.dtype)
+    for sequence, length, end in zip(batch, lengths, lengths.cumsum(), strict=True):
         sequence[:, longest - length :] = packed[..., end - length : end, :]
-    return batch, np.arange(longest) >= longest - lengths[1:, None, None]
+    return batch, np.arange(longest) >= longest - lengths[:, None, None]
+
+
+def documents(ends: Sequence[Array], shape: tuple[int, ...]) -> BoolArray:
+    """True where the key is in the document of the query, for scores of this shape.
+
+    Raises:
+        FilesError: the numbers do not end at those of queries and keys.
+    """
+    both = zip((ends[0], ends[-1]), shape[-2:], strict=True)
+    lengths = [_lengths(each, shape, tokens) for each, tokens in both]
+    queries, keys = (np.repeat(np.arange(len(one)), one) for one in lengths)
+    return np.asarray(queries[:, np.newaxis] == keys)
+
+
+def _lengths(ends: Array, shape: tuple[int, ...], tokens: int) -> npt.NDArray[np.int64]:
+    """The lengths of the sequences that `cu_seqlens` names."""
+    places = ends.astype(np.int64).ravel()
+    lengths = places[1:] - places[:-1]
+    if [*places[:1], *places[-1:]] != [0, tokens] or (lengths < 0).any():
+        raise FilesError(
+            f"cu_seqlens: expected numbers from 0 up to the {tokens} tokens of an array "
+            f"{shape}, got {reprlib.repr(ends.tolist())}"
+        )
+    return lengths
 
 
 def mask_of_scores(mask: Array, arrays: HeadArrays) -> BoolArray:
@@ -172,7 +194,7 @@ def mask_of_scores(mask: Array, arrays: HeadArrays) -> BoolArray:
         raise ValueError(
             f"mask: expected one way to broadcast to scores {scores}, got {mask.shape}, which fits "
             f"in {len(readings)} ways{': ' * bool(readings)}{' and '.join(map(str, readings))}; "
-            "save it with all of their axes"
+            "save it with all of their axes, or name these with --axes"
         )
     is_flags = np.isin(mask, (0, 1)).all() and mask.any()
     allowed = broadcast_mask(mask == 1 if is_flags else mask, mask.shape).reshape(readings[0])

@@ -1,7 +1,8 @@
-"""Lines about what the numbers of arrays suggest: padding, finite masks, and exchanged axes."""
+"""Lines about what the numbers of arrays suggest: padding, and finite masks."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,14 +10,12 @@ import numpy as np
 from sdpa._arrays import BoolArray
 from sdpa.diagnosis.heads import hidden_scores
 from sdpa.heads.arrays import HeadArrays
-from sdpa.heads.formats import Array
 
-# Standard deviation of ln(mean k^2) of a head: in the shipped BERT at most 0.18 over sequences, and
-# 0.5 over layers.
-_APART = 0.35
-# Mean cosine of the queries of two heads at one place over that of two places in one head, and its
-# errors from 0: in the shipped models the ratio is at most 0.5.
-_EXCHANGED, _ERRORS = 2.0, 6.0
+_COUNTED = (
+    " They count, unless --skip-padded leaves them out, or a mask of tokens (--mask FILE, or an "
+    "array `mask` in the file)."
+)
+_SKIPPED = " They are left out."
 
 
 def _hidden(arrays: HeadArrays) -> int:
@@ -34,48 +33,23 @@ def _zero_rows(arrays: HeadArrays) -> int:
     return sum(int((~array.any(axis=-1)).sum()) for array in (arrays.q, arrays.k))
 
 
+def _padded(arrays: HeadArrays) -> int:
+    """Rows that look padded; for q and k without a mask, `_zero_rows` tells."""
+    if arrays.k is not None and arrays.mask is None:
+        return 0
+    rows, _ = arrays.padding()
+    return int(np.broadcast_to(rows, arrays.shape[:-1]).sum())
+
+
 def _zero_weights(arrays: HeadArrays) -> int:
     return int((arrays.q == 0).sum()) if arrays.kind == "weights" else 0
-
-
-def _like_layers(arrays: HeadArrays) -> bool:
-    """True if keys differ along the axis `batch` as those of layers do."""
-    if arrays.k is None or "batch" not in arrays.leading or arrays.mask is not None:
-        return False
-    keys = np.moveaxis(arrays.k, arrays.leading.index("batch"), 0)
-    squares = np.einsum("...nd,...nd->...", keys, keys, dtype=np.float64)
-    if len(keys) == 1 or not (squares > 0).all():
-        return False
-    apart = np.median(np.log(squares).std(axis=0, ddof=1))
-    return bool(apart > _APART)
-
-
-def _like_positions(arrays: HeadArrays) -> bool:
-    """True if queries are alike along the axis `head`, in its usual place, and not along that of
-    positions.
-    """
-    if arrays.k is None or arrays.axes or arrays.leading[-1:] != ("head",):
-        return False
-    alike, apart = (_cosine(arrays.q, axis) for axis in (-3, -2))
-    error = np.sqrt(2 / (arrays.q.shape[-3] * arrays.q.size))
-    return bool(alike > _EXCHANGED * apart and alike > _ERRORS * error)
-
-
-def _cosine(vectors: Array, axis: int) -> float:
-    """The mean product of two vectors (..., d_k) at different places along an axis, over that of a
-    vector with itself; 0 for a single place.
-    """
-    total = vectors.sum(axis=axis, dtype=np.float64)
-    own = np.einsum("...d,...d->...", vectors, vectors, dtype=np.float64).sum() or 1.0
-    others: float = (total**2).sum() / own - 1
-    return others / max(int(vectors.shape[axis]) - 1, 1)
 
 
 def _opposite(arrays: HeadArrays) -> int:
     """Sequences whose mask shows keys of zeros and hides others, or hides the first key and shows
     the last one.
     """
-    if arrays.mask is None:
+    if arrays.mask is None or arrays.kind == "weights":  # whose masks are checked
         return 0
     missing = len(arrays.shape) - arrays.mask.ndim
     mask = arrays.mask[(np.newaxis,) * missing]
@@ -98,22 +72,14 @@ def _by_sequence(arrays: HeadArrays, flags: BoolArray) -> BoolArray:
 
 _LINES: dict[Callable[[HeadArrays], int], str] = {
     _hidden: "Hidden keys: {} scores are more than 5,000 below 0 and the largest of their row.",
-    _zero_rows: (
-        "Rows of zeros: {} queries and keys, as padding has; they count, unless a mask hides them "
-        "(--mask FILE, or an array `mask` in the file)."
+    _zero_rows: "Rows of zeros: {} queries and keys, as padding has.{end}",
+    _padded: (
+        "{} of {} query rows are uniform to the last bit, or their own key is hidden: padded?{end}"
     ),
     _zero_weights: (
         "Weights of 0: {}. They hide their keys, unless --mask names the keys that are visible; "
         "there they count as the smallest number of their type. The spread is a lower bound if "
         "some are rounded."
-    ),
-    _like_layers: (
-        "Keys differ along the axis read as batch as those of layers do, and those of sequences do "
-        "not: name the axes in their order, such as --axes layer,batch,head or --axes layer,head."
-    ),
-    _like_positions: (
-        "Queries are alike along the axis read as head, and not along that of positions, as if they "
-        "were exchanged: then --axes position,head, or --axes batch,position,head."
     ),
     _opposite: (
         "Masks: in {} sequences, keys of zeros are visible and others are not, or the first key is "
@@ -123,7 +89,9 @@ _LINES: dict[Callable[[HeadArrays], int], str] = {
 }
 
 
-def notes(heads: Sequence[HeadArrays]) -> list[str]:
+def notes(heads: Sequence[HeadArrays], *, skip_padded: bool = False) -> list[str]:
     """The lines that hold of some of the arrays, with the number of cases in all of them."""
     counts = {line: sum(map(count, heads)) for count, line in _LINES.items()}
-    return [line.format(count) for line, count in counts.items() if count]
+    rows = sum(math.prod(one.shape[:-1]) for one in heads)
+    end = _SKIPPED if skip_padded else _COUNTED
+    return [line.format(count, rows, end=end) for line, count in counts.items() if count]

@@ -15,7 +15,7 @@ import numpy as np
 
 from sdpa.heads.arrays import HeadArrays, Kind
 from sdpa.heads.formats import Array, FilesError, arrays_in, in_a_known_type
-from sdpa.heads.layout import Layout, in_order, mask_of_scores
+from sdpa.heads.layout import Layout, documents, in_order, mask_of_scores
 
 _ROLES = {
     "q": {"q", "xq", "query", "queries"},
@@ -133,6 +133,10 @@ def _completed(
             arrays = in_order(arrays, k, words, layout, ends)
             if sinks:
                 arrays = replace(arrays, sinks=_of_head(sinks[0], arrays.head))
+        elif ends:
+            if arrays.kind == "scores":
+                raise FilesError("expected cu_seqlens beside q and k or weights, got scores")
+            arrays = replace(arrays, documents=documents(ends, arrays.shape))
         return replace(arrays, mask=mask_of_scores(mask[0], arrays)) if mask else arrays
     except ValueError as error:
         raise FilesError(f"{arrays.place}: {error}") from None

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.quantities import QUANTITIES, VISIBLE_MASS
+from sdpa.diagnosis.quantities import QUANTITIES, VISIBLE_MASS, Quantity
 from sdpa.heads.arrays import HeadArrays
 from sdpa.masks import reach_of
 from sdpa.row_maps import PLAIN, RowMap
@@ -19,10 +19,15 @@ from sdpa.theory.gaussian_rows import gaussian_rows
 Columns = dict[str, npt.NDArray[Any]]  # by name, each with a value for every head
 NO_MASK = "none"
 _FILE = "file"  # beside the name of a mask, or alone
+OUTSIDE_DOCUMENT = Quantity(
+    "outside_document",
+    "share of the weight on keys of another document than the query's, of packed sequences",
+    "sum over rows of sum_j w_j [document of j is another], over their number",
+)
 SIZES = ("d_k", "n_queries", "n_keys", "mask", "scaling", "divisor", "sequences", "rows")
 _MEASURED = [
     f"{quantity.name}{end}"
-    for quantity in (*QUANTITIES, VISIBLE_MASS)
+    for quantity in (*QUANTITIES, VISIBLE_MASS, OUTSIDE_DOCUMENT)
     for end in ("", "_se", "_exact")
     if end != "_se" or quantity.has_error
 ]
@@ -38,18 +43,21 @@ def table_of(
     scaling: str = "d_k^1/2",
     mask: str | None = None,
     row_map: RowMap = PLAIN,
+    *,
+    skip_padded: bool = False,
 ) -> Columns:
     """The table of all heads, in the order of their arrays.
 
     Its columns number heads, such as layer and head; then come `SIZES` and the quantities of
     `sdpa.diagnosis.QUANTITIES` with errors and exact values, as far as they are known. The rule and
-    the row map hold for scores of q and k alone.
+    the row map hold for scores of q and k alone. `skip_padded` is as in `HeadArrays.diagnose`.
 
     Raises:
         ValueError: an option is unknown or does not fit the arrays, or `sdpa.diagnose` refuses
             them.
     """
-    tables = [_of_pair(pair, Scaling.parse(scaling), mask, row_map) for pair in heads]
+    rule = Scaling.parse(scaling)
+    tables = [_of_pair(pair, rule, mask, row_map, skip_padded) for pair in heads]
     numbered, *others = dict.fromkeys(tuple(indices(table)) for table in tables)
     known = [name for name in _AFTER_INDICES if any(name in one for one in tables)]
     names = [*numbered, *known]
@@ -76,14 +84,16 @@ def _mask_of(pair: HeadArrays, mask: str) -> str:
     return _FILE if mask == NO_MASK else f"{mask},{_FILE}"
 
 
-def _of_pair(pair: HeadArrays, rule: Scaling, mask: str | None, row_map: RowMap) -> Columns:
+def _of_pair(
+    pair: HeadArrays, rule: Scaling, mask: str | None, row_map: RowMap, skip_padded: bool
+) -> Columns:
     """The rows of one pair of arrays."""
     if taken := {*_AFTER_INDICES, *pair.numbers}.intersection(pair.leading):
         raise ValueError(
             f"--axes: expected names that no other column has, got {' and '.join(sorted(taken))}"
         )
     try:
-        found = pair.diagnose(rule, mask, row_map)
+        found = pair.diagnose(rule, mask, row_map, skip_padded=skip_padded)
     except ValueError as error:
         raise ValueError(f"{pair.place}: {error}") from None
     sizes: dict[str, object] = {
@@ -98,6 +108,8 @@ def _of_pair(pair: HeadArrays, rule: Scaling, mask: str | None, row_map: RowMap)
     count = found.rows.size
     known = {*found.axes, *_AFTER_INDICES}
     columns = {name: values for name, values in found.columns().items() if name in known}
+    if pair.documents is not None:
+        columns[OUTSIDE_DOCUMENT.name] = pair.outside_document().ravel()
     return {name: np.full(count, value) for name, value in same.items()} | columns
 
 

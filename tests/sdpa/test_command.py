@@ -98,7 +98,10 @@ def test_it_prints_writes_and_draws_what_the_library_finds():
     sizes = table[SIZES].iloc[0].tolist()
     assert sizes == [16, 12, 12, "causal", "d_k^1/3", pytest.approx(16 ** (1 / 3)), 24, 24 * 11]
     said = " ".join(shown.split())
-    assert "q of shape (24, 3, 12, 16) read as (batch, head, position, d_k) Heads 3, que" in said
+    assert (
+        "q of shape (24, 3, 12, 16) read as (batch, head, position, d_k), assumed by their" in said
+    )
+    assert "--axes layer,head) Heads 3, que" in said
     told = summary(table_of((q, k), scaling="d_k^1/3", mask="causal"))
     assert " ".join(" ".join(told).split()) in said
     table = table.sort_values("entropy_share")
@@ -393,7 +396,7 @@ def test_weights_a_mask_and_places_of_sequences_reach_the_table():
     save(q=Q.reshape(5, -1), k=K.reshape(5, -1), first=Q.swapaxes(0, 1), second=K.swapaxes(0, 1))
     for words, rows, mask in (
         (["--weights", "w.npy", "--mask", "causal,mask.npy"], 3, "causal,file"),
-        (["--weights", "w.npy", "--mask", "none,mask.npy"], 4, "file"),
+        (["--weights", "w.npy", "--mask", "causal"], 4, "causal"),
         (["--heads", "3", "--cu-seqlens", "ends.npy", "q.npy", "k.npy"], 5, "file"),
         (["--axes", "position, head", "--mask", "mask.npy", "first.npy", "second.npy"], 4, "file"),
     ):

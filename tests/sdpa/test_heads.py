@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import save_file
 
 from sdpa import attention_weights, causal_mask, diagnose, diagnose_scores
+from sdpa.command.words import read_as
 from sdpa.heads import FilesError, HeadArrays, Layout, notes, read_heads
 from sdpa.row_maps import PLAIN, RowMap
 from tests.numerics import normals
@@ -155,8 +156,12 @@ def test_each_head_of_a_layer_has_its_own_sink():
 
 def test_sequences_and_layers_may_come_in_any_order_and_k_may_have_fewer_heads():
     layers = {name: np.stack([one, 3 * one]) for name, one in pair("").items()}
-    (found,) = read_heads([saved(layers)], Layout(axes=("layer", "batch", "head")))
-    assert found.diagnose().axes == ("layer", "head")
+    (found,) = read_heads([saved(layers)])
+    by_layer = [diagnose(*(one[layer] for one in layers.values())) for layer in (0, 1)]
+    seen = found.diagnose()
+    assert seen.axes == ("layer", "head")
+    assert_allclose(seen["entropy"], np.stack([one["entropy"] for one in by_layer], axis=1))
+    assert "(layer, batch, head, position, d_k), assumed by" in read_as(found)
     (found,) = read_heads([saved({"q": joined(Q), "k": joined(K[:, :1])})], Layout(heads=HEADS))
     assert (found.q.shape, found.k.shape) == (Q.shape, K[:, :1].shape)
     reversed_mask = saved(pair("") | {"mask": IS_TOKEN[:, ::-1]})
@@ -172,7 +177,11 @@ REFUSED = [
     ({"q": MANY[:, :3], "k": MANY[:, :3]}, {}, "fewer heads than keys"),
     ({"q": MANY, "k": MANY.swapaxes(1, 2)}, {}, "same order of axes .*transpose"),
     (JOINED, {"heads": 5}, "--heads: .*5 heads .*got 12 and 12"),
-    (PACKED | {"cu_seqlens": ENDS[:2]}, {}, r"cu_seqlens: .*got \[0 5\] for heads and tokens"),
+    (
+        PACKED | {"cu_seqlens": ENDS[:2]},
+        {"axes": ("position", "head")},
+        r"8 tokens .* got \[0, 5\]",
+    ),
     (pair("") | {"mask": IS_TOKEN[:, 1:]}, {}, r"mask: .* got \(2, 4\), which fits in 0"),
     (pair("") | {"mask": 0.5 * IS_TOKEN}, {}, "mask: expected booleans"),
     (pair("") | {"mask": ~np.tri(N, dtype=bool)}, {}, "hides the own key"),
@@ -228,26 +237,22 @@ def test_a_weight_of_0_is_a_visible_key_under_a_mask_and_rows_of_zeros_are_paddi
         of(np.where(np.tri(3), weights, np.nan)[:2, :2], kind="weights").diagnose()
 
 
-def test_padding_finite_masks_and_exchanged_axes_are_named():
+def test_padding_and_finite_masks_are_named():
     q, k = normals(2, 3, 4, 64, 16, seed=1)
-    growing = np.exp(np.arange(3))[:, None, None, None]
     is_token = np.arange(64)[:, None] < 60
-    of_heads = q + 2 * q[:1, :, :1]  # the queries of a head have a mean
     masked = np.where(causal_mask(N, N), SCORES, -65504)
     for arrays, words in (
         (of(q, k), None),
-        (of(q, growing * k), "name the axes in their order, such as --axes layer,batch,head"),
         (of(is_token * q, is_token * k), "Rows of zeros: 96 queries and keys"),
-        (of(is_token * q, is_token * k, mask=is_token.T), None),
+        (of(is_token * q, is_token * k, mask=is_token & is_token.T), None),
+        (of(is_token * q, is_token * k, mask=is_token.T), "48 of 768 query rows are uniform"),
         (of(is_token * q, is_token * k, mask=~is_token.T), "Masks: in 3 sequences, keys of zeros"),
         (of(q, k, mask=~is_token.T), "Masks: in 3 sequences, keys of zeros"),
-        (of(of_heads, k), None),
-        (of(token_first(of_heads[..., :3, :]), token_first(k[..., :3, :])), "Queries are alike"),
         (of(SCORES, kind="scores"), None),
         (of(masked, kind="scores"), "Hidden keys: 60 scores"),
     ):
         told = notes([arrays])
-        assert (words in told[0]) if words else told == []
+        assert any(words in line for line in told) if words else told == []
 
 
 def test_hdf5_is_refused_with_the_lines_that_convert_it():
@@ -279,8 +284,9 @@ def test_a_missing_an_empty_and_a_damaged_file_are_named(suffix):
 
 
 def test_the_sample_of_the_shipped_model_is_read():
-    (found,) = read_heads([ROOT / "results/models/minilm/qk.npz"])
-    assert found.leading == ("batch", "layer", "head")
+    axes = ("batch", "layer", "head")
+    (found,) = read_heads([ROOT / "results/models/minilm/qk.npz"], Layout(axes))
+    assert found.diagnose().rows.shape == (2, 12)
 
 
 ENTRY = b'{"q": {"dtype": "%s", "shape": [2], "data_offsets": [0, 4]}}'
