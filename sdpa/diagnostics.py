@@ -15,8 +15,8 @@ of J):
     entropy = log(1 + t) + a b (gap E1 - sum e (s - s2)) / c       from H = log Z - sum w (s - max)
 
 The gradient to the query is dL/dq = K^T J g / c with g the gradient to the weights. Over standard
-normal g, its square has the expectation |K^T J|_F^2 / c^2 = sum w_i^2 |k_i - m|^2 / c^2 with m =
-sum w k, and
+normal g, its square has the expectation |dw/dq|_F^2 = |K^T J|_F^2 / c^2 = sum w_i^2 |k_i - m|^2 / c^2
+with m = sum w k, and
 
     |K^T J|_F^2 = (a b)^2 (a^2 |p|^2 + sum e_i^2 |k_i - m|^2),   p = sum e_j (k_j - k_top),   m = k_top + a b p
 
@@ -63,7 +63,8 @@ class RowDiagnostics:
     entropy: FloatArray
     jacobian_trace: FloatArray
     jacobian_norm: FloatArray
-    query_gradient_norm: FloatArray  # empty if no keys were given
+    weight_jacobian_norm: FloatArray  # |dw/dq|_F = |K^T J|_F / divisor; empty if no keys were given
+    query_gradient_norm: FloatArray  # |dL/dq|; empty if no gradients were given
     row_variance: FloatArray  # empty unless requested
     own_weight: FloatArray  # empty if no keys were named
 
@@ -88,21 +89,25 @@ def row_diagnostics(
     divisors: Sequence[Rule] | npt.NDArray[Any] | Rule,
     keys: npt.ArrayLike | None = None,
     *,
+    gradients: npt.ArrayLike | None = None,
     mask: npt.ArrayLike | None = None,
     with_variance: bool = False,
     own_keys: npt.ArrayLike | None = None,
 ) -> RowDiagnostics:
     """Max weight, entropy H (nats), tr J and |J|_F of every row, for every divisor.
 
-    On request also sqrt(E |dL/dq|^2) = |K^T J|_F / divisor, the variance of a row's scaled scores,
-    and the weight of a key that the caller names for each row. All sums are in double precision.
+    On request also |dw/dq|_F = |K^T J|_F / divisor, |dL/dq| of given gradients to the weights, the
+    variance of a row's scaled scores, and the weight of a key that the caller names for each row.
+    All sums are in double precision.
 
     Args:
         scores: q.k before any divisor, (..., n_queries, n_keys), n_keys at least 2; -inf where a
             key is masked.
         divisors: one or more numbers from 1e-300 or rules, or a single one; d_k of a rule is the
             width of the keys.
-        keys: (..., n_keys, d_k), for query_gradient_norm. Leading axes as those of scores.
+        keys: (..., n_keys, d_k), for weight_jacobian_norm. Leading axes as those of scores.
+        gradients: dL/dw for query_gradient_norm, of the shape of scores; needs keys. What it has at
+            masked keys does not count.
         mask: as in `attention_weights`; booleans broadcast to the shape of scores.
         with_variance: compute row_variance, as in `sdpa.row_variance`.
         own_keys: for own_weight, the index of a key for each row, broadcast to (..., n_queries);
@@ -121,7 +126,7 @@ def row_diagnostics(
 
     >>> row_diagnostics(np.zeros((2, 4)), 1.0, mask=np.tri(2, 4, dtype=bool)).max_weight
     array([1. , 0.5])
-    >>> row_diagnostics([[0.0, 0.0]], 1.0, keys=[[3.0], [1.0]]).query_gradient_norm
+    >>> row_diagnostics([[0.0, 0.0]], 1.0, keys=[[3.0], [1.0]]).weight_jacobian_norm
     array([0.70710678])
     """
     given = masked(as_float("scores", scores), mask).astype(np.float64, copy=False)
@@ -132,7 +137,8 @@ def row_diagnostics(
     own_scores = None if own_keys is None else _own_scores(given, own_keys)
     variance = row_variance(_draws(given)) if with_variance else None
     vectors = None if keys is None else _keys(given, keys, has_masked=has_masked)
-    largest, gap, sums = _sums(_draws(given), each, vectors, has_masked=has_masked)
+    drawn = None if gradients is None else _gradients(given, gradients, vectors)
+    largest, gap, sums = _sums(_draws(given), each, vectors, drawn, has_masked=has_masked)
     own_gap = None if own_scores is None else largest - own_scores
     rows = _metrics(
         np.reshape(each, (-1, 1, 1)),
@@ -140,7 +146,8 @@ def row_diagnostics(
         sums,
         variance,
         own_gap,
-        with_gradient=vectors is not None,
+        with_keys=vectors is not None,
+        with_gradients=drawn is not None,
     )
     if several and given.ndim == 3:
         return rows
@@ -170,31 +177,41 @@ def _divisor(rule: Rule, scores: FloatArray, keys: npt.ArrayLike | None) -> floa
 
 
 def _sums(
-    scores: FloatArray, divisors: Sequence[float], keys: FloatArray | None, *, has_masked: bool
+    scores: FloatArray,
+    divisors: Sequence[float],
+    keys: FloatArray | None,
+    gradients: FloatArray | None,
+    *,
+    has_masked: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The largest score and the gap of each row of checked scores, (n_draws, n_queries), and sums.
 
-    The five sums have the shape (5, n_divisors, n_draws, n_queries).
+    The six sums have the shape (6, n_divisors, n_draws, n_queries).
     """
     n_draws, n_queries, n_keys = scores.shape
     largest, gap = np.empty((2, n_draws, n_queries))
-    sums = np.zeros((5, len(divisors), n_draws, n_queries))
+    sums = np.zeros((6, len(divisors), n_draws, n_queries))
     rows = tile_rows(n_keys, with_gradient=keys is not None)
     d_k = 0 if keys is None else keys.shape[-1]
     way = Distances if takes_distances(n_keys, d_k, n_queries) else Vectors
-    width = n_keys if way is Distances else max(n_keys, d_k)
-    buffers = np.empty((6, min(rows, n_draws * n_queries) * width))
+    width = n_keys if way is Distances and gradients is None else max(n_keys, d_k)
+    buffers = np.empty((6 if gradients is None else 8, min(rows, n_draws * n_queries) * width))
     for draws in _runs(n_draws, rows // max(1, n_queries)):
-        spread = None if keys is None else way.of(centred(keys[draws]))
+        apart = None if keys is None else centred(keys[draws])
+        spread = None if apart is None else way.of(apart)
         for queries in _runs(n_queries, rows):
             tile = Tile(scores[draws, queries], buffers, has_masked=has_masked)
             largest[draws, queries], gap[draws, queries] = tile.largest, tile.gap
             if spread is not None:
                 tile.gather(spread.matrix)
+            if gradients is not None:
+                tile.keep_gradients(gradients[draws, queries])
             for i, divisor in enumerate(divisors):
                 sums[:4, i, draws, queries] = tile.sums(divisor)
                 if spread is not None:
-                    sums[4, i, draws, queries] = spread.gradient_square(tile, divisor)
+                    sums[4, i, draws, queries] = spread.jacobian_square(tile, divisor)
+                if gradients is not None and apart is not None:
+                    sums[5, i, draws, queries] = tile.query_gradient_square(divisor, apart)
     return largest, gap, sums
 
 
@@ -221,6 +238,15 @@ def _keys(scores: FloatArray, keys: npt.ArrayLike, *, has_masked: bool) -> Float
     return _without_unseen(vectors, _draws(scores)) if has_masked else vectors
 
 
+def _gradients(scores: FloatArray, gradients: npt.ArrayLike, keys: FloatArray | None) -> FloatArray:
+    """The gradients to weights, with one axis before the last two."""
+    found: FloatArray = as_float("gradients", gradients).astype(np.float64, copy=False)
+    if keys is None or found.shape != scores.shape:
+        got = f"{found.shape}{' without keys' if keys is None else ''}"
+        raise ValueError(f"gradients: expected {scores.shape} beside keys, got {got}")
+    return _draws(found)
+
+
 def _without_unseen(keys: FloatArray, scores: FloatArray) -> FloatArray:
     """The keys, with a visible one in the place of those that no query of a draw sees: padding may
     be huge or NaN.
@@ -240,15 +266,16 @@ def _metrics(
     variance: FloatArray | None,
     own_gap: FloatArray | None,
     *,
-    with_gradient: bool,
+    with_keys: bool,
+    with_gradients: bool,
 ) -> RowDiagnostics:
-    """From divisors c, (n_divisors, 1, 1), and the gap and the sums of each row; the last sum is
-    |K^T J|_F^2 / (a b)^2.
+    """From divisors c, (n_divisors, 1, 1), and the gap and the sums of each row; the last sums are
+    |K^T J|_F^2 and |K^T J g|^2 over (a b)^2.
 
     own_gap is the distance of the score of a row's own key from the largest.
     """
     empty = np.empty((0, *gap.shape))
-    e1, es, e2, e3, gradient_square = sums
+    e1, es, e2, e3, *squares = sums
     scaled_gap = gap / c
     np.minimum(scaled_gap, _LARGEST_GAP, out=scaled_gap)
     b = np.exp(-scaled_gap)
@@ -257,13 +284,14 @@ def _metrics(
     r = t * a
     u2 = e2 / (e1 * e1)
     u3 = e3 / (e1 * e1 * e1)
-    gradient_norm = a * b / c * np.sqrt(np.maximum(gradient_square, 0.0))
+    of_weights, of_query = (a * b / c * np.sqrt(np.maximum(each, 0.0)) for each in squares)
     return RowDiagnostics(
         max_weight=a,
         entropy=np.log1p(t) + a * b * (scaled_gap * e1 - es / c),
         jacobian_trace=trace_from_shares(r, u2),
         jacobian_norm=norm_from_shares(r, u2, u3),
-        query_gradient_norm=gradient_norm[: None if with_gradient else 0],
+        weight_jacobian_norm=of_weights[: None if with_keys else 0],
+        query_gradient_norm=of_query[: None if with_gradients else 0],
         row_variance=empty if variance is None else variance / c / c,
         own_weight=empty if own_gap is None else a * np.exp(-own_gap / c),
     )

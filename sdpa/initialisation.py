@@ -90,6 +90,12 @@ def gpt2(_d_model: int, _d_k: int) -> tuple[float, float]:
     return 0.02**2, 0.02**2
 
 
+@scheme("normal")
+def smollm2(_d_model: int, _d_k: int) -> tuple[float, float]:
+    """1/24^2 for both: 1 / d_model at the width 576 of SmolLM2-135M (its `initializer_range`)."""
+    return 24**-2, 24**-2
+
+
 @scheme("uniform")
 def xavier(d_model: int, _d_k: int) -> tuple[float, float]:
     """2 / (fan_in + fan_out) = 1 / d_model for square W_Q and W_K of all heads (Glorot and Bengio

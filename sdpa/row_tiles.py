@@ -9,6 +9,10 @@ over the keys. With m = k_top + a b p,
                 |p|^2 = E1 y_top - h  and  |k_i - m|^2 = a (D_top,i + b (y_i - a y_top - a b h))
     many keys   K itself: e K gives p, and
                 sum e^2 |k - m|^2 = sum e^2 |k|^2 - 2 (e^2 K).m + |m|^2 sum e^2
+
+For a gradient g to the weights, with f = g - g_top, J g is a b y with
+
+    y = e (f - a b sum e f)  over the others, and minus their sum at the largest.
 """
 
 from __future__ import annotations
@@ -96,7 +100,8 @@ class Tile:
         self.e, self.squared, self._scratch = (
             shaped(buffer, below.shape) for buffer in buffers[1:4]
         )
-        self._free = buffers[3:]  # for `dot` and `other_product`, for `gather`, and for `product`
+        # for `dot` and `other_product`, for `gather`, for `product`, and for gradients
+        self._free = buffers[3:]
         self._ones = np.ones(below.shape[-1])
 
     def gather(self, matrix: FloatArray) -> None:
@@ -139,6 +144,22 @@ class Tile:
         # A BLAS call per row costs more than the arithmetic of a short row.
         return np.asarray(np.multiply(one, other, out=self._scratch) @ self._ones)
 
+    def keep_gradients(self, gradients: FloatArray) -> None:
+        """Keep f = g - g_top of gradients of the shape of the scores."""
+        self._apart = shaped(self._free[3], self.e.shape)
+        top = self.at_top(np.ascontiguousarray(gradients))
+        np.subtract(gradients, top[..., None], out=self._apart)
+
+    def query_gradient_square(self, divisor: float, keys: FloatArray) -> FloatArray:
+        """|K^T J g|^2 / (a b)^2 of each row, for the divisor of the last sums."""
+        a, b = self.shares(divisor)
+        y = np.multiply(self.e, self._apart, out=shaped(self._free[4], self.e.shape))
+        of_mean = a * b * (y @ self._ones)
+        y -= np.multiply(self.e, of_mean[..., None], out=self._scratch)
+        y.reshape(-1)[self._top] = -(y @ self._ones).reshape(-1)
+        p = self.product(y, keys)
+        return np.asarray(np.vecdot(p, p))
+
     def at_top(self, rows: FloatArray) -> FloatArray:
         """The entry of each row at its largest score."""
         entries = rows.reshape(-1)[self._top]
@@ -180,7 +201,7 @@ class Distances:
         flat[:, :: n_keys + 1] = 0.0
         return cls(matrix)
 
-    def gradient_square(self, tile: Tile, divisor: float) -> FloatArray:
+    def jacobian_square(self, tile: Tile, divisor: float) -> FloatArray:
         """|K^T J|_F^2 / (a b)^2 of each row of a tile, for the divisor of its last sums."""
         a, b = tile.shares(divisor)
         y = tile.product(tile.e, self.matrix)
@@ -204,7 +225,7 @@ class Vectors:
         """From keys (n_draws, n_keys, d_k) without a long mean."""
         return cls(keys, np.vecdot(keys, keys)[..., None])
 
-    def gradient_square(self, tile: Tile, divisor: float) -> FloatArray:
+    def jacobian_square(self, tile: Tile, divisor: float) -> FloatArray:
         """|K^T J|_F^2 / (a b)^2 of each row of a tile, for the divisor of its last sums."""
         a, b = tile.shares(divisor)
         # Processors multiply numbers below the smallest normal one slowly.

@@ -41,7 +41,7 @@ def law_of(cell: Cell, divisor: float) -> list[StackLayer]:
         divisor,
         cosine=cell.token_cosine,
         residual=cell.residual,
-        variances=(query, key, key * key),
+        variances=(query, key, key * key * cell.onto_stream),
         post_norm=cell.norm == "post",
     )
 

@@ -55,6 +55,12 @@ class Cell(ScaledCell):
             "initial weights W_Q and W_K; those of all other matrices are like W_K at their input"
         ),
     ] = SCHEMES["lecun"]
+    output_scale: Annotated[
+        Literal["none", "depth"],
+        Meaning(
+            "none, or depth: W_O and the last matrix of an MLP over sqrt(2 layers), as GPT-2 starts"
+        ),
+    ] = "none"
     norm: Annotated[
         Literal["pre", "post"],
         Meaning("place of the RMS norms: before attention and MLP, or after each sum"),
@@ -139,19 +145,25 @@ class Cell(ScaledCell):
                 return f"scaling: expected no n_visible beside a mask here, got {rule}"
         return None
 
+    @property
+    def onto_stream(self) -> float:
+        """The factor of the variances of W_O and of the last matrix of an MLP."""
+        return 1 / (2 * self.layers) if self.output_scale == "depth" else 1.0
+
     def block(self, rng: np.random.Generator) -> network.Block:
         """The matrices of a layer."""
         width, hidden = self.width, self.hidden
         query, key = self.scheme.variances(width, self.d_k)
         of_hidden = self.scheme.variances(max(hidden, 1), self.d_k)[1]
         matrix = partial(self.scheme.matrix, rng)
-        variances = {"query": query, "key": key, "value": key, "output": key}
+        output = key * self.onto_stream
+        variances = {"query": query, "key": key, "value": key, "output": output}
         drawn = {name: matrix(v, (width, width)) for name, v in variances.items()}
         if self.mlp == "swiglu":
             drawn["gate"] = matrix(key, (width, hidden))
         if self.mlp != "none":
             drawn["up"] = matrix(key, (width, hidden))
-            drawn["down"] = matrix(of_hidden, (hidden, width))
+            drawn["down"] = matrix(of_hidden * self.onto_stream, (hidden, width))
         return network.Block(**drawn)
 
     def designs(self) -> Iterator[network.Design]:

@@ -170,6 +170,7 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "first": numbers.first,
     "crossings": numbers.crossings,
     "network-growth": numbers.network_growth,
+    "network-starts": numbers.network_starts,
     "network-others": numbers.network_others,
     "network-limits": numbers.network_limits,
     "trained": numbers.trained,

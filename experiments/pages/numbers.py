@@ -1,5 +1,6 @@
 """Tables of numbers in generated Markdown, from the files in results/ and from exact laws."""
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pandas as pd
 from experiments.analysis.crossings import EQUAL, NORM_NAMES, TENTH
 from experiments.analysis.results import SweepAxes
 from experiments.analysis.written import significant
+from experiments.declarations.tables import BOTH
 from experiments.figures.words import short
 from experiments.kinds.language import Cell
 from experiments.pages.parts import Source, code, digits, formulas, markdown
@@ -117,10 +119,61 @@ _NETWORKS: dict[str, dict[str, dict[str, str | float]]] = {
         "causal mask, RoPE and SwiGLU MLP": {"mask": "causal", "mlp": "swiglu"},
     },
     "llama": {
-        "Llama's kind, q and k of variance 1": {"scheme": "lecun"},
-        "Llama's kind, matrices N(0, 0.02<sup>2</sup>)": {"scheme": "gpt2"},
+        "Llama's kind, q and k of variance 1": {"scheme": "lecun", "output_scale": "none"},
+        "Llama's kind, matrices N(0, 0.02<sup>2</sup>)": {"scheme": "gpt2", "output_scale": "none"},
     },
 }
+_STARTS: dict[str, dict[str, dict[str, str | float]]] = {
+    "starts": {
+        "q and k of variance 1 (`lecun`)": {"scheme": "lecun", "layers": 48},
+        "`xavier`": {"scheme": "xavier", "layers": 48},
+        "`kaiming`": {"scheme": "kaiming", "layers": 48},
+        "`gpt2`, N(0, 0.02<sup>2</sup>)": {"scheme": "gpt2", "layers": 48},
+        "`lecun`, 12 layers": {"scheme": "lecun", "layers": 12},
+        "`lecun`, 24 layers": {"scheme": "lecun", "layers": 24},
+        "`lecun`, 96 layers": {"scheme": "lecun", "layers": 96},
+    },
+    "llama": {
+        "Llama's kind, `lecun`": {"scheme": "lecun"},
+        "Llama's kind, `smollm2`, N(0, 1/24<sup>2</sup>)": {"scheme": "smollm2"},
+        "Llama's kind, `gpt2`": {"scheme": "gpt2"},
+    },
+}
+
+
+def network_starts(source: Source) -> str:
+    """The growth of the gradient by start, with and without `output_scale`, and its law, from the
+    folder of config.full.yaml.
+    """
+    columns = [*itertools.product(BOTH, ("none", "depth"))]
+    rows = []
+    for sweep, starts in _STARTS.items():
+        folder = source.results / FULL
+        measured = pd.read_csv(folder / f"{sweep}.csv")
+        layers = pd.read_csv(folder / csv_name(sweep, "by_layer"))
+        bottom = layers[layers["layer"] == 1]
+        for name, start in starts.items():
+            fields = []
+            for rule, scale in columns:
+                case = {**start, "scaling": rule, "output_scale": scale}
+                fields.append(_with_law(_rows_of(measured, case), _rows_of(bottom, case)))
+            rows.append([name, *fields])
+    heads = [f"{code(rule)}{', depth' * (scale == 'depth')}" for rule, scale in columns]
+    return markdown(["start", *heads], rows, "-" + "r" * len(columns))
+
+
+def _rows_of(table: pd.DataFrame, values: dict[str, str | float]) -> pd.DataFrame:
+    """The rows of a table with these values."""
+    return table[(table[list(values)] == pd.Series(values)).all(axis=1)]
+
+
+def _with_law(measured: pd.DataFrame, bottom: pd.DataFrame) -> str:
+    """A growth with its interval, and the law where there is one; empty without a row."""
+    if measured.empty:
+        return ""
+    (found,) = _by_rule(measured, measured["scaling"])
+    law = float(np.sqrt(bottom["stream_gradient_law"].iloc[0]))
+    return found if math.isnan(law) else f"{found}; law {formulas(digits(law))}"
 
 
 def network_others(source: Source) -> str:
@@ -132,8 +185,7 @@ def network_others(source: Source) -> str:
         measured = pd.read_csv(source.results / FULL / f"{sweep}.csv")
         rules = measured["scaling"].unique()
         for name, parts in networks.items():
-            is_meant = (measured[list(parts)] == pd.Series(parts)).all(axis=1)
-            rows.append([name, *_by_rule(measured[is_meant], rules)])
+            rows.append([name, *_by_rule(_rows_of(measured, parts), rules)])
     return markdown(["network", *map(code, rules)], rows, "-" + "r" * len(rules))
 
 

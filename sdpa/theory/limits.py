@@ -83,7 +83,7 @@ def query_gradient_crossing(n_keys: int) -> float:
     >>> round(query_gradient_crossing(64))
     374
     """
-    return _crossing(n_keys, lambda rows, d_k: rows.gradient_norm(d_k), power=1)
+    return _crossing(n_keys, lambda rows, d_k: rows.query_gradient_norm(d_k), power=1)
 
 
 def _crossing(

@@ -1,4 +1,4 @@
-"""Quantiles of |J|_F and of |dL/dq| over rows of independent Gaussian queries and keys.
+"""Quantiles of |J|_F, |dw/dq|_F and |dL/dq| over rows of independent Gaussian queries and keys.
 
 Points of a lattice rule stand for |q| and for all scores of a row but the largest, which is
 integrated exactly. With s_2 the second score, A_k the sum of e^(k (s - s_2)) over all scores but
@@ -13,9 +13,16 @@ law, Q(z_1) / Q(z_2) is uniform, which gives the share of these t.
 The eight largest scores have their exact law. The sums over all others are lognormal given the
 eighth, with their exact means and covariances. Given the row, with the eigenvalues l_i of J,
 
-    |dL/dq|^2 = (|J z|^2 + sum_i l_i^2 X_i) key_std^2 / divisor^2,
+    |dw/dq|_F^2 = (|J z|^2 + sum_i l_i^2 X_i) key_std^2 / divisor^2,
 
-X_i chi-squared of d_k - 1 degrees of freedom.
+X_i chi-squared of d_k - 1 degrees of freedom. With g a standard normal gradient to the weights,
+one for each row,
+
+    |dL/dq|^2 = ((z.J g)^2 + |J g|^2 X) key_std^2 / divisor^2,
+
+X chi-squared of d_k - 1 degrees of freedom, because the parts of keys across q do not depend on
+the weights. (z.J g)^2 counts as |J g|^2 |J z|^2 / |J|_F^2, with the same mean: exact for rows of two
+large weights, and 1 / d_k of the whole in others.
 """
 
 from __future__ import annotations
@@ -28,7 +35,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv, log_ndtr, ndtr, ndtri, ndtri_exp
+from scipy.special import betaincinv, gammaincinv, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Rule
@@ -42,10 +49,15 @@ Norm = Callable[[FloatArray], FloatArray]  # of t, (..., points)
 _POINTS = 2**14
 # Built component by component for the least worst-case error with the weights 0.8^j (Sloan and
 # Reztsov 2002, Math. Comp. 71:263).
-_GENERATOR = (1, 6229, 2691, 1399, 7751, 2865, 3221, 829, 5153, 4815, 3637, 3665, 1093)
+_GENERATOR = (
+    *(1, 6229, 2691, 1399, 7751, 2865, 3221, 829, 5153, 4815, 3637, 3665, 1093),
+    *(747, 5863, 7031, 1973, 3547, 2003, 2639, 1707, 4703, 6137, 7621, 6813),
+)
 _QUERY, _SECOND, _THIRD, _SQUARES = range(4)  # coordinates that matter most have the first places
 _LOWER = (_THIRD, *range(4, 9))
 _SUM, _CHI, _LENGTH, _FIRST = range(9, 13)
+_OF_LARGEST = slice(13, 21)  # gradients to the eight largest weights
+_OF_SUM, _OF_SQUARES, _ACROSS, _SPREAD = range(21, 25)  # sums of the others; keys across q
 _EXACT = 2 + len(_LOWER)  # scores
 _POWERS = 7  # of weights, for tr J^6
 _ALONG = ((1, 1), (2, 1), (2, 2))  # powers of u and y
@@ -61,13 +73,16 @@ _RISING = np.array([[True], [False]])
 _LAST_STEP = 2e-3
 _STEPS = 30
 _LEAST = 1e-300
+_LEAST_SQUARE = 1e-100
+_ROUNDED = 1e-12  # a smaller |J g|^2 / r^2 is rounding
 _LEAST_NORM = 1e-280  # a smaller quantile is 0
 
 
 class NormQuantiles(NamedTuple):
-    """Quantiles of the norms of a row; that of |dL/dq| is NaN for d_k below 8."""
+    """Quantiles of the norms of a row; those of |dw/dq|_F and |dL/dq| are NaN for d_k below 8."""
 
     jacobian_norm: float
+    weight_jacobian_norm: float
     query_gradient_norm: float
 
 
@@ -80,17 +95,20 @@ def attention_quantiles(
     shortest: int | None = None,
     share: float = 0.5,
 ) -> NormQuantiles:
-    """The |J|_F and the |dL/dq| = |K^T J|_F / divisor below which a share of the rows lies.
+    """The |J|_F, |dw/dq|_F = |K^T J|_F / divisor and |dL/dq| below which a share of the rows lies.
 
-    The relative error of medians is below 1e-3 for |J|_F and 3e-3 for |dL/dq|. Other shares have no
-    stated bound: few points of the lattice decide on the tails.
+    dL/dq = K^T J g / divisor is of a standard normal gradient g to the weights, one for each row.
+    The relative error of medians is below 1e-3 for |J|_F, 3e-3 for |dw/dq|_F and 1e-2 for |dL/dq|.
+    Other shares have no stated bound: few points of the lattice decide on the tails.
 
     Arguments and errors as in `attention_expectations`, of independent Gaussian entries, and a
     share above 0 and below 1.
 
     >>> found = attention_quantiles(d_k=64, n_keys=64, divisor=8.0)
-    >>> round(found.jacobian_norm, 3), round(found.query_gradient_norm, 3)
+    >>> round(found.jacobian_norm, 3), round(found.weight_jacobian_norm, 3)
     (0.179, 0.179)
+    >>> round(found.query_gradient_norm, 3)
+    0.167
     """
     of_law = RowLaw.checked(float(d_k), n_keys, divisor, law)
     least = int(lengths_of(shortest, n_keys)[0])
@@ -99,10 +117,11 @@ def attention_quantiles(
         raise ValueError(f"share: expected a number above 0 and below 1, got {share}")
     if least == 1:  # one of n_keys rows has a single key and the norms 0
         share = (share * n_keys - 1) / (n_keys - 1)
-    gradient = nan
+    found = [rows.quantile(rows.jacobian_norm, share), nan, nan]
     if d_k >= _NARROWEST:
-        gradient = of_law.to_query * rows.quantile(rows.gradient_norm(d_k), share)
-    return NormQuantiles(rows.quantile(rows.jacobian_norm, share), gradient)
+        norms = rows.weight_jacobian_norm(d_k), rows.query_gradient_norm(d_k)
+        found[1:] = [of_law.to_query * rows.quantile(norm, share) for norm in norms]
+    return NormQuantiles(*found)
 
 
 def rows_of(law: RowLaw, shortest: int) -> RowNorms:
@@ -183,6 +202,7 @@ class RowNorms:
             sums += more
             along += more_along
         self.partition = sums[0]
+        self.shares = e / sums[0]  # from the second largest score to the eighth
         self.u = [of_power / sums[0] ** k for k, of_power in enumerate(sums, 1)]
         _, u2, u3, *_ = self.u
         slope = 2 * (u2 - u3)
@@ -199,8 +219,8 @@ class RowNorms:
         start, slope, bend = self.coefficients
         return np.asarray(start + t * (slope + t * bend))
 
-    def gradient_norm(self, d_k: float) -> Norm:
-        """|dL/dq| divisor / key_std as a function of t."""
+    def weight_jacobian_norm(self, d_k: float) -> Norm:
+        """|dw/dq|_F divisor / key_std as a function of t."""
         _, u2, *_ = self.u
         low, width, start, slope, bend = self._across(d_k)
 
@@ -213,6 +233,51 @@ class RowNorms:
             return np.asarray(t * a * np.sqrt(square))
 
         return norm
+
+    def query_gradient_norm(self, d_k: float) -> Norm:
+        """|dL/dq| divisor / key_std of drawn gradients, as a function of t.
+
+        With a the largest weight, r u the others, h = sum u g and y = g_1 - h,
+
+            |J g|^2 / r^2 = a^2 y^2 + sum u^2 (g - h - a y)^2
+        """
+        _, u2, *_ = self.u
+        mean, apart, squares = self._of_gradients()
+        across = 2 * gammaincinv((d_k - 1) / 2, _lattice()[_ACROSS])
+        largest = ndtri(_lattice()[_OF_LARGEST.start]) - mean
+
+        def norm(t: FloatArray) -> FloatArray:
+            a = 1 / (1 + t)
+            shift = a * largest
+            square = shift**2 * (1 + u2) + squares - 2 * shift * apart
+            along = self.along_scores(t) / (a**2 * self._square(t))
+            return np.asarray(t * a * np.sqrt(np.maximum(square, _ROUNDED) * (across + along)))
+
+        return norm
+
+    def _of_gradients(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """h = sum u g, sum u^2 (g - h) and sum u^2 (g - h)^2 over all keys but the largest.
+
+        Over the keys below the eighth, sum u g and sum u^2 g are normal with their exact
+        covariance, and sum u^2 g^2 has the law of Wilson and Hilferty with its exact variance.
+        """
+        u = self.shares
+        g = ndtri(_lattice()[_OF_LARGEST])[1:]
+        of_sum, of_squares, of_spread = ndtri(_lattice()[[_OF_SUM, _OF_SQUARES, _SPREAD]])
+        second, third, fourth = (self.u[k - 1] - (u**k).sum(axis=0) for k in (2, 3, 4))
+        second = np.maximum(second, _LEAST_SQUARE)
+        third = np.clip(third, 0, second**1.5)  # nothing but rounding in rows of eight keys
+        fourth = np.clip(fourth, 0, second**2)
+        first = np.sqrt(second) * of_sum
+        slope = third / second
+        own = np.sqrt(np.maximum(fourth - slope * third, 0))
+        with_squares = slope * first + own * of_squares
+        spread = 2 * fourth / (9 * second**2)
+        rest = second * np.maximum(1 - spread + np.sqrt(spread) * of_spread, 0) ** 3
+        h = (u * g).sum(axis=0) + first
+        apart = (u**2 * (g - h)).sum(axis=0) + with_squares - h * second
+        squares = (u**2 * (g - h) ** 2).sum(axis=0) + rest + h * (h * second - 2 * with_squares)
+        return h, apart, squares
 
     def along_scores(self, t: FloatArray) -> FloatArray:
         """|J z|^2 / r^2 at t, with a the largest weight, r u the others, and y = z - z_1:

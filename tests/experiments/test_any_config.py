@@ -75,6 +75,7 @@ KEYS = {
     "rate_divisor": axis("unscaled", "d_k^1/4"),
     "token_cosine": axis(0.2, 0.999),
     "residual": axis(0.5, 1000),
+    "output_scale": axis("none", "depth"),
     "norm": axis("pre", "post"),
     "mlp": axis("none", "relu", "swiglu"),
 }

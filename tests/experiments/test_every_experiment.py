@@ -123,6 +123,7 @@ CELLS = {
             "n_heads": 3,
             "layers": 3,
             "scheme": Scheme.parse("gpt2"),
+            "output_scale": "depth",
             "norm": "post",
             "mlp": "relu",
             "residual": 0.5,

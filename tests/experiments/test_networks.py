@@ -95,6 +95,7 @@ WIDE = Cell(d_k=32, n_keys=12, scaling=RULES, n_heads=12, layers=3)
 LAWS = {
     "pre-norm, weak stream": replace(WIDE, residual=0.5),
     "post-norm, alike tokens": replace(WIDE, norm="post", token_cosine=0.4),
+    "output over sqrt(2 layers)": replace(WIDE, output_scale="depth"),
     "small start": replace(WIDE, scheme=Scheme.parse("xavier_packed")),
 }
 
