@@ -17,7 +17,6 @@ from experiments.analysis import (
     score_counts,
     slopes,
     verdicts,
-    zero_weights,
 )
 from experiments.analysis.derived import VERDICTS, add_exact
 from experiments.analysis.results import Results
@@ -33,7 +32,6 @@ DERIVED_TABLES = (
     *crossings.TABLES,
     *freezing.TABLES,
     *score_counts.TABLES,
-    *zero_weights.TABLES,
     *bands.TABLES,
     *network.TABLES,
 )

@@ -13,7 +13,6 @@ from experiments.declarations import (
     gradients,
     language,
     network,
-    rounding,
     saturation,
     variance,
 )
@@ -24,7 +23,6 @@ _TOPICS = (
     saturation,
     freezing,
     gradients,
-    rounding,
     language,
     network,
     calibration,

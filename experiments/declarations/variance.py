@@ -39,7 +39,6 @@ _ASSUMPTIONS = (
     "correlation",
     "spectrum",
     "normalize",
-    "arithmetic",
 )
 
 

@@ -49,7 +49,6 @@ OWN_DRAWINGS: dict[str, Callable[[Results], Drawing]] = {
     "calibration": curves.calibration,
     "map": maps.ratio_map,
     "phase": maps.phase,
-    "formats": maps.formats,
     "rows": maps.rows,
     "growth": networks.growth,
     "propagation": networks.propagation,

@@ -3,12 +3,10 @@
 from sdpa.theory import limits, overlap
 from sdpa.theory.attention import AttentionExpectations, attention_expectations, divisor_for
 from sdpa.theory.deviations import attention_deviations, least_draw_deviations
-from sdpa.theory.formats import OutOfRange, out_of_range
 from sdpa.theory.gradient_growth import StackLayer, attention_stack
 from sdpa.theory.integrals import UnknownError
 from sdpa.theory.mapped_rows import MappedExpectations, mapped_expectations
 from sdpa.theory.norm_quantiles import NormQuantiles, attention_quantiles
-from sdpa.theory.rounding_loss import rounding_loss
 from sdpa.theory.row_variance import least_shared_row_variance, row_variance, row_variance_deviation
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.score_law import largest_score_survival, score_survival
@@ -25,7 +23,6 @@ __all__ = [
     "GaussianRow",
     "MappedExpectations",
     "NormQuantiles",
-    "OutOfRange",
     "ScoreDeviations",
     "StackLayer",
     "UnknownError",
@@ -39,9 +36,7 @@ __all__ = [
     "least_shared_row_variance",
     "limits",
     "mapped_expectations",
-    "out_of_range",
     "overlap",
-    "rounding_loss",
     "row_variance",
     "row_variance_deviation",
     "score_kurtosis",

@@ -130,14 +130,14 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
     data = explorer.explorer(tables.values())
     of = ["d_k", "n_keys", "divisor"]
     rows = pd.concat(
-        tables[name]["measured"] for name in ("scaling", "single", "laws", "formats", "map")
+        tables[name]["measured"] for name in ("scaling", "single", "laws", "map")
     ).query("inputs == 'gaussian'")  # without soft caps
     rows = rows[rows["d_k"].isin(data["d_k"]) & rows["n_keys"].isin(data["n_keys"])]
     rows["rows"] = rows["trials"] * rows["n_queries"]
     cells = rows.groupby(of)
     assert len(data["medians"]) == len(cells)
     for *cell, one, other in data["medians"]:
-        # Several sweeps share a cell, some in formats; the one with most rows is shown.
+        # Several sweeps share a cell; the one with most rows is shown.
         found = cells.get_group(tuple(cell))
         found = found[found["rows"] == found["rows"].max()]
         known = [found[f"{name}_exact"].fillna(found[name]) for name in explorer._MEDIANS]
