@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from sdpa.arithmetic import Arithmetic, rounded_rows
 from sdpa.attention import (
     AttentionGradients,
     Trace,
@@ -45,7 +44,6 @@ __version__ = "1.0.0"
 
 __all__ = [
     "LAWS",
-    "Arithmetic",
     "AttentionGradients",
     "Diagnosis",
     "DividedScores",
@@ -73,7 +71,6 @@ __all__ = [
     "key_gradient_square",
     "max_weight",
     "participation",
-    "rounded_rows",
     "row_diagnostics",
     "row_variance",
     "scaled_dot_product_attention",

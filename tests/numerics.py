@@ -22,3 +22,9 @@ def integral(function, ends, **tolerances):
 def normals(*shape, seed=0):
     """Standard normal numbers."""
     return np.random.default_rng(seed).standard_normal(shape)
+
+
+def in_bfloat16(values):
+    """The nearest numbers of bfloat16, in single precision."""
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    return ((bits + 0x8000) & 0xFFFF0000).view(np.float32)

@@ -6,6 +6,7 @@ import doctest
 import re
 import shutil
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -17,7 +18,7 @@ from experiments.measuring.columns import cell_fields, defaults
 from experiments.measuring.experiment import load_experiment
 from experiments.pages.blocks import BlockError, rewrite
 from experiments.paths import STORED_CONFIG, csv_name
-from sdpa.theory import limits
+from sdpa.theory import largest_score_survival, limits
 from tests.shipped import IS_SHIPPED, RESULTS, shipped_only
 from tests.suite_process import ROOT
 
@@ -66,6 +67,20 @@ def test_ci_calls_the_commands_of_the_start_as_written():
     assert [one for one in commands if one.startswith("make")] == [
         line for line in called if line in commands
     ]
+
+
+def test_the_ranges_of_number_formats_are_those_of_the_law():
+    part = PAGES["docs/methods.md"].partition("## Number formats")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| (.*) \| (.*) \| (.*) \|$", part, re.MULTILINE)
+    assert len(rows) == 5
+    for d_k, divisor, median, *shares in rows:
+
+        def beyond(score, d_k=int(d_k), divisor=int(divisor)):
+            return largest_score_survival(score * divisor, d_k, 4096)
+
+        ends = np.log([65504, 3.39e38])
+        assert [f"{beyond(end):.0%}" for end in ends] == shares
+        assert beyond(float(median) - 0.05) > 0.5 > beyond(float(median) + 0.05)
 
 
 @shipped_only

@@ -16,7 +16,6 @@ from experiments.analysis import (
     score_counts,
     slopes,
     verdicts,
-    zero_weights,
 )
 from experiments.analysis.derived import add_exact
 from experiments.analysis.results import Results
@@ -31,7 +30,6 @@ DERIVED_TABLES = (
     *crossings.TABLES,
     *freezing.TABLES,
     *score_counts.TABLES,
-    *zero_weights.TABLES,
     *bands.TABLES,
     *network.TABLES,
 )

@@ -29,7 +29,6 @@ _OTHER_WORDS = {
     "context_length": "n_keys",
     "dim": "d_k",
     "divisor": "scaling",
-    "dtype": "arithmetic",
     "head_dim": "d_k",
     "head_size": "d_k",
     "is_causal": "mask: causal",

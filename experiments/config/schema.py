@@ -12,7 +12,6 @@ from typing import Any
 
 from experiments.config.models import config_model
 from sdpa import LAWS
-from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import SCHEMES
 from sdpa.row_maps import NORMALIZERS
 from sdpa.scaling import FUNCTIONS, SIZES
@@ -31,7 +30,6 @@ _NAMED: dict[str, Any] = {
     },
     "InputLaw": {"enum": list(LAWS)},
     "Scheme": {"enum": list(SCHEMES)},
-    "Arithmetic": {"enum": list(FORMATS)},
     "Normalizer": {"enum": list(NORMALIZERS)},
     "Sink": {"type": ["number", "string"], "pattern": "^none$"},
     "MaskName": {"type": "string", "pattern": "^(?:none|causal|(?:window|local)-[1-9][0-9]{0,8})$"},

@@ -12,7 +12,6 @@ from experiments.declarations import (
     gradients,
     language,
     network,
-    rounding,
     saturation,
     variance,
 )
@@ -23,7 +22,6 @@ _TOPICS = (
     saturation,
     freezing,
     gradients,
-    rounding,
     language,
     network,
 )

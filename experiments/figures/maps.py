@@ -29,12 +29,6 @@ _LUMINANCE = (0.2126, 0.7152, 0.0722)  # of linear red, green and blue (WCAG 2)
 _DARK = 0.179  # white has more contrast than black on darker colours, and each at least 4.5 to 1
 _MAX_MAPS = 4
 _MAX_TICKS = 12
-_SHARES = {
-    "zero_weights": "weights that are 0",
-    "wrong_gradient_rows": "gradients wrong by over half",
-    "overflowing_rows": "overflow without subtracting max s",
-}
-_LARGEST_MAP = 8  # most columns of a map of shares with numbers in its cells
 
 
 def plot_plane(
@@ -248,47 +242,6 @@ def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame, axes: Swee
         x = place(freezing, shown.columns)
         y = place(at, shown.index)
         ax.plot(x, y, "--", color=INK, linewidth=1.5)
-
-
-def formats(results: Results) -> Drawing:
-    """A row of maps over d_k and number formats for each share, a column for each of the first two
-    rules.
-
-    Of the number of keys with most values of d_k, or the largest of these.
-    """
-    table = results.axes.first_combination(results.measured, "d_k", "n_keys", "arithmetic")
-    widths = table.groupby("n_keys")["d_k"].nunique()
-    n_keys = widths[widths == widths.max()].index[-1]
-    table = table[table["n_keys"] == n_keys]
-    groups = list(table.groupby("scaling", sort=False))[:2]
-    names = list(table["arithmetic"].unique())
-    height = (0.5 + 0.28 * len(names)) * len(_SHARES) + 0.5
-    size = 4.6 * len(groups), height
-    figure, axes = panels(len(_SHARES) * len(groups), len(groups), size, sharex=True, sharey=True)
-    kinds = itertools.product(_SHARES, groups)
-    for ax, (share, (scaling, rows)) in zip(axes, kinds, strict=True):
-        by_format = rows.pivot_table(index="arithmetic", columns="d_k", values=share)
-        values = by_format.loc[names[::-1]]
-        write = _percent if values.shape[1] <= _LARGEST_MAP else None
-        plot_plane(ax, values, write=write, cmap=SEQUENTIAL, vmin=0, vmax=1)
-        ax.set_ylabel("")
-        ax.set_title(f"{under(scaling)}: {_SHARES[share]}")
-    figure.suptitle(f"n_keys = {n_keys}", x=0.01, ha="left", fontsize=10.5)
-    return figure
-
-
-def _percent(share: float) -> str:
-    """A share in per cent with two digits, with a sign for those that round to 0 or 100 per cent.
-
-    >>> _percent(0.0), _percent(1e-5), _percent(0.0063), _percent(0.42), _percent(0.9999), _percent(1.0)
-    ('0', '<0.1%', '0.6%', '42%', '>99%', '100%')
-    """
-    if 0 < share < 0.0005:
-        return "<0.1%"
-    if 0.995 < share < 1:
-        return ">99%"
-    digits = 1 if share < 0.095 else 0
-    return f"{100 * share:.{digits}f}%" if share else "0"
 
 
 def rows(results: Results) -> Drawing:

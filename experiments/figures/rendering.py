@@ -48,7 +48,6 @@ OWN_DRAWINGS: dict[str, Callable[[Results], Drawing]] = {
     "distribution": curves.distribution,
     "map": maps.ratio_map,
     "phase": maps.phase,
-    "formats": maps.formats,
     "rows": maps.rows,
     "growth": networks.growth,
     "propagation": networks.propagation,

@@ -26,7 +26,6 @@ class Batch:
     divisors: Floats  # of each query under each rule, (n_divisors, 1, n_queries)
     rows: RowDiagnostics  # of the scores
     rows_per_key: float  # the number of queries of a whole draw over its number of keys
-    extra_arrays: Mapping[str, Floats]  # of the shape of the scores
     # numbers per row, (n_divisors, n_draws, n_queries), from `AttentionCell.extra_values`
     extra_values: Mapping[str, Floats]
 

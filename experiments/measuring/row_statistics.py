@@ -154,7 +154,7 @@ class RowStatistics:
             )
             scores = queries @ keys.swapaxes(-1, -2)
             score_sums += _power_sums(scores, cell.visible(rows), cell.score_centre)
-            batch = self._batch(cell, rows, keys, queries, scores, rng)
+            batch = self._batch(cell, rows, keys, queries, scores)
             row_sums = row_sums + np.stack(
                 [_sum_over_rows(metric, batch) for metric in self._means], axis=1
             )
@@ -175,11 +175,9 @@ class RowStatistics:
         keys: Floats,
         queries: Floats,
         scores: Floats,
-        rng: np.random.Generator,
     ) -> Batch:
         """The batch of these rows of each draw, with the arrays that the metrics need."""
-        arrays = cell.extra_arrays(queries, keys, scores, rng)
-        values = cell.extra_values(rows, keys, scores, **arrays)
+        values = cell.extra_values(rows, keys, scores)
         sources = {metric.source for metric in self._of_rows}
         if (visible := cell.visible(rows)) is not None:
             scores = np.where(visible, scores, -np.inf)
@@ -198,7 +196,7 @@ class RowStatistics:
         each = np.reshape(divisors, (-1, 1, 1)) * (
             np.ones((1, 1, scores.shape[1])) if relative is None else relative[:, None]
         )
-        return Batch(queries, scores, each, found, cell.n_queries / cell.n_keys, arrays, values)
+        return Batch(queries, scores, each, found, cell.n_queries / cell.n_keys, values)
 
     def tabulate(self, cell: AttentionCell, measurement: RowMeasurement) -> dict[str, list[Row]]:
         """One row per scaling with each metric of two trials or more."""

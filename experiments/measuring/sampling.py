@@ -72,19 +72,11 @@ class AttentionCell(ScaledCell):
         """
         raise NotImplementedError
 
-    def extra_arrays(self, *_: Any, **__: Any) -> Mapping[str, Floats]:
-        """Arrays of the shape of the scores by name, for metrics that need more than these.
-
-        Args: queries, keys and scores of some draws, without a divisor or mask; and the generator.
-        """
-        return {}
-
     def extra_values(self, *_: Any, **__: Any) -> Mapping[str, Floats]:
         """Numbers per row by name, (scalings, trials, queries), for metrics that need more than the
         softmax.
 
-        Args: the slice of the queries; keys and scores of some draws, without a divisor or mask;
-        the `extra_arrays`.
+        Args: the slice of the queries; keys and scores of some draws, without a divisor or mask.
         """
         return {}
 

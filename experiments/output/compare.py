@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["new", "unchanged", "equal to rounding", "different", "removed"]
 ROUNDING: Kind = "equal to rounding"
-_OF_VALUE, _OF_SINGLE = 1e-9, 5e-6  # of a value, in double precision and in other formats
+_OF_VALUE = 1e-9
 _OF_ERROR = 1e-3  # of the standard error of a value
 _OF_TEST, _OF_TESTED = 1e-4, 1e-9  # of an error or a number of a test, and of the value behind it
 _OF_DRAWS = 1e-2  # effective draws have three digits
@@ -111,14 +111,14 @@ def _excesses(before: "pd.DataFrame", after: "pd.DataFrame") -> Iterator[tuple[f
         if differs.any():
             apart = np.abs(old[name] - new[name]).to_numpy(float)
             # 0 allows no difference
-            excess = apart / np.maximum(_allowed(name, new, after), 1e-290)
+            excess = apart / np.maximum(_allowed(name, new), 1e-290)
             # text and empty fields are no rounding of anything else
             excess = np.nan_to_num(excess, nan=np.inf)
             row = int(np.where(differs, excess, -1.0).argmax())
             yield float(excess[row]), name, row
 
 
-def _allowed(name: str, table: "pd.DataFrame", texts: "pd.DataFrame") -> Floats:
+def _allowed(name: str, table: "pd.DataFrame") -> Floats:
     """The largest difference that counts as rounding, in each row of a column of numbers."""
 
     def size(column: str) -> Floats:
@@ -138,8 +138,5 @@ def _allowed(name: str, table: "pd.DataFrame", texts: "pd.DataFrame") -> Floats:
     error = size("se" if base in ("measured", "exact") else f"{base}_se")
     if f"{base}_high" in table and f"{base}_se" not in table:
         error = np.nan_to_num((table[f"{base}_high"] - table[f"{base}_low"]).to_numpy(float) / 4)
-    is_single = texts["arithmetic"] != "float64" if "arithmetic" in texts else False
-    allowed: Floats = np.fmax(
-        np.where(is_single, _OF_SINGLE, _OF_VALUE) * number, _OF_ERROR * error
-    )
+    allowed: Floats = np.fmax(_OF_VALUE * number, _OF_ERROR * error)
     return allowed

@@ -26,13 +26,12 @@ TABULATING = (
     "experiments/running/work.py",
     "experiments/output/tables.py",
 )
-# Rules, laws, formats and schemes count in the stamp of a cell instead, so that a new one leaves
+# Rules, laws and schemes count in the stamp of a cell instead, so that a new one leaves
 # all results complete.
 STAMPED = (
     "sdpa/scaling.py",
     "sdpa/inputs.py",
     "sdpa/initialisation.py",
-    "sdpa/arithmetic.py",
     "sdpa/_names.py",
 )
 # Tables import these, which read configs, name and write files, and word messages.

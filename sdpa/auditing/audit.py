@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import DTypeLike
 
-from sdpa.arithmetic import FORMATS, Arithmetic
 from sdpa.auditing import items
 from sdpa.auditing.causes import causes
 from sdpa.auditing.computation import Expected
+from sdpa.auditing.formats import FORMATS, Format
 from sdpa.auditing.function import Attention, Audited, CallError, Sample
 from sdpa.row_maps import RowMap
 from sdpa.scaling import Rule, Scaling
@@ -132,7 +132,7 @@ def audit(
     if not isinstance(mask, str):
         raise TypeError(f"mask: expected a name such as none or causal, got {mask!r}")
     name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
-    arithmetic = Arithmetic.parse(name)
+    number_format = Format.parse(name)
     lengths = tuple(np.atleast_1d(n_keys).tolist())
     rule = Scaling.parse(scaling) if isinstance(scaling, str) else scaling
     expected = Expected(
@@ -146,7 +146,7 @@ def audit(
     audited = Audited(
         attention,
         backward,
-        arithmetic,
+        number_format,
         d_k,
         lengths,
         expected,
@@ -164,7 +164,7 @@ def _rounded(audited: Audited, samples: Sequence[Sample]) -> str:
     low = off[len(off) // 4]
     high = off[len(off) * 3 // 4]
     for name in _COARSEST_FIRST:
-        eps = 2.0 ** (1 - FORMATS[name].digits)
+        eps = FORMATS[name].eps
         if audited.eps < eps and eps / 16 < low and high < 2 * eps:
             return name
     return ""

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from sdpa.arithmetic import Arithmetic
 from sdpa.auditing.computation import (
     Array,
     Computation,
@@ -474,8 +473,9 @@ def overflowing(c: Computation) -> Any:
 def eight_bits(c: Computation) -> Any:
     """Exponentials are rounded to 8 bits, their sum is not (Dao-AILab/flash-attention#2694)."""
     e = np.exp(c.scores - c.scores.max(axis=-1, keepdims=True))
-    rounded = Arithmetic.parse("float8_e4m3fn").round(e)
-    return rounded / e.sum(axis=-1, keepdims=True)
+    _, exponents = np.frexp(e)
+    steps = np.exp2(np.maximum(exponents, -5) - 4.0)  # of E4M3
+    return steps * np.rint(e / steps) / e.sum(axis=-1, keepdims=True)
 
 
 @slip("weights", _BLOCKS)

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
-from sdpa.arithmetic import Arithmetic
 from sdpa.attention import attention_weights
 from sdpa.auditing.computation import Array, Expected, repeated
+from sdpa.auditing.formats import Format
 
 Attention = Callable[..., Any]
 ROWS = 8  # queries among the longest rows
@@ -70,7 +70,7 @@ class Audited:
 
     function: Attention
     backward: Any  # a function, or None
-    arithmetic: Arithmetic
+    number_format: Format
     d_k: int
     n_keys: tuple[int, ...]
     expected: Expected
@@ -111,7 +111,7 @@ class Audited:
     @property
     def eps(self) -> float:
         """The distance from 1 to the next number of the format."""
-        return 2.0 ** (1 - self.arithmetic.digits)
+        return self.number_format.eps
 
     @property
     def is_wide(self) -> bool:
@@ -120,7 +120,7 @@ class Audited:
 
     def cast(self, values: npt.ArrayLike) -> Array:
         """Values in the format of the function."""
-        return np.asarray(values).astype(self.arithmetic.name)
+        return np.asarray(values).astype(self.number_format.name)
 
     def random(
         self,
@@ -164,7 +164,7 @@ class Audited:
                 found = [np.asarray(x).astype(float) for x in parts]
         except (Exception, SystemExit) as error:  # whatever it raises is a result of the audit
             raise CallError(
-                f"calling it with arrays of {self.arithmetic.name} (--dtype), or reading its "
+                f"calling it with arrays of {self.number_format.name} (--dtype), or reading its "
                 f"output, raised {type(error).__name__}: {error}"
             ) from error
         if [x.shape for x in found] != [*shapes]:
@@ -204,7 +204,7 @@ class Audited:
         long = self.n_keys[-1]
         sizes = (few, few), (max(1, few // 3), few), (1, few)
         cases = [(spread, *size) for size in sizes for spread in (1.0, 5.0, 20.0)]
-        cases.append((0.56 * math.log(self.arithmetic.largest), few, few))
+        cases.append((0.56 * math.log(self.number_format.largest), few, few))
         if self.is_wide:
             cases.append((min(1e6, 0.002 / self.eps), few, few))
         cases += [(5.0, n, n) for n in self.n_keys[1:] if n <= _LONG]

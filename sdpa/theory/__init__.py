@@ -2,12 +2,10 @@
 
 from sdpa.theory import limits, overlap
 from sdpa.theory.attention import AttentionExpectations, attention_expectations, divisor_for
-from sdpa.theory.formats import OutOfRange, out_of_range
 from sdpa.theory.gradient_growth import StackLayer, attention_stack
 from sdpa.theory.integrals import UnknownError
 from sdpa.theory.mapped_rows import MappedExpectations, mapped_expectations
 from sdpa.theory.norm_quantiles import NormQuantiles, attention_quantiles
-from sdpa.theory.rounding_loss import rounding_loss
 from sdpa.theory.row_variance import row_variance
 from sdpa.theory.rows import GaussianRow
 from sdpa.theory.score_law import largest_score_survival, score_survival
@@ -18,7 +16,6 @@ __all__ = [
     "GaussianRow",
     "MappedExpectations",
     "NormQuantiles",
-    "OutOfRange",
     "StackLayer",
     "UnknownError",
     "attention_expectations",
@@ -28,9 +25,7 @@ __all__ = [
     "largest_score_survival",
     "limits",
     "mapped_expectations",
-    "out_of_range",
     "overlap",
-    "rounding_loss",
     "row_variance",
     "score_kurtosis",
     "score_mean",

@@ -43,10 +43,6 @@ sweeps:
   distribution: {{experiment: distribution, d_k: [1, 16], trials: 3000, {_every("distribution")}}}
   initialisation: {{experiment: initialisation, d_model: [16, 64], n_heads: 4, n_keys: 8, n_queries: 5,
     scheme: [gpt2, xavier], {_RULES}, trials: 60, {_every("initialisation")}}}
-  formats: {{experiment: rounding, d_k: [4, 512], n_keys: 8, n_queries: 5, arithmetic: [float64, float16], {_RULES},
-    trials: 20, {_every("rounding")}}}
-  short: {{experiment: eight_bits, d_k: 4, n_keys: 8, n_queries: 5, prescale: 64, arithmetic: float8_e4m3fn,
-    {_RULES}, trials: 20}}
   mechanisms: {{experiment: saturation, d_k: 4, n_keys: 4, n_queries: 4, mask: window-2, scaling: unscaled, trials: 20,
     {_every("mechanisms")}}}
   language: {{experiment: language, d_k: [4, 64], n_keys: 5, learning_rate: [0.01, 0.1], {_RULES},

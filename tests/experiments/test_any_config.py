@@ -24,7 +24,6 @@ from experiments.pages.index import write_page
 from experiments.paths import figure_path
 from experiments.running.workers import LocalWorkers
 from sdpa import LAWS
-from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import SCHEMES
 
 RULES = (
@@ -79,15 +78,12 @@ KEYS = {
     "norm": axis("pre", "post"),
     "mlp": axis("none", "relu", "swiglu"),
 }
-SHORT = [name for name in FORMATS if name.startswith("float8")]
 OF_ONE = {
-    "eight_bits": {"arithmetic": axis(*SHORT)},
-    "rounding": {"arithmetic": axis(*(name for name in FORMATS if name not in SHORT))},
     "mechanisms": {"mask": axis("none", "causal", "window-2", "local-1")},
     "language": {"d_k": axis(2, 8, 64), "n_keys": axis(2, 7), "layers": st.sampled_from([1, 2])},
     "network": {"n_heads": axis(2, 3)},
 }
-LEFT_OUT = {"correlation", "prescale", "alibi", "normalizer", "position"}  # keep their defaults
+LEFT_OUT = {"correlation", "alibi", "normalizer", "position"}  # keep their defaults
 # Beside those without a default: what does not fit others or takes minutes, or a key of the kind.
 ALWAYS = {"n_queries", "layers", "width", "steps", "softcap"}
 

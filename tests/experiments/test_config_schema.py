@@ -136,9 +136,7 @@ def test_the_schema_is_valid_and_the_file_up_to_date():
 def test_both_accept_a_sound_config(loader_accepts, experiment):
     """Also that of an experiment which follows the recipe."""
     cell = load_experiment(experiment).cell
-    formats = {"eight_bits": "float8_e5m2", "rounding": "float16"}
     named = {"scaling": "d_k^1/2", "scheme": "gpt2"}
-    named["arithmetic"] = formats.get(experiment, "")
     text = re.sub("    .*\n", "", SOUND) + f"    experiment: {experiment}\n    trials: 20\n"
     for key in cell_fields(cell):
         if key not in defaults(cell):

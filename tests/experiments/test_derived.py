@@ -2,7 +2,6 @@
 coverage.
 """
 
-import dataclasses
 import math
 from types import SimpleNamespace
 
@@ -18,15 +17,11 @@ from experiments.analysis.crossings import EQUAL, NORMS, TENTH, crossings, norm_
 from experiments.analysis.freezing import freezing_curves
 from experiments.analysis.results import SweepAxes
 from experiments.analysis.slopes import fit_slopes, interpolated, steady_powers
-from experiments.analysis.zero_weights import zero_limits
 from experiments.kinds import language
-from experiments.kinds.rounding import Cell
 from experiments.kinds.saturation import EXPERIMENT
-from experiments.measuring.columns import axis_values, names
+from experiments.measuring.columns import names
 from experiments.output.tables import read_sweep
-from sdpa import LAWS, Scaling
-from sdpa.arithmetic import FORMATS
-from sdpa.theory import GaussianRow, out_of_range
+from sdpa.theory import GaussianRow
 from tests.numerics import normals
 
 OF_ROWS, OF_RUNS = SweepAxes.of_cell(EXPERIMENT.cell), SweepAxes.of_cell(language.Cell)
@@ -291,27 +286,3 @@ def test_the_limits_are_those_of_the_random_energy_model(curves):
     assert_allclose(curves["entropy_share_limit"], np.where(cold, 0, 1 - curves["ratio"] ** 2))
     far = curves[(curves["ratio"] > 2) & (curves["n_keys"] == 4096)]
     assert (abs(far["collision"] - far["collision_limit"]) < 0.08).all()
-
-
-UNSCALED, ROOT = Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")
-CELL = Cell(d_k=8, n_keys=16, n_queries=4, arithmetic=FORMATS["float16"], scaling=(UNSCALED,))
-
-
-def limits(cell):
-    row = {**axis_values(cell), "scaling": cell.scaling[0].name}
-    return zero_limits(results_of(pd.DataFrame([row]), SweepAxes.of_cell(Cell), cells=[cell]))
-
-
-def test_half_of_the_weights_are_below_half_the_smallest_number():
-    """As many as many trials have (test_rounding)."""
-    (d_k,) = limits(CELL)["half_zero_d_k"]
-    assert out_of_range(d_k, 16, 1.0, "float16").tiny_weights == pytest.approx(0.5, abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    "change", [{"scaling": (ROOT,)}, {"mask": "causal"}, {"inputs": LAWS["uniform"]}]
-)
-def test_there_is_none_where_weights_stay_or_theory_knows_nothing(change):
-    (row,) = limits(dataclasses.replace(CELL, **change)).to_dict("records")
-    assert math.isnan(row["half_zero_d_k"])
-    assert row["searched_to"] == 2**20

@@ -3,19 +3,16 @@ the theory.
 """
 
 from functools import cache
-from math import exp, log, log1p, pi, sqrt
+from math import log, pi, sqrt
 
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import expit, ndtr
+from scipy.special import expit
 
-from experiments.kinds.rounding import ROUNDING_METRICS
-from experiments.kinds.rounding import Cell as RoundingCell
 from experiments.kinds.saturation import Cell
 from experiments.measuring.row_metrics import METRICS
 from sdpa import Scaling, theory
-from sdpa.arithmetic import FORMATS
 from sdpa.theory.gaussian_rows import row_values
 from sdpa.theory.score_law import score_survival
 
@@ -110,36 +107,6 @@ def test_two_keys_by_the_density_of_their_gap(d_k, scalings):
         for metric in METRICS:
             if metric.exact is not None:
                 assert is_within(metric, cell, truth[metric.name]), (scaling, metric.name)
-
-
-@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
-def test_two_keys_leave_the_range_of_a_format(name):
-    number = FORMATS[name]
-    tiny, near_one = log(number.smallest / 2), -(number.digits + 1) * log(2)
-    for d_k in WIDTHS:
-        for scaling in SCALINGS:
-            cell = scored(RoundingCell, scaling, d_k=d_k, n_keys=2, arithmetic=number)
-            scale = cell.divisor / sqrt(2)
-            below, almost = ((log1p(-exp(t)) - t) * scale for t in (tiny, near_one))
-            high = log(number.largest) * cell.divisor
-            length, share = stats_chi(d_k, high)
-            tail = ndtr(-high / length)
-            truth = {
-                "tiny_weights": float(score_survival(below, d_k)),
-                "nearly_one_rows": 2 * float(score_survival(almost, d_k)),
-                "large_rows": float(share @ (2 * tail - tail**2)),
-            }
-            metrics = {metric.name: metric for metric in ROUNDING_METRICS}
-            for name, value in truth.items():
-                assert is_within(metrics[name], cell, value), (d_k, scaling, name)
-
-
-def stats_chi(d_k, high):
-    """|q| and its probabilities on a fine grid to where neither |q| nor a score above `high` is
-    probable.
-    """
-    length = np.linspace(1e-4, sqrt(d_k) + 40 + sqrt(2 * high), 400_001)
-    return length, stats.chi.pdf(length, d_k) * (length[1] - length[0])
 
 
 def of_rows(sigma, n):

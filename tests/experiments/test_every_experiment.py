@@ -11,26 +11,22 @@ import pytest
 from experiments.declarations import figures_of
 from experiments.kinds import (
     distribution,
-    eight_bits,
     experiment_names,
     initialisation,
     language,
     mechanisms,
     network,
-    rounding,
     saturation,
 )
 from experiments.measuring.columns import axis_names, cell_fields, names
 from experiments.measuring.experiment import MEASURED, load_experiment
 from experiments.measuring.sampling import AttentionCell, SampledCell
 from sdpa import LAWS, Scaling
-from sdpa.arithmetic import FORMATS
 from sdpa.initialisation import Scheme
 from sdpa.row_maps import NORMALIZERS
 from tests.plain_rows import RULES
 
 OTHER_RULES = (Scaling.parse("d_k^1/4"), RULES[1])
-HALF = FORMATS["float16"]
 
 
 def test_the_tiny_config_has_every_experiment_and_every_figure(tiny):
@@ -60,14 +56,6 @@ LAW = {
 # A cell of each experiment, and another value of each of its fields.
 CELLS = {
     "saturation": (saturation.Cell(**SIZES), LAW),
-    "rounding": (
-        rounding.Cell(**SIZES | {"query_std": 6.0}, arithmetic=HALF),
-        LAW | {"arithmetic": FORMATS["bfloat16"]},
-    ),
-    "eight_bits": (
-        eight_bits.Cell(**SIZES | {"query_std": 6.0}, arithmetic=FORMATS["float8_e4m3fn"]),
-        LAW | {"arithmetic": FORMATS["float8_e5m2"], "prescale": 2.0},
-    ),
     "initialisation": (
         initialisation.Cell(12, 3, 7, Scheme.parse("t5"), RULES, n_queries=5),
         {
@@ -205,7 +193,6 @@ FOUR = (*RULES, *map(Scaling.parse, ("d_k^1/3", "d_k^1")))
     ("name", "cell"),
     [
         ("saturation", saturation.Cell(4, 16384, FOUR, mask="causal")),
-        ("rounding", rounding.Cell(8, 2048, RULES, mask="causal", arithmetic=HALF)),
         ("mechanisms", mechanisms.Cell(8, 2048, RULES, softcap=5.0, position="rope")),
         ("language", language.Cell(16, 256, 0.01, RULES, n_heads=4, layers=2, steps=2)),
         ("distribution", distribution.Cell(1)),
@@ -215,7 +202,7 @@ FOUR = (*RULES, *map(Scaling.parse, ("d_k^1/3", "d_k^1")))
 )
 def test_memory_stays_under_what_the_plan_says(name, cell):
     experiment = load_experiment(name)
-    trials = min(cell.chunk_trials, 4 if name == "rounding" else 10**6)
+    trials = min(cell.chunk_trials, 10**6)
     tracemalloc.start()
     try:
         experiment.measure(cell, trials, np.random.default_rng(9))

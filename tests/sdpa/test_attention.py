@@ -2,7 +2,6 @@
 
 import math
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -45,9 +44,8 @@ def test_softmax_goes_along_its_axis():
     assert_allclose(softmax(x, axis=0), e / e.sum(axis=0))
 
 
-@pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16])
-def test_half_precision_is_summed_in_single(half):
-    weights = softmax(np.zeros(70_000, dtype=half))
+def test_half_precision_is_summed_in_single():
+    weights = softmax(np.zeros(70_000, dtype=np.float16))
     assert weights.dtype == np.float32
     assert_allclose(weights.sum(), 1, rtol=1e-5)
 

@@ -271,7 +271,6 @@ def test_a_divisor_is_a_number_or_a_rule_and_divides(name):
         "n_queries": 4,
         "law": PairLaw(),
         "shortest": None,
-        "arithmetic": "float8_e5m2",
         "row_map": RowMap(softcap=5.0),
         "layers": 2,
     }

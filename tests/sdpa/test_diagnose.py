@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from ml_dtypes import bfloat16
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special
 
 from sdpa import causal_mask, diagnose, diagnose_scores, theory
 from sdpa.diagnosis import QUANTITIES, divisor_for
 from sdpa.diagnosis.quantities import OF_VECTORS
-from tests.numerics import normals
+from tests.numerics import in_bfloat16, normals
 from tests.plain_attention import dot, entropy, softmax_of_row
 
 D_K = 5
@@ -390,7 +389,7 @@ def test_visible_scores_are_finite_numbers_of_two_keys(scores, message):
 
 def test_weights_are_no_scores():
     scores = normals(3, 7, 11)
-    weights = special.softmax(scores, axis=-1).astype(bfloat16)
+    weights = in_bfloat16(special.softmax(scores, axis=-1))
     weights[2, 5:] = 0  # padding
     message = r"as weights do; np\.log\(weights\) has the same softmax"
     for given in (weights, np.concatenate([np.zeros_like(weights[:1]), weights])):
