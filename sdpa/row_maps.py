@@ -11,9 +11,11 @@ which the slopes a and the coupling b are its own. So the Jacobian to the scores
 
     |J|_F^2   = sum_j t_j^2 a_j^2 ((1 - b a_j)^2 + b^2 sum_(i != j) a_i^2)
     |K^T J^T|_F^2 = sum_i a_i^2 |t_i k_i - b m|^2,   m = sum_j a_j t_j k_j
+    K^T J^T g = sum_j t_j a_j (g_j - b sum_i a_i g_i) k_j
 
-over the keys. Where b is not 0, b times the sum of all a is 1: at the largest slope, 1 - b a is b
-times the sum of the others, and nothing cancels in a saturated row.
+over the keys, with g the gradient to the weights. Where b is not 0, b times the sum of all a is 1:
+at the largest slope, 1 - b a is b times the sum of the others, and nothing cancels in a saturated
+row.
 """
 
 from __future__ import annotations
@@ -163,9 +165,9 @@ class MappedRows(NamedTuple):
     visible_mass: FloatArray  # sum of the weights
     entropy: FloatArray  # of the weights over their sum, in nats
     jacobian_norm: FloatArray  # |J|_F, of the weights to the scores before the cap
-    gradient_norm: (
-        FloatArray  # |K^T J^T|_F, the norm of dL/dq times the divisor; empty without keys
-    )
+    # |K^T J^T|_F, the norm of dw/dq times the divisor; empty without keys
+    weight_jacobian_norm: FloatArray
+    query_gradient_norm: FloatArray  # |K^T J^T g|, that of dL/dq; empty without gradients
 
 
 @dataclass(frozen=True)
@@ -259,15 +261,17 @@ class RowMap:
         scores: npt.ArrayLike,
         keys: npt.ArrayLike | None = None,
         bias: FloatArray | float = 0.0,
+        gradients: FloatArray | None = None,
     ) -> MappedRows:
         """The weights of scaled scores (..., n_queries, n_keys), as `weights`, and their
         properties.
 
-        keys are (..., n_keys, d_k), for gradient_norm: over standard normal gradients g to the
-        weights, E |dL/dq|^2 = E |K^T J^T g|^2 / divisor^2.
+        keys are (..., n_keys, d_k), for weight_jacobian_norm: over standard normal gradients g to
+        the weights, E |dL/dq|^2 = |K^T J^T|_F^2 / divisor^2. gradients are g, of the shape of the
+        scores, for query_gradient_norm; they need keys.
 
         >>> rows = RowMap().rows([[0.0, 0.0]], keys=[[3.0], [1.0]])
-        >>> rows.jacobian_norm, rows.gradient_norm.round(8)
+        >>> rows.jacobian_norm, rows.weight_jacobian_norm.round(8)
         (array([0.5]), array([0.70710678]))
         """
         given = _checked(scores)
@@ -299,7 +303,7 @@ class RowMap:
         norm = np.vecdot(steep**2, (1 - b * unit * others) ** 2 + of_others)
         at_top = t_top**2 * (of_top**2 + (b * a_top) ** 2 * sums)
         norm += at_top[..., 0]
-        to_query = np.empty((0, *norm.shape))
+        of_weights = of_query = np.empty((0, *norm.shape))
         if keys is not None:
             vectors = as_float("keys", keys, min_ndim=2)
             k_top = t_top * np.take_along_axis(vectors, top, axis=-2)
@@ -313,8 +317,16 @@ class RowMap:
                 - 2 * np.vecdot((steep * others) @ vectors, centre)
                 + np.vecdot(from_top, from_top)
             )
-            to_query = unit[..., 0] * np.sqrt(np.maximum(total, 0.0))
-        return MappedRows(w, w.sum(-1), entropy, unit[..., 0] * np.sqrt(norm), to_query)
+            of_weights = unit[..., 0] * np.sqrt(np.maximum(total, 0.0))
+            if gradients is not None:
+                g_top = np.take_along_axis(gradients, top, axis=-1)
+                mean = unit * np.vecdot(others, gradients)[..., None]
+                through = others * (gradients - b * (a_top * g_top + mean))
+                at_top = of_top * g_top - b * a_top / unit * mean
+                np.put_along_axis(through, top, at_top, axis=-1)
+                of_query = unit[..., 0] * np.linalg.norm((t * through) @ vectors, axis=-1)
+        jacobian = unit[..., 0] * np.sqrt(norm)
+        return MappedRows(w, w.sum(-1), entropy, jacobian, of_weights, of_query)
 
     def _normalized(self, scores: FloatArray, bias: FloatArray | float) -> Normalized:
         """The weights of the scores, with those of the sink, if there is one, at the end of each

@@ -13,15 +13,16 @@ from tests.plain_attention import dot, entropy, softmax_of_row
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 
 
-def metrics_of_draw(q, k, divisor, *, causal=False):
+def metrics_of_draw(q, k, divisor, g=None, *, causal=False):
     """The mean over the rows of a draw of every metric, squared for a root mean square; and all
-    visible scores. The divisor is a number, or one for each row.
+    visible scores. The divisor is a number, or one for each row, and g the gradients to the
+    weights, without which there is no |dL/dq|.
     """
-    found, scores = rows_of_draw(q, k, divisor, causal=causal)
+    found, scores = rows_of_draw(q, k, divisor, g, causal=causal)
     return {name: np.mean(values) for name, values in found.items() if values}, scores
 
 
-def rows_of_draw(q, k, divisor, *, causal=False):
+def rows_of_draw(q, k, divisor, g=None, *, causal=False):
     """As `metrics_of_draw`, with the numbers of the rows in place of their means."""
     n_queries, n_keys = len(q), len(k)
     divisors = np.broadcast_to(divisor, n_queries)
@@ -36,7 +37,7 @@ def rows_of_draw(q, k, divisor, *, causal=False):
         w = softmax_of_row(row)
         jacobian = np.diag(w) - np.outer(w, w)
         # A column for a gradient of 1 to one weight.
-        gradients = np.array(k[:seen]).T @ jacobian / divisor
+        to_weights = np.array(k[:seen]).T @ jacobian / divisor
         scores += row
         found["row_variance"].append(sum((s - sum(row) / seen) ** 2 for s in row) / seen)
         found["max_weight"].append(max(w))
@@ -48,7 +49,10 @@ def rows_of_draw(q, k, divisor, *, causal=False):
         found["output_std"].append(squares)
         found["jacobian_trace"].append(np.trace(jacobian))
         found["jacobian_norm"].append((jacobian**2).sum())
-        found["query_gradient_norm"].append((gradients**2).sum())
+        found["weight_jacobian_norm"].append((to_weights**2).sum())
+        if g is not None:
+            to_query = sum(g[i][j] * to_weights[:, j] for j in range(seen))
+            found["query_gradient_norm"].append(dot(to_query, to_query))
         found["saturated_rows"].append(max(w) > 0.99)
         key_square += np.trace(jacobian @ jacobian) * dot(q[i], q[i]) / divisor**2 / n_keys
         value_square += squares / n_keys

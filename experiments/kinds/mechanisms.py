@@ -160,7 +160,9 @@ class Cell(SampledCell):
         """As `Cell.entries`: rotated vectors beside drawn ones."""
         return self.numbers if self.position == "none" else 2 * self.numbers
 
-    def extra_values(self, rows: slice, keys: Floats, scores: Floats) -> dict[str, Floats]:
+    def extra_values(
+        self, rows: slice, keys: Floats, scores: Floats, gradients: Floats
+    ) -> dict[str, Floats]:
         """As `AttentionCell.extra_values`: the numbers behind the metrics, under the row map."""
         seen = self.visible(rows)
         n_seen = self.n_keys if seen is None else seen.sum(axis=-1)
@@ -171,9 +173,11 @@ class Cell(SampledCell):
             scaled = scores / of_rows[..., None]
             if seen is not None:
                 scaled[:, ~seen] = -np.inf
-            weights, *of_row, to_query = self.row_map.rows(scaled, keys, bias)
+            mapped = self.row_map.rows(scaled, keys, bias, gradients)
+            weights, *of_row, of_weights, of_query = mapped
             zeros = ((weights == 0) & np.isfinite(scaled)).sum(axis=-1) / n_seen
-            found.append((weights.max(axis=-1), zeros, *of_row, to_query / of_rows))
+            to_query = of_weights / of_rows, of_query / of_rows
+            found.append((weights.max(axis=-1), zeros, *of_row, *to_query))
         return dict(zip(_NUMBERS, np.stack(found, axis=1), strict=True))
 
 
@@ -188,6 +192,7 @@ _NUMBERS = tuple(
         "visible_mass",
         "entropy",
         "jacobian_norm",
+        "weight_jacobian_norm",
         "query_gradient_norm",
     )
 )
@@ -248,7 +253,8 @@ def _of_saturation(name: str, old: str = "", new: str = "", **changes: Any) -> R
     return replace(
         metric,
         compute=f"{_OF_MAP}{metric.source}",
-        exact=metric.exact and _exact(name),
+        # E |dL/dq|^2 = E |dw/dq|_F^2
+        exact=metric.exact and _exact(name.replace("weight_jacobian", "query_gradient")),
         meaning=metric.meaning.replace(old, new),
         **changes,
     )
@@ -301,6 +307,8 @@ MECHANISM_METRICS: tuple[RowsMetric, ...] = (
     ),
     _of_saturation("jacobian_norm", *_J, within=(0, math.inf), min_draws=_MANY),
     _of_saturation("jacobian_norm_median", *_J),
+    _of_saturation("weight_jacobian_norm", min_draws=_MANY),
+    _of_saturation("weight_jacobian_norm_median"),
     _of_saturation("query_gradient_norm", "K^T J g", "K^T J^T g", min_draws=_MANY),
     _of_saturation("query_gradient_norm_median", "K^T J g", "K^T J^T g"),
 )

@@ -60,7 +60,14 @@ def _exact(metric: str, accuracy: float = ACCURACY, *, per_key: bool = False) ->
 
 
 def _norm_metrics(
-    norm: str, meaning: str, formula: str, title: str, high: End = math.inf
+    norm: str,
+    meaning: str,
+    formula: str,
+    title: str,
+    high: End = math.inf,
+    *,
+    known_as: str = "",
+    is_precise: bool = True,
 ) -> tuple[RowMetric, ...]:
     """The root mean square of a norm of rows, which follows rare large rows, and quantiles, for the
     typical row.
@@ -71,9 +78,9 @@ def _norm_metrics(
         f"sqrt(E {formula}^2)",
         f"{title}, r.m.s.",
         "root",
-        exact=_exact(norm, _OF_POWERS),
+        exact=_exact(known_as or norm, _OF_POWERS),
         within=(0, high),
-        is_precise=True,
+        is_precise=is_precise,
         is_logarithmic=True,
     )
     quantiles = (
@@ -183,13 +190,19 @@ METRICS: tuple[RowsMetric, ...] = (
         high=0.5,  # reached by a row with two equal weights
     ),
     *_norm_metrics(
+        "weight_jacobian_norm",
+        "Frobenius norm of dw/dq = J K / divisor, the Jacobian of the weights to the query",
+        "|dw/dq|_F",
+        "Jacobian of the weights to the query, $|dw/dq|_F$",
+        known_as="query_gradient_norm",  # E |dL/dq|^2 = E |dw/dq|_F^2
+    ),
+    *_norm_metrics(
         "query_gradient_norm",
-        (
-            "norm of dL/dq = K^T J g / divisor (r.m.s. over standard normal gradients g to the "
-            "weights)"
-        ),
+        "norm of dL/dq = K^T J g / divisor, with one standard normal gradient g to the weights of "
+        "each row",
         "|dL/dq|",
         "$|dL/dq|$",
+        is_precise=False,  # noisier than `weight_jacobian_norm`, which has the same value
     ),
     RowMetric(
         "key_gradient_norm",

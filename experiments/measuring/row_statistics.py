@@ -127,14 +127,19 @@ class RowStatistics:
         """
         size = cell.batch_trials
         counts = [min(size, trials - first) for first in range(0, trials, size)]
-        batches = [self._measure_batch(cell, count, rng) for count in counts]
+        (of_gradients,) = rng.spawn(1)  # leaves the draws of Q and K as they are
+        batches = [self._measure_batch(cell, count, rng, of_gradients) for count in counts]
         return RowMeasurement(
             Moments.of(np.concatenate([means for means, _ in batches], axis=-1)),
             Histograms.of(np.concatenate([norms for _, norms in batches], axis=1)),
         )
 
     def _measure_batch(
-        self, cell: AttentionCell, trials: int, rng: np.random.Generator
+        self,
+        cell: AttentionCell,
+        trials: int,
+        rng: np.random.Generator,
+        of_gradients: np.random.Generator,
     ) -> tuple[Floats, Floats]:
         """The vector of `RowMeasurement.moments` of each draw, (means, trials), and the numbers per
         row behind the quantiles, (series, trials, n_queries).
@@ -154,7 +159,8 @@ class RowStatistics:
             )
             scores = queries @ keys.swapaxes(-1, -2)
             score_sums += _power_sums(scores, cell.visible(rows), cell.score_centre)
-            batch = self._batch(cell, rows, keys, queries, scores)
+            gradients = of_gradients.standard_normal(scores.shape)
+            batch = self._batch(cell, rows, keys, queries, scores, gradients)
             row_sums = row_sums + np.stack(
                 [_sum_over_rows(metric, batch) for metric in self._means], axis=1
             )
@@ -175,15 +181,17 @@ class RowStatistics:
         keys: Floats,
         queries: Floats,
         scores: Floats,
+        gradients: Floats,
     ) -> Batch:
         """The batch of these rows of each draw, with the arrays that the metrics need."""
-        values = cell.extra_values(rows, keys, scores)
+        values = cell.extra_values(rows, keys, scores, gradients)
         sources = {metric.source for metric in self._of_rows}
         if (visible := cell.visible(rows)) is not None:
             scores = np.where(visible, scores, -np.inf)
         diagnostics = partial(
             row_diagnostics,
-            keys=keys if "query_gradient_norm" in sources else None,
+            keys=keys if "weight_jacobian_norm" in sources else None,
+            gradients=gradients if "query_gradient_norm" in sources else None,
             with_variance="row_variance" in sources,
             own_keys=cell.own_keys(rows) if "own_weight" in sources else None,
         )
@@ -266,7 +274,9 @@ def _by_row(
     each = []
     for divisor, of_rows in zip(divisors, relative, strict=True):
         found = diagnostics(scores / of_rows[:, None], [divisor])
-        each.append(replace(found, query_gradient_norm=found.query_gradient_norm / of_rows))
+        to_queries = found.weight_jacobian_norm, found.query_gradient_norm
+        of_weights, of_query = (norm / of_rows for norm in to_queries)
+        each.append(replace(found, weight_jacobian_norm=of_weights, query_gradient_norm=of_query))
     return RowDiagnostics(
         *(
             np.concatenate(values)

@@ -58,7 +58,7 @@ class AttentionCell(ScaledCell):
 
     n_queries: int  # queries per draw
     mask: str = "none"  # by name, as in `sdpa.masks`
-    score_arrays = 5  # numbers in memory at once for each score of a batch, at most
+    score_arrays = 6  # numbers in memory at once for each score of a batch, at most
     can_divide_by_row = False  # True if `measure` takes rules with n_visible beside a mask
 
     def draw(
@@ -76,7 +76,8 @@ class AttentionCell(ScaledCell):
         """Numbers per row by name, (scalings, trials, queries), for metrics that need more than the
         softmax.
 
-        Args: the slice of the queries; keys and scores of some draws, without a divisor or mask.
+        Args: the slice of the queries; keys and scores of some draws, without a divisor or mask;
+        drawn gradients to the weights.
         """
         return {}
 
@@ -102,7 +103,8 @@ class AttentionCell(ScaledCell):
         """As `Cell.seconds_per_trial`: of a draw under all rules."""
         per_score = 0.032 * min(2 * self.d_k, self.n_keys) + 0.48 * self.score_arrays
         rows = (1 + len(self.scaling)) * self.n_queries
-        return 1e-9 * (8 * self.numbers + rows * (100 + per_score * self.n_keys))
+        of_draw = 8 * (self.numbers + self.n_queries * self.n_keys)
+        return 1e-9 * (of_draw + rows * (100 + per_score * self.n_keys))
 
     @property
     def memory(self) -> int:
@@ -111,7 +113,7 @@ class AttentionCell(ScaledCell):
         rows = trials * self.batch_queries
         tile = min(tile_rows(self.n_keys, with_gradient=True), rows)
         batch = 5 * trials * self.entries + self.score_arrays * rows * self.n_keys
-        kernel = 7 * tile * max(self.n_keys, self.d_k) + 20 * self.n_keys
+        kernel = 9 * tile * max(self.n_keys, self.d_k) + 20 * self.n_keys
         values = (
             rules * (13 * rows + 50 * chunk + 2 * MAX_BINS)
             + (6 * rules + 12) * chunk * self.n_queries

@@ -62,7 +62,9 @@ def turned(vector, position):
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 def test_every_metric_is_that_of_plain_loops_over_the_same_draws(change):
     cell = replace(CELL, **change)
-    keys, queries_of = replace(cell, position="none").draw(3, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    gradients = rng.spawn(1)[0].standard_normal((3, 5, 7))
+    keys, queries_of = replace(cell, position="none").draw(3, rng)
     queries, first = queries_of(slice(0, 5)), cell.n_keys - cell.n_queries
     for row, rule in zip(table(cell), cell.scaling, strict=True):
         found, all_scores = [], []
@@ -88,12 +90,14 @@ def test_every_metric_is_that_of_plain_loops_over_the_same_draws(change):
                 "entropy": entropy([w / total for w in weights]),
                 "zero_weights": statistics.fmean(w == 0 for w in weights),
                 "jacobian_norm": np.linalg.norm(jacobian),
-                "query_gradient_norm": np.linalg.norm(jacobian @ k[seen]) / divisor,
+                "weight_jacobian_norm": np.linalg.norm(jacobian @ k[seen]) / divisor,
+                "query_gradient_norm": np.linalg.norm(gradients[draw, i, seen] @ jacobian @ k[seen])
+                / divisor,
             }
             found.append(of_row)
         rows = pd.DataFrame(found)
         means = ("visible_mass", "max_weight", "entropy", "zero_weights")
-        norms = ("jacobian_norm", "query_gradient_norm")
+        norms = ("jacobian_norm", "weight_jacobian_norm", "query_gradient_norm")
         medians = [f"{name}_median" for name in norms]
         assert {"score_variance", *means, *norms, *medians} == {m.name for m in MECHANISM_METRICS}
         variance = score_variance(np.reshape(all_scores, (3, -1)))

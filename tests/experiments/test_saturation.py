@@ -26,8 +26,8 @@ CELL = Cell(d_k=5, n_keys=7, n_queries=3, scaling=SCALINGS)
 
 
 def plain_metrics(draws, divisor, **mask):
-    """Every metric of draws (keys, queries) from its definition, and all scores."""
-    found = [metrics_of_draw(queries, keys, divisor, **mask) for keys, queries in draws]
+    """Every metric of draws (keys, queries, gradients) from its definition, and all scores."""
+    found = [metrics_of_draw(q, k, divisor, g, **mask) for k, q, g in draws]
     of_draws, scores = zip(*found, strict=True)
     means = {name: np.mean([of_draw[name] for of_draw in of_draws]) for name in of_draws[0]}
     roots = {metric.name for metric in METRICS if metric.kind == "root"}
@@ -44,9 +44,11 @@ def plain_metrics(draws, divisor, **mask):
 def replay(cell: Cell, trials: int, seed: int):
     """The draws that `measure` makes of one batch, in its order."""
     rng = np.random.default_rng(seed)
+    (of_gradients,) = rng.spawn(1)
     keys = cell.inputs.sample(rng, (trials, cell.n_keys, cell.d_k)) * cell.key_std
     queries = cell.inputs.sample(rng, (trials, cell.n_queries, cell.d_k)) * cell.query_std
-    return list(zip(keys, queries, strict=True))
+    gradients = of_gradients.standard_normal((trials, cell.n_queries, cell.n_keys))
+    return list(zip(keys, queries, gradients, strict=True))
 
 
 def rows_of(cell: Cell, measurement: RowMeasurement):
@@ -70,10 +72,10 @@ def test_quantiles_are_those_of_the_rows():
     rows = rows_of(CELL, STATISTICS.measure(CELL, 60, np.random.default_rng(6)))
     of_rank = {"p10": 0.1, "median": 0.5, "p90": 0.9}
     quantiles = {metric.name for metric in METRICS if metric.kind == "quantile"}
-    norms = ("jacobian_norm", "query_gradient_norm")
+    norms = ("jacobian_norm", "weight_jacobian_norm", "query_gradient_norm")
     assert quantiles == {f"{norm}_{rank}" for norm in norms for rank in of_rank}
     for row, divisor in zip(rows, CELL.divisors(), strict=True):
-        draws = [rows_of_draw(q, k, divisor)[0] for k, q in replay(CELL, 60, 6)]
+        draws = [rows_of_draw(q, k, divisor, g)[0] for k, q, g in replay(CELL, 60, 6)]
         for norm in norms:
             values = np.sqrt([draw[norm] for draw in draws])
             for rank, share in of_rank.items():
@@ -87,12 +89,13 @@ def test_a_cell_drawn_in_batches_of_queries_has_the_metrics_of_its_draws(monkeyp
     cell = dataclasses.replace(CELL, n_queries=5)
     measurement = STATISTICS.measure(cell, 4, np.random.default_rng(8))
     rng = np.random.default_rng(8)
+    (of_gradients,) = rng.spawn(1)
     drawn = []
     for _ in range(4):
         keys = rng.standard_normal((7, 5))
-        drawn.append(
-            (keys, np.concatenate([rng.standard_normal((count, 5)) for count in (2, 2, 1)]))
-        )
+        queries = [rng.standard_normal((count, 5)) for count in (2, 2, 1)]
+        gradients = [of_gradients.standard_normal((count, 7)) for count in (2, 2, 1)]
+        drawn.append((keys, np.concatenate(queries), np.concatenate(gradients)))
     for row, divisor in zip(rows_of(cell, measurement), cell.divisors(), strict=True):
         expected, _ = plain_metrics(drawn, divisor)
         assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=0)

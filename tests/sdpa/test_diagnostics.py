@@ -32,7 +32,7 @@ def masked_inputs(n_keys, d_k, n_queries=5, spread=2.0):
     return np.where(mask, scores, -np.inf), keys
 
 
-def plain(scores, keys, divisor, own):
+def plain(scores, keys, divisor, own, gradients):
     """The definitions of the design, with no thought for speed or saturation."""
     s = scores / divisor
     w = softmax(s)
@@ -45,7 +45,10 @@ def plain(scores, keys, divisor, own):
         "effective_keys": np.exp(special.entr(w).sum(axis=-1)),
         "jacobian_trace": 1 - squares,
         "jacobian_norm": np.linalg.norm(jacobian, axis=(-2, -1)),
-        "query_gradient_norm": np.linalg.norm(to_query, axis=(-2, -1)),
+        "weight_jacobian_norm": np.linalg.norm(to_query, axis=(-2, -1)),
+        "query_gradient_norm": np.linalg.norm(
+            np.vecdot(to_query.swapaxes(-1, -2), gradients[..., None, :]), axis=-1
+        ),
         "row_variance": s.var(axis=-1, where=np.isfinite(s)),
         "collision": squares,
         "participation": 1 / squares,
@@ -61,9 +64,12 @@ def plain(scores, keys, divisor, own):
 def test_equals_the_plain_definition(n_keys, d_k, n_queries, given, spread):
     scores, keys = given(n_keys, d_k, n_queries, spread)
     own = np.arange(2 * n_queries).reshape(2, n_queries) % n_keys  # other ones in each draw
-    rows = row_diagnostics(scores, DIVISORS, keys, with_variance=True, own_keys=own)
+    gradients = np.random.default_rng(n_keys).standard_normal(scores.shape)
+    rows = row_diagnostics(
+        scores, DIVISORS, keys, gradients=gradients, with_variance=True, own_keys=own
+    )
     for i, divisor in enumerate(DIVISORS):
-        for name, expected in plain(scores, keys, divisor, own).items():
+        for name, expected in plain(scores, keys, divisor, own, gradients).items():
             found = getattr(rows, name)[i]
             assert_allclose(found, expected, rtol=1e-10, atol=1e-28, err_msg=name)
     variance = row_variance(scores / 2.5)
@@ -76,7 +82,7 @@ def test_a_rule_divides_by_its_value_for_the_keys():
     scores, keys = inputs(7, 9)
     of_rules = row_diagnostics(scores, ["d_k^1/2", Scaling.parse("n_keys"), 2.0], keys)
     of_numbers = row_diagnostics(scores, [3.0, 7.0, 2.0], keys)
-    assert_array_equal(of_rules.query_gradient_norm, of_numbers.query_gradient_norm)
+    assert_array_equal(of_rules.weight_jacobian_norm, of_numbers.weight_jacobian_norm)
     assert_array_equal(row_diagnostics(scores, "n_keys").entropy, of_numbers.entropy[1])
 
 
@@ -107,7 +113,7 @@ def test_the_gradient_norm_keeps_its_digits_in_any_row(n_keys, d_k, spread):
     for i, draw, query in np.ndindex(3, 2, 5):
         expected = gradient_norm_in_long_double(scores[draw, query], keys[draw], DIVISORS[i])
         if expected > 1e-300:  # rounding of the scores over the divisor costs up to three digits
-            found = rows.query_gradient_norm[i, draw, query]
+            found = rows.weight_jacobian_norm[i, draw, query]
             assert found == pytest.approx(expected, rel=2e-13, abs=0)
 
 
@@ -120,7 +126,7 @@ def test_long_saturated_rows_keep_their_digits(masked, dtype):
     scores = (queries @ keys.swapaxes(-1, -2)).astype(dtype)
     if masked:
         scores = np.where(rng.random(scores.shape) < 0.5, scores, -np.inf)
-    norms = row_diagnostics(scores, 0.4, keys).query_gradient_norm
+    norms = row_diagnostics(scores, 0.4, keys).weight_jacobian_norm
     for draw, query in np.ndindex(2, 3):
         row = scores[draw, query]
         seen = np.isfinite(row)
@@ -142,7 +148,7 @@ def test_two_keys_are_solved_by_hand_however_saturated(gap, d_k):
         "entropy": r * gap - math.log1p(-r),  # -ln(1 - r) + r gap, since ln r = ln(1 - r) - gap
         "jacobian_trace": 2 * r * (1 - r),
         "jacobian_norm": 2 * r * (1 - r),
-        "query_gradient_norm": math.sqrt(8) * r * (1 - r),
+        "weight_jacobian_norm": math.sqrt(8) * r * (1 - r),
     }
     found = {name: getattr(rows, name).item() for name in expected}
     assert found == pytest.approx(expected, rel=1e-13, abs=0)
@@ -155,8 +161,8 @@ def test_what_an_unseen_key_contains_has_no_effect(n_keys, d_k):
     other = keys.copy()
     other[:, 5] = 1e30
     other[:, 6] = np.nan
-    expected = row_diagnostics(scores, 1.0, keys).query_gradient_norm
-    found = row_diagnostics(scores, 1.0, other).query_gradient_norm
+    expected = row_diagnostics(scores, 1.0, keys).weight_jacobian_norm
+    found = row_diagnostics(scores, 1.0, other).weight_jacobian_norm
     assert_allclose(found, expected, rtol=1e-13)
 
 
@@ -165,10 +171,10 @@ def test_what_all_keys_have_in_common_has_no_part_in_the_gradient(n_keys, d_k):
     """Equal keys give 0, and a common offset changes nothing."""
     scores, keys = inputs(n_keys, d_k, spread=1.0)
     same = np.broadcast_to(keys[:, :1], keys.shape)
-    norms = row_diagnostics(scores, 1.0, same).query_gradient_norm
+    norms = row_diagnostics(scores, 1.0, same).weight_jacobian_norm
     assert_allclose(norms, 0, atol=1e-15)
-    expected = row_diagnostics(scores, 1.0, keys).query_gradient_norm
-    shifted = row_diagnostics(scores, 1.0, keys + 1e6).query_gradient_norm
+    expected = row_diagnostics(scores, 1.0, keys).weight_jacobian_norm
+    shifted = row_diagnostics(scores, 1.0, keys + 1e6).weight_jacobian_norm
     assert_allclose(shifted, expected, rtol=1e-9)
 
 

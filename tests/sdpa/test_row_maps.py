@@ -59,11 +59,13 @@ def test_saturated_rows_keep_their_digits(row_map):
     """
     rng = np.random.default_rng(5)
     scores, keys = 200 * rng.standard_normal((50, 64)), rng.standard_normal((64, D_K))
-    expected = row_diagnostics(scores, 1.0, keys)
+    gradients = rng.standard_normal(scores.shape)
+    expected = row_diagnostics(scores, 1.0, keys, gradients=gradients)
     assert expected.jacobian_norm.min() < 1e-40
-    found = row_map.rows(scores, keys)
+    found = row_map.rows(scores, keys, gradients=gradients)
+    assert_allclose(found.query_gradient_norm, expected.query_gradient_norm, rtol=1e-9)
     assert_allclose(found.jacobian_norm, expected.jacobian_norm, rtol=1e-12)
-    assert_allclose(found.gradient_norm, expected.query_gradient_norm, rtol=1e-9)
+    assert_allclose(found.weight_jacobian_norm, expected.weight_jacobian_norm, rtol=1e-9)
 
 
 def test_the_entropy_of_sigmoids_far_below_0_is_that_of_1_over_1_plus_e():
