@@ -99,7 +99,7 @@ def read_as(arrays: HeadArrays) -> str:
     order = ", ".join([*arrays.leading, last])
     other = {2: "layer,head", 3: "batch,layer,head"}.get(len(arrays.leading))
     is_assumed = other and not arrays.axes
-    assumed = f", assumed by their number (else such as --axes {other})" if is_assumed else ""
+    assumed = f", assumed from their number; if not, add --axes {other}" if is_assumed else ""
     return f"{arrays.kind} of shape {arrays.q.shape} read as ({order}){assumed}"
 
 

@@ -106,7 +106,7 @@ def _band(largest: Array, shown: BoolArray) -> str:
     begins, stops = ends(first, ahead < first), ends(last, ahead > last)
     if last == 0:
         return f"window-{1 - first}" if begins else "causal" * stops
-    return f"local-{last}" * (last == -first and begins and stops)
+    return f"local-{last}" * (last == -first and stops)
 
 
 def scores_of(weights: Array) -> Array:

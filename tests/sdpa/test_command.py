@@ -99,9 +99,10 @@ def test_it_prints_writes_and_draws_what_the_library_finds():
     assert sizes == [16, 12, 12, "causal", "d_k^1/3", pytest.approx(16 ** (1 / 3)), 24, 24 * 11]
     said = " ".join(shown.split())
     assert (
-        "q of shape (24, 3, 12, 16) read as (batch, head, position, d_k), assumed by their" in said
+        "q of shape (24, 3, 12, 16) read as (batch, head, position, d_k), assumed from their"
+        in said
     )
-    assert "--axes layer,head) Heads 3, que" in said
+    assert "--axes layer,head Heads 3, que" in said
     told = summary(table_of((q, k), scaling="d_k^1/3", mask="causal"))
     assert " ".join(" ".join(told).split()) in said
     table = table.sort_values("entropy_share")

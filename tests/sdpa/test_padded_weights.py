@@ -121,7 +121,7 @@ def test_zeros_by_rounding_are_not_refused(name):
     distance = np.abs(np.subtract.outer(np.arange(N), np.arange(N)))
     scores = {
         "sharp": 6 * SCORES,
-        "falling": SCORES[:1, :1] - 2 * distance,  # to 0 in float16 far from the own key
+        "falling": -2.0 * distance[None, None],  # to 0 in float16 from 9 keys on
         "one key": SCORES[:1, :1] + 30 * (np.arange(N) == 0),
     }[name]
     w = softmax(scores).astype("f2")
@@ -153,6 +153,11 @@ def test_padded_rows_of_scores_and_vectors_are_left_out(kind):
     found = arrays[0].diagnose(skip_padded=True)
     expected = spread("left", "none", q @ k.mT / 2)
     assert_allclose(np.sqrt(found["row_variance"].value), expected, rtol=1e-9)
+
+
+def test_a_head_of_equal_scores_is_no_padding():
+    one_head = np.array([0, 1])[:, None, None]
+    assert notes([read(softmax(one_head * SCORES))]) == []
 
 
 def test_the_weight_that_leaves_its_document_is_found():
