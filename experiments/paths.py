@@ -22,7 +22,6 @@ ALL_SWEEPS = "all-sweeps"
 STATEMENTS = "statements"
 EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
-THEORY = "theory"  # tables and figures of laws
 MODELS = "models"  # a folder for each pretrained model
 SLIDES = "slides"  # for talks
 _TAKEN = (
@@ -31,7 +30,6 @@ _TAKEN = (
     STATEMENTS,
     EXAMPLES,
     BENCHMARKS,
-    THEORY,
     MODELS,
     SLIDES,
     "walk",

@@ -38,7 +38,6 @@ from experiments.paths import (
     DRAWN_ROWS,
     EXAMPLES,
     MODELS,
-    THEORY,
     csv_name,
     drawn_texts,
 )
@@ -126,7 +125,6 @@ def make_page(study: Study, config_path: Path) -> bytes:
         quiz=[*questions(study, known)],
         of_all=drawn[ALL_SWEEPS],
         models=drawn[MODELS],
-        theory=drawn[THEORY],
         examples=drawn[EXAMPLES],
         statements=statements(results),
         statements_csv=table_path(results).relative_to(results).as_posix(),
