@@ -31,14 +31,13 @@ SWEEPS = {sweep.name: sweep for sweep in CONFIG.sweeps}
 REVERSED = {
     "length/length": "n_keys",
     "crossing/map": "n_keys",
-    "phase/freezing": "n_keys",
     "correlation/correlation": "correlation",
     "causal/causal": "mask",
     "initialisation/initialisation": "scheme",
     "dot_products/distribution": "d_k",
 }
 # without intervals
-EXACT = ("phase/freezing", "single_rows/rows", f"{ALL_SWEEPS}/calibration")
+EXACT = ("single_rows/rows", f"{ALL_SWEEPS}/calibration")
 
 
 @cache
