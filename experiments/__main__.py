@@ -178,12 +178,10 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
         return []
     from experiments.examples import walk as examples
     from experiments.models import command as models
-    from experiments.theory import command as theory
 
     return [
         partial(examples.write_examples, job.results, job.report),
         partial(models.write_models, job.results, job.report),
-        partial(theory.write_theory, job.results, job.report),
     ]
 
 

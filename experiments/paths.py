@@ -20,7 +20,6 @@ FIGURES = "figures"  # a folder for each sweep
 STATEMENTS = "statements"
 EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
-THEORY = "theory"  # tables and figures of laws
 MODELS = "models"  # a folder for each pretrained model
 SLIDES = "slides"  # for talks
 _TAKEN = (
@@ -29,7 +28,6 @@ _TAKEN = (
     STATEMENTS,
     EXAMPLES,
     BENCHMARKS,
-    THEORY,
     MODELS,
     SLIDES,
     "walk",

@@ -32,10 +32,6 @@ import numpy.typing as npt
 from sdpa._arrays import FloatArray, as_float, row_label
 from sdpa._names import not_among
 
-_BELOW = (
-    3.0  # sparsemax gives no weight to scores 1 below the largest, 1.5-entmax none to those 2 below
-)
-
 
 class Normalized(NamedTuple):
     """The weights of capped scores, each array of the shape of the scores, and of their
@@ -44,7 +40,7 @@ class Normalized(NamedTuple):
 
     weights: FloatArray
     slopes: FloatArray  # a
-    coupling: FloatArray | float  # b, (..., 1)
+    coupling: float  # b
     # Their softmax is w / sum w, also where sum w is 0 as a float.
     logits: FloatArray
 
@@ -94,42 +90,6 @@ def _sigmoid(z: FloatArray, log_n: float) -> Normalized:
     return Normalized(w, slope, 0.0, -np.logaddexp(0.0, log_n - z))
 
 
-def _sparsemax(z: FloatArray, _: float) -> Normalized:
-    """The support are the k largest z with 1 + k z_(k) > sum of the k largest."""
-    z = np.maximum(z - z.max(axis=-1, keepdims=True), -_BELOW)
-    falling = -np.sort(-z, axis=-1)
-    k = np.arange(1.0, z.shape[-1] + 1)
-    sums = falling.cumsum(axis=-1)
-    size = (1 + k * falling > sums).sum(axis=-1, keepdims=True)
-    threshold = (np.take_along_axis(sums, size - 1, axis=-1) - 1) / size
-    w = np.maximum(z - threshold, 0.0)
-    is_positive = w > 0
-    of_support = 1 / is_positive.sum(axis=-1, keepdims=True)
-    return Normalized(w, 1.0 * is_positive, of_support, _logarithm(w))
-
-
-def _logarithm(w: FloatArray) -> FloatArray:
-    """ln w, -inf where w is 0."""
-    return np.log(w, out=np.full_like(w, -np.inf), where=w > 0)
-
-
-def _entmax(z: FloatArray, _: float) -> Normalized:
-    """The threshold solves sum_i max(z_i / 2 - threshold, 0)^2 = 1 on the largest k that lie above
-    their own.
-    """
-    half = np.maximum(z - z.max(axis=-1, keepdims=True), -_BELOW) / 2
-    falling = -np.sort(-half, axis=-1)
-    k = np.arange(1.0, z.shape[-1] + 1)
-    mean = falling.cumsum(axis=-1) / k
-    spread = (falling**2).cumsum(axis=-1) - k * mean**2
-    thresholds = mean - np.sqrt(np.maximum(1 - spread, 0.0) / k)
-    size = (thresholds <= falling).sum(axis=-1, keepdims=True)
-    threshold = np.take_along_axis(thresholds, size - 1, axis=-1)
-    roots = np.maximum(half - threshold, 0.0)
-    of_sum = 1 / roots.sum(axis=-1, keepdims=True)
-    return Normalized(roots**2, roots, of_sum, 2 * _logarithm(roots))
-
-
 NORMALIZERS = {
     one.name: one
     for one in (
@@ -139,18 +99,6 @@ NORMALIZERS = {
             "1 / (1 + n e^(-s)), n keys",
             "Ramapuram et al. 2024, arXiv:2409.04431",
             _sigmoid,
-        ),
-        Normalizer(
-            "sparsemax",
-            "max(s_i - c, 0), sum 1",
-            "Martins and Astudillo 2016, arXiv:1602.02068",
-            _sparsemax,
-        ),
-        Normalizer(
-            "entmax",
-            "max(s_i / 2 - c, 0)^2, sum 1",
-            "Peters et al. 2019, arXiv:1905.05702",
-            _entmax,
         ),
     )
 }

@@ -39,7 +39,6 @@ ORDER = [
     "figures",
     "examples",
     "models",
-    "theory",
     "pages",
     "commands",
     "entry",

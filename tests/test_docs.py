@@ -18,7 +18,8 @@ from experiments.measuring.columns import cell_fields, defaults
 from experiments.measuring.experiment import load_experiment
 from experiments.pages.blocks import BlockError, rewrite
 from experiments.paths import STORED_CONFIG, csv_name
-from sdpa.theory import largest_score_survival, limits
+from sdpa import Scaling
+from sdpa.theory import attention_expectations, largest_score_survival, limits
 from tests.shipped import IS_SHIPPED, RESULTS, shipped_only
 from tests.suite_process import ROOT
 
@@ -67,6 +68,32 @@ def test_ci_calls_the_commands_of_the_start_as_written():
     assert [one for one in commands if one.startswith("make")] == [
         line for line in called if line in commands
     ]
+
+
+def test_deployed_scales_and_bugs_are_what_their_rules_give():
+    """A row of docs/deployed.csv, computed again and on the page, for each."""
+    lengths = {"1k": 2**10, "32k": 2**15, "1M": 2**20}
+    for row in pd.read_csv(DOCS / "deployed.csv", keep_default_na=False, dtype=str).itertuples():
+        d_k, rule = int(row.d_k), Scaling.parse(row.rule)
+        shown = [row.d_k, f"`{row.rule}`"]
+        if row.got:
+            spread = rule.divisor(d_k, 1) / Scaling.parse(row.got).divisor(d_k, 1)
+            assert f"{spread:.2f}" == row.spread
+            shown = [row.d_k, f"`{row.got}`", f"`{row.rule}`", row.spread]
+        else:
+            entropies = [
+                attention_expectations(d_k, n, rule.divisor(d_k, n)).entropy
+                for n in lengths.values()
+            ]
+            recorded = [row._asdict()[f"_{place}"] for place in (6, 7, 8)]
+            assert [f"{entropy:.3f}" for entropy in entropies] == recorded
+            shown += recorded
+        (line,) = (
+            line
+            for line in PAGES["docs/models.md"].splitlines()
+            if row.what in line and row.source in line
+        )
+        assert line.endswith(f"| {' | '.join(shown)} |"), line
 
 
 def test_the_ranges_of_number_formats_are_those_of_the_law():

@@ -60,7 +60,7 @@ def test_columns_of_other_tables_are_described(name):
 
 @shipped_only
 def test_figures_and_the_page_are_light():
-    folders = "figures", "models", "theory"
+    folders = "figures", "models"
     drawn = [path for folder in folders for path in (RESULTS / folder).rglob("*.png")]
     assert len(drawn) > len(folders)
     assert [path for path in drawn if path.stat().st_size > 70_000] == []

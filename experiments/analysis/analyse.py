@@ -11,7 +11,6 @@ import pandas as pd
 from experiments.analysis import (
     bands,
     crossings,
-    freezing,
     network,
     score_counts,
     slopes,
@@ -28,7 +27,6 @@ DERIVED_TABLES = (
     *verdicts.TABLES,
     *slopes.TABLES,
     *crossings.TABLES,
-    *freezing.TABLES,
     *score_counts.TABLES,
     *bands.TABLES,
     *network.TABLES,

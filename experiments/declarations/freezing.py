@@ -29,15 +29,6 @@ def _correlation(tables: Tables) -> Numbers:
     return {"none": powers.loc[0], "some": powers.loc[0.1], "half": powers.loc[0.5]}
 
 
-def _freezing(tables: Tables) -> Numbers:
-    curves = tables["curves"]
-    apart = (curves["entropy_share"] - curves["entropy_share_limit"]).abs()
-    largest = apart.groupby(curves["n_keys"]).max()
-    holds = (largest.diff().dropna() < -0.01).all()
-    first, last = (at_most(largest.iloc[end], 3) for end in (0, -1))
-    return {"first": first, "last": last} if holds else None
-
-
 def _phase(tables: Tables) -> Numbers:
     rows = widest(tables[MEASURED])
     entropies = rows[["entropy", "entropy_low", "entropy_high"]]
@@ -74,25 +65,6 @@ FIGURES = (
             "and {half:.2f} at 0.5.",
             needs={"d_k": (256, 1024), "correlation": (0, 0.1, 0.5), "scaling": (SCALED,)},
             numbers=_correlation,
-        ),
-    ),
-    Figure(
-        name="freezing",
-        shows="Entropy and sum of squared weights against the spread of scores",
-        metrics=("entropy", "jacobian_trace"),
-        note="Points: measured, each a cell of the sweep under one rule. Lines: exact for Gaussian "
-        "rows of one spread σ; dashed: their limit for many keys. Rows of many keys freeze, so "
-        "that few keys get all weight, where σ exceeds σ_c = sqrt(2 ln n_keys). σ = |q| / divisor "
-        "is the spread of the scaled scores of a row, for points with the root mean square of |q|. "
-        "Points at small d_k lie off the lines, because |q| varies a lot there.",
-        finding=Finding(
-            sweep="phase",
-            title="The longer the rows, the more sharply they freeze",
-            sentence="The exact entropy of a row, divided by ln n_keys, lies at most {first:.3f} "
-            "above its limit for many keys with {n_keys.least} keys, and at most {last:.3f} with "
-            "{n_keys.most} keys.",
-            needs=_GRID,
-            numbers=_freezing,
         ),
     ),
     Figure(

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.analysis.freezing import spreads
 from experiments.analysis.results import Results, SweepAxes
 from experiments.figures.lines import (
     legend,
@@ -26,7 +25,6 @@ from experiments.figures.lines import (
 from experiments.figures.style import (
     INK,
     Drawing,
-    empty,
     in_colours,
     panels,
     scaling_colours,
@@ -39,10 +37,6 @@ _SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
 _APART = 0.16  # between the points of the scalings of a cell
-_FREEZING = {
-    "entropy_share": "entropy / ln n_keys",
-    "collision": "$\\sum w^2$, the sum of squared weights",
-}
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
 
 
@@ -172,67 +166,6 @@ def correlation(results: Results) -> Drawing:
         )
     right.set_xlabel("correlation")
     right.set_title("power of d_k that keeps the largest weight")
-    return figure
-
-
-def freezing(results: Results) -> Drawing:
-    """Entropy and collision against sigma / sigma_c: measured rows on the exact curves of each
-    n_keys, and their limit.
-
-    For many keys, the entropy is the share 1 - (sigma / sigma_c)^2 of ln n below sigma_c, and 0
-    above it.
-    """
-    if "curves" not in results:
-        return empty(
-            (10, 4.4),
-            "No curves: they need Gaussian inputs, and three values of d_k and of n_keys.",
-        )
-    figure, axes = panels(2, 2, (10, 4.4))
-    table = results.measured
-    curves = results["curves"]
-    sigma = spreads(table)
-    shares = {
-        "entropy_share": table["entropy"] / np.log(table["n_keys"]),
-        "collision": 1 - table["jacobian_trace"],
-    }
-    limit = curves.drop_duplicates("ratio")
-    for ax, (metric, title) in zip(axes, _FREEZING.items(), strict=True):
-        ax.set_xscale("log")
-        ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
-        label = "under d_k^1/2, any d_k"
-        for n_keys, curve, colour in in_colours(curves, "n_keys"):
-            named = f"n_keys = {n_keys}"
-            ax.plot(curve["ratio"], curve[metric], color=colour, linewidth=1.2, label=named)
-            freezing_sigma = curve["freezing_sigma"].iloc[0]
-            ratio = sigma[table["n_keys"] == n_keys] / freezing_sigma
-            ax.scatter(
-                ratio,
-                shares[metric][ratio.index],
-                color=colour,
-                s=22,
-                edgecolors="white",
-                linewidths=0.5,
-                zorder=3,
-            )
-            ratio = ratio[table["scaling"] == SCALED]
-            ax.scatter(
-                ratio,
-                shares[metric][ratio.index],
-                s=60,
-                facecolors="none",
-                edgecolors=INK,
-                zorder=4,
-                label=label,
-            )
-            label = ""  # once in the legend
-        ratios = curves["ratio"]
-        ax.set_xlim(ratios.min(), 1.1 * ratios.max())
-        plain_numbers(ax.xaxis)
-        limits = limit[f"{metric}_limit"]
-        ax.plot(limit["ratio"], limits, color=INK, linestyle="--", label="many keys")
-        ax.set_xlabel("spread of the scores over $\\sigma_c = \\sqrt{2 \\ln n_\\mathrm{keys}}$")
-        ax.set_title(title)
-    legend(axes[0])
     return figure
 
 

@@ -44,7 +44,6 @@ Pixels = npt.NDArray[np.uint8]
 OWN_DRAWINGS: dict[str, Callable[[Results], Drawing]] = {
     "assumptions": curves.assumptions,
     "correlation": curves.correlation,
-    "freezing": curves.freezing,
     "distribution": curves.distribution,
     "map": maps.ratio_map,
     "phase": maps.phase,

@@ -94,10 +94,7 @@ class Cell(SampledCell):
     )
     normalizer: Annotated[
         Normalizer,
-        Meaning(
-            "function from capped scores to weights: softmax, sigmoid, sparsemax or entmax "
-            "(1.5-entmax)"
-        ),
+        Meaning("function from capped scores to weights: softmax or sigmoid"),
     ] = NORMALIZERS["softmax"]
     position: Annotated[
         Literal["none", "rope"],
@@ -165,7 +162,6 @@ class Cell(SampledCell):
     ) -> dict[str, Floats]:
         """As `AttentionCell.extra_values`: the numbers behind the metrics, under the row map."""
         seen = self.visible(rows)
-        n_seen = self.n_keys if seen is None else seen.sum(axis=-1)
         bias = alibi_bias(self.alibi, self.n_queries, self.n_keys)[rows] if self.alibi else 0.0
         found, relative = [], self.relative_divisors(rows)
         for rule, divisor in enumerate(self.divisors()):
@@ -175,9 +171,8 @@ class Cell(SampledCell):
                 scaled[:, ~seen] = -np.inf
             mapped = self.row_map.rows(scaled, keys, bias, gradients)
             weights, *of_row, of_weights, of_query = mapped
-            zeros = ((weights == 0) & np.isfinite(scaled)).sum(axis=-1) / n_seen
             to_query = of_weights / of_rows, of_query / of_rows
-            found.append((weights.max(axis=-1), zeros, *of_row, *to_query))
+            found.append((weights.max(axis=-1), *of_row, *to_query))
         return dict(zip(_NUMBERS, np.stack(found, axis=1), strict=True))
 
 
@@ -188,7 +183,6 @@ _NUMBERS = tuple(
     _OF_MAP + name
     for name in (
         "max_weight",
-        "zero_weights",
         "visible_mass",
         "entropy",
         "jacobian_norm",
@@ -218,7 +212,7 @@ def _exact(name: str) -> Exact:
 
     formula = (
         "integral over the capped scores of a row and its sink, then over |q| "
-        "(sdpa.theory.mapped_rows); empty for sparsemax, entmax and alibi, for the entropy under "
+        "(sdpa.theory.mapped_rows); empty for alibi, for the entropy under "
         "sigmoid, for a mass that is always 1, and unless inputs is gaussian, without a key_mean, "
         "a spectrum, a correlation or a normalization, or the map is the plain softmax"
     )
@@ -296,14 +290,6 @@ MECHANISM_METRICS: tuple[RowsMetric, ...] = (
         "entropy of a row",
         "entropy of the weights over their sum",
         formula="E H(w / sum w)",
-    ),
-    RowMetric(
-        "zero_weights",
-        "share of the weights of visible keys that are 0 in double precision",
-        "P(w = 0)",
-        "share of weights equal to 0",
-        compute="mapped_zero_weights",
-        within=(0, 1),
     ),
     _of_saturation("jacobian_norm", *_J, within=(0, math.inf), min_draws=_MANY),
     _of_saturation("jacobian_norm_median", *_J),

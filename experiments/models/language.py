@@ -8,6 +8,7 @@ precision is off by half in a sequence.
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,7 +20,6 @@ from experiments.models.model import Floats, Tokens
 from experiments.models.smollm2 import DIVISOR, Pretrained
 from sdpa.metrics import row_variance
 from sdpa.network import Steps
-from sdpa.theory.longer_rows import RULES, LengthRule
 
 LENGTH = 256
 TEXTS = ("prose", "code", "reference", "licence", "shuffled")
@@ -35,7 +35,8 @@ LONG_SEQUENCES = 4
 LENGTHS = (16, 64, 256, 1024, 2048)
 LAST_ROWS = 8
 FITTED = 256  # length at which every rule of length has the divisor of the model
-NO_RULE, *OTHER_RULES = RULES[:3]  # (ln n)^1/2 and ln n
+NO_RULE = "1 (no rule)"
+OTHER_RULES = {"(ln n)^1/2": 0.5, "ln n": 1.0}  # powers of ln n
 GRADIENTS = ["query_gradient", "query_gradient_median", "stream_gradient"]
 # How the values of several heads become one. The first layer's stream is the embedding.
 OVER_HEADS = {
@@ -163,9 +164,9 @@ def by_length(model: Pretrained) -> list[pd.DataFrame]:
     for group, tokens in enumerate(sequences):
         own, of_lengths = _of_lengths(model, tokens)
         lengths.append(of_lengths.assign(group=group))
-        losses = {NO_RULE.name: own}
-        for rule in OTHER_RULES:
-            losses[rule.name] = model.losses(tokens, _divisors(rule, len(own)))
+        losses = {NO_RULE: own}
+        for name, power in OTHER_RULES.items():
+            losses[name] = model.losses(tokens, _divisors(power, len(own)))
         for name, of_rule in losses.items():
             for first, last in itertools.pairwise((0, *LENGTHS)):
                 loss = of_rule[first:last]
@@ -201,11 +202,11 @@ def _of_lengths(model: Pretrained, tokens: Tokens) -> tuple[Floats, pd.DataFrame
     return losses, found.reset_index()
 
 
-def _divisors(rule: LengthRule, n: int) -> Floats:
-    """The divisor of each query, (n, 1): that of the model up to the fitted length, and less where
-    the rule wants sharper rows.
+def _divisors(power: float, n: int) -> Floats:
+    """The divisor of each query, (n, 1): that of the model up to the fitted length, and beyond it
+    less, by a power of ln n.
     """
     n_visible = np.arange(1, n + 1)
     lengths = np.maximum(n_visible, FITTED).tolist()
-    sigma = np.array([[rule.sigma(1.0, length)] for length in lengths])
+    sigma = np.array([[math.log(length) ** power] for length in lengths])
     return np.asarray(DIVISOR * sigma[0] / sigma)

@@ -21,7 +21,7 @@ from experiments.models.diagnosis import COLUMNS
 from experiments.models.heads import QUANTITIES
 from experiments.pages import numbers
 from experiments.pages.parts import Source, code, codes, formulas, markdown, pictures
-from experiments.paths import EXAMPLES, STORED_CONFIG, THEORY, drawn_texts
+from experiments.paths import EXAMPLES, STORED_CONFIG, drawn_texts
 from sdpa.auditing.catalogue import CATALOGUE
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
@@ -71,7 +71,7 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
 def _gallery(source: Source) -> str:
     trained = _trained(source)
     others = [sweep.name for sweep in source.config.sweeps if sweep.name not in trained]
-    return _figures_of(source, *others, THEORY)
+    return _figures_of(source, *others)
 
 
 def _gallery_trained(source: Source) -> str:
@@ -178,10 +178,6 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "diagnosis": _diagnosis,
     "model-columns": _model_columns,
     "slips": _slips,
-    "deployed": numbers.deployed,
-    "bugs": numbers.bugs,
-    "all-scales": numbers.all_scales,
-    "frozen": numbers.frozen,
     "without-exact": _without_exact,
     "figures": _figures,
 }

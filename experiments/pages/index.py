@@ -37,7 +37,6 @@ from experiments.paths import (
     DRAWN_ROWS,
     EXAMPLES,
     MODELS,
-    THEORY,
     csv_name,
     drawn_texts,
 )
@@ -124,7 +123,6 @@ def make_page(study: Study, config_path: Path) -> bytes:
         full=drawn[LONGER],
         quiz=[*questions(study, known)],
         models=drawn[MODELS],
-        theory=drawn[THEORY],
         examples=drawn[EXAMPLES],
         statements=statements(results),
         statements_csv=table_path(results).relative_to(results).as_posix(),

@@ -1,8 +1,7 @@
-"""Tables of numbers in generated Markdown, from the files in results/ and from exact laws."""
+"""Tables of numbers in generated Markdown, from the files in results/."""
 
 import itertools
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,15 +15,9 @@ from experiments.figures.words import short
 from experiments.kinds.language import Cell
 from experiments.pages.parts import Source, code, digits, formulas, markdown
 from experiments.pages.statements import counts, read_statements, severities
-from experiments.paths import FULL, THEORY, csv_name
-from sdpa import Scaling
-from sdpa.theory import attention_expectations, limits
-from sdpa.theory import poisson_dirichlet as frozen_rows
-from sdpa.theory.gaussian_rows import gaussian_rows
-from sdpa.theory.three_scales import SCALES
+from experiments.paths import FULL, csv_name
 
 _UNLIKELY = 0.01
-_DEPLOYED = Path(__file__).with_name("deployed.csv")
 _LEVELS = {EQUAL: "equal", TENTH: "a tenth"}
 _CROSSINGS = (  # norm, statistic and level of the columns of the table of crossings
     *(("jacobian", "median", level) for level in _LEVELS),
@@ -279,75 +272,3 @@ def statements(source: Source) -> str:
         markdown(["cut-off", "verdict", "entry"], others.to_numpy()),
     ]
     return "\n\n".join(tables)
-
-
-def all_scales(source: Source) -> str:
-    """The scales of d_k up to a million keys: laws, with computed values behind them."""
-    n_keys = (16, 256, 4096, 2**20)
-    table = pd.read_csv(source.results / THEORY / "scales.csv").set_index(["scale", "n_keys"])
-    rows = []
-    for name, scale in SCALES.items():
-        fields = [formulas(f"{scale.what}: {scale.formula}")]
-        values = table.loc[name].loc[[*n_keys]]
-        for law, value in values.to_numpy():
-            computed = "" if math.isnan(value) else f" ({digits(value)})"
-            fields.append(digits(law) + computed)
-        rows.append(fields)
-    head = ["scale of d<sub>k</sub>: law (value)", *(f"n = {n}" for n in n_keys)]
-    return markdown(head, rows, "-" + "r" * len(n_keys))
-
-
-def deployed(_: Source) -> str:
-    """Scales of deployed models as rules, and the exact entropy of standard normal q and k."""
-    lengths = {"1k": 2**10, "32k": 2**15, "1M": 2**20}
-    table = _deployed()
-    rows = []
-    for model in table[table["got"] == ""].itertuples():
-        source = f"[{model.what}](https://github.com/{model.source})"
-        fields = [source if model.source else model.what, model.d_k, code(model.rule)]
-        rule = Scaling.parse(model.rule)
-        for n in lengths.values():
-            divisor = rule.divisor(model.d_k, n)
-            entropy = attention_expectations(model.d_k, n, divisor).entropy
-            fields.append(f"{entropy:.3f}")
-        rows.append(fields)
-    return markdown(["model", "d<sub>k</sub>", "rule", *lengths], rows, "-r-rrr")
-
-
-def bugs(_: Source) -> str:
-    """Public bugs, and the spread of the program's scores over that of the model's."""
-    table = _deployed()
-    rows = []
-    for bug in table[table["got"] != ""].itertuples():
-        _, repository, _, number = bug.source.split("/")
-        expected = Scaling.parse(bug.rule).divisor(bug.d_k, 1)
-        got = Scaling.parse(bug.got).divisor(bug.d_k, 1)
-        link = f"[{repository}#{number}](https://github.com/{bug.source}): {bug.what}"
-        rows.append((link, bug.d_k, code(bug.got), code(bug.rule), f"{expected / got:.2f}"))
-    return markdown(["bug", "d<sub>k</sub>", "got", "expected", "spread"], rows, "-r--r")
-
-
-def _deployed() -> pd.DataFrame:
-    return pd.read_csv(_DEPLOYED, keep_default_na=False)
-
-
-def frozen(_: Source) -> str:
-    """Exact values of rows in the frozen phase, and their limits."""
-    head = ["sigma / sigma_c", "n", "largest weight", "entropy, nats", "r.m.s. |J|_F"]
-    head.append("rows with a weight above 0.99")
-    rows = []
-    for ratio in (1.5, 3.0):
-        for n in (4096, 2**20):
-            sigma = ratio * limits.freezing_sigma(n)
-            values = gaussian_rows(np.array([sigma]), np.array([n]))
-            rows.append([ratio, n, *values[0]])
-        m = 1 / ratio
-        largest = frozen_rows.max_weight(m)
-        entropy = frozen_rows.entropy(m)
-        square = frozen_rows.jacobian_square(m)
-        saturated = frozen_rows.share_above(m, 0.99)
-        rows.append([ratio, "limit", largest, entropy, square, saturated])
-    for row in rows:
-        row[4] **= 0.5
-        row[2:] = map("{:.3f}".format, row[2:])
-    return markdown([*map(formulas, head)], rows, "r" * len(head))

@@ -26,7 +26,6 @@ from experiments.paths import (
     EXAMPLES,
     FULL,
     MODELS,
-    THEORY,
     figure_path,
     sidecar_path,
 )
@@ -69,7 +68,7 @@ class Source:
 
 
 def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
-    """The PNG files of the page by sweep, and of config.full.yaml, models, theory and
+    """The PNG files of the page by sweep, and of config.full.yaml, models and
     examples by names of their own.
 
     Only files with a text beside them count: a figure that could not be drawn is not on the page.
@@ -80,7 +79,6 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
     }
     found[LONGER] = [figure_path(results / FULL, "language", "losses", ".png")]
     found[MODELS] = [results / MODELS / name for name in _OF_MODELS]
-    found[THEORY] = sorted((results / THEORY).glob("*.png"), reverse=True)
     found[EXAMPLES] = sorted((results / EXAMPLES).glob("*.png"))
     return {
         name: [path for path in paths if path.with_suffix(".txt").exists()]

@@ -28,30 +28,6 @@ def freezing_sigma(n_keys: float) -> float:
     return sqrt(2 * log(n_keys))
 
 
-def frozen_entropy_share(ratio: float) -> float:
-    """H / ln n -> max(1 - ratio^2, 0) for n to infinity, ratio = sigma / sigma_c.
-
-    Convergence is slow: at ratio 1, with the limit 0, H / ln n is 0.45 for n = 64 and 0.33 for
-    n = 16384.
-
-    >>> frozen_entropy_share(0.5), frozen_entropy_share(1.5)
-    (0.75, 0.0)
-    """
-    return max(1 - ratio**2, 0.0)
-
-
-def frozen_collision(ratio: float) -> float:
-    """sum w^2 -> max(1 - 1 / ratio, 0) for n to infinity (Derrida and Toulouse 1985).
-
-    Convergence is slow: at ratio 1, with the limit 0, sum w^2 is 0.31 for n = 64 and 0.20 for
-    n = 16384.
-
-    >>> frozen_collision(0.5), frozen_collision(2.0)
-    (0.0, 0.5)
-    """
-    return max(1 - 1 / ratio, 0.0) if ratio > 0 else 0.0
-
-
 def jacobian_crossing_law(n_keys: float) -> float:
     """(ln n)^3 / (2 ln^2 2): the law of `jacobian_crossing`, from the median gap of the two largest
     scores.

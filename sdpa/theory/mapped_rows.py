@@ -99,8 +99,6 @@ def _mapped_means(
     row_map: RowMap,
 ) -> FloatArray:
     """Means over rows; the n of the sigmoid is n_keys."""
-    if row_map.normalizer not in ("softmax", "sigmoid"):
-        raise UnknownError(f"rows of {row_map.normalizer} are unknown")
     if law.key_mean:
         raise UnknownError("capped scores and those beside a sink are unknown for keys with a mean")
 

@@ -48,7 +48,7 @@ sweeps:
   language: {{experiment: language, d_k: [4, 64], n_keys: 5, learning_rate: [0.01, 0.1], {_RULES},
     initial: unit, layers: 1, width: 8, steps: 25, trials: 2, {_every("language")}}}
   map: {{experiment: saturation, d_k: [2, 8, 24, 64], n_keys: [8, 20], {_RULES},
-    trials: 25, figures: [map, phase, freezing]}}
+    trials: 25, figures: [map, phase]}}
 """
 
 

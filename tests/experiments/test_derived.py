@@ -14,14 +14,12 @@ from scipy import stats
 from experiments.analysis.analyse import columns_of
 from experiments.analysis.bands import bands
 from experiments.analysis.crossings import EQUAL, NORMS, TENTH, crossings, norm_ratios
-from experiments.analysis.freezing import freezing_curves
 from experiments.analysis.results import SweepAxes
 from experiments.analysis.slopes import fit_slopes, interpolated, steady_powers
 from experiments.kinds import language
 from experiments.kinds.saturation import EXPERIMENT
 from experiments.measuring.columns import names
 from experiments.output.tables import read_sweep
-from sdpa.theory import GaussianRow
 from tests.numerics import normals
 
 OF_ROWS, OF_RUNS = SweepAxes.of_cell(EXPERIMENT.cell), SweepAxes.of_cell(language.Cell)
@@ -260,29 +258,3 @@ def test_intervals_of_crossings_hold_the_truth(correlation):
     nominal = 1 - 2 * stats.norm.sf(1.96 * 2 / np.sqrt(2 - 2 * correlation))
     low, high = stats.binom.ppf([5e-5, 1 - 5e-5], runs, nominal)
     assert low <= held <= high
-
-
-@pytest.fixture(scope="module")
-def curves():
-    sizes = [(2, 64, 512), (2, 30, 4096)]
-    grid = pd.MultiIndex.from_product(sizes, names=["d_k", "n_keys"]).to_frame(index=False)
-    cells = grid.assign(divisor=grid["d_k"] ** 0.25, query_std=1.0, key_std=1.0)
-    return freezing_curves(results_of(cells))
-
-
-def test_curves_are_gaussian_rows_at_multiples_of_the_freezing_spread(curves):
-    points = curves.iloc[::27]
-    assert set(points["n_keys"]) == {2, 30, 4096}
-    for row in points.itertuples():
-        exact = GaussianRow(row.ratio * np.sqrt(2 * np.log(row.n_keys)), row.n_keys)
-        assert row.collision == pytest.approx(exact.power_sum(2), rel=1e-7)
-        share = exact.entropy() / np.log(row.n_keys)
-        assert row.entropy_share == pytest.approx(share, rel=1e-7)
-
-
-def test_the_limits_are_those_of_the_random_energy_model(curves):
-    cold = curves["ratio"] > 1
-    assert_allclose(curves["collision_limit"], np.where(cold, 1 - 1 / curves["ratio"], 0))
-    assert_allclose(curves["entropy_share_limit"], np.where(cold, 0, 1 - curves["ratio"] ** 2))
-    far = curves[(curves["ratio"] > 2) & (curves["n_keys"] == 4096)]
-    assert (abs(far["collision"] - far["collision_limit"]) < 0.08).all()

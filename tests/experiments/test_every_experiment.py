@@ -96,7 +96,7 @@ CELLS = {
             "mask": mechanisms.MaskName("window-2"),
             "softcap": 2.0,
             "sink": mechanisms.Sink(0.0),
-            "normalizer": NORMALIZERS["entmax"],
+            "normalizer": NORMALIZERS["sigmoid"],
             "position": "rope",
             "alibi": 0.5,
         },

@@ -27,7 +27,6 @@ from experiments.measuring.columns import axis_names, cell_fields
 from experiments.measuring.experiment import load_experiment
 from experiments.output.tables import read_sweep
 from experiments.paths import drawn_texts, figure_path
-from sdpa.theory.limits import freezing_sigma
 from tests.command_line import SMALL
 from tests.shipped import CONFIG, RESULTS
 
@@ -271,18 +270,6 @@ def test_an_unknown_format_is_refused_before_anything_is_drawn(suite, formats):
     assert refused.returncode == 2
     assert f"--format: got the format {bad}, expected some of png, svg, pdf" in refused.stderr
     assert not (suite.folder / "figures").exists()
-
-
-def test_a_figure_shows_where_the_root_is():
-    tables = shipped("freezing")
-    measured = tables["measured"].query("scaling == 'd_k^1/2'")
-    for ax in draw(FIGURES["freezing"], tables).axes:
-        rings = np.concatenate(
-            [points.get_offsets() for points in ax.collections if not len(points.get_facecolors())]
-        )
-        assert np.allclose(
-            sorted(rings[:, 0]), sorted(1 / freezing_sigma(n) for n in measured["n_keys"])
-        )
 
 
 def test_every_mechanism_has_a_line():

@@ -28,14 +28,13 @@ SWEEPS = {sweep.name: sweep for sweep in CONFIG.sweeps}
 REVERSED = {
     "length/length": "n_keys",
     "crossing/map": "n_keys",
-    "phase/freezing": "n_keys",
     "correlation/correlation": "correlation",
     "causal/causal": "mask",
     "initialisation/initialisation": "scheme",
     "dot_products/distribution": "d_k",
 }
 # without intervals
-EXACT = ("phase/freezing", "single_rows/rows")
+EXACT = ("single_rows/rows",)
 
 
 @cache

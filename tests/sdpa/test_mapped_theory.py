@@ -104,10 +104,9 @@ def test_the_plain_map_is_known_for_more_laws():
     ("law", "row_map", "reason"),
     [
         (PairLaw(normalize="l2"), RowMap(sink=0.0), "unknown for normalized vectors"),
-        (PairLaw(), RowMap(normalizer="entmax"), "rows of entmax are unknown"),
         (PairLaw(key_mean=1.0), RowMap(sink=0.0), "keys with a mean"),
     ],
 )
-def test_other_laws_and_normalizers_are_unknown(law, row_map, reason):
+def test_other_laws_are_unknown(law, row_map, reason):
     with pytest.raises(UnknownError, match=reason):
         mapped_expectations(8, 9, 1.0, law, row_map)

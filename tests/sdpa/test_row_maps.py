@@ -1,4 +1,4 @@
-"""Row maps against plain loops: thresholds by bisection, Jacobians by differences."""
+"""Row maps against plain loops, Jacobians by differences."""
 
 import math
 
@@ -13,18 +13,6 @@ D_K, N_KEYS, N_QUERIES = 4, 7, 3
 MAPS = [RowMap(0.0, 2.5), *(RowMap(1.5, None, name) for name in NORMALIZERS)]
 
 
-def with_sum_1(positive):
-    """The weights positive(c) of the threshold c at which they sum to 1, by bisection."""
-    low, high = -100.0, 100.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        if math.fsum(positive(middle)) > 1:
-            low = middle
-        else:
-            high = middle
-    return positive(high)
-
-
 def plain_weights(scores, row_map, bias=0.0):
     """The weights of one row of scaled scores, by the definitions."""
     cap = row_map.softcap
@@ -32,10 +20,6 @@ def plain_weights(scores, row_map, bias=0.0):
     z = [float(x) for x in np.add(z, bias)]
     if row_map.normalizer == "sigmoid":
         return [1 / (1 + len(z) * math.exp(-s)) for s in z]
-    if row_map.normalizer == "sparsemax":
-        return with_sum_1(lambda c: [max(s - c, 0.0) for s in z])
-    if row_map.normalizer == "entmax":
-        return with_sum_1(lambda c: [max(s / 2 - c, 0.0) ** 2 for s in z])
     total = math.fsum(math.exp(s) for s in z)
     if row_map.sink is not None:
         total += math.exp(row_map.sink)
@@ -102,7 +86,7 @@ def test_attention_takes_a_map_between_divisor_and_weights(row_map):
             {"mask": "window-0"},
             "mask: expected window-N with a whole number N from 1 to 999999999, got 'window-0'",
         ),
-        ({"normalizer": "sparsemin"}, "normalizer: expected one of .*; did you mean sparsemax"),
+        ({"normalizer": "sigmoids"}, "normalizer: expected one of .*; did you mean sigmoid"),
         (
             {"normalizer": "sigmoid", "sink": 0.0},
             "sink: expected none beside the normalizer sigmoid, got 0.0",

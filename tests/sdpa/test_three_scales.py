@@ -1,5 +1,6 @@
 """The three scales of d_k and the frozen phase, beside simulated rows and exact expectations."""
 
+import re
 from math import sqrt
 
 import numpy as np
@@ -7,6 +8,9 @@ import pytest
 
 from sdpa.theory import poisson_dirichlet as frozen
 from sdpa.theory import three_scales as scales
+from sdpa.theory.gaussian_rows import gaussian_rows
+from sdpa.theory.limits import freezing_sigma
+from tests.suite_process import ROOT
 
 
 @pytest.mark.parametrize("n_keys", [3, 64])
@@ -56,3 +60,36 @@ def test_the_frozen_phase_is_that_of_drawn_poisson_dirichlet_weights():
     }
     for exact, rows in found.items():
         assert abs(rows.mean() - exact) < 5 * rows.std() / sqrt(len(rows)) + 2e-3
+
+
+def rows_of(heading):
+    """The numbers of the last table of a part of docs/theory.md, row by row."""
+    text = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    part = text.partition(f"## {heading}")[2].partition("\n## ")[0]
+    table = re.findall(r"(?:^\|[ -].*\n)+", part, re.MULTILINE)[-1].splitlines()[2:]
+    rows = [row.replace(",", "").strip("| ").split(" | ") for row in table]
+    return [[re.findall(r"[\d.]+(?:e\+\d+)?", cell) for cell in row] for row in rows]
+
+
+@pytest.mark.slow
+def test_the_table_of_scales_is_that_of_the_laws():
+    """To its three digits: each law, and the exact value in brackets if there is one."""
+    rows = rows_of("Three scales")
+    for cells, scale in zip(rows, scales.SCALES.values(), strict=True):
+        for n_keys, cell in zip((16, 256, 4096, 2**20), cells[1:], strict=True):
+            expected = [scale.law(n_keys)] + ([scale.exact(n_keys)] if scale.exact else [])
+            assert [*map(float, cell)] == pytest.approx(expected, rel=6e-3)
+
+
+def test_the_table_of_the_frozen_phase_is_that_of_rows_and_limits():
+    for (ratio,), n_keys, *cells in rows_of("The frozen phase"):
+        if n_keys:
+            (n,) = map(int, n_keys)
+            sigma = float(ratio) * freezing_sigma(n)
+            largest, entropy, square, share = gaussian_rows(np.array([sigma]), np.array([n]))[0]
+        else:
+            m = 1 / float(ratio)
+            largest, entropy = frozen.max_weight(m), frozen.entropy(m)
+            square, share = frozen.jacobian_square(m), frozen.share_above(m, 0.99)
+        found = [float(cell) for (cell,) in cells]
+        assert found == pytest.approx([largest, entropy, sqrt(square), share], abs=6e-4)

@@ -1,1 +1,0 @@
-"""Tables and figures of laws that docs/theory.md explains; nothing in them is measured."""
