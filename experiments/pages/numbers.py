@@ -20,7 +20,6 @@ from sdpa.theory import poisson_dirichlet as frozen_rows
 from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.theory.three_scales import SCALES
 
-_UNLIKELY = 0.01
 _DEPLOYED = Path(__file__).with_name("deployed.csv")
 _LEVELS = {EQUAL: "equal", TENTH: "a tenth"}
 _CROSSINGS = (  # norm, statistic and level of the columns of the table of crossings
