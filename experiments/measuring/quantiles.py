@@ -178,13 +178,6 @@ class Histograms:
         ends = bins.quantile(total * low, -1), bins.quantile(total * high, +1)
         return Quantile(bins.quantile(total * share), *ends, inside)
 
-    def known_within(self, series: int, share: float) -> tuple[float, float]:
-        """The two values that enclose a quantile, as precisely as the bins allow; equal unless its
-        bin is coarse.
-        """
-        bins, rank = self.series[series], self.trials * self.rows * share
-        return bins.quantile(rank, -1), bins.quantile(rank, +1)
-
 
 def _bit_length(numbers: Integers) -> Integers:
     """The number of bits of each number (0 for 0): the exponent of the number as a double."""

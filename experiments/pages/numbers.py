@@ -17,7 +17,6 @@ from experiments.pages.parts import Source, code, digits, formulas, markdown
 from experiments.pages.statements import counts, read_statements, severities
 from experiments.paths import FULL, csv_name
 
-_UNLIKELY = 0.01
 _LEVELS = {EQUAL: "equal", TENTH: "a tenth"}
 _CROSSINGS = (  # norm, statistic and level of the columns of the table of crossings
     *(("jacobian", "median", level) for level in _LEVELS),

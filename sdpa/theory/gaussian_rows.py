@@ -17,7 +17,7 @@ from sdpa.theory.integrals import FloatArray, lagrange
 from sdpa.theory.row_lengths import IntArray, length_rule, pieces
 from sdpa.theory.rows import GaussianRow, Row
 
-Function = Callable[[GaussianRow], float]
+Function = Callable[[Row], float]
 RowFunction = Callable[..., FloatArray]  # values at sigma and n_keys, and further arguments
 
 OF_GAUSSIAN_ROWS = ("max_weight", "entropy", "jacobian_square", "saturated_rows")
@@ -28,8 +28,7 @@ _OCTAVE = log(2)
 _RESOLVED = 1e-100  # the least probability that an integral resolves
 _LEAST_SIGMA = 1e-9  # up to it the weights of a row are equal within about 1e-9
 
-
-ROW_MEANS: dict[str, Callable[[Row], float]] = {
+ROW_MEANS: dict[str, Function] = {
     "max_weight": Row.max_weight,
     "entropy": Row.entropy,
     "jacobian_trace": Row.jacobian_trace,
@@ -44,7 +43,7 @@ def row_values(
     n_keys: float,
     functions: Mapping[str, Function] = ROW_MEANS,
 ) -> dict[str, FloatArray]:
-    """Values of ROW_MEANS by name at each sigma, rising, (rows,) each."""
+    """Means by name at each sigma, rising, (rows,) each."""
     values = interpolated(sigma, n_keys, _values_of_row, tuple(functions.values()))
     return dict(zip(functions, values.T, strict=True))
 

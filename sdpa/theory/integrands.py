@@ -53,8 +53,7 @@ class Integrands:
         """M_kqa of the law of a group at every u."""
         known = self._moments[group]
         if index not in known:
-            degree = 4 if index[0] <= 4 and index[1] <= 2 else 8
-            known.update(_moments(self.laws[group].nodes(self.u), degree))
+            known.update(_moments(self.laws[group].nodes(self.u)))
         return known[index]
 
     def metric(self, name: str) -> dict[Taken, FloatArray]:
@@ -65,18 +64,11 @@ class Integrands:
             self._metrics[name] = {taken: _sum(terms[taken], moments) for taken in terms}
         return self._metrics[name]
 
-    def shifted(
-        self,
-        group: int,
-        k: int,
-        centre: float,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """E[(y - centre)^q e^(k y - e^y)] at every u, for q = 0, 1, 2."""
-        m_0, m_1, m_2 = (self.moment(group, (k, q, 0)) * self.unit**q for q in range(3))
+    def shifted(self, group: int, centre: float) -> FloatArray:
+        """E[(y - centre) e^(y - e^y)] at every u."""
         origin = (0.0 if self.unit >= 1 else self.u) - centre
-        first = m_1 + origin * m_0
-        second = m_2 + 2 * origin * m_1 + origin**2 * m_0
-        return m_0, first, second
+        of_y = self.moment(group, (1, 1, 0)) * self.unit
+        return np.asarray(of_y + origin * self.moment(group, (1, 0, 0)))
 
 
 @cache
@@ -103,16 +95,16 @@ def _sum(products: Products, moments: dict[Factor, FloatArray]) -> FloatArray:
     return scales @ np.array(values)
 
 
-def _moments(nodes: Nodes, degree: int) -> dict[Index, FloatArray]:
-    """M_kq0 for k up to the degree and q up to half the degree, and M_k01, at every u."""
+def _moments(nodes: Nodes) -> dict[Index, FloatArray]:
+    """M_kq0 for k up to 4 and q up to 2, and M_k01, at every u."""
     y, x, weights, across = nodes
     exponential = np.exp(y)
     is_common = len(weights) > len(y)  # the same nodes y for all u, with different weights
     kernel = np.exp(-exponential) * (1.0 if is_common else weights)
-    orders = np.arange(degree // 2 + 1)
+    orders = np.arange(3)
     powers = x ** orders.reshape(-1, *[1] * x.ndim)
     moments = {}
-    for k in range(1, degree + 1):
+    for k in range(1, 5):
         kernel = kernel * exponential
         if is_common:
             of_k = weights @ (kernel[0] * powers).T

@@ -1,14 +1,13 @@
-"""The largest weight of a row of any scores: its moments.
+"""The mean of the largest weight of a row of any scores.
 
 If the largest score is m, max w = 1 / (1 + S), with S the sum of e^(s - m) over the other scores,
-and 1 / (1 + S)^k = int t^(k-1) e^-t e^(-t S) dt / (k-1)!, t = e^v. Each other score is below m and
-gives
+and 1 / (1 + S) = int e^-t e^(-t S) dt, t = e^v. Each other score is below m and gives
 
     A(v, m) = E[1(s < m) exp(-e^(v + s - m))].
 
 So, with n scores in each group,
 
-    E (max w)^k = sum over groups of n int dF(m) int e^(k v - e^v) A^(n-1)(v, m) B dv / (k-1)!,
+    E max w = sum over groups of n int dF(m) int e^(v - e^v) A^(n-1)(v, m) B dv,
 
 where B is the product of the powers of A of the other groups.
 """

@@ -18,7 +18,6 @@ Index = tuple[int, int, int]  # (k, q, a)
 Indices = tuple[Index, ...]
 Polynomial = Mapping[Indices, int]  # coefficients of products of p_kqa
 
-
 # With S_k = p_k, m = p_11 and J = S_1 diag(w) - w w^T: (J^2)_ii = w_i^2 (S_1^2 - 2 S_1 w_i + S_2).
 _S1, _S2, _S3 = ((k, 0, 0) for k in range(1, 4))
 _M = (1, 1, 0)

@@ -150,11 +150,9 @@ def gaussian_queries(
     if law.spectrum:
         raise UnknownError("softmax rows are unknown for entries of unequal variance")
     if law.correlation:
-        raise UnknownError(
-            "deviations of rows are unknown for queries that correlate with their keys"
-        )
+        raise UnknownError("rows of this kind are unknown for queries that correlate with keys")
     if law.normalize != "none":
-        raise UnknownError("deviations of rows are unknown for normalized vectors")
+        raise UnknownError("rows of this kind are unknown for normalized vectors")
     shortest = max(_SHORTEST / max(1.0, unit / _SATURATING) ** 2, 1e-290)
     noncentrality = d_k * (law.query_mean / law.query_std) ** 2
     return query_lengths(d_k, noncentrality, halvings, shortest, longest)

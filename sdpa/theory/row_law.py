@@ -35,8 +35,7 @@ class RowLaw:
         check_sizes(d_k, n_keys)
         divisor = divisor_of_rows(d_k, n_keys, divisor)
         if isinstance(divisor, Scaling):
-            reason = "deviations of rows with divisors of their own are unknown"
-            raise UnknownError(f"{reason}, got {divisor}")
+            raise UnknownError(f"rows with divisors of their own are unknown, got {divisor}")
         return cls(d_k, n_keys, divisor, law)
 
     @property

@@ -42,7 +42,7 @@ class Row:
         self._powers: dict[Taken, FloatArray] = {}
 
     def power_sum(self, k: int, group: int | None = None) -> float:
-        """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, k from 1 to 8, of a group or of all."""
+        """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, k from 1 to 4, of a group or of all."""
         if group is None:
             return fsum(self.power_sum(k, each) for each in self._groups)
         moment = self._laws.integrands.moment(group, (k, 0, 0))
@@ -82,8 +82,7 @@ class Row:
         """
         total = 0.0
         for group in self._groups:
-            _, distance, _ = self._laws.integrands.shifted(group, 1, digamma(1.0))
-            total -= self._of_one(group, distance)
+            total -= self._of_one(group, self._laws.integrands.shifted(group, digamma(1.0)))
         return total
 
     def max_weight(self) -> float:

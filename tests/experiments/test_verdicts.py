@@ -85,10 +85,19 @@ def test_a_value_that_few_draws_carry_is_not_tested(measured, exact, few_draws, 
     assert rows["p_value"].notna().tolist() == [is_tested]
 
 
-def test_a_root_mean_square_has_a_quarter_of_the_draws():
-    for errors, is_tested in ((39, False), (41, True)):
-        rows = judged(table_of(query_gradient_norm=around(1.0, 1 / errors, 1.0)))
-        assert rows["p_value"].notna().tolist() == [is_tested]
+@pytest.mark.parametrize(
+    ("name", "limit", "errors"), [("query_gradient_norm", 0, 40), ("score_kurtosis", -3, 50)]
+)
+def test_roots_and_kurtosis_need_more_errors_from_their_limit(name, limit, errors):
+    for number, is_tested in ((errors - 1, False), (errors + 1, True)):
+        value = around(limit + 1, 1 / number, limit + 1)
+        assert judged(table_of(**{name: value}))["p_value"].notna().tolist() == [is_tested]
+
+
+def test_values_of_heavy_tails_are_not_tested():
+    for inputs, is_tested in (("student_t", True), ("lognormal", False)):
+        table = table_of(max_weight=around(0.3, 0.005, 0.3)).assign(inputs=inputs)
+        assert judged(table)["p_value"].notna().tolist() == [is_tested]
 
 
 def test_a_share_that_is_equal_in_all_trials_is_not_tested():
