@@ -27,7 +27,7 @@ def drawn(rng, d_k, n_keys, lengths, divisor, row_map, law):
     hidden = np.arange(n_keys) >= np.reshape(lengths, (-1, 1, 1))
     scores = np.where(hidden, -np.inf, q @ k.mT / divisor)
     rows = row_map.rows(scores, k / divisor)
-    norms = rows.jacobian_norm**2, rows.gradient_norm**2
+    norms = rows.jacobian_norm**2, rows.weight_jacobian_norm**2
     return [rows.visible_mass, rows.weights.max(axis=-1), rows.entropy, *norms]
 
 
