@@ -9,7 +9,10 @@ from experiments.declarations.tables import (
     Numbers,
     Tables,
     at_most,
+    changes,
+    ends,
     is_below,
+    is_level,
     rows_of,
     widest,
 )
@@ -21,12 +24,13 @@ _GRID = {"d_k": (), "n_keys": (), "scaling": BOTH}
 
 
 def _correlation(tables: Tables) -> Numbers:
-    steady = tables["steady"]
-    none, strong = steady.query("correlation == 0"), steady.query("correlation >= 0.2")
-    if not is_below(none, strong, "power"):
+    none = rows_of(tables, correlation=0, scaling=SCALED)
+    root = rows_of(tables, correlation=0.5, scaling=SCALED)
+    width = rows_of(tables, correlation=0.5, scaling="d_k^1")
+    holds = is_below(none, root, "own_weight") and changes(root, "own_weight")
+    if not (holds and is_level(width, "own_weight")):
         return None
-    powers = rows_of(tables, "steady", from_d_k=256).set_index("correlation")["power"]
-    return {"none": powers.loc[0], "some": powers.loc[0.1], "half": powers.loc[0.5]}
+    return {**ends(root, "d_k", "own_weight"), "level": width["own_weight"].median()}
 
 
 def _phase(tables: Tables) -> Numbers:
@@ -53,17 +57,16 @@ def _rules(tables: Tables) -> Numbers:
 FIGURES = (
     Figure(
         name="correlation",
-        shows="Queries that correlate with their keys: own weight and power of d_k",
-        metrics=("own_weight", "max_weight"),
-        note=f"{READING} Right: the power of d_k under which the largest weight is equal at two "
-        "neighbouring d_k.",
+        shows="Weight of the own key of queries that correlate with it",
+        metrics=("own_weight",),
+        note=READING,
         finding=Finding(
             sweep="correlation",
-            title="Strongly correlated queries and keys need a higher power of d_k here",
-            sentence="The power of d_k that keeps the largest of {n_keys.most} weights from d_k = "
-            "256 to 1024 is {none:.2f} without correlation, {some:.2f} at a correlation of 0.1, "
-            "and {half:.2f} at 0.5.",
-            needs={"d_k": (256, 1024), "correlation": (0, 0.1, 0.5), "scaling": (SCALED,)},
+            title="In wider heads, correlated keys keep their weight under d_k alone",
+            sentence="At a correlation of 0.5 of each query with its own key, the mean weight of this "
+            "key among {n_keys.most} rises from {first:.2f} at d_k = {d_k.least} to {last:.2f} at "
+            "{d_k.most} under d_k^1/2, and is {level:.3f} at each under d_k.",
+            needs={"d_k": (), "correlation": (0, 0.5), "scaling": (SCALED, "d_k^1")},
             numbers=_correlation,
         ),
     ),

@@ -126,46 +126,18 @@ def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
 
 
 def correlation(results: Results) -> Drawing:
-    """Left: the weight of the own key. Right: the power that keeps the largest weight, for
-    neighbouring d_k.
-    """
+    """The weight of the own key over the correlation, a panel for each of two rules."""
     table = results.axes.first_combination(results.measured, "correlation", "d_k")
-    figure, [left, right] = panels(2, 2, (9.5, 4))
-    rules = list(table["scaling"])
-    rule = SCALED if SCALED in rules else rules[0]
-    plot_metric(
-        left,
-        series(table[table["scaling"] == rule], results.axes, "correlation", "d_k"),
-        "correlation",
-        "own_weight",
-    )
-    left.set_title(f"{results.metrics['own_weight'].title}, {under(rule)}")
-    left.legend(fontsize=9, loc="lower right")
-    left.set_ylim(0, 1.02)
-    if "steady" in results:
-        steady = results.axes.first_combination(results["steady"], "correlation")
-        for (small, large), rows, colour in in_colours(steady, ["from_d_k", "to_d_k"]):
-            rows = rows.sort_values("correlation")
-            plot_exact(right, rows["correlation"], rows["power_exact"], colour)
-            right.errorbar(
-                rows["correlation"],
-                rows["power"],
-                # An interval that leaves the sweep's powers has no end there.
-                np.nan_to_num(reach(rows, "power")),
-                marker="o",
-                capsize=2,
-                elinewidth=1,
-                label=f"d_k = {small} to {large}",
-                color=colour,
-            )
-        right.legend(fontsize=9, loc="center right")
-    for power, name in ((1 / 2, "1/2"), (1, "1")):
-        right.axhline(power, color=INK, linestyle=":", linewidth=0.8, zorder=0)
-        right.text(
-            1.01, power, name, transform=right.get_yaxis_transform(), va="center", fontsize=9
-        )
-    right.set_xlabel("correlation")
-    right.set_title("power of d_k that keeps the largest weight")
+    measured = list(table["scaling"].unique())
+    rules = [rule for rule in (SCALED, "d_k^1") if rule in measured] or measured[:1]
+    figure, axes = panels(len(rules), len(rules), (9.5, 4), sharey=True)
+    for ax, rule in zip(axes, rules, strict=True):
+        rows = table[table["scaling"] == rule]
+        lines = series(rows, results.axes, "correlation", "d_k")
+        plot_metric(ax, lines, "correlation", "own_weight")
+        ax.set_title(f"{results.metrics['own_weight'].title}, {under(rule)}")
+    axes[0].set_ylim(0, 1.02)
+    axes[0].legend(fontsize=9, loc="lower right")
     return figure
 
 

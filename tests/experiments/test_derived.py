@@ -15,7 +15,7 @@ from experiments.analysis.analyse import columns_of
 from experiments.analysis.bands import bands
 from experiments.analysis.crossings import EQUAL, NORMS, TENTH, crossings, norm_ratios
 from experiments.analysis.results import SweepAxes
-from experiments.analysis.slopes import fit_slopes, interpolated, steady_powers
+from experiments.analysis.slopes import fit_slopes, interpolated
 from experiments.kinds import language
 from experiments.kinds.saturation import EXPERIMENT
 from experiments.measuring.columns import names
@@ -92,55 +92,6 @@ def test_the_best_rate_has_the_least_loss_and_the_band_lies_around_it(losses, be
         assert (found["best_rate"], found["final_loss"]) == (rates[best], losses[best])
         assert (found["band_from"], found["band_to"]) == tuple(rates[list(band)])
         assert (found["octaves"], found["diverged_least"]) == (octaves, 0)
-
-
-POWERS = np.array([1 / 3, 1 / 2, 2 / 3, 5 / 6, 1])
-
-
-def weight(odds):
-    """A weight above 1/5 whose distance from it grows with the odds."""
-    return (1 / 5 + np.exp(odds)) / (1 + np.exp(odds))
-
-
-def powers_table(growth, reach=0.0):
-    """A main table in which L of max_weight grows by growth(p) from one d_k to the next, each with
-    the given reach.
-    """
-    p = np.tile(POWERS, 2)
-    odds = np.repeat([0, 1], len(POWERS)) * growth(p)
-    table = pd.DataFrame({"d_k": np.repeat([16, 64], len(POWERS)), "exponent": p})
-    return table.assign(
-        n_keys=5,
-        n_queries=3,
-        scaling=[f"d_k^{each}" for each in p],
-        max_weight=weight(odds),
-        max_weight_low=weight(odds - reach),
-        max_weight_high=weight(odds + reach),
-        max_weight_exact=weight(odds),
-    )
-
-
-@pytest.mark.parametrize("power", [0.4, 0.95])
-def test_the_power_is_where_the_growth_is_zero(power):
-    """A cubic growth is interpolated exactly; of two d_k of reach 0.01 each, and slope -2, the
-    interval is known.
-    """
-    table = powers_table(lambda p: -2 * (p - power) - (p - power) ** 3)
-    found = steady_powers(results_of(table)).iloc[0]
-    assert found["power"] == pytest.approx(power, abs=1e-4)
-    assert found["power_exact"] == pytest.approx(power, abs=1e-4)
-    assert (found["from_d_k"], found["to_d_k"]) == (16, 64)
-
-
-@pytest.mark.parametrize("power", [0.5, 0.58])
-def test_the_interval_follows_from_the_errors_of_both_widths(power):
-    """At a rule, the reach of both over the slope; between two rules, which share draws, somewhat
-    more, never less.
-    """
-    table = powers_table(lambda p: -2 * (p - power), reach=0.01)
-    found = steady_powers(results_of(table)).iloc[0]
-    for reach in (found["power_high"] - found["power"], found["power"] - found["power_low"]):
-        assert 1 <= reach / (np.hypot(0.01, 0.01) / 2) < 1.3
 
 
 # Crossings of uniform inputs have no laws, each of which takes half a second.
