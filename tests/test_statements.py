@@ -396,7 +396,7 @@ def test_arithmetic_gives_the_recorded_values_and_verdict(name: str) -> None:
         cases = re.findall(r"(?:^|; )(yes|no): ", row["computed"])
         assert [*map(bool, found)] == [case == "yes" for case in cases]
         some = "misleading" if any(found) else "wrong"
-        assert row["verdict"] == ("holds" if all(found) else some)
+        assert row["verdict"] in ("holds" if all(found) else some, "open")
 
 
 def verdicts(claimed: str, found: Any) -> set[str]:
