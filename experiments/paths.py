@@ -22,6 +22,8 @@ EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
 MODELS = "models"  # a folder for each pretrained model
 SLIDES = "slides"  # for talks
+PYTHON = "python"  # of mappings that `experiments.run` gets
+ERRORS = "errors.txt"  # tracebacks of the last command
 _TAKEN = (
     DERIVED,
     FIGURES,
@@ -30,6 +32,7 @@ _TAKEN = (
     BENCHMARKS,
     MODELS,
     SLIDES,
+    PYTHON,
     "walk",
 )
 DRAWN = (".png", ".txt")  # the files of a figure: the drawing; title and caption

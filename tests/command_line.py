@@ -29,9 +29,7 @@ sweeps:
 
 
 def call(*words: object) -> CompletedProcess[str]:
-    """The exit status, output and messages of a command; a fault of the suite, not of its input, is
-    raised.
-    """
+    """The exit status, output and messages of a command."""
     handlers = {sent: signal.getsignal(sent) for sent in (signal.SIGINT, signal.SIGTERM)}
     arguments = [str(word) for word in words]
     try:

@@ -143,9 +143,3 @@ def test_a_signal_has_its_status_wherever_it_comes(stop, sent, capsys):
     assert time.monotonic() - started < 10
     assert caught.value.exit_code == 128 + sent
     assert capsys.readouterr().err.startswith("interrupted; finished work is kept;")
-
-
-@pytest.mark.usefixtures("handlers")
-def test_a_bug_keeps_its_traceback():
-    with pytest.raises(ZeroDivisionError), outcome():
-        raise ZeroDivisionError
