@@ -64,7 +64,6 @@ KEPT = (
     "dimension",
     "length",
     "initialisation",
-    "precision",
     "language",
     "network",
     "dot_products",
