@@ -94,6 +94,12 @@ def test_roots_and_kurtosis_need_more_errors_from_their_limit(name, limit, error
         assert judged(table_of(**{name: value}))["p_value"].notna().tolist() == [is_tested]
 
 
+def test_values_of_heavy_tails_are_not_tested():
+    for inputs, is_tested in (("student_t", True), ("lognormal", False)):
+        table = table_of(max_weight=around(0.3, 0.005, 0.3)).assign(inputs=inputs)
+        assert judged(table)["p_value"].notna().tolist() == [is_tested]
+
+
 def test_a_share_that_is_equal_in_all_trials_is_not_tested():
     rows = judged(table_of(saturated_rows=(0.0, 0.0, 0.1, 0.0)))
     assert rows["z"].tolist() == [0.0]

@@ -1,0 +1,50 @@
+"""Faults of measuring that the check finds, in cells of the size of shipped ones, and one that it
+cannot find.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from experiments.analysis.derived import add_exact
+from experiments.analysis.results import Results
+from experiments.analysis.verdicts import agreement, verdicts
+from experiments.config.sweep import Sweep
+from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
+from experiments.running.work import tabulated
+from sdpa import Scaling
+
+TRIALS = 100
+CELL = Cell(d_k=64, n_keys=64, mask="causal", scaling=(Scaling.parse("d_k^1/2"),))
+SWEEP = Sweep("mine", EXPERIMENT, {}, trials=TRIALS, figures=(), seed=0)
+
+
+class OfOneQuery(Cell):
+    """All queries of a draw are the same."""
+
+    def draw(self, trials, rng):
+        keys, queries = super().draw(trials, rng)
+        return keys, lambda rows: np.repeat(queries(rows)[:, :1], rows.stop - rows.start, axis=1)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "is_found"),
+    [
+        (CELL, False),
+        (replace(CELL, mask="none"), True),
+        (replace(CELL, scaling=(Scaling.parse("8.08"),)), True),
+        (replace(CELL, key_std=1.02), True),
+        (replace(CELL, key_mean=0.2), True),
+        (OfOneQuery(**vars(CELL)), False),  # which changes no expectation
+    ],
+    ids=["none", "no mask", "divisor off by 1%", "wide keys", "keys with a mean", "one query"],
+)
+def test_a_fault_raises_the_alarm(drawn, is_found):
+    measurement = STATISTICS.measure(drawn, TRIALS, np.random.default_rng(1))
+    measured = tabulated(EXPERIMENT, [CELL], [measurement])["measured"]
+    table = add_exact(EXPERIMENT, measured, [CELL])
+    tables = {"measured": table, "verdicts": verdicts(EXPERIMENT, table)}
+    found = agreement([Results(SWEEP, tables)])
+    assert len(found.values) > 10
+    assert bool(found.alarm()) == is_found, found.alarm()
