@@ -76,5 +76,7 @@ def test_docs_state_the_false_alarms():
         f"{len(table)} configs with odd corners raised {alarms} alarms in {runs:,} runs without a "
         f"fault: {alarms / runs:.2%}, with a 95% interval from {low:.2%} to {high:.2%}"
     ) in words
+    assert f"no config had more than {table['alarms'].max()} in {false_alarms.RUNS}" in words
+    assert f"The rule aims at {ALARM:.2%}" in words
     assert f"below {ALARM} / n" in words
     assert f"{MIN_DRAWS} effective draws" in words
