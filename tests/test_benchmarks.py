@@ -1,11 +1,15 @@
 """Benchmarks: what they write, and what docs/ say of the shipped tables."""
 
+from dataclasses import replace
 from functools import partial
 
 import pandas as pd
 import pytest
+from scipy import stats
 
-from benchmarks import speed
+from benchmarks import false_alarms, speed
+from experiments.analysis.verdicts import ALARM, MIN_DRAWS
+from experiments.config.loader import load_config
 from tests.shipped import RESULTS, ROOT
 
 
@@ -46,3 +50,33 @@ def test_the_shipped_speed_is_what_the_docs_say():
     cost = cost.set_index("grows with")
     assert 1.7 < float(cost.loc["n", "time as"].split("^")[1]) < 2.3
     assert cost.loc["n", "memory as"] == "n^2.00"
+
+
+CORNERS = load_config(false_alarms.CONFIG).sweeps
+
+
+def test_alarms_are_counted_by_run(monkeypatch):
+    flat = replace(next(sweep for sweep in CORNERS if sweep.name == "flat"), trials=25)
+    honest = false_alarms.row_of(flat, runs=3)
+    assert (honest["runs"], honest["known"], honest["alarms"]) == (3, 32, 0)
+    assert 0 < honest["tested"] < 32
+    monkeypatch.setattr(false_alarms, "ALARM", 2.0)
+    assert false_alarms.row_of(flat, runs=3) == {**honest, "alarms": 3}
+
+
+def test_docs_state_the_false_alarms():
+    """As many as promised, or more by chance."""
+    table = pd.read_csv(RESULTS / "benchmarks" / false_alarms.TABLE)
+    assert table["config"].tolist() == [sweep.name for sweep in CORNERS]
+    runs, alarms = table[["runs", "alarms"]].sum().tolist()
+    assert stats.binom.sf(alarms - 1, runs, ALARM) > 1e-3
+    low, high = stats.binomtest(alarms, runs).proportion_ci()
+    words = " ".join((ROOT / "docs" / "methods.md").read_text("utf-8").split())
+    assert (
+        f"{len(table)} configs with odd corners raised {alarms} alarms in {runs:,} runs without a "
+        f"fault: {alarms / runs:.2%}, with a 95% interval from {low:.2%} to {high:.2%}"
+    ) in words
+    assert f"no config had more than {table['alarms'].max()} in {false_alarms.RUNS}" in words
+    assert f"The rule aims at {ALARM:.2%}" in words
+    assert f"below {ALARM} / n" in words
+    assert f"{MIN_DRAWS} effective draws" in words

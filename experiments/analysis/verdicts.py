@@ -29,7 +29,7 @@ from experiments.measuring.intervals import LEVEL
 from experiments.measuring.metric import FEW_DRAWS, Exact, Metric
 from sdpa import LAWS
 
-ALARM = 1e-3  # at most this share of honest runs raises it
+ALARM = 1e-3  # the share of honest runs that may raise it
 MIN_DRAWS = 400  # the tails of a mean of fewer effective draws are not those of Student's t
 # Of entries with a larger fourth moment, draws hide the rare squares behind a mean and its error.
 _HEAVIEST = 10.0

@@ -25,9 +25,8 @@ ROUNDING: Kind = "equal to rounding"
 _VALUE_RTOL = 1e-9
 _OF_ERROR = 1e-3  # of the standard error of a value
 _TEST_RTOL, _OF_TESTED = 1e-4, 1e-9  # of an error or a number of a test; of the value behind it
-_DRAWS_RTOL = 1e-2  # effective draws have three digits
-_TESTS = ("se", "error", "z", "p_value", "statistic")
-_BOOKKEEPING = (*_TESTS, "trials", "effective_draws", "few_draws")  # of metrics, named after them
+_TESTS = ("error", "z", "p_value", "statistic")
+_BOOKKEEPING = (*_TESTS, "trials", "few_draws")  # of metrics, named after them
 
 
 @dataclass(frozen=True)
@@ -141,12 +140,12 @@ def _allowed(name: str, table: "pd.DataFrame") -> Floats:
 
     number: Floats = np.abs(table[name].to_numpy(float))
     base = re.sub("_(se|low|high|exact)$", "", name)
-    if name == "effective_draws":
-        return _DRAWS_RTOL * (1 + number)
     if name in _TESTS or name.endswith("_se"):
-        tested = size("measured" if name in ("se", "error") else base)
+        tested = size("measured" if name == "error" else base)
         return _TEST_RTOL * number + _OF_TESTED * tested + _OF_ERROR * (name == "z")
-    error = size("se" if base in ("measured", "exact") else f"{base}_se")
+    error = size(f"{base}_se")
+    if base in ("measured", "exact"):  # in verdicts, where the error of a median is relative
+        error = np.minimum(size("error"), number)
     if f"{base}_high" in table and f"{base}_se" not in table:
         error = np.nan_to_num((table[f"{base}_high"] - table[f"{base}_low"]).to_numpy(float) / 4)
     allowed: Floats = np.fmax(_VALUE_RTOL * number, _OF_ERROR * error)
