@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from experiments.declarations.figure import READING, Figure, Finding, Lines, Panel
+from experiments.declarations.figure import READING, Figure, Finding, Lines, Own, Panel
 from experiments.declarations.tables import (
     A_TENTH,
     BOTH,
@@ -63,9 +63,10 @@ FIGURES = (
     Figure(
         name="correlation",
         shows="Queries that correlate with their keys: own weight and power of d_k",
-        metrics=("own_weight", "max_weight"),
-        note=f"{READING} Right: the power of d_k under which the largest weight is equal at two "
-        "neighbouring d_k.",
+        metrics=("own_weight",),
+        own=Own(("correlation", "d_k"), rules=(SCALED,), cases=1),
+        note=f"{READING} Right: the power of d_k, interpolated between all powers of the sweep, "
+        "under which the largest weight is equal at two neighbouring d_k.",
         finding=Finding(
             sweep="correlation",
             title="Strongly correlated queries and keys need a higher power of d_k here",
@@ -99,6 +100,7 @@ FIGURES = (
         name="phase",
         shows="Where attention gathers on few keys: entropy over d_k and n_keys",
         metrics=("entropy",),
+        own=Own(("d_k", "n_keys"), cases=12),
         note="Colour: measured. Contours: exact values, or measured ones if these are unknown. "
         "Dashed, for Gaussian inputs: where rows of many keys freeze, σ = sqrt(2 ln n_keys), which "
         "is d_k = 2 ln n_keys for unscaled rows; σ is the standard deviation of their scores.",

@@ -1,0 +1,349 @@
+"""Every drawing and caption against the rows that it shows, on tables of random numbers, so that no
+two columns, rules or cases agree by chance.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+
+from experiments.analysis.results import Results
+from experiments.config.loader import load_config
+from experiments.declarations import FIGURES
+from experiments.figures.captions import plain_caption
+from experiments.figures.rendering import draw
+from experiments.figures.shown import Shown, shown
+from experiments.figures.words import latex, listed, under, values_of
+from experiments.kinds.network import OF_LAYER
+from experiments.measuring.columns import axis_values
+
+FIVE = "[unscaled, d_k^1/4, d_k^1/3, d_k^1/2, d_k^2/3]"
+BOTH = "scaling: [unscaled, d_k^1/2]"
+WIDTHS = "experiment: saturation, n_queries: 4, d_k: [4, 16, 64, 256]"
+LONG = "experiment: saturation, n_queries: 4, d_k: 16, n_keys: [8, 32, 128]"
+LANGUAGE = "experiment: language, d_k: 16, n_keys: 8, learning_rate: [0.002, 0.004, 0.032]"
+STACKS = f"experiment: network, d_k: 4, n_keys: 8, layers: [2, 9], {BOTH}"
+# By figure: a sweep, the number of rows drawn, and the words for the others.
+SWEEPS = {
+    "metrics": (f"{WIDTHS}, n_keys: [8, 32], mask: [none, causal], scaling: {FIVE}", 80, ""),
+    "variance": (f"{WIDTHS}, n_keys: 8, scaling: [d_k^1/2, unscaled, 8]", 12, ""),
+    "saturation": (f"{WIDTHS}, n_keys: 8, {BOTH}, query_std: [1, 4]", 16, ""),
+    "gradients": (f"{WIDTHS}, n_keys: 8, scaling: {FIVE}", 20, ""),
+    "length": (f"{LONG}, {BOTH}", 6, ""),
+    "causal": (f"{LONG}, mask: [none, causal], scaling: {FIVE}", 30, ""),
+    "powers": (
+        f"{WIDTHS}, n_keys: 8, scaling: [unscaled, 8, d_k^1/2, d_k, d_k^1/2/ln(n_keys)]",
+        12,
+        "8 and d_k^1/2/ln(n_keys)",
+    ),
+    "rules": (f"{LONG}, correlation: [0, -0.25, 0.5], {BOTH}", 12, "correlation = -0.25"),
+    "mechanisms": (
+        f"{WIDTHS}, n_keys: 8, variants: [{{}}, {{softcap: 50}}, {{sink: [0, 2]}}], scaling: {FIVE}",
+        32,
+        "d_k^1/4, d_k^1/3 and d_k^2/3",
+    ),
+    "initialisation": (
+        "experiment: initialisation, d_model: [16, 64], n_heads: 4, n_keys: 8, n_queries: 4, "
+        f"scheme: [gpt2, xavier, t5], scaling: {FIVE}",
+        24,
+        "d_k^2/3",
+    ),
+    "losses": (
+        f"{LANGUAGE}, initial: [unit, small], layers: [1, 2], clip: [0, 1, 2], {BOTH}",
+        54,
+        "1 case of initial and layers",
+    ),
+    "growth": (
+        f"{STACKS}, variants: [{{}}, {{residual: [0.5, 2]}}, {{norm: post}}, {{mlp: relu}}]",
+        4 * 2 * 9,
+        "layers = 2; mlp = relu",
+    ),
+    "propagation": (
+        f"{STACKS}, residual: [0.5, 1, 2, 3, 4]",
+        (5 * 2 + 4 * 9) * 2,
+        "1 case of layers and residual",
+    ),
+    "assumptions": (
+        f"{LONG}, variants: [{{}}, {{key_mean: 0.5}}, {{inputs: uniform}}], scaling: {FIVE}",
+        45,
+        "",
+    ),
+    "correlation": (
+        f"{WIDTHS}, n_keys: [8, 32], correlation: [0, 0.5, 1], scaling: {FIVE}",
+        12,
+        "n_keys = 32; unscaled, d_k^1/4, d_k^1/3 and d_k^2/3",
+    ),
+    "distribution": ("experiment: distribution, d_k: [1, 4, 16]", 3, ""),
+    "map": (
+        f"{WIDTHS}, n_keys: [8, 32, 128], query_std: [1, 4], scaling: {FIVE}",
+        24,
+        "query_std = 4; d_k^1/4, d_k^1/3 and d_k^2/3",
+    ),
+    "phase": (
+        f"{WIDTHS}, n_keys: [8, 32, 128], query_std: [1, 4, 8], scaling: {FIVE}",
+        144,
+        "3 cases of query_std and scaling",
+    ),
+    "rows": (
+        f"experiment: rows, d_k: [4, 64], n_keys: [3, 5], n_queries: 2, {BOTH}",
+        24,
+        "n_keys = 5",
+    ),
+}
+
+# The colours of the rules in all figures.
+COLOURS = {
+    "unscaled": "#d55e00",
+    "d_k^1/3": "#de8f05",
+    "d_k^1/2": "#0173b2",
+    "d_k^2/3": "#029e73",
+}
+OF_LINES = [name for name in SWEEPS if FIGURES[name].lines]
+CASE_WORDS = {"initial = unit": "q and k start with variance 1", "initial = small": "W_Q, W_K"}
+
+
+def test_every_figure_has_a_sweep():
+    # The last two show what is tested with the tables of shipped sweeps.
+    assert {*SWEEPS} == {*FIGURES} - {"freezing", "formats", "calibration"}
+
+
+@pytest.fixture
+def made(tmp_path):
+    """The results of the sweep of a figure, with random numbers in all tables."""
+
+    def of(name: str) -> Results:
+        path = tmp_path / "some.yaml"
+        text, *_ = SWEEPS[name]
+        path.write_text(f"{{seed: 0, sweeps: {{some: {{{text}, trials: 20}}}}}}")
+        (sweep,) = load_config(path).sweeps
+        rng = np.random.default_rng(5)
+        cells = [
+            {**axis_values(cell), **rule, "trials": 20}
+            for cell in sweep.cells
+            for rule in (cell.treatments() if hasattr(cell, "treatments") else [{}])
+        ]
+        table = filled(
+            pd.DataFrame(cells), [metric.name for metric in sweep.experiment.metrics], rng
+        )
+        tables = {"measured": table}
+        if name == "rows":
+            tables["measured"] = crossed(table, trial=[0, 1], query=[0, 1], key=[0, 1, 2, 3, 4])
+            tables["measured"] = tables["measured"].query("key < n_keys")
+            tables["measured"]["weight"] = rng.random(len(tables["measured"]))
+        if name in ("growth", "propagation"):
+            layers = crossed(table, layer=range(1, 10)).query("layer <= layers")
+            tables["by_layer"] = with_law(layers[[*sweep.values, "trials", "layer"]], rng)
+        if name == "correlation":
+            pairs = table.query("d_k < 256")
+            pairs = pairs.query("scaling == 'unscaled'").rename(columns={"d_k": "from_d_k"})
+            pairs = pairs.assign(to_d_k=4 * pairs["from_d_k"])
+            pairs = filled(pairs.drop(columns="few_draws"), ["power"], rng)
+            tables["steady"] = pairs.assign(power_low=pairs["power_low"].where(pairs.index != 7))
+        if name == "distribution":
+            bins = crossed(table[["d_k"]], low=[-2.0, 0.0, 1.0])
+            bins = bins.assign(high=bins["low"] + [1, 0.5, 3] * 3, count=[1, 50, 900] * 3)
+            tables["histogram"] = filled(bins, ["density"], rng)
+        if name == "map":
+            norms = {"norm": ["jacobian", "query_gradient", "undivided_query_gradient"]}
+            points = table.query("scaling == 'unscaled'")[["d_k", "n_keys", "query_std"]]
+            ratios = crossed(points, **norms, statistic=["median", "r.m.s."])
+            tables["ratios"] = ratios.assign(ratio=8 * rng.random(len(ratios)))
+            rows = crossed(
+                points.query("d_k == 4"), **norms, statistic=["median", "r.m.s."], level=[1, 0.1]
+            )
+            at = 8 + 100 * rng.random(len(rows))
+            found = {
+                "crossing": at,
+                "crossing_low": 0.9 * at,
+                "crossing_high": 1.3 * at,
+                "crossing_exact": 1.1 * at,
+            }
+            tables["crossings"] = rows.drop(columns="d_k").assign(**found)
+        return Results(sweep, tables)
+
+    return of
+
+
+def crossed(table: pd.DataFrame, **values) -> pd.DataFrame:
+    """Each row with each combination of the values of further columns."""
+    further = pd.DataFrame([*itertools.product(*values.values())], columns=[*values])
+    return table.drop(columns=[*values], errors="ignore").merge(further, how="cross")
+
+
+def filled(table: pd.DataFrame, metrics: list[str], rng) -> pd.DataFrame:
+    """A table with a random value, interval and exact value of each metric, some unknown, and with
+    too few draws for some.
+    """
+    columns = {}
+    for metric in metrics:
+        value, below, above, exact = rng.uniform(0.1, 6, (4, len(table)))
+        columns |= {
+            metric: value,
+            f"{metric}_low": value - below / 9,
+            f"{metric}_high": value + above,
+        }
+        columns |= {
+            f"{metric}_se": below,
+            f"{metric}_exact": np.where(exact < 0.5, math.nan, exact),
+        }
+    flags = rng.random((len(table), len(metrics))) < 0.3
+    few = [" ".join(itertools.compress(metrics, flagged)) for flagged in flags]
+    table = table.reset_index(drop=True)
+    return table.join(pd.DataFrame({**columns, "few_draws": few}))
+
+
+def with_law(table: pd.DataFrame, rng) -> pd.DataFrame:
+    """A table of layers with random means, standard errors and laws."""
+    names = [f"{column.name}{end}" for column in OF_LAYER for end in ("", "_se", "_law")]
+    values = rng.uniform(0.1, 6, (len(table), len(names)))
+    return table.join(pd.DataFrame(values, table.index, names))
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_a_caption_names_what_is_drawn_and_what_is_not(name, made):
+    results = made(name)
+    _, number, left_out = SWEEPS[name]
+    what = shown(FIGURES[name], results)
+    assert (len(what.rows), what.left_out) == (number, left_out)
+    caption = plain_caption(FIGURES[name], what)
+    assert ("Not drawn" in caption) == bool(left_out)
+    assert f"Not drawn: {left_out}." in caption or not left_out
+    sizes, trials, _ = caption.partition("20 trials. ")
+    assert trials or name == "rows"
+    for axis in what.results.axes.among(what.rows):
+        if f" {axis} = " in f" {sizes}":
+            assert f"{axis} = {listed(what.rows[axis].unique())}" in sizes
+
+
+def lines_of(ax) -> tuple[pd.DataFrame, dict[str, set]]:
+    """The points of an axes by label, with their intervals; and the coordinates of its other lines,
+    with their colours, by kind.
+    """
+    points, parts = [], set()
+    for bars in ax.containers:
+        line, caps, (ends,) = bars
+        parts |= {line, *caps}
+        x, places = line.get_xdata(), line.get_xdata(orig=False)
+        reach = {segment[0, 0]: segment[:, 1] for segment in ends.get_segments() if len(segment)}
+        for name, place, y in zip(x, places, line.get_ydata(), strict=True):
+            found = (bars.get_label(), to_hex(line.get_color()), name, y)
+            points.append((*found, *reach.get(place, (math.nan, math.nan))))
+    others = {kind: set() for kind in ("hollow", "crossed", "exact", "law")}
+    for line in {*ax.lines} - parts:
+        if line.get_linestyle() in (":", "--"):
+            continue
+        kind = "exact" if line.get_alpha() else "law"
+        kind = {"x": "crossed"}.get(line.get_marker(), kind)
+        kind = "hollow" if line.get_markerfacecolor() == "white" else kind
+        colour = to_hex(line.get_color())
+        xy = zip(line.get_xdata(), line.get_ydata(), strict=True)
+        others[kind] |= {(colour, x, round(y, 9)) for x, y in xy if not math.isnan(y)}
+    columns = ["label", "colour", "x", "y", "low", "high"]
+    table = pd.DataFrame(points, columns=columns).dropna(subset="y")
+    return table.sort_values(["label", "x", "y"], ignore_index=True), others
+
+
+def expected_panels(picture, what: Shown) -> list[tuple]:
+    """The declaration and the rows of each panel, and the words that its names have."""
+    rows, axes = what.rows, what.results.axes
+    if picture.beside == "scaling":
+        groups = [(under(rule), part) for rule, part in rows.groupby("scaling", sort=False)]
+        return [(panel, part, latex(word)) for panel in picture.panels for word, part in groups]
+    if not picture.beside:
+        return [(panel, rows, "") for panel in picture.panels]
+    names = [name for name in axes.among(rows) if name not in ("layers", "learning_rate")]
+    if all(panel.only is None for panel in picture.panels) and "layers" in rows:
+        names.append("layers")
+    groups = []
+    for _, part in rows.groupby(names, sort=False):
+        words = [f"{name} = {part[name].iloc[0]}" for name in names if len({*rows[name]}) > 1]
+        words = [word.removesuffix(".0") for word in words]
+        words = [CASE_WORDS.get(word, word) for word in words]
+        groups.append((part, words if len(words) < 3 else []))
+    return [(panel, part, words) for part, words in groups for panel in picture.panels]
+
+
+def expected_points(panel, rows: pd.DataFrame, x: str, label) -> pd.DataFrame:
+    """The points of a panel, from their definitions."""
+    if panel.only:
+        axis, choose = panel.only
+        rows = rows[rows[axis].abs() == choose(rows[axis].abs())]
+    if panel.over == "exact":
+        rows = rows[rows["scaling"] == rows["scaling"].iloc[0]]
+    points = []
+    for _, row in rows.iterrows():
+        y = row[panel.metric]
+        low, high, exact, law = (
+            row.get(f"{panel.metric}_{end}", math.nan) for end in ("low", "high", "exact", "law")
+        )
+        if "layer" in row:
+            error = row[f"{panel.metric}_se"]
+            if panel.root:
+                y, law, error = y**0.5, law**0.5, error / y**0.5 / 2
+            low, high = y - 2 * error, y + 2 * error
+        per = {"exact": exact, "ln n_keys": math.log(row["n_keys"]), "": 1}[panel.over]
+        y, low, high = (min(value / per, panel.top) for value in (y, low, high))
+        is_few = panel.metric in row.get("few_draws", "").split()
+        is_crossed = bool(panel.crossed) and row[panel.crossed] > 1 / 2
+        points.append((label(row), row[x], y, low, high, exact / per, law, is_few, is_crossed))
+    columns = ["label", "x", "y", "low", "high", "exact", "law", "hollow", "crossed"]
+    table = pd.DataFrame(points, columns=columns).dropna(subset="y")
+    return table.sort_values(["label", "x", "y"], ignore_index=True)
+
+
+def labels(picture, what: Shown):
+    """The function that names a row in the legend."""
+    axes = what.results.axes
+
+    def label(row) -> str:
+        if picture.beside == picture.by:
+            return values_of(row, axes.changed(row)) or "softmax"
+        varied = axes.varied(what.rows, *fixed)
+        first = row["scaling"] if picture.by == "scaling" else values_of(row, [picture.by])
+        return ", ".join(filter(None, [first, values_of(row, varied)]))
+
+    fixed = {
+        picture.x or "d_k",
+        picture.by,
+        *(panel.only[0] for panel in picture.panels if panel.only),
+    }
+    if picture.beside == "cases":
+        fixed |= {*axes.usual}
+    return label
+
+
+@pytest.mark.parametrize("name", OF_LINES)
+def test_lines_are_the_rows_shown(name, made):
+    """Points, intervals, hollow points, crosses, exact values, laws, labels, colours and titles."""
+    picture, what = FIGURES[name].lines, shown(FIGURES[name], made(name))
+    drawing = draw(FIGURES[name], what)
+    colours = {}
+    panels = expected_panels(picture, what)
+    assert len(drawing.axes) == len(panels)
+    for ax, (panel, rows, words) in zip(drawing.axes, panels, strict=True):
+        expected = expected_points(panel, rows, picture.x or "d_k", labels(picture, what))
+        found, others = lines_of(ax)
+        shared = ["label", "x", "y", "low", "high"]
+        pd.testing.assert_frame_equal(found[shared], expected[shared], check_dtype=False)
+        expected["colour"] = found["colour"]
+        for kind, seen in others.items():
+            is_there = expected[kind].notna() if kind in ("exact", "law") else expected[kind]
+            height = kind if kind in ("exact", "law") else "y"
+            at = expected[is_there][["colour", "x", height]].itertuples(index=False)
+            assert seen == {(colour, x, round(y, 9)) for colour, x, y in at}, kind
+        for label, colour in found[["label", "colour"]].itertuples(index=False):
+            assert colours.setdefault(label, colour) == colour
+        title = panel.title or what.results.metrics[panel.metric].title
+        assert title in (ax.get_title() + drawing.axes[0].get_ylabel())
+        assert all(word in ax.get_title().replace("\n", " ") for word in words)
+    for label, colour in colours.items():
+        rule = label.partition(",")[0]
+        assert COLOURS.get(rule, colour) == colour
+    assert len({*colours.values()}) == len({label.partition(",")[0] for label in colours})
+    assert {
+        text.get_text(): to_hex(handle[0].get_color())
+        for text, handle in zip(drawing.legends[0].texts, drawing.axes[0].containers, strict=True)
+    } == colours
