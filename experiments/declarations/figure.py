@@ -63,7 +63,7 @@ class Panel:
         top: the highest value; larger ones stand there.
         equal: True to mark the value of equal weights, ln n_keys or 1/n_keys.
         only: an axis, and `min` or `max` for the rows of its weakest or strongest value, which the
-            title names if other panels show others.
+            title names, unless there is a panel for each case.
         over: what divides it: `ln n_keys`, or `exact` for its exact value, under the first rule
             alone.
         root: True for the square root of a mean square.

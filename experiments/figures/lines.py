@@ -26,7 +26,7 @@ from experiments.analysis.crossings import NORMS, STATISTICS
 from experiments.analysis.results import Results, SweepAxes
 from experiments.declarations.figure import CASES, Lines, Panel
 from experiments.declarations.tables import only_crossing
-from experiments.figures.shown import Shown, panels_of, x_of
+from experiments.figures.shown import Shown, along_cases, panels_of, x_of
 from experiments.figures.style import (
     INK,
     UNORDERED_COLOURS,
@@ -50,7 +50,7 @@ _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 MARKERS = "osD^vP*X"
 _STYLES = ("-", "--", ":")
 _LEAST_WIDTH = 6.0  # of a figure, for its caption
-_FEW_OTHERS = 2  # axes that labels name with all their values; of more, those with an unusual one
+_FEW_OTHERS = 2  # axes that labels always name
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
 _LOGARITHMIC = ("d_model", "learning_rate")  # even over a narrow range
@@ -162,42 +162,42 @@ def _with_ends(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 
 def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, shown: Shown) -> None:
-    """The title of a panel: its metric, unless all panels have the same, which stands beside them
-    then; the value of an axis that no other panel has, and the rule or the case.
+    """The title of a panel: its metric, the value of an axis that it chooses, and its rule or case;
+    a metric that all panels have stands beside them.
     """
     metric = panel.title or shown.results.metrics[panel.metric].title
     first = rows.iloc[0]
-    parts = [metric]
-    if panel.only and any(panel.only != other.only for other in picture.panels):
-        axis, _ = panel.only
-        parts.append(f"{axis} {short(first[axis])}")
     if picture.beside == CASES:
-        case = _case(first, picture, panel, shown)
+        case = _case(first, picture, shown)
+        parts = [metric, case]
         if case and len(picture.panels) == 1:
-            parts = []
+            parts = [case]
             ax.set_ylabel(metric if ax.get_subplotspec().is_first_col() else "")
-        parts.extend([case] if case else [])
-    elif picture.beside:
-        parts.append(latex(under(first[picture.beside])))
-    if picture.beside == CASES:
         letters = int(picture.size[0] * _LETTERS_PER_INCH)
         ax.set_title("\n".join(line for part in parts for line in wrap(part, letters)))
-    else:
-        ax.set_title(", ".join(parts))
+        return
+    parts = [metric]
+    if panel.only:
+        axis, _ = panel.only
+        parts.append(f"{axis} {short(first[axis])}")
+    if picture.beside:
+        parts.append(latex(under(first[picture.beside])))
+    ax.set_title(", ".join(parts))
 
 
-def _case(row: "pd.Series[Any]", picture: Lines, panel: Panel, shown: Shown) -> str:
-    """The axes of a row by which panels differ, if they do; of many, those with an unusual value."""
-    chosen = panel.only[:1] if panel.only else ()
-    varied = shown.results.axes.varied(shown.rows, picture.x, picture.by, *chosen)
-    return values_of(row, _named(row, varied, shown.results.axes)) or ("defaults" if varied else "")
+def _case(row: "pd.Series[Any]", picture: Lines, shown: Shown) -> str:
+    """The axes of a row by which cases differ, in words; empty for a single case."""
+    axes = shown.results.axes
+    varied = axes.varied(shown.rows, *along_cases(picture))
+    return values_of(row, _named(row, varied, axes)) or ("defaults" if varied else "")
 
 
 def _named(row: "pd.Series[Any]", names: list[str], axes: SweepAxes) -> list[str]:
-    """The axes that name a row: all of few, and of more those with an unusual value."""
+    """The axes that name a row: all of few; of more, the sizes and those with an unusual value."""
     if len(names) <= _FEW_OTHERS:
         return names
-    return [name for name in axes.changed(row) if name in names]
+    changed = axes.changed(row)
+    return [name for name in names if name in changed or axes.usual[name] is None]
 
 
 def _cross(ax: Axes, lines: Sequence[Series], x: str, panel: Panel) -> None:

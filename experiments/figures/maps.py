@@ -259,8 +259,7 @@ def formats(shown: Shown) -> Drawing:
 
     Of the number of keys with most values of d_k, or the largest of these.
     """
-    results = shown.results
-    table = results.axes.first_combination(results.measured, "d_k", "n_keys", "arithmetic")
+    table = shown.rows
     widths = table.groupby("n_keys")["d_k"].nunique()
     n_keys = widths[widths == widths.max()].index[-1]
     table = table[table["n_keys"] == n_keys]

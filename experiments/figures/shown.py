@@ -85,8 +85,7 @@ def _of_cases(picture: Own, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame
 
 def cases(rows: pd.DataFrame, axes: SweepAxes, along: Sequence[str]) -> list[pd.DataFrame]:
     """The rows of each rule and combination of the axes besides some."""
-    names = [*axes.among(rows, *along), "scaling"]
-    return [group for _, group in rows.groupby(names, sort=False)]
+    return _groups(rows, [*axes.among(rows, *along), "scaling"])
 
 
 def x_of(picture: Lines, rows: pd.DataFrame, axes: SweepAxes) -> str:
@@ -100,18 +99,22 @@ def panels_of(
     """Each panel of lines with its rows, from left to right and from top to bottom."""
     known = [panel for panel in picture.panels if panel.metric in rows]
     if picture.beside == CASES:
-        chosen = {panel.only[0] for panel in known if panel.only}
-        names = axes.among(rows, picture.x, picture.by, *chosen)
+        names = axes.among(rows, *along_cases(picture))
         most = _MOST_CASES // len(known)
         pairs = [(panel, group) for group in _groups(rows, names)[:most] for panel in known]
     else:
-        groups = _groups(rows, [picture.beside])[:_MOST_RULES] if picture.beside else [rows]
+        groups = _groups(rows, picture.beside)[:_MOST_RULES] if picture.beside else [rows]
         pairs = [*itertools.product(known, groups)]
     return [(panel, _of_panel(group, panel)) for panel, group in pairs]
 
 
-def _groups(rows: pd.DataFrame, names: Sequence[str]) -> list[pd.DataFrame]:
-    return [group for _, group in rows.groupby([*names], sort=False)]
+def along_cases(picture: Lines) -> list[str]:
+    """The axes by which the rows of one case of lines differ."""
+    return [picture.x, picture.by, *(panel.only[0] for panel in picture.panels if panel.only)]
+
+
+def _groups(rows: pd.DataFrame, by: str | list[str]) -> list[pd.DataFrame]:
+    return [group for _, group in rows.groupby(by, sort=False)]
 
 
 def _of_panel(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
@@ -146,7 +149,8 @@ def _left_out(table: pd.DataFrame, rows: pd.DataFrame, axes: SweepAxes) -> str:
     if len(rest):
         for name in names:  # those without which the rest would be like the rows
             fewer = [other for other in names if other != name]
-            names = fewer if rest[fewer].merge(rows[fewer]).empty else names
+            if fewer and rest[fewer].merge(rows[fewer]).empty:
+                names = fewer
         number = len(rest[names].drop_duplicates())
         parts.append(f"{counted(number, 'case')} of {listed(names)}")
     return "; ".join(parts)

@@ -8,14 +8,18 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
+from scipy.interpolate import RegularGridInterpolator
 
 from experiments.analysis.results import Results
 from experiments.config.loader import load_config
 from experiments.declarations import FIGURES
+from experiments.declarations.tables import rows_of
+from experiments.figures import curves
 from experiments.figures.captions import plain_caption
 from experiments.figures.rendering import draw
 from experiments.figures.shown import Shown, shown
+from experiments.figures.style import INK
 from experiments.figures.words import latex, listed, under, values_of
 from experiments.kinds.network import OF_LAYER
 from experiments.measuring.columns import axis_values
@@ -259,10 +263,11 @@ def expected_panels(picture, what: Shown) -> list[tuple]:
         names.append("layers")
     groups = []
     for _, part in rows.groupby(names, sort=False):
-        words = [f"{name} = {part[name].iloc[0]}" for name in names if len({*rows[name]}) > 1]
-        words = [word.removesuffix(".0") for word in words]
-        words = [CASE_WORDS.get(word, word) for word in words]
-        groups.append((part, words if len(words) < 3 else []))
+        first = {name: part[name].iloc[0] for name in names if len({*rows[name]}) > 1}
+        if len(first) > 2:
+            first = {name: first[name] for name in first if first[name] != axes.usual[name]}
+        words = [f"{name} = {value}".removesuffix(".0") for name, value in first.items()]
+        groups.append((part, [CASE_WORDS.get(word, word) for word in words]))
     return [(panel, part, words) for part, words in groups for panel in picture.panels]
 
 
@@ -342,8 +347,195 @@ def test_lines_are_the_rows_shown(name, made):
     for label, colour in colours.items():
         rule = label.partition(",")[0]
         assert COLOURS.get(rule, colour) == colour
+    if picture.by != "scaling":
+        in_order = sorted(colours, key=lambda label: float(label.partition(" = ")[2]))
+        brightness = [sum(to_rgb(colours[label])) for label in in_order]
+        assert brightness == sorted(brightness, reverse=True)
     assert len({*colours.values()}) == len({label.partition(",")[0] for label in colours})
     assert {
         text.get_text(): to_hex(handle[0].get_color())
         for text, handle in zip(drawing.legends[0].texts, drawing.axes[0].containers, strict=True)
     } == colours
+
+
+def points_of(bars) -> np.ndarray:
+    """x, y and both ends of each interval, along the axis of the interval."""
+    line, _, (ends,) = bars
+    spread = [segment for segment in ends.get_segments() if len(segment)]
+    along = int(np.ptp(spread[0][:, 0]) == 0)
+    reach = {segment[0, 1 - along]: segment[:, along] for segment in spread}
+    unknown = np.full(2, math.nan)
+    return np.array([[*xy, *reach.get(xy[1 - along], unknown)] for xy in line.get_xydata()])
+
+
+def pale(ax, colour) -> np.ndarray:
+    """The coordinates of exact values in a colour."""
+    lines = [line for line in ax.lines if line.get_alpha()]
+    (line,) = [line for line in lines if to_hex(line.get_color()) == to_hex(colour)]
+    return line.get_xydata()
+
+
+def numbers(rows: pd.DataFrame, x: str, metric: str) -> np.ndarray:
+    """The columns that `points_of` reads."""
+    rows = rows.sort_values(x)
+    return rows[[x, metric, f"{metric}_low", f"{metric}_high"]].to_numpy(dtype=float)
+
+
+def assert_curve(ax, bars, rows: pd.DataFrame, x: str, metric: str) -> None:
+    """Points, intervals and exact values of a line are those of rows."""
+    assert np.allclose(points_of(bars), numbers(rows, x, metric), equal_nan=True)
+    exact = rows.sort_values(x)[[x, f"{metric}_exact"]]
+    assert np.allclose(pale(ax, bars[0].get_color()), exact, equal_nan=True)
+
+
+def test_assumptions_are_ratios_to_the_first_row(made):
+    what = shown(FIGURES["assumptions"], made("assumptions"))
+    drawing = draw(FIGURES["assumptions"], what)
+    titles = [what.results.metrics[name].title for name in curves._CHANGED]
+    cells = [text.get_text() for text in drawing.axes[0].get_yticklabels()]
+    assert [ax.get_title() for ax in drawing.axes] == titles
+    assert len(cells) == 9
+    for ax, metric in zip(drawing.axes, curves._CHANGED, strict=True):
+        for bars, (rule, rows) in zip(
+            ax.containers, what.rows.groupby("scaling", sort=False), strict=True
+        ):
+            assert bars.get_label() == under(rule)
+            colour = to_hex(bars[0].get_color())
+            assert COLOURS.get(rule, colour) == colour
+            x, y, low, high = points_of(bars).T
+            first = rows.iloc[0]
+            for end, found in (("", x), ("_low", low), ("_high", high)):
+                assert np.allclose(found, rows[f"{metric}{end}"] / first[metric])
+            exact = rows[f"{metric}_exact"]
+            assert np.allclose(pale(ax, colour)[:, 0], exact / exact.iloc[0], equal_nan=True)
+            for place, (_, row) in zip(y, rows.iterrows(), strict=True):
+                named = ["n_keys", *what.results.axes.changed(row)]
+                assert cells[round(place)] == values_of(row, named)
+
+
+def test_a_correlation_has_the_own_weight_and_the_steady_power(made):
+    results = made("correlation")
+    what = shown(FIGURES["correlation"], results)
+    left, right = draw(FIGURES["correlation"], what).axes
+    assert left.get_title().endswith("under d_k^1/2")
+    widths = what.rows.groupby("d_k")
+    for bars, (d_k, rows) in zip(left.containers, widths, strict=True):
+        assert bars.get_label() == f"d_k = {d_k}"
+        assert_curve(left, bars, rows, "correlation", "own_weight")
+    _, others = lines_of(left)
+    few = what.rows[["own_weight" in flagged.split() for flagged in what.rows["few_draws"]]]
+    assert {(x, y) for _, x, y in others["hollow"]} == {
+        (x, round(y, 9)) for x, y in few[["correlation", "own_weight"]].itertuples(index=False)
+    }
+    steady = results["steady"].query("n_keys == 8").groupby("from_d_k")
+    for bars, (d_k, rows) in zip(right.containers, steady, strict=True):
+        assert bars.get_label() == f"d_k = {d_k} to {4 * d_k}"
+        known = rows.assign(power_low=rows["power_low"].fillna(rows["power"]))
+        assert_curve(right, bars, known, "correlation", "power")
+
+
+def test_a_distribution_has_the_densities_and_the_kurtosis(made):
+    results = made("distribution")
+    what = shown(FIGURES["distribution"], results)
+    *densities, right = draw(FIGURES["distribution"], what).axes
+    histogram = results["histogram"]
+    middle = (histogram["low"] + histogram["high"]) / 2
+    reach = 1.96 * histogram["density_se"].where(histogram["count"] >= 10, 0)
+    ends = {
+        "density_low": histogram["density"] - reach,
+        "density_high": histogram["density"] + reach,
+    }
+    groups = histogram.assign(middle=middle, **ends).groupby("d_k")
+    for ax in densities:
+        for bars, (d_k, rows) in zip(ax.containers, groups, strict=True):
+            assert bars.get_label() == f"d_k = {d_k}"
+            assert_curve(ax, bars, rows, "middle", "density")
+    rows = what.rows
+    found = np.concatenate([points_of(bars) for bars in right.containers])
+    assert np.allclose(found, numbers(rows, "d_k", "score_kurtosis"))
+    exact = rows[["d_k", "score_kurtosis_exact"]]
+    assert np.allclose(pale(right, INK), exact, equal_nan=True)
+
+
+def test_maps_have_the_ratios_of_the_first_combination_and_their_crossings(made):
+    results = made("map")
+    drawing = draw(FIGURES["map"], shown(FIGURES["map"], results))
+    shown_ticks = drawing.axes[3].get_xticklabels(), drawing.axes[3].get_yticklabels()
+    ticks = [[float(text.get_text()) for text in texts] for texts in shown_ticks]
+    assert ticks == [[4, 16, 64, 256], [8, 32, 128]]
+    names = {"|J|_F": "jacobian", "|dL/dq|": "query_gradient"}
+    for ax in drawing.axes[:6]:
+        statistic, _, norm = ax.get_title().partition(" of ")
+        one = {"norm": names.get(norm, "undivided_query_gradient"), "statistic": statistic}
+        ratios, crossings = (
+            rows_of(results, kind, query_std=1, **one) for kind in ("ratios", "crossings")
+        )
+        plane = ratios.set_index(["n_keys", "d_k"])["ratio"]
+        for (row, column), log in np.ndenumerate(ax.images[0].get_array()):
+            assert math.exp(log) == pytest.approx(plane[ticks[1][row], ticks[0][column]])
+        written = {(text.xy[1], text.xy[0]): float(text.get_text()) for text in ax.texts}
+        for (row, column), number in written.items():
+            ratio = plane[ticks[1][row], ticks[0][round(column)]]
+            assert number == pytest.approx(ratio, rel=0.05, abs=0.005)
+        equal = crossings[crossings["level"] == 1].sort_values("n_keys")
+        x, y, low, high = points_of(ax.containers[0]).T
+        for found, end in ((x, ""), (low, "_low"), (high, "_high")):
+            assert np.allclose(4 * 4**found, equal[f"crossing{end}"])
+        assert y.tolist() == [0, 1, 2]
+        (dashed,) = [line for line in ax.lines if line.get_linestyle() == "--"]
+        assert np.allclose(4 * 4 ** dashed.get_xdata(), equal["crossing_exact"])
+        near = [abs(x[round(row)] - column) for row, column in written]
+        assert min(near, default=9) > 1
+
+
+def test_phases_have_the_shares_of_each_case_and_the_line_of_freezing(made):
+    what = shown(FIGURES["phase"], made("phase"))
+    drawing = draw(FIGURES["phase"], what)
+    groups = what.rows.groupby(["query_std", "scaling"], sort=False)
+    for ax, ((spread, rule), rows) in zip(drawing.axes[:-1], groups, strict=True):
+        assert ax.get_title() == f"query std = {spread:g}, {under(rule)}"
+        plane = rows.set_index(["n_keys", "d_k"])
+        for (row, column), share in np.ndenumerate(ax.images[0].get_array()):
+            n_keys, d_k = (8, 32, 128)[row], 4 * 4**column
+            assert share == pytest.approx(plane["entropy"][n_keys, d_k] / math.log(n_keys))
+        freezing = [line for line in ax.lines if line.get_linestyle() == "--"]
+        exponent = rows["exponent"].iloc[0]
+        assert bool(freezing) == (exponent < 1 / 2)
+        for line in freezing:
+            d_k, n_keys = (first * 4 ** line.get_data()[i] for i, first in enumerate((4, 8)))
+            inside = ~np.isnan(d_k)
+            sigma = spread * d_k ** (1 / 2 - exponent)
+            assert np.allclose(sigma[inside], np.sqrt(2 * np.log(n_keys[inside])))
+
+
+def test_contours_are_of_the_exact_shares_if_all_are_known(made):
+    results = made("phase")
+    one = results.measured.query("query_std == 1 and scaling == 'unscaled'")
+    known = one.fillna({"entropy_exact": 0.3})
+    some = known.assign(entropy_exact=known["entropy_exact"].where(known["d_k"] > 4))
+    for table, column in ((known, "entropy_exact"), (some, "entropy")):
+        what = shown(FIGURES["phase"], Results(results.sweep, {"measured": table}))
+        ax = draw(FIGURES["phase"], what).axes[0]
+        shares = table.assign(share=table[column] / np.log(table["n_keys"]))
+        plane = shares.pivot_table(index="n_keys", columns="d_k", values="share").to_numpy()
+        share = RegularGridInterpolator([np.arange(3), np.arange(4)], plane)
+        (contours,) = [each for each in ax.collections if hasattr(each, "levels")]
+        assert len(contours.levels)
+        for level, path in zip(contours.levels, contours.get_paths(), strict=True):
+            on_edges = [place for place in path.vertices if (place % 1 < 1e-9).any()]
+            assert share([(y, x) for x, y in on_edges]) == pytest.approx(level)
+
+
+def test_rows_are_the_weights_of_the_first_draw(made):
+    what = shown(FIGURES["rows"], made("rows"))
+    drawing = draw(FIGURES["rows"], what)
+    groups = made("rows").measured.query("trial == 0 and n_keys == 3").groupby(["d_k", "scaling"])
+    seen = {}
+    for ax in drawing.axes[:4]:
+        (d_k, rule), mean = ax.get_title().split("\n")[0].split(", "), ax.get_title()[-4:]
+        rows = groups.get_group((int(d_k.removeprefix("d_k = ")), rule))
+        for query, key, weight in rows[["query", "key", "weight"]].itertuples(index=False):
+            assert ax.images[0].get_array()[int(query), int(key)] == weight
+        assert float(mean) == pytest.approx(rows.groupby("query")["weight"].max().mean(), abs=0.005)
+        seen[d_k, rule] = True
+    assert len(seen) == 4

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
@@ -19,7 +20,7 @@ from experiments.declarations import FIGURES, figures_of
 from experiments.figures import rendering
 from experiments.figures.captions import plain_caption
 from experiments.figures.lines import _mark_equal
-from experiments.figures.rendering import _with_palette, draw, render_figure
+from experiments.figures.rendering import _with_palette, draw, picture, render_figure
 from experiments.figures.shown import shown
 from experiments.files import write_files
 from experiments.kinds import experiment_names
@@ -142,6 +143,21 @@ def test_a_panel_marks_no_crossing_of_none_or_several(times):
         tables["crossings"] = pd.concat([crossings] * times)
     ax = drawing(FIGURES["metrics"], tables).axes[3]
     assert not [line for line in ax.lines if line.get_linestyle() == ":"]
+
+
+@pytest.mark.parametrize("at", [5, 50, 500])
+def test_the_words_of_a_crossing_stand_inside_their_panel(at):
+    tables = shipped("metrics")
+    tables["crossings"] = tables["crossings"].assign(crossing=at)
+    figure = picture(FIGURES["metrics"], tables)
+    FigureCanvasAgg(figure).draw()
+    ax = figure.axes[3]
+    (words,) = ax.texts
+    inside, panel = words.get_window_extent(), ax.get_window_extent()
+    assert panel.x0 <= inside.x0
+    assert inside.x1 <= panel.x1
+    (mark,) = [line.get_window_extent() for line in ax.lines if line.get_linestyle() == ":"]
+    assert inside.x1 <= mark.x0 or mark.y1 <= inside.y0
 
 
 def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources, tmp_path):
