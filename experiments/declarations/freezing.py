@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from experiments.declarations.figure import READING, Figure, Finding, Lines, Panel
+from experiments.declarations.figure import READING, Figure, Finding, Lines, Own, Panel
 from experiments.declarations.tables import (
     A_TENTH,
     BOTH,
@@ -58,7 +58,14 @@ FIGURES = (
     Figure(
         name="correlation",
         shows="Weight of the own key of queries that correlate with it",
-        metrics=("own_weight",),
+        lines=Lines(
+            "correlation",
+            (Panel("own_weight", floor=0),),
+            (4.7, 4),
+            by="d_k",
+            beside="scaling",
+            rules=(SCALED, "d_k^1"),
+        ),
         note=READING,
         finding=Finding(
             sweep="correlation",
@@ -74,6 +81,7 @@ FIGURES = (
         name="phase",
         shows="Where attention gathers on few keys: entropy over d_k and n_keys",
         metrics=("entropy",),
+        own=Own(("d_k", "n_keys"), cases=12),
         note="Colour: measured. Contours: exact values, or measured ones if these are unknown. "
         "Dashed, for Gaussian inputs: where rows of many keys freeze, σ = sqrt(2 ln n_keys), which "
         "is d_k = 2 ln n_keys for unscaled rows; σ is the standard deviation of their scores.",

@@ -2,7 +2,16 @@
 
 import math
 
-from experiments.declarations.figure import READING, Default, Figure, Finding, Lines, Panel, Slide
+from experiments.declarations.figure import (
+    READING,
+    Default,
+    Figure,
+    Finding,
+    Lines,
+    Own,
+    Panel,
+    Slide,
+)
 from experiments.declarations.tables import (
     BOTH,
     MEDIAN_GRADIENT,
@@ -126,6 +135,7 @@ FIGURES = (
         shows="Ratios of unscaled to scaled gradients over d_k and n_keys",
         metrics=("jacobian_norm_median", MEDIAN_GRADIENT, "jacobian_norm", "query_gradient_norm"),
         default=Default(varied=("d_k", "n_keys"), rules=BOTH),
+        own=Own(("d_k", "n_keys"), rules=BOTH),
         note="Colour and number: the unscaled norm over that under d_k^1/2; red: unscaled is larger. "
         "Points: where this ratio falls through 1, with 95% intervals up to the edge of the grid; "
         "dashed: exact. divisor\u00a0·\u00a0|dL/dq| lacks the factor 1/divisor of the chain rule.",

@@ -1,6 +1,6 @@
 """The figure of decoders trained on text."""
 
-from experiments.declarations.figure import Default, Figure, Finding
+from experiments.declarations.figure import CASES, Default, Figure, Finding, Lines, Panel
 from experiments.declarations.tables import BOTH, Numbers, Tables, is_below, rows_of
 from sdpa.scaling import UNSCALED
 
@@ -33,9 +33,16 @@ FIGURES = (
         of="language",
         metrics=("final_loss", "diverged"),
         default=Default(varied=("learning_rate",)),
+        lines=Lines(
+            "learning_rate",
+            (Panel("final_loss", top=4.0, crossed="diverged"),),
+            (3.8, 3.6),
+            beside=CASES,
+            columns=3,
+        ),
         note="Median loss of held-out text over runs, with its interval (75% for three runs, 94% "
         "for five, 96% for nine); hollow points: fewer than 20 runs. Crosses: most runs diverge. "
-        "Losses above 4 nats stand at the top. At most nine cases have panels.",
+        "Losses above 4 nats stand at the top.",
         finding=Finding(
             sweep="language",
             title="An unscaled decoder learns less; a small start mends most of it",

@@ -1,6 +1,14 @@
 """Figures of whole networks at their start."""
 
-from experiments.declarations.figure import Default, Figure, Finding, Panel, Slide
+from experiments.declarations.figure import (
+    CASES,
+    Default,
+    Figure,
+    Finding,
+    Lines,
+    Panel,
+    Slide,
+)
 from experiments.declarations.tables import BOTH, MEDIAN_GRADIENT, Numbers, Tables, rows_of
 from experiments.measuring.experiment import MEASURED
 from sdpa.scaling import SCALED, UNSCALED
@@ -12,6 +20,8 @@ _ALIKE = 0.9  # the least cosine of tokens that are alike
 _LINES = "Lines: law of many heads in a wide stream."
 _NO_LINES = "No lines: the law is for d_k from 32 on, without a mask, RoPE or an MLP."
 _WITHOUT = {"cosine_law": (_LINES, _NO_LINES)}
+_COSINE = "cosine of two tokens"
+_BY_LAYER = "by_layer"  # the kind of the table
 
 
 def _growth(tables: Tables) -> Numbers:
@@ -58,7 +68,23 @@ FIGURES = (
         of="network",
         metrics=("stream_gradient_growth", f"first_{MEDIAN_GRADIENT}"),
         default=Default(),
-        note="The deepest stack, of several cases the first, with fresh random matrices. A random "
+        lines=Lines(
+            "layer",
+            (
+                Panel(
+                    "stream_gradient",
+                    "gradient to the stream, over that above the last layer",
+                    root=True,
+                    only=("layers", max),
+                ),
+                Panel("cosine", _COSINE, floor=-0.03, only=("layers", max)),
+            ),
+            (5, 4.4),
+            beside=CASES,
+            columns=2,
+            table=_BY_LAYER,
+        ),
+        note="The deepest stack of each case, with fresh random matrices. A random "
         "gradient above the last layer runs back to the first. Points: root mean squares and mean "
         f"cosines before each layer, ± two standard errors. {_LINES}",
         without=_WITHOUT,
@@ -92,8 +118,15 @@ FIGURES = (
         of="network",
         metrics=("cosine",),
         default=Default(varied=("residual",)),
-        note=f"Points: mean cosines before each layer, ± two standard errors. {_LINES} At most nine "
-        "cases have panels.",
+        lines=Lines(
+            "layer",
+            (Panel("cosine", _COSINE, floor=-0.03),),
+            (3.8, 3.8),
+            beside=CASES,
+            columns=3,
+            table=_BY_LAYER,
+        ),
+        note=f"Points: mean cosines before each layer, ± two standard errors. {_LINES}",
         without=_WITHOUT,
         finding=Finding(
             sweep="collapse",

@@ -10,18 +10,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.analysis.results import Results, SweepAxes
+from experiments.analysis.results import SweepAxes
 from experiments.figures.lines import (
     legend,
     plain_numbers,
     plot_exact,
     plot_measured,
-    plot_metric,
     reach,
     scale_x,
     scale_y,
-    series,
 )
+from experiments.figures.shown import Shown
 from experiments.figures.style import (
     INK,
     Drawing,
@@ -31,7 +30,6 @@ from experiments.figures.style import (
 )
 from experiments.figures.words import under, values_of
 from experiments.measuring.rules import Floats
-from sdpa.scaling import SCALED
 
 _SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
@@ -40,11 +38,12 @@ _APART = 0.16  # between the points of the scalings of a cell
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
 
 
-def assumptions(results: Results) -> Drawing:
+def assumptions(shown: Shown) -> Drawing:
     """A panel for each metric: its ratio to the first cell, for each cell and scaling; far smaller
     ones at the edge.
     """
-    table = results.measured.assign(cell=labels(results.measured, results.axes))
+    results = shown.results
+    table = shown.rows.assign(cell=labels(shown.rows, results.axes))
     cells = list(dict.fromkeys(table["cell"]))
     colours = scaling_colours(table["scaling"])
     groups = table.groupby("scaling", sort=False)
@@ -125,26 +124,10 @@ def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
     return found
 
 
-def correlation(results: Results) -> Drawing:
-    """The weight of the own key over the correlation, a panel for each of two rules."""
-    table = results.axes.first_combination(results.measured, "correlation", "d_k")
-    measured = list(table["scaling"].unique())
-    rules = [rule for rule in (SCALED, "d_k^1") if rule in measured] or measured[:1]
-    figure, axes = panels(len(rules), len(rules), (9.5, 4), sharey=True)
-    for ax, rule in zip(axes, rules, strict=True):
-        rows = table[table["scaling"] == rule]
-        lines = series(rows, results.axes, "correlation", "d_k")
-        plot_metric(ax, lines, "correlation", "own_weight")
-        ax.set_title(f"{results.metrics['own_weight'].title}, {under(rule)}")
-    axes[0].set_ylim(0, 1.02)
-    axes[0].legend(fontsize=9, loc="lower right")
-    return figure
-
-
-def distribution(results: Results) -> Drawing:
+def distribution(shown: Shown) -> Drawing:
     """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
-    table = results.measured
-    histogram = results["histogram"]
+    table = shown.rows
+    histogram = shown.beside("histogram")
     figure, [linear, logarithmic, right] = panels(3, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
     for ax in (linear, logarithmic):
         for d_k, bins, colour in in_colours(histogram, "d_k"):
