@@ -109,6 +109,7 @@ class Finding:
             for sizes.
         numbers: those of the sentence, from the tables of the sweep; None if these do not support
             title and sentence.
+        reads: the derived tables that `numbers` needs.
         needs: the axes and treatments that title and sentence speak of.
     """
 
@@ -116,6 +117,7 @@ class Finding:
     title: str
     sentence: str
     numbers: Callable[[Tables], Mapping[str, Any] | None]
+    reads: tuple[str, ...] = ()
     needs: Needs = field(default_factory=dict)
 
 

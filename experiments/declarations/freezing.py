@@ -26,7 +26,8 @@ def _correlation(tables: Tables) -> Numbers:
     if not is_below(none, strong, "power"):
         return None
     powers = rows_of(tables, "steady", from_d_k=256).set_index("correlation")["power"]
-    return {"none": powers.loc[0], "some": powers.loc[0.1], "half": powers.loc[0.5]}
+    found = {"none": powers.loc[0], "some": powers.loc[0.1], "half": powers.loc[0.5]}
+    return None if any(map(np.isnan, found.values())) else found
 
 
 def _freezing(tables: Tables) -> Numbers:
@@ -74,6 +75,7 @@ FIGURES = (
             "and {half:.2f} at 0.5.",
             needs={"d_k": (256, 1024), "correlation": (0, 0.1, 0.5), "scaling": (SCALED,)},
             numbers=_correlation,
+            reads=("steady",),
         ),
     ),
     Figure(
@@ -93,6 +95,7 @@ FIGURES = (
             "{n_keys.most} keys.",
             needs=_GRID,
             numbers=_freezing,
+            reads=("curves",),
         ),
     ),
     Figure(

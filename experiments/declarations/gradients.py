@@ -137,6 +137,7 @@ FIGURES = (
             "values, interpolated).",
             needs={"d_k": (), "n_keys": (), "scaling": BOTH},
             numbers=_map,
+            reads=("crossings",),
         ),
     ),
 )

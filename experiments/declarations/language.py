@@ -54,6 +54,7 @@ FIGURES = (
                 "scaling": BOTH,
             },
             numbers=_losses,
+            reads=("bands",),
         ),
     ),
 )

@@ -71,6 +71,7 @@ FIGURES = (
             "every layer.",
             needs={"d_k": 64, "n_keys": 64, "layers": (), "norm": "pre", "scaling": BOTH},
             numbers=_growth,
+            reads=("by_layer",),
         ),
         slides=(
             Slide(
@@ -111,6 +112,7 @@ FIGURES = (
                 "scaling": BOTH,
             },
             numbers=_propagation,
+            reads=("by_layer",),
         ),
     ),
 )

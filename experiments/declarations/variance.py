@@ -119,6 +119,7 @@ FIGURES = (
             "at {d_k.most}.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_metrics,
+            reads=("crossings",),
         ),
     ),
     Figure(
@@ -143,6 +144,7 @@ FIGURES = (
             "level under d_k^1/2.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_variance,
+            reads=("slopes",),
         ),
         slides=(
             Slide(
