@@ -13,8 +13,15 @@ from experiments.declarations.tables import BOTH, Tables
 # for any.
 Needs: TypeAlias = Mapping[str, Any]
 
-READING = "Bars: 95% intervals; pale lines: exact values."
+READING = "Bars: 95% intervals."
 EQUAL = "Dotted: equal weights."
+JACOBIAN = "|J|_F: Frobenius norm of the Jacobian of the softmax, weights by scores."
+GRADIENT = (
+    "|dL/dq|: norm of the gradient that reaches a query, if those of its weights are standard "
+    "normal."
+)
+# Sentences of captions, each with the condition that its figure has what it speaks of.
+When: TypeAlias = Mapping[str, Callable[[Tables], Any]]
 
 
 @dataclass(frozen=True)
@@ -157,8 +164,7 @@ class Figure:
             default those of the panels.
         lines: the picture, if it is one of lines.
         note: sentences of the plain caption on how to read the picture.
-        without: by the name of a column, a sentence of the note, and the one in its place in tables
-            where that column is empty.
+        when: further sentences for tables with what they speak of.
         default: the sweeps that get it without naming it; none if a sweep must name it.
         finding: title and sentence for one sweep; any other sweep has the plain title.
         slides: panels of it for a talk.
@@ -170,7 +176,7 @@ class Figure:
     metrics: tuple[str, ...] = ()
     lines: Lines | None = None
     note: str = ""
-    without: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    when: When = field(default_factory=dict)
     default: Default | None = None
     finding: Finding | None = None
     slides: tuple[Slide, ...] = ()

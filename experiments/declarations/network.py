@@ -1,7 +1,14 @@
 """Figures of whole networks at their start."""
 
-from experiments.declarations.figure import Default, Figure, Finding, Panel, Slide
-from experiments.declarations.tables import BOTH, MEDIAN_GRADIENT, Numbers, Tables, rows_of
+from experiments.declarations.figure import Default, Figure, Finding, Panel, Slide, When
+from experiments.declarations.tables import (
+    BOTH,
+    MEDIAN_GRADIENT,
+    Numbers,
+    Tables,
+    knows,
+    rows_of,
+)
 from experiments.measuring.experiment import MEASURED
 from sdpa.scaling import SCALED, UNSCALED
 
@@ -9,9 +16,13 @@ _FACTOR = 1.5  # of the law in root mean squares, at every layer
 _EXPLODED = 1e5  # the least growth, for a sentence in millions
 _ERRORS = 3  # standard errors between two cosines
 _ALIKE = 0.9  # the least cosine of tokens that are alike
-_LINES = "Lines: law of many heads in a wide stream."
-_NO_LINES = "No lines: the law is for d_k from 32 on, without a mask, RoPE or an MLP."
-_WITHOUT = {"cosine_law": (_LINES, _NO_LINES)}
+_HAS_LAW = knows("by_layer", "cosine_law")
+_LAW: When = {
+    "Lines: law of many heads in a wide stream.": _HAS_LAW,
+    "No lines: the law is for d_k from 32 on, without a mask, RoPE or an MLP.": (
+        lambda tables: not _HAS_LAW(tables)
+    ),
+}
 
 
 def _growth(tables: Tables) -> Numbers:
@@ -58,17 +69,17 @@ FIGURES = (
         of="network",
         metrics=("stream_gradient_growth", f"first_{MEDIAN_GRADIENT}"),
         default=Default(),
-        note="The deepest stack, of several cases the first, with fresh random matrices. A random "
-        "gradient above the last layer runs back to the first. Points: root mean squares and mean "
-        f"cosines before each layer, ± two standard errors. {_LINES}",
-        without=_WITHOUT,
+        note="All matrices are fresh and random. A random gradient above the last layer runs back to "
+        "the first, from right to left. Points: root mean squares and mean cosines before each "
+        "layer, ± two standard errors.",
+        when=_LAW,
         finding=Finding(
             sweep="network",
-            title="In random attention without a scale, gradients explode with depth",
-            sentence="Through {layers.most} random pre-norm layers of attention, the root mean "
-            "square gradient grows by a factor of {plain:.1f} million without a divisor, and of "
-            "{root:.1f} under d_k^1/2; a law with nothing fitted is within a factor of {factor} at "
-            "every layer.",
+            title="From a LeCun start, unscaled gradients explode towards the first layer",
+            sentence="Back through {layers.most} pre-norm layers of attention, whose q and k have "
+            "variance 1, the root mean square gradient grows by a factor of {plain:.1f} million "
+            "without a divisor, and of {root:.1f} under d_k^1/2; a law with nothing fitted is "
+            "within a factor of {factor} at every layer.",
             needs={"d_k": 64, "n_keys": 64, "layers": (), "norm": "pre", "scaling": BOTH},
             numbers=_growth,
             reads=("by_layer",),
@@ -93,9 +104,8 @@ FIGURES = (
         of="network",
         metrics=("cosine",),
         default=Default(varied=("residual",)),
-        note=f"Points: mean cosines before each layer, ± two standard errors. {_LINES} At most nine "
-        "cases have panels.",
-        without=_WITHOUT,
+        note="Points: mean cosines before each layer, ± two standard errors.",
+        when=_LAW,
         finding=Finding(
             sweep="collapse",
             title="Without a residual stream, unscaled tokens still become alike, but later",
