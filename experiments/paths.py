@@ -8,6 +8,11 @@ from experiments.errors import UsageError
 from experiments.measuring.experiment import MEASURED
 
 SHIPPED_CONFIG = Path("config.yaml")
+# Those of this repository, whose sweeps findings are about.
+SHIPPED_CONFIGS = [
+    Path(__file__).resolve().parents[1] / name
+    for name in ("config.yaml", "config.full.yaml", "quick.yaml")
+]
 # The results of this repository: beside its tables they have statements, examples, benchmarks.
 SHIPPED_RESULTS = Path("results")
 FULL = "config.full"  # the folder in it for sweeps of config.full.yaml

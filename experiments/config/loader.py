@@ -15,6 +15,7 @@ from experiments.config.yaml_text import Document, Fault
 from experiments.declarations import default_figures
 from experiments.errors import UsageError
 from experiments.measuring.columns import cell_fields
+from experiments.paths import SHIPPED_CONFIGS
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ def load_config(path: Path) -> Config:
     checked = _checked(document)
     if document.faults:
         raise _error(path, document.faults)
-    sweeps = tuple(_sweep(name, block, checked.seed) for name, block in checked.sweeps.items())
+    shared = checked.seed, path.resolve() in SHIPPED_CONFIGS
+    sweeps = tuple(_sweep(name, block, *shared) for name, block in checked.sweeps.items())
     for sweep in sweeps:
         if problem := impossible(sweep):
             key, message = problem
@@ -91,7 +93,7 @@ def _checked(document: Document) -> Any:
     return checked
 
 
-def _sweep(name: str, block: Any, seed: int) -> Sweep:
+def _sweep(name: str, block: Any, seed: int, is_shipped: bool) -> Sweep:
     """The sweep of a valid block."""
     experiment = kind_of(block)
     given = dict(block)
@@ -99,6 +101,6 @@ def _sweep(name: str, block: Any, seed: int) -> Sweep:
     variants = tuple(dict(named(variant)) for variant in block.variants)
     precision = given.get("precision")
     trials = block.max_trials if precision else block.trials
-    sweep = Sweep(name, experiment, values, trials, (), seed, precision, variants)
+    sweep = Sweep(name, experiment, values, trials, (), seed, precision, variants, is_shipped)
     figures = given.get("figures") or default_figures(experiment.name, sweep.spanned())
     return replace(sweep, figures=figures)

@@ -28,6 +28,7 @@ class Sweep:
     seed: int  # the root of all draws, which every sweep of a config shares
     precision: float | None = None  # the relative standard error that decides the trials
     variants: tuple[Values, ...] = ()
+    is_shipped: bool = False  # in a config of this repository, edited or not
 
     def grids(self) -> list[Values]:
         """The values of every field in each grid, in order."""

@@ -15,9 +15,16 @@ from experiments.measuring.experiment import MEASURED
 # for any.
 Needs: TypeAlias = Mapping[str, Any]
 
-READING = "Bars: 95% intervals; pale lines: exact values."
+READING = "Bars: 95% intervals."
 EQUAL = "Dotted: equal weights."
 CASES = "cases"  # each combination of the axes that are neither along x nor coloured
+JACOBIAN = "|J|_F: Frobenius norm of the Jacobian of the softmax, weights by scores."
+GRADIENT = (
+    "|dL/dq|: norm of the gradient that reaches a query, if those of its weights are standard "
+    "normal."
+)
+# Sentences of captions, each with the condition that its figure has what it speaks of.
+When: TypeAlias = Mapping[str, Callable[[Tables], Any]]
 
 
 @dataclass(frozen=True)
@@ -140,6 +147,7 @@ class Finding:
             for sizes.
         numbers: those of the sentence, from the tables of the sweep; None if these do not support
             title and sentence.
+        reads: the derived tables that `numbers` needs.
         needs: the axes and treatments that title and sentence speak of.
     """
 
@@ -147,6 +155,7 @@ class Finding:
     title: str
     sentence: str
     numbers: Callable[[Tables], Mapping[str, Any] | None]
+    reads: tuple[str, ...] = ()
     needs: Needs = field(default_factory=dict)
 
 
@@ -186,8 +195,7 @@ class Figure:
         lines: the picture, if it is one of lines.
         own: what it shows, if it is not.
         note: sentences of the plain caption on how to read the picture.
-        without: by the name of a column, a sentence of the note, and the one in its place in tables
-            where that column is empty.
+        when: further sentences for tables with what they speak of.
         default: the sweeps that get it without naming it; none if a sweep must name it.
         finding: title and sentence for one sweep; any other sweep has the plain title.
         slides: panels of it for a talk.
@@ -200,7 +208,7 @@ class Figure:
     lines: Lines | None = None
     own: Own = Own()
     note: str = ""
-    without: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    when: When = field(default_factory=dict)
     default: Default | None = None
     finding: Finding | None = None
     slides: tuple[Slide, ...] = ()

@@ -6,6 +6,7 @@ from experiments.declarations.figure import READING, Figure, Finding, Lines, Own
 from experiments.declarations.tables import (
     A_TENTH,
     BOTH,
+    TEXTBOOK,
     Numbers,
     Tables,
     at_most,
@@ -14,12 +15,14 @@ from experiments.declarations.tables import (
     is_below,
     is_level,
     rows_of,
+    varies,
     widest,
 )
 from experiments.measuring.experiment import MEASURED
 from sdpa.scaling import SCALED, UNSCALED
 
 _WITH_LN = "d_k^1/2/0.43/ln(n_keys)"
+_IS_MAP = varies("d_k", "n_keys")
 _GRID = {"d_k": (), "n_keys": (), "scaling": BOTH}
 
 
@@ -44,14 +47,29 @@ def _phase(tables: Tables) -> Numbers:
 
 
 def _rules(tables: Tables) -> Numbers:
-    rows = rows_of(tables, correlation=0).groupby("scaling")
+    uncorrelated = rows_of(tables, correlation=0)
+    shares = uncorrelated["entropy_exact"] / np.log(uncorrelated["n_keys"])
+    rows = uncorrelated.assign(share=shares).groupby("scaling")
     least = rows["max_weight_low"].max() / rows["max_weight_high"].min()
     most = rows["max_weight_high"].max() / rows["max_weight_low"].min()
     others = least.drop([_WITH_LN, UNSCALED])
-    if not (least[UNSCALED] > A_TENTH and (others > most[_WITH_LN]).all()):
+    falls = rows["share"].max() - rows["share"].min()
+    if not (
+        least[UNSCALED] > A_TENTH and (others > most[_WITH_LN]).all() and falls.idxmax() == _WITH_LN
+    ):
         return None
     factors = rows["max_weight_exact"].max() / rows["max_weight_exact"].min()
-    return {"ln": factors[_WITH_LN], "root": factors[SCALED], "plain": factors[UNSCALED]}
+    return {
+        "ln": factors[_WITH_LN],
+        "root": factors[SCALED],
+        "plain": factors[UNSCALED],
+        **ends(rows.get_group(_WITH_LN), "n_keys", "share"),
+    }
+
+
+def _freezes(tables: Tables) -> bool:
+    """True if some Gaussian rows freeze at a known d_k."""
+    return bool((rows_of(tables, **TEXTBOOK)["exponent"] < 1 / 2).any())
 
 
 FIGURES = (
@@ -82,9 +100,14 @@ FIGURES = (
         shows="Where attention gathers on few keys: entropy over d_k and n_keys",
         metrics=("entropy",),
         own=Own(("d_k", "n_keys"), cases=12),
-        note="Colour: measured. Contours: exact values, or measured ones if these are unknown. "
-        "Dashed, for Gaussian inputs: where rows of many keys freeze, σ = sqrt(2 ln n_keys), which "
-        "is d_k = 2 ln n_keys for unscaled rows; σ is the standard deviation of their scores.",
+        note="Colour: measured.",
+        when={
+            "Contours: exact values, or measured ones where these are unknown.": _IS_MAP,
+            "Dashed: where rows of many keys freeze, σ = sqrt(2 ln n_keys), which is d_k = 2 ln "
+            "n_keys for unscaled rows; σ is the standard deviation of their scores.": (
+                lambda tables: _IS_MAP(tables) and _freezes(tables)
+            ),
+        },
         finding=Finding(
             sweep="phase",
             title="Unscaled, wide heads attend to few keys; under d_k^1/2, to many",
@@ -116,10 +139,11 @@ FIGURES = (
         note=READING,
         finding=Finding(
             sweep="rules",
-            title=f"Of these divisors, {_WITH_LN} changes the largest weight least",
+            title=f"{_WITH_LN} changes the largest weight least, the entropy over ln n_keys most",
             sentence="From {n_keys.least} to {n_keys.most} keys at d_k = {d_k.most}, the exact "
             "mean largest weight of uncorrelated rows changes by a factor of {ln:.2f} under "
-            f"{_WITH_LN} and {{root:.3g}} under d_k^1/2; without a divisor, by {{plain:.2f}}.",
+            f"{_WITH_LN}, {{root:.3g}} under d_k^1/2 and {{plain:.2f}} without a divisor, and the "
+            f"entropy under {_WITH_LN} falls from {{first:.0%}} to {{last:.0%}} of ln n_keys.",
             needs={"n_keys": (), "correlation": (0,), "scaling": (*BOTH, _WITH_LN)},
             numbers=_rules,
         ),

@@ -3,6 +3,8 @@
 import math
 
 from experiments.declarations.figure import (
+    GRADIENT,
+    JACOBIAN,
     READING,
     Default,
     Figure,
@@ -19,6 +21,7 @@ from experiments.declarations.tables import (
     Tables,
     by_rule,
     ends,
+    knows,
     rises,
     rows_of,
     widest,
@@ -91,18 +94,30 @@ FIGURES = (
         lines=Lines(
             "d_k",
             (
-                Panel("jacobian_norm_median", "|J|_F, median", like="jacobian_norm"),
-                Panel("jacobian_norm", "|J|_F, root mean square", like="jacobian_norm_median"),
-                Panel(MEDIAN_GRADIENT, "|dL/dq|, median", like="query_gradient_norm"),
-                Panel("query_gradient_norm", "|dL/dq|, root mean square", like=MEDIAN_GRADIENT),
+                Panel(
+                    "jacobian_norm_median", "softmax Jacobian |J|_F, median", like="jacobian_norm"
+                ),
+                Panel(
+                    "jacobian_norm",
+                    "softmax Jacobian |J|_F, root mean square",
+                    like="jacobian_norm_median",
+                ),
+                Panel(
+                    MEDIAN_GRADIENT, "query gradient |dL/dq|, median", like="query_gradient_norm"
+                ),
+                Panel(
+                    "query_gradient_norm",
+                    "query gradient |dL/dq|, root mean square",
+                    like=MEDIAN_GRADIENT,
+                ),
             ),
             (9, 6),
             columns=2,
         ),
-        note=READING,
+        note=f"{JACOBIAN} {GRADIENT} {READING}",
         finding=Finding(
             sweep="dimension",
-            title="Unscaled, the typical |dL/dq| rises, then falls with d_k; its r.m.s. rises",
+            title="Unscaled, typical query gradients rise, then fall with d_k; their r.m.s. rises",
             sentence="Unscaled, with {n_keys.most} keys, the median of |dL/dq| rises to {peak:.2f} "
             "and falls to {last:.3f} at d_k = {d_k.most}, where the root mean square is "
             "{mean:.2f}.",
@@ -136,9 +151,15 @@ FIGURES = (
         metrics=("jacobian_norm_median", MEDIAN_GRADIENT, "jacobian_norm", "query_gradient_norm"),
         default=Default(varied=("d_k", "n_keys"), rules=BOTH),
         own=Own(("d_k", "n_keys"), rules=BOTH),
-        note="Colour and number: the unscaled norm over that under d_k^1/2; red: unscaled is larger. "
-        "Points: where this ratio falls through 1, with 95% intervals up to the edge of the grid; "
-        "dashed: exact. divisor\u00a0·\u00a0|dL/dq| lacks the factor 1/divisor of the chain rule.",
+        note=f"{JACOBIAN} {GRADIENT} divisor\u00a0·\u00a0|dL/dq| lacks the factor 1/divisor of the "
+        "chain rule.",
+        when={
+            "Colour and number: the unscaled norm over that under d_k^1/2; red: unscaled is "
+            "larger.": knows("ratios", "ratio"),
+            "Points: where this ratio falls through 1, with 95% intervals up to the edge of the "
+            "grid.": knows("crossings", "crossing"),
+            "Dashed: the same of exact values.": knows("crossings", "crossing_exact"),
+        },
         finding=Finding(
             sweep="crossing",
             title="Typical unscaled gradients fall below scaled ones at widths growing with n_keys",
@@ -147,6 +168,7 @@ FIGURES = (
             "values, interpolated).",
             needs={"d_k": (), "n_keys": (), "scaling": BOTH},
             numbers=_map,
+            reads=("crossings",),
         ),
     ),
 )

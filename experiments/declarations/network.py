@@ -8,8 +8,16 @@ from experiments.declarations.figure import (
     Lines,
     Panel,
     Slide,
+    When,
 )
-from experiments.declarations.tables import BOTH, MEDIAN_GRADIENT, Numbers, Tables, rows_of
+from experiments.declarations.tables import (
+    BOTH,
+    MEDIAN_GRADIENT,
+    Numbers,
+    Tables,
+    knows,
+    rows_of,
+)
 from experiments.measuring.experiment import MEASURED
 from sdpa.scaling import SCALED, UNSCALED
 
@@ -17,11 +25,15 @@ _FACTOR = 1.5  # of the law in root mean squares, at every layer
 _EXPLODED = 1e5  # the least growth, for a sentence in millions
 _ERRORS = 3  # standard errors between two cosines
 _ALIKE = 0.9  # the least cosine of tokens that are alike
-_LINES = "Lines: law of many heads in a wide stream."
-_NO_LINES = "No lines: the law is for d_k from 32 on, without a mask, RoPE or an MLP."
-_WITHOUT = {"cosine_law": (_LINES, _NO_LINES)}
 _COSINE = "cosine of two tokens"
 _BY_LAYER = "by_layer"  # the kind of the table
+_HAS_LAW = knows(_BY_LAYER, "cosine_law")
+_LAW: When = {
+    "Lines: law of many heads in a wide stream.": _HAS_LAW,
+    "No lines: the law is for d_k from 32 on, without a mask, RoPE or an MLP.": (
+        lambda tables: not _HAS_LAW(tables)
+    ),
+}
 
 
 def _growth(tables: Tables) -> Numbers:
@@ -84,19 +96,20 @@ FIGURES = (
             columns=2,
             table=_BY_LAYER,
         ),
-        note="The deepest stack of each case, with fresh random matrices. A random "
-        "gradient above the last layer runs back to the first. Points: root mean squares and mean "
-        f"cosines before each layer, ± two standard errors. {_LINES}",
-        without=_WITHOUT,
+        note="The deepest stack of each case, with fresh random matrices. A random gradient above the "
+        "last layer runs back to the first, from right to left. Points: root mean squares and mean cosines before each "
+        "layer, ± two standard errors.",
+        when=_LAW,
         finding=Finding(
             sweep="network",
-            title="In random attention without a scale, gradients explode with depth",
-            sentence="Through {layers.most} random pre-norm layers of attention, the root mean "
-            "square gradient grows by a factor of {plain:.1f} million without a divisor, and of "
-            "{root:.1f} under d_k^1/2; a law with nothing fitted is within a factor of {factor} at "
-            "every layer.",
+            title="From a LeCun start, unscaled gradients explode towards the first layer",
+            sentence="Back through {layers.most} pre-norm layers of attention, whose q and k have "
+            "variance 1, the root mean square gradient grows by a factor of {plain:.1f} million "
+            "without a divisor, and of {root:.1f} under d_k^1/2; a law with nothing fitted is "
+            "within a factor of {factor} at every layer.",
             needs={"d_k": 64, "n_keys": 64, "layers": (), "norm": "pre", "scaling": BOTH},
             numbers=_growth,
+            reads=("by_layer",),
         ),
         slides=(
             Slide(
@@ -126,8 +139,8 @@ FIGURES = (
             columns=3,
             table=_BY_LAYER,
         ),
-        note=f"Points: mean cosines before each layer, ± two standard errors. {_LINES}",
-        without=_WITHOUT,
+        note="Points: mean cosines before each layer, ± two standard errors.",
+        when=_LAW,
         finding=Finding(
             sweep="collapse",
             title="Without a residual stream, unscaled tokens still become alike, but later",
@@ -144,6 +157,7 @@ FIGURES = (
                 "scaling": BOTH,
             },
             numbers=_propagation,
+            reads=("by_layer",),
         ),
     ),
 )

@@ -2,6 +2,8 @@
 
 from experiments.declarations.figure import (
     EQUAL,
+    GRADIENT,
+    JACOBIAN,
     READING,
     Default,
     Figure,
@@ -41,6 +43,8 @@ _POWERS = (
     MEDIAN_GRADIENT,
     "query_gradient_norm",
 )
+_QUERY = "query gradient $|dL/dq|$, median"
+_TITLES = {MEDIAN_GRADIENT: _QUERY, "query_gradient_norm": "query gradient |dL/dq|, r.m.s."}
 _MECHANISM = ["normalize", "softcap", "sink", "normalizer"]
 
 
@@ -123,7 +127,8 @@ def _mechanisms(tables: Tables) -> Numbers:
 def _rows(tables: Tables) -> Numbers:
     drawn = widest(rows_of(tables, trial=0)).groupby(["scaling", "query"])["weight"].max()
     plain, root = (drawn[rule].mean() for rule in BOTH)
-    return {"plain": plain, "root": root} if plain > 1 / 2 > root else None
+    holds = drawn[UNSCALED].median() > 1 / 2 > root
+    return {"plain": plain, "root": root} if holds else None
 
 
 FIGURES = (
@@ -131,9 +136,11 @@ FIGURES = (
         name="causal",
         shows="Attention with and without a causal mask",
         lines=Lines(
-            "n_keys", (Panel("max_weight"), Panel("entropy"), Panel(MEDIAN_GRADIENT)), (10, 3.7)
+            "n_keys",
+            (Panel("max_weight"), Panel("entropy"), Panel(MEDIAN_GRADIENT, _QUERY)),
+            (10, 3.7),
         ),
-        note=READING,
+        note=f"{GRADIENT} {READING}",
         finding=Finding(
             sweep="causal",
             title="A causal mask sharpens short rows and hardly changes long ones",
@@ -177,14 +184,20 @@ FIGURES = (
         name="powers",
         shows="Metrics against the exponent p of the divisor d_k^p",
         metrics=("max_weight", "score_variance", "entropy", "jacobian_norm"),
-        lines=Lines("exponent", tuple(map(Panel, _POWERS)), (9, 5.4), by="d_k", columns=3),
-        note=READING,
+        lines=Lines(
+            "exponent",
+            tuple(Panel(metric, _TITLES.get(metric, "")) for metric in _POWERS),
+            (9, 5.4),
+            by="d_k",
+            columns=3,
+        ),
+        note=f"{JACOBIAN} {GRADIENT} {READING}",
         finding=Finding(
             sweep="powers",
             title="Only d_k^1/2 makes these widths nearly alike in every panel",
             sentence="The mean largest of {n_keys.most} weights is {first:.2f} at d_k = "
-            "{d_k.least} and {last:.2f} at {d_k.most} unscaled; the widths agree within 10% only "
-            "under d_k^1/2.",
+            "{d_k.least} and {last:.2f} at {d_k.most} unscaled; it agrees within 10% only under "
+            "d_k^1/2.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_alike_under_the_root_alone,
         ),
@@ -246,12 +259,12 @@ FIGURES = (
         default=Default(varied=("d_k",)),
         lines=Lines(
             "d_k",
-            (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT)),
+            (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT, _QUERY)),
             (5.0, 3.1),
             beside="scaling",
             rules=BOTH,
         ),
-        note=READING,
+        note=f"{GRADIENT} {READING}",
         finding=Finding(
             sweep="mechanisms",
             title="Under every mechanism here, unscaled wide heads have larger top weights",
@@ -280,7 +293,7 @@ FIGURES = (
         "saturation have means over many draws.",
         finding=Finding(
             sweep="single_rows",
-            title="In this draw, unscaled wide heads give one key most weight",
+            title="In this draw, most unscaled wide rows give one key most weight",
             sentence="At d_k = {d_k.most}, the mean of the largest weights is {plain:.2f} unscaled, "
             "and {root:.2f} under d_k^1/2.",
             needs={"d_k": (), "n_keys": (), "scaling": BOTH},

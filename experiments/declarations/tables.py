@@ -4,7 +4,7 @@ Predicates compare 95% intervals, so that chance does not decide.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from experiments.measuring.experiment import MEASURED
@@ -19,6 +19,16 @@ Numbers: TypeAlias = Mapping[str, Any] | None  # of a sentence, or none if table
 
 BOTH = (UNSCALED, SCALED)
 POWERS = (UNSCALED, "d_k^1/3", SCALED, "d_k^2/3")
+# Rows of independent Gaussian entries of mean 0.
+TEXTBOOK: Mapping[str, Any] = {
+    "inputs": "gaussian",
+    "query_mean": 0,
+    "key_mean": 0,
+    "correlation": 0,
+    "spectrum": 0,
+    "normalize": "none",
+    "mask": "none",
+}
 MEDIAN_GRADIENT = "query_gradient_norm_median"
 A_TENTH = 1.1
 
@@ -87,6 +97,16 @@ def alone_is_level(rows: Table, metric: str) -> bool:
 def by_rule(tables: Tables, metric: str) -> Table:
     """A metric over d_k, a column per rule."""
     return tables[MEASURED].pivot_table(index="d_k", columns="scaling", values=metric)
+
+
+def varies(*axes: str) -> Callable[[Tables], bool]:
+    """A condition of tables: each of these columns has more than one value."""
+    return lambda tables: all(len(tables[MEASURED][name].unique()) > 1 for name in axes)
+
+
+def knows(kind: str, column: str) -> Callable[[Tables], bool]:
+    """A condition of tables: a column of one of them has a value."""
+    return lambda tables: kind in tables and bool(tables[kind][column].notna().any())
 
 
 def at_least(number: float, digits: int) -> float:

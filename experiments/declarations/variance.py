@@ -2,6 +2,7 @@
 
 from experiments.declarations.figure import (
     EQUAL,
+    GRADIENT,
     READING,
     Default,
     Figure,
@@ -21,15 +22,18 @@ from experiments.declarations.tables import (
     ends,
     is_below,
     is_level,
+    knows,
     only_crossing,
     rises,
     rows_of,
+    varies,
     widest,
 )
 from experiments.measuring.experiment import MEASURED
 from sdpa.scaling import SCALED, UNSCALED
 
 _FOUR = ("score_variance", "max_weight", "entropy", MEDIAN_GRADIENT)
+_CHANGED = ("max_weight", "score_variance", "row_variance", MEDIAN_GRADIENT)
 _ASSUMPTIONS = (
     "inputs",
     "query_mean",
@@ -93,6 +97,13 @@ def _initialisation(tables: Tables) -> Numbers:
     return {**ends(schemes["gpt2"], "d_model", "score_variance"), "level": ", ".join(level)}
 
 
+def _has_small_ratios(tables: Tables) -> bool:
+    """True if a metric is below the axis of the figure: less than 1/16 of its first value."""
+    rows = tables[MEASURED]
+    first = rows.groupby("scaling")[[*_CHANGED]].transform("first")
+    return bool((rows[[*_CHANGED]] / first < 1 / 16).any(axis=None))
+
+
 FIGURES = (
     Figure(
         name="metrics",
@@ -104,12 +115,12 @@ FIGURES = (
                 Panel("score_variance", "variance of a score"),
                 Panel("max_weight"),
                 Panel("entropy"),
-                Panel(MEDIAN_GRADIENT, "gradient to a query, |dL/dq|, median"),
+                Panel(MEDIAN_GRADIENT, "query gradient |dL/dq|, median"),
             ),
             (7.5, 4.1),
             columns=2,
         ),
-        note=READING,
+        note=f"{GRADIENT} {READING}",
         finding=Finding(
             sweep="dimension",
             title="Only d_k^1/2 makes attention nearly independent of head width",
@@ -118,6 +129,7 @@ FIGURES = (
             "at {d_k.most}.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_metrics,
+            reads=("crossings",),
         ),
     ),
     Figure(
@@ -132,8 +144,12 @@ FIGURES = (
             ),
             (9, 4),
         ),
-        note=f"{READING} All rules divide the same scores, so that the deviation on the right is "
-        "that of each.",
+        note=READING,
+        when={
+            "All rules divide the same scores, so that the deviation on the right is that of each.": (
+                varies("scaling")
+            )
+        },
         finding=Finding(
             sweep="dimension",
             title="Only d_k^1/2 keeps the variance of scores level at every width",
@@ -142,6 +158,7 @@ FIGURES = (
             "level under d_k^1/2.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_variance,
+            reads=("slopes",),
         ),
         slides=(
             Slide(
@@ -156,15 +173,19 @@ FIGURES = (
     Figure(
         name="assumptions",
         shows="Metrics under changed assumptions, over their value in the first row",
-        metrics=("max_weight", "score_variance", "row_variance", MEDIAN_GRADIENT),
+        metrics=_CHANGED,
         note="Each point: a metric over its value in the first row, with the 95% interval of the "
-        "cell; pale: of exact values, where known.",
+        f"cell. {GRADIENT}",
+        when={
+            "Pale: of exact values.": knows(MEASURED, "max_weight_exact"),
+            "An arrow: a smaller ratio.": _has_small_ratios,
+        },
         finding=Finding(
             sweep="assumptions",
             title="Some changed assumptions sharpen attention under d_k^1/2, others flatten it",
             sentence="At d_k = {d_k.most} with {n_keys.most} keys, the mean largest weight under "
-            "d_k^1/2 is {least:.2f} to {most:.2f} times that of the textbook case, if one "
-            "assumption changes at a time.",
+            "d_k^1/2 is {least:.2f} to {most:.2f} times that of the textbook case, independent "
+            "standard normal entries, if one assumption changes at a time.",
             needs={**dict.fromkeys(_ASSUMPTIONS, ()), "scaling": (UNSCALED, SCALED)},
             numbers=_assumptions,
         ),

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from experiments.analysis.results import SweepAxes
+from experiments.analysis.results import Results, SweepAxes
 from experiments.declarations.figure import READING, Figure, Lines
 from experiments.figures.shown import Shown, panels_of
 from experiments.figures.words import listed, short
+from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 
+PALE = "Pale: exact values."
 HOLLOW = "Hollow points: too few draws for a reliable interval."
 
 
@@ -45,14 +47,16 @@ def _of_rows(table: pd.DataFrame, axes: SweepAxes) -> str:
 
 
 def _note(figure: Figure, shown: Shown) -> str:
-    """The note of a figure, for the columns that its rows fill."""
-    note = figure.note
-    for column, (sentence, instead) in figure.without.items():
-        if shown.rows[column].isna().all():
-            note = note.replace(sentence, instead)
-    if READING in note and hollow(figure.lines or figure.metrics, shown):
-        note = f"{note} {HOLLOW}"
-    return note
+    """The note of a figure, with the sentences of which its tables have what they speak of."""
+    tables = Results(shown.results.sweep, {**shown.results, MEASURED: shown.rows})
+    sentences = [figure.note, *(said for said, holds in figure.when.items() if holds(tables))]
+    if READING in figure.note:
+        exact = [f"{metric}_exact" for metric in figure.metrics]
+        if shown.rows.filter(exact).notna().any(axis=None):
+            sentences.append(PALE)
+        if hollow(figure.lines or figure.metrics, shown):
+            sentences.append(HOLLOW)
+    return " ".join(filter(None, sentences))
 
 
 def hollow(drawn: Lines | Sequence[str], shown: Shown) -> bool:

@@ -1,8 +1,8 @@
 """The title and the sentence of a drawing, if its sweep and its tables support them.
 
-A finding belongs to a figure. It appears for any sweep that has the values that it speaks of, if
-the tables give its numbers; otherwise the figure has its plain title. For the sweep of its name,
-`draw` says why.
+A finding belongs to one sweep of the shipped configs, by name, or to all sweeps together. Any other
+sweep has the plain title, and so has an edited one without the values or the effect that the finding
+speaks of; `draw` then says why.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
 from experiments.declarations import FIGURES
-from experiments.declarations.figure import Needs
+from experiments.declarations.figure import Finding, Needs
 from experiments.errors import Problem
 from experiments.measuring.columns import as_json, axis_names, defaults
 
@@ -54,11 +54,11 @@ def mismatch(sweep: Sweep, needs: Needs) -> str:
 
 
 def finding_of(figure: str, results: Results) -> tuple[str, str] | None:
-    """Title and sentence of a figure; None if it has no finding, or the sweep or its tables do not
-    support it.
+    """Title and sentence of a figure; None unless these are results that it is about, and support
+    it.
     """
     finding = FIGURES[figure].finding
-    if not finding or mismatch(results.sweep, finding.needs):
+    if not finding or not _is_about(finding, results) or _lacking(finding, results):
         return None
     numbers = finding.numbers(results)
     if numbers is None:
@@ -69,9 +69,20 @@ def finding_of(figure: str, results: Results) -> tuple[str, str] | None:
 
 
 def lost_findings(results: Results) -> Iterator[str]:
-    """The figures of a sweep whose findings bear its name and do not appear, each with the reason."""
+    """The figures of a shipped sweep whose findings do not appear, each with the reason."""
     for figure in results.sweep.figures:
         finding = FIGURES[figure].finding
-        if finding and finding.sweep == results.name and not finding_of(figure, results):
-            reason = mismatch(results.sweep, finding.needs)
-            yield f"{results.name}/{figure} ({reason or 'its tables do not support it'})"
+        if finding and _is_about(finding, results) and not finding_of(figure, results):
+            reason = _lacking(finding, results) or "its tables do not support it"
+            yield f"{results.name}/{figure} ({reason})"
+
+
+def _is_about(finding: Finding, results: Results) -> bool:
+    """True for the shipped sweep of its name, edited or not."""
+    return results.sweep.is_shipped and results.name == finding.sweep
+
+
+def _lacking(finding: Finding, results: Results) -> str:
+    """The value or the table that a finding speaks of and its results lack; empty if none."""
+    missing = [f"expected a table {kind}" for kind in finding.reads if kind not in results]
+    return mismatch(results.sweep, finding.needs) or "".join(missing)

@@ -14,10 +14,29 @@ import pandas as pd
 from sdpa.scaling import UNSCALED
 
 _FEW_VALUES = 3
-_PHRASES = {
-    "initial = unit": "q and k start with variance 1",
-    "initial = small": "W_Q, W_K from N(0, 0.02²)",
-}
+# Values of axes in words, in the place of `axis = value`; the first that fits.
+_PHRASES = (
+    ("inputs = (.*)", r"\1 entries"),
+    ("spectrum = 0", "equal variances"),
+    ("spectrum = (.*)", r"variances falling with power \1"),
+    ("normalize = none", "no QK-norm"),
+    ("normalize = rms", "QK-norm"),
+    ("normalize = l2", "q and k of length 1"),
+    ("(mask|sink|mlp) = none", r"no \1"),
+    ("mask = causal", "causal mask"),
+    ("position = none", "no RoPE"),
+    ("position = rope", "RoPE"),
+    ("softcap = 0", "no soft cap"),
+    ("softcap = (.*)", r"soft cap \1"),
+    ("sink = (.*)", r"sink of logit \1"),
+    ("normalizer = (.*)", r"\1"),
+    ("norm = (.*)", r"\1-norm"),
+    ("residual = 0", "no residual stream"),
+    ("residual = 1", "residual stream"),
+    ("residual = (.*)", r"residual stream times \1"),
+    ("initial = unit", "q and k start with variance 1"),
+    ("initial = small", "W_Q, W_K from N(0, 0.02²)"),
+)
 _POWER = r"\([^()]+\)|[-−]?\d+(?:\.\d+)?(?:/\d+(?!\d|\.\d))?|[a-z]\b"
 _ATOM = rf"""(?:
     sqrt\([^()]+\)
@@ -44,10 +63,16 @@ def values_of(row: pd.Series, names: Sequence[str]) -> str:
     """Axes of a row with their values, as a drawing names them.
 
     >>> values_of(pd.Series({"d_k": 4, "key_std": 0.5, "inputs": "student_t"}), ["d_k", "key_std", "inputs"])
-    'd_k = 4, key std = 0.5, inputs = student t'
+    'd_k = 4, key std = 0.5, student t entries'
     """
-    values = [f"{spoken(name)} = {spoken(short(row[name]))}" for name in names]
-    return ", ".join(_PHRASES.get(value, value) for value in values)
+    return ", ".join(_phrase(f"{spoken(name)} = {spoken(short(row[name]))}") for name in names)
+
+
+def _phrase(value: str) -> str:
+    fitting = (
+        found.expand(said) for form, said in _PHRASES if (found := re.fullmatch(form, value))
+    )
+    return next(fitting, value)
 
 
 def spoken(name: str) -> str:

@@ -2,9 +2,12 @@
 errors.
 """
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -12,6 +15,7 @@ from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
 from experiments.declarations import FIGURES
 from experiments.figures.findings import finding_of, lost_findings, mismatch
+from experiments.measuring.columns import as_json
 from experiments.output.tables import read_sweep
 from tests.shipped import CONFIG, RESULTS, shipped_only
 
@@ -128,14 +132,56 @@ def test_a_finding_needs_the_values_that_it_speaks_of(sweep, reason):
     assert mismatch(sweep, FINDINGS[f"{sweep.name}/{figure}"].needs) == reason
 
 
+def cut(results: Results, **values: tuple) -> Results:
+    """Results of an edited sweep that has only some values of axes or treatments."""
+    sweep = replace(results.sweep, values={**results.sweep.values, **values})
+    kept = {name: {*map(as_json, given)} for name, given in values.items()}
+    tables = {}
+    for kind, table in results.items():
+        is_kept = [table[name].isin(kept[name]) for name in kept if name in table]
+        tables[kind] = table[np.all(is_kept, axis=0)] if is_kept else table
+    return Results(sweep, {kind: table for kind, table in tables.items() if len(table)})
+
+
+def edits(sweep: Sweep) -> Iterator[dict[str, tuple]]:
+    """One, two, three or all values of each axis; and all rules but one."""
+    rules = sweep.values.get("scaling", ())
+    yield from ({"scaling": tuple({*rules} - {rule})} for rule in rules)
+    axes = {name: values for name, values in sweep.values.items() if values != rules}
+    cuts = [{values, *(values[:count] for count in (1, 2, 3))} for values in axes.values()]
+    for point in itertools.product(*cuts):
+        yield dict(zip(axes, point, strict=True))
+
+
+@pytest.mark.parametrize("drawing", FINDINGS)
+def test_an_edited_sweep_has_its_finding_or_a_plain_title(drawing):
+    figure = drawing.partition("/")[2]
+    whole = tables_of(drawing)
+    whole = Results(replace(whole.sweep, figures=(figure,)), whole)
+    for values in edits(whole.sweep):
+        fewer = cut(whole, **values)
+        for kinds in (fewer, ["measured"]):
+            tables = Results(fewer.sweep, {kind: fewer[kind] for kind in kinds})
+            title, sentence = finding_of(figure, tables) or ("", "")
+            assert "nan" not in sentence
+            assert bool(title) != bool([*lost_findings(tables)])
+
+
 def test_sizes_in_sentences_are_those_of_the_table():
-    tables, sweep = tables_of("dimension/saturation"), edited("dimension", d_k=(4, 8, 16, 32))
-    narrow = {kind: table[table["d_k"] <= 32] for kind, table in tables.items() if "d_k" in table}
-    title, sentence = finding_of("saturation", Results(replace(sweep, name="mine"), narrow))
+    narrow = cut(tables_of("dimension/saturation"), d_k=(4, 8, 16, 32))
+    title, sentence = finding_of("saturation", narrow)
     assert sentence.startswith(
         "From d_k = 4 to 32, the mean largest of 64 weights rises from 0.275 to "
     )
-    assert title == finding_of("saturation", tables)[0]
+    assert title == FINDINGS["dimension/saturation"].title
+
+
+@pytest.mark.parametrize("other", [{"name": "mine"}, {"is_shipped": False}])
+def test_a_finding_is_about_the_shipped_sweep_of_its_name_alone(other):
+    whole = tables_of("dimension/saturation")
+    mine = Results(replace(whole.sweep, **other), whole)
+    assert not finding_of("saturation", mine)
+    assert not [*lost_findings(mine)]
 
 
 def test_dropped_findings_are_named_with_the_reason():
