@@ -14,9 +14,10 @@ from scipy.interpolate import RegularGridInterpolator
 from experiments.analysis.results import Results
 from experiments.config.loader import load_config
 from experiments.declarations import FIGURES
+from experiments.declarations.figure import READING
 from experiments.declarations.tables import rows_of
 from experiments.figures import curves
-from experiments.figures.captions import plain_caption
+from experiments.figures.captions import HOLLOW, plain_caption
 from experiments.figures.rendering import draw
 from experiments.figures.shown import Shown, shown
 from experiments.figures.style import INK
@@ -325,7 +326,7 @@ def test_lines_are_the_rows_shown(name, made):
     """Points, intervals, hollow points, crosses, exact values, laws, labels, colours and titles."""
     picture, what = FIGURES[name].lines, shown(FIGURES[name], made(name))
     drawing = draw(FIGURES[name], what)
-    colours = {}
+    colours, hollow = {}, set()
     panels = expected_panels(picture, what)
     assert len(drawing.axes) == len(panels)
     for ax, (panel, rows, words) in zip(drawing.axes, panels, strict=True):
@@ -334,6 +335,7 @@ def test_lines_are_the_rows_shown(name, made):
         shared = ["label", "x", "y", "low", "high"]
         pd.testing.assert_frame_equal(found[shared], expected[shared], check_dtype=False)
         expected["colour"] = found["colour"]
+        hollow |= others["hollow"]
         for kind, seen in others.items():
             is_there = expected[kind].notna() if kind in ("exact", "law") else expected[kind]
             height = kind if kind in ("exact", "law") else "y"
@@ -344,6 +346,8 @@ def test_lines_are_the_rows_shown(name, made):
         title = panel.title or what.results.metrics[panel.metric].title
         assert title in (ax.get_title() + drawing.axes[0].get_ylabel())
         assert all(word in ax.get_title().replace("\n", " ") for word in words)
+    if READING in FIGURES[name].note:
+        assert (HOLLOW in plain_caption(FIGURES[name], what)) == bool(hollow)
     for label, colour in colours.items():
         rule = label.partition(",")[0]
         assert COLOURS.get(rule, colour) == colour
