@@ -107,7 +107,6 @@ COLOURS = {
     "d_k^2/3": "#029e73",
 }
 OF_LINES = [name for name in SWEEPS if FIGURES[name].lines]
-CASE_WORDS = {"initial = unit": "q and k start with variance 1", "initial = small": "W_Q, W_K"}
 
 
 def test_every_figure_has_a_sweep():
@@ -264,11 +263,11 @@ def expected_panels(picture, what: Shown) -> list[tuple]:
         names.append("layers")
     groups = []
     for _, part in rows.groupby(names, sort=False):
-        first = {name: part[name].iloc[0] for name in names if len({*rows[name]}) > 1}
-        if len(first) > 2:
-            first = {name: first[name] for name in first if first[name] != axes.usual[name]}
-        words = [f"{name} = {value}".removesuffix(".0") for name, value in first.items()]
-        groups.append((part, [CASE_WORDS.get(word, word) for word in words]))
+        first = part.iloc[0]
+        varied = [name for name in names if len({*rows[name]}) > 1]
+        if len(varied) > 2:
+            varied = [name for name in varied if first[name] != axes.usual[name]]
+        groups.append((part, [values_of(first, [name]) for name in varied]))
     return [(panel, part, words) for part, words in groups for panel in picture.panels]
 
 
