@@ -56,7 +56,8 @@ _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logar
 _FEW_DECADES = 300
 _LOGARITHMIC = ("d_model", "learning_rate")  # even over a narrow range
 _LETTERS_PER_INCH = 12  # of ticks, with a space between them
-_CROSSING_INCHES = 2.3  # of the words beside a crossing
+_CROSSING_INCHES = 2.31  # of the words beside a crossing
+_MARGIN_INCHES = 0.53
 _BELOW_WORDS = 0.85
 _LEGEND_LETTERS = 110  # of one point in an inch
 _LEGEND_LINE = 0.027  # its height in inches per point
@@ -241,7 +242,9 @@ def _mark_crossing(ax: Axes, results: Results, norm: str, statistic: str) -> Non
     at = found.crossing_exact if is_exact else found.crossing
     ax.margins(y=0.25)  # the words stand over the lines
     left, _ = ax.transAxes.inverted().transform(ax.transData.transform((at, 1)))
-    fits = left * _inches(ax) > _CROSSING_INCHES
+    # The layout, which comes later, leaves a margin.
+    width = ax.figure.get_figwidth() / ax.get_gridspec().ncols - _MARGIN_INCHES
+    fits = left * width > _CROSSING_INCHES
     place = (at, ax.get_xaxis_transform(), "right") if fits else (0.01, ax.transAxes, "left")
     x, across, side = place
     height = 1 if fits else _BELOW_WORDS

@@ -14,9 +14,10 @@ from scipy.interpolate import RegularGridInterpolator
 from experiments.analysis.results import Results
 from experiments.config.loader import load_config
 from experiments.declarations import FIGURES
+from experiments.declarations.figure import READING
 from experiments.declarations.tables import rows_of
 from experiments.figures import curves
-from experiments.figures.captions import plain_caption
+from experiments.figures.captions import HOLLOW, plain_caption
 from experiments.figures.rendering import draw
 from experiments.figures.shown import Shown, shown
 from experiments.figures.style import INK
@@ -106,7 +107,6 @@ COLOURS = {
     "d_k^2/3": "#029e73",
 }
 OF_LINES = [name for name in SWEEPS if FIGURES[name].lines]
-CASE_WORDS = {"initial = unit": "q and k start with variance 1", "initial = small": "W_Q, W_K"}
 
 
 def test_every_figure_has_a_sweep():
@@ -263,11 +263,11 @@ def expected_panels(picture, what: Shown) -> list[tuple]:
         names.append("layers")
     groups = []
     for _, part in rows.groupby(names, sort=False):
-        first = {name: part[name].iloc[0] for name in names if len({*rows[name]}) > 1}
-        if len(first) > 2:
-            first = {name: first[name] for name in first if first[name] != axes.usual[name]}
-        words = [f"{name} = {value}".removesuffix(".0") for name, value in first.items()]
-        groups.append((part, [CASE_WORDS.get(word, word) for word in words]))
+        first = part.iloc[0]
+        varied = [name for name in names if len({*rows[name]}) > 1]
+        if len(varied) > 2:
+            varied = [name for name in varied if first[name] != axes.usual[name]]
+        groups.append((part, [values_of(first, [name]) for name in varied]))
     return [(panel, part, words) for part, words in groups for panel in picture.panels]
 
 
@@ -325,7 +325,7 @@ def test_lines_are_the_rows_shown(name, made):
     """Points, intervals, hollow points, crosses, exact values, laws, labels, colours and titles."""
     picture, what = FIGURES[name].lines, shown(FIGURES[name], made(name))
     drawing = draw(FIGURES[name], what)
-    colours = {}
+    colours, hollow = {}, set()
     panels = expected_panels(picture, what)
     assert len(drawing.axes) == len(panels)
     for ax, (panel, rows, words) in zip(drawing.axes, panels, strict=True):
@@ -334,6 +334,7 @@ def test_lines_are_the_rows_shown(name, made):
         shared = ["label", "x", "y", "low", "high"]
         pd.testing.assert_frame_equal(found[shared], expected[shared], check_dtype=False)
         expected["colour"] = found["colour"]
+        hollow |= others["hollow"]
         for kind, seen in others.items():
             is_there = expected[kind].notna() if kind in ("exact", "law") else expected[kind]
             height = kind if kind in ("exact", "law") else "y"
@@ -344,6 +345,8 @@ def test_lines_are_the_rows_shown(name, made):
         title = panel.title or what.results.metrics[panel.metric].title
         assert title in (ax.get_title() + drawing.axes[0].get_ylabel())
         assert all(word in ax.get_title().replace("\n", " ") for word in words)
+    if READING in FIGURES[name].note:
+        assert (HOLLOW in plain_caption(FIGURES[name], what)) == bool(hollow)
     for label, colour in colours.items():
         rule = label.partition(",")[0]
         assert COLOURS.get(rule, colour) == colour

@@ -138,7 +138,7 @@ def test_a_panel_marks_no_crossing_of_none_or_several(times):
     assert not [line for line in ax.lines if line.get_linestyle() == ":"]
 
 
-@pytest.mark.parametrize("at", [5, 50, 500])
+@pytest.mark.parametrize("at", [5, 50, 120, 500])
 def test_the_words_of_a_crossing_stand_inside_their_panel(at):
     tables = shipped("metrics")
     tables["crossings"] = tables["crossings"].assign(crossing=at)
