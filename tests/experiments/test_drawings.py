@@ -77,9 +77,9 @@ SWEEPS = {
         "",
     ),
     "correlation": (
-        f"{WIDTHS}, n_keys: [8, 32], correlation: [0, 0.5, 1], scaling: {FIVE}",
+        f"{WIDTHS}, n_keys: 8, correlation: [0, 0.5, 1], scaling: {FIVE}",
         12,
-        "n_keys = 32; unscaled, d_k^1/4, d_k^1/3 and d_k^2/3",
+        "unscaled, d_k^1/4, d_k^1/3 and d_k^2/3",
     ),
     "distribution": ("experiment: distribution, d_k: [1, 4, 16]", 3, ""),
     "map": (
@@ -110,8 +110,7 @@ OF_LINES = [name for name in SWEEPS if FIGURES[name].lines]
 
 
 def test_every_figure_has_a_sweep():
-    # The last two show what is tested with the tables of shipped sweeps.
-    assert {*SWEEPS} == {*FIGURES} - {"freezing", "formats", "calibration"}
+    assert {*SWEEPS} == {*FIGURES}
 
 
 @pytest.fixture
@@ -140,12 +139,6 @@ def made(tmp_path):
         if name in ("growth", "propagation"):
             layers = crossed(table, layer=range(1, 10)).query("layer <= layers")
             tables["by_layer"] = with_law(layers[[*sweep.values, "trials", "layer"]], rng)
-        if name == "correlation":
-            pairs = table.query("d_k < 256")
-            pairs = pairs.query("scaling == 'unscaled'").rename(columns={"d_k": "from_d_k"})
-            pairs = pairs.assign(to_d_k=4 * pairs["from_d_k"])
-            pairs = filled(pairs.drop(columns="few_draws"), ["power"], rng)
-            tables["steady"] = pairs.assign(power_low=pairs["power_low"].where(pairs.index != 7))
         if name == "distribution":
             bins = crossed(table[["d_k"]], low=[-2.0, 0.0, 1.0])
             bins = bins.assign(high=bins["low"] + [1, 0.5, 3] * 3, count=[1, 50, 900] * 3)
@@ -414,27 +407,6 @@ def test_assumptions_are_ratios_to_the_first_row(made):
             for place, (_, row) in zip(y, rows.iterrows(), strict=True):
                 named = ["n_keys", *what.results.axes.changed(row)]
                 assert cells[round(place)] == values_of(row, named)
-
-
-def test_a_correlation_has_the_own_weight_and_the_steady_power(made):
-    results = made("correlation")
-    what = shown(FIGURES["correlation"], results)
-    left, right = draw(FIGURES["correlation"], what).axes
-    assert left.get_title().endswith("under d_k^1/2")
-    widths = what.rows.groupby("d_k")
-    for bars, (d_k, rows) in zip(left.containers, widths, strict=True):
-        assert bars.get_label() == f"d_k = {d_k}"
-        assert_curve(left, bars, rows, "correlation", "own_weight")
-    _, others = lines_of(left)
-    few = what.rows[["own_weight" in flagged.split() for flagged in what.rows["few_draws"]]]
-    assert {(x, y) for _, x, y in others["hollow"]} == {
-        (x, round(y, 9)) for x, y in few[["correlation", "own_weight"]].itertuples(index=False)
-    }
-    steady = results["steady"].query("n_keys == 8").groupby("from_d_k")
-    for bars, (d_k, rows) in zip(right.containers, steady, strict=True):
-        assert bars.get_label() == f"d_k = {d_k} to {4 * d_k}"
-        known = rows.assign(power_low=rows["power_low"].fillna(rows["power"]))
-        assert_curve(right, bars, known, "correlation", "power")
 
 
 def test_a_distribution_has_the_densities_and_the_kurtosis(made):
