@@ -321,7 +321,8 @@ def test_the_page_on_training_states_what_the_tables_show():
         f"it ends at {small[plain]} from the small start (√d_k: {small[root]}), at {divided[plain]} "
         f"from the divided start, at {rates[0][plain]} with the divided rate alone, and at "
         f"{rates[1][plain]} with both",
-        f"Under d_k it ends at {unit['d_k^1']} from the unit start and at {small['d_k^1']} from",
+        f"under it, the decoder ends at {unit['d_k^1']} from the unit start (√d_k: {unit[root]}) and "
+        f"at {small['d_k^1']} from the small one ({small[root]}).",
         f"({by_rate['d_k^1'][0.0005]:.2f} beside {by_rate[root][0.0005]:.2f} at 0.0005)",
         f"is {ratio['query_gradient_before']:.0f} times that under √d_k, and the median head's median "
         f"{ratio['query_gradient_median_before']:.1f} times; after, "

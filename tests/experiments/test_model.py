@@ -284,6 +284,7 @@ def test_the_page_has_the_findings(shipped, page, figure):
         ("smollm2/slide", "by-head", "rest_distance", 3),
         ("smollm2/divisors", "smallest-loss", "divisor", 1.2),
         ("smollm2/divisors", "by-divisor", "query_gradient_se", 20),
+        ("smollm2/divisors", "by-divisor", "change", -1),
         ("smollm2/layers", "by-divisor", "stream_gradient_se", 10),
     ],
 )
@@ -323,7 +324,9 @@ def test_the_page_has_the_numbers_of_the_tables(shipped, page):
     def from_to(name):
         return f"from {as_used[name][16]:.2f} to {as_used[name][512]:.2f}"
 
+    typical = of_case(tables, Case(256))["rest_distance"].abs().median()
     for sentence in (
+        f"without the first key, the median head is {typical:.2f} from it.**",
         f"rises {from_to('entropy_share')}",
         f"falls {from_to('first_key_weight')}",
         f"goes {from_to('entropy_share_law')}",
