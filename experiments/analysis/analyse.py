@@ -22,8 +22,10 @@ from experiments.analysis import (
 from experiments.analysis.derived import VERDICTS, add_exact
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
+from experiments.errors import in_part
 from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import MEASURED, Experiment
+from experiments.paths import csv_name
 
 # In the order of derivation: each table may use the earlier ones.
 DERIVED_TABLES = (
@@ -48,20 +50,25 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
         measured: its measured tables by kind: the main one as `measured`, and those beside it.
 
     Returns:
-        The results without empty tables and without the tables beside the main one. `few_draws` of
-        the main table then also lists metrics that have too few effective draws by theory
-        (`flag_few_draws`).
+        The results without empty tables and without the tables beside the main one; `failed` has the
+        error of each table that met one. `few_draws` of the main table then also lists metrics that
+        have too few effective draws by theory (`flag_few_draws`).
     """
     main = add_exact(sweep.experiment, measured[MEASURED], sweep.cells)
     tables = {**measured, MEASURED: main}
     kinds = [MEASURED]
+    failed = []
     for derived in DERIVED_TABLES:
-        if derived.applies_to(tables):
+        if not derived.applies_to(tables):
+            continue
+        try:
             tables[derived.kind] = derived.derive(Results(sweep, tables))
             kinds.append(derived.kind)
+        except Exception as error:
+            failed.append(in_part(f"{csv_name(sweep.name, derived.kind)} not made", error))
     if VERDICTS in tables:
         tables[MEASURED] = verdicts.flag_few_draws(main, tables[VERDICTS])
-    return Results(sweep, {kind: tables[kind] for kind in kinds if len(tables[kind])})
+    return Results(sweep, {kind: tables[kind] for kind in kinds if len(tables[kind])}, failed)
 
 
 def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:

@@ -7,12 +7,12 @@ from pathlib import Path
 from experiments.analysis.written import csv_bytes
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.errors import DisagreementError, attempt, counted
+from experiments.errors import DisagreementError, TableError, attempt, counted
 from experiments.measuring.experiment import MEASURED
 from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, Reporter
 from experiments.output.study import Study
-from experiments.output.tables import why_stale
+from experiments.output.tables import read_sidecar, why_stale
 from experiments.paths import COLUMNS, DERIVED, FIGURES, LONG, csv_name, sidecar_path
 
 NOTHING_JUDGED = (
@@ -53,7 +53,7 @@ def _overview(study: Study) -> list[bytes]:
 
 def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; name
-    the tables of sweeps that the config does not have.
+    the tables and drawings that the config does not have.
 
     Each sweep is checked alone and all of them together; one alarm is raised, for all together.
 
@@ -68,6 +68,8 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         rows = counted(len(read.measured), "row")
         cells = counted(len(sweep.cells), "cell")
         report.detail(f"checked {sweep.name}: {rows} for {cells}, unaltered")
+        if failed := read_sidecar(sidecar_path(study.folder, sweep.name)).get("failed"):
+            raise TableError("\n".join(failed))
         if reason := why_stale(study.folder, sweep):
             report.flag(f"{sweep.name}: {reason}")
         whole.append(sweep.name)
@@ -94,7 +96,9 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
 
 
 def leftover_lines(config: Config, results: Path) -> Iterator[str]:
-    """A line for each sweep that has results in a folder, but no place in its config."""
+    """A line for each sweep that has results in a folder, but no place in its config, and for each
+    sweep with drawings of figures that it no longer names.
+    """
     named = {sweep.name for sweep in config.sweeps}
     for table in sorted(results.glob("*.csv")):
         name = table.stem
@@ -108,3 +112,7 @@ def leftover_lines(config: Config, results: Path) -> Iterator[str]:
         )
         if len(found := [str(place) for place in places if place.exists()]) > 1:
             yield f"the config has no sweep {name}; delete or keep its results: {' '.join(found)}"
+    for sweep in config.sweeps:
+        drawn = sorted((results / FIGURES / sweep.name).glob("*"))
+        if old := [str(path) for path in drawn if path.stem not in sweep.figures]:
+            yield f"{sweep.name} no longer names these figures; delete or keep them: {' '.join(old)}"

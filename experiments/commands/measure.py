@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.errors import LongRunError, TableError, attempt, counted
+from experiments.errors import LongRunError, TableError, attempt, counted, in_part, raise_all
 from experiments.files import locked, write_atomically
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
@@ -136,6 +136,7 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
             "others; run measures them again"
         )
     found = analyse(sweep, written)
+    raise_all(found.failed)  # no table is left out
     # Verdicts flag metrics in the main table, as chunks do; the table does not tell which did.
     of_chunks = {*written.keys() - found.keys(), *{VERDICTS} & written.keys()}
     if of_chunks:
@@ -177,8 +178,11 @@ def _write_tables(
     """Write the tables of sweeps whose chunks are complete."""
     with report.progress(len(due)) as advance, helpers(jobs, len(due)) as submit:
 
-        def write(made: "Future[tuple[Results, tuple[str, bool]]]") -> None:
-            found, (line, is_met) = made.result()
+        def write(sweep: Sweep, made: "Future[tuple[Results, tuple[str, bool]]]") -> None:
+            try:
+                found, (line, is_met) = made.result()
+            except Exception as error:
+                raise in_part(f"tables of {sweep.name} not made", error) from None
             if line:
                 (report.detail if is_met else report.flag)(line)
             if line := _uniform(found):
@@ -187,10 +191,11 @@ def _write_tables(
                 report.made(path, change)
                 if change.kind == ROUNDING and is_supported():
                     report.flag(f"{path}: expected the same bytes, as from the same C library")
-            advance(f"tables of {found.sweep.name}", 1.0)
+            advance(f"tables of {sweep.name}", 1.0)
+            raise_all(found.failed)
 
-        futures = [submit(_tables, records, sweep) for sweep in due]
-        attempt(partial(write, made) for made in futures)
+        futures = [(sweep, submit(_tables, records, sweep)) for sweep in due]
+        attempt(partial(write, *each) for each in futures)
 
 
 def _tables(records: Store, sweep: Sweep) -> "tuple[Results, tuple[str, bool]]":

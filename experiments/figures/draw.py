@@ -1,6 +1,6 @@
 """The figures of sweeps as files: those out of date are drawn again."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from experiments.analysis.results import Results
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
 from experiments.declarations import FIGURES, figures_of
-from experiments.errors import attempt, counted
+from experiments.errors import attempt, counted, fail, in_part
 from experiments.figures.findings import finding_of, lost_findings
 from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, Reporter
@@ -42,10 +42,14 @@ def draw(
     """
     folder = study.folder
     drawn = [study[sweep.name] for sweep in sweeps if sweep.name in study]
-    together = agreement_tables(study.agreement(study))
-    products = figures(study.config, folder, drawn, together, formats)
     # An unsound table is an error, after the figures of all others.
-    required = [partial(study.require, sweep.name) for sweep in sweeps]
+    required: list[Callable[[], object]] = [partial(study.require, sweep.name) for sweep in sweeps]
+    together = Results(None, {})
+    try:
+        together = agreement_tables(study.agreement(study))
+    except Exception as error:
+        required.append(partial(fail, in_part(f"figures of {ALL_SWEEPS}", error)))
+    products = figures(study.config, folder, drawn, together, formats)
     attempt([partial(build, folder, products, report, jobs=jobs), *required])
     titles = [product.parameters[0] for product in products if product.parameters]
     for title in [*dict.fromkeys(titles)][:_TOLD]:
@@ -70,13 +74,18 @@ def figures(
     products = []
     for name, of, figure in shown:
         stem = figure_path(results, name, figure, "")
-        finding = finding_of(figure, of)
         old = [each for each in ON_REQUEST if stem.with_suffix(each).exists()]
         asked = [each for each in ON_REQUEST if each in old or each[1:] in formats]
         files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))
         behind = [sweep.name for sweep in config.sweeps if name in (sweep.name, ALL_SWEEPS)]
         inputs = tuple(sidecar_path(results, sweep) for sweep in behind)
-        make = partial(_drawn, figure, of, finding, asked)
+        make: Callable[[], list[bytes]]
+        try:
+            finding = finding_of(figure, of)
+            make = partial(_drawn, figure, of, finding, asked)
+        except Exception as error:
+            finding = None
+            make = partial(fail, in_part(f"{files[0]} not made", error))
         products.append(Product(files, make, inputs, finding))
     return products
 
