@@ -13,7 +13,7 @@ from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, Reporter
 from experiments.output.study import Study
 from experiments.output.tables import read_sidecar, why_stale
-from experiments.paths import COLUMNS, DERIVED, FIGURES, LONG, csv_name, sidecar_path
+from experiments.paths import COLUMNS, DERIVED, FIGURES, LONG, MODELS, csv_name, sidecar_path
 
 NOTHING_JUDGED = (
     "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
@@ -53,7 +53,7 @@ def _overview(study: Study) -> list[bytes]:
 
 def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; name
-    the tables and drawings that the config does not have.
+    the tables and drawings that the config does not have, and models whose laws are outdated.
 
     Each sweep is checked alone and all of them together; one alarm is raised, for all together.
 
@@ -90,7 +90,12 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         if gaps := together.gaps_in_short():
             report.verdict("others", gaps, None)
 
-    for line in leftover_lines(study.config, study.folder):
+    lines = [*leftover_lines(study.config, study.folder)]
+    if (study.folder / MODELS).exists():
+        from experiments.models.command import outdated
+
+        lines += outdated(study.folder)
+    for line in lines:
         report.flag(line)
     attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all])
 
@@ -113,6 +118,9 @@ def leftover_lines(config: Config, results: Path) -> Iterator[str]:
         if len(found := [str(place) for place in places if place.exists()]) > 1:
             yield f"the config has no sweep {name}; delete or keep its results: {' '.join(found)}"
     for sweep in config.sweeps:
-        drawn = sorted((results / FIGURES / sweep.name).glob("*"))
-        if old := [str(path) for path in drawn if path.stem not in sweep.figures]:
-            yield f"{sweep.name} no longer names these figures; delete or keep them: {' '.join(old)}"
+        folder = results / FIGURES / sweep.name
+        if old := sorted({path.stem for path in folder.glob("*")} - {*sweep.figures}):
+            yield (
+                f"{sweep.name} no longer names the figures {', '.join(old)}; delete or keep their "
+                f"files in {folder}"
+            )
