@@ -13,7 +13,16 @@ from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, Reporter
 from experiments.output.study import Study
 from experiments.output.tables import read_sidecar, why_stale
-from experiments.paths import COLUMNS, DERIVED, FIGURES, LONG, MODELS, csv_name, sidecar_path
+from experiments.paths import (
+    ALL_SWEEPS,
+    COLUMNS,
+    DERIVED,
+    FIGURES,
+    LONG,
+    MODELS,
+    csv_name,
+    sidecar_path,
+)
 
 NOTHING_JUDGED = (
     "Student's t tests no value: it needs at least 20 trials and a metric with a known exact value"
@@ -61,6 +70,8 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         TableError: a table is missing, altered, or from another config.
         DisagreementError: measured and exact values are too far apart.
     """
+    from experiments.analysis.agreement import agreement_tables
+
     whole: list[str] = []
 
     def check_sweep(sweep: Sweep) -> None:
@@ -89,6 +100,9 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
             report.verdict("not tested", NOTHING_JUDGED, FLAGGED)
         if gaps := together.gaps_in_short():
             report.verdict("others", gaps, None)
+        folder = study.folder / FIGURES / ALL_SWEEPS
+        if any(folder.glob("*")) and not agreement_tables(study.agreement(study)):
+            report.flag(f"these tables have no figures of all sweeps; delete or keep {folder}")
 
     lines = [*leftover_lines(study.config, study.folder)]
     if (study.folder / MODELS).exists():

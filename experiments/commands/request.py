@@ -210,7 +210,7 @@ def outcome(
     folder: Callable[[], Path] = lambda: SHIPPED_RESULTS,
     verbose: bool = False,
 ) -> Iterator[None]:
-    """Turn an error into a message and an exit status, and an unexpected one into a line and a file.
+    """Turn an error into a message and an exit status, an unexpected one into a line and a file.
 
     SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts
     fail, all messages appear, each line once.

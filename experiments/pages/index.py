@@ -110,7 +110,7 @@ def make_page(study: Study, config_path: Path) -> bytes:
         try:
             return make()
         except Exception as error:
-            failed[name] = in_part(f"{results / 'index.html'}: no section {name}", error)
+            failed[name] = in_part(f"page, section {name}", error)
             return instead
 
     paths = pictures(study.config, results)

@@ -12,7 +12,7 @@ import pytest
 from experiments.analysis import analyse
 from experiments.commands import check
 from experiments.config.loader import load_config
-from experiments.figures import rendering
+from experiments.figures import draw, rendering
 from experiments.output.tables import read_sweep, write_sweep
 from experiments.pages import index
 from experiments.paths import DRAWN
@@ -99,20 +99,31 @@ def planted(*_, **__):
     raise KeyError("planted")
 
 
+def planted_in(name, function):
+    """A function of figures that fails for one of them."""
+
+    def replaced(figure, *rest, **options):
+        is_planted = name in (figure, getattr(figure, "name", ""))
+        return (planted if is_planted else function)(figure, *rest, **options)
+
+    return replaced
+
+
 @pytest.mark.usefixtures("quick_slider")
 def test_an_exception_in_a_table_a_figure_or_a_section_is_a_line_and_stops_no_other(
     suite, monkeypatch
 ):
     """Of a run that has older files of each."""
-    table, figure, page = (
+    table, figure, titled, page = (
         suite.folder / name
-        for name in ("derived/mine/slopes.csv", "figures/mine/variance.png", "index.html")
+        for name in (
+            "derived/mine/slopes.csv",
+            "figures/mine/variance.png",
+            "figures/mine/gradients.png",
+            "index.html",
+        )
     )
     notes = suite.folder / "errors.txt"
-    draw = rendering.render_figure
-
-    def draw_but_one(declared, *rest, **options):
-        return (planted if declared.name == "variance" else draw)(declared, *rest, **options)
 
     def derived_but_one(derived):
         return dataclasses.replace(derived, derive=planted) if derived.kind == "slopes" else derived
@@ -121,23 +132,26 @@ def test_an_exception_in_a_table_a_figure_or_a_section_is_a_line_and_stops_no_ot
     with monkeypatch.context() as patch:
         tables = tuple(map(derived_but_one, analyse.DERIVED_TABLES))
         patch.setattr(analyse, "DERIVED_TABLES", tables)
-        patch.setattr(rendering, "render_figure", draw_but_one)
+        patch.setattr(rendering, "render_figure", planted_in("variance", rendering.render_figure))
+        patch.setattr(draw, "finding_of", planted_in("gradients", draw.finding_of))
         patch.setattr(index, "questions", planted)
         ended = suite("all", "--jobs", "1", text=SMALL.replace("trials: 3", "trials: 4"))
     assert ended.returncode == 1
     *lines, advice = ended.stderr.splitlines()
-    made_not = "derived/mine/slopes.csv not made", f"{figure} not made", f"{page}: no section quiz"
-    assert lines == [f"{part}: KeyError: 'planted' (traceback: {notes})" for part in made_not]
-    assert advice.startswith("to complete or restore the tables")
-    assert notes.read_text().count("in planted") == 3
-    assert not table.exists()
-    assert not figure.exists()
-    assert len([*suite.folder.glob("figures/mine/*.png")]) == 2
-    text = html.unescape(page.read_text())
-    assert (
-        f"<strong>This part could not be made:</strong> {page}: no section quiz: KeyError" in text
+    parts = (
+        "derived/mine/slopes.csv not made",
+        f"{figure} not made",
+        f"{titled} not made",
+        "page, section quiz",
     )
-    assert "<strong>Not drawn:</strong> variance." in text
+    assert lines == [f"{part}: KeyError: 'planted' (traceback: {notes})" for part in parts]
+    assert advice.startswith("to complete or restore the tables")
+    assert notes.read_text().count("in planted") == 4
+    assert not table.exists()
+    assert [path.stem for path in suite.folder.glob("figures/mine/*.png")] == ["saturation"]
+    text = html.unescape(page.read_text())
+    assert "<strong>This part could not be made:</strong> page, section quiz: KeyError" in text
+    assert "<strong>Not drawn:</strong> variance, gradients." in text
     assert "derived/mine/slopes.csv not made: KeyError" in text
     checked = suite("check")
     assert checked.returncode == 1
@@ -146,6 +160,13 @@ def test_an_exception_in_a_table_a_figure_or_a_section_is_a_line_and_stops_no_ot
     printed(suite("all", "--jobs", "1"))
     assert table.exists()
     assert figure.exists()
+    assert titled.exists()
+    assert "could not be made" not in page.read_text()
+    page.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "questions", planted)
+        assert suite("page").returncode == 1
+    printed(suite("page"))  # which differs from the last one only by what was planted
     assert "could not be made" not in page.read_text()
 
 

@@ -50,13 +50,11 @@ def test_tables_are_those_of_the_command_line_and_a_figure_is_drawn(suite: Suite
 def test_results_of_a_mapping_stay_when_another_takes_its_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("experiments.entry._OF_MAPPINGS", tmp_path / "python")
     first = run(CONFIG)
-    kept = first["wide"].measured.copy()
     other = run({"seed": 0, "sweeps": {"wide": SWEEP | {"d_k": 16}, "more": SWEEP}})
     assert first.folder == other.folder
     assert other["wide"].measured["d_k"].tolist() == [16, 16]
     assert [*first] == ["wide"]
-    pd.testing.assert_frame_equal(first["wide"].measured, kept)
-    assert kept["d_k"].tolist() == [4, 4, 64, 64]
+    assert first["wide"].measured["d_k"].tolist() == [4, 4, 64, 64]
     with pytest.raises(UsageError, match=r"python\.yaml: results/python has other results"):
         run("python.yaml")
 

@@ -266,3 +266,7 @@ def test_drawings_that_a_sweep_no_longer_names_are_named_and_stay(suite):
         told = suite(command).stdout
         assert f"mine no longer names the figures {names}; delete or keep their files in" in told
     assert {*old} < {*folder.glob("*.png")}
+    assert "no figures of all sweeps" not in suite("check").stdout
+    (folder.parent / "all-sweeps").mkdir()
+    (folder.parent / "all-sweeps" / "z_scores.png").touch()  # of more trials than there are now
+    assert f"delete or keep {folder.parent / 'all-sweeps'}" in suite("check").stdout
