@@ -23,7 +23,7 @@ from experiments.commands import check as checks
 from experiments.commands.measure import analyse_again, measure, plan_lines
 from experiments.commands.request import Job, command, outcome
 from experiments.errors import UsageError, attempt
-from experiments.files import write_atomically
+from experiments.files import require_folder, write_atomically
 from experiments.output.tables import why_stale
 from experiments.paths import SHIPPED_RESULTS, STORE
 from experiments.running.store import Store
@@ -225,7 +225,7 @@ def walk(
         if example:
             examples.walk(example)
         elif q and k:
-            folder = out or SHIPPED_RESULTS / "walk"
+            folder = require_folder(out or SHIPPED_RESULTS / "walk")
             examples.walk_own(q, k, v, scaling or "d_k^1/2", mask or "none", folder)
         elif of_own:
             raise UsageError(

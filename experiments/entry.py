@@ -24,26 +24,27 @@ from experiments.commands.measure import measure
 from experiments.config.loader import load_config
 from experiments.declarations import FIGURES
 from experiments.errors import UsageError
-from experiments.files import write_atomically
+from experiments.files import require_folder, write_atomically
 from experiments.output.reporter import Reporter
 from experiments.output.study import Study
-from experiments.paths import SHIPPED_RESULTS, default_results
+from experiments.paths import PYTHON, SHIPPED_RESULTS, default_results
 from experiments.running.workers import LocalWorkers, default_jobs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_OF_MAPPINGS = SHIPPED_RESULTS / "python"
+_OF_MAPPINGS = SHIPPED_RESULTS / PYTHON
 
 
-class DrawnStudy(Study):
+class RunResults(Study):
     """The results of all sweeps of a config, by name, and their drawings.
 
-    `study["wide"].measured` is the table of the sweep `wide`, as a data frame.
+    `results["wide"].measured` is the table of the sweep `wide`, as a data frame. The tables are in
+    memory: a later run changes the files in the folder, and not these.
     """
 
     def __repr__(self) -> str:
-        return f"DrawnStudy of {self.folder} with the sweeps {', '.join(self)}"
+        return f"RunResults of {self.folder} with the sweeps {', '.join(self)}"
 
     def draw(self, figure: str, sweep: str | None = None) -> "Figure":
         """A figure of docs/config.md of a sweep; of the first one whose experiment has it unless
@@ -74,19 +75,20 @@ def run(
     folder: str | Path | None = None,
     *,
     jobs: int | None = None,
-) -> DrawnStudy:
+) -> RunResults:
     """Measure the sweeps of a config as far as the folder lacks them, and read their tables.
 
     Args:
         config: the path of a YAML file, or a mapping with its keys `seed` and `sweeps`.
-        folder: of tables and stored chunks. Default: results/NAME for NAME.yaml, and results/python
-            for a mapping.
+        folder: of tables and stored chunks. Default: results/NAME for NAME.yaml, and for a mapping
+            results/python, which has the tables of the last one.
         jobs: worker processes; by default one per processor.
 
     Raises:
         ConfigError: the config is invalid; the message lists all faults.
-        Problem: a measurement failed.
-        UsageError: `config` is neither, or a script calls this outside of `if __name__ == "__main__":`.
+        Problem: a measurement or a table failed.
+        UsageError: the folder is a file; `config` is neither; or a script calls this outside of
+            `if __name__ == "__main__":`.
     """
     # A worker imports the script under the first name, which is otherwise an alias of the second.
     if sys.modules["__mp_main__"] is not sys.modules["__main__"]:
@@ -100,13 +102,13 @@ def run(
         if "sweeps" not in config:
             got = ", ".join(map(str, config))
             raise UsageError(f"config: expected the keys seed and sweeps, got {got or 'none'}")
-        folder = Path(folder or _OF_MAPPINGS)
+        folder = require_folder(Path(folder or _OF_MAPPINGS))
         path = folder / "sweeps.yaml"
         plain = json.loads(json.dumps(dict(config), default=_listed))
         write_atomically(path, yaml.safe_dump(plain, sort_keys=False).encode())
     else:
         path = Path(config)
-        folder = Path(folder) if folder else default_results(path)
+        folder = require_folder(Path(folder) if folder else default_results(path))
     loaded = load_config(path)
     silent = Reporter(say=lambda _: None)
     measure(
@@ -117,7 +119,10 @@ def run(
         jobs=jobs,
         report=silent,
     )
-    return DrawnStudy(loaded, folder)
+    results = RunResults(loaded, folder)
+    for sweep in loaded.sweeps:
+        results.require(sweep.name)
+    return results
 
 
 def _listed(value: Any) -> Any:

@@ -2,7 +2,11 @@
 and exits 1.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NoReturn
+
+_LONGEST = 200  # characters of a message of an exception that nobody expects
 
 
 class Problem(Exception):  # noqa: N818
@@ -21,8 +25,18 @@ class DisagreementError(Problem):
     """Measured and exact values differ by more than chance explains; the message names the rows."""
 
 
-class BusyError(Problem):
+class FolderError(Problem):
+    """The results folder cannot be written; the message names it."""
+
+
+class BusyError(FolderError):
     """Another run holds the results folder; the message names it."""
+
+
+class PartError(Problem):
+    """An unexpected exception in one part of the work: the message names the part and the exception
+    in one line, and the note of the error is the traceback.
+    """
 
 
 class UsageError(Problem):
@@ -41,7 +55,7 @@ class LongRunError(UsageError):
 def attempt(actions: Iterable[Callable[[], object]]) -> None:
     """Run every action, even after one fails, and raise all errors at the end.
 
-    A `BusyError` stops the run at once, because every other action would meet it too, and a
+    A `FolderError` stops the run at once, because every other action would meet it too, and a
     `LongRunError` because no other action may begin without consent.
 
     Raises:
@@ -54,8 +68,18 @@ def attempt(actions: Iterable[Callable[[], object]]) -> None:
             action()
         except Exception as error:
             errors.append(error)
-            if isinstance(error, BusyError | LongRunError):
+            if isinstance(error, FolderError | LongRunError):
                 break
+    raise_all(errors)
+
+
+def fail(error: Exception) -> NoReturn:
+    """Raise an error: the action of a part that cannot begin."""
+    raise error
+
+
+def raise_all(errors: Sequence[Exception]) -> None:
+    """Raise one error as it is, several as an ExceptionGroup, and nothing without any."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
@@ -74,6 +98,27 @@ def leaves(error: Exception) -> Iterator[Exception]:
             yield from leaves(part)
     else:
         yield error
+
+
+def message_of(error: Exception) -> str:
+    """The message of a problem or of an unusable file; empty for an unexpected exception."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) if isinstance(error, Problem) else ""
+
+
+def in_part(part: str, error: Exception) -> Exception:
+    """An error that has a message, as it is; the `PartError` of any other.
+
+    >>> in_part("figure a", Problem("no table")), in_part("figure a", KeyError("crossings"))
+    (Problem('no table'), PartError("figure a: KeyError: 'crossings'"))
+    """
+    if message_of(error):
+        return error
+    first, *_ = f"{type(error).__name__}: {error}".splitlines()
+    unexpected = PartError(f"{part}: {first[:_LONGEST]}")
+    unexpected.add_note("".join(traceback.format_exception(error)))
+    return unexpected
 
 
 def counted(number: int, noun: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from experiments.errors import BusyError
+from experiments.errors import BusyError, FolderError, UsageError
 
 _TEMPORARY = ".sdpa-part"  # of no file that a user may keep among results
 _LOCK = ".lock"
@@ -50,6 +50,16 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise OSError(error.errno, f"cannot write: {error.strerror}", str(path)) from None
 
 
+def require_folder(path: Path) -> Path:
+    """The path, of a folder or of nothing yet; `UsageError` if it is, or lies below, a file."""
+    for part in (path, *path.parents):
+        if part.exists() and not part.is_dir():
+            raise UsageError(
+                f"{path}: expected a folder, got {'a file' if part == path else f'the file {part}'}"
+            )
+    return path
+
+
 @contextmanager
 def locked(results: Path) -> Iterator[None]:
     """Lock a results folder against other runs, and remove the partial files of killed runs.
@@ -63,14 +73,14 @@ def locked(results: Path) -> Iterator[None]:
 
     Raises:
         BusyError: another run holds it; the message names its process.
-        OSError: the folder is not writable.
+        FolderError: the folder is not writable.
     """
     path = results / _LOCK
     try:
         results.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise OSError(error.errno, f"cannot write: {error.strerror}", str(results)) from None
+        raise FolderError(f"{results}: cannot write: {error.strerror}") from None
     with os.fdopen(handle, "r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

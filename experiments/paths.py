@@ -23,6 +23,8 @@ BENCHMARKS = "benchmarks"
 THEORY = "theory"  # tables and figures of laws
 MODELS = "models"  # a folder for each pretrained model
 SLIDES = "slides"  # for talks
+PYTHON = "python"  # of mappings that `experiments.run` gets
+ERRORS = "errors.txt"  # tracebacks of the last command
 _TAKEN = (
     DERIVED,
     FIGURES,
@@ -32,6 +34,7 @@ _TAKEN = (
     THEORY,
     MODELS,
     SLIDES,
+    PYTHON,
     "walk",
 )
 DRAWN = (".png", ".txt")  # the files of a figure: the drawing; title and caption

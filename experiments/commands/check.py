@@ -7,13 +7,21 @@ from pathlib import Path
 from experiments.analysis.written import csv_bytes
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.errors import DisagreementError, attempt, counted
+from experiments.errors import DisagreementError, TableError, attempt, counted
 from experiments.measuring.experiment import MEASURED
 from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, Reporter
 from experiments.output.study import Study
-from experiments.output.tables import why_stale
-from experiments.paths import COLUMNS, DERIVED, FIGURES, LONG, csv_name, sidecar_path
+from experiments.output.tables import read_sidecar, why_stale
+from experiments.paths import (
+    COLUMNS,
+    DERIVED,
+    FIGURES,
+    LONG,
+    MODELS,
+    csv_name,
+    sidecar_path,
+)
 
 NOTHING_JUDGED = (
     "no value is tested: this needs a known exact value, 20 trials and 400 effective draws"
@@ -53,7 +61,7 @@ def _overview(study: Study) -> list[bytes]:
 
 def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; name
-    the tables of sweeps that the config does not have.
+    the tables and drawings that the config does not have, and models whose laws are outdated.
 
     Each sweep is checked alone and all of them together; one alarm is raised, for all together.
 
@@ -68,6 +76,8 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         rows = counted(len(read.measured), "row")
         cells = counted(len(sweep.cells), "cell")
         report.detail(f"checked {sweep.name}: {rows} for {cells}, unaltered")
+        if failed := read_sidecar(sidecar_path(study.folder, sweep.name)).get("failed"):
+            raise TableError("\n".join(failed))
         if reason := why_stale(study.folder, sweep):
             report.flag(f"{sweep.name}: {reason}")
         whole.append(sweep.name)
@@ -88,13 +98,20 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         if gaps := together.gaps_in_short():
             report.verdict("others", gaps, None)
 
-    for line in leftover_lines(study.config, study.folder):
+    lines = [*leftover_lines(study.config, study.folder)]
+    if (study.folder / MODELS).exists():
+        from experiments.models.command import outdated
+
+        lines += outdated(study.folder)
+    for line in lines:
         report.flag(line)
     attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all])
 
 
 def leftover_lines(config: Config, results: Path) -> Iterator[str]:
-    """A line for each sweep that has results in a folder, but no place in its config."""
+    """A line for each sweep that has results in a folder, but no place in its config, and for each
+    sweep with drawings of figures that it no longer names.
+    """
     named = {sweep.name for sweep in config.sweeps}
     for table in sorted(results.glob("*.csv")):
         name = table.stem
@@ -108,3 +125,10 @@ def leftover_lines(config: Config, results: Path) -> Iterator[str]:
         )
         if len(found := [str(place) for place in places if place.exists()]) > 1:
             yield f"the config has no sweep {name}; delete or keep its results: {' '.join(found)}"
+    for sweep in config.sweeps:
+        folder = results / FIGURES / sweep.name
+        if old := sorted({path.stem for path in folder.glob("*")} - {*sweep.figures}):
+            yield (
+                f"{sweep.name} no longer names the figures {', '.join(old)}; delete or keep their "
+                f"files in {folder}"
+            )

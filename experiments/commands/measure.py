@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.errors import LongRunError, TableError, attempt, counted
+from experiments.errors import LongRunError, TableError, attempt, counted, in_part, raise_all
 from experiments.files import locked, write_atomically
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
@@ -139,6 +139,7 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
             "others; run measures them again"
         )
     found = analyse(sweep, written)
+    raise_all(found.failed)  # no table is left out
     if of_chunks := written.keys() - found.keys():
         raise TableError(
             f"{sweep.name}: expected tables that follow from the main one, got "
@@ -178,8 +179,11 @@ def _write_tables(
     """Write the tables of sweeps whose chunks are complete."""
     with report.progress(len(due)) as advance, helpers(jobs, len(due)) as submit:
 
-        def write(made: "Future[tuple[Results, tuple[str, bool]]]") -> None:
-            found, (line, is_met) = made.result()
+        def write(sweep: Sweep, made: "Future[tuple[Results, tuple[str, bool]]]") -> None:
+            try:
+                found, (line, is_met) = made.result()
+            except Exception as error:
+                raise in_part(f"tables of {sweep.name} not made", error) from None
             if line:
                 (report.detail if is_met else report.flag)(line)
             if line := _uniform(found):
@@ -188,10 +192,11 @@ def _write_tables(
                 report.made(path, change)
                 if change.kind == ROUNDING and is_supported():
                     report.flag(f"{path}: expected the same bytes, as from the same C library")
-            advance(f"tables of {found.sweep.name}", 1.0)
+            advance(f"tables of {sweep.name}", 1.0)
+            raise_all(found.failed)
 
-        futures = [submit(_tables, records, sweep) for sweep in due]
-        attempt(partial(write, made) for made in futures)
+        futures = [(sweep, submit(_tables, records, sweep)) for sweep in due]
+        attempt(partial(write, *each) for each in futures)
 
 
 def _tables(records: Store, sweep: Sweep) -> "tuple[Results, tuple[str, bool]]":

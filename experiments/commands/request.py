@@ -8,7 +8,7 @@ import inspect
 import math
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,10 +22,19 @@ from typer import Argument, Option
 from experiments.commands.measure import SECONDS_WITHOUT_CONSENT
 from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
-from experiments.errors import MeasurementError, Problem, TableError, UsageError, leaves
+from experiments.errors import (
+    MeasurementError,
+    PartError,
+    TableError,
+    UsageError,
+    in_part,
+    leaves,
+    message_of,
+)
+from experiments.files import require_folder, write_atomically
 from experiments.output.reporter import Reporter
 from experiments.output.study import Study
-from experiments.paths import SHIPPED_CONFIG, default_results
+from experiments.paths import ERRORS, SHIPPED_CONFIG, SHIPPED_RESULTS, default_results
 from experiments.running.work import Workers
 from experiments.running.workers import LocalWorkers, default_jobs
 
@@ -82,6 +91,11 @@ class Request:
     yes: Annotated[
         bool, Option("--yes", help="Start even if the estimate is longer than an hour.")
     ] = False
+
+    @property
+    def folder(self) -> Path:
+        """The results folder; `UsageError` if it is a file, or belongs to something else."""
+        return require_folder(self.results or default_results(self.config))
 
     def workers(self, say: Callable[[str], object]) -> Workers:
         """The processes that measure: those of a cluster, or as many here, by default one per
@@ -149,9 +163,10 @@ def job_of(asked: Request, report: Reporter) -> Job:
     """The job that a user asked for.
 
     Raises:
-        UsageError: the config is invalid, a sweep is unknown, or the default results folder belongs
-            to something else.
+        UsageError: the config is invalid, a sweep is unknown, or the results folder is a file or
+            belongs to something else.
     """
+    folder = asked.folder
     config = load_config(asked.config)
     known = {sweep.name: sweep for sweep in config.sweeps}
     for name in asked.names or ():
@@ -160,7 +175,7 @@ def job_of(asked: Request, report: Reporter) -> Job:
                 f"{asked.config}: got the sweep {name!r}, expected one of {', '.join(known)}"
             )
     chosen = tuple(sweep for sweep in config.sweeps if not asked.names or sweep.name in asked.names)
-    return Job(asked, config, chosen, asked.results or default_results(asked.config), report)
+    return Job(asked, config, chosen, folder, report)
 
 
 def command(
@@ -179,7 +194,8 @@ def command(
     def register(body: Callable[[Job], None]) -> None:
         def run(**given: Any) -> None:
             asked = Request(**given)
-            with outcome(), Reporter(verbose=asked.verbose) as report:
+            of_run = outcome(folder=lambda: asked.folder, verbose=asked.verbose)
+            with of_run, Reporter(verbose=asked.verbose) as report:
                 body(job_of(asked, report))
 
         run.__signature__ = signature  # type: ignore[attr-defined]
@@ -189,14 +205,21 @@ def command(
 
 
 @contextmanager
-def outcome(*refused: type[Exception]) -> Iterator[None]:
-    """Turn an error into a message and an exit status; a bug in this code keeps its traceback.
+def outcome(
+    *refused: type[Exception],
+    folder: Callable[[], Path] = lambda: SHIPPED_RESULTS,
+    verbose: bool = False,
+) -> Iterator[None]:
+    """Turn an error into a message and an exit status, an unexpected one into a line and a file.
 
     SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts
     fail, all messages appear, each line once.
 
     Args:
         refused: errors that mean bad usage, beside `UsageError`.
+        folder: gets the file `ERRORS` with the tracebacks of unexpected exceptions; without any,
+            an older one is removed.
+        verbose: True to print the tracebacks, too.
 
     Raises:
         typer.Exit: with the status that `experiments.__main__` lists.
@@ -206,18 +229,40 @@ def outcome(*refused: type[Exception]) -> Iterator[None]:
     try:
         with _raising_signals(stopped):
             yield
+        _keep((), folder(), shown=verbose)
     except usage as error:
-        _exit(str(error), 2)
+        _exit(str(error).splitlines(), 2)
     except BaseException as error:
         # A signal during the import of a compiled module arrives as an ImportError.
         if stopped:
-            _exit(f"interrupted; {_KEPT}", 128 + stopped[0])
+            _exit([f"interrupted; {_KEPT}"], 128 + stopped[0])
         if not isinstance(error, Exception):
             raise
-        errors = list(leaves(error))
-        if not all(map(_message, errors)):
-            raise
-        _exit("\n".join([*map(_message, errors), *_advice(errors)]), 1)
+        errors = [in_part("the command ended", each) for each in leaves(error)]
+        traces = {str(each): each.__notes__[0] for each in errors if isinstance(each, PartError)}
+        where = _keep(traces.values(), folder(), shown=verbose)
+        lines = [
+            f"{line} (traceback: {where})" if line in traces else line
+            for each in errors
+            for line in message_of(each).splitlines()
+        ]
+        _exit([*lines, *_advice(errors)], 1)
+
+
+def _keep(traces: Collection[str], folder: Path, *, shown: bool) -> Path:
+    """The file of tracebacks; written, or removed without any."""
+    path = folder / ERRORS
+    text = "\n".join(traces)
+    try:
+        if text:
+            write_atomically(path, text.encode())
+        else:
+            path.unlink(missing_ok=True)
+    except OSError:  # of a folder that only reads
+        shown = True
+    if shown:
+        sys.stderr.write(text)
+    return path
 
 
 @contextmanager
@@ -247,13 +292,6 @@ def _raising_signals(came: list[int]) -> Iterator[None]:
         sys.unraisablehook = hook
 
 
-def _message(error: Exception) -> str:
-    """The message of a problem or of an unusable file; none for a bug in this code."""
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error) if isinstance(error, Problem) else ""
-
-
 def _advice(errors: list[Exception]) -> Iterator[str]:
     if any(isinstance(error, TableError) for error in errors):
         yield "to complete or restore the tables: make results, with the same options"
@@ -261,8 +299,8 @@ def _advice(errors: list[Exception]) -> Iterator[str]:
         yield _KEPT
 
 
-def _exit(message: str, status: int) -> NoReturn:
-    """Print the lines of a message to standard error, each once, and exit with a status."""
-    lines = dict.fromkeys(message.splitlines())  # several parts may meet one problem
-    Console(stderr=True).out("\n".join(lines), style="red", highlight=False)
+def _exit(lines: Iterable[str], status: int) -> NoReturn:
+    """Print lines to standard error, each once, and exit with a status."""
+    once = dict.fromkeys(lines)  # several parts may meet one problem
+    Console(stderr=True).out("\n".join(once), style="red", highlight=False)
     raise typer.Exit(status)

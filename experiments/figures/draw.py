@@ -1,13 +1,13 @@
 """The figures of sweeps as files: those out of date are drawn again."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
 from experiments.declarations import FIGURES
-from experiments.errors import attempt, counted
+from experiments.errors import attempt, counted, fail, in_part
 from experiments.figures.findings import finding_of, lost_findings
 from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, Reporter
@@ -61,12 +61,17 @@ def figures(
     products = []
     for of, figure in ((each, figure) for each in drawn for figure in each.sweep.figures):
         stem = figure_path(results, of.name, figure, "")
-        finding = finding_of(figure, of)
         old = [each for each in ON_REQUEST if stem.with_suffix(each).exists()]
         asked = [each for each in ON_REQUEST if each in old or each[1:] in formats]
         files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))
         inputs = (sidecar_path(results, of.name),)
-        make = partial(_drawn, figure, of, finding, asked)
+        make: Callable[[], list[bytes]]
+        try:
+            finding = finding_of(figure, of)
+            make = partial(_drawn, figure, of, finding, asked)
+        except Exception as error:
+            finding = None
+            make = partial(fail, in_part(f"{files[0]} not made", error))
         products.append(Product(files, make, inputs, finding))
     return products
 

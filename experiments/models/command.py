@@ -1,6 +1,7 @@
 """`make model`: the tables, the sidecar and the figures of each pretrained model."""
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from experiments.models.texts import checksums
 from experiments.output.products import Product, build
 from experiments.output.reporter import Reporter
 from experiments.paths import DRAWN, model_path
+from experiments.running.fingerprint import theory_fingerprint
 
 _SIDECAR = "model.json"
+_LAWS = "experiments/models/heads.py"  # the module of the columns of laws
 
 
 def measure_models(results: Path, report: Reporter) -> None:
@@ -42,10 +45,26 @@ def measure_models(results: Path, report: Reporter) -> None:
             "package": model.package,
             "licence": model.licence,
             "sha256": made_of[model.name] | written,
+            "theory": theory_fingerprint(_LAWS),
         }
         text = json.dumps(sidecar, indent=2) + "\n"
         write_atomically(model_path(results, model.name, _SIDECAR), text.encode())
     write_models(results, report)
+
+
+def outdated(results: Path) -> Iterator[str]:
+    """A line for each model whose tables have laws of another theory than that of this source.
+
+    Laws are means over sequences that no table has: only the model can give them again.
+    """
+    for model in MODELS:
+        sidecar = model_path(results, model.name, _SIDECAR)
+        is_there = sidecar.exists()
+        if is_there and json.loads(sidecar.read_bytes()).get("theory") != theory_fingerprint(_LAWS):
+            yield (
+                f"{sidecar.parent}: another or an unknown version of sdpa.theory made the columns of "
+                "laws; make model makes them again"
+            )
 
 
 def _contents(model: Model, files: tuple[str, ...]) -> list[bytes]:

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 Kind = Literal["new", "unchanged", "equal to rounding", "different", "removed"]
 ROUNDING: Kind = "equal to rounding"
-_OF_VALUE = 1e-9
+_VALUE_RTOL = 1e-9
 _OF_ERROR = 1e-3  # of the standard error of a value
-_OF_TEST, _OF_TESTED = 1e-4, 1e-9  # of an error or a number of a test, and of the value behind it
-_OF_DRAWS = 1e-2  # effective draws have three digits
+_TEST_RTOL, _OF_TESTED = 1e-4, 1e-9  # of an error or a number of a test; of the value behind it
+_DRAWS_RTOL = 1e-2  # effective draws have three digits
 _TESTS = ("se", "error", "z", "p_value", "statistic")
+_BOOKKEEPING = (*_TESTS, "trials", "effective_draws", "few_draws")  # of metrics, named after them
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ def update(path: Path, content: bytes, *, keep: bool = False) -> Change:
 def compare(old: bytes | None, new: bytes) -> Change:
     r"""The change from one CSV to another; rows are compared in order.
 
+    It names the largest difference of a metric, and one of bookkeeping if no metric is different.
+
     >>> print(compare(b"x,x_se\n1,0.1\n", b"x,x_se\n1.0001,0.1\n"))
     equal to rounding: x in row 1: 1 before, 1.0001 now
     >>> print(compare(b"x,x_se\n1,0.1\n", b"x,x_se\n1.001,0.1\n"))
@@ -83,12 +86,20 @@ def compare(old: bytes | None, new: bytes) -> Change:
         return Change("different", f"other columns: {', '.join(others) or 'their order'}")
     if len(before) != len(after):
         return Change("different", f"{len(before)} rows before, {len(after)} now")
-    excess, column, row = max(_excesses(before, after), default=(0.0, "", 0))
-    if not column:
+    excesses = [*_excesses(before, after)]
+    if not excesses:
         return Change(ROUNDING, "numbers in another form")
+    excess, column, row = max(excesses, key=_telling)
     was, now = (table[column][row] or "empty" for table in (before, after))
     where = f"{column} in row {row + 1}: {was:.40} before, {now:.40} now"
     return Change(ROUNDING if excess <= 1 else "different", where)
+
+
+def _telling(difference: tuple[float, str, int]) -> tuple[bool, bool, float]:
+    """The order of differences: beyond rounding, of a metric, large."""
+    excess, column, _ = difference
+    is_metric = column not in _BOOKKEEPING and not re.search("_(se|low|high)$", column)
+    return excess > 1, is_metric, excess
 
 
 def _fields(content: bytes) -> "pd.DataFrame":
@@ -131,12 +142,12 @@ def _allowed(name: str, table: "pd.DataFrame") -> Floats:
     number: Floats = np.abs(table[name].to_numpy(float))
     base = re.sub("_(se|low|high|exact)$", "", name)
     if name == "effective_draws":
-        return _OF_DRAWS * (1 + number)
+        return _DRAWS_RTOL * (1 + number)
     if name in _TESTS or name.endswith("_se"):
         tested = size("measured" if name in ("se", "error") else base)
-        return _OF_TEST * number + _OF_TESTED * tested + _OF_ERROR * (name == "z")
+        return _TEST_RTOL * number + _OF_TESTED * tested + _OF_ERROR * (name == "z")
     error = size("se" if base in ("measured", "exact") else f"{base}_se")
     if f"{base}_high" in table and f"{base}_se" not in table:
         error = np.nan_to_num((table[f"{base}_high"] - table[f"{base}_low"]).to_numpy(float) / 4)
-    allowed: Floats = np.fmax(_OF_VALUE * number, _OF_ERROR * error)
+    allowed: Floats = np.fmax(_VALUE_RTOL * number, _OF_ERROR * error)
     return allowed

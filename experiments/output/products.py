@@ -8,12 +8,13 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from experiments.errors import attempt
+from experiments.errors import PartError, attempt, in_part, raise_all
 from experiments.files import checksum, locked, write_atomically
 from experiments.output.compare import Change, update
 from experiments.output.reporter import Reporter
@@ -25,6 +26,10 @@ Record = dict[str, Any]
 _MADE_WITH = ("jinja2", "matplotlib", "numpy", "pandas", "scipy", "seaborn")
 
 
+class IncompleteError(Exception):
+    """Files whose parts could not all be made: arguments are their contents and the errors."""
+
+
 @dataclass(frozen=True)
 class Product:
     """Files that one function makes together.
@@ -32,7 +37,8 @@ class Product:
     Attributes:
         files: the files; the first names the product. An equal table stays as it is
             (`experiments.output.compare`).
-        make: returns the content of each file, in order. It may run in another process.
+        make: returns the content of each file, in order, or raises `IncompleteError`. It may run in
+            another process.
         inputs: the files that it reads.
         parameters: further JSON values that determine the content.
     """
@@ -78,8 +84,8 @@ def build(
 
     Raises:
         BusyError: another run uses the folder.
-        Exception: making a product failed; all others are made. An ExceptionGroup if several
-            failed.
+        Exception: making a product, or a part of it, failed; all others are made. An ExceptionGroup
+            if several failed. An outdated drawing that cannot be made is removed.
     """
     tell = report.made_quietly if quietly else report.made
     with locked(results):
@@ -94,14 +100,33 @@ def build(
                 if path not in contents:
                     tell(path, None)
                     return
-                written = zip(product.files, contents.pop(path).result(), strict=True)
-                changes = [_write(*file) for file in written]
-                made[product.name(results)] = product.record(results)
+                content, failed = _result(product, contents.pop(path))
+                changes = [_write(*file) for file in zip(product.files, content, strict=True)]
+                made[product.name(results)] = {} if failed else product.record(results)
                 write_atomically(results / _LEDGER, (json.dumps(made, indent=1) + "\n").encode())
                 advance("/".join(path.parts[-2:]), 1.0)
                 tell(path, changes[0])
+                raise_all(failed)
 
             attempt(partial(finish, product) for product in products)
+
+
+def _result(
+    product: Product, made: "Future[Sequence[bytes]]"
+) -> tuple[Sequence[bytes], list[Exception]]:
+    """The content of each file of a product, and the errors of its parts."""
+    try:
+        return made.result(), []
+    except IncompleteError as incomplete:
+        content, errors = incomplete.args
+        return content, errors
+    except Exception as error:
+        path = product.files[0]
+        named = in_part(f"{path} not made", error)
+        if isinstance(named, PartError) and path.suffix == ".png":
+            for file in product.files:
+                file.unlink(missing_ok=True)  # of other numbers than the tables have now
+        raise named from None
 
 
 def _write(path: Path, content: bytes) -> Change:

@@ -76,6 +76,8 @@ def write_sweep(results: Path, found: "Results") -> dict[Path, Change]:
         **provenance(sweep),
         "sha256": {kind: checksum(path) for kind, path in paths.items()},
     }
+    if found.failed:
+        made["failed"] = [*map(str, found.failed)]
     content = (json.dumps(made, indent=1) + "\n").encode()
     if not sidecar.exists() or sidecar.read_bytes() != content:
         write_atomically(sidecar, content)
@@ -111,6 +113,8 @@ def why_stale(results: Path, sweep: Sweep) -> str:
         made = read_sidecar(sidecar_path(results, sweep.name))
     except TableError as error:
         return str(error)
+    if failed := made.get("failed"):
+        return "; ".join(failed)
     return "" if made.items() >= provenance(sweep).items() else ANOTHER_VERSION
 
 

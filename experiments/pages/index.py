@@ -4,7 +4,8 @@ there.
 
 import base64
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,8 @@ from experiments.analysis.results import Results, SweepAxes
 from experiments.config.loader import Config
 from experiments.declarations import FIGURES
 from experiments.declarations.tables import MEDIAN_GRADIENT
-from experiments.output.products import Product, build
+from experiments.errors import in_part
+from experiments.output.products import IncompleteError, Product, build
 from experiments.output.reporter import Reporter
 from experiments.output.study import Study
 from experiments.pages import explorer
@@ -25,6 +27,7 @@ from experiments.pages.parts import (
     FOLDER,
     LONGER,
     MADE_WITH,
+    Provenance,
     digits,
     pictures,
     provenance,
@@ -37,9 +40,11 @@ from experiments.paths import (
     DRAWN_ROWS,
     EXAMPLES,
     MODELS,
+    STATEMENTS,
     THEORY,
     csv_name,
     drawn_texts,
+    figure_path,
 )
 from experiments.running.fingerprint import versions
 from sdpa.scaling import SCALED, UNSCALED
@@ -91,13 +96,35 @@ def make_page(study: Study, config_path: Path) -> bytes:
         study: the results, whose folder also has the figures.
         config_path: the path of the config; the page shows it as given, or only the file name of an
             absolute path.
+
+    Raises:
+        IncompleteError: some sections could not be made; the page has a sentence in place of each.
     """
     results = study.folder
-    drawn = _pictures(study.config, results)
-    known = answers(study)
+    failed: dict[str, Exception] = {}
+
+    def part(name: str, make: Callable[[], Any], instead: Any) -> Any:
+        """A section; on an error something instead, beside which the page tells the error."""
+        try:
+            return make()
+        except Exception as error:
+            failed[name] = in_part(f"page, section {name}", error)
+            return instead
+
+    paths = pictures(study.config, results)
+    embedded = _embedded(study.config, paths)
+    drawn = {
+        name: part(name, partial(_pictures, name, of_one, results, embedded), [])
+        for name, of_one in paths.items()
+    }
+    known = part("answers", partial(answers, study), {})
     is_answered = len(known) == len(ANSWERS)
-    own = [] if is_answered else explorer.own_laws(study.values())
-    sections = [_section(each, drawn[each.name]) for each in study.values()]
+    own = [] if is_answered else part("own", partial(explorer.own_laws, study.values()), [])
+    explored = part("explorer", partial(explorer.explorer, study.values()), {})
+    sections = []
+    for name, each in study.items():
+        bare = Section(name, each.experiment.name, drawn[name])
+        sections.append(part(name, partial(_section, each, results, drawn[name]), bare))
     main = [section for section in sections if section.name == _MAIN and section.pictures]
     others = [section for section in sections if section not in main]
     environment = Environment(
@@ -114,7 +141,7 @@ def make_page(study: Study, config_path: Path) -> bytes:
         is_judged=bool(known),
         is_answered=is_answered,
         main=main[0] if main else None,
-        explorer=explorer.explorer(study.values()) | {"own": own},
+        explorer=explored and explored | {"own": own},
         law=explorer.LAW,
         positions=explorer.POSITIONS,
         relative_error=explorer.RELATIVE_ERROR,
@@ -122,34 +149,38 @@ def make_page(study: Study, config_path: Path) -> bytes:
         sections=[section for section in others if section.experiment not in _DEEP],
         deep=[section for section in others if section.experiment in _DEEP],
         full=drawn[LONGER],
-        quiz=[*questions(study, known)],
+        quiz=part("quiz", lambda: [*questions(study, known)], []),
         models=drawn[MODELS],
         theory=drawn[THEORY],
         examples=drawn[EXAMPLES],
-        statements=statements(results),
+        statements=part(STATEMENTS, partial(statements, results), []),
         statements_csv=table_path(results).relative_to(results).as_posix(),
-        made=provenance(study),
+        made=part("made", partial(provenance, study), Provenance({}, [], [], "", "", "")),
         made_with=versions(*MADE_WITH),
         config=study.config,
         config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
+        failed=failed,
     )
+    if failed:
+        raise IncompleteError([text.encode()], [*failed.values()])
     return text.encode()
 
 
-def _pictures(config: Config, results: Path) -> dict[str, list[Picture]]:
-    """The figures of the page by sweep or other origin, as `pictures` has them."""
-    paths = pictures(config, results)
+def _embedded(config: Config, paths: Mapping[str, list[Path]]) -> list[Path]:
+    """The figures that are part of the page, among those that `pictures` has."""
     deep = [sweep.name for sweep in config.sweeps if sweep.experiment.name in _DEEP]
     first = (_MAIN, *deep, LONGER, MODELS)
     ordered = [
         *(path for name in first for path in paths.get(name, ())),
         *(path for of_one in paths.values() for path in of_one),
     ]
-    embedded = [*dict.fromkeys(ordered)][:_MOST_EMBEDDED]
-    return {
-        name: [_picture(name, path, results, is_embedded=path in embedded) for path in of_one]
-        for name, of_one in paths.items()
-    }
+    return [*dict.fromkeys(ordered)][:_MOST_EMBEDDED]
+
+
+def _pictures(
+    of: str, paths: Iterable[Path], results: Path, embedded: Collection[Path]
+) -> list[Picture]:
+    return [_picture(of, path, results, is_embedded=path in embedded) for path in paths]
 
 
 def _picture(of: str, path: Path, results: Path, *, is_embedded: bool) -> Picture:
@@ -178,20 +209,24 @@ class Section(NamedTuple):
     name: str
     experiment: str
     pictures: list[Picture]
-    csvs: list[str]
-    head: list[str]
-    roots: set[str]  # names in the head of root mean squares
-    rows: list[list[str]]
-    of: int  # rows in all
+    csvs: Sequence[str] = ()
+    head: Sequence[str] = ()
+    roots: Collection[str] = ()  # names in the head of root mean squares
+    rows: Sequence[list[str]] = ()
+    of: int = 0  # rows in all
+    undrawn: Sequence[str] = ()  # figures
 
 
-def _section(results: Results, drawn: list[Picture]) -> Section:
+def _section(results: Results, folder: Path, drawn: list[Picture]) -> Section:
     table = results.measured
     shown = [metric for figure in results.sweep.figures for metric in FIGURES[figure].metrics]
     listed = dict.fromkeys((*shown, *_USUAL, *results.metrics))
     metrics = [metric for metric in listed if metric in table]
     head, rows = few_rows(table, results.axes, metrics[:_MOST_METRICS])
     roots = {name for name, metric in results.metrics.items() if metric.kind == "root"}
+    paths = {
+        name: figure_path(folder, results.name, name, ".txt") for name in results.sweep.figures
+    }
     return Section(
         name=results.name,
         experiment=results.experiment.name,
@@ -201,6 +236,7 @@ def _section(results: Results, drawn: list[Picture]) -> Section:
         roots=roots & {*head},
         rows=rows,
         of=len(table),
+        undrawn=[name for name, path in paths.items() if not path.exists()],
     )
 
 

@@ -73,6 +73,12 @@ def tables_fingerprint(experiment: str) -> str:
     return _fingerprint(tables_code(experiment))
 
 
+def theory_fingerprint(module: str) -> str:
+    """SHA-256 of the code of `sdpa.theory` that a module imports, directly or not."""
+    code = _code_of((module,))
+    return _fingerprint({file: code[file] for file in code if file.startswith("sdpa/theory/")})
+
+
 def measuring_code(experiment: str) -> dict[str, str]:
     """The code that measures an experiment, by file."""
     return _code_of((*MEASURING, _module(experiment)), STAMPED)

@@ -60,12 +60,14 @@ class Task:
         """Estimated seconds that one worker needs."""
         return self.chunk.cell.seconds_per_trial * self.chunk.trials
 
+    @property
+    def place(self) -> str:
+        """The sweep, the cell and the chunk in words."""
+        return f"sweep {self.sweeps[0]}, cell {describe(self.chunk.cell)}, chunk {self.chunk.index}"
+
     def failure(self, problem: str) -> MeasurementError:
         """The error of a chunk that failed for this reason."""
-        where = (
-            f"sweep {self.sweeps[0]}, cell {describe(self.chunk.cell)}, chunk {self.chunk.index}"
-        )
-        return MeasurementError(f"{where}: {problem}")
+        return MeasurementError(f"{self.place}: {problem}")
 
 
 class Workers(Protocol):

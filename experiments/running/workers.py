@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
-from experiments.errors import counted
+from experiments.errors import counted, in_part
 from experiments.running.store import measure_record
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _has_failed(future: Future[bytes]) -> bool:
 def _naming(task: "Task", deaths: type[Exception]) -> Iterator[None]:
     """Turn a failure of a chunk, or of the workers when they take it, into an error that names it.
 
-    Arithmetic, memory and value errors come from measuring. Others are bugs and pass through.
+    Arithmetic, memory and value errors come from measuring. Bugs keep their traceback.
     """
     try:
         yield
@@ -206,3 +206,5 @@ def _naming(task: "Task", deaths: type[Exception]) -> Iterator[None]:
         ) from None
     except (ArithmeticError, ValueError, MemoryError) as error:
         raise task.failure(f"{type(error).__name__}: {error}") from None
+    except (AttributeError, LookupError, NameError, TypeError) as error:
+        raise in_part(task.place, error) from None

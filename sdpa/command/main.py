@@ -1,6 +1,7 @@
 """The command `sdpa`: its parts, and its exit status.
 
-0: nothing found; 1: findings; 2: a mistake in the words or in the files.
+0: nothing found; 1: findings, or an unexpected error, whose traceback is in a file; 2: a mistake in
+the words or in the files; 130: Ctrl-C.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import tempfile
+import traceback
 from collections.abc import Sequence
 
 import sdpa
@@ -49,4 +52,19 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"{place}: cannot write: {error.strerror}", file=sys.stderr)
     except ValueError as error:
         print(error, file=sys.stderr)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        print(_filed(error), file=sys.stderr)
+        return 1
     return 2
+
+
+def _filed(error: Exception) -> str:
+    """A line about an unexpected error, whose traceback goes to a file."""
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="sdpa-error-", suffix=".txt", delete=False
+    ) as file:
+        traceback.print_exception(error, file=file)
+    first, *_ = f"{type(error).__name__}: {error}".splitlines()
+    return f"sdpa ended: {first} (traceback: {file.name})"

@@ -1,5 +1,7 @@
 """The command line as a user meets it: what it writes, says and exits with."""
 
+import dataclasses
+import html
 import re
 import shutil
 import subprocess
@@ -7,8 +9,12 @@ import sys
 
 import pytest
 
+from experiments.analysis import analyse
+from experiments.commands import check
 from experiments.config.loader import load_config
+from experiments.figures import draw, rendering
 from experiments.output.tables import read_sweep, write_sweep
+from experiments.pages import index
 from experiments.paths import DRAWN
 from experiments.running.workers import LocalWorkers
 from tests.command_line import SMALL, Suite, in_a_process, printed
@@ -71,11 +77,117 @@ def test_a_sweep_of_uniform_rows_is_flagged(suite):
     assert "all rows vary by" not in suite("run", text=f"{SMALL}    query_std: 10\n").stdout
 
 
-def test_a_folder_that_cannot_be_written_is_named(suite):
-    suite.folder.write_text("a file, not a folder")
-    refused = suite("run")
+def test_a_file_in_the_place_of_the_folder_or_above_it_is_refused(suite):
+    file = suite.folder
+    file.write_text("a file, not a folder")
+    for folder, got in ((file, "a file"), (file / "below" / "it", f"the file {file}")):
+        suite.folder = folder
+        for command in ("plan", "all"):
+            refused = suite(command)
+            assert (refused.returncode, refused.stdout) == (2, "")
+            assert refused.stderr == f"{folder}: expected a folder, got {got}\n"
+
+
+def test_a_folder_that_cannot_be_written_is_named_once(suite):
+    (suite.folder / ".lock").mkdir(parents=True)  # as the tests may write everywhere
+    refused = suite("all")
     assert refused.returncode == 1
-    assert str(suite.folder) in refused.stderr
+    assert refused.stderr == f"{suite.folder}: cannot write: Is a directory\n"
+
+
+def planted(*_, **__):
+    raise KeyError("planted")
+
+
+def planted_in(name, function):
+    """A function of figures that fails for one of them."""
+
+    def replaced(figure, *rest, **options):
+        is_planted = name in (figure, getattr(figure, "name", ""))
+        return (planted if is_planted else function)(figure, *rest, **options)
+
+    return replaced
+
+
+@pytest.mark.usefixtures("quick_slider")
+def test_an_exception_in_a_table_a_figure_or_a_section_is_a_line_and_stops_no_other(
+    suite, monkeypatch
+):
+    """Of a run that has older files of each."""
+    table, figure, titled, page = (
+        suite.folder / name
+        for name in (
+            "derived/mine/slopes.csv",
+            "figures/mine/variance.png",
+            "figures/mine/gradients.png",
+            "index.html",
+        )
+    )
+    notes = suite.folder / "errors.txt"
+
+    def derived_but_one(derived):
+        return dataclasses.replace(derived, derive=planted) if derived.kind == "slopes" else derived
+
+    printed(suite("all", "--jobs", "1"))
+    with monkeypatch.context() as patch:
+        tables = tuple(map(derived_but_one, analyse.DERIVED_TABLES))
+        patch.setattr(analyse, "DERIVED_TABLES", tables)
+        patch.setattr(rendering, "render_figure", planted_in("variance", rendering.render_figure))
+        patch.setattr(draw, "finding_of", planted_in("gradients", draw.finding_of))
+        patch.setattr(index, "questions", planted)
+        ended = suite("all", "--jobs", "1", text=SMALL.replace("trials: 3", "trials: 4"))
+    assert ended.returncode == 1
+    *lines, advice = ended.stderr.splitlines()
+    parts = (
+        "derived/mine/slopes.csv not made",
+        f"{figure} not made",
+        f"{titled} not made",
+        "page, section quiz",
+    )
+    assert lines == [f"{part}: KeyError: 'planted' (traceback: {notes})" for part in parts]
+    assert advice.startswith("to complete or restore the tables")
+    assert notes.read_text().count("in planted") == 4
+    assert not table.exists()
+    assert [path.stem for path in suite.folder.glob("figures/mine/*.png")] == ["saturation"]
+    text = html.unescape(page.read_text())
+    assert "<strong>This part could not be made:</strong> page, section quiz: KeyError" in text
+    assert "<strong>Not drawn:</strong> variance, gradients." in text
+    assert "derived/mine/slopes.csv not made: KeyError" in text
+    checked = suite("check")
+    assert checked.returncode == 1
+    assert "derived/mine/slopes.csv not made: KeyError: 'planted'\n" in checked.stderr
+    assert not notes.exists()
+    printed(suite("all", "--jobs", "1"))
+    assert table.exists()
+    assert figure.exists()
+    assert titled.exists()
+    assert "could not be made" not in page.read_text()
+    page.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "questions", planted)
+        assert suite("page").returncode == 1
+    printed(suite("page"))  # which differs from the last one only by what was planted
+    assert "could not be made" not in page.read_text()
+
+
+def test_an_exception_in_a_command_is_a_line_and_its_traceback_a_file(suite, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(check, "leftover_lines", planted)
+        ended = suite("plan")
+        assert ended.returncode == 1
+        notes = suite.folder / "errors.txt"
+        line = f"the command ended: KeyError: 'planted' (traceback: {notes})\n"
+        assert ended.stderr == line
+        assert "in planted" in notes.read_text()
+        verbose = suite("plan", "-v").stderr
+        assert verbose == notes.read_text() + line
+        notes.unlink()
+        notes.mkdir()  # so that it cannot be written
+        assert suite("plan").stderr == verbose
+    notes.rmdir()
+    notes.touch()
+    assert suite("plan").returncode == 0
+    assert not notes.exists()
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,19 @@ def test_tables_are_those_of_the_command_line_and_a_figure_is_drawn(suite: Suite
         results.draw("losses")
 
 
+@pytest.mark.usefixtures("in_this_process")
+def test_results_of_a_mapping_stay_when_another_takes_its_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.entry._OF_MAPPINGS", tmp_path / "python")
+    first = run(CONFIG)
+    other = run({"seed": 0, "sweeps": {"wide": SWEEP | {"d_k": 16}, "more": SWEEP}})
+    assert first.folder == other.folder
+    assert other["wide"].measured["d_k"].tolist() == [16, 16]
+    assert [*first] == ["wide"]
+    assert first["wide"].measured["d_k"].tolist() == [4, 4, 64, 64]
+    with pytest.raises(UsageError, match=r"python\.yaml: results/python has other results"):
+        run("python.yaml")
+
+
 def test_a_wrong_config_is_refused_with_its_place(tmp_path):
     with pytest.raises(
         ConfigError, match=r"sweeps\.yaml:3:\d+: sweeps\.wide\.experiment: missing key"
@@ -56,6 +69,8 @@ def test_a_wrong_config_is_refused_with_its_place(tmp_path):
 def test_neither_a_path_nor_a_mapping_is_refused():
     with pytest.raises(UsageError, match="the path of a file or a mapping, got 3"):
         run(3)
+    with pytest.raises(UsageError, match=r"README\.md: expected a folder, got a file"):
+        run(CONFIG, ROOT / "README.md")
     with pytest.raises(
         UsageError, match=r"expected plain keys, lists, numbers and text, got \{4\}"
     ):

@@ -6,6 +6,7 @@ Nothing here needs the weights; `make test-models` compares the forward pass wit
 
 import json
 import math
+import re
 import shutil
 from functools import partial
 from types import SimpleNamespace
@@ -366,6 +367,23 @@ def test_an_altered_table_is_refused(tmp_path, monkeypatch):
         TableError, match=r"altered or missing: \S*by-layer.csv; make model writes them again"
     ):
         write_models(tmp_path, Reporter(say=lambda _: None))
+
+
+def test_models_whose_laws_are_of_another_or_an_unknown_theory_are_named(suite, monkeypatch):
+    def told():
+        return re.findall(r"models/(\w+): another or an unknown version", suite("check").stdout)
+
+    suite("run")
+    assert told() == []
+    names = [model.name for model in MODELS]
+    for name, theory in zip(names, ("today", "before"), strict=True):
+        sidecar = model_path(suite.folder, name, "model.json")
+        sidecar.parent.mkdir(parents=True)
+        sidecar.write_text(json.dumps({"theory": theory}))
+    monkeypatch.setattr("experiments.models.command.theory_fingerprint", lambda _: "today")
+    assert told() == names[1:]
+    sidecar.write_text("{}")
+    assert told() == names[1:]
 
 
 def test_the_sidecar_names_the_texts_that_are_here():

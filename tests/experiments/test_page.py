@@ -20,6 +20,7 @@ from experiments.config.sweep import Sweep
 from experiments.kinds import saturation
 from experiments.measuring.columns import axis_values, defaults
 from experiments.measuring.sampling import SampledCell
+from experiments.output.products import IncompleteError
 from experiments.output.reporter import Reporter
 from experiments.output.study import Study
 from experiments.output.tables import read_sweep, write_sweep
@@ -97,6 +98,34 @@ def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     assert written() == first
     figure_path(folder, "single", "variance", ".txt").write_text("A title\nSomething else.\n")
     assert b"Something else." in written()
+
+
+PARTS = (
+    *("_pictures", "_section", "answers", "questions", "statements", "provenance"),
+    *("explorer.explorer", "explorer.own_laws"),
+)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_that_fails_has_a_sentence_in_its_place(own, monkeypatch, name):
+    config, folder = own
+    whole = words(text_of(config, folder))
+
+    def planted(*_):
+        raise KeyError("planted")
+
+    monkeypatch.setattr(f"experiments.pages.index.{name}", planted)
+    with pytest.raises(IncompleteError) as raised:
+        text_of(config, folder)
+    (content,), errors = raised.value.args
+    text = content.decode()
+    assert_whole(text, folder)
+    told = re.findall(
+        "This part could not be made: (page, section .*?: KeyError: 'planted')", words(text)
+    )
+    assert sorted(told) == sorted(map(str, errors))
+    assert all(sweep.name in words(text) for sweep in config.sweeps)
+    assert "could not be made" not in whole
 
 
 MINE = """\

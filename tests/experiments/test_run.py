@@ -7,6 +7,7 @@ import itertools
 import math
 import multiprocessing
 import random
+from concurrent.futures import Future
 from types import MappingProxyType
 
 import numpy as np
@@ -14,7 +15,7 @@ import pandas as pd
 import pytest
 
 from experiments.config.sweep import Sweep
-from experiments.errors import MeasurementError
+from experiments.errors import MeasurementError, PartError
 from experiments.kinds import rows
 from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
 from experiments.measuring import row_statistics
@@ -23,6 +24,7 @@ from experiments.measuring.columns import defaults
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.quantiles import Quantile
+from experiments.running import workers
 from experiments.running.store import Store, measure_record
 from experiments.running.work import (
     PILOT_TRIALS,
@@ -144,6 +146,15 @@ def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
     assert set(multiprocessing.active_children()) <= others
     work = find_work(store, [long])
     assert work.left["wide"] < work.total["wide"]  # by the chunk after which it was killed
+
+
+def test_a_bug_names_its_chunk_and_keeps_its_traceback(store):
+    failed = Future()
+    failed.set_exception(KeyError("planted"))
+    task = find_work(store, [SMALL]).todo[0]
+    named = r"^sweep wide, cell d_k=\d+, .*, chunk 0: KeyError: 'planted'\nTraceback "
+    with pytest.raises(PartError, match=named):
+        list(workers.measured(lambda *_: failed, [task], 1))
 
 
 def count(store, *sweeps):

@@ -103,7 +103,10 @@ def copied_sources(tmp_path, monkeypatch):
     def fingerprints():
         forget()
         measuring = {name: fingerprint.measuring_fingerprint(name) for name in FINGERPRINTED}
-        others = {"tables": fingerprint.tables_fingerprint("saturation")}
+        others = {
+            "tables": fingerprint.tables_fingerprint("saturation"),
+            "theory": fingerprint.theory_fingerprint("experiments/models/heads.py"),
+        }
         return measuring | others | {"worker": fingerprint.worker_fingerprint(*FINGERPRINTED)}
 
     for package in ("sdpa", "experiments"):
@@ -120,6 +123,7 @@ def test_a_comment_changes_no_fingerprint(copied_sources):
         "sdpa/diagnostics.py",
         "experiments/measuring/chunk.py",
         "experiments/analysis/analyse.py",
+        "sdpa/theory/limits.py",
     ):
         source = folder / path
         source.write_text(f"# A comment.\n{source.read_text()}\n# Another.\n")
@@ -133,7 +137,7 @@ def test_changed_code_changes_the_fingerprint(copied_sources):
     for path, changed in {
         "sdpa/diagnostics.py": {"saturation", "worker", "tables"},
         "sdpa/scaling.py": {"worker"},
-        "sdpa/theory/rows.py": {"tables"},
+        "sdpa/theory/rows.py": {"tables", "theory"},
         "experiments/figures/lines.py": set(),
         "experiments/measuring/chunk.py": {*FINGERPRINTED, "worker", "tables"},
         "experiments/measuring/row_metrics.py": {"saturation", "worker", "tables"},

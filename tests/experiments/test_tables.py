@@ -125,6 +125,13 @@ ROUNDING = "equal to rounding"
         (b"1.5", b"1.50001", "different", "x in row 1: 1.5 before, 1.50001 now"),
         (b"1e-9", b"1.001e-9", "different", "p_value in row 2: 1e-9 before, 1.001e-9 now"),
         (b"2.5", b"2.500000001", ROUNDING, "x in row 2: 2.5 before, 2.500000001 now"),
+        # The p_value changes more: from a number to none.
+        (
+            b"1.5,1e-3,-3.5,0.1,0.5",
+            b"1.6,1e-3,-3.5,0.1,",
+            "different",
+            "x in row 1: 1.5 before, 1.6 now",
+        ),
         (b"y,z", b"v,z", "different", "other columns: v, y"),
         (b"b,2.5,1e-13,inf,-4,1e-9\n", b"", "different", "2 rows before, 1 now"),
     ],
@@ -245,3 +252,21 @@ def test_what_a_renamed_sweep_leaves_is_named_and_stays(suite):
             in told
         )
     assert (suite.folder / "mine.csv").exists()
+
+
+def test_drawings_that_a_sweep_no_longer_names_are_named_and_stay(suite):
+    suite("run")
+    suite("draw")
+    assert "no longer names" not in suite("check").stdout
+    folder = suite.folder / "figures" / "mine"
+    old = sorted(folder.glob("*.png"))
+    suite("all", text=f"{SMALL.replace('2000]', '3000]')}    figures: length\n")
+    names = ", ".join(path.stem for path in old)
+    for command in ("plan", "check"):
+        told = suite(command).stdout
+        assert f"mine no longer names the figures {names}; delete or keep their files in" in told
+    assert {*old} < {*folder.glob("*.png")}
+    assert "no figures of all sweeps" not in suite("check").stdout
+    (folder.parent / "all-sweeps").mkdir()
+    (folder.parent / "all-sweeps" / "z_scores.png").touch()  # of more trials than there are now
+    assert f"delete or keep {folder.parent / 'all-sweeps'}" in suite("check").stdout

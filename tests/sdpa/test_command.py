@@ -4,7 +4,9 @@ import json
 import math
 import os
 import re
+import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from experiments.models.diagnosis import COLUMNS
 from sdpa import attention_weights, compare, diagnose, diagnose_scores
+from sdpa.command import designing
 from sdpa.command.words import advice, summary, without_advice
 from sdpa.heads import HeadArrays, read_heads
 from sdpa.heads.table import gaussian_curves
@@ -434,3 +437,16 @@ def test_a_reader_that_has_enough_is_no_mistake():
     path = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
     ran = captured("sh", "-c", command, cwd=Path(), env=path)
     assert (ran.stdout, ran.stderr) == ("[", "")
+
+
+def test_an_unexpected_error_is_a_line_and_its_traceback_a_file(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(designing, "run", lambda _: {}["planted"])
+    words = ("design", "--d-k", "64", "--n-keys", "8", "--entropy", "1")
+    ended = sdpa(*words)
+    (notes,) = tmp_path.iterdir()
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == f"sdpa ended: KeyError: 'planted' (traceback: {notes})\n"
+    assert 'File "' in notes.read_text()
+    monkeypatch.setattr(designing, "run", lambda _: signal.raise_signal(signal.SIGINT))
+    assert sdpa(*words).returncode == 130
