@@ -24,7 +24,7 @@ from experiments.commands.measure import analyse_again, measure, plan_lines
 from experiments.commands.request import Job, command, outcome
 from experiments.errors import UsageError, attempt
 from experiments.files import require_folder, write_atomically
-from experiments.output.tables import why_stale
+from experiments.output.tables import is_made
 from experiments.paths import SHIPPED_RESULTS, STORE
 from experiments.running.store import Store
 from experiments.running.work import find_work
@@ -79,7 +79,7 @@ def all_parts(job: Job) -> None:
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
-    if any(why_stale(job.results, sweep) for sweep in job.sweeps):
+    if not all(is_made(job.results, sweep) for sweep in job.sweeps):
         # A figure without a drawing ends here, before anything is measured.
         from experiments.figures import rendering  # noqa: F401
 
@@ -96,7 +96,7 @@ def run(job: Job) -> None:
 
 @command(app, *SWEEPS)
 def analyse(job: Job) -> None:
-    """Make tables again from their measured values, after a change of analysis or theory alone."""
+    """Make tables again from the measured values in them, where these took hours."""
     analyse_again(job.sweeps, job.results, job.report)
 
 

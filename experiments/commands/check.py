@@ -12,7 +12,7 @@ from experiments.measuring.experiment import MEASURED
 from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, Reporter
 from experiments.output.study import Study
-from experiments.output.tables import read_sidecar, why_stale
+from experiments.output.tables import read_sidecar
 from experiments.paths import (
     COLUMNS,
     DERIVED,
@@ -60,15 +60,19 @@ def _overview(study: Study) -> list[bytes]:
 
 
 def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
-    """Compare tables with the config and their checksums, and measured values with exact ones; name
-    the tables and drawings that the config does not have, and models whose laws are outdated.
+    """Compare tables with the config and their checksums, and measured values with exact ones;
+    measure a sample of rows without chunks again; name the tables and drawings that the config does
+    not have, and models whose laws are outdated.
 
     Each sweep is checked alone and all of them together; one alarm is raised, for all together.
 
     Raises:
         TableError: a table is missing, altered, or from another config.
-        DisagreementError: measured and exact values are too far apart.
+        DisagreementError: measured and exact values are too far apart, or a row of the sample has
+            other values than its table.
     """
+    from experiments.commands.sample import measure_again
+
     whole: list[str] = []
 
     def check_sweep(sweep: Sweep) -> None:
@@ -78,8 +82,6 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         report.detail(f"checked {sweep.name}: {rows} for {cells}, unaltered")
         if failed := read_sidecar(sidecar_path(study.folder, sweep.name)).get("failed"):
             raise TableError("\n".join(failed))
-        if reason := why_stale(study.folder, sweep):
-            report.flag(f"{sweep.name}: {reason}")
         whole.append(sweep.name)
         if report.verbose and (verdict := study.agreement([sweep.name]).verdict()):
             report.detail(f"  {verdict}")
@@ -105,7 +107,8 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         lines += outdated(study.folder)
     for line in lines:
         report.flag(line)
-    attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all])
+    again = partial(measure_again, study, sweeps, report)
+    attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all, again])
 
 
 def leftover_lines(config: Config, results: Path) -> Iterator[str]:

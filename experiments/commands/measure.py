@@ -19,7 +19,8 @@ from experiments.measuring.rules import ScaledCell
 from experiments.output.compare import ROUNDING
 from experiments.output.reporter import Reporter
 from experiments.output.tables import (
-    provenance,
+    is_made,
+    is_measured_alike,
     read_sidecar,
     read_sweep,
     sound_contents,
@@ -27,7 +28,7 @@ from experiments.output.tables import (
     write_sweep,
 )
 from experiments.paths import STORE, STORED_CONFIG, csv_name, sidecar_path
-from experiments.running.fingerprint import tables_fingerprint
+from experiments.running.fingerprint import commit, suite_source
 from experiments.running.store import Store
 from experiments.running.work import (
     Work,
@@ -69,17 +70,20 @@ def measure(
         ChangedError: a table differs from its previous version, although the same source and
             libraries made both.
     """
-    for sweep in sweeps:
-        # Of the source as this process imports it now, not as an edit during the run leaves it.
-        tables_fingerprint(sweep.experiment.name)
+    # Of the source as this process imports it now, not as an edit during the run leaves it.
+    suite_source()
+    commit()
     for line in _multiplying(sweeps):
         report.line(line)
     with locked(results):
         records = Store(results / STORE, config.seed)
         work = find_work(records, sweeps)
-        current = [sweep for sweep in sweeps if not why_stale(results, sweep)]
-        kept = [sweep for sweep in current if work.is_complete(sweep)]
-        if again := len(current) - len(kept):
+        complete = [*filter(work.is_complete, sweeps)]
+        kept = [
+            each for each in complete if is_made(results, each) and not why_stale(results, each)
+        ]
+        unmeasured = [sweep for sweep in sweeps if sweep not in complete]
+        if again := sum(is_measured_alike(results, sweep) for sweep in unmeasured):
             same = "byte for byte" if is_supported() else "to rounding"
             report.line(
                 f"{counted(again, 'sweep')} came with tables but without chunks: expecting the "
@@ -113,12 +117,12 @@ def measure(
 def analyse_again(sweeps: Sequence[Sweep], results: Path, report: Reporter) -> None:
     """Make the tables of sweeps again from the measured values in them, without their chunks.
 
-    This is for a change of analysis or theory alone, if measuring takes hours.
+    This is for sweeps that take hours to measure.
 
     Raises:
         BusyError: another run uses the results folder.
-        TableError: a table is missing, altered, or from another config; other code or libraries
-            measured it; or it follows from values that no table has.
+        TableError: a table is missing, altered, or from another config, or it follows from values
+            that no table has.
     """
     with locked(results):
         attempt(partial(_analyse_again, sweep, results, report) for sweep in sweeps)
@@ -129,15 +133,7 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
 
     written = read_sweep(results, sweep)
     made = read_sidecar(sidecar_path(results, sweep.name))
-    today = provenance(sweep)
-    analysed = {"tables": today["fingerprint"]["tables"]}
-    measured = made.get("fingerprint", {})  # which old tables lack
-    but_for_analysis = made | {"fingerprint": measured | analysed}
-    if any(but_for_analysis.get(name) != value for name, value in today.items()):
-        raise TableError(
-            f"{sweep.name}: expected values measured by this source and these libraries, got "
-            "others; run measures them again"
-        )
+    origin = {name: made.get(name) for name in ("source", "versions", "measured_at")}
     found = analyse(sweep, written)
     raise_all(found.failed)  # no table is left out
     if of_chunks := written.keys() - found.keys():
@@ -145,7 +141,7 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
             f"{sweep.name}: expected tables that follow from the main one, got "
             f"{', '.join(sorted(of_chunks))}, which need the chunks; run measures them again"
         )
-    for path, change in write_sweep(results, found).items():
+    for path, change in write_sweep(results, found, origin).items():
         report.made(path, change)
 
 
@@ -191,7 +187,10 @@ def _write_tables(
             for path, change in write_sweep(results, found).items():
                 report.made(path, change)
                 if change.kind == ROUNDING and is_supported():
-                    report.flag(f"{path}: expected the same bytes, as from the same C library")
+                    report.flag(
+                        f"{path}: expected the same bytes; another C library or other code of "
+                        "analysis rounds differently (delete the table to write the new digits)"
+                    )
             advance(f"tables of {sweep.name}", 1.0)
             raise_all(found.failed)
 
@@ -277,7 +276,10 @@ def _state(sweep: Sweep, results: Path, work: Work) -> str:
         return (
             f"stale: {reason}" if (results / csv_name(sweep.name, MEASURED)).exists() else "missing"
         )
-    return "complete" if work.is_complete(sweep) else "complete as shipped; a run measures it again"
+    if work.is_complete(sweep):
+        return "complete" if is_made(results, sweep) else "to be made again from its chunks"
+    by = "" if is_measured_alike(results, sweep) else " by another version"
+    return f"complete as shipped{by}; a run measures it again"
 
 
 def duration(seconds: float) -> str:

@@ -74,10 +74,6 @@ class Cell(BaseCell):
         """As `Cell.memory`: a batch, its powers, and the bins."""
         return 8 * (self.batch_trials * (self.numbers + 18) + 16 * BINS)
 
-    def stamp(self) -> list[float]:
-        """As `Cell.stamp`: the moments of the entries."""
-        return list(self.law.entries.moments)
-
 
 @dataclass(frozen=True)
 class Scores:

@@ -7,7 +7,7 @@ last ones also queries. The variances of q, k and q.k are exact (`sdpa.initialis
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge, Le
@@ -65,15 +65,6 @@ class Cell(AttentionCell):
         if self.n_queries > self.n_keys:
             return f"n_queries: expected at most n_keys, got {self.n_queries} and {self.n_keys}"
         return None
-
-    def stamp(self) -> dict[str, Any]:
-        """As `ScaledCell.stamp`, with the law of the scheme and the code that draws tokens and
-        weights.
-        """
-        return {
-            "scheme": [Scheme, layer_normed_tokens, self.scheme.law, *self.variances],
-            **super().stamp(),
-        }
 
     def draw(
         self, trials: int, rng: np.random.Generator

@@ -13,13 +13,12 @@ A run ends once its numbers are too large; it keeps the values of its last recor
 100 nats.
 """
 
-import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -96,10 +95,6 @@ class Cell(ScaledCell):
     ] = 0.0
     steps: Annotated[int, Ge(_RECORDS**2), Le(2**20), Meaning("steps of the optimizer")] = 400
     n_sequences: Annotated[_Size, Meaning("sequences of a batch")] = 8
-
-    def stamp(self) -> dict[str, Any]:
-        """As `ScaledCell.stamp`, with the text and the divisors of weights and rates."""
-        return {"text": _digest(), "of_weights": self.of_weights(), **super().stamp()}
 
     def of_weights(self) -> list[float]:
         """The divisors of the initial W_Q and W_K, and of their learning rate."""
@@ -217,11 +212,6 @@ def held_out() -> Tokens:
 def _tokens() -> Tokens:
     places = {character: place for place, character in enumerate(_characters())}
     return np.array([places[c] for c in _TEXT.read_text(encoding="utf-8")])
-
-
-@cache
-def _digest() -> str:
-    return hashlib.sha256(_TEXT.read_bytes()).hexdigest()
 
 
 def _stretches(tokens: Tokens, starts: Tokens, length: int) -> Tokens:

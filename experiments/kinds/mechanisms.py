@@ -115,10 +115,6 @@ class Cell(SampledCell):
         """The row map of the cell; ValueError for a sink beside another normalizer than softmax."""
         return RowMap(self.softcap, self.sink.logit, self.normalizer.name)
 
-    def stamp(self) -> dict[str, Any]:
-        """As `Cell.stamp`, with the code of the normalizer."""
-        return {"normalizer": self.normalizer.of, **super().stamp()}
-
     def problem(self) -> str | None:
         """As `Cell.problem`; a sink needs softmax, ALiBi a mask, a rotation an even d_k and
         positions of all queries.

@@ -125,13 +125,6 @@ class Cell(ScaledCell):
         of_rows = 6 * self.n_keys**2 * (self.width + 10 * self.n_heads)
         return self.layers * (3 * self.n_keys * self._matrices + of_rows)
 
-    def stamp(self) -> dict[str, object]:
-        """As `ScaledCell.stamp`, with the law and the variances of the scheme."""
-        return {
-            "scheme": [Scheme, self.scheme.law, *self.scheme.variances(self.width, self.d_k)],
-            **super().stamp(),
-        }
-
     def problem(self) -> str | None:
         """As `ScaledCell.problem`: a stream of one entry, which norms make 1 or -1; an odd d_k beside
         a rotation; or a divisor for each row.

@@ -62,15 +62,6 @@ class Cell:
         """
         return math.inf
 
-    def stamp(self) -> Any:
-        """JSON values, functions and classes that the names in a cell stand for, such as rules and
-        laws.
-
-        An edit of one of them makes only the results that use it stale, because their modules count
-        in no fingerprint.
-        """
-        return None
-
     def problem(self) -> str | None:
         """A field whose value others exclude, as `field: expected ..., got ...`; None for a
         possible cell.

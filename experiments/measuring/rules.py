@@ -39,15 +39,6 @@ class ScaledCell(Cell):
     n_keys: int  # length of a softmax row
     scaling: tuple[Scaling, ...]  # rules: treatments of the same draw
 
-    def stamp(self) -> dict[str, Any]:
-        """The values behind the names in a cell: an edit of a rule or law makes only the results
-        that use it stale.
-        """
-        rules = [
-            [rule.name, str(rule.exponent), str(rule.power_of("d_k"))] for rule in self.scaling
-        ]
-        return {"rules": rules, "divisors": self.divisors()}
-
     def table_rows(self, trials: int) -> int:  # noqa: ARG002
         """As `Cell.table_rows`: one for each rule."""
         return len(self.scaling)

@@ -360,9 +360,3 @@ class SampledCell(AttentionCell):
             return float(self.d_k)
         v = spectrum_of(self.d_k, self.spectrum)
         return float(v.sum()) ** 2 / float(v @ v)
-
-    def stamp(self) -> dict[str, Any]:
-        """As `ScaledCell.stamp`, with the draws, the sampler and the moments of the law."""
-        of_first = self.relative_divisors(slice(0, 1))
-        by_row = {} if of_first is None else {"of_first_row": of_first.tolist()}
-        return {"inputs": [self.inputs.sample, *self.inputs.moments], **super().stamp(), **by_row}

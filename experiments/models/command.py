@@ -14,10 +14,9 @@ from experiments.models.texts import checksums
 from experiments.output.products import Product, build
 from experiments.output.reporter import Reporter
 from experiments.paths import DRAWN, model_path
-from experiments.running.fingerprint import theory_fingerprint
+from experiments.running.fingerprint import theory_source
 
 _SIDECAR = "model.json"
-_LAWS = "experiments/models/heads.py"  # the module of the columns of laws
 
 
 def measure_models(results: Path, report: Reporter) -> None:
@@ -45,7 +44,7 @@ def measure_models(results: Path, report: Reporter) -> None:
             "package": model.package,
             "licence": model.licence,
             "sha256": made_of[model.name] | written,
-            "theory": theory_fingerprint(_LAWS),
+            "theory": theory_source(),
         }
         text = json.dumps(sidecar, indent=2) + "\n"
         write_atomically(model_path(results, model.name, _SIDECAR), text.encode())
@@ -60,7 +59,7 @@ def outdated(results: Path) -> Iterator[str]:
     for model in MODELS:
         sidecar = model_path(results, model.name, _SIDECAR)
         is_there = sidecar.exists()
-        if is_there and json.loads(sidecar.read_bytes()).get("theory") != theory_fingerprint(_LAWS):
+        if is_there and json.loads(sidecar.read_bytes()).get("theory") != theory_source():
             yield (
                 f"{sidecar.parent}: another or an unknown version of sdpa.theory made the columns of "
                 "laws; make model makes them again"

@@ -1,16 +1,16 @@
 """Products: files that follow from other files, from parameters and from the source of the suite.
 
-A folder of results keeps in `.made.json`, which git ignores, what its products were made of.
-`build` makes a product again if that has changed, or if somebody changed one of its files.
+A folder of results keeps in `.made.json`, which git ignores, a hash of what each of its products
+was made of and of its files. `build` makes a product again if this hash has changed.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,10 @@ from experiments.errors import PartError, attempt, in_part, raise_all
 from experiments.files import checksum, locked, write_atomically
 from experiments.output.compare import Change, update
 from experiments.output.reporter import Reporter
-from experiments.running.fingerprint import ROOT, versions
+from experiments.running.fingerprint import suite_source, versions
 from experiments.running.workers import helpers
 
 _LEDGER = ".made.json"
-Record = dict[str, Any]
 _MADE_WITH = ("jinja2", "matplotlib", "numpy", "pandas", "scipy", "seaborn")
 
 
@@ -52,16 +51,17 @@ class Product:
         """The name of the product in the ledger of a folder of results."""
         return os.path.relpath(self.files[0], results)
 
-    def record(self, results: Path) -> Record:
-        """A hash of all that determines the files (source, libraries, inputs, parameters), and
-        their checksums.
+    def record(self) -> str:
+        """SHA-256 of all that determines the files (source, libraries, inputs, parameters), and of
+        the files.
         """
-        inputs = [checksum(path) for path in self.inputs]
-        origin = _digest([inputs, self.parameters, source_of_the_suite(), versions(*_MADE_WITH)])
-        return {
-            "origin": origin,
-            "files": {os.path.relpath(path, results): checksum(path) for path in self.files},
-        }
+        return record((*self.inputs, *self.files), self.parameters)
+
+
+def record(files: Iterable[Path], parameters: Any = None) -> str:
+    """SHA-256 of files, JSON values, the source of the suite and the libraries."""
+    of = [[*map(checksum, files)], parameters, suite_source(), versions(*_MADE_WITH)]
+    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()
 
 
 def build(
@@ -89,8 +89,8 @@ def build(
     """
     tell = report.made_quietly if quietly else report.made
     with locked(results):
-        made = _ledger(results)
-        due = [each for each in products if made.get(each.name(results)) != each.record(results)]
+        made = ledger(results)
+        due = [each for each in products if made.get(each.name(results)) != each.record()]
         workers = helpers(jobs, len(due), are_slow=are_slow)
         with report.progress(len(due), f"{len(due)} to make") as advance, workers as submit:
             contents = {product.files[0]: submit(product.make) for product in due}
@@ -102,8 +102,7 @@ def build(
                     return
                 content, failed = _result(product, contents.pop(path))
                 changes = [_write(*file) for file in zip(product.files, content, strict=True)]
-                made[product.name(results)] = {} if failed else product.record(results)
-                write_atomically(results / _LEDGER, (json.dumps(made, indent=1) + "\n").encode())
+                note(results, product.name(results), "" if failed else product.record())
                 advance("/".join(path.parts[-2:]), 1.0)
                 tell(path, changes[0])
                 raise_all(failed)
@@ -139,31 +138,16 @@ def _write(path: Path, content: bytes) -> Change:
     return Change("unchanged" if before == checksum(path) else "different")
 
 
-def _ledger(results: Path) -> dict[str, Record]:
+def ledger(results: Path) -> dict[str, str]:
     """The records of products by name; none if the file is damaged, so that all are made again."""
     try:
-        content: dict[str, Record] = json.loads((results / _LEDGER).read_bytes())
+        content: dict[str, str] = json.loads((results / _LEDGER).read_bytes())
     except (OSError, ValueError):
         return {}
     return content
 
 
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-@cache
-def source_of_the_suite() -> str:
-    """SHA-256 of the files of both packages."""
-    files = [
-        path
-        for package in ("sdpa", "experiments")
-        for path in sorted((ROOT / package).rglob("*.*"))
-    ]
-    return _digest(
-        [
-            (path.relative_to(ROOT).as_posix(), checksum(path))
-            for path in files
-            if path.is_file() and path.suffix != ".pyc"
-        ]
-    )
+def note(results: Path, name: str, made_of: str) -> None:
+    """Keep the record of a product."""
+    content = json.dumps(ledger(results) | {name: made_of}, indent=1) + "\n"
+    write_atomically(results / _LEDGER, content.encode())

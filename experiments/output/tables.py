@@ -3,13 +3,14 @@ checksums.
 
 Every CSV begins with the columns of `IDENTITY`, which tables in memory lack, because their sweep is
 known there. The JSON file vouches for the tables (the sidecar). A table is sound if the sidecar has
-the parameters of the config and the checksum of the table; it is current if the same source and
-libraries would write it again.
+the parameters of the config and the checksum of the table. The sidecar also names the commit that
+measured the values, and the hash of its measuring code.
 """
 
 import hashlib
 import io
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,36 +24,38 @@ from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.measuring.processor import is_supported
 from experiments.output.compare import Change, compare, update
+from experiments.output.products import ledger, note, record
 from experiments.paths import csv_name, sidecar_path
-from experiments.running.fingerprint import (
-    measuring_fingerprint,
-    stamp,
-    tables_fingerprint,
-    versions,
-)
+from experiments.running.fingerprint import commit, measuring_source, versions
 
 if TYPE_CHECKING:
     from experiments.analysis.results import Results
 
-ANOTHER_VERSION = "another version of the source or of the libraries made it"
-
 
 class ChangedError(Problem):
-    """A table that came out different although the same source, config and libraries made its
-    previous version.
+    """Measured values that came out different although the same source, config and libraries
+    measured the previous ones.
     """
 
 
-def write_sweep(results: Path, found: "Results") -> dict[Path, Change]:
+def write_sweep(
+    results: Path, found: "Results", origin: Mapping[str, Any] | None = None
+) -> dict[Path, Change]:
     """Write the main table of a sweep, its derived tables, and last the JSON that vouches for them.
 
     A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes
-    them again. Tables that the same source, config and libraries made before stay if they are equal
-    to rounding. Derived tables that the sweep no longer has are removed, unless somebody changed
-    them.
+    them again. Tables that the same source, config and libraries measured before stay if they are
+    equal to rounding. Derived tables that the sweep no longer has are removed, unless somebody
+    changed them.
+
+    Args:
+        results: the folder.
+        found: the results of the sweep.
+        origin: of values measured earlier: what their sidecar has beside its checksums.
 
     Raises:
-        ChangedError: a table is different from one that should be the same; nothing is written.
+        ChangedError: a measured value is different from one that should be the same; nothing is
+            written.
     """
     sweep = found.sweep
     sidecar = sidecar_path(results, sweep.name)
@@ -63,17 +66,17 @@ def write_sweep(results: Path, found: "Results") -> dict[Path, Change]:
         for kind, table in found.items()
     }
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
-    before: dict[str, str] = {}
+    before: dict[str, Any] = {"sha256": {}}
     with suppress(TableError):
-        before = read_sidecar(sidecar)["sha256"]
-    was_made_alike = not why_stale(results, sweep)
-    if was_made_alike and is_supported():
-        _require_same({paths[kind]: contents[kind] for kind in contents if kind in before})
-    changes = {
-        path: update(path, contents[kind], keep=was_made_alike) for kind, path in paths.items()
-    }
+        before = read_sidecar(sidecar)
+    same = is_measured_alike(results, sweep)
+    if same and is_supported():
+        _require_same(paths[MEASURED], contents[MEASURED])
+    changes = {path: update(path, contents[kind], keep=same) for kind, path in paths.items()}
     made = {
         **provenance(sweep),
+        "measured_at": before.get("measured_at") if same else commit(),
+        **(origin or {}),
         "sha256": {kind: checksum(path) for kind, path in paths.items()},
     }
     if found.failed:
@@ -81,57 +84,73 @@ def write_sweep(results: Path, found: "Results") -> dict[Path, Change]:
     content = (json.dumps(made, indent=1) + "\n").encode()
     if not sidecar.exists() or sidecar.read_bytes() != content:
         write_atomically(sidecar, content)
-    for kind in sorted(set(before) - set(contents)):
+    for kind in sorted(set(before["sha256"]) - set(contents)):
         path = results / csv_name(sweep.name, kind)
-        if checksum(path) == before[kind]:
+        if checksum(path) == before["sha256"][kind]:
             path.unlink()  # the suite derived it from an earlier table, and nobody changed it since
             changes[path] = Change("removed", "the sweep no longer has it")
+    note(results, sidecar.name, record([sidecar]))
     return changes
 
 
-def _require_same(contents: dict[Path, bytes]) -> None:
-    """`ChangedError` if the content of a table is different from its file."""
-    changes = {path: compare(path.read_bytes(), content) for path, content in contents.items()}
-    different = [
-        f"{path}: {change.where}" for path, change in changes.items() if change.kind == "different"
-    ]
-    if different:
-        expected = "expected the same tables from the same source, config and libraries, got others"
+def _require_same(path: Path, content: bytes) -> None:
+    """`ChangedError` if the measured values of a main table are different from those in its
+    file.
+    """
+    change = compare(*map(measured_part, (path.read_bytes(), content)))
+    if change.kind == "different":
         raise ChangedError(
-            "\n".join(
-                [f"{expected}; the previous ones stay, delete them to write these:", *different]
-            )
+            f"{path}: {change.where}; expected the same values from the same source, config and "
+            "libraries; the previous tables stay, delete them to write these"
         )
 
 
+def measured_part(content: bytes) -> bytes:
+    r"""A main table without its exact columns and those of `IDENTITY`.
+
+    >>> measured_part(b"seed,d_k,entropy,entropy_exact\n0,4,1.50,1.5\n")
+    b'd_k,entropy\n4,1.50\n'
+    """
+    import pandas as pd
+
+    table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
+    others = (name for name in table if name not in names(IDENTITY))
+    return csv_bytes(table[[name for name in others if not name.endswith("_exact")]])
+
+
+def is_made(results: Path, sweep: Sweep) -> bool:
+    """True if the source of the suite and the libraries of today wrote the tables of a sweep."""
+    sidecar = sidecar_path(results, sweep.name)
+    return ledger(results).get(sidecar.name) == record([sidecar])
+
+
+def is_measured_alike(results: Path, sweep: Sweep) -> bool:
+    """True if sound tables have values measured by the source and libraries of today."""
+    sidecar = sidecar_path(results, sweep.name)
+    return not why_stale(results, sweep) and (
+        read_sidecar(sidecar).items() >= provenance(sweep).items()
+    )
+
+
 def why_stale(results: Path, sweep: Sweep) -> str:
-    """The reason why the tables of a sweep are not those of this config, source and libraries;
-    empty if they are.
+    """The reason why the tables of a sweep are not whole or not those of this config; empty if they
+    are.
     """
     try:
         sound_contents(results, sweep)
         made = read_sidecar(sidecar_path(results, sweep.name))
     except TableError as error:
         return str(error)
-    if failed := made.get("failed"):
-        return "; ".join(failed)
-    return "" if made.items() >= provenance(sweep).items() else ANOTHER_VERSION
+    return "; ".join(made.get("failed", []))
 
 
 def provenance(sweep: Sweep) -> dict[str, Any]:
-    """Everything that determines the tables of a sweep, as JSON values."""
-    stamps = [stamp(cell) for cell in sweep.cells]
-    named = json.dumps(stamps, sort_keys=True)
-    fingerprint = {
-        "measuring": measuring_fingerprint(sweep.experiment.name),
-        "tables": tables_fingerprint(sweep.experiment.name),
-        "named": hashlib.sha256(named.encode()).hexdigest(),
-    }
+    """Everything that determines the measured values of a sweep, as JSON values."""
     return {
         "sweep": sweep.name,
         "seed": sweep.seed,
         "parameters": sweep.parameters(),
-        "fingerprint": fingerprint,
+        "source": measuring_source(sweep.experiment.name),
         "versions": versions("numpy", "scipy", "pandas"),
     }
 

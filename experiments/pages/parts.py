@@ -34,12 +34,12 @@ FOLDER = Path(__file__).parent
 LONGER = "config-full"  # in place of a sweep's name: the figure of longer training
 _OF_MODELS = ("smollm2/divisors.png", "smollm2/slide.png", "minilm/slide.png")
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy", "seaborn")
-_PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measured by", "analysed by")
-_SHOWN_DIGITS = 12  # of a SHA-256
+_PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measured at")
+_SHOWN_DIGITS = 12  # of a commit
 # In order: later ones see the results of earlier ones.
 _TYPESET = (
     (r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)", "−"),
-    # A number begins a word; the digits of a fingerprint, such as 55cfb400e508, do not.
+    # A number begins a word; the digits of a commit, such as 55cfb400e508, do not.
     (r"(?<![\w.])([\d.]*\d)e(−?)\+?0*(\d{1,3})\b", "\\1\u00a0×\u00a010^\\2\\3"),
     (r"\bdL/d(?=[a-z]\b)", "∂L/∂"),
     (r"(?<![\w.])([A-Za-z]|\|J\|)_([A-Za-z]+|\d)", r"\1<sub>\2</sub>"),
@@ -207,8 +207,8 @@ def provenance(study: Study) -> Provenance:
         state = f"complete: {counted(len(table), 'row')} for {cells}"
         row["table"] = "; ".join(filter(None, [state, reason]))
         row["check"] = study.agreement([sweep.name]).verdict() or "–"
-        row["measured by"] = made["fingerprint"]["measuring"][:_SHOWN_DIGITS]
-        row["analysed by"] = made["fingerprint"]["tables"][:_SHOWN_DIGITS]
+        if at := made.get("measured_at"):
+            row["measured at"] = at["commit"][:_SHOWN_DIGITS] + ("" if at["clean"] else ", changed")
     whole = study.agreement(study)
     missing = [sweep.name for sweep in study.config.sweeps if sweep.name not in study]
     return Provenance(

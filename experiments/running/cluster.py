@@ -26,7 +26,7 @@ from experiments.kinds import experiment_names
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import load_experiment
 from experiments.measuring.processor import require_fixed
-from experiments.running.fingerprint import versions, worker_fingerprint
+from experiments.running.fingerprint import measuring_source, versions
 from experiments.running.store import Stamp, measure_record
 from experiments.running.work import Task
 from experiments.running.workers import measured
@@ -58,7 +58,7 @@ def this_copy() -> str:
         load_experiment(name)
     require_fixed()
     threadpool_limits(limits=1)
-    source = worker_fingerprint(*experiment_names())[:12]
+    source = measuring_source(*experiment_names())[:12]
     libraries = [f"{name} {version}" for name, version in versions().items()]
     return ", ".join([f"source {source}", *libraries])
 

@@ -1,7 +1,7 @@
 """Finished chunks on disk, one record each, so that no measurement is lost or repeated.
 
 The store writes a record whole. Its parts are: a line with the SHA-256 of everything after it; a
-line of JSON with its stamp (parameters, seed, source fingerprint, versions) and the names, types
+line of JSON with its stamp (parameters, seed, hash of the source, versions) and the names, types
 and shapes of its arrays; and their compressed bytes. The file's name follows from the parameters
 and the seed alone. A record by other source or other versions is stale; the next run replaces it.
 """
@@ -24,7 +24,7 @@ from experiments.files import write_atomically
 from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.measuring.columns import as_json, cell_fields
 from experiments.measuring.experiment import Measurement
-from experiments.running.fingerprint import measuring_fingerprint, stamp, versions
+from experiments.running.fingerprint import measuring_source, versions
 
 _FORMAT = 1  # of a record; raise it with every change of what this module writes
 _COMPRESSION = 1  # the fastest: records shrink to a quarter in a hundredth of the measuring time
@@ -61,10 +61,9 @@ class Store:
         """
         return {
             **_parameters(chunk),
-            "named": stamp(chunk.cell),
             "seed": self.seed,
             "format": _FORMAT,
-            "fingerprint": measuring_fingerprint(chunk.experiment.name),
+            "source": measuring_source(chunk.experiment.name),
             "versions": versions(),
         }
 
@@ -72,8 +71,7 @@ class Store:
         """The state of the record of a chunk.
 
         `sound`: its checksum and its stamp are right; `missing`: there is none; `damaged`: its
-        checksum is wrong; `stale`: another version of the source, of a rule, of a law or of the
-        libraries made it.
+        checksum is wrong; `stale`: another version of the source or of the libraries made it.
         """
         return self._opened(chunk)[0]
 

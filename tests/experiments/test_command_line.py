@@ -228,8 +228,8 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
     assert "2 of 2 chunks" in shipped
     assert "complete as shipped; a run measures it again\n" in shipped
     record = (suite.folder / "mine.json").read_text()
-    (suite.folder / "mine.json").write_text(record.replace('"measuring": "', '"measuring": "0'))
-    assert "stale: another version of the source" in suite("plan").stdout
+    (suite.folder / "mine.json").write_text(record.replace('"source": "', '"source": "0'))
+    assert "shipped by another version; a run measures it again\n" in suite("plan").stdout
 
 
 def test_a_divisor_below_1_is_measured_with_one_line_on_it(suite):

@@ -383,7 +383,7 @@ def test_models_whose_laws_are_of_another_or_an_unknown_theory_are_named(suite, 
         sidecar = model_path(suite.folder, name, "model.json")
         sidecar.parent.mkdir(parents=True)
         sidecar.write_text(json.dumps({"theory": theory}))
-    monkeypatch.setattr("experiments.models.command.theory_fingerprint", lambda _: "today")
+    monkeypatch.setattr("experiments.models.command.theory_source", lambda: "today")
     assert told() == names[1:]
     sidecar.write_text("{}")
     assert told() == names[1:]

@@ -7,21 +7,18 @@ import pickle
 import random
 import shutil
 import sys
-from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from experiments.analysis.analyse import analyse
 from experiments.kinds import experiment_names, rows
 from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.measuring.experiment import load_experiment
 from experiments.paths import STORE
 from experiments.running import fingerprint, store
 from experiments.running.store import RecordError, Store, measure_record
-from experiments.running.work import cell_chunks, tabulate_sweep
-from sdpa import LAWS, scaling
+from experiments.running.work import cell_chunks
 from tests.experiments.test_every_experiment import CELLS
 from tests.plain_rows import RULES
 
@@ -29,7 +26,7 @@ ROWS = rows.Cell(d_k=4, n_keys=5, scaling=RULES, n_queries=3)
 CHUNKS = {name: Chunk(load_experiment(name), cell, 1, 3) for name, (cell, _) in CELLS.items()} | {
     "rows": Chunk(rows.EXPERIMENT, ROWS, 2, 3)
 }
-FINGERPRINTED = ("saturation", "rows", "distribution", "language")
+HASHED = {"saturation", "rows", "distribution", "language"}
 CHUNK = CHUNKS["rows"]
 
 
@@ -79,7 +76,7 @@ def test_a_sound_record_in_the_place_of_another_is_not_taken_for_it(kept):
         kept.read(other)
 
 
-@pytest.mark.parametrize("made_by", ["measuring_fingerprint", "versions"])
+@pytest.mark.parametrize("made_by", ["measuring_source", "versions"])
 def test_a_record_of_other_source_or_libraries_is_stale(kept, monkeypatch, made_by):
     monkeypatch.setattr(store, made_by, lambda *_: "another")
     assert kept.state(CHUNK) == "stale"
@@ -92,63 +89,35 @@ def test_a_number_that_is_not_finite_is_not_kept(monkeypatch):
         measure_record(CHUNK, 0, {})
 
 
-@pytest.fixture
-def copied_sources(tmp_path, monkeypatch):
-    """A copy of both packages, and a function that reads the fingerprints of their files."""
-
-    def forget():
-        for name in ("_code_of", "_file", "measuring_fingerprint", "tables_fingerprint"):
-            getattr(fingerprint, name).cache_clear()
-
-    def fingerprints():
-        forget()
-        measuring = {name: fingerprint.measuring_fingerprint(name) for name in FINGERPRINTED}
-        others = {
-            "tables": fingerprint.tables_fingerprint("saturation"),
-            "theory": fingerprint.theory_fingerprint("experiments/models/heads.py"),
-        }
-        return measuring | others | {"worker": fingerprint.worker_fingerprint(*FINGERPRINTED)}
-
+def test_the_hash_of_an_experiment_follows_code_that_measures_and_no_comment(tmp_path, monkeypatch):
+    """One module at a time gets a comment and a docstring, then a line of code more."""
     for package in ("sdpa", "experiments"):
         shutil.copytree(fingerprint.ROOT / package, tmp_path / package)
     monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
-    yield tmp_path, fingerprints
-    forget()
 
+    def hashes():
+        measuring = {name: fingerprint.measuring_source.__wrapped__(name) for name in HASHED}
+        return measuring | {"theory": fingerprint.theory_source.__wrapped__()}
 
-def test_a_comment_changes_no_fingerprint(copied_sources):
-    folder, fingerprints = copied_sources
-    before = fingerprints()
-    for path in (
-        "sdpa/diagnostics.py",
-        "experiments/measuring/chunk.py",
-        "experiments/analysis/analyse.py",
-        "sdpa/theory/limits.py",
-    ):
-        source = folder / path
-        source.write_text(f"# A comment.\n{source.read_text()}\n# Another.\n")
-    assert fingerprints() == before
-
-
-def test_changed_code_changes_the_fingerprint(copied_sources):
-    """One module at a time gets a line more."""
-    folder, fingerprints = copied_sources
-    before = fingerprints()
+    before = hashes()
     for path, changed in {
-        "sdpa/diagnostics.py": {"saturation", "worker", "tables"},
-        "sdpa/scaling.py": {"worker"},
-        "sdpa/theory/rows.py": {"tables", "theory"},
+        "sdpa/scaling.py": HASHED,
+        "sdpa/theory/rows.py": {"theory"},
+        "sdpa/heads/table.py": set(),
         "experiments/figures/lines.py": set(),
-        "experiments/measuring/chunk.py": {*FINGERPRINTED, "worker", "tables"},
-        "experiments/measuring/row_metrics.py": {"saturation", "worker", "tables"},
-        "experiments/kinds/rows.py": {"rows", "worker"},
+        "experiments/analysis/analyse.py": set(),
+        "experiments/measuring/chunk.py": HASHED,
+        "experiments/kinds/rows.py": {"rows"},
     }.items():
-        text = (folder / path).read_text()
-        (folder / path).write_text(text + "\nX = 1\n")
-        after = fingerprints()
-        assert {name for name in before if after[name] != before[name]} == changed, path
-        (folder / path).write_text(text)
-    assert fingerprints() == before
+        text = (tmp_path / path).read_text()
+        (tmp_path / path).write_text(f"{text}\n# A comment.\ndef last():\n    pass\n")
+        with_function = hashes()
+        assert {name for name in before if with_function[name] != before[name]} == {*changed}, path
+        docstring = '    """Text."""\n'
+        (tmp_path / path).write_text(f"{text}\ndef last():\n{docstring}    pass\n")
+        assert hashes() == with_function, path
+        (tmp_path / path).write_text(text)
+    assert hashes() == before
 
 
 def files_that_run(function):
@@ -165,46 +134,16 @@ def files_that_run(function):
     return {path.relative_to(fingerprint.ROOT).as_posix() for path in paths}
 
 
-def without(files, patterns):
-    return {file for file in files if not any(fnmatch(file, pattern) for pattern in patterns)}
-
-
 @pytest.mark.parametrize("experiment", experiment_names())
-def test_all_files_that_run_for_a_table_count_or_are_declared_not_to(tiny, experiment):
-    """An independent route: the fingerprint follows imports, and this test what runs."""
+def test_all_files_that_run_for_a_measurement_count(tiny, monkeypatch, experiment):
+    """An independent route: the hash has folders, and this test what runs."""
     config, folder = tiny
     sweep = next(each for each in config.sweeps if each.experiment.name == experiment)
-    kept = Store(folder / STORE, sweep.seed)
-    chunk = cell_chunks(kept, sweep, sweep.cells[0])[0]
-
+    chunk = cell_chunks(Store(folder / STORE, sweep.seed), sweep, sweep.cells[0])[0]
     ran = files_that_run(lambda: measure_chunk(chunk, sweep.seed))
-    assert f"experiments/kinds/{experiment}.py" in fingerprint.measuring_code(experiment)
-    assert without(ran, fingerprint.STAMPED) <= {*fingerprint.measuring_code(experiment)}
-
-    ran = files_that_run(lambda: analyse(sweep, tabulate_sweep(kept, sweep)))
-    assert "experiments/analysis/analyse.py" in ran
-    assert without(ran, fingerprint.STAMPED + fingerprint.AROUND) <= {
-        *fingerprint.tables_code(experiment)
-    }
-
-
-def test_a_law_or_rule_that_means_something_else_makes_its_results_stale(monkeypatch):
-    """And no others: the law's own code and moments count, and the divisors, not the modules that
-    hold them.
-    """
-    chunk, law = CHUNKS["saturation"], LAWS["uniform"]
-
-    def named(inputs):
-        cell = dataclasses.replace(chunk.cell, inputs=inputs)
-        return Store(Path(), 0).stamp(dataclasses.replace(chunk, cell=cell))["named"]
-
-    before = named(law)
-    assert named(LAWS["gaussian"]) != before
-    assert named(dataclasses.replace(law, sample=LAWS["gaussian"].sample)) != before
-    assert named(dataclasses.replace(law, moments=(0, 1, 0, 1, 0, 1))) != before
-    with monkeypatch.context() as patched:
-        patched.setattr(scaling, "_function", lambda _: lambda sizes: 1.01 * sizes["d_k"])
-        assert named(law) != before
-    doubled = property(lambda rule: 2 * rule.power_of("d_k"))
-    monkeypatch.setattr(scaling.Scaling, "exponent", doubled)
-    assert named(law) != before
+    assert "experiments/measuring/chunk.py" in ran
+    counted: list[Path] = []
+    monkeypatch.setattr(fingerprint, "_hash", counted.extend)
+    fingerprint.measuring_source.__wrapped__(experiment)
+    files = {path.relative_to(fingerprint.ROOT).as_posix() for path in counted}
+    assert ran | {f"experiments/kinds/{experiment}.py"} <= files

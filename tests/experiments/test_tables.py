@@ -12,9 +12,10 @@ import pytest
 
 from experiments.analysis.results import Results
 from experiments.analysis.written import as_written, csv_bytes
+from experiments.commands import sample
 from experiments.commands.check import write_overview
 from experiments.commands.measure import analyse_again
-from experiments.errors import TableError
+from experiments.errors import DisagreementError, TableError
 from experiments.files import write_atomically
 from experiments.measuring.columns import axis_names
 from experiments.measuring.processor import is_supported
@@ -23,7 +24,13 @@ from experiments.output.compare import compare
 from experiments.output.products import Product, build
 from experiments.output.reporter import Reporter
 from experiments.output.study import Study
-from experiments.output.tables import ChangedError, read_sweep, why_stale, write_sweep
+from experiments.output.tables import (
+    ChangedError,
+    is_made,
+    is_measured_alike,
+    read_sweep,
+    write_sweep,
+)
 from tests.command_line import SMALL
 
 
@@ -64,21 +71,19 @@ def test_tables_without_chunks_are_analysed_again(tiny, tmp_path):
     sweep = next(sweep for sweep in config.sweeps if sweep.experiment.name == "language")
     written = write_sweep(tmp_path, read_sweep(folder, sweep))
     sidecar = tmp_path / f"{sweep.name}.json"
-    made = json.loads(sidecar.read_bytes())
-
-    def made_by(**code):
-        sidecar.write_text(json.dumps(made | {"fingerprint": made["fingerprint"] | code}))
-
-    made_by(tables="an earlier one")
-    assert why_stale(tmp_path, sweep)
+    earlier = json.loads(sidecar.read_bytes()) | {
+        "source": "an earlier one",
+        "measured_at": {"commit": "0" * 40, "clean": True},
+    }
+    sidecar.write_text(json.dumps(earlier))
+    assert not is_made(tmp_path, sweep)
     analyse_again([sweep], tmp_path, Reporter(verbose=True))
-    assert not why_stale(tmp_path, sweep)
+    assert is_made(tmp_path, sweep)
+    assert not is_measured_alike(tmp_path, sweep)
+    assert json.loads(sidecar.read_bytes()) == earlier
     assert all(
         path.read_bytes() == (folder / path.relative_to(tmp_path)).read_bytes() for path in written
     )
-    made_by(measuring="an earlier one")
-    with pytest.raises(TableError, match="expected values measured by this source and these lib"):
-        analyse_again([sweep], tmp_path, Reporter(verbose=True))
 
 
 def test_tables_that_need_their_chunks_are_not_analysed_again(tiny, tmp_path):
@@ -139,6 +144,56 @@ ROUNDING = "equal to rounding"
 def test_a_table_is_compared_with_the_one_before(of, to, kind, where):
     change = compare(TABLE, TABLE.replace(of, to))
     assert (change.kind, change.where) == (kind, where)
+
+
+def test_values_keep_the_commit_that_measured_them(copied):
+    """Also if other columns come with them, but not if other source measures them."""
+    _, sweep, folder = copied
+    tables, sidecar = read_sweep(folder, sweep), folder / "scaling.json"
+    made = json.loads(sidecar.read_bytes())
+    at = {"commit": "1" * 40, "clean": True}
+    sidecar.write_text(json.dumps(made | {"measured_at": at}))
+    write_sweep(folder, tables)
+    assert json.loads(sidecar.read_bytes())["measured_at"] == at
+    shifted = tables.measured.assign(entropy_exact=1.0)
+    write_sweep(folder, Results(sweep, {**tables, "measured": shifted}))
+    assert json.loads(sidecar.read_bytes())["measured_at"] == at
+    sidecar.write_text(json.dumps(made | {"measured_at": at, "source": "other"}))
+    write_sweep(folder, tables)
+    assert json.loads(sidecar.read_bytes()) == made
+
+
+def test_a_sample_of_rows_without_chunks_is_measured_again(tiny, tmp_path, monkeypatch):
+    """Of every experiment; here of all rows that take less than the budget."""
+    config, source = tiny
+    study = Study(config, tmp_path)
+    for sweep in config.sweeps:
+        write_sweep(tmp_path, read_sweep(source, sweep))
+    monkeypatch.setattr(sample, "_SHARE", 1.0)
+    n_rows = sum(1 for sweep in config.sweeps for _ in sample._rows(study, sweep))
+    rows = sum(len(results.measured) for results in study.values())
+    assert 0.5 * n_rows < len(config.sweeps) + rows
+
+    def sampled():
+        lines: list[str] = []
+        with Reporter(say=lines.append) as report:
+            sample.measure_again(study, config.sweeps, report)
+        return "\n".join(lines)
+
+    assert f"sample: {n_rows} of {n_rows} rows without chunks measured again, equal" in sampled()
+    dear = max(each.seconds for sweep in config.sweeps for each in sample._rows(study, sweep))
+    with monkeypatch.context() as patch:
+        patch.setattr(sample, "_SECONDS", 0.9 * dear)
+        assert "each left out" in sampled()
+
+    sweep = config.sweeps[0]
+    tables = read_sweep(tmp_path, sweep)
+    spoilt = tables.measured.copy()
+    spoilt.loc[2, "entropy"] *= 1.00001
+    (tmp_path / "scaling.json").unlink()
+    write_sweep(tmp_path, Results(sweep, {**tables, "measured": spoilt}))
+    with pytest.raises(DisagreementError, match=r"scaling, row 3 \(d_k=4, .*\): entropy: "):
+        sampled()
 
 
 @pytest.mark.skipif(not is_supported(), reason="tables of this processor agree to rounding")
@@ -231,7 +286,7 @@ def test_a_missing_file_is_made_again_and_a_missing_input_is_an_error(made, tmp_
 def test_other_parameters_source_or_libraries_make_it_again(made, tmp_path, monkeypatch):
     other = dataclasses.replace(made, parameters={"seed": 1})
     assert built(tmp_path, other) == "unchanged"
-    monkeypatch.setattr(products, "source_of_the_suite", lambda: "other")
+    monkeypatch.setattr(products, "suite_source", lambda: "other")
     assert built(tmp_path, other) == "unchanged"
     monkeypatch.setattr(products, "versions", lambda *_: {"numpy": "0"})
     assert built(tmp_path, other) == "unchanged"
@@ -266,7 +321,3 @@ def test_drawings_that_a_sweep_no_longer_names_are_named_and_stay(suite):
         told = suite(command).stdout
         assert f"mine no longer names the figures {names}; delete or keep their files in" in told
     assert {*old} < {*folder.glob("*.png")}
-    assert "no figures of all sweeps" not in suite("check").stdout
-    (folder.parent / "all-sweeps").mkdir()
-    (folder.parent / "all-sweeps" / "z_scores.png").touch()  # of more trials than there are now
-    assert f"delete or keep {folder.parent / 'all-sweeps'}" in suite("check").stdout
