@@ -128,7 +128,7 @@ def test_a_metric_that_is_not_finite_stops_the_run_and_names_its_cell(store, mon
     monkeypatch.setattr(
         row_statistics.Histograms, "quantile", lambda *_: Quantile(math.nan, 0.0, 1.0, True)
     )
-    named = r"sweep wide, cell d_k=.*: expected a finite jacobian_norm_p10, got nan"
+    named = r"sweep wide, cell d_k=.*: expected a finite jacobian_norm_median, got nan"
     with pytest.raises(MeasurementError, match=named):
         in_shuffled_order(store, of(SMALL, d_k=(4,)))
 
