@@ -62,18 +62,6 @@ class SweepAxes:
         is_usual = [set(but).issuperset(self.changed(row)) for _, row in table.iterrows()]
         return table[is_usual]
 
-    def first_combination(self, table: pd.DataFrame, *shown: str) -> pd.DataFrame:
-        """The rows of the first combination of the other axes.
-
-        Args:
-            table: a table of the sweep.
-            shown: the axes along which the rows may differ; the scaling always may.
-        """
-        others = self.varied(table, *shown)
-        first = table.iloc[0]
-        is_first = (table[others] == first[others]).all(axis=1)
-        return table[is_first]
-
 
 class Results(dict[str, pd.DataFrame]):
     """The tables of a sweep by kind: the main one as `measured`, and the derived ones.

@@ -3,11 +3,13 @@
 Nothing here loads pandas or a package for drawing, so that the config may read the declarations.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from experiments.declarations.tables import BOTH, Tables
+from experiments.measuring.experiment import MEASURED
 
 # The axes that a sentence speaks of: one value, values that a sweep must have among its own, or ()
 # for any.
@@ -22,6 +24,7 @@ GRADIENT = (
 )
 # Sentences of captions, each with the condition that its figure has what it speaks of.
 When: TypeAlias = Mapping[str, Callable[[Tables], Any]]
+CASES = "cases"  # each combination of the axes that are neither along x nor coloured
 
 
 @dataclass(frozen=True)
@@ -57,25 +60,33 @@ class Panel:
     """One metric along the x axis of a figure of lines.
 
     Attributes:
-        metric: its column; the column's interval and exact values belong to it.
+        metric: its column; the column's interval and exact values belong to it. In a table without
+            intervals, they reach two standard errors. A column `_law` gives lines without exact
+            values, and points that no line joins.
         title: instead of the metric's.
         like: a metric of another panel of its row, which then shares the y axis.
         floor: the lower end of the y axis, which then is linear; otherwise a wide range makes it
             logarithmic.
+        top: the highest value; larger ones stand there.
         equal: True to mark the value of equal weights, ln n_keys or 1/n_keys.
         only: an axis, and `min` or `max` for the rows of its weakest or strongest value, which the
-            title names.
+            title names, unless there is a panel for each case.
         over: what divides it: `ln n_keys`, or `exact` for its exact value, under the first rule
             alone.
+        root: True for the square root of a mean square.
+        crossed: a share; points where it exceeds a half bear a cross.
     """
 
     metric: str
     title: str = ""
     like: str = ""
     floor: float | None = None
+    top: float = math.inf
     equal: bool = False
     only: tuple[str, Callable[..., Any]] | None = None
     over: Literal["", "ln n_keys", "exact"] = ""
+    root: bool = False
+    crossed: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,10 +101,12 @@ class Lines:
         size: width and height in inches; with `beside`, those of a panel.
         by: what distinguishes lines by colour, `scaling` or an axis of numbers; all other varied
             axes distinguish them by markers.
-        beside: `scaling` for rows of panels, one column for each of the first three rules; with `by`
-            the same, colours distinguish all other lines.
+        beside: `scaling` for rows of panels, one column for each of the first four rules; with `by`
+            the same, colours distinguish all other lines. `cases` for panels of each combination of
+            the other axes, at most nine in all.
         columns: panels in a row; 0 for one row.
         rules: the scaling rules to show, if the table has one of them; otherwise all.
+        table: its kind.
     """
 
     x: str
@@ -103,6 +116,24 @@ class Lines:
     beside: str = ""
     columns: int = 0
     rules: tuple[str, ...] = ()
+    table: str = MEASURED
+
+
+@dataclass(frozen=True)
+class Own:
+    """The rows of the measured table that a drawing of its own shows.
+
+    Attributes:
+        along: axes along which they differ; the others have their first combination. Empty for all
+            rows.
+        rules: as of `Lines`.
+        cases: the most combinations of the other axes and of the rules; 0 for the first combination
+            of the other axes under each rule.
+    """
+
+    along: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    cases: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +194,7 @@ class Figure:
         metrics: the columns of the measured table that it shows, as the page orders them; by
             default those of the panels.
         lines: the picture, if it is one of lines.
+        own: what it shows, if it is not.
         note: sentences of the plain caption on how to read the picture.
         when: further sentences for tables with what they speak of.
         default: the sweeps that get it without naming it; none if a sweep must name it.
@@ -175,6 +207,7 @@ class Figure:
     of: str = "saturation"
     metrics: tuple[str, ...] = ()
     lines: Lines | None = None
+    own: Own = Own()
     note: str = ""
     when: When = field(default_factory=dict)
     default: Default | None = None

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from experiments.declarations.figure import READING, Figure, Finding, Lines, Panel
+from experiments.declarations.figure import READING, Figure, Finding, Lines, Own, Panel
 from experiments.declarations.tables import (
     A_TENTH,
     BOTH,
@@ -84,11 +84,12 @@ FIGURES = (
     Figure(
         name="correlation",
         shows="Queries that correlate with their keys: own weight and power of d_k",
-        metrics=("own_weight", "max_weight"),
+        metrics=("own_weight",),
+        own=Own(("correlation", "d_k"), rules=(SCALED,), cases=1),
         note=READING,
         when={
-            "Right: the power of d_k under which the largest weight is equal at two neighbouring "
-            "d_k.": knows("steady", "power")
+            "Right: the power of d_k, interpolated between all powers of the sweep, under which the "
+            "largest weight is equal at two neighbouring d_k.": knows("steady", "power")
         },
         finding=Finding(
             sweep="correlation",
@@ -125,6 +126,7 @@ FIGURES = (
         name="phase",
         shows="Where attention gathers on few keys: entropy over d_k and n_keys",
         metrics=("entropy",),
+        own=Own(("d_k", "n_keys"), cases=12),
         note="Colour: measured.",
         when={
             "Contours: exact values, or measured ones where these are unknown.": _IS_MAP,

@@ -10,6 +10,7 @@ from experiments.declarations.figure import (
     Figure,
     Finding,
     Lines,
+    Own,
     Panel,
     Slide,
 )
@@ -149,6 +150,7 @@ FIGURES = (
         shows="Ratios of unscaled to scaled gradients over d_k and n_keys",
         metrics=("jacobian_norm_median", MEDIAN_GRADIENT, "jacobian_norm", "query_gradient_norm"),
         default=Default(varied=("d_k", "n_keys"), rules=BOTH),
+        own=Own(("d_k", "n_keys"), rules=BOTH),
         note=f"{JACOBIAN} {GRADIENT} divisor\u00a0·\u00a0|dL/dq| lacks the factor 1/divisor of the "
         "chain rule.",
         when={

@@ -1,6 +1,6 @@
 """The figure of decoders trained on text."""
 
-from experiments.declarations.figure import Default, Figure, Finding
+from experiments.declarations.figure import CASES, Default, Figure, Finding, Lines, Panel
 from experiments.declarations.tables import BOTH, Numbers, Tables, is_below, rows_of
 from experiments.measuring.experiment import MEASURED
 from sdpa.scaling import UNSCALED
@@ -46,6 +46,13 @@ FIGURES = (
         of="language",
         metrics=("final_loss", "diverged"),
         default=Default(varied=("learning_rate",)),
+        lines=Lines(
+            "learning_rate",
+            (Panel("final_loss", top=_TOP, crossed="diverged"),),
+            (3.8, 3.6),
+            beside=CASES,
+            columns=3,
+        ),
         note="Median loss of held-out text over runs.",
         when={
             "Bars: from the lowest to the highest run.": lambda tables: _runs(tables) < _RANKED,

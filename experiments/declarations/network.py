@@ -1,6 +1,15 @@
 """Figures of whole networks at their start."""
 
-from experiments.declarations.figure import Default, Figure, Finding, Panel, Slide, When
+from experiments.declarations.figure import (
+    CASES,
+    Default,
+    Figure,
+    Finding,
+    Lines,
+    Panel,
+    Slide,
+    When,
+)
 from experiments.declarations.tables import (
     BOTH,
     MEDIAN_GRADIENT,
@@ -16,7 +25,9 @@ _FACTOR = 1.5  # of the law in root mean squares, at every layer
 _EXPLODED = 1e5  # the least growth, for a sentence in millions
 _ERRORS = 3  # standard errors between two cosines
 _ALIKE = 0.9  # the least cosine of tokens that are alike
-_HAS_LAW = knows("by_layer", "cosine_law")
+_COSINE = "cosine of two tokens"
+_BY_LAYER = "by_layer"  # the kind of the table
+_HAS_LAW = knows(_BY_LAYER, "cosine_law")
 _LAW: When = {
     "Lines: law of many heads in a wide stream.": _HAS_LAW,
     "No lines: the law is for d_k from 32 on, without a mask, RoPE or an MLP.": (
@@ -69,6 +80,22 @@ FIGURES = (
         of="network",
         metrics=("stream_gradient_growth", f"first_{MEDIAN_GRADIENT}"),
         default=Default(),
+        lines=Lines(
+            "layer",
+            (
+                Panel(
+                    "stream_gradient",
+                    "gradient to the stream, over that above the last layer",
+                    root=True,
+                    only=("layers", max),
+                ),
+                Panel("cosine", _COSINE, floor=-0.03, only=("layers", max)),
+            ),
+            (5, 4.4),
+            beside=CASES,
+            columns=2,
+            table=_BY_LAYER,
+        ),
         note="All matrices are fresh and random. A random gradient above the last layer runs back to "
         "the first, from right to left. Points: root mean squares and mean cosines before each "
         "layer, ± two standard errors.",
@@ -82,7 +109,7 @@ FIGURES = (
             "within a factor of {factor} at every layer.",
             needs={"d_k": 64, "n_keys": 64, "layers": (), "norm": "pre", "scaling": BOTH},
             numbers=_growth,
-            reads=("by_layer",),
+            reads=(_BY_LAYER,),
         ),
         slides=(
             Slide(
@@ -104,6 +131,14 @@ FIGURES = (
         of="network",
         metrics=("cosine",),
         default=Default(varied=("residual",)),
+        lines=Lines(
+            "layer",
+            (Panel("cosine", _COSINE, floor=-0.03),),
+            (3.8, 3.8),
+            beside=CASES,
+            columns=3,
+            table=_BY_LAYER,
+        ),
         note="Points: mean cosines before each layer, ± two standard errors.",
         when=_LAW,
         finding=Finding(
@@ -122,7 +157,7 @@ FIGURES = (
                 "scaling": BOTH,
             },
             numbers=_propagation,
-            reads=("by_layer",),
+            reads=(_BY_LAYER,),
         ),
     ),
 )

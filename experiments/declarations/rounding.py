@@ -1,6 +1,6 @@
 """The figure of number formats."""
 
-from experiments.declarations.figure import Default, Figure, Finding
+from experiments.declarations.figure import Default, Figure, Finding, Own
 from experiments.declarations.tables import BOTH, Numbers, Tables, at_least, rows_of, widest
 from sdpa.scaling import SCALED, UNSCALED
 
@@ -23,6 +23,7 @@ FIGURES = (
         of="rounding",
         metrics=("zero_weights", "wrong_gradient_rows", "overflowing_rows"),
         default=Default(),
+        own=Own(("d_k", "n_keys", "arithmetic")),
         note="Colours and numbers: shares; blank: not measured. Queries, keys, scores, weights and "
         "gradients are rounded to the format; sums, quotients and exponentials to single precision "
         "(in float64 to double), after subtracting the maximum. Gradients to the weights are "

@@ -9,6 +9,7 @@ from experiments.declarations.figure import (
     Figure,
     Finding,
     Lines,
+    Own,
     Panel,
     Slide,
 )
@@ -286,6 +287,7 @@ FIGURES = (
         shows="Attention weights of a few queries under each scaling and d_k",
         of="rows",
         metrics=("query", "key", "scaled_score", "weight"),
+        own=Own(("d_k",)),
         default=Default(),
         note="The first draw: an illustration that shows no trend; sweeps of the experiment "
         "saturation have means over many draws.",

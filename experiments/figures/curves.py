@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from experiments.analysis.freezing import spreads
-from experiments.analysis.results import Results, SweepAxes
+from experiments.analysis.results import SweepAxes
 from experiments.errors import counted
 from experiments.figures.lines import (
     legend,
@@ -25,6 +25,7 @@ from experiments.figures.lines import (
     scale_y,
     series,
 )
+from experiments.figures.shown import Shown
 from experiments.figures.style import (
     INK,
     Drawing,
@@ -48,11 +49,12 @@ _FREEZING = {
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
 
 
-def assumptions(results: Results) -> Drawing:
+def assumptions(shown: Shown) -> Drawing:
     """A panel for each metric: its ratio to the first cell, for each cell and scaling; far smaller
     ones at the edge.
     """
-    table = results.measured.assign(cell=labels(results.measured, results.axes))
+    results = shown.results
+    table = shown.rows.assign(cell=labels(shown.rows, results.axes))
     cells = list(dict.fromkeys(table["cell"]))
     colours = scaling_colours(table["scaling"])
     groups = table.groupby("scaling", sort=False)
@@ -133,25 +135,20 @@ def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
     return found
 
 
-def correlation(results: Results) -> Drawing:
+def correlation(shown: Shown) -> Drawing:
     """Left: the weight of the own key. Right: the power that keeps the largest weight, for
     neighbouring d_k.
     """
-    table = results.axes.first_combination(results.measured, "correlation", "d_k")
+    results = shown.results
     figure, [left, right] = panels(2, 2, (9.5, 4))
-    rules = list(table["scaling"])
-    rule = SCALED if SCALED in rules else rules[0]
-    plot_metric(
-        left,
-        series(table[table["scaling"] == rule], results.axes, "correlation", "d_k"),
-        "correlation",
-        "own_weight",
-    )
+    lines = series(shown.rows, results.axes, "correlation", "d_k")
+    plot_metric(left, lines, "correlation", "own_weight")
+    rule = shown.rows["scaling"].iloc[0]
     left.set_title(f"{results.metrics['own_weight'].title}, {under(rule)}")
     left.legend(fontsize=9, loc="lower right")
     left.set_ylim(0, 1.02)
-    if "steady" in results:
-        steady = results.axes.first_combination(results["steady"], "correlation")
+    steady = shown.beside("steady")
+    if len(steady):
         for (small, large), rows, colour in in_colours(steady, ["from_d_k", "to_d_k"]):
             rows = rows.sort_values("correlation")
             plot_exact(right, rows["correlation"], rows["power_exact"], colour)
@@ -177,13 +174,14 @@ def correlation(results: Results) -> Drawing:
     return figure
 
 
-def freezing(results: Results) -> Drawing:
+def freezing(shown: Shown) -> Drawing:
     """Entropy and collision against sigma / sigma_c: measured rows on the exact curves of each
     n_keys, and their limit.
 
     For many keys, the entropy is the share 1 - (sigma / sigma_c)^2 of ln n below sigma_c, and 0
     above it.
     """
+    results = shown.results
     if "curves" not in results:
         return empty(
             (10, 4.4),
@@ -238,10 +236,10 @@ def freezing(results: Results) -> Drawing:
     return figure
 
 
-def distribution(results: Results) -> Drawing:
+def distribution(shown: Shown) -> Drawing:
     """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
-    table = results.measured
-    histogram = results["histogram"]
+    table = shown.rows
+    histogram = shown.beside("histogram")
     figure, [linear, logarithmic, right] = panels(3, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
     for ax in (linear, logarithmic):
         for d_k, bins, colour in in_colours(histogram, "d_k"):
@@ -280,11 +278,12 @@ def distribution(results: Results) -> Drawing:
     return figure
 
 
-def calibration(results: Results) -> Drawing:
+def calibration(shown: Shown) -> Drawing:
     """The z-scores as a histogram and in order, beside N(0, 1), and the p-values of cells in order,
     if uniform.
     """
     figure, [left, middle, right] = panels(3, 3, (11, 4.2))
+    results = shown.results
     scores = results["z_scores"]["of_own_error"].dropna()
     z = np.sort(scores.to_numpy())
     p = np.sort(results["cells"]["p_value"].to_numpy())

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import Any
 
 import matplotlib as mpl
@@ -13,12 +14,19 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
+from matplotlib.ticker import (
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+    StrMethodFormatter,
+)
 
 from experiments.analysis.crossings import NORMS, STATISTICS
 from experiments.analysis.results import Results, SweepAxes
-from experiments.declarations.figure import Lines, Panel
+from experiments.declarations.figure import CASES, Lines, Panel
 from experiments.declarations.tables import only_crossing
+from experiments.figures.shown import Shown, along_cases, panels_of, x_of
 from experiments.figures.style import (
     INK,
     UNORDERED_COLOURS,
@@ -41,13 +49,14 @@ _CROSSING = {
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 MARKERS = "osD^vP*X"
 _STYLES = ("-", "--", ":")
-_MAX_BESIDE = 3
-_MOST_CASES = 9  # with a panel each
-_CASES_BESIDE = 3  # in a row
-_FEW_OTHERS = 2  # axes that labels name with all their values; of more, those with an unusual one
+_LEAST_WIDTH = 6.0  # of a figure, for its caption
+_FEW_OTHERS = 2  # axes that labels always name
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
+_LOGARITHMIC = ("d_model", "learning_rate")  # even over a narrow range
 _LETTERS_PER_INCH = 12  # of ticks, with a space between them
+_CROSSING_INCHES = 2.3  # of the words beside a crossing
+_BELOW_WORDS = 0.85
 _LEGEND_LETTERS = 110  # of one point in an inch
 _LEGEND_LINE = 0.027  # its height in inches per point
 
@@ -63,56 +72,40 @@ class Series:
     dashes: Any = "-"
 
 
-def case_panels(
-    table: pd.DataFrame, axes: Sequence[str], height: float
-) -> tuple[Drawing, list[tuple[Axes, pd.DataFrame]]]:
-    """A figure with a panel for each of the first nine combinations of axes, three in a row, and
-    each panel with its rows.
-    """
-    cases = [rows for _, rows in table.groupby([*axes], sort=False)][:_MOST_CASES]
-    columns = min(_CASES_BESIDE, len(cases))
-    width = max(3.8 * columns, 6.0)
-    size = width, height * -(-len(cases) // columns)
-    figure, places = panels(len(cases), columns, size, sharey=True)
-    return figure, [*zip(places, cases, strict=True)]
-
-
-def draw_lines(picture: Lines, results: Results) -> Drawing:
-    """The picture of rows of the main table of a sweep."""
-    table = results.measured
-    axes = results.axes
-    metrics = results.metrics
-    if picture.rules:
-        is_meant = table["scaling"].isin(picture.rules)
-        table = table[is_meant] if is_meant.any() else table
-    x = picture.x or [*axes.varied(table, picture.by), "scaling"][0]
-    table = table[table[x].notna()]
-    if table.empty:
+def draw_lines(picture: Lines, shown: Shown) -> Drawing:
+    """The picture of the rows shown."""
+    rows = shown.rows
+    axes = shown.results.axes
+    x = x_of(picture, rows, axes)
+    if rows.empty:
         return empty(picture.size, f"No rule of this sweep has a value of {x}.")
-    shown = [panel for panel in picture.panels if panel.metric in table]
-    figure, places, groups = _layout(picture, table, shown)
-    colours = _colours(table, picture.by)
-    drawn = [*zip(places, itertools.product(shown, groups), strict=True)]
-    for ax, (panel, rows) in drawn:
-        chosen = _chosen(rows, panel)
-        if not is_number(chosen, x):
+    parts = panels_of(picture, rows, axes)
+    figure, places = _layout(picture, parts)
+    drawn = [
+        (ax, panel, _as_drawn(part, panel)) for ax, (panel, part) in zip(places, parts, strict=True)
+    ]
+    colours = _colours(rows, picture.by)
+    for ax, panel, part in drawn:
+        if not is_number(part, x):
             # the order of categories, whatever the first line has
-            ax.xaxis.update_units(chosen[x].unique())
-        lines = series(chosen, axes, x, picture.by, colours)
+            ax.xaxis.update_units(part[x].unique())
+        lines = series(part, axes, x, picture.by, colours)
         if picture.beside == picture.by:  # the title has the rule, and colours are free
             free = itertools.cycle(UNORDERED_COLOURS)
             looks = zip(lines, free, strict=False)
-            lines = [_of_mechanism(line, colour, axes) for line, colour in looks]
+            varied = axes.varied(part, x)
+            lines = [_of_mechanism(line, colour, axes, varied) for line, colour in looks]
         plot_metric(ax, lines, x, panel.metric)
-        ax.set_title(_title(panel, chosen, picture.beside, metrics))
+        if panel.crossed:
+            _cross(ax, lines, x, panel)
         if panel.equal:
-            _mark_equal(ax, chosen, x, panel.metric)
+            _mark_equal(ax, part, x, panel.metric)
+        _name_panel(ax, picture, panel, part, shown)
+    for ax, panel, part in drawn:  # once all panels of a row have their lines
+        alike = pd.concat([each for _, other, each in drawn if other == panel])
+        _scale(ax, alike, part, x, panel, shown.results.metrics)
         if x == "d_k" and panel.metric in _CROSSING:
-            _mark_crossing(ax, results, *_CROSSING[panel.metric])
-    for ax, (panel, rows) in drawn:  # once all panels of a row have their lines
-        shared = _chosen(table, panel)
-        own = _chosen(rows, panel)
-        _scale(ax, shared, own, x, panel, metrics)
+            _mark_crossing(ax, shown.results, *_CROSSING[panel.metric])
     if x != picture.by:
         are_rules = picture.by == "scaling" and picture.beside != "scaling"
         legend(places[0], "scores divided by" if are_rules else "")
@@ -120,29 +113,99 @@ def draw_lines(picture: Lines, results: Results) -> Drawing:
 
 
 def _layout(
-    picture: Lines, table: pd.DataFrame, shown: Sequence[Panel]
-) -> tuple[Drawing, list[Axes], list[pd.DataFrame]]:
-    """A figure, the axes of each panel and group of rows, and these groups; one without `beside`."""
-    width, height = picture.size
+    picture: Lines, parts: Sequence[tuple[Panel, pd.DataFrame]]
+) -> tuple[Drawing, list[Axes]]:
+    """A figure with the axes of each panel."""
+    count = len(parts)
+    kinds = len({panel for panel, _ in parts})
+    columns = picture.columns or count
     if not picture.beside:
-        share = "row" if any(panel.like for panel in shown) else "none"
-        columns = picture.columns or len(shown)
-        return *panels(len(shown), columns, (width, height), sharey=share), [table]
-    groups = [rows for _, rows in table.groupby(picture.beside, sort=False)][:_MAX_BESIDE]
-    size = width * len(groups), height * len(shown)
-    count = len(shown) * len(groups)
-    return *panels(count, len(groups), size, sharey="row"), groups
+        share = "row" if any(panel.like for panel, _ in parts) else "none"
+        return panels(count, columns, picture.size, sharey=share)
+    if picture.beside == CASES:
+        columns = min(columns, count)
+        share = "col" if kinds > 1 else "all"
+    else:
+        columns = count // kinds
+        share = "row"
+    width, height = picture.size
+    size = max(width * columns, _LEAST_WIDTH), height * -(-count // columns)
+    return panels(count, columns, size, sharey=share)
 
 
-def _title(panel: Panel, rows: pd.DataFrame, beside: str, metrics: Mapping[str, Metric]) -> str:
-    """The metric of a panel, then the only value of an axis and the treatment that it shows."""
-    parts = [panel.title or metrics[panel.metric].title]
+def _as_drawn(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
+    """The rows of a panel, with its metric and the ends of its interval as it shows them."""
+    metric = panel.metric
+    ends = [f"{metric}_low", f"{metric}_high"]
+    if ends[0] not in rows:
+        rows = _with_ends(rows, panel)
+    if panel.over:
+        whole = rows[f"{metric}_exact"] if panel.over == "exact" else np.log(rows["n_keys"])
+        columns = [metric, *ends, f"{metric}_exact"]
+        rows = rows.assign(**rows[columns].div(whole, axis=0))
+    if panel.top < math.inf:
+        rows = rows.assign(**rows[[metric, *ends]].clip(upper=panel.top))
+    return rows
+
+
+def _with_ends(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
+    """Rows with a mean and a law, or with their roots, and the mean two standard errors below and
+    above.
+    """
+    metric, law = panel.metric, f"{panel.metric}_law"
+    found = rows[[metric, law]]
+    reach = 2 * rows[f"{metric}_se"]
+    if panel.root:
+        found = np.sqrt(found)
+        reach = reach / (2 * found[metric])  # the derivative of the root
+    ends = {f"{metric}_low": found[metric] - reach, f"{metric}_high": found[metric] + reach}
+    return rows.assign(**found, **ends)
+
+
+def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, shown: Shown) -> None:
+    """The title of a panel: its metric, the value of an axis that it chooses, and its rule or case;
+    a metric that all panels have stands beside them.
+    """
+    metric = panel.title or shown.results.metrics[panel.metric].title
+    first = rows.iloc[0]
+    if picture.beside == CASES:
+        case = _case(first, picture, shown)
+        parts = [metric, case]
+        if case and len(picture.panels) == 1:
+            parts = [case]
+            ax.set_ylabel(metric if ax.get_subplotspec().is_first_col() else "")
+        letters = int(picture.size[0] * _LETTERS_PER_INCH)
+        ax.set_title("\n".join(line for part in parts for line in wrap(part, letters)))
+        return
+    parts = [metric]
     if panel.only:
         axis, _ = panel.only
-        parts.append(f"{axis} {short(rows[axis].iloc[0])}")
-    if beside:
-        parts.append(latex(under(rows[beside].iloc[0])))
-    return ", ".join(parts)
+        parts.append(f"{axis} {short(first[axis])}")
+    if picture.beside:
+        parts.append(latex(under(first[picture.beside])))
+    ax.set_title(", ".join(parts))
+
+
+def _case(row: "pd.Series[Any]", picture: Lines, shown: Shown) -> str:
+    """The axes of a row by which cases differ, in words; empty for a single case."""
+    axes = shown.results.axes
+    varied = axes.varied(shown.rows, *along_cases(picture))
+    return values_of(row, _named(row, varied, axes)) or ("defaults" if varied else "")
+
+
+def _named(row: "pd.Series[Any]", names: list[str], axes: SweepAxes) -> list[str]:
+    """The axes that name a row: all of few; of more, the sizes and those with an unusual value."""
+    if len(names) <= _FEW_OTHERS:
+        return names
+    changed = axes.changed(row)
+    return [name for name in names if name in changed or axes.usual[name] is None]
+
+
+def _cross(ax: Axes, lines: Sequence[Series], x: str, panel: Panel) -> None:
+    """Crosses on the points of more than a half."""
+    for line in lines:
+        rows = line.rows[line.rows[panel.crossed] > 1 / 2]
+        ax.plot(rows[x], rows[panel.metric], "x", color=line.colour, zorder=5)
 
 
 def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
@@ -168,14 +231,22 @@ def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
 
 
 def _mark_crossing(ax: Axes, results: Results, norm: str, statistic: str) -> None:
-    """The d_k where the norm unscaled equals that under d_k^1/2."""
+    """The d_k where the norm unscaled equals that under d_k^1/2; its words stand left of its line,
+    or above a shorter line where they would not fit.
+    """
     found = only_crossing(results, norm, statistic)
-    if found is not None:
-        above = ax.get_xaxis_transform()
-        ax.margins(y=0.25)  # the words stand over the lines
-        ax.axvline(found.crossing, color=INK, linestyle=":", linewidth=1, zorder=0)
-        text = f"unscaled and d_k^1/2 lines cross at {found.crossing:.0f} "
-        ax.text(found.crossing, 1, text, transform=above, ha="right", va="top", fontsize=9)
+    if found is None:
+        return
+    at = found.crossing
+    ax.margins(y=0.25)  # the words stand over the lines
+    left, _ = ax.transAxes.inverted().transform(ax.transData.transform((at, 1)))
+    fits = left * _inches(ax) > _CROSSING_INCHES
+    place = (at, ax.get_xaxis_transform(), "right") if fits else (0.01, ax.transAxes, "left")
+    x, across, side = place
+    height = 1 if fits else _BELOW_WORDS
+    ax.axvline(at, ymax=height, color=INK, linestyle=":", linewidth=1, zorder=0)
+    text = f"unscaled and d_k^1/2 lines cross at {at:.0f} "
+    ax.text(x, 1, text, transform=across, ha=side, va="top", fontsize=9)
 
 
 def _scale(
@@ -199,13 +270,15 @@ def _scale(
         )
     elif not is_number(own, x):
         _name_categories(ax, list(own[x].unique()), x)
+    elif x == "layer":
+        ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     else:
-        scale_x(ax, own, x, log=x == "d_model")
+        scale_x(ax, own, x, log=x in _LOGARITHMIC)
     if panel.floor is not None:
         ax.set_ylim(bottom=panel.floor)
         return
     shown = [name for name in (panel.metric, panel.like) if name]
-    may_be_log = all(metrics[name].is_logarithmic for name in shown)
+    may_be_log = all(name not in metrics or metrics[name].is_logarithmic for name in shown)
     scale_y(ax, table, *shown, may_be_log=may_be_log)
 
 
@@ -227,23 +300,6 @@ def _inches(ax: Axes) -> float:
     """The width of a panel."""
     width: float = ax.get_window_extent().width / ax.figure.dpi
     return width
-
-
-def _chosen(table: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """The rows of a panel, with its metric as it shows it."""
-    if panel.only:
-        axis, choose = panel.only
-        value = choose(table[axis].unique(), key=lambda value: (abs(value), value))
-        table = table[table[axis] == value]
-    if not panel.over:
-        return table
-    if panel.over == "exact":
-        table = table[table["scaling"] == table["scaling"].iloc[0]]  # all divide the same scores
-        whole = table[f"{panel.metric}_exact"]
-    else:
-        whole = np.log(table["n_keys"])
-    columns = [f"{panel.metric}{end}" for end in ("", "_low", "_high", "_exact")]
-    return table.assign(**table[columns].div(whole, axis=0))
 
 
 def _colours(table: pd.DataFrame, by: str) -> dict[Any, Any]:
@@ -276,12 +332,9 @@ def series(
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
         other = combinations.setdefault(tuple(combination), len(combinations))
         first = rows.iloc[0]
-        named = others
-        if len(others) > _FEW_OTHERS:
-            named = [name for name in axes.changed(first) if name in others]
         words = [
             value if by == "scaling" else f"{spoken(by)} = {short(value)}",
-            values_of(first, named),
+            values_of(first, _named(first, others, axes)),
         ]
         lines.append(
             Series(
@@ -295,21 +348,25 @@ def series(
     return lines
 
 
-def _of_mechanism(line: Series, colour: Any, axes: SweepAxes) -> Series:
-    """A line by the axes in which its rows are unusual."""
+def _of_mechanism(line: Series, colour: Any, axes: SweepAxes, varied: list[str]) -> Series:
+    """A line by the sizes that vary among lines, and by the axes in which its rows are unusual."""
     row = line.rows.iloc[0]
-    return replace(line, colour=colour, label=values_of(row, axes.changed(row)) or "softmax")
+    named = [name for name in varied if axes.usual[name] is None] + axes.changed(row)
+    return replace(line, colour=colour, label=values_of(row, named) or "softmax")
 
 
 def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
     """Measured points with 95% intervals, joined if x is a number; known exact values as a pale
-    band behind them.
+    band behind them, or those of a law as a line.
     """
     exact = f"{metric}_exact"
+    law = f"{metric}_law"
     for line in lines:
         rows = line.rows
         if exact in rows:
             plot_exact(ax, rows[x], rows[exact], line.colour)
+        if law in rows:
+            ax.plot(rows[x], rows[law], color=line.colour)
         plot_measured(
             ax,
             rows,
@@ -317,7 +374,7 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
             metric,
             color=line.colour,
             marker=line.marker,
-            linestyle=line.dashes if is_number(rows, x) else "",
+            linestyle=line.dashes if is_number(rows, x) and law not in rows else "",
             label=line.label,
             zorder=2 + (line.dashes != "-"),
         )
@@ -350,6 +407,8 @@ def plot_measured(ax: Axes, rows: pd.DataFrame, x: str, metric: str, **look: Any
     at = rows[x].to_numpy()
     values = rows[metric].to_numpy()
     ax.errorbar(at, values, reach(rows, metric), capsize=2, elinewidth=1, **look)
+    if FEW_DRAWS not in rows:
+        return
     has_few = [metric in names.split() for names in rows[FEW_DRAWS]]
     hollow = rows[has_few]
     if len(hollow):

@@ -14,9 +14,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.analysis.crossings import EQUAL, NORM_NAMES, NORMS, STATISTICS
-from experiments.analysis.results import Results, SweepAxes
+from experiments.analysis.results import SweepAxes
+from experiments.figures.shown import Shown, cases
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, empty, panels
-from experiments.figures.words import short, under
+from experiments.figures.words import short, under, values_of
 
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
 _INCHES_PER_NUMBER = 0.6
@@ -27,7 +28,8 @@ _LABEL_HEIGHT = 0.8  # share of a contour below its label
 _LIGHT_FROM = 0.55  # beyond this share, contours are white on the darker colours
 _LUMINANCE = (0.2126, 0.7152, 0.0722)  # of linear red, green and blue (WCAG 2)
 _DARK = 0.179  # white has more contrast than black on darker colours, and each at least 4.5 to 1
-_MAX_MAPS = 4
+_MAX_COLUMNS = 4
+_SIZES = ("d_k", "n_keys")
 _MAX_TICKS = 12
 _SHARES = {
     "zero_weights": "weights that are 0",
@@ -106,27 +108,26 @@ def place(at: Any, values: pd.Index) -> Any:
     return np.interp(np.log(at), logarithms, range(len(values)))
 
 
-def ratio_map(results: Results) -> Drawing:
+def ratio_map(shown: Shown) -> Drawing:
     """Unscaled gradient norms over scaled ones (d_k^1/2), and where they cross 1: maps by statistic
     and norm.
     """
     size = 10, 6
-    if "ratios" not in results:
+    ratios = shown.beside("ratios")
+    crossings = shown.beside("crossings")
+    if ratios.empty:
         reason = "No ratios: they need values unscaled and under d_k^1/2, and several d_k."
         return empty(size, reason)
     kinds = [*itertools.product(STATISTICS, NORMS)]
     figure, axes = panels(len(kinds), len(NORMS), size, sharex=True, sharey=True)
-    first = results.axes.first_combination
-    ratios = first(results["ratios"], "d_k", "n_keys")
-    crossings = first(results["crossings"], "n_keys") if "crossings" in results else None
     image: Any = None
     for ax, (statistic, norm) in zip(axes, kinds, strict=True):
         chosen = f"norm == {norm!r} and statistic == {statistic!r}"
-        shown = pivoted(ratios.query(chosen), "ratio")
-        every = math.ceil(shown.shape[1] * _INCHES_PER_NUMBER / _PANEL_INCHES)
+        plane = pivoted(ratios.query(chosen), "ratio")
+        every = math.ceil(plane.shape[1] * _INCHES_PER_NUMBER / _PANEL_INCHES)
         image = plot_plane(
             ax,
-            np.log(shown),
+            np.log(plane),
             every,
             _ratio,
             vmin=-_STRONGEST,
@@ -134,9 +135,9 @@ def ratio_map(results: Results) -> Drawing:
             cmap=DIVERGING,
             alpha=0.85,
         )
-        if crossings is not None:
+        if len(crossings):
             equal = crossings.query(f"{chosen} and level == {EQUAL}")
-            _plot_crossings(ax, equal.sort_values("n_keys"), shown)
+            _plot_crossings(ax, equal.sort_values("n_keys"), plane)
         ax.set_title(f"{statistic} of {NORM_NAMES[norm]}")
     bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01, aspect=40)
     ticks = [float(np.log(tick)) for tick in (1 / 16, 1 / 4, 1, 4, 16)]
@@ -185,30 +186,32 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
     ax.plot(exact, y, "--", color=INK, linewidth=1.2)
 
 
-def phase(results: Results) -> Drawing:
-    """Entropy of rows as a share of ln n_keys: a map for each of the first four scalings, with
-    contours.
-    """
-    table = results.axes.first_combination(results.measured, "d_k", "n_keys")
-    groups = list(table.groupby("scaling", sort=False))[:_MAX_MAPS]
+def phase(shown: Shown) -> Drawing:
+    """Entropy of rows as a share of ln n_keys: a map for each case and rule, with contours."""
+    axes = shown.results.axes
+    groups = cases(shown.rows, axes, _SIZES)
+    names = axes.varied(shown.rows, *_SIZES)
     columns = min(len(groups), 2)
     size = 10, 0.8 + 2.9 * -(-len(groups) // columns)
-    figure, axes = panels(len(groups), columns, size, sharex=True, sharey=True)
+    figure, places = panels(len(groups), columns, size, sharex=True, sharey=True)
+    whole = pivoted(shown.rows, "entropy")
+    every = -(-whole.shape[1] // _MAX_TICKS)
     image: Any = None
-    for ax, (scaling, cells) in zip(axes, groups, strict=True):
+    for ax, cells in zip(places, groups, strict=True):
         per_ln = 1 / np.log(cells["n_keys"])
         measured = cells["entropy"] * per_ln
         exact = cells["entropy_exact"] * per_ln
-        shown = pivoted(cells.assign(share=measured), "share")
-        every = -(-shown.shape[1] // _MAX_TICKS)
-        image = plot_plane(ax, shown, every, cmap=SEQUENTIAL, vmin=0, vmax=1)
-        if min(shown.shape) > 1:
+        plane = pivoted(cells.assign(share=measured), "share").reindex_like(whole)
+        image = plot_plane(ax, plane, every, cmap=SEQUENTIAL, vmin=0, vmax=1)
+        if min(plane.shape) > 1:
             known = measured if exact.isna().any() else exact
-            shares = pivoted(cells.assign(share=known), "share")
+            shares = pivoted(cells.assign(share=known), "share").reindex_like(whole)
             _plot_contours(ax, shares)
-            _plot_freezing(ax, cells, shown, results.axes)
-        ax.set_title(under(scaling))
-    figure.colorbar(image, ax=axes, label="entropy / ln n_keys", fraction=0.03, pad=0.01, aspect=30)
+            _plot_freezing(ax, cells, plane, axes)
+        first = cells.iloc[0]
+        ax.set_title(", ".join(filter(None, [values_of(first, names), under(first["scaling"])])))
+    label = "entropy / ln n_keys"
+    figure.colorbar(image, ax=places, label=label, fraction=0.03, pad=0.01, aspect=30)
     return figure
 
 
@@ -250,13 +253,13 @@ def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame, axes: Swee
         ax.plot(x, y, "--", color=INK, linewidth=1.5)
 
 
-def formats(results: Results) -> Drawing:
+def formats(shown: Shown) -> Drawing:
     """A row of maps over d_k and number formats for each share, a column for each of the first two
     rules.
 
     Of the number of keys with most values of d_k, or the largest of these.
     """
-    table = results.axes.first_combination(results.measured, "d_k", "n_keys", "arithmetic")
+    table = shown.rows
     widths = table.groupby("n_keys")["d_k"].nunique()
     n_keys = widths[widths == widths.max()].index[-1]
     table = table[table["n_keys"] == n_keys]
@@ -291,12 +294,11 @@ def _percent(share: float) -> str:
     return f"{100 * share:.{digits}f}%" if share else "0"
 
 
-def rows(results: Results) -> Drawing:
+def rows(shown: Shown) -> Drawing:
     """One heat map of weights per d_k and scaling, of the first draw; darker is a larger weight."""
-    table = results.axes.first_combination(results.measured, "d_k")
-    first = table[table["trial"] == 0]
-    groups = list(first.groupby(["d_k", "scaling"], sort=False))
-    columns = min(table["scaling"].nunique(), _MAX_MAPS)
+    table = shown.rows
+    groups = list(table.groupby(["d_k", "scaling"], sort=False))
+    columns = min(table["scaling"].nunique(), _MAX_COLUMNS)
     size = 9, 1.1 + 2.1 * -(-len(groups) // columns)
     figure, axes = panels(len(groups), columns, size, sharex=True, sharey=True)
     ticks = max(1, table["key"].nunique() * columns // 24)

@@ -19,11 +19,13 @@ from experiments.analysis.results import Results
 from experiments.declarations import FIGURES
 from experiments.declarations.figure import Figure, Finding
 from experiments.declarations.tables import Tables
-from experiments.figures import curves, maps, networks, training
+from experiments.figures import curves, maps
+from experiments.figures.captions import plain_caption
 from experiments.figures.findings import FindingError
 from experiments.figures.lines import draw_lines
+from experiments.figures.shown import Shown, shown
 from experiments.figures.style import DPI, SLIDE, STYLE, Drawing
-from experiments.figures.words import latex, plain_caption
+from experiments.figures.words import latex
 from experiments.paths import DRAWN_ROWS
 
 _TITLE_POINTS = 13
@@ -41,7 +43,7 @@ _JOINED = "\u00a0=\u00a0"
 Pixels = npt.NDArray[np.uint8]
 
 # Of figures that are not lines, by name.
-OWN_DRAWINGS: dict[str, Callable[[Results], Drawing]] = {
+OWN_DRAWINGS: dict[str, Callable[[Shown], Drawing]] = {
     "assumptions": curves.assumptions,
     "correlation": curves.correlation,
     "freezing": curves.freezing,
@@ -51,26 +53,23 @@ OWN_DRAWINGS: dict[str, Callable[[Results], Drawing]] = {
     "phase": maps.phase,
     "formats": maps.formats,
     "rows": maps.rows,
-    "growth": networks.growth,
-    "propagation": networks.propagation,
-    "losses": training.losses,
 }
 _MISSING = {name for name, figure in FIGURES.items() if not figure.lines} - OWN_DRAWINGS.keys()
 if _MISSING:
     raise ImportError(f"figures {_MISSING}: expected lines, or an entry of OWN_DRAWINGS")
 
 
-def draw(figure: Figure, results: Results) -> Drawing:
+def draw(figure: Figure, shown: Shown) -> Drawing:
     """The picture of a figure, without title and caption, in the style that is set."""
     if not figure.lines:
-        return OWN_DRAWINGS[figure.name](results)
-    return draw_lines(figure.lines, results)
+        return OWN_DRAWINGS[figure.name](shown)
+    return draw_lines(figure.lines, shown)
 
 
 def picture(figure: Figure, results: Results) -> Drawing:
     """The picture of a figure with its formulas typeset, in the style of all figures."""
     with mpl.rc_context(STYLE):
-        return typeset(draw(figure, results))
+        return typeset(draw(figure, shown(figure, results)))
 
 
 def render_figure(
@@ -89,8 +88,9 @@ def render_figure(
         formats: suffixes of further files.
     """
     title, sentence = finding or (figure.shows, "")
-    caption = f"{sentence} {plain_caption(figure, results)}".strip()
-    return render(partial(draw, figure, results), title, caption, formats=formats)
+    drawn = shown(figure, results)
+    caption = f"{sentence} {plain_caption(figure, drawn)}".strip()
+    return render(partial(draw, figure, drawn), title, caption, formats=formats)
 
 
 def render_finding(

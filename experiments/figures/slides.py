@@ -11,7 +11,6 @@ from experiments.declarations import FIGURES
 from experiments.declarations.figure import Lines, Slide
 from experiments.declarations.tables import BOTH
 from experiments.figures.findings import FindingError, mismatch
-from experiments.figures.words import hollow, sizes
 from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, Reporter
 from experiments.output.study import Study
@@ -70,13 +69,16 @@ def slide_files(slide: Slide, results: Results) -> list[bytes]:
     """A slide as PNG and as PDF, without anything that varies between equal runs."""
     import matplotlib as mpl  # takes a second to load, as all that draws
 
+    from experiments.figures.captions import HOLLOW, hollow, sizes
     from experiments.figures.lines import draw_lines
     from experiments.figures.rendering import typeset
+    from experiments.figures.shown import shown_by
     from experiments.figures.style import SLIDE, STYLE
 
     lines = Lines(slide.x, (slide.panel,), _INCHES, by=slide.by, rules=slide.rules)
     with mpl.rc_context(STYLE | SLIDE):
-        drawing = draw_lines(lines, results)
+        shown = shown_by(lines, results)
+        drawing = draw_lines(lines, shown)
         drawing.set_size_inches(_INCHES)
         panel = (0, _ABOVE_SIZES, 1, _BELOW_TITLE - _ABOVE_SIZES)
         drawing.set_layout_engine("constrained", rect=panel)
@@ -85,7 +87,7 @@ def slide_files(slide: Slide, results: Results) -> list[bytes]:
         drawing.axes[0].legend(loc="best")
         drawing.text(0.012, 0.97, slide.title, va="top", fontsize=_TITLE_POINTS)
         # Small: for the lecturer, and whoever opens the file later.
-        note = f"{sizes(results)} {hollow(results, [slide.panel.metric])}".strip()
+        note = f"{sizes(shown)} {HOLLOW if hollow(lines, shown) else ''}".strip()
         drawing.text(0.012, 0.02, note, va="bottom", fontsize=_SIZES_POINTS)
         typeset(drawing)
         return [

@@ -1,5 +1,4 @@
-"""Words of figures: the axes of a table by name, plain captions, and formulas as Matplotlib's
-mathtext.
+"""Words of figures: the axes of a table by name, and formulas as Matplotlib's mathtext.
 
 Axes are the fields of a cell, such as d_k, n_keys and inputs. Captions, labels and names of rules
 are plain text, such as `|J|_F under d_k^1/2`, because files and the terminal show them too; `latex`
@@ -7,20 +6,14 @@ typesets them for a drawing.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
 
-from experiments.analysis.results import Results, SweepAxes
-from experiments.declarations.figure import READING, Figure
-from experiments.measuring.experiment import MEASURED
-from experiments.measuring.metric import FEW_DRAWS
 from sdpa.scaling import UNSCALED
 
 _FEW_VALUES = 3
-_PALE = "Pale: exact values."
-_HOLLOW = "Hollow points: too few draws for a reliable interval."
 # Values of axes in words, in the place of `axis = value`; the first that fits.
 _PHRASES = (
     ("inputs = (.*)", r"\1 entries"),
@@ -116,74 +109,10 @@ def under(scaling: str) -> str:
     )
 
 
-def plain_caption(figure: Figure, results: Results) -> str:
-    """The sizes, inputs and trials of the measured table, and the note of the figure."""
-    if MEASURED not in results:
-        return figure.note
-    return f"{sizes(results)} {_note(figure, results)}".strip()
-
-
-def sizes(results: Results) -> str:
-    """The sizes, inputs and trials of the measured table, as a sentence."""
-    table = results.measured
-    usual = results.axes.usual
-    partial = _not_crossed(table, results.axes)
-    named = [
-        f"{name} = {_values(list(table[name].unique()))}"
-        for name in results.axes.among(table)
-        if name not in partial and (name == "inputs" or list(table[name].unique()) != [usual[name]])
-    ]
-    if partial:
-        named.append(f"{len(table[partial].drop_duplicates())} cases of {_values(partial)}")
-    trials = table["trials"].agg(["min", "max"]).unique() if "trials" in table else []
-    count = f"; {' to '.join(map(short, trials))} trials" if len(trials) else ""
-    return f"{', '.join(named)}{count}."
-
-
-def _note(figure: Figure, results: Results) -> str:
-    """The note of a figure, with the sentences of which its tables have what they speak of."""
-    sentences = [figure.note, *(said for said, holds in figure.when.items() if holds(results))]
-    if READING in figure.note:
-        panels = figure.lines.panels if figure.lines else ()
-        metrics = {*figure.metrics, *(panel.metric for panel in panels)}
-        exact = [f"{metric}_exact" for metric in metrics]
-        if results.measured.filter(exact).notna().any(axis=None):
-            sentences.append(_PALE)
-        sentences.append(hollow(results, metrics))
-    return " ".join(filter(None, sentences))
-
-
-def hollow(results: Results, metrics: Iterable[str]) -> str:
-    """A sentence about hollow points if a row has too few draws of one of the metrics; else empty."""
-    flagged = " ".join(results.measured[FEW_DRAWS]).split()
-    return _HOLLOW if {*flagged} & {*metrics} else ""
-
-
-def _not_crossed(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
-    """The axes whose values do not all occur with each combination of the others.
-
-    >>> axes = SweepAxes({"d_k": None, "key_std": 1.0})
-    >>> _not_crossed(pd.DataFrame({"d_k": [4, 8, 4, 8], "key_std": [1.0, 1.0, 2.0, 2.0]}), axes)
-    []
-    >>> _not_crossed(pd.DataFrame({"d_k": [4, 8, 4], "key_std": [1.0, 1.0, 2.0]}), axes)
-    ['d_k', 'key_std']
-    >>> _not_crossed(pd.DataFrame({"d_k": [4, 8]}), axes)
-    []
-    """
-    cells = table[axes.among(table)].drop_duplicates()
-    return [
-        name
-        for name in axes.varied(cells)
-        if len(cells)
-        != cells[name].nunique()
-        * len({*cells.drop(columns=name).itertuples(index=False, name=None)})
-    ]
-
-
-def _values(values: list[Any]) -> str:
+def listed(values: Sequence[Any]) -> str:
     """Few values as a list; many numbers by their ends.
 
-    >>> _values([8, 4]), _values([1, 2, 3, 4]), _values(["a", "b", "c", "d"])
+    >>> listed([8, 4]), listed([1, 2, 3, 4]), listed(["a", "b", "c", "d"])
     ('4 and 8', '1 to 4', 'a, b, c and d')
     """
     are_numbers = not isinstance(values[0], str)

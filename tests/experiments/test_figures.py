@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
@@ -17,10 +18,10 @@ from experiments.analysis.agreement import agreement, agreement_tables
 from experiments.analysis.results import Results
 from experiments.declarations import FIGURES, figures_of
 from experiments.figures import rendering
-from experiments.figures.lines import _mark_equal, series
-from experiments.figures.maps import place
-from experiments.figures.rendering import _with_palette, draw, render_figure
-from experiments.figures.words import plain_caption
+from experiments.figures.captions import plain_caption
+from experiments.figures.lines import _mark_equal
+from experiments.figures.rendering import _with_palette, draw, picture, render_figure
+from experiments.figures.shown import shown
 from experiments.files import write_files
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names, cell_fields
@@ -33,7 +34,6 @@ from tests.shipped import CONFIG, RESULTS
 
 OF_SWEEPS = [name for experiment in experiment_names() for name in figures_of(experiment)]
 SHOWN = {name: sweep for sweep in CONFIG.sweeps for name in sweep.figures}
-OF_LINES = [name for name in SHOWN if FIGURES[name].lines]
 
 
 @pytest.fixture
@@ -62,6 +62,10 @@ def shipped(name: str) -> Results:
     return read_sweep(RESULTS, SHOWN[name])
 
 
+def drawing(figure, results: Results) -> Figure:
+    return draw(figure, shown(figure, results))
+
+
 def rows_in(tables: Results) -> int:
     return sum(map(len, tables.values()))
 
@@ -81,10 +85,10 @@ def test_a_figure_is_drawn_from_its_tables_alone_with_a_plain_caption(name, sour
     figure = FIGURES[name]
     assert len(figure.shows.split()) <= 12
     tables = max(sources(name).values(), key=lambda of: (len(of), -rows_in(of)))
-    caption = plain_caption(figure, tables)
+    caption = plain_caption(figure, shown(figure, tables))
     assert caption.endswith(".")
     assert not re.search(r"nan|\n", caption)
-    assert draw(figure, tables).axes
+    assert drawing(figure, tables).axes
 
 
 @pytest.mark.parametrize("name", OF_SWEEPS)
@@ -97,55 +101,6 @@ def test_a_figure_names_metrics_and_axes_that_there_are(name):
         assert not figure.default.rules or "scaling" in cell_fields(experiment.cell)
 
 
-@pytest.mark.parametrize("name", OF_LINES)
-def test_lines_have_the_values_the_intervals_and_the_exact_values_of_the_table(name):
-    """Of each line of each panel."""
-    picture, tables = FIGURES[name].lines, shipped(name)
-    drawing, table = draw(FIGURES[name], tables), tables["measured"]
-    table = table[table["scaling"].isin(picture.rules or table["scaling"])]
-    x = picture.x or "d_k"
-    groups = (
-        [rows for _, rows in table.groupby(picture.beside, sort=False)]
-        if picture.beside
-        else [table]
-    )
-    shown = [panel for panel in picture.panels for _ in groups]
-    for i, panel in enumerate(shown):
-        rows = groups[i % len(groups)]
-        if panel.only:
-            strengths = sorted(rows["correlation"].unique())
-            rows = rows[rows["correlation"] == strengths[-1 if panel.only[1] is max else 0]]
-        if panel.over == "exact":
-            rows = rows[rows["scaling"] == "unscaled"]
-        lines, bars = series(rows, tables.axes, x, picture.by), intervals(drawing.axes[i])
-        assert len(bars) == len(lines)
-        pale = [band.get_ydata() for band in drawing.axes[i].lines if band.get_alpha() == 0.3]
-        for series_of_rule, (line, _, (bar,)) in zip(lines, bars, strict=True):
-            expected = series_of_rule.rows
-            wholes = {
-                "": 1.0,
-                "ln n_keys": np.log(expected["n_keys"]),
-                "exact": expected.get(f"{panel.metric}_exact"),
-            }
-            per = np.asarray(wholes[panel.over])
-            assert list(line.get_xdata()) == list(expected[x])
-            assert np.allclose(line.get_ydata(), expected[panel.metric] / per, equal_nan=True)
-            ends = np.reshape(
-                [segment[:, 1] for segment in bar.get_segments() if len(segment)], (-1, 2)
-            )
-            bounds = expected[
-                [f"{panel.metric}_low", f"{panel.metric}_high"]
-            ].to_numpy() / np.reshape(per, (-1, 1))
-            assert np.allclose(ends, bounds[~np.isnan(bounds).any(axis=1)], atol=1e-12)
-            if f"{panel.metric}_exact" in expected:
-                exact = expected[f"{panel.metric}_exact"] / per
-                assert any(
-                    np.allclose(values, exact, equal_nan=True)
-                    for values in pale
-                    if len(values) == len(exact)
-                )
-
-
 def test_names_of_categories_stand_below_their_points():
     """Also if the first line has no point in one of them."""
     measured = shipped("assumptions")["measured"].query("scaling == 'unscaled'").iloc[:4]
@@ -153,9 +108,9 @@ def test_names_of_categories_stand_below_their_points():
     table = measured.assign(
         inputs=inputs, query_mean=[0.0, 0.5, 0.0, 0.5], key_mean=0.0, query_std=1.0
     )
-    ax = draw(FIGURES["metrics"], Results(shipped("assumptions").sweep, {"measured": table})).axes[
-        2
-    ]
+    ax = drawing(
+        FIGURES["metrics"], Results(shipped("assumptions").sweep, {"measured": table})
+    ).axes[2]
     names = [text.get_text() for text in ax.get_xticklabels()]
     points = {
         (names[round(at)], y)
@@ -169,7 +124,7 @@ def test_names_of_categories_stand_below_their_points():
 
 def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
     """By straight lines between the points of the picture, which the curve of the table bends."""
-    ax = draw(FIGURES["metrics"], shipped("metrics")).axes[3]
+    ax = drawing(FIGURES["metrics"], shipped("metrics")).axes[3]
     lines = {bar.get_label(): np.log(bar[0].get_xydata()) for bar in intervals(ax)}
     gap = lines["unscaled"] - lines["d_k^1/2"]
     straight = np.exp(np.interp(0, -gap[-2:, 1], lines["unscaled"][-2:, 0]))
@@ -186,27 +141,23 @@ def test_a_panel_marks_no_crossing_of_none_or_several(times):
     crossings = tables.pop("crossings")
     if times:
         tables["crossings"] = pd.concat([crossings] * times)
-    ax = draw(FIGURES["metrics"], tables).axes[3]
+    ax = drawing(FIGURES["metrics"], tables).axes[3]
     assert not [line for line in ax.lines if line.get_linestyle() == ":"]
 
 
-def test_a_map_has_the_ratios_of_the_table_and_their_crossings():
-    tables = shipped("map")
-    ax = draw(FIGURES["map"], tables).axes[0]
-    ratios = tables["ratios"].query("norm == 'jacobian' and statistic == 'median'")
-    table = ratios.pivot_table(index="n_keys", columns="d_k", values="ratio")
-    assert np.allclose(ax.images[0].get_array(), np.log(table))
-    written = {text.get_text() for text in ax.texts}
-    assert {
-        f"{ratio:.2g}" for ratio in table.to_numpy()[:, ::4].ravel() if 2 <= ratio < 100
-    } <= written
-    crossings = tables["crossings"].query(
-        "norm == 'jacobian' and statistic == 'median' and level == 1"
-    )
-    points = intervals(ax)[0][0].get_xdata()
-    assert np.allclose(points, place(crossings["crossing"], table.columns))
-    assert all(abs(text.xy[0] - points[text.xy[1]]) > 1 for text in ax.texts)
-    assert np.all(np.diff(points) > 0)
+@pytest.mark.parametrize("at", [5, 50, 500])
+def test_the_words_of_a_crossing_stand_inside_their_panel(at):
+    tables = shipped("metrics")
+    tables["crossings"] = tables["crossings"].assign(crossing=at)
+    figure = picture(FIGURES["metrics"], tables)
+    FigureCanvasAgg(figure).draw()
+    ax = figure.axes[3]
+    (words,) = ax.texts
+    inside, panel = words.get_window_extent(), ax.get_window_extent()
+    assert panel.x0 <= inside.x0
+    assert inside.x1 <= panel.x1
+    (mark,) = [line.get_window_extent() for line in ax.lines if line.get_linestyle() == ":"]
+    assert inside.x1 <= mark.x0 or mark.y1 <= inside.y0
 
 
 def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources, tmp_path):
@@ -244,7 +195,7 @@ def test_a_finding_comes_before_the_plain_caption(tmp_path):
     figure, tables = FIGURES["variance"], shipped("variance")
     finding = ("It rises", "It rises from 1 to 2.")
     write_files(tmp_path / "variance", render_figure(figure, tables, finding=finding))
-    caption = f"It rises from 1 to 2. {plain_caption(figure, tables)}"
+    caption = f"It rises from 1 to 2. {plain_caption(figure, shown(figure, tables))}"
     assert drawn_texts(tmp_path / "variance.png") == ("It rises", caption)
 
 
@@ -282,7 +233,7 @@ def test_an_unknown_format_is_refused_before_anything_is_drawn(suite, formats):
 def test_a_figure_shows_where_the_root_is():
     tables = shipped("freezing")
     measured = tables["measured"].query("scaling == 'd_k^1/2'")
-    for ax in draw(FIGURES["freezing"], tables).axes:
+    for ax in drawing(FIGURES["freezing"], tables).axes:
         rings = np.concatenate(
             [points.get_offsets() for points in ax.collections if not len(points.get_facecolors())]
         )
@@ -296,23 +247,26 @@ def test_every_mechanism_has_a_line():
     tables = shipped("mechanisms")
     measured = tables.measured
     caps = [measured[measured["softcap"] == 50].assign(softcap=cap) for cap in range(1, 9)]
-    drawing = draw(FIGURES["mechanisms"], Results(tables.sweep, {"measured": pd.concat(caps)}))
-    assert all(len(intervals(ax)) == len(caps) for ax in drawing.axes)
+    several = Results(tables.sweep, {"measured": pd.concat(caps)})
+    panels = drawing(FIGURES["mechanisms"], several).axes
+    assert all(len(intervals(ax)) == len(caps) for ax in panels)
 
 
 def test_a_caption_names_the_lines_of_the_law_only_where_there_are_some():
     figure, tables = FIGURES["growth"], shipped("growth")
-    assert "Lines: law" in plain_caption(figure, tables)
-    assert "No lines" not in plain_caption(figure, tables)
+    assert "Lines: law" in plain_caption(figure, shown(figure, tables))
+    assert "No lines" not in plain_caption(figure, shown(figure, tables))
     layers = tables["by_layer"].assign(cosine_law=math.nan)
-    without = plain_caption(figure, Results(tables.sweep, {**tables, "by_layer": layers}))
+    without = plain_caption(
+        figure, shown(figure, Results(tables.sweep, {**tables, "by_layer": layers}))
+    )
     assert "Lines: law" not in without
     assert "No lines: the law is for d_k from 32 on" in without
 
 
 def test_a_point_far_below_the_others_does_not_squeeze_their_panel():
     tables = shipped("assumptions")
-    for ax in draw(FIGURES["assumptions"], tables).axes:
+    for ax in drawing(FIGURES["assumptions"], tables).axes:
         assert np.ptp(np.log(ax.get_xlim())) < np.log(200)
     (far,) = ax.texts
     rows = tables["measured"].query("scaling == 'unscaled'")["query_gradient_norm_median"]

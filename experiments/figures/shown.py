@@ -1,0 +1,156 @@
+"""What a figure shows, as a value: made once from its declaration, for its drawing, its caption and
+its tests.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from experiments.analysis.results import Results, SweepAxes
+from experiments.declarations.figure import CASES, Figure, Lines, Own, Panel
+from experiments.errors import counted
+from experiments.figures.words import listed
+from experiments.measuring.experiment import MEASURED
+
+_MOST_RULES = 4  # beside each other
+_MOST_CASES = 9  # panels of cases
+_TRIAL = "trial"  # of tables with single draws, which show the first
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The rows of a table that a figure draws, and the words for those that it leaves out.
+
+    Attributes:
+        results: of the sweep.
+        rows: those drawn, of the table that the figure declares.
+        left_out: values of axes, rules and cases of this table that are not drawn; empty if all are.
+    """
+
+    results: Results
+    rows: pd.DataFrame
+    left_out: str
+
+    def beside(self, kind: str) -> pd.DataFrame:
+        """The rows of another table of the sweep with values of axes that are drawn; without such a
+        table, none.
+        """
+        table = self.results.get(kind, pd.DataFrame())
+        for axis in self.results.axes.among(table):
+            table = table[table[axis].isin(self.rows[axis])]
+        return table
+
+
+def shown(figure: Figure, results: Results) -> Shown:
+    """What a declared figure shows of the results of a sweep."""
+    return shown_by(figure.lines or figure.own, results)
+
+
+def shown_by(picture: Lines | Own, results: Results) -> Shown:
+    """What lines, or a drawing of its own, show of the results of a sweep."""
+    kind = picture.table if isinstance(picture, Lines) else MEASURED
+    table = results.get(kind, pd.DataFrame()).reset_index(drop=True)
+    if _TRIAL in table:
+        table = table[table[_TRIAL] == 0]
+    rows = table
+    if picture.rules:
+        is_meant = table["scaling"].isin(picture.rules)
+        rows = table[is_meant] if is_meant.any() else table
+    axes = results.axes
+    if isinstance(picture, Lines):
+        rows = _of_lines(picture, rows, axes)
+    elif picture.along:
+        rows = _of_cases(picture, rows, axes)
+    return Shown(results, rows, _left_out(table, rows, axes))
+
+
+def _of_lines(picture: Lines, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
+    """The rows that are in a panel, and have a place along x."""
+    rows = rows[rows[x_of(picture, rows, axes)].notna()]
+    drawn = [part.index for _, part in panels_of(picture, rows, axes)]
+    return rows[rows.index.isin([*itertools.chain(*drawn)])]
+
+
+def _of_cases(picture: Own, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
+    """The rows of the first cases, or of the first combination of the other axes."""
+    if picture.cases:
+        groups = cases(rows, axes, picture.along)
+        return pd.concat(groups[: picture.cases]).sort_index()
+    others = axes.varied(rows, *picture.along)
+    is_first = (rows[others] == rows[others].iloc[0]).all(axis=1)
+    return rows[is_first]
+
+
+def cases(rows: pd.DataFrame, axes: SweepAxes, along: Sequence[str]) -> list[pd.DataFrame]:
+    """The rows of each rule and combination of the axes besides some."""
+    return _groups(rows, [*axes.among(rows, *along), "scaling"])
+
+
+def x_of(picture: Lines, rows: pd.DataFrame, axes: SweepAxes) -> str:
+    """The column along which lines go."""
+    return picture.x or [*axes.varied(rows, picture.by), "scaling"][0]
+
+
+def panels_of(
+    picture: Lines, rows: pd.DataFrame, axes: SweepAxes
+) -> list[tuple[Panel, pd.DataFrame]]:
+    """Each panel of lines with its rows, from left to right and from top to bottom."""
+    known = [panel for panel in picture.panels if panel.metric in rows]
+    if picture.beside == CASES:
+        names = axes.among(rows, *along_cases(picture))
+        most = _MOST_CASES // len(known)
+        pairs = [(panel, group) for group in _groups(rows, names)[:most] for panel in known]
+    else:
+        groups = _groups(rows, picture.beside)[:_MOST_RULES] if picture.beside else [rows]
+        pairs = [*itertools.product(known, groups)]
+    return [(panel, _of_panel(group, panel)) for panel, group in pairs]
+
+
+def along_cases(picture: Lines) -> list[str]:
+    """The axes by which the rows of one case of lines differ."""
+    return [picture.x, picture.by, *(panel.only[0] for panel in picture.panels if panel.only)]
+
+
+def _groups(rows: pd.DataFrame, by: str | list[str]) -> list[pd.DataFrame]:
+    return [group for _, group in rows.groupby(by, sort=False)]
+
+
+def _of_panel(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
+    """The rows of a panel among those of its group."""
+    if panel.only and len(rows):
+        axis, choose = panel.only
+        value = choose(rows[axis].unique(), key=lambda value: (abs(value), value))
+        rows = rows[rows[axis] == value]
+    if panel.over == "exact":
+        rows = rows[rows["scaling"] == rows["scaling"].iloc[0]]  # all divide the same scores
+    return rows
+
+
+def _left_out(table: pd.DataFrame, rows: pd.DataFrame, axes: SweepAxes) -> str:
+    """The values of axes and the rules of a table that some rows lack, and the number of further
+    cases.
+
+    >>> table = pd.DataFrame({"d_k": [4, 8, 4, 8], "mask": ["none", "none", "causal", "causal"]})
+    >>> axes = SweepAxes({"d_k": None, "mask": "none"})
+    >>> _left_out(table, table[:2], axes), _left_out(table, table[:3], axes), _left_out(table, table, axes)
+    ('mask = causal', '1 case of d_k and mask', '')
+    """
+    parts = []
+    names = [*axes.varied(table), *(["scaling"] if "scaling" in table else [])]
+    rest = table[~table.index.isin(rows.index)]
+    for name in names:
+        lacking = [value for value in table[name].unique() if not (rows[name] == value).any()]
+        if lacking:
+            rest = rest[~rest[name].isin(lacking)]
+            values = listed(lacking)
+            parts.append(values if name == "scaling" else f"{name} = {values}")
+    if len(rest):
+        for name in names:  # those without which the rest would be like the rows
+            fewer = [other for other in names if other != name]
+            if fewer and rest[fewer].merge(rows[fewer]).empty:
+                names = fewer
+        number = len(rest[names].drop_duplicates())
+        parts.append(f"{counted(number, 'case')} of {listed(names)}")
+    return "; ".join(parts)
