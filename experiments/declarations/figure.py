@@ -17,7 +17,6 @@ Needs: TypeAlias = Mapping[str, Any]
 
 READING = "Bars: 95% intervals."
 EQUAL = "Dotted: equal weights."
-CASES = "cases"  # each combination of the axes that are neither along x nor coloured
 JACOBIAN = "|J|_F: Frobenius norm of the Jacobian of the softmax, weights by scores."
 GRADIENT = (
     "|dL/dq|: norm of the gradient that reaches a query, if those of its weights are standard "
@@ -25,6 +24,7 @@ GRADIENT = (
 )
 # Sentences of captions, each with the condition that its figure has what it speaks of.
 When: TypeAlias = Mapping[str, Callable[[Tables], Any]]
+CASES = "cases"  # each combination of the axes that are neither along x nor coloured
 
 
 @dataclass(frozen=True)

@@ -96,8 +96,8 @@ FIGURES = (
             columns=2,
             table=_BY_LAYER,
         ),
-        note="The deepest stack of each case, with fresh random matrices. A random gradient above the "
-        "last layer runs back to the first, from right to left. Points: root mean squares and mean cosines before each "
+        note="All matrices are fresh and random. A random gradient above the last layer runs back to "
+        "the first, from right to left. Points: root mean squares and mean cosines before each "
         "layer, ± two standard errors.",
         when=_LAW,
         finding=Finding(
@@ -109,7 +109,7 @@ FIGURES = (
             "within a factor of {factor} at every layer.",
             needs={"d_k": 64, "n_keys": 64, "layers": (), "norm": "pre", "scaling": BOTH},
             numbers=_growth,
-            reads=("by_layer",),
+            reads=(_BY_LAYER,),
         ),
         slides=(
             Slide(
@@ -157,7 +157,7 @@ FIGURES = (
                 "scaling": BOTH,
             },
             numbers=_propagation,
-            reads=("by_layer",),
+            reads=(_BY_LAYER,),
         ),
     ),
 )

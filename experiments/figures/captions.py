@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from experiments.analysis.results import Results, SweepAxes
+from experiments.analysis.results import SweepAxes
 from experiments.declarations.figure import READING, Figure, Lines
 from experiments.figures.shown import Shown, panels_of
 from experiments.figures.words import listed, short
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 
-PALE = "Pale: exact values."
+_PALE = "Pale: exact values."
+_NONE = pd.Series(dtype=float)
 HOLLOW = "Hollow points: too few draws for a reliable interval."
 
 
@@ -47,27 +48,31 @@ def _of_rows(table: pd.DataFrame, axes: SweepAxes) -> str:
 
 
 def _note(figure: Figure, shown: Shown) -> str:
-    """The note of a figure, with the sentences of which its tables have what they speak of."""
-    tables = Results(shown.results.sweep, {**shown.results, MEASURED: shown.rows})
-    sentences = [figure.note, *(said for said, holds in figure.when.items() if holds(tables))]
+    """The note of a figure, with the sentences of which its drawing has what they speak of."""
+    tables = {kind: shown.beside(kind) for kind in shown.results}
+    tables[figure.lines.table if figure.lines else MEASURED] = shown.rows
+    found = [figure.note, *(said for said, holds in figure.when.items() if holds(tables))]
     if READING in figure.note:
-        exact = [f"{metric}_exact" for metric in figure.metrics]
-        if shown.rows.filter(exact).notna().any(axis=None):
-            sentences.append(PALE)
+        parts = _drawn(figure.lines or figure.metrics, shown)
+        if any(part.get(f"{metric}_exact", _NONE).notna().any() for metric, part in parts):
+            found.append(_PALE)
         if hollow(figure.lines or figure.metrics, shown):
-            sentences.append(HOLLOW)
-    return " ".join(filter(None, sentences))
+            found.append(HOLLOW)
+    return " ".join(found)
 
 
 def hollow(drawn: Lines | Sequence[str], shown: Shown) -> bool:
     """True if a point of lines, or of metrics in all rows shown, has too few draws."""
-    rows = shown.rows
-    if isinstance(drawn, Lines):
-        panels = panels_of(drawn, rows, shown.results.axes)
-        parts = [(panel.metric, part) for panel, part in panels]
-    else:
-        parts = [(metric, rows) for metric in drawn]
+    parts = _drawn(drawn, shown)
     return any(metric in flagged.split() for metric, part in parts for flagged in part[FEW_DRAWS])
+
+
+def _drawn(drawn: Lines | Sequence[str], shown: Shown) -> list[tuple[str, pd.DataFrame]]:
+    """Each metric of lines, or of all rows shown, with its rows."""
+    if isinstance(drawn, Lines):
+        panels = panels_of(drawn, shown.rows, shown.results.axes)
+        return [(panel.metric, part) for panel, part in panels]
+    return [(metric, shown.rows) for metric in drawn]
 
 
 def _not_crossed(table: pd.DataFrame, axes: SweepAxes) -> list[str]:

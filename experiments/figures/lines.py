@@ -95,7 +95,8 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
         if picture.beside == picture.by:  # the title has the rule, and colours are free
             free = itertools.cycle(UNORDERED_COLOURS)
             looks = zip(lines, free, strict=False)
-            lines = [_of_mechanism(line, colour, axes) for line, colour in looks]
+            varied = axes.varied(part, x)
+            lines = [_of_mechanism(line, colour, axes, varied) for line, colour in looks]
         plot_metric(ax, lines, x, panel.metric)
         if panel.crossed:
             _cross(ax, lines, x, panel)
@@ -353,10 +354,11 @@ def series(
     return lines
 
 
-def _of_mechanism(line: Series, colour: Any, axes: SweepAxes) -> Series:
-    """A line by the axes in which its rows are unusual."""
+def _of_mechanism(line: Series, colour: Any, axes: SweepAxes, varied: list[str]) -> Series:
+    """A line by the sizes that vary among lines, and by the axes in which its rows are unusual."""
     row = line.rows.iloc[0]
-    return replace(line, colour=colour, label=values_of(row, axes.changed(row)) or "softmax")
+    named = [name for name in varied if axes.usual[name] is None] + axes.changed(row)
+    return replace(line, colour=colour, label=values_of(row, named) or "softmax")
 
 
 def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:

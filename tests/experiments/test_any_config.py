@@ -1,121 +1,138 @@
-"""Generated sweeps of every experiment: tables, figures and a page come out."""
+"""Small grids of every experiment: tables, check, figures with true captions and a page come out."""
 
+import itertools
+import json
+import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from matplotlib.text import Text
 
+from experiments.analysis import analyse, derived, verdicts
+from experiments.analysis.results import Results
 from experiments.commands.check import check
 from experiments.commands.measure import measure
 from experiments.config.kinds import config_names, kinds_of
 from experiments.config.loader import load_config
-from experiments.declarations import figures_of
+from experiments.declarations import FIGURES
+from experiments.figures.captions import plain_caption
 from experiments.figures.draw import draw
+from experiments.figures.rendering import draw as draw_one
+from experiments.figures.rendering import typeset
+from experiments.figures.shown import shown
+from experiments.figures.style import Drawing
+from experiments.figures.words import latex, short, values_of
 from experiments.kinds import experiment_names
-from experiments.measuring.columns import cell_fields, defaults
+from experiments.measuring.columns import cell_fields, defaults, names
 from experiments.measuring.experiment import load_experiment
 from experiments.output.reporter import Reporter
 from experiments.output.study import Study
-from experiments.pages.index import write_page
+from experiments.pages.index import make_page, write_page
 from experiments.paths import figure_path
+from experiments.running import workers
 from experiments.running.workers import LocalWorkers
-from sdpa import LAWS
-from sdpa.initialisation import SCHEMES
 
-RULES = (
-    "unscaled",
-    "d_k^1/2",
-    "d_k^0.9",
-    "d_k^3/2",
-    8,
-    "d_k^1/2/ln(n_keys)",
-)
-
-
-def axis(*values: object) -> st.SearchStrategy:
-    """A single value or a list of different ones."""
-    one = st.sampled_from(values)
-    return one | st.lists(one, min_size=1, max_size=2, unique=True)
-
-
-# Extreme values of the keys of all experiments; a key that must fit others keeps its default.
-KEYS = {
-    "d_k": axis(1, 2, 3, 8, 64),
-    "n_keys": axis(2, 3, 7, 40),
-    "n_queries": axis(1, 2),  # a mask wants at most n_keys
-    "scaling": axis(*RULES) | st.just(RULES).map(list),
-    "inputs": axis(*LAWS),
-    "query_std": axis(0.1, 1, 3, 30),
-    "key_std": axis(0.1, 30),
-    "query_mean": st.sampled_from([0, -10]),
-    "key_mean": st.sampled_from([0, -10]),
-    "spectrum": st.sampled_from([0, 0.5, 2]),
-    "normalize": st.sampled_from(["none", "l2", "rms"]),
-    "mask": axis("none", "causal"),
-    "softcap": axis(5, 50),
-    "sink": axis(-4, 4),
-    "scheme": axis(*SCHEMES),
-    "d_model": axis(8, 64),
-    "n_heads": axis(1, 2),
-    "learning_rate": axis(1e-9, 0.01, 1, 1e6),
-    "layers": axis(1, 3),
-    "width": st.sampled_from([4, 8]),
-    "steps": st.sampled_from([25, 40]),
-    "optimizer": axis("adam", "momentum"),
-    "initial": axis("unit", "small"),
-    "n_sequences": st.sampled_from([2, 5]),
-    "warmup": st.sampled_from([0, 7]),
-    "clip": st.sampled_from([0, 1]),
-    "initial_divisor": axis("unscaled", "d_k^1/4"),
-    "rate_divisor": axis("unscaled", "d_k^1/4"),
-    "token_cosine": axis(0.2, 0.999),
-    "residual": axis(0.5, 1000),
-    "output_scale": axis("none", "depth"),
-    "norm": axis("pre", "post"),
-    "mlp": axis("none", "relu", "swiglu"),
+Axes = dict[str, object]
+# The values of each key: one, two, three and more widths, lengths and rules.
+CHOICES: dict[str, list[object]] = {
+    "d_k": [16, [4, 16], [4, 16, 64], [2, 4, 8, 16, 32]],
+    "n_keys": [8, [4, 8], [4, 8, 16], [2, 4, 8, 16]],
+    "scaling": [
+        ["unscaled"],
+        ["d_k^1/2"],
+        ["unscaled", "d_k^1/2"],
+        ["unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^3/2"],
+        [8, "d_k^0.9", "d_k^1/2/ln(n_keys)"],
+    ],
+    "n_queries": [2],
+    "scheme": ["gpt2", ["gpt2", "xavier", "mup"]],
+    "d_model": [16, [8, 16], [8, 16, 32]],
+    "n_heads": [2, [1, 2]],
+    "learning_rate": [0.01, [0.01, 0.1], [0.001, 0.01, 1e6]],
+    "layers": [1, [1, 2, 3]],
+    "steps": [25],
+    "width": [8],
 }
-OF_ONE = {
-    "mechanisms": {"mask": axis("none", "causal", "window-2", "local-1")},
-    "language": {"d_k": axis(2, 8, 64), "n_keys": axis(2, 7), "layers": st.sampled_from([1, 2])},
-    "network": {"n_heads": axis(2, 3)},
+_OF_ROWS: list[Axes] = [
+    {},
+    {"variants": [{"query_std": [0.1, 30]}, {"mask": "causal"}]},
+    {"correlation": [0, 0.2, 0.5]},
+    {"inputs": ["gaussian", "lognormal"]},
+    {"variants": [{}, {"normalize": "rms"}, {"spectrum": 1, "d_k": 5}]},
+]
+# Further axes of an experiment, and its own values of keys.
+FURTHER: dict[str, list[Axes]] = {
+    "saturation": _OF_ROWS,
+    "rows": _OF_ROWS[:2],
+    "mechanisms": [
+        {"softcap": [0, 5]},
+        {"sink": ["none", 0], "mask": ["none", "local-1"]},
+        {"variants": [{"softcap": 5}, {"normalizer": "sigmoid"}, {"position": "rope"}]},
+    ],
+    "language": [{}, {"initial": ["unit", "small"]}, {"initial_divisor": ["unscaled", "d_k^1/4"]}],
+    "network": [
+        {},
+        {"residual": [0, 1], "norm": ["pre", "post"]},
+        {"mask": ["none", "causal"], "mlp": ["none", "relu", "swiglu"]},
+        {"token_cosine": [0, 0.5, 0.9]},
+    ],
 }
-LEFT_OUT = {"correlation", "alibi", "normalizer", "position"}  # keep their defaults
-# Beside those without a default: what does not fit others or takes minutes, or a key of the kind.
-ALWAYS = {"n_queries", "layers", "width", "steps", "softcap"}
+OWN_CHOICES = {
+    "language": {
+        "d_k": [4, [2, 64]],
+        "n_keys": [4, [2, 7]],
+        "layers": [1],
+        "scaling": CHOICES["scaling"][2:],
+    },
+    "network": {
+        "d_k": [4, [4, 8], 32],
+        "n_keys": [4, [4, 8]],
+        "n_heads": [1],
+        "scaling": CHOICES["scaling"][2:],
+    },
+}
+_NTH = "figure"  # the place of the drawn figure among the default ones
 
 
-@pytest.mark.parametrize("name", experiment_names())
-def test_every_key_is_generated_or_left_out_on_purpose(name):
-    known = KEYS.keys() | OF_ONE.get(name, {}).keys() | LEFT_OUT
-    assert cell_fields(load_experiment(name).cell).keys() <= known
+def covered(choices: dict[str, list[object]]) -> list[dict[str, object]]:
+    """Few points of a grid that have each pair of values of any two keys."""
+    values = {key: [(key, i) for i in range(len(given))] for key, given in choices.items()}
+    left = [
+        {one, other}
+        for first, second in itertools.combinations(values.values(), 2)
+        for one, other in itertools.product(first, second)
+    ]
+    points = []
+    while left:
+        point = {*left[0]}
+        for key in sorted(values.keys() - dict(point).keys(), key=lambda key: -len(values[key])):
+            new = {each: sum(pair <= {*point, each} for pair in left) for each in values[key]}
+            point.add(max(new, key=new.get))
+        left = [pair for pair in left if not pair <= point]
+        points.append({key: choices[key][i] for key, i in sorted(point)})
+    return points
 
 
-def sweep_of(name: str) -> st.SearchStrategy:
+def grids(name: str) -> list[dict[str, object]]:
+    """The sweeps of an experiment, each with the place of the figure to draw."""
     experiment = load_experiment(name)
-    keys = KEYS | OF_ONE.get(name, {})
-    keys = {key: keys[key] for key in cell_fields(experiment.cell) if key in keys}
-    optional = {key: keys[key] for key in defaults(experiment.cell) if key in keys.keys() - ALWAYS}
-    if names := figures_of(name):
-        optional["figures"] = axis(*names)
-    needed = {key: values for key, values in keys.items() if key not in optional}
-    trials = [each for each in (2, 3, 19, 20) if each >= experiment.min_trials]
-    needed["trials"] = st.sampled_from(trials)
+    given = CHOICES | OWN_CHOICES.get(name, {})
+    needed = cell_fields(experiment.cell).keys() - defaults(experiment.cell).keys()
+    extra = {"n_queries", "layers", "width", "steps"} & cell_fields(experiment.cell).keys()
+    further = FURTHER.get(name, [{}])
+    taken = {key for axes in further for key in axes}
+    keys = [key for key in CHOICES if key in (needed | extra) - taken]
+    chosen = {key: given[key] for key in keys}
+    most = len([figure for figure in FIGURES.values() if figure.of == name and figure.default])
+    choices = {**chosen, "further": further, _NTH: [*range(most)] or [0]}
     asked = next(each for each in config_names() if experiment in kinds_of(each))
-    needed["experiment"] = st.just(asked)
-    return st.fixed_dictionaries(needed, optional=optional)
-
-
-SWEEP = st.one_of([sweep_of(name) for name in experiment_names()])
-CONFIG = st.fixed_dictionaries(
-    {
-        "seed": st.integers(0, 3),
-        "sweeps": st.dictionaries(st.sampled_from("abc"), SWEEP, min_size=1, max_size=2),
-    }
-)
+    trials = {"language": 2, "rows": 1, "network": 2}.get(name, 20)
+    common = {"experiment": asked, "trials": trials}
+    return [{**point.pop("further"), **common, **point} for point in covered(choices)]
 
 
 def run_whole(config: dict, folder: Path) -> None:
@@ -152,16 +169,63 @@ def test_equal_scores_have_no_kurtosis(tmp_path):
     assert table["score_kurtosis"].isna().tolist() == [True, False]
 
 
-# A run takes seconds, so that a failing config is shown as it is instead of shrunk.
+def assert_true(drawing: Drawing, caption: str, results: Results) -> None:
+    """Each value of an axis in the caption is in the drawing: on an axis or in a text; of a range,
+    both ends. An unusual value of one axis may stand without the usual ones of others.
+    """
+    assert caption.endswith(".")
+    assert not re.search(r"\bnan\b|\binf\b|\{|  ", caption), caption
+    texts = {" ".join(text.get_text().split()) for text in drawing.findobj(Text)}
+    lines = [line for ax in drawing.axes for line in ax.lines]
+    places = {f"{x:g}" for line in lines for x in line.get_xdata() if not isinstance(x, str)}
+    for name in results.axes.varied(results.measured):
+        listed = re.search(rf"\b{name} = (.+?)(?=, \w+ = |, \d+ cases of |;|\.)", caption)
+        values = re.split(" and | to |, ", listed[1]) if listed else []
+        usual = short(results.axes.usual[name])
+        for value in [*{*values} - {usual}] if len(values) > 1 else ():
+            said = latex(values_of(pd.Series({name: value}), [name]))
+            is_named = value in places | texts or any(said in latex(text) for text in texts)
+            assert is_named, f"{said} is not drawn: {caption}"
+
+
+@pytest.fixture
+def quick_exact(monkeypatch):
+    """Exact values without theory, which takes seconds: the measured ones, but for every fifth."""
+
+    def quick(experiment, measured, _cells):
+        known = np.arange(len(measured)) % 5 < 4
+        exact = {
+            f"{metric.name}_exact": measured[metric.name].where(known)
+            for metric, _ in derived.known_metrics(experiment)
+        }
+        return measured.assign(**exact)[names(experiment.table_columns)]
+
+    monkeypatch.setattr(analyse, "add_exact", quick)
+    monkeypatch.setattr(verdicts, "evaluate", lambda _, cells: np.full(len([*cells]), np.nan))
+    monkeypatch.setattr(workers, "_FEW", 99)  # tables, too, are made in this process
+
+
 @pytest.mark.edits
-@pytest.mark.usefixtures("in_this_process", "quick_slider")
+@pytest.mark.usefixtures("in_this_process", "quick_slider", "quick_exact")
 @pytest.mark.parametrize("name", experiment_names())
-@settings(
-    max_examples=2,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    phases=[Phase.generate],
-)
-@given(data=st.data())
-def test_generated_sweeps_of_every_experiment_run(tmp_path_factory, name, data):
-    config = {"seed": 0, "sweeps": {"mine": data.draw(sweep_of(name))}}
-    run_whole(config, tmp_path_factory.getbasetemp() / "any")
+def test_every_small_grid_has_its_figures_and_its_page(tmp_path, name):
+    sweeps = {f"grid{i}": grid for i, grid in enumerate(grids(name))}
+    places = {sweep: grid.pop(_NTH) for sweep, grid in sweeps.items()}
+    path = tmp_path / "grids.yaml"
+    path.write_text(json.dumps({"seed": 0, "sweeps": sweeps}))
+    config = load_config(path)
+    report = Reporter(verbose=True)
+    measure(config, config.sweeps, tmp_path, LocalWorkers(1), report=report)
+    study = Study(config, tmp_path)
+    check(study, config.sweeps, report=report)
+    for sweep in config.sweeps:
+        assert set(sweep.figures) <= FIGURES.keys()
+        if sweep.figures:
+            figure = FIGURES[sweep.figures[places[sweep.name] % len(sweep.figures)]]
+            drawn = shown(figure, study[sweep.name])
+            drawing = draw_one(figure, drawn)
+            if figure.name != "formats":  # of one number of keys, which a panel names
+                assert_true(drawing, plain_caption(figure, drawn), drawn.results)
+            typeset(drawing)
+    page = make_page(study, path).decode()
+    assert all(f'id="sweep.{sweep}"' in page for sweep in sweeps)
