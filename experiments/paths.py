@@ -73,7 +73,7 @@ def csv_name(sweep: str, kind: str) -> str:
 
 
 def sidecar_path(results: Path, sweep: str) -> Path:
-    """The file beside a sweep's table, with its parameters, checksums and fingerprints.
+    """The file beside a sweep's table, with its parameters, checksums and origin.
 
     >>> sidecar_path(SHIPPED_RESULTS, "dimension").as_posix()
     'results/dimension.json'
