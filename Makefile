@@ -57,12 +57,12 @@ test: .venv/dev-ready ## run all tests but those of CONTRIBUTING.md
 	@$(PYTEST)
 
 test-coverage: MARK = slow
-test-slow: MARK = slow or faults or edits or cluster or recipes
+test-slow: MARK = slow or faults or edits or cluster
 test-cluster test-slow: .venv/dask-ready
 test-models test-notebooks test-page: WORKERS = 0
 test-notebooks: .venv/notebooks-ready
 test-page: .venv/browser-ready
-test-coverage test-faults test-edits test-cluster test-recipes test-slow \
+test-coverage test-faults test-edits test-cluster test-slow \
 test-models test-notebooks test-page: test-%: .venv/dev-ready
 	@$(PYTEST) -m "$(or $(MARK),$*)"
 
