@@ -34,7 +34,7 @@ page: ## write index.html into the results folder
 slides: ## draw slides, PNG and PDF
 walk: ## print worked examples (EXAMPLE=abc), or use your Q=q.csv K= V=
 model: .venv/model-ready ## diagnose pretrained models (176 MB)
-readme: ## rewrite generated parts of pages and the schema
+readme: ## rewrite generated parts of pages
 
 quick: export CONFIG = quick.yaml
 quick: DO = all

@@ -247,14 +247,10 @@ def model(job: Job) -> None:
 
 @app.command()
 def readme() -> None:
-    """Rewrite the generated parts of README.md, docs/ and results/ from the tables, and
-    config.schema.json.
-    """
+    """Rewrite the generated parts of README.md, docs/ and results/ from the tables."""
     with outcome():
-        from experiments.config.schema import SCHEMA, schema_text
         from experiments.pages.blocks import rewrite
 
-        write_atomically(SCHEMA, schema_text().encode())
         pages = [Path("README.md"), *Path("docs").glob("*.md"), *SHIPPED_RESULTS.rglob("*.md")]
         texts = {path: path.read_text("utf-8") for path in pages}
         for path, text in rewrite(texts, SHIPPED_RESULTS).items():
