@@ -145,15 +145,6 @@ def check(job: Job) -> None:
 
 
 @command(app, "config", "results", "verbose")
-def slides(job: Job) -> None:
-    """Draw the slides for a talk, PNG and PDF, whose titles the tables support."""
-    from experiments.figures.slides import write_slides
-
-    write_slides(job.study, job.report)
-    job.report.next(f"see {job.results / 'slides'}")
-
-
-@command(app, "config", "results", "verbose")
 def page(job: Job) -> None:
     """Write the page, index.html in the results folder, and draw its figures.
 

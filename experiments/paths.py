@@ -22,7 +22,6 @@ EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
 THEORY = "theory"  # tables and figures of laws
 MODELS = "models"  # a folder for each pretrained model
-SLIDES = "slides"  # for talks
 PYTHON = "python"  # of mappings that `experiments.run` gets
 ERRORS = "errors.txt"  # tracebacks of the last command
 _TAKEN = (
@@ -33,7 +32,6 @@ _TAKEN = (
     BENCHMARKS,
     THEORY,
     MODELS,
-    SLIDES,
     PYTHON,
     "walk",
 )

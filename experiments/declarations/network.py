@@ -1,6 +1,6 @@
 """Figures of whole networks at their start."""
 
-from experiments.declarations.figure import Default, Figure, Finding, Panel, Slide
+from experiments.declarations.figure import Default, Figure, Finding
 from experiments.declarations.tables import BOTH, MEDIAN_GRADIENT, Numbers, Tables, rows_of
 from experiments.measuring.experiment import MEASURED
 from sdpa.scaling import SCALED, UNSCALED
@@ -71,19 +71,6 @@ FIGURES = (
             "every layer.",
             needs={"d_k": 64, "n_keys": 64, "layers": (), "norm": "pre", "scaling": BOTH},
             numbers=_growth,
-        ),
-        slides=(
-            Slide(
-                name="network",
-                title="Without the scale, gradients explode with depth",
-                panel=Panel(
-                    "stream_gradient_growth", title="r.m.s. gradient at the bottom over the top"
-                ),
-                holds=_growth,
-                sweep="network",
-                x="layers",
-                rules=(UNSCALED, "d_k^1/4", SCALED),
-            ),
         ),
     ),
     Figure(

@@ -84,11 +84,6 @@ def alone_is_level(rows: Table, metric: str) -> bool:
     )
 
 
-def by_rule(tables: Tables, metric: str) -> Table:
-    """A metric over d_k, a column per rule."""
-    return tables[MEASURED].pivot_table(index="d_k", columns="scaling", values=metric)
-
-
 def at_least(number: float, digits: int) -> float:
     """A number rounded down to some digits after the point, for sentences with "at least".
 

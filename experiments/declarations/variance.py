@@ -8,7 +8,6 @@ from experiments.declarations.figure import (
     Finding,
     Lines,
     Panel,
-    Slide,
 )
 from experiments.declarations.tables import (
     A_TENTH,
@@ -142,15 +141,6 @@ FIGURES = (
             "level under d_k^1/2.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_variance,
-        ),
-        slides=(
-            Slide(
-                name="variance",
-                title="Only the square root keeps the variance of scores level",
-                panel=Panel("score_variance"),
-                holds=_variance,
-                rules=(),
-            ),
         ),
     ),
     Figure(
