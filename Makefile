@@ -31,16 +31,15 @@ results: ## measure every sweep and write its table
 figures: ## draw every figure from its tables
 check: ## compare tables with config, checksums and exact values
 page: ## write index.html into the results folder
-slides: ## draw slides, PNG and PDF
 walk: ## print worked examples (EXAMPLE=abc), or use your Q=q.csv K= V=
 model: .venv/model-ready ## diagnose pretrained models (176 MB)
-readme: ## rewrite generated parts of pages and the schema
+readme: ## rewrite generated parts of pages
 
 quick: export CONFIG = quick.yaml
 quick: DO = all
 results: DO = run
 figures: DO = draw
-quick all plan results figures check page slides walk model readme: .venv/ready
+quick all plan results figures check page walk model readme: .venv/ready
 	@SDPA_GIVEN="$(ANYWHERE) $(given)" $(PY) -m experiments $(or $(DO),$@)
 
 notebooks: .venv/notebooks-ready ## run the notebooks of docs/
@@ -57,18 +56,18 @@ test: .venv/dev-ready ## run all tests but those of CONTRIBUTING.md
 	@$(PYTEST)
 
 test-coverage: MARK = slow
-test-slow: MARK = slow or faults or edits or cluster or recipes
+test-slow: MARK = slow or faults or edits or cluster
 test-cluster test-slow: .venv/dask-ready
 test-models test-notebooks test-page: WORKERS = 0
 test-notebooks: .venv/notebooks-ready
 test-page: .venv/browser-ready
-test-coverage test-faults test-edits test-cluster test-recipes test-slow \
+test-coverage test-faults test-edits test-cluster test-slow \
 test-models test-notebooks test-page: test-%: .venv/dev-ready
 	@$(PYTEST) -m "$(or $(MARK),$*)"
 
 clean: ## remove uncommitted files that can be rebuilt
 	git clean -fdXq . ':!results'
-	rm -rf results/quick results/walk results/slides results/.cells
+	rm -rf results/quick results/walk results/.cells
 
 .venv/ready: requirements.lock pyproject.toml
 	@"$$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -145,15 +145,6 @@ def check(job: Job) -> None:
 
 
 @command(app, "config", "results", "verbose")
-def slides(job: Job) -> None:
-    """Draw the slides for a talk, PNG and PDF, whose titles the tables support."""
-    from experiments.figures.slides import write_slides
-
-    write_slides(job.study, job.report)
-    job.report.next(f"see {job.results / 'slides'}")
-
-
-@command(app, "config", "results", "verbose")
 def page(job: Job) -> None:
     """Write the page, index.html in the results folder, and draw its figures.
 
@@ -245,14 +236,10 @@ def model(job: Job) -> None:
 
 @app.command()
 def readme() -> None:
-    """Rewrite the generated parts of README.md, docs/ and results/ from the tables, and
-    config.schema.json.
-    """
+    """Rewrite the generated parts of README.md, docs/ and results/ from the tables."""
     with outcome():
-        from experiments.config.schema import SCHEMA, schema_text
         from experiments.pages.blocks import rewrite
 
-        write_atomically(SCHEMA, schema_text().encode())
         pages = [Path("README.md"), *Path("docs").glob("*.md"), *SHIPPED_RESULTS.rglob("*.md")]
         texts = {path: path.read_text("utf-8") for path in pages}
         for path, text in rewrite(texts, SHIPPED_RESULTS).items():

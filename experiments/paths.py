@@ -26,7 +26,6 @@ STATEMENTS = "statements"
 EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
 MODELS = "models"  # a folder for each pretrained model
-SLIDES = "slides"  # for talks
 PYTHON = "python"  # of mappings that `experiments.run` gets
 ERRORS = "errors.txt"  # tracebacks of the last command
 _TAKEN = (
@@ -36,7 +35,6 @@ _TAKEN = (
     EXAMPLES,
     BENCHMARKS,
     MODELS,
-    SLIDES,
     PYTHON,
     "walk",
 )
@@ -76,7 +74,7 @@ def csv_name(sweep: str, kind: str) -> str:
 
 
 def sidecar_path(results: Path, sweep: str) -> Path:
-    """The file beside a sweep's table, with its parameters, checksums and fingerprints.
+    """The file beside a sweep's table, with its parameters, checksums and origin.
 
     >>> sidecar_path(SHIPPED_RESULTS, "dimension").as_posix()
     'results/dimension.json'

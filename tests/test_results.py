@@ -207,4 +207,4 @@ def test_shipped_tables_are_those_of_their_config(config, folder):
     shipped = [sweep for sweep in loaded.sweeps if (folder / f"{sweep.name}.json").exists()]
     assert shipped
     stale = {sweep.name: reason for sweep in shipped if (reason := why_stale(folder, sweep))}
-    assert not stale, f"run these sweeps of {config} again, or analyse those of decoders"
+    assert not stale, f"run these sweeps of {config} again"

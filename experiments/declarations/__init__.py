@@ -1,5 +1,5 @@
-"""Every figure of sweeps with its caption, finding and slides, in the order in which pages and the
-config list them.
+"""Every figure of sweeps with its caption and finding, in the order in which pages and the config
+list them.
 
 A new figure is a new entry in `FIGURES` of a module of this folder.
 """

@@ -1,4 +1,4 @@
-"""The vocabulary of declarations: a figure with its caption, finding and slides, as data.
+"""The vocabulary of declarations: a figure with its caption and finding, as data.
 
 Nothing here loads pandas or a package for drawing, so that the config may read the declarations.
 """
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from experiments.declarations.tables import BOTH, Tables
+from experiments.declarations.tables import Tables
 from experiments.measuring.experiment import MEASURED
 
 # The axes that a sentence speaks of: one value, values that a sweep must have among its own, or ()
@@ -160,29 +160,6 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slide:
-    """One panel of a sweep for a talk, and its message.
-
-    Attributes:
-        name: of its files.
-        title: the message, a finding without numbers.
-        panel: the only one.
-        holds: true for tables of the sweep that support the title.
-        sweep: the one whose measured table it shows.
-        x, by, rules: as of `Lines`.
-    """
-
-    name: str
-    title: str
-    panel: Panel
-    holds: Callable[[Tables], Any]
-    sweep: str = "dimension"
-    x: str = "d_k"
-    by: str = "scaling"
-    rules: tuple[str, ...] = BOTH
-
-
-@dataclass(frozen=True, kw_only=True)
 class Figure:
     """A figure: what it shows, and how.
 
@@ -198,7 +175,6 @@ class Figure:
         when: further sentences for tables with what they speak of.
         default: the sweeps that get it without naming it; none if a sweep must name it.
         finding: title and sentence for one sweep; any other sweep has the plain title.
-        slides: panels of it for a talk.
     """
 
     name: str
@@ -211,7 +187,6 @@ class Figure:
     when: When = field(default_factory=dict)
     default: Default | None = None
     finding: Finding | None = None
-    slides: tuple[Slide, ...] = ()
 
     def __post_init__(self) -> None:
         if self.lines and not self.metrics:

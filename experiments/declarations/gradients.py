@@ -1,7 +1,5 @@
 """Figures of the norms of Jacobians and gradients."""
 
-import math
-
 from experiments.declarations.figure import (
     GRADIENT,
     JACOBIAN,
@@ -12,23 +10,19 @@ from experiments.declarations.figure import (
     Lines,
     Own,
     Panel,
-    Slide,
 )
 from experiments.declarations.tables import (
     BOTH,
     MEDIAN_GRADIENT,
     Numbers,
     Tables,
-    by_rule,
     ends,
     knows,
     rises,
     rows_of,
     widest,
 )
-from sdpa.scaling import SCALED, UNSCALED
-
-_LATER = 4  # the factor of d_k that counts as long before
+from sdpa.scaling import UNSCALED
 
 
 def _gradients(tables: Tables) -> Numbers:
@@ -47,32 +41,6 @@ def _gradients(tables: Tables) -> Numbers:
         "last": last[MEDIAN_GRADIENT],
         "mean": last["query_gradient_norm_exact"],
     }
-
-
-def _typical_vanishes(tables: Tables) -> bool:
-    values = by_rule(tables, "jacobian_norm_median")
-    first, last = values.iloc[0], values.iloc[-1]
-    return bool(first[UNSCALED] > first[SCALED] and last[UNSCALED] < 0.1 * last[SCALED])
-
-
-def _mean_square_falls_later(tables: Tables) -> bool:
-    median, mean = (
-        _falls_below(tables, name) for name in ("jacobian_norm_median", "jacobian_norm")
-    )
-    return mean >= _LATER * median
-
-
-def _falls_below(tables: Tables, metric: str) -> float:
-    """The first d_k at which the unscaled metric is smaller than that under d_k^1/2; infinite if
-    none is.
-    """
-    values = by_rule(tables, metric)
-    return min(values.index[values[UNSCALED] < values[SCALED]], default=math.inf)
-
-
-def _queries_get_larger_ones(tables: Tables) -> bool:
-    values = by_rule(tables, "query_gradient_norm")
-    return bool((values[UNSCALED] > values[SCALED]).all())
 
 
 def _map(tables: Tables) -> Numbers:
@@ -122,26 +90,6 @@ FIGURES = (
             "{mean:.2f}.",
             needs={"d_k": (), "scaling": BOTH},
             numbers=_gradients,
-        ),
-        slides=(
-            Slide(
-                name="typical-gradient",
-                title="Unscaled, the typical softmax gradient vanishes",
-                panel=Panel("jacobian_norm_median"),
-                holds=_typical_vanishes,
-            ),
-            Slide(
-                name="mean-square-gradient",
-                title="The mean square softmax gradient falls far later",
-                panel=Panel("jacobian_norm", floor=0),
-                holds=_mean_square_falls_later,
-            ),
-            Slide(
-                name="query-gradient",
-                title="Unscaled queries get larger mean square gradients",
-                panel=Panel("query_gradient_norm"),
-                holds=_queries_get_larger_ones,
-            ),
         ),
     ),
     Figure(

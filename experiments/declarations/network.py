@@ -7,7 +7,6 @@ from experiments.declarations.figure import (
     Finding,
     Lines,
     Panel,
-    Slide,
     When,
 )
 from experiments.declarations.tables import (
@@ -110,19 +109,6 @@ FIGURES = (
             needs={"d_k": 64, "n_keys": 64, "layers": (), "norm": "pre", "scaling": BOTH},
             numbers=_growth,
             reads=(_BY_LAYER,),
-        ),
-        slides=(
-            Slide(
-                name="network",
-                title="Without the scale, gradients explode with depth",
-                panel=Panel(
-                    "stream_gradient_growth", title="r.m.s. gradient at the bottom over the top"
-                ),
-                holds=_growth,
-                sweep="network",
-                x="layers",
-                rules=(UNSCALED, "d_k^1/4", SCALED),
-            ),
         ),
     ),
     Figure(

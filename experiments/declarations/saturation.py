@@ -11,7 +11,6 @@ from experiments.declarations.figure import (
     Lines,
     Own,
     Panel,
-    Slide,
 )
 from experiments.declarations.tables import (
     A_TENTH,
@@ -23,7 +22,6 @@ from experiments.declarations.tables import (
     alone_is_level,
     at_least,
     at_most,
-    by_rule,
     changes,
     ends,
     is_below,
@@ -98,16 +96,6 @@ def _alike_under_the_root_alone(tables: Tables) -> Numbers:
     return _level_under_the_root_alone(tables) if alike else None
 
 
-def _one_key_takes_most(tables: Tables) -> bool:
-    values = by_rule(tables, "max_weight")
-    return bool(values[UNSCALED].iloc[-1] > 0.8 and values[SCALED].max() < 0.2)
-
-
-def _many_do_not_saturate(tables: Tables) -> bool:
-    values = by_rule(tables, "saturated_rows")[UNSCALED]
-    return bool(values.is_monotonic_increasing and 0.5 < values.iloc[-1] < 0.9)
-
-
 def _mechanisms(tables: Tables) -> Numbers:
     for _, rows in tables[MEASURED].groupby(_MECHANISM):
         plain, scaled = (rows[rows["scaling"] == rule].sort_values("d_k") for rule in BOTH)
@@ -169,16 +157,6 @@ FIGURES = (
             needs={"n_keys": (), "scaling": BOTH},
             numbers=_length,
         ),
-        slides=(
-            Slide(
-                name="longer-rows",
-                title="Longer rows are flatter, with the scale and without",
-                panel=Panel("max_weight"),
-                holds=_length,
-                sweep="length",
-                x="n_keys",
-            ),
-        ),
     ),
     Figure(
         name="powers",
@@ -200,18 +178,6 @@ FIGURES = (
             "d_k^1/2.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_alike_under_the_root_alone,
-        ),
-        slides=(
-            Slide(
-                name="powers",
-                title="Only the square root treats every width alike",
-                panel=Panel("max_weight"),
-                holds=_level_under_the_root_alone,
-                sweep="powers",
-                x="exponent",
-                by="d_k",
-                rules=(),
-            ),
         ),
     ),
     Figure(
@@ -236,20 +202,6 @@ FIGURES = (
             "tenth under d_k^1/2.",
             needs={"d_k": (), "scaling": BOTH},
             numbers=_level_under_the_root_alone,
-        ),
-        slides=(
-            Slide(
-                name="largest-weight",
-                title="Without the scale, one key takes most weight on average",
-                panel=Panel("max_weight", floor=0),
-                holds=_one_key_takes_most,
-            ),
-            Slide(
-                name="saturated-rows",
-                title="Yet many unscaled rows do not saturate",
-                panel=Panel("saturated_rows", floor=0),
-                holds=_many_do_not_saturate,
-            ),
         ),
     ),
     Figure(

@@ -94,11 +94,6 @@ def alone_is_level(rows: Table, metric: str) -> bool:
     )
 
 
-def by_rule(tables: Tables, metric: str) -> Table:
-    """A metric over d_k, a column per rule."""
-    return tables[MEASURED].pivot_table(index="d_k", columns="scaling", values=metric)
-
-
 def varies(*axes: str) -> Callable[[Tables], bool]:
     """A condition of tables: each of these columns has more than one value."""
     return lambda tables: all(len(tables[MEASURED][name].unique()) > 1 for name in axes)

@@ -9,7 +9,6 @@ from experiments.declarations.figure import (
     Finding,
     Lines,
     Panel,
-    Slide,
 )
 from experiments.declarations.tables import (
     A_TENTH,
@@ -161,15 +160,6 @@ FIGURES = (
             needs={"d_k": (), "scaling": POWERS},
             numbers=_variance,
             reads=("slopes",),
-        ),
-        slides=(
-            Slide(
-                name="variance",
-                title="Only the square root keeps the variance of scores level",
-                panel=Panel("score_variance"),
-                holds=_variance,
-                rules=(),
-            ),
         ),
     ),
     Figure(
