@@ -1,5 +1,5 @@
-"""Attention functions in plain NumPy: bugs written from their public reports, apart from the
-catalogue, and right functions in many spellings.
+"""Attention functions in plain NumPy: right ones in many spellings, and bugs written from their
+public reports, apart from the audit.
 """
 
 import math
@@ -35,82 +35,76 @@ def tril(q, k, offset=0):
 
 
 @reported("no soft cap", softcap=5.0)
-@reported("no sink", sink=0.5)
-@reported("no mask", **CAUSAL)
-@reported("the divisor is sqrt(d_k) alone", scaling="d_k^1/2/1.873854")
+@reported("sink: none, expected 0.5", sink=0.5)
+@reported("keys: all", **CAUSAL)
+@reported("q.k times d_k^-1/2", scaling="d_k^1/2/1.873854")
+@reported("keys: all", mask=np.arange(16) < 10)
 def attend(q, k, v, mask=True, fill=-np.inf):
     return softmax(np.where(mask, scores(q, k), fill)) @ v
 
 
-@reported("a causal mask", mask="window-5")
+def times(text):
+    """The softmax of q.k times a formula of the sizes."""
+
+    def multiplied(q, k, v):
+        (_, n_heads, n_queries, d_k), n_keys = q.shape, k.shape[2]
+        return softmax(q @ k.mT * eval(text, {**vars(math), **vars(np), **locals()})) @ v
+
+    return multiplied
+
+
+for words, text in {
+    "q.k times 1, expected d_k^-1/2": "1",
+    "q.k times n_keys^-1/2": "n_keys**-0.5",
+    "q.k times d_k^1,": "d_k",
+    "q.k times 1/(1 + d_k^1/2)": "1 / (1 + d_k**0.5)",
+    "q.k times d_model^-1/2": "(n_heads * d_k) ** -0.5",
+    "q.k times ln n_keys times the expected one": "log(n_keys) / d_k**0.5",
+    "q.k times 0.04167": "1 / 24",
+    "q.k times -1 times the expected one": "-(d_k**-0.5)",
+    "q.k times 1, d_k^-1/2, d_k^-1/2 by head": "d_k ** -(0.5 * (arange(n_heads) > 0)[:, None, None])",
+}.items():
+    reported(words)(times(text))
+reported("q.k times (d_k up to whole 128s)^-1/2", d_k=80)(times("(-(-d_k // 128) * 128) ** -0.5"))
+
+
+@reported("-inf to 0 from its own, expected", mask="window-5")
 def causal(q, k, v):
     return attend(q, k, v, tril(q, k))
 
 
-@reported("the divisor is d_k, without a root")
-def no_root(q, k, v):
-    return softmax(q @ k.mT / q.shape[-1]) @ v
-
-
-@reported("unscaled")
-@reported("unscaled, and no mask", **CAUSAL)
-def unscaled(q, k, v):
-    return softmax(q @ k.mT) @ v
-
-
-@reported("the divisor is 24")
-def latent_width(q, k, v):
-    return softmax(q @ k.mT * q.dtype.type(576**-0.5)) @ v
-
-
-@reported("a sink of -1, 0.5, 2 (by head)", sink=0.5)
+@reported("sink: -1, 0.5, 2", sink=0.5)
 def sinks(q, k, v, logits=(-1, 0.5, 2)):
     column = np.broadcast_to(np.reshape(logits, (-1, 1, 1))[: q.shape[1]], (*q.shape[:3], 1))
     return softmax(np.concatenate([scores(q, k), column], axis=-1))[..., :-1] @ v
 
 
-@reported("the slope of the bias is 0.5, 0.25, 0.125 (by head)", alibi=0.5, **CAUSAL)
+@reported("bias: 0.5, 0.25, 0.125", alibi=0.5, **CAUSAL)
 def slopes(q, k, v):
     slope = 2.0 ** -np.arange(1, q.shape[1] + 1)[:, None, None]
     s = scores(q, k) + slope * np.arange(k.shape[2])
     return softmax(np.where(tril(q, k), s, -np.inf)) @ v
 
 
-@reported("query heads read heads of keys in turn", groups=2)
+@reported("heads: by query heads in turn", groups=2)
 def tiled(q, k, v):
-    times = (1, q.shape[1] // k.shape[1], 1, 1)
-    return attend(q, np.tile(k, times), np.tile(v, times))
+    repeats = (1, q.shape[1] // k.shape[1], 1, 1)
+    return attend(q, np.tile(k, repeats), np.tile(v, repeats))
 
 
-@reported("the scores of a group of query heads are summed", groups=2)
-def summed(q, k, v):
-    b, _, n, d = q.shape
-    grouped = q.reshape(b, k.shape[1], -1, n, d)
-    s = np.einsum("bhgnd,bhsd->bhns", grouped, k) / math.sqrt(d)
-    return np.repeat(softmax(s) @ v, grouped.shape[2], axis=1)
-
-
-@reported("the queries stand at the first positions", **CAUSAL)
+@reported("queries at the first positions", **CAUSAL)
 def from_first(q, k, v):
     return attend(q, k, v, np.tri(q.shape[2], k.shape[2], dtype=bool))
 
 
-@reported("the mask local-4, of so many keys on both sides", mask="window-5")
+@reported("keys: -4 to 4 from its own", mask="window-5")
 def both_sides(q, k, v):
     return attend(q, k, v, tril(q, k, 4) & ~tril(q, k, -5))
 
 
-@reported("a window of 6 keys", mask="window-5")
-def one_more(q, k, v):
-    return attend(q, k, v, tril(q, k) & ~tril(q, k, -6))
-
-
-@reported("no query sees its own key", **CAUSAL)
-def strict(q, k, v, fill=-1e9):
-    return attend(q, k, v, tril(q, k, -1), fill)
-
-
-reported("no query sees its own key", **CAUSAL)(partial(strict, fill=-np.inf))
+@reported("keys: -inf to -1 from its own", **CAUSAL)
+def strict(q, k, v):
+    return attend(q, k, v, tril(q, k, -1), -1e9)
 
 
 @reported("hidden keys have the score 0", **CAUSAL)
@@ -118,69 +112,34 @@ def zero_filled(q, k, v, fill=0.0):
     return attend(q, k, v, tril(q, k), fill)
 
 
-@reported("a finite mask: it adds about -10000", **CAUSAL)
-def small_mask(q, k, v):
-    return softmax(scores(q, k) - 10_000.0 * ~tril(q, k)) @ v
+@reported("hidden: -1,", **CAUSAL)
+def added(q, k, v, low=0.0, high=1.0):
+    return softmax(scores(q, k) + np.where(tril(q, k), high, low)) @ v
 
 
-@reported("the cap comes after the mask", softcap=5.0, **CAUSAL)
-def cap_last(q, k, v):
-    s = np.where(tril(q, k), scores(q, k), -np.inf)
-    return softmax(5 * np.tanh(s / 5)) @ v
+reported("hidden keys get -10000", **CAUSAL)(partial(added, low=-1e4, high=0.0))
 
 
-@reported("unit q and k, with a gain of 8")
-def unit_gain(q, k, v):
-    q, k = (x / np.sqrt((x**2).sum(-1, keepdims=True)) for x in (q, k))
-    return softmax(8 * q @ k.mT) @ v
+@reported("sums: 1 over queries")
+def over_queries(q, k, v):
+    return softmax(scores(q, k), axis=-2) @ v
 
 
-def turned(x, positions):
-    """Pairs as complex numbers, as in the paper of RoPE."""
-    d = x.shape[-1]
-    pairs = x[..., ::2] + 1j * x[..., 1::2]
-    y = pairs * np.exp(1j * positions[:, None] / 10_000 ** (np.arange(0, d, 2) / d))
-    return np.stack([y.real, y.imag], axis=-1).reshape(x.shape)
+@reported("keys: the expected ones but the last")
+def without_last(q, k, v):
+    return attend(q, k[:, :, :-1], v[:, :, :-1])
 
 
-@reported("q and k are rotated (RoPE of pairs, base 10000)")
+@reported("q and k are rotated (RoPE of pairs)")
 def rope(q, k, v):
-    at = np.arange(k.shape[2])
-    return attend(turned(q, at[len(at) - q.shape[2] :]), turned(k, at), v)
-
-
-@reported("the keys are reshaped, not transposed")
-def reshaped(q, k, v):
-    b, h, n, d = k.shape
-    return softmax(q @ k.reshape(b, h, d, n) / math.sqrt(d)) @ v
-
-
-@reported("the difference of two softmaxes, of halves of q and k, the second times 0.5")
-def differential(q, k, v):
-    d = q.shape[-1] // 2
-    return attend(q[..., :d], k[..., :d], v) - 0.5 * attend(q[..., d:], k[..., d:], v)
-
-
-@reported("a reshape without a transpose merges the heads")
-def merged(q, k, v):
-    out = attend(q, k, v)
-    return out.reshape(len(q), q.shape[2], q.shape[1], -1).swapaxes(1, 2)
-
-
-@reported("splits the heads, and a reshape without a transpose merges the heads")
-def viewed(q, k, v):
-    return merged(*(x.swapaxes(1, 2).reshape(x.shape) for x in (q, k, v)))
-
-
-@reported("each position attends over its heads")
-def heads_for_tokens(q, k, v):
-    return attend(*(x.swapaxes(1, 2) for x in (q, k, v))).swapaxes(1, 2)
-
-
-@reported("zero keys that pad rows to blocks of 64 have weights")
-def zero_tail(q, k, v):
-    pad = [(0, 0), (0, 0), (0, -k.shape[2] % 64), (0, 0)]
-    return attend(q, np.pad(k, pad), np.pad(v, pad))
+    """Pairs as complex numbers, as in the paper."""
+    turned = []
+    for x, at in ((q, np.arange(k.shape[2] - q.shape[2], k.shape[2])), (k, np.arange(k.shape[2]))):
+        pairs = x[..., ::2] + 1j * x[..., 1::2]
+        base = 10_000 ** (np.arange(0, x.shape[-1], 2) / x.shape[-1])
+        y = pairs * np.exp(1j * at[:, None] / base)
+        turned.append(np.stack([y.real, y.imag], axis=-1).reshape(x.shape))
+    return attend(*turned, v)
 
 
 @reported("different in each call")
@@ -189,20 +148,37 @@ def dropped(q, k, v):
     return np.random.default_rng().binomial(1, 0.9, w.shape) * w / 0.9 @ v
 
 
-# right ones
-
-
-def in_blocks(q, k, v, size=64):
+def in_blocks(q, k, v, size=64, start=-np.inf, keep=None):
     """The recurrence of fused kernels: a running maximum and sum over blocks of keys."""
-    top, total, out = -np.inf, 0.0, 0.0
-    for start in range(0, k.shape[2], size):
-        s = scores(q, k[:, :, start : start + size])
+    top, total, out = np.full((*q.shape[:3], 1), start), 0.0, 0.0
+    for cut in range(0, k.shape[2], size):
+        s = scores(q, k[:, :, cut : cut + size])
         new = np.maximum(top, s.max(axis=-1, keepdims=True))
-        e, keep = np.exp(s - new), np.exp(top - new)
-        total = total * keep + e.sum(axis=-1, keepdims=True)
-        out = out * keep + e @ v[:, :, start : start + size]
+        e, kept = np.exp(s - new), np.exp(top - new)
+        total = total * kept + e.sum(axis=-1, keepdims=True)
+        out = out * (keep or kept) + e @ v[:, :, cut : cut + size]
         top = new
-    return out / total
+    return out / np.maximum(total, 1e-300)
+
+
+reported("the running maximum starts at 0: zeros below -745.2")(partial(in_blocks, start=0.0))
+reported("blocks of 64 keys are merged by outputs that no larger maximum rescales")(
+    partial(in_blocks, keep=1.0)
+)
+
+
+@reported("blocks of 32 keys are merged by log2 sums as natural ones", n_keys=64)
+def merged(q, k, v, size=32):
+    """Outputs of blocks, weighted by the logarithms of their sums, here to the wrong base."""
+    outputs, sums = [], []
+    for cut in range(0, k.shape[2], size):
+        outputs.append(attend(q, k[:, :, cut : cut + size], v[:, :, cut : cut + size]))
+        sums.append(np.logaddexp.reduce(scores(q, k[:, :, cut : cut + size]), axis=-1))
+    share = softmax(np.stack(sums) / math.log(2), axis=0)
+    return (share[..., None] * np.stack(outputs)).sum(axis=0)
+
+
+# right ones
 
 
 def in_singles(q, k, v, attention=attend):
@@ -218,9 +194,14 @@ def capped(q, k, v, cap=30.0):
     return softmax(cap * np.tanh(scores(q, k) / cap)) @ v
 
 
-def alibi(q, k, v):
-    s = scores(q, k) + 0.25 * np.arange(k.shape[2])
-    return softmax(np.where(tril(q, k), s, -np.inf)) @ v
+def unit(q, k, v):
+    q, k = (x / np.sqrt((x**2).sum(-1, keepdims=True)) for x in (q, k))
+    return softmax(8 * q @ k.mT) @ v
+
+
+def zeros(q, k, v):
+    """Zeros for queries that see no key."""
+    return np.nan_to_num(causal(q, k, v))
 
 
 def one_width(q, k, v):

@@ -3,7 +3,6 @@
 import re
 from importlib.metadata import version
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -15,7 +14,6 @@ pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 PAGE = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 TABLE = re.findall(r"^\| (PyTorch|JAX) ([\d.]+) \| (\w+) \| (\w+) \| (.+) \|$", PAGE, re.MULTILINE)
-SIZES = (16, 512)
 assert len(TABLE) >= 7  # no rows would be no tests
 
 
@@ -29,8 +27,8 @@ def wrapper(package):
 
 
 def test_the_wrapper_of_pytorch_runs_and_its_mask_starts_at_the_first_key():
-    findings = audit(wrapper("torch"), mask="causal", n_keys=SIZES).findings
-    assert [one.found for one in findings] == ["the queries stand at the first positions"]
+    assert audit(wrapper("torch"), mask="causal-first").findings == ()
+    assert "queries at the first positions" in audit(wrapper("torch"), mask="causal").findings[0]
 
 
 def in_torch(backend, arrays):
@@ -52,9 +50,5 @@ def test_a_row_of_the_table_is_found_again(package, number, backend, arrays, fou
     if not version(name).startswith(number):
         pytest.skip(f"the table is about {package} {number}, got {version(name)}")
     function = wrapper("jax") if package == "JAX" else in_torch(backend, arrays)
-    report = audit(
-        function, n_keys=SIZES, dtype=np.float32 if arrays == "float32" else ml_dtypes.bfloat16
-    )
-    assert "; ".join(f"{one.item}: {one.found}" for one in report.findings) == found.replace(
-        "none", ""
-    ), str(report)
+    report = audit(function, dtype=arrays)
+    assert [one.startswith(found) for one in report.findings] == [True] * (found != "none"), report

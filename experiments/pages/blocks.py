@@ -22,7 +22,6 @@ from experiments.models.heads import QUANTITIES
 from experiments.pages import numbers
 from experiments.pages.parts import Source, code, codes, formulas, markdown, pictures
 from experiments.paths import EXAMPLES, STORED_CONFIG, drawn_texts
-from sdpa.auditing.catalogue import CATALOGUE
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 _SHOWN = {"crossing", "dimension", "network"}  # sweeps with a block of their own
@@ -157,12 +156,6 @@ def _by_default(default: Default | None) -> str:
     return f"sweeps {' '.join(conditions)}" if conditions else "all"
 
 
-def _slips(_: Source) -> str:
-    """The report of an audit about each slip of its catalogue, and the threads."""
-    rows = [(f"{one.stage}: {one.name.format('x')}", ", ".join(one.threads)) for one in CATALOGUE]
-    return markdown(["the report says", "threads"], rows)
-
-
 BLOCKS: dict[str, Callable[[Source], str]] = {
     "gallery": _gallery,
     "gallery-trained": _gallery_trained,
@@ -177,7 +170,6 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "statements": numbers.statements,
     "diagnosis": _diagnosis,
     "model-columns": _model_columns,
-    "slips": _slips,
     "without-exact": _without_exact,
     "figures": _figures,
 }

@@ -1,4 +1,4 @@
-"""Audit an attention function of NumPy arrays: which slip it has, from its outputs alone."""
+"""Audit an attention function of NumPy arrays: facts and its mistake, from its outputs alone."""
 
 from __future__ import annotations
 
@@ -6,42 +6,61 @@ import argparse
 import pkgutil
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sdpa._names import did_you_mean
-from sdpa.auditing import audit
-from sdpa.command.diagnosing import split_sink
+from sdpa.auditing import EMPTY, audit
 from sdpa.command.output import add_options, check, rule, tell
-from sdpa.heads.reading import sinks_in
 from sdpa.scaling import SCALED, Scaling, multiplies
 
 NAME = "audit"
-_EXPECTED = ("scaling", "mask", "softcap", "sink", "alibi", "groups", "dtype")
+_EXPECTED = (
+    "scaling",
+    "mask",
+    "softcap",
+    "sink",
+    "alibi",
+    "normalize",
+    "groups",
+    "empty",
+    "d_k",
+    "dtype",
+)
+_TARGET = "PACKAGE.MODULE:FUNCTION"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add = parser.add_argument
-    add("target", metavar="PACKAGE.MODULE:FUNCTION", help="importable from the working folder")
-    add(
-        "--scaling",
-        type=rule,
-        default=SCALED,
-        metavar="RULE",
-        help="expected rule (default: %(default)s)",
-    )
-    add(
-        "--mask", default="none", metavar="MASK", help="expected: none, causal, window-N or local-N"
-    )
+    add("target", metavar=_TARGET, help="importable from the working folder")
+    add("--scaling", type=rule, default=SCALED, metavar="RULE", help="expected (default: d_k^1/2)")
+    masks = "none, causal, window-N or local-N, or causal-first and so on, or FILE.npy"
+    add("--mask", type=_given, default="none", metavar="MASK", help=f"expected: {masks}")
     add("--softcap", type=float, default=0.0, metavar="C", help="expected soft cap")
-    add("--sink", metavar="SINK", help="expected logit of a sink, or a file with one for each head")
-    add("--alibi", type=float, default=0.0, metavar="SLOPE", help="expected slope of ALiBi")
+    add(
+        "--sink", type=_given, metavar="SINK", help="expected logit, or FILE.npy: one for each head"
+    )
+    add("--alibi", type=_given, default=0.0, metavar="SLOPE", help="expected, or FILE.npy likewise")
+    add("--normalize", type=float, metavar="GAIN", help="expected gain of unit q and k")
     add("--groups", type=int, default=1, metavar="N", help="query heads per head of keys")
+    add("--empty", choices=EMPTY, default="any", help="expected for queries that see no key")
+    add("--d-k", type=int, default=64, metavar="N", help="width of the arrays (default: 64)")
     add("--dtype", default="float64", metavar="NAME", help="type of the arrays (default: float64)")
-    add("--evidence", action="store_true", help="print every item, not findings alone")
+    add("--backward", metavar=_TARGET, help="its gradients dq, dk and dv")
     add_options(parser)
+
+
+def _given(text: str) -> Any:
+    """The array in a file, a number, or a name."""
+    if text.endswith(".npy"):
+        return np.load(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def run(given: argparse.Namespace) -> int:
@@ -50,17 +69,20 @@ def run(given: argparse.Namespace) -> int:
     Raises:
         ValueError: there is no such function, or `sdpa.audit` refuses an option.
     """
-    logit, file = split_sink(given.sink)
-    check(given, filter(None, [file]))
-    given.sink = sinks_in(file) if file else logit
+    check(given, [])
     sys.path.insert(0, str(Path.cwd()))
-    expected = {name: getattr(given, name) for name in _EXPECTED}
-    report = audit(function_of(given.target), **expected)
-    text = report.evidence if given.evidence else str(report)
-    expected_rule = Scaling.parse(given.scaling)
-    if not expected_rule.powers and (line := multiplies(float(expected_rule.constant))):
+    options = {name: of for name, of in vars(given).items() if name in _EXPECTED}
+    if given.backward:
+        options["backward"] = function_of(given.backward)
+    report = audit(function_of(given.target), **options)
+    rows = [("finding", each) for each in report.findings]
+    rows += [("evidence", each) for each in report.evidence]
+    rows += [("fact", f"{name}: {each}") for name, each in report.facts.items()]
+    expected = Scaling.parse(given.scaling)
+    text = str(report)
+    if not expected.powers and (line := multiplies(float(expected.constant))):
         text += f"\n{line}"
-    tell(given, text, [*map(asdict, report.items)])
+    tell(given, text, [{"kind": kind, "text": each} for kind, each in rows])
     return int(bool(report.findings))
 
 
