@@ -20,6 +20,7 @@ from experiments.analysis.derived import (
     columns_of_text,
     known_metrics,
 )
+from experiments.analysis.network import BY_LAYER, beside_law
 from experiments.analysis.results import Results
 from experiments.analysis.written import as_written, significant
 from experiments.errors import counted
@@ -100,7 +101,7 @@ class Agreement(NamedTuple):
         """The agreement of all values, in a few words; empty if none is tested."""
         if self.values.empty:
             return ""
-        values = f"{counted(len(self.values), 'measured value')} with exact ones"
+        values = f"{counted(len(self.values), 'measured value')} with those of theory"
         return f"{values} (p = {self.p_value:.2g}; an alarm below {ALARM:g})"
 
     def gaps_in_short(self) -> str:
@@ -116,7 +117,7 @@ class Agreement(NamedTuple):
             f"{row.metric} of {row.where}: z = {row.z:+.2f}, p = {row.p_value:.2g}"
             for row in worst.itertuples()
         ]
-        return "\n  ".join([f"measured and exact values disagree, p = {self.p_value:.2g}", *lines])
+        return "\n  ".join([f"measured values and theory disagree, p = {self.p_value:.2g}", *lines])
 
 
 def agreement(sweeps: Iterable[Results]) -> Agreement:
@@ -125,19 +126,22 @@ def agreement(sweeps: Iterable[Results]) -> Agreement:
     untested = 0
     for one in sweeps:
         untested += len(one.measured) * len(one.metrics)
-        if VERDICTS in one:
-            judged = one[VERDICTS]
-            tested = judged[judged["p_value"].notna()]
-            untested -= len(tested)
+        judged = [one[VERDICTS]] if VERDICTS in one else []
+        if BY_LAYER in one:
+            judged.append(beside_law(one))
+        for rows in judged:
+            tested = rows[rows["p_value"].notna()]
+            untested -= tested["metric"].isin([*one.metrics]).sum()
             values.append(tested[["metric", "z", "p_value"]].assign(where=_places(one, tested)))
     found = [frame for frame in values if len(frame)]
     return Agreement(pd.concat(found, ignore_index=True) if found else values[0], untested)
 
 
 def _places(results: Results, rows: pd.DataFrame) -> pd.Series:
-    """The sweep, varied axes and rule of each row, in words."""
+    """The sweep, varied axes, rule and layer of each row, in words."""
     where = pd.Series(results.name, rows.index)
-    for name in [*results.axes.varied(rows), *({"scaling"} & {*rows})]:
+    others = [name for name in ("scaling", "layer") if name in rows]
+    for name in [*results.axes.varied(rows), *others]:
         where += f", {name} = " + rows[name].map(as_written).astype(str)
     return where
 

@@ -251,7 +251,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     config = load_config(tmp_path / "small.yaml")
     tables = read_sweep(suite.folder, config.sweeps[0])
     agreed = printed(suite("check", "-v"))
-    assert re.search(r"\n  1\d measured values with exact ones \(p = ", agreed)
+    assert re.search(r"\n  1\d measured values with those of theory \(p = ", agreed)
     assert re.search(r"agreed: 1\d measured values .*\(p = .*\)\nothers: \d+ not tested", agreed)
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = (
         -7.5,

@@ -6,9 +6,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.analysis.network import law_of
-from experiments.kinds.network import LAYERS, METRICS, OF_LAYER, Cell, measure, tabulate
+from experiments.analysis.network import BY_LAYER, law_of, with_law
+from experiments.analysis.results import Results
+from experiments.analysis.verdicts import agreement
+from experiments.config.sweep import Sweep
+from experiments.kinds.network import (
+    EXPERIMENT,
+    LAYERS,
+    METRICS,
+    OF_LAYER,
+    Cell,
+    measure,
+    tabulate,
+)
 from experiments.measuring.experiment import MEASURED
+from experiments.running.work import tabulated
 from sdpa import network, row_diagnostics
 from sdpa.initialisation import Scheme
 from tests.plain_layers import values_of_layers
@@ -71,13 +83,12 @@ def test_the_main_table_is_the_ends_of_the_table_of_layers():
     tables = tabulate(SMALL, measure(SMALL, 5, np.random.default_rng(1)))
     for rule, row in enumerate(tables[MEASURED]):
         first, last = (tables[LAYERS][2 * rule + layer] for layer in (0, 1))
-        assert row["stream_gradient_growth"] ** 2 == pytest.approx(first["stream_gradient"])
+        expected = {"stream_gradient_growth": first["stream_gradient"] ** 0.5}
         for end, layer in (("first", first), ("last", last)):
-            assert row[f"{end}_query_gradient_norm"] ** 2 == pytest.approx(layer["query_gradient"])
-            median = row[f"{end}_query_gradient_norm_median"]
-            assert median == pytest.approx(layer["query_gradient_median"])
-            for name in ("entropy", "row_variance"):
-                assert row[f"{end}_{name}"] == pytest.approx(layer[name])
+            expected[f"{end}_query_gradient_norm"] = layer["query_gradient"] ** 0.5
+            expected[f"{end}_query_gradient_norm_median"] = layer["query_gradient_median"]
+            expected |= {f"{end}_{name}": layer[name] for name in ("entropy", "row_variance")}
+        assert {name: row[name] for name in expected} == pytest.approx(expected)
     assert {metric.name for metric in METRICS} <= set(tables[MEASURED][0])
 
 
@@ -118,6 +129,31 @@ def test_the_law_holds_for_many_heads(name):
             expected = getattr(law, value)
             slack = 0.01 if "cosine" in value else 0.05 * expected
             assert abs(row[value] - expected) <= 6 * row[f"{value}_se"] + slack, value
+
+
+FAULTS = {
+    "none": lambda block: block,
+    "growth times 1.1": lambda block: block,
+    "W_V times 1.1": lambda block: replace(block, value=1.1 * block.value),
+    "W_K = W_Q": lambda block: replace(block, key=block.query),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_check_finds_what_is_beyond_the_law(fault, monkeypatch):
+    drawn = Cell.block
+    monkeypatch.setattr(Cell, "block", lambda *of: FAULTS[fault](drawn(*of)))
+    cell = Cell(d_k=32, n_keys=16, scaling=RULES, layers=2)
+    measured = measure(cell, 40, np.random.default_rng(5))
+    tables = tabulated(EXPERIMENT, [cell], [measured])
+    if "growth" in fault:
+        tables[MEASURED]["stream_gradient_growth"] *= 1.1
+    values = {name: (value,) for name, value in vars(cell).items()} | {"scaling": RULES}
+    results = Results(Sweep("mine", EXPERIMENT, values, 40, (), 0), tables)
+    results[BY_LAYER] = with_law(results)
+    found = agreement([results])
+    assert len(found.values) == 10  # growth, streams and collisions
+    assert bool(found.alarm()) == (fault != "none"), found.alarm()
 
 
 def test_other_networks_have_no_law():

@@ -59,7 +59,7 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
             assert as_shown(caption) in plain
             assert f'<figure id="{sweep.name}-{figure}">' in text
         assert f'<a href="{sweep.name}.csv">' in text
-    assert re.search(r"The check compares \d+ measured values with exact ones \(", plain)
+    assert re.search(r"The check compares \d+ measured values with those of theory \(", plain)
     assert "make all CONFIG=tiny.yaml" in text
     assert as_shown(config.text) in as_shown(plain)
     for absent in ('id="statements"', "SmolLM2", "The usual story"):
