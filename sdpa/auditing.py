@@ -122,10 +122,6 @@ class Steps:
         cap = self.facts.cap
         return cap * np.tanh(s / cap) if cap else s
 
-    def within(self, cap: float) -> Any:
-        """The output of another soft cap."""
-        return Steps(self.case, replace(self.facts, cap=cap)).output
-
     def masked(self, s: Any) -> Any:
         """The scores behind the mask."""
         return np.where(self.visible, s, s + self.facts.hidden)
@@ -148,29 +144,15 @@ class Steps:
         """The output if hidden keys have a score."""
         return self.of(shares(np.where(self.visible, self.s, score), sink=self.sink))
 
-    def beyond(self, low: float, high: float, value: float) -> Any:
-        """The output, and a value in rows whose largest score is beyond limits."""
-        top = self.masked(self.s).max(axis=-1, keepdims=True)
-        return np.where((top < low) | (top > high), value, self.output)
-
-    def merged(self, size: int, share: Callable[[Any, Any], Any]) -> Any:
-        """The output of softmaxes of blocks of keys, times a share of the logarithms of their sums
-        and of their largest scores, (..., blocks).
+    def blocks(self, size: int) -> tuple[Any, Any, Any]:
+        """Softmaxes of blocks of keys, (blocks, ..., n_keys), the logarithms of their sums, and
+        their largest scores.
         """
         s = self.masked(self.s)
-        blocks = [s[..., cut : cut + size] for cut in range(0, s.shape[-1], size)]
-        sums = np.stack([logsumexp(x, axis=-1) for x in blocks], axis=-1)
-        of = share(sums, np.stack([x.max(axis=-1) for x in blocks], axis=-1))
-        parts = [shares(x) * of[..., [i]] for i, x in enumerate(blocks)]
-        return self.of(np.concatenate(parts, axis=-1))
-
-    def repeated(self, size: int) -> Any:
-        """The output if the multiplier comes once more in each block of keys."""
-        return self.of(self.weights(self.s * self.m ** (self.case.keys // size)))
-
-    def padded(self, size: int) -> Any:
-        """The output beside as many zero keys as fill blocks."""
-        return self.of(shares(self.masked(self.s), sink=np.log(-self.case.k.shape[2] % size)))
+        places = self.case.keys // size
+        apart = np.stack([np.where(places == i, s, -math.inf) for i in range(places[-1] + 1)])
+        sums = logsumexp(apart, axis=-1, keepdims=True)
+        return np.exp(apart - sums), sums, apart.max(axis=-1, keepdims=True)
 
     def turned(self, first: slice, second: slice) -> Any:
         """The output of RoPE, whose pairs of entries are those of two slices."""
@@ -182,16 +164,9 @@ def _split(x: Any) -> Any:
     return x.swapaxes(1, 2).reshape(x.shape)
 
 
-def _last_maximum(sums: Any, tops: Any) -> Any:
-    """Shares of blocks of which each forgets the maxima before the last one."""
-    before = np.concatenate([tops[..., :1], tops[..., :-1]], axis=-1)
-    larger = np.maximum(before, tops)
-    return shares(sums - larger - (before - larger).cumsum(axis=-1))
-
-
-_FLASH, _MERGED = "flashinfer-ai/flashinfer#4267", "flashinfer-ai/flashinfer#4547"
+Mistake = tuple[str, str, Callable[[Steps], Any]]
 # What no fact names: in words, a thread as owner/repository#number, and the output.
-MISTAKES: list[tuple[str, str, Callable[[Steps], Any]]] = [
+MISTAKES: list[Mistake] = [
     (
         "a reshape without a transpose splits the heads",
         "reczoo/FuxiCTR#30",
@@ -262,70 +237,79 @@ MISTAKES: list[tuple[str, str, Callable[[Steps], Any]]] = [
         lambda a: a.of(shares(a.masked(a.s), sink=a.masked(a.s).max(axis=-1, keepdims=True))),
     ),
 ]
-MISTAKES += [
-    (
-        f"the soft cap is {_cap:g}" if _cap else "no soft cap",
-        "sgl-project/sgl-kernel-xpu#491",
-        functools.partial(Steps.within, cap=_cap),
-    )
-    for _cap in (0.0, 15.0, 20.0, 30.0, 50.0)
-]
-for _low, _high in ((-745.2, 709.8), (-103.9, 88.7)):  # of e^s in two types
-    for _words, _thread, _end, _value in (
-        (
-            f"no maximum is subtracted: e^s beyond {_high}",
-            "prescient-design/e3tools#3",
-            _high,
-            math.inf,
-        ),
-        (f"the running maximum starts at 0: zeros below {_low}", _FLASH, math.inf, 0.0),
-        (f"the running maximum starts at 0: NaN below {_low}", _FLASH, math.inf, math.inf),
-    ):
-        _output = functools.partial(Steps.beyond, low=_low, high=_end, value=_value)
-        MISTAKES.append((_words, _thread, _output))
-# How blocks of keys are merged: shares from the logarithms of sums and from the largest scores.
-_SHARES: list[tuple[str, str, Callable[[Any, Any], Any]]] = [
-    ("log2 sums as natural ones", "sgl-project/sglang#35045", lambda s, _: shares(s / math.log(2))),
-    ("natural sums as log2 ones", _MERGED, lambda s, _: shares(s * math.log(2))),
-    ("sums without their maximum", "", lambda s, top: shares(s - top)),
-    ("equal shares", "", lambda s, _: shares(0 * s)),
-    ("the maximum of the last block", "Dao-AILab/flash-attention#2082", _last_maximum),
-    (
-        "outputs and sums that no larger maximum rescales",
-        "",
-        lambda s, top: shares(s - np.maximum.accumulate(top, axis=-1)),
-    ),
-    (
-        "outputs that no larger maximum rescales",
-        "",
-        lambda s, top: (
-            np.exp(s - np.maximum.accumulate(top, axis=-1))
-            / np.exp(s - top.max(axis=-1, keepdims=True)).sum(axis=-1, keepdims=True)
-        ),
-    ),
-]
-for _size in _BLOCKS:
-    MISTAKES += [
-        (
-            f"blocks of {_size} keys are merged by {_words}",
-            _thread,
-            functools.partial(Steps.merged, size=_size, share=_share),
-        )
-        for _words, _thread, _share in _SHARES
-    ]
-    MISTAKES += [
-        (
-            f"the multiplier comes once more in each block of {_size} keys",
+
+
+def _cap(cap: float) -> Mistake:
+    def output(a: Steps) -> Any:
+        return Steps(a.case, replace(a.facts, cap=cap)).output
+
+    words = f"the soft cap is {cap:g}" if cap else "no soft cap"
+    return words, "sgl-project/sgl-kernel-xpu#491", output
+
+
+def _beyond(words: str, thread: str, low: float, high: float, value: float) -> Mistake:
+    """A value, inf for NaN, in rows whose largest score is beyond limits."""
+
+    def output(a: Steps) -> Any:
+        top = a.masked(a.s).max(axis=-1, keepdims=True)
+        return np.where((top < low) | (top > high), value, a.output)
+
+    return words, thread, output
+
+
+def _merged(size: int) -> list[Mistake]:
+    """Mistakes of merging blocks of keys."""
+
+    def by(words: str, thread: str, share: Callable[[Any, Any], Any]) -> Mistake:
+        def output(a: Steps) -> Any:
+            weights, sums, tops = a.blocks(size)
+            return a.of(np.nansum(weights * share(sums, tops), axis=0))
+
+        return f"blocks of {size} keys are merged by {words}", thread, output
+
+    def running(tops: Any) -> Any:
+        return np.maximum.accumulate(tops, axis=0)
+
+    def last(sums: Any, tops: Any) -> Any:
+        before = np.concatenate([tops[:1], tops[:-1]])
+        larger = np.maximum(before, tops)
+        return shares(sums - larger - (before - larger).cumsum(axis=0), 0)
+
+    return [
+        by("log2 sums as natural ones", _LOG2, lambda s, _: shares(s / math.log(2), 0)),
+        by("sums without their maximum", "", lambda s, top: shares(s - top, 0)),
+        by("the maximum of the last block", "Dao-AILab/flash-attention#2082", last),
+        by("unscaled outputs and sums", "", lambda s, top: shares(s - running(top), 0)),
+        by(
+            "outputs that no larger maximum rescales",
             "",
-            functools.partial(Steps.repeated, size=_size),
+            lambda s, top: np.exp(s - running(top)) / np.exp(s - top.max(axis=0)).sum(axis=0),
         ),
         (
-            f"zero keys that pad rows to blocks of {_size} have weights",
+            f"the multiplier comes once more in each block of {size} keys",
+            "",
+            lambda a: a.of(a.weights(a.s * a.m ** (a.case.keys // size))),
+        ),
+        (
+            f"zero keys that pad rows to blocks of {size} have weights",
             "flashinfer-ai/flashinfer#5090",
-            functools.partial(Steps.padded, size=_size),
+            lambda a: a.of(shares(a.masked(a.s), sink=np.log(-len(a.case.keys) % size))),
         ),
     ]
 
+
+_LOG2 = "sgl-project/sglang#35045"
+MISTAKES += map(_cap, (0.0, 15.0, 20.0, 30.0, 50.0))
+for _low, _high in ((-745.2, 709.8), (-103.9, 88.7)):  # of e^s in two types
+    _words, _thread = "the running maximum starts at 0:", "flashinfer-ai/flashinfer#4267"
+    MISTAKES += [
+        _beyond(
+            f"no maximum: e^s beyond {_high}", "prescient-design/e3tools#3", _low, _high, math.inf
+        ),
+        _beyond(f"{_words} zeros below {_low}", _thread, _low, math.inf, 0.0),
+        _beyond(f"{_words} NaN below {_low}", _thread, _low, math.inf, math.inf),
+    ]
+MISTAKES += itertools.chain(*map(_merged, _BLOCKS))
 _ALL = Reach(math.inf, math.inf)
 _OVER = {"keys": (-1,), "queries": (-2,), "heads": (1,), "batch": (0,), "heads and keys": (1, -1)}
 # Threads about facts, by their words.
@@ -491,6 +475,10 @@ def _slopes(w: Any, regressors: Any, axes: tuple[int, ...]) -> tuple[Any, float]
     return found, float(np.linalg.norm(y - x @ found) / np.linalg.norm(y))
 
 
+def _vectors(unit: bool) -> Named:
+    return ("unit q and k" if unit else "q and k"), unit
+
+
 def _by_head(numbers: list[Any], case: Case) -> Any:
     return np.reshape([of(case) for of in numbers], (-1, 1, 1))[: case.q.shape[1]]
 
@@ -555,7 +543,7 @@ def _read(audited: Audited, probes: list[Case]) -> dict[str, Named]:
     else:
         return found | {"scores": ("no number", None)}
     slopes = [np.array([slope for slope, _ in each]) for each in lines]
-    found["vectors"] = ("unit q and k" if vectors else "q and k"), vectors
+    found["vectors"] = _vectors(vectors)
     named = []
     for i in range(len(slopes[0])):
         of = [(case, x[i, 0]) for case, x in zip(cases, slopes, strict=True) if i < len(x)]
@@ -674,30 +662,24 @@ def audit(
     logits = -math.inf if row_map.sink is None else row_map.sink
     if heads := max(np.size(logits), np.size(slopes)) - 1:
         fixed |= {"heads": heads + 1, "groups": (heads + 1) // groups}
-    facts = Facts(
-        scores=lambda c: normalize or 1 / resolve_divisor(scaling, c.q.shape[3], len(c.keys)),
-        vectors=normalize is not None,
-        bias=slopes,
-        cap=row_map.softcap,
-        keys=keys,
-        hidden=-math.inf,
-        sums=lambda _: 1.0,
-        axes=(-1,),
-        sink=logits,
-        heads=lambda c: np.arange(c.q.shape[1]) // groups,
-    )
     rule = f"1/({scaling})" if normalize is None else f"{normalize:g}"
-    words = {
-        "scores": {"1/(d_k^1/2)": "d_k^-1/2", "1/(unscaled)": "1"}.get(rule, rule),
-        "vectors": "unit q and k" if facts.vectors else "q and k",
-        "bias": _text(slopes),
-        "keys": "all" if np.array_equal(mask, "none") else "those of the mask",
-        "hidden": "-inf",
-        "sums": "1 over keys",
-        "axes": "",
-        "sink": _text(logits).replace("-inf", "none"),
-        "heads": "by groups of query heads",
+    expected: dict[str, Named] = {
+        "scores": (
+            {"1/(d_k^1/2)": "d_k^-1/2", "1/(unscaled)": "1"}.get(rule, rule),
+            lambda c: normalize or 1 / resolve_divisor(scaling, c.q.shape[3], len(c.keys)),
+        ),
+        "vectors": _vectors(normalize is not None),
+        "bias": (_text(slopes), slopes),
+        "cap": ("", row_map.softcap),
+        "keys": ("all" if np.array_equal(mask, "none") else "those of the mask", keys),
+        "hidden": ("-inf", -math.inf),
+        "sums": ("1 over keys", lambda _: 1.0),
+        "axes": ("", (-1,)),
+        "sink": (_text(logits).replace("-inf", "none"), logits),
+        "heads": ("by groups of query heads", lambda c: np.arange(c.q.shape[1]) // groups),
     }
+    facts = Facts(**{name: of for name, (_, of) in expected.items()})
+    words = {name: text for name, (text, _) in expected.items()}
     audited = Audited(attention, dtype, facts, words)
 
     def case(n: int, m: int, spread: float, shift: float = 0.0, **other: int) -> Case:
@@ -842,11 +824,9 @@ def _rows(wrong: Any, exact: list[Steps]) -> str:
     features: dict[str, list[Any]] = {}
     for a in exact:
         s = a.masked(a.s)
-        batch, head, query = np.indices(s.shape[:3])
         each = {"their largest score": s.max(axis=-1), "their smallest score": s.min(axis=-1)}
-        each |= {"batch entry": batch, "head": head, "query": query}
         for name, value in (each | a.case.sizes).items():
-            features.setdefault(name, []).append(np.ravel(value + 0 * batch))
+            features.setdefault(name, []).append(np.broadcast_to(value, s.shape[:3]).ravel())
     for name, values in features.items():
         x = np.concatenate(values)
         for sign, words in ((1, "at least"), (-1, "at most")):

@@ -148,7 +148,7 @@ def dropped(q, k, v):
     return np.random.default_rng().binomial(1, 0.9, w.shape) * w / 0.9 @ v
 
 
-def in_blocks(q, k, v, size=64, start=-np.inf, keep=None):
+def in_blocks(q, k, v, size=64, start=-np.inf, keep=None, forget=False):
     """The recurrence of fused kernels: a running maximum and sum over blocks of keys."""
     top, total, out = np.full((*q.shape[:3], 1), start), 0.0, 0.0
     for cut in range(0, k.shape[2], size):
@@ -157,7 +157,7 @@ def in_blocks(q, k, v, size=64, start=-np.inf, keep=None):
         e, kept = np.exp(s - new), np.exp(top - new)
         total = total * kept + e.sum(axis=-1, keepdims=True)
         out = out * (keep or kept) + e @ v[:, :, cut : cut + size]
-        top = new
+        top = s.max(axis=-1, keepdims=True) if forget else new
     return out / np.maximum(total, 1e-300)
 
 
@@ -165,17 +165,9 @@ reported("the running maximum starts at 0: zeros below -745.2")(partial(in_block
 reported("blocks of 64 keys are merged by outputs that no larger maximum rescales")(
     partial(in_blocks, keep=1.0)
 )
-
-
-@reported("blocks of 32 keys are merged by log2 sums as natural ones", n_keys=64)
-def merged(q, k, v, size=32):
-    """Outputs of blocks, weighted by the logarithms of their sums, here to the wrong base."""
-    outputs, sums = [], []
-    for cut in range(0, k.shape[2], size):
-        outputs.append(attend(q, k[:, :, cut : cut + size], v[:, :, cut : cut + size]))
-        sums.append(np.logaddexp.reduce(scores(q, k[:, :, cut : cut + size]), axis=-1))
-    share = softmax(np.stack(sums) / math.log(2), axis=0)
-    return (share[..., None] * np.stack(outputs)).sum(axis=0)
+reported("blocks of 64 keys are merged by the maximum of the last block")(
+    partial(in_blocks, forget=True)
+)
 
 
 # right ones
