@@ -12,7 +12,8 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from queue import SimpleQueue
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _QUEUED_PER_WORKER = 3
 _FEW = 3
+_LOOK_SECONDS = 2.0  # between looks for a dead worker
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -41,7 +43,8 @@ class LocalWorkers:
         """Records in the order of completion, as `experiments.running.work.Workers.measure`."""
         with worker_pool(self.slots) as pool:
             in_flight = _QUEUED_PER_WORKER * self.slots
-            yield from measured(lambda *call: pool.submit(measure_record, *call), tasks, in_flight)
+            submit = partial(pool.submit, measure_record)
+            yield from measured(submit, tasks, in_flight, pool.require_alive)
 
 
 def default_jobs() -> int:
@@ -90,9 +93,19 @@ class _Pool(ProcessPoolExecutor):
         with _held_back():
             return super().submit(*call, **options)
 
+    def require_alive(self) -> None:
+        """`BrokenProcessPool` if a worker died.
+
+        The pool notices by itself, unless the worker had sent half a record: then it waits for the
+        rest.
+        """
+        workers = [*(self._processes or {}).values()]
+        if any(worker.exitcode is not None for worker in workers):
+            raise BrokenProcessPool("a worker died while it sent a record")
+
 
 @contextmanager
-def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+def worker_pool(jobs: int) -> Iterator[_Pool]:
     """Processes that compute on one thread each; an error or Ctrl-C in the block ends them."""
     # Spawned, not forked: this works the same on every system and copies no thread's lock into a
     # worker.
@@ -162,6 +175,7 @@ def measured(
     submit: Callable[..., Future[bytes]],
     tasks: "Iterable[Task]",
     in_flight: int,  # chunks that wait or run at a time, at most, so that memory stays bounded
+    require_alive: Callable[[], object] = bool,
     deaths: type[Exception] = BrokenProcessPool,  # of a chunk whose process died
 ) -> Iterator["tuple[Task, bytes]"]:
     """Records in the order of completion, from the processes of this machine or of a cluster."""
@@ -178,7 +192,12 @@ def measured(
             future.add_done_callback(done.put)
         if not pending:
             return
-        ready = [done.get()]
+        try:
+            ready = [done.get(timeout=_LOOK_SECONDS)]
+        except Empty:
+            with _naming(next(iter(pending.values())), deaths):
+                require_alive()
+            continue
         ready += [done.get() for _ in range(done.qsize())]
         for future in sorted(ready, key=_has_failed):  # what succeeded is kept
             task = pending.pop(future)
