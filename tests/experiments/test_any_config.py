@@ -42,7 +42,6 @@ CHOICES: dict[str, list[object]] = {
     "d_k": [16, [4, 16], [4, 16, 64], [2, 4, 8, 16, 32]],
     "n_keys": [8, [4, 8], [4, 8, 16], [2, 4, 8, 16]],
     "scaling": [
-        ["unscaled"],
         ["d_k^1/2"],
         ["unscaled", "d_k^1/2"],
         ["unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^3/2"],
@@ -81,18 +80,21 @@ FURTHER: dict[str, list[Axes]] = {
         {"token_cosine": [0, 0.5, 0.9]},
     ],
 }
+FEWER: dict[str, list[object]] = {"d_k": [16, [4, 16, 64]], "n_keys": [8, [4, 8]]}
 OWN_CHOICES = {
+    "saturation": CHOICES,
+    "distribution": CHOICES,
     "language": {
         "d_k": [4, [2, 64]],
         "n_keys": [4, [2, 7]],
         "layers": [1],
-        "scaling": CHOICES["scaling"][2:],
+        "scaling": CHOICES["scaling"][1:],
     },
     "network": {
         "d_k": [4, [4, 8], 32],
         "n_keys": [4, [4, 8]],
         "n_heads": [1],
-        "scaling": CHOICES["scaling"][2:],
+        "scaling": CHOICES["scaling"][1:],
     },
 }
 _NTH = "figure"  # the place of the drawn figure among the default ones
@@ -120,7 +122,7 @@ def covered(choices: dict[str, list[object]]) -> list[dict[str, object]]:
 def grids(name: str) -> list[dict[str, object]]:
     """The sweeps of an experiment, each with the place of the figure to draw."""
     experiment = load_experiment(name)
-    given = CHOICES | OWN_CHOICES.get(name, {})
+    given = CHOICES | OWN_CHOICES.get(name, FEWER)
     needed = cell_fields(experiment.cell).keys() - defaults(experiment.cell).keys()
     extra = {"n_queries", "layers", "width", "steps"} & cell_fields(experiment.cell).keys()
     further = FURTHER.get(name, [{}])
