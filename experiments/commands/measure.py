@@ -277,7 +277,7 @@ def _state(sweep: Sweep, results: Path, work: Work) -> str:
             f"stale: {reason}" if (results / csv_name(sweep.name, MEASURED)).exists() else "missing"
         )
     if work.is_complete(sweep):
-        return "complete" if is_made(results, sweep) else "to be made again from its chunks"
+        return "complete" if is_made(results, sweep) else "to be made again"
     by = "" if is_measured_alike(results, sweep) else " by another version"
     return f"complete as shipped{by}; a run measures it again"
 

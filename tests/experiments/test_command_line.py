@@ -208,7 +208,7 @@ def test_bad_usage_exits_2(suite, words, message):
     assert not suite.folder.exists()
 
 
-def test_plan_says_what_is_missing_and_what_is_there(suite):
+def test_plan_says_what_is_missing_and_what_is_there(suite, monkeypatch):
     more, kind = SMALL.replace("2000]", "2000, 3000]"), r"mine +2 +3 +"
     assert re.search(rf"{kind}2 of 2 chunks .* missing\n", suite("plan").stdout)
     assert (
@@ -219,6 +219,11 @@ def test_plan_says_what_is_missing_and_what_is_there(suite):
     complete = suite("plan").stdout
     assert re.search(rf"{kind}0 of 2 chunks .* complete\n", complete)
     assert "then 0 figures: about 0 s" in complete
+    with monkeypatch.context() as patch:  # and a run makes the tables again without measuring
+        patch.setattr("experiments.output.products.suite_source", lambda: "other")
+        assert re.search(rf"{kind}0 of 2 chunks .* to be made again\n", suite("plan").stdout)
+        assert re.search(r"^ *tables:? +\d unchanged$", suite("run").stdout, re.MULTILINE)
+        assert suite("plan").stdout == complete
     other = suite("plan", text=more).stdout
     assert re.search(
         r"mine +3 +3 +1 of 3 chunks .* stale: .* got d_k \[1000, 2000\], expected", other
