@@ -78,15 +78,15 @@ def beside_law(results: Results) -> pd.DataFrame:
     of the width, fewer than 20 stacks, and standard errors above 2.5%.
     """
     layers = results[BY_LAYER]
-    growth = layers[layers["layer"] == 1].reset_index(drop=True)
-    growth[f"{_GROWTH}_law"] = np.sqrt(growth["stream_gradient_law"])
-    growth = growth.join(results.measured[[_GROWTH, f"{_GROWTH}_se"]])
+    first = layers[layers["layer"] == 1].reset_index(drop=True)
+    growth = first.join(results.measured.filter(like=_GROWTH))
+    growth[f"{_GROWTH}_law"] = np.sqrt(first["stream_gradient_law"])
     found = []
     for name, table in ((_GROWTH, growth), ("stream", layers), ("collision", layers)):
         rows = table.query(_HOLDS)
         measured, error, law = (rows[f"{name}{end}"] for end in ("", "_se", "_law"))
         apart = measured - law
-        z = np.sign(apart) * (apart.abs() - _SLACK * law).clip(lower=0) / error
+        z = (apart - apart.clip(-_SLACK * law, _SLACK * law)) / error
         p_values = 2 * special.stdtr(rows["trials"] - 1, -z.abs())
         tested = rows.assign(metric=name, z=z, p_value=p_values)
         found.append(tested[error <= _MOST_ERROR * measured])

@@ -18,7 +18,7 @@ _FORMULA = (
     "entries are gaussian and independent, of one variance and as drawn, and the rule divides all "
     "rows alike"
 )
-_ACCURACY = {
+_ACCURACY = {  # of medians above `verdicts.LEAST_MEDIAN`
     "jacobian_norm": 1e-3,
     "weight_jacobian_norm": 3e-3,
     "query_gradient_norm": 1e-2,

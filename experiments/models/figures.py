@@ -96,14 +96,13 @@ def _of_smollm2(tables: Tables) -> Numbers:
     heads = rows_of_case(tables, SMOLLM2_CASE)
     distances = heads.filter(like="distance").abs()
     is_other = distances["rest_distance"] > REACH * heads["rest_distance_se"]
-    cases = [replace(SMOLLM2_CASE, text=text) for text in TEXTS]
+    cases = (replace(SMOLLM2_CASE, text=text) for text in TEXTS)
     of_texts = [rows_of_case(tables, case)["rest_distance"].abs().median() for case in cases]
     found = _of_heads(SMOLLM2_CASE, tables)
     return found and {
         **found,
         "of": distances.median(),
-        "least": min(of_texts),
-        "most": max(of_texts),
+        "of_texts": sorted(of_texts),
         "differ": is_other.sum(),
     }
 
@@ -124,9 +123,9 @@ def _of_divisors(tables: Tables) -> Numbers:
 
     runs = rows_of(tables, "by-divisor", weights="trained")
     ratio, _ = _ratios(runs, "query_gradient")
-    of_divisors = runs.set_index("divisor")
-    cost = of_divisors["change"]
-    gradients = of_divisors[["query_gradient", "stream_gradient"]]
+    runs = runs.set_index("divisor")
+    cost = runs["change"]
+    gradients = runs[["query_gradient", "stream_gradient"]]
     small, large = (gradients.loc[each] / gradients.loc[DIVISOR] for each in (2, 32))
     is_control = cost[2] < cost[32] and (small > 10 * large).all()
     if not (is_near and is_beyond and is_control and ratio > 10):
@@ -307,7 +306,7 @@ FIGURES: dict[str, dict[str, ModelFigure]] = {
                 "{of[entropy_share_distance]:.2f} from that of Gaussian rows that all have the "
                 "same spread; of {heads} heads, {below} are lower by more than 0.05 and {above} "
                 "higher. Without the first key, the median distance is {of[rest_distance]:.3f} "
-                "({least:.3f} to {most:.3f} on five texts), from logistic, uniform and Laplace "
+                "({of_texts[0]:.3f} to {of_texts[4]:.3f} on five texts), from logistic, uniform and Laplace "
                 "rows {of[rest_distance_logistic]:.2f}, {of[rest_distance_uniform]:.2f} and "
                 "{of[rest_distance_laplace]:.2f}; {differ} heads differ from the Gaussian law "
                 "by more than their 95% intervals. {led} heads give the first key more than half "

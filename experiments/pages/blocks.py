@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from experiments.analysis.derived import known_metrics
 from experiments.config.loader import load_config
 from experiments.declarations import FIGURES, figures_of
 from experiments.declarations.figure import Default
@@ -122,15 +123,20 @@ def _model_columns(_: Source) -> str:
 
 
 def _without_exact(_: Source) -> str:
-    """The metrics of each experiment of rows whose means theory does not know; training has
-    no exact values at all.
+    """The metrics of each experiment of rows that theory does not know, and where the exact values
+    of others are empty; training has no exact values at all.
     """
     rows = []
     for experiment in map(load_experiment, experiment_names()):
         unknown = [metric.name for metric in experiment.metrics if metric.exact is None]
+        empty: dict[str, list[str]] = {}
+        for metric, exact in known_metrics(experiment):
+            where = exact.formula.partition("; empty ")[2]
+            empty.setdefault(where, []).append(metric.name)
+        others = [f"{codes(metrics)}: {where}" for where, metrics in empty.items() if where]
         if len(unknown) < len(experiment.metrics):
-            rows.append((code(experiment.name), codes(unknown)))
-    return markdown(["experiment", "metrics"], rows)
+            rows.append((code(experiment.name), codes(unknown), "; ".join(others)))
+    return markdown(["experiment", "metrics", "others, empty"], rows)
 
 
 def _figures(_: Source) -> str:

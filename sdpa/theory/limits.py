@@ -57,7 +57,7 @@ def query_gradient_crossing(n_keys: int) -> float:
     The relative error is below 6e-3.
 
     >>> round(query_gradient_crossing(64))
-    374
+    284
     """
     return _crossing(n_keys, lambda rows, d_k: rows.query_gradient_norm(d_k), power=1)
 

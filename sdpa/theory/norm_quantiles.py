@@ -98,8 +98,9 @@ def attention_quantiles(
     """The |J|_F, |dw/dq|_F = |K^T J|_F / divisor and |dL/dq| below which a share of the rows lies.
 
     dL/dq = K^T J g / divisor is of a standard normal gradient g to the weights, one for each row.
-    The relative error of medians is below 1e-3 for |J|_F, 3e-3 for |dw/dq|_F and 1e-2 for |dL/dq|.
-    Other shares have no stated bound: few points of the lattice decide on the tails.
+    The relative error of medians above 1e-8 is below 1e-3 for |J|_F, 3e-3 for |dw/dq|_F and 1e-2 for
+    |dL/dq|; it grows slowly below (2 keys, d_k = 1: 1.6e-3 at 7e-23). Other shares have no stated
+    bound: few points of the lattice decide on the tails.
 
     Arguments and errors as in `attention_expectations`, of independent Gaussian entries, and a
     share above 0 and below 1.

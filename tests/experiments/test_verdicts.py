@@ -68,6 +68,8 @@ def test_a_median_is_compared_by_its_logarithm():
     name = "jacobian_norm_median"
     rows = judged(table_of(**{name: (1e-40, 1e-44, 1e-38, 1e-36)}))
     assert rows["z"].tolist() == pytest.approx([-4 / (2 / T)], abs=1e-4)
+    assert rows["p_value"].isna().all()  # of so small an exact value
+    assert judged(table_of(**{name: around(2e-8, 1e-9, 2e-8)}))["p_value"].notna().all()
 
 
 @pytest.mark.parametrize(
