@@ -243,8 +243,7 @@ def _of_saturation(name: str, old: str = "", new: str = "", **changes: Any) -> R
     return replace(
         metric,
         compute=f"{_OF_MAP}{metric.source}",
-        # E |dL/dq|^2 = E |dw/dq|_F^2
-        exact=metric.exact and _exact(name.replace("weight_jacobian", "query_gradient")),
+        exact=metric.exact and _exact(name),
         meaning=metric.meaning.replace(old, new),
         **changes,
     )
@@ -289,7 +288,6 @@ MECHANISM_METRICS: tuple[RowsMetric, ...] = (
     ),
     _of_saturation("jacobian_norm", *_J, within=(0, math.inf), min_draws=_MANY),
     _of_saturation("jacobian_norm_median", *_J),
-    _of_saturation("weight_jacobian_norm", min_draws=_MANY),
     _of_saturation("weight_jacobian_norm_median"),
     _of_saturation("query_gradient_norm", "K^T J g", "K^T J^T g", min_draws=_MANY),
     _of_saturation("query_gradient_norm_median", "K^T J g", "K^T J^T g"),

@@ -59,31 +59,27 @@ def _exact(metric: str, accuracy: float = ACCURACY, *, per_key: bool = False) ->
     return Exact(_INTEGRALS, of_cell, accuracy)
 
 
-def _norm_metrics(
-    norm: str,
-    meaning: str,
-    formula: str,
-    title: str,
-    high: End = math.inf,
-    *,
-    known_as: str = "",
-    is_precise: bool = True,
-) -> tuple[RowMetric, ...]:
-    """The root mean square of a norm of rows, which follows rare large rows, and quantiles, for the
-    typical row.
-    """
-    root = RowMetric(
+def _root(
+    norm: str, meaning: str, formula: str, title: str, of_row: str, high: End = math.inf
+) -> RowMetric:
+    """The root mean square of a norm of rows, which follows rare large rows, from `of_row`."""
+    return RowMetric(
         norm,
         f"root mean square over rows of the {meaning}",
         f"sqrt(E {formula}^2)",
         f"{title}, r.m.s.",
         "root",
-        exact=_exact(known_as or norm, _OF_POWERS),
+        compute=of_row,
+        exact=_exact(norm, _OF_POWERS),
         within=(0, high),
-        is_precise=is_precise,
+        is_precise=True,
         is_logarithmic=True,
     )
-    quantiles = (
+
+
+def _quantiles(norm: str, meaning: str, title: str) -> tuple[RowMetric, ...]:
+    """Quantiles of a norm over rows, for the typical row."""
+    return tuple(
         RowMetric(
             f"{norm}_{name}",
             f"{words} over rows of the {meaning}",
@@ -100,9 +96,13 @@ def _norm_metrics(
             ("p90", 0.9, "90% quantile"),
         )
     )
-    return (root, *quantiles)
 
 
+_JACOBIAN = "Frobenius norm of the softmax Jacobian J = diag(w) - w w^T", "softmax Jacobian $|J|_F$"
+_GRADIENT = (
+    "norm of dL/dq = K^T J g / divisor, with one standard normal gradient g to the weights of each "
+    "row"
+)
 METRICS: tuple[RowsMetric, ...] = (
     *score_metrics(divided=True),
     RowMetric(
@@ -182,28 +182,17 @@ METRICS: tuple[RowsMetric, ...] = (
         within=(0, lambda cells: 1 - 1 / cells.n_keys),
         is_precise=True,
     ),
-    *_norm_metrics(
-        "jacobian_norm",
-        "Frobenius norm of the softmax Jacobian J = diag(w) - w w^T",
-        "|J|_F",
-        "softmax Jacobian $|J|_F$",
-        high=0.5,  # reached by a row with two equal weights
-    ),
-    *_norm_metrics(
+    # An entry of 0.5 is reached by a row with two equal weights.
+    _root("jacobian_norm", _JACOBIAN[0], "|J|_F", _JACOBIAN[1], "jacobian_norm", high=0.5),
+    *_quantiles("jacobian_norm", *_JACOBIAN),
+    *_quantiles(
         "weight_jacobian_norm",
         "Frobenius norm of dw/dq = J K / divisor, the Jacobian of the weights to the query",
-        "|dw/dq|_F",
         "Jacobian of the weights to the query, $|dw/dq|_F$",
-        known_as="query_gradient_norm",  # E |dL/dq|^2 = E |dw/dq|_F^2
     ),
-    *_norm_metrics(
-        "query_gradient_norm",
-        "norm of dL/dq = K^T J g / divisor, with one standard normal gradient g to the weights of "
-        "each row",
-        "|dL/dq|",
-        "$|dL/dq|$",
-        is_precise=False,  # noisier than `weight_jacobian_norm`, which has the same value
-    ),
+    # E |dL/dq|^2 over g is |dw/dq|_F^2, which has less noise than drawn gradients.
+    _root("query_gradient_norm", _GRADIENT, "|dL/dq|", "$|dL/dq|$", "weight_jacobian_norm"),
+    *_quantiles("query_gradient_norm", _GRADIENT, "$|dL/dq|$"),
     RowMetric(
         "key_gradient_norm",
         "norm of dL/dk, with standard normal gradients to the weights; root mean square over keys",

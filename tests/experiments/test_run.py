@@ -63,7 +63,7 @@ METRICS = [
     "entropy",
     "jacobian_trace",
     "jacobian_norm",
-    "weight_jacobian_norm",
+    "query_gradient_norm",
 ]
 
 
