@@ -78,9 +78,9 @@ def beside_law(results: Results) -> pd.DataFrame:
     of the width, fewer than 20 stacks, and standard errors above 2.5%.
     """
     layers = results[BY_LAYER]
-    first = layers[layers["layer"] == 1].reset_index(drop=True)
-    growth = first.join(results.measured.filter(like=_GROWTH))
-    growth[f"{_GROWTH}_law"] = np.sqrt(first["stream_gradient_law"])
+    growth = layers.query("layer == 1").reset_index(drop=True)
+    growth[f"{_GROWTH}_law"] = np.sqrt(growth["stream_gradient_law"])
+    growth = growth.join(results.measured.filter(like=_GROWTH))
     found = []
     for name, table in ((_GROWTH, growth), ("stream", layers), ("collision", layers)):
         rows = table.query(_HOLDS)

@@ -96,13 +96,12 @@ def _of_smollm2(tables: Tables) -> Numbers:
     heads = rows_of_case(tables, SMOLLM2_CASE)
     distances = heads.filter(like="distance").abs()
     is_other = distances["rest_distance"] > REACH * heads["rest_distance_se"]
-    cases = (replace(SMOLLM2_CASE, text=text) for text in TEXTS)
-    of_texts = [rows_of_case(tables, case)["rest_distance"].abs().median() for case in cases]
+    texts = (rows_of_case(tables, replace(SMOLLM2_CASE, text=text)) for text in TEXTS)
     found = _of_heads(SMOLLM2_CASE, tables)
     return found and {
         **found,
         "of": distances.median(),
-        "of_texts": sorted(of_texts),
+        "of_texts": sorted(rows["rest_distance"].abs().median() for rows in texts),
         "differ": is_other.sum(),
     }
 
