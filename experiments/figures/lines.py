@@ -251,7 +251,7 @@ def _mark_crossing(ax: Axes, results: Results, norm: str, statistic: str) -> Non
     height = 1 if fits else _BELOW_WORDS
     ax.axvline(at, ymax=height, color=INK, linestyle=":", linewidth=1, zorder=0)
     number = f"{significant(at, 2):g} ({'exact' if is_exact else 'measured'})"
-    text = f"unscaled and d_k^1/2 lines cross at {number} "
+    text = f"unscaled and d_k^1/2 cross at {number} "
     ax.text(x, 1, text, transform=across, ha=side, va="top", fontsize=9)
 
 

@@ -124,7 +124,7 @@ def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
     assert mark.get_xdata() == pytest.approx([straight] * 2, rel=0.05)
     assert (
         ax.texts[0].get_text()
-        == f"unscaled and d_k^1/2 lines cross at {significant(mark.get_xdata()[0], 2):g} (exact) "
+        == f"unscaled and d_k^1/2 cross at {significant(mark.get_xdata()[0], 2):g} (exact) "
     )
 
 
@@ -141,7 +141,7 @@ def test_a_panel_marks_no_crossing_of_none_or_several(times):
 @pytest.mark.parametrize("at", [5, 50, 120, 500])
 def test_the_words_of_a_crossing_stand_inside_their_panel(at):
     tables = shipped("metrics")
-    tables["crossings"] = tables["crossings"].assign(crossing=at)
+    tables["crossings"] = tables["crossings"].assign(crossing=at, crossing_exact=at)
     figure = picture(FIGURES["metrics"], tables)
     FigureCanvasAgg(figure).draw()
     ax = figure.axes[3]

@@ -84,7 +84,7 @@ class Case:
         found = {name: getattr(rows, name) for name in DIRECT}
         return found | {
             "jacobian_square": jacobian_square,
-            "query_gradient_square": rows.query_gradient_norm**2,
+            "query_gradient_square": rows.weight_jacobian_norm**2,
             "saturated_rows": rows.max_weight > 0.99,
             "key_gradient_square": jacobian_square * np.vecdot(q, q) / self.divisor**2,
         }
