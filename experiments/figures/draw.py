@@ -43,6 +43,8 @@ def draw(
     # An unsound table is an error, after the figures of all others.
     required = [partial(study.require, sweep.name) for sweep in sweeps]
     attempt([partial(build, folder, products, report, jobs=jobs), *required])
+    if without := [sweep.name for sweep in sweeps if not sweep.figures]:
+        report.line(f"no default figure fits {', '.join(without)}: name one as figures: NAME")
     titles = [product.parameters[0] for product in products if product.parameters]
     for title in [*dict.fromkeys(titles)][:_TOLD]:
         report.verdict("found", title)
