@@ -64,8 +64,9 @@ def questions(found: Mapping[str, Results], answers: Mapping[str, Numbers]) -> I
         growth = of["unscaled"]
         scaled = of["scaled"]
         yield _question(
-            f"A gradient goes back through {of['layers']} random layers of attention without the "
-            "division. Its root mean square",
+            f"A gradient goes back through {of['layers']} random layers of attention at d_k = "
+            f"{of['d_k']} without the division; q and k have variance 1, and nothing scales the "
+            "matrices onto the stream. Its root mean square",
             {
                 "vanishes": 1 / growth,
                 "hardly changes": _SAME,
@@ -73,7 +74,8 @@ def questions(found: Mapping[str, Results], answers: Mapping[str, Numbers]) -> I
                 "grows a million times": 1e6,
             },
             growth,
-            f"It grows {digits(growth)} times; with the division, {digits(scaled)} times.",
+            f"It grows {digits(growth)} times; with the division, {digits(scaled)} times. From other "
+            "starts it grows less.",
         )
     trained = FIGURES["losses"].finding
     if trained and "language" in found and finding_of("losses", found["language"]):
@@ -101,9 +103,10 @@ def _at_all_widths(dimension: Results) -> Iterator[Question]:
     """Questions about one row under both rules."""
     root = rows_of(dimension, scaling=SCALED)
     first, last = ends(root, "d_k", "max_weight_exact").values()
+    n_keys = root["n_keys"].min()
     yield _question(
         f"You divide by sqrt(d_k), and d_k grows from {root['d_k'].min()} to {root['d_k'].max()}. "
-        "The largest weight of a row, on average,",
+        f"The largest of {n_keys} weights, on average,",
         {"grows": _MORE, "hardly changes": _SAME, "falls": _LESS},
         last / first,
         f"It goes from {first:.3f} to {last:.3f}.",
@@ -113,11 +116,12 @@ def _at_all_widths(dimension: Results) -> Iterator[Question]:
         rows_of(dimension, d_k=middle).set_index("scaling").loc[[*BOTH], MEDIAN_GRADIENT]
     )
     yield _question(
-        f"At d_k = {middle}, the median gradient that reaches a query, |dL/dq|, is larger",
+        f"At d_k = {middle} with {n_keys} keys, the median gradient that reaches a query, |dL/dq|, is "
+        "larger",
         {"with the division": _LESS, "in neither case": _SAME, "without it": _MORE},
         plain / scaled,
         f"Without the division it is {plain:.3g}, with it {scaled:.3g}: dividing scores divides this "
-        "gradient. Only in wide heads, saturation takes more.",
+        "gradient. In wider heads, or with fewer keys, saturation takes more.",
     )
 
 

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import re
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -448,5 +447,9 @@ def test_an_unexpected_error_is_a_line_and_its_traceback_a_file(monkeypatch, tmp
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == f"sdpa ended: KeyError: 'planted' (traceback: {notes})\n"
     assert 'File "' in notes.read_text()
-    monkeypatch.setattr(designing, "run", lambda _: signal.raise_signal(signal.SIGINT))
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(designing, "run", interrupted)
     assert sdpa(*words).returncode == 130
