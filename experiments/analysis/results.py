@@ -2,7 +2,7 @@
 metrics.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,11 +56,6 @@ class SweepAxes:
         """
         fixed = {name: usual for name, usual in self.usual.items() if usual is not None}
         return [str(name) for name in row.index if name in fixed and row[name] != fixed[name]]
-
-    def usual_rows(self, table: pd.DataFrame, *, but: Collection[str] = ()) -> pd.DataFrame:
-        """The rows of a table whose axes have their usual values, apart from some axes."""
-        is_usual = [set(but).issuperset(self.changed(row)) for _, row in table.iterrows()]
-        return table[is_usual]
 
 
 class Results(dict[str, pd.DataFrame]):

@@ -171,11 +171,6 @@ def _beside(
     return [_as_mask(name, file[name]) for name in sorted(names, reverse=True)]
 
 
-def sinks_in(path: Path) -> Array:
-    """The logits in a file, one for each head; FilesError unless it has one array of them."""
-    return _beside({}, "sinks", (), path)[0]
-
-
 def _as_mask(name: str, mask: Array) -> Array:
     """A mask in which True and 1 are visible keys; they are padding in a `key_padding_mask`."""
     words = _parts(name)
