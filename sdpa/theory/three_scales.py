@@ -21,7 +21,7 @@ from sdpa.theory.attention import attention_expectations
 from sdpa.theory.limits import (
     jacobian_crossing,
     jacobian_crossing_law,
-    query_gradient_crossing,
+    weight_jacobian_crossing,
 )
 
 # The largest of two or more normal scores lies between them but for 1e-18 of all rows.
@@ -168,10 +168,10 @@ SCALES = {
     ),
     "typical_by_gap": Scale("the same", "median gap", typical_crossing, jacobian_crossing),
     "typical_query": Scale(
-        "medians of |dL/dq| are equal",
+        "medians of |dw/dq|_F are equal",
         "median gap",
         typical_query_crossing,
-        query_gradient_crossing,
+        weight_jacobian_crossing,
     ),
     "mean": Scale(
         "r.m.s. of |J|_F are equal", "(n / 3e)^2 (2 ln n - ...)", mean_crossing, exact_mean_crossing
