@@ -176,6 +176,13 @@ def read_sweep(results: Path, sweep: Sweep) -> "Results":
         table = own.copy()
         # An empty field is a list of no metrics there, elsewhere a missing number.
         tables[kind] = table.fillna({FEW_DRAWS: ""})
+    lacking = [each.name for each in sweep.experiment.metrics if each.name not in tables[MEASURED]]
+    if lacking:
+        raise TableError(
+            f"{results / sweep.name}.csv is of an earlier version: expected a column {lacking[0]}. "
+            "What was query_gradient_norm_median is weight_jacobian_norm_median now; make results "
+            "measures both"
+        )
     return Results(sweep, tables)
 
 

@@ -179,12 +179,12 @@ def test_every_control_works(visit):
     said = page.locator("#summary").text_content()
     assert "p = 1/3, divided by 512^(1/3) = 8." in said
     page.locator("#map .choice").nth(0).click(force=True)
-    assert_shows(page, State(8, 4, 1 / 3, seed=1))
+    assert_shows(page, State(4, 4, 1 / 3, seed=1))
     page.locator("#exponent").press("ArrowRight")
     assert (
         page.locator("#exponent")
         .get_attribute("aria-valuetext")
-        .startswith("p = 41/120, divided by 8^(41/120)")
+        .startswith("p = 41/120, divided by 4^(41/120)")
     )
     page.locator("#exponent").press("Home")
     page.keyboard.press("Shift+Tab")
