@@ -192,7 +192,7 @@ def test_every_control_works(visit):
     page.keyboard.press("Enter")
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("ArrowRight")
-    assert_shows(page, State(8, 16, 0.0, seed=2))
+    assert_shows(page, State(4, 16, 0.0, seed=2))
 
 
 def test_the_questions_are_answered_by_keyboard(visit):
