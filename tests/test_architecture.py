@@ -26,6 +26,7 @@ MODULES = {
 }
 SLOW = {"pandas", "matplotlib", "seaborn", "typer", "rich"}
 ORDER = [
+    "one_page",
     "measuring",
     "kinds",
     "errors",
@@ -44,7 +45,7 @@ ORDER = [
     "entry",
     "__main__",
 ]
-LATER = SLOW | {f"experiments.{name}" for name in ORDER[2:]}
+LATER = SLOW | {f"experiments.{name}" for name in ORDER[3:]}
 
 
 @cache
