@@ -120,8 +120,11 @@ def test_readme_states_what_the_tables_show():
     wide = crossing.query("n_keys == 64 and d_k == 2048").set_index("scaling")
     few = crossing.query("n_keys == 4 and d_k == 64").set_index("scaling")
     few_median = few["query_gradient_norm_median_exact"]
-    wide_mean = wide["query_gradient_norm_exact"]
     wide_median = wide["query_gradient_norm_median_exact"]
+    means = crossing.pivot(
+        index=["d_k", "n_keys"], columns="scaling", values="query_gradient_norm_exact"
+    )
+    larger = means["unscaled"] / means["d_k^1/2"]
     crossings = pd.read_csv(RESULTS / csv_name("crossing", "crossings")).query(
         f"statistic == 'median' and level == {EQUAL}"
     )
@@ -172,6 +175,8 @@ def test_readme_states_what_the_tables_show():
     at_end, scaled_at_end = at_end.loc[both], scaled_at_end.loc[both]
     worse = at_end["final_loss_low"] > scaled_at_end["final_loss_high"]
     (steps,) = runs["steps"].unique()
+    (width,) = runs["width"].unique()
+    (exception,) = worse[~worse].reset_index()[["optimizer", "initial"]].to_numpy()
     median_after = "query_gradient_median_after"
     vanish = at_end[f"{median_after}_high"] < scaled_at_end[f"{median_after}_low"] / 10
     lasts = at_end[f"{median_after}_low"] > scaled_at_end[f"{median_after}_high"] / 10
@@ -187,40 +192,43 @@ def test_readme_states_what_the_tables_show():
             "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
         ),
-        f"at d_k = 512, the largest of 64 weights averages {weights['unscaled', 512]:.0%}; "
-        f"with it, {from_4_on} at every d_k from 4 to 512.",
+        f"at d_k = 512, the largest of 64 weights averages {weights['unscaled', 512]:.0%}. "
+        f"With it, {from_4_on} at every d_k from 4 to 512.",
         f"up to d_k = {exact[64]:.0f} with 64 keys (exact; {of_gradient[4]:.0f} with 4 keys, "
         f"{exact[1024]:,.0f} with 1,024)",
         f"mean largest of 64 weights, d_k = 512 | {weights['unscaled', 512]:.0%} "
         f"| {weights['d_k^1/2', 512]:.0%} |",
         f"median of \\|∂L/∂q\\| over queries, d_k = 64, 64 keys | {median['unscaled', 64]:.2f} "
         f"| {median['d_k^1/2', 64]:.2f} |",
-        f"the same, 4 keys | {few_median['unscaled']:.2f} | {few_median['d_k^1/2']:.2f} |",
+        f"the same, d_k = 64, 4 keys | {few_median['unscaled']:.2f} | {few_median['d_k^1/2']:.2f} |",
         f"the same, d_k = 2,048, 64 keys | {wide_median['unscaled']:.5f} "
         f"| {wide_median['d_k^1/2']:.2f} |",
-        f"back to 1 (pre-norm) | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
+        f"back to 1 (pre-norm), d_k = 64, 64 tokens | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
         f"(`config.full.yaml`) | {by_depth['unscaled']:.1f}× | {by_depth['d_k^1/2']:.2f}× |",
-        f"a tenth of the scaled ones) in {vanish[~is_small].sum()} of {n_unit} settings",
-        f"N(0, 0.02²), in {vanish[is_small].sum()} of {n_small}.",
-        f"**True in {vanish[~is_small].sum()} of {n_unit} settings** | median \\|∂L/∂q\\|",
-        f"**in {vanish[is_small].sum()} of {n_small} from small weights** | "
+        f"is {larger.min():.0f} to {larger.max():.0f} times that with the scale, for d_k from "
+        f"{crossing['d_k'].min()} to {crossing['d_k'].max():,} and {crossing['n_keys'].min()} to "
+        f"{crossing['n_keys'].max():,} keys.",
+        f"**True in {vanish[~is_small].sum()} of {n_unit} settings** from q and k of variance 1",
+        f"**True in {vanish[is_small].sum()} of {n_small}** from small weights | "
         f"{lasts[is_small].sum()} of these do not, {undecided} are undecided |",
-        f"decoders of {steps} steps on one text",
+        f"The [{len(worse)} settings](docs/training.md) are decoders of width {width}, trained for "
+        f"{steps} steps on one text",
         f"as well as by \\sqrt{{d_k}} ({of_64['unit']['d_k^1']:.2f})",
         f"<10⁻⁷ | {after['d_k^1/2'].query_gradient_median_after:.2f} |",
-        f"**True in {worse.sum()} of {len(worse)} settings** | loss of this decoder, nats per "
-        f"character (`config.full.yaml`, hours; the smaller decoder of `make all` ends at "
-        f"{of_all['unscaled']:.2f} and {of_all['d_k^1/2']:.2f}) | {plain:.2f} | {scaled:.2f} |",
-        f"the same loss from weights N(0, 0.02²) | {small_plain:.2f} | {small_scaled:.2f} |",
+        f"**True in {worse.sum()} of {len(worse)} settings**, all but momentum from small weights",
+        f"of the same decoder from variance 1 | {plain:.2f} | {scaled:.2f} |",
+        f"the same from small weights | {small_plain:.2f} | {small_scaled:.2f} |",
+        f"the smaller decoder of `make all` ends at {of_all['unscaled']:.2f} without and "
+        f"{of_all['d_k^1/2']:.2f} with the scale",
         f"is smaller unscaled from d_k = {equal_at['jacobian', 64]:.0f} on.",
         *(f"ignoring q and k: {loss:.1f}:" for loss in blind["final_loss"]),
     ):
         assert stated in text
+    assert [*exception] == ["momentum", "small"]
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
     unscaled = after["unscaled"]
     assert unscaled["query_gradient_median_after_high"] < 1e-7
     assert unscaled["query_gradient_after_low"] > after["d_k^1/2"]["query_gradient_after_high"]
-    assert wide_mean["unscaled"] > wide_mean["d_k^1/2"]
     assert 0 < small_plain - small_scaled < (plain - scaled) / 2
     # Of docs/training.md.
     assert unscaled["max_weight_after_low"] > 0.95
