@@ -141,8 +141,8 @@ FIGURES = (
             sweep="rules",
             title=f"{_WITH_LN} changes the largest weight least, the entropy over ln n_keys most",
             sentence="From {n_keys.least} to {n_keys.most} keys at d_k = {d_k.most}, the exact "
-            "mean largest weight of uncorrelated rows changes by a factor of {ln:.2f} under "
-            f"{_WITH_LN}, {{root:.3g}} under d_k^1/2 and {{plain:.2f}} without a divisor, and the "
+            "mean largest weight of uncorrelated rows varies by a factor (largest over smallest) of "
+            f"{{ln:.2f}} under {_WITH_LN}, {{root:.3g}} under d_k^1/2 and {{plain:.2f}} unscaled, and the "
             f"entropy under {_WITH_LN} falls from {{first:.0%}} to {{last:.0%}} of ln n_keys.",
             needs={"n_keys": (), "correlation": (0,), "scaling": (*BOTH, _WITH_LN)},
             numbers=_rules,

@@ -174,8 +174,8 @@ FIGURES = (
             sweep="powers",
             title="Only d_k^1/2 makes these widths nearly alike in every panel",
             sentence="The mean largest of {n_keys.most} weights is {first:.2f} at d_k = "
-            "{d_k.least} and {last:.2f} at {d_k.most} unscaled; it agrees within 10% only under "
-            "d_k^1/2.",
+            "{d_k.least} and {last:.2f} at {d_k.most} unscaled; of these powers, only under "
+            "d_k^1/2 it agrees within 10%.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_alike_under_the_root_alone,
         ),
@@ -221,8 +221,8 @@ FIGURES = (
             sweep="mechanisms",
             title="Under every mechanism here, unscaled wide heads have larger top weights",
             sentence="At d_k = {d_k.most}, the mean largest of {n_keys.most} weights is at least "
-            "{least:.2f} without sqrt(d_k) under softmax, soft cap, sink, QK-norm and sigmoid, and "
-            "at most {most:.2f} with it.",
+            "{least:.2f} without sqrt(d_k) under softmax, a soft cap of 50, a sink, the r.m.s. norm "
+            "of q and k and the sigmoid, and at most {most:.2f} with it.",
             needs={
                 "d_k": (),
                 "softcap": (0, 50),

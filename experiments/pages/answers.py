@@ -53,7 +53,7 @@ def _gradients(results: Results) -> Numbers:
 
 def _network(results: Results) -> Numbers:
     deepest = rows_of(results, layers=results.measured["layers"].max())
-    return _both(deepest, "stream_gradient_growth", "layers", "d_k")
+    return _both(deepest, "stream_gradient_growth", "layers", "d_k", "n_keys")
 
 
 ANSWERS: dict[str, tuple[str, str, Callable[[Results], Numbers]]] = {

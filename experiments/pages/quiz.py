@@ -64,9 +64,9 @@ def questions(found: Mapping[str, Results], answers: Mapping[str, Numbers]) -> I
         growth = of["unscaled"]
         scaled = of["scaled"]
         yield _question(
-            f"A gradient goes back through {of['layers']} random layers of attention at d_k = "
-            f"{of['d_k']} without the division; q and k have variance 1, and nothing scales the "
-            "matrices onto the stream. Its root mean square",
+            f"The stream's gradient goes back through {of['layers']} random layers of attention of "
+            f"{of['n_keys']} tokens at d_k = {of['d_k']} without the division; q and k have variance "
+            "1, and nothing scales the matrices onto the stream. Its root mean square",
             {
                 "vanishes": 1 / growth,
                 "hardly changes": _SAME,
@@ -74,21 +74,21 @@ def questions(found: Mapping[str, Results], answers: Mapping[str, Numbers]) -> I
                 "grows a million times": 1e6,
             },
             growth,
-            f"It grows {digits(growth)} times; with the division, {digits(scaled)} times. From other "
-            "starts it grows less.",
+            f"It grows {digits(growth)} times; with the division, {digits(scaled)} times. From "
+            "smaller starts it grows less.",
         )
     trained = FIGURES["losses"].finding
     if trained and "language" in found and finding_of("losses", found["language"]):
         losses = trained.numbers(found["language"]) or {}
+        (steps,) = found["language"].measured["steps"].unique()
         plain = losses["plain"]
         root = losses["root"]
         yield _question(
-            "You train a small decoder without the division, at its best learning rate. Beside one "
-            "with the division, it",
+            f"You train a small decoder, whose q and k start with variance 1, for {steps} steps of Adam "
+            "without the division, at its best learning rate. Beside one with the division, it",
             {"diverges": _MORE, "ends at a higher loss": 1.05, "ends at the same loss": _SAME},
             plain / root,
-            f"It ends at {plain:.2f} nats per character, with the division at {root:.2f}, if q and "
-            "k start with variance 1.",
+            f"It ends at {plain:.2f} nats per character, with the division at {root:.2f}.",
         )
     n = 4000
     yield _question(
