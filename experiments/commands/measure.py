@@ -13,9 +13,8 @@ from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
 from experiments.errors import LongRunError, TableError, attempt, counted, in_part, raise_all
 from experiments.files import locked, write_atomically
-from experiments.measuring.experiment import MEASURED
+from experiments.measuring.experiment import MEASURED, ScaledCell
 from experiments.measuring.processor import is_supported
-from experiments.measuring.rules import ScaledCell
 from experiments.output.compare import ROUNDING
 from experiments.output.reporter import Reporter
 from experiments.output.tables import (

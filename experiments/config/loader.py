@@ -6,9 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.config.kinds import kind_of, named
 from experiments.config.messages import note
-from experiments.config.models import config_model
+from experiments.config.models import config_model, kind_of, named
 from experiments.config.rules import block_problems, impossible
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import Document, Fault

@@ -6,25 +6,18 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from experiments.config.kinds import config_names, kinds_of
-from experiments.config.models import NAME, sweep_model
+from experiments.config.models import NAME, config_names, kinds_of, sweep_model
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
-from experiments.declarations import FIGURES, figures_of
+from experiments.declarations import figures_of
 from experiments.measuring.columns import cell_fields, describe
-from experiments.measuring.rules import ScaledCell
+from experiments.measuring.experiment import ScaledCell
 
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
 _MAX_CHUNKS = 500_000  # days of work, and one record per chunk
 _MAX_GIB = 4  # of memory of a worker
 _EXPECTED_NAME = "expected a letter, then letters, digits and underscores, at most 64 characters"
-# The rows of the experiment saturation that a figure shows, by their kind.
-_ROWS = {
-    "saturation": "rows of a plain softmax",
-    "mechanisms": "rows with keys such as softcap or a window",
-}
-
 Problem = tuple[KeyPath, str]  # the path of a key, and the message
 
 
@@ -78,7 +71,7 @@ def impossible(sweep: Sweep) -> Problem | None:
     fitting = figures_of(sweep.experiment.name)
     for figure in sweep.figures:
         if figure not in fitting:
-            got = f"got {figure}, which shows {_ROWS[FIGURES[figure].of]}"
+            got = f"got {figure}, which does not show rows with these keys"
             return ("figures",), f"{got}, expected one of {', '.join(fitting)}"
     points = sum(math.prod(map(len, grid.values())) for grid in sweep.grids())
     if points > _MAX_CELLS:

@@ -25,10 +25,16 @@ import numpy.typing as npt
 from annotated_types import Ge, Gt, Le
 
 from experiments.measuring.columns import Column, Meaning, names
-from experiments.measuring.experiment import MEASURED, Experiment, Row
+from experiments.measuring.experiment import (
+    MEASURED,
+    TREATMENT,
+    Experiment,
+    Floats,
+    Row,
+    ScaledCell,
+)
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.quantiles import Histograms, Quantile
-from experiments.measuring.rules import TREATMENT, Floats, ScaledCell
 from sdpa import Scaling
 from sdpa.decoder import Decoder, Pass, loss_and_gradients, losses
 from sdpa.metrics import entropy, max_weight, row_variance
@@ -113,10 +119,7 @@ class Cell(ScaledCell):
             if divisor < _SMALLEST_DIVISOR:
                 least = f"expected a divisor of at least {_SMALLEST_DIVISOR}"
                 return f"{name}: {least}, got {divisor:g}"
-        for rule in self.scaling:
-            if rule.is_by_row:
-                return f"scaling: expected no n_visible here, got {rule}"
-        return None
+        return self.divides_by_row()
 
     @property
     def chunk_trials(self) -> int:

@@ -19,10 +19,16 @@ import numpy as np
 from annotated_types import Ge, Le, Lt
 
 from experiments.measuring.columns import Column, Meaning
-from experiments.measuring.experiment import MEASURED, Experiment, Row
+from experiments.measuring.experiment import (
+    MEASURED,
+    TREATMENT,
+    Experiment,
+    Floats,
+    Row,
+    ScaledCell,
+)
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.moments import Moments
-from experiments.measuring.rules import TREATMENT, Floats, ScaledCell
 from sdpa import Scaling, network
 from sdpa.initialisation import SCHEMES, Scheme
 from sdpa.masks import NoneOrCausal
@@ -133,10 +139,7 @@ class Cell(ScaledCell):
             return "n_heads: expected a stream of at least 2 entries, got 1 head and d_k = 1"
         if self.position == "rope" and self.d_k % 2:
             return f"position: expected an even d_k beside rope, got d_k = {self.d_k}"
-        for rule in self.scaling:
-            if rule.is_by_row and self.mask != "none":
-                return f"scaling: expected no n_visible beside a mask here, got {rule}"
-        return None
+        return self.divides_by_row() if self.mask != "none" else None
 
     @property
     def onto_stream(self) -> float:

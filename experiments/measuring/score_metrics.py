@@ -5,10 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from experiments.measuring.exact import from_theory
 from experiments.measuring.experiment import AnyCell
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
-from experiments.measuring.metric import Exact, Metric
+from experiments.measuring.metric import Exact, Metric, from_theory
 from experiments.measuring.moments import Estimate, ScoreMoments
 
 

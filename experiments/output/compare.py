@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from experiments.files import write_atomically
+from experiments.measuring.experiment import Floats
 from experiments.measuring.processor import is_supported
-from experiments.measuring.rules import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from experiments.commands.measure import measure
-from experiments.config.kinds import config_names
 from experiments.config.loader import Config, load_config
+from experiments.config.models import config_names
 from experiments.declarations import figures_of
 from experiments.figures.draw import draw
 from experiments.measuring.columns import axis_names, defaults, treatment_names

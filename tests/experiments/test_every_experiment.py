@@ -97,8 +97,6 @@ CELLS = {
             "softcap": 2.0,
             "sink": mechanisms.Sink(0.0),
             "normalizer": NORMALIZERS["sigmoid"],
-            "position": "rope",
-            "alibi": 0.5,
         },
     ),
     "distribution": (distribution.Cell(5), {"d_k": 6}),
@@ -193,7 +191,7 @@ FOUR = (*RULES, *map(Scaling.parse, ("d_k^1/3", "d_k^1")))
     ("name", "cell"),
     [
         ("saturation", saturation.Cell(4, 16384, FOUR, mask="causal")),
-        ("mechanisms", mechanisms.Cell(8, 2048, RULES, softcap=5.0, position="rope")),
+        ("mechanisms", mechanisms.Cell(8, 2048, RULES, softcap=5.0)),
         ("language", language.Cell(16, 256, 0.01, RULES, n_heads=4, layers=2, steps=2)),
         ("distribution", distribution.Cell(1)),
         ("network", network.Cell(64, 128, FOUR, layers=6, mlp="swiglu")),
