@@ -35,6 +35,7 @@ class Derived:
         columns: its own columns, for an experiment.
         derive: makes it from the results so far; gives no rows if it does not apply.
         source: the source table.
+        judge: the tests of its values, if it has any: the columns metric, z and p_value.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Derived:
     columns: ColumnsOf
     derive: Callable[[Results], pd.DataFrame]
     source: str = MEASURED
+    judge: Callable[[Results], pd.DataFrame] | None = None
 
     def applies_to(self, tables: Mapping[str, Iterable[str]]) -> bool:
         """True if the source table is among these, by kind, and has the required columns."""

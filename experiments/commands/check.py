@@ -1,25 +1,17 @@
 """The check of the tables of a config, and their overview."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from experiments.analysis.written import csv_bytes
-from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.errors import DisagreementError, TableError, attempt, counted
-from experiments.measuring.experiment import MEASURED
+from experiments.errors import DisagreementError, attempt, counted
 from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, Reporter
 from experiments.output.study import Study
-from experiments.output.tables import read_sidecar
 from experiments.paths import (
     COLUMNS,
-    DERIVED,
-    FIGURES,
-    LONG,
     MODELS,
-    csv_name,
     sidecar_path,
 )
 
@@ -29,40 +21,28 @@ NOTHING_JUDGED = (
 
 
 def write_overview(study: Study, report: Reporter) -> None:
-    """Write columns.csv, the columns of all tables, and long-format.csv, the values of all sweeps
-    with sound tables.
+    """Write columns.csv, the columns of all sound tables.
 
     Raises:
         BusyError: another run uses the results folder.
     """
     folder = study.folder
-    inputs: list[Path] = []
-    for sweep in study.config.sweeps:
-        inputs += [sidecar_path(folder, sweep.name), folder / csv_name(sweep.name, MEASURED)]
-        inputs += sorted((folder / DERIVED / sweep.name).glob("*"))
     if study:
-        files = (folder / LONG, folder / COLUMNS)
-        made = Product(files, partial(_overview, study), tuple(inputs), study.config.text)
+        inputs = tuple(sidecar_path(folder, name) for name in study)
+        made = Product((folder / COLUMNS,), partial(_columns, study), inputs, study.config.text)
         build(folder, [made], report, quietly=True)
 
 
-def _overview(study: Study) -> list[bytes]:
-    """The content of long-format.csv and of columns.csv."""
-    import pandas as pd
+def _columns(study: Study) -> list[bytes]:
+    """The content of columns.csv."""
+    from experiments.analysis.analyse import described
 
-    from experiments.analysis.overview import described, long_columns, long_tables
-    from experiments.measuring.columns import names
-
-    sweeps = [*study.values()]
-    header = csv_bytes(pd.DataFrame(columns=names(long_columns(sweeps))))
-    values = (csv_bytes(table).removeprefix(header) for table in long_tables(sweeps))
-    return [b"".join([header, *values]), csv_bytes(described(sweeps))]
+    return [csv_bytes(described([*study.values()]))]
 
 
 def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones;
-    measure a sample of rows without chunks again; name the tables and drawings that the config does
-    not have, and models whose laws are outdated.
+    measure a sample of rows without chunks again; name the models whose laws are outdated.
 
     Each sweep is checked alone and all of them together; one alarm is raised, for all together.
 
@@ -80,11 +60,7 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         rows = counted(len(read.measured), "row")
         cells = counted(len(sweep.cells), "cell")
         report.detail(f"checked {sweep.name}: {rows} for {cells}, unaltered")
-        if failed := read_sidecar(sidecar_path(study.folder, sweep.name)).get("failed"):
-            raise TableError("\n".join(failed))
         whole.append(sweep.name)
-        if report.verbose and (verdict := study.agreement([sweep.name]).verdict()):
-            report.detail(f"  {verdict}")
 
     def check_all() -> None:
         if not whole:
@@ -100,38 +76,10 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         if gaps := together.gaps_in_short():
             report.verdict("others", gaps, None)
 
-    lines = [*leftover_lines(study.config, study.folder)]
     if (study.folder / MODELS).exists():
         from experiments.models.command import outdated
 
-        lines += outdated(study.folder)
-    for line in lines:
-        report.flag(line)
+        for line in outdated(study.folder):
+            report.flag(line)
     again = partial(measure_again, study, sweeps, report)
     attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all, again])
-
-
-def leftover_lines(config: Config, results: Path) -> Iterator[str]:
-    """A line for each sweep that has results in a folder, but no place in its config, and for each
-    sweep with drawings of figures that it no longer names.
-    """
-    named = {sweep.name for sweep in config.sweeps}
-    for table in sorted(results.glob("*.csv")):
-        name = table.stem
-        if name in named or table.name in (COLUMNS, LONG):
-            continue
-        places = (
-            table,
-            table.with_suffix(".json"),
-            results / DERIVED / name,
-            results / FIGURES / name,
-        )
-        if len(found := [str(place) for place in places if place.exists()]) > 1:
-            yield f"the config has no sweep {name}; delete or keep its results: {' '.join(found)}"
-    for sweep in config.sweeps:
-        folder = results / FIGURES / sweep.name
-        if old := sorted({path.stem for path in folder.glob("*")} - {*sweep.figures}):
-            yield (
-                f"{sweep.name} no longer names the figures {', '.join(old)}; delete or keep their "
-                f"files in {folder}"
-            )

@@ -24,7 +24,7 @@ from experiments.paths import STORE
 from experiments.running.fingerprint import measuring_source
 from experiments.running.store import Store
 from experiments.running.work import find_work, tabulated
-from experiments.running.workers import helpers
+from experiments.running.workers import default_jobs, worker_pool
 
 _SHARE = 0.05  # of the rows
 _SECONDS = 300.0  # of one worker, as estimated
@@ -92,7 +92,7 @@ def measure_again(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> No
     differences: list[str] = []
     with (
         report.progress(total, f"{counted(len(chosen), 'row')} to measure again") as advance,
-        helpers(None, len(chosen), are_slow=True) as submit,
+        worker_pool(default_jobs()) as pool,
     ):
 
         def finish(each: _Rows, made: "Future[str]") -> None:
@@ -102,7 +102,7 @@ def measure_again(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> No
                 raise in_part(each.place, error) from None
             advance(each.place, each.seconds)
 
-        futures = [(each, submit(each.difference)) for each in chosen]
+        futures = [(each, pool.submit(each.difference)) for each in chosen]
         attempt(partial(finish, *each) for each in futures)
     if found := [*filter(None, differences)]:
         raise DisagreementError("\n".join(["expected the bytes of the table, got others:", *found]))

@@ -79,8 +79,6 @@ def write_sweep(
         **(origin or {}),
         "sha256": {kind: checksum(path) for kind, path in paths.items()},
     }
-    if found.failed:
-        made["failed"] = [*map(str, found.failed)]
     content = (json.dumps(made, indent=1) + "\n").encode()
     if not sidecar.exists() or sidecar.read_bytes() != content:
         write_atomically(sidecar, content)
@@ -138,10 +136,9 @@ def why_stale(results: Path, sweep: Sweep) -> str:
     """
     try:
         sound_contents(results, sweep)
-        made = read_sidecar(sidecar_path(results, sweep.name))
     except TableError as error:
         return str(error)
-    return "; ".join(made.get("failed", []))
+    return ""
 
 
 def provenance(sweep: Sweep) -> dict[str, Any]:
@@ -179,9 +176,7 @@ def read_sweep(results: Path, sweep: Sweep) -> "Results":
     lacking = [each.name for each in sweep.experiment.metrics if each.name not in tables[MEASURED]]
     if lacking:
         raise TableError(
-            f"{results / sweep.name}.csv is of an earlier version: expected a column {lacking[0]}. "
-            "What was query_gradient_norm_median is weight_jacobian_norm_median now; make results "
-            "measures both"
+            f"{results / sweep.name}.csv is of an earlier version: expected a column {lacking[0]}"
         )
     return Results(sweep, tables)
 

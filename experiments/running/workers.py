@@ -53,22 +53,17 @@ def default_jobs() -> int:
 
 
 @contextmanager
-def helpers(
-    jobs: int | None, tasks: int, *, are_slow: bool = False
-) -> Iterator[Callable[..., Future[Any]]]:
+def helpers(jobs: int | None, tasks: int) -> Iterator[Callable[..., Future[Any]]]:
     """Processes for further work of this one; `submit(function, *arguments)` gives a future of the
     result.
 
-    Up to three tasks that are not slow are done in a thread of this process, because starting
-    others takes longer.
+    Up to three tasks are done in a thread of this process, because starting others takes longer.
 
     Args:
         jobs: number of processes; None for one per processor.
         tasks: number of tasks at most.
-        are_slow: True if each takes longer than the start of a process.
     """
-    few = 1 if are_slow else _FEW
-    with _thread() if tasks <= few else worker_pool(jobs or default_jobs()) as pool:
+    with _thread() if tasks <= _FEW else worker_pool(jobs or default_jobs()) as pool:
         yield pool.submit
 
 

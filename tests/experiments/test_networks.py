@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.analysis.analyse import agreement
 from experiments.analysis.network import BY_LAYER, law_of, with_law
 from experiments.analysis.results import Results
-from experiments.analysis.verdicts import agreement
 from experiments.config.sweep import Sweep
 from experiments.kinds.network import (
     EXPERIMENT,

@@ -4,9 +4,6 @@ import json
 import os
 import signal
 import sys
-import threading
-import time
-import weakref
 
 import pytest
 import typer
@@ -122,24 +119,13 @@ def hidden(sent) -> None:
         raise ImportError("initialization failed") from error
 
 
-def dropped(sent) -> None:
-    """As a signal that comes during a destructor, whose exceptions Python drops."""
-    collected = threading.Event()
-    reference = weakref.ref(collected, lambda _: signal.raise_signal(sent))
-    del collected
-    assert reference() is None
-    time.sleep(20)
-
-
 @pytest.mark.usefixtures("handlers")
 @pytest.mark.parametrize(
     ("stop", "sent"),
-    [(signal.raise_signal, signal.SIGINT), (hidden, signal.SIGINT), (dropped, signal.SIGTERM)],
+    [(signal.raise_signal, signal.SIGTERM), (hidden, signal.SIGINT)],
 )
 def test_a_signal_has_its_status_wherever_it_comes(stop, sent, capsys):
-    started = time.monotonic()
     with pytest.raises(typer.Exit) as caught, outcome():
         stop(sent)
-    assert time.monotonic() - started < 10
     assert caught.value.exit_code == 128 + sent
     assert capsys.readouterr().err.startswith("interrupted; finished work is kept;")

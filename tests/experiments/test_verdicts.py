@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from experiments.analysis.analyse import agreement
 from experiments.analysis.results import Results, SweepAxes
-from experiments.analysis.verdicts import ALARM, agreement, verdicts
+from experiments.analysis.verdicts import ALARM, verdicts
 from experiments.config.sweep import Sweep
 from experiments.kinds.saturation import EXPERIMENT, METRICS
 
