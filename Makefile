@@ -85,7 +85,7 @@ clean: ## remove uncommitted files that can be rebuilt
 
 .venv/dask-ready: .venv/cluster-ready experiments/measuring/processor.py
 	@mkdir -p .venv/etc/dask
-	@$(PY) -m experiments.running.nanny > .venv/etc/dask/sdpa.yaml
+	@$(PY) -m experiments.measuring.processor > .venv/etc/dask/sdpa.yaml
 	@touch $@
 
 .venv/browser-ready: .venv/page-ready

@@ -43,9 +43,6 @@ class RunResults(Study):
     memory: a later run changes the files in the folder, and not these.
     """
 
-    def __repr__(self) -> str:
-        return f"RunResults of {self.folder} with the sweeps {', '.join(self)}"
-
     def draw(self, figure: str, sweep: str | None = None) -> "Figure":
         """A figure of docs/config.md of a sweep; of the first one whose experiment has it unless
         you name one.

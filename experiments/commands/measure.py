@@ -32,8 +32,8 @@ from experiments.running.work import (
     Workers,
     find_work,
     measure_missing,
-    reached,
     tabulate_sweep,
+    unreached,
 )
 from experiments.running.workers import helpers
 from sdpa.scaling import multiplies
@@ -58,8 +58,6 @@ def measure(
     Raises:
         BusyError: another run uses the results folder.
         MeasurementError: a cell failed; the tables of complete sweeps are written.
-        ChangedError: a table differs from its previous version, although the same source and
-            libraries made both.
     """
     # Of the source as this process imports it now, not as an edit during the run leaves it.
     suite_source()
@@ -151,13 +149,13 @@ def _write_tables(
     """Write the tables of sweeps whose chunks are complete."""
     with report.progress(len(due)) as advance, helpers(jobs, len(due)) as submit:
 
-        def write(sweep: Sweep, made: "Future[tuple[Results, tuple[str, bool]]]") -> None:
+        def write(sweep: Sweep, made: "Future[tuple[Results, str]]") -> None:
             try:
-                found, (line, is_met) = made.result()
+                found, missed = made.result()
             except Exception as error:
                 raise in_part(f"tables of {sweep.name} not made", error) from None
-            if line:
-                (report.detail if is_met else report.flag)(line)
+            if missed:
+                report.flag(missed)
             for path, change in write_sweep(results, found).items():
                 report.made(path, change)
             advance(f"tables of {sweep.name}", 1.0)
@@ -166,12 +164,12 @@ def _write_tables(
         attempt(partial(write, *each) for each in futures)
 
 
-def _tables(records: Store, sweep: Sweep) -> "tuple[Results, tuple[str, bool]]":
-    """The results of a sweep, and the precision that they reached; runs in another process."""
+def _tables(records: Store, sweep: Sweep) -> "tuple[Results, str]":
+    """The results of a sweep, and the cells that missed its precision; runs in another process."""
     from experiments.analysis.analyse import analyse
 
     measured = tabulate_sweep(records, sweep)
-    return analyse(sweep, measured), reached(sweep, measured[MEASURED])
+    return analyse(sweep, measured), unreached(sweep, measured[MEASURED])
 
 
 def _multiplying(sweeps: Sequence[Sweep]) -> Iterator[str]:

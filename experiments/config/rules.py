@@ -15,7 +15,6 @@ from experiments.measuring.experiment import ScaledCell
 
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
-_MAX_CHUNKS = 500_000  # days of work, and one record per chunk
 _MAX_GIB = 4  # of memory of a worker
 _EXPECTED_NAME = "expected a letter, then letters, digits and underscores, at most 64 characters"
 Problem = tuple[KeyPath, str]  # the path of a key, and the message
@@ -82,10 +81,6 @@ def impossible(sweep: Sweep) -> Problem | None:
     if gibibytes > _MAX_GIB:
         got = f"got the cell {describe(largest)}, which needs {gibibytes:.3g} GiB per worker"
         return (), f"{got}, expected at most {_MAX_GIB} GiB"
-    chunks = sum(math.ceil(sweep.trials / cell.chunk_trials) for cell in cells)
-    if chunks > _MAX_CHUNKS:
-        got = f"got {sweep.trials} trials in {chunks} chunks of work"
-        return (), f"{got}, expected at most {_MAX_CHUNKS} chunks"
     rows = sum(cell.table_rows(sweep.trials) for cell in cells)
     if rows > _MAX_ROWS:
         return (), f"got a table of {rows} rows, expected at most {_MAX_ROWS}"

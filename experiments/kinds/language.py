@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Gt, Le
 
-from experiments.measuring.columns import Column, Meaning, names
+from experiments.measuring.columns import Column, Meaning, names, with_errors
 from experiments.measuring.experiment import (
     MEASURED,
     TREATMENT,
@@ -222,15 +222,11 @@ def _stretches(tokens: Tokens, starts: Tokens, length: int) -> Tokens:
     return np.asarray(tokens[starts[:, None] + np.arange(length)])
 
 
-@dataclass(frozen=True)
-class GradientColumn(Column):
-    """A value with a geometric mean over runs, whose gradients differ by orders of magnitude."""
-
-
-# Values of a run at a step, and of a head at a step.
+# Values of a run at a step, and of a head at a step. Gradients differ by orders of magnitude between
+# runs, so that tables have their geometric mean.
 OF_RUN = (
     Column("test_loss", "float", "cross-entropy of a character of the rest", "", "nats"),
-    GradientColumn(
+    Column(
         "embedding_gradient",
         "float",
         "norm of the gradient of a sequence's loss to the embedding of a token, r.m.s. over a batch",
@@ -241,8 +237,8 @@ OF_HEAD = (
     Column("spread", "float", "r.m.s. deviation of the scaled scores within a row"),
     Column("entropy_share", "float", "entropy of a row over that of equal weights, mean over rows"),
     Column("max_weight", "float", "largest weight of a row, mean over rows"),
-    GradientColumn("query_gradient", "float", "|dL/dq| of a sequence's loss, r.m.s. over a batch"),
-    GradientColumn("query_gradient_median", "float", "the same, median over a batch"),
+    Column("query_gradient", "float", "|dL/dq| of a sequence's loss, r.m.s. over a batch"),
+    Column("query_gradient_median", "float", "the same, median over a batch"),
 )
 
 
@@ -466,7 +462,7 @@ def _means(columns: tuple[Column, ...], values: Floats) -> Row:
     """
     row: Row = {}
     for column, found in zip(columns, values.T, strict=True):
-        if isinstance(column, GradientColumn):
+        if "gradient" in column.name:
             mean = float(np.exp(np.log(found).mean()))
             row |= {column.name: mean, f"{column.name}_se": mean * _error(np.log(found))}
         else:
@@ -482,24 +478,12 @@ _RUNS = Column("trials", "int", "runs of the rule, each from its own start")
 _STEP = Column("step", "int", "steps taken before")
 
 
-def _beside(*columns: Column) -> tuple[Column, ...]:
-    """The columns of values over runs, each followed by its error."""
-    return tuple(
-        part
-        for column in columns
-        for part in (
-            column,
-            Column(f"{column.name}_se", "float", f"standard error of {column.name} between runs"),
-        )
-    )
-
-
-HISTORY_COLUMNS = (TREATMENT[0], _RUNS, _STEP, *_beside(*OF_RUN))
+HISTORY_COLUMNS = (TREATMENT[0], _RUNS, _STEP, *with_errors(OF_RUN, "runs"))
 HEADS_COLUMNS = (
     *(TREATMENT[0], _RUNS, _STEP),
     Column("layer", "int", "number of the layer, from 1"),
     Column("head", "int", "number of the head, from 1"),
-    *_beside(*OF_HEAD),
+    *with_errors(OF_HEAD, "runs"),
 )
 
 EXPERIMENT = Experiment(

@@ -195,12 +195,9 @@ class RowStatistics:
         self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: RowMetric
     ) -> Quantile:
         """A quantile of rows under the scaling of that name, with its interval."""
-        return measurement.norms.quantile(self.series(cell, scaling, metric), metric.share)
-
-    def series(self, cell: AttentionCell, scaling: str, metric: RowMetric) -> int:
-        """The place in `RowMeasurement.norms` of the numbers per row behind a quantile."""
         rule = [rule.name for rule in cell.scaling].index(scaling)
-        return rule * len(self._ranked) + self._ranked.index(metric.source)
+        series = rule * len(self._ranked) + self._ranked.index(metric.source)
+        return measurement.norms.quantile(series, metric.share)
 
     def _estimates(
         self, cell: AttentionCell, measurement: RowMeasurement

@@ -297,19 +297,13 @@ class SampledCell(AttentionCell):
             law = self.law
         except ValueError as error:
             return str(error)
-        for name, is_used in (("correlation", law.correlation != 0), ("mask", self.mask != "none")):
-            if is_used and (found := self.too_many_queries(name)):
-                return found
+        for name, is_used in (("correlation", law.correlation != 0), ("mask", self.has_mask)):
+            if is_used and self.n_queries > self.n_keys:
+                return (
+                    f"n_queries: got {self.n_queries}, expected at most n_keys = {self.n_keys} "
+                    f"beside a {name} (64 by default)"
+                )
         return self.divides_by_row() if self.has_mask else None
-
-    def too_many_queries(self, beside: str) -> str | None:
-        """The problem of queries without an own key, which another field needs; None without."""
-        if self.n_queries <= self.n_keys:
-            return None
-        return (
-            f"n_queries: got {self.n_queries}, expected at most n_keys = {self.n_keys} beside a "
-            f"{beside} (64 by default)"
-        )
 
     def draw(
         self, trials: int, rng: np.random.Generator

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.written import IDENTITY, csv_bytes
 from experiments.config.sweep import Sweep
-from experiments.errors import Problem, TableError
+from experiments.errors import TableError
 from experiments.files import checksum, write_atomically
 from experiments.measuring.columns import names, treatment_names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
-from experiments.measuring.processor import is_supported
-from experiments.output.compare import Change, compare, update
+from experiments.output.compare import Change, update
 from experiments.output.products import ledger, note, record
 from experiments.paths import csv_name, sidecar_path
 from experiments.running.fingerprint import commit, measuring_source, versions
@@ -32,30 +31,19 @@ if TYPE_CHECKING:
     from experiments.analysis.results import Results
 
 
-class ChangedError(Problem):
-    """Measured values that came out different although the same source, config and libraries
-    measured the previous ones.
-    """
-
-
 def write_sweep(
     results: Path, found: "Results", origin: Mapping[str, Any] | None = None
 ) -> dict[Path, Change]:
     """Write the main table of a sweep, its derived tables, and last the JSON that vouches for them.
 
     A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes
-    them again. Tables that the same source, config and libraries measured before stay if they are
-    equal to rounding. Derived tables that the sweep no longer has are removed, unless somebody
-    changed them.
+    them again. Tables that are equal to rounding stay. Derived tables that the sweep no longer has
+    are removed, unless somebody changed them.
 
     Args:
         results: the folder.
         found: the results of the sweep.
         origin: of values measured earlier: what their sidecar has beside its checksums.
-
-    Raises:
-        ChangedError: a measured value is different from one that should be the same; nothing is
-            written.
     """
     sweep = found.sweep
     sidecar = sidecar_path(results, sweep.name)
@@ -70,9 +58,7 @@ def write_sweep(
     with suppress(TableError):
         before = read_sidecar(sidecar)
     same = is_measured_alike(results, sweep)
-    if same and is_supported():
-        _require_same(paths[MEASURED], contents[MEASURED])
-    changes = {path: update(path, contents[kind], keep=same) for kind, path in paths.items()}
+    changes = {path: update(path, contents[kind]) for kind, path in paths.items()}
     made = {
         **provenance(sweep),
         "measured_at": before.get("measured_at") if same else commit(),
@@ -89,18 +75,6 @@ def write_sweep(
             changes[path] = Change("removed", "the sweep no longer has it")
     note(results, sidecar.name, record([sidecar]))
     return changes
-
-
-def _require_same(path: Path, content: bytes) -> None:
-    """`ChangedError` if the measured values of a main table are different from those in its
-    file.
-    """
-    change = compare(*map(measured_part, (path.read_bytes(), content)))
-    if change.kind == "different":
-        raise ChangedError(
-            f"{path}: {change.where}; expected the same values from the same source, config and "
-            "libraries; the previous tables stay, delete them to write these"
-        )
 
 
 def measured_part(content: bytes) -> bytes:
