@@ -95,20 +95,6 @@ def test_what_would_be_ignored_is_refused_before_anything_runs(tree, words, mess
     assert message in ran.stderr
 
 
-def test_another_python_than_the_expected_is_refused(tree):
-    for name in ("requirements.lock", "pyproject.toml"):
-        (tree / name).touch()
-    old = tree / "old python"
-    old.write_text(
-        f"#!/bin/sh\n{sys.executable} -c 'import sys; sys.version_info = (3, 10); '\"$2\"\n"
-    )
-    old.chmod(0o755)
-    for program in ("missing", str(old)):
-        ran = captured("make", ".venv/ready", f"PYTHON={program}", cwd=tree)
-        assert f"expected Python 3.11 or later, got {program}; choose" in ran.stderr
-        assert (tree / ".venv" / "bin").exists()
-
-
 def test_every_command_that_users_and_ci_run_is_one_of_make():
     files = [ROOT / name for name in (".ci/run", "README.md", "CONTRIBUTING.md")]
     text = "\n".join(path.read_text() for path in files)

@@ -59,15 +59,6 @@ def test_a_second_run_writes_the_same_bytes(suite, processes):
     assert f"{suite.folder}/mine.csv: up to date\n" in suite("run", "-v").stdout
 
 
-def test_a_bad_config_is_refused_without_a_file(suite):
-    refused = suite("run", text=SMALL.replace("trials: 3", "trials: 0").replace("d_k^1", "sqrt"))
-    assert refused.returncode == 2
-    assert re.search(r"small\.yaml:8:14: .*got sqrt", refused.stderr)
-    assert re.search(r"small\.yaml:9:13: .*got 0", refused.stderr)
-    assert refused.stdout == ""
-    assert not suite.folder.exists()
-
-
 def test_a_file_in_the_place_of_the_folder_or_above_it_is_refused(suite):
     file = suite.folder
     file.write_text("a file, not a folder")
@@ -213,33 +204,6 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     assert "warnings: none" not in checked.stdout
     assert re.search(
         r"disagree, p = .*\n  entropy of mine, .*d_k\^1: z = -7\.50, p = ", checked.stderr
-    )
-
-
-PARTS = """\
-seed: 0
-sweeps:
-  one: {experiment: saturation, d_k: 4, n_keys: 5, n_queries: 3, scaling: d_k^1/2, trials: 30, figures: length}
-  two: {experiment: saturation, d_k: 8, n_keys: 5, n_queries: 3, scaling: d_k^1/2, trials: 30, query_std: 1e6,
-    key_std: 1e6, figures: length}
-"""
-
-
-@pytest.mark.usefixtures("quick_slider")
-def test_a_problem_in_one_part_is_reported_at_the_end_and_stops_no_other(suite):
-    assert suite("all", "--jobs", "1", text=PARTS).returncode == 0
-    for name in ("one.csv", "index.html", "figures/two/length.png"):
-        (suite.folder / name).unlink()
-    shutil.rmtree(suite.folder / ".cells")
-    (suite.folder / ".cells").touch()  # so that measuring fails
-    ended = suite("all", "--jobs", "1")
-    assert ended.returncode == 1
-    assert "figures: 1 drawn" in ended.stdout
-    assert "checked: 1 sweep, unaltered" in ended.stdout
-    assert re.search(r"\.cells/.*: Not a directory", ended.stderr)
-    assert ended.stderr.count("one.csv: No such file or directory") == 1
-    assert ended.stderr.splitlines()[-1].startswith(
-        "to complete or restore the tables: make results, with"
     )
 
 

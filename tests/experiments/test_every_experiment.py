@@ -18,7 +18,7 @@ from experiments.kinds import (
     network,
     saturation,
 )
-from experiments.measuring.columns import axis_names, cell_fields, names
+from experiments.measuring.columns import cell_fields, names
 from experiments.measuring.experiment import MEASURED, load_experiment
 from experiments.measuring.sampling import AttentionCell, SampledCell
 from sdpa import LAWS, Scaling
@@ -160,14 +160,6 @@ def test_tables_of_rows_begin_with_the_same_metrics(kind):
         "query_gradient_norm_median",
     ]
     assert columns[columns.index("trials") + 1] == "score_variance"
-
-
-def test_a_table_of_initialisation_has_d_k_which_is_no_axis():
-    experiment, (cell, _) = initialisation.EXPERIMENT, CELLS["initialisation"]
-    measured = experiment.measure(cell, 2, np.random.default_rng(0))
-    rows = experiment.tabulate(cell, measured)[MEASURED]
-    assert [row["d_k"] for row in rows] == [4, 4]
-    assert names(experiment.table_columns).index("d_k") == len(axis_names(type(cell)))
 
 
 def test_rows_of_a_draw_count_as_independent_only_if_the_cell_says_so():

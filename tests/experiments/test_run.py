@@ -81,18 +81,6 @@ def measured(store, sweep, jobs=1, on_progress=lambda *_: None):
     return tabulate_sweep(store, sweep)[MEASURED]
 
 
-@pytest.mark.usefixtures("in_this_process")
-def test_grid_points_do_not_touch_each_other(tmp_path):
-    """Another d_k, another order and fewer n_keys: the shared rows are the same."""
-    more, fewer = of(SWEEP, d_k=(4, 64)), of(SMALL, d_k=(64, 4, 8))
-    both = pd.concat(
-        [measured(Store(tmp_path / "one", 0), more), measured(Store(tmp_path / "other", 0), fewer)]
-    )
-    shared = both[(both["n_keys"] == 300) & (both["d_k"] != 8)]
-    assert len(shared) == 8
-    assert len(shared.drop_duplicates()) == 4
-
-
 def test_chunk_keys_are_of_content_alone():
     cell = SWEEP.cells[0]
     other_treatments = dataclasses.replace(cell, scaling=cell.scaling[:1])
