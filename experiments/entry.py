@@ -16,7 +16,7 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -68,7 +68,7 @@ class RunResults(Study):
 
 
 def run(
-    config: str | Path | Mapping[str, Any],
+    config: str | Path | Mapping[str, object],
     folder: str | Path | None = None,
     *,
     jobs: int | None = None,
@@ -122,7 +122,7 @@ def run(
     return results
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: object) -> object:
     """A NumPy number or array, or a range, as plain numbers."""
     if hasattr(value, "tolist"):
         return value.tolist()

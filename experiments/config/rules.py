@@ -4,9 +4,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
-from experiments.config.models import NAME, config_names, kinds_of, sweep_model
+from experiments.config.models import NAME, Value, config_names, kinds_of, sweep_model
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
 from experiments.declarations import figures_of
@@ -15,12 +14,13 @@ from experiments.measuring.experiment import ScaledCell
 
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
+_MAX_CHUNKS = 500_000  # days of work, and one record per chunk
 _MAX_GIB = 4  # of memory of a worker
 _EXPECTED_NAME = "expected a letter, then letters, digits and underscores, at most 64 characters"
 Problem = tuple[KeyPath, str]  # the path of a key, and the message
 
 
-def block_problems(blocks: Any) -> Iterator[Problem]:
+def block_problems(blocks: Value) -> Iterator[Problem]:
     """The faults of blocks, as read, beside those of their keys; each path is below `sweeps`."""
     lowered = Counter(map(str.lower, blocks))
     for name, block in blocks.items():
@@ -34,7 +34,7 @@ def block_problems(blocks: Any) -> Iterator[Problem]:
                 yield (name, key), message
 
 
-def _trials_problems(block: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _trials_problems(block: dict[str, Value]) -> Iterator[tuple[str, str]]:
     experiment = block.get("experiment")
     if experiment not in config_names() or not kinds_of(experiment)[0].has_precision:
         return
@@ -47,7 +47,7 @@ def _trials_problems(block: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "max_trials", "got max_trials without precision, expected both"
 
 
-def _mask_problems(block: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _mask_problems(block: dict[str, Value]) -> Iterator[tuple[str, str]]:
     """A mask whose rows nobody chose: the default of n_queries would leave out all short rows."""
     experiment = block.get("experiment")
     if experiment not in config_names() or "n_queries" in block:
@@ -81,6 +81,10 @@ def impossible(sweep: Sweep) -> Problem | None:
     if gibibytes > _MAX_GIB:
         got = f"got the cell {describe(largest)}, which needs {gibibytes:.3g} GiB per worker"
         return (), f"{got}, expected at most {_MAX_GIB} GiB"
+    chunks = sum(math.ceil(sweep.trials / cell.chunk_trials) for cell in cells)
+    if chunks > _MAX_CHUNKS:
+        got = f"got {sweep.trials} trials in {chunks} chunks of work"
+        return (), f"{got}, expected at most {_MAX_CHUNKS} chunks"
     rows = sum(cell.table_rows(sweep.trials) for cell in cells)
     if rows > _MAX_ROWS:
         return (), f"got a table of {rows} rows, expected at most {_MAX_ROWS}"

@@ -52,7 +52,7 @@ def score_metrics(*, divided: bool) -> tuple[ScoreMetric, ...]:
         of: Callable[[ScoreMoments, float], Estimate],
         **more: Any,
     ) -> ScoreMetric:
-        def of_law(cell: AnyCell) -> tuple[Any, ...]:
+        def of_law(cell: AnyCell) -> tuple[object, ...]:
             # no divisor changes the kurtosis
             divisor = () if name == "score_kurtosis" else (cell.divisor,)
             return cell.d_k, *divisor, cell.law, cell.mean_length

@@ -58,7 +58,7 @@ class Product:
         return record((*self.inputs, *self.files), self.parameters)
 
 
-def record(files: Iterable[Path], parameters: Any = None) -> str:
+def record(files: Iterable[Path], parameters: object = None) -> str:
     """SHA-256 of files, JSON values, the source of the suite and the libraries."""
     of = [[*map(checksum, files)], parameters, suite_source(), versions(*_MADE_WITH)]
     return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()

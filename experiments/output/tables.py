@@ -10,7 +10,6 @@ measured the values, and the hash of its measuring code.
 import hashlib
 import io
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,9 +29,11 @@ from experiments.running.fingerprint import commit, measuring_source, versions
 if TYPE_CHECKING:
     from experiments.analysis.results import Results
 
+Sidecar = dict[str, Any]  # the content of SWEEP.json
+
 
 def write_sweep(
-    results: Path, found: "Results", origin: Mapping[str, Any] | None = None
+    results: Path, found: "Results", origin: Sidecar | None = None
 ) -> dict[Path, Change]:
     """Write the main table of a sweep, its derived tables, and last the JSON that vouches for them.
 
@@ -54,7 +55,7 @@ def write_sweep(
         for kind, table in found.items()
     }
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
-    before: dict[str, Any] = {"sha256": {}}
+    before: Sidecar = {"sha256": {}}
     with suppress(TableError):
         before = read_sidecar(sidecar)
     same = is_measured_alike(results, sweep)
@@ -115,7 +116,7 @@ def why_stale(results: Path, sweep: Sweep) -> str:
     return ""
 
 
-def provenance(sweep: Sweep) -> dict[str, Any]:
+def provenance(sweep: Sweep) -> Sidecar:
     """Everything that determines the measured values of a sweep, as JSON values."""
     return {
         "sweep": sweep.name,
@@ -179,10 +180,10 @@ def sound_contents(results: Path, sweep: Sweep) -> dict[str, bytes]:
     return contents
 
 
-def read_sidecar(path: Path) -> dict[str, Any]:
+def read_sidecar(path: Path) -> Sidecar:
     """The content of SWEEP.json; `TableError` if it is missing or invalid."""
     try:
-        sidecar: dict[str, Any] = json.loads(path.read_bytes())
+        sidecar: Sidecar = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise TableError(
             f"{path.with_suffix('.csv')} is missing or incomplete: found no {path.name}"
