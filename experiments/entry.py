@@ -52,17 +52,14 @@ class RunResults(Study):
         """
         from experiments.figures.rendering import picture
 
-        of_sweeps = {name: results.experiment.name for name, results in self.items()}
         if figure not in FIGURES:
-            names = [name for name, each in FIGURES.items() if each.of in of_sweeps.values()]
-            raise UsageError(f"figure: expected one of {', '.join(names)}, got {figure!r}")
+            raise UsageError(f"figure: expected one of {', '.join(FIGURES)}, got {figure!r}")
         of = FIGURES[figure].of
-        fitting = [name for name, experiment in of_sweeps.items() if experiment == of]
+        fitting = [name for name, results in self.items() if results.experiment.name == of]
         if (chosen := sweep or next(iter(fitting), "")) not in fitting:
-            known = ", ".join(f"{name} ({kind})" for name, kind in of_sweeps.items())
+            known = ", ".join(fitting) or "none"
             raise UsageError(
-                f"{figure}: expected a sweep of the experiment {of}, got {sweep or 'none'}; there "
-                f"are {known}"
+                f"{figure}: expected a sweep of the experiment {of} ({known}), got {chosen or 'none'}"
             )
         return picture(FIGURES[figure], self[chosen])
 

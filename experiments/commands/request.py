@@ -39,12 +39,6 @@ _FORMATS = ("png", "svg", "pdf")
 _KEPT = "finished work is kept; repeat the command to continue"
 
 
-def _processes(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise typer.BadParameter(f"expected a whole number of at least 1, got {text!r}")
-    return int(text)
-
-
 @dataclass(frozen=True)
 class Request:
     """The wish of a user about sweeps: a field for each option, with its default."""
@@ -68,7 +62,7 @@ class Request:
             "--jobs",
             "-j",
             metavar="N",
-            parser=_processes,
+            min=1,
             help="Worker processes. Default: one per processor.",
         ),
     ] = None

@@ -62,9 +62,12 @@ def note(document: Document, error: ErrorDetails) -> None:
     else:
         if kind == "union_tag_invalid":
             path = (*path, "experiment")
+        expected = _expected(error)
         if kind == "repeated":
+            first = error["ctx"]["first"]
+            expected += f"; [{first}] is {document.written((*path, first))}"
             path = (*path, error["ctx"]["index"])
-        document.fault(path, f"got {document.written(path)}, {_expected(error)}")
+        document.fault(path, f"got {document.written(path)}, {expected}")
 
 
 def _expected(error: ErrorDetails) -> str:

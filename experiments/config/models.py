@@ -149,8 +149,8 @@ def _joined(given: list[Value]) -> tuple[Value, ...]:
     for i, value in enumerate(given):
         group = value if isinstance(value, tuple) else (value,)
         if known := values.keys() & group:
-            message = "expected each value once; the list has it at [{first}]"
             first = min(values[each] for each in known)
-            raise PydanticCustomError("repeated", message, {"index": i, "first": first})
+            context = {"index": i, "first": first}
+            raise PydanticCustomError("repeated", "expected each value once", context)
         values |= dict.fromkeys(group, i)
     return tuple(values)

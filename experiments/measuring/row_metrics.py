@@ -16,7 +16,7 @@ import numpy as np
 
 from experiments.measuring.experiment import ACCURACY, Floats
 from experiments.measuring.metric import End, Exact, Metric, Theory, from_theory
-from experiments.measuring.score_metrics import ScoreMetric, score_metrics
+from experiments.measuring.score_metrics import SCORE_METRICS, ScoreMetric
 from sdpa import PairLaw, RowDiagnostics
 from sdpa.metrics import SATURATED
 
@@ -150,7 +150,7 @@ _GRADIENT = (
     "row"
 )
 METRICS: tuple[RowsMetric, ...] = (
-    *score_metrics(divided=True),
+    *SCORE_METRICS,
     RowMetric(
         "row_variance",
         "variance of the scaled scores within a row; mean over rows",

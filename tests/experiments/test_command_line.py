@@ -133,7 +133,10 @@ def test_an_exception_in_a_table_names_its_sweep(suite, monkeypatch):
     ("words", "message"),
     [
         (("run", "yours"), "got the sweep 'yours', expected one of mine"),
-        (("run", "--jobs", "0"), "'--jobs' / '-j': expected a whole number of at least 1"),
+        (
+            ("run", "--jobs", "0"),
+            "Invalid value for '--jobs' / '-j': Input should be greater than or equal to 1",
+        ),
         (("run", "--nonsense"), "No such option"),
         (("runn",), "No such command"),
     ],
