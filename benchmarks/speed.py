@@ -46,6 +46,7 @@ CELLS = (
 _SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
 _ROUNDS = 7
 _CACHED = 2**15
+_LARGEST = 4096  # tokens of a call of attention
 
 
 def interleaved(tasks: Mapping[Any, Task]) -> dict[Any, float]:
@@ -123,14 +124,14 @@ def cell_rows(size: tuple[int, ...]) -> Iterator[dict[str, object]]:
             yield {**sized, "gradients": gradients, "what": name, "seconds": seconds}
 
 
-def cost_of_attention(largest: int = 4096) -> pd.DataFrame:
+def cost_of_attention() -> pd.DataFrame:
     """Seconds and peak bytes of a call of `scaled_dot_product_attention`, without its inputs, as
     one size grows.
 
     The arithmetic of Q K^T and of W V grows as n^2 d_k, and the memory of the scores as n^2.
     """
-    sizes = [("n", largest >> i, 64) for i in (4, 3, 2, 1, 0)]
-    sizes += [("d_k", largest >> 2, 64 << i) for i in range(5)]
+    sizes = [("n", _LARGEST >> i, 64) for i in (4, 3, 2, 1, 0)]
+    sizes += [("d_k", _LARGEST >> 2, 64 << i) for i in range(5)]
     rng = np.random.default_rng(0)
     tasks = {
         size: partial(scaled_dot_product_attention, *rng.standard_normal((3, *size[1:])))

@@ -5,7 +5,7 @@ folders. From Python, `run` measures a config (`experiments.entry`).
 """
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from experiments.measuring.processor import fix_arithmetic
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from experiments.entry import run as run
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # Not at the top: workers and most commands do not need the packages that it loads.
     if name == "run":
         from experiments.entry import run

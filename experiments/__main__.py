@@ -48,30 +48,7 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        import sdpa
-
-        typer.echo(f"sdpa-suite {sdpa.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options_of_all(
-    version: Annotated[
-        bool,
-        Option(
-            "--version",
-            callback=_print_version,
-            is_eager=True,
-            help="Print name and version, and exit.",
-        ),
-    ] = False,
-) -> None:
-    pass
-
-
-@command(app, *SWEEPS, *WORKERS, "format", "yes", name="all")
+@command(app, *SWEEPS, *WORKERS, "format", name="all")
 def all_parts(job: Job) -> None:
     """Measure sweeps, draw their figures, check their tables and, of all sweeps, write the page.
 
@@ -88,7 +65,7 @@ def all_parts(job: Job) -> None:
     attempt(parts if job.asked.names else [*parts, *_writing(job)])
 
 
-@command(app, *SWEEPS, *WORKERS, "yes")
+@command(app, *SWEEPS, *WORKERS)
 def run(job: Job) -> None:
     """Measure the missing chunks of sweeps and write their tables."""
     attempt(_measuring(job))
@@ -111,7 +88,6 @@ def _measuring(job: Job) -> list[Callable[[], object]]:
             job.results,
             workers,
             jobs=asked.jobs,
-            limit=asked.limit,
             report=report,
         ),
         partial(checks.write_overview, job.study, report),
@@ -183,9 +159,7 @@ def plan(job: Job) -> None:
     """
     workers = job.asked.workers(print)
     todo = find_work(Store(job.results / STORE, job.config.seed), job.sweeps)
-    print(*plan_lines(job.sweeps, job.results, todo, workers, job.asked.limit), sep="\n")
-    for line in checks.leftover_lines(job.config, job.results):
-        print(line)
+    print(*plan_lines(job.sweeps, job.results, todo, workers), sep="\n")
 
 
 @app.command()

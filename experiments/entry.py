@@ -16,7 +16,7 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -43,9 +43,6 @@ class RunResults(Study):
     memory: a later run changes the files in the folder, and not these.
     """
 
-    def __repr__(self) -> str:
-        return f"RunResults of {self.folder} with the sweeps {', '.join(self)}"
-
     def draw(self, figure: str, sweep: str | None = None) -> "Figure":
         """A figure of docs/config.md of a sweep; of the first one whose experiment has it unless
         you name one.
@@ -55,23 +52,20 @@ class RunResults(Study):
         """
         from experiments.figures.rendering import picture
 
-        of_sweeps = {name: results.experiment.name for name, results in self.items()}
         if figure not in FIGURES:
-            names = [name for name, each in FIGURES.items() if each.of in of_sweeps.values()]
-            raise UsageError(f"figure: expected one of {', '.join(names)}, got {figure!r}")
+            raise UsageError(f"figure: expected one of {', '.join(FIGURES)}, got {figure!r}")
         of = FIGURES[figure].of
-        fitting = [name for name, experiment in of_sweeps.items() if experiment == of]
+        fitting = [name for name, results in self.items() if results.experiment.name == of]
         if (chosen := sweep or next(iter(fitting), "")) not in fitting:
-            known = ", ".join(f"{name} ({kind})" for name, kind in of_sweeps.items())
+            known = ", ".join(fitting) or "none"
             raise UsageError(
-                f"{figure}: expected a sweep of the experiment {of}, got {sweep or 'none'}; there "
-                f"are {known}"
+                f"{figure}: expected a sweep of the experiment {of} ({known}), got {chosen or 'none'}"
             )
         return picture(FIGURES[figure], self[chosen])
 
 
 def run(
-    config: str | Path | Mapping[str, Any],
+    config: str | Path | Mapping[str, object],
     folder: str | Path | None = None,
     *,
     jobs: int | None = None,
@@ -125,7 +119,7 @@ def run(
     return results
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: object) -> object:
     """A NumPy number or array, or a range, as plain numbers."""
     if hasattr(value, "tolist"):
         return value.tolist()

@@ -43,20 +43,10 @@ class UsageError(Problem):
     """A request for something that does not exist or is not possible; exit status 2."""
 
 
-class LongRunError(UsageError):
-    """The estimate of a run exceeds its limit; the message names both, and how to start it
-    nevertheless.
-    """
-
-    def __init__(self, message: str) -> None:
-        super().__init__(f"{message}\nto start it nevertheless: YES=1 (--yes)")
-
-
 def attempt(actions: Iterable[Callable[[], object]]) -> None:
     """Run every action, even after one fails, and raise all errors at the end.
 
-    A `FolderError` stops the run at once, because every other action would meet it too, and a
-    `LongRunError` because no other action may begin without consent.
+    A `FolderError` stops the run at once, because every other action would meet it too.
 
     Raises:
         Exception: the error of the one action that failed.
@@ -68,7 +58,7 @@ def attempt(actions: Iterable[Callable[[], object]]) -> None:
             action()
         except Exception as error:
             errors.append(error)
-            if isinstance(error, FolderError | LongRunError):
+            if isinstance(error, FolderError):
                 break
     raise_all(errors)
 

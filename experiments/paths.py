@@ -19,7 +19,6 @@ FULL = "config.full"  # the folder in it for sweeps of config.full.yaml
 STORE = ".cells"  # the folder of finished chunks
 STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
 COLUMNS = "columns.csv"  # the meaning of every column
-LONG = "long-format.csv"  # the values of all sweeps; no sweep has a hyphen in its name
 DERIVED = "derived"  # the folder of the tables that follow from measured ones
 FIGURES = "figures"  # a folder for each sweep
 STATEMENTS = "statements"
@@ -27,7 +26,6 @@ EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
 MODELS = "models"  # a folder for each pretrained model
 PYTHON = "python"  # of mappings that `experiments.run` gets
-ERRORS = "errors.txt"  # tracebacks of the last command
 _TAKEN = (
     DERIVED,
     FIGURES,

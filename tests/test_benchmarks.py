@@ -1,35 +1,14 @@
 """Benchmarks: what they write, and what docs/ say of the shipped tables."""
 
 from dataclasses import replace
-from functools import partial
 
 import pandas as pd
-import pytest
 from scipy import stats
 
 from benchmarks import false_alarms, speed
 from experiments.analysis.verdicts import ALARM, MIN_DRAWS
 from experiments.config.loader import load_config
 from tests.shipped import RESULTS, ROOT
-
-
-@pytest.mark.slow
-def test_a_benchmark_writes_its_table_and_prints_a_summary(tmp_path, monkeypatch, capsys):
-    """Without clocks: each task runs once and takes a second."""
-    monkeypatch.setattr(
-        speed, "interleaved", lambda tasks: {name: [task(), 1.0][1] for name, task in tasks.items()}
-    )
-    monkeypatch.setattr(speed, "CELLS", ((4, 8, 5), (8, 4, 4)))
-    monkeypatch.setattr(speed, "cost_of_attention", partial(speed.cost_of_attention, 512))
-    for what in ("speed", "cost"):
-        speed.main(what, tmp_path / "here")
-    found = pd.read_csv(tmp_path / "here" / "speed.csv")
-    assert set(found) == set(pd.read_csv(RESULTS / "benchmarks" / "speed.csv"))
-    said = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert any(line[:4] == ["4", "8", "5", "False"] for line in said)
-    cost = pd.read_csv(tmp_path / "here" / "cost.csv").query("swept == 'n'")
-    # a few arrays of n^2 doubles
-    assert cost["peak_bytes"].between(8 * cost["n"] ** 2, 40 * cost["n"] ** 2).all()
 
 
 def test_the_shipped_speed_is_what_the_docs_say():

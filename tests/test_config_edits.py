@@ -87,15 +87,9 @@ def with_other_axes(config: dict) -> None:
         body |= {key: value for key, value in other.items() if key in body}
 
 
-def of_one_cell(config: dict) -> None:
-    body = {"experiment": "saturation", "d_k": 64, "n_keys": 8, "scaling": "d_k^1/2", "trials": 100}
-    config["sweeps"] = {"mine": body}
-
-
-@pytest.mark.parametrize("edit", [with_other_axes, of_one_cell])
-def test_an_edited_config_runs_and_its_results_pass_the_tests(tree, edit):
+def test_an_edited_config_runs_and_its_results_pass_the_tests(tree):
     config = yaml.safe_load((tree / "config.yaml").read_text(encoding="utf-8"))
-    edit(with_few_trials(config))
+    with_other_axes(with_few_trials(config))
     write_config(tree, config)
     results = tree / "results"
     statements = (results / "statements" / "statements.csv").read_bytes()

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 from scipy import optimize
 
-from experiments.analysis.analyse import columns_of
-from experiments.analysis.verdicts import agreement
+from experiments.analysis.analyse import agreement, columns_of
 from experiments.config.loader import load_config
 from experiments.measuring.columns import axis_names
 from experiments.output.study import Study

@@ -16,8 +16,7 @@ from experiments.analysis.derived import Derived, Field, after_axes, columns_of_
 from experiments.analysis.results import Results
 from experiments.kinds.language import HEADS, HEADS_COLUMNS, HISTORY, HISTORY_COLUMNS
 from experiments.measuring.columns import Column, names
-from experiments.measuring.experiment import Experiment
-from experiments.measuring.rules import TREATMENT
+from experiments.measuring.experiment import TREATMENT, Experiment
 
 BANDS = "bands"
 BEST_RATE = "best_rate"

@@ -7,14 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from experiments.analysis.results import Results
 from experiments.measuring.columns import Column, Type, axis_columns, names, treatment_names
 from experiments.measuring.experiment import MEASURED, Cell, Experiment
-from experiments.measuring.metric import Exact, Metric, OfCell
+from experiments.measuring.metric import Exact, Metric
 from sdpa import theory
 
 VERDICTS = "verdicts"  # the kind of the table of one verdict per measured value
@@ -35,6 +33,7 @@ class Derived:
         columns: its own columns, for an experiment.
         derive: makes it from the results so far; gives no rows if it does not apply.
         source: the source table.
+        judge: the tests of its values, if it has any: the columns metric, z and p_value.
     """
 
     kind: str
@@ -42,6 +41,7 @@ class Derived:
     columns: ColumnsOf
     derive: Callable[[Results], pd.DataFrame]
     source: str = MEASURED
+    judge: Callable[[Results], pd.DataFrame] | None = None
 
     def applies_to(self, tables: Mapping[str, Iterable[str]]) -> bool:
         """True if the source table is among these, by kind, and has the required columns."""
@@ -108,18 +108,8 @@ def add_exact(
     of_rows = row_cells(cells)
     table = measured.copy()
     for metric, exact in known_metrics(experiment):
-        table[f"{metric.name}_exact"] = evaluate(exact.value, of_rows)
+        table[f"{metric.name}_exact"] = [float(exact.value(theory, cell)) for cell in of_rows]
     return table[names(experiment.table_columns)]
-
-
-def evaluate(function: OfCell, cells: Iterable[Cell]) -> npt.NDArray[np.float64]:
-    """f(theory, cell) for each cell, (cells,): a value of `Exact`; NaN where theory knows none.
-
-    >>> from experiments.kinds.distribution import Cell
-    >>> evaluate(lambda theory, cell: theory.score_variance(cell.d_k, cell.divisor), [Cell(d_k=4), Cell(d_k=9)])
-    array([4., 9.])
-    """
-    return np.array([function(theory, cell) for cell in cells], dtype=float)
 
 
 def columns_of_text(text: str) -> tuple[Column, ...]:

@@ -100,5 +100,6 @@ TABLES = (
         columns=after_axes([*LAYER_COLUMNS, *_LAW]),
         derive=with_law,
         source=LAYERS,
+        judge=beside_law,
     ),
 )

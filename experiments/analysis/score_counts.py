@@ -14,8 +14,8 @@ from experiments.analysis.derived import Derived, columns_of_text
 from experiments.analysis.written import significant
 from experiments.kinds.distribution import BINS, COUNTS, bin_edges
 from experiments.measuring.columns import names
+from experiments.measuring.experiment import Floats
 from experiments.measuring.intervals import MIN_TRIALS
-from experiments.measuring.rules import Floats
 from sdpa import theory
 
 _COARSE = 64  # bins of a measurement per bin of the histogram

@@ -14,7 +14,7 @@ from scipy import special
 from experiments.analysis.derived import Derived, Field, after_axes, columns_of_text, fold
 from experiments.analysis.results import Results
 from experiments.measuring.columns import names
-from experiments.measuring.rules import TREATMENT, Floats
+from experiments.measuring.experiment import TREATMENT, Floats
 from sdpa.theory.integrals import lagrange
 
 _SLOPE_LEVEL = 0.999  # of the intervals of slopes

@@ -6,7 +6,6 @@ error bar says little. The check raises the alarm if the smallest p-value of n t
 0.001 / n (Bonferroni).
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,9 +19,7 @@ from experiments.analysis.derived import (
     columns_of_text,
     known_metrics,
 )
-from experiments.analysis.network import BY_LAYER, beside_law
-from experiments.analysis.results import Results
-from experiments.analysis.written import as_written, significant
+from experiments.analysis.written import significant
 from experiments.errors import counted
 from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import Experiment
@@ -123,32 +120,6 @@ class Agreement(NamedTuple):
         return "\n  ".join([f"measured values and theory disagree, p = {self.p_value:.2g}", *lines])
 
 
-def agreement(sweeps: Iterable[Results]) -> Agreement:
-    """The tests of all values of these sweeps."""
-    values = [pd.DataFrame(columns=["where", "metric", "z", "p_value"])]
-    untested = 0
-    for one in sweeps:
-        untested += len(one.measured) * len(one.metrics)
-        judged = [one[VERDICTS]] if VERDICTS in one else []
-        if BY_LAYER in one:
-            judged.append(beside_law(one))
-        for rows in judged:
-            tested = rows[rows["p_value"].notna()]
-            untested -= tested["metric"].isin([*one.metrics]).sum()
-            values.append(tested[["metric", "z", "p_value"]].assign(where=_places(one, tested)))
-    found = [frame for frame in values if len(frame)]
-    return Agreement(pd.concat(found, ignore_index=True) if found else values[0], untested)
-
-
-def _places(results: Results, rows: pd.DataFrame) -> pd.Series:
-    """The sweep, varied axes, rule and layer of each row, in words."""
-    where = pd.Series(results.name, rows.index)
-    others = [name for name in ("scaling", "layer") if name in rows]
-    for name in [*results.axes.varied(rows), *others]:
-        where += f", {name} = " + rows[name].map(as_written).astype(str)
-    return where
-
-
 _VERDICT = columns_of_text(
     """
     trials int independent draws
@@ -177,5 +148,6 @@ TABLES = (
         needs={FEW_DRAWS},
         columns=_columns,
         derive=lambda results: verdicts(results.experiment, results.measured),
+        judge=lambda results: results[VERDICTS],
     ),
 )

@@ -1,68 +1,66 @@
 """The check of the tables of a config, and their overview."""
 
+import hashlib
+import math
 from collections.abc import Iterator, Sequence
-from functools import partial
-from pathlib import Path
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial, reduce
 
 from experiments.analysis.written import csv_bytes
-from experiments.config.loader import Config
+from experiments.commands.measure import duration
 from experiments.config.sweep import Sweep
-from experiments.errors import DisagreementError, TableError, attempt, counted
-from experiments.measuring.experiment import MEASURED
+from experiments.errors import DisagreementError, attempt, counted, in_part
+from experiments.measuring.chunk import chunks, measure_chunk
+from experiments.measuring.columns import describe, names
+from experiments.measuring.experiment import MEASURED, Cell
+from experiments.measuring.processor import is_supported
+from experiments.output.compare import ROUNDING, compare
 from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, Reporter
 from experiments.output.study import Study
-from experiments.output.tables import read_sidecar
+from experiments.output.tables import measured_part, sound_contents
 from experiments.paths import (
     COLUMNS,
-    DERIVED,
-    FIGURES,
-    LONG,
     MODELS,
-    csv_name,
+    STORE,
     sidecar_path,
 )
+from experiments.running.fingerprint import measuring_source
+from experiments.running.store import Store
+from experiments.running.work import find_work, tabulated
+from experiments.running.workers import default_jobs, worker_pool
 
 NOTHING_JUDGED = (
     "no value is tested: this needs a known exact value, 20 trials and 400 effective draws"
 )
+_SHARE = 0.05  # of the cells
+_SECONDS = 300.0  # of one worker, as estimated
 
 
 def write_overview(study: Study, report: Reporter) -> None:
-    """Write columns.csv, the columns of all tables, and long-format.csv, the values of all sweeps
-    with sound tables.
+    """Write columns.csv, the columns of all sound tables.
 
     Raises:
         BusyError: another run uses the results folder.
     """
     folder = study.folder
-    inputs: list[Path] = []
-    for sweep in study.config.sweeps:
-        inputs += [sidecar_path(folder, sweep.name), folder / csv_name(sweep.name, MEASURED)]
-        inputs += sorted((folder / DERIVED / sweep.name).glob("*"))
     if study:
-        files = (folder / LONG, folder / COLUMNS)
-        made = Product(files, partial(_overview, study), tuple(inputs), study.config.text)
+        inputs = tuple(sidecar_path(folder, name) for name in study)
+        made = Product((folder / COLUMNS,), partial(_columns, study), inputs, study.config.text)
         build(folder, [made], report, quietly=True)
 
 
-def _overview(study: Study) -> list[bytes]:
-    """The content of long-format.csv and of columns.csv."""
-    import pandas as pd
+def _columns(study: Study) -> list[bytes]:
+    """The content of columns.csv."""
+    from experiments.analysis.analyse import described
 
-    from experiments.analysis.overview import described, long_columns, long_tables
-    from experiments.measuring.columns import names
-
-    sweeps = [*study.values()]
-    header = csv_bytes(pd.DataFrame(columns=names(long_columns(sweeps))))
-    values = (csv_bytes(table).removeprefix(header) for table in long_tables(sweeps))
-    return [b"".join([header, *values]), csv_bytes(described(sweeps))]
+    return [csv_bytes(described([*study.values()]))]
 
 
 def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones;
-    measure a sample of rows without chunks again; name the tables and drawings that the config does
-    not have, and models whose laws are outdated.
+    measure a sample of rows without chunks again; name the models whose laws are outdated.
 
     Each sweep is checked alone and all of them together; one alarm is raised, for all together.
 
@@ -71,8 +69,6 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         DisagreementError: measured and exact values are too far apart, or a row of the sample has
             other values than its table.
     """
-    from experiments.commands.sample import measure_again
-
     whole: list[str] = []
 
     def check_sweep(sweep: Sweep) -> None:
@@ -80,11 +76,7 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         rows = counted(len(read.measured), "row")
         cells = counted(len(sweep.cells), "cell")
         report.detail(f"checked {sweep.name}: {rows} for {cells}, unaltered")
-        if failed := read_sidecar(sidecar_path(study.folder, sweep.name)).get("failed"):
-            raise TableError("\n".join(failed))
         whole.append(sweep.name)
-        if report.verbose and (verdict := study.agreement([sweep.name]).verdict()):
-            report.detail(f"  {verdict}")
 
     def check_all() -> None:
         if not whole:
@@ -100,38 +92,118 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         if gaps := together.gaps_in_short():
             report.verdict("others", gaps, None)
 
-    lines = [*leftover_lines(study.config, study.folder)]
     if (study.folder / MODELS).exists():
         from experiments.models.command import outdated
 
-        lines += outdated(study.folder)
-    for line in lines:
-        report.flag(line)
+        for line in outdated(study.folder):
+            report.flag(line)
     again = partial(measure_again, study, sweeps, report)
     attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all, again])
 
 
-def leftover_lines(config: Config, results: Path) -> Iterator[str]:
-    """A line for each sweep that has results in a folder, but no place in its config, and for each
-    sweep with drawings of figures that it no longer names.
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows of a cell in a main table."""
+
+    sweep: Sweep
+    cell: Cell
+    first: int  # from 1
+    trials: int
+    before: bytes  # a CSV of the measured columns
+
+    @property
+    def seconds(self) -> float:
+        """Estimated time of one worker."""
+        return self.cell.seconds_per_trial * self.trials
+
+    @property
+    def order(self) -> bytes:
+        """SHA-256 of place and source: other versions of the source choose other cells."""
+        source = measuring_source(self.sweep.experiment.name)
+        return hashlib.sha256(f"{self.sweep.name} {self.first} {source}".encode()).digest()
+
+    @property
+    def place(self) -> str:
+        """The sweep, the row and its cell in words."""
+        return f"{self.sweep.name}, rows from {self.first} ({describe(self.cell)})"
+
+    def difference(self) -> str:
+        """Measure the rows; the difference in words, empty without any."""
+        experiment = self.sweep.experiment
+        parts = chunks(experiment, self.cell, self.trials)
+        measured = (measure_chunk(chunk, self.sweep.seed) for chunk in parts)
+        whole = reduce(lambda merged, following: merged.merge(following), measured)
+        table = tabulated(experiment, [self.cell], [whole])[MEASURED]
+        ordered = [name for name in names(experiment.table_columns) if name in table]
+        change = compare(self.before, csv_bytes(table[ordered]))
+        is_same = change.kind == "unchanged" or (change.kind == ROUNDING and not is_supported())
+        return "" if is_same else f"{self.place}: {change.where}"
+
+
+def measure_again(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> None:
+    """Measure a sample of the cells of sweeps whose chunks are not stored, and compare the bytes.
+
+    The sample has 5% of these cells, chosen by hash, and takes at most five minutes of one worker
+    by their estimates; a cell that takes more is never chosen.
+
+    Raises:
+        DisagreementError: a measured value is another one than in its table.
     """
-    named = {sweep.name for sweep in config.sweeps}
-    for table in sorted(results.glob("*.csv")):
-        name = table.stem
-        if name in named or table.name in (COLUMNS, LONG):
-            continue
-        places = (
-            table,
-            table.with_suffix(".json"),
-            results / DERIVED / name,
-            results / FIGURES / name,
+    work = find_work(Store(study.folder / STORE, study.config.seed), sweeps)
+    rows = [
+        each
+        for sweep in sweeps
+        if sweep.name in study and not work.is_complete(sweep)
+        for each in _rows(study, sweep)
+    ]
+    chosen = _chosen(rows)
+    total = sum(each.seconds for each in chosen)
+    differences: list[str] = []
+    with (
+        report.progress(total, f"{counted(len(chosen), 'cell')} to measure again") as advance,
+        worker_pool(default_jobs()) as pool,
+    ):
+
+        def finish(each: _Rows, made: "Future[str]") -> None:
+            try:
+                differences.append(made.result())
+            except Exception as error:
+                raise in_part(each.place, error) from None
+            advance(each.place, each.seconds)
+
+        futures = [(each, pool.submit(each.difference)) for each in chosen]
+        attempt(partial(finish, *each) for each in futures)
+    if found := [*filter(None, differences)]:
+        raise DisagreementError("\n".join(["expected the bytes of the table, got others:", *found]))
+    if rows:
+        long = sum(each.seconds > _SECONDS for each in rows)
+        never = f"; {counted(long, 'cell')} of more than {duration(_SECONDS)} each left out"
+        report.verdict(
+            "sample",
+            f"{len(chosen)} of {counted(len(rows), 'cell')} without chunks measured again, equal to "
+            f"{'the byte' if is_supported() else 'rounding'}{never if long else ''}",
+            None if chosen else FLAGGED,
         )
-        if len(found := [str(place) for place in places if place.exists()]) > 1:
-            yield f"the config has no sweep {name}; delete or keep its results: {' '.join(found)}"
-    for sweep in config.sweeps:
-        folder = results / FIGURES / sweep.name
-        if old := sorted({path.stem for path in folder.glob("*")} - {*sweep.figures}):
-            yield (
-                f"{sweep.name} no longer names the figures {', '.join(old)}; delete or keep their "
-                f"files in {folder}"
-            )
+
+
+def _rows(study: Study, sweep: Sweep) -> Iterator[_Rows]:
+    content = measured_part(sound_contents(study.folder, sweep)[MEASURED])
+    head, *lines = content.splitlines(keepends=True)
+    table = study[sweep.name].measured
+    first = 0
+    for cell in sweep.cells:
+        trials = int(table["trials"].iloc[first]) if "trials" in table else sweep.trials
+        last = first + cell.table_rows(trials)
+        yield _Rows(sweep, cell, first + 1, trials, head + b"".join(lines[first:last]))
+        first = last
+
+
+def _chosen(rows: Sequence[_Rows]) -> list[_Rows]:
+    """The first 5% in the order of hashes that fit into the time."""
+    found: list[_Rows] = []
+    left = _SECONDS
+    for each in sorted(rows, key=lambda each: each.order):
+        if len(found) < math.ceil(_SHARE * len(rows)) and each.seconds <= left:
+            found.append(each)
+            left -= each.seconds
+    return found

@@ -2,7 +2,6 @@
 analysis of sweeps.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -11,12 +10,10 @@ from typing import TYPE_CHECKING
 
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.errors import LongRunError, TableError, attempt, counted, in_part, raise_all
+from experiments.errors import TableError, attempt, counted, in_part
 from experiments.files import locked, write_atomically
-from experiments.measuring.experiment import MEASURED
+from experiments.measuring.experiment import MEASURED, ScaledCell
 from experiments.measuring.processor import is_supported
-from experiments.measuring.rules import ScaledCell
-from experiments.output.compare import ROUNDING
 from experiments.output.reporter import Reporter
 from experiments.output.tables import (
     is_made,
@@ -35,8 +32,8 @@ from experiments.running.work import (
     Workers,
     find_work,
     measure_missing,
-    reached,
     tabulate_sweep,
+    unreached,
 )
 from experiments.running.workers import helpers
 from sdpa.scaling import multiplies
@@ -44,10 +41,7 @@ from sdpa.scaling import multiplies
 if TYPE_CHECKING:
     from experiments.analysis.results import Results
 
-_SECONDS_OF_A_FIGURE = 4.0  # with its tables, as seen
-_UNIFORM = 1e-3  # variance of scores in a row, below which its weights are nearly equal
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
-SECONDS_WITHOUT_CONSENT = 3600.0  # as estimated; a longer run needs --yes
 
 
 def measure(
@@ -57,18 +51,13 @@ def measure(
     workers: Workers,
     *,
     jobs: int | None = None,
-    limit: float = math.inf,
     report: Reporter,
 ) -> None:
     """Measure the chunks of sweeps that the store lacks, and write the tables that change.
 
     Raises:
         BusyError: another run uses the results folder.
-        LongRunError: the estimate exceeds the limit, perhaps only after pilots have set the trials;
-            the pilots stay.
         MeasurementError: a cell failed; the tables of complete sweeps are written.
-        ChangedError: a table differs from its previous version, although the same source and
-            libraries made both.
     """
     # Of the source as this process imports it now, not as an edit during the run leaves it.
     suite_source()
@@ -82,13 +71,6 @@ def measure(
         kept = [
             each for each in complete if is_made(results, each) and not why_stale(results, each)
         ]
-        unmeasured = [sweep for sweep in sweeps if sweep not in complete]
-        if again := sum(is_measured_alike(results, sweep) for sweep in unmeasured):
-            same = "byte for byte" if is_supported() else "to rounding"
-            report.line(
-                f"{counted(again, 'sweep')} came with tables but without chunks: expecting the "
-                f"same, {same}"
-            )
         if work.todo and not is_supported():
             report.line(
                 "this is not Linux on an x86-64 processor with AVX2: last digits differ from "
@@ -97,10 +79,10 @@ def measure(
 
         def measure_chunks() -> None:
             nonlocal work
-            _measure_chunks(records, work, workers, limit, report)
+            _measure_chunks(records, work, workers, report)
             if work.waiting:
                 work = find_work(records, sweeps)  # the pilots have set the trials
-                _measure_chunks(records, work, workers, limit, report)
+                _measure_chunks(records, work, workers, report)
 
         def write_tables() -> None:
             for sweep in kept:
@@ -135,7 +117,6 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
     made = read_sidecar(sidecar_path(results, sweep.name))
     origin = {name: made.get(name) for name in ("source", "versions", "measured_at")}
     found = analyse(sweep, written)
-    raise_all(found.failed)  # no table is left out
     if of_chunks := written.keys() - found.keys():
         raise TableError(
             f"{sweep.name}: expected tables that follow from the main one, got "
@@ -145,21 +126,14 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
         report.made(path, change)
 
 
-def _measure_chunks(
-    records: Store, work: Work, workers: Workers, limit: float, report: Reporter
-) -> None:
-    """Measure what the store lacks; `LongRunError` if the estimate exceeds a limit in seconds."""
-    if exceeds(limit, work, workers):
-        expected = f"expected an estimate of at most {duration(limit)}"
-        raise LongRunError(
-            f"{expected}, got {_estimate(work, workers)}; no further chunk was measured"
-        )
+def _measure_chunks(records: Store, work: Work, workers: Workers, report: Reporter) -> None:
+    """Measure what the store lacks."""
     for path in work.damaged:
         report.flag(f"{path} is damaged; measuring it again")
     if work.todo:
         report.line(
             f"measuring {counted(len(work.todo), 'chunk')} of trials for {records.folder.parent} "
-            f"with {workers}"
+            f"with {workers}, about {duration(work.seconds)} of one worker"
         )
         with report.progress(work.seconds) as advance:
             measure_missing(records, work, workers, advance)
@@ -175,47 +149,27 @@ def _write_tables(
     """Write the tables of sweeps whose chunks are complete."""
     with report.progress(len(due)) as advance, helpers(jobs, len(due)) as submit:
 
-        def write(sweep: Sweep, made: "Future[tuple[Results, tuple[str, bool]]]") -> None:
+        def write(sweep: Sweep, made: "Future[tuple[Results, str]]") -> None:
             try:
-                found, (line, is_met) = made.result()
+                found, missed = made.result()
             except Exception as error:
                 raise in_part(f"tables of {sweep.name} not made", error) from None
-            if line:
-                (report.detail if is_met else report.flag)(line)
-            if line := _uniform(found):
-                report.flag(line)
+            if missed:
+                report.flag(missed)
             for path, change in write_sweep(results, found).items():
                 report.made(path, change)
-                if change.kind == ROUNDING and is_supported():
-                    report.flag(
-                        f"{path}: expected the same bytes; another C library or other code of "
-                        "analysis rounds differently (delete the table to write the new digits)"
-                    )
             advance(f"tables of {sweep.name}", 1.0)
-            raise_all(found.failed)
 
         futures = [(sweep, submit(_tables, records, sweep)) for sweep in due]
         attempt(partial(write, *each) for each in futures)
 
 
-def _tables(records: Store, sweep: Sweep) -> "tuple[Results, tuple[str, bool]]":
-    """The results of a sweep, and the precision that they reached; runs in another process."""
+def _tables(records: Store, sweep: Sweep) -> "tuple[Results, str]":
+    """The results of a sweep, and the cells that missed its precision; runs in another process."""
     from experiments.analysis.analyse import analyse
 
     measured = tabulate_sweep(records, sweep)
-    return analyse(sweep, measured), reached(sweep, measured[MEASURED])
-
-
-def _uniform(found: "Results") -> str:
-    """A note on a sweep whose rows are all nearly uniform, as a wrong unit makes them; or nothing."""
-    table = found.measured
-    if "row_variance" not in table or table["row_variance"].max() > _UNIFORM:
-        return ""
-    return (
-        f"{found.name}: the scaled scores of all rows vary by {table['row_variance'].max():.1g} at "
-        "most, so all weights are nearly equal; query_std and key_std are those of q and k, not of "
-        "W_Q and W_K, and a rule divides cosines, too"
-    )
+    return analyse(sweep, measured), unreached(sweep, measured[MEASURED])
 
 
 def _multiplying(sweeps: Sequence[Sweep]) -> Iterator[str]:
@@ -226,30 +180,16 @@ def _multiplying(sweeps: Sequence[Sweep]) -> Iterator[str]:
             yield f"{sweep.name}: {line}"
 
 
-def exceeds(limit: float, work: Work, workers: Workers) -> bool:
-    """True if the estimate exceeds a limit in seconds; without a limit nobody asks for the number
-    of workers.
-    """
-    return limit < math.inf and work.seconds / workers.slots > limit
-
-
-def _estimate(work: Work, workers: Workers) -> str:
-    plus = ", plus the trials that the pilots will request" if work.waiting else ""
-    return f"{duration(work.seconds / workers.slots)} with {workers}{plus}"
-
-
 def plan_lines(
     sweeps: Sequence[Sweep],
     results: Path,
     work: Work,
     workers: Workers,
-    limit: float,
 ) -> Iterator[str]:
     """One line per sweep, one for each that multiplies scores, and a total.
 
     Times are rough estimates from counts of draws, products and exponentials.
     """
-    figures = 0
     yield f"{'sweep':<16} {'cells':>6} {'trials':>9} {'to measure':>18} {'memory':>10}  table"
     for sweep in sweeps:
         cells = sweep.cells
@@ -257,17 +197,14 @@ def plan_lines(
         kind = "pilots" if sweep.name in work.waiting else "chunks"
         chunks = f"{work.left[sweep.name]} of {work.total[sweep.name]} {kind}"
         memory = (max(cell.memory for cell in cells) + _WORKER_BASE) / 2**20
-        state = _state(sweep, results, work)
-        figures += len(sweep.figures) * (state != "complete")
         yield (
-            f"{sweep.name:<16} {len(cells):>6} {trials:>9} {chunks:>18} {memory:>6.0f} MiB  {state}"
+            f"{sweep.name:<16} {len(cells):>6} {trials:>9} {chunks:>18} {memory:>6.0f} MiB  "
+            f"{_state(sweep, results, work)}"
         )
     yield from _multiplying(sweeps)
-    yield f"total to measure: about {_estimate(work, workers)}; tables go to {results}"
-    drawing = duration(_SECONDS_OF_A_FIGURE * figures)
-    yield f"then {counted(figures, 'figure')}: about {drawing} of a core, and as long for exact values"
-    if exceeds(limit, work, workers):
-        yield f"A run of more than {duration(limit)} starts only with YES=1 (--yes)."
+    total = duration(work.seconds / workers.slots)
+    plus = ", plus the trials that the pilots will request" if work.waiting else ""
+    yield f"total to measure: about {total} with {workers}{plus}; tables go to {results}"
 
 
 def _state(sweep: Sweep, results: Path, work: Work) -> str:

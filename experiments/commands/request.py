@@ -1,14 +1,13 @@
-"""What the commands share: their options, each declared once, the job that these make, exit status
-and messages.
+"""The common part of commands: their options, each declared once, the job that these make, exit
+status and messages.
 
 An exception or a signal in a command goes in; a message on standard error and a status come out.
 """
 
 import inspect
-import math
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,22 +18,20 @@ import typer
 from rich.console import Console
 from typer import Argument, Option
 
-from experiments.commands.measure import SECONDS_WITHOUT_CONSENT
 from experiments.config.loader import Config, load_config
 from experiments.config.sweep import Sweep
 from experiments.errors import (
     MeasurementError,
-    PartError,
     TableError,
     UsageError,
     in_part,
     leaves,
     message_of,
 )
-from experiments.files import require_folder, write_atomically
+from experiments.files import require_folder
 from experiments.output.reporter import Reporter
 from experiments.output.study import Study
-from experiments.paths import ERRORS, SHIPPED_CONFIG, SHIPPED_RESULTS, default_results
+from experiments.paths import SHIPPED_CONFIG, default_results
 from experiments.running.work import Workers
 from experiments.running.workers import LocalWorkers, default_jobs
 
@@ -42,15 +39,9 @@ _FORMATS = ("png", "svg", "pdf")
 _KEPT = "finished work is kept; repeat the command to continue"
 
 
-def _processes(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise typer.BadParameter(f"expected a whole number of at least 1, got {text!r}")
-    return int(text)
-
-
 @dataclass(frozen=True)
 class Request:
-    """What a user asked of a command about sweeps: a field for each option, with its default."""
+    """The wish of a user about sweeps: a field for each option, with its default."""
 
     names: Annotated[
         list[str] | None,
@@ -71,7 +62,7 @@ class Request:
             "--jobs",
             "-j",
             metavar="N",
-            parser=_processes,
+            min=1,
             help="Worker processes. Default: one per processor.",
         ),
     ] = None
@@ -87,9 +78,6 @@ class Request:
     ] = "png"
     verbose: Annotated[
         bool, Option("--verbose", "-v", help="Print a line about each table, figure and test.")
-    ] = False
-    yes: Annotated[
-        bool, Option("--yes", help="Start even if the estimate is longer than an hour.")
     ] = False
 
     @property
@@ -115,15 +103,6 @@ class Request:
                 f"a cluster needs the package {error.name}; install it with: make cluster"
             ) from None
         return DaskCluster(self.scheduler, say)
-
-    @property
-    def limit(self) -> float:
-        """The estimated seconds beyond which a run needs consent; infinite with it, and on a
-        cluster.
-
-        The workers of a cluster come and go, so nobody knows the time before the run.
-        """
-        return math.inf if self.yes or self.scheduler else SECONDS_WITHOUT_CONSENT
 
     @property
     def further_formats(self) -> list[str]:
@@ -194,8 +173,7 @@ def command(
     def register(body: Callable[[Job], None]) -> None:
         def run(**given: Any) -> None:
             asked = Request(**given)
-            of_run = outcome(folder=lambda: asked.folder, verbose=asked.verbose)
-            with of_run, Reporter(verbose=asked.verbose) as report:
+            with outcome(), Reporter(verbose=asked.verbose) as report:
                 body(job_of(asked, report))
 
         run.__signature__ = signature  # type: ignore[attr-defined]
@@ -205,21 +183,14 @@ def command(
 
 
 @contextmanager
-def outcome(
-    *refused: type[Exception],
-    folder: Callable[[], Path] = lambda: SHIPPED_RESULTS,
-    verbose: bool = False,
-) -> Iterator[None]:
-    """Turn an error into a message and an exit status, an unexpected one into a line and a file.
+def outcome(*refused: type[Exception]) -> Iterator[None]:
+    """Turn an error into a message and an exit status, an unexpected one also into its traceback.
 
     SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts
     fail, all messages appear, each line once.
 
     Args:
         refused: errors that mean bad usage, beside `UsageError`.
-        folder: gets the file `ERRORS` with the tracebacks of unexpected exceptions; without any,
-            an older one is removed.
-        verbose: True to print the tracebacks, too.
 
     Raises:
         typer.Exit: with the status that `experiments.__main__` lists.
@@ -229,7 +200,6 @@ def outcome(
     try:
         with _raising_signals(stopped):
             yield
-        _keep((), folder(), shown=verbose)
     except usage as error:
         _exit(str(error).splitlines(), 2)
     except BaseException as error:
@@ -239,30 +209,10 @@ def outcome(
         if not isinstance(error, Exception):
             raise
         errors = [in_part("the command ended", each) for each in leaves(error)]
-        traces = {str(each): each.__notes__[0] for each in errors if isinstance(each, PartError)}
-        where = _keep(traces.values(), folder(), shown=verbose)
-        lines = [
-            f"{line} (traceback: {where})" if line in traces else line
-            for each in errors
-            for line in message_of(each).splitlines()
-        ]
+        for each in errors:
+            sys.stderr.write("".join(getattr(each, "__notes__", ())))
+        lines = [line for each in errors for line in message_of(each).splitlines()]
         _exit([*lines, *_advice(errors)], 1)
-
-
-def _keep(traces: Collection[str], folder: Path, *, shown: bool) -> Path:
-    """The file of tracebacks; written, or removed without any."""
-    path = folder / ERRORS
-    text = "\n".join(traces)
-    try:
-        if text:
-            write_atomically(path, text.encode())
-        else:
-            path.unlink(missing_ok=True)
-    except OSError:  # of a folder that only reads
-        shown = True
-    if shown:
-        sys.stderr.write(text)
-    return path
 
 
 @contextmanager
@@ -273,23 +223,11 @@ def _raising_signals(came: list[int]) -> Iterator[None]:
         came.append(number)
         raise SystemExit(128 + number)
 
-    def dropped(unraisable: Any) -> None:
-        """Python drops what a destructor or a callback raises: stop a little later."""
-        if came and isinstance(unraisable.exc_value, SystemExit):
-            signal.setitimer(signal.ITIMER_REAL, 0.1)
-        else:
-            hook(unraisable)
-
-    hook, sys.unraisablehook = sys.unraisablehook, dropped
-    try:
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGALRM, stop)
-        # it is ignored under nohup
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, stop)
-        yield
-    finally:
-        sys.unraisablehook = hook
+    signal.signal(signal.SIGTERM, stop)
+    # it is ignored under nohup
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, stop)
+    yield
 
 
 def _advice(errors: list[Exception]) -> Iterator[str]:

@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.config.kinds import kind_of, named
 from experiments.config.messages import note
-from experiments.config.models import config_model
+from experiments.config.models import Value, config_model, kind_of, named
 from experiments.config.rules import block_problems, impossible
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import Document, Fault
@@ -74,7 +72,7 @@ def _error(path: Path, faults: list[Fault]) -> ConfigError:
     return ConfigError("\n".join(lines))
 
 
-def _checked(document: Document) -> Any:
+def _checked(document: Document) -> Value:
     """The model of a document, which notes the faults of keys and blocks."""
     checked = None
     try:
@@ -93,7 +91,7 @@ def _checked(document: Document) -> Any:
     return checked
 
 
-def _sweep(name: str, block: Any, seed: int, is_shipped: bool) -> Sweep:
+def _sweep(name: str, block: Value, seed: int, is_shipped: bool) -> Sweep:
     """The sweep of a valid block."""
     experiment = kind_of(block)
     given = dict(block)

@@ -4,9 +4,7 @@ import re
 
 from pydantic_core import ErrorDetails
 
-from experiments.config.kinds import config_names, kinds_of
-from experiments.config.models import sweep_model
-from experiments.config.spelling import number_or_text
+from experiments.config.models import config_names, kinds_of, sweep_model
 from experiments.config.yaml_text import Document
 from experiments.measuring.columns import axis_names
 from sdpa._names import did_you_mean, nearest
@@ -44,12 +42,6 @@ _OTHER_WORDS = {
     "std": "query_std or key_std",
     "temperature": "scaling",
 }
-# Values of keys in such words.
-_OTHER_VALUES = {
-    ("mask", "true"): "causal",
-    ("normalize", "true"): "rms",
-    ("position", "rotary"): "rope",
-}
 
 
 def note(document: Document, error: ErrorDetails) -> None:
@@ -70,9 +62,12 @@ def note(document: Document, error: ErrorDetails) -> None:
     else:
         if kind == "union_tag_invalid":
             path = (*path, "experiment")
+        expected = _expected(error)
         if kind == "repeated":
+            first = error["ctx"]["first"]
+            expected += f"; [{first}] is {document.written((*path, first))}"
             path = (*path, error["ctx"]["index"])
-        document.fault(path, f"got {document.written(path)}, {_expected(error)}")
+        document.fault(path, f"got {document.written(path)}, {expected}")
 
 
 def _expected(error: ErrorDetails) -> str:
@@ -83,25 +78,11 @@ def _expected(error: ErrorDetails) -> str:
         return _one_of(config_names(), _OTHER_WORDS.get(given, given))
     if kind == "literal_error":
         names = re.findall("'(.*?)'", error["ctx"]["expected"])
-        return _one_of(names, error["input"]) + _meant_value(error)
-    given = error["input"]
-    is_of_list = kind in ("int_type", "float_type") and isinstance(error["loc"][-1], int)
-    if is_of_list and isinstance(given, str) and "," in given:
-        return f"expected a list in brackets, [{given}]"
-    if isinstance(given, str) and re.fullmatch(r"\d{1,3}([,_]\d{3})+", given):
-        return f"expected digits alone, {re.sub('[,_]', '', given)}"
-    is_number = isinstance(given, str) and isinstance(number_or_text(given), int | float)
-    if is_number and kind in ("int_type", "float_type"):
-        return f"expected a number without quotes, {given}"
+        return _one_of(names, error["input"])
     message = error["msg"]
     for theirs, ours in _OUR_WORDS.items():
         message = re.sub(theirs, ours, message)
-    return message + _meant_value(error)
-
-
-def _meant_value(error: ErrorDetails) -> str:
-    key = [part for part in error["loc"] if isinstance(part, str)][-1]
-    return did_you_mean(_OTHER_VALUES.get((key, str(error["input"]).lower())))
+    return message
 
 
 def _one_of(names: list[str], given: object = "") -> str:

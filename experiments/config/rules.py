@@ -4,31 +4,23 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
-from experiments.config.kinds import config_names, kinds_of
-from experiments.config.models import NAME, sweep_model
+from experiments.config.models import NAME, Value, config_names, kinds_of, sweep_model
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
-from experiments.declarations import FIGURES, figures_of
+from experiments.declarations import figures_of
 from experiments.measuring.columns import cell_fields, describe
-from experiments.measuring.rules import ScaledCell
+from experiments.measuring.experiment import ScaledCell
 
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
 _MAX_CHUNKS = 500_000  # days of work, and one record per chunk
 _MAX_GIB = 4  # of memory of a worker
 _EXPECTED_NAME = "expected a letter, then letters, digits and underscores, at most 64 characters"
-# The rows of the experiment saturation that a figure shows, by their kind.
-_ROWS = {
-    "saturation": "rows of a plain softmax",
-    "mechanisms": "rows with keys such as softcap or a window",
-}
-
 Problem = tuple[KeyPath, str]  # the path of a key, and the message
 
 
-def block_problems(blocks: Any) -> Iterator[Problem]:
+def block_problems(blocks: Value) -> Iterator[Problem]:
     """The faults of blocks, as read, beside those of their keys; each path is below `sweeps`."""
     lowered = Counter(map(str.lower, blocks))
     for name, block in blocks.items():
@@ -42,7 +34,7 @@ def block_problems(blocks: Any) -> Iterator[Problem]:
                 yield (name, key), message
 
 
-def _trials_problems(block: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _trials_problems(block: dict[str, Value]) -> Iterator[tuple[str, str]]:
     experiment = block.get("experiment")
     if experiment not in config_names() or not kinds_of(experiment)[0].has_precision:
         return
@@ -55,7 +47,7 @@ def _trials_problems(block: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "max_trials", "got max_trials without precision, expected both"
 
 
-def _mask_problems(block: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _mask_problems(block: dict[str, Value]) -> Iterator[tuple[str, str]]:
     """A mask whose rows nobody chose: the default of n_queries would leave out all short rows."""
     experiment = block.get("experiment")
     if experiment not in config_names() or "n_queries" in block:
@@ -78,7 +70,7 @@ def impossible(sweep: Sweep) -> Problem | None:
     fitting = figures_of(sweep.experiment.name)
     for figure in sweep.figures:
         if figure not in fitting:
-            got = f"got {figure}, which shows {_ROWS[FIGURES[figure].of]}"
+            got = f"got {figure}, which does not show rows with these keys"
             return ("figures",), f"{got}, expected one of {', '.join(fitting)}"
     points = sum(math.prod(map(len, grid.values())) for grid in sweep.grids())
     if points > _MAX_CELLS:

@@ -54,7 +54,7 @@ class Sweep:
                 cells.append(cell(**values, **treatments))
         return tuple(cells)
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """The parameters that determine the table, as plain JSON values.
 
         The keys are `experiment`, the fields of the cell, `variants` if there are any, and
@@ -69,5 +69,5 @@ class Sweep:
         return parameters | {"trials": self.trials}
 
 
-def _json_of(values: Values) -> dict[str, Any]:
+def _json_of(values: Values) -> dict[str, object]:
     return {name: [as_json(value) for value in given] for name, given in values.items()}

@@ -1,36 +1,36 @@
 """YAML text as plain values with their positions: only lists, mappings, numbers and text.
 
 YAML 1.1 reads `no` as false, `010` as 8, `1:30` as 90 and `1e-3` as text. Here a plain scalar is a
-number if it looks like one (see `spelling`), and text otherwise. The reader refuses anchors,
-aliases and tags, so that no text can build an object or grow while it is read.
+number if it looks like one, such as 8, 0.5, 1e-3, 1/3 or 2^6, and text otherwise. Tags have no
+meaning, so that no text can build an object.
 """
 
-from typing import Any
+import re
+from fractions import Fraction
+from typing import TypeAlias
 
 import yaml
 
-from experiments.config.spelling import number_or_text
+_WHOLE = r"(?:0|[1-9][0-9]*)"
+POWER = r"(?:0|[1-9][0-9]{0,11})\^(?:0|[1-9][0-9]?)"
+FRACTION = rf"[-+]?{_WHOLE}/[1-9][0-9]*"
+_DECIMAL = rf"[-+]?(?:{_WHOLE}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]{{1,2}})?"
+_NUMBER = re.compile(rf"{POWER}|{FRACTION}|{_DECIMAL}")
+_END = rf"(?:{POWER}|{_WHOLE})"
+RANGE = rf"({_END}) *\.\. *({_END}) *([*+]) *({_END})"
+_EXPECTED = "expected a range such as 4..512*2 or 16..64+16"
+_MAX_RANGE = 100_000
+_MAX_NUMBER_LENGTH = 40
 
-_MAX_LEVELS = 10  # PyYAML takes time in proportion to the square of the depth of brackets
-_PLAIN = "expected plain keys, lists, numbers and text"
-# Parts of PyYAML's messages, and ours.
-_PROBLEMS = {
-    r"'\t'": "got a tab, expected spaces",
-    "but found '<block mapping start>'": "got another indentation than the keys above",
-    "could not find expected ':'": "got no `: `, expected `key: value`",
-    "mapping values are not allowed here": "got a second colon, expected one `key: value` per line",
-    "expected ',' or ']'": "got a list without its closing bracket",
-}
-# Of these, PyYAML marks the next line, and gives the place meant as their context.
-_EARLIER = "while scanning a simple key", "while parsing a flow sequence"
-
+# A plain value: a number, text, or a list or mapping of such values.
+Plain: TypeAlias = "int | float | str | list[Plain] | dict[str, Plain]"
 KeyPath = tuple[str | int, ...]
 
 
 class Fault(Exception):  # noqa: N818
     """A fault at a mark of PyYAML, whose line and column count from 0."""
 
-    def __init__(self, mark: Any, message: str) -> None:
+    def __init__(self, mark: yaml.Mark, message: str) -> None:
         super().__init__(message)
         self.mark = mark
 
@@ -39,8 +39,7 @@ class Document:
     """A YAML text: its value, and the faults that its readers find.
 
     Raises:
-        Fault: the text is no YAML mapping, or contains more than plain keys, lists, numbers and
-        text.
+        Fault: the text is no YAML mapping.
 
     >>> Document("sweeps: {wide: {d_k: [8, 1/4, 2^6, 010]}}").value
     {'sweeps': {'wide': {'d_k': [8, 0.25, 64, '010']}}}
@@ -48,9 +47,12 @@ class Document:
 
     def __init__(self, text: str) -> None:
         self.faults: list[Fault] = []
-        self._nodes: dict[KeyPath, tuple[Any, Any]] = {}  # of the key and the value at each path
+        self._nodes: dict[
+            KeyPath, tuple[yaml.Node, yaml.Node]
+        ] = {}  # of the key and the value at each path
         root = _compose(text)
-        self.value = self._read((), root, root)
+        self._nodes[()] = root, root
+        self.value = self._read_mapping((), root)
 
     def fault(self, path: KeyPath, message: str, *, of_key: bool = False) -> None:
         """Note a fault of a path, such as sweeps.wide.d_k[2], at its value or its key.
@@ -71,7 +73,7 @@ class Document:
             return "a list"
         if isinstance(node, yaml.MappingNode):
             return "a mapping"
-        text = repr(node.value) if node.style else node.value
+        text = repr(node.value) if _is_quoted(node) else str(node.value)
         return text[:80] or "nothing"
 
     def _known(self, path: KeyPath) -> KeyPath:
@@ -80,7 +82,7 @@ class Document:
             path = path[:-1]
         return path
 
-    def _note(self, node: Any, path: KeyPath, message: str) -> None:
+    def _note(self, node: yaml.Node, path: KeyPath, message: str) -> None:
         name = ""
         for part in path:
             name += f"[{part}]" if isinstance(part, int) else f".{part}"
@@ -88,18 +90,18 @@ class Document:
             message = f"{name[1:]}: {message}"
         self.faults.append(Fault(node.start_mark, message))
 
-    def _read(self, path: KeyPath, key: Any, node: Any) -> Any:
+    def _read(self, path: KeyPath, key: yaml.Node, node: yaml.Node) -> Plain:
         """The plain value of a node; notes positions."""
         self._nodes[path] = key, node
         if isinstance(node, yaml.MappingNode):
             return self._read_mapping(path, node)
         if isinstance(node, yaml.SequenceNode):
             return [self._read((*path, i), item, item) for i, item in enumerate(node.value)]
-        return node.value if node.style else number_or_text(node.value)
+        return str(node.value) if _is_quoted(node) else number_or_text(node.value)
 
-    def _read_mapping(self, path: KeyPath, node: yaml.MappingNode) -> dict[str, Any]:
+    def _read_mapping(self, path: KeyPath, node: yaml.MappingNode) -> dict[str, Plain]:
         """The values by key. Duplicate keys, and keys that are no names, become faults."""
-        mapping: dict[str, Any] = {}
+        mapping: dict[str, Plain] = {}
         for key, value in node.value:
             below = (*path, key.value)
             if not isinstance(key, yaml.ScalarNode):
@@ -113,13 +115,18 @@ class Document:
         return mapping
 
 
+def _is_quoted(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and bool(node.style)
+
+
 def _compose(text: str) -> yaml.MappingNode:
     """The nodes of a YAML text, from PyYAML."""
     try:
-        _refuse_more_than_plain(text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        raise _not_yaml(error) from None
+        raise Fault(
+            error.problem_mark or _mark(""), f"not YAML: {str(error.problem).removeprefix('but ')}"
+        ) from None
     except yaml.reader.ReaderError as error:
         message = f"got the character U+{error.character:04X}, expected text"
         raise Fault(_mark(text[: error.position]), message) from None
@@ -128,29 +135,53 @@ def _compose(text: str) -> yaml.MappingNode:
     return root
 
 
-def _not_yaml(error: yaml.MarkedYAMLError) -> Fault:
-    """The fault of a text that PyYAML cannot read, in our words if it is a frequent one."""
-    problem = str(error.problem).removeprefix("but ")
-    ours = [words for part, words in _PROBLEMS.items() if part in problem]
-    mark = error.context_mark if error.context in _EARLIER else error.problem_mark
-    return Fault(mark, f"not YAML: {(ours or [problem])[0]}")
-
-
 def _mark(before: str) -> yaml.Mark:
     """The mark after a part of a text."""
     *lines, last = before.split("\n")
     return yaml.Mark("", len(before), len(lines), len(last), None, 0)
 
 
-def _refuse_more_than_plain(text: str) -> None:
-    """Raise the first anchor, alias, tag or excess of levels, before PyYAML reads on."""
-    levels = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            levels += 1
-        if isinstance(event, yaml.CollectionEndEvent):
-            levels -= 1
-        if levels > _MAX_LEVELS:
-            raise Fault(event.start_mark, f"got more than {_MAX_LEVELS} levels, {_PLAIN}")
-        if getattr(event, "anchor", None) or getattr(event, "tag", None):
-            raise Fault(event.start_mark, f"got an anchor, alias or tag, {_PLAIN}")
+def number_or_text(text: str) -> int | float | str:
+    """The number that a text spells; any other text itself.
+
+    >>> [number_or_text(text) for text in ("1/4", "2e3", "2^6", "1:30")]
+    [0.25, 2000, 64, '1:30']
+    """
+    if len(text) > _MAX_NUMBER_LENGTH or not _NUMBER.fullmatch(text):
+        return text
+    base, _, exponent = text.partition("^")
+    number = Fraction(base) ** int(exponent or 1)
+    if number.denominator == 1:
+        return int(number)
+    return float(number)
+
+
+def range_or_value(value: Plain) -> tuple[Plain, ...]:
+    """The whole numbers of a range, both ends included; any other value alone.
+
+    `a..b*f` multiplies by f, and `a..b+s` adds s.
+
+    Raises:
+        ValueError: the range has another form, no end at b, or too many values.
+
+    >>> range_or_value("4..32*2"), range_or_value("2^4..64+16"), range_or_value(8)
+    ((4, 8, 16, 32), (16, 32, 48, 64), (8,))
+    """
+    if not isinstance(value, str) or ".." not in value:
+        return (value,)
+    parts = re.fullmatch(RANGE, value)
+    if not parts:
+        raise ValueError(_EXPECTED)
+    first, last, step = (int(number_or_text(parts[i])) for i in (1, 2, 4))
+    adds = parts[3] == "+"
+    growth = step if adds else first * (step - 1)
+    if first > last or growth < 1:
+        raise ValueError(f"{_EXPECTED}, which grows from its start to its end")
+    if adds and (last - first) // step >= _MAX_RANGE:
+        raise ValueError(f"expected a range of at most {_MAX_RANGE} values")
+    values = [first]
+    while values[-1] < last:
+        values.append(values[-1] + step if adds else values[-1] * step)
+    if values[-1] > last:
+        raise ValueError(f"expected a range that ends at one of its values, such as {values[-2]}")
+    return tuple(values)

@@ -24,7 +24,7 @@ from experiments.examples.steps import (
     spread,
     step,
 )
-from experiments.measuring.rules import Floats
+from experiments.measuring.experiment import Floats
 from sdpa import Scaling, Trace, compare_scaling, entropy, jacobian_norm, softmax, trace
 from sdpa import scaled_dot_product_attention as attended
 

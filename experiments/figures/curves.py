@@ -29,7 +29,7 @@ from experiments.figures.style import (
     scaling_colours,
 )
 from experiments.figures.words import under, values_of
-from experiments.measuring.rules import Floats
+from experiments.measuring.experiment import Floats
 
 _SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")

@@ -21,15 +21,13 @@ from experiments.measuring.experiment import Cell as BaseCell
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import metric_columns, metric_row
 from experiments.measuring.moments import Moments, ScoreMoments, power_sums
-from experiments.measuring.score_metrics import score_metrics
+from experiments.measuring.score_metrics import SCORE_METRICS as METRICS
 from sdpa import PairLaw
 
 # Bins on either side of 0, up to sinh(4.8) = 60 standard deviations. Scores beyond count in the
 # last bin.
 BINS, BIN_WIDTH = 3072, 4.8 / 3072
 COUNTS = "counts"  # the table of the number of scores in each bin, by cell
-
-METRICS = score_metrics(divided=False)
 
 _BATCH_NUMBERS, _CHUNK_BATCHES = 2**20, 16
 

@@ -7,18 +7,16 @@ last ones also queries. The variances of q, k and q.k are exact (`sdpa.initialis
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from annotated_types import Ge, Le
 
-from experiments.measuring.batch import VectorMetric
 from experiments.measuring.columns import Column, Meaning
-from experiments.measuring.experiment import MEASURED, Row
+from experiments.measuring.experiment import MEASURED, Floats, Row
 from experiments.measuring.metric import Exact
-from experiments.measuring.row_metrics import METRICS
+from experiments.measuring.row_metrics import METRICS, PerRow, RowMetric
 from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
-from experiments.measuring.rules import Floats
 from experiments.measuring.sampling import AttentionCell
 from sdpa import Scaling
 from sdpa.initialisation import Scheme, layer_normed_tokens
@@ -88,15 +86,14 @@ class Cell(AttentionCell):
         return self.numbers + (self.n_queries + self.n_keys) * self.d_k
 
 
-def _variance_of(per: Literal["query", "key"], title: str, place: int) -> VectorMetric:
+def _variance_of(name: str, title: str, place: int, compute: PerRow) -> RowMetric:
     """The variance of the entries of the queries or keys, with its exact value."""
-    return VectorMetric(
-        f"{per}_variance",
+    return RowMetric(
+        name,
         f"variance of the entries of {title}",
         f"E {title}_a^2",
         f"variance of {title}",
-        per=per,
-        compute=lambda entries: (entries**2).mean(axis=-1),
+        compute=compute,
         exact=Exact(
             "d_model times the variance of the weights", lambda _, cell: cell.variances[place]
         ),
@@ -114,8 +111,10 @@ _KNOWN = {
 }
 # The metrics of `saturation`; at initialisation, theory knows the mean and the variance of scores.
 _METRICS = (
-    _variance_of("query", "q", 0),
-    _variance_of("key", "k", 1),
+    _variance_of("query_variance", "q", 0, lambda batch: (batch.queries**2).mean(axis=-1)),
+    _variance_of(
+        "key_variance", "k", 1, lambda batch: (batch.keys**2).mean(axis=(-2, -1))[:, None]
+    ),
     *(replace(metric, exact=_KNOWN.get(metric.name)) for metric in METRICS),
 )
 STATISTICS = RowStatistics(_METRICS)

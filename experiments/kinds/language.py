@@ -24,11 +24,17 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Gt, Le
 
-from experiments.measuring.columns import Column, Meaning, names
-from experiments.measuring.experiment import MEASURED, Experiment, Row
+from experiments.measuring.columns import Column, Meaning, names, with_errors
+from experiments.measuring.experiment import (
+    MEASURED,
+    TREATMENT,
+    Experiment,
+    Floats,
+    Row,
+    ScaledCell,
+)
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.quantiles import Histograms, Quantile
-from experiments.measuring.rules import TREATMENT, Floats, ScaledCell
 from sdpa import Scaling
 from sdpa.decoder import Decoder, Pass, loss_and_gradients, losses
 from sdpa.metrics import entropy, max_weight, row_variance
@@ -113,10 +119,7 @@ class Cell(ScaledCell):
             if divisor < _SMALLEST_DIVISOR:
                 least = f"expected a divisor of at least {_SMALLEST_DIVISOR}"
                 return f"{name}: {least}, got {divisor:g}"
-        for rule in self.scaling:
-            if rule.is_by_row:
-                return f"scaling: expected no n_visible here, got {rule}"
-        return None
+        return self.divides_by_row()
 
     @property
     def chunk_trials(self) -> int:
@@ -219,15 +222,11 @@ def _stretches(tokens: Tokens, starts: Tokens, length: int) -> Tokens:
     return np.asarray(tokens[starts[:, None] + np.arange(length)])
 
 
-@dataclass(frozen=True)
-class GradientColumn(Column):
-    """A value with a geometric mean over runs, whose gradients differ by orders of magnitude."""
-
-
-# Values of a run at a step, and of a head at a step.
+# Values of a run at a step, and of a head at a step. Gradients differ by orders of magnitude between
+# runs, so that tables have their geometric mean.
 OF_RUN = (
     Column("test_loss", "float", "cross-entropy of a character of the rest", "", "nats"),
-    GradientColumn(
+    Column(
         "embedding_gradient",
         "float",
         "norm of the gradient of a sequence's loss to the embedding of a token, r.m.s. over a batch",
@@ -238,8 +237,8 @@ OF_HEAD = (
     Column("spread", "float", "r.m.s. deviation of the scaled scores within a row"),
     Column("entropy_share", "float", "entropy of a row over that of equal weights, mean over rows"),
     Column("max_weight", "float", "largest weight of a row, mean over rows"),
-    GradientColumn("query_gradient", "float", "|dL/dq| of a sequence's loss, r.m.s. over a batch"),
-    GradientColumn("query_gradient_median", "float", "the same, median over a batch"),
+    Column("query_gradient", "float", "|dL/dq| of a sequence's loss, r.m.s. over a batch"),
+    Column("query_gradient_median", "float", "the same, median over a batch"),
 )
 
 
@@ -463,7 +462,7 @@ def _means(columns: tuple[Column, ...], values: Floats) -> Row:
     """
     row: Row = {}
     for column, found in zip(columns, values.T, strict=True):
-        if isinstance(column, GradientColumn):
+        if "gradient" in column.name:
             mean = float(np.exp(np.log(found).mean()))
             row |= {column.name: mean, f"{column.name}_se": mean * _error(np.log(found))}
         else:
@@ -479,24 +478,12 @@ _RUNS = Column("trials", "int", "runs of the rule, each from its own start")
 _STEP = Column("step", "int", "steps taken before")
 
 
-def _beside(*columns: Column) -> tuple[Column, ...]:
-    """The columns of values over runs, each followed by its error."""
-    return tuple(
-        part
-        for column in columns
-        for part in (
-            column,
-            Column(f"{column.name}_se", "float", f"standard error of {column.name} between runs"),
-        )
-    )
-
-
-HISTORY_COLUMNS = (TREATMENT[0], _RUNS, _STEP, *_beside(*OF_RUN))
+HISTORY_COLUMNS = (TREATMENT[0], _RUNS, _STEP, *with_errors(OF_RUN, "runs"))
 HEADS_COLUMNS = (
     *(TREATMENT[0], _RUNS, _STEP),
     Column("layer", "int", "number of the layer, from 1"),
     Column("head", "int", "number of the head, from 1"),
-    *_beside(*OF_HEAD),
+    *with_errors(OF_HEAD, "runs"),
 )
 
 EXPERIMENT = Experiment(

@@ -1,7 +1,7 @@
-"""Attention rows with what models do to scores: soft caps, sinks, windows, local masks, ALiBi,
-other normalizers, rotated vectors.
+"""Attention rows with what models do to scores: soft caps, sinks, windows, local masks, and other
+normalizers.
 
-In a config they are sweeps of `saturation` that name one of these (`experiments.config.kinds`).
+In a config they are sweeps of `saturation` that name one of these (`Experiment.extends`).
 Draws and scaling rules are those of `experiments.kinds.saturation`. Between the divisor and the
 weights stands a row map (`sdpa.row_maps`), to whose weights w and Jacobian J, of w to the scaled
 scores before the cap, all metrics but `score_variance` belong. For the plain softmax they are those
@@ -9,27 +9,21 @@ of saturation.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from annotated_types import Ge, Le
 
-from experiments.measuring.batch import RowMetric, RowsMetric
 from experiments.measuring.columns import Meaning
-from experiments.measuring.exact import from_theory
-from experiments.measuring.experiment import AnyCell
+from experiments.measuring.experiment import AnyCell, Floats
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
-from experiments.measuring.metric import Exact, Theory
-from experiments.measuring.row_metrics import METRICS, row_arguments
+from experiments.measuring.metric import Exact, Theory, from_theory
+from experiments.measuring.row_metrics import METRICS, RowMetric, RowsMetric, row_arguments
 from experiments.measuring.row_statistics import RowStatistics
-from experiments.measuring.rules import Floats
 from experiments.measuring.sampling import SampledCell
-from experiments.measuring.score_metrics import ScoreMetric
-from sdpa.attention import alibi_bias
 from sdpa.masks import reach_of
-from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap, rotated
+from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap
 
 _OF_MASK = (
     "none, causal, window-512 (causal, and each query sees only the last 512 keys up to its "
@@ -82,7 +76,7 @@ class Sink:
 
 @dataclass(frozen=True)
 class Cell(SampledCell):
-    """One point of the grid, with the row map of its rows and the rotation of its vectors."""
+    """One point of the grid, with the row map of its rows."""
 
     # More names than those of other experiments.
     mask: Annotated[MaskName, Meaning(_OF_MASK)] = MaskName("none")  # type: ignore[assignment]  # noqa: RUF009
@@ -96,19 +90,8 @@ class Cell(SampledCell):
         Normalizer,
         Meaning("function from capped scores to weights: softmax or sigmoid"),
     ] = NORMALIZERS["softmax"]
-    position: Annotated[
-        Literal["none", "rope"],
-        Meaning("none, or rope: queries and keys are rotated by their positions"),
-    ] = "none"
-    alibi: Annotated[
-        float,
-        Ge(0),
-        Le(1e3),
-        Meaning("slope m of ALiBi, -m (query position - key position), beside a causal mask"),
-    ] = 0.0
 
     score_arrays = 24
-    can_divide_by_row = True
 
     @property
     def row_map(self) -> RowMap:
@@ -116,59 +99,22 @@ class Cell(SampledCell):
         return RowMap(self.softcap, self.sink.logit, self.normalizer.name)
 
     def problem(self) -> str | None:
-        """As `Cell.problem`; a sink needs softmax, ALiBi a mask, a rotation an even d_k and
-        positions of all queries.
-
-        >>> Cell(d_k=5, n_keys=8, n_queries=4, position="rope", scaling=()).problem()
-        'position: expected an even d_k beside rope, got d_k = 5'
-        """
+        """As `Cell.problem`; a sink needs softmax."""
         if found := super().problem():
             return found
         try:
             _ = self.row_map
         except ValueError as error:
             return str(error)
-        if self.alibi and reach_of(self.mask).ahead:
-            return f"alibi: expected mask: causal or window-512 beside it, got mask {self.mask}"
-        if self.position == "rope" and self.d_k % 2:
-            return f"position: expected an even d_k beside rope, got d_k = {self.d_k}"
-        if self.position == "rope":
-            return self.too_many_queries("position")
         return None
 
-    def draw(
-        self, trials: int, rng: np.random.Generator
-    ) -> tuple[Floats, Callable[[slice], Floats]]:
-        """As `Cell.draw`, rotated."""
-        keys, queries = super().draw(trials, rng)
-        if self.position == "none":
-            return keys, queries
-        positions = np.arange(self.n_keys)
-        return rotated(keys, positions), lambda rows: rotated(
-            queries(rows), positions[self.n_keys - self.n_queries :][rows]
-        )
-
-    @property
-    def entries(self) -> int:
-        """As `Cell.entries`: rotated vectors beside drawn ones."""
-        return self.numbers if self.position == "none" else 2 * self.numbers
-
-    def extra_values(
-        self, rows: slice, keys: Floats, scores: Floats, gradients: Floats
-    ) -> dict[str, Floats]:
+    def extra_values(self, keys: Floats, scores: Floats, gradients: Floats) -> dict[str, Floats]:
         """As `AttentionCell.extra_values`: the numbers behind the metrics, under the row map."""
-        seen = self.visible(rows)
-        bias = alibi_bias(self.alibi, self.n_queries, self.n_keys)[rows] if self.alibi else 0.0
-        found, relative = [], self.relative_divisors(rows)
-        for rule, divisor in enumerate(self.divisors()):
-            of_rows = np.asarray(divisor if relative is None else divisor * relative[rule])
-            scaled = scores / of_rows[..., None]
-            if seen is not None:
-                scaled[:, ~seen] = -np.inf
-            mapped = self.row_map.rows(scaled, keys, bias, gradients)
+        found = []
+        for divisor in self.divisors():
+            mapped = self.row_map.rows(scores / divisor, keys, gradients=gradients)
             weights, *of_row, of_weights, of_query = mapped
-            to_query = of_weights / of_rows, of_query / of_rows
-            found.append((weights.max(axis=-1), *of_row, *to_query))
+            found.append((weights.max(axis=-1), *of_row, of_weights / divisor, of_query / divisor))
         return dict(zip(_NUMBERS, np.stack(found, axis=1), strict=True))
 
 
@@ -195,38 +141,25 @@ _ACCURACY = 1e-4  # of the interpolation over the deviation of the scores
 
 
 def _exact(name: str) -> Exact:
-    def arguments(cell: AnyCell) -> tuple[Any, ...]:
+    def arguments(cell: Cell) -> tuple[object, ...]:
         return *row_arguments(cell)[:4], cell.row_map, cell.mask, cell.n_queries
 
     known = from_theory("mapped_expectations", arguments, name)
 
-    def value(theory: Theory, cell: AnyCell) -> float:
-        is_one = (
-            name == "visible_mass" and cell.sink.logit is None and cell.normalizer.name != "sigmoid"
-        )
-        return math.nan if _is_turned(cell) or is_one or cell.alibi else known(theory, cell)
+    def value(theory: Theory, cell: Cell) -> float:
+        is_one = cell.sink.logit is None and cell.normalizer.name != "sigmoid"
+        return math.nan if name == "visible_mass" and is_one else known(theory, cell)
 
     formula = (
         "integral over the capped scores of a row and its sink, then over |q| "
-        "(sdpa.theory.mapped_rows); empty for alibi, for the entropy under "
-        "sigmoid, for a mass that is always 1, and unless inputs is gaussian, without a key_mean, "
-        "a spectrum, a correlation or a normalization, or the map is the plain softmax"
+        "(sdpa.theory.mapped_rows); empty for the entropy under sigmoid, for a mass that is always "
+        "1, and unless inputs is gaussian, without a key_mean, a spectrum, a correlation or a "
+        "normalization, or the map is the plain softmax"
     )
     return Exact(formula, value, _ACCURACY)
 
 
-def _is_turned(cell: AnyCell) -> bool:
-    """True if the rotation of a cell changes the joint law of a draw.
-
-    It does not change that of isotropic vectors: independent Gaussian queries and keys of mean 0
-    without a spectrum.
-    """
-    law = cell.law
-    is_shaped = law.spectrum or law.correlation or law.query_mean or law.key_mean
-    return cell.position == "rope" and bool(is_shaped or law.entries.name != "gaussian")
-
-
-def _largest_mass(cells: Any) -> Any:
+def _largest_mass(cells: AnyCell) -> Floats:
     """The largest sum of weights, of a cell or of the rows of a table: the number of keys under
     sigmoid, else 1.
     """
@@ -249,25 +182,12 @@ def _of_saturation(name: str, old: str = "", new: str = "", **changes: Any) -> R
     )
 
 
-def _score_variance() -> ScoreMetric:
-    """The variance of the scores, known unless a rotation changes their law."""
-    metric = _SATURATION["score_variance"]
-    assert isinstance(metric, ScoreMetric)
-    known = metric.exact
-    assert known is not None
-
-    def value(theory: Theory, cell: AnyCell) -> float:
-        return math.nan if _is_turned(cell) else known.value(theory, cell)
-
-    return replace(metric, exact=replace(known, value=value))
-
-
 _J = (
     "softmax Jacobian J = diag(w) - w w^T",
     "Jacobian J of the weights to the scaled scores before the cap",
 )
 MECHANISM_METRICS: tuple[RowsMetric, ...] = (
-    _score_variance(),
+    _SATURATION["score_variance"],
     RowMetric(
         "visible_mass",
         "sum of the weights of the visible keys, without that of a sink; mean over rows",
@@ -294,4 +214,4 @@ MECHANISM_METRICS: tuple[RowsMetric, ...] = (
 )
 
 STATISTICS = RowStatistics(MECHANISM_METRICS)
-EXPERIMENT = STATISTICS.experiment("mechanisms", Cell)
+EXPERIMENT = replace(STATISTICS.experiment("mechanisms", Cell), extends="saturation")

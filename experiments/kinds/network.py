@@ -11,18 +11,24 @@ of them.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from annotated_types import Ge, Le, Lt
 
-from experiments.measuring.columns import Column, Meaning
-from experiments.measuring.experiment import MEASURED, Experiment, Row
+from experiments.measuring.columns import Column, Meaning, names, with_errors
+from experiments.measuring.experiment import (
+    MEASURED,
+    TREATMENT,
+    Experiment,
+    Floats,
+    Row,
+    ScaledCell,
+)
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.moments import Moments
-from experiments.measuring.rules import TREATMENT, Floats, ScaledCell
 from sdpa import Scaling, network
 from sdpa.initialisation import SCHEMES, Scheme
 from sdpa.masks import NoneOrCausal
@@ -133,10 +139,7 @@ class Cell(ScaledCell):
             return "n_heads: expected a stream of at least 2 entries, got 1 head and d_k = 1"
         if self.position == "rope" and self.d_k % 2:
             return f"position: expected an even d_k beside rope, got d_k = {self.d_k}"
-        for rule in self.scaling:
-            if rule.is_by_row and self.mask != "none":
-                return f"scaling: expected no n_visible beside a mask here, got {rule}"
-        return None
+        return self.divides_by_row() if self.mask != "none" else None
 
     @property
     def onto_stream(self) -> float:
@@ -299,15 +302,26 @@ class StackMetric(Metric):
     end: _End = "first"
 
 
-def _of_ends(metric: StackMetric) -> list[StackMetric]:
-    """The metric of the first layer and of the last."""
+def _of_ends(
+    name: str,
+    meaning: str,
+    title: str,
+    value: str,
+    kind: Literal["mean", "root"] = "mean",
+    **more: Any,
+) -> list[StackMetric]:
+    """A metric of the first layer and one of the last."""
     return [
-        replace(
-            metric,
-            name=f"{end}_{metric.name}",
-            meaning=f"{metric.meaning}, {end} layer",
-            title=f"{metric.title}, {end}",
+        StackMetric(
+            f"{end}_{name}",
+            f"{meaning}, {end} layer",
+            "",
+            f"{title}, {end}",
+            kind,
+            value=value,
             end=end,
+            is_logarithmic=True,
+            **{"within": (0, math.inf), **more},
         )
         for end in _ENDS
     ]
@@ -322,58 +336,39 @@ METRICS = (
         "root",
         value="stream_gradient",
         within=(0, math.inf),
-        min_trials=_MIN_STACKS,
-        min_draws=_MIN_DRAWS,
         is_precise=True,
         is_logarithmic=True,
+        min_trials=_MIN_STACKS,
+        min_draws=_MIN_DRAWS,
     ),
     *_of_ends(
-        StackMetric(
-            "query_gradient_norm",
-            "root mean square of |dL/dq|",
-            "",
-            "$|dL/dq|$, r.m.s.",
-            "root",
-            value="query_gradient",
-            within=(0, math.inf),
-            min_trials=_MIN_STACKS,
-            min_draws=_MIN_DRAWS,
-            is_logarithmic=True,
-        )
+        "query_gradient_norm",
+        "root mean square of |dL/dq|",
+        "$|dL/dq|$, r.m.s.",
+        "query_gradient",
+        "root",
+        min_trials=_MIN_STACKS,
+        min_draws=_MIN_DRAWS,
     ),
     *_of_ends(
-        StackMetric(
-            "query_gradient_norm_median",
-            "median of |dL/dq| over the rows of a stack; mean over stacks",
-            "",
-            "$|dL/dq|$, median",
-            value="query_gradient_median",
-            within=(0, math.inf),
-            is_logarithmic=True,
-        )
+        "query_gradient_norm_median",
+        "median of |dL/dq| over the rows of a stack; mean over stacks",
+        "$|dL/dq|$, median",
+        "query_gradient_median",
     ),
     *_of_ends(
-        StackMetric(
-            "entropy",
-            "entropy of a row",
-            "",
-            "entropy of a row (nats)",
-            unit="nats",
-            value="entropy",
-            within=(0, lambda cells: np.log(cells.n_keys)),
-            is_logarithmic=True,
-        )
+        "entropy",
+        "entropy of a row",
+        "entropy of a row (nats)",
+        "entropy",
+        unit="nats",
+        within=(0, lambda cells: np.log(cells.n_keys)),
     ),
     *_of_ends(
-        StackMetric(
-            "row_variance",
-            "variance of the scaled scores within a row",
-            "",
-            "variance within a row",
-            value="row_variance",
-            within=(0, math.inf),
-            is_logarithmic=True,
-        )
+        "row_variance",
+        "variance of the scaled scores within a row",
+        "variance within a row",
+        "row_variance",
     ),
     StackMetric(
         "cosine",
@@ -388,19 +383,8 @@ METRICS = (
 
 
 _TRIALS = Column("trials", "int", "independent stacks")
-LAYER_COLUMNS = (
-    TREATMENT[0],
-    _TRIALS,
-    Column("layer", "int", "number of the layer, from 1"),
-    *(
-        each
-        for column in OF_LAYER
-        for each in (
-            column,
-            Column(f"{column.name}_se", "float", f"standard error of {column.name} between stacks"),
-        )
-    ),
-)
+_LAYER = Column("layer", "int", "number of the layer, from 1")
+LAYER_COLUMNS = (TREATMENT[0], _TRIALS, _LAYER, *with_errors(OF_LAYER, "stacks"))
 
 
 def tabulate(cell: Cell, measured: Measurement) -> dict[str, list[Row]]:
@@ -436,7 +420,7 @@ EXPERIMENT = Experiment(
     cell=Cell,
     columns=(*TREATMENT, _TRIALS, *metric_columns(METRICS)),
     metrics=METRICS,
-    beside={LAYERS: tuple(column.name for column in LAYER_COLUMNS)},
+    beside={LAYERS: tuple(names(LAYER_COLUMNS))},
     measure=measure,
     tabulate=tabulate,
     min_trials=2,

@@ -12,8 +12,7 @@ from typing import Self
 import numpy as np
 
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import MEASURED, Experiment, Row
-from experiments.measuring.rules import TREATMENT, Floats
+from experiments.measuring.experiment import MEASURED, TREATMENT, Experiment, Floats, Row
 from experiments.measuring.sampling import SampledCell
 from sdpa import softmax
 

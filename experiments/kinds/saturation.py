@@ -5,18 +5,15 @@ Here theory knows the medians of norms, too.
 
 from dataclasses import dataclass, replace
 
-from experiments.measuring.batch import RowsMetric
-from experiments.measuring.exact import from_theory
-from experiments.measuring.metric import Exact
+from experiments.measuring.metric import Exact, from_theory
 from experiments.measuring.row_metrics import METRICS as ROW_METRICS
-from experiments.measuring.row_metrics import row_arguments
+from experiments.measuring.row_metrics import RowsMetric, row_arguments
 from experiments.measuring.row_statistics import RowStatistics
 from experiments.measuring.sampling import SampledCell
 
 _FORMULA = (
     "lattice rule over |q| and the scores of a row (sdpa.theory.norm_quantiles); empty unless "
-    "entries are gaussian and independent, of one variance and as drawn, and the rule divides all "
-    "rows alike"
+    "entries are gaussian and independent, of one variance and as drawn"
 )
 _ACCURACY = {  # of medians above `verdicts.LEAST_MEDIAN`
     "jacobian_norm": 1e-3,
@@ -28,8 +25,6 @@ _ACCURACY = {  # of medians above `verdicts.LEAST_MEDIAN`
 @dataclass(frozen=True)
 class Cell(SampledCell):
     """One point of the grid."""
-
-    can_divide_by_row = True
 
 
 def _of_drawn_rows(metric: RowsMetric) -> RowsMetric:

@@ -7,12 +7,14 @@ types become keys of the config, columns of tables and parts of messages.
 
 import dataclasses
 import typing
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 Type = Literal["int", "float", "str"]
+Hint: TypeAlias = Any  # the type of a field, with its annotations
+Json = int | float | str
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,14 @@ def names(columns: Iterable[Column]) -> list[str]:
     return [column.name for column in columns]
 
 
-def axis_columns(cell: type[Any]) -> tuple[Column, ...]:
+def axis_columns(cell: type) -> tuple[Column, ...]:
     """The columns of a cell's axes, with which every table of its cells begins; a type besides int
     and float is `str`.
 
     Raises:
         TypeError: an axis has no `Meaning`, or more than one.
     """
-    types: dict[Any, Type] = {int: "int", float: "float"}
+    types: dict[Hint, Type] = {int: "int", float: "float"}
     columns = []
     for name in axis_names(cell):
         bare, *notes = typing.get_args(kind := cell_fields(cell)[name]) or [kind]
@@ -75,18 +77,18 @@ def axis_columns(cell: type[Any]) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def cell_fields(cell: type[Any]) -> dict[str, Any]:
+def cell_fields(cell: type) -> dict[str, Hint]:
     """The fields of a cell with their types, annotations included, in the order of declaration."""
-    return _type_hints(typing.cast(Hashable, cell))
+    return _cell_fields(cell)
 
 
 @cache
-def _type_hints(cell: Hashable) -> dict[str, Any]:
+def _cell_fields(cell: type) -> dict[str, Hint]:
     hints = typing.get_type_hints(cell, include_extras=True)
-    return {field.name: hints[field.name] for field in dataclasses.fields(typing.cast(Any, cell))}
+    return {field.name: hints[field.name] for field in dataclasses.fields(cell)}
 
 
-def treatment_names(cell: type[Any]) -> list[str]:
+def treatment_names(cell: type) -> list[str]:
     """The fields whose whole list applies to one draw: those of type tuple[T, ...].
 
     >>> @dataclass
@@ -96,22 +98,27 @@ def treatment_names(cell: type[Any]) -> list[str]:
     >>> treatment_names(Cell), axis_names(Cell)
     (['scaling'], ['d_k'])
     """
-    return [name for name, kind in cell_fields(cell).items() if typing.get_origin(kind) is tuple]
+    return [name for name, kind in cell_fields(cell).items() if _is_tuple(kind)]
 
 
-def axis_names(cell: type[Any]) -> list[str]:
+def _is_tuple(kind: Hint) -> bool:
+    origin: object = typing.get_origin(kind)
+    return origin is tuple
+
+
+def axis_names(cell: type) -> list[str]:
     """The fields whose every value makes its own cell; they alone determine the draws."""
     return [name for name in cell_fields(cell) if name not in treatment_names(cell)]
 
 
-def defaults(cell: type[Any]) -> dict[str, Any]:
+def defaults(cell: type) -> dict[str, object]:
     """The default of each field that a config may leave out; fields without one are required."""
     return {
         f.name: f.default for f in dataclasses.fields(cell) if f.default is not dataclasses.MISSING
     }
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: object) -> Json:
     """A parameter as in tables and JSON: numbers stay numbers, everything else becomes its name.
 
     >>> from sdpa import Scaling
@@ -121,9 +128,18 @@ def as_json(value: Any) -> Any:
     return value if isinstance(value, int | float) else str(value)
 
 
-def axis_values(cell: object) -> dict[str, Any]:
+def axis_values(cell: object) -> dict[str, Json]:
     """The axes of a cell and their values, as in a table."""
     return {name: as_json(getattr(cell, name)) for name in axis_names(type(cell))}
+
+
+def with_errors(columns: Iterable[Column], between: str) -> tuple[Column, ...]:
+    """Columns, each followed by its standard error between runs or stacks."""
+    found: list[Column] = []
+    for column in columns:
+        meaning = f"standard error of {column.name} between {between}"
+        found += [column, Column(f"{column.name}_se", "float", meaning)]
+    return tuple(found)
 
 
 def describe(cell: object) -> str:

@@ -1,4 +1,4 @@
-"""The interface between the suite and an experiment.
+"""The interface between the suite and an experiment: cells, their measurements, and rows of tables.
 
 A module of `experiments.kinds` declares its experiment as `EXPERIMENT = Experiment(...)`. The suite
 makes cells of the config, measures them in chunks (`measure`), stores and merges the measurements
@@ -7,22 +7,36 @@ makes cells of the config, measures them in chunks (`measure`), stores and merge
 
 import importlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from experiments.measuring.columns import Column, axis_columns
+from sdpa import Scaling
 
 if TYPE_CHECKING:
     from experiments.measuring.metric import Metric
 
 AnyCell: TypeAlias = Any  # in functions that use what the cells of their own experiment have
 Row = dict[str, Any]  # the columns of a table, with their values
+Floats = npt.NDArray[np.floating]
 MEASURED = "measured"  # the main table of an experiment
 # relative, of sums in double precision and of exact values; no test resolves smaller differences
 ACCURACY = 1e-8
+# the columns that describe a scaling rule
+TREATMENT = (
+    Column("scaling", "str", "scaling rule"),
+    Column(
+        "exponent",
+        "float",
+        "p if the divisor is d_k^p; empty for any other rule",
+        may_be_empty=True,
+    ),
+    Column("divisor", "float", "divisor of the scores"),
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +83,49 @@ class Cell:
         return None
 
 
+class ScaledCell(Cell):
+    """The part of all cells with scaling rules: frozen dataclasses with these attributes, as fields
+    or properties.
+    """
+
+    d_k: int  # width of queries and keys
+    n_keys: int  # length of a softmax row
+    scaling: tuple[Scaling, ...]  # rules: treatments of the same draw
+
+    def table_rows(self, trials: int) -> int:  # noqa: ARG002
+        """As `Cell.table_rows`: one for each rule."""
+        return len(self.scaling)
+
+    def divisors(self) -> list[float]:
+        """The divisor of each scaling, in order."""
+        return [scaling.divisor(self.d_k, self.n_keys) for scaling in self.scaling]
+
+    @property
+    def divisor(self) -> float:
+        """The divisor of a cell with one scaling, as of a row of a table."""
+        (divisor,) = self.divisors()
+        return divisor
+
+    def divides_by_row(self) -> str | None:
+        """The problem of a rule with n_visible, which would divide masked rows differently."""
+        for rule in self.scaling:
+            if rule.is_by_row:
+                return f"scaling: expected no n_visible in an experiment with a mask, got {rule}"
+        return None
+
+    def treatments(self) -> Iterator[Row]:
+        """The fields of TREATMENT for each scaling, in order; `exponent` is NaN unless the divisor
+        is a power of d_k.
+
+        >>> from experiments.measuring.sampling import SampledCell
+        >>> next(SampledCell(d_k=64, n_keys=4, scaling=(Scaling.parse("d_k^1/2"),)).treatments())
+        {'scaling': 'd_k^1/2', 'exponent': 0.5, 'divisor': 8.0}
+        """
+        for scaling, divisor in zip(self.scaling, self.divisors(), strict=True):
+            exponent = math.nan if scaling.exponent is None else float(scaling.exponent)
+            yield {"scaling": scaling.name, "exponent": exponent, "divisor": divisor}
+
+
 class Measurement(Protocol):
     """The result of a chunk of trials; merging the chunks of a cell in order gives the cell's.
 
@@ -95,8 +152,10 @@ class Experiment:
     # The columns, without the axes, of the tables beside the main one; only analysis reads them.
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     min_trials: int = 1
+    # The experiment whose sweeps this one measures if they name a key or value that it alone takes.
+    extends: str = ""
 
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
+    def __reduce__(self) -> tuple[Callable[[str], "Experiment"], tuple[str]]:
         return load_experiment, (self.name,)
 
     @property

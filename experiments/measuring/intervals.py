@@ -10,9 +10,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.floating]
+from experiments.measuring.experiment import Floats
 
 LEVEL = 0.95
 # fewer, or fewer separate rows beyond a quantile, give too little information about their own

@@ -7,13 +7,11 @@ figures iterate over the same declarations.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import numpy as np
-import numpy.typing as npt
+from types import ModuleType
+from typing import Literal
 
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import ACCURACY, AnyCell, Row
+from experiments.measuring.experiment import ACCURACY, AnyCell, Floats, Row
 from experiments.measuring.intervals import (
     LEVEL,
     MIN_DRAWS,
@@ -29,11 +27,10 @@ from experiments.measuring.quantiles import Quantile
 FEW_DRAWS = "few_draws"
 Per = Literal["row", "query", "key", "scores", "run"]
 
-Theory = Any  # the module `sdpa.theory`, which only analysis loads
+Theory = ModuleType  # `sdpa.theory`, which only analysis loads
 OfCell = Callable[[Theory, AnyCell], float]
-End = (
-    float | Callable[[Any], Any]
-)  # of a range: a number, or a function of anything with a cell's axes as attributes
+# of a range: a number, or a function of anything with a cell's axes as attributes
+End = float | Callable[[AnyCell], float | Floats]
 
 
 @dataclass(frozen=True)
@@ -49,6 +46,31 @@ class Exact:
     formula: str
     value: OfCell
     accuracy: float = ACCURACY
+
+
+def from_theory(
+    function: str,
+    arguments: Callable[[AnyCell], tuple[object, ...]],
+    field: str = "",
+) -> OfCell:
+    """A function of `sdpa.theory` at the arguments that a cell gives, or a field of what it
+    returns; NaN where theory does not know it.
+
+    >>> from experiments.kinds.distribution import Cell
+    >>> from sdpa import PairLaw, theory
+    >>> of_law = from_theory("score_mean", lambda cell: (cell.d_k, 1.0, PairLaw(normalize="l2", query_mean=1.0)))
+    >>> of_law(theory, Cell(d_k=4))
+    nan
+    """
+
+    def value(theory: Theory, cell: AnyCell) -> float:
+        try:
+            found = getattr(theory, function)(*arguments(cell))
+        except theory.UnknownError:
+            return math.nan
+        return float(getattr(found, field) if field else found)
+
+    return value
 
 
 @dataclass(frozen=True)
@@ -116,13 +138,15 @@ class Metric:
             for suffix, meaning, formula in parts
         )
 
-    def limits(self, cells: Any) -> Limits:
+    def limits(self, cells: AnyCell) -> Limits:
         """The values that the quantity cannot pass in a cell, or in the rows of a table with the
         axes of cells.
         """
         return Limits(*(end(cells) if callable(end) else end for end in self.within))
 
-    def effective_draws(self, table: Any, value: Any, error: Any) -> npt.NDArray[np.floating]:
+    def effective_draws(
+        self, table: AnyCell, value: float | Floats, error: float | Floats
+    ) -> Floats:
         """(d / se)^2 of the mean, with d its distance from the nearer limit; for a root, of the
         mean under it.
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.floating]
+from experiments.measuring.experiment import Floats
 
 
 @dataclass(frozen=True)

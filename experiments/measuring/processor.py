@@ -13,8 +13,10 @@ Other processors, architectures and systems keep their own code: their tables ag
 examined.
 """
 
+import json
 import os
 import platform
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -80,3 +82,8 @@ def arithmetic() -> dict[str, str]:
     libraries = [info for info in threadpool_info() if info["user_api"] == "blas"]
     kernels = {info.get("architecture") or info["internal_api"] for info in libraries}
     return {"simd": levels[-1] if levels else "baseline", "blas": " ".join(sorted(kernels))}
+
+
+if __name__ == "__main__":
+    # Settings of Dask by which a nanny starts each worker with the instructions of the suite.
+    json.dump({"distributed": {"nanny": {"pre-spawn-environ": VARIABLES}}}, sys.stdout)

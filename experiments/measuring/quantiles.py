@@ -15,7 +15,6 @@ This gives the error of the share at a quantile. The interval of the share, read
 histogram, gives the interval of the quantile (Woodruff 1952, JASA 47:635).
 """
 
-import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -110,9 +109,6 @@ class Bins:
                 within = (end + 1) / 2
             edges = np.array([self.keys[place], self.keys[place] + 1]) << self.dropped
             low, high = edges.view(np.float64)
-            if np.isinf(low):
-                values.append(math.inf)
-                continue
             values.append(low + within * (high - low))
         return float(values[0] / 2 + values[1] / 2)
 

@@ -4,20 +4,24 @@ Formulas use w for a softmax row of n weights, s for its scaled scores, J = diag
 standard normal gradient to the weights, o for one to the output, and E over rows and draws. The
 norms of dL/dq, dL/dk and dL/dv are expectations over g and o, given Q and K: that of dL/dq is |K^T
 J|_F / divisor of a row. It and |J|_F also have the quantiles `_p10`, `_median` and `_p90` of their
-rows; theory knows the medians (`experiments.kinds.saturation`).
+rows.
 """
 
 import math
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.measuring.batch import RowMetric, RowsMetric
-from experiments.measuring.exact import from_theory
-from experiments.measuring.experiment import ACCURACY, AnyCell
-from experiments.measuring.metric import End, Exact, Theory
-from experiments.measuring.score_metrics import score_metrics
+from experiments.measuring.experiment import ACCURACY, Floats
+from experiments.measuring.metric import End, Exact, Metric, Theory, from_theory
+from experiments.measuring.score_metrics import SCORE_METRICS, ScoreMetric
+from sdpa import PairLaw, RowDiagnostics
 from sdpa.metrics import SATURATED
+
+if TYPE_CHECKING:
+    from experiments.measuring.sampling import SampledCell
 
 # Relative errors of exact values: of interpolations over lengths and deviations, and of inversions
 # of Laplace transforms.
@@ -28,17 +32,59 @@ _INTEGRALS = (
 )
 
 
-def row_arguments(cell: AnyCell) -> tuple[Any, ...]:
-    """The arguments of functions of one row."""
-    return cell.d_k, cell.n_keys, _divisor(cell), cell.law, cell.shortest_row
+@dataclass(frozen=True)
+class Batch:
+    """Rows of some draws under all divisors, and the vectors behind them."""
+
+    queries: Floats  # (n_draws, n_queries, d_k)
+    keys: Floats  # (n_draws, n_keys, d_k)
+    divisors: Floats  # (n_divisors, 1, 1)
+    rows: RowDiagnostics  # of the scores
+    rows_per_key: float  # the number of queries of a whole draw over its number of keys
+    # numbers per row, (n_divisors, n_draws, n_queries), from `AttentionCell.extra_values`
+    extra_values: Mapping[str, Floats]
+
+    def values(self, of: "PerRow") -> Floats:
+        """A number per row, (n_divisors, n_draws, n_queries)."""
+        if callable(of):
+            shape = len(self.divisors), *self.queries.shape[:2]
+            return np.broadcast_to(of(self), shape)
+        if of in self.extra_values:
+            return self.extra_values[of]
+        if not hasattr(self.rows, of):
+            raise LookupError(
+                f"expected a metric with `compute`, or with the name of a diagnostic, got {of}"
+            )
+        return np.asarray(getattr(self.rows, of))
 
 
-def _divisor(cell: AnyCell) -> Any:
-    """The divisor of a cell with one rule; the rule itself where rows have divisors of their
-    own.
+PerRow = str | Callable[[Batch], Floats]
+
+
+@dataclass(frozen=True)
+class RowMetric(Metric):
+    """A metric with one value per row.
+
+    Attributes:
+        compute: a name of `RowDiagnostics` or of `Batch.extra_values`, or a function of a `Batch`
+            that returns (n_divisors, n_draws, n_queries), or what broadcasts to it; None for the
+            number of its own name.
     """
-    (rule,) = cell.scaling
-    return rule if rule.is_by_row and cell.has_mask else cell.divisor
+
+    compute: PerRow | None = None
+
+    @property
+    def source(self) -> PerRow:
+        """The number per row behind the metric."""
+        return self.name if self.compute is None else self.compute
+
+
+RowsMetric = RowMetric | ScoreMetric
+
+
+def row_arguments(cell: "SampledCell") -> tuple[int, int, float, PairLaw, int | None]:
+    """The arguments of functions of one row."""
+    return cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.shortest_row
 
 
 def _exact(metric: str, accuracy: float = ACCURACY, *, per_key: bool = False) -> Exact:
@@ -52,7 +98,7 @@ def _exact(metric: str, accuracy: float = ACCURACY, *, per_key: bool = False) ->
     """
     value = from_theory("attention_expectations", row_arguments, metric)
 
-    def of_cell(theory: Theory, cell: AnyCell) -> float:
+    def of_cell(theory: Theory, cell: "SampledCell") -> float:
         share = cell.n_queries / cell.n_keys if per_key else 1.0
         return math.sqrt(share) * value(theory, cell)
 
@@ -104,7 +150,7 @@ _GRADIENT = (
     "row"
 )
 METRICS: tuple[RowsMetric, ...] = (
-    *score_metrics(divided=True),
+    *SCORE_METRICS,
     RowMetric(
         "row_variance",
         "variance of the scaled scores within a row; mean over rows",

@@ -4,38 +4,25 @@ Each trial, one draw of Q and K, is reduced to a vector of row means, so that st
 from whole independent draws. A cell goes in, and its rows come out, one per scaling.
 
 An experiment of this kind is a class of cells, which draw Q and K, with a tuple of metrics
-(`experiments.measuring.batch`): `kinds.saturation`.
+(`experiments.measuring.row_metrics`).
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
-from experiments.measuring.batch import (
-    Batch,
-    PerRow,
-    RowMetric,
-    RowsMetric,
-    VectorMetric,
-)
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import MEASURED, Experiment, Row
+from experiments.measuring.experiment import MEASURED, TREATMENT, Experiment, Floats, Row
 from experiments.measuring.metric import metric_columns, metric_row
-from experiments.measuring.moments import (
-    POWERS,
-    Estimate,
-    Moments,
-    ScoreMoments,
-    power_sums,
-)
+from experiments.measuring.moments import POWERS, Estimate, Moments, ScoreMoments, power_sums
 from experiments.measuring.quantiles import Histograms, Quantile
-from experiments.measuring.rules import TREATMENT, Floats
+from experiments.measuring.row_metrics import Batch, PerRow, RowMetric, RowsMetric
 from experiments.measuring.sampling import AttentionCell
 from experiments.measuring.score_metrics import ScoreMetric
-from sdpa import RowDiagnostics, row_diagnostics
+from sdpa import row_diagnostics
 
 # The metrics of which a table shows the columns first.
 _FIRST = {
@@ -56,8 +43,7 @@ class RowMeasurement:
 
     Attributes:
         moments: of one vector per trial: the means of the four powers of the scores less
-            `AttentionCell.score_centre`, then of the metrics of queries, of keys and, under each
-            scaling, of rows.
+            `AttentionCell.score_centre`, then, under each scaling, of the metrics of rows.
         norms: under each scaling, one series for each number per row that has quantiles.
     """
 
@@ -114,11 +100,6 @@ class RowStatistics:
         quantiles = (metric for metric in self._of_rows if metric.kind == "quantile")
         return list(dict.fromkeys(metric.source for metric in quantiles))
 
-    def _of_vectors(self, per: Literal["query", "key"]) -> list[VectorMetric]:
-        """The metrics of queries or of keys, in order."""
-        vectors = (metric for metric in self.metrics if isinstance(metric, VectorMetric))
-        return [metric for metric in vectors if metric.per == per]
-
     def measure(self, cell: AttentionCell, trials: int, rng: np.random.Generator) -> RowMeasurement:
         """Measure the metrics in that many independent draws of (Q, K), a batch of draws at a time.
 
@@ -145,33 +126,21 @@ class RowStatistics:
         row behind the quantiles, (series, trials, n_queries).
         """
         keys, queries_of = cell.draw(trials, rng)
-        score_sums, query_sums, row_sums, series = (
-            np.zeros((POWERS, trials)),
-            np.zeros(()),
-            np.zeros(()),
-            [],
-        )
+        score_sums, row_sums, series = np.zeros((POWERS, trials)), np.zeros(()), []
         for rows in cell.query_batches():
             queries = queries_of(rows)
-            query_sums = query_sums + _stacked(
-                [metric.compute(queries).sum(axis=-1) for metric in self._of_vectors("query")],
-                trials,
-            )
             scores = queries @ keys.swapaxes(-1, -2)
-            score_sums += _power_sums(scores, cell.visible(rows), cell.score_centre)
+            visible = cell.visible(rows)
+            score_sums += _power_sums(scores, visible, cell.score_centre)
             gradients = of_gradients.standard_normal(scores.shape)
+            if visible is not None:
+                scores = np.where(visible, scores, -np.inf)
             batch = self._batch(cell, rows, keys, queries, scores, gradients)
-            row_sums = row_sums + np.stack(
-                [_sum_over_rows(metric, batch) for metric in self._means], axis=1
-            )
+            sums = [_sum_over_rows(metric, batch) for metric in self._means]
+            row_sums = row_sums + np.stack(sums, axis=1)
             series.append(np.stack([batch.values(of) for of in self._ranked], axis=1))
-        key_means = _stacked(
-            [metric.compute(keys).mean(axis=-1) for metric in self._of_vectors("key")], trials
-        )
         row_means = row_sums.reshape(-1, trials) / cell.n_queries
-        means = np.concatenate(
-            [score_sums / cell.scores, query_sums / cell.n_queries, key_means, row_means]
-        )
+        means = np.concatenate([score_sums / cell.scores, row_means])
         return means, np.concatenate(series, axis=-1).reshape(-1, trials, cell.n_queries)
 
     def _batch(
@@ -184,27 +153,24 @@ class RowStatistics:
         gradients: Floats,
     ) -> Batch:
         """The batch of these rows of each draw, with the arrays that the metrics need."""
-        values = cell.extra_values(rows, keys, scores, gradients)
         sources = {metric.source for metric in self._of_rows}
-        if (visible := cell.visible(rows)) is not None:
-            scores = np.where(visible, scores, -np.inf)
-        diagnostics = partial(
-            row_diagnostics,
+        divisors = cell.divisors()
+        diagnostics = row_diagnostics(
+            scores,
+            divisors,
             keys=keys if "weight_jacobian_norm" in sources else None,
             gradients=gradients if "query_gradient_norm" in sources else None,
             with_variance="row_variance" in sources,
             own_keys=cell.own_keys(rows) if "own_weight" in sources else None,
         )
-        divisors, relative = cell.divisors(), cell.relative_divisors(rows)
-        found = (
-            diagnostics(scores, divisors)
-            if relative is None
-            else _by_row(diagnostics, scores, divisors, relative)
+        return Batch(
+            queries,
+            keys,
+            np.reshape(divisors, (-1, 1, 1)),
+            diagnostics,
+            cell.n_queries / cell.n_keys,
+            cell.extra_values(keys, scores, gradients),
         )
-        each = np.reshape(divisors, (-1, 1, 1)) * (
-            np.ones((1, 1, scores.shape[1])) if relative is None else relative[:, None]
-        )
-        return Batch(queries, scores, each, found, cell.n_queries / cell.n_keys, values)
 
     def tabulate(self, cell: AttentionCell, measurement: RowMeasurement) -> dict[str, list[Row]]:
         """One row per scaling with each metric of two trials or more."""
@@ -229,12 +195,9 @@ class RowStatistics:
         self, cell: AttentionCell, measurement: RowMeasurement, scaling: str, metric: RowMetric
     ) -> Quantile:
         """A quantile of rows under the scaling of that name, with its interval."""
-        return measurement.norms.quantile(self.series(cell, scaling, metric), metric.share)
-
-    def series(self, cell: AttentionCell, scaling: str, metric: RowMetric) -> int:
-        """The place in `RowMeasurement.norms` of the numbers per row behind a quantile."""
         rule = [rule.name for rule in cell.scaling].index(scaling)
-        return rule * len(self._ranked) + self._ranked.index(metric.source)
+        series = rule * len(self._ranked) + self._ranked.index(metric.source)
+        return measurement.norms.quantile(series, metric.share)
 
     def _estimates(
         self, cell: AttentionCell, measurement: RowMeasurement
@@ -244,53 +207,21 @@ class RowStatistics:
         """
         moments = measurement.moments
         shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
-        of_vectors = [*self._of_vectors("query"), *self._of_vectors("key")]
-        of_rows = self._means
         found: dict[tuple[str, str], Estimate] = {}
-        for rule, (scaling, divisor) in enumerate(zip(cell.scaling, cell.divisors(), strict=True)):
-            first = POWERS + len(of_vectors) + rule * len(of_rows)
-            place = {metric.name: i for i, metric in enumerate(of_vectors, POWERS)}
-            place |= {metric.name: i for i, metric in enumerate(of_rows, first)}
+        place = POWERS
+        for scaling, divisor in zip(cell.scaling, cell.divisors(), strict=True):
             for metric in self.metrics:
-                key = scaling.name, metric.name
                 if isinstance(metric, ScoreMetric):
-                    found[key] = metric.compute(shape, divisor)
-                elif metric.kind != "quantile":
-                    here = place[metric.name]
-                    mean = Estimate(float(moments.mean[here]), unit[here])
-                    found[key] = mean.root() if metric.kind == "root" else mean
+                    found[scaling.name, metric.name] = metric.compute(shape, divisor)
+            for metric in self._means:
+                mean = Estimate(float(moments.mean[place]), unit[place])
+                is_root = metric.kind == "root"
+                found[scaling.name, metric.name] = mean.root() if is_root else mean
+                place += 1
         return found
 
 
-def _by_row(
-    diagnostics: Callable[..., RowDiagnostics],
-    scores: Floats,
-    divisors: Sequence[float],
-    relative: Floats,
-) -> RowDiagnostics:
-    """Diagnostics under divisors times those of rows, relative (rules, queries): one softmax of all
-    rows per rule.
-    """
-    each = []
-    for divisor, of_rows in zip(divisors, relative, strict=True):
-        found = diagnostics(scores / of_rows[:, None], [divisor])
-        to_queries = found.weight_jacobian_norm, found.query_gradient_norm
-        of_weights, of_query = (norm / of_rows for norm in to_queries)
-        each.append(replace(found, weight_jacobian_norm=of_weights, query_gradient_norm=of_query))
-    return RowDiagnostics(
-        *(
-            np.concatenate(values)
-            for values in zip(*(vars(one).values() for one in each), strict=True)
-        )
-    )
-
-
-def _stacked(means: list[Floats], trials: int) -> Floats:
-    """Means (trials,) as rows of one array, without rows if there are none."""
-    return np.array(means).reshape(-1, trials)
-
-
-def _power_sums(scores: Floats, visible: Any, centre: float) -> Floats:
+def _power_sums(scores: Floats, visible: npt.NDArray[np.bool_] | None, centre: float) -> Floats:
     """Sums of the powers of the visible scores less a centre over each draw, (powers, trials)."""
     if centre:
         scores = scores - centre

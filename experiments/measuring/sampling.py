@@ -12,15 +12,15 @@ them depends on the scalings, so that an additional scaling sees the same draws.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Le
 
 from experiments.measuring.columns import Meaning
+from experiments.measuring.experiment import Floats, ScaledCell
 from experiments.measuring.quantiles import MAX_BINS
-from experiments.measuring.rules import Floats, ScaledCell
 from sdpa import LAWS, InputLaw, PairLaw, Scaling
 from sdpa.masks import NoneOrCausal, reach_of
 from sdpa.pairs import Normalize, spectrum_of
@@ -59,7 +59,6 @@ class AttentionCell(ScaledCell):
     n_queries: int  # queries per draw
     mask: str = "none"  # by name, as in `sdpa.masks`
     score_arrays = 6  # numbers in memory at once for each score of a batch, at most
-    can_divide_by_row = False  # True if `measure` takes rules with n_visible beside a mask
 
     def draw(
         self, trials: int, rng: np.random.Generator
@@ -72,12 +71,18 @@ class AttentionCell(ScaledCell):
         """
         raise NotImplementedError
 
-    def extra_values(self, *_: Any, **__: Any) -> Mapping[str, Floats]:
+    def extra_values(
+        self,
+        keys: Floats,  # noqa: ARG002
+        scores: Floats,  # noqa: ARG002
+        gradients: Floats,  # noqa: ARG002
+    ) -> Mapping[str, Floats]:
         """Numbers per row by name, (scalings, trials, queries), for metrics that need more than the
         softmax.
 
-        Args: the slice of the queries; keys and scores of some draws, without a divisor or mask;
-        drawn gradients to the weights.
+        Args:
+            keys, scores: of some draws; the scores have no divisor, and are -inf where masked.
+            gradients: drawn gradients to the weights, of the shape of the scores.
         """
         return {}
 
@@ -147,18 +152,6 @@ class AttentionCell(ScaledCell):
             return None
         own = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows]
         return reach_of(self.mask).sees(own[:, None], np.arange(self.n_keys))
-
-    def relative_divisors(self, rows: slice) -> Floats | None:
-        """The divisor of these queries under each rule over `divisors`, (rules, queries); None if
-        all are 1.
-        """
-        if not (self.has_mask and any(rule.is_by_row for rule in self.scaling)):
-            return None
-        found = [
-            [rule.divisor(self.d_k, self.n_keys, n) for n in self.row_lengths[rows].tolist()]
-            for rule in self.scaling
-        ]
-        return np.asarray(np.array(found) / np.reshape(self.divisors(), (-1, 1)))
 
     def own_keys(self, rows: slice) -> npt.NDArray[np.intp]:
         """The key at the position of each of these queries, the last of the sequence, modulo
@@ -304,28 +297,13 @@ class SampledCell(AttentionCell):
             law = self.law
         except ValueError as error:
             return str(error)
-        for name, is_used in (("correlation", law.correlation != 0), ("mask", self.mask != "none")):
-            if is_used and (found := self.too_many_queries(name)):
-                return found
-        for rule in self.scaling:
-            if rule.is_by_row and self.has_mask and not self.can_divide_by_row:
+        for name, is_used in (("correlation", law.correlation != 0), ("mask", self.has_mask)):
+            if is_used and self.n_queries > self.n_keys:
                 return (
-                    f"scaling: expected no n_visible beside a mask in this experiment, got {rule}"
+                    f"n_queries: got {self.n_queries}, expected at most n_keys = {self.n_keys} "
+                    f"beside a {name} (64 by default)"
                 )
-            try:
-                rule.divisor(self.d_k, self.n_keys, self.shortest_row)
-            except ValueError as error:
-                return f"scaling: {error}"
-        return None
-
-    def too_many_queries(self, beside: str) -> str | None:
-        """The problem of queries without an own key, which another field needs; None without."""
-        if self.n_queries <= self.n_keys:
-            return None
-        return (
-            f"n_queries: got {self.n_queries}, expected at most n_keys = {self.n_keys} beside a "
-            f"{beside} (64 by default)"
-        )
+        return self.divides_by_row() if self.has_mask else None
 
     def draw(
         self, trials: int, rng: np.random.Generator

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from experiments.files import write_atomically
-from experiments.measuring.processor import is_supported
-from experiments.measuring.rules import Floats
+from experiments.measuring.experiment import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,12 +25,11 @@ _VALUE_RTOL = 1e-9
 _OF_ERROR = 1e-3  # of the standard error of a value
 _TEST_RTOL, _OF_TESTED = 1e-4, 1e-9  # of an error or a number of a test; of the value behind it
 _TESTS = ("error", "z", "p_value", "statistic")
-_BOOKKEEPING = (*_TESTS, "trials", "few_draws")  # of metrics, named after them
 
 
 @dataclass(frozen=True)
 class Change:
-    """What became of a table."""
+    """The fate of a table."""
 
     kind: Kind
     where: str = ""
@@ -49,14 +47,9 @@ class Change:
         return f"{verb} {path}: {self.where if self.kind == verb else self}"
 
 
-def update(path: Path, content: bytes, *, keep: bool = False) -> Change:
-    """Write a table, unless it equals the previous one: to the byte, or with `keep` to rounding.
-
-    Where processors agree no better, rounding never replaces a table.
-    """
+def update(path: Path, content: bytes) -> Change:
+    """Write a table, unless it equals the previous one to rounding."""
     change = compare(path.read_bytes() if path.exists() else None, content)
-    if change.kind == ROUNDING and is_supported() and not keep:
-        change = Change("different", change.where)
     if change.kind in ("new", "different"):
         write_atomically(path, content)
     return change
@@ -65,7 +58,7 @@ def update(path: Path, content: bytes, *, keep: bool = False) -> Change:
 def compare(old: bytes | None, new: bytes) -> Change:
     r"""The change from one CSV to another; rows are compared in order.
 
-    It names the largest difference of a metric, and one of bookkeeping if no metric is different.
+    It names the largest difference.
 
     >>> print(compare(b"x,x_se\n1,0.1\n", b"x,x_se\n1.0001,0.1\n"))
     equal to rounding: x in row 1: 1 before, 1.0001 now
@@ -88,17 +81,10 @@ def compare(old: bytes | None, new: bytes) -> Change:
     excesses = [*_excesses(before, after)]
     if not excesses:
         return Change(ROUNDING, "numbers in another form")
-    excess, column, row = max(excesses, key=_telling)
+    excess, column, row = max(excesses)
     was, now = (table[column][row] or "empty" for table in (before, after))
     where = f"{column} in row {row + 1}: {was:.40} before, {now:.40} now"
     return Change(ROUNDING if excess <= 1 else "different", where)
-
-
-def _telling(difference: tuple[float, str, int]) -> tuple[bool, bool, float]:
-    """The order of differences: beyond rounding, of a metric, large."""
-    excess, column, _ = difference
-    is_metric = column not in _BOOKKEEPING and not re.search("_(se|low|high)$", column)
-    return excess > 1, is_metric, excess
 
 
 def _fields(content: bytes) -> "pd.DataFrame":

@@ -58,7 +58,7 @@ class Product:
         return record((*self.inputs, *self.files), self.parameters)
 
 
-def record(files: Iterable[Path], parameters: Any = None) -> str:
+def record(files: Iterable[Path], parameters: object = None) -> str:
     """SHA-256 of files, JSON values, the source of the suite and the libraries."""
     of = [[*map(checksum, files)], parameters, suite_source(), versions(*_MADE_WITH)]
     return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()
@@ -71,7 +71,6 @@ def build(
     *,
     quietly: bool = False,
     jobs: int | None = None,
-    are_slow: bool = False,
 ) -> None:
     """Make the products that are not up to date, several at a time, and write their files.
 
@@ -80,7 +79,7 @@ def build(
         products: in the order of the report.
         report: shows a bar while products are made, and what became of each.
         quietly: True for files that are no tables or figures of a sweep, which nobody counts.
-        jobs, are_slow: as for `experiments.running.workers.helpers`.
+        jobs: as for `experiments.running.workers.helpers`.
 
     Raises:
         BusyError: another run uses the folder.
@@ -91,7 +90,7 @@ def build(
     with locked(results):
         made = ledger(results)
         due = [each for each in products if made.get(each.name(results)) != each.record()]
-        workers = helpers(jobs, len(due), are_slow=are_slow)
+        workers = helpers(jobs, len(due))
         with report.progress(len(due), f"{len(due)} to make") as advance, workers as submit:
             contents = {product.files[0]: submit(product.make) for product in due}
 

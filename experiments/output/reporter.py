@@ -1,4 +1,4 @@
-"""What a command says: sentences as it works, and at the end counts, verdicts and flags.
+"""The words of a command: sentences as it works, and at the end counts, verdicts and flags.
 
 Steps tell the reporter what they did; it alone decides what a reader sees. Unchanged tables and
 figures become counts; with `-v` every sentence appears. Problems and flags always appear in full.

@@ -27,7 +27,6 @@ class Study(Mapping[str, "Results"]):
     def __init__(self, config: Config, folder: Path) -> None:
         self.config = config
         self.folder = folder
-        self._agreements: dict[tuple[str, ...], Agreement] = {}
 
     @cached_property
     def _read(self) -> "tuple[dict[str, Results], dict[str, TableError]]":
@@ -61,10 +60,7 @@ class Study(Mapping[str, "Results"]):
         return sound[name]
 
     def agreement(self, names: Iterable[str]) -> "Agreement":
-        """The tests of the values of sweeps against exact ones, made once for the same sweeps."""
-        from experiments.analysis.verdicts import agreement
+        """The tests of the values of sweeps against exact ones."""
+        from experiments.analysis.analyse import agreement
 
-        key = tuple(names)
-        if key not in self._agreements:
-            self._agreements[key] = agreement(self[name] for name in key)
-        return self._agreements[key]
+        return agreement(self[name] for name in names)

@@ -10,20 +10,18 @@ measured the values, and the hash of its measuring code.
 import hashlib
 import io
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.written import IDENTITY, csv_bytes
 from experiments.config.sweep import Sweep
-from experiments.errors import Problem, TableError
+from experiments.errors import TableError
 from experiments.files import checksum, write_atomically
 from experiments.measuring.columns import names, treatment_names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
-from experiments.measuring.processor import is_supported
-from experiments.output.compare import Change, compare, update
+from experiments.output.compare import Change, update
 from experiments.output.products import ledger, note, record
 from experiments.paths import csv_name, sidecar_path
 from experiments.running.fingerprint import commit, measuring_source, versions
@@ -31,31 +29,22 @@ from experiments.running.fingerprint import commit, measuring_source, versions
 if TYPE_CHECKING:
     from experiments.analysis.results import Results
 
-
-class ChangedError(Problem):
-    """Measured values that came out different although the same source, config and libraries
-    measured the previous ones.
-    """
+Sidecar = dict[str, Any]  # the content of SWEEP.json
 
 
 def write_sweep(
-    results: Path, found: "Results", origin: Mapping[str, Any] | None = None
+    results: Path, found: "Results", origin: Sidecar | None = None
 ) -> dict[Path, Change]:
     """Write the main table of a sweep, its derived tables, and last the JSON that vouches for them.
 
     A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes
-    them again. Tables that the same source, config and libraries measured before stay if they are
-    equal to rounding. Derived tables that the sweep no longer has are removed, unless somebody
-    changed them.
+    them again. Tables that are equal to rounding stay. Derived tables that the sweep no longer has
+    are removed, unless somebody changed them.
 
     Args:
         results: the folder.
         found: the results of the sweep.
         origin: of values measured earlier: what their sidecar has beside its checksums.
-
-    Raises:
-        ChangedError: a measured value is different from one that should be the same; nothing is
-            written.
     """
     sweep = found.sweep
     sidecar = sidecar_path(results, sweep.name)
@@ -66,21 +55,17 @@ def write_sweep(
         for kind, table in found.items()
     }
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
-    before: dict[str, Any] = {"sha256": {}}
+    before: Sidecar = {"sha256": {}}
     with suppress(TableError):
         before = read_sidecar(sidecar)
     same = is_measured_alike(results, sweep)
-    if same and is_supported():
-        _require_same(paths[MEASURED], contents[MEASURED])
-    changes = {path: update(path, contents[kind], keep=same) for kind, path in paths.items()}
+    changes = {path: update(path, contents[kind]) for kind, path in paths.items()}
     made = {
         **provenance(sweep),
         "measured_at": before.get("measured_at") if same else commit(),
         **(origin or {}),
         "sha256": {kind: checksum(path) for kind, path in paths.items()},
     }
-    if found.failed:
-        made["failed"] = [*map(str, found.failed)]
     content = (json.dumps(made, indent=1) + "\n").encode()
     if not sidecar.exists() or sidecar.read_bytes() != content:
         write_atomically(sidecar, content)
@@ -91,18 +76,6 @@ def write_sweep(
             changes[path] = Change("removed", "the sweep no longer has it")
     note(results, sidecar.name, record([sidecar]))
     return changes
-
-
-def _require_same(path: Path, content: bytes) -> None:
-    """`ChangedError` if the measured values of a main table are different from those in its
-    file.
-    """
-    change = compare(*map(measured_part, (path.read_bytes(), content)))
-    if change.kind == "different":
-        raise ChangedError(
-            f"{path}: {change.where}; expected the same values from the same source, config and "
-            "libraries; the previous tables stay, delete them to write these"
-        )
 
 
 def measured_part(content: bytes) -> bytes:
@@ -138,13 +111,12 @@ def why_stale(results: Path, sweep: Sweep) -> str:
     """
     try:
         sound_contents(results, sweep)
-        made = read_sidecar(sidecar_path(results, sweep.name))
     except TableError as error:
         return str(error)
-    return "; ".join(made.get("failed", []))
+    return ""
 
 
-def provenance(sweep: Sweep) -> dict[str, Any]:
+def provenance(sweep: Sweep) -> Sidecar:
     """Everything that determines the measured values of a sweep, as JSON values."""
     return {
         "sweep": sweep.name,
@@ -179,9 +151,7 @@ def read_sweep(results: Path, sweep: Sweep) -> "Results":
     lacking = [each.name for each in sweep.experiment.metrics if each.name not in tables[MEASURED]]
     if lacking:
         raise TableError(
-            f"{results / sweep.name}.csv is of an earlier version: expected a column {lacking[0]}. "
-            "What was query_gradient_norm_median is weight_jacobian_norm_median now; make results "
-            "measures both"
+            f"{results / sweep.name}.csv is of an earlier version: expected a column {lacking[0]}"
         )
     return Results(sweep, tables)
 
@@ -210,10 +180,10 @@ def sound_contents(results: Path, sweep: Sweep) -> dict[str, bytes]:
     return contents
 
 
-def read_sidecar(path: Path) -> dict[str, Any]:
+def read_sidecar(path: Path) -> Sidecar:
     """The content of SWEEP.json; `TableError` if it is missing or invalid."""
     try:
-        sidecar: dict[str, Any] = json.loads(path.read_bytes())
+        sidecar: Sidecar = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise TableError(
             f"{path.with_suffix('.csv')} is missing or incomplete: found no {path.name}"

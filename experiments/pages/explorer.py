@@ -19,8 +19,7 @@ from experiments.analysis.written import significant
 from experiments.figures.words import spoken, values_of
 from experiments.kinds import saturation
 from experiments.measuring.columns import axis_values
-from experiments.measuring.experiment import MEASURED, Cell
-from experiments.measuring.rules import ScaledCell
+from experiments.measuring.experiment import MEASURED, Cell, ScaledCell
 from sdpa import PairLaw
 from sdpa.theory import GaussianRow, limits
 

@@ -13,7 +13,6 @@ import platform
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError
 from functools import cache, partial
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -129,8 +128,6 @@ class DaskCluster:
         """A client; when it leaves, however it leaves, the scheduler forgets its tasks."""
         is_file = ":" not in self.scheduler  # no address is without a port
         where = {"scheduler_file" if is_file else "address": self.scheduler}
-        if is_file and not Path(self.scheduler).exists():
-            self._say(f"waiting for `dask scheduler` to write {self.scheduler}")
         try:
             return Client(**where, timeout=_ANSWER_SECONDS, set_as_default=False)
         except Exception as error:  # no answer, no address, no certificate

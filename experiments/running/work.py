@@ -197,24 +197,20 @@ def cell_trials(store: Store, sweep: Sweep, cell: Cell) -> int:
     return min(max(wanted, MIN_TRIALS), sweep.trials)
 
 
-def reached(sweep: Sweep, table: "pd.DataFrame") -> tuple[str, bool]:
-    """The trials that a precision took and the cells that met it, in words, and True if all did.
-
-    The text is empty for a sweep that names its number of trials.
+def unreached(sweep: Sweep, table: "pd.DataFrame") -> str:
+    """The number of cells that need more trials for the precision of a sweep, in words; empty if none
+    does.
     """
     if sweep.precision is None:
-        return "", True
+        return ""
     axes = list(axis_values(sweep.cells[0]))
-    found = [rows for _, rows in table.groupby(axes, sort=False)]
-    trials = [rows["trials"].iloc[0] for rows in found]
-    errors = [relative_error(sweep.experiment.metrics, rows.to_dict("records")) for rows in found]
-    met = sum(error <= sweep.precision for error in errors)
-    others = "" if met == len(found) else f", others need more than max_trials {sweep.trials}"
-    cells = f"{met} of {counted(len(found), 'cell')} met the precision {sweep.precision:g}"
-    return (
-        f"{sweep.name}: {min(trials)} to {max(trials)} trials per cell; {cells}{others}",
-        not others,
-    )
+    groups = table.groupby(axes, sort=False)
+    errors = [
+        relative_error(sweep.experiment.metrics, rows.to_dict("records")) for _, rows in groups
+    ]
+    missed = sum(error > sweep.precision for error in errors)
+    few = f"{missed} of {counted(len(errors), 'cell')} missed the precision {sweep.precision:g}"
+    return f"{sweep.name}: {few} and need more than max_trials {sweep.trials}" if missed else ""
 
 
 def tabulate_sweep(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":

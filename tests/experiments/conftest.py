@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 
 from experiments.commands.measure import measure
-from experiments.config.kinds import config_names
 from experiments.config.loader import Config, load_config
 from experiments.declarations import figures_of
 from experiments.figures.draw import draw
-from experiments.measuring.columns import axis_names, defaults, treatment_names
-from experiments.measuring.experiment import load_experiment
 from experiments.output.reporter import Reporter
 from experiments.output.study import Study
 from experiments.pages import explorer
@@ -49,28 +46,8 @@ sweeps:
     initial: unit, layers: 1, width: 8, steps: 25, trials: 2, {_every("language")}}}
   map: {{experiment: saturation, d_k: [2, 8, 24, 64], n_keys: [8, 20], {_RULES},
     trials: 25, figures: [map, phase]}}
+  network: {{experiment: network, d_k: 4, n_keys: 4, scaling: unscaled, trials: 20, {_every("network")}}}
 """
-
-
-def _of_other_experiments() -> str:
-    """A sweep of one cell for every experiment that TINY does not name."""
-    lines = []
-    for name in config_names():
-        if f"experiment: {name}," not in TINY:
-            experiment = load_experiment(name)
-            needed = [
-                axis
-                for axis in axis_names(experiment.cell)
-                if axis not in defaults(experiment.cell)
-            ]
-            lines += [
-                f"  {name}:",
-                f"    experiment: {name}",
-                *(f"    {axis}: 4" for axis in needed),
-            ]
-            lines += [f"    {rules}: unscaled" for rules in treatment_names(experiment.cell)]
-            lines += [f"    trials: {max(20, experiment.min_trials)}", f"    {_every(name)}"]
-    return "".join(f"{line}\n" for line in lines)
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +82,7 @@ def tiny(made_once) -> tuple[Config, Path]:
 
     def fill(folder: Path) -> None:
         path = folder / "tiny.yaml"
-        path.write_text(TINY + _of_other_experiments())
+        path.write_text(TINY)
         config = load_config(path)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(LocalWorkers, "measure", _measured_here)

@@ -16,8 +16,8 @@ from experiments.analysis import analyse, derived
 from experiments.analysis.results import Results
 from experiments.commands.check import check
 from experiments.commands.measure import measure
-from experiments.config.kinds import config_names, kinds_of
 from experiments.config.loader import load_config
+from experiments.config.models import config_names, kinds_of
 from experiments.declarations import FIGURES
 from experiments.figures.captions import plain_caption
 from experiments.figures.draw import draw
@@ -70,7 +70,7 @@ FURTHER: dict[str, list[Axes]] = {
     "mechanisms": [
         {"softcap": [0, 5]},
         {"sink": ["none", 0], "mask": ["none", "local-1"]},
-        {"variants": [{"softcap": 5}, {"normalizer": "sigmoid"}, {"position": "rope"}]},
+        {"variants": [{"softcap": 5}, {"normalizer": "sigmoid"}]},
     ],
     "language": [{}, {"initial": ["unit", "small"]}, {"initial_divisor": ["unscaled", "d_k^1/4"]}],
     "network": [

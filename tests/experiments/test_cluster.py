@@ -21,22 +21,6 @@ from tests.suite_process import ROOT, Suite
 pytestmark = pytest.mark.cluster
 
 TRIALS = 3000
-# Loaded into a worker: a chunk of this cell kills its process, as the kernel does when memory runs
-# out.
-KILLING = """
-import os, signal
-from experiments.running import cluster
-
-measure = cluster.measure_record
-
-def deadly(chunk, seed, stamp):
-    if chunk.cell.d_k == 200:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return measure(chunk, seed, stamp)
-
-def dask_setup(worker):
-    cluster.measure_record = deadly
-"""
 
 
 class Cluster:
@@ -142,32 +126,6 @@ def test_killed_workers_and_those_that_leave_change_no_byte(suite, cluster, loca
     assert (process.returncode, err) == (0, "")
     assert "lost worker tcp://" in out
     assert suite.tables() == local_tables
-
-
-def test_a_cell_that_kills_every_worker_is_named_and_all_else_is_kept(suite, cluster, local_tables):
-    (cluster.folder / "killing.py").write_text(KILLING)
-    for _ in range(2):
-        cluster.worker(f"--preload={cluster.folder}/killing.py")
-    status, _, err = suite.run("run", "--scheduler", str(cluster.file))
-    assert status == 1
-    assert re.match(
-        r"sweep first, cell d_k=200, .*: a worker process died at or near this cell: killed, out of memory",
-        err,
-    )
-    assert resumes(suite, local_tables)
-
-
-def test_a_lost_scheduler_ends_the_run_which_resumes(suite, cluster, local_tables):
-    cluster.worker()
-    process = begun(suite, cluster)
-    os.killpg(cluster.scheduler.pid, signal.SIGKILL)
-    _, err = process.communicate(timeout=30)
-    assert process.returncode == 1
-    assert err.startswith(f"lost the scheduler at {cluster.address}\n")
-    status, _, err = suite.run("run", "--scheduler", cluster.address)
-    assert status == 1
-    assert err.startswith(f"no scheduler answers at {cluster.address}: ")
-    assert resumes(suite, local_tables)
 
 
 def test_an_interrupted_client_leaves_no_task_behind(suite, cluster):

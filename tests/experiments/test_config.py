@@ -1,15 +1,14 @@
 """Configs that are read, and faults that are refused with their line and column."""
 
 import re
-import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from experiments.config.loader import ConfigError, load_config
-from experiments.config.spelling import range_or_value
-from sdpa import Scaling
+from experiments.config.yaml_text import range_or_value
+from sdpa import LAWS, Scaling
 from tests.shipped import ROOT
 
 GOOD = """\
@@ -72,10 +71,22 @@ def test_a_key_of_row_maps_decides_the_kind_of_measurement(load, written, kind):
 
 
 def test_numbers_have_short_forms(load):
-    text = GOOD.replace("[4, 8]", "[4..16*2, 100, 2^5, 40..60+10]")
+    text = GOOD.replace("[4, 8]", "[4..16*2, 100, 2^5, 40..60+10, 24/2, +7]")
+    text = text.replace("n_keys: 16", "n_keys: 4.0")
     (sweep,) = load(f"{text}    key_std: [1e-3, 1/3, .5]\n").sweeps
-    assert sweep.values["d_k"] == (4, 8, 16, 100, 32, 40, 50, 60)
+    assert sweep.values["d_k"] == (4, 8, 16, 100, 32, 40, 50, 60, 12, 7)
+    assert sweep.values["n_keys"] == (4,)
     assert sweep.values["key_std"] == (1e-3, 1 / 3, 0.5)
+
+
+RULES = ("1/3", "d_k^(1/3)", "d_k**0.25", "2*d_k^1/4", "(d_k*n_keys)^1/6", "d_k^1/2/ln( n_keys )")
+
+
+def test_rules_and_words_have_every_spelling(load):
+    text = GOOD.replace("[unscaled, d_k^1/2]", f"[{', '.join(RULES)}]")
+    (sweep,) = load(f"{text}    inputs: [{', '.join(LAWS)}]\n    normalize: [none, l2]\n").sweeps
+    assert len(sweep.cells) == 2 * len(LAWS) * 2
+    assert sweep.cells[0].divisors()[1] == pytest.approx(4 ** (1 / 3))
 
 
 @pytest.mark.parametrize("written", ["010", "no", "1:30", "'8k'", ".inf", "1/0"])
@@ -88,25 +99,16 @@ def test_yaml_traps_do_not_change_meaning_silently(load, written):
 PLANTED = [
     ("    trials: 10\n", "", "3:3: sweeps.one.trials: missing key"),
     ("experiment: saturation", "n_queries: 1", "3:3: .*experiment: missing key; expect"),
-    ("[4, 8]", "4, 8", r"5:10: .*d_k: got 4, 8, expected a list in brackets, \[4, 8\]"),
     ("n_keys", "n_key", "6:5: .*n_key: got an unknown key; did you mean n_keys"),
     ("10\n", "4.5\n", "8:13: .*got 4.5, expected a whole number$"),
-    ("  trials: 10", " \ttrials: 10", "8:4: not YAML: got a tab, expected spaces$"),
-    ("  trials: 10", "   trials: 10", "8:6: not YAML: got another indentation"),
-    ("trials: 10", "trials 10", "8:5: not YAML: got no `: `, expected `key: value`$"),
-    ("[4, 8]", "[4, 8", "5:10: not YAML: got a list without its closing bracket$"),
-    (
-        "10\n",
-        "10\n    n_queries: 4\n    mask: True\n",
-        "10:11: .*got True, expected .*; did you mean causal.$",
-    ),
-    ("10\n", "'10'\n", "8:13: .*got '10', expected a number without quotes, 10$"),
-    ("10\n", "10,000\n", "8:13: .*got 10,000, expected digits alone, 10000$"),
+    ("  trials: 10", " \ttrials: 10", "8:4: not YAML: found character"),
+    ("[4, 8]", "[4, 8", "6:11: not YAML: expected ',' or ']'"),
+    ("10\n", "'10'\n", "8:13: .*got '10', expected a whole number$"),
     ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1$"),
     (
         "[4, 8]",
         "[4, 8, 4.0]",
-        r"5:17: .*d_k\[2\]: got 4.0, expected each value once; the list has it at \[0\]",
+        r"5:17: .*d_k\[2\]: got 4.0, expected each value once; \[0\] is 4$",
     ),
     ("d_k: [4, 8]", "d_k: 4\n    d_k: 8", "6:5: .*d_k: got a duplicate key, .*line 5$"),
     ("saturation", "saturaton", "4:17: .*got saturaton, .*mean saturation.$"),
@@ -124,11 +126,12 @@ PLANTED = [
     (
         "trials",
         "softcap: 1\n    figures: [length]\n    trials",
-        "9:1[0-9]: .*got length, which shows rows of a plain softmax, expected one of mechanisms$",
+        "9:1[0-9]: .*got length, which does not show rows with these keys, expected one of mechanisms$",
     ),
     ("trials", "variants: [{scaling: 8}]\n    trials", "8:17: .*got an unknown key, [^;]*$"),
+    ("n_keys: 16", "n_keys: 16\n    correlation: 2", "7:18: .*got 2, expected at most 1$"),
+    ("d_k^1/2", "d_k^", "7:25: .*got d_k\\^"),
     ("one:", "../one:", "3:3: .*got the sweep name '../one', expected a letter"),
-    ("[4, 8]", "&a [4, 8]", "5:10: got an anchor, alias or tag, expected plain"),
     ("seed: 0", "seed: 0\n---\nseed: 1", "2:1: not YAML: found another"),
     (
         "saturation\n    d_k: [4, 8]",
@@ -159,15 +162,6 @@ def test_all_faults_are_reported_at_once(load):
     )
     places = [fault.split(" ")[0] for fault in faults(load, text)]
     assert places == ["1:7:", "5:11:", "5:14:", "6:5:"]
-
-
-@pytest.mark.parametrize("opening", ["[", "? "])
-def test_deep_nesting_is_refused_before_the_rest_is_read(load, opening):
-    """PyYAML takes half a minute for 10,000 brackets."""
-    started = time.process_time()
-    (fault,) = faults(load, f"seed: 0\nsweeps:\n  {opening * 10_000}")
-    assert "got more than 10 levels" in fault
-    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("content", [b"", b"[1, 2]", b"\xff\xfe\x00"])
@@ -202,7 +196,7 @@ def test_another_range_is_refused_with_the_nearest_end(text, message):
         range_or_value(text)
 
 
-NEW = st.text(max_size=8) | st.sampled_from(["[", "{", "&a", "- ", ": ", "\n", "2^3", "4..15*2"])
+NEW = st.text(max_size=8) | st.sampled_from(["[", "{", "- ", ": ", "\n", "2^3", "4..15*2"])
 EDITS = st.lists(st.tuples(st.integers(0, 1800), st.integers(0, 40), NEW), min_size=1, max_size=4)
 
 

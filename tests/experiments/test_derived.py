@@ -15,7 +15,7 @@ from experiments.analysis.analyse import columns_of
 from experiments.analysis.bands import bands
 from experiments.analysis.crossings import EQUAL, NORMS, TENTH, crossings, norm_ratios
 from experiments.analysis.results import SweepAxes
-from experiments.analysis.slopes import fit_slopes, interpolated
+from experiments.analysis.slopes import fit_slopes
 from experiments.kinds import language
 from experiments.kinds.saturation import EXPERIMENT
 from experiments.measuring.columns import names
@@ -120,14 +120,6 @@ def norms_table(d_k, unscaled, scaled, error=0.01):
     return pd.concat(parts, ignore_index=True)
 
 
-def test_exact_curves_are_empty_only_beside_unknown_points():
-    x = np.log([4.0, 8, 16, 32, 64, 128])
-    exact = np.where(x < 2, np.nan, 1 - x)
-    at, *_, curve = interpolated(x, exact, exact, exact, exact)
-    assert_allclose(curve[at >= x[2]], 1 - at[at >= x[2]])
-    assert np.isnan(curve[(at < x[2]) & ~np.isclose(at, x[1])]).all()
-
-
 def crossings_at(table, level=EQUAL):
     found = crossings(norm_ratios(results_of(table)), OF_ROWS)
     return found[found["level"] == level].reset_index(drop=True)
@@ -184,28 +176,3 @@ def test_ratios_hold_for_any_correlation_and_name_few_draws():
         (ratios["norm"] == "undivided_query_gradient") & (ratios["statistic"] == "median")
     ]
     assert_allclose(undivided["ratio"], [3 / 2, 0.5 / np.sqrt(8)])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("correlation", [0.0, -1.0])
-def test_intervals_of_crossings_hold_the_truth(correlation):
-    """Log-normal errors, many sweeps, crossings anywhere between grid points.
-
-    Norms of equal error reach 1.96 e each. If they are opposite, the ratio errs by 2 e, and its
-    interval holds in 95%; if independent, by sqrt(2) e, and it holds in P(|z| < 1.96 sqrt(2)) =
-    99.4%. A right program fails once in 10^4.
-    """
-    rng = np.random.default_rng(0)
-    runs, d_k, error = 400, np.array([16.0, 23, 32, 45, 64, 91, 128]), 0.02
-    truths = rng.uniform(25, 85, runs)
-    one, other = error * rng.standard_normal((2, runs, len(d_k)))
-    other = correlation * one + np.sqrt(1 - correlation**2) * other
-    unscaled = (truths[:, None] / d_k) ** 1.5 * np.exp(one)
-    table = norms_table(np.tile(d_k, runs), unscaled.ravel(), np.exp(other.ravel()), 1.96 * error)
-    table["n_keys"] = np.tile(np.repeat(np.arange(runs), len(d_k)), 2)
-    ratios = norm_ratios(results_of(table)).query("norm == 'jacobian' and statistic == 'median'")
-    found = crossings(ratios, OF_ROWS).query("level == @EQUAL").sort_values("n_keys")
-    held = ((found["crossing_low"] <= truths) & (truths <= found["crossing_high"])).sum()
-    nominal = 1 - 2 * stats.norm.sf(1.96 * 2 / np.sqrt(2 - 2 * correlation))
-    low, high = stats.binom.ppf([5e-5, 1 - 5e-5], runs, nominal)
-    assert low <= held <= high

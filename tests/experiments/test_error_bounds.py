@@ -3,7 +3,7 @@ the theory.
 """
 
 from functools import cache
-from math import log, pi, sqrt
+from math import log, sqrt
 
 import numpy as np
 import pytest
@@ -13,7 +13,6 @@ from scipy.special import expit
 from experiments.kinds.saturation import Cell
 from experiments.measuring.row_metrics import METRICS
 from sdpa import Scaling, theory
-from sdpa.theory.gaussian_rows import row_values
 from sdpa.theory.score_law import score_survival
 
 pytestmark = pytest.mark.slow  # every column beside an independent route
@@ -107,38 +106,3 @@ def test_two_keys_by_the_density_of_their_gap(d_k, scalings):
         for metric in METRICS:
             if metric.exact is not None:
                 assert is_within(metric, cell, truth[metric.name]), (scaling, metric.name)
-
-
-def of_rows(sigma, n):
-    """E H, E tr J and r.m.s. |J|_F of a row: the integrals of `theory.rows` by the trapezoidal rule
-    in finer steps.
-    """
-    u = np.arange(-12 * sigma - log(n) - 40, 12 * sigma + 5, 0.08)
-    z, dz = np.linspace(-12, 12 + 8 * min(sigma, 3), 1500, retstep=True)
-    chance = np.exp(-z * z / 2) / sqrt(2 * pi) * dz
-    y = np.minimum(u[:, None] + sigma * z, 7)
-    rise, decay = np.exp(y), np.exp(-np.exp(y))
-    m_1, m_2, distance = (
-        factor @ chance for factor in (decay * rise, decay * rise**2, decay * rise * -y)
-    )
-    missing = -np.expm1(-rise) @ chance
-    log_g = np.where(
-        missing < 0.5,
-        np.log1p(-np.minimum(missing, 0.5)),
-        np.log(np.maximum(decay @ chance, 1e-300)),
-    )
-    g = [0.08 * np.exp((n - taken) * log_g) for taken in range(4)]
-    entropy = n * (distance - np.euler_gamma * m_1) @ g[1]
-    trace = n * (n - 1) * m_1**2 @ g[2]
-    square = n * (n - 1) * ((n - 2) * (m_1**2 * m_2) @ g[3] + 2 * m_2**2 @ g[2]) / 6
-    return [entropy, trace, sqrt(square)]
-
-
-@pytest.mark.parametrize(("sigma", "n_keys"), [(0.02, 2**20), (3.0, 2**20), (8.0, 64)])
-def test_many_keys_by_finer_nodes(sigma, n_keys):
-    truth = of_rows(sigma, n_keys)
-    found = row_values(np.array([sigma]), n_keys)
-    accuracy = {metric.name: metric.exact.accuracy for metric in METRICS if metric.exact}
-    found["jacobian_norm"] = np.sqrt(found["jacobian_square"])
-    for name, expected in zip(("entropy", "jacobian_trace", "jacobian_norm"), truth, strict=True):
-        assert found[name][0] == pytest.approx(expected, rel=accuracy[name]), name

@@ -18,7 +18,7 @@ from experiments.kinds import (
     network,
     saturation,
 )
-from experiments.measuring.columns import axis_names, cell_fields, names
+from experiments.measuring.columns import cell_fields, names
 from experiments.measuring.experiment import MEASURED, load_experiment
 from experiments.measuring.sampling import AttentionCell, SampledCell
 from sdpa import LAWS, Scaling
@@ -97,8 +97,6 @@ CELLS = {
             "softcap": 2.0,
             "sink": mechanisms.Sink(0.0),
             "normalizer": NORMALIZERS["sigmoid"],
-            "position": "rope",
-            "alibi": 0.5,
         },
     ),
     "distribution": (distribution.Cell(5), {"d_k": 6}),
@@ -164,14 +162,6 @@ def test_tables_of_rows_begin_with_the_same_metrics(kind):
     assert columns[columns.index("trials") + 1] == "score_variance"
 
 
-def test_a_table_of_initialisation_has_d_k_which_is_no_axis():
-    experiment, (cell, _) = initialisation.EXPERIMENT, CELLS["initialisation"]
-    measured = experiment.measure(cell, 2, np.random.default_rng(0))
-    rows = experiment.tabulate(cell, measured)[MEASURED]
-    assert [row["d_k"] for row in rows] == [4, 4]
-    assert names(experiment.table_columns).index("d_k") == len(axis_names(type(cell)))
-
-
 def test_rows_of_a_draw_count_as_independent_only_if_the_cell_says_so():
     layer = initialisation.Cell(16, 4, 9, Scheme.parse("t5"), (), n_queries=8)
     row = SampledCell(d_k=4, n_keys=9, n_queries=8, scaling=())
@@ -193,7 +183,7 @@ FOUR = (*RULES, *map(Scaling.parse, ("d_k^1/3", "d_k^1")))
     ("name", "cell"),
     [
         ("saturation", saturation.Cell(4, 16384, FOUR, mask="causal")),
-        ("mechanisms", mechanisms.Cell(8, 2048, RULES, softcap=5.0, position="rope")),
+        ("mechanisms", mechanisms.Cell(8, 2048, RULES, softcap=5.0)),
         ("language", language.Cell(16, 256, 0.01, RULES, n_heads=4, layers=2, steps=2)),
         ("distribution", distribution.Cell(1)),
         ("network", network.Cell(64, 128, FOUR, layers=6, mlp="swiglu")),

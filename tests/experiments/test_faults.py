@@ -3,7 +3,6 @@
 import os
 import random
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -94,28 +93,6 @@ def test_6_kills_at_random_moments_lose_nothing_and_change_no_byte(tmp_path, com
     assert suite.tables() == complete.tables()
 
 
-def damage(path):
-    content = bytearray(path.read_bytes())
-    content[-9] ^= 4
-    path.write_bytes(content)
-
-
-def test_a_damaged_record_is_measured_again_alone_and_a_damaged_table_is_made_good(complete):
-    records, tables = complete.records(), complete.tables()
-    victim = complete.record_paths()[0]
-    damage(victim)
-    damage(complete.results / "derived/second/histogram.csv")
-    status, _, said = complete.run("check")
-    assert status == 1
-    assert "histogram.csv has been altered" in said
-    status, said, _ = complete.run("run")
-    assert status == 0
-    assert f"{victim} is damaged; measuring it again" in said
-    after = complete.records()
-    assert {name for name in records if after[name] != records[name]} == {victim.name}
-    assert complete.tables() == tables
-
-
 def test_a_second_run_on_the_same_folder_ends_at_once_and_a_dead_one_blocks_nobody(tmp_path):
     suite = Suite(tmp_path, trials=10**5)
     first = suite.start("run")
@@ -129,45 +106,6 @@ def test_a_second_run_on_the_same_folder_ends_at_once_and_a_dead_one_blocks_nobo
     first.communicate()
     suite.set_trials(100)
     assert suite.run("run", "second")[0] == 0
-
-
-def limit_files():
-    """No file may grow beyond 20 kB: the system answers as it does where a disk is full."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-
-
-def test_a_disk_that_is_full_stops_the_run_and_leaves_old_tables_whole(complete):
-    tables, records = complete.tables(), complete.records()
-    complete.set_trials(6000)
-    status, _, said = complete.run("run", preexec_fn=limit_files)
-    assert status == 1
-    assert re.fullmatch(rf"{complete.results}/\S+: cannot write: File too large\n", said)
-    assert complete.tables() == tables
-    assert complete.temporary_files() == []
-    assert records.items() <= complete.records().items()
-
-
-# A chunk of these cells takes seven seconds and more, and 0.3 GB. Runs of several tests and of
-# other users share the memory of a machine; where it ends, the system kills processes.
-LONG = """\
-seed: 0
-sweeps:
-  large: {experiment: saturation, d_k: [64, 65], n_keys: 32768, n_queries: 16384, scaling: d_k^1/2, trials: 4}
-"""
-
-
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
-def test_no_worker_goes_on_with_a_long_chunk(tmp_path, sent):
-    suite = Suite(tmp_path, 4, LONG)
-    process = suite.start("run")
-    wait_for_the_lock(suite.results)
-    time.sleep(3)
-    send(process, sent)
-    process.communicate(timeout=10)
-    assert process.returncode == STATUS[sent]
-    assert ends_within(5, process.pid)
-    assert suite.records() == {}
 
 
 # A user's own settings: other instructions than those of the suite, and a C library without

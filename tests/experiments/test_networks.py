@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.analysis.analyse import agreement
 from experiments.analysis.network import BY_LAYER, law_of, with_law
 from experiments.analysis.results import Results
-from experiments.analysis.verdicts import agreement
 from experiments.config.sweep import Sweep
 from experiments.kinds.network import (
     EXPERIMENT,
@@ -21,7 +21,6 @@ from experiments.kinds.network import (
 )
 from experiments.measuring.experiment import MEASURED
 from experiments.running.work import tabulated
-from sdpa import network, row_diagnostics
 from sdpa.initialisation import Scheme
 from tests.plain_layers import values_of_layers
 from tests.plain_rows import RULES
@@ -54,29 +53,6 @@ def test_every_value_of_a_layer_is_that_of_its_definition(name):
         assert {column.name for column in OF_LAYER} == {*values.index}
         for column, value in values.items():
             assert row[column] == pytest.approx(value, rel=1e-9, abs=1e-12), column
-
-
-@pytest.mark.parametrize("mask", ["none", "causal"])
-def test_the_rows_of_one_layer_are_those_of_the_kernel_of_saturation(mask):
-    """Same draws: the generator gives tokens, the block and the gradient at the top, in this order."""
-    cell = replace(SMALL, layers=1, mask=mask)
-    table = tabulate(cell, measure(cell, 2, np.random.default_rng(4)))[MEASURED]
-    rng = np.random.default_rng(4)
-    found = []
-    for _ in range(2):
-        rng.standard_normal(cell.width)
-        tokens = rng.standard_normal((cell.n_keys, cell.width))
-        block = cell.block(rng)
-        rng.standard_normal(tokens.shape)
-        (step,) = network.forward(tokens, [block], next(cell.designs()))
-        scores = step.q @ step.k.swapaxes(-1, -2)
-        visible = np.tri(cell.n_keys, dtype=bool) if mask == "causal" else None
-        found.append(row_diagnostics(scores, cell.divisors(), mask=visible, with_variance=True))
-    for rule, row in enumerate(table):
-        for name in ("entropy", "row_variance"):
-            values = [getattr(each, name)[rule].mean() for each in found]
-            assert row[f"first_{name}"] == row[f"last_{name}"]
-            assert row[f"first_{name}"] == pytest.approx(np.mean(values), rel=1e-10)
 
 
 def test_the_main_table_is_the_ends_of_the_table_of_layers():

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from experiments.analysis.analyse import agreement
 from experiments.analysis.derived import add_exact
 from experiments.analysis.results import Results
-from experiments.analysis.verdicts import agreement, verdicts
+from experiments.analysis.verdicts import verdicts
 from experiments.config.sweep import Sweep
 from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
 from experiments.running.work import tabulated

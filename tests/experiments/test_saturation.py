@@ -4,20 +4,16 @@ import dataclasses
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.analysis.derived import add_exact
 from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
 from experiments.measuring import sampling
 from experiments.measuring.chunk import Chunk, generator
-from experiments.measuring.columns import axis_values
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.row_metrics import METRICS
 from experiments.measuring.row_statistics import RowMeasurement
-from experiments.measuring.sampling import SampledCell
-from sdpa import LAWS, Scaling, attention_weights, theory
+from sdpa import LAWS, Scaling
 from tests.plain_rows import metrics_of_draw, rows_of_draw, score_variance
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
@@ -25,9 +21,9 @@ FIRST_NORMALS = [-0.8852897518185662, -0.6054444485597826, -0.2589453625725119]
 CELL = Cell(d_k=5, n_keys=7, n_queries=3, scaling=SCALINGS)
 
 
-def plain_metrics(draws, divisor, **mask):
+def plain_metrics(draws, divisor):
     """Every metric of draws (keys, queries, ...) from its definition, and all scores."""
-    found = [metrics_of_draw(queries, keys, divisor, **mask) for keys, queries, *_ in draws]
+    found = [metrics_of_draw(queries, keys, divisor) for keys, queries, *_ in draws]
     of_draws, scores = zip(*found, strict=True)
     means = {name: np.mean([of_draw[name] for of_draw in of_draws]) for name in of_draws[0]}
     roots = {metric.name for metric in METRICS if metric.kind == "root"}
@@ -117,42 +113,8 @@ def test_a_chunk_is_the_one_it_has_always_been():
     assert generator(0, Chunk(EXPERIMENT, used, 0, 1024)).standard_normal() != FIRST_NORMALS[0]
 
 
-def test_each_row_has_its_divisor_and_exact_values_follow_from_it():
-    """Divisors by hand, plain loops over the draws, and for each length its own exact value."""
-    lengths = np.arange(4, 10)
-    divisors = {
-        "d_k^1/2": 5**0.5,
-        "8": 8.0,
-        "n_keys^1/2": 3.0,
-        "d_k^1/2/ln(n_keys)": 5**0.5 / math.log(9),
-        "d_k^1/2/ln(n_visible)": 5**0.5 / np.log(lengths),
-        "(1+0.5*ln(n_visible/3))": 1 + 0.5 * np.log(lengths / 3),
-    }
-    rules = tuple(map(Scaling.parse, divisors))
-    cell = Cell(d_k=5, n_keys=9, n_queries=6, mask="causal", scaling=rules)
-    rows = rows_of(cell, STATISTICS.measure(cell, 40, np.random.default_rng(0)))
-    # whatever the table says
-    table = pd.DataFrame([{**axis_values(cell), **row} for row in rows]).assign(divisor=3.0)
-    known = add_exact(EXPERIMENT, table, [cell])
-    draws = replay(cell, 40, 0)
-    for place, (row, divisor) in enumerate(zip(rows, divisors.values(), strict=True)):
-        expected, _ = plain_metrics(draws, divisor, causal=True)
-        del expected["score_mean"], expected["score_kurtosis"]  # rows of all lengths weigh the same
-        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9)
-        of_lengths = zip(lengths, np.broadcast_to(divisor, 6), strict=True)
-        each = [theory.attention_expectations(5, int(n), float(c)) for n, c in of_lengths]
-        for name in ("max_weight", "entropy", "row_variance"):
-            mean = np.mean([getattr(one, name) for one in each])
-            assert known[f"{name}_exact"][place] == pytest.approx(mean, rel=1e-9), name
-
-
-def test_rules_with_visible_keys_are_refused_where_they_have_no_meaning():
-    causal = {"d_k": 4, "n_keys": 4, "n_queries": 4, "mask": "causal"}
-    rule = (Scaling.parse("d_k^1/2/ln(n_visible)"),)
-    assert "got inf for d_k=4, n_keys=4, n_visible=1" in Cell(**causal, scaling=rule).problem()
-    assert "expected no n_visible beside a mask" in SampledCell(**causal, scaling=rule).problem()
-    assert Cell(d_k=4, n_keys=4, scaling=rule).problem() is None
-    with pytest.raises(
-        ValueError, match="expected no n_visible beside a mask; divide q by the divisor of each row"
-    ):
-        attention_weights(np.ones((2, 3)), np.ones((2, 3)), scaling="ln(n_visible)", mask="causal")
+def test_a_rule_with_visible_keys_is_refused_beside_a_mask():
+    cell = Cell(d_k=4, n_keys=4, n_queries=4, scaling=(Scaling.parse("ln(n_visible)"),))
+    assert cell.problem() is None
+    masked = dataclasses.replace(cell, mask="causal")
+    assert "expected no n_visible in an experiment with a mask" in masked.problem()

@@ -7,16 +7,15 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from scipy import stats
 
 from experiments.kinds.saturation import STATISTICS, Cell
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import Limits, effective_draws, mean_interval, share_interval
-from experiments.measuring.moments import Estimate, Moments, ScoreMoments
+from experiments.measuring.moments import Moments, ScoreMoments
 from experiments.measuring.quantiles import MAX_BINS, Histograms
 from experiments.measuring.row_metrics import METRICS
-from tests.numerics import normals
 from tests.plain_rows import RULES
 
 
@@ -26,19 +25,6 @@ def merged(parts):
 
 def close(expected):
     return pytest.approx(expected, rel=1e-9)
-
-
-@pytest.fixture
-def samples():
-    return normals(3, 41, seed=1) * [[1.0], [10.0], [0.1]] + 5
-
-
-def test_errors_of_sums_are_those_of_their_samples(samples):
-    gradients = np.array([[2.0, -1.0, 3.0], [0.0, 1.0, 0.5], [0.0, 0.0, 0.0]])
-    moments = Moments.of(samples)
-    found = [Estimate(1.0, gradient).with_error(moments)[1] for gradient in gradients]
-    errors = (gradients @ samples).std(axis=1, ddof=1) / np.sqrt(41)
-    assert_allclose(found, errors, rtol=1e-12)
 
 
 def test_variance_and_kurtosis_are_those_about_the_mean_whatever_the_centre():
@@ -90,18 +76,6 @@ def test_chunks_merge_to_the_same_bins_in_any_order():
             assert one.dropped == other.dropped
             for name in ("keys", "counts", "rank_sums"):
                 assert_array_equal(getattr(one, name), getattr(other, name))
-
-
-def test_infinite_values_lie_above_all_others():
-    """Such as the steps of runs that never solve their task; in wide bins."""
-    values = np.random.default_rng(9).lognormal(sigma=3.0, size=(1, 5000, 1))
-    values[0, ::5] = np.inf
-    found = merged(map(Histograms.of, np.split(values, 2, axis=1)))
-    median = found.quantile(0, 0.5)
-    assert median.value == pytest.approx(np.quantile(values, 0.5), rel=0.01)
-    assert np.isfinite(median.high)
-    beyond = found.quantile(0, 0.9)
-    assert (beyond.value, beyond.high) == (np.inf, np.inf)
 
 
 def test_standard_errors_are_the_jackknife_over_draws():
@@ -196,27 +170,7 @@ def test_a_share_that_no_trial_departs_from_rests_on_the_trials_alone(rows):
     assert share_interval(1.0, 0.0, 30, rows) == close((end, 1))
 
 
-@pytest.mark.parametrize(("share", "together"), [(0.003, 1), (0.6, 8)])
-def test_intervals_of_a_share_hold_it(share, together):
-    """800 seeds of 60 trials of 8 rows, dependent or not; at 95% fewer than 740 have a probability
-    of 0.0003.
-    """
-    rng = np.random.default_rng(11)
-    held = 0
-    for _ in range(800):
-        rows = np.repeat(rng.random((60, 8 // together)) < share, together, axis=1).mean(axis=1)
-        low, high = share_interval(rows.mean(), rows.std(ddof=1) / math.sqrt(60), 60, 8)
-        held += low <= share <= high
-    assert held >= 740
-
-
 def test_effective_draws_of_rare_events_are_their_number():
     share = 1 - 9e-4
     error = math.sqrt(share * (1 - share) / 10_000)
     assert effective_draws(share, error, Limits(0, 1)) == close(9 / (1 - 9e-4))
-
-
-def test_effective_draws_of_a_heavy_mean_are_near_those_of_kish():
-    x = np.exp(3 * normals(400, seed=2))
-    kish = x.sum() ** 2 / (x**2).sum()
-    assert effective_draws(x.mean(), x.std() / 20, Limits(0)) == close(kish / (1 - kish / 400))

@@ -23,26 +23,3 @@ def test_the_divisor_and_its_table_are_those_of_theory():
     assert [int(line.split()[0]) for line in table] == [4, 16, 64, 256, 1024]
     longest = theory.attention_expectations(16, 1024, exact)
     assert float(table[-1].split()[3]) == pytest.approx(longest.max_weight, rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            (),
-            "one of the arguments --entropy --entropy-share --max-weight --row-variance is",
-        ),
-        (
-            ("--row-variance", "1", "--mask", "window-1"),
-            "expected a mask under which a query sees two keys, got one key for each",
-        ),
-        (
-            ("--max-weight", "0.2", "--inputs", "laplace"),
-            "softmax rows are known only for gaussian entries",
-        ),
-    ],
-)
-def test_impossible_wishes_end_with_one_line(words, message):
-    shown = sdpa("design", "--d-k", "16", "--n-keys", "64", *words)
-    assert (shown.returncode, shown.stdout) == (2, "")
-    assert re.search(message, shown.stderr)
