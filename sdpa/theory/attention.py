@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from math import exp, fsum, inf, isnan, log, nan, sqrt
 from typing import Literal, get_args
 
@@ -11,12 +11,17 @@ from scipy.optimize import brentq
 
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Rule, Scaling
-from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
-from sdpa.theory.row_law import RowLaw, divisor_of_rows
-from sdpa.theory.row_lengths import RowLengths, lengths_of, mean_over_lengths, varies_slowly
-from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics
-from sdpa.theory.row_moments import row_means
-from sdpa.theory.row_variance import expected_row_variance
+from sdpa.theory.integrals import FloatArray, check_sizes
+from sdpa.theory.row_law import (
+    RowLaw,
+    RowLengths,
+    divisor_of_length,
+    divisor_of_rows,
+    lengths_of,
+    mean_over_lengths,
+)
+from sdpa.theory.row_moments import OF_ONE_KEY, RowMetrics, row_means
+from sdpa.theory.scores import row_variance
 
 # Where a correlation saturates all but one in 10^10 rows, integrals lose the few that carry these
 # means.
@@ -103,7 +108,7 @@ def attention_expectations(
         shortest: with a causal mask, the number of keys that the first query sees: rows of every
             length from it to n_keys, a whole number, occur equally often, and norms are root mean
             squares over all rows. With another mask, such as `local-64`, what
-            `sdpa.theory.row_lengths.rows_under` returns.
+            `sdpa.theory.row_law.rows_under` returns.
 
     Raises:
         ValueError: an argument out of its range.
@@ -123,23 +128,6 @@ def attention_expectations(
     check_sizes(d_k, n_keys)
     divisor = divisor_of_rows(d_k, n_keys, divisor)
     return _expectations(float(d_k), float(n_keys), divisor, law, shortest)
-
-
-def divisor_of_length(
-    d_k: float, n_keys: float, divisor: float | Scaling, rows: RowLengths
-) -> Callable[[float], float]:
-    """The divisor of a row of each length; UnknownError where means over rows of many lengths do
-    not interpolate between them.
-    """
-    if not isinstance(divisor, Scaling):
-        return lambda _: divisor
-    of_length = partial(divisor.divisor, d_k, n_keys)
-    if not varies_slowly(of_length, n_keys, rows):
-        raise UnknownError(
-            "rows of many lengths are unknown under a rule that jumps, bends or grows fast with "
-            f"n_visible, got {divisor}"
-        )
-    return of_length
 
 
 @cache
@@ -172,7 +160,7 @@ def _expectations(
         jacobian_norm=sqrt(row.jacobian_square),
         query_gradient_norm=sqrt(row.query_gradient_square),
         saturated_rows=row.saturated_rows,
-        row_variance=expected_row_variance(d_k, n_keys, divisor, law, shortest),
+        row_variance=row_variance(d_k, n_keys, divisor, law, shortest),
         output_std=sqrt(row.collision),
         key_gradient_norm=sqrt(row.key_gradient_square),
         value_gradient_norm=sqrt(row.collision),
@@ -213,7 +201,7 @@ def divisor_for(
     check_sizes(d_k, n_keys)
     if lengths_of(shortest, n_keys).max() < 2:
         raise ValueError("expected a mask under which a query sees two keys, got one key for each")
-    unit = sqrt(expected_row_variance(d_k, n_keys, 1.0, law, shortest))
+    unit = sqrt(row_variance(d_k, n_keys, 1.0, law, shortest))
 
     def of_divisor(divisor: float) -> float:
         found = _expectations(float(d_k), float(n_keys), divisor, law, shortest)

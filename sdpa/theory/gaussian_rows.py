@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 
 from sdpa.metrics import SATURATED
 from sdpa.theory.integrals import FloatArray, lagrange
-from sdpa.theory.row_lengths import IntArray, length_rule, pieces
+from sdpa.theory.row_law import IntArray, length_rule, pieces
 from sdpa.theory.rows import GaussianRow, Row
 
 Function = Callable[[Row], float]

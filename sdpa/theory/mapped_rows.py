@@ -15,13 +15,20 @@ import numpy as np
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
 from sdpa.scaling import Rule, Scaling
-from sdpa.theory.attention import attention_expectations, divisor_of_length
+from sdpa.theory.attention import attention_expectations
 from sdpa.theory.capped_rows import mapped_row, sigmoid_row
 from sdpa.theory.gaussian_rows import interpolated
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.query_lengths import gaussian_queries
-from sdpa.theory.row_law import RowLaw, divisor_of_rows
-from sdpa.theory.row_lengths import RowLengths, lengths_of, mean_over_lengths, rows_under
+from sdpa.theory.row_law import (
+    RowLaw,
+    RowLengths,
+    divisor_of_length,
+    divisor_of_rows,
+    lengths_of,
+    mean_over_lengths,
+    rows_under,
+)
 
 # Beside a higher sink, rare long queries carry the norms, beyond the precision of the integrals.
 _LEAST_MASS = 1e-4

@@ -20,10 +20,10 @@ from sdpa.theory import (
     attention_expectations,
     divisor_for,
 )
-from sdpa.theory.cosine_law import CosineLaw
-from sdpa.theory.row_lengths import varies_slowly
-from sdpa.theory.row_metrics import RowMetrics
-from sdpa.theory.score_law import query_lengths
+from sdpa.theory.cosine_rows import CosineLaw
+from sdpa.theory.query_lengths import query_lengths
+from sdpa.theory.row_law import divisor_of_length
+from sdpa.theory.row_moments import RowMetrics
 from tests.numerics import integral
 
 SHIFTED = PairLaw(query_mean=0.6, key_mean=-1.5, query_std=0.8, key_std=1.4)
@@ -39,7 +39,10 @@ SQUARES = {
 
 def squares_of(exact):
     """The expectations, with the norms as mean squares and by the names of `RowMetrics`."""
-    found = {name: getattr(exact, SQUARES.get(name, name)) for name in RowMetrics._fields}
+    found = {
+        name: getattr(exact, SQUARES.get(name, name))
+        for name in (*RowMetrics._fields, "row_variance")
+    }
     for name in SQUARES:
         found[name] = found[name] ** 2
     return found
@@ -317,7 +320,7 @@ def test_rows_of_many_lengths_are_unknown_where_means_do_not_interpolate(factor)
 @pytest.mark.parametrize("factor", ["(1+floor(n_visible/300))", "1/ln(n_visible+2)"])
 def test_a_rule_without_jumps_between_the_lengths_of_rows_is_smooth(factor):
     rule = Scaling.parse(f"d_k^1/2*{factor}")
-    assert varies_slowly(lambda length: rule.divisor(4, 200, length), 200, 1)
+    assert divisor_of_length(4, 200, rule, 1)(100) == rule.divisor(4, 200, 100)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from sdpa.theory.score_law import largest_deviation_survival
+from sdpa.theory.query_lengths import largest_deviation_survival
 
 
 def test_the_largest_deviation_of_two_of_three_and_of_many_scores():

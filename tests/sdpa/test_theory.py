@@ -16,7 +16,7 @@ from sdpa import softmax
 from sdpa.metrics import SATURATED
 from sdpa.theory import GaussianRow, largest_score_survival, score_survival
 from sdpa.theory.gaussian_rows import gaussian_rows, saturated_rows
-from sdpa.theory.polynomials import METRICS
+from sdpa.theory.integrands import METRICS
 from tests.numerics import integral, is_mean, normals
 
 BESIDE_A_SINK = {"sum w", "|J|^2 of keys", "|Jx|^2 of keys"}
