@@ -4,27 +4,22 @@ over two keys.
 
 import math
 from dataclasses import dataclass
-from inspect import isfunction, signature, unwrap
 
 import numpy as np
 import pytest
-from numpy.testing import assert_equal
 from scipy import special, stats
 
-from sdpa import LAWS, row_diagnostics, theory
+from sdpa import LAWS, row_diagnostics
 from sdpa.pairs import PairLaw
-from sdpa.row_maps import RowMap
 from sdpa.scaling import Scaling
 from sdpa.theory import (
     UnknownError,
     attention_expectations,
     divisor_for,
 )
-from sdpa.theory.cosine_rows import CosineLaw
 from sdpa.theory.query_lengths import query_lengths
 from sdpa.theory.row_law import divisor_of_length
 from sdpa.theory.row_moments import RowMetrics
-from tests.numerics import integral
 
 SHIFTED = PairLaw(query_mean=0.6, key_mean=-1.5, query_std=0.8, key_std=1.4)
 L2 = PairLaw(normalize="l2")
@@ -259,33 +254,6 @@ def test_arguments_of_another_type_are_refused(arguments, message):
         attention_expectations(*arguments)
 
 
-def takes_a_divisor(function):
-    return isfunction(unwrap(function)) and "divisor" in signature(function).parameters
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in theory.__all__ if takes_a_divisor(getattr(theory, name))]
-)
-def test_a_divisor_is_a_number_or_a_rule_and_divides(name):
-    function = getattr(theory, name)
-    given = {
-        "d_k": 64,
-        "n_keys": 64,
-        "n_queries": 4,
-        "law": PairLaw(),
-        "shortest": None,
-        "row_map": RowMap(softcap=5.0),
-        "layers": 2,
-    }
-    arguments = {name: given[name] for name in signature(function).parameters if name in given}
-    number = function(divisor=8.0, **arguments)
-    assert_equal(function(divisor=Scaling.parse("d_k^1/2"), **arguments), number)
-    assert_equal(function(divisor="d_k^1/2", **arguments), number)
-    for refused in (-8.0, 0.0, math.nan):
-        with pytest.raises(ValueError, match="divi"):
-            function(divisor=refused, **arguments)
-
-
 @pytest.mark.parametrize(
     ("law", "divisor", "reason"),
     [
@@ -342,10 +310,3 @@ def test_the_divisor_of_a_variance_and_under_a_mask():
     assert sum(entropies) / math.log(2 * 3) == pytest.approx(0.8, rel=1e-9)
     with pytest.raises(ValueError, match=r"expected a value above \d.* and below 1, got 1.5"):
         divisor_for("entropy_share", 1.5, 16, 8)
-
-
-def test_the_density_of_a_cosine_has_the_chances_of_its_law():
-    """Which two keys on a sphere compare with a quadrature."""
-    law = CosineLaw(2.0, 12)
-    low, high = law.cdf(np.array([-0.5, 0.9]))
-    assert integral(law.density, [-0.5, 0.9]) == pytest.approx(high - low, rel=1e-10)

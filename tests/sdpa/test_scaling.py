@@ -104,15 +104,13 @@ NONSENSE = [
     "2^d_k",
     "sqrt(d_k, 2)",
     "nan",
+    "1/sqrt(dk)",
     "d_k if 1 else 2",
     "__import__('os')",
     "1" * 201,
 ]
 # The end of the message after the text itself.
 REFUSED = dict.fromkeys(NONSENSE, "") | {
-    "unscald": "; did you mean unscaled?",
-    "scaled": "; did you mean d_k^1/2?",
-    "1/sqrt(dk)": "; did you mean d_k^1/2?",
     "d_k**1/2": "; put the exponent in brackets",
     "(0.1*ln(40)+1)^2/8": "; put the exponent in brackets",
 }

@@ -17,7 +17,8 @@ from sdpa.metrics import SATURATED
 from sdpa.theory import GaussianRow, largest_score_survival, score_survival
 from sdpa.theory.gaussian_rows import gaussian_rows, saturated_rows
 from sdpa.theory.integrands import METRICS
-from tests.numerics import integral, is_mean, normals
+from sdpa.theory.query_lengths import largest_deviation_survival
+from tests.numerics import integral
 
 BESIDE_A_SINK = {"sum w", "|J|^2 of keys", "|Jx|^2 of keys"}
 MEANS = METRICS.keys() - {"JJ.c"} - BESIDE_A_SINK
@@ -49,27 +50,6 @@ def test_three_keys_on_a_tensor_grid(sigma):
     entropy = entr(softmax(sigma * z)).sum(-1)
     mean = probability @ entropy
     assert row.entropy() == pytest.approx(mean, rel=1e-6)
-
-
-@pytest.mark.parametrize(("sigma", "n_keys"), [(0.5, 5), (2.5, 200)])
-def test_rows_drawn_at_random_agree(sigma, n_keys):
-    """20,000 rows at a fixed seed: within 5 standard errors (false alarm 1e-4 in all if it were
-    reseeded).
-    """
-    z = normals(20_000, n_keys, seed=1)
-    row, w = GaussianRow(sigma, n_keys), softmax(sigma * z)
-    s2 = (w**2).sum(-1)
-    square = s2 - 2 * (w**3).sum(-1) + s2**2
-    along = (w * (z - (w * z).sum(-1, keepdims=True))) ** 2
-    assert is_mean(w.max(-1), row.max_weight())
-    assert is_mean(entr(w).sum(-1), row.entropy())
-    assert is_mean(1 - s2, row.jacobian_trace())
-    assert is_mean(square, row.jacobian_square())
-    assert is_mean(along.sum(-1), row.score_gradient_square())
-    for threshold in (0.5, SATURATED):
-        exact = row.remainder_below(log1p(-threshold))
-        error = sqrt(exact * (1 - exact) / len(z))
-        assert abs((w.max(-1) > threshold).mean() - exact) <= 5 * error + 5 / len(z) ** 1.5
 
 
 @pytest.mark.parametrize(("sigma", "n_keys"), [(1e5, 2), (1e7, 1e9)])
@@ -183,3 +163,15 @@ def test_the_largest_of_several_scores_that_share_a_query():
     assert abs((largest[:, None] > s).mean(0) - exact).max() < 4 * 0.5 / sqrt(len(largest))
     far = largest_score_survival(500.0, 3, 7)
     assert far == pytest.approx(7 * score_survival(500.0, 3), rel=1e-9, abs=0)
+
+
+def test_the_largest_deviation_of_two_of_three_and_of_many_scores():
+    """Of three, the deviations are sqrt(2) times the cosines of equally spaced angles. Of many, one
+    is a function of Student's t (Grubbs 1950).
+    """
+    assert largest_deviation_survival(1.0, 2) == 1
+    x = np.linspace(0.5**0.5, 2**0.5, 9)
+    assert_allclose(largest_deviation_survival(x, 3), 3 * np.arccos(x / 2**0.5) / np.pi, atol=1e-7)
+    x = np.array([5.6, 6.0, 7.5])
+    t = x * np.sqrt((64 - 2) / (64 - 1 - x**2))
+    assert_allclose(largest_deviation_survival(x, 64), 64 * stats.t.sf(t, 62), rtol=1e-9)
