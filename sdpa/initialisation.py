@@ -12,8 +12,7 @@ for W_Q and W_K independent of each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -22,7 +21,7 @@ from sdpa._arrays import FloatArray
 from sdpa._names import not_among
 
 Law = Literal["normal", "uniform"]
-Variances = Callable[[int, int], tuple[float, float]]
+Inverse = tuple[int, int, int]  # (c, p, q) of the variance 1 / (c d_model^p d_k^q)
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,14 @@ class Scheme:
 
     name: str  # the key in `SCHEMES`
     law: Law
-    variances: Variances = field(repr=False)  # of W_Q and W_K, from d_model and d_k
+    of_query: Inverse
+    of_key: Inverse | None = None  # None for that of W_Q
+
+    def variances(self, d_model: int, d_k: int) -> tuple[float, float]:
+        """The variances of W_Q and W_K."""
+        inverses = self.of_query, self.of_key or self.of_query
+        query, key = (1 / (c * d_model**p * d_k**q) for c, p, q in inverses)
+        return query, key
 
     @classmethod
     def parse(cls, text: str) -> Scheme:
@@ -68,26 +74,29 @@ class Scheme:
         return self.name
 
 
-_BY_NAME: dict[str, tuple[Law, Variances]] = {
-    # 0.02^2 at any width (Radford et al. 2019, GPT-2)
-    "gpt2": ("normal", lambda *_: (0.02**2, 0.02**2)),
-    # 1 / d_model at the width 576 of SmolLM2-135M (its `initializer_range`)
-    "smollm2": ("normal", lambda *_: (24**-2, 24**-2)),
-    # 2 / (fan_in + fan_out) of square W_Q and W_K of all heads (Glorot and Bengio 2010, eq. 16)
-    "xavier": ("uniform", lambda d_model, _: (1 / d_model, 1 / d_model)),
-    # 2 / (d_model + 3 d_model): W_Q, W_K and W_V as one matrix, as in PyTorch's MultiheadAttention
-    "xavier_packed": ("uniform", lambda d_model, _: (1 / (2 * d_model), 1 / (2 * d_model))),
-    # within 1 / sqrt(d_model), as in PyTorch's Linear (He et al. 2015 with a = sqrt(5))
-    "kaiming": ("uniform", lambda d_model, _: (1 / (3 * d_model), 1 / (3 * d_model))),
-    # q and k have the variance of the tokens (LeCun et al. 1998, section 4.6)
-    "lecun": ("normal", lambda d_model, _: (1 / d_model, 1 / d_model)),
-    # muP differs from `lecun` in its rule d_k^1 (Yang et al. 2022, "Tensor Programs V", table 8). The
-    # paper also recommends W_Q = 0 at the start, where all weights of a row are equal.
-    "mup": ("normal", lambda d_model, _: (1 / d_model, 1 / d_model)),
-    # the scale is folded in, and scores are unscaled (T5)
-    "t5": ("normal", lambda d_model, d_k: (1 / (d_model * d_k), 1 / d_model)),
+_MATRIX = 1, 1, 0  # 1 / d_model
+SCHEMES = {
+    scheme.name: scheme
+    for scheme in (
+        # 0.02^2 at any width (Radford et al. 2019, GPT-2)
+        Scheme("gpt2", "normal", (2500, 0, 0)),
+        # 1/24^2, 1 / d_model at the width 576 of SmolLM2-135M (its `initializer_range`)
+        Scheme("smollm2", "normal", (576, 0, 0)),
+        # 2 / (fan_in + fan_out) of square W_Q and W_K of all heads (Glorot and Bengio 2010, eq. 16)
+        Scheme("xavier", "uniform", _MATRIX),
+        # 2 / (d_model + 3 d_model): W_Q, W_K and W_V as one matrix, as in PyTorch's MultiheadAttention
+        Scheme("xavier_packed", "uniform", (2, 1, 0)),
+        # within 1 / sqrt(d_model), as in PyTorch's Linear (He et al. 2015 with a = sqrt(5))
+        Scheme("kaiming", "uniform", (3, 1, 0)),
+        # q and k have the variance of the tokens (LeCun et al. 1998, section 4.6)
+        Scheme("lecun", "normal", _MATRIX),
+        # muP differs from `lecun` in its rule d_k^1 (Yang et al. 2022, "Tensor Programs V", table 8).
+        # The paper also recommends W_Q = 0 at the start, where all weights of a row are equal.
+        Scheme("mup", "normal", _MATRIX),
+        # the scale is folded in, and scores are unscaled (T5)
+        Scheme("t5", "normal", (1, 1, 1), of_key=_MATRIX),
+    )
 }
-SCHEMES = {name: Scheme(name, *of_name) for name, of_name in _BY_NAME.items()}
 
 
 def layer_normed_tokens(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:

@@ -10,12 +10,11 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sdpa.pairs import PairLaw
-from sdpa.scaling import Rule, Scaling
+from sdpa.scaling import Rule
 from sdpa.theory.integrals import FloatArray, check_sizes
 from sdpa.theory.row_law import (
     RowLaw,
     RowLengths,
-    divisor_of_length,
     divisor_of_rows,
     lengths_of,
     mean_over_lengths,
@@ -113,8 +112,8 @@ def attention_expectations(
     Raises:
         ValueError: an argument out of its range.
         TypeError: the law is no `PairLaw`, or the shortest row no whole number.
-        UnknownError: rows of this law are unknown, or rows of many lengths under a rule that jumps,
-            bends or grows fast with n_visible.
+        UnknownError: rows of this law are unknown, or rows of many lengths under a rule with
+            n_visible.
 
     >>> round(attention_expectations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
     0.10717
@@ -126,7 +125,7 @@ def attention_expectations(
     if not isinstance(shortest, int | np.integer | tuple | None):
         raise TypeError(f"shortest: expected a whole number, runs or None, got {shortest!r}")
     check_sizes(d_k, n_keys)
-    divisor = divisor_of_rows(d_k, n_keys, divisor)
+    divisor = divisor_of_rows(d_k, n_keys, divisor, shortest)
     return _expectations(float(d_k), float(n_keys), divisor, law, shortest)
 
 
@@ -134,14 +133,12 @@ def attention_expectations(
 def _expectations(
     d_k: float,
     n_keys: float,
-    divisor: float | Scaling,
+    divisor: float,
     law: PairLaw,
     shortest: RowLengths,
 ) -> AttentionExpectations:
-    of_length = divisor_of_length(d_k, n_keys, divisor, shortest)
-
     def values(length: float) -> FloatArray:
-        return np.array(row_means(RowLaw(d_k, length, of_length(length), law)))
+        return np.array(row_means(RowLaw(d_k, length, divisor, law)))
 
     # Interpolated over lengths, a probability near 0 may come out below it.
     means = np.maximum(mean_over_lengths(values, np.array(OF_ONE_KEY), n_keys, shortest), 0.0)

@@ -38,8 +38,8 @@ import numpy.typing as npt
 from scipy.special import betaincinv, gammaincinv, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from sdpa.pairs import PairLaw
-from sdpa.scaling import Rule, Scaling
-from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
+from sdpa.scaling import Rule
+from sdpa.theory.integrals import FloatArray, check_sizes
 from sdpa.theory.query_lengths import gaussian_queries
 from sdpa.theory.row_law import RowLaw, divisor_of_rows, lengths_of
 
@@ -108,9 +108,7 @@ def attention_medians(
     0.167
     """
     check_sizes(d_k, n_keys)
-    divisor = divisor_of_rows(d_k, n_keys, divisor)
-    if isinstance(divisor, Scaling):
-        raise UnknownError(f"rows with divisors of their own are unknown, got {divisor}")
+    divisor = divisor_of_rows(d_k, n_keys, divisor, shortest)
     of_law = RowLaw(float(d_k), n_keys, divisor, law)
     least = int(lengths_of(shortest, n_keys)[0])
     rows = rows_of(of_law, least)
@@ -314,8 +312,9 @@ class RowNorms:
         x = self._distance(t)
         y = mean - x
         of_mean = (a**2 + r**2 * u2) * y**2
-        square = of_mean - 2 * r * y * (first - x * u2)
-        square += second - x * (2 * first - x * u2)
+        of_distance = x * u2
+        square = of_mean - 2 * r * y * (first - of_distance)
+        square += second - x * (2 * first - of_distance)
         return np.asarray(np.maximum(square, 0))
 
     def _across(self, d_k: float) -> tuple[FloatArray, ...]:

@@ -171,7 +171,10 @@ def _survival_kernel(
     u, log_g = u[inside], integrands.log_g[:, inside]
     if low < high and np.max(step, initial=0) > _widest_step(sigma):
         u, step = trapezoid(low, high, _widest_step(sigma))
-        log_g = np.array([each.log_g(u) for each in integrands.laws])
+        # A law of one score has no other scores beside it.
+        is_alone = [each is law and most == 1 for each in integrands.laws]
+        of_laws = zip(integrands.laws, is_alone, strict=True)
+        log_g = np.array([np.zeros_like(u) if alone else each.log_g(u) for each, alone in of_laws])
     return step * _kappa(u + shift, sigma), log_g
 
 

@@ -1,10 +1,10 @@
-"""The rows whose metrics theory computes: their law, width, divisors and lengths; and means over rows
+"""The rows whose metrics theory computes: their law, divisor and lengths; and means over rows
 of many lengths, from values at few lengths.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from math import log
 
 import numpy as np
@@ -24,8 +24,6 @@ RowLengths = int | tuple[tuple[int, int], ...] | None
 _EXACT_LENGTHS = 16
 _PIECE = 16
 _LENGTH_NODES = 12
-_SMOOTH = 1e-6  # the largest error of an interpolated logarithm of a divisor
-_STEEPEST = 1.5  # the largest power of the length by which a divisor varies
 
 
 @dataclass(frozen=True)
@@ -53,47 +51,18 @@ class RowLaw:
         return self.law.query_std * self.law.key_std / self.divisor
 
 
-def divisor_of_rows(d_k: float, n_keys: float, divisor: Rule) -> float | Scaling:
-    """The divisor of all rows, or a rule with n_visible itself, which gives each row its own.
+def divisor_of_rows(d_k: float, n_keys: float, divisor: Rule, rows: RowLengths = None) -> float:
+    """The divisor of all rows; UnknownError for a rule with n_visible beside rows of many lengths.
 
-    >>> divisor_of_rows(16, 64, "d_k^1/2"), divisor_of_rows(16, 64, "d_k^1/2/ln(n_visible)")
-    (4.0, Scaling.parse('d_k^1/2/ln(n_visible)'))
+    >>> divisor_of_rows(16, 64, "d_k^1/2")
+    4.0
     """
     rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
-    if isinstance(rule, Scaling) and rule.is_by_row:
-        return rule
-    return resolve_divisor(rule, d_k, n_keys)
-
-
-def divisor_of_length(
-    d_k: float, n_keys: float, divisor: float | Scaling, rows: RowLengths
-) -> Callable[[float], float]:
-    """The divisor of a row of each length.
-
-    UnknownError where means over rows of many lengths do not interpolate: the divisor jumps or bends
-    between lengths, or grows or falls faster than the power 1.5 of the length.
-    """
-    if not isinstance(divisor, Scaling):
-        return lambda _: divisor
-    of_length = partial(divisor.divisor, d_k, n_keys)
-    lengths, _ = _counted(rows, n_keys)
-    logarithm = _log_divisors(of_length, lengths)
-    slope = np.diff(logarithm) / np.diff(np.log(lengths))
-    varies_slowly = bool((np.abs(slope[lengths[1:] > _EXACT_LENGTHS]) <= _STEEPEST).all())
-    for here in _pieces_of(lengths):
-        few, matrix = length_rule(lengths[here])
-        error = np.abs(matrix @ _log_divisors(of_length, few) - logarithm[here]).max()
-        varies_slowly = varies_slowly and bool(error <= _SMOOTH)
-    if not varies_slowly:
+    if rows is not None and isinstance(rule, Scaling) and rule.is_by_row:
         raise UnknownError(
-            "rows of many lengths are unknown under a rule that jumps, bends or grows fast with "
-            f"n_visible, got {divisor}"
+            f"rows of many lengths are unknown under a rule with n_visible, got {rule}"
         )
-    return of_length
-
-
-def _log_divisors(of_length: Callable[[float], float], lengths: IntArray) -> FloatArray:
-    return np.log([of_length(n) for n in lengths.tolist()])
+    return resolve_divisor(rule, d_k, n_keys)
 
 
 def mean_over_lengths(

@@ -12,7 +12,7 @@ from math import comb, inf, isfinite, nan, sqrt
 import numpy as np
 
 from sdpa.pairs import PairLaw, spectrum_of
-from sdpa.scaling import Rule, Scaling, resolve_divisor
+from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.row_law import RowLengths, divisor_of_rows, lengths_of
 
@@ -114,12 +114,8 @@ def row_variance(
     0.75
     """
     check_sizes(d_k, n_keys, fewest=1)
-    divisor = divisor_of_rows(d_k, n_keys, divisor)
+    divisor = divisor_of_rows(d_k, n_keys, divisor, shortest)
     n = lengths_of(shortest, n_keys)
-    relative = np.ones(len(n))
-    if isinstance(divisor, Scaling):
-        relative = np.array([divisor.divisor(d_k, n_keys, length) for length in n.tolist()])
-        divisor = 1.0
     if law.normalize != "none":
         same = score_variance(d_k, 1.0, law) / divisor**2
         own = 0.0
@@ -131,7 +127,7 @@ def row_variance(
         of_keys = (law.key_std / divisor) ** 2
         same = of_keys * (law.query_std**2 * squares + d_k * law.query_mean**2)
         own = of_keys * law.query_std**2 * law.correlation**2 * (d_k**2 + squares)
-    by_length = (1 - 1 / n) * (same + own / n) / relative**2
+    by_length = (1 - 1 / n) * (same + own / n)
     return float(by_length.mean())
 
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from sdpa.masks import reach_of
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
-from sdpa.theory import GaussianRow, UnknownError, attention_expectations, mapped_expectations
+from sdpa.theory import GaussianRow, UnknownError, mapped_expectations
 from sdpa.theory.capped_rows import mapped_row
 from tests.numerics import is_mean
 
@@ -79,12 +79,6 @@ def test_rows_without_map_are_those_of_the_other_integrals(sigma, n_keys):
     for found in (mapped_row(sigma, n_keys), mapped_row(sigma, n_keys, sink=-1e3)):
         assert_allclose(found, known, atol=1e-9)
     assert_allclose(mapped_row(sigma, n_keys, softcap=1e6 * sigma), known, atol=1e-7)
-
-
-def test_the_plain_map_is_known_for_more_laws():
-    law = PairLaw(normalize="l2")
-    plain = mapped_expectations(8, 9, 0.1, law, RowMap())
-    assert plain.max_weight == attention_expectations(8, 9, 0.1, law).max_weight
 
 
 @pytest.mark.parametrize(
