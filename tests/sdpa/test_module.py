@@ -12,6 +12,7 @@ from sdpa import (
     MultiHeadAttention,
     ScaledDotProductAttention,
     compare_scaling,
+    trace,
 )
 from sdpa.theory import attention_expectations
 from tests.plain_attention import attention, entropy
