@@ -21,21 +21,22 @@ from sdpa.attention import (
     scaled_dot_product_attention,
     softmax,
     trace,
-    trace_shapes,
 )
 from sdpa.comparison import DividedScores, ScalingComparison, compare_scaling
 from sdpa.diagnostics import RowDiagnostics, row_diagnostics
-from sdpa.gradients import (
-    jacobian_norm,
-    jacobian_trace,
-    key_gradient_square,
-    softmax_jacobian,
-    softmax_vjp,
-    value_gradient_square,
-)
 from sdpa.inputs import LAWS, InputLaw
 from sdpa.masks import causal_mask
-from sdpa.metrics import collision, effective_keys, entropy, max_weight, participation, row_variance
+from sdpa.metrics import (
+    collision,
+    effective_keys,
+    entropy,
+    jacobian_norm,
+    jacobian_trace,
+    max_weight,
+    row_variance,
+    softmax_jacobian,
+    softmax_vjp,
+)
 from sdpa.module import MultiHeadAttention, ScaledDotProductAttention
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling
@@ -68,9 +69,7 @@ __all__ = [
     "entropy",
     "jacobian_norm",
     "jacobian_trace",
-    "key_gradient_square",
     "max_weight",
-    "participation",
     "row_diagnostics",
     "row_variance",
     "scaled_dot_product_attention",
@@ -79,8 +78,6 @@ __all__ = [
     "softmax_vjp",
     "theory",
     "trace",
-    "trace_shapes",
-    "value_gradient_square",
     "watch",
 ]
 

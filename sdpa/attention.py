@@ -6,58 +6,48 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray, as_float, row_label
-from sdpa.gradients import softmax_vjp
 from sdpa.masks import masked
-from sdpa.row_maps import RowMap
+from sdpa.metrics import softmax_vjp
+from sdpa.row_maps import PLAIN, RowMap
 from sdpa.scaling import Rule, resolve_divisor
 
 
-def softmax(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
-    """softmax(x)_i = exp(x_i - max x) / sum_j exp(x_j - max x), of any shape, with the sum 1 along
-    one axis.
+def softmax(x: npt.ArrayLike) -> FloatArray:
+    """softmax(x)_i = exp(x_i - max x) / sum_j exp(x_j - max x) along the last axis, of any shape.
 
     Subtracting the maximum changes no weight and prevents overflow of exp. An entry of -inf gets
     the weight 0.
 
     Raises:
-        ValueError: the axis does not exist or is empty, or a row contains a NaN, a +inf or only
-            -inf (the message names the row).
+        ValueError: the last axis is empty, or a row contains a NaN, a +inf or only -inf (the message
+            names the row).
 
     >>> softmax([1000.0, 1000.0])
     array([0.5, 0.5])
     """
-    array = as_float("x", x)
-    if not -array.ndim <= axis < array.ndim:
-        raise ValueError(
-            f"softmax: expected an axis of an array with {array.ndim} axes, got axis {axis}"
-        )
-    if array.shape[axis] == 0:
-        raise ValueError(
-            f"softmax: expected at least one entry along axis {axis}, got shape {array.shape}"
-        )
-    exponentials = shifted_exponentials(array, axis)
-    return np.asarray(exponentials / exponentials.sum(axis=axis, keepdims=True))
+    exponentials = _shifted_exponentials(as_float("x", x))
+    return np.asarray(exponentials / exponentials.sum(axis=-1, keepdims=True))
 
 
-def shifted_exponentials(scores: FloatArray, axis: int = -1) -> FloatArray:
-    """exp(x - max x) along an axis, of the shape of x; errors as in `softmax`."""
-    largest = scores.max(axis=axis, keepdims=True)
+def _shifted_exponentials(scores: FloatArray) -> FloatArray:
+    """exp(x - max x) along the last axis, of the shape of x; errors as in `softmax`."""
+    if scores.shape[-1] == 0:
+        raise ValueError(f"softmax: expected at least one entry per row, got shape {scores.shape}")
+    largest = scores.max(axis=-1, keepdims=True)
     if not np.isfinite(largest).all():
-        index = np.argwhere(~np.isfinite(largest.squeeze(axis)))[0]
+        index = tuple(np.argwhere(~np.isfinite(largest[..., 0]))[0])
         raise ValueError(
-            f"softmax: expected every row to have a finite largest score, got "
-            f"{largest.squeeze(axis)[tuple(index)]}"
-            f" in {row_label(tuple(index))}"
+            "softmax: expected every row to have a finite largest score, got "
+            f"{largest[index][0]} in {row_label(index)}"
         )
-    with np.errstate(
-        over="ignore"
-    ):  # the difference of scores may be -inf if it exceeds the largest float
+    # The difference of scores may be -inf if it exceeds the largest float.
+    with np.errstate(over="ignore"):
         return np.asarray(np.exp(scores - largest))
 
 
@@ -67,10 +57,8 @@ def attention_weights(
     *,
     scaling: Rule = "d_k^1/2",
     mask: npt.ArrayLike | None = None,
-    softcap: float = 0.0,
-    sink: npt.ArrayLike | None = None,
-    normalizer: str = "softmax",
-    alibi: float = 0.0,
+    row_map: RowMap = PLAIN,
+    bias: FloatArray | float = 0.0,
 ) -> FloatArray:
     """W = softmax(q k^T / divisor), each row over the keys.
 
@@ -82,9 +70,9 @@ def attention_weights(
             most 512 keys; `local-64`, the own key and 64 on both sides; or an array, broadcast
             to (..., n_queries, n_keys), of booleans (True where the query may attend to the key) or
             of 0 and -10,000 or less. The other scores become -inf.
-        softcap, sink, normalizer: as in `sdpa.row_maps.RowMap`, between the divisor and the
-            weights; a sink for each head belongs to the axis before n_queries.
-        alibi: slope of `alibi_bias`, added behind the soft cap; 0 for none.
+        row_map: the soft cap, sink and normalizer between the divisor and the weights; a sink for
+            each head belongs to the axis before n_queries.
+        bias: numbers added behind the soft cap, such as `alibi_bias`, broadcast to the scores.
 
     Returns:
         Weights, (..., n_queries, n_keys); rows sum to 1, but not beside a sink or under `sigmoid`.
@@ -92,8 +80,7 @@ def attention_weights(
     Raises:
         ValueError: a wrong shape, different d_k in q and k, a mask that is neither boolean nor
             additive, or a row whose keys are all masked (the message names the row), a scaling that
-            is neither a rule nor above 0, a softcap, sink or normalizer that `RowMap` refuses, or a
-            slope beyond ±1e6.
+            is neither a rule nor above 0, or a row map with another number of sinks than heads.
         TypeError: a scaling of another type.
 
     Source: Vaswani et al. (2017), section 3.2.1.
@@ -104,40 +91,9 @@ def attention_weights(
     queries, keys = queries_and_keys(q, k)
     divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2], mask=mask)
     scores = masked(queries @ keys.swapaxes(-1, -2) / divisor, mask)
-    row_map = RowMap.of(softcap, sink, normalizer)
-    if row_map.is_plain and isinstance(alibi, Real) and alibi == 0:
-        return softmax(scores)
-    return row_map.weights(scores, alibi_bias(alibi, *scores.shape[-2:]))
+    return row_map.weights(scores, bias)
 
 
-@overload
-def scaled_dot_product_attention(
-    q: npt.ArrayLike,
-    k: npt.ArrayLike,
-    v: npt.ArrayLike,
-    *,
-    scaling: Rule = ...,
-    mask: npt.ArrayLike | None = ...,
-    softcap: float = ...,
-    sink: npt.ArrayLike | None = ...,
-    normalizer: str = ...,
-    alibi: float = ...,
-    return_weights: Literal[False] = ...,
-) -> FloatArray: ...
-@overload
-def scaled_dot_product_attention(
-    q: npt.ArrayLike,
-    k: npt.ArrayLike,
-    v: npt.ArrayLike,
-    *,
-    scaling: Rule = ...,
-    mask: npt.ArrayLike | None = ...,
-    softcap: float = ...,
-    sink: npt.ArrayLike | None = ...,
-    normalizer: str = ...,
-    alibi: float = ...,
-    return_weights: Literal[True],
-) -> tuple[FloatArray, FloatArray]: ...
 def scaled_dot_product_attention(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -145,24 +101,20 @@ def scaled_dot_product_attention(
     *,
     scaling: Rule = "d_k^1/2",
     mask: npt.ArrayLike | None = None,
-    softcap: float = 0.0,
-    sink: npt.ArrayLike | None = None,
-    normalizer: str = "softmax",
-    alibi: float = 0.0,
-    return_weights: bool = False,
-) -> FloatArray | tuple[FloatArray, FloatArray]:
+    row_map: RowMap = PLAIN,
+    bias: FloatArray | float = 0.0,
+) -> FloatArray:
     """output = softmax(q k^T / divisor) v.
 
     Args:
-        q, k, scaling, mask, softcap, sink, normalizer, alibi: as in `attention_weights`; PyTorch's
+        q, k, scaling, mask, row_map, bias: as in `attention_weights`; PyTorch's
             `scale` is the reciprocal of the divisor, and its `is_causal=True` is `mask="causal"` if
             there are as many queries as keys.
         v: values, (..., n_keys, d_v); leading axes of q, k and v broadcast. Those of hidden keys
             must be finite, too: 0 times NaN is NaN.
-        return_weights: return (output, weights) instead of the output alone.
 
     Returns:
-        Output, (..., n_queries, d_v), in the units of v; with return_weights also the weights.
+        Output, (..., n_queries, d_v), in the units of v.
 
     Raises:
         ValueError: as `attention_weights`, or v does not have one row per key.
@@ -175,15 +127,10 @@ def scaled_dot_product_attention(
     """
     queries, keys = queries_and_keys(q, k)
     values = values_for(v, queries, keys)
-    chosen: dict[str, Any] = {
-        "softcap": softcap,
-        "sink": sink,
-        "normalizer": normalizer,
-        "alibi": alibi,
-    }
-    weights = attention_weights(queries, keys, scaling=scaling, mask=mask, **chosen)
-    output = weights @ values
-    return (output, weights) if return_weights else output
+    weights = attention_weights(
+        queries, keys, scaling=scaling, mask=mask, row_map=row_map, bias=bias
+    )
+    return np.asarray(weights @ values)
 
 
 @dataclass(frozen=True)
@@ -230,36 +177,13 @@ def trace(
     divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2], mask=mask)
     scores = queries @ keys.swapaxes(-1, -2)
     scaled = masked(scores / divisor, mask)
-    exponentials = shifted_exponentials(scaled)
+    exponentials = _shifted_exponentials(scaled)
     sums = exponentials.sum(axis=-1, keepdims=True)
     weights = exponentials / sums
     output = None if values is None else weights @ values
     return Trace(
         queries, keys, values, scores, divisor, scaled, exponentials, sums, weights, output
     )
-
-
-def trace_shapes(
-    q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike | None = None
-) -> dict[str, tuple[int, ...]]:
-    """Q, K, V, K^T, Q K^T, scaled scores, weights, output: the shape of each, in this order, from
-    arguments of `trace`.
-
-    >>> trace_shapes([[3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])["Q K^T"]
-    (1, 3)
-    """
-    steps = trace(q, k, v)
-    arrays = {
-        "Q": steps.q,
-        "K": steps.k,
-        "V": steps.v,
-        "K^T": steps.k.swapaxes(-1, -2),
-        "Q K^T": steps.scores,
-        "scaled scores": steps.scaled_scores,
-        "weights": steps.weights,
-        "output": steps.output,
-    }
-    return {step: array.shape for step, array in arrays.items() if array is not None}
 
 
 class AttentionGradients(NamedTuple):
@@ -290,46 +214,34 @@ def attention_gradients(
         q, k, v, scaling, mask: as in `scaled_dot_product_attention`.
         output_gradient: dL/dO, of the output's shape (..., n_queries, d_v).
 
-    Returns:
-        `AttentionGradients`; if q, k or v broadcasts over leading axes, its gradient is summed over
-        them.
-
     Raises:
-        ValueError: as `scaled_dot_product_attention`, or output_gradient does not have the output's
-            shape.
+        ValueError: as `scaled_dot_product_attention`, q, k and v have different leading axes, or
+            output_gradient does not have the output's shape.
         TypeError: as `scaled_dot_product_attention`.
 
     >>> gradients = attention_gradients([[1.0]], [[0.0], [0.0]], [[1.0], [0.0]], [[1.0]])
     >>> gradients.scores
     array([[ 0.25, -0.25]])
     """
-    output, weights = scaled_dot_product_attention(
-        q, k, v, scaling=scaling, mask=mask, return_weights=True
-    )
-    queries, keys, values = as_float("q", q), as_float("k", k), as_float("v", v)
+    steps = trace(q, k, v, scaling=scaling, mask=mask)
+    assert steps.v is not None
+    shapes = steps.q.shape, steps.k.shape, steps.v.shape
+    if len({shape[:-2] for shape in shapes}) > 1:
+        raise ValueError(f"expected the same leading axes of q, k and v, got {shapes}")
+    expected = (*steps.weights.shape[:-1], steps.v.shape[-1])
     upstream = as_float("output_gradient", output_gradient)
-    if upstream.shape != output.shape:
+    if upstream.shape != expected:
         raise ValueError(
-            f"output_gradient: expected the output's shape {output.shape}, got {upstream.shape}"
+            f"output_gradient: expected the output's shape {expected}, got {upstream.shape}"
         )
-    divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2])
-    to_scaled_scores = softmax_vjp(weights, upstream @ values.swapaxes(-1, -2))
-    to_scores = _sum_to(to_scaled_scores / divisor, weights.shape)
+    to_weights = upstream @ steps.v.swapaxes(-1, -2)
+    to_scores = softmax_vjp(steps.weights, to_weights) / steps.divisor
     return AttentionGradients(
         scores=to_scores,
-        q=_sum_to(to_scores @ keys, queries.shape),
-        k=_sum_to(to_scores.swapaxes(-1, -2) @ queries, keys.shape),
-        v=_sum_to(weights.swapaxes(-1, -2) @ upstream, values.shape),
+        q=to_scores @ steps.k,
+        k=to_scores.swapaxes(-1, -2) @ steps.q,
+        v=steps.weights.swapaxes(-1, -2) @ upstream,
     )
-
-
-def _sum_to(gradient: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Undo broadcasting: sum over the axes that broadcasting added or stretched from length 1."""
-    added = gradient.ndim - len(shape)
-    stretched = tuple(
-        added + i for i, size in enumerate(shape) if size == 1 and gradient.shape[added + i] != 1
-    )
-    return np.asarray(gradient.sum(axis=(*range(added), *stretched)).reshape(shape))
 
 
 def alibi_bias(slope: float, n_queries: int, n_keys: int) -> FloatArray:

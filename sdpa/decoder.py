@@ -1,4 +1,5 @@
-"""A decoder: a language model of one stream, with its loss and the gradients to all weights.
+"""A decoder: a language model of one stream, with its loss, the gradients to all weights, and the
+optimizers that change them.
 
 For a sequence of tokens t_0 ... t_n, of which each predicts the next one:
 
@@ -11,9 +12,11 @@ RoPE and the mask alone. Source: Touvron et al. 2023 (Llama, arXiv:2302.13971).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +25,10 @@ from sdpa import network
 from sdpa._arrays import FloatArray
 from sdpa.network import Block, BlockGradients, Design, Steps
 
+OptimizerName = Literal["adam", "momentum"]
+_MOMENTUM = 0.9
+_B1, _B2, _EPS = 0.9, 0.999, 1e-8
 _MATRICES = ("query", "key", "value", "output", "gate", "up", "down")
-_LOGITS = Design(1, 1, divisor=1.0, norm="none")  # of a stream that is the logits
 
 
 @dataclass(frozen=True)
@@ -73,22 +78,15 @@ def loss_and_gradients(decoder: Decoder, tokens: npt.NDArray[np.integer], design
     `design` has the norm `pre`.
     """
     steps = network.forward(_stream(decoder, tokens), decoder.blocks, design)
-    x = steps[-1].after
-    mean_square = (x * x).mean(axis=-1, keepdims=True)
-    length = np.sqrt(mean_square + design.epsilon)
-    h = x / length
     u = decoder.unembedding
-    identity = np.eye(u.shape[-1], dtype=u.dtype)
-    found, to_logits = network.next_token_gradients(h @ u, identity, tokens[:, 1:], _LOGITS)
-    to_h = to_logits @ u.T
-    along = (to_h * h).mean(axis=-1, keepdims=True)
-    to_x = (to_h - h * along) / length
+    top = u, tokens[:, 1:], design
+    found, to_x, of_logits = network.next_token_gradients(steps[-1].after, *top)
     to_blocks = network.backward(to_x, steps, decoder.blocks, design)
-    one_hot = identity[tokens[:, :-1].ravel()]
+    one_hot = np.eye(u.shape[-1], dtype=u.dtype)[tokens[:, :-1]]
     to_weights = Decoder(
-        embedding=one_hot.T @ _rows(to_blocks[0].x),
+        embedding=network.outer(one_hot, to_blocks[0].x),
         blocks=tuple(each.weights() for each in to_blocks),
-        unembedding=_rows(h).T @ _rows(to_logits),
+        unembedding=network.outer(*of_logits),
     )
     return Pass(found, steps, to_blocks, to_weights)
 
@@ -98,5 +96,58 @@ def _stream(decoder: Decoder, tokens: npt.NDArray[np.integer]) -> FloatArray:
     return np.asarray(decoder.embedding[tokens[:, :-1]])
 
 
-def _rows(x: FloatArray) -> FloatArray:
-    return x.reshape(-1, x.shape[-1])
+class Momentum:
+    """Gradient descent with momentum: v <- 0.9 v + g, W <- W - lr v (Polyak 1964).
+
+    It changes arrays in place, with g the gradient to W and lr the learning rate of W at a step.
+    """
+
+    def __init__(self, arrays: Sequence[FloatArray]) -> None:
+        self._arrays = arrays
+        self._velocities = [np.zeros_like(array) for array in arrays]
+
+    def step(self, gradients: Sequence[FloatArray], rates: Sequence[float]) -> None:
+        """Change each array along its gradient, with a learning rate of its own."""
+        for array, velocity, gradient, rate in zip(
+            self._arrays, self._velocities, gradients, rates, strict=True
+        ):
+            velocity *= _MOMENTUM
+            velocity += gradient
+            array -= rate * velocity
+
+
+class Adam:
+    """Adam, which changes arrays in place (Kingma and Ba 2015, algorithm 1).
+
+    With g the gradient to W at step t from 1, and lr the learning rate of W at that step:
+
+        m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2,   W <- W - lr m' / (sqrt(v') + eps)
+
+    with m' = m / (1 - b1^t), v' = v / (1 - b2^t), b1 = 0.9, b2 = 0.999, eps = 1e-8.
+    """
+
+    def __init__(self, arrays: Sequence[FloatArray]) -> None:
+        self._arrays = arrays
+        self._means = [np.zeros_like(array) for array in arrays]
+        self._squares = [np.zeros_like(array) for array in arrays]
+        self._t = 0
+
+    def step(self, gradients: Sequence[FloatArray], rates: Sequence[float]) -> None:
+        """Change each array along its gradient, with a learning rate of its own."""
+        self._t += 1
+        of_mean = 1 - _B1**self._t
+        of_root = math.sqrt(1 - _B2**self._t)
+        for array, mean, square, gradient, rate in zip(
+            self._arrays, self._means, self._squares, gradients, rates, strict=True
+        ):
+            mean *= _B1
+            mean += (1 - _B1) * gradient
+            square *= _B2
+            square += (1 - _B2) * gradient * gradient
+            root = np.sqrt(square)
+            root /= of_root
+            root += _EPS
+            array -= (rate / of_mean) * mean / root
+
+
+OPTIMIZERS: Mapping[OptimizerName, type[Adam | Momentum]] = {"adam": Adam, "momentum": Momentum}

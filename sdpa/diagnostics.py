@@ -9,7 +9,7 @@ in a saturated row:
     b = exp(-gap / c), the second largest weight over the largest;   t = b E1, the sum of the others over the largest
     max weight a = 1 / (1 + t),   other weights w_j = a b e_j,   r = 1 - a = a t
 
-and with U2 = sum e^2 / E1^2, U3 = sum e^3 / E1^3 (see `sdpa.gradients` for the trace and the norm
+and with U2 = sum e^2 / E1^2, U3 = sum e^3 / E1^3 (see `sdpa.metrics` for the trace and the norm
 of J):
 
     entropy = log(1 + t) + a b (gap E1 - sum e (s - s2)) / c       from H = log Z - sum w (s - max)
@@ -35,17 +35,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray, as_float, row_label
-from sdpa.gradients import norm_from_shares, trace_from_shares
 from sdpa.masks import masked
-from sdpa.metrics import row_variance
+from sdpa.metrics import norm_from_shares, row_variance, trace_from_shares
 from sdpa.row_tiles import Distances, Tile, Vectors, centred, takes_distances, tile_rows
-from sdpa.scaling import Rule, Scaling, resolve_divisor
 
 _SMALLEST_DIVISOR = 1e-300
 # A gap of that many divisors gives b = 0 just as an infinite one does, but its product with b is 0
@@ -86,7 +83,7 @@ class RowDiagnostics:
 
 def row_diagnostics(
     scores: npt.ArrayLike,
-    divisors: Sequence[Rule] | npt.NDArray[Any] | Rule,
+    divisors: npt.ArrayLike,
     keys: npt.ArrayLike | None = None,
     *,
     gradients: npt.ArrayLike | None = None,
@@ -103,8 +100,7 @@ def row_diagnostics(
     Args:
         scores: q.k before any divisor, (..., n_queries, n_keys), n_keys at least 2; -inf where a
             key is masked.
-        divisors: one or more numbers from 1e-300 or rules, or a single one; d_k of a rule is the
-            width of the keys.
+        divisors: one or more numbers from 1e-300, or a single one.
         keys: (..., n_keys, d_k), for weight_jacobian_norm. Leading axes as those of scores.
         gradients: dL/dw for query_gradient_norm, of the shape of scores; needs keys. What it has at
             masked keys does not count.
@@ -121,8 +117,7 @@ def row_diagnostics(
 
     Raises:
         ValueError: shapes do not match, a row of scores contains a NaN, a +inf or only -inf (the
-            message names the row), divisors are not finite, a rule has d_k and there are no keys, or
-            n_visible and keys are hidden.
+            message names the row), or divisors are not finite.
 
     >>> row_diagnostics(np.zeros((2, 4)), 1.0, mask=np.tri(2, 4, dtype=bool)).max_weight
     array([1. , 0.5])
@@ -130,9 +125,9 @@ def row_diagnostics(
     array([0.70710678])
     """
     given = masked(as_float("scores", scores), mask).astype(np.float64, copy=False)
-    rules = np.asarray(divisors, dtype=object)
-    several = rules.ndim > 0
-    each = as_float("divisors", [_divisor(rule, given, keys) for rule in rules.flat]).tolist()
+    checked = as_float("divisors", divisors, min_ndim=0)
+    several = checked.ndim > 0
+    each = checked.ravel().tolist()
     has_masked = _check(given, each)
     own_scores = None if own_keys is None else _own_scores(given, own_keys)
     variance = row_variance(_draws(given)) if with_variance else None
@@ -158,22 +153,6 @@ def row_diagnostics(
             for values in vars(rows).values()
         )
     )
-
-
-def _divisor(rule: Rule, scores: FloatArray, keys: npt.ArrayLike | None) -> float:
-    """The divisor of a rule; anything else as it is."""
-    if isinstance(rule, str):
-        rule = Scaling.parse(rule)
-    if not isinstance(rule, Scaling):
-        return rule
-    if keys is None and any("d_k" in factor for factor, _ in rule.powers):
-        raise ValueError(
-            f"divisors: expected keys=, whose last axis has d_k entries, beside the rule {rule}, got "
-            "scores alone; or pass the number that they are divided by"
-        )
-    d_k = math.nan if keys is None else np.shape(keys)[-1]
-    hidden = np.isneginf(scores).any() or None
-    return resolve_divisor(rule, d_k, scores.shape[-1], hidden)
 
 
 def _sums(

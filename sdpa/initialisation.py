@@ -6,15 +6,13 @@ variance v d_model exactly, and
 
     Var[q.k] = d_k (v_Q d_model) (v_K d_model)
 
-for W_Q and W_K independent of each other. `@scheme` registers the variances of a scheme under its
-name.
+for W_Q and W_K independent of each other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -22,8 +20,8 @@ import numpy as np
 from sdpa._arrays import FloatArray
 from sdpa._names import not_among
 
-Variances = Callable[[int, int], tuple[float, float]]
-SCHEMES: dict[str, Scheme] = {}
+Law = Literal["normal", "uniform"]
+Inverse = tuple[int, int, int]  # (c, p, q) of the variance 1 / (c d_model^p d_k^q)
 
 
 @dataclass(frozen=True)
@@ -37,8 +35,15 @@ class Scheme:
     """
 
     name: str  # the key in `SCHEMES`
-    law: Literal["normal", "uniform"]  # `normal` or `uniform`
-    variances: Variances = field(repr=False)  # of W_Q and W_K, from d_model and d_k
+    law: Law
+    of_query: Inverse
+    of_key: Inverse | None = None  # None for that of W_Q
+
+    def variances(self, d_model: int, d_k: int) -> tuple[float, float]:
+        """The variances of W_Q and W_K."""
+        inverses = self.of_query, self.of_key or self.of_query
+        query, key = (1 / (c * d_model**p * d_k**q) for c, p, q in inverses)
+        return query, key
 
     @classmethod
     def parse(cls, text: str) -> Scheme:
@@ -69,81 +74,29 @@ class Scheme:
         return self.name
 
 
-def scheme(law: Literal["normal", "uniform"]) -> Callable[[Variances], Variances]:
-    """Register the variances of W_Q and W_K in `SCHEMES` under the function's name; ValueError if
-    it is taken.
-    """
-
-    def enter(variances: Variances) -> Variances:
-        name = variances.__name__
-        if name in SCHEMES:
-            raise ValueError(f"expected a single scheme called {name}, got a second one")
-        SCHEMES[name] = Scheme(name, law, variances)
-        return variances
-
-    return enter
-
-
-@scheme("normal")
-def gpt2(_d_model: int, _d_k: int) -> tuple[float, float]:
-    """0.02^2 for both, at any width (Radford et al. 2019, GPT-2)."""
-    return 0.02**2, 0.02**2
-
-
-@scheme("normal")
-def smollm2(_d_model: int, _d_k: int) -> tuple[float, float]:
-    """1/24^2 for both: 1 / d_model at the width 576 of SmolLM2-135M (its `initializer_range`)."""
-    return 24**-2, 24**-2
-
-
-@scheme("uniform")
-def xavier(d_model: int, _d_k: int) -> tuple[float, float]:
-    """2 / (fan_in + fan_out) = 1 / d_model for square W_Q and W_K of all heads (Glorot and Bengio
-    2010, eq. 16).
-    """
-    return 1 / d_model, 1 / d_model
-
-
-@scheme("uniform")
-def xavier_packed(d_model: int, _d_k: int) -> tuple[float, float]:
-    """2 / (d_model + 3 d_model): `xavier` for W_Q, W_K and W_V as one matrix, as in PyTorch's
-    MultiheadAttention.
-    """
-    return 1 / (2 * d_model), 1 / (2 * d_model)
-
-
-@scheme("uniform")
-def kaiming(d_model: int, _d_k: int) -> tuple[float, float]:
-    """1 / (3 d_model): uniform within 1 / sqrt(d_model), as in PyTorch's Linear (He et al. 2015
-    with a = sqrt(5)).
-    """
-    return 1 / (3 * d_model), 1 / (3 * d_model)
-
-
-@scheme("normal")
-def lecun(d_model: int, _d_k: int) -> tuple[float, float]:
-    """1 / d_model, so that q and k have the variance of the tokens (LeCun et al. 1998, section
-    4.6).
-    """
-    return 1 / d_model, 1 / d_model
-
-
-@scheme("normal")
-def mup(d_model: int, _d_k: int) -> tuple[float, float]:
-    """1 / d_model, as `lecun`; muP differs in its rule d_k^1 (Yang et al. 2022, "Tensor Programs
-    V", table 8).
-
-    The paper also recommends W_Q = 0 at the start, where all weights of a row are equal.
-    """
-    return 1 / d_model, 1 / d_model
-
-
-@scheme("normal")
-def t5(d_model: int, d_k: int) -> tuple[float, float]:
-    """1 / (d_model d_k) for W_Q and 1 / d_model for W_K: the scale is folded in, and scores are
-    unscaled (T5).
-    """
-    return 1 / (d_model * d_k), 1 / d_model
+_MATRIX = 1, 1, 0  # 1 / d_model
+SCHEMES = {
+    scheme.name: scheme
+    for scheme in (
+        # 0.02^2 at any width (Radford et al. 2019, GPT-2)
+        Scheme("gpt2", "normal", (2500, 0, 0)),
+        # 1/24^2, 1 / d_model at the width 576 of SmolLM2-135M (its `initializer_range`)
+        Scheme("smollm2", "normal", (576, 0, 0)),
+        # 2 / (fan_in + fan_out) of square W_Q and W_K of all heads (Glorot and Bengio 2010, eq. 16)
+        Scheme("xavier", "uniform", _MATRIX),
+        # 2 / (d_model + 3 d_model): W_Q, W_K and W_V as one matrix, as in PyTorch's MultiheadAttention
+        Scheme("xavier_packed", "uniform", (2, 1, 0)),
+        # within 1 / sqrt(d_model), as in PyTorch's Linear (He et al. 2015 with a = sqrt(5))
+        Scheme("kaiming", "uniform", (3, 1, 0)),
+        # q and k have the variance of the tokens (LeCun et al. 1998, section 4.6)
+        Scheme("lecun", "normal", _MATRIX),
+        # muP differs from `lecun` in its rule d_k^1 (Yang et al. 2022, "Tensor Programs V", table 8).
+        # The paper also recommends W_Q = 0 at the start, where all weights of a row are equal.
+        Scheme("mup", "normal", _MATRIX),
+        # the scale is folded in, and scores are unscaled (T5)
+        Scheme("t5", "normal", (1, 1, 1), of_key=_MATRIX),
+    )
+}
 
 
 def layer_normed_tokens(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:

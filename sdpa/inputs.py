@@ -1,6 +1,6 @@
 """The laws from which the entries of q and k are drawn: independent, mean 0, variance 1.
 
-A law is a sampler with its moments; `@input_law` registers it under its name.
+A law is a sampler with its moments, listed in `LAWS`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from sdpa._arrays import FloatArray
 from sdpa._names import not_among
 
 Sampler = Callable[[np.random.Generator, tuple[int, ...]], FloatArray]
-LAWS: dict[str, InputLaw] = {}
 
 
 @dataclass(frozen=True)
@@ -43,21 +42,6 @@ class InputLaw:
         return self.name
 
 
-def input_law(third: float, fourth: float) -> Callable[[Sampler], Sampler]:
-    """Register a sampler in `LAWS` under its name with its moments E x^3 and E x^4; ValueError if
-    the name is taken.
-    """
-
-    def enter(sample: Sampler) -> Sampler:
-        name = sample.__name__
-        if name in LAWS:
-            raise ValueError(f"expected a single law called {name}, got a second one")
-        LAWS[name] = InputLaw(name, sample, (third, fourth))
-        return sample
-
-    return enter
-
-
 def _lognormal_moment(order: int) -> float:
     """E x^n = sum_j C(n, j) (-1)^(n-j) e^(j (j-1) / 2) / (e - 1)^(n/2) of `lognormal`, from E e^(j
     z) = e^(j^2 / 2).
@@ -69,34 +53,29 @@ def _lognormal_moment(order: int) -> float:
     return math.fsum(terms) / math.pow(math.e - 1, order / 2)
 
 
-@input_law(0.0, 3.0)
-def gaussian(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+def _gaussian(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     """x ~ N(0, 1), independent entries of the given shape."""
     return rng.standard_normal(shape)
 
 
-@input_law(0.0, 9 / 5)
-def uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+def _uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     """x ~ U(-sqrt(3), sqrt(3)), whose variance is 1; independent entries of the given shape."""
     return rng.uniform(-math.sqrt(3), math.sqrt(3), shape)
 
 
-@input_law(0.0, 1.0)
-def rademacher(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+def _rademacher(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     """x = -1 or 1 with equal probability; independent entries of the given shape."""
     return 2.0 * rng.integers(0, 2, shape) - 1.0
 
 
-@input_law(0.0, 6.0)
-def laplace(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+def _laplace(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     """x of the density e^(-sqrt(2) |x|) / sqrt(2), whose variance is 1; independent entries of the
     given shape.
     """
     return rng.laplace(0.0, math.sqrt(0.5), shape)
 
 
-@input_law(0.0, 9.0)
-def student_t(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+def _student_t(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     """x = sqrt(3/5) t, t of Student's law of 5 degrees of freedom and variance 5/3; independent
     entries of that shape.
 
@@ -105,14 +84,26 @@ def student_t(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     return rng.standard_t(5, shape) * math.sqrt(3 / 5)
 
 
-@input_law(_lognormal_moment(3), _lognormal_moment(4))
-def lognormal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+def _lognormal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     """x = (e^z - e^(1/2)) / sqrt(e (e - 1)), z ~ N(0, 1): skewed, mean 0, variance 1; independent
     entries.
     """
     return (np.exp(rng.standard_normal(shape)) - math.sqrt(math.e)) / math.sqrt(
         math.e * (math.e - 1)
     )
+
+
+LAWS = {
+    law.name: law
+    for law in (
+        InputLaw("gaussian", _gaussian, (0.0, 3.0)),
+        InputLaw("uniform", _uniform, (0.0, 9 / 5)),
+        InputLaw("rademacher", _rademacher, (0.0, 1.0)),
+        InputLaw("laplace", _laplace, (0.0, 6.0)),
+        InputLaw("student_t", _student_t, (0.0, 9.0)),
+        InputLaw("lognormal", _lognormal, (_lognormal_moment(3), _lognormal_moment(4))),
+    )
+}
 
 
 class NormalSource(Protocol):

@@ -87,22 +87,14 @@ def named_mask(name: str, n_queries: int, n_keys: int) -> BoolArray:
     return reach.sees(np.arange(n_keys - n_queries, n_keys)[:, None], np.arange(n_keys))
 
 
-def causal_mask(n_queries: int, n_keys: int, window: float = math.inf) -> BoolArray:
-    """The mask of n_keys positions whose last n_queries, 1 to n_keys, ask: each sees the keys up to
-    its own position.
-
-    Of these it sees the last `window`, at least 1.
+def causal_mask(n_queries: int, n_keys: int) -> BoolArray:
+    """`named_mask` of `causal`: the last n_queries of n_keys positions see the keys up to their own.
 
     >>> causal_mask(2, 3)
     array([[ True,  True, False],
            [ True,  True,  True]])
     """
-    if not 1 <= n_queries <= n_keys:
-        raise ValueError(
-            f"causal_mask: expected n_queries from 1 to n_keys, got {n_queries} and {n_keys}"
-        )
-    own = np.arange(n_keys - n_queries, n_keys)[:, None]
-    return Reach(window - 1, 0).sees(own, np.arange(n_keys))
+    return named_mask("causal", n_queries, n_keys)
 
 
 def masked(scores: FloatArray, mask: npt.ArrayLike | None) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import Literal, overload
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray, as_float
-from sdpa.attention import scaled_dot_product_attention
+from sdpa.attention import attention_weights
 from sdpa.inputs import NormalSource, normal_source
 from sdpa.masks import allowed_keys
 from sdpa.scaling import Rule, resolve_divisor
@@ -48,7 +48,7 @@ class _Module:
             the weights, (..., n, n), or (..., n_heads, n, n).
 
         Raises:
-            ValueError: X does not have d_model columns, or `scaled_dot_product_attention` refuses
+            ValueError: X does not have d_model columns, or `attention_weights` refuses
                 the mask.
         """
         tokens = as_float("X", X, min_ndim=2)
@@ -118,9 +118,8 @@ class ScaledDotProductAttention(_Module):
         self, tokens: FloatArray, mask: npt.ArrayLike | None
     ) -> tuple[FloatArray, FloatArray]:
         queries, keys, values = tokens @ self.W_Q, tokens @ self.W_K, tokens @ self.W_V
-        return scaled_dot_product_attention(
-            queries, keys, values, scaling=self.scaling, mask=mask, return_weights=True
-        )
+        weights = attention_weights(queries, keys, scaling=self.scaling, mask=mask)
+        return weights @ values, weights
 
 
 class MultiHeadAttention(_Module):
@@ -174,9 +173,8 @@ class MultiHeadAttention(_Module):
         if mask is not None:
             shape = (*tokens.shape[:-1], tokens.shape[-2])
             mask = allowed_keys(mask, shape)[..., None, :, :]
-        heads, weights = scaled_dot_product_attention(
-            queries, keys, values, scaling=self.scaling, mask=mask, return_weights=True
-        )
+        weights = attention_weights(queries, keys, scaling=self.scaling, mask=mask)
+        heads = weights @ values
         return heads.swapaxes(-3, -2).reshape(tokens.shape) @ self.W_O, weights
 
     def _heads(self, projected: FloatArray) -> FloatArray:

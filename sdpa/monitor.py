@@ -16,7 +16,7 @@ from sdpa.diagnosis.heads import APART
 from sdpa.metrics import SATURATED
 from sdpa.record import Call, calls_of_pytorch, calls_of_transformers
 from sdpa.theory.gaussian_rows import gaussian_rows
-from sdpa.theory.score_law import largest_deviation_survival
+from sdpa.theory.query_lengths import largest_deviation_survival
 
 _LARGEST_SIGMA = 1e6  # rows of a larger deviation are one-hot
 _NOISE = 1e-6  # of scores in single precision, relative

@@ -119,7 +119,7 @@ class BlockGradients:
 
     def weights(self) -> Block:
         """The gradients to all weights: dL/dW = h^T dL/dy, summed over tokens and sequences."""
-        products = {name: _outer(*pair) for name, pair in self.of_products.items()}
+        products = {name: outer(*pair) for name, pair in self.of_products.items()}
         return Block(**products, **self.of_gains)
 
 
@@ -317,7 +317,7 @@ def _of_groups(gradient: FloatArray, design: Design) -> FloatArray:
     return np.asarray(groups.sum(axis=-3))
 
 
-def _outer(inputs: FloatArray, gradient: FloatArray) -> FloatArray:
+def outer(inputs: FloatArray, gradient: FloatArray) -> FloatArray:
     """h^T dL/dy, summed over all axes but the last."""
     rows = inputs.reshape(-1, inputs.shape[-1])
     return rows.T @ gradient.reshape(-1, gradient.shape[-1])
@@ -351,11 +351,12 @@ def next_token_gradients(
     targets: npt.NDArray[np.integer],
     design: Design,
     gain: FloatArray | None = None,
-) -> tuple[FloatArray, FloatArray]:
-    """The losses of `next_token_losses`, and the gradient of each to the x of its own token.
+) -> tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray]]:
+    """The losses of `next_token_losses`, the gradient of each to the x of its own token, and the h
+    and dL/dy of y = h U.
 
     >>> design = Design(1, 1, divisor=1.0, norm="none")
-    >>> _, to_x = next_token_gradients(np.zeros((1, 2)), np.eye(2), np.array([1]), design)
+    >>> _, to_x, _ = next_token_gradients(np.zeros((1, 2)), np.eye(2), np.array([1]), design)
     >>> to_x  # (softmax(x U) - one at the target) U^T
     array([[ 0.5, -0.5]])
     """
@@ -366,7 +367,7 @@ def next_token_gradients(
     to_x: FloatArray = g @ unembedding.T
     if design.norm == "pre":
         to_x, _ = _norm_backward(to_x, x, gain, design)
-    return losses, to_x
+    return losses, to_x, (h, g)
 
 
 def _exponentials(

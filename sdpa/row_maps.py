@@ -50,8 +50,6 @@ class Normalizer:
     """A function from capped scores to weights, by name."""
 
     name: str
-    formula: str
-    source: str
     of: Callable[[FloatArray, float], Normalized] = field(
         repr=False
     )  # of scores with finite maxima, and ln n
@@ -60,8 +58,8 @@ class Normalizer:
     def parse(cls, name: str) -> Normalizer:
         """The normalizer of that name.
 
-        >>> Normalizer.parse("sigmoid").formula
-        '1 / (1 + n e^(-s)), n keys'
+        >>> Normalizer.parse("sigmoid").name
+        'sigmoid'
         """
         if name not in NORMALIZERS:
             raise ValueError(not_among(name, NORMALIZERS))
@@ -83,7 +81,7 @@ def _shares(logits: FloatArray) -> FloatArray:
 
 
 def _sigmoid(z: FloatArray, log_n: float) -> Normalized:
-    """Exponentials of negative numbers only, which cannot overflow."""
+    """1 / (1 + n e^(-s)) (Ramapuram et al. 2024, arXiv:2409.04431), without overflow."""
     small = np.exp(-np.abs(z - log_n))
     w = np.where(z >= log_n, 1.0, small) / (1 + small)
     slope = small / (1 + small) ** 2
@@ -91,16 +89,7 @@ def _sigmoid(z: FloatArray, log_n: float) -> Normalized:
 
 
 NORMALIZERS = {
-    one.name: one
-    for one in (
-        Normalizer("softmax", "e^(s_i) / sum_j e^(s_j)", "Vaswani et al. 2017", _softmax),
-        Normalizer(
-            "sigmoid",
-            "1 / (1 + n e^(-s)), n keys",
-            "Ramapuram et al. 2024, arXiv:2409.04431",
-            _sigmoid,
-        ),
-    )
+    one.name: one for one in (Normalizer("softmax", _softmax), Normalizer("sigmoid", _sigmoid))
 }
 
 

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
 
-from sdpa._names import did_you_mean, nearest
+from sdpa._names import did_you_mean
 
 UNSCALED, SCALED = "unscaled", "d_k^1/2"  # the two rules that all compare, by name
 SIZES = ("d_k", "n_keys", "n_visible")
@@ -60,12 +60,6 @@ _EXPECTED = (
     "+ - * / ^ and brackets, such as 'd_k^1/2' or 'd_k^1/2/ln(n_keys)' (at most "
     f"{_MAX_LENGTH} characters, exponents within ±{_MAX_EXPONENT})"
 )
-# Words and names that people use instead of those of the grammar.
-_WORDS = dict.fromkeys(("none", "no", "off", "null", "false", "raw"), "unscaled")
-_WORDS |= dict.fromkeys(
-    ("sqrt", "root", "scaled", "default", "standard", "yes", "on", "true"), "d_k^1/2"
-)
-_NAMES = {"d": "d_k", "dk": "d_k", "head_dim": "d_k", "n": "n_keys", "log": "ln"}
 
 
 @dataclass(frozen=True)
@@ -103,9 +97,7 @@ class Scaling:
         try:
             return _divisor_rule(text)
         except _RefusedError as refused:
-            raise ValueError(
-                f"{refused.expected}, got {text!r}{refused.hint or _nearest(text)}"
-            ) from None
+            raise ValueError(f"{refused.expected}, got {text!r}{refused.hint}") from None
 
     @cached_property
     def name(self) -> str:
@@ -322,31 +314,6 @@ def _raised(rule: Scaling, power: Fraction) -> Scaling:
         powers = (*powers, (str(rule.constant), Fraction(1)))
     raised = tuple((factor, power * before) for factor, before in powers if power)
     return Scaling(root**power.numerator, raised)
-
-
-def _nearest(text: str) -> str:
-    """The rule that a text with a wrong name may mean, as `; did you mean ...?`; empty if there is
-    none.
-    """
-    meant = _WORDS.get(text.strip().lower(), _nearest_names(text))
-    if meant == text:
-        return ""
-    try:
-        _divisor_rule(meant)
-    except _RefusedError as refused:
-        return refused.hint
-    return did_you_mean(meant.strip())
-
-
-def _nearest_names(text: str) -> str:
-    """A text with the nearest names of the grammar in place of its own, if any are near."""
-    known = [*SIZES, *FUNCTIONS, "unscaled"]
-    return re.sub(
-        r"[^\W\d]\w*",
-        lambda name: _NAMES.get(name[0].lower()) or nearest(name[0], known) or name[0],
-        text,
-        flags=re.ASCII,
-    )
 
 
 Rule = Scaling | str | float  # a rule, its name, or the divisor itself

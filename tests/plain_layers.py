@@ -1,7 +1,6 @@
-"""The values of layers of a network from their definitions, without a formula of a gradient.
+"""The values of layers of a network from their definitions.
 
-The imaginary part of f(x + i h v), over a tiny h, is the derivative of f along v to the last digits
-(Squire and Trapp 1998). So a gradient comes from one forward pass for each entry of its array.
+Gradients are those of `sdpa.network`, which its own tests compare with differences.
 """
 
 import itertools
@@ -9,64 +8,42 @@ import math
 
 import numpy as np
 
-STEP = 1e-100  # h, whose square vanishes beside any number
+from sdpa import network
 
 
 def values_of_layers(x, blocks, top, design):
     """The values of each layer, where `top` is the gradient to the stream above the last."""
-    layers, _ = forward(x, blocks, design)
-    return [
-        values_of_layer(
-            arrays,
-            {
-                name: gradient(x, blocks, top, design, (layer, name), arrays[name])
-                for name in "xqkv"
-            },
-        )
-        for layer, arrays in enumerate(layers)
-    ]
+    steps = network.forward(x, blocks, design)
+    gradients = network.backward(top, steps, blocks, design)
+    layers = forward(x, blocks, design)
+    return [values_of_layer(*each) for each in zip(layers, map(vars, gradients), strict=True)]
 
 
-def gradient(x, blocks, top, design, place, array):
-    """The gradient of the sum of top times the stream above to an array of a layer."""
-    moves = 1j * STEP * np.eye(array.size).reshape(-1, *array.shape)
-    _, after = forward(x, blocks, design, place, moves)
-    return (top * after.imag).sum(axis=(-1, -2)).reshape(array.shape) / STEP
-
-
-def forward(x, blocks, design, place=(), moves=0.0):
-    """The arrays of each layer and the stream above the last, where that at a place (layer, name)
-    moves.
-    """
+def forward(x, blocks, design):
+    """The arrays of each layer."""
     found = []
-    for layer, block in enumerate(blocks):
-
-        def moved(name, array, layer=layer):
-            return array + moves if place == (layer, name) else array
-
-        x = moved("x", x)
+    for block in blocks:
         below = norm(x) if design.norm == "pre" else x
         q, k, v = (split(below @ w, design) for w in (block.query, block.key, block.value))
-        q, k, v = moved("q", turned(q, design)), moved("k", turned(k, design)), moved("v", v)
-        scores = q @ k.swapaxes(-1, -2) / design.divisor
+        scores = turned(q, design) @ turned(k, design).swapaxes(-1, -2) / design.divisor
         if design.mask == "causal":
             scores = np.where(np.tri(x.shape[-2], dtype=bool), scores, -np.inf)
         weights = np.exp(scores)
         weights = weights / weights.sum(axis=-1, keepdims=True)
-        found.append({"x": x, "q": q, "k": k, "v": v, "scores": scores, "weights": weights})
+        found.append({"x": x, "scores": scores, "weights": weights})
         mixed = (weights @ v).swapaxes(-3, -2)
         x = design.residual * x + mixed.reshape(*mixed.shape[:-2], -1) @ block.output
         x = norm(x) if design.norm == "post" else x
         if block.up is not None:
             below = norm(x) if design.norm == "pre" else x
             hidden = below @ block.up
-            gate = hidden.real > 0
+            gate = hidden > 0
             if block.gate is not None:
                 opened = below @ block.gate
                 gate = opened / (1 + np.exp(-opened))
             x = design.residual * x + (hidden * gate) @ block.down
             x = norm(x) if design.norm == "post" else x
-    return found, x
+    return found
 
 
 def norm(x):

@@ -121,7 +121,7 @@ def test_readme_states_what_the_tables_show():
     few = crossing.query("n_keys == 4 and d_k == 64").set_index("scaling")
     few_median = few["query_gradient_norm_median_exact"]
     wide_median = wide["query_gradient_norm_median_exact"]
-    means = crossing.pivot(
+    means = crossing.pivot_table(
         index=["d_k", "n_keys"], columns="scaling", values="query_gradient_norm_exact"
     )
     larger = means["unscaled"] / means["d_k^1/2"]
@@ -130,7 +130,9 @@ def test_readme_states_what_the_tables_show():
     )
     equal_at = crossings.set_index(["norm", "n_keys"])["crossing_exact"]
     of_gradient = equal_at["query_gradient"]
-    exact = {n: significant(limits.query_gradient_crossing(n), 2) for n in (64, 1024)}
+    exact = {
+        n: significant(limits.median_crossing("query_gradient_norm", n), 2) for n in (64, 1024)
+    }
     small_decoder = pd.read_csv(RESULTS / csv_name("language", "bands")).query("initial == 'unit'")
     of_all = small_decoder.set_index("scaling")["final_loss"]
     full = RESULTS / "config.full"
@@ -245,9 +247,9 @@ def test_the_exact_crossing_is_one_number_wherever_it_stands():
         known = rows.dropna(subset="crossing_exact").query("n_keys >= 8").set_index("n_keys")
         assert 64 in known.index
         for n_keys, crossing in known["crossing_exact"].items():
-            of_theory = limits.query_gradient_crossing(int(n_keys))
+            of_theory = limits.median_crossing("query_gradient_norm", int(n_keys))
             assert significant(crossing, 2) == significant(of_theory, 2)
-    exact = {n: significant(limits.query_gradient_crossing(n), 2) for n in (16, 64)}
+    exact = {n: significant(limits.median_crossing("query_gradient_norm", n), 2) for n in (16, 64)}
     said = f"equal only at d_k = {exact[64]:.0f} (exact), and for 16 keys at {exact[16]:.0f}"
     assert said in " ".join(PAGES["docs/training.md"].split())
 

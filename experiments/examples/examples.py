@@ -25,8 +25,16 @@ from experiments.examples.steps import (
     step,
 )
 from experiments.measuring.experiment import Floats
-from sdpa import Scaling, Trace, compare_scaling, entropy, jacobian_norm, softmax, trace
-from sdpa import scaled_dot_product_attention as attended
+from sdpa import (
+    Scaling,
+    Trace,
+    attention_weights,
+    compare_scaling,
+    entropy,
+    jacobian_norm,
+    softmax,
+    trace,
+)
 
 _ARTICLE = "the article by M. Brenndoerfer, Scaled Dot-Product Attention (2025)"
 _LESSON = "the lesson Softmax & Attention Output, on The cat sat down"
@@ -230,7 +238,9 @@ def session() -> list[Step]:
     """Four tokens from projections to output, then a batch of three sequences."""
     tokens = numbered(4, "t")
     steps = attention(SESSION, tokens, tokens, digits=3)
-    output, weights = attended(*BATCH, return_weights=True)
+    q, k, v = BATCH
+    weights = attention_weights(q, k)
+    output = weights @ v
     shapes = [array.shape for array in (*BATCH, weights, output)]
     rows = ("Q", "K", "V", "weights", "output")
     columns = ("sequences", "rows", "columns")

@@ -39,7 +39,7 @@ from experiments.figures.style import (
 )
 from experiments.figures.words import is_number, latex, short, spoken, under, values_of
 from experiments.measuring.metric import FEW_DRAWS, Metric
-from sdpa.theory.row_lengths import lengths_of, rows_under
+from sdpa.theory.row_law import lengths_of, rows_under
 
 _CROSSING = {
     f"{metric}{suffix}": (norm, statistic)

@@ -36,10 +36,16 @@ from experiments.measuring.experiment import (
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.quantiles import Histograms, Quantile
 from sdpa import Scaling
-from sdpa.decoder import Decoder, Pass, loss_and_gradients, losses
+from sdpa.decoder import (
+    OPTIMIZERS,
+    Decoder,
+    OptimizerName,
+    Pass,
+    loss_and_gradients,
+    losses,
+)
 from sdpa.metrics import entropy, max_weight, row_variance
 from sdpa.network import Block, BlockGradients, Design, Steps
-from sdpa.optimizers import OPTIMIZERS, OptimizerName
 
 HISTORY, HEADS = "history", "heads"
 _TEXT = Path(__file__).with_name("text") / "python.txt"

@@ -33,7 +33,7 @@ def _of_drawn_rows(metric: RowsMetric) -> RowsMetric:
     norm = metric.name.removesuffix("_median")
     if metric.kind != "quantile" or norm not in _ACCURACY:
         return metric
-    value = from_theory("attention_quantiles", row_arguments, norm)
+    value = from_theory("attention_medians", row_arguments, norm)
     return replace(metric, exact=Exact(_FORMULA, value, _ACCURACY[norm]))
 
 

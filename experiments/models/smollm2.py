@@ -152,7 +152,7 @@ class Pretrained(NamedTuple):
         x = self.embedding[tokens[:-1]]
         steps = network.forward(x, self.blocks, design)
         top = self.embedding.T, tokens[1:], design, self.final_gain
-        losses, to_last = network.next_token_gradients(steps[-1].after, *top)
+        losses, to_last = network.next_token_gradients(steps[-1].after, *top)[:2]
         return losses, steps, network.backward(to_last, steps, self.blocks, design)
 
 

@@ -9,6 +9,7 @@ them and averages over |q|.
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -38,8 +39,8 @@ _MEDIANS = ("jacobian_norm_median", "query_gradient_norm_median")
 _CROSSING = ["crossing_exact", "crossing", "crossing_low", "crossing_high"]
 # The d_k of equal medians by norm, from n_keys; each takes a second.
 EXACT_CROSSINGS = {
-    "jacobian": limits.jacobian_crossing,
-    "query_gradient": limits.query_gradient_crossing,
+    "jacobian": partial(limits.median_crossing, "jacobian_norm"),
+    "query_gradient": partial(limits.median_crossing, "query_gradient_norm"),
 }
 _SHORTEST_OF_CROSSINGS = 8
 _LONGEST = 8.0  # |q| above sqrt(d_k) + 8 has a probability below 1e-14

@@ -12,7 +12,7 @@ from sdpa.pairs import PairLaw
 from sdpa.scaling import multiplies
 from sdpa.theory import UnknownError, attention_expectations, divisor_for
 from sdpa.theory.attention import Target, largest_entropy
-from sdpa.theory.row_lengths import lengths_of, rows_under
+from sdpa.theory.row_law import lengths_of, rows_under
 
 NAME = "design"
 _FACTORS = (1 / 16, 1 / 4, 1, 4, 16)  # of n_keys, in the table

@@ -5,21 +5,20 @@ from sdpa.theory.attention import AttentionExpectations, attention_expectations,
 from sdpa.theory.gradient_growth import StackLayer, attention_stack
 from sdpa.theory.integrals import UnknownError
 from sdpa.theory.mapped_rows import MappedExpectations, mapped_expectations
-from sdpa.theory.norm_quantiles import NormQuantiles, attention_quantiles
-from sdpa.theory.row_variance import row_variance
+from sdpa.theory.norm_quantiles import NormMedians, attention_medians
+from sdpa.theory.query_lengths import largest_score_survival, score_survival
 from sdpa.theory.rows import GaussianRow
-from sdpa.theory.score_law import largest_score_survival, score_survival
-from sdpa.theory.scores import score_kurtosis, score_mean, score_variance
+from sdpa.theory.scores import row_variance, score_kurtosis, score_mean, score_variance
 
 __all__ = [
     "AttentionExpectations",
     "GaussianRow",
     "MappedExpectations",
-    "NormQuantiles",
+    "NormMedians",
     "StackLayer",
     "UnknownError",
     "attention_expectations",
-    "attention_quantiles",
+    "attention_medians",
     "attention_stack",
     "divisor_for",
     "largest_score_survival",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from math import exp, fsum, inf, isnan, log, nan, sqrt
 from typing import Literal, get_args
 
@@ -10,13 +10,17 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sdpa.pairs import PairLaw
-from sdpa.scaling import Rule, Scaling
-from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
-from sdpa.theory.row_law import RowLaw, divisor_of_rows
-from sdpa.theory.row_lengths import RowLengths, lengths_of, mean_over_lengths, varies_slowly
-from sdpa.theory.row_metrics import OF_ONE_KEY, RowMetrics
-from sdpa.theory.row_moments import row_means
-from sdpa.theory.row_variance import expected_row_variance
+from sdpa.scaling import Rule
+from sdpa.theory.integrals import FloatArray, check_sizes
+from sdpa.theory.row_law import (
+    RowLaw,
+    RowLengths,
+    divisor_of_rows,
+    lengths_of,
+    mean_over_lengths,
+)
+from sdpa.theory.row_moments import OF_ONE_KEY, RowMetrics, row_means
+from sdpa.theory.scores import row_variance
 
 # Where a correlation saturates all but one in 10^10 rows, integrals lose the few that carry these
 # means.
@@ -103,13 +107,13 @@ def attention_expectations(
         shortest: with a causal mask, the number of keys that the first query sees: rows of every
             length from it to n_keys, a whole number, occur equally often, and norms are root mean
             squares over all rows. With another mask, such as `local-64`, what
-            `sdpa.theory.row_lengths.rows_under` returns.
+            `sdpa.theory.row_law.rows_under` returns.
 
     Raises:
         ValueError: an argument out of its range.
         TypeError: the law is no `PairLaw`, or the shortest row no whole number.
-        UnknownError: rows of this law are unknown, or rows of many lengths under a rule that jumps,
-            bends or grows fast with n_visible.
+        UnknownError: rows of this law are unknown, or rows of many lengths under a rule with
+            n_visible.
 
     >>> round(attention_expectations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
     0.10717
@@ -121,39 +125,20 @@ def attention_expectations(
     if not isinstance(shortest, int | np.integer | tuple | None):
         raise TypeError(f"shortest: expected a whole number, runs or None, got {shortest!r}")
     check_sizes(d_k, n_keys)
-    divisor = divisor_of_rows(d_k, n_keys, divisor)
+    divisor = divisor_of_rows(d_k, n_keys, divisor, shortest)
     return _expectations(float(d_k), float(n_keys), divisor, law, shortest)
-
-
-def divisor_of_length(
-    d_k: float, n_keys: float, divisor: float | Scaling, rows: RowLengths
-) -> Callable[[float], float]:
-    """The divisor of a row of each length; UnknownError where means over rows of many lengths do
-    not interpolate between them.
-    """
-    if not isinstance(divisor, Scaling):
-        return lambda _: divisor
-    of_length = partial(divisor.divisor, d_k, n_keys)
-    if not varies_slowly(of_length, n_keys, rows):
-        raise UnknownError(
-            "rows of many lengths are unknown under a rule that jumps, bends or grows fast with "
-            f"n_visible, got {divisor}"
-        )
-    return of_length
 
 
 @cache
 def _expectations(
     d_k: float,
     n_keys: float,
-    divisor: float | Scaling,
+    divisor: float,
     law: PairLaw,
     shortest: RowLengths,
 ) -> AttentionExpectations:
-    of_length = divisor_of_length(d_k, n_keys, divisor, shortest)
-
     def values(length: float) -> FloatArray:
-        return np.array(row_means(RowLaw(d_k, length, of_length(length), law)))
+        return np.array(row_means(RowLaw(d_k, length, divisor, law)))
 
     # Interpolated over lengths, a probability near 0 may come out below it.
     means = np.maximum(mean_over_lengths(values, np.array(OF_ONE_KEY), n_keys, shortest), 0.0)
@@ -172,7 +157,7 @@ def _expectations(
         jacobian_norm=sqrt(row.jacobian_square),
         query_gradient_norm=sqrt(row.query_gradient_square),
         saturated_rows=row.saturated_rows,
-        row_variance=expected_row_variance(d_k, n_keys, divisor, law, shortest),
+        row_variance=row_variance(d_k, n_keys, divisor, law, shortest),
         output_std=sqrt(row.collision),
         key_gradient_norm=sqrt(row.key_gradient_square),
         value_gradient_norm=sqrt(row.collision),
@@ -213,7 +198,7 @@ def divisor_for(
     check_sizes(d_k, n_keys)
     if lengths_of(shortest, n_keys).max() < 2:
         raise ValueError("expected a mask under which a query sees two keys, got one key for each")
-    unit = sqrt(expected_row_variance(d_k, n_keys, 1.0, law, shortest))
+    unit = sqrt(row_variance(d_k, n_keys, 1.0, law, shortest))
 
     def of_divisor(divisor: float) -> float:
         found = _expectations(float(d_k), float(n_keys), divisor, law, shortest)

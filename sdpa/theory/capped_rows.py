@@ -34,8 +34,8 @@ from sdpa.theory.integrals import (
     gauss_panels,
     log_of,
 )
+from sdpa.theory.integrands import Index, metric_expansion
 from sdpa.theory.normal_law import normal_density
-from sdpa.theory.polynomials import Index, metric_expansion
 
 _ORDER = 8  # nodes of a panel
 _STEP = 0.22  # of u

@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 
 from sdpa.metrics import SATURATED
 from sdpa.theory.integrals import FloatArray, lagrange
-from sdpa.theory.row_lengths import IntArray, length_rule, pieces
+from sdpa.theory.row_law import IntArray, length_rule, pieces
 from sdpa.theory.rows import GaussianRow, Row
 
 Function = Callable[[Row], float]
@@ -88,12 +88,8 @@ def _octave_coefficients(
     return np.asarray(fit)
 
 
-def saturated_rows(
-    sigma: FloatArray,
-    n_keys: float,
-    log_remainder: float = LOG_UNSATURATED,
-) -> FloatArray:
-    """P(1 - max w < r) = n Phi(y / sigma) at each sigma, by interpolation of y.
+def saturated_rows(sigma: FloatArray, n_keys: float) -> FloatArray:
+    """P(1 - max w < r) = n Phi(y / sigma) at each sigma, r = 1 - SATURATED, by interpolation of y.
 
     y is nearly constant. Below the first octave, y is a polynomial in sigma^2 through values in
     that octave and its limit at 0,
@@ -103,39 +99,36 @@ def saturated_rows(
     because the nearest scores with such a weight decide there. With two keys, y has this value at
     every sigma. The relative error of P is below 1e-7 down to 1e-40.
 
-    Args:
-        sigma: rising, (rows,).
-        n_keys: keys of a row.
-        log_remainder: ln r, at most ln(1/2); by default that of a saturated row, r = 1 - SATURATED.
+    sigma is rising, (rows,).
     """
-    log_odds = log_remainder - log1p(-exp(log_remainder)) - log(n_keys - 1)
+    log_odds = LOG_UNSATURATED - log1p(-exp(LOG_UNSATURATED)) - log(n_keys - 1)
     limit = log_odds * sqrt(1 - 1 / n_keys)
     if n_keys == 2:
         return np.asarray(2 * ndtr(limit / sigma))
-    first = 2.0 ** _first_octave(n_keys, log_remainder)
+    first = 2.0 ** _first_octave(n_keys)
     low = sigma < first
     y = np.empty(len(sigma))
     if low.any():
         nodes = first * 2 ** ((_CHEBYSHEV + 1) / 2)
-        values = np.append(limit, interpolated(nodes, n_keys, _scaled_quantile, log_remainder))
+        values = np.append(limit, interpolated(nodes, n_keys, _scaled_quantile))
         polynomials = lagrange(sigma[low] ** 2, np.append(0.0, nodes**2))
         y[low] = polynomials @ values
     if not low.all():
-        y[~low] = interpolated(sigma[~low], n_keys, _scaled_quantile, log_remainder)[:, 0]
+        y[~low] = interpolated(sigma[~low], n_keys, _scaled_quantile)[:, 0]
     return np.asarray(n_keys * ndtr(y / sigma))
 
 
-def _scaled_quantile(sigma: float, n_keys: float, log_remainder: float) -> FloatArray:
+def _scaled_quantile(sigma: float, n_keys: float) -> FloatArray:
     """y = sigma Phi^-1(P(1 - max w < r) / n) of a row, (1,)."""
-    of_one = GaussianRow(sigma, n_keys).remainder_below(log_remainder) / n_keys
+    of_one = GaussianRow(sigma, n_keys).remainder_below(LOG_UNSATURATED) / n_keys
     return np.array([sigma * ndtri(of_one)])
 
 
 @cache
-def _first_octave(n_keys: float, log_remainder: float) -> int:
-    """The lowest octave of sigma, from 1/2, in which the integral resolves P(1 - max w < r)."""
+def _first_octave(n_keys: float) -> int:
+    """The lowest octave of sigma, from 1/2, in which the integral resolves the chance of saturation."""
     octave = -1
-    while GaussianRow(2.0**octave, n_keys).remainder_below(log_remainder) <= _RESOLVED:
+    while GaussianRow(2.0**octave, n_keys).remainder_below(LOG_UNSATURATED) <= _RESOLVED:
         octave += 1
     return octave
 

@@ -3,7 +3,7 @@
 from functools import cache
 from math import ceil, log
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,33 @@ class Nodes(NamedTuple):
     x: FloatArray  # (nodes of u or 1, nodes), or (nodes,)
     weights: FloatArray
     across: FloatArray | float
+
+
+class Law(Protocol):
+    """The law of independent scores."""
+
+    @property
+    def lowest(self) -> float:
+        """The least score with a probability that counts."""
+
+    @property
+    def resolution(self) -> float:
+        """The greatest width of a panel that resolves the density; 0 if none does."""
+
+    def log_g(self, u: FloatArray) -> FloatArray:
+        """ln G at every u, G(u) = E exp(-e^(u + s))."""
+
+    def nodes(self, u: FloatArray) -> Nodes:
+        """Nodes of expectations over a score."""
+
+    def cdf(self, score: FloatArray) -> FloatArray:
+        """P(s < score)."""
+
+    def density(self, score: FloatArray) -> FloatArray:
+        """The density of a score."""
+
+    def between(self, edges: FloatArray) -> Quadrature:
+        """Scores between falling edges (..., edges), and their probabilities, (..., nodes)."""
 
 
 class UnknownError(ValueError):

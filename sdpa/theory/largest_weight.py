@@ -1,4 +1,4 @@
-"""The mean of the largest weight of a row of any scores.
+"""The largest weight of a row of any scores: its mean, and the chance that it exceeds a threshold.
 
 If the largest score is m, max w = 1 / (1 + S), with S the sum of e^(s - m) over the other scores,
 and 1 / (1 + S) = int e^-t e^(-t S) dt, t = e^v. Each other score is below m and gives
@@ -10,23 +10,52 @@ So, with n scores in each group,
     E max w = sum over groups of n int dF(m) int e^(v - e^v) A^(n-1)(v, m) B dv,
 
 where B is the product of the powers of A of the other groups.
+
+Max w exceeds a threshold from 1/2, which no second weight can exceed, if S < c for one score m of
+the row, c = (1 - threshold) / threshold, so that
+
+    P = sum over groups of n int dF(m) P(S < c)
+
+from the Laplace transform of S. Here the other scores need not lie below m.
 """
 
 import itertools
 from collections.abc import Callable, Sequence
-from math import ceil
+from math import ceil, exp, log, log2, pi
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import comb
 
-from sdpa.theory.integrals import HIGHEST, RANGE, STEP, FloatArray, gauss_panels, trapezoid
-from sdpa.theory.integrands import Law
+from sdpa.theory.integrals import (
+    HIGHEST,
+    RANGE,
+    STEP,
+    ComplexArray,
+    FloatArray,
+    Law,
+    gauss_panels,
+    trapezoid,
+)
 
 V, _V_STEP = trapezoid(-RANGE, HIGHEST, STEP)
 OF_LARGEST = _V_STEP * np.exp(V - np.exp(V))
 # Edges of panels below the largest score as shares of the whole width, narrower near that score.
 GRADED = np.array([0, 0.015, 0.04, 0.1, 0.22, 0.5, 1.0])
 _MOST_PANELS = 150
+
+_ABSCISSA = 25.0  # the inversion is good to e^-25
+_TERMS = 40
+_MAX_TERMS = 1280
+_AVERAGED = 14
+_BINOMIAL = comb(_AVERAGED, np.arange(_AVERAGED + 1)) / 2.0**_AVERAGED  # for the last partial sums
+_NARROWEST = 0.0625  # the width for which _TERMS terms suffice
+# Edges below the highest e^x that counts. The phase turns by 2 pi k e^x: fine panels where e^x is
+# largest.
+_FINE_STEPS = np.arange(0, 3, 0.2)
+_MIDDLE_STEPS = np.arange(3, 8, 0.7)
+_COARSE_STEPS = np.arange(8, 2 * RANGE, 3.0)
+_STEPS = np.concatenate([_FINE_STEPS, _MIDDLE_STEPS, _COARSE_STEPS])
 
 
 class Candidates(NamedTuple):
@@ -95,3 +124,51 @@ def means_below(
         of_part = functions(x) @ chances[:, :, None]
         means.append(of_part[..., 0])
     return np.concatenate(means)
+
+
+def sum_below(logarithm: ComplexArray) -> FloatArray:
+    """P(S < c) from ln E e^(-p_k S), (..., terms), p_k = (a + 2 pi i k) / (2 c).
+
+    Bromwich's integral of L(p) / p, L(p) = E e^(-p S), whose alternating tail is averaged (Abate
+    and Whitt 1992):
+
+        P = 2 e^(a/2) sum_k (-1)^k Re L(p_k) / (a + 2 pi i k),   half of the term of k = 0.
+    """
+    k = np.arange(logarithm.shape[-1])
+    abscissas = _ABSCISSA + 2j * pi * k
+    values = (np.exp(logarithm) / abscissas).real
+    terms = 2 * exp(_ABSCISSA / 2) * (-1.0) ** k * values
+    terms[..., 0] /= 2
+    partial_sums = np.cumsum(terms, axis=-1)
+    probability = partial_sums[..., -_AVERAGED - 1 :] @ _BINOMIAL
+    return np.asarray(np.clip(probability, 0, 1))
+
+
+def terms_for(width: float) -> int:
+    """The number of terms that suffice if S has this standard deviation over its mean."""
+    ratio = _NARROWEST / max(width, 1e-9)
+    doublings = ceil(log2(max(ratio, 1)))
+    terms = min(_TERMS * 2**doublings, _MAX_TERMS)
+    return int(terms) + _AVERAGED + 1
+
+
+def log_transform(
+    law: Law,
+    scores: FloatArray,
+    c: float,
+    terms: int,
+) -> ComplexArray:
+    """ln E exp(-p_k e^(s - m)) of one score s at every m, (scores, terms), modulo 2 pi i."""
+    edges = log(2 * c * RANGE / _ABSCISSA) - _STEPS
+    lowest = law.cdf(scores + edges[-1])[:, None]
+    value = lowest + means_below(law, scores, edges, lambda x: _turned(x, c, terms))
+    size = np.maximum(np.abs(value), 1e-300)
+    return np.asarray(np.log(size) + 1j * np.angle(value))
+
+
+def _turned(x: FloatArray, c: float, terms: int) -> ComplexArray:
+    """exp(-p e^x) for the first p and every x, (..., terms, nodes)."""
+    frequencies = 2j * pi * np.arange(terms)
+    p = (_ABSCISSA + frequencies) / (2 * c)
+    exponential = np.exp(x)[..., None, :]
+    return np.asarray(np.exp(-p[:, None] * exponential))

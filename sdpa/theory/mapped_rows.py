@@ -14,14 +14,20 @@ import numpy as np
 
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
-from sdpa.scaling import Rule, Scaling
-from sdpa.theory.attention import attention_expectations, divisor_of_length
+from sdpa.scaling import Rule
+from sdpa.theory.attention import attention_expectations
 from sdpa.theory.capped_rows import mapped_row, sigmoid_row
 from sdpa.theory.gaussian_rows import interpolated
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.query_lengths import gaussian_queries
-from sdpa.theory.row_law import RowLaw, divisor_of_rows
-from sdpa.theory.row_lengths import RowLengths, lengths_of, mean_over_lengths, rows_under
+from sdpa.theory.row_law import (
+    RowLaw,
+    RowLengths,
+    divisor_of_rows,
+    lengths_of,
+    mean_over_lengths,
+    rows_under,
+)
 
 # Beside a higher sink, rare long queries carry the norms, beyond the precision of the integrals.
 _LEAST_MASS = 1e-4
@@ -66,8 +72,9 @@ def mapped_expectations(
     (0.99034, 0.10617)
     """
     check_sizes(d_k, n_keys)
-    divisor = divisor_of_rows(d_k, n_keys, divisor)
-    rows = d_k, n_keys, divisor, law, rows_under(mask, n_queries or n_keys, n_keys)
+    lengths = rows_under(mask, n_queries or n_keys, n_keys)
+    divisor = divisor_of_rows(d_k, n_keys, divisor, lengths)
+    rows = d_k, n_keys, divisor, law, lengths
     found = _plain_means(*rows) if row_map.is_plain else _mapped_means(*rows, row_map)
     if found[0] < _LEAST_MASS:
         raise UnknownError(
@@ -80,7 +87,7 @@ def mapped_expectations(
 def _plain_means(
     d_k: float,
     n_keys: int,
-    divisor: float | Scaling,
+    divisor: float,
     law: PairLaw,
     rows: RowLengths,
 ) -> FloatArray:
@@ -93,7 +100,7 @@ def _plain_means(
 def _mapped_means(
     d_k: float,
     n_keys: int,
-    divisor: float | Scaling,
+    divisor: float,
     law: PairLaw,
     rows: RowLengths,
     row_map: RowMap,
@@ -102,10 +109,8 @@ def _mapped_means(
     if law.key_mean:
         raise UnknownError("capped scores and those beside a sink are unknown for keys with a mean")
 
-    divisor_of = divisor_of_length(d_k, n_keys, divisor, rows)
-
     def values(n: float) -> FloatArray:
-        of_length = RowLaw(d_k, n, divisor_of(n), law)
+        of_length = RowLaw(d_k, n, divisor, law)
         lengths = gaussian_queries(d_k, law, halvings=1)
         sigma = of_length.unit * lengths.length
         if row_map.normalizer == "softmax":

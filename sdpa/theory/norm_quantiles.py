@@ -1,4 +1,4 @@
-"""Quantiles of |J|_F, |dw/dq|_F and |dL/dq| over rows of independent Gaussian queries and keys.
+"""Medians of |J|_F, |dw/dq|_F and |dL/dq| over rows of independent Gaussian queries and keys.
 
 Points of a lattice rule stand for |q| and for all scores of a row but the largest, which is
 integrated exactly. With s_2 the second score, A_k the sum of e^(k (s - s_2)) over all scores but
@@ -39,10 +39,9 @@ from scipy.special import betaincinv, gammaincinv, log_ndtr, ndtr, ndtri, ndtri_
 
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Rule
-from sdpa.theory.integrals import FloatArray
+from sdpa.theory.integrals import FloatArray, check_sizes
 from sdpa.theory.query_lengths import gaussian_queries
-from sdpa.theory.row_law import RowLaw
-from sdpa.theory.row_lengths import lengths_of
+from sdpa.theory.row_law import RowLaw, divisor_of_rows, lengths_of
 
 Norm = Callable[[FloatArray], FloatArray]  # of t, (..., points)
 
@@ -78,8 +77,8 @@ _ROUNDED = 1e-12  # a smaller |J g|^2 / r^2 is rounding
 _LEAST_NORM = 1e-280  # a smaller quantile is 0
 
 
-class NormQuantiles(NamedTuple):
-    """Quantiles of the norms of a row; those of |dw/dq|_F and |dL/dq| are NaN for d_k below 8."""
+class NormMedians(NamedTuple):
+    """Medians of the norms of a row; those of |dw/dq|_F and |dL/dq| are NaN for d_k below 8."""
 
     jacobian_norm: float
     weight_jacobian_norm: float
@@ -87,46 +86,43 @@ class NormQuantiles(NamedTuple):
 
 
 @cache
-def attention_quantiles(
+def attention_medians(
     d_k: float,
     n_keys: int,
     divisor: Rule,
     law: PairLaw = PairLaw(),
     shortest: int | None = None,
-    share: float = 0.5,
-) -> NormQuantiles:
-    """The |J|_F, |dw/dq|_F = |K^T J|_F / divisor and |dL/dq| below which a share of the rows lies.
+) -> NormMedians:
+    """The |J|_F, |dw/dq|_F = |K^T J|_F / divisor and |dL/dq| below which half of the rows lie.
 
     dL/dq = K^T J g / divisor is of a standard normal gradient g to the weights, one for each row.
     The relative error of medians above 1e-8 is below 1e-3 for |J|_F, 3e-3 for |dw/dq|_F and 1e-2 for
-    |dL/dq|; it grows slowly below (2 keys, d_k = 1: 1.6e-3 at 7e-23). Other shares have no stated
-    bound: few points of the lattice decide on the tails.
+    |dL/dq|; it grows slowly below (2 keys, d_k = 1: 1.6e-3 at 7e-23).
 
-    Arguments and errors as in `attention_expectations`, of independent Gaussian entries, and a
-    share above 0 and below 1.
+    Arguments and errors as in `attention_expectations`, of independent Gaussian entries.
 
-    >>> found = attention_quantiles(d_k=64, n_keys=64, divisor=8.0)
+    >>> found = attention_medians(d_k=64, n_keys=64, divisor=8.0)
     >>> round(found.jacobian_norm, 3), round(found.weight_jacobian_norm, 3)
     (0.179, 0.179)
     >>> round(found.query_gradient_norm, 3)
     0.167
     """
-    of_law = RowLaw.checked(float(d_k), n_keys, divisor, law)
+    check_sizes(d_k, n_keys)
+    divisor = divisor_of_rows(d_k, n_keys, divisor, shortest)
+    of_law = RowLaw(float(d_k), n_keys, divisor, law)
     least = int(lengths_of(shortest, n_keys)[0])
     rows = rows_of(of_law, least)
-    if not 0 < share < 1:
-        raise ValueError(f"share: expected a number above 0 and below 1, got {share}")
-    if least == 1:  # one of n_keys rows has a single key and the norms 0
-        share = (share * n_keys - 1) / (n_keys - 1)
-    found = [rows.quantile(rows.jacobian_norm, share), nan, nan]
-    if d_k >= _NARROWEST:
-        norms = rows.weight_jacobian_norm(d_k), rows.query_gradient_norm(d_k)
-        found[1:] = [of_law.to_query * rows.quantile(norm, share) for norm in norms]
-    return NormQuantiles(*found)
+    # One of n_keys rows may have a single key and the norms 0.
+    share = (0.5 * n_keys - 1) / (n_keys - 1) if least == 1 else 0.5
+    found = [nan] * 3
+    for i, name in enumerate(NormMedians._fields):
+        if i == 0 or d_k >= _NARROWEST:
+            found[i] = rows.quantile(rows.norm(name, d_k), share) * (of_law.to_query if i else 1.0)
+    return NormMedians(*found)
 
 
 def rows_of(law: RowLaw, shortest: int) -> RowNorms:
-    """The rows of `attention_quantiles`, those of one key excepted."""
+    """The rows of `attention_medians`, those of one key excepted."""
     sigma = law.unit * _lengths(law.d_k, law.law)
     return RowNorms(sigma, max(2, shortest), int(law.n_keys))
 
@@ -149,6 +145,18 @@ def _lattice() -> FloatArray:
     return 1 - np.abs(2 * places - 1)
 
 
+@cache
+def _normals() -> FloatArray:
+    """The same points with standard normal coordinates."""
+    return np.asarray(ndtri(_lattice()))
+
+
+@lru_cache(64)
+def _across_query(d_k: float) -> FloatArray:
+    """Chi-squared of d_k - 1 degrees of freedom at the points."""
+    return np.asarray(2 * gammaincinv((d_k - 1) / 2, _lattice()[_ACROSS]))
+
+
 @lru_cache(64)
 def _lengths(d_k: float, law: PairLaw) -> FloatArray:
     """|q| / query_std at the points."""
@@ -161,6 +169,7 @@ class _Largest(NamedTuple):
     """Scores of variance 1 at the points, from the second largest to the eighth."""
 
     tail: FloatArray  # Q of the second
+    first: FloatArray  # a largest score, for the start of a search
     scores: FloatArray  # (scores, points); -inf in shorter rows
     log_below: FloatArray  # ln P(a score is below the eighth)
     others: FloatArray  # number of the scores below
@@ -179,7 +188,9 @@ def _largest(shortest: int, longest: int) -> _Largest:
         step = np.log(points[place]) / np.maximum(left, 1)
         log_below = np.where(left > 0, log_below + step, -inf)
         scores.append(ndtri_exp(log_below))
-    return _Largest(tail, np.array(scores), log_below, np.maximum(n_keys - _EXACT, 0))
+    first = -ndtri(points[_FIRST] * tail)
+    others = np.maximum(n_keys - _EXACT, 0)
+    return _Largest(tail, first, np.array(scores), log_below, others)
 
 
 class RowNorms:
@@ -190,6 +201,7 @@ class RowNorms:
         sigma = np.maximum(sigma, _FLATTEST)
         self.sigma = sigma
         self.tail = largest.tail
+        self.first = largest.first
         self.second = largest.scores[0]
         below_second = largest.scores - self.second
         y = np.where(np.isfinite(largest.scores), below_second, 0.0)
@@ -210,6 +222,14 @@ class RowNorms:
         bend = u2 - 2 * u3 + u2**2
         self.coefficients = 1 + 3 * u2, slope, bend
         self.along = [of_y / sums[0] ** k for (k, _), of_y in zip(_ALONG, along, strict=True)]
+
+    def norm(self, name: str, d_k: float) -> Norm:
+        """A norm of `NormMedians` as a function of t; with a query over to_query."""
+        if name == "jacobian_norm":
+            return self.jacobian_norm
+        if name == "weight_jacobian_norm":
+            return self.weight_jacobian_norm(d_k)
+        return self.query_gradient_norm(d_k)
 
     def jacobian_norm(self, t: FloatArray) -> FloatArray:
         """|J|_F at t."""
@@ -244,8 +264,8 @@ class RowNorms:
         """
         _, u2, *_ = self.u
         mean, apart, squares = self._of_gradients()
-        across = 2 * gammaincinv((d_k - 1) / 2, _lattice()[_ACROSS])
-        largest = ndtri(_lattice()[_OF_LARGEST.start]) - mean
+        across = _across_query(d_k)
+        largest = _normals()[_OF_LARGEST.start] - mean
 
         def norm(t: FloatArray) -> FloatArray:
             a = 1 / (1 + t)
@@ -263,8 +283,8 @@ class RowNorms:
         covariance, and sum u^2 g^2 has the law of Wilson and Hilferty with its exact variance.
         """
         u = self.shares
-        g = ndtri(_lattice()[_OF_LARGEST])[1:]
-        of_sum, of_squares, of_spread = ndtri(_lattice()[[_OF_SUM, _OF_SQUARES, _SPREAD]])
+        g = _normals()[_OF_LARGEST][1:]
+        of_sum, of_squares, of_spread = _normals()[[_OF_SUM, _OF_SQUARES, _SPREAD]]
         second, third, fourth = (self.u[k - 1] - (u**k).sum(axis=0) for k in (2, 3, 4))
         second = np.maximum(second, _LEAST_SQUARE)
         third = np.clip(third, 0, second**1.5)  # nothing but rounding in rows of eight keys
@@ -292,8 +312,9 @@ class RowNorms:
         x = self._distance(t)
         y = mean - x
         of_mean = (a**2 + r**2 * u2) * y**2
-        square = of_mean - 2 * r * y * (first - x * u2)
-        square += second - x * (2 * first - x * u2)
+        of_distance = x * u2
+        square = of_mean - 2 * r * y * (first - of_distance)
+        square += second - x * (2 * first - of_distance)
         return np.asarray(np.maximum(square, 0))
 
     def _across(self, d_k: float) -> tuple[FloatArray, ...]:
@@ -314,7 +335,7 @@ class RowNorms:
         power = 1 - 2 * first * third / (3 * second**2)
         spread = second / first**2
         root = 1 + spread * power * (power - 1)
-        normal = ndtri(_lattice()[_CHI])
+        normal = _normals()[_CHI]
         root += np.sqrt(2 * spread) * power * normal
         sums = np.maximum(root, _LEAST) ** (1 / power)
         start, half, end = (d_k - 1) * sums
@@ -347,10 +368,9 @@ class RowNorms:
 
         A sample gives the start of the search, and its slope.
         """
-        if share <= 0:
+        if share <= 0:  # of two keys, of which the first query sees one
             return 0.0
-        first = -ndtri(_lattice()[_FIRST] * self.tail)
-        odds = self.partition * np.exp(self.sigma * (self.second - first))
+        odds = self.partition * np.exp(self.sigma * (self.second - self.first))
         sample = norm(np.maximum(odds, _LEAST))
         width = min(share, 1 - share) / 4
         shares = [share - width, share, share + width]
@@ -430,7 +450,7 @@ def _sums_over_others(sigma: FloatArray, largest: _Largest) -> tuple[FloatArray,
     of_sum = log_covariance(1, 2) / variance
     of_cubes = log_covariance(2, 3) / variance
     rest = np.maximum(log_covariance(1, 1) - of_sum**2 * variance, 0)
-    factor, own = ndtri(_lattice()[[_SQUARES, _SUM]])
+    factor, own = _normals()[[_SQUARES, _SUM]]
     slopes = np.array([of_sum, np.ones_like(sigma), of_cubes])
     logs = slopes * (np.sqrt(variance) * factor - slopes * variance / 2)
     logs[0] += np.sqrt(rest) * own - rest / 2

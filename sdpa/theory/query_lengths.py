@@ -1,4 +1,6 @@
-"""The law of |q| for Gaussian entries; integrals over |q| are sums over nodes of ln |q|^2.
+"""The laws of |q| for Gaussian entries, of scores q.k, and of the largest score of a row.
+
+Given q, scores are normal with the deviation |q|. Integrals over |q| are sums over nodes of ln |q|^2.
 
 With q_a = query_mean + query_std a, y = |q|^2 / query_std^2 is noncentral chi-squared with d_k
 degrees of freedom and the noncentrality c = d_k (query_mean / query_std)^2: a mixture over
@@ -9,29 +11,32 @@ e^(h x - e^x) / Gamma(h), over which the trapezoidal rule converges exponentiall
 
 from collections.abc import Callable
 from functools import cache
-from math import ceil, exp, floor, inf, log, log10, sqrt
+from math import ceil, exp, floor, inf, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import (
+    betainc,
     gammainc,
     gammaincc,
     gammainccinv,
     gammaincinv,
     gammaln,
+    log_ndtr,
     logsumexp,
+    ndtr,
     xlogy,
 )
 
 from sdpa.pairs import PairLaw
-from sdpa.theory.integrals import FloatArray, UnknownError
-from sdpa.theory.row_law import RowLaw
+from sdpa.theory.integrals import FloatArray, Quadrature, UnknownError
 
 # Shares of the shortest and longest queries that integrals omit; a small probability needs more
-# (`mean_share`).
+# (`row_moments.saturated_share`).
 _SHORTEST = 1e-9
-_LONGEST = 1e-14
+LONGEST = 1e-14
 _SATURATING = 8.0  # scales of scores up to which _SHORTEST is small enough
 _LARGEST_NONCENTRALITY = 1e18  # beyond, the counts of Poisson's law leave the range of 64 bits
 
@@ -49,7 +54,7 @@ def query_lengths(
     noncentrality: float = 0.0,
     halvings: int | None = None,
     shortest: float = _SHORTEST,
-    longest: float = _LONGEST,
+    longest: float = LONGEST,
 ) -> QueryLengths:
     """Nodes and probabilities of |q| / query_std.
 
@@ -136,7 +141,7 @@ def gaussian_queries(
     d_k: float,
     law: PairLaw,
     halvings: int | None = None,
-    longest: float = _LONGEST,
+    longest: float = LONGEST,
     unit: float = 1.0,
 ) -> QueryLengths:
     """|q| of independent Gaussian queries and keys; UnknownError for any other law.
@@ -158,16 +163,58 @@ def gaussian_queries(
     return query_lengths(d_k, noncentrality, halvings, shortest, longest)
 
 
-def mean_share(rows: RowLaw, share: Callable[[FloatArray], FloatArray]) -> float:
-    """E of a probability that rises with the deviation of scores, with seven digits down to 1e-40.
+def score_survival(score: npt.ArrayLike, d_k: float) -> FloatArray:
+    """P(q.k > s) = E Phi(-s / |q|), precise far into the tail.
 
-    The longest queries decide where it is small: finer nodes then omit less than 1e-10 of the mean.
+    For d_k = 1 this is the product-normal law (Craig 1936). Scores have any shape, and d_k is any
+    real number from 1.
+
+    >>> float(score_survival(0.0, 8).round(12))
+    0.5
     """
-    lengths = gaussian_queries(rows.d_k, rows.law)
-    mean = float(lengths.share @ share(rows.unit * lengths.length))
-    if mean > 1e10 * _LONGEST:
-        return mean
-    tens = floor(log10(max(mean, 1e-270)) / 10)
-    longest = 10.0 ** (10 * tens - 10)
-    lengths = gaussian_queries(rows.d_k, rows.law, halvings=5, longest=longest)
-    return float(lengths.share @ share(rows.unit * lengths.length))
+    ratio, share = _ratios(score, d_k)
+    return np.asarray(ndtr(-ratio) @ share)
+
+
+def largest_score_survival(score: npt.ArrayLike, d_k: float, n_keys: float) -> FloatArray:
+    """P(max_i q.k_i > s) = E[1 - Phi(s / |q|)^n] of n keys that share a query.
+
+    Other arguments as in `score_survival`.
+
+    >>> float(largest_score_survival(0.0, 8, n_keys=3).round(12))  # 1 - 1/2^3
+    0.875
+    """
+    ratio, share = _ratios(score, d_k)
+    given_length = -np.expm1(n_keys * log_ndtr(ratio))
+    return np.asarray(given_length @ share)
+
+
+def _ratios(score: npt.ArrayLike, d_k: float) -> Quadrature:
+    """s / |q| at nodes of |q|, (..., nodes), as far as the tail depends on it, and their shares."""
+    lengths = query_lengths(d_k, halvings=3, shortest=1e-17, longest=1e-290)
+    ratio = np.asarray(score, dtype=float)[..., None] / lengths.length
+    return ratio, lengths.share
+
+
+def largest_deviation_survival(deviation: npt.ArrayLike, n_keys: npt.ArrayLike) -> FloatArray:
+    """P(max_j (s_j - mean) / std > x) <= n/2 P(B < 1 - x^2 / (n-1)), B of the law Beta(n/2 - 1, 1/2).
+
+    The n scores of a row are independent and normal, with any mean and variance; `mean` and `std`
+    (with 1/n) are those of the row itself, so that nothing is estimated. Both sides are equal from
+    x^2 = n/2 - 1, because two scores cannot be further from the mean. Below, the bound is at most 1.
+    With two keys the deviation is always 1, and so is the probability.
+
+    Sources: Thompson (1935, Ann. Math. Statist. 6:214); Grubbs (1950, Ann. Math. Statist. 21:27).
+
+    Args:
+        deviation: x, of at least 0, of any shape.
+        n_keys: n, from 2, broadcast to it.
+
+    >>> float(largest_deviation_survival(5.0, 64).round(7))
+    8e-07
+    """
+    n = np.asarray(n_keys, dtype=float)
+    rest = np.maximum(1 - np.square(deviation) / (n - 1), 0.0)
+    of_one = betainc(np.maximum(n, 3) / 2 - 1, 0.5, rest) / 2
+    of_any = np.minimum(n * of_one, 1.0)
+    return np.asarray(np.where(n > 2, of_any, 1.0))

@@ -1,11 +1,29 @@
-"""The rows whose metrics theory computes: their length, width, divisor and law."""
+"""The rows whose metrics theory computes: their law, divisor and lengths; and means over rows
+of many lengths, from values at few lengths.
+"""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from functools import cache
+from math import log
 
+import numpy as np
+import numpy.typing as npt
+
+from sdpa.masks import reach_of
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Rule, Scaling, resolve_divisor
-from sdpa.theory.integrals import UnknownError, check_sizes
+from sdpa.theory.integrals import FloatArray, UnknownError, lagrange
+
+IntArray = npt.NDArray[np.integer]
+# The lengths of the rows of a draw: pairs of a length and the number of its rows, a number m for
+# m, m + 1 ... n_keys once each, as under a causal mask, or None for n_keys alone.
+RowLengths = int | tuple[tuple[int, int], ...] | None
+
+# Each length below 16 is computed, and longer ones between 12 nodes in pieces of the ratio 16.
+_EXACT_LENGTHS = 16
+_PIECE = 16
+_LENGTH_NODES = 12
 
 
 @dataclass(frozen=True)
@@ -16,27 +34,6 @@ class RowLaw:
     n_keys: float
     divisor: float
     law: PairLaw = PairLaw()
-
-    @classmethod
-    def checked(
-        cls,
-        d_k: float,
-        n_keys: float,
-        divisor: Rule,
-        law: PairLaw,
-    ) -> Self:
-        """The rows of these sizes under one divisor.
-
-        Raises:
-            ValueError: n_keys is no whole number from 2, d_k is below 1, or the divisor is not above
-                0.
-            UnknownError: the divisor is a rule with n_visible.
-        """
-        check_sizes(d_k, n_keys)
-        divisor = divisor_of_rows(d_k, n_keys, divisor)
-        if isinstance(divisor, Scaling):
-            raise UnknownError(f"rows with divisors of their own are unknown, got {divisor}")
-        return cls(d_k, n_keys, divisor, law)
 
     @property
     def to_query(self) -> float:
@@ -54,13 +51,129 @@ class RowLaw:
         return self.law.query_std * self.law.key_std / self.divisor
 
 
-def divisor_of_rows(d_k: float, n_keys: float, divisor: Rule) -> float | Scaling:
-    """The divisor of all rows, or a rule with n_visible itself, which gives each row its own.
+def divisor_of_rows(d_k: float, n_keys: float, divisor: Rule, rows: RowLengths = None) -> float:
+    """The divisor of all rows; UnknownError for a rule with n_visible beside rows of many lengths.
 
-    >>> divisor_of_rows(16, 64, "d_k^1/2"), divisor_of_rows(16, 64, "d_k^1/2/ln(n_visible)")
-    (4.0, Scaling.parse('d_k^1/2/ln(n_visible)'))
+    >>> divisor_of_rows(16, 64, "d_k^1/2")
+    4.0
     """
     rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
-    if isinstance(rule, Scaling) and rule.is_by_row:
-        return rule
+    if rows is not None and isinstance(rule, Scaling) and rule.is_by_row:
+        raise UnknownError(
+            f"rows of many lengths are unknown under a rule with n_visible, got {rule}"
+        )
     return resolve_divisor(rule, d_k, n_keys)
+
+
+def mean_over_lengths(
+    values: Callable[[float], FloatArray],
+    of_one: FloatArray,
+    n_keys: float,
+    rows: RowLengths,
+) -> FloatArray:
+    """(1 / N) sum of values(n) over the lengths n of N rows.
+
+    `of_one` are the values of a row of one key. From length 16 on, a polynomial of degree 11 in
+    ln n interpolates over every factor of 16, at whole numbers near Chebyshev's nodes.
+
+    >>> mean_over_lengths(lambda n: np.array([1 / n]), np.ones(1), n_keys=3, rows=1)
+    array([0.61111111])
+    """
+    if rows is None:
+        return values(n_keys)
+    total = np.zeros_like(of_one)
+    for n, weight in _weights(rows, n_keys).items():
+        of_length = of_one if n == 1 else values(n)
+        total = total + weight * of_length
+    return total
+
+
+def rows_under(mask: str, n_queries: int, n_keys: int) -> RowLengths:
+    """The rows of the last n_queries of n_keys positions under a named mask.
+
+    >>> rows_under("local-1", 5, 5)  # 2, 3, 3, 3 and 2 keys
+    ((2, 2), (3, 3))
+    """
+    if mask == "none":
+        return None
+    if not 1 <= n_queries <= n_keys:
+        raise ValueError(
+            f"expected n_queries from 1 to n_keys under {mask}, got {n_queries} and {n_keys}"
+        )
+    if mask == "causal":
+        return n_keys - n_queries + 1
+    counts = np.bincount(reach_of(mask).lengths(n_queries, n_keys))
+    (lengths,) = counts.nonzero()
+    return tuple(zip(lengths.tolist(), counts[lengths].tolist(), strict=True))
+
+
+def lengths_of(rows: RowLengths, n_keys: float) -> IntArray:
+    """The length of each row, in rising order; of n_keys alone where all rows have it.
+
+    >>> lengths_of(((2, 1), (3, 3)), n_keys=5)
+    array([2, 3, 3, 3])
+    """
+    return np.repeat(*_counted(rows, n_keys))
+
+
+def length_rule(lengths: IntArray) -> tuple[IntArray, FloatArray]:
+    """Few lengths, and the matrix with which values there interpolate those at different lengths of
+    one piece, (lengths, few lengths).
+    """
+    few = lengths
+    if len(lengths) > _LENGTH_NODES:
+        few = _nodes_of_piece(int(pieces(lengths[:1])[0]))
+    return few, lagrange(np.log(lengths), np.log(few))
+
+
+def _counted(rows: RowLengths, n_keys: float) -> tuple[IntArray, IntArray]:
+    """The different lengths in rising order, and the number of rows of each.
+
+    Raises:
+        ValueError: a length is no whole number from 1 to n_keys.
+    """
+    if isinstance(rows, tuple):
+        lengths, counts = np.transpose(rows)
+    else:
+        lengths = np.arange(n_keys if rows is None else rows, n_keys + 1)
+        counts = np.ones(len(lengths), int)
+    is_whole = (lengths % 1 == 0).all()
+    if not (is_whole and len(lengths) and lengths[0] >= 1 and lengths[-1] <= n_keys):
+        expected = "whole numbers with shortest from 1 to n_keys"
+        raise ValueError(f"expected {expected}, got {rows} and {n_keys}")
+    return lengths.astype(int), counts
+
+
+@cache
+def _weights(rows: RowLengths, n_keys: float) -> dict[int, float]:
+    """Weights with which values at few lengths sum to the mean over all rows, by length."""
+    lengths, counts = _counted(rows, n_keys)
+    shares = counts / counts.sum()
+    weights: dict[int, float] = {}
+    for here in _pieces_of(lengths):
+        few, matrix = length_rule(lengths[here])
+        for n, weight in zip(few.tolist(), (shares[here] @ matrix).tolist(), strict=True):
+            # Neighbouring pieces share an end.
+            weights[n] = weights.get(n, 0.0) + weight
+    return weights
+
+
+def _pieces_of(lengths: IntArray) -> list[npt.NDArray[np.bool_]]:
+    """Where the lengths of each piece are."""
+    piece_of = pieces(lengths)
+    return [piece_of == piece for piece in np.unique(piece_of)]
+
+
+def pieces(n_keys: IntArray) -> IntArray:
+    """The first length of the piece of each length: 16, 256 and so on; a length below 16 itself."""
+    ratio = np.log(np.maximum(n_keys, 1) / _EXACT_LENGTHS) / log(_PIECE)
+    powers = np.floor(ratio + 1e-12).astype(int)
+    first = _EXACT_LENGTHS * _PIECE ** np.maximum(powers, 0)
+    return np.where(n_keys < _EXACT_LENGTHS, n_keys, first)
+
+
+def _nodes_of_piece(piece: int) -> IntArray:
+    """Whole numbers near Chebyshev's nodes of a piece."""
+    angles = np.pi * np.arange(_LENGTH_NODES) / (_LENGTH_NODES - 1)
+    ends = (np.cos(angles) + 1) / 2
+    return np.unique(np.round(piece * _PIECE**ends)).astype(int)

@@ -1,26 +1,26 @@
 """Mean metrics of rows of one length, for the three laws of queries and keys that allow them.
 
-Independent Gaussian entries have the means of `row_metrics` over |q|. A correlation gives the own
-key of a query a score of another law. Normalized vectors have cosines as scores.
+Given an independent Gaussian query, the scaled scores are independent N(0, sigma^2), sigma = key_std
+|q| / divisor, but for a shift of all scores. A correlation gives the own key of a query a score of
+another law. Normalized vectors have cosines as scores.
 """
 
 from collections.abc import Callable
 from functools import cache, partial
-from math import sqrt
+from math import floor, log10, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
-from sdpa.theory.cosine_law import CosineLaw
-from sdpa.theory.cosine_rows import cosine_rows
-from sdpa.theory.gaussian_rows import LOG_UNSATURATED, ROW_MEANS
+from sdpa.theory.cosine_rows import CosineLaw, cosine_rows
+from sdpa.theory.gaussian_rows import LOG_UNSATURATED, ROW_MEANS, row_values, saturated_rows
 from sdpa.theory.integrals import FloatArray, UnknownError, span
 from sdpa.theory.normal_law import NormalLaw
 from sdpa.theory.normal_rows import normal_rows
-from sdpa.theory.query_lengths import query_lengths
+from sdpa.theory.query_lengths import LONGEST, gaussian_queries, query_lengths
 from sdpa.theory.row_law import RowLaw
-from sdpa.theory.row_metrics import ZERO, RowMetrics, means_by_length, saturated_share
-from sdpa.theory.row_variance import expected_row_variance
 from sdpa.theory.rows import Row
+from sdpa.theory.scores import score_variance
 
 _HALVINGS = 7
 _ACCURACY = 1e-9
@@ -32,28 +32,65 @@ _FUNCTIONS: dict[str, Callable[[Row], float]] = ROW_MEANS | {
 }
 
 
-def row_means(rows: RowLaw) -> RowMetrics[float]:
+class RowMetrics(NamedTuple):
+    """Means of the metrics of a row, which are those of `AttentionExpectations`; norms squared."""
+
+    max_weight: float
+    entropy: float
+    jacobian_trace: float
+    jacobian_square: float
+    collision: float  # sum w^2
+    query_gradient_square: float  # |K^T J|_F^2 / divisor^2
+    saturated_rows: float
+    # |J|_F^2 |q|^2 / divisor^2, what a row adds to the mean square over keys
+    key_gradient_square: float
+    own_weight: float
+
+
+OF_ONE_KEY = RowMetrics(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0)
+
+
+def row_means(rows: RowLaw) -> RowMetrics:
     """Means over rows of n_keys keys of any law that theory knows; UnknownError for others."""
-    if rows.law.correlation or rows.law.normalize != "none":
-        return row_moments(rows)
-    lengths, means = means_by_length(rows)
-    over_queries = lengths.share @ np.column_stack(means)
-    found = RowMetrics(*over_queries.tolist())
-    return found._replace(saturated_rows=saturated_share(rows), own_weight=1 / rows.n_keys)
+    if rows.law.normalize != "none":
+        return _normalized_means(rows)
+    return _correlated_means(rows) if rows.law.correlation else _independent_means(rows)
+
+
+def _independent_means(rows: RowLaw) -> RowMetrics:
+    lengths = gaussian_queries(rows.d_k, rows.law, unit=rows.unit)
+    row = row_values(rows.unit * lengths.length, rows.n_keys)
+    square = row["jacobian_square"]
+    row["to_keys"] = square * lengths.length**2
+    row["to_query"] = row.pop("along") + (rows.d_k - 1) * square
+    found = {name: float(lengths.share @ values) for name, values in row.items()}
+    return RowMetrics(
+        query_gradient_square=found.pop("to_query") * rows.to_query**2,
+        key_gradient_square=found.pop("to_keys") * rows.to_key**2,
+        saturated_rows=saturated_share(rows),
+        own_weight=1 / rows.n_keys,
+        **found,
+    )
 
 
 @cache
-def row_moments(rows: RowLaw) -> RowMetrics[float]:
-    """Means over rows of a law that has a correlation or a normalization.
+def saturated_share(rows: RowLaw) -> float:
+    """P(max w > SATURATED) of independent Gaussian entries, with seven digits down to 1e-40.
 
-    UnknownError as in `score_variance`, too.
+    The longest queries decide where it is small: finer nodes then omit less than 1e-10 of it.
     """
-    variance = expected_row_variance(rows.d_k, rows.n_keys, rows.divisor, rows.law)
-    moments = _correlated_moments if rows.law.normalize == "none" else _normalized_moments
-    return moments(rows)._replace(row_variance=variance)
+    lengths = gaussian_queries(rows.d_k, rows.law)
+    mean = float(lengths.share @ saturated_rows(rows.unit * lengths.length, rows.n_keys))
+    if mean > 1e10 * LONGEST:
+        return mean
+    tens = floor(log10(max(mean, 1e-270)) / 10)
+    longest = 10.0 ** (10 * tens - 10)
+    lengths = gaussian_queries(rows.d_k, rows.law, halvings=5, longest=longest)
+    return float(lengths.share @ saturated_rows(rows.unit * lengths.length, rows.n_keys))
 
 
-def _correlated_moments(rows: RowLaw) -> RowMetrics[float]:
+@cache
+def _correlated_means(rows: RowLaw) -> RowMetrics:
     """Rows of queries whose entries have the correlation rho with those of their own key.
 
     Given q, in units of sigma = key_std |q| / divisor and up to a shift of all scores, the scores
@@ -75,8 +112,9 @@ def _correlated_moments(rows: RowLaw) -> RowMetrics[float]:
 
     def values(length: float) -> list[float]:
         row = row_of(length)
-        to_keys = row.jacobian_square() * length**2
-        return [*_values(row).values(), to_keys, row.power_sum(1, group=0)]
+        found = _values(row)
+        to_keys = found["jacobian_square"] * length**2
+        return [*found.values(), to_keys, row.power_sum(1, group=0)]
 
     def saturation(group: int, length: float) -> list[float]:
         return [row_of(length).remainder_below(LOG_UNSATURATED, group)]
@@ -86,13 +124,13 @@ def _correlated_moments(rows: RowLaw) -> RowMetrics[float]:
     for group in (0, 1):
         saturated += float(_mean_over_queries(rows.d_k, partial(saturation, group))[0])
     means = dict(zip(_FUNCTIONS, found, strict=True))
-    to_query = means["along"] + (rows.d_k - 1) * means["across"]
-    return _named(
-        means,
+    to_query = means.pop("along") + (rows.d_k - 1) * means.pop("across")
+    return RowMetrics(
         query_gradient_square=to_query * rows.to_query**2,
         saturated_rows=saturated,
         key_gradient_square=to_keys * rows.to_key**2,
         own_weight=own,
+        **means,
     )
 
 
@@ -137,7 +175,8 @@ def _mean_over_queries(d_k: float, function: Callable[[float], list[float]]) -> 
     return np.asarray(lengths.share @ values)
 
 
-def _normalized_moments(rows: RowLaw) -> RowMetrics[float]:
+@cache
+def _normalized_means(rows: RowLaw) -> RowMetrics:
     """Rows of vectors of length 1 (`l2`) or sqrt(d_k) (`rms`) in isotropic directions.
 
     The scores are length^2 t / divisor with the cosines t of `CosineLaw`. K^T v, v = J g, has the
@@ -148,6 +187,7 @@ def _normalized_moments(rows: RowLaw) -> RowMetrics[float]:
     """
     d_k = rows.d_k
     n_keys = rows.n_keys
+    score_variance(d_k, rows.divisor, rows.law)  # for its UnknownError
     if d_k % 1 or n_keys % 1:
         expected = "whole numbers beside a normalization"
         raise ValueError(f"expected {expected}, got {d_k} and {n_keys}")
@@ -160,19 +200,15 @@ def _normalized_moments(rows: RowLaw) -> RowMetrics[float]:
     row = Row(laws, (n_keys,))
     means = _values(row)
     scale = square / rows.divisor**2
-    return _named(
-        means,
-        query_gradient_square=(means["along"] + means["across"]) * scale,
+    to_query = means.pop("along") + means.pop("across")
+    return RowMetrics(
+        query_gradient_square=to_query * scale,
         saturated_rows=row.remainder_below(LOG_UNSATURATED),
         key_gradient_square=means["jacobian_square"] * scale,
         own_weight=1 / n_keys,
+        **means,
     )
 
 
 def _values(row: Row) -> dict[str, float]:
     return {name: function(row) for name, function in _FUNCTIONS.items()}
-
-
-def _named(found: dict[str, float], **others: float) -> RowMetrics[float]:
-    """Means from values of _FUNCTIONS and other means."""
-    return ZERO._replace(**{name: found[name] for name in ROW_MEANS if name != "along"}, **others)

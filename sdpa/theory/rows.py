@@ -61,7 +61,7 @@ class Row:
         return self.metric_mean("|Jx|^2")
 
     def metric_mean(self, name: str) -> float:
-        """The mean of a metric of `sdpa.theory.polynomials.METRICS`."""
+        """The mean of a metric of `sdpa.theory.integrands.METRICS`."""
         total = 0.0
         for taken, values in self._laws.integrands.metric(name).items():
             tuples = prod(

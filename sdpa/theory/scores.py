@@ -1,4 +1,4 @@
-"""Exact moments of the scores q.k / divisor of a draw.
+"""Exact moments of the scores q.k / divisor of a draw, and their variance within a row.
 
 A score sums independent products of an entry of q and one of k, so its cumulants are the sums of
 theirs. Moments M and cumulants K of a variable determine each other:
@@ -13,7 +13,8 @@ import numpy as np
 
 from sdpa.pairs import PairLaw, spectrum_of
 from sdpa.scaling import Rule, resolve_divisor
-from sdpa.theory.integrals import FloatArray, UnknownError
+from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
+from sdpa.theory.row_law import RowLengths, divisor_of_rows, lengths_of
 
 # E x^0 ... E x^8 of a standard normal entry
 _NORMAL = (1.0, 0.0, 1.0, 0.0, 3.0, 0.0, 15.0, 0.0, 105.0)
@@ -87,6 +88,47 @@ def score_kurtosis(d_k: float, law: PairLaw = PairLaw(), n_keys: float | None = 
     """
     _, variance, fourth = _pooled(d_k, law, n_keys)
     return fourth / variance**2
+
+
+def row_variance(
+    d_k: float,
+    n_keys: float,
+    divisor: Rule,
+    law: PairLaw = PairLaw(),
+    shortest: RowLengths = None,
+) -> float:
+    """E R = (1 - 1/n) (A + B / n), R = (1/n) sum_j (s_j - mean of s)^2 over the n scores of a row.
+
+    With the symbols of `score_variance`,
+
+        A = (sq^2 sk^2 sum_m lambda_m^2 + d_k mq^2 sk^2) / divisor^2
+        B = rho^2 sq^2 sk^2 (d_k^2 + sum_m lambda_m^2) / divisor^2.
+
+    A is the variance given q of a score with another key, for normalized vectors of any score. The
+    score with the own key has the mean rho sq sk sum_m lambda_m a_m^2 and 1 - rho^2 of the
+    variance; B is its excess.
+
+    Arguments as in `attention_expectations`, n_keys from 1, and errors as in `score_variance`.
+
+    >>> row_variance(d_k=64, n_keys=4, divisor=8.0)
+    0.75
+    """
+    check_sizes(d_k, n_keys, fewest=1)
+    divisor = divisor_of_rows(d_k, n_keys, divisor, shortest)
+    n = lengths_of(shortest, n_keys)
+    if law.normalize != "none":
+        same = score_variance(d_k, 1.0, law) / divisor**2
+        own = 0.0
+    else:
+        squares = d_k
+        if law.spectrum:
+            eigenvalues = spectrum_of(int(d_k), law.spectrum)
+            squares = float((eigenvalues**2).sum())
+        of_keys = (law.key_std / divisor) ** 2
+        same = of_keys * (law.query_std**2 * squares + d_k * law.query_mean**2)
+        own = of_keys * law.query_std**2 * law.correlation**2 * (d_k**2 + squares)
+    by_length = (1 - 1 / n) * (same + own / n)
+    return float(by_length.mean())
 
 
 def _pooled(d_k: float, law: PairLaw, n_keys: float | None) -> tuple[float, float, float]:

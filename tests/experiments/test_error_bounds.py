@@ -13,7 +13,7 @@ from scipy.special import expit
 from experiments.kinds.saturation import Cell
 from experiments.measuring.row_metrics import METRICS
 from sdpa import Scaling, theory
-from sdpa.theory.score_law import score_survival
+from sdpa.theory.query_lengths import score_survival
 
 pytestmark = pytest.mark.slow  # every column beside an independent route
 

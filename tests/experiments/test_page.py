@@ -29,7 +29,7 @@ from experiments.pages.explorer import CURVES, RELATIVE_ERROR, row_means
 from experiments.pages.index import make_page
 from experiments.paths import drawn_texts, figure_path
 from sdpa.theory import attention_expectations
-from sdpa.theory.score_law import query_lengths
+from sdpa.theory.query_lengths import query_lengths
 from tests.page_text import as_shown, assert_whole, words
 from tests.plain_rows import RULES
 

@@ -4,27 +4,20 @@ over two keys.
 
 import math
 from dataclasses import dataclass
-from inspect import isfunction, signature, unwrap
 
 import numpy as np
 import pytest
-from numpy.testing import assert_equal
 from scipy import special, stats
 
-from sdpa import LAWS, row_diagnostics, theory
+from sdpa import LAWS, row_diagnostics
 from sdpa.pairs import PairLaw
-from sdpa.row_maps import RowMap
-from sdpa.scaling import Scaling
 from sdpa.theory import (
-    UnknownError,
     attention_expectations,
     divisor_for,
 )
-from sdpa.theory.cosine_law import CosineLaw
-from sdpa.theory.row_lengths import varies_slowly
-from sdpa.theory.row_metrics import RowMetrics
-from sdpa.theory.score_law import query_lengths
-from tests.numerics import integral
+from sdpa.theory.integrals import gauss_panels
+from sdpa.theory.query_lengths import query_lengths
+from sdpa.theory.row_moments import RowMetrics
 
 SHIFTED = PairLaw(query_mean=0.6, key_mean=-1.5, query_std=0.8, key_std=1.4)
 L2 = PairLaw(normalize="l2")
@@ -39,7 +32,10 @@ SQUARES = {
 
 def squares_of(exact):
     """The expectations, with the norms as mean squares and by the names of `RowMetrics`."""
-    found = {name: getattr(exact, SQUARES.get(name, name)) for name in RowMetrics._fields}
+    found = {
+        name: getattr(exact, SQUARES.get(name, name))
+        for name in (*RowMetrics._fields, "row_variance")
+    }
     for name in SQUARES:
         found[name] = found[name] ** 2
     return found
@@ -129,17 +125,6 @@ def test_the_law_of_the_query_lengths_is_noncentral_chi_squared(d_k, noncentrali
     assert share @ (square - mean) ** 2 == pytest.approx(variance, rel=1e-6)
 
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(100)
-
-
-def panels(edges):
-    """Gauss's nodes between neighbouring edges (..., edges), and their weights."""
-    half = np.diff(edges)[..., None] / 2
-    middle = (edges[..., 1:] + edges[..., :-1])[..., None] / 2
-    shape = *edges.shape[:-1], -1
-    return (middle + half * NODES).reshape(shape), (half * WEIGHTS).reshape(shape)
-
-
 def of_two_keys(gap):
     """The metrics of rows of two keys whose scores differ by `gap`, (rows, gaps)."""
     scores = np.stack([gap, np.zeros_like(gap)], axis=-1)
@@ -159,14 +144,14 @@ def test_two_keys_by_quadrature(d_k, divisor, rho):
     query_mean = 0.0 if rho else 0.5
     law = PairLaw(correlation=rho, key_mean=3.0, query_std=0.8, key_std=1.5, query_mean=query_mean)
     of_square = stats.ncx2(d_k, d_k * (query_mean / 0.8) ** 2)
-    length, weights = panels(np.linspace(0, math.sqrt(of_square.isf(1e-15)), 5))
+    length, weights = gauss_panels(np.linspace(0, math.sqrt(of_square.isf(1e-15)), 5), 100)
     length = length[:, None]
     of_length = 2 * length * of_square.pdf(length**2) * weights[:, None]
     sigma = 0.8 * 1.5 * length / divisor
     deviation = math.sqrt(2 - rho**2)
     tie = np.clip(-rho * length / deviation, -9, 9)
     end = np.full_like(tie, 9.0)
-    z, weights = panels(np.hstack([-end, (tie - end) / 2, tie, (tie + end) / 2, end]))
+    z, weights = gauss_panels(np.hstack([-end, (tie - end) / 2, tie, (tie + end) / 2, end]), 100)
     chance = of_length * stats.norm.pdf(z) * weights
     x = rho * length + deviation * z
 
@@ -194,7 +179,7 @@ def test_two_keys_on_a_sphere(gain):
     """
     widest = 2 * gain
     ends = np.minimum([0.0, 3.0, 12.0, 45.0, widest], widest)
-    x, weights = panels(np.unique([-ends, ends]))
+    x, weights = gauss_panels(np.unique([-ends, ends]), 100)
     chance = weights * (widest - abs(x)) / widest**2
     rows = of_two_keys(x[None])
     square = rows["jacobian_square"]
@@ -243,81 +228,26 @@ def test_expectations_under_a_mask_are_means_over_the_lengths(shortest, n_keys):
         assert value == pytest.approx(mean, rel=1e-9, abs=1e-10), name
 
 
+UNEQUAL = PairLaw(spectrum=1.0, correlation=0.5)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((64, 64.5, 8.0), r"n_keys: expected a whole number of at least 2, got 64\.5"),
-        ((64, 64, 8.0, "gaussian"), "law: expected a PairLaw, got 'gaussian'"),
+        ((64, 64, "d_k^1/2", "gaussian"), "law: expected a PairLaw, got 'gaussian'"),
+        ((4, 4, -1.0), "expected a divisor that is finite and above 0, got -1"),
         ((4, 4, 1.0, PairLaw(), 5), "expected whole numbers with shortest from 1 to n_keys"),
+        ((4, 4, 1.0, PairLaw(LAWS["uniform"])), "known only for gaussian entries"),
+        ((4, 4, 1.0, UNEQUAL), "unknown for entries of unequal variance"),
+        ((4, 4, 1.0, PairLaw(normalize="l2", key_mean=1.0)), "gaussian entries of mean 0"),
+        ((4, 4, 1e-6, L2), "unknown for d_k = 1 and for a gain above 100000"),
+        ((4, 200, "ln(n_visible+2)", PairLaw(), 1), "unknown under a rule with n_visible"),
     ],
 )
-def test_arguments_of_another_type_are_refused(arguments, message):
+def test_impossible_and_unknown_rows_are_refused_with_a_reason(arguments, message):
     with pytest.raises((TypeError, ValueError), match=message):
         attention_expectations(*arguments)
-
-
-def takes_a_divisor(function):
-    return isfunction(unwrap(function)) and "divisor" in signature(function).parameters
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in theory.__all__ if takes_a_divisor(getattr(theory, name))]
-)
-def test_a_divisor_is_a_number_or_a_rule_and_divides(name):
-    function = getattr(theory, name)
-    given = {
-        "d_k": 64,
-        "n_keys": 64,
-        "n_queries": 4,
-        "law": PairLaw(),
-        "shortest": None,
-        "row_map": RowMap(softcap=5.0),
-        "layers": 2,
-    }
-    arguments = {name: given[name] for name in signature(function).parameters if name in given}
-    number = function(divisor=8.0, **arguments)
-    assert_equal(function(divisor=Scaling.parse("d_k^1/2"), **arguments), number)
-    assert_equal(function(divisor="d_k^1/2", **arguments), number)
-    for refused in (-8.0, 0.0, math.nan):
-        with pytest.raises(ValueError, match="divi"):
-            function(divisor=refused, **arguments)
-
-
-@pytest.mark.parametrize(
-    ("law", "divisor", "reason"),
-    [
-        (PairLaw(entries=LAWS["uniform"]), 1.0, "softmax rows are known only for gaussian entries"),
-        (
-            PairLaw(spectrum=1.0, correlation=0.5),
-            1.0,
-            "softmax rows are unknown for entries of unequal variance",
-        ),
-        (
-            PairLaw(normalize="l2", key_mean=1.0),
-            1.0,
-            "normalized vectors are known only for gaussian entries of mean",
-        ),
-        (L2, 1e-6, "unknown for d_k = 1 and for a gain above 100000"),
-    ],
-)
-def test_unknown_rows_are_refused_with_a_reason(law, divisor, reason):
-    with pytest.raises(UnknownError, match=reason):
-        attention_expectations(4, 4, divisor, law)
-
-
-@pytest.mark.parametrize(
-    "factor",
-    ["(1+floor(n_visible/30))", "(300+((n_visible-99)^2+1)^(1/2))", "n_visible^4"],
-)
-def test_rows_of_many_lengths_are_unknown_where_means_do_not_interpolate(factor):
-    with pytest.raises(UnknownError, match="a rule that jumps, bends or grows fast"):
-        attention_expectations(4, 200, f"d_k^1/2*{factor}", shortest=1)
-
-
-@pytest.mark.parametrize("factor", ["(1+floor(n_visible/300))", "1/ln(n_visible+2)"])
-def test_a_rule_without_jumps_between_the_lengths_of_rows_is_smooth(factor):
-    rule = Scaling.parse(f"d_k^1/2*{factor}")
-    assert varies_slowly(lambda length: rule.divisor(4, 200, length), 200, 1)
 
 
 @pytest.mark.parametrize(
@@ -339,10 +269,3 @@ def test_the_divisor_of_a_variance_and_under_a_mask():
     assert sum(entropies) / math.log(2 * 3) == pytest.approx(0.8, rel=1e-9)
     with pytest.raises(ValueError, match=r"expected a value above \d.* and below 1, got 1.5"):
         divisor_for("entropy_share", 1.5, 16, 8)
-
-
-def test_the_density_of_a_cosine_has_the_chances_of_its_law():
-    """Which two keys on a sphere compare with a quadrature."""
-    law = CosineLaw(2.0, 12)
-    low, high = law.cdf(np.array([-0.5, 0.9]))
-    assert integral(law.density, [-0.5, 0.9]) == pytest.approx(high - low, rel=1e-10)

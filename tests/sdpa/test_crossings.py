@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import special
 
-from experiments.kinds.saturation import METRICS, STATISTICS, Cell
-from sdpa import PairLaw, Scaling, row_diagnostics, softmax
-from sdpa.theory import UnknownError, attention_expectations, attention_quantiles
+from experiments.kinds.saturation import Cell
+from sdpa import PairLaw, row_diagnostics, softmax
+from sdpa.theory import UnknownError, attention_expectations, attention_medians
 from sdpa.theory.norm_quantiles import jacobian_median
 
 
@@ -74,43 +74,25 @@ def share_below(metric, cell, divisor, value):
     return 2 * special.ndtr(-difference / deviation).mean()
 
 
-@pytest.mark.parametrize("d_k", [1, 64])
-@pytest.mark.parametrize(
-    "metric", [one for one in METRICS if one.kind == "quantile"], ids=lambda one: one.name
-)
-def test_measured_quantiles_agree_with_the_exact_ones(metric, d_k):
-    """Within twice the 95% interval, which chance leaves in 9 of 100,000 cases."""
-    rules = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2", "d_k^1")))
-    cell = Cell(d_k=d_k, n_keys=2, n_queries=1, key_mean=3.0, query_std=1.5, scaling=rules)
-    measured = STATISTICS.measure(cell, 10_000, np.random.default_rng(d_k))
-    for rule, divisor in zip(rules, cell.divisors(), strict=True):
-        found = STATISTICS.quantile(cell, measured, str(rule), metric)
-        low = share_below(metric.name, cell, divisor, 2 * found.low - found.value)
-        high = share_below(metric.name, cell, divisor, 2 * found.high - found.value)
-        assert low - 1e-3 < metric.share < high + 1e-3, rule
-
-
 NORMS = ("jacobian_norm", "weight_jacobian_norm")
 
 
-@pytest.mark.parametrize(
-    ("d_k", "divisor", "share"), [(8, 2.8, 0.1), (64, 8.0, 0.5), (64, 1.0, 0.9), (512, 1.0, 0.5)]
-)
-def test_quantiles_of_two_keys_are_those_of_their_gap(d_k, divisor, share):
+@pytest.mark.parametrize(("d_k", "divisor"), [(8, 2.8), (64, 8.0), (64, 1.0), (512, 1.0)])
+def test_medians_of_two_keys_are_those_of_their_gap(d_k, divisor):
     """0.1 of a percent of the norm, in shares of rows."""
     law = PairLaw(query_std=1.5, key_mean=3.0)
     cell = Cell(d_k=d_k, n_keys=2, query_std=1.5, key_mean=3.0, scaling=())
-    found = attention_quantiles(d_k, 2, divisor, law, share=share)
+    found = attention_medians(d_k, 2, divisor, law)
     for norm, error in zip(NORMS, (1e-3, 3e-3), strict=True):
         value = getattr(found, norm)
         low, high = (share_below(norm, cell, divisor, value * (1 + e)) for e in (-error, error))
-        assert low - 2e-4 < share < high + 2e-4, norm
+        assert low - 2e-4 < 0.5 < high + 2e-4, norm
 
 
 @pytest.mark.parametrize(("d_k", "divisor"), [(8, 2.8), (64, 8.0), (64, 1.0), (512, 1.0)])
 def test_medians_of_drawn_gradients_of_two_keys_are_those_of_their_gap(d_k, divisor):
     cell = Cell(d_k=d_k, n_keys=2, scaling=())
-    value = attention_quantiles(d_k, 2, divisor).query_gradient_norm
+    value = attention_medians(d_k, 2, divisor).query_gradient_norm
     low, high = (share_below("query", cell, divisor, value * times) for times in (0.99, 1.01))
     assert low < 0.5 < high
 
@@ -126,20 +108,14 @@ def test_medians_of_three_keys_are_those_of_the_plane_of_differences(sigma):
 
 
 @pytest.mark.parametrize(
-    ("d_k", "n_keys", "divisor", "shortest", "share"),
-    [
-        (8, 2, 1e5, None, 0.5),
-        (8, 12, 1.0, None, 0.95),
-        (16, 64, 4.0, None, 0.5),
-        (64, 16, 1.0, 1, 0.5),
-    ],
+    ("d_k", "n_keys", "divisor", "shortest"),
+    [(8, 2, 1e5, None), (8, 12, 1.0, None), (16, 64, 4.0, None), (64, 16, 1.0, 1)],
 )
-def test_a_share_of_simulated_rows_is_below_a_quantile(d_k, n_keys, divisor, shortest, share):
-    """Within 4.5 standard errors of the share, of 1 in 150,000 honest quantiles, beside the stated
-    error of medians."""
+def test_half_of_simulated_rows_are_below_a_median(d_k, n_keys, divisor, shortest):
+    """Within 4.5 standard errors, of 1 in 150,000 honest medians, beside the stated error."""
     rows = 40_000
     rng = np.random.default_rng(d_k + n_keys)
-    found = attention_quantiles(d_k, n_keys, divisor, shortest=shortest, share=share)
+    found = attention_medians(d_k, n_keys, divisor, shortest=shortest)
     q = rng.standard_normal((rows, 1, d_k)) / divisor
     k = rng.standard_normal((rows, n_keys, d_k))
     scores = q @ k.swapaxes(-1, -2)
@@ -152,16 +128,16 @@ def test_a_share_of_simulated_rows_is_below_a_quantile(d_k, n_keys, divisor, sho
     of_scores = weights * (g - np.vecdot(weights, g)[..., None])
     gradient = np.linalg.norm(of_scores @ k, axis=-1)
     norms = drawn.jacobian_norm, drawn.weight_jacobian_norm / divisor, gradient / divisor
-    reach = 4.5 * math.sqrt(share * (1 - share) / rows)
+    reach = 4.5 * math.sqrt(0.25 / rows)
     for norm, values, error in zip(found._fields, norms, (1e-3, 3e-3, 1e-2), strict=True):
         ratio = values / getattr(found, norm)
-        assert (ratio < 1 - error).mean() < share + reach, norm
-        assert (ratio < 1 + error).mean() > share - reach, norm
+        assert (ratio < 1 - error).mean() < 0.5 + reach, norm
+        assert (ratio < 1 + error).mean() > 0.5 - reach, norm
 
 
 def test_quantiles_are_unknown_where_rows_are():
     with pytest.raises(UnknownError, match="correlate"):
-        attention_quantiles(16, 8, 4.0, PairLaw(correlation=0.5))
-    assert math.isnan(attention_quantiles(4, 8, 2.0).query_gradient_norm)
-    assert attention_quantiles(64, 4, 1e-4).jacobian_norm == 0.0
-    assert attention_quantiles(16, 2, 4.0, shortest=1) == (0.0, 0.0, 0.0)
+        attention_medians(16, 8, 4.0, PairLaw(correlation=0.5))
+    assert math.isnan(attention_medians(4, 8, 2.0).query_gradient_norm)
+    assert attention_medians(64, 4, 1e-4).jacobian_norm == 0.0
+    assert attention_medians(16, 2, 4.0, shortest=1) == (0.0, 0.0, 0.0)

@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from sdpa.decoder import Decoder, loss_and_gradients, losses
+from sdpa.decoder import Adam, Decoder, Momentum, loss_and_gradients, losses
 from sdpa.network import Block, Design
-from sdpa.optimizers import Adam, Momentum
 
 DESIGN = Design(2, 2, divisor=1.5, rope_base=100.0, epsilon=1e-6)
 WIDTH, D_K, VOCABULARY = 6, 4, 5

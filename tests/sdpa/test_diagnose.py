@@ -15,6 +15,7 @@ from scipy import special
 from sdpa import causal_mask, diagnose, diagnose_scores, theory
 from sdpa.diagnosis import QUANTITIES, divisor_for
 from sdpa.diagnosis.quantities import OF_VECTORS
+from sdpa.masks import named_mask
 from tests.numerics import in_bfloat16, normals
 from tests.plain_attention import dot, entropy, softmax_of_row
 
@@ -281,7 +282,7 @@ def test_the_first_key_is_the_first_one_that_a_sequence_sees():
     assert plain["first_key_weight"].gaussian == pytest.approx((1 / 2 + 1 / 3 + 1 / 4) / 8)
     front = ((0, 0), (0, 0), (3, 0), (0, 0))
     padded = (np.pad(array, front, constant_values=np.nan) for array in (q, k))
-    mask = np.pad(causal_mask(9, 9, 4), ((3, 0), (3, 0)))
+    mask = np.pad(named_mask("window-4", 9, 9), ((3, 0), (3, 0)))
     found = diagnose(*padded, mask=mask)
     for name, estimate in found.estimates.items():
         assert_allclose(estimate.value, plain[name].value, rtol=1e-12)

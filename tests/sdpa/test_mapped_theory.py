@@ -2,17 +2,16 @@
 compare with plain loops, and known rows.
 """
 
-from math import isnan, sqrt
+from math import isnan
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import roots_genlaguerre
 
 from sdpa.masks import reach_of
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
-from sdpa.theory import GaussianRow, UnknownError, attention_expectations, mapped_expectations
+from sdpa.theory import GaussianRow, UnknownError, mapped_expectations
 from sdpa.theory.capped_rows import mapped_row
 from tests.numerics import is_mean
 
@@ -80,24 +79,6 @@ def test_rows_without_map_are_those_of_the_other_integrals(sigma, n_keys):
     for found in (mapped_row(sigma, n_keys), mapped_row(sigma, n_keys, sink=-1e3)):
         assert_allclose(found, known, atol=1e-9)
     assert_allclose(mapped_row(sigma, n_keys, softcap=1e6 * sigma), known, atol=1e-7)
-
-
-def test_interpolation_over_queries_changes_little():
-    """Against one row for each node of a rule over |q|^2."""
-    cap, sink = 5.0, 1.0
-    nodes, weights = roots_genlaguerre(20, 300 / 2 - 1)
-    rows = [mapped_row(sqrt(2 * x) / 1.3, 64, cap, sink) for x in nodes]
-    means = weights / weights.sum() @ np.array(rows)
-    gradient = sqrt(means[4] + 299 * means[3]) / 1.3
-    expected = *means[:3], sqrt(means[3]), gradient
-    found = mapped_expectations(300, 64, 1.3, PairLaw(), RowMap(cap, sink))
-    assert_allclose(found, expected, rtol=1e-6)
-
-
-def test_the_plain_map_is_known_for_more_laws():
-    law = PairLaw(normalize="l2")
-    plain = mapped_expectations(8, 9, 0.1, law, RowMap())
-    assert plain.max_weight == attention_expectations(8, 9, 0.1, law).max_weight
 
 
 @pytest.mark.parametrize(

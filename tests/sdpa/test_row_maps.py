@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sdpa import attention_weights, row_diagnostics, scaled_dot_product_attention
+from sdpa.attention import alibi_bias
 from sdpa.row_maps import NORMALIZERS, RowMap, rotated
 
 D_K, N_KEYS, N_QUERIES = 4, 7, 3
@@ -63,7 +64,7 @@ def test_attention_takes_a_map_between_divisor_and_weights(row_map):
     alibi = 0.5
     rng = np.random.default_rng(6)
     q, k, v = (rng.standard_normal((n, D_K)) for n in (N_QUERIES, N_KEYS, N_KEYS))
-    chosen = {**vars(row_map), "alibi": alibi}
+    chosen = {"row_map": row_map, "bias": alibi_bias(alibi, N_QUERIES, N_KEYS)}
     weights = attention_weights(q, k, scaling=0.7, **chosen)
     for i in range(N_QUERIES):
         own = N_KEYS - N_QUERIES + i
@@ -80,12 +81,7 @@ def test_attention_takes_a_map_between_divisor_and_weights(row_map):
     [
         ({"softcap": -1.0}, "softcap: expected a finite number above 0, or 0 for none, got -1.0"),
         ({"sink": np.zeros((2, 2))}, r"or one for each head, got the shape \(2, 2\)"),
-        ({"sink": [0.0, 1.0, 2.0]}, r"one for each head of the scores \(1, 1\), got 3 numbers"),
-        ({"alibi": math.nan}, "alibi: expected a slope within ±1e6, or 0 for none, got nan"),
-        (
-            {"mask": "window-0"},
-            "mask: expected window-N with a whole number N from 1 to 999999999, got 'window-0'",
-        ),
+        ({"sink": [0.0, 1.0, 2.0]}, r"one for each head of the scores \(1, 1, 1\), got 3 numbers"),
         ({"normalizer": "sigmoids"}, "normalizer: expected one of .*; did you mean sigmoid"),
         (
             {"normalizer": "sigmoid", "sink": 0.0},
@@ -95,7 +91,14 @@ def test_attention_takes_a_map_between_divisor_and_weights(row_map):
 )
 def test_impossible_maps_are_refused(chosen, message):
     with pytest.raises(ValueError, match=message):
-        attention_weights([[1.0]], [[1.0]], **chosen)
+        RowMap.of(**{"softcap": 0.0, "sink": None} | chosen).weights([[[1.0]]])
+
+
+def test_impossible_biases_and_masks_are_refused():
+    with pytest.raises(ValueError, match=r"alibi: expected a slope within ±1e6, .* got nan"):
+        alibi_bias(math.nan, 1, 1)
+    with pytest.raises(ValueError, match=r"window-N with a whole number N .*, got 'window-0'"):
+        attention_weights([[1.0]], [[1.0]], mask="window-0")
 
 
 def test_an_odd_width_has_no_pairs_of_entries_to_rotate():

@@ -104,15 +104,13 @@ NONSENSE = [
     "2^d_k",
     "sqrt(d_k, 2)",
     "nan",
+    "1/sqrt(dk)",
     "d_k if 1 else 2",
     "__import__('os')",
     "1" * 201,
 ]
 # The end of the message after the text itself.
 REFUSED = dict.fromkeys(NONSENSE, "") | {
-    "unscald": "; did you mean unscaled?",
-    "scaled": "; did you mean d_k^1/2?",
-    "1/sqrt(dk)": "; did you mean d_k^1/2?",
     "d_k**1/2": "; put the exponent in brackets",
     "(0.1*ln(40)+1)^2/8": "; put the exponent in brackets",
 }
@@ -127,18 +125,6 @@ def test_a_text_that_is_no_rule_is_refused_with_a_hint(text):
     assert "\n" not in str(refused.value)
 
 
-def test_a_number_is_no_text_of_a_rule():
-    with pytest.raises(TypeError, match=r"expected the text of a rule, such as .* got 8$"):
-        Scaling.parse(8)
-
-
-@pytest.mark.parametrize("divisor", [0, -8.0, math.nan, math.inf])
-def test_a_divisor_must_be_finite_and_positive(divisor):
-    message = f"^scaling: expected a divisor .* finite and above 0, got {divisor}$"
-    with pytest.raises(ValueError, match=message):
-        resolve_divisor(divisor, d_k=64, n_keys=4)
-
-
 @pytest.mark.parametrize(
     "divisor", [Fraction(1, 2), np.float32(0.5), "1/2", Scaling.parse("d_k^1/2/4"), "2/n_keys"]
 )
@@ -147,13 +133,11 @@ def test_any_number_text_or_rule_is_a_divisor(divisor):
     assert resolve_divisor(divisor, d_k=4, n_keys=4) == 0.5
 
 
-@pytest.mark.parametrize("scaling", [None, True, np.ones((30, 30))], ids=repr)
-def test_what_is_neither_a_rule_nor_a_number_is_refused(scaling):
-    expected = (
-        r"^scaling: expected a rule such as 'd_k\^1/2', or the number .* divided by, got "
-        r".*; 'unscaled' divides"
-    )
-    with pytest.raises(TypeError, match=expected) as refused:
+@pytest.mark.parametrize(
+    "scaling", [0, -8.0, math.nan, math.inf, None, True, np.ones((30, 30))], ids=repr
+)
+def test_any_other_divisor_is_refused(scaling):
+    with pytest.raises((TypeError, ValueError), match=r"^scaling: expected .*, got ") as refused:
         resolve_divisor(scaling, d_k=4, n_keys=4)
     assert len(str(refused.value)) < 250
 

@@ -10,14 +10,15 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.integrate import simpson
-from scipy.special import entr, gamma, kv, log_ndtr, logit, ndtr, ndtri
+from scipy.special import entr, log_ndtr, ndtr, ndtri
 
 from sdpa import softmax
 from sdpa.metrics import SATURATED
 from sdpa.theory import GaussianRow, largest_score_survival, score_survival
 from sdpa.theory.gaussian_rows import gaussian_rows, saturated_rows
-from sdpa.theory.polynomials import METRICS
-from tests.numerics import integral, is_mean, normals
+from sdpa.theory.integrands import METRICS
+from sdpa.theory.query_lengths import largest_deviation_survival
+from tests.numerics import integral
 
 BESIDE_A_SINK = {"sum w", "|J|^2 of keys", "|Jx|^2 of keys"}
 MEANS = METRICS.keys() - {"JJ.c"} - BESIDE_A_SINK
@@ -51,27 +52,6 @@ def test_three_keys_on_a_tensor_grid(sigma):
     assert row.entropy() == pytest.approx(mean, rel=1e-6)
 
 
-@pytest.mark.parametrize(("sigma", "n_keys"), [(0.5, 5), (2.5, 200)])
-def test_rows_drawn_at_random_agree(sigma, n_keys):
-    """20,000 rows at a fixed seed: within 5 standard errors (false alarm 1e-4 in all if it were
-    reseeded).
-    """
-    z = normals(20_000, n_keys, seed=1)
-    row, w = GaussianRow(sigma, n_keys), softmax(sigma * z)
-    s2 = (w**2).sum(-1)
-    square = s2 - 2 * (w**3).sum(-1) + s2**2
-    along = (w * (z - (w * z).sum(-1, keepdims=True))) ** 2
-    assert is_mean(w.max(-1), row.max_weight())
-    assert is_mean(entr(w).sum(-1), row.entropy())
-    assert is_mean(1 - s2, row.jacobian_trace())
-    assert is_mean(square, row.jacobian_square())
-    assert is_mean(along.sum(-1), row.score_gradient_square())
-    for threshold in (0.5, SATURATED):
-        exact = row.remainder_below(log1p(-threshold))
-        error = sqrt(exact * (1 - exact) / len(z))
-        assert abs((w.max(-1) > threshold).mean() - exact) <= 5 * error + 5 / len(z) ** 1.5
-
-
 @pytest.mark.parametrize(("sigma", "n_keys"), [(1e5, 2), (1e7, 1e9)])
 def test_saturated_rows_are_those_near_a_tie(sigma, n_keys):
     """With a density f0 / sigma of the gap x, E f = f0 / sigma int f(x) dx: of H over x from 0,
@@ -91,17 +71,6 @@ def test_equal_scores_give_uniform_weights():
     found = row.max_weight(), row.entropy(), row.jacobian_trace(), row.jacobian_square()
     expected = (1 / n_keys, log(n_keys), 1 - 1 / n_keys, 1 / n_keys - 1 / n_keys**2)
     assert found == pytest.approx(expected, rel=1e-8)
-
-
-@pytest.mark.parametrize("sigma", [1e-3, 0.399, 0.4, 4.0, 1e6])
-@pytest.mark.parametrize("threshold", [0.5, 1 - 1e-9])
-def test_the_largest_of_two_weights_in_closed_form(sigma, threshold):
-    """max w is above it where |s1 - s2|, of variance 2 sigma^2, is above its logit."""
-    expected = 2 * ndtr(-logit(threshold) / (sigma * sqrt(2)))
-    found = GaussianRow(sigma, 2).remainder_below(log1p(-threshold))
-    assert found == pytest.approx(expected, rel=0, abs=1e-12)
-    if sigma >= 0.5 and expected > 1e-30:
-        assert found == pytest.approx(expected, rel=1e-9, abs=0)
 
 
 @pytest.mark.parametrize(("sigma", "threshold"), [(0.399, 0.5), (0.45, 0.5), (6.0, 0.99)])
@@ -160,19 +129,6 @@ def test_the_law_of_scores_is_elementary_for_even_d_k(d_k):
     assert_allclose(score_survival(s, d_k), polynomial * np.exp(-s), rtol=1e-10)
 
 
-@pytest.mark.parametrize("d_k", [1, 3])
-def test_the_law_of_scores_has_the_density_of_bessel(d_k):
-    """|s|^nu K_nu(|s|) over a constant, nu = (d_k - 1) / 2 (Craig 1936 for d_k = 1)."""
-    nu = (d_k - 1) / 2
-
-    def density(s):
-        return s**nu * kv(nu, s) / (sqrt(pi) * 2**nu * gamma(d_k / 2))
-
-    ends = 0.1, 0.7
-    below, above = score_survival(ends, d_k)
-    assert below - above == pytest.approx(integral(density, ends, epsrel=1e-11), rel=1e-9)
-
-
 def test_the_largest_of_several_scores_that_share_a_query():
     """As simulated; and far out, where the union bound is exact."""
     rng = np.random.default_rng(0)
@@ -183,3 +139,15 @@ def test_the_largest_of_several_scores_that_share_a_query():
     assert abs((largest[:, None] > s).mean(0) - exact).max() < 4 * 0.5 / sqrt(len(largest))
     far = largest_score_survival(500.0, 3, 7)
     assert far == pytest.approx(7 * score_survival(500.0, 3), rel=1e-9, abs=0)
+
+
+def test_the_largest_deviation_of_two_of_three_and_of_many_scores():
+    """Of three, the deviations are sqrt(2) times the cosines of equally spaced angles. Of many, one
+    is a function of Student's t (Grubbs 1950).
+    """
+    assert largest_deviation_survival(1.0, 2) == 1
+    x = np.linspace(0.5**0.5, 2**0.5, 9)
+    assert_allclose(largest_deviation_survival(x, 3), 3 * np.arccos(x / 2**0.5) / np.pi, atol=1e-7)
+    x = np.array([5.6, 6.0, 7.5])
+    t = x * np.sqrt((64 - 2) / (64 - 1 - x**2))
+    assert_allclose(largest_deviation_survival(x, 64), 64 * stats.t.sf(t, 62), rtol=1e-9)

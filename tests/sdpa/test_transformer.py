@@ -75,13 +75,13 @@ def test_gradients_are_differences_of_the_loss(design, mlp):
         assert np.vdot(gradient, along) == pytest.approx(slope_of(name, along), rel=1e-6), name
 
 
-def test_the_losses_are_those_of_loops_and_their_gradients_are_differences():
+def test_the_losses_are_those_of_loops():
     design, rng = Design(1, 1, divisor=1.0, norm="pre", epsilon=0.2), np.random.default_rng(3)
-    x, along = rng.standard_normal((2, 2, TOKENS, WIDTH))
+    x = rng.standard_normal((2, TOKENS, WIDTH))
     u, gain = rng.standard_normal((WIDTH, HIDDEN)), rng.standard_normal(WIDTH)
     targets = rng.integers(HIDDEN, size=(2, TOKENS))
     top = u, targets, design, gain
-    losses, to_x = next_token_gradients(x, *top)
+    losses, *_ = next_token_gradients(x, *top)
     expected = []
     for row, target in zip(x.reshape(-1, WIDTH), targets.ravel(), strict=True):
         normed = row * gain / np.sqrt(row @ row / WIDTH + 0.2)
@@ -89,8 +89,6 @@ def test_the_losses_are_those_of_loops_and_their_gradients_are_differences():
         expected.append(-np.log(shares[target] / shares.sum()))
     np.testing.assert_allclose(losses.ravel(), expected, rtol=1e-12)
     assert (next_token_losses(x, *top) == losses).all()
-    slope = derivative(lambda h: next_token_losses(x + h * along, *top).sum())
-    assert (to_x * along).sum() == pytest.approx(slope, rel=1e-8)
 
 
 @pytest.mark.parametrize(

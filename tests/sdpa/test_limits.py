@@ -1,15 +1,15 @@
-"""The three scales of d_k and the frozen phase, beside simulated rows and exact expectations."""
+"""The scales of d_k and the frozen phase, beside simulated rows and exact expectations."""
 
 import re
-from math import sqrt
+from functools import partial
+from math import log, sqrt
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq, minimize_scalar
 
-from sdpa.theory import poisson_dirichlet as frozen
-from sdpa.theory import three_scales as scales
+from sdpa.theory import attention_expectations, limits
 from sdpa.theory.gaussian_rows import gaussian_rows
-from sdpa.theory.limits import freezing_sigma
 from tests.suite_process import ROOT
 
 
@@ -19,26 +19,8 @@ def test_half_the_gaps_of_drawn_scores_are_below_the_median(n_keys):
     rows = 10**6 // n_keys + 20_000
     scores = np.random.default_rng(n_keys).standard_normal((rows, n_keys))
     first, second = -np.partition(-scores, 1, axis=1)[:, :2].T
-    below = (first - second < scales.median_gap(n_keys)).mean()
+    below = (first - second < limits.median_gap(n_keys)).mean()
     assert abs(below - 0.5) < 5 * 0.5 / sqrt(rows)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "errors"),
-    [  # largest relative distance at 16, 64 and 2^20 keys
-        ("largest", (0.27, 0.06, 0.008)),
-        ("typical", (0.09, 0.05, 0.06)),
-        ("typical_by_gap", (0.315, 0.10, 0.002)),
-        ("typical_query", (0.15, 0.06, 0.006)),
-        ("mean", (0.49, 0.08, 0.001)),
-    ],
-)
-def test_laws_are_as_near_to_exact_values_as_stated(name, errors):
-    """In docs/theory.md."""
-    scale = scales.SCALES[name]
-    for n_keys, error in zip((16, 64, 2**20), errors, strict=True):
-        assert scale.law(n_keys) == pytest.approx(scale.exact(n_keys), rel=error)
 
 
 def test_the_frozen_phase_is_that_of_drawn_poisson_dirichlet_weights():
@@ -53,10 +35,9 @@ def test_the_frozen_phase_is_that_of_drawn_poisson_dirichlet_weights():
     weights /= weights.sum(axis=1, keepdims=True)
     s2, s3 = ((weights**p).sum(axis=1) for p in (2, 3))
     found = {
-        frozen.entropy(m): -(weights * np.log(weights)).sum(axis=1),
-        frozen.jacobian_square(m): s2 - 2 * s3 + s2**2,
-        frozen.max_weight(m): weights[:, 0],
-        frozen.share_above(m, 0.6): weights[:, 0] > 0.6,
+        limits.frozen_entropy(m): -(weights * np.log(weights)).sum(axis=1),
+        limits.frozen_jacobian_square(m): s2 - 2 * s3 + s2**2,
+        limits.frozen_max_weight(m): weights[:, 0],
     }
     for exact, rows in found.items():
         assert abs(rows.mean() - exact) < 5 * rows.std() / sqrt(len(rows)) + 2e-3
@@ -71,13 +52,45 @@ def rows_of(heading):
     return [[re.findall(r"[\d.]+(?:e\+\d+)?", cell) for cell in row] for row in rows]
 
 
+def largest_gradient(n_keys):
+    """The d_k with the largest unscaled E|J|_F^2."""
+    low, high = 8 * log(n_keys) / 5, 8 * log(n_keys)
+    d_k = minimize_scalar(
+        lambda d_k: -attention_expectations(d_k, n_keys, 1.0).jacobian_norm, bounds=(low, high)
+    )
+    return d_k.x
+
+
+def mean_crossing(n_keys):
+    """The d_k with the same E|J|_F^2 unscaled and under d_k^1/2."""
+
+    def excess(d_k):
+        unscaled, scaled = (attention_expectations(d_k, n_keys, c) for c in (1.0, d_k**0.5))
+        return unscaled.jacobian_norm - scaled.jacobian_norm
+
+    law = limits.mean_crossing(n_keys)
+    return brentq(excess, law / 1.7, law * 1.7, xtol=1e-6 * law)
+
+
+MEDIANS = [
+    partial(limits.median_crossing, f"{norm}_norm") for norm in ("jacobian", "weight_jacobian")
+]
+LAWS = [  # of d_k, and exact values
+    (lambda n: limits.freezing_sigma(n) ** 2, None),
+    (limits.largest_gradient, largest_gradient),
+    (limits.jacobian_crossing_law, MEDIANS[0]),
+    (limits.typical_crossing, MEDIANS[0]),
+    (limits.typical_query_crossing, MEDIANS[1]),
+    (limits.mean_crossing, mean_crossing),
+]
+
+
 @pytest.mark.slow
 def test_the_table_of_scales_is_that_of_the_laws():
     """To its three digits: each law, and the exact value in brackets if there is one."""
-    rows = rows_of("Three scales")
-    for cells, scale in zip(rows, scales.SCALES.values(), strict=True):
+    for cells, (law, exact) in zip(rows_of("Three scales"), LAWS, strict=True):
         for n_keys, cell in zip((16, 256, 4096, 2**20), cells[1:], strict=True):
-            expected = [scale.law(n_keys)] + ([scale.exact(n_keys)] if scale.exact else [])
+            expected = [law(n_keys)] + ([exact(n_keys)] if exact else [])
             assert [*map(float, cell)] == pytest.approx(expected, rel=6e-3)
 
 
@@ -85,11 +98,11 @@ def test_the_table_of_the_frozen_phase_is_that_of_rows_and_limits():
     for (ratio,), n_keys, *cells in rows_of("The frozen phase"):
         if n_keys:
             (n,) = map(int, n_keys)
-            sigma = float(ratio) * freezing_sigma(n)
-            largest, entropy, square, share = gaussian_rows(np.array([sigma]), np.array([n]))[0]
+            sigma = float(ratio) * limits.freezing_sigma(n)
+            largest, entropy, square, _ = gaussian_rows(np.array([sigma]), np.array([n]))[0]
         else:
             m = 1 / float(ratio)
-            largest, entropy = frozen.max_weight(m), frozen.entropy(m)
-            square, share = frozen.jacobian_square(m), frozen.share_above(m, 0.99)
+            largest, entropy = limits.frozen_max_weight(m), limits.frozen_entropy(m)
+            square = limits.frozen_jacobian_square(m)
         found = [float(cell) for (cell,) in cells]
-        assert found == pytest.approx([largest, entropy, sqrt(square), share], abs=6e-4)
+        assert found == pytest.approx([largest, entropy, sqrt(square)], abs=6e-4)
