@@ -14,11 +14,12 @@ SIZES = "n_heads", "n_queries", "d_k", "n_keys", "d_v"
 
 
 class Case(NamedTuple):
-    """q, k and v, (batch, heads, n, d); k and v may have fewer heads."""
+    """q, k and v, (batch, heads, n, d), in words; k and v may have fewer heads."""
 
     q: Array
     k: Array
     v: Array
+    words: str = ""
 
     @property
     def sizes(self) -> dict[str, int]:

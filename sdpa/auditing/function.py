@@ -62,7 +62,9 @@ class Audited:
         if at:
             q[..., 0] = math.sqrt(abs(at) * divisor)
             k[..., 0] = at * divisor / q[0, 0, 0, 0]
-        return Case(*(x.astype(self.dtype).astype(float) for x in (q, k, v)))
+        q, k, v = (x.astype(self.dtype).astype(float) for x in (q, k, v))
+        unusual = ", ".join(f"{name} {n}" for name, n in other.items())
+        return Case(q, k, v, unusual or f"scores {at:g}, spread {spread:g}")
 
     def cases(self, spread: float) -> list[Case]:
         """Cases of several sizes."""
@@ -90,10 +92,11 @@ class Audited:
     def output(self, case: Case) -> Array | str:
         """The output for a case, in double precision; or why there is none."""
         try:
-            found = np.asarray(self.function(*(x.astype(self.dtype) for x in case))).astype(float)
+            found = np.asarray(self.function(*(x.astype(self.dtype) for x in case[:3]))).astype(
+                float
+            )
         except Exception as error:  # whatever it raises is a result of the audit
-            raised = f"{type(error).__name__}: {error}"
-            return f"arrays of {self.dtype} raise {raised} ({case.sizes})"
+            return f"arrays of {self.dtype} raise {type(error).__name__}: {error}"
         wanted = *case.q.shape[:3], case.v.shape[3]
         return found if found.shape == wanted else f"expected shape {wanted}, got {found.shape}"
 

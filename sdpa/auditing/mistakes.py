@@ -107,13 +107,7 @@ _NUMBERED: dict[str, tuple[tuple[Any, ...], Callable[[Any, Steps], Array]]] = {
         _BLOCKS,
         partial(_merged, share=_not_rescaled),
     ),
-    "the divisor comes once more in each block of {} keys": (
-        _BLOCKS,
-        lambda n, a: a.of(a.weights(a.masked() / a.divisor ** (np.arange(a.s.shape[-1]) // n))),
-    ),
 }
-
-
 MISTAKES: dict[str, Mistake] = _PLAIN | {
     words.format(number): partial(output, number)
     for words, (numbers, output) in _NUMBERED.items()

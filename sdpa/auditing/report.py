@@ -123,23 +123,11 @@ def audit(
     audited = Audited(attention, facts, dtype, usual, fixed)
     with np.errstate(all="ignore"):
         samples = _samples(audited, report)
-        if report.findings:
-            return report
-        _compare(audited, samples, report)
-        if kind := _of_empty(samples):
-            report.facts["queries without keys"] = kind
-            if empty not in ("any", kind):
-                report.findings.append(f"queries without keys: {kind}, expected {empty}")
-        if backward:
-            try:
-                factors = _of_gradients(audited, backward)
-            except Exception as error:  # whatever it raises is a result of the audit
-                factors = {}
-                report.findings.append(f"no usable gradients: {type(error).__name__}: {error}")
-            report.facts |= factors
-            report.findings += [
-                f"{name}: {x} times the right one" for name, x in factors.items() if x != "1"
-            ]
+        if not report.findings:
+            _compare(audited, samples, report)
+            _tell_empty(samples, empty, report)
+            if backward:
+                _tell_gradients(audited, backward, report)
     return report
 
 
@@ -166,14 +154,13 @@ def _samples(audited: Audited, report: Audit) -> list[Sample]:
     samples: list[Sample] = []
     for case in [*audited.cases(3), *audited.far_cases()]:
         found, a = audited.output(case), Steps(case, audited.facts)
-        largest = np.abs(a.s).max()
-        if not isinstance(found, str) and (largest < 1e3 or np.isfinite(found).all()):
-            samples.append((a, found))
-        elif samples:
-            note = found if isinstance(found, str) else f"not finite, scores to {largest:.1g}"
-            report.evidence.append(f"no usable output: {note}")
+        if isinstance(found, str):
+            (report.evidence if samples else report.findings).append(f"{case.words}: {found}")
+        elif np.abs(a.s).max() > 1e3 and not np.isfinite(found).all():
+            report.evidence.append(f"{case.words}: not finite")
         else:
-            report.findings.append(f"no usable output: {found}")
+            samples.append((a, found))
+        if report.findings:
             break
     return samples
 
@@ -182,19 +169,18 @@ def _compare(audited: Audited, samples: list[Sample], report: Audit) -> None:
     """Tell the facts, and what explains wrong outputs."""
     read, (eps, _, _) = audited.read(), TYPES[audited.dtype]
     report.facts |= {name: fact.words for name, fact in read.items()}
-    samples.sort(key=lambda x: x[0].off(x[1], x[0].output, eps).max() <= 1)
     off = [a.off(found, a.output, eps) for a, found in samples]
+    wrong = [i for i, x in enumerate(off) if x.max() > 1]
     a, found = samples[0]
     if not np.array_equal(audited.output(a.case), found, equal_nan=True):
         report.findings.append("different in each call: is dropout on?")
-    elif off[0].max() > 1:
-        explained = _explanation(audited, samples, read)
+    elif wrong:
+        explained = _explanation(audited, [samples[i] for i in wrong] + samples, read)
+        where = "; ".join(f"{samples[i][0].case.words}: {(off[i] > 1).mean():.0%}" for i in wrong)
+        report.findings += explained or [f"wrong in rows with {where}"]
         report.evidence.append(f"off by up to {max(x.max() for x in off):.1g} times rounding")
         if not explained:
-            where, smallest = _described(samples, off)
-            explained = [f"wrong in {where}"]
-            report.evidence.append(smallest)
-        report.findings += explained
+            report.evidence.append(_smallest(samples, off))
 
 
 def _explanation(audited: Audited, samples: list[Sample], read: dict[str, Fact]) -> list[str]:
@@ -219,43 +205,44 @@ def _explanation(audited: Audited, samples: list[Sample], read: dict[str, Fact])
     return []
 
 
-def _described(samples: list[Sample], off: list[Array]) -> tuple[str, str]:
-    """What tells wrong rows from right ones, if one number does; and the smallest wrong output."""
-    wrong = np.concatenate([x.ravel() > 1 for x in off])
-    tops = np.concatenate([a.top.ravel() for a, _ in samples])
-    lengths = np.concatenate([np.full(a.top.size, a.s.shape[-1]) for a, _ in samples])
-    names = "a largest score at least", "a largest score at most", "n_keys at least"
-    where = f"{wrong.mean():.0%} of the rows"
-    for name, x in zip(names, (tops, -tops, lengths), strict=True):
-        if not wrong.all() and x[wrong].min() > x[~wrong].max():
-            where = f"rows with {name} {abs(x[wrong].min()):.4g}"
-    i = min((i for i, x in enumerate(off) if x.max() > 1), key=lambda i: samples[i][1].size)
-    a, found = samples[i]
-    row = np.unravel_index(off[i].argmax(), off[i].shape)
-    s, x, exact = (np.round(y[row][:4], 4) for y in (a.s, found, a.output))
-    return where, f"smallest: {a.case.sizes}, scores {s}: output {x}, expected {exact}"
+def _smallest(samples: list[Sample], off: list[Array]) -> str:
+    """The worst row of the smallest wrong output."""
+    (a, found), rows = min(zip(samples, off, strict=True), key=lambda x: x[0][1].size)
+    worst = np.unravel_index(rows.argmax(), rows.shape)
+    s, x, exact = (np.round(y[worst][:4], 4) for y in (a.s, found, a.output))
+    return f"smallest: {a.case.words}, scores {s}: output {x}, expected {exact}"
 
 
-def _of_empty(samples: list[Sample]) -> str:
-    """The output of queries that see no key; empty if there are none."""
+def _tell_empty(samples: list[Sample], empty: str, report: Audit) -> None:
+    """The output of queries that see no key."""
     a, found = min(samples, key=lambda x: x[0].visible.any(axis=-1).all())
     rows = ~a.visible.any(axis=-1)
     means = np.broadcast_to(a.v.mean(axis=-2, keepdims=True), found.shape)[rows]
     kinds = {"nan": math.nan * means, "zero": 0 * means, "uniform": means}
     near = (x for x in kinds if np.allclose(found[rows], kinds[x], 0, 0.01, equal_nan=True))
-    return next(near, "other numbers") if rows.any() else ""
+    if rows.any():
+        report.facts["queries without keys"] = kind = next(near, "other numbers")
+        if empty not in ("any", kind):
+            report.findings.append(f"queries without keys: {kind}, expected {empty}")
 
 
-def _of_gradients(audited: Audited, backward: Callable[..., Any]) -> dict[str, str]:
+def _tell_gradients(audited: Audited, backward: Callable[..., Any], report: Audit) -> None:
     """The factors of dq, dk and dv against differences of the expected output."""
     rng, factors = np.random.default_rng(0), []
     steps = [Steps(case, audited.facts) for case in audited.cases(1)]
     for a in steps:
-        upstream = rng.standard_normal(a.output.shape)
-        found = backward(*(x.astype(audited.dtype) for x in (*a.case, upstream)))
-        for name, x, gradient in zip("qkv", a.case, found, strict=True):
+        given = *a.case[:3], rng.standard_normal(a.output.shape)
+        try:
+            found = backward(*(x.astype(audited.dtype) for x in given))
+        except Exception as error:  # whatever it raises is a result of the audit
+            report.findings.append(f"no usable gradients: {type(error).__name__}: {error}")
+            return
+        for name, x, gradient in zip("qkv", given, found, strict=False):
             step = 1e-6 * rng.standard_normal(x.shape)
-            right = np.nansum((a.but(**{name: x + step}) - a.output) * upstream)
+            right = np.nansum((a.but(**{name: x + step}) - a.output) * given[-1])
             factors.append((gradient * step).sum() / right)
     near = max(1e-3, TYPES[audited.dtype][2])
-    return {f"d{x}": named(steps, factors[i::3], _ONE, near).words for i, x in enumerate("qkv")}
+    for i, name in enumerate(("dq", "dk", "dv")):
+        report.facts[name] = words = named(steps, factors[i::3], _ONE, near).words
+        if words != "1":
+            report.findings.append(f"{name}: {words} times the right one")
