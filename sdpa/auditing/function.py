@@ -36,22 +36,21 @@ Sample = tuple[Steps, Array]  # of the expected attention, and what was found
 
 @dataclass(frozen=True)
 class Audited:
-    """A function, the facts that it should have, and the type of its arrays.
-
-    Attributes:
-        usual: sizes of most arrays.
-        fixed: sizes that a mask or numbers by head decide.
+    """A function, the facts that it should have, the type and usual width of its arrays, and the
+    sizes that a mask or numbers by head decide.
     """
 
     function: Callable[..., Any]
     facts: Facts
     dtype: str
-    usual: dict[str, int]
+    d_k: int
     fixed: dict[str, int]
 
     def case(self, spread: float, at: float = 0, **other: int) -> Case:
-        """Random arrays whose scores have a spread about a number."""
-        sizes = self.usual | other | self.fixed
+        """Random arrays whose scores have a spread about a number, and minus it in every other row
+        if it is above 0."""
+        usual = 2, 3 * self.facts.groups, 16, self.d_k, 16, max(self.d_k, 24)
+        sizes = dict(zip(("batch", *SIZES), usual, strict=True)) | other | self.fixed
         batch, heads, n_queries, d_k, n_keys, d_v = sizes.values()
         rng = np.random.default_rng(n_keys)
         q = rng.standard_normal((batch, heads, n_queries, d_k))
@@ -60,8 +59,8 @@ class Audited:
         divisor = self.facts.divisor.of(Case(q, k, v))
         q *= spread * divisor / d_k**0.5
         if at:
-            q[..., 0] = math.sqrt(abs(at) * divisor)
-            k[..., 0] = at * divisor / q[0, 0, 0, 0]
+            k[..., 0] = math.sqrt(abs(at) * divisor)
+            q[..., 0] = k[0, 0, 0, 0] * ((-1) ** np.arange(n_queries) if at > 0 else -1)
         q, k, v = (x.astype(self.dtype).astype(float) for x in (q, k, v))
         unusual = ", ".join(f"{name} {n}" for name, n in other.items())
         return Case(q, k, v, unusual or f"scores {at:g}, spread {spread:g}")
@@ -72,7 +71,8 @@ class Audited:
             *({"n_queries": n} for n in (16, 5, 1, 20)),
             {"n_queries": 24, "n_keys": 24},
             {"n_heads": 2 * self.facts.groups},
-            *({name: 3 * self.usual[name]} for name in ("d_k", "d_v")),
+            {"d_k": 3 * self.d_k},
+            {"d_v": 2 * self.d_k + 24},
         ]
         return [self.case(spread, **other) for other in sizes]
 
@@ -152,21 +152,26 @@ def _masks(a: Steps, w: Array) -> Iterator[Fact]:
 
 def _divisor(samples: list[Sample], near: float) -> Fact:
     """The divisor of q.k: 1 over the slope of ln w, in least squares about the means of rows."""
-    found = []
+    found, steps = [], []
     for a, w in samples:
         hidden = (w <= 0) | ~a.visible
         y, s = (np.ma.array(x - a.bias, mask=hidden) for x in (np.log(w), a.s))
-        y, s = (x - x.mean(axis=-1, keepdims=True) for x in (y, s))
+        y, s = ((x - x.mean(axis=-1, keepdims=True)).filled(0) for x in (y, s))
+        if not s.any():  # queries that see one key
+            continue
         slope = (y * s).sum() / (s * s).sum()
-        if not np.abs(y - slope * s).max() < 30 * near * np.abs(y).max():
+        if not np.abs(y - slope * s).max() <= 30 * near * np.abs(y).max():
             return Fact("no number", None)
         found.append(a.divisor / slope)
-    return named([a for a, _ in samples], found, a.facts.divisor, near)
+        steps.append(a)
+    return named(steps, found, samples[0][0].facts.divisor, near)
 
 
 def named(samples: list[Steps], found: list[float], expected: Fact, near: float) -> Fact:
     """The expected number, a formula of sizes that vary, or a constant."""
     cases = [a.case for a in samples]
+    if not found:
+        return expected
     ratio = found[0] / expected.of(cases[0])
     candidates = [
         expected,

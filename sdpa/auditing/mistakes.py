@@ -91,6 +91,10 @@ _NUMBERED: dict[str, tuple[tuple[Any, ...], Callable[[Any, Steps], Array]]] = {
         (-745.2, -103.9),
         lambda x, a: np.where(a.top < x, math.inf, a.output),
     ),
+    "the maximum is that of all rows: e^s is 0 below it and {}": (
+        (-745.2, -103.9),
+        lambda x, a: np.where(a.top < a.top.max() + x, math.inf, a.output),
+    ),
     "no maximum is subtracted: e^s is inf above {} (prescient-design/e3tools#3)": (
         (709.8, 88.7),
         lambda x, a: np.where(np.abs(a.top) > x, math.inf, a.output),

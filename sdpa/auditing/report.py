@@ -64,7 +64,7 @@ def audit(
     empty: str = "any",
     backward: Callable[..., Any] | None = None,
 ) -> Audit:
-    """The computation of a function, found from its outputs alone: right, or with which mistake.
+    """The computation of a function, found from its outputs alone; `Audit` prints as a report.
 
     Args:
         attention: attention(q, k, v) of NumPy arrays (batch, heads, n, d), with the output
@@ -81,12 +81,8 @@ def audit(
         empty: outputs of queries that see no key: any, zero, nan, or uniform (the mean of v).
         backward: backward(q, k, v, gradient of the output) with the gradients (dq, dk, dv).
 
-    Returns:
-        `Audit`, which prints as a report. Inputs are the same in each run.
-
     Raises:
-        ValueError: an expectation that `sdpa.attention_weights` refuses, an unknown dtype or word,
-            or unusable sizes.
+        ValueError: an expectation that `sdpa.attention_weights` refuses, or an unknown word.
         TypeError: `attention` is no function.
 
     >>> from sdpa import scaled_dot_product_attention
@@ -102,25 +98,9 @@ def audit(
         raise ValueError(f"expected d_k from 4 and groups from 1, got {d_k} and {groups}")
     if dtype == "bfloat16":
         importlib.import_module("ml_dtypes")  # adds the type to NumPy
-    row_map = RowMap.of(softcap, sink)
-    logits = -math.inf if row_map.sink is None else row_map.sink
-    keys, fixed = _mask(mask)
-    if (heads := max(np.size(logits), np.size(alibi))) > 1:
-        fixed["n_heads"] = heads
-    facts = Facts(
-        _divisor(scaling, normalize),
-        keys,
-        _ONE,
-        groups,
-        normalize is not None,
-        row_map.softcap,
-        np.asarray(alibi, float),
-        logits,
-    )
-    usual = {"batch": 2, "n_heads": 3 * groups, "n_queries": 16, "d_k": d_k}
-    usual |= {"n_keys": 16, "d_v": max(d_k, 24)}
+    facts, sizes = _expected(scaling, mask, softcap, sink, alibi, normalize, groups)
+    audited = Audited(attention, facts, dtype, d_k, sizes)
     report = Audit(getattr(attention, "__name__", type(attention).__name__), [], [], {})
-    audited = Audited(attention, facts, dtype, usual, fixed)
     with np.errstate(all="ignore"):
         samples = _samples(audited, report)
         if not report.findings:
@@ -131,10 +111,27 @@ def audit(
     return report
 
 
-def _divisor(scaling: Rule, gain: float | None) -> Fact:
+def _expected(
+    scaling: Rule,
+    mask: npt.ArrayLike,
+    softcap: float,
+    sink: npt.ArrayLike | None,
+    alibi: npt.ArrayLike,
+    gain: float | None,
+    groups: int,
+) -> tuple[Facts, dict[str, int]]:
+    """The facts that a function should have, and the sizes that arrays decide."""
+    keys, sizes = _mask(mask)
+    rows, slopes = RowMap.of(softcap, sink), np.asarray(alibi, float)
+    logits = -math.inf if rows.sink is None else rows.sink
+    if (heads := max(np.size(logits), slopes.size)) > 1:
+        sizes["n_heads"] = heads
+    divisor = Fact(
+        str(scaling), lambda c: resolve_divisor(scaling, c.sizes["d_k"], c.sizes["n_keys"])
+    )
     if gain is not None:
-        return Fact(f"1/{gain:g}", lambda _: 1 / gain)
-    return Fact(str(scaling), lambda c: resolve_divisor(scaling, c.sizes["d_k"], c.sizes["n_keys"]))
+        divisor = Fact(f"1/{gain:g}", lambda _: 1 / gain)
+    return Facts(divisor, keys, _ONE, groups, gain is not None, rows.softcap, slopes, logits), sizes
 
 
 def _mask(mask: npt.ArrayLike) -> tuple[Fact, dict[str, int]]:
@@ -176,8 +173,10 @@ def _compare(audited: Audited, samples: list[Sample], report: Audit) -> None:
         report.findings.append("different in each call: is dropout on?")
     elif wrong:
         explained = _explanation(audited, [samples[i] for i in wrong] + samples, read)
-        where = "; ".join(f"{samples[i][0].case.words}: {(off[i] > 1).mean():.0%}" for i in wrong)
-        report.findings += explained or [f"wrong in rows with {where}"]
+        names = [a.case.words for a, _ in samples]
+        right = "; ".join(name for i, name in enumerate(names) if i not in wrong) or "none"
+        where = f"rows with {'; '.join(names[i] for i in wrong)}", f"all inputs but {right}"
+        report.findings += explained or [f"wrong in {min(where, key=len)}"]
         report.evidence.append(f"off by up to {max(x.max() for x in off):.1g} times rounding")
         if not explained:
             report.evidence.append(_smallest(samples, off))
