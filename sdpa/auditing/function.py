@@ -113,7 +113,7 @@ class Audited:
             return {}
         steps, (a, w) = [a for a, _ in samples], samples[0]
         sums = [(w.sum(axis=-1) / a.w.sum(axis=-1))[a.visible.any(axis=-1)] for a, w in samples]
-        types = (name for name in ("float16", "float32") if (w == w.astype(name)).all())
+        types = (name for name in ("float16", "float32") if w.any() and (w == w.astype(name)).all())
         return {
             "divisor": _divisor(samples, near),
             "keys": _keys(samples),
@@ -171,7 +171,7 @@ def named(samples: list[Steps], found: list[float], expected: Fact, near: float)
     """The expected number, a formula of sizes that vary, or a constant."""
     cases = [a.case for a in samples]
     if not found:
-        return expected
+        return Fact("no number", None)
     ratio = found[0] / expected.of(cases[0])
     candidates = [
         expected,

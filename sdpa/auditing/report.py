@@ -173,10 +173,9 @@ def _compare(audited: Audited, samples: list[Sample], report: Audit) -> None:
         report.findings.append("different in each call: is dropout on?")
     elif wrong:
         explained = _explanation(audited, [samples[i] for i in wrong] + samples, read)
-        names = [a.case.words for a, _ in samples]
-        right = "; ".join(name for i, name in enumerate(names) if i not in wrong) or "none"
-        where = f"rows with {'; '.join(names[i] for i in wrong)}", f"all inputs but {right}"
-        report.findings += explained or [f"wrong in {min(where, key=len)}"]
+        words = "rows with " + "; ".join(samples[i][0].case.words for i in wrong)
+        where = words if 2 * len(wrong) < len(off) else f"{len(wrong)} of {len(off)} inputs"
+        report.findings += explained or [f"wrong in {where}"]
         report.evidence.append(f"off by up to {max(x.max() for x in off):.1g} times rounding")
         if not explained:
             report.evidence.append(_smallest(samples, off))
