@@ -34,62 +34,41 @@ def tril(q, k, offset=0):
     return np.tri(n_queries, n_keys, n_keys - n_queries + offset, dtype=bool)
 
 
-@reported("no soft cap", softcap=5.0)
-@reported("sink: none, expected 0.5", sink=0.5)
+@reported("no sink", sink=0.5)
 @reported("keys: all", **CAUSAL)
-@reported("q.k times d_k^-1/2", scaling="d_k^1/2/1.873854")
 @reported("keys: all", mask=np.arange(16) < 10)
 def attend(q, k, v, mask=True, fill=-np.inf):
     return softmax(np.where(mask, scores(q, k), fill)) @ v
 
 
-def times(text):
-    """The softmax of q.k times a formula of the sizes."""
+def divided(text):
+    """The softmax of q.k over a formula of the sizes."""
 
-    def multiplied(q, k, v):
-        (_, n_heads, n_queries, d_k), n_keys = q.shape, k.shape[2]
-        return softmax(q @ k.mT * eval(text, {**vars(math), **vars(np), **locals()})) @ v
+    def attention(q, k, v):
+        (_, n_heads, _, d_k), n_keys = q.shape, k.shape[2]
+        sizes = {"n_heads": n_heads, "d_k": d_k, "n_keys": n_keys, "d_v": v.shape[3]}
+        return softmax(q @ k.mT / eval(text, sizes)) @ v
 
-    return multiplied
+    return attention
 
 
 for words, text in {
-    "q.k times 1, expected d_k^-1/2": "1",
-    "q.k times n_keys^-1/2": "n_keys**-0.5",
-    "q.k times d_k^1,": "d_k",
-    "q.k times 1/(1 + d_k^1/2)": "1 / (1 + d_k**0.5)",
-    "q.k times d_model^-1/2": "(n_heads * d_k) ** -0.5",
-    "q.k times ln n_keys times the expected one": "log(n_keys) / d_k**0.5",
-    "q.k times 0.04167": "1 / 24",
-    "q.k times -1 times the expected one": "-(d_k**-0.5)",
-    "q.k times 1, d_k^-1/2, d_k^-1/2 by head": "d_k ** -(0.5 * (arange(n_heads) > 0)[:, None, None])",
+    "1": "1",
+    "n_keys^1/2": "n_keys**0.5",
+    "d_v^1/2": "d_v**0.5",
+    "d_k^1": "d_k",
+    "d_k^-1": "1 / d_k",
+    "1 + d_k^1/2": "1 + d_k**0.5",
+    "(n_heads d_k)^1/2": "(n_heads * d_k) ** 0.5",
+    "-1 times the expected one": "-(d_k**0.5)",
 }.items():
-    reported(words)(times(text))
-reported("q.k times (d_k up to whole 128s)^-1/2", d_k=80)(times("(-(-d_k // 128) * 128) ** -0.5"))
+    reported(f"divisor: {words}, expected d_k^1/2")(divided(text))
+reported("(d_k up to whole 128s)^1/2", d_k=80)(divided("(-(-d_k // 128) * 128) ** 0.5"))
 
 
 @reported("-inf to 0 from its own, expected", mask="window-5")
 def causal(q, k, v):
     return attend(q, k, v, tril(q, k))
-
-
-@reported("sink: -1, 0.5, 2", sink=0.5)
-def sinks(q, k, v, logits=(-1, 0.5, 2)):
-    column = np.broadcast_to(np.reshape(logits, (-1, 1, 1))[: q.shape[1]], (*q.shape[:3], 1))
-    return softmax(np.concatenate([scores(q, k), column], axis=-1))[..., :-1] @ v
-
-
-@reported("bias: 0.5, 0.25, 0.125", alibi=0.5, **CAUSAL)
-def slopes(q, k, v):
-    slope = 2.0 ** -np.arange(1, q.shape[1] + 1)[:, None, None]
-    s = scores(q, k) + slope * np.arange(k.shape[2])
-    return softmax(np.where(tril(q, k), s, -np.inf)) @ v
-
-
-@reported("heads: by query heads in turn", groups=2)
-def tiled(q, k, v):
-    repeats = (1, q.shape[1] // k.shape[1], 1, 1)
-    return attend(q, np.tile(k, repeats), np.tile(v, repeats))
 
 
 @reported("queries at the first positions", **CAUSAL)
@@ -112,34 +91,19 @@ def zero_filled(q, k, v, fill=0.0):
     return attend(q, k, v, tril(q, k), fill)
 
 
-@reported("hidden: -1,", **CAUSAL)
-def added(q, k, v, low=0.0, high=1.0):
-    return softmax(scores(q, k) + np.where(tril(q, k), high, low)) @ v
+@reported("hidden keys get -10000", **CAUSAL)
+def added(q, k, v):
+    return softmax(scores(q, k) + np.where(tril(q, k), 0.0, -1e4)) @ v
 
 
-reported("hidden keys get -10000", **CAUSAL)(partial(added, low=-1e4, high=0.0))
+@reported("sums: 1.111, expected 1")
+def scaled_up(q, k, v):
+    return attend(q, k, v) / 0.9
 
 
-@reported("sums: 1 over queries")
-def over_queries(q, k, v):
-    return softmax(scores(q, k), axis=-2) @ v
-
-
-@reported("keys: the expected ones but the last")
-def without_last(q, k, v):
-    return attend(q, k[:, :, :-1], v[:, :, :-1])
-
-
-@reported("q and k are rotated (RoPE of pairs)")
-def rope(q, k, v):
-    """Pairs as complex numbers, as in the paper."""
-    turned = []
-    for x, at in ((q, np.arange(k.shape[2] - q.shape[2], k.shape[2])), (k, np.arange(k.shape[2]))):
-        pairs = x[..., ::2] + 1j * x[..., 1::2]
-        base = 10_000 ** (np.arange(0, x.shape[-1], 2) / x.shape[-1])
-        y = pairs * np.exp(1j * at[:, None] / base)
-        turned.append(np.stack([y.real, y.imag], axis=-1).reshape(x.shape))
-    return attend(*turned, v)
+@reported("precision: float32, expected float64")
+def in_singles(q, k, v, attention=attend):
+    return attention(*(x.astype(np.float32) for x in (q, k, v))).astype(q.dtype)
 
 
 @reported("different in each call")
@@ -148,7 +112,13 @@ def dropped(q, k, v):
     return np.random.default_rng().binomial(1, 0.9, w.shape) * w / 0.9 @ v
 
 
-def in_blocks(q, k, v, size=64, start=-np.inf, keep=None, forget=False):
+@reported("no maximum is subtracted: e^s is inf above 709.8")
+def direct(q, k, v):
+    e = np.exp(scores(q, k))
+    return e / e.sum(axis=-1, keepdims=True) @ v
+
+
+def in_blocks(q, k, v, size=64, start=-np.inf, keep=None):
     """The recurrence of fused kernels: a running maximum and sum over blocks of keys."""
     top, total, out = np.full((*q.shape[:3], 1), start), 0.0, 0.0
     for cut in range(0, k.shape[2], size):
@@ -157,24 +127,34 @@ def in_blocks(q, k, v, size=64, start=-np.inf, keep=None, forget=False):
         e, kept = np.exp(s - new), np.exp(top - new)
         total = total * kept + e.sum(axis=-1, keepdims=True)
         out = out * (keep or kept) + e @ v[:, :, cut : cut + size]
-        top = s.max(axis=-1, keepdims=True) if forget else new
+        top = new
     return out / np.maximum(total, 1e-300)
 
 
-reported("the running maximum starts at 0: zeros below -745.2")(partial(in_blocks, start=0.0))
+reported("the running maximum starts at 0: e^s is 0 below -745.2")(partial(in_blocks, start=0.0))
 reported("blocks of 64 keys are merged by outputs that no larger maximum rescales")(
     partial(in_blocks, keep=1.0)
-)
-reported("blocks of 64 keys are merged by the maximum of the last block")(
-    partial(in_blocks, forget=True)
 )
 
 
 # right ones
 
 
-def in_singles(q, k, v, attention=attend):
-    return attention(*(x.astype(np.float32) for x in (q, k, v))).astype(q.dtype)
+def renormalized(q, k, v):
+    w = softmax(scores(q, k)) * tril(q, k)
+    return w / w.sum(axis=-1, keepdims=True) @ v
+
+
+def sinks(q, k, v, logits=(-1, 0.5, 2)):
+    column = np.broadcast_to(np.reshape(logits, (-1, 1, 1)), (*q.shape[:3], 1))
+    return softmax(np.concatenate([scores(q, k), column], axis=-1))[..., :-1] @ v
+
+
+def slopes(q, k, v):
+    """ALiBi by the position of the key alone."""
+    slope = 2.0 ** -np.arange(1, q.shape[1] + 1)[:, None, None]
+    s = scores(q, k) + slope * np.arange(k.shape[2])
+    return softmax(np.where(tril(q, k), s, -np.inf)) @ v
 
 
 def grouped(q, k, v):
@@ -191,11 +171,6 @@ def unit(q, k, v):
     return softmax(8 * q @ k.mT) @ v
 
 
-def zeros(q, k, v):
-    """Zeros for queries that see no key."""
-    return np.nan_to_num(causal(q, k, v))
-
-
 def one_width(q, k, v):
-    assert q.shape[-1] == 64
+    assert q.shape[-1] == v.shape[-1] == 64
     return attend(q, k, v)

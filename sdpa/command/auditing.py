@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import pkgutil
 import sys
 from collections.abc import Callable
@@ -17,18 +18,6 @@ from sdpa.command.output import add_options, check, rule, tell
 from sdpa.scaling import SCALED, Scaling, multiplies
 
 NAME = "audit"
-_EXPECTED = (
-    "scaling",
-    "mask",
-    "softcap",
-    "sink",
-    "alibi",
-    "normalize",
-    "groups",
-    "empty",
-    "d_k",
-    "dtype",
-)
 _TARGET = "PACKAGE.MODULE:FUNCTION"
 
 
@@ -40,10 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     masks = "none, causal, window-N or local-N, or causal-first and so on, or FILE.npy"
     add("--mask", type=_given, default="none", metavar="MASK", help=f"expected: {masks}")
     add("--softcap", type=float, default=0.0, metavar="C", help="expected soft cap")
-    add(
-        "--sink", type=_given, metavar="SINK", help="expected logit, or FILE.npy: one for each head"
-    )
-    add("--alibi", type=_given, default=0.0, metavar="SLOPE", help="expected, or FILE.npy likewise")
+    by_head = "or FILE.npy: one for each head"
+    add("--sink", type=_given, metavar="SINK", help=f"expected logit, {by_head}")
+    add("--alibi", type=_given, default=0.0, metavar="SLOPE", help=f"expected slope, {by_head}")
     add("--normalize", type=float, metavar="GAIN", help="expected gain of unit q and k")
     add("--groups", type=int, default=1, metavar="N", help="query heads per head of keys")
     add("--empty", choices=EMPTY, default="any", help="expected for queries that see no key")
@@ -71,18 +59,17 @@ def run(given: argparse.Namespace) -> int:
     """
     check(given, [])
     sys.path.insert(0, str(Path.cwd()))
-    options = {name: of for name, of in vars(given).items() if name in _EXPECTED}
+    known = inspect.signature(audit).parameters
+    options = {name: value for name, value in vars(given).items() if name in known}
     if given.backward:
         options["backward"] = function_of(given.backward)
     report = audit(function_of(given.target), **options)
-    rows = [("finding", each) for each in report.findings]
-    rows += [("evidence", each) for each in report.evidence]
-    rows += [("fact", f"{name}: {each}") for name, each in report.facts.items()]
+    facts = (f"{name}: {words}" for name, words in report.facts.items())
+    texts = {"finding": report.findings, "evidence": report.evidence, "fact": facts}
     expected = Scaling.parse(given.scaling)
-    text = str(report)
-    if not expected.powers and (line := multiplies(float(expected.constant))):
-        text += f"\n{line}"
-    tell(given, text, [{"kind": kind, "text": each} for kind, each in rows])
+    lines = [str(report), "" if expected.powers else multiplies(float(expected.constant))]
+    rows = [{"kind": kind, "text": text} for kind, found in texts.items() for text in found]
+    tell(given, "\n".join(filter(None, lines)), rows)
     return int(bool(report.findings))
 
 
@@ -90,19 +77,15 @@ def function_of(target: str) -> Callable[..., Any]:
     """The function that PACKAGE.MODULE:FUNCTION names; ValueError if there is none, or if its
     module raises an error or ends the process.
     """
-    expected = "expected PACKAGE.MODULE:FUNCTION, importable here"
+    expected = f"expected {_TARGET}, importable here, got {target}"
     words, sys.argv = sys.argv, sys.argv[:1]  # a script would read the words of this command
     try:
         found: object = pkgutil.resolve_name(target)
     except (Exception, SystemExit) as error:  # a script may end the process
-        kind = type(error).__name__
-        meant = target.replace(".py:", ":") if ".py:" in target else None
-        hint = did_you_mean(meant)
-        raise ValueError(f"{expected}, got {target}: {kind}: {error}{hint}") from error
+        hint = did_you_mean(target.replace(".py:", ":") if ".py:" in target else None)
+        raise ValueError(f"{expected}: {type(error).__name__}: {error}{hint}") from error
     finally:
         sys.argv = words
     if not callable(found):
-        raise ValueError(  # noqa: TRY004 (of the word in the command line)
-            f"{expected}, got {target}, which is no function"
-        )
+        raise ValueError(f"{expected}, which is no function")  # noqa: TRY004 (of a word)
     return found

@@ -47,7 +47,7 @@ def test_a_wrong_multiplier_is_the_one_finding_and_fails():
     ran = sdpa("audit", "my_kernels:unused_scale", "--json")
     assert ran.returncode == 1
     (found,) = (row["text"] for row in json.loads(ran.stdout) if row["kind"] == "finding")
-    assert found.startswith("scores are q.k times 1, expected d_k^-1/2")
+    assert found.startswith("divisor: 1, expected d_k^1/2")
 
 
 def test_masks_sinks_and_slopes_may_be_files_and_gradients_a_function(tmp_path):
@@ -56,10 +56,9 @@ def test_masks_sinks_and_slopes_may_be_files_and_gradients_a_function(tmp_path):
     files = "--alibi", "slopes.npy", "--mask", "mask.npy", "--sink", "0.5"
     ran = sdpa("audit", "my_kernels:right", *files, "--backward", "my_kernels:right")
     for words in (
-        "bias: 0, expected 0.5, 0.25, 0.125",
+        "wrong in 17 of 17 inputs",
         "keys: all",
-        "sink: none, expected 0.5",
-        "no usable",
+        "no usable gradients: TypeError",
     ):
         assert words in " ".join(ran.stdout.split())
 
