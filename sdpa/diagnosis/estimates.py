@@ -21,7 +21,7 @@ from sdpa.theory.gaussian_rows import gaussian_rows
 
 BATCH = "batch"
 # rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits
-_LARGEST_SIGMA = 1e6
+LARGEST_SIGMA = 1e6
 
 
 class Estimate(NamedTuple):
@@ -231,7 +231,7 @@ def gaussian_values(sequences: Sequence[HeadRows], variance: float) -> dict[str,
         np.concatenate([one.rows[name] for one in sequences]) for name in ("lengths", "n_visible")
     )
     sigma = np.sqrt(variance * lengths / (lengths.mean() or 1.0))
-    of_rows = gaussian_rows(np.minimum(sigma, _LARGEST_SIGMA), n.astype(int))
+    of_rows = gaussian_rows(np.minimum(sigma, LARGEST_SIGMA), n.astype(int))
     max_weight, entropy, square, saturated = of_rows.T
     return {
         "max_weight": max_weight.mean(),
