@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, overload
+from abc import ABC, abstractmethod
 
 import numpy.typing as npt
 
@@ -11,41 +11,28 @@ from sdpa._arrays import FloatArray, as_float
 from sdpa.attention import attention_weights
 from sdpa.inputs import NormalSource, normal_source
 from sdpa.masks import allowed_keys
-from sdpa.scaling import Rule, resolve_divisor
-
-_LONG = 2**20  # keys of a row for which a rule needs a value; it may have none for short rows
+from sdpa.scaling import Rule
 
 
-class _Module:
+class _Module(ABC):
     """Attention with its projections, for tokens of width d_model."""
 
     d_model: int
 
-    @overload
-    def __call__(
-        self,
-        X: npt.ArrayLike,
-        *,
-        mask: npt.ArrayLike | None = ...,
-        return_weights: Literal[False] = ...,
-    ) -> FloatArray: ...
-    @overload
-    def __call__(
-        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = ..., return_weights: Literal[True]
-    ) -> tuple[FloatArray, FloatArray]: ...
-    def __call__(
-        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = None, return_weights: bool = False
-    ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """The output for every token.
+    def __call__(self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = None) -> FloatArray:
+        """The output for every token, (..., n, d_v), or (..., n, d_model) of several heads; arguments
+        and errors as in `attend`.
+        """
+        return self.attend(X, mask=mask)[0]
+
+    def attend(
+        self, X: npt.ArrayLike, *, mask: npt.ArrayLike | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """The output for every token and the weights, (..., n, n), or (..., n_heads, n, n).
 
         Args:
             X: tokens, (..., n, d_model).
             mask: as in `attention_weights`, for (..., n, n), the same for every head.
-            return_weights: return (output, weights) instead of the output alone.
-
-        Returns:
-            Output, (..., n, d_v), or (..., n, d_model) of several heads; with return_weights also
-            the weights, (..., n, n), or (..., n_heads, n, n).
 
         Raises:
             ValueError: X does not have d_model columns, or `attention_weights` refuses
@@ -56,13 +43,12 @@ class _Module:
             raise ValueError(
                 f"X: expected {self.d_model} columns (d_model), got shape {tokens.shape}"
             )
-        output, weights = self._attend(tokens, mask)
-        return (output, weights) if return_weights else output
+        return self._attend(tokens, mask)
 
+    @abstractmethod
     def _attend(
         self, tokens: FloatArray, mask: npt.ArrayLike | None
-    ) -> tuple[FloatArray, FloatArray]:
-        raise NotImplementedError
+    ) -> tuple[FloatArray, FloatArray]: ...
 
 
 class ScaledDotProductAttention(_Module):
@@ -103,16 +89,11 @@ class ScaledDotProductAttention(_Module):
             raise ValueError(
                 f"expected d_model, d_k and d_v of at least 1, got {d_model}, {d_k} and {d_v}"
             )
-        self.d_model = d_model
-        self.d_k = d_k
-        self.d_v = d_v
-        self.scaling = scaling
-        # refuses a wrong scaling now, not at the first call
-        resolve_divisor(scaling, d_k, n_keys=_LONG)
+        self.d_model, self.d_k, self.d_v, self.scaling = d_model, d_k, d_v, scaling
         source = normal_source(seed, rng)
-        self.W_Q, self.W_K, self.W_V = (
-            _glorot(source, d_model, width) for width in (d_k, d_k, d_v)
-        )
+        self.W_Q = _glorot(source, d_model, d_k)
+        self.W_K = _glorot(source, d_model, d_k)
+        self.W_V = _glorot(source, d_model, d_v)
 
     def _attend(
         self, tokens: FloatArray, mask: npt.ArrayLike | None
@@ -136,7 +117,7 @@ class MultiHeadAttention(_Module):
     Source: Vaswani et al. (2017), section 3.2.2.
 
     >>> import numpy as np
-    >>> output, weights = MultiHeadAttention(6, 2)(np.eye(5, 6), return_weights=True)
+    >>> output, weights = MultiHeadAttention(6, 2).attend(np.eye(5, 6))
     >>> output.shape, weights.shape
     ((5, 6), (2, 5, 5))
     """
@@ -156,8 +137,6 @@ class MultiHeadAttention(_Module):
             )
         self.d_model, self.n_heads, self.scaling = d_model, n_heads, scaling
         self.d_k = self.d_v = d_model // n_heads
-        # refuses a wrong scaling now, not at the first call
-        resolve_divisor(scaling, self.d_k, n_keys=_LONG)
         source = normal_source(seed, rng)
         self.W_Q, self.W_K, self.W_V, self.W_O = (
             _glorot(source, d_model, d_model) for _ in range(4)
@@ -166,9 +145,9 @@ class MultiHeadAttention(_Module):
     def _attend(
         self, tokens: FloatArray, mask: npt.ArrayLike | None
     ) -> tuple[FloatArray, FloatArray]:
-        queries, keys, values = (
-            self._heads(tokens @ matrix) for matrix in (self.W_Q, self.W_K, self.W_V)
-        )
+        projected = (tokens @ matrix for matrix in (self.W_Q, self.W_K, self.W_V))
+        of_heads = (*tokens.shape[:-1], self.n_heads, self.d_k)
+        queries, keys, values = (each.reshape(of_heads).swapaxes(-3, -2) for each in projected)
         # its leading axes are those of X: the axis of the heads comes after them
         if mask is not None:
             shape = (*tokens.shape[:-1], tokens.shape[-2])
@@ -176,11 +155,6 @@ class MultiHeadAttention(_Module):
         weights = attention_weights(queries, keys, scaling=self.scaling, mask=mask)
         heads = weights @ values
         return heads.swapaxes(-3, -2).reshape(tokens.shape) @ self.W_O, weights
-
-    def _heads(self, projected: FloatArray) -> FloatArray:
-        """Columns (..., n, d_model) as heads (..., n_heads, n, d_k)."""
-        heads = projected.reshape(*projected.shape[:-1], self.n_heads, self.d_k)
-        return heads.swapaxes(-3, -2)
 
 
 def _glorot(source: NormalSource, d_in: int, d_out: int) -> FloatArray:

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from sdpa._arrays import FloatArray
+from sdpa.diagnosis.estimates import LARGEST_SIGMA
 from sdpa.diagnosis.heads import APART
 from sdpa.metrics import SATURATED
 from sdpa.record import Call, calls_of_pytorch, calls_of_transformers
 from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.theory.query_lengths import largest_deviation_survival
 
-_LARGEST_SIGMA = 1e6  # rows of a larger deviation are one-hot
 _NOISE = 1e-6  # of scores in single precision, relative
 
 
@@ -101,11 +101,11 @@ def watch(model: Any, every: int = 100, queries: int = 64) -> Monitor:
         top_key_share        its share of this weight
 
     and entropy_share_exact, saturated_rows_exact: their expectations over rows of independent
-    normal scores of the same mean variance, in proportion to |q|^2; top_key_share_exact: that of
-    the key at this position. The p-value is that of independent normal scores in each row, of any
-    mean and variance, as independent normal keys of any covariance give them. It is a union bound:
-    the number of rows times the least p-value of a row, so that false alarms are at most as
-    frequent as stated, however the rows depend on each other. A head without rows has NaN.
+    normal scores of the same mean variance, in proportion to |q|^2. The p-value is that of
+    independent normal scores in each row, of any mean and variance, as independent normal keys of
+    any covariance give them. It is a union bound: the number of rows times the least p-value of a
+    row, so that false alarms are at most as frequent as stated, however the rows depend on each
+    other. A head without rows has NaN.
 
     Args:
         model: a `torch.nn.Module`, or what `torch.compile` returns; its watched steps are eager.
@@ -143,15 +143,12 @@ def _rows(call: Call, queries: int) -> tuple[Any, Any]:
         max_weight = weights.amax(-1)
         entropy = -max_weight.log() - (weights * below).sum(-1)
         counted = n >= 2
-        of_rows = torch.stack([weights, visible / n])
-        shares = of_rows.masked_fill(~counted, 0).sum((1, 3))
-        top = shares[:1].argmax(-1, keepdim=True)
-        top_shares = shares.take_along_dim(top, -1) / counted.sum((0, 2))
-        of_keys = torch.cat([top, top_shares])
+        received, top = weights.masked_fill(~counted, 0).sum((0, 2)).max(-1)
+        of_keys = torch.stack([top.float(), received / counted.sum((0, 2, 3))])
         deviation = -mean / variance.sqrt()[..., None]
         columns = (each[..., 0] for each in (n, largest, deviation))
         values = torch.stack([*columns, variance, entropy, max_weight, squares])
-        return values.movedim(2, 1).flatten(2), of_keys[..., 0]
+        return values.movedim(2, 1).flatten(2), of_keys
 
 
 def _scores(call: Call, queries: int) -> tuple[Any, Any]:
@@ -188,15 +185,17 @@ def _scores(call: Call, queries: int) -> tuple[Any, Any]:
 
 def summary(layers: Sequence[tuple[FloatArray, FloatArray]]) -> dict[str, float]:
     """Numbers of each head of each layer by name, from what `_rows` returns."""
-    if not layers:
-        return {}
-    longest = max(rows.shape[2] for rows, _ in layers)
-    padded = []
-    for rows, _ in layers:
-        missing = longest - rows.shape[2]
-        padded.append(np.pad(rows, ((0, 0), (0, 0), (0, missing))))
-    of_rows = np.concatenate(padded, axis=1, dtype=np.float64)  # all heads at once
-    n, largest, deviation, variance, entropy, max_weight, squares = of_rows
+    return {
+        f"layer{layer}/head{head}/{name}": value
+        for layer, arrays in enumerate(layers)
+        for name, values in _of_layer(*arrays).items()
+        for head, value in enumerate(values.tolist())
+    }
+
+
+def _of_layer(rows: FloatArray, keys: FloatArray) -> dict[str, FloatArray]:
+    """Numbers of the heads of a layer by name, (heads,); NaN for a head without rows."""
+    n, largest, deviation, variance, entropy, max_weight, squares = rows.astype(np.float64)
     counted = n >= 2
     n = np.maximum(n, 2)
     count = counted.sum(-1)
@@ -205,10 +204,9 @@ def summary(layers: Sequence[tuple[FloatArray, FloatArray]]) -> dict[str, float]
         return np.asarray(np.where(counted, values, 0).sum(-1) / count)
 
     with np.errstate(divide="ignore", invalid="ignore"):  # a head without rows of finite scores
-        unbiased = mean(variance * n / (n - 1))
-        of_square = unbiased / mean(squares)
+        of_square = mean(variance * n / (n - 1)) / mean(squares)
         sigma = np.sqrt(of_square[:, None] * squares * counted)
-        sigma = np.nan_to_num(np.minimum(sigma, _LARGEST_SIGMA))
+        sigma = np.nan_to_num(np.minimum(sigma, LARGEST_SIGMA))
         lengths = n.ravel().astype(int)
         exact = gaussian_rows(sigma.ravel(), lengths, ("entropy", "saturated_rows"))
         entropy_exact, saturated_exact = exact.T.reshape(2, *n.shape)
@@ -223,13 +221,5 @@ def summary(layers: Sequence[tuple[FloatArray, FloatArray]]) -> dict[str, float]
             "saturated_rows": mean(max_weight > SATURATED),
             "saturated_rows_exact": mean(saturated_exact),
         }
-    of_keys = np.concatenate([keys for _, keys in layers], axis=1)
-    found |= dict(zip(("top_key", "top_key_share", "top_key_share_exact"), of_keys, strict=True))
-    heads = []
-    for layer, (rows, _) in enumerate(layers):
-        heads += [(layer, head) for head in range(rows.shape[1])]
-    return {
-        f"layer{layer}/head{head}/{name}": float(values[place]) if count[place] else nan
-        for place, (layer, head) in enumerate(heads)
-        for name, values in found.items()
-    }
+    found |= dict(zip(("top_key", "top_key_share"), keys, strict=True))
+    return {name: np.where(count > 0, values, nan) for name, values in found.items()}

@@ -98,9 +98,8 @@ def test_the_library_computes_with_numpy_and_scipy_alone():
     for name, source in SOURCES.items():
         if name.startswith("sdpa"):
             here = allowed.union(*(of_files[part] for part in of_files if name.startswith(part)))
-            drawing = {"matplotlib"} if name == "sdpa.command.picture" else set()
             own = {one.split(".")[0] for one in imported(source)}
-            assert own <= here | late | drawing, name
+            assert own <= here | late, name
             assert {one.split(".")[0] for one in reached(name)} <= here, name
         if name.startswith("sdpa.theory"):
             draws = r"default_rng|np\.random|import random|\.sample\("

@@ -77,10 +77,9 @@ def test_the_numbers_are_those_of_a_diagnosis(torch, options, mask):
     logs = numbers(attention(torch, **options), q, k)
     divisor = 1 / options.get("scale", D_K**-0.5)
     found = sdpa.diagnose(q.numpy(), k.numpy(), divisor, mask)
-    sink = found["first_key_weight"]
     expected = {name: found[name].value for name in logs if name in found.estimates}
     expected |= {"spread": np.sqrt(found["row_variance"].value), "top_key": np.zeros(HEADS)}
-    expected |= {"top_key_share": sink.value, "top_key_share_exact": sink.gaussian}
+    expected["top_key_share"] = found["first_key_weight"].value
     for name, values in expected.items():
         assert_allclose(logs[name], values, rtol=1e-5, err_msg=name)
     # the diagnosis knows the lengths of the keys, too
@@ -135,7 +134,7 @@ def test_a_watched_step_changes_nothing_and_keeps_nothing(torch):
 
     plain = step()
     monitor = sdpa.watch(model, every=2)
-    for length in (20 * HEADS, 0, 20 * HEADS):
+    for length in (18 * HEADS, 0, 18 * HEADS):
         found = step()
         assert all(map(torch.equal, plain, found))
         assert len(monitor.step()) == length
@@ -192,7 +191,7 @@ def test_the_recipe_of_transformers_gives_the_same_by_both_implementations(torch
         run_recipe("Transformers", llama(torch, name, key_heads))["logs"]
         for name in ("sdpa", "eager")
     )
-    assert len(fused) == 3 * HEADS * 10
+    assert len(fused) == 3 * HEADS * 9
     assert eager == pytest.approx(fused, abs=1e-3)
 
 

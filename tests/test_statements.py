@@ -154,7 +154,7 @@ def projected(width: int) -> float:
 _RNG = np.random.RandomState(42)  # of the article's module, then of its tokens
 MODULE = ScaledDotProductAttention(32, 16, 16, rng=_RNG)
 X = _RNG.standard_normal((8, 32))
-OUTPUT, WEIGHTS = MODULE(X, return_weights=True)
+OUTPUT, WEIGHTS = MODULE.attend(X)
 CAT = softmax(CAT_SCORES)
 DRAWN = np.transpose([article_draw(d_k) for d_k in COMPARED])
 BARE, OF_NOTEBOOK = attention_weights(*NOTEBOOK, scaling="unscaled"), attention_weights(*NOTEBOOK)

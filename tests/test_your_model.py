@@ -12,14 +12,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from experiments.models import minilm
 from sdpa import attention_weights, causal_mask
-from sdpa.record import recorded_attention
 from tests.suite_process import ROOT
 
 PAGE = (ROOT / "docs" / "your-model.md").read_text(encoding="utf-8")
 TORCH, TRANSFORMERS, JAX = "PyTorch", "Hugging Face Transformers", "JAX"  # the sections
-NAMES = {"torch": "PyTorch", "transformers": "Transformers", "jax": "JAX"}
 CLOSE = {"rtol": 0, "atol": 1e-5}
 N = 7  # positions
 CAUSAL = causal_mask(N, N)
@@ -35,13 +32,6 @@ pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 def _offline_in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-
-
-def framework(package):
-    """The package; skips the test where it is not installed. pytest reports all skips by one line
-    of code together.
-    """
-    return pytest.importorskip(package, reason=f"{NAMES[package]} is not installed")
 
 
 def run_recipe(section, names):
@@ -80,46 +70,35 @@ def tensors(*shapes):
     ("options", "mask", "call"),
     [
         ({}, None, ("d_k^1/2", "none")),
-        ({"is_causal": True}, None, ("d_k^1/2", "causal")),
-        ({"scale": 8**-0.5}, None, ("d_k^1/2", "none")),
         ({"scale": 7**-0.5}, None, ("2.645751", "none")),
         ({}, CAUSAL, ("d_k^1/2", "causal")),
         ({}, CAUSAL & PADDED, ("d_k^1/2", "tensor")),
         ({"is_causal": True, "enable_gqa": True, "scale": 1.0}, None, ("1", "causal")),
     ],
 )
-@pytest.mark.parametrize("imported", [True, False])
-def test_the_attention_function_of_pytorch(options, mask, call, imported):
-    torch = framework("torch")
+def test_the_attention_function_of_pytorch(options, mask, call):
+    """Under two names."""
+    torch = pytest.importorskip("torch")
     from torch.nn import functional
     from torch.nn.functional import scaled_dot_product_attention
 
     heads = 2 if "enable_gqa" in options else 4
     q, k, v = tensors((3, 4, N, 8), (3, heads, N, 8), (3, heads, N, 5))
+    options["attn_mask"] = None if mask is None else torch.from_numpy(mask)
     outputs = []
 
     def model(_):
-        attend = (
-            scaled_dot_product_attention if imported else functional.scaled_dot_product_attention
-        )
-        outputs.append(
-            attend(
-                q,
-                key=k,
-                value=v,
-                attn_mask=None if mask is None else torch.from_numpy(mask),
-                **options,
-            )
-        )
+        for attend in (scaled_dot_product_attention, functional.scaled_dot_product_attention):
+            outputs.append(attend(q, key=k, value=v, **options))
 
     recipe = run_recipe(TORCH, {"model": model, "inputs": None})
-    assert recipe["recorded"].calls == {0: call}
+    assert recipe["recorded"].calls == {0: call, 1: call}
     assert recipe["saved"]["k.0"].shape == (3, heads, N, 8)
     ours = weights(recipe["saved"], 0, call[0], CAUSAL if "is_causal" in options else mask)
     assert_allclose(ours @ np.repeat(v.numpy(), 4 // heads, axis=1), outputs[0].numpy(), **CLOSE)
     model(None)
-    assert outputs[0].equal(outputs[1])
-    assert len(recipe["recorded"].calls) == 1  # after the recipe, nothing is recorded
+    assert all(map(outputs[0].equal, outputs))
+    assert len(recipe["recorded"].calls) == 2  # after the recipe, nothing is recorded
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -127,7 +106,7 @@ def test_the_attention_function_of_pytorch(options, mask, call, imported):
 @pytest.mark.parametrize("mask", ["none", "causal", "tensor"])
 def test_multi_head_attention_of_pytorch(need_weights, training, mask):
     """In evaluation mode, batch first, it has a path that calls no Python function."""
-    torch = framework("torch")
+    torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     layer = torch.nn.MultiheadAttention(32, 4, dropout=0.5, batch_first=True).train(training)
     torch.nn.init.normal_(layer.in_proj_bias)
@@ -175,8 +154,8 @@ ROOT = ["d_k^1/2"] * 3
 )
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
 def test_a_model_of_transformers(name, options, divisors, implementation):
-    transformers = framework("transformers")
-    torch = framework("torch")
+    transformers = pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch")
     config = getattr(transformers, f"{name}Config")(**options)
     torch.manual_seed(0)
     model = getattr(transformers, f"{name}Model")(config).eval()
@@ -200,71 +179,39 @@ def test_a_model_of_transformers(name, options, divisors, implementation):
         ours = weights(saved, layer, divisors[layer], None if name == "Bert" else CAUSAL)
         assert_allclose(ours, theirs[layer].numpy(), **CLOSE)
         assert ours.max() > 0.5
-    with torch.no_grad():
-        model(input_ids)
-    assert len(recipe["recorded"].calls) == 3  # after the recipe, nothing is recorded
 
 
-def test_the_forward_pass_of_minilm_is_that_of_bert():
-    """Random weights of the sizes of the pretrained model, far from their small initial ones."""
-    transformers = framework("transformers")
-    torch = framework("torch")
-    torch.manual_seed(0)
-    sizes = {
-        "hidden_size": 384,
-        "intermediate_size": 1536,
-        "num_hidden_layers": 6,
-        "num_attention_heads": 12,
-    }
-    model = transformers.BertModel(transformers.BertConfig(vocab_size=50, **sizes)).eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.08)
-    tokens = torch.randint(0, 50, (2, 9))
-    with torch.no_grad(), recorded_attention(model) as outer, recorded_attention(model) as recorded:
-        model(tokens)
-    assert outer.calls == recorded.calls
-    ours = minilm.queries_and_keys(
-        {name: x.numpy() for name, x in model.state_dict().items()}, tokens.numpy()
-    )
-    for layer in range(6):
-        for name, array in zip("qk", ours, strict=True):
-            assert_allclose(array[:, layer], recorded.arrays[f"{name}.{layer}"], rtol=0, atol=1e-4)
-
-
-@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("bfloat16", 0.05)])
 @pytest.mark.parametrize("key_heads", [4, 2])
 @pytest.mark.parametrize("transform", ["none", "jit", "scan"])
-def test_attention_of_jax(dtype, error, key_heads, transform):
-    jax = framework("jax")
+def test_attention_of_jax(key_heads, transform):
+    jax = pytest.importorskip("jax")
     random = jax.random.split(jax.random.key(0), 3)
     # layer, batch, position, head, d_k
     shapes = [(3, 2, N, heads, 8) for heads in (4, key_heads, key_heads)]
-    given = [
-        2 * jax.random.normal(key, shape, dtype) for key, shape in zip(random, shapes, strict=True)
-    ]
+    given = [2 * jax.random.normal(*each) for each in zip(random, shapes, strict=True)]
     names: dict[str, Any] = {"inputs": given}
 
     def layers(inputs):
         return [names["attention"](layer, *(x[layer] for x in inputs)) for layer in range(3)]
 
-    def scanned(inputs):
-        return jax.lax.scan(lambda layer, x: (layer + 1, names["attention"](layer, *x)), 0, inputs)[
-            1
-        ]
+    def attended(layer, x):
+        return layer + 1, names["attention"](layer, *x)
 
-    model = {"none": layers, "jit": jax.jit(layers), "scan": jax.jit(scanned)}[transform]
+    model = {
+        "none": layers,
+        "jit": jax.jit(layers),
+        "scan": jax.jit(lambda inputs: jax.lax.scan(attended, 0, inputs)[1]),
+    }[transform]
     outputs = []
     names["model"] = lambda inputs: outputs.extend(model(inputs))
     saved = run_recipe(JAX, names)["saved"]
     assert len(saved) == 6
     q, k, v, output = (
-        np.stack([np.asarray(x, dtype=np.float32) for x in array]).swapaxes(-3, -2)
-        for array in (*given, outputs)
+        np.stack([np.asarray(x) for x in array]).swapaxes(-3, -2) for array in (*given, outputs)
     )
     for layer in range(3):
         assert_array_equal(saved[f"q.{layer}"], q[layer])
         assert_array_equal(saved[f"k.{layer}"], k[layer])
-        ours = weights(saved, layer, "d_k^1/2", CAUSAL) @ np.repeat(
-            v[layer], 4 // key_heads, axis=-3
-        )
-        assert_allclose(ours, output[layer], rtol=0, atol=error)
+        values = np.repeat(v[layer], 4 // key_heads, axis=-3)
+        ours = weights(saved, layer, "d_k^1/2", CAUSAL) @ values
+        assert_allclose(ours, output[layer], **CLOSE)

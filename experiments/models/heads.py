@@ -123,15 +123,7 @@ def heads_of_case(case: Case, q: Floats, k: Floats, mask: Mask) -> pd.DataFrame:
     """A row for each group, layer and head, from queries and keys (sequence, layer, head, n,
     d_k).
     """
-    diagnosis = diagnose(
-        q.reshape(GROUPS, -1, *q.shape[1:]),
-        k.reshape(GROUPS, -1, *k.shape[1:]),
-        case.scaling,
-        mask,
-        axes=("group", "batch", "layer", "head"),
-        exact=False,
-    )
-    found = pd.DataFrame(diagnosis.columns()).assign(**asdict(case))
+    found = _diagnosed(case, q, k, mask)
     lengths = row_lengths(case.n_keys, mask)
     found["spread"] = np.sqrt(found["row_variance"])
     found["entropy_share_law"] = law(found["spread"], lengths)
@@ -142,8 +134,10 @@ def heads_of_case(case: Case, q: Floats, k: Floats, mask: Mask) -> pd.DataFrame:
         found["jacobian_norm_median_law"] = median_law(found["spread"], case.n_keys)
 
     lengths = row_lengths(case.n_keys - 1, mask)
-    rest = np.sqrt(found["row_variance_without_first"])
-    share = found["entropy_share_without_first"]
+    own = 1 if mask == "causal" else 0  # the query whose key is the first
+    without_first = _diagnosed(case, q[..., own:, :], k[..., 1:, :], mask)
+    rest = np.sqrt(without_first["row_variance"])
+    share = without_first["entropy_share"]
     found["rest_spread"] = rest
     found["rest_entropy_share"] = share
     found["first_key_variance"] = 1 - (rest / found["spread"]) ** 2
@@ -151,6 +145,19 @@ def heads_of_case(case: Case, q: Floats, k: Floats, mask: Mask) -> pd.DataFrame:
     for name in CONTROLS:
         found[f"rest_distance_{name}"] = share - control(name, rest, lengths)
     return found[[*CASE, "group", "layer", "head", *_quantities(found)]]
+
+
+def _diagnosed(case: Case, q: Floats, k: Floats, mask: Mask) -> pd.DataFrame:
+    """A row for each group, layer and head."""
+    diagnosis = diagnose(
+        q.reshape(GROUPS, -1, *q.shape[1:]),
+        k.reshape(GROUPS, -1, *k.shape[1:]),
+        case.scaling,
+        mask,
+        axes=("group", "batch", "layer", "head"),
+        exact=False,
+    )
+    return pd.DataFrame(diagnosis.columns()).assign(**asdict(case))
 
 
 def row_lengths(n_keys: int, mask: Mask) -> Lengths:

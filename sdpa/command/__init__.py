@@ -1,1 +1,1 @@
-"""The command `sdpa`: the library for files, in NumPy and SciPy alone; Matplotlib for `--plot`."""
+"""The command `sdpa`: the library for files, in NumPy and SciPy alone."""

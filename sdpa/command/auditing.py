@@ -14,7 +14,7 @@ import numpy as np
 
 from sdpa._names import did_you_mean
 from sdpa.auditing import EMPTY, audit
-from sdpa.command.output import add_options, check, rule, tell
+from sdpa.command.output import add_options, rule, tell
 from sdpa.scaling import SCALED, Scaling, multiplies
 
 NAME = "audit"
@@ -57,7 +57,6 @@ def run(given: argparse.Namespace) -> int:
     Raises:
         ValueError: there is no such function, or `sdpa.audit` refuses an option.
     """
-    check(given, [])
     sys.path.insert(0, str(Path.cwd()))
     known = inspect.signature(audit).parameters
     options = {name: value for name, value in vars(given).items() if name in known}

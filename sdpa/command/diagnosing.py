@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sdpa._names import did_you_mean, nearest
+from sdpa._names import not_among
 from sdpa.command import words
-from sdpa.command.output import add_arrays, add_options, check, rows_of, rule, tell, wrapped
+from sdpa.command.output import add_arrays, add_options, rows_of, rule, tell, wrapped
 from sdpa.heads import HeadArrays, Kind, Layout, notes, read_heads
 from sdpa.heads.table import OUTSIDE_DOCUMENT, Columns, indices, table_of
 from sdpa.heads.weights import ROUNDED
@@ -27,10 +27,6 @@ _LEAK = (
     "of blocks. The rows are diagnosed as they are."
 )
 _AXES = ("batch", "layer", "head", "position")
-_SYNONYMS = dict.fromkeys(
-    ("seq", "sequence", "token", "tokens", "time", "length", "len"), "position"
-)
-_SYNONYMS |= {"b": "batch", "bsz": "batch", "h": "head", "n": "position", "t": "position"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--skip-padded", action="store_true", help="leave out rows and keys that look padded")
     add("--softcap", type=float, default=0.0, metavar="C", help="soft cap of divided scores")
     add("--sink", metavar="SINK", help="logit of a sink, or a file with one for each head")
-    add("--plot", type=Path, metavar="FILE", help="draw the heads over exact curves (Matplotlib)")
     add_options(parser)
 
 
@@ -58,8 +53,8 @@ def run(given: argparse.Namespace) -> int:
     named, saved = split_mask(given.mask)
     kind: Kind = "scores" if given.scores else "weights" if given.weights else "q"
     paths = [path for path in (*given.files, given.scores, given.weights) if path]
-    of_vectors = any((given.scaling, given.heads, given.softcap))
-    if kind != "q" and (len(paths) > 1 or of_vectors or given.sink is not None):
+    of_vectors = any((given.scaling, given.heads, given.softcap, given.sink))
+    if kind != "q" and (len(paths) > 1 or of_vectors):
         raise ValueError(
             f"--{kind}: expected no other arrays, --scaling, --heads, --softcap or --sink beside "
             f"{kind}"
@@ -67,7 +62,6 @@ def run(given: argparse.Namespace) -> int:
     if not paths:
         raise ValueError("expected files with queries and keys, such as q.npy k.npy or qk.npz")
     logit, sinks = split_sink(given.sink)
-    check(given, filter(None, [*paths, saved, given.cu_seqlens, sinks]))
     layout = Layout(split_axes(given.axes), given.heads, saved, given.cu_seqlens, sinks)
     heads = read_heads(paths, layout, kind)
     if logit is not None:
@@ -75,16 +69,17 @@ def run(given: argparse.Namespace) -> int:
     row_map = RowMap(given.softcap, logit)
     scaling = given.scaling or SCALED
     table = table_of(heads, scaling, named, row_map, skip_padded=given.skip_padded)
-    told, kept = words.advice(table, is_capped=row_map.softcap > 0)
-    outside = table.get(OUTSIDE_DOCUMENT.name, np.zeros(1))
-    if outside.max() > ROUNDED:
+    told, kept = words.advice(table)
+    if OUTSIDE_DOCUMENT.name in table and table[OUTSIDE_DOCUMENT.name].max() > ROUNDED:
         told.append(_LEAK)
-    seen = notes(heads, skip_padded=given.skip_padded)
-    tell(given, _text(paths, heads, table, [*told, *kept], seen), rows_of(table))
-    if given.plot:
-        from sdpa.command.picture import draw_heads  # needs Matplotlib
-
-        draw_heads(table, given.plot)
+    parts = [
+        f"Diagnosis of {' and '.join(map(str, paths))}, {words.read_as(heads[0])}\n"
+        f"{words.sizes(table)}",
+        words.sharpest(table),
+        "\n".join([*told, *kept]),
+        "\n".join([*notes(heads, skip_padded=given.skip_padded), *_of_files(heads, table)]),
+    ]
+    tell(given, "\n\n".join(filter(None, map(wrapped, parts))), rows_of(table))
     return int(bool(told))
 
 
@@ -115,60 +110,36 @@ def split_sink(text: str | None) -> tuple[float | None, Path | None]:
 
 
 def split_axes(text: str | None) -> tuple[str, ...] | None:
-    """The names of axes; None for the usual ones. ValueError for another spelling of one of
-    `_AXES`; any other name is a column.
+    """The names of axes; None for the usual ones. ValueError for another name.
 
-    >>> split_axes("batch, Position,head")
+    >>> split_axes("batch, position,head")
     ('batch', 'position', 'head')
     """
     if not text:
         return None
-    names = tuple(text.replace(" ", "").lower().split(","))
+    names = tuple(text.replace(" ", "").split(","))
     for name in names:
-        meant = _SYNONYMS.get(name) or nearest(name, _AXES)
-        if meant not in (None, name):
-            expected = f"expected names such as {', '.join(_AXES)}"
-            raise ValueError(f"--axes: {expected}, got {name!r}{did_you_mean(meant)}")
+        if name not in _AXES:
+            raise ValueError(f"--axes: {not_among(name, _AXES)}")
     return names
 
 
-def _in_documents(table: Columns) -> list[str]:
-    """The weight that leaves its document, if documents are told."""
-    if OUTSIDE_DOCUMENT.name not in table:
-        return []
-    share = table[OUTSIDE_DOCUMENT.name]
-    most = share.argmax()
-    place = " ".join(f"{name} {table[name][most]}" for name in indices(table))
-    return [
-        f"Packed documents: {share.mean():.2%} of the weight leaves its document, most in "
-        f"{place or 'the only head'} ({share[most]:.2%})."
-    ]
-
-
-def _text(
-    paths: list[Path],
-    heads: list[HeadArrays],
-    table: Columns,
-    advice: list[str],
-    seen: list[str],
-) -> str:
+def _of_files(heads: list[HeadArrays], table: Columns) -> list[str]:
+    """Lines on masks, sinks and documents in files, and on products that overflow."""
+    lines = words.overflow(heads, table)
     shown = [float(each.mask.mean()) for each in heads if each.mask is not None]
     if shown:
-        seen = [*seen, f"Masks in files show {np.mean(shown):.1%} of the keys."]
-    seen = [*seen, *words.overflow(heads, table)]
+        lines.append(f"Masks in files show {np.mean(shown):.1%} of the pairs of a query and a key.")
     sinks = [each.sinks for each in heads if each.sinks is not None]
     if sinks:
         ends = min(map(np.min, sinks)), max(map(np.max, sinks))
-        seen = [*seen, "Sinks in files have logits from {:.3g} to {:.3g}.".format(*ends)]
-    seen = [*seen, *_in_documents(table)]
-    asked = advice or [words.without_advice(table)]
-    parts = [
-        wrapped(
-            f"Diagnosis of {' and '.join(map(str, paths))}, {words.read_as(heads[0])}\n"
-            f"{words.sizes(table)}"
-        ),
-        words.sharpest(table),
-        wrapped(words.legend(table)),
-        *(wrapped("\n".join(each)) for each in (words.summary(table), asked, seen) if each),
-    ]
-    return "\n\n".join(parts)
+        lines.append("Sinks in files have logits from {:.3g} to {:.3g}.".format(*ends))
+    if OUTSIDE_DOCUMENT.name in table:
+        share = table[OUTSIDE_DOCUMENT.name]
+        most = share.argmax()
+        place = " ".join(f"{name} {table[name][most]}" for name in indices(table))
+        lines.append(
+            f"Packed documents: {share.mean():.2%} of the weight leaves its document, most in "
+            f"{place or 'the only head'} ({share[most]:.2%})."
+        )
+    return lines

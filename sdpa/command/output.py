@@ -11,7 +11,7 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,10 @@ def add_arrays(parser: argparse.ArgumentParser) -> None:
     masks = "none, causal, window-N, local-N, a file with a mask, or both: causal,FILE"
     add("--mask", metavar="MASK", help=masks)
     add("--axes", metavar="NAMES", help="axes of q but the last, such as batch,position,head")
-    add("--heads", type=_count, metavar="H", help="heads that the last axis of q has together")
+    add("--heads", type=count, metavar="H", help="heads that the last axis of q has together")
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
     """A whole number from 1."""
     if not re.fullmatch("[1-9][0-9]*", text):
         raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text}")
@@ -42,8 +42,15 @@ def _count(text: str) -> int:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of all commands for their table."""
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table as CSV")
+    parser.add_argument("--csv", type=_table, metavar="FILE", help="also write the table as CSV")
     parser.add_argument("--json", action="store_true", help="print the table as JSON alone")
+
+
+def _table(text: str) -> Path:
+    """The file of a table: no array that the command reads has such a name."""
+    if not text.endswith(".csv"):
+        raise argparse.ArgumentTypeError(f"expected a name that ends in .csv, got {text}")
+    return Path(text)
 
 
 def rule(text: str) -> str:
@@ -55,26 +62,12 @@ def rule(text: str) -> str:
     return text
 
 
-def check(given: argparse.Namespace, inputs: Iterable[Path]) -> None:
-    """ValueError if an output would not be a CSV, has no folder, or would replace one of the
-    inputs.
-    """
-    if given.csv and given.csv.suffix.lower() != ".csv":
-        raise ValueError(f"--csv: expected a name that ends in .csv, got {given.csv}")
-    named = [path for path in (given.csv, getattr(given, "plot", None)) if path]
-    for path in named:
-        if path.is_dir() or not path.parent.is_dir():
-            raise ValueError(f"expected a new file in a folder that exists, got {path}")
-    read = {path.resolve() for path in inputs}
-    if replaced := [path for path in named if path.resolve() in read]:
-        raise ValueError(f"expected outputs beside the inputs, got {replaced[0]} as both")
-
-
 def tell(given: argparse.Namespace, text: str, table: Sequence[Row]) -> None:
-    """Print the text, or the table with `--json`, and write the files that the options name."""
-    print(as_json(table) if given.json else text)
+    """Print the text, or the table with `--json`, and write the file that an option names."""
+    rows = [{name: _plain(value) for name, value in row.items()} for row in table]
+    print(json.dumps(rows, indent=1, allow_nan=False) if given.json else text)
     if given.csv:
-        given.csv.write_text(as_csv(table), encoding="utf-8")
+        given.csv.write_text(as_csv(rows), encoding="utf-8")
 
 
 def rows_of(columns: Mapping[str, Any]) -> list[Row]:
@@ -92,23 +85,23 @@ def wrapped(text: str) -> str:
     return "\n".join(textwrap.fill(line, _WIDTH) for line in text.splitlines())
 
 
+def legend(meanings: Mapping[str, str]) -> str:
+    """A line for each heading of a table."""
+    width = max(map(len, meanings)) + 2
+    return "\n".join(f"{heading + ':':{width}}{text}" for heading, text in meanings.items())
+
+
 def as_csv(table: Sequence[Row]) -> str:
     """The table with a line of names; an unknown number is an empty field.
 
-    >>> as_csv([{"head": 0, "entropy": 1 / 3}, {"head": 1, "entropy": math.nan}])
-    'head,entropy\\n0,0.3333333333\\n1,\\n'
+    >>> as_csv([{"head": 0, "entropy": 0.5}, {"head": 1, "entropy": None}])
+    'head,entropy\\n0,0.5\\n1,\\n'
     """
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table[0])
-    writer.writerows(map(_plain, row.values()) for row in table)
+    writer = csv.DictWriter(text, [*table[0]], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
     return text.getvalue()
-
-
-def as_json(table: Sequence[Row]) -> str:
-    """The rows as a list of objects; an unknown number is null."""
-    rows = [{name: _plain(value) for name, value in row.items()} for row in table]
-    return json.dumps(rows, indent=1, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

@@ -2,11 +2,12 @@
 exact values; and comparison of two runs.
 """
 
-from sdpa.diagnosis.comparing import COMPARED, Comparison, compare
+from sdpa.diagnosis.comparing import COMPARED, compare
 from sdpa.diagnosis.estimates import (
     BATCH,
     Diagnosis,
     Estimate,
+    Estimates,
     diagnose,
     diagnose_scores,
     divisor_for,
@@ -14,5 +15,5 @@ from sdpa.diagnosis.estimates import (
 from sdpa.diagnosis.heads import AXES, Mask
 from sdpa.diagnosis.quantities import QUANTITIES, Quantity
 
-__all__ = ["AXES", "BATCH", "COMPARED", "QUANTITIES", "Comparison", "Diagnosis", "Estimate", "Mask"]
+__all__ = ["AXES", "BATCH", "COMPARED", "QUANTITIES", "Diagnosis", "Estimate", "Estimates", "Mask"]
 __all__ += ["Quantity", "compare", "diagnose", "diagnose_scores", "divisor_for"]

@@ -4,7 +4,6 @@ queries and keys.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
@@ -13,25 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.heads import ALL, REST, HeadRows, Heads, Mask, Rows, label
-from sdpa.diagnosis.quantities import (
-    OF_VECTORS,
-    QUANTITIES,
-    VISIBLE_MASS,
-    Quantity,
-    Sums,
-    values_of_rows,
-)
+from sdpa.diagnosis.heads import HeadRows, Heads, Mask, label
+from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, VISIBLE_MASS, Sums
 from sdpa.row_maps import PLAIN, RowMap
 from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.attention import Target, divisor_with
 from sdpa.theory.gaussian_rows import gaussian_rows
 
 BATCH = "batch"
-# sequences; with fewer, the error of a quantile is often far too small, or 0
-_FEWEST_FOR_QUANTILES = 8
 # rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits
-_LARGEST_SIGMA = 1e6
+LARGEST_SIGMA = 1e6
 
 
 class Estimate(NamedTuple):
@@ -40,7 +30,7 @@ class Estimate(NamedTuple):
     """
 
     value: FloatArray  # over all sequences
-    error: FloatArray  # its standard error, from 2 sequences, and from 8 for quantiles
+    error: FloatArray  # its standard error, from 2 sequences
     gaussian: FloatArray  # its exact value for Gaussian rows of the same lengths and mean variance
 
 
@@ -59,16 +49,10 @@ class Estimates:
         return self.estimates[name]
 
     def __repr__(self) -> str:
-        """A line for each quantity: its smallest and its largest known value over the heads."""
-        lines = [
-            f"{type(self).__name__}: {self.rows.size} heads, {self.sequences} sequences; "
-            "columns() has the values of each head"
-        ]
-        for name, estimate in self.estimates.items():
-            known = estimate.value[~np.isnan(estimate.value)]
-            ends = f"{known.min():10.4g} to {known.max():10.4g}" if known.size else "unknown"
-            lines.append(f"{name:36} {ends}")
-        return "\n".join(lines)
+        return (
+            f"{type(self).__name__}: {self.rows.size} heads, {self.sequences} sequences; columns() "
+            f"has the values of each head: {', '.join(self.estimates)}"
+        )
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """A table with one row per head: its indices, then each quantity as NAME, NAME_se and
@@ -115,8 +99,8 @@ def diagnose(
 
     `sdpa.diagnosis.QUANTITIES` has the meaning and the formula of every quantity. Rows of a query
     that sees fewer than two keys do not count: their softmax has nothing to choose. Memory is that
-    of the arguments, of one head in double precision, of tiles of a million scores, and of 176
-    bytes for each row.
+    of the arguments, of one head in double precision, of a few bytes for each pair of a query and a
+    key if some are hidden (one byte if none is), and of tiles of a million scores.
 
     Args:
         q: queries, (..., n_queries, d_k), before any scale; any real type.
@@ -132,10 +116,10 @@ def diagnose(
             `batch`, `head`, by their number. The axis `batch` has independent sequences, from which
             standard errors come.
         softcap, sink: as in `sdpa.row_maps.RowMap`, with a sink for each index of the axis `head`
-            of q, or for all. Quantities of scores are those before the cap, the entropy is that of
-            the weights over their sum, the Jacobian that of the weights to the scores before the
-            cap, and no Gaussian values are known. A sink adds the quantity `visible_mass`, the mean
-            sum of the weights.
+            of q, or a number for all. Quantities of scores are those before the cap, the entropy is
+            that of the weights over their sum, the Jacobian that of the weights to the scores
+            before the cap, and no Gaussian values are known. A sink adds the quantity
+            `visible_mass`, the mean sum of the weights.
         exact: False leaves out the Gaussian values, which take most of the time of many heads.
 
     Raises:
@@ -176,48 +160,54 @@ def diagnose_scores(
 
 def _diagnosis(heads: Heads, divisor: float, row_map: RowMap, *, has_exact: bool) -> Diagnosis:
     """The diagnosis of heads, whose scores are divided by the divisor."""
-    for name in heads.axes:
-        if name == "rows" or any(quantity.name == name for quantity in QUANTITIES):
-            raise ValueError(f"axes: expected names that no quantity has, got {name!r}")
     d_k = None if heads.k is None else heads.q.shape[-1]
     kept = [place for place, name in enumerate(heads.axes) if name != BATCH]
     axes = tuple(heads.axes[place] for place in kept)
     shape = tuple(heads.shape[place] for place in kept)
     by_head: dict[tuple[int, ...], list[HeadRows]] = {}  # the sequences of each head
-    for index in heads.indices():
+    for index in np.ndindex(heads.shape):
         head = tuple(index[place] for place in kept)
-        rows_of_head = heads.rows(index, divisor, row_map)
-        by_head.setdefault(head, []).append(rows_of_head)
-    for index, of_head in by_head.items():
-        if not any(len(one.rows.n_visible) for one in of_head):
-            raise ValueError(
-                f"mask: expected a query that sees two keys or more, got none{label(axes, index)}"
-            )
+        rows = heads.head(index).rows(divisor, heads.map_of(index, row_map))
+        by_head.setdefault(head, []).append(rows)
     found = list(by_head.values())
-    sums = {part: Sums.of(found, part, d_k or 1, divisor) for part in (ALL, REST)}
-    exact = {}
-    for part in (ALL, REST):
-        rows_of = (Rows.joined(one.part(part) for one in of_head) for of_head in found)
-        variances = sums[part].together().mean("unbiased_variance").tolist()
-        pairs = zip(rows_of, variances, strict=True)
-        exact[part] = [gaussian_values(*each) if has_exact else {} for each in pairs]
+    by_name = {
+        name: np.transpose([[one.sums[name] for one in sequences] for sequences in found])
+        for name in found[0][0].sums
+    }
+    sums = Sums(by_name, d_k or 1, divisor)
+    together = sums.together()
+    counts = counted(together, axes, shape)
+    exact: list[dict[str, float]] = [{} for _ in found]
+    if has_exact:
+        variances = together.mean("unbiased_variance").tolist()
+        exact = [gaussian_values(*each) for each in zip(found, variances, strict=True)]
     estimates = {}
     quantities = QUANTITIES if row_map.sink is None else (*QUANTITIES, VISIBLE_MASS)
-    for quantity in (each for each in quantities if d_k or each.name not in OF_VECTORS):
-        if quantity.of:
-            value, error = of_sums(quantity.of, sums[quantity.part])
-        else:
-            value, error = np.transpose([_of_rows(quantity, each) for each in found])
-        known = [each.get(quantity.gaussian, np.nan) for each in exact[quantity.part]]
-        by_place = (values.reshape(shape) for values in (value, error, np.array(known)))
-        estimates[quantity.name] = Estimate(*by_place)
-    rows = sums[ALL].together().by_name["rows"].astype(np.int64).reshape(shape)
+    for each in quantities:
+        if d_k is None and each.name in OF_VECTORS:
+            continue
+        value = np.array([each.of_head(sequences) for sequences in found])
+        error = np.full_like(value, np.nan)
+        if each.of:
+            value, error = with_error(each.of, sums)
+        gaussian = np.array([values.get(each.name, np.nan) for values in exact])
+        by_place = (values.reshape(shape) for values in (value, error, gaussian))
+        estimates[each.name] = Estimate(*by_place)
     return Diagnosis(
-        axes, len(found[0]), rows, estimates, d_k, heads.q.shape[-2], heads.n_keys, divisor
+        axes, len(found[0]), counts, estimates, d_k, heads.q.shape[-2], heads.n_keys, divisor
     )
 
 
-def of_sums(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, FloatArray]:
+def counted(together: Sums, axes: tuple[str, ...], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """The number of rows of each head; ValueError for a head without rows."""
+    counts = together.by_name["rows"].astype(np.int64).reshape(shape)
+    if not counts.all():
+        place = label(axes, np.argwhere(counts == 0)[0].tolist())
+        raise ValueError(f"mask: expected a query that sees two keys or more, got none{place}")
+    return counts
+
+
+def with_error(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, FloatArray]:
     """A function of sums, with its standard error by the jackknife (Efron and Stein 1981, Ann.
     Statist. 9:586).
     """
@@ -229,37 +219,7 @@ def of_sums(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, F
     return value, np.sqrt((sequences - 1) * variance)
 
 
-def _of_rows(quantity: Quantity, of_head: list[HeadRows]) -> tuple[float, float]:
-    """The value of a quantity of one head and its standard error, NaN unless it is a quantile.
-
-    The value is that of the head, the largest of its rows, or a quantile of them. The share of rows
-    up to the quantile is a ratio of sums over sequences, with a standard error. The quantiles at
-    that share plus and minus its error lie two errors of the quantile apart (Woodruff 1952, JASA
-    47:635).
-    """
-    if quantity.of_head:
-        return quantity.of_head(of_head), np.nan
-    sequences = [quantity.row(one.part(quantity.part)) for one in of_head]
-    values = np.concatenate(sequences)
-    if not len(values):
-        return np.nan, np.nan
-    if quantity.share is None:
-        return values.max(), np.nan
-    value = np.quantile(values, quantity.share)
-    if len(sequences) < _FEWEST_FOR_QUANTILES:
-        return value, np.nan
-    below = np.array([np.count_nonzero(rows <= value) for rows in sequences])
-    lengths = np.array([len(rows) for rows in sequences])
-    excess = below - below.sum() / len(values) * lengths
-    count = len(sequences)
-    square = count / (count - 1) * (excess**2).sum()
-    error = np.sqrt(square) / len(values)
-    shares = np.clip([quantity.share - error, quantity.share + error], 0, 1)
-    low, high = np.quantile(values, shares)
-    return value, (high - low) / 2
-
-
-def gaussian_values(rows: Rows, variance: float) -> dict[str, float]:
+def gaussian_values(sequences: Sequence[HeadRows], variance: float) -> dict[str, float]:
     """Means over rows of independent normal scores of variances proportional to `lengths`, with a
     given mean; by name.
 
@@ -267,22 +227,18 @@ def gaussian_values(rows: Rows, variance: float) -> dict[str, float]:
     in a row would be no better: among few keys it varies by chance, and rows in which it is large
     are also those with a large weight.
     """
-    if not len(rows.n_visible):
-        return {}
-    mean = rows.lengths.mean()
-    sigma = np.zeros_like(rows.lengths)
-    if mean > 0:
-        sigma = np.sqrt(variance * (rows.lengths / mean))
-    sigma = np.minimum(sigma, _LARGEST_SIGMA)
-    of_rows = gaussian_rows(np.asarray(sigma, np.float64), rows.n_visible.astype(int))
+    lengths, n = (
+        np.concatenate([one.rows[name] for one in sequences]) for name in ("lengths", "n_visible")
+    )
+    sigma = np.sqrt(variance * lengths / (lengths.mean() or 1.0))
+    of_rows = gaussian_rows(np.minimum(sigma, LARGEST_SIGMA), n.astype(int))
     max_weight, entropy, square, saturated = of_rows.T
     return {
         "max_weight": max_weight.mean(),
         "entropy": entropy.mean(),
-        "entropy_share": (entropy / np.log(rows.n_visible)).mean(),
+        "entropy_share": (entropy / np.log(n)).mean(),
         "saturated_rows": saturated.mean(),
         "jacobian_norm": np.sqrt(square.mean()),
-        "first_key_weight": (rows.sees_first / rows.n_visible).mean(),
     }
 
 
@@ -312,13 +268,13 @@ def divisor_for(
     if target not in get_args(Target):
         raise ValueError(f"target: expected one of {', '.join(get_args(Target))}, got {target!r}")
     axes = (BATCH,)[: np.ndim(q) - 2]
-    unit = float(diagnose(q, k, mask=mask, axes=axes, exact=False)["unit_divisor"].value)
-    if math.isnan(unit):
+    of_all = Heads.of(q, k, mask, axes)
+    heads = [of_all.head(index) for index in np.ndindex(of_all.shape)]
+
+    def mean(divisor: float, name: str = target) -> float:
+        return float(np.concatenate([head.rows(divisor).rows[name] for head in heads]).mean())
+
+    unit = mean(1.0, "row_variance") ** 0.5
+    if not unit > 0:
         raise ValueError("q and k: expected rows of different scores, got equal ones in each row")
-    heads = Heads.of(q, k, mask, axes)
-
-    def mean(divisor: float) -> float:
-        rows = Rows.joined(heads.rows(index, divisor).rows for index in heads.indices())
-        return float(values_of_rows(rows)[target].mean())
-
     return divisor_with(target, value, unit, mean)

@@ -26,7 +26,7 @@ from sdpa.scaling import Rule
 
 Kind = Literal["q", "scores", "weights"]
 # Weights leave open what all scores of a row have in common.
-UNKNOWN_OF_WEIGHTS = ("score_variance", "largest_score", "largest_absolute_score")
+UNKNOWN_OF_WEIGHTS = ("largest_score", "largest_absolute_score")
 
 
 @dataclass(frozen=True)

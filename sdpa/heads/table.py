@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,6 @@ import numpy.typing as npt
 from sdpa._arrays import FloatArray
 from sdpa.diagnosis.quantities import QUANTITIES, VISIBLE_MASS, Quantity
 from sdpa.heads.arrays import HeadArrays
-from sdpa.masks import reach_of
 from sdpa.row_maps import PLAIN, RowMap
 from sdpa.scaling import Scaling
 from sdpa.theory.gaussian_rows import gaussian_rows
@@ -32,10 +31,6 @@ _MEASURED = [
     if end != "_se" or quantity.has_error
 ]
 _AFTER_INDICES = [*SIZES, *_MEASURED]
-_MOST_CURVES = 4
-_POINTS = 40  # of a curve
-_ROOM = 1.5  # factor by which a curve goes beyond the heads
-_FLATTEST = 0.01  # smallest spread whose place on a curve matters
 
 
 def table_of(
@@ -118,43 +113,6 @@ def indices(names: Iterable[str]) -> list[str]:
     single head.
     """
     return [name for name in names if name not in _AFTER_INDICES]
-
-
-def chosen(table: Columns, where: npt.NDArray[Any]) -> Columns:
-    """The heads of a table at some places, or where a mask is true."""
-    return {name: values[where] for name, values in table.items()}
-
-
-class Curve(NamedTuple):
-    """Mean entropy shares of Gaussian rows along the spread within rows."""
-
-    n_keys: int
-    spread: FloatArray
-    entropy_share: FloatArray
-
-
-def gaussian_curves(table: Columns) -> list[Curve]:
-    """Exact curves for the first four sizes of a table, along the spreads that its heads have.
-
-    Rows have the numbers of visible keys that the mask gives, and scores of one standard deviation
-    sigma. Their variance with 1/n has the mean sigma^2 (1 - 1/n).
-    """
-    variance = table["row_variance"]
-    least, most = np.sqrt([variance.min(), variance.max()])
-    first = min(max(least, _FLATTEST) / _ROOM, 0.5)
-    last = max(most * _ROOM, 4.0)
-    spread = np.geomspace(first, last, _POINTS)
-    kinds = dict.fromkeys(zip(table["n_queries"], table["n_keys"], table["mask"], strict=True))
-    curves = []
-    for n_queries, n_keys, mask in list(kinds)[:_MOST_CURVES]:
-        named = mask.removesuffix(_FILE).removesuffix(",") or NO_MASK
-        different = 1 if named == NO_MASK else n_queries
-        lengths = reach_of(named).lengths(different, n_keys)
-        lengths = lengths[lengths > 1]
-        sigmas = spread / np.sqrt(np.mean(1 - 1 / lengths))
-        shares = entropy_shares(sigmas, lengths)
-        curves.append(Curve(n_keys, spread, shares))
-    return curves
 
 
 def entropy_shares(sigmas: FloatArray, lengths: npt.NDArray[np.integer]) -> FloatArray:

@@ -229,7 +229,7 @@ def of(array, k=None, **options):
 def test_weights_give_what_their_scores_give_but_their_size():
     found = of(WEIGHTS, kind="weights").diagnose().estimates
     expected = diagnose_scores(SCORES, "causal").estimates
-    of_sizes = {"score_variance", "largest_score", "largest_absolute_score"}
+    of_sizes = {"largest_score", "largest_absolute_score"}
     assert expected.keys() - found.keys() == of_sizes
     for name in found:
         assert_allclose(found[name], expected[name], 1e-4, 1e-5, err_msg=name)
