@@ -220,17 +220,18 @@ def with_error(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray
 
 
 def gaussian_values(sequences: Sequence[HeadRows], variance: float) -> dict[str, float]:
-    """Means over rows of independent normal scores of variances proportional to `lengths`, with a
-    given mean; by name.
+    """Means over rows of independent normal scores of variances proportional to
+    `independent_variance`, with a given mean; by name.
 
-    That is the variance of scores if keys lie in independent random directions. The variance found
+    The variance found
     in a row would be no better: among few keys it varies by chance, and rows in which it is large
     are also those with a large weight.
     """
-    lengths, n = (
-        np.concatenate([one.rows[name] for one in sequences]) for name in ("lengths", "n_visible")
+    n, independent = (
+        np.concatenate([one.rows[name] for one in sequences])
+        for name in ("n_visible", "independent_variance")
     )
-    sigma = np.sqrt(variance * lengths / (lengths.mean() or 1.0))
+    sigma = np.sqrt(variance * independent / (independent.mean() or 1.0))
     of_rows = gaussian_rows(np.minimum(sigma, LARGEST_SIGMA), n.astype(int))
     max_weight, entropy, square, saturated = of_rows.T
     return {

@@ -38,8 +38,10 @@ class HeadRows(NamedTuple):
 
         rows                   1
         n_visible              number n of visible keys
-        lengths                |q|^2 times the mean of |k|^2 over these keys
         unbiased_variance      of the scaled scores, with 1/(n-1)
+        independent_variance   |q|^2 (mean of |k|^2) / (d_k c^2), that of scores under the divisor c
+                               of vectors of these lengths in independent directions; 1 beside
+                               scores
         jacobian_square        |J|_F^2
     """
 
@@ -72,7 +74,11 @@ class Head(NamedTuple):
         for rows, scores in self.tiles():
             weights = row_map.weights(scores / divisor)
             received += weights.sum(axis=0)
-            parts.append(_values(scores, weights, self._lengths(rows), divisor, row_map))
+            parts.append(
+                _values(
+                    scores, weights, self._independent_variance(rows, divisor), divisor, row_map
+                )
+            )
         whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         sums = {name: float(values.sum()) for name, values in whole.items()}
         sums["first_key_weight"] = float(received[first])
@@ -81,20 +87,19 @@ class Head(NamedTuple):
             sums |= _moments("q", self.q) | _moments("k", self.k[seen])
         return HeadRows(whole, sums, int(received.argmax()) - first)
 
-    def _lengths(self, rows: slice) -> FloatArray:
-        """|q|^2 times the mean of |k|^2 over the visible keys of each row; 1 beside scores."""
+    def _independent_variance(self, rows: slice, divisor: float) -> FloatArray:
         visible = self.visible[rows]
         if self.k is None:
             return np.ones(len(visible))
         q = self.q[rows]
         squares = visible @ np.vecdot(self.k, self.k) / visible.sum(axis=-1)
-        return np.asarray(np.vecdot(q, q) * squares)
+        return np.asarray(np.vecdot(q, q) * squares / q.shape[-1] / divisor**2)
 
 
 def _values(
     scores: FloatArray,
     weights: FloatArray,
-    lengths: FloatArray,
+    independent: FloatArray,
     divisor: float,
     row_map: RowMap,
 ) -> dict[str, FloatArray]:
@@ -103,13 +108,13 @@ def _values(
     mapped = plain if row_map.is_plain else row_map.rows(scores / divisor)
     visible = scores > -np.inf
     n = visible.sum(axis=-1).astype(np.float64)
-    is_noise = plain.row_variance <= _NOISE**2 * lengths / divisor**2
+    is_noise = plain.row_variance <= _NOISE**2 * independent
     variance = np.where(is_noise, 0.0, plain.row_variance)
     max_weight = weights.max(axis=-1)
     return {
         "rows": np.ones_like(n),
         "n_visible": n,
-        "lengths": lengths,
+        "independent_variance": independent,
         "row_variance": variance,
         "unbiased_variance": variance * n / (n - 1),
         "largest_score": scores.max(axis=-1) / divisor,

@@ -131,16 +131,13 @@ QUANTITIES: tuple[Quantity, ...] = (
         "length_effect",
         "part of variance_ratio that is due to the lengths of q and k",
         "E[|q|^2 mean |k|^2] / (d_k^2 Var[q_a] Var[k_a])",
-        lambda sums: ratio(sums.mean("lengths"), sums.entries() * sums.d_k * sums.divisor**2),
+        lambda sums: ratio(sums.mean("independent_variance"), sums.entries()),
     ),
     Quantity(
         "alignment_effect",
         "part of variance_ratio that is due to their directions",
         "variance_ratio / length_effect",
-        lambda sums: ratio(
-            sums.mean("unbiased_variance"),
-            sums.mean("lengths") / (sums.d_k * sums.divisor**2),
-        ),
+        lambda sums: ratio(sums.mean("unbiased_variance"), sums.mean("independent_variance")),
     ),
     Quantity(
         "largest_score",

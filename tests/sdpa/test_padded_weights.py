@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from sdpa.command.words import read_as
 from sdpa.heads import HeadArrays, Layout, notes, read_heads
 from tests.command_line import sdpa
 from tests.numerics import normals
@@ -178,17 +177,3 @@ def test_the_weight_that_leaves_its_document_is_found():
     assert "up to the 13 tokens of an array (1, 3, 13, 13)" in sdpa("diagnose", *words).stderr
     refused = sdpa("diagnose", "--scores", "w.npy", "--cu-seqlens", "ends.npy")
     assert "expected cu_seqlens beside q and k or weights" in refused.stderr
-
-
-def test_stacked_attentions_are_layers_of_sequences():
-    layers = np.stack([weights("right", "none", factor * SCORES) for factor in (1, 2)])
-    found = read(layers, TOKENS["right"]).diagnose()
-    assert (found.axes, found.sequences) == (("layer", "head"), BATCH)
-    expected = [spread("right", "none", factor * SCORES) for factor in (1, 2)]
-    assert_allclose(np.sqrt(found["row_variance"].value), expected, rtol=1e-5)
-    message = "or name these with --axes"
-    with pytest.raises(ValueError, match=message):
-        read(layers.swapaxes(0, 1), TOKENS["right"])
-    told = read(layers.swapaxes(0, 1), TOKENS["right"], axes=("batch", "layer", "head"))
-    assert_allclose(told.diagnose()["row_variance"], found["row_variance"])
-    assert read_as(told).endswith("read as (batch, layer, head, query, key)")
