@@ -137,6 +137,11 @@ reported("blocks of 64 keys are merged by outputs that no larger maximum rescale
 )
 
 
+reported("hidden keys have the score -10000", dtype="float32", **CAUSAL)(
+    partial(zero_filled, fill=-1e4)
+)
+
+
 # right ones
 
 

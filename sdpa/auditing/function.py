@@ -28,6 +28,7 @@ _FORMULAS = [
         for (words, power), name in itertools.product(_POWERS.items(), SIZES)
     ),
     Fact("(n_heads d_k)^1/2", lambda c: math.sqrt(c.sizes["n_heads"] * c.sizes["d_k"])),
+    Fact("d_k^1/2/ln(n_keys)", lambda c: c.sizes["d_k"] ** 0.5 / math.log(c.sizes["n_keys"])),
     Fact("1 + d_k^1/2", lambda c: 1 + c.sizes["d_k"] ** 0.5),
     Fact("(d_k up to whole 128s)^1/2", lambda c: math.sqrt(-(-c.sizes["d_k"] // 128) * 128)),
 ]
@@ -84,8 +85,8 @@ class Audited:
             *(self.case(1, at) for at in (0, far, -far, -110)),
             *(
                 self.case(spread)
-                for spread in (10, 3e3, 1e5)
-                if spread < 0.1 / TYPES[self.dtype][0]
+                for spread in (10, 3e3, 2e4, 1e5)
+                if spread < 0.05 / TYPES[self.dtype][0]
             ),
         ]
 
@@ -176,6 +177,7 @@ def named(samples: list[Steps], found: list[float], expected: Fact, near: float)
     candidates = [
         expected,
         *(x for x in _FORMULAS if np.ptp([x.of(c) for c in cases])),
+        Fact("1", lambda _: 1.0),
         Fact(f"{found[0]:.4g}", lambda _: found[0]),
         Fact(f"{ratio:.4g} times the expected one", lambda c: ratio * expected.of(c)),
     ]

@@ -56,7 +56,7 @@ def test_masks_sinks_and_slopes_may_be_files_and_gradients_a_function(tmp_path):
     files = "--alibi", "slopes.npy", "--mask", "mask.npy", "--sink", "0.5"
     ran = sdpa("audit", "my_kernels:right", *files, "--backward", "my_kernels:right")
     for words in (
-        "wrong in 17 of 17 inputs",
+        "wrong in 18 of 18 inputs",
         "keys: all",
         "no usable gradients: TypeError",
     ):
