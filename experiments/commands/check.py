@@ -18,7 +18,6 @@ from experiments.paths import (
     DERIVED,
     FIGURES,
     LONG,
-    MODELS,
     csv_name,
     sidecar_path,
 )
@@ -100,12 +99,7 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         if gaps := together.gaps_in_short():
             report.verdict("others", gaps, None)
 
-    lines = [*leftover_lines(study.config, study.folder)]
-    if (study.folder / MODELS).exists():
-        from experiments.models.command import outdated
-
-        lines += outdated(study.folder)
-    for line in lines:
+    for line in leftover_lines(study.config, study.folder):
         report.flag(line)
     again = partial(measure_again, study, sweeps, report)
     attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all, again])
