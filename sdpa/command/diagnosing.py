@@ -42,7 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--scaling", type=rule, metavar="RULE", help="scaling rule or divisor (default: d_k^1/2)")
     add_arrays(parser)
     add("--cu-seqlens", type=Path, metavar="FILE", help="places of packed sequences: 0, 7, 12")
-    add("--skip-padded", action="store_true", help="leave out rows and keys that look padded")
     add("--softcap", type=float, default=0.0, metavar="C", help="soft cap of divided scores")
     add("--sink", metavar="SINK", help="logit of a sink, or a file with one for each head")
     add("--plot", type=Path, metavar="FILE", help="draw the heads over exact curves (Matplotlib)")
@@ -74,12 +73,12 @@ def run(given: argparse.Namespace) -> int:
         heads = [replace(each, sinks=None) for each in heads]
     row_map = RowMap(given.softcap, logit)
     scaling = given.scaling or SCALED
-    table = table_of(heads, scaling, named, row_map, skip_padded=given.skip_padded)
+    table = table_of(heads, scaling, named, row_map)
     told, kept = words.advice(table, is_capped=row_map.softcap > 0)
     outside = table.get(OUTSIDE_DOCUMENT.name, np.zeros(1))
     if outside.max() > ROUNDED:
         told.append(_LEAK)
-    seen = notes(heads, skip_padded=given.skip_padded)
+    seen = notes(heads)
     tell(given, _text(paths, heads, table, [*told, *kept], seen), rows_of(table))
     if given.plot:
         from sdpa.command.picture import draw_heads  # needs Matplotlib

@@ -45,7 +45,7 @@ def with_sink():
 
 
 def table_of(arrays, **options):
-    return heads_table([HeadArrays(None, None, *arrays)], **options)
+    return heads_table([HeadArrays(*arrays)], **options)
 
 
 @pytest.fixture(autouse=True)
