@@ -32,7 +32,7 @@ figures: ## draw every figure from its tables
 check: ## compare tables with config, checksums and exact values
 page: ## write index.html into the results folder
 walk: ## print worked examples (EXAMPLE=abc), or use your Q=q.csv K= V=
-model: .venv/model-ready ## diagnose pretrained models (176 MB)
+model: .venv/model-ready ## run a pretrained model (93 MB)
 readme: ## rewrite generated parts of pages
 
 quick: export CONFIG = quick.yaml

@@ -148,7 +148,7 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
 
     return [
         partial(examples.write_examples, job.results, job.report),
-        partial(models.write_models, job.results, job.report),
+        partial(models.draw_model, job.results, job.report),
     ]
 
 
@@ -200,12 +200,10 @@ def walk(
 
 @command(app, "verbose")
 def model(job: Job) -> None:
-    """Diagnose every head of two pretrained models, a BERT and a language model, and run the
-    language model under other divisors.
-    """
+    """Diagnose every head of a pretrained language model, and run it under other divisors."""
     from experiments.models import command as models
 
-    models.measure_models(SHIPPED_RESULTS, job.report)
+    models.measure_model(SHIPPED_RESULTS, job.report)
 
 
 @app.command()

@@ -24,7 +24,7 @@ FIGURES = "figures"  # a folder for each sweep
 STATEMENTS = "statements"
 EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
-MODELS = "models"  # a folder for each pretrained model
+MODELS = "models"  # of pretrained models
 PYTHON = "python"  # of mappings that `experiments.run` gets
 _TAKEN = (
     DERIVED,
@@ -80,13 +80,13 @@ def sidecar_path(results: Path, sweep: str) -> Path:
     return results / f"{sweep}.json"
 
 
-def model_path(results: Path, model: str, name: str) -> Path:
-    """A file of a pretrained model: a table, or a figure with its suffix.
+def model_path(results: Path, name: str) -> Path:
+    """A file of the pretrained model: a table, or a figure with its suffix.
 
-    >>> model_path(SHIPPED_RESULTS, "minilm", "by-head.csv").as_posix()
-    'results/models/minilm/by-head.csv'
+    >>> model_path(SHIPPED_RESULTS, "by-head.csv").as_posix()
+    'results/models/smollm2/by-head.csv'
     """
-    return results / MODELS / model / name
+    return results / MODELS / "smollm2" / name
 
 
 def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:

@@ -22,7 +22,6 @@ from experiments.output.study import Study
 from experiments.output.tables import measured_part, sound_contents
 from experiments.paths import (
     COLUMNS,
-    MODELS,
     STORE,
     sidecar_path,
 )
@@ -92,11 +91,6 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         if gaps := together.gaps_in_short():
             report.verdict("others", gaps, None)
 
-    if (study.folder / MODELS).exists():
-        from experiments.models.command import outdated
-
-        for line in outdated(study.folder):
-            report.flag(line)
     again = partial(measure_again, study, sweeps, report)
     attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all, again])
 

@@ -24,13 +24,12 @@ from experiments.figures.captions import plain_caption
 from experiments.figures.findings import FindingError
 from experiments.figures.lines import draw_lines
 from experiments.figures.shown import Shown, shown
-from experiments.figures.style import DPI, SLIDE, STYLE, Drawing
+from experiments.figures.style import DPI, STYLE, Drawing
 from experiments.figures.words import latex
 from experiments.paths import DRAWN_ROWS
 
 _TITLE_POINTS = 13
 _CAPTION_POINTS = 9.5
-_SLIDE_POINTS = 20  # of the title of a slide
 _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
 _LINE = 1.35  # height of a line over the size of the font
 _MARGIN_INCHES = 0.09
@@ -94,15 +93,13 @@ def render_finding(
     tables: Tables,
     plot: Callable[[], Drawing],
     about: str = "",
-    *,
-    is_slide: bool = False,
 ) -> list[bytes]:
     """PNG and text of a picture of tables, under a title that they must support.
 
     Args:
         finding: title and sentence.
         tables: give its numbers.
-        plot, is_slide: as of `render`.
+        plot: as of `render`.
         about: end of the caption.
 
     Raises:
@@ -112,7 +109,7 @@ def render_finding(
     if numbers is None:
         raise FindingError(f"the tables do not support: {finding.title}")
     caption = f"{finding.sentence.format(**numbers)} {about}".strip()
-    return [*render(plot, finding.title, caption, is_slide=is_slide).values()]
+    return [*render(plot, finding.title, caption).values()]
 
 
 def render(
@@ -121,7 +118,6 @@ def render(
     caption: str,
     *,
     formats: Iterable[str] = (),
-    is_slide: bool = False,
 ) -> dict[str, bytes]:
     """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, a line
     each, and others.
@@ -133,12 +129,11 @@ def render(
         title, caption: plain text with formulas.
         formats: suffixes of further files, `.svg` or `.pdf`, with neither title nor caption in the
             picture.
-        is_slide: True for a PNG with large letters and no caption.
     """
-    with mpl.rc_context(STYLE | SLIDE if is_slide else STYLE):
+    with mpl.rc_context(STYLE):
         drawing = typeset(plot())
         files = {
-            ".png": _png(drawing, title, caption, is_slide),
+            ".png": _png(drawing, title, caption),
             ".txt": f"{title}\n{caption}\n".encode(),
         }
         drawing.set_layout_engine("none")  # the PNG has settled it
@@ -161,27 +156,23 @@ def typeset(drawing: Drawing) -> Drawing:
     return drawing
 
 
-def _png(drawing: Drawing, title: str, caption: str, is_slide: bool) -> bytes:
-    """A PNG with the title above the drawing and the caption below it; a slide has no caption."""
+def _png(drawing: Drawing, title: str, caption: str) -> bytes:
+    """A PNG with the title above the drawing and the caption below it."""
     # Not by `savefig`, which draws everything twice: the layout settles at the start of each
     # drawing.
     canvas = FigureCanvasAgg(drawing)
     canvas.draw()
     inner = np.asarray(canvas.buffer_rgba())
     width = inner.shape[1]
-    points = _SLIDE_POINTS if is_slide else _TITLE_POINTS
-    above = _strip(title, width, drawing.dpi, points)
-    parts = [above, inner]
-    if not is_slide:
-        below = _strip(caption, width, drawing.dpi, _CAPTION_POINTS)
-        parts.append(below)
+    above = _strip(title, width, drawing.dpi, _TITLE_POINTS)
+    below = _strip(caption, width, drawing.dpi, _CAPTION_POINTS)
     info = PngInfo()
     for key, value in (("Title", title), ("Description", caption)):
         # as UTF-8 always; Matplotlib chooses the encoding by the characters
         info.add_itxt(key, value)
     # The page, which has both in words, shows these rows alone.
     info.add_text(DRAWN_ROWS, f"{len(above)} {len(above) + len(inner)}")
-    image = _with_palette(np.vstack(parts))
+    image = _with_palette(np.vstack([above, inner, below]))
     dpi = drawing.dpi, drawing.dpi
     png = io.BytesIO()
     image.save(png, "png", dpi=dpi, pnginfo=info, optimize=True)

@@ -49,14 +49,6 @@ STYLE = {
     "ytick.color": INK,
     "svg.hashsalt": "sdpa",  # makes the ids inside an SVG depend only on its content
 }
-SLIDE = {
-    "font.size": 17,
-    "axes.titlesize": 17,
-    "axes.labelsize": 17,
-    "axes.linewidth": 1.2,
-    "lines.linewidth": 2.5,
-    "lines.markersize": 9,
-}
 
 
 def panels(

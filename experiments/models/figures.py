@@ -1,7 +1,6 @@
 """The figures of `make model`, and what they show."""
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,97 +12,20 @@ from scipy import stats
 
 from experiments.declarations.figure import Finding
 from experiments.declarations.tables import BOTH, Numbers, Tables, rows_of
-from experiments.figures.lines import plain_numbers
 from experiments.figures.rendering import render_finding
 from experiments.figures.style import INK, Drawing, panels, scaling_colours
-from experiments.models.declared import (
-    MINILM,
-    MINILM_CASE,
-    MINILM_LONGEST,
-    MINILM_MASK,
-    SMOLLM2,
-    SMOLLM2_CASE,
-    SMOLLM2_MASK,
-)
-from experiments.models.heads import CONTROLS, GROUPS, control, law, row_lengths
-from experiments.models.language import TEXTS
-from experiments.models.model import Case, Mask, Model
-from experiments.models.smollm2 import DIVISOR
+from experiments.models.smollm2 import DIVISOR, SEQUENCES
 from experiments.paths import model_path
 
-# Half the width of a 95% interval over the standard error, between as many groups.
-REACH = float(stats.t.isf(0.025, GROUPS - 1))
-_SHARP = 2  # a spread
-_CLOSE = 0.05  # entropy shares that differ by less are called equal
+# Half the width of a 95% interval over the standard error, between as many sequences.
+REACH = float(stats.t.isf(0.025, SEQUENCES - 1))
 _STAGES = {"initial": "at the start", "trained": "after training"}
 _UNSCALED, _USED = (scaling_colours(())[rule] for rule in BOTH)
 
 
-def read_model(results: Path, model: Model) -> dict[str, pd.DataFrame]:
-    """The shipped tables of a model by name."""
-    folder = model_path(results, model.name, "")
-    return {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
-
-
-def rows_of_case(tables: Tables, case: Case) -> pd.DataFrame:
-    """The heads of a case."""
-    return rows_of(tables, "by-head", **asdict(case))
-
-
-def _of_heads(case: Case, tables: Tables) -> Numbers:
-    """How many heads follow which law, with and without the first key.
-
-    None unless intervals put more heads near Gaussian rows, without the first key, than are near
-    them with it, or near any other law.
-    """
-    heads = rows_of_case(tables, case)
-    distance = heads["entropy_share_distance"]
-    rest = heads["rest_distance"]
-    reach = REACH * heads["rest_distance_se"]
-    near = rest.abs() < _CLOSE
-    of_others = [f"rest_distance_{name}" for name in CONTROLS]
-    near_other = heads[of_others].abs() < _CLOSE
-    is_sharp = heads["rest_spread"] > _SHARP
-    found = {
-        "heads": len(heads),
-        "near": (distance.abs() < _CLOSE).sum(),
-        "below": (distance < -_CLOSE).sum(),
-        "above": (distance > _CLOSE).sum(),
-        "rest": near.sum(),
-        **dict(zip(CONTROLS, near_other.sum(), strict=True)),
-        "alone": (near & ~near_other.any(axis=1)).sum(),
-        "sharp": is_sharp.sum(),
-        "sharp_near": (near & is_sharp).sum(),
-        "led": (heads["first_key_weight"] > 0.5).sum(),
-    }
-    surely = (rest.abs() + reach < _CLOSE).sum()
-    others = [found[name] for name in ("near", *CONTROLS)]
-    return found if surely > max(others) else None
-
-
-def _of_minilm(tables: Tables) -> Numbers:
-    """The numbers of `_of_heads`, and the heads flatter than Gaussian rows in the longest sequences."""
-    longest = rows_of_case(tables, MINILM_LONGEST)
-    is_flatter = longest["entropy_share_distance"] > _CLOSE
-    found = _of_heads(MINILM_CASE, tables)
-    return found and {**found, "long": is_flatter.sum()}
-
-
-def _of_smollm2(tables: Tables) -> Numbers:
-    """The numbers of `_of_heads`, and median distances from the laws, on all texts from the Gaussian
-    one.
-    """
-    heads = rows_of_case(tables, SMOLLM2_CASE)
-    distances = heads.filter(like="distance").abs()
-    is_other = distances["rest_distance"] > REACH * heads["rest_distance_se"]
-    texts = (rows_of_case(tables, replace(SMOLLM2_CASE, text=text)) for text in TEXTS)
-    found = _of_heads(SMOLLM2_CASE, tables)
-    return found and {
-        **found,
-        "of": distances.median(),
-        "of_texts": sorted(rows["rest_distance"].abs().median() for rows in texts),
-        "differ": is_other.sum(),
-    }
+def read_model(results: Path) -> dict[str, pd.DataFrame]:
+    """The shipped tables of the model by name."""
+    return {path.stem: pd.read_csv(path) for path in model_path(results, "").glob("*.csv")}
 
 
 def _of_divisors(tables: Tables) -> Numbers:
@@ -176,38 +98,6 @@ def _power_of_ten(number: float) -> int:
     return int(10 ** np.floor(np.log10(number)))
 
 
-def _draw_heads(case: Case, mask: Mask, tables: Tables) -> Drawing:
-    """Heads over the curves of four laws of scores, with their first key and without it."""
-    heads = rows_of_case(tables, case)
-    figure, axes = panels(2, 2, (15, 6.2), sharey=True)
-    spread = np.geomspace(0.2, 10, 60)
-    for ax, part in zip(axes, ("", "rest_"), strict=True):
-        lengths = row_lengths(case.n_keys - bool(part), mask)
-        ax.plot(
-            spread, law(spread, lengths), color=INK, alpha=0.3, linewidth=5, label="Gaussian rows"
-        )
-        ax.scatter(
-            heads[f"{part}spread"].clip(lower=spread[0]),
-            heads[f"{part}entropy_share"],
-            40,
-            c=heads["layer"],
-            edgecolors="white",
-            cmap="viridis",
-            zorder=3,
-        )
-        ax.set(xscale="log", xlim=spread[[0, -1]], ylim=(-0.03, 1.03))
-        plain_numbers(ax.xaxis)
-        ax.set_title("without the first key" if part else "all keys; dark to light: layers")
-        ax.set_xlabel("standard deviation of the scaled scores in a row")
-    for name, dashes in zip(CONTROLS, ("--", "-.", ":"), strict=True):
-        shares = control(name, spread, lengths)
-        label = f"{name.capitalize()} rows"
-        axes[1].plot(spread, shares, dashes, color=INK, linewidth=1.5, label=label)
-    axes[0].set_ylabel("entropy / ln n")
-    axes[1].legend(loc="lower left", fontsize=13)
-    return figure
-
-
 def _draw_divisors(tables: Tables) -> Drawing:
     """Left the loss over the divisor, with intervals of its change; right the gradient to a query."""
     runs = rows_of(tables, "by-divisor", weights="trained")
@@ -257,88 +147,47 @@ def _plot_gradient(
 
 
 class ModelFigure(NamedTuple):
-    """A figure of the tables of a model, under a title that they must support.
-
-    `about` is the end of the caption.
-    """
+    """A figure of the tables of the model, under a title that they must support."""
 
     draw: Callable[[Tables], Drawing]
-    about: str
     finding: Finding
 
 
-def render_model(results: Path, model: Model, name: str) -> list[bytes]:
+def render_model(results: Path, name: str) -> list[bytes]:
     """The files of a figure, PNG and text; `FindingError` if the tables do not support its title."""
-    figure = FIGURES[model.name][name]
-    tables = read_model(results, model)
-    drawn = partial(figure.draw, tables)
-    about = f"{model.title}, {figure.about}"
-    return render_finding(figure.finding, tables, drawn, about, is_slide=True)
+    figure = FIGURES[name]
+    tables = read_model(results)
+    return render_finding(figure.finding, tables, partial(figure.draw, tables), _ABOUT)
 
 
-_PROSE = "8 sequences of 256 tokens of prose. Bars: 95% intervals, of losses that of the change from √d_k."
-FIGURES: dict[str, dict[str, ModelFigure]] = {
-    MINILM.name: {
-        "slide": ModelFigure(
-            partial(_draw_heads, MINILM_CASE, MINILM_MASK),
-            "16 sequences; spread: standard deviation of the scaled scores in a row.",
-            Finding(
-                title="Without [CLS], more heads follow Gaussian rows than other laws",
-                sentence="With 128 tokens of prose and without the first key, the token [CLS], "
-                "the entropy share of {rest} of {heads} heads is within 0.05 of that of Gaussian "
-                "rows of the same spread; of logistic, uniform and Laplace rows, {logistic}, "
-                "{uniform} and {laplace} are, so that {alone} heads agree with the Gaussian law "
-                "alone. Of the {sharp} heads with a spread above 2, {sharp_near} agree with it. "
-                "With the first key, {near} are within 0.05, {below} are lower and {above} "
-                "higher; with 512 tokens, {long} are higher.",
-                numbers=_of_minilm,
-            ),
+_ABOUT = (
+    "SmolLM2-135M-Instruct, 8 sequences of 256 tokens of prose. Bars: 95% intervals, of losses "
+    "that of the change from √d_k."
+)
+FIGURES = {
+    "divisors": ModelFigure(
+        _draw_divisors,
+        Finding(
+            title="SmolLM2 loses least near √d_k; small divisors enlarge its gradients most",
+            sentence="The loss on prose is smallest at a divisor of {divisor:.2f} ± "
+            "{reach:.2f}, where √d_k is 8; on four texts, at {least:.2f} to {most:.2f}; with "
+            "shuffled tokens, beyond 10. Without the scale, the r.m.s. of |dL/dq| is more "
+            "than {ratio:,} times as large, and the median is smaller in {smaller} of {heads} "
+            "heads. Part of this belongs to any damage: a divisor of 32 costs {large[0]:.1f} "
+            "nats, and multiplies |dL/dq| by {large[1]:.1f} and the gradient at the embedding "
+            "by {large[2]:.0f}; a divisor of 2 costs {small[0]:.1f}, and multiplies them by "
+            "{small[1]:,.0f} and {small[2]:,.0f}.",
+            numbers=_of_divisors,
         ),
-    },
-    SMOLLM2.name: {
-        "slide": ModelFigure(
-            partial(_draw_heads, SMOLLM2_CASE, SMOLLM2_MASK),
-            "8 sequences.",
-            Finding(
-                title="Without their first key, more heads follow Gaussian rows",
-                sentence="With 256 tokens of prose, the entropy share of the median head is "
-                "{of[entropy_share_distance]:.2f} from that of Gaussian rows that all have the "
-                "same spread; of {heads} heads, {below} are lower by more than 0.05 and {above} "
-                "higher. Without the first key, the median distance is {of[rest_distance]:.3f} "
-                "({of_texts[0]:.3f} to {of_texts[4]:.3f} on five texts), from logistic, uniform and Laplace "
-                "rows {of[rest_distance_logistic]:.2f}, {of[rest_distance_uniform]:.2f} and "
-                "{of[rest_distance_laplace]:.2f}; {differ} heads differ from the Gaussian law "
-                "by more than their 95% intervals. {led} heads give the first key more than half "
-                "of their weight.",
-                numbers=_of_smollm2,
-            ),
+    ),
+    "layers": ModelFigure(
+        _draw_layers,
+        Finding(
+            title="Unscaled, gradients explode, most of all after training",
+            sentence="Without the scale, the gradient at the embedding is {low:.0f} to "
+            "{high:.0f} times that under √d_k at the start (one draw of weights), and more "
+            "than {trained:,} times after training.",
+            numbers=_of_layers,
         ),
-        "divisors": ModelFigure(
-            _draw_divisors,
-            _PROSE,
-            Finding(
-                title="SmolLM2 loses least near √d_k; small divisors enlarge its gradients most",
-                sentence="The loss on prose is smallest at a divisor of {divisor:.2f} ± "
-                "{reach:.2f}, where √d_k is 8; on four texts, at {least:.2f} to {most:.2f}; with "
-                "shuffled tokens, beyond 10. Without the scale, the r.m.s. of |dL/dq| is more "
-                "than {ratio:,} times as large, and the median is smaller in {smaller} of {heads} "
-                "heads. Part of this belongs to any damage: a divisor of 32 costs {large[0]:.1f} "
-                "nats, and multiplies |dL/dq| by {large[1]:.1f} and the gradient at the embedding "
-                "by {large[2]:.0f}; a divisor of 2 costs {small[0]:.1f}, and multiplies them by "
-                "{small[1]:,.0f} and {small[2]:,.0f}.",
-                numbers=_of_divisors,
-            ),
-        ),
-        "layers": ModelFigure(
-            _draw_layers,
-            _PROSE,
-            Finding(
-                title="Unscaled, gradients explode, most of all after training",
-                sentence="Without the scale, the gradient at the embedding is {low:.0f} to "
-                "{high:.0f} times that under √d_k at the start (one draw of weights), and more "
-                "than {trained:,} times after training.",
-                numbers=_of_layers,
-            ),
-        ),
-    },
+    ),
 }

@@ -1,27 +1,31 @@
-"""Every head of a pretrained model beside Gaussian rows of the same spread; nothing is fitted.
+"""Every head of the model beside Gaussian rows of the same spread; nothing is fitted.
 
-The queries and keys of a model on its texts pass through `sdpa.diagnose` in eight groups of
+The queries and keys of the model on its texts pass through `sdpa.diagnose` in eight groups of
 sequences. A number is the mean over groups; its standard error comes from the differences between
 them.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from functools import cache, lru_cache
+import io
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.interpolate import CubicSpline
 
-from experiments.models.means import with_errors
-from experiments.models.model import CASE, Case, Floats, Mask, Network, Weights
+from experiments.models.language import LENGTH, TEXTS, with_errors
+from experiments.models.smollm2 import Floats, Pretrained
 from sdpa import diagnose, row_diagnostics
 from sdpa.heads.table import entropy_shares
+from sdpa.scaling import SCALED
 from sdpa.theory.limits import freezing_sigma
-from sdpa.theory.norm_quantiles import jacobian_median
 
 GROUPS = 8
+# Weights and text of each run.
+CASES = (*(("trained", text) for text in TEXTS), ("initial", "prose"))
+SAMPLED = (0, 15)  # layers
+_CASE = ["n_keys", "weights", "text", "keys", "scaling"]  # columns
 Lengths = tuple[int, ...]  # keys that the queries of a sequence see
 Doubles = npt.NDArray[np.float64]
 
@@ -42,9 +46,8 @@ QUANTITIES = {
     "entropy_share_law": "that of Gaussian rows that all have this spread",
     "entropy_share_distance": "entropy_share - entropy_share_law",
     "jacobian_norm_median": "median of |J|_F over rows",
-    "jacobian_norm_median_law": "that of Gaussian rows of the same spread",
     "frozen": "1 if the spread is above sqrt(2 ln n_keys)",
-    "first_key_weight": "weight of the first key; in the BERT, the token [CLS]",
+    "first_key_weight": "weight of the first key",
     "first_key_variance": "part of the variance within rows that is gone without the first key",
     "rest_spread": "spread without the first key",
     "rest_entropy_share": "entropy_share without the first key",
@@ -65,77 +68,41 @@ QUANTITIES = {
 }
 
 
-def by_head_and_layer(cases: Sequence[Case], mask: Mask, network: Network) -> list[pd.DataFrame]:
-    """A table with a row for each head under d_k^1/2, and one with a row for each layer of every
-    case.
-    """
-    found = heads_of_cases(cases, mask, network)
-    as_used = (found["keys"] == "recorded") & (found["scaling"] == Case.scaling)
-    return [_means(found[as_used], "layer", "head"), _means(found, "layer")]
+def by_head_and_layer(model: Pretrained) -> list[pd.DataFrame]:
+    """A table with a row for each case and head, and one with a row for each case and layer."""
+    tables = []
+    for weights, text in CASES:
+        run = model if weights == "trained" else model.at_start()
+        q, k = run.queries_and_keys(model.tokens(text, LENGTH))
+        tables.append(heads_of_sequences(q, k).assign(weights=weights, text=text))
+    found = pd.concat(tables, ignore_index=True)
+    found = found.assign(keys="recorded", scaling=SCALED)
+    return [_means(found, "layer", "head"), _means(found, "layer")]
 
 
 def _means(found: pd.DataFrame, *by: str) -> pd.DataFrame:
     """Means over groups, of the heads that `by` does not tell apart together."""
-    keys = [*CASE, *by]
-    groups = found.groupby([*keys, "group"], sort=False)
-    of_groups = groups[_quantities(found)].mean()
+    keys = [*_CASE, *by]
+    of_groups = found.groupby([*keys, "group"], sort=False)[[*QUANTITIES]].mean()
     return with_errors(of_groups.reset_index(), keys)
 
 
-def _quantities(found: pd.DataFrame) -> list[str]:
-    """The columns of a table; no law of the median of |J|_F is known for rows of many lengths."""
-    return [name for name in QUANTITIES if name in found]
-
-
-def heads_of_cases(cases: Sequence[Case], mask: Mask, network: Network) -> pd.DataFrame:
-    """A row for each case, group, layer and head."""
-
-    @lru_cache(maxsize=4)
-    def recorded(n_keys: int, weights: Weights, text: str) -> tuple[Floats, Floats]:
-        return network.queries_and_keys(network.tokens(text, n_keys), weights)
-
-    tables = []
-    for case in cases:
-        q, k = recorded(case.n_keys, case.weights, case.text)
-        tables.append(heads_of_case(case, q, _keys(case, k), mask))
-    return pd.concat(tables, ignore_index=True)
-
-
-def _keys(case: Case, k: Floats) -> Floats:
-    """Keys as they are; without their mean over a sequence; or without their mean at each position,
-    too.
-
-    The mean of a sequence is the same for all keys of a row, and changes no weight. The mean at a
-    position, over sequences, knows no text. Squares of differences from the mean of n sequences are
-    n / (n - 1) times too small.
+def heads_of_sequences(q: Floats, k: Floats) -> pd.DataFrame:
+    """A row for each group, layer and head, from queries and keys (sequence, layer, head, n, d_k)
+    under a causal mask.
     """
-    if case.keys == "recorded":
-        return k
-    centred = k - k.mean(axis=-2, keepdims=True)
-    if case.keys == "centred":
-        return np.asarray(centred)
-    of_text = centred - centred.mean(axis=0)
-    n = len(k)
-    return np.asarray(of_text * np.float32(np.sqrt(n / (n - 1))))
-
-
-def heads_of_case(case: Case, q: Floats, k: Floats, mask: Mask) -> pd.DataFrame:
-    """A row for each group, layer and head, from queries and keys (sequence, layer, head, n,
-    d_k).
-    """
-    found = _diagnosed(case, q, k, mask)
-    lengths = row_lengths(case.n_keys, mask)
+    found = _diagnosed(q, k)
+    n_keys = k.shape[-2]
+    lengths = tuple(range(2, n_keys + 1))
+    found["n_keys"] = n_keys
     found["spread"] = np.sqrt(found["row_variance"])
     found["entropy_share_law"] = law(found["spread"], lengths)
     found["entropy_share_distance"] = found["entropy_share"] - found["entropy_share_law"]
-    is_frozen = found["spread"] > freezing_sigma(case.n_keys)
+    is_frozen = found["spread"] > freezing_sigma(n_keys)
     found["frozen"] = is_frozen.astype(float)
-    if mask == "none":
-        found["jacobian_norm_median_law"] = median_law(found["spread"], case.n_keys)
 
-    lengths = row_lengths(case.n_keys - 1, mask)
-    own = 1 if mask == "causal" else 0  # the query whose key is the first
-    without_first = _diagnosed(case, q[..., own:, :], k[..., 1:, :], mask)
+    without_first = _diagnosed(q[..., 1:, :], k[..., 1:, :])
+    lengths = lengths[:-1]
     rest = np.sqrt(without_first["row_variance"])
     share = without_first["entropy_share"]
     found["rest_spread"] = rest
@@ -144,25 +111,19 @@ def heads_of_case(case: Case, q: Floats, k: Floats, mask: Mask) -> pd.DataFrame:
     found["rest_distance"] = share - law(rest, lengths)
     for name in CONTROLS:
         found[f"rest_distance_{name}"] = share - control(name, rest, lengths)
-    return found[[*CASE, "group", "layer", "head", *_quantities(found)]]
+    return found[["n_keys", "group", "layer", "head", *QUANTITIES]]
 
 
-def _diagnosed(case: Case, q: Floats, k: Floats, mask: Mask) -> pd.DataFrame:
+def _diagnosed(q: Floats, k: Floats) -> pd.DataFrame:
     """A row for each group, layer and head."""
     diagnosis = diagnose(
         q.reshape(GROUPS, -1, *q.shape[1:]),
         k.reshape(GROUPS, -1, *k.shape[1:]),
-        case.scaling,
-        mask,
+        mask="causal",
         axes=("group", "batch", "layer", "head"),
         exact=False,
     )
-    return pd.DataFrame(diagnosis.columns()).assign(**asdict(case))
-
-
-def row_lengths(n_keys: int, mask: Mask) -> Lengths:
-    """The keys that the queries of a sequence see, from two on; one number if all see the same."""
-    return tuple(range(2, n_keys + 1)) if mask == "causal" else (n_keys,)
+    return pd.DataFrame(diagnosis.columns())
 
 
 def law(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
@@ -187,16 +148,6 @@ def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
     return np.asarray(np.asarray(spread, np.float64) / np.sqrt(within))
 
 
-def median_law(spread: npt.ArrayLike, n_keys: int) -> Doubles:
-    """The median of |J|_F of Gaussian rows of n_keys keys with given spreads, within 0.3%."""
-    return np.interp(_sigma(spread, (n_keys,)), _SIGMAS, _medians(n_keys))
-
-
-@cache
-def _medians(n_keys: int) -> list[float]:
-    return [jacobian_median(sigma, n_keys) for sigma in _SIGMAS]
-
-
 def control(name: str, spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
     """The mean entropy share of rows of independent scores of another law, from simulated rows."""
     shares = _simulated_shares(name, lengths)
@@ -215,3 +166,19 @@ def _simulated_shares(name: str, lengths: Lengths) -> Doubles:
     rows = row_diagnostics(scores, divisors.tolist())
     shares = rows.entropy / np.log(n)
     return np.asarray(shares.mean(axis=1))
+
+
+def sample(model: Pretrained) -> list[bytes]:
+    """The example of `sdpa diagnose`, an .npz file with q and k (batch, head, n, d_k) of two
+    layers: the first 32 tokens of prose, in half precision.
+    """
+    tokens = model.tokens("prose", LENGTH)[:, :32]
+    vectors = dict(zip("qk", model.queries_and_keys(tokens), strict=True))
+    arrays = {
+        f"{name}.{layer}": x[:, layer].astype(np.float16)
+        for layer in SAMPLED
+        for name, x in vectors.items()
+    }
+    file = io.BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+    return [file.getvalue()]

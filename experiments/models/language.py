@@ -15,9 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import xlogy
 
-from experiments.models.means import with_errors
-from experiments.models.model import Floats, Tokens
-from experiments.models.smollm2 import DIVISOR, Pretrained
+from experiments.models.smollm2 import DIVISOR, Floats, Pretrained, Tokens
 from sdpa.metrics import row_variance
 from sdpa.network import Steps
 
@@ -111,6 +109,29 @@ def means_over_sequences(found: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame
     of_sequences = squares.groupby([*by, "group"], sort=False).agg(OVER_HEADS)
     of_sequences["query_gradient"] **= 0.5
     return with_errors(of_sequences.reset_index(), by, GRADIENTS)
+
+
+def with_errors(
+    table: pd.DataFrame, by: Sequence[str], geometric: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The mean of each column over groups, followed by its standard error between them, NAME_se.
+
+    Args:
+        table: a row for each group, which its column `group` names, of all that `by` tells apart.
+        by: columns that stay.
+        geometric: columns whose mean is geometric; the error is that of the logarithm, times the
+            mean.
+    """
+    values = table.set_index([*by, "group"])
+    logarithmic = [*geometric]
+    values[logarithmic] = np.log(values[logarithmic])
+    groups = values.groupby([*by], sort=False)
+    means, errors = groups.mean(), groups.sem()
+    means[logarithmic] = np.exp(means[logarithmic])
+    errors[logarithmic] *= means[logarithmic]
+    both = means.join(errors.add_suffix("_se"))
+    order = [f"{name}{suffix}" for name in means for suffix in ("", "_se")]
+    return both[order].reset_index()
 
 
 def change_of_loss(found: pd.DataFrame, run: str) -> "pd.Series[float]":

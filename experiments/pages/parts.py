@@ -27,12 +27,12 @@ from experiments.paths import (
     FULL,
     MODELS,
     figure_path,
+    model_path,
     sidecar_path,
 )
 
 FOLDER = Path(__file__).parent
 LONGER = "config-full"  # in place of a sweep's name: the figure of longer training
-_OF_MODELS = ("smollm2/divisors.png", "smollm2/slide.png", "minilm/slide.png")
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy", "seaborn")
 _PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measured at")
 _SHOWN_DIGITS = 12  # of a commit
@@ -78,7 +78,7 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
         for sweep in config.sweeps
     }
     found[LONGER] = [figure_path(results / FULL, "language", "losses", ".png")]
-    found[MODELS] = [results / MODELS / name for name in _OF_MODELS]
+    found[MODELS] = [model_path(results, "divisors.png")]
     found[EXAMPLES] = sorted((results / EXAMPLES).glob("*.png"))
     return {
         name: [path for path in paths if path.with_suffix(".txt").exists()]

@@ -38,7 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--scaling", type=rule, metavar="RULE", help="scaling rule or divisor (default: d_k^1/2)")
     add_arrays(parser)
     add("--cu-seqlens", type=Path, metavar="FILE", help="places of packed sequences: 0, 7, 12")
-    add("--skip-padded", action="store_true", help="leave out rows and keys that look padded")
     add("--softcap", type=float, default=0.0, metavar="C", help="soft cap of divided scores")
     add("--sink", metavar="SINK", help="logit of a sink, or a file with one for each head")
     add_options(parser)
@@ -68,7 +67,7 @@ def run(given: argparse.Namespace) -> int:
         heads = [replace(each, sinks=None) for each in heads]
     row_map = RowMap(given.softcap, logit)
     scaling = given.scaling or SCALED
-    table = table_of(heads, scaling, named, row_map, skip_padded=given.skip_padded)
+    table = table_of(heads, scaling, named, row_map)
     told, kept = words.advice(table)
     if OUTSIDE_DOCUMENT.name in table and table[OUTSIDE_DOCUMENT.name].max() > ROUNDED:
         told.append(_LEAK)
@@ -77,7 +76,7 @@ def run(given: argparse.Namespace) -> int:
         f"{words.sizes(table)}",
         words.sharpest(table),
         "\n".join([*told, *kept]),
-        "\n".join([*notes(heads, skip_padded=given.skip_padded), *_of_files(heads, table)]),
+        "\n".join([*notes(heads), *_of_files(heads, table)]),
     ]
     tell(given, "\n\n".join(filter(None, map(wrapped, parts))), rows_of(table))
     return int(bool(told))

@@ -21,9 +21,8 @@ _TYPES |= {"BF16": _BFLOAT16, "BOOL": "?"}
 _FROM_PYTORCH = """; to convert a dictionary of tensors q.0, k.0, ... (of two files: tensors = {"q": ..., "k": ...}):
 tensors = torch.load(FILE, map_location="cpu", weights_only=True)
 np.savez("qk.npz", **{name: tensor.detach().float().numpy() for name, tensor in tensors.items()})"""
-_FROM_HDF5 = """; to convert one with datasets q.0, k.0, ..., also in groups:
-arrays = {}; h5py.File(FILE).visititems(lambda name, x: arrays.update({name: x[()]} if hasattr(x, "shape") else {}))
-np.savez("qk.npz", **arrays)"""
+_FROM_HDF5 = """; to convert one with datasets q.0, k.0, ...:
+np.savez("qk.npz", **{name: array[()] for name, array in h5py.File(FILE).items()})"""
 _FROM_TEXT = (
     '; to convert numbers between commas: np.save("q.npy", np.loadtxt(FILE, delimiter=","))'
 )

@@ -1,34 +1,33 @@
 """Axes, masks and packed sequences as they are saved, in the order that `sdpa.diagnose` takes.
 
-Where neither names nor shapes tell the order, the error has the readings and the option that
-decides.
+Nothing is guessed: where shapes allow another order than the documented one, the error has the
+option that decides.
 """
 
 from __future__ import annotations
 
-import math
 import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import BoolArray
+from sdpa.diagnosis import AXES
 from sdpa.heads.arrays import HeadArrays
 from sdpa.heads.formats import Array, FilesError
 from sdpa.masks import broadcast_mask
 
-_PROJECTIONS = {"proj", "lin", "self"}  # parts of names of modules that leave the heads together
-_HOOK = "hook"  # a part of the names of TransformerLens
-_SAVED = ("batch", "position", "head")  # the order there, and of packed sequences
+SAVED = ("batch", "position", "head")  # the order of TransformerLens, and of packed sequences
 _WIDEST = 256  # of one head in published models
+Axes = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What names and shapes of arrays do not tell.
+    """What names of arrays do not tell.
 
     Attributes:
         axes: names of the axes of q but the last; `position` may be left out where it is the last
@@ -39,93 +38,69 @@ class Layout:
             with the sinks of heads; None for arrays of that name in the file of q and k.
     """
 
-    axes: tuple[str, ...] | None = None
+    axes: Axes | None = None
     heads: int | None = None
     mask: Path | None = None
     cu_seqlens: Path | None = None
     sinks: Path | None = None
 
+    @property
+    def beside(self) -> dict[str, Path]:
+        """The files of arrays beside q and k, by role."""
+        roles = {"mask": self.mask, "cu_seqlens": self.cu_seqlens, "sinks": self.sinks}
+        return {role: path for role, path in roles.items() if path}
+
 
 def in_order(
-    pair: HeadArrays, k: Array, words: set[str], layout: Layout, ends: Sequence[Array]
-) -> HeadArrays:
-    """A pair with its axes in order, and packed sequences as a batch.
-
-    Args:
-        pair: q as it is in the file.
-        k: likewise.
-        words: parts of the name of q.
-        layout: what the names do not tell.
-        ends: `cu_seqlens` of q and of k, or one for both; empty without packed sequences.
+    q: Array, k: Array, layout: Layout, *, is_packed: bool
+) -> tuple[Array, Array, Axes | None]:
+    """q and k with their axes in order, and the names of the leading ones.
 
     Raises:
         FilesError: the axes can be in two orders, or do not fit the layout.
     """
-    names = layout.axes
-    arrays = [pair.q, k]
+    axes = layout.axes
     if layout.heads:
-        names = _SAVED[:1][: pair.q.ndim - 2] if names is None else names
-        names = (*names, *{"position"}.difference(names), "head")
-        arrays = _split(arrays, layout.heads)
-    elif names is None:
-        is_packed = bool(ends)
-        if _HOOK in words or (is_packed and pair.q.shape[-3:-2] == (ends[0][-1],)):
-            names = _SAVED[1 - pair.q.ndim :]
-        else:
-            _check(pair, k.shape, words, is_packed=is_packed)
-    if names and "position" in names:
-        arrays = [np.moveaxis(array, names.index("position"), -2) for array in arrays]
-        names = tuple(name for name in names if name != "position")
-    if not ends:
-        return replace(pair, q=arrays[0], k=arrays[1], axes=names)
-    q, in_q = _sequences(arrays[0], ends[0])
-    k, in_k = _sequences(arrays[1], ends[-1])
-    mask = in_q[..., None] & in_k[:, :, None]
-    return replace(pair, q=q, k=k, axes=("batch", "head"), mask=mask)
+        axes = SAVED[:1][: q.ndim - 2] if axes is None else axes
+        axes = (*axes, *{"position"}.difference(axes), "head")
+        q, k = _split(q, k, layout.heads)
+    elif axes is None and is_packed:
+        axes = SAVED[1:]
+    elif axes is None:
+        _check(q.shape, k.shape)
+    elif axes == SAVED:
+        axes = SAVED[1 - q.ndim :]  # TransformerLens may leave out the batch
+    if axes and "position" in axes:
+        place = axes.index("position")
+        q, k = (np.moveaxis(array, place, -2) for array in (q, k))
+        axes = tuple(name for name in axes if name != "position")
+    return q, k, axes
 
 
-def _split(arrays: Sequence[Array], heads: int) -> list[Array]:
+def _split(q: Array, k: Array, heads: int) -> list[Array]:
     """Arrays (..., position, head, d_k); k may have fewer heads."""
-    of_q, of_k = (array.shape[-1] for array in arrays)
-    d_k, rest = divmod(of_q, heads)
-    if rest or of_k % d_k:
+    d_k, rest = divmod(q.shape[-1], heads)
+    if rest or k.shape[-1] % d_k:
         raise FilesError(
             f"--heads: expected {heads} heads in the last axis of q, and whole ones in that of k, "
-            f"got {of_q} and {of_k}"
+            f"got {q.shape[-1]} and {k.shape[-1]}"
         )
-    return [array.reshape(*array.shape[:-1], -1, d_k) for array in arrays]
+    return [array.reshape(*array.shape[:-1], -1, d_k) for array in (q, k)]
 
 
-def _check(pair: HeadArrays, k: tuple[int, ...], words: set[str], *, is_packed: bool) -> None:
-    """Refuse arrays whose axes can be read in two ways: several heads in the last axis, by its name
-    or its width, or heads and positions exchanged, as with several heads and at most as many keys.
+def _check(q: Sequence[int], k: Sequence[int]) -> None:
+    """Refuse shapes that may have several heads in the last axis, or heads and positions exchanged.
 
     Raises:
         FilesError: q and k can be read in two ways, or in none.
     """
-    q = pair.q.shape
-    if q[-1] % k[-1]:
-        hint = "; k looks transposed" * (k[-2] == q[-1])
+    if q[-1] != k[-1] or q[-1] > _WIDEST:
         raise FilesError(
-            f"expected q and k with the same d_k (last axis), got q {q} and k {k}{hint}"
+            f"expected q and k with the same d_k (last axis), {_WIDEST} at most, got q {q} and k "
+            f"{k}; choose --heads H for heads side by side in the last axis (1 for one)"
         )
-    is_wide = max(q[-1], k[-1]) > _WIDEST or q[-1] != k[-1]
-    is_told = is_wide or is_packed or (words & _PROJECTIONS and pair.head is None)
-    if is_told and len(q) < 4 - is_packed:
-        raise FilesError(
-            f"expected an axis of heads{' or the same d_k' * (q[-1] != k[-1])}, got q {q} and k "
-            f"{k}; choose --heads H for heads side by side in the last axis (1 for one), or --axes "
-            "head for (head, position, d_k)"
-        )
-    if is_packed or pair.leading[-1:] != ("head",):
-        return
-    order = ",".join(pair.leading)
-    if q[-3] == k[-2] != q[-2]:
-        raise FilesError(
-            f"expected the same order of axes in q and k, got q {q} and k {k}; transpose one of "
-            f"them, or choose --axes {order} for {q[-3]} heads"
-        )
-    if 1 < q[-3] >= k[-2]:
+    if len(q) - 2 in AXES and len(q) > 2 and 1 < q[-3] >= k[-2]:
+        order = ",".join(AXES[len(q) - 2])
         raise FilesError(
             f"expected fewer heads than keys, got q {q} and k {k}; choose --axes {order} for "
             f"(head, position, d_k), or --axes {order.removesuffix('head')}position,head for "
@@ -133,31 +108,34 @@ def _check(pair: HeadArrays, k: tuple[int, ...], words: set[str], *, is_packed: 
         )
 
 
-def _sequences(packed: Array, ends: Array) -> tuple[Array, BoolArray]:
-    """Packed sequences (head, tokens, d_k) as (batch, head, longest, d_k), and True where the batch
-    has a token, (batch, 1, longest).
+def sequences(q: Array, k: Array, ends: Array) -> tuple[Array, Array, BoolArray]:
+    """Packed sequences (head, tokens, d_k) as (batch, head, longest, d_k), and True where query and
+    key are tokens, (batch, 1, longest, longest).
 
     Padding comes first, so that the last query of each sequence sees its last key.
     """
-    *outer, heads, tokens, d_k = packed.shape
-    if math.prod(outer) != 1:
-        raise FilesError(f"cu_seqlens: expected arrays (tokens, head, d_k), got {packed.shape}")
-    lengths = _lengths(ends, packed.shape, tokens)
-    longest = max(lengths)
-    batch = np.zeros((len(lengths), heads, longest, d_k), packed.dtype)
-    for sequence, length, end in zip(batch, lengths, lengths.cumsum(), strict=True):
-        sequence[:, longest - length :] = packed[..., end - length : end, :]
-    return batch, np.arange(longest) >= longest - lengths[:, None, None]
+    if {q.ndim, k.ndim} != {3}:
+        raise FilesError(f"cu_seqlens: expected arrays (tokens, head, d_k), got {q.shape}")
+    batches = []
+    for packed in (q, k):
+        lengths = _lengths(ends, packed.shape, packed.shape[1])
+        longest = max(lengths)
+        heads, _, d_k = packed.shape
+        batch = np.zeros((len(lengths), heads, longest, d_k), packed.dtype)
+        for sequence, length, end in zip(batch, lengths, lengths.cumsum(), strict=True):
+            sequence[:, longest - length :] = packed[:, end - length : end]
+        batches.append(batch)
+    is_token = np.arange(longest) >= longest - lengths[:, None, None]
+    return *batches, is_token[..., None] & is_token[:, :, None]
 
 
-def documents(ends: Sequence[Array], shape: tuple[int, ...]) -> BoolArray:
+def documents(ends: Array, shape: tuple[int, ...]) -> BoolArray:
     """True where the key is in the document of the query, for scores of this shape.
 
     Raises:
         FilesError: the numbers do not end at those of queries and keys.
     """
-    both = zip((ends[0], ends[-1]), shape[-2:], strict=True)
-    lengths = [_lengths(each, shape, tokens) for each, tokens in both]
+    lengths = [_lengths(ends, shape, tokens) for tokens in shape[-2:]]
     queries, keys = (np.repeat(np.arange(len(one)), one) for one in lengths)
     return np.asarray(queries[:, np.newaxis] == keys)
 

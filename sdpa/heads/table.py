@@ -38,21 +38,19 @@ def table_of(
     scaling: str = "d_k^1/2",
     mask: str | None = None,
     row_map: RowMap = PLAIN,
-    *,
-    skip_padded: bool = False,
 ) -> Columns:
     """The table of all heads, in the order of their arrays.
 
     Its columns number heads, such as layer and head; then come `SIZES` and the quantities of
     `sdpa.diagnosis.QUANTITIES` with errors and exact values, as far as they are known. The rule and
-    the row map hold for scores of q and k alone. `skip_padded` is as in `HeadArrays.diagnose`.
+    the row map hold for scores of q and k alone.
 
     Raises:
         ValueError: an option is unknown or does not fit the arrays, or `sdpa.diagnose` refuses
             them.
     """
     rule = Scaling.parse(scaling)
-    tables = [_of_pair(pair, rule, mask, row_map, skip_padded) for pair in heads]
+    tables = [_of_pair(pair, rule, mask, row_map) for pair in heads]
     numbered, *others = dict.fromkeys(tuple(indices(table)) for table in tables)
     known = [name for name in _AFTER_INDICES if any(name in one for one in tables)]
     names = [*numbered, *known]
@@ -79,16 +77,14 @@ def _mask_of(pair: HeadArrays, mask: str) -> str:
     return _FILE if mask == NO_MASK else f"{mask},{_FILE}"
 
 
-def _of_pair(
-    pair: HeadArrays, rule: Scaling, mask: str | None, row_map: RowMap, skip_padded: bool
-) -> Columns:
+def _of_pair(pair: HeadArrays, rule: Scaling, mask: str | None, row_map: RowMap) -> Columns:
     """The rows of one pair of arrays."""
     if taken := {*_AFTER_INDICES, *pair.numbers}.intersection(pair.leading):
         raise ValueError(
             f"--axes: expected names that no other column has, got {' and '.join(sorted(taken))}"
         )
     try:
-        found = pair.diagnose(rule, mask, row_map, skip_padded=skip_padded)
+        found = pair.diagnose(rule, mask, row_map)
     except ValueError as error:
         raise ValueError(f"{pair.place}: {error}") from None
     sizes: dict[str, object] = {

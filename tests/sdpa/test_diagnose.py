@@ -11,11 +11,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import special
 
-from sdpa import causal_mask, diagnose, diagnose_scores, theory
+from sdpa import diagnose, diagnose_scores, theory
 from sdpa.diagnosis import QUANTITIES, divisor_for
 from sdpa.diagnosis.quantities import OF_VECTORS
-from sdpa.masks import named_mask
-from sdpa.masks import allowed_keys
+from sdpa.masks import allowed_keys, named_mask
 from tests.numerics import in_bfloat16, normals
 from tests.plain_attention import dot, entropy, softmax_of_row
 
