@@ -51,7 +51,7 @@ def test_tables_are_whole_and_of_this_config(sweep):
 )
 def test_columns_of_other_tables_are_described(name):
     _, described = (
-        (ROOT / "results/columns.md").read_text(encoding="utf-8").split("## All sweeps in one file")
+        (ROOT / "results/columns.md").read_text(encoding="utf-8").split("## Published statements")
     )
     for column in pd.read_csv(RESULTS / name, nrows=0).columns:
         assert f"`{column}`" in described, column
