@@ -117,8 +117,8 @@ def projected(rng, n, d, width, token_scale, scale):
     return {"x": x} | {f"w_{name}": times(rng.randn(d, width).tolist(), scale) for name in "qkv"}
 
 
-def of_tokens(inputs, hidden=lambda _i, _j: False):
-    return attention(*(product(inputs["x"], inputs[f"w_{name}"]) for name in "qkv"), hidden=hidden)
+def of_tokens(inputs):
+    return attention(*(product(inputs["x"], inputs[f"w_{name}"]) for name in "qkv"))
 
 
 def words():
@@ -182,33 +182,6 @@ def comparison():
     return {name: transposed(values) for name, values in steps.items()}
 
 
-def weight_strip():
-    rng = np.random.default_rng(42)
-    query = rng.standard_normal(64).tolist()
-    scores = product([query], transposed(rng.standard_normal((8, 64)).tolist()))
-    divisors = [64 ** (i / 8) for i in range(9)]
-    weights = [softmax(times(scores, 1 / divisor))[0] for divisor in divisors]
-    return {
-        "scores": scores,
-        "weights": weights,
-        "measures": [
-            [
-                divisor,
-                max(row),
-                entropy(row),
-                math.sqrt(
-                    math.fsum(
-                        ((i == j) * x - x * y) ** 2
-                        for i, x in enumerate(row)
-                        for j, y in enumerate(row)
-                    )
-                ),
-            ]
-            for divisor, row in zip(divisors, weights, strict=True)
-        ],
-    }
-
-
 def permutation():
     inputs = words()
     outputs = of_tokens(inputs)["output"]
@@ -226,35 +199,9 @@ def permutation():
     }
 
 
-def largest_change(before, after):
-    pairs = zip(before["output"], after["output"], strict=True)
-    return [max(abs(x - y) for x, y in zip(*rows, strict=True)) for rows in pairs]
-
-
-def causal_mask():
-    def later(i, j):
-        return j > i
-
-    inputs = words()
-    the, cat, sat, down = inputs["x"]
-    changed = inputs | {"x": [the, cat, [-x for x in sat], down]}
-    masked, after = of_tokens(inputs, later), of_tokens(changed, later)
-    return without(masked, "q", "k", "v", "scores", "divisor") | {
-        "x": inputs["x"],
-        "changed_x": changed["x"],
-        "mask": [[int(j <= i) for j in range(4)] for i in range(4)],
-        "changed_output": after["output"],
-        "moved": [
-            largest_change(masked, after),
-            largest_change(of_tokens(inputs), of_tokens(changed)),
-        ],
-    }
-
-
 REFERENCES = (
     abc,
     cat_sat_down,
-    causal_mask,
     comparison,
     dog_bites_man,
     four_words,
@@ -264,5 +211,4 @@ REFERENCES = (
     triples,
     two_scales,
     variance_sweep,
-    weight_strip,
 )

@@ -14,10 +14,9 @@ from experiments.config.loader import load_config
 from experiments.measuring.columns import axis_names
 from experiments.output.study import Study
 from experiments.output.tables import why_stale
-from experiments.pages.answers import answers
+from experiments.pages.answers import answers, questions
 from experiments.pages.index import few_rows
 from experiments.pages.parts import pictures, provenance
-from experiments.pages.quiz import questions
 from experiments.pages.statements import read_statements
 from experiments.paths import BENCHMARKS, drawn_texts
 from sdpa.theory import attention_expectations

@@ -4,7 +4,7 @@ from it, and README and the page count what the file has.
 
 import re
 from collections.abc import Callable
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from functools import cache
 from math import exp, inf, log, log2, pi, sqrt
 from typing import Any
@@ -31,7 +31,6 @@ from experiments.examples.examples import (
     ONES,
     SESSION,
     SMALL,
-    STRIP,
     SWEPT,
     TENS,
     article_draw,
@@ -42,7 +41,6 @@ from experiments.pages.statements import FAULTY, SEVERITIES, VERDICTS, read_stat
 from sdpa import (
     PairLaw,
     ScaledDotProductAttention,
-    attention_gradients,
     attention_weights,
     entropy,
     jacobian_norm,
@@ -50,7 +48,6 @@ from sdpa import (
     softmax,
     softmax_jacobian,
     theory,
-    trace,
 )
 from sdpa.initialisation import SCHEMES
 from tests.shipped import RESULTS, shipped_only
@@ -97,60 +94,8 @@ def move(function: Any, at: Any, step: Any) -> Any:
     return (function(at + 1e-6 * step) - function(at - 1e-6 * step)) / 2e-6
 
 
-@cache
-def ten_by_ten() -> dict[int, list[float]]:
-    """Mean largest weight and entropy, unscaled then scaled, of the repository cv8."""
-    rng = np.random.default_rng(42)
-    found: dict[int, list[float]] = {}
-    for d in (8, 16, 32, 64, 128, 256):
-        q, k = rng.standard_normal((500, 2, 10, d)).swapaxes(0, 1)
-        rows = [softmax(q @ k.mT / divisor) for divisor in (1, sqrt(d))]
-        found[d] = [x for w in rows for x in (w.max(-1).mean(), special.entr(w).sum(-1).mean())]
-    return found
-
-
-def tokens_and_gradient() -> bool:
-    """True if the gradient of a layer to its tokens is that of finite differences."""
-    module = ScaledDotProductAttention(6, 4, 3, seed=99)
-    x, upstream = normals(5, 6), normals(5, 3, seed=3)
-    of = attention_gradients(x @ module.W_Q, x @ module.W_K, x @ module.W_V, upstream)
-    exact = of.q @ module.W_Q.T + of.k @ module.W_K.T + of.v @ module.W_V.T
-    axes = np.eye(x.size).reshape(-1, *x.shape)
-    found = [move(lambda x: (module(x) * upstream).sum(), x, axis) for axis in axes]
-    return same(found, exact.ravel(), 1e-8)
-
-
-def depends_on_others() -> list[bool]:
-    module = ScaledDotProductAttention(6, 4, 3, seed=99)
-    before, after = normals(5, 6), normals(5, 6)
-    after[1, 0] += 1e-6
-    values = [(x @ module.W_V)[0] for x in (before, after)]
-    return [same(*values, 0), not same(module(after)[0], module(before)[0], 1e-12)]
-
-
-def not_softmax_of_rest() -> list[bool]:
-    values, others = normals(3, 4), normals(3, 4, seed=1)
-    others[0] = values[0]
-    changes = others - values
-    return [
-        abs(softmax(HUNDREDS) @ changes).max() < 1e-12,
-        abs(softmax(ONES) @ changes).max() > 0.1,
-    ]
-
-
-def inside_unit_interval() -> bool:
-    with localcontext(prec=1000):  # e^-800 has 347 zeros after the point
-        smaller = Decimal(-800).exp()
-        return all(0 < w < 1 for w in (1 / (1 + smaller), smaller / (1 + smaller)))
-
-
-def projected(width: int) -> float:
-    """The mean variance of queries of 300 modules, of tokens of width 32 and variance 1."""
-    rng = np.random.default_rng(0)
-    modules = [ScaledDotProductAttention(32, width, 1, rng=rng) for _ in range(300)]
-    return float(np.mean([(module.W_Q**2).sum(axis=0).mean() for module in modules]))
-
-
+_QUERY, *_KEYS = normals(9, 64, seed=42)
+STRIP = np.array(_KEYS) @ _QUERY  # the scores of one query and eight keys
 _RNG = np.random.RandomState(42)  # of the article's module, then of its tokens
 MODULE = ScaledDotProductAttention(32, 16, 16, rng=_RNG)
 X = _RNG.standard_normal((8, 32))
@@ -159,30 +104,15 @@ CAT = softmax(CAT_SCORES)
 DRAWN = np.transpose([article_draw(d_k) for d_k in COMPARED])
 BARE, OF_NOTEBOOK = attention_weights(*NOTEBOOK, scaling="unscaled"), attention_weights(*NOTEBOOK)
 TOKENS = examples._SESSION.tokens
-FORMULA = "softmax(Q @ K.T / d_k**0.5) @ V"
 ORDER = [3, 1, 7, 0, 2, 6, 5, 4]
 LARGE = softmax(LARGE_SCORES)
 SATURATED = [w for w in softmax(30 * normals(20_000, 16)) if w.max() > 0.99]
 UNIT = PairLaw(normalize="l2")
-OF_100, OF_4 = trace(*qkv(100, 64, 64)), trace(*qkv(4, 8, 8))
-SHAPES = [
-    array.shape
-    for array in (
-        OF_100.q,
-        OF_100.k,
-        OF_100.v,
-        OF_100.k.T,
-        OF_100.scores,
-        OF_100.weights,
-        OF_100.output,
-    )
-]
 
 ARITHMETIC: dict[str, Callable[[], Any]] = {
     "qa-03": lambda: softmax(ONES),
     "qa-04": lambda: softmax(TENS),
     "qa-05": lambda: softmax(HUNDREDS),
-    "qa-06": not_softmax_of_rest,
     "qa-07": lambda: 3 * [sqrt(variance(512, 1))],
     "qa-09": lambda: sqrt(512),
     "qa-10": lambda: np.divide(HUNDREDS, sqrt(512)),
@@ -214,35 +144,26 @@ ARITHMETIC: dict[str, Callable[[], Any]] = {
     ),
     "qa-31": lambda: DOG_PRINTED[0] @ DOG_VALUES,
     "qa-32": lambda: softmax(DOG) @ DOG_VALUES,
-    "qa-34": depends_on_others,
     "notebook-12": lambda: growth(0),
     "notebook-20": lambda: [
         (OF_NOTEBOOK.max(-1) < BARE.max(-1)).all(),
         (entropy(OF_NOTEBOOK) > entropy(BARE)).all(),
     ],
     "textbook-10": lambda: sqrt(variance(64, 1)),
-    "textbook-20": lambda: FORMULA.count("@"),
-    "textbook-23": lambda: OF_100.scores.size,
     "textbook-28": lambda: [
         w > 0.9 for w in (softmax(STRIP).max(), largest(64, 8), largest(512, 8))
     ],
     "textbook-29": lambda: [w < 0.5 for w in (softmax(STRIP / 8).max(), largest(64, 8, 8))],
-    "lesson-02": lambda: [
-        OF_4.scores.shape == (4, 4),
-        OF_4.output.shape == (4, 8),
-    ],
     "lesson-04": lambda: [
         np.dot((3, 4), (3, 4)) > 0,
         np.dot((3, 4), (-4, 3)) == 0,
         np.dot((3, 4), (-3, -4)) < 0,
     ],
     "lesson-08": lambda: CAT_SCORES,
-    "lesson-11": lambda: sqrt(8),
     "lesson-13": lambda: [variance(d, 1) for d in (8, 64, 512)],
     "lesson-16": lambda: np.multiply(sqrt(variance(8, 1)), (-2, 2)),
     "lesson-17": lambda: np.outer(np.sqrt((64, 512)), (-2, 2)),
     "lesson-26": lambda: exp(sqrt(2 / 8) * optimize.brentq(lambda x: beyond(x, 8) - 0.5, 0, 9)) > 2,
-    "lesson-29": inside_unit_interval,
     "lesson-30": lambda: [
         (np.argsort(normals(40, 6)) == np.argsort(softmax(normals(40, 6)))).all(),
         all((np.diag(softmax_jacobian(row)) > 0).all() for row in softmax(normals(40, 6))),
@@ -257,13 +178,8 @@ ARITHMETIC: dict[str, Callable[[], Any]] = {
         CAT.mean(axis=0).argmax() == np.bincount(CAT.argmax(-1)).argmax(),
     ],
     "lesson-37": lambda: (CAT.argmax(-1) == CAT.mean(axis=0).argmax()).sum() > 2,
-    "lesson-44": tokens_and_gradient,
-    "lesson-45": lambda: FORMULA.count("@"),
-    "article-07": lambda: [TOKENS.shape, SESSION.q.shape, SESSION.k.shape, SESSION.v.shape],
     "article-10": lambda: same(SESSION.scores, one_by_one(SESSION.q, SESSION.k)),
-    "article-11": lambda: SESSION.scores.shape,
     "article-12": lambda: SESSION.scores,
-    "article-13": lambda: [(SESSION.scores > 0).any(), (SESSION.scores < 0).any()],
     "article-18": variances,
     "article-25": lambda: variances()[-1],
     "article-26": lambda: 1 - beyond(50, 512) > 0.95,
@@ -272,7 +188,6 @@ ARITHMETIC: dict[str, Callable[[], Any]] = {
         12 * special.ndtr(-max(abs(variances() / SWEPT - 1) / np.sqrt((2 + 6 / SWEPT) / 10_000)))
         > 0.01,
     ],
-    "article-28": lambda: sqrt(512),
     "article-29": lambda: beyond(30, 512) > 0.1,
     "article-31": lambda: softmax([10, 1, 1, 1])[0],
     "article-32": lambda: softmax([10, 1, 1, 1])[1],
@@ -285,21 +200,15 @@ ARITHMETIC: dict[str, Callable[[], Any]] = {
     "article-36": lambda: softmax(SMALL),
     "article-37": lambda: softmax(SMALL).max(),
     "article-38": lambda: entropy(softmax(SMALL)),
-    "article-39": lambda: 20 * SMALL,
     "article-40": lambda: LARGE.round(6),
     "article-41": lambda: LARGE.max(),
     "article-42": lambda: entropy(LARGE),
-    "article-43": lambda: softmax(SMALL).max(),
-    "article-44": lambda: entropy(softmax(SMALL)),
     "article-45": lambda: [LARGE[0] > 0.9, LARGE[1:].max() < 0.1, entropy(LARGE) < 0.1],
-    "article-46": lambda: softmax(SMALL).max(),
     "article-47": lambda: softmax(SMALL).min() > 0.1,
     "article-52": lambda: same(9 * np.var(normals(1000) / 3), np.var(normals(1000))),
-    "article-66": lambda: [TOKENS.shape, SESSION.output.shape, SESSION.weights.shape],
     "article-67": lambda: SESSION.weights,
     "article-68": lambda: SESSION.weights.sum(axis=1),
     "article-69": lambda: same(SESSION.weights.sum(axis=1), 1, 1e-15),
-    "article-70": lambda: SESSION.output.shape,
     "article-71": lambda: abs(FOUR.scaled_scores).max() <= 1,
     "article-72": lambda: [FOUR.scaled_scores.min(), FOUR.scaled_scores.max()],
     "article-73": lambda: [
@@ -309,16 +218,11 @@ ARITHMETIC: dict[str, Callable[[], Any]] = {
     "article-74": lambda: 4 * FOUR.weights[1, 2] >= 2,
     "article-75": lambda: FOUR.weights.max() > 0.5,
     "article-76": lambda: entropy(FOUR.weights).max() / log(4) > 0.9,
-    "article-77": lambda: FOUR.weights.sum(axis=1),
-    "article-79": lambda: sum(SHAPES, ()),
     "article-80": lambda: [n * n for n in (100, 10_000, 4_000, 8_000)],
-    "article-82": lambda: [BATCH[0].shape, scaled_dot_product_attention(*BATCH).shape],
     "article-83": lambda: same(
         scaled_dot_product_attention(*BATCH),
         [scaled_dot_product_attention(*x) for x in zip(*BATCH, strict=True)],
     ),
-    "article-86": lambda: [ABC.q.shape, ABC.k.shape, ABC.v.shape],
-    "article-87": lambda: degrees(ABC.q),
     "article-88": lambda: [
         (np.diff(degrees(ABC.k)) > 0).all(),
         len(set(np.linalg.norm(ABC.k, axis=1).round(6))) == 3,
@@ -335,9 +239,7 @@ ARITHMETIC: dict[str, Callable[[], Any]] = {
     "article-94": lambda: ABC.scores[0],
     "article-95": lambda: ABC.scores,
     "article-96": lambda: [ABC.scores[0].argmax() == 0, ABC.scores[0].argmin() == 2],
-    "article-97": lambda: sqrt(2),
     "article-98": lambda: softmax(ABC.scores[0]).max() - ABC.weights[0].max() < 0.1,
-    "article-99": lambda: 1 / sqrt(2),
     "article-100": lambda: ABC.scaled_scores,
     "article-101": lambda: ABC.scores.var() / ABC.scaled_scores.var(),
     "article-102": lambda: 0.8 / sqrt(2),
@@ -346,10 +248,8 @@ ARITHMETIC: dict[str, Callable[[], Any]] = {
         (np.ptp(ABC.scaled_scores[::2], axis=1) < np.ptp(ABC.scores[::2], axis=1)).all(),
     ],
     "article-104": lambda: np.exp(ABC.scaled_scores[0]),
-    "article-105": lambda: np.exp(ABC.scaled_scores[0]).sum(),
     "article-106": lambda: ABC.weights[0],
     "article-107": lambda: ABC.weights,
-    "article-108": lambda: ABC.weights.sum(axis=1),
     "article-109": lambda: [
         ABC.weights[0].argmax() == 0,
         ABC.weights[0].max() < 0.5,
@@ -357,8 +257,6 @@ ARITHMETIC: dict[str, Callable[[], Any]] = {
     ],
     "article-110": lambda: ABC.output[0],
     "article-111": lambda: ABC.output,
-    "article-112": lambda: ABC.output[0],
-    "article-113": lambda: ABC.weights[0],
     "article-116": lambda: [
         same(ABC.weights.sum(axis=1), 1),
         ((ABC.output >= 0) & (ABC.output <= 1)).all(),
@@ -371,18 +269,12 @@ ARITHMETIC: dict[str, Callable[[], Any]] = {
     "article-124": lambda: largest(512, 5) > 0.9,
     "article-126": lambda: max(DRAWN[3].max(), largest(512, 5, sqrt(512))) < 0.5,
     "article-130": lambda: DRAWN[3].mean(),
-    "article-135": lambda: [abs(projected(width) - 1) < 0.05 for width in (32, 16)],
-    "article-137": lambda: [X.shape, OUTPUT.shape, WEIGHTS.shape],
-    "article-138": lambda: WEIGHTS.sum(axis=1),
     "article-139": lambda: same(WEIGHTS.sum(axis=1), 1, 1e-15),
-    "article-140": lambda: [X.shape, OUTPUT.shape],
     "article-147": lambda: [
         same(MODULE(X[::-1]), OUTPUT[::-1]),
         same(MODULE(X[::-1]).mean(axis=0), OUTPUT.mean(axis=0)),
     ],
     "article-148": lambda: same(MODULE(X[ORDER]), OUTPUT[ORDER]),
-    "cv8-64": lambda: ten_by_ten()[64],
-    "cv8-256": lambda: ten_by_ten()[256],
     "usc-1": lambda: sqrt(1 - expected(64, 256, 8.0).jacobian_trace),
     "hello-840a": lambda: [sqrt(variance(d, 1)) for d in (16, 64, 256, 1024)],
     "hello-840b": lambda: largest(16, 8),

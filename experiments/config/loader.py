@@ -1,6 +1,6 @@
 """The config file, read and checked; reports every fault at once, each with its line and column."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -99,6 +99,5 @@ def _sweep(name: str, block: Value, seed: int, is_shipped: bool) -> Sweep:
     variants = tuple(dict(named(variant)) for variant in block.variants)
     precision = given.get("precision")
     trials = block.max_trials if precision else block.trials
-    sweep = Sweep(name, experiment, values, trials, (), seed, precision, variants, is_shipped)
-    figures = given.get("figures") or default_figures(experiment.name, sweep.spanned())
-    return replace(sweep, figures=figures)
+    figures = given.get("figures") or default_figures(experiment.name)
+    return Sweep(name, experiment, values, trials, figures, seed, precision, variants, is_shipped)

@@ -4,7 +4,7 @@ Nothing here loads pandas or a package for drawing, so that the config may read 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -16,7 +16,8 @@ from experiments.measuring.experiment import MEASURED
 Needs: TypeAlias = Mapping[str, Any]
 
 READING = "Bars: 95% intervals."
-EQUAL = "Dotted: equal weights."
+HOLLOW = "Hollow points: too few draws for a reliable interval."
+EQUAL = "Dotted: equal weights of all keys."
 JACOBIAN = "|J|_F: Frobenius norm of the Jacobian of the softmax, weights by scores."
 GRADIENT = (
     "|dL/dq|: norm of the gradient that reaches a query, if those of its weights are standard "
@@ -25,34 +26,6 @@ GRADIENT = (
 # Sentences of captions, each with the condition that its figure has what it speaks of.
 When: TypeAlias = Mapping[str, Callable[[Tables], Any]]
 CASES = "cases"  # each combination of the axes that are neither along x nor coloured
-
-
-@dataclass(frozen=True)
-class Default:
-    """The sweeps that get a figure without naming it; `Default()` holds for every sweep of its
-    experiment.
-
-    Attributes:
-        varied: axes with more than one value in such a sweep.
-        single: axes with exactly one value.
-        rules: scaling rules that the sweep must include.
-    """
-
-    varied: tuple[str, ...] = ()
-    single: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
-
-    def holds(self, values: Mapping[str, Sequence[Any]]) -> bool:
-        """True for a sweep with these values of the fields of its cells.
-
-        >>> Default(varied=("d_k",), single=("n_keys",)).holds({"d_k": (4, 8), "n_keys": (64,)})
-        True
-        """
-        return (
-            all(len(values[name]) > 1 for name in self.varied)
-            and all(len(values[name]) == 1 for name in self.single)
-            and set(self.rules) <= {*map(str, values.get("scaling", ()))}
-        )
 
 
 @dataclass(frozen=True)
@@ -74,7 +47,6 @@ class Panel:
         over: what divides it: `ln n_keys`, or `exact` for its exact value, under the first rule
             alone.
         root: True for the square root of a mean square.
-        crossed: a share; points where it exceeds a half bear a cross.
     """
 
     metric: str
@@ -86,7 +58,6 @@ class Panel:
     only: tuple[str, Callable[..., Any]] | None = None
     over: Literal["", "ln n_keys", "exact"] = ""
     root: bool = False
-    crossed: str = ""
 
 
 @dataclass(frozen=True)
@@ -173,7 +144,7 @@ class Figure:
         own: what it shows, if it is not.
         note: sentences of the plain caption on how to read the picture.
         when: further sentences for tables with what they speak of.
-        default: the sweeps that get it without naming it; none if a sweep must name it.
+        default: True for the figure of every sweep of its experiment that names none.
         finding: title and sentence for one sweep; any other sweep has the plain title.
     """
 
@@ -185,7 +156,7 @@ class Figure:
     own: Own = Own()
     note: str = ""
     when: When = field(default_factory=dict)
-    default: Default | None = None
+    default: bool = False
     finding: Finding | None = None
 
     def __post_init__(self) -> None:

@@ -5,7 +5,6 @@ from experiments.declarations.figure import (
     GRADIENT,
     JACOBIAN,
     READING,
-    Default,
     Figure,
     Finding,
     Lines,
@@ -143,7 +142,6 @@ FIGURES = (
         name="length",
         shows="Entropy and largest weight against the number of keys",
         metrics=("max_weight", "entropy"),
-        default=Default(varied=("n_keys",)),
         lines=Lines(
             "n_keys", (Panel("entropy", equal=True), Panel("max_weight", equal=True)), (9, 4)
         ),
@@ -183,7 +181,6 @@ FIGURES = (
     Figure(
         name="saturation",
         shows="Largest weight, entropy and share of saturated rows against d_k",
-        default=Default(varied=("d_k",)),
         lines=Lines(
             "d_k",
             (
@@ -208,7 +205,7 @@ FIGURES = (
         name="mechanisms",
         shows="Largest weight and gradient against d_k under each mechanism",
         of="mechanisms",
-        default=Default(varied=("d_k",)),
+        default=True,
         lines=Lines(
             "d_k",
             (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT, _QUERY)),
@@ -240,7 +237,7 @@ FIGURES = (
         of="rows",
         metrics=("query", "key", "scaled_score", "weight"),
         own=Own(("d_k",)),
-        default=Default(),
+        default=True,
         note="The first draw: an illustration that shows no trend; sweeps of the experiment "
         "saturation have means over many draws.",
         finding=Finding(

@@ -19,16 +19,6 @@ Numbers: TypeAlias = Mapping[str, Any] | None  # of a sentence, or none if table
 
 BOTH = (UNSCALED, SCALED)
 POWERS = (UNSCALED, "d_k^1/3", SCALED, "d_k^2/3")
-# Rows of independent Gaussian entries of mean 0.
-TEXTBOOK: Mapping[str, Any] = {
-    "inputs": "gaussian",
-    "query_mean": 0,
-    "key_mean": 0,
-    "correlation": 0,
-    "spectrum": 0,
-    "normalize": "none",
-    "mask": "none",
-}
 MEDIAN_GRADIENT = "query_gradient_norm_median"
 A_TENTH = 1.1
 
@@ -102,6 +92,11 @@ def varies(*axes: str) -> Callable[[Tables], bool]:
 def knows(kind: str, column: str) -> Callable[[Tables], bool]:
     """A condition of tables: a column of one of them has a value."""
     return lambda tables: kind in tables and bool(tables[kind][column].notna().any())
+
+
+def has_few(metric: str) -> Callable[[Tables], bool]:
+    """A condition of tables: some values of a metric rest on too few draws."""
+    return lambda tables: bool(tables[MEASURED]["few_draws"].str.contains(metric).any())
 
 
 def at_least(number: float, digits: int) -> float:

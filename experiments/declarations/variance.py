@@ -3,8 +3,8 @@
 from experiments.declarations.figure import (
     EQUAL,
     GRADIENT,
+    HOLLOW,
     READING,
-    Default,
     Figure,
     Finding,
     Lines,
@@ -19,6 +19,7 @@ from experiments.declarations.tables import (
     Tables,
     alone_is_level,
     ends,
+    has_few,
     is_below,
     is_level,
     knows,
@@ -98,18 +99,11 @@ def _initialisation(tables: Tables) -> Numbers:
     return {**ends(schemes["gpt2"], "d_model", "score_variance"), "level": ", ".join(level)}
 
 
-def _has_small_ratios(tables: Tables) -> bool:
-    """True if a metric is below the axis of the figure: less than 1/16 of its first value."""
-    rows = tables[MEASURED]
-    first = rows.groupby("scaling")[[*_CHANGED]].transform("first")
-    return bool((rows[[*_CHANGED]] / first < 1 / 16).any(axis=None))
-
-
 FIGURES = (
     Figure(
         name="metrics",
-        shows="Variance, largest weight, entropy and gradient, along the first varied axis",
-        default=Default(single=("d_k", "n_keys")),
+        shows="Variance of scores, largest weight, entropy and query gradient",
+        default=True,
         lines=Lines(
             "",
             (
@@ -136,7 +130,6 @@ FIGURES = (
     Figure(
         name="variance",
         shows="Score variance against d_k, and over its exact value",
-        default=Default(varied=("d_k",)),
         lines=Lines(
             "d_k",
             (
@@ -167,10 +160,9 @@ FIGURES = (
         shows="Metrics under changed assumptions, over their value in the first row",
         metrics=_CHANGED,
         note="Each point: a metric over its value in the first row, with the 95% interval of the "
-        f"cell. {GRADIENT}",
+        f"cell. An arrow: a smaller ratio. {GRADIENT}",
         when={
             "Pale: of exact values.": knows(MEASURED, "max_weight_exact"),
-            "An arrow: a smaller ratio.": _has_small_ratios,
         },
         finding=Finding(
             sweep="assumptions",
@@ -187,9 +179,10 @@ FIGURES = (
         shows="Distribution of one score, measured and exact, and its excess kurtosis",
         of="distribution",
         metrics=("score_variance", "score_kurtosis"),
-        default=Default(),
+        default=True,
         note="Points: measured, with 95% intervals for bins with at least 10 scores; pale lines: "
         "exact.",
+        when={HOLLOW: has_few("score_kurtosis")},
         finding=Finding(
             sweep="dot_products",
             title="Scores have heavier tails than normal ones, less so in wide heads",
@@ -203,7 +196,7 @@ FIGURES = (
         name="initialisation",
         shows="Variance of scaled scores and largest weight by scheme of initial weights",
         of="initialisation",
-        default=Default(),
+        default=True,
         lines=Lines(
             "scheme",
             (Panel("score_variance", "variance of a score"), Panel("max_weight", equal=True)),

@@ -10,7 +10,6 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from experiments.examples.steps import (
     Example,
@@ -25,22 +24,12 @@ from experiments.examples.steps import (
     step,
 )
 from experiments.measuring.experiment import Floats
-from sdpa import (
-    Scaling,
-    Trace,
-    attention_weights,
-    compare_scaling,
-    entropy,
-    jacobian_norm,
-    softmax,
-    trace,
-)
+from sdpa import Trace, attention_weights, compare_scaling, entropy, softmax, trace
 
 _ARTICLE = "the article by M. Brenndoerfer, Scaled Dot-Product Attention (2025)"
 _LESSON = "the lesson Softmax & Attention Output, on The cat sat down"
 _NOTEBOOK = "the notebook Understanding the Division by sqrt(d) in the Attention Mechanism"
 _QUESTIONS = "the Q&A Why divide by sqrt(d_k)?"
-_TEXTBOOK = "the textbook chapter Scaled Dot-Product Attention"
 
 EXAMPLES: dict[str, Example] = {}  # by name, which is that of the function
 
@@ -75,7 +64,7 @@ def degrees(vectors: Floats) -> Floats:
 ABC = trace(_ABC_Q, _ABC_K, np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
 
 
-@example("A, B and C in two dimensions, by hand", _ARTICLE, "arrows:q scores weights bars:output")
+@example("A, B and C in two dimensions, by hand", _ARTICLE, "arrows:q scores weights output")
 def abc() -> list[Step]:
     """Every step by hand: a score is q.k = |q| |k| cos(angle), and a sum of two products."""
     steps = attention(ABC, LETTERS, LETTERS, widths=XY, outputs=XY)
@@ -192,10 +181,9 @@ class Projected(NamedTuple):
     w_k: Floats
     w_v: Floats
 
-    def trace(self, mask: npt.NDArray[np.bool_] | None = None) -> Trace:
+    def trace(self) -> Trace:
         """Attention of q = X W_q, k = X W_k and v = X W_v under the default divisor sqrt(d_k)."""
-        q, k, v = (self.tokens @ w for w in self[1:])
-        return trace(q, k, v, mask=mask)
+        return trace(*(self.tokens @ w for w in self[1:]))
 
     def steps(self, words: Names) -> list[Step]:
         """Tokens and projections as steps."""
@@ -255,62 +243,6 @@ def session() -> list[Step]:
             columns,
             0,
         ),
-    ]
-
-
-@example(
-    "A causal mask hides later words",
-    f"{_ARTICLE}; the mask is ours",
-    "weights output changed_output moved",
-)
-def causal_mask() -> list[Step]:
-    """When a token changes, the outputs of earlier tokens stay identical to the bit.
-
-    A hidden key has the scaled score -inf and the weight 0, so its value adds 0 to the output. The
-    four words run twice, with one token negated in the second run, with the mask and without it.
-    """
-    mask = np.tri(len(WORDS), dtype=bool)  # a word sees itself and the words before it
-    tokens = _FOUR.tokens.copy()
-    tokens[WORDS.index("sat")] *= -1
-    changed = _FOUR._replace(tokens=tokens)
-    masks = (mask, None)
-    before = [np.asarray(_FOUR.trace(m).output) for m in masks]
-    after = [np.asarray(changed.trace(m).output) for m in masks]
-    steps = attention(_FOUR.trace(mask), WORDS, WORDS, digits=3)
-    moved = np.max(np.abs(np.subtract(after, before)), axis=2)
-    return [
-        _FOUR.steps(WORDS)[0],
-        step(
-            "changed_x",
-            "Tokens X after the change: the row of sat is negated.",
-            tokens,
-            WORDS,
-            digits=3,
-        ),
-        step(
-            "mask",
-            "The mask: 1 where a query may see a key, itself and earlier words.",
-            mask,
-            WORDS,
-            WORDS,
-            0,
-        ),
-        *chosen(steps, "scaled_scores exponentials weights output"),
-        step(
-            "changed_output",
-            "After the change, The and cat keep theirs.",
-            after[0],
-            WORDS,
-            digits=3,
-        ),
-        step(
-            "moved",
-            "Largest change of an entry; 0 before sat.",
-            moved,
-            ("with the mask", "without it"),
-            WORDS,
-        ),
-        *chosen(steps, "undivided_weights divisor_effect"),
     ]
 
 
@@ -518,21 +450,6 @@ HUNDREDS = (200.0, 100.0, 100.0)
 SMALL = np.array([1.0, 0.8, 0.5, 0.2])
 LARGE_SCORES = 20 * SMALL
 NOTEBOOK = tuple(np.random.RandomState(42).standard_normal((2, 3, 4)))  # Q and K
-_query, *_keys = np.random.default_rng(42).standard_normal((9, 64))
-STRIP = np.array(_keys) @ _query  # the scores of one query and eight keys
-_LINES = "undivided_weights weights rows:undivided_weights rows:weights"
-_STRIP = "weights lines:measures:largest lines:measures:entropy lines:measures:Jacobian"
-_RULES = (
-    "unscaled",
-    "d_k^1/8",
-    "d_k^1/4",
-    "d_k^3/8",
-    "d_k^1/2",
-    "d_k^5/8",
-    "d_k^3/4",
-    "d_k^7/8",
-    "d_k^1",
-)
 
 
 @example("Three scores, small and large, and over sqrt(512)", _QUESTIONS, "weights printed")
@@ -573,7 +490,7 @@ def triples() -> list[Step]:
     ]
 
 
-@example("Four scores at two scales", _ARTICLE, "bars:scores bars:weights")
+@example("Four scores at two scales", _ARTICLE, "scores weights")
 def two_scales() -> list[Step]:
     """Four scores, and the same times 20, as if q and k were 400 times as wide."""
     scores = [SMALL, LARGE_SCORES]
@@ -592,31 +509,10 @@ def two_scales() -> list[Step]:
     ]
 
 
-@example("Three tokens of width 4, with and without scaling", _NOTEBOOK, _LINES)
+@example(
+    "Three tokens of width 4, with and without scaling", _NOTEBOOK, "undivided_weights weights"
+)
 def notebook() -> list[Step]:
     """Three tokens, with and without scaling."""
     steps = attention(trace(*NOTEBOOK), numbered(3, "q"), numbered(3, "k"))
     return list(steps.values())
-
-
-@example("A strip of weights under a slider", f"{_TEXTBOOK}; the scores are ours", _STRIP)
-def weight_strip() -> list[Step]:
-    """Eight weights under divisors from 1 to d_k: the largest falls from 0.75 to 0.14, near 1/8."""
-    divisors = np.array([Scaling.parse(rule).divisor(64, 8) for rule in _RULES])
-    weights = softmax(STRIP / divisors[:, None])
-    measures = np.column_stack(
-        [divisors, weights.max(axis=1), entropy(weights), jacobian_norm(weights)]
-    )
-    columns = ("divisor", "largest", "entropy", "Jacobian |J|")
-    told = "The weights under each divisor, from undivided scores to scores over d_k."
-    says = "Properties of each row; |J| is the norm of the softmax Jacobian."
-    return [
-        step(
-            "scores",
-            "One row of scores at d_k = 64: standard normal q and k of seed 42.",
-            [STRIP],
-            ("score",),
-        ),
-        step("weights", told, weights, _RULES),
-        step("measures", says, measures, _RULES, columns),
-    ]

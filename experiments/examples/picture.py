@@ -1,4 +1,4 @@
-"""The picture of an example: heat maps, lines, bars or arrows, with one quantity in each panel."""
+"""The picture of an example: heat maps, lines or arrows, with one quantity in each panel."""
 
 from typing import NamedTuple
 
@@ -28,12 +28,11 @@ _TITLES = {
     "sample": "variance of the scores",
     "deviation": "standard deviation of the scores",
     "largest": "largest weight",
-    "entropy": "entropy (nats)",
-    "Jacobian": "norm of the softmax Jacobian, |J|",
 }
 _READS = {
     "map": "Maps: queries in rows, keys or values in columns; darker means more.",
     "arrows": "Arrows: queries solid, keys dashed.",
+    "lines": "Points: drawn. Pale lines: exact.",
 }
 
 Tables = dict[str, pd.DataFrame]
@@ -70,10 +69,6 @@ def draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, by
     notes = [f"From {source}."]
     kinds = dict.fromkeys(panel.kind for panel in shown)
     notes += [_READS[kind] for kind in kinds if kind in _READS]
-    first = shown[0]
-    has_exact = "exact" in tables or "exact" in tables[first.step]
-    if first.kind == "lines" and has_exact:
-        notes.append("Points: drawn. Pale lines: exact.")
     if "low" in tables:
         notes.append("Pale areas: 90% of draws.")
     return render(plot, title, " ".join(notes))
@@ -115,32 +110,29 @@ def _number(value: float, digits: int) -> str:
 
 
 def _lines(ax: Axes, panel: _Panel, tables: Tables) -> None:
-    """The columns of a quantity over d_k or the divisor, with exact values and quantiles, if any.
+    """The columns of a quantity over d_k, with exact values and quantiles, if any.
 
     A quantity that spans widely has a logarithmic axis, so that a power law is straight; others
     start at 0.
     """
-    over = {name: _by_width(table) for name, table in tables.items()}
+    # A row for each d_k, if there is a column for each.
+    over = {name: table.T if panel.step == "drawn" else table for name, table in tables.items()}
     table = over[panel.step]
-    is_width = table.index[0].isdecimal()
-    at = table.index.astype(float) if is_width else table["divisor"]
-    columns = [column for column in table if column.split()[0] == panel.quantity]
-    if panel.quantity in table:
-        columns = [panel.quantity]
+    at = table.index.astype(float)
+    of_rules = [column for column in table if column.split()[0] == panel.quantity]
+    columns = [panel.quantity] if panel.quantity in table else of_rules
     exact = over.get("exact", table.get(["exact"]))
     for column in columns:
         rule = column.split()[-1]
         colour = scaling_colours([]).get(rule, INK)
-        if exact is not None:
-            values = exact.get(column, exact.iloc[:, 0])
-            plot_exact(ax, at, values, colour)
+        plot_exact(ax, at, exact.get(column, exact.iloc[:, 0]), colour)
         if "low" in over:
             ends = over["low"][column], over["high"][column]
             ax.fill_between(at, *ends, color=colour, alpha=0.12, linewidth=0)
         ax.plot(at, table[column], "o-", color=colour, label=latex(rule))
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter("{x:g}")
-    ax.set_xlabel(latex("d_k" if is_width else "divisor"))
+    ax.set_xlabel(latex("d_k"))
     if spans_widely(table[columns].to_numpy()):
         ax.set_yscale("log")
         plain_numbers(ax.yaxis)
@@ -150,57 +142,17 @@ def _lines(ax: Axes, panel: _Panel, tables: Tables) -> None:
         ax.legend()
 
 
-def _by_width(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with a row for each d_k, if it has a column for each."""
-    return table.T if table.columns[0].isdecimal() else table
-
-
-def _rows(ax: Axes, panel: _Panel, tables: Tables) -> None:
-    """Each row of weights as a line over the keys."""
-    rows = tables[panel.step].iterrows()
-    for (name, row), colour in zip(rows, UNORDERED_COLOURS, strict=False):
-        ax.plot(row.index, row, "o-", color=colour, label=name)
-    ax.set_ylim(0, 1)
-    ax.legend(title="query")
-
-
-def _bars(ax: Axes, panel: _Panel, tables: Tables) -> None:
-    """A group of bars for each row, with a bar for each column."""
-    table = tables[panel.step]
-    rows, columns = table.shape
-    width = 0.8 / columns
-    for j, (column, colour) in enumerate(zip(table, UNORDERED_COLOURS, strict=False)):
-        places = np.arange(rows) + (j - (columns - 1) / 2) * width
-        bars = ax.bar(places, table[column], width, color=colour, label=column)
-        ax.bar_label(bars, fmt="%.3f", fontsize=8)
-    ax.set_xticks(range(rows), table.index)
-    title = "value" if panel.step == "output" else "key"
-    ax.legend(loc="upper left", title=title, ncols=columns)
-    ax.margins(y=0.25)
-
-
 def _arrows(ax: Axes, _: _Panel, tables: Tables) -> None:
     """Queries and keys of two dimensions as arrows from the origin."""
     for name, style in (("q", "-"), ("k", "--")):
         tips = tables[name].iterrows()
         for (token, tip), colour in zip(tips, UNORDERED_COLOURS, strict=False):
-            arrow = {
-                "arrowstyle": "->",
-                "linestyle": style,
-                "color": colour,
-                "shrinkA": 0,
-                "shrinkB": 0,
-            }
-            ax.annotate("", tuple(tip), (0, 0), arrowprops=arrow)
-            ax.annotate(
-                f"{name} {token}",
-                tuple(tip),
-                color=colour,
-                xytext=(3, 3),
-                textcoords="offset points",
-            )
+            arrow = {"arrowstyle": "->", "linestyle": style, "color": colour}
+            ax.annotate("", tuple(tip), (0, 0), arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
+            place = {"xytext": (3, 3), "textcoords": "offset points"}
+            ax.annotate(f"{name} {token}", tuple(tip), color=colour, **place)
     ax.set(xlim=(0, 1.2), ylim=(0, 1.2), xlabel="x", ylabel="y", aspect="equal")
     ax.set_title("queries and keys")
 
 
-_KINDS = {"map": _heatmap, "lines": _lines, "rows": _rows, "bars": _bars, "arrows": _arrows}
+_KINDS = {"map": _heatmap, "lines": _lines, "arrows": _arrows}

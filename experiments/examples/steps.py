@@ -27,8 +27,7 @@ class Example(NamedTuple):
     """A worked example: title, source of its numbers, its picture, and what computes all steps.
 
     `draws` has the names of the steps in the picture, separated by spaces. A name alone is drawn
-    as a heat map, `rows:name` as a line for each row, `bars:name` as groups of bars,
-    `lines:name:quantity` as the columns of a quantity over d_k or the divisor, and `arrows:q` as
+    as a heat map, `lines:name:quantity` as the columns of a quantity over d_k, and `arrows:q` as
     the queries and keys in two dimensions.
     """
 

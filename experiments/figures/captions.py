@@ -1,21 +1,100 @@
-"""Plain captions: the sizes, inputs and trials of the rows that a figure shows, those that it leaves
-out, and how to read it.
+"""Titles and captions of figures.
+
+A finding gives a figure its title and first sentence. It belongs to one sweep of the shipped configs,
+by name. Any other sweep has the plain title, and so has an edited one without the values or the effect
+that the finding speaks of; `draw` then says why. A plain caption has the sizes, inputs and trials of
+the rows shown, those left out, and how to read the figure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from experiments.analysis.results import SweepAxes
-from experiments.declarations.figure import READING, Figure, Lines
+from experiments.analysis.results import Results, SweepAxes
+from experiments.config.sweep import Sweep
+from experiments.declarations import FIGURES
+from experiments.declarations.figure import HOLLOW, READING, Figure, Finding, Lines, Needs
+from experiments.errors import Problem
 from experiments.figures.shown import Shown, panels_of
 from experiments.figures.words import listed, short
+from experiments.measuring.columns import as_json, axis_names, defaults
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 
+_ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
 _PALE = "Pale: exact values."
 _NONE = pd.Series(dtype=float)
-HOLLOW = "Hollow points: too few draws for a reliable interval."
+
+
+class FindingError(Problem):
+    """A table does not support the title of its figure."""
+
+
+class Ends(NamedTuple):
+    """The smallest and the largest value of an axis."""
+
+    least: Any
+    most: Any
+
+
+def mismatch(sweep: Sweep, needs: Needs) -> str:
+    """The first reason why sentences are not about a sweep; empty if they are.
+
+    Args:
+        sweep: any sweep.
+        needs: the axes and treatments that the sentences speak of. Any other axis must have one
+            value: its default, if it has one.
+    """
+    values = {name: {*map(as_json, given)} for name, given in sweep.spanned().items()}
+    for name, needed in needs.items():
+        if isinstance(needed, tuple):
+            missing = [value for value in needed if value not in values[name]]
+        else:
+            missing = [needed] if values[name] != {needed} else []
+        if missing:
+            return f"expected {name} = {missing[0]}"
+    usual = defaults(sweep.experiment.cell)
+    for name in axis_names(sweep.experiment.cell):
+        is_usual = name == _ROWS or name not in usual or values[name] == {as_json(usual[name])}
+        if name not in needs and not (len(values[name]) == 1 and is_usual):
+            return f"got {name} = {', '.join(sorted(map(str, values[name])))}"
+    return ""
+
+
+def finding_of(figure: str, results: Results) -> tuple[str, str] | None:
+    """Title and sentence of a figure; None unless these are results that it is about, and support
+    it.
+    """
+    finding = FIGURES[figure].finding
+    if not finding or not _is_about(finding, results) or _lacking(finding, results):
+        return None
+    numbers = finding.numbers(results)
+    if numbers is None:
+        return None
+    columns = {name: results.measured[name] for name in results.axes.usual}
+    sizes = {name: Ends(values.min(), values.max()) for name, values in columns.items()}
+    return finding.title, finding.sentence.format(**sizes, **numbers).replace(" -", " −")
+
+
+def lost_findings(results: Results) -> Iterator[str]:
+    """The figures of a shipped sweep whose findings do not appear, each with the reason."""
+    for figure in results.sweep.figures:
+        finding = FIGURES[figure].finding
+        if finding and _is_about(finding, results) and not finding_of(figure, results):
+            reason = _lacking(finding, results) or "its tables do not support it"
+            yield f"{results.name}/{figure} ({reason})"
+
+
+def _is_about(finding: Finding, results: Results) -> bool:
+    """True for the shipped sweep of its name, edited or not."""
+    return results.sweep.is_shipped and results.name == finding.sweep
+
+
+def _lacking(finding: Finding, results: Results) -> str:
+    """The value or the table that a finding speaks of and its results lack; empty if none."""
+    missing = [f"expected a table {kind}" for kind in finding.reads if kind not in results]
+    return mismatch(results.sweep, finding.needs) or "".join(missing)
 
 
 def plain_caption(figure: Figure, shown: Shown) -> str:
@@ -56,15 +135,9 @@ def _note(figure: Figure, shown: Shown) -> str:
         parts = _drawn(figure.lines or figure.metrics, shown)
         if any(part.get(f"{metric}_exact", _NONE).notna().any() for metric, part in parts):
             found.append(_PALE)
-        if hollow(figure.lines or figure.metrics, shown):
+        if any(metric in few.split() for metric, part in parts for few in part[FEW_DRAWS]):
             found.append(HOLLOW)
     return " ".join(found)
-
-
-def hollow(drawn: Lines | Sequence[str], shown: Shown) -> bool:
-    """True if a point of lines, or of metrics in all rows shown, has too few draws."""
-    parts = _drawn(drawn, shown)
-    return any(metric in flagged.split() for metric, part in parts for flagged in part[FEW_DRAWS])
 
 
 def _drawn(drawn: Lines | Sequence[str], shown: Shown) -> list[tuple[str, pd.DataFrame]]:

@@ -28,10 +28,9 @@ from experiments.figures.style import (
     panels,
     scaling_colours,
 )
-from experiments.figures.words import under, values_of
+from experiments.figures.words import named, under, values_of
 from experiments.measuring.experiment import Floats
 
-_SIZES = ("d_k", "n_keys", "n_queries")
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
 _APART = 0.16  # between the points of the scalings of a cell
@@ -115,13 +114,9 @@ def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
     >>> labels(pd.DataFrame({"d_k": [4, 4], "key_std": [1.0, 2.0]}), SweepAxes({"d_k": None, "key_std": 1.0}))
     ['textbook case', 'key std = 2']
     """
-    found = []
     varied = axes.varied(table)
-    for _, row in table.iterrows():
-        changed = axes.changed(row)
-        named = [name for name in varied if name in changed or name in _SIZES]
-        found.append(values_of(row, named) or "textbook case")
-    return found
+    rows = (row for _, row in table.iterrows())
+    return [values_of(row, named(row, varied, axes)) or "textbook case" for row in rows]
 
 
 def distribution(shown: Shown) -> Drawing:

@@ -8,7 +8,7 @@ from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
 from experiments.declarations import FIGURES
 from experiments.errors import attempt, counted, fail, in_part
-from experiments.figures.findings import finding_of, lost_findings
+from experiments.figures.captions import finding_of, lost_findings
 from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, Reporter
 from experiments.output.study import Study
@@ -43,8 +43,6 @@ def draw(
     # An unsound table is an error, after the figures of all others.
     required = [partial(study.require, sweep.name) for sweep in sweeps]
     attempt([partial(build, folder, products, report, jobs=jobs), *required])
-    if without := [sweep.name for sweep in sweeps if not sweep.figures]:
-        report.line(f"no default figure fits {', '.join(without)}: name one as figures: NAME")
     titles = [product.parameters[0] for product in products if product.parameters]
     for title in [*dict.fromkeys(titles)][:_TOLD]:
         report.verdict("found", title)

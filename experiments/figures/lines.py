@@ -37,9 +37,8 @@ from experiments.figures.style import (
     panels,
     scaling_colours,
 )
-from experiments.figures.words import is_number, latex, short, spoken, under, values_of
+from experiments.figures.words import is_number, latex, named, short, spoken, under, values_of
 from experiments.measuring.metric import FEW_DRAWS, Metric
-from sdpa.theory.row_law import lengths_of, rows_under
 
 _CROSSING = {
     f"{metric}{suffix}": (norm, statistic)
@@ -96,10 +95,11 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
             free = itertools.cycle(UNORDERED_COLOURS)
             looks = zip(lines, free, strict=False)
             varied = axes.varied(part, x)
-            lines = [_of_mechanism(line, colour, axes, varied) for line, colour in looks]
+            lines = [
+                replace(line, colour=colour, label=_mechanism(line.rows.iloc[0], varied, axes))
+                for line, colour in looks
+            ]
         plot_metric(ax, lines, x, panel.metric)
-        if panel.crossed:
-            _cross(ax, lines, x, panel)
         if panel.equal:
             _mark_equal(ax, part, x, panel.metric)
         _name_panel(ax, picture, panel, part, shown)
@@ -188,6 +188,10 @@ def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, show
     ax.set_title(", ".join(parts))
 
 
+def _mechanism(row: "pd.Series[Any]", varied: list[str], axes: SweepAxes) -> str:
+    return values_of(row, named(row, varied, axes)) or "softmax"
+
+
 def _case(row: "pd.Series[Any]", picture: Lines, shown: Shown) -> str:
     """The axes of a row by which cases differ, in words; empty for a single case."""
     axes = shown.results.axes
@@ -196,40 +200,20 @@ def _case(row: "pd.Series[Any]", picture: Lines, shown: Shown) -> str:
 
 
 def _named(row: "pd.Series[Any]", names: list[str], axes: SweepAxes) -> list[str]:
-    """The axes that name a row: all of few; of more, the sizes and those with an unusual value."""
-    if len(names) <= _FEW_OTHERS:
-        return names
-    changed = axes.changed(row)
-    return [name for name in names if name in changed or axes.usual[name] is None]
-
-
-def _cross(ax: Axes, lines: Sequence[Series], x: str, panel: Panel) -> None:
-    """Crosses on the points of more than a half."""
-    for line in lines:
-        rows = line.rows[line.rows[panel.crossed] > 1 / 2]
-        ax.plot(rows[x], rows[panel.metric], "x", color=line.colour, zorder=5)
+    """The axes that name a row: all of few; of more, those that tell it from others."""
+    return names if len(names) <= _FEW_OTHERS else named(row, names, axes)
 
 
 def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
-    """The mean of ln n or 1/n over rows of n equal weights, along n_keys or for its smallest and
-    largest value.
-    """
-    sizes = rows.assign(mask=rows.get("mask", "none"))[
-        ["mask", "n_queries", "n_keys"]
-    ].drop_duplicates()
+    """ln n or 1/n of n equal weights, along n_keys or for its smallest and largest value."""
+    n_keys = np.sort(rows["n_keys"].unique())
+    values = np.log(n_keys) if metric == "entropy" else 1 / n_keys
     look = {"color": INK, "linestyle": ":", "linewidth": 1, "zorder": 0}
-    for (mask, n_queries), n_keys in sizes.groupby(["mask", "n_queries"])["n_keys"]:
-        each = np.sort(n_keys)
-        visible = [lengths_of(rows_under(mask, n_queries, n), n) for n in each]
-        if metric == "entropy":
-            values = [np.log(lengths).mean() for lengths in visible]
-        else:
-            values = [(1 / lengths).mean() for lengths in visible]
-        if x == "n_keys":
-            ax.plot(each, values, **look)
-        else:
-            for value in (values[0], values[-1]):
-                ax.axhline(value, **look)
+    if x == "n_keys":
+        ax.plot(n_keys, values, **look)
+    else:
+        for value in (values[0], values[-1]):
+            ax.axhline(value, **look)
 
 
 def _mark_crossing(ax: Axes, results: Results, norm: str, statistic: str) -> None:
@@ -352,13 +336,6 @@ def series(
             )
         )
     return lines
-
-
-def _of_mechanism(line: Series, colour: Any, axes: SweepAxes, varied: list[str]) -> Series:
-    """A line by the sizes that vary among lines, and by the axes in which its rows are unusual."""
-    row = line.rows.iloc[0]
-    named = [name for name in varied if axes.usual[name] is None] + axes.changed(row)
-    return replace(line, colour=colour, label=values_of(row, named) or "softmax")
 
 
 def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:

@@ -4,7 +4,6 @@ import io
 from collections.abc import Callable, Iterable
 from functools import partial
 from textwrap import wrap
-from typing import Any
 
 import matplotlib as mpl
 import matplotlib.figure
@@ -16,12 +15,10 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from experiments.analysis.results import Results
-from experiments.declarations import FIGURES
 from experiments.declarations.figure import Figure, Finding
 from experiments.declarations.tables import Tables
 from experiments.figures import curves, maps
-from experiments.figures.captions import plain_caption
-from experiments.figures.findings import FindingError
+from experiments.figures.captions import FindingError, plain_caption
 from experiments.figures.lines import draw_lines
 from experiments.figures.shown import Shown, shown
 from experiments.figures.style import DPI, STYLE, Drawing
@@ -34,9 +31,6 @@ _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
 _LINE = 1.35  # height of a line over the size of the font
 _MARGIN_INCHES = 0.09
 _COLOURS = 256  # of a PNG, at most
-_BLOCK = 2, 6  # rows and columns of a piece of a surface
-_ALIKE = 6  # apart in RGB, on a surface; an eye sees no difference
-_ALIKE_AT_EDGES = 30  # the same at edges of letters and lines
 _JOINED = "\u00a0=\u00a0"
 
 Pixels = npt.NDArray[np.uint8]
@@ -49,9 +43,6 @@ OWN_DRAWINGS: dict[str, Callable[[Shown], Drawing]] = {
     "phase": maps.phase,
     "rows": maps.rows,
 }
-_MISSING = {name for name, figure in FIGURES.items() if not figure.lines} - OWN_DRAWINGS.keys()
-if _MISSING:
-    raise ImportError(f"figures {_MISSING}: expected lines, or an entry of OWN_DRAWINGS")
 
 
 def draw(figure: Figure, shown: Shown) -> Drawing:
@@ -172,59 +163,13 @@ def _png(drawing: Drawing, title: str, caption: str) -> bytes:
         info.add_itxt(key, value)
     # The page, which has both in words, shows these rows alone.
     info.add_text(DRAWN_ROWS, f"{len(above)} {len(above) + len(inner)}")
-    image = _with_palette(np.vstack([above, inner, below]))
+    whole = Image.fromarray(np.vstack([above, inner, below])).convert("RGB")
+    # A third of the bytes: surfaces keep their colours, and only some pixels at edges change.
+    image = whole.quantize(_COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     dpi = drawing.dpi, drawing.dpi
     png = io.BytesIO()
     image.save(png, "png", dpi=dpi, pnginfo=info, optimize=True)
     return png.getvalue()
-
-
-def _with_palette(image: Pixels) -> Image.Image:
-    """An image in half the bytes: the most frequent colour first, then the most frequent of those
-    unlike all chosen ones, while there is one; each pixel gets the nearest.
-
-    Palettes that weigh pixels alike change surfaces, because edges have thousands of colours.
-    """
-    codes = image[..., :3] @ np.array([1 << 16, 1 << 8, 1])
-    found, place, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    colours = np.stack([found >> 16, found >> 8 & 255, found & 255], axis=1)
-    place = place.reshape(codes.shape)
-    least = np.full(len(found), _ALIKE_AT_EDGES**2)
-    least[_surfaces(place, colours)] = _ALIKE**2
-    distance = np.full(len(found), 1 << 18)
-    nearest = np.zeros(len(found), np.uint8)
-    palette: list[int] = []
-    while len(palette) < _COLOURS and (distance >= least).any():
-        unlike = np.where(distance >= least, counts, 0)
-        chosen = int(unlike.argmax())
-        palette.append(chosen)
-        apart = ((colours - colours[chosen]) ** 2).sum(axis=1)
-        nearest[apart < distance] = len(palette) - 1
-        distance = np.minimum(distance, apart)
-    indexed = Image.fromarray(nearest[place])
-    indexed.putpalette(colours[palette].astype(np.uint8).tobytes())
-    return indexed
-
-
-def _surfaces(place: npt.NDArray[np.intp], colours: npt.NDArray[np.integer]) -> Any:
-    """The colours of surfaces by number: of blocks with rows of one colour each, and these alike.
-
-    Such are areas and, whose colours change from row to row, colour bars.
-
-    Args:
-        place: the number of the colour of each pixel, (rows, columns).
-        colours: in RGB, (colours, 3).
-    """
-    rows, columns = _BLOCK
-    height = place.shape[0] // rows
-    width = place.shape[1] // columns
-    whole = place[: height * rows, : width * columns]
-    blocks = whole.reshape(height, rows, width, columns)
-    first = blocks[..., 0].swapaxes(1, 2)
-    has_equal_rows = (blocks == blocks[..., :1]).all(axis=(1, 3))
-    pieces = first[has_equal_rows]
-    apart = np.ptp(colours[pieces], axis=1).max(axis=1)
-    return pieces[apart <= _ALIKE]
 
 
 def _strip(text: str, width: int, dpi: float, points: float) -> Pixels:

@@ -130,12 +130,12 @@ def _of_panel(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 def _left_out(table: pd.DataFrame, rows: pd.DataFrame, axes: SweepAxes) -> str:
     """The values of axes and the rules of a table that some rows lack, and the number of further
-    cases.
+    rows.
 
     >>> table = pd.DataFrame({"d_k": [4, 8, 4, 8], "mask": ["none", "none", "causal", "causal"]})
     >>> axes = SweepAxes({"d_k": None, "mask": "none"})
     >>> _left_out(table, table[:2], axes), _left_out(table, table[:3], axes), _left_out(table, table, axes)
-    ('mask = causal', '1 case of d_k and mask', '')
+    ('mask = causal', '1 further row', '')
     """
     parts = []
     names = [*axes.varied(table), *(["scaling"] if "scaling" in table else [])]
@@ -147,10 +147,5 @@ def _left_out(table: pd.DataFrame, rows: pd.DataFrame, axes: SweepAxes) -> str:
             values = listed(lacking)
             parts.append(values if name == "scaling" else f"{name} = {values}")
     if len(rest):
-        for name in names:  # those without which the rest would be like the rows
-            fewer = [other for other in names if other != name]
-            if fewer and rest[fewer].merge(rows[fewer]).empty:
-                names = fewer
-        number = len(rest[names].drop_duplicates())
-        parts.append(f"{counted(number, 'case')} of {listed(names)}")
+        parts.append(counted(len(rest), "further row"))
     return "; ".join(parts)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from experiments.analysis.results import SweepAxes
 from sdpa.scaling import UNSCALED
 
 _FEW_VALUES = 3
@@ -66,6 +67,12 @@ def values_of(row: pd.Series, names: Sequence[str]) -> str:
     'd_k = 4, key std = 0.5, student t entries'
     """
     return ", ".join(_phrase(f"{spoken(name)} = {spoken(short(row[name]))}") for name in names)
+
+
+def named(row: pd.Series, names: Sequence[str], axes: SweepAxes) -> list[str]:
+    """Those axes that tell a row from others: sizes, and axes with an unusual value."""
+    changed = axes.changed(row)
+    return [name for name in names if name in changed or axes.usual[name] is None]
 
 
 def _phrase(value: str) -> str:

@@ -123,7 +123,6 @@ const map = (() => {
   const slider = $("exponent");
   const positions = Number(slider.max);
   const MOST_BARS = 64; // of longer rows the largest are shown
-  const MOST_LAWS = 4; // of unusual inputs at the same sizes
   const LARGEST_SEED = 2 ** 30;
   const QUIET_MILLISECONDS = 400; // the summary and the address wait until a dragged slider rests
   const DEFAULTS = { d_k: data.start[0], n_keys: data.start[1], p: 1 / 2, seed: 0 };
@@ -189,20 +188,6 @@ const map = (() => {
       `With ${words.keys(n_keys)} standard normal keys, these sweeps do not tell where √d_k makes typical gradients larger.`;
   }
 
-  /* What the sweeps measured with other inputs at these sizes, each number with its inputs. */
-  function showOwn(rules) {
-    const laws = new Map();
-    for (const [d_k, n_keys, divisor, law, weight] of data.own) {
-      const matching = rules.map((rule) => Math.abs(divisor / rule.divisor - 1) < 1e-8);
-      if (d_k !== state.d_k || n_keys !== state.n_keys || !matching.includes(true)) continue;
-      laws.set(law, (laws.get(law) ?? ["", ""]).map((text, i) => (matching[i] ? words.digits(weight) : text)));
-    }
-    const measured = ([before, after]) => [before && `${before} not divided`, after && `${after} divided`].filter(Boolean).join(" and ");
-    const shown = [...laws].slice(0, MOST_LAWS).map(([law, weights]) => `${measured(weights)} for ${law}`);
-    const more = laws.size > MOST_LAWS ? `; the tables have ${laws.size - MOST_LAWS} more` : "";
-    words.typeset($("own"), laws.size ? `Measured here: the largest weight averages ${shown.join("; ")}${more}.` : "The sweeps measured no other inputs at these sizes.");
-  }
-
   /* The same row under both divisors as bars; both keep the order of the weights. */
   function showBars(scores, rows) {
     const indices = scores.map((_, j) => j);
@@ -253,7 +238,6 @@ const map = (() => {
     const { scores, rules } = results(state);
     showControls();
     showAnswer(rules);
-    if (data.own.length) showOwn(rules);
     showBars(scores, rules.map(({ row }) => row));
     showTable(rules);
     mark(state.d_k, state.n_keys);

@@ -17,14 +17,13 @@ import pandas as pd
 from experiments.analysis.crossings import EQUAL
 from experiments.analysis.results import Results
 from experiments.analysis.written import significant
-from experiments.figures.words import spoken, values_of
 from experiments.kinds import saturation
 from experiments.measuring.columns import axis_values
 from experiments.measuring.experiment import MEASURED, Cell, ScaledCell
 from sdpa import PairLaw
 from sdpa.theory import GaussianRow, limits
 
-# The law of every number but those of `own_laws`.
+# The law of every number.
 LAW = "independent standard normal q and k without a mask"
 POSITIONS = 120  # steps of the slider, including thirds, halves and quarters of the way
 CURVES = ("max_weight", "entropy", "jacobian_square", "score_gradient_square")
@@ -45,7 +44,7 @@ EXACT_CROSSINGS = {
 _SHORTEST_OF_CROSSINGS = 8
 _LONGEST = 8.0  # |q| above sqrt(d_k) + 8 has a probability below 1e-14
 _SHARPER = 2.0  # sigma reaches this multiple of the largest of unscaled rows, for divisors below 1
-Point = list[float | str | None]  # an array of JSON
+Point = list[float | None]  # an array of JSON
 _LOG_DECIMALS = 9  # fewer than in a double, so that machines agree
 
 
@@ -128,30 +127,14 @@ def _medians(
     for name in _MEDIANS:
         rows[name] = rows.get(f"{name}_exact", rows[name]).fillna(rows[name])
     rows = rows[rows["d_k"].isin(widths) & rows["n_keys"].isin(lengths)]
-    counts = rows["trials"] * rows["n_queries"]
-    order = counts.argsort(kind="stable")[::-1]
-    most = rows.iloc[order].drop_duplicates(cell).sort_values(cell)
-    points: list[Point] = []
-    for d_k, n_keys, divisor, *medians in most[[*cell, *_MEDIANS]].itertuples(index=False):
-        points.append([int(d_k), int(n_keys), divisor, *map(_short, medians)])
-    return points
-
-
-def own_laws(sweeps: Iterable[Results]) -> list[Point]:
-    """d_k, n_keys, divisor, inputs in words and measured mean largest weight of every row of
-    another law than `LAW`; the words are the experiment where no axis has an unusual value.
-    """
-    found: list[Point] = []
-    for results in sweeps:
-        table = results.measured
-        if not {"d_k", "n_keys", "divisor", "max_weight"} <= {*table}:
-            continue
-        experiment = f"the experiment {spoken(results.experiment.name)}"
-        for _, row in table.drop(_rows_of_law(results, MEASURED).index).iterrows():
-            sizes = int(row["d_k"]), int(row["n_keys"]), float(row["divisor"])
-            words = values_of(row, results.axes.changed(row)) or experiment
-            found.append([*sizes, words, _short(row["max_weight"])])
-    return found
+    rows = rows.assign(number=rows["trials"] * rows["n_queries"]).sort_values(
+        "number", kind="stable"
+    )
+    most = rows.drop_duplicates(cell, keep="last").sort_values(cell)
+    return [
+        [int(d_k), int(n_keys), divisor, *map(_short, medians)]
+        for d_k, n_keys, divisor, *medians in most[[*cell, *_MEDIANS]].itertuples(index=False)
+    ]
 
 
 def _has_law(cell: Cell) -> bool:

@@ -3,9 +3,9 @@ there.
 """
 
 import base64
+import itertools
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,39 +14,32 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from experiments.analysis.results import Results, SweepAxes
-from experiments.config.loader import Config
 from experiments.declarations import FIGURES
 from experiments.declarations.tables import MEDIAN_GRADIENT
-from experiments.errors import in_part
-from experiments.output.products import IncompleteError, Product, build
+from experiments.output.products import Product, build
 from experiments.output.reporter import Reporter
 from experiments.output.study import Study
 from experiments.pages import explorer
-from experiments.pages.answers import ANSWERS, answers
+from experiments.pages.answers import ANSWERS, answers, questions
 from experiments.pages.parts import (
     FOLDER,
     LONGER,
     MADE_WITH,
-    Provenance,
     digits,
     pictures,
     provenance,
     shown,
     typeset,
 )
-from experiments.pages.quiz import questions
-from experiments.pages.statements import SEVERITIES, read_statements, table_path
+from experiments.pages.statements import SEVERITIES, VERDICTS, read_statements, table_path
 from experiments.paths import (
     DRAWN_ROWS,
     EXAMPLES,
     MODELS,
-    STATEMENTS,
     csv_name,
     drawn_texts,
-    figure_path,
 )
 from experiments.running.fingerprint import versions
-from sdpa.scaling import SCALED, UNSCALED
 
 _MOST_ROWS = 40
 _MOST_METRICS = 5
@@ -58,8 +51,7 @@ _DEEP = ("network", "language")  # experiments on many layers
 
 class Picture(NamedTuple):
     """A figure on the page: a unique name, its texts, its image as a data URI or the path of its
-    file, the size in pixels and the place in per cent of the drawing between title and caption, and
-    whether its title is a finding.
+    file, the size in pixels and the place in per cent of the drawing between title and caption.
     """
 
     name: str
@@ -69,7 +61,6 @@ class Picture(NamedTuple):
     width: int
     height: int
     place: float
-    is_finding: bool
 
 
 def write_page(study: Study, config_path: Path, *, report: Reporter) -> None:
@@ -95,37 +86,18 @@ def make_page(study: Study, config_path: Path) -> bytes:
         study: the results, whose folder also has the figures.
         config_path: the path of the config; the page shows it as given, or only the file name of an
             absolute path.
-
-    Raises:
-        IncompleteError: some sections could not be made; the page has a sentence in place of each.
     """
     results = study.folder
-    failed: dict[str, Exception] = {}
-
-    def part(name: str, make: Callable[[], Any], instead: Any) -> Any:
-        """A section; on an error something instead, beside which the page tells the error."""
-        try:
-            return make()
-        except Exception as error:
-            failed[name] = in_part(f"page, section {name}", error)
-            return instead
-
     paths = pictures(study.config, results)
-    embedded = _embedded(study.config, paths)
+    embedded = [*itertools.chain(*paths.values())][:_MOST_EMBEDDED]
     drawn = {
-        name: part(name, partial(_pictures, name, of_one, results, embedded), [])
+        name: [_picture(name, path, results, is_embedded=path in embedded) for path in of_one]
         for name, of_one in paths.items()
     }
-    known = part("answers", partial(answers, study), {})
-    is_answered = len(known) == len(ANSWERS)
-    own = [] if is_answered else part("own", partial(explorer.own_laws, study.values()), [])
-    explored = part("explorer", partial(explorer.explorer, study.values()), {})
-    sections = []
-    for name, each in study.items():
-        bare = Section(name, each.experiment.name, drawn[name])
-        sections.append(part(name, partial(_section, each, results, drawn[name]), bare))
-    main = [section for section in sections if section.name == _MAIN and section.pictures]
-    others = [section for section in sections if section not in main]
+    known = answers(study)
+    sections = [_section(each, drawn[name]) for name, each in study.items()]
+    main = next((each for each in sections if each.name == _MAIN and each.pictures), None)
+    others = [section for section in sections if section is not main]
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
@@ -138,9 +110,9 @@ def make_page(study: Study, config_path: Path) -> bytes:
     text = environment.get_template("index.html.j2").render(
         answers=dict.fromkeys(ANSWERS) | known,
         is_judged=bool(known),
-        is_answered=is_answered,
-        main=main[0] if main else None,
-        explorer=explored and explored | {"own": own},
+        is_answered=len(known) == len(ANSWERS),
+        main=main,
+        explorer=explorer.explorer(study.values()),
         law=explorer.LAW,
         positions=explorer.POSITIONS,
         relative_error=explorer.RELATIVE_ERROR,
@@ -148,37 +120,17 @@ def make_page(study: Study, config_path: Path) -> bytes:
         sections=[section for section in others if section.experiment not in _DEEP],
         deep=[section for section in others if section.experiment in _DEEP],
         full=drawn[LONGER],
-        quiz=part("quiz", lambda: [*questions(study, known)], []),
+        quiz=[*questions(study, known)],
         models=drawn[MODELS],
         examples=drawn[EXAMPLES],
-        statements=part(STATEMENTS, partial(statements, results), []),
+        statements=statements(results),
         statements_csv=table_path(results).relative_to(results).as_posix(),
-        made=part("made", partial(provenance, study), Provenance({}, [], [], "", "", "")),
+        made=provenance(study),
         made_with=versions(*MADE_WITH),
         config=study.config,
         config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
-        failed=failed,
     )
-    if failed:
-        raise IncompleteError([text.encode()], [*failed.values()])
     return text.encode()
-
-
-def _embedded(config: Config, paths: Mapping[str, list[Path]]) -> list[Path]:
-    """The figures that are part of the page, among those that `pictures` has."""
-    deep = [sweep.name for sweep in config.sweeps if sweep.experiment.name in _DEEP]
-    first = (_MAIN, *deep, LONGER, MODELS)
-    ordered = [
-        *(path for name in first for path in paths.get(name, ())),
-        *(path for of_one in paths.values() for path in of_one),
-    ]
-    return [*dict.fromkeys(ordered)][:_MOST_EMBEDDED]
-
-
-def _pictures(
-    of: str, paths: Iterable[Path], results: Path, embedded: Collection[Path]
-) -> list[Picture]:
-    return [_picture(of, path, results, is_embedded=path in embedded) for path in paths]
 
 
 def _picture(of: str, path: Path, results: Path, *, is_embedded: bool) -> Picture:
@@ -192,11 +144,9 @@ def _picture(of: str, path: Path, results: Path, *, is_embedded: bool) -> Pictur
     if is_embedded:
         encoded = base64.b64encode(path.read_bytes())
         source = "data:image/png;base64," + encoded.decode()
-    declared = FIGURES.get(path.stem)
-    is_finding = declared is not None and title != declared.shows
     prefix = path.parent.name if of == MODELS else of
     name = f"{prefix}-{path.stem}"
-    return Picture(name, title, caption, source, width, shown, place, is_finding)
+    return Picture(name, title, caption, source, width, shown, place)
 
 
 class Section(NamedTuple):
@@ -207,41 +157,35 @@ class Section(NamedTuple):
     name: str
     experiment: str
     pictures: list[Picture]
-    csvs: Sequence[str] = ()
-    head: Sequence[str] = ()
-    roots: Collection[str] = ()  # names in the head of root mean squares
-    rows: Sequence[list[str]] = ()
-    of: int = 0  # rows in all
-    undrawn: Sequence[str] = ()  # figures
+    csvs: Sequence[str]
+    head: Sequence[str]
+    roots: Collection[str]  # names in the head of root mean squares
+    rows: Sequence[list[str]]
+    of: int  # rows in all
 
 
-def _section(results: Results, folder: Path, drawn: list[Picture]) -> Section:
+def _section(results: Results, drawn: list[Picture]) -> Section:
     table = results.measured
     shown = [metric for figure in results.sweep.figures for metric in FIGURES[figure].metrics]
     listed = dict.fromkeys((*shown, *_USUAL, *results.metrics))
     metrics = [metric for metric in listed if metric in table]
     head, rows = few_rows(table, results.axes, metrics[:_MOST_METRICS])
-    roots = {name for name, metric in results.metrics.items() if metric.kind == "root"}
-    paths = {
-        name: figure_path(folder, results.name, name, ".txt") for name in results.sweep.figures
-    }
     return Section(
         name=results.name,
         experiment=results.experiment.name,
         pictures=drawn,
         csvs=[csv_name(results.name, kind) for kind in results],
         head=head,
-        roots=roots & {*head},
+        roots={name for name, metric in results.metrics.items() if metric.kind == "root"},
         rows=rows,
         of=len(table),
-        undrawn=[name for name, path in paths.items() if not path.exists()],
     )
 
 
 def few_rows(
     table: pd.DataFrame, axes: SweepAxes, metrics: Iterable[str]
 ) -> tuple[list[str], list[list[str]]]:
-    """All rows, or of a long table those at both ends of every axis.
+    """At most 40 rows: all, or of a long table those at both ends of every axis.
 
     Args:
         table: the main table of a sweep.
@@ -249,26 +193,20 @@ def few_rows(
         metrics: columns to show after the varied axes and the scaling.
 
     Returns:
-        A head, and at most 40 rows; of more at the ends, only those unscaled and under d_k^1/2 count.
+        A head, and the rows as text.
     """
     varied = axes.varied(table)
     named = [*varied, "scaling"] if "scaling" in table else varied
-    shown = table.drop_duplicates(named) if named else table.head(1)
+    shown = table.drop_duplicates(named) if named else table
     for axis in varied if len(shown) > _MOST_ROWS else ():
-        values = shown[axis].drop_duplicates()
-        if values.dtype.kind in "iuf":
-            values = values.sort_values()
-        shown = shown[shown[axis].isin(values.iloc[[0, -1]])]
-    if len(shown) > _MOST_ROWS and "scaling" in shown:
-        shown = shown[shown["scaling"].isin([UNSCALED, SCALED])]
+        shown = shown[shown[axis].isin(shown[axis].unique()[[0, -1]])]
     head = [*named, *metrics]
     rows = shown.head(_MOST_ROWS).iterrows()
     return head, [[_value(row, name) for name in head] for _, row in rows]
 
 
 def _value(row: "pd.Series[Any]", name: str) -> str:
-    """A value of a row with its 95% interval and its exact value, as `0.2751 (0.274 to 0.276),
-    exactly 0.2747`.
+    """A value of a row with its 95% interval and its exact value.
 
     >>> _value(pd.Series({"share": 0.0, "share_low": 0.0, "share_high": 0.00092}), "share")
     '0 (0 to 0.00092)'
@@ -280,37 +218,23 @@ def _value(row: "pd.Series[Any]", name: str) -> str:
         return value
     if math.isnan(value):
         return "–"
-    if math.isnan(low) and math.isnan(exact):
-        return f"{value:g}"
-    digits = 4
-    interval = ""
-    if low < high:
-        size = max(abs(low), abs(high))
-        places = math.floor(math.log10(size / (high - low)))
-        digits = max(3, 2 + places)
-        interval = f" ({low:.{digits}g} to {high:.{digits}g})"
-    known = "" if math.isnan(exact) else f", exactly {exact:.{digits}g}"
-    return f"{value:.{digits}g}{interval}{known}"
+    interval = f" ({low:.4g} to {high:.4g})" if low < high else ""
+    known = "" if math.isnan(exact) else f", exactly {exact:.4g}"
+    return f"{value:.4g}{interval}{known}" if interval or known else f"{value:g}"
 
 
 def statements(results: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
-    """The published statements by verdict and severity, the gravest first; none without a table.
+    """The published statements by severity and verdict, the gravest first; none without a table.
 
     Each group has a title and its rows as text.
     """
     table = read_statements(results)
     if table.empty:
         return []
-    severities = [*SEVERITIES, ""]
-    verdicts = ["wrong", "misleading", "open"]
-
-    def rank(group: tuple[str, str]) -> tuple[int, int]:
-        severity, verdict = group
-        place = verdicts.index(verdict) if verdict in verdicts else len(verdicts)
-        return severities.index(severity), place
-
-    groups = dict(list(table.groupby(["severity", "verdict"])))
+    severity = pd.Categorical(table["severity"], [*SEVERITIES, ""])
+    verdict = pd.Categorical(table["verdict"], VERDICTS)
+    groups = table.groupby([severity, verdict], observed=True)
     return [
-        (", ".join(filter(None, reversed(group))), groups[group].to_dict("records"))
-        for group in sorted(groups, key=rank)
+        (", ".join(filter(None, reversed(group))), rows.to_dict("records"))
+        for group, rows in groups
     ]

@@ -159,11 +159,6 @@ def code(text: str) -> str:
     return f"`{text}`" if text else ""
 
 
-def codes(texts: Iterable[str]) -> str:
-    """Texts as code, separated by commas."""
-    return ", ".join(map(code, texts))
-
-
 @dataclass(frozen=True)
 class Provenance:
     """The origin of results.

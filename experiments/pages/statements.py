@@ -8,10 +8,10 @@ from experiments.paths import STATEMENTS
 
 FAULTY = ("wrong", "misleading")  # the verdicts that have a severity
 VERDICTS = (
-    *("reproduced", "to rounding", "approximately", "within sampling error", "holds"),
-    *(*FAULTY, "open"),
+    *(*FAULTY, "open", "holds"),
+    *("reproduced", "to rounding", "approximately", "within sampling error"),
 )
-# the gravest first
+# The gravest first.
 SEVERITIES = ("conceptual error", "wrong number", "overstatement", "slip")
 _ALL = "all sources, each entry once"
 
@@ -38,9 +38,3 @@ def counts(statements: pd.DataFrame) -> pd.DataFrame:
     )
     table.loc[_ALL] = statements["verdict"].value_counts().reindex(VERDICTS, fill_value=0)
     return table
-
-
-def severities(statements: pd.DataFrame) -> pd.DataFrame:
-    """The number of wrong and misleading rows by severity, the gravest first."""
-    table = pd.crosstab(statements["severity"], statements["verdict"])
-    return table.reindex(index=list(SEVERITIES), columns=list(FAULTY), fill_value=0)

@@ -47,8 +47,7 @@ def test_a_sweep_is_read_with_its_defaults(load):
     (sweep,) = config.sweeps
     assert (config.seed, sweep.name, sweep.trials) == (0, "one", 10)
     assert sweep.experiment.name == "saturation"
-    assert "variance" in sweep.figures
-    assert "length" not in sweep.figures
+    assert sweep.figures == ("metrics",)
     small, large = sweep.cells
     assert (small.d_k, large.d_k) == (4, 8)
     assert (small.n_keys, small.n_queries, small.key_std) == (16, 64, 1.0)

@@ -12,8 +12,8 @@ from matplotlib.colors import to_rgb
 from experiments.analysis.written import csv_bytes
 from experiments.examples import picture
 from experiments.examples.examples import EXAMPLES as DECLARED
-from experiments.examples.own import ExampleError, own_steps, read_matrix
 from experiments.examples.steps import long_table
+from experiments.examples.walk import ExampleError, own_steps, read_matrix
 from experiments.figures.style import SEQUENTIAL
 from experiments.paths import EXAMPLES
 from tests.command_line import call
@@ -160,11 +160,10 @@ def luminance(colour):
 
 
 def test_a_weight_of_one_has_the_darkest_colour_and_numbers_can_be_read(axes):
-    panels = [*axes("causal_mask"), *axes("dog_bites_man")]
-    assert panels[0].images[0].to_rgba(1.0) == SEQUENTIAL(1.0)
-    images = [(ax, image) for ax in panels for image in ax.images]
-    assert len(images) > 3
-    for ax, image in images:
+    panels = axes("dog_bites_man")
+    assert panels[1].images[0].to_rgba(1.0) == SEQUENTIAL(1.0)
+    for ax in panels:
+        (image,) = ax.images
         for text in ax.texts:
             shade = image.to_rgba(float(image.get_array()[text.xy[::-1]]))[:3]
             dark, light = sorted(map(luminance, (shade, to_rgb(text.get_color()))))

@@ -14,13 +14,7 @@ import pandas as pd
 import pytest
 from scipy.interpolate import BarycentricInterpolator
 
-from experiments.analysis.results import Results
 from experiments.config.loader import load_config
-from experiments.config.sweep import Sweep
-from experiments.kinds import saturation
-from experiments.measuring.columns import axis_values, defaults
-from experiments.measuring.sampling import SampledCell
-from experiments.output.products import IncompleteError
 from experiments.output.reporter import Reporter
 from experiments.output.study import Study
 from experiments.output.tables import read_sweep, write_sweep
@@ -31,7 +25,6 @@ from experiments.paths import drawn_texts, figure_path
 from sdpa.theory import attention_expectations
 from sdpa.theory.query_lengths import query_lengths
 from tests.page_text import as_shown, assert_whole, words
-from tests.plain_rows import RULES
 
 
 @pytest.fixture
@@ -66,19 +59,12 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
         assert absent not in text
 
 
-def test_the_first_screen_of_a_users_config_lists_findings_with_their_figures(own, monkeypatch):
+def test_root_mean_squares_are_named_in_the_table_of_a_sweep(own, monkeypatch):
     config, folder = own
-    assert "What the tables show" not in text_of(config, folder)
-    sweep = config.sweeps[0]
-    path = figure_path(folder, sweep.name, sweep.figures[0], ".txt")
-    path.write_text(path.read_text().replace(drawn_texts(path)[0], "Under d_k^1/2 it is level", 1))
-    text = text_of(config, folder)
-    assert f'<li><a href="#{sweep.name}-{sweep.figures[0]}">Under ' in text
-    assert text.count('<h2 id="opening-title">') == 1
-    assert text.index('id="opening-title"') < text.index('id="strip"')
-    bare = dataclasses.replace(config, sweeps=[dataclasses.replace(sweep, figures=())])
     monkeypatch.setattr(index, "_USUAL", ("entropy", "query_gradient_norm"))
-    text = text_of(bare, folder)
+    bare = dataclasses.replace(config.sweeps[0], figures=())
+    text = text_of(dataclasses.replace(config, sweeps=[bare]), folder)
+    assert text.index('id="opening-title"') < text.index('id="strip"')
     assert '<th scope="col"><code>entropy</code></th>' in text
     assert '<th scope="col"><code>query_gradient_norm</code>, r.m.s.</th>' in text
 
@@ -98,34 +84,6 @@ def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
     assert written() == first
     figure_path(folder, "single", "variance", ".txt").write_text("A title\nSomething else.\n")
     assert b"Something else." in written()
-
-
-PARTS = (
-    *("_pictures", "_section", "answers", "questions", "statements", "provenance"),
-    *("explorer.explorer", "explorer.own_laws"),
-)
-
-
-@pytest.mark.parametrize("name", PARTS)
-def test_a_part_that_fails_has_a_sentence_in_its_place(own, monkeypatch, name):
-    config, folder = own
-    whole = words(text_of(config, folder))
-
-    def planted(*_):
-        raise KeyError("planted")
-
-    monkeypatch.setattr(f"experiments.pages.index.{name}", planted)
-    with pytest.raises(IncompleteError) as raised:
-        text_of(config, folder)
-    (content,), errors = raised.value.args
-    text = content.decode()
-    assert_whole(text, folder)
-    told = re.findall(
-        "This part could not be made: (page, section .*?: KeyError: 'planted')", words(text)
-    )
-    assert sorted(told) == sorted(map(str, errors))
-    assert all(sweep.name in words(text) for sweep in config.sweeps)
-    assert "could not be made" not in whole
 
 
 MINE = """\
@@ -190,44 +148,6 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
         np.testing.assert_allclose(near, expected.astype(float), rtol=1e-3)
         others = found["crossing_exact"].drop(expected.index)
         assert others.tolist() == others.index.tolist()
-
-
-def test_numbers_of_other_inputs_are_those_of_the_tables_with_their_law(drawn):
-    config, folder = drawn
-    tables = {sweep.name: read_sweep(folder, sweep) for sweep in config.sweeps}
-    found = explorer.own_laws([tables["laws"]])
-    rows = tables["laws"]["measured"].query("inputs != 'gaussian'")
-    assert len(found) == len(rows) > 0
-    for (*_, divisor, law, weight), (_, row) in zip(found, rows.iterrows(), strict=True):
-        assert f"{row['inputs'].replace('_', ' ')} entries" in law
-        assert (divisor, weight) == pytest.approx((row["divisor"], row["max_weight"]), rel=1e-3)
-    assert explorer.own_laws([tables["single"]]) == []
-
-
-@dataclasses.dataclass(frozen=True)
-class OneDirection(SampledCell):
-    """Queries and keys of a draw along one direction; every axis has its usual value."""
-
-    def draw(self, trials, rng):
-        along = rng.standard_normal((trials, 1, self.d_k))
-        keys, queries = (rng.standard_normal((trials, n, 1)) for n in (self.n_keys, self.n_queries))
-        return keys * along, lambda rows: queries[:, rows] * along
-
-
-@pytest.mark.usefixtures("quick_slider")
-def test_rows_of_another_experiment_never_come_under_the_law_of_the_explorer():
-    experiment = saturation.STATISTICS.experiment("one_direction", OneDirection)
-    values = {name: (value,) for name, value in defaults(OneDirection).items()}
-    values |= {"d_k": (64,), "n_keys": (32,), "scaling": RULES}
-    sweep = Sweep("mine", experiment, values, 20, (), 0)
-    (cell,) = sweep.cells
-    measured = experiment.measure(cell, 20, np.random.default_rng(0))
-    rows = pd.DataFrame(experiment.tabulate(cell, measured)["measured"])
-    found = Results(sweep, {"measured": rows.assign(**axis_values(cell))})
-    assert explorer.explorer([found])["medians"] == []
-    assert {words for *_, words, _ in explorer.own_laws([found])} == {
-        "the experiment one direction"
-    }
 
 
 def expectations(rows, n_keys, d_k, divisor):

@@ -14,7 +14,7 @@ import pytest
 from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
 from experiments.declarations import FIGURES
-from experiments.figures.findings import finding_of, lost_findings, mismatch
+from experiments.figures.captions import finding_of, lost_findings, mismatch
 from experiments.measuring.columns import as_json
 from experiments.output.tables import read_sweep
 from tests.shipped import CONFIG, RESULTS, shipped_only
@@ -165,15 +165,6 @@ def test_an_edited_sweep_has_its_finding_or_a_plain_title(drawing):
             title, sentence = finding_of(figure, tables) or ("", "")
             assert "nan" not in sentence
             assert bool(title) != bool([*lost_findings(tables)])
-
-
-def test_sizes_in_sentences_are_those_of_the_table():
-    narrow = cut(tables_of("dimension/saturation"), d_k=(4, 8, 16, 32))
-    title, sentence = finding_of("saturation", narrow)
-    assert sentence.startswith(
-        "From d_k = 4 to 32, the mean largest of 64 weights rises from 0.275 to "
-    )
-    assert title == FINDINGS["dimension/saturation"].title
 
 
 @pytest.mark.parametrize("other", [{"name": "mine"}, {"is_shipped": False}])

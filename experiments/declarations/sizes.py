@@ -1,12 +1,21 @@
-"""Figures of where rows freeze, so that few keys get all weight, and of rules against it."""
+"""Figures of gradients, and of rules and maps over d_k and n_keys."""
 
 import numpy as np
 
-from experiments.declarations.figure import READING, Figure, Finding, Lines, Own, Panel
+from experiments.declarations.figure import (
+    GRADIENT,
+    JACOBIAN,
+    READING,
+    Figure,
+    Finding,
+    Lines,
+    Own,
+    Panel,
+)
 from experiments.declarations.tables import (
     A_TENTH,
     BOTH,
-    TEXTBOOK,
+    MEDIAN_GRADIENT,
     Numbers,
     Tables,
     at_most,
@@ -14,6 +23,8 @@ from experiments.declarations.tables import (
     ends,
     is_below,
     is_level,
+    knows,
+    rises,
     rows_of,
     varies,
     widest,
@@ -67,9 +78,32 @@ def _rules(tables: Tables) -> Numbers:
     }
 
 
-def _freezes(tables: Tables) -> bool:
-    """True if some Gaussian rows freeze at a known d_k."""
-    return bool((rows_of(tables, **TEXTBOOK)["exponent"] < 1 / 2).any())
+def _gradients(tables: Tables) -> Numbers:
+    rows = rows_of(tables, scaling=UNSCALED)
+    peak = rows.loc[rows[MEDIAN_GRADIENT].idxmax()]
+    holds = (
+        rises(rows[rows["d_k"] <= peak["d_k"]], "d_k", MEDIAN_GRADIENT)
+        and rises(rows[rows["d_k"] >= peak["d_k"]], "d_k", MEDIAN_GRADIENT, falls=True)
+        and rises(rows, "d_k", "query_gradient_norm")
+    )
+    if not holds:
+        return None
+    last = widest(rows).iloc[0]
+    return {
+        "peak": peak[MEDIAN_GRADIENT],
+        "last": last[MEDIAN_GRADIENT],
+        "mean": last["query_gradient_norm_exact"],
+    }
+
+
+def _map(tables: Tables) -> Numbers:
+    medians = rows_of(tables, "crossings", statistic="median", level=1.0)
+    jacobian, query = (medians[medians["norm"] == norm] for norm in ("jacobian", "query_gradient"))
+    known = jacobian.dropna(subset="crossing")  # that of four keys lies below the grid
+    holds = query["crossing_exact"].notna().all() and all(
+        rises(rows, "n_keys", "crossing") for rows in (known, query)
+    )
+    return ends(query, "n_keys", "crossing_exact") if holds else None
 
 
 FIGURES = (
@@ -103,10 +137,8 @@ FIGURES = (
         note="Colour: measured.",
         when={
             "Contours: exact values, or measured ones where these are unknown.": _IS_MAP,
-            "Dashed: where rows of many keys freeze, σ = sqrt(2 ln n_keys), which is d_k = 2 ln "
-            "n_keys for unscaled rows; σ is the standard deviation of their scores.": (
-                lambda tables: _IS_MAP(tables) and _freezes(tables)
-            ),
+            "Dashed: where Gaussian rows of many keys freeze, σ = sqrt(2 ln n_keys), which is d_k = "
+            "2 ln n_keys for unscaled rows; σ is the standard deviation of their scores.": _IS_MAP,
         },
         finding=Finding(
             sweep="phase",
@@ -146,6 +178,68 @@ FIGURES = (
             f"entropy under {_WITH_LN} falls from {{first:.0%}} to {{last:.0%}} of ln n_keys.",
             needs={"n_keys": (), "correlation": (0,), "scaling": (*BOTH, _WITH_LN)},
             numbers=_rules,
+        ),
+    ),
+    Figure(
+        name="gradients",
+        shows="Gradient norms against d_k: medians beside root mean squares",
+        lines=Lines(
+            "d_k",
+            (
+                Panel(
+                    "jacobian_norm_median", "softmax Jacobian |J|_F, median", like="jacobian_norm"
+                ),
+                Panel(
+                    "jacobian_norm",
+                    "softmax Jacobian |J|_F, root mean square",
+                    like="jacobian_norm_median",
+                ),
+                Panel(
+                    MEDIAN_GRADIENT, "query gradient |dL/dq|, median", like="query_gradient_norm"
+                ),
+                Panel(
+                    "query_gradient_norm",
+                    "query gradient |dL/dq|, root mean square",
+                    like=MEDIAN_GRADIENT,
+                ),
+            ),
+            (9, 6),
+            columns=2,
+        ),
+        note=f"{JACOBIAN} {GRADIENT} {READING}",
+        finding=Finding(
+            sweep="dimension",
+            title="Unscaled, typical query gradients rise, then fall with d_k; their r.m.s. rises",
+            sentence="Unscaled, with {n_keys.most} keys, the median of |dL/dq| rises to {peak:.2f} "
+            "and falls to {last:.3f} at d_k = {d_k.most}, where the root mean square is "
+            "{mean:.2f}.",
+            needs={"d_k": (), "scaling": BOTH},
+            numbers=_gradients,
+        ),
+    ),
+    Figure(
+        name="map",
+        shows="Ratios of unscaled to scaled gradients over d_k and n_keys",
+        metrics=("jacobian_norm_median", MEDIAN_GRADIENT, "jacobian_norm", "query_gradient_norm"),
+        own=Own(("d_k", "n_keys"), rules=BOTH),
+        note=f"{JACOBIAN} {GRADIENT} divisor\u00a0·\u00a0|dL/dq| lacks the factor 1/divisor of the "
+        "chain rule.",
+        when={
+            "Colour and number: the unscaled norm over that under d_k^1/2; red: unscaled is "
+            "larger.": knows("ratios", "ratio"),
+            "Points: where this ratio falls through 1, with 95% intervals up to the edge of the "
+            "grid.": knows("crossings", "crossing"),
+            "Dashed: the same of exact values.": knows("crossings", "crossing_exact"),
+        },
+        finding=Finding(
+            sweep="crossing",
+            title="Typical unscaled gradients fall below scaled ones at widths growing with n_keys",
+            sentence="Unscaled, the median of |dL/dq| falls below that under d_k^1/2 at d_k = "
+            "{first:.0f} with {n_keys.least} keys, and at {last:.0f} with {n_keys.most} (exact "
+            "values, interpolated).",
+            needs={"d_k": (), "n_keys": (), "scaling": BOTH},
+            numbers=_map,
+            reads=("crossings",),
         ),
     ),
 )
