@@ -26,6 +26,7 @@ EXAMPLES = "examples"
 BENCHMARKS = "benchmarks"
 MODELS = "models"  # of pretrained models
 PYTHON = "python"  # of mappings that `experiments.run` gets
+ERRORS = "errors.txt"  # tracebacks of the last command that met one
 _TAKEN = (
     DERIVED,
     FIGURES,

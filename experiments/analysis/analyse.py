@@ -21,8 +21,10 @@ from experiments.analysis.results import Results
 from experiments.analysis.verdicts import Agreement
 from experiments.analysis.written import IDENTITY, as_written
 from experiments.config.sweep import Sweep
+from experiments.errors import in_part
 from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import MEASURED, Experiment
+from experiments.paths import csv_name
 
 # In the order of derivation: each table may use the earlier ones.
 DERIVED_TABLES = (
@@ -44,16 +46,22 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
         measured: its measured tables by kind: the main one as `measured`, and those beside it.
 
     Returns:
-        The results without empty tables and without the tables beside the main one.
+        The results without empty tables and without the tables beside the main one; `failed` has the
+        error of each table that met one.
     """
     finished = add_exact(sweep.experiment, measured[MEASURED], sweep.cells)
     tables = {**measured, MEASURED: finished}
     kinds = [MEASURED]
+    failed = []
     for derived in DERIVED_TABLES:
-        if derived.applies_to(tables):
+        if not derived.applies_to(tables):
+            continue
+        try:
             tables[derived.kind] = derived.derive(Results(sweep, tables))
             kinds.append(derived.kind)
-    return Results(sweep, {kind: tables[kind] for kind in kinds if len(tables[kind])})
+        except Exception as error:
+            failed.append(in_part(f"{csv_name(sweep.name, derived.kind)} not made", error))
+    return Results(sweep, {kind: tables[kind] for kind in kinds if len(tables[kind])}, failed)
 
 
 def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:

@@ -2,7 +2,7 @@
 metrics.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,11 +64,18 @@ class Results(dict[str, pd.DataFrame]):
     Args:
         sweep: the block of the config.
         tables: by kind.
+        failed: the error of each derived table that could not be made.
     """
 
-    def __init__(self, sweep: Sweep, tables: Mapping[str, pd.DataFrame]) -> None:
+    def __init__(
+        self,
+        sweep: Sweep,
+        tables: Mapping[str, pd.DataFrame],
+        failed: Sequence[Exception] = (),
+    ) -> None:
         super().__init__(tables)
         self.sweep = sweep
+        self.failed = failed
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from functools import partial, reduce
 from experiments.analysis.written import csv_bytes
 from experiments.commands.measure import duration
 from experiments.config.sweep import Sweep
-from experiments.errors import DisagreementError, attempt, counted, in_part
+from experiments.errors import DisagreementError, TableError, attempt, counted, in_part
 from experiments.measuring.chunk import chunks, measure_chunk
 from experiments.measuring.columns import describe, names
 from experiments.measuring.experiment import MEASURED, Cell
@@ -19,7 +19,7 @@ from experiments.output.compare import ROUNDING, compare
 from experiments.output.products import Product, build
 from experiments.output.reporter import FLAGGED, Reporter
 from experiments.output.study import Study
-from experiments.output.tables import measured_part, sound_contents
+from experiments.output.tables import measured_part, read_sidecar, sound_contents
 from experiments.paths import (
     COLUMNS,
     STORE,
@@ -59,7 +59,7 @@ def _columns(study: Study) -> list[bytes]:
 
 def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones;
-    measure a sample of rows without chunks again; name the models whose laws are outdated.
+    measure a sample of rows without chunks again.
 
     Each sweep is checked alone and all of them together; one alarm is raised, for all together.
 
@@ -75,6 +75,8 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         rows = counted(len(read.measured), "row")
         cells = counted(len(sweep.cells), "cell")
         report.detail(f"checked {sweep.name}: {rows} for {cells}, unaltered")
+        if failed := read_sidecar(sidecar_path(study.folder, sweep.name)).get("failed"):
+            raise TableError("\n".join(failed))
         whole.append(sweep.name)
 
     def check_all() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from experiments.config.loader import Config
 from experiments.config.sweep import Sweep
-from experiments.errors import TableError, attempt, counted, in_part
+from experiments.errors import TableError, attempt, counted, in_part, raise_all
 from experiments.files import locked, write_atomically
 from experiments.measuring.experiment import MEASURED, ScaledCell
 from experiments.measuring.processor import is_supported
@@ -117,6 +117,7 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
     made = read_sidecar(sidecar_path(results, sweep.name))
     origin = {name: made.get(name) for name in ("source", "versions", "measured_at")}
     found = analyse(sweep, written)
+    raise_all(found.failed)  # no table is left out
     if of_chunks := written.keys() - found.keys():
         raise TableError(
             f"{sweep.name}: expected tables that follow from the main one, got "
@@ -159,6 +160,7 @@ def _write_tables(
             for path, change in write_sweep(results, found).items():
                 report.made(path, change)
             advance(f"tables of {sweep.name}", 1.0)
+            raise_all(found.failed)
 
         futures = [(sweep, submit(_tables, records, sweep)) for sweep in due]
         attempt(partial(write, *each) for each in futures)

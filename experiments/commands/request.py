@@ -7,7 +7,7 @@ An exception or a signal in a command goes in; a message on standard error and a
 import inspect
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,10 +28,10 @@ from experiments.errors import (
     leaves,
     message_of,
 )
-from experiments.files import require_folder
+from experiments.files import require_folder, write_atomically
 from experiments.output.reporter import Reporter
 from experiments.output.study import Study
-from experiments.paths import SHIPPED_CONFIG, default_results
+from experiments.paths import ERRORS, SHIPPED_CONFIG, SHIPPED_RESULTS, default_results
 from experiments.running.work import Workers
 from experiments.running.workers import LocalWorkers, default_jobs
 
@@ -173,7 +173,7 @@ def command(
     def register(body: Callable[[Job], None]) -> None:
         def run(**given: Any) -> None:
             asked = Request(**given)
-            with outcome(), Reporter(verbose=asked.verbose) as report:
+            with outcome(folder=lambda: asked.folder), Reporter(verbose=asked.verbose) as report:
                 body(job_of(asked, report))
 
         run.__signature__ = signature  # type: ignore[attr-defined]
@@ -183,14 +183,17 @@ def command(
 
 
 @contextmanager
-def outcome(*refused: type[Exception]) -> Iterator[None]:
-    """Turn an error into a message and an exit status, an unexpected one also into its traceback.
+def outcome(
+    *refused: type[Exception], folder: Callable[[], Path] = lambda: SHIPPED_RESULTS
+) -> Iterator[None]:
+    """Turn an error into a message and an exit status, an unexpected one into a line and a file.
 
     SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts
     fail, all messages appear, each line once.
 
     Args:
         refused: errors that mean bad usage, beside `UsageError`.
+        folder: gets the file `ERRORS` with the tracebacks of unexpected exceptions.
 
     Raises:
         typer.Exit: with the status that `experiments.__main__` lists.
@@ -209,10 +212,20 @@ def outcome(*refused: type[Exception]) -> Iterator[None]:
         if not isinstance(error, Exception):
             raise
         errors = [in_part("the command ended", each) for each in leaves(error)]
-        for each in errors:
-            sys.stderr.write("".join(getattr(each, "__notes__", ())))
+        traces = [note for each in errors for note in getattr(each, "__notes__", ())]
         lines = [line for each in errors for line in message_of(each).splitlines()]
-        _exit([*lines, *_advice(errors)], 1)
+        _exit([*lines, *_kept(traces, folder()), *_advice(errors)], 1)
+
+
+def _kept(traces: Sequence[str], folder: Path) -> Iterator[str]:
+    """Write tracebacks to a file, or to standard error if its folder only reads."""
+    if traces:
+        path = folder / ERRORS
+        try:
+            write_atomically(path, "\n".join(traces).encode())
+            yield f"traceback: {path}"
+        except OSError:
+            sys.stderr.writelines(traces)
 
 
 @contextmanager

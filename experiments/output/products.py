@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments.errors import PartError, attempt, in_part
+from experiments.errors import PartError, attempt, in_part, raise_all
 from experiments.files import checksum, locked, write_atomically
 from experiments.output.compare import Change, update
 from experiments.output.reporter import Reporter
@@ -25,6 +25,10 @@ _LEDGER = ".made.json"
 _MADE_WITH = ("jinja2", "matplotlib", "numpy", "pandas", "scipy", "seaborn")
 
 
+class IncompleteError(Exception):
+    """Files whose parts could not all be made: arguments are their contents and the errors."""
+
+
 @dataclass(frozen=True)
 class Product:
     """Files that one function makes together.
@@ -32,7 +36,8 @@ class Product:
     Attributes:
         files: the files; the first names the product. An equal table stays as it is
             (`experiments.output.compare`).
-        make: returns the content of each file, in order. It may run in another process.
+        make: returns the content of each file, in order, or raises `IncompleteError`. It may run in
+            another process.
         inputs: the files that it reads.
         parameters: further JSON values that determine the content.
     """
@@ -78,7 +83,7 @@ def build(
 
     Raises:
         BusyError: another run uses the folder.
-        Exception: making a product failed; all others are made. An ExceptionGroup
+        Exception: making a product, or a part of it, failed; all others are made. An ExceptionGroup
             if several failed. An outdated drawing that cannot be made is removed.
     """
     tell = report.made_quietly if quietly else report.made
@@ -94,19 +99,25 @@ def build(
                 if path not in contents:
                     tell(path, None)
                     return
-                content = _result(product, contents.pop(path))
+                content, failed = _result(product, contents.pop(path))
                 changes = [_write(*file) for file in zip(product.files, content, strict=True)]
-                note(results, product.name(results), product.record())
+                note(results, product.name(results), "" if failed else product.record())
                 advance("/".join(path.parts[-2:]), 1.0)
                 tell(path, changes[0])
+                raise_all(failed)
 
             attempt(partial(finish, product) for product in products)
 
 
-def _result(product: Product, made: "Future[Sequence[bytes]]") -> Sequence[bytes]:
-    """The content of each file of a product."""
+def _result(
+    product: Product, made: "Future[Sequence[bytes]]"
+) -> tuple[Sequence[bytes], Sequence[Exception]]:
+    """The content of each file of a product, and the errors of its parts."""
     try:
-        return made.result()
+        return made.result(), []
+    except IncompleteError as incomplete:
+        content, errors = incomplete.args
+        return content, errors
     except Exception as error:
         path = product.files[0]
         named = in_part(f"{path} not made", error)

@@ -66,6 +66,8 @@ def write_sweep(
         **(origin or {}),
         "sha256": {kind: checksum(path) for kind, path in paths.items()},
     }
+    if found.failed:
+        made["failed"] = [*map(str, found.failed)]
     content = (json.dumps(made, indent=1) + "\n").encode()
     if not sidecar.exists() or sidecar.read_bytes() != content:
         write_atomically(sidecar, content)
@@ -111,9 +113,10 @@ def why_stale(results: Path, sweep: Sweep) -> str:
     """
     try:
         sound_contents(results, sweep)
+        made = read_sidecar(sidecar_path(results, sweep.name))
     except TableError as error:
         return str(error)
-    return ""
+    return "; ".join(made.get("failed", []))
 
 
 def provenance(sweep: Sweep) -> Sidecar:

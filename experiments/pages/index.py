@@ -5,7 +5,8 @@ there.
 import base64
 import itertools
 import math
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,8 @@ from PIL import Image
 from experiments.analysis.results import Results, SweepAxes
 from experiments.declarations import FIGURES
 from experiments.declarations.tables import MEDIAN_GRADIENT
-from experiments.output.products import Product, build
+from experiments.errors import in_part
+from experiments.output.products import IncompleteError, Product, build
 from experiments.output.reporter import Reporter
 from experiments.output.study import Study
 from experiments.pages import explorer
@@ -86,7 +88,19 @@ def make_page(study: Study, config_path: Path) -> bytes:
         study: the results, whose folder also has the figures.
         config_path: the path of the config; the page shows it as given, or only the file name of an
             absolute path.
+
+    Raises:
+        IncompleteError: some sections could not be made; the page names them at its top.
     """
+    failed = []
+
+    def part(name: str, make: Callable[[], Any], instead: Any) -> Any:
+        try:
+            return make()
+        except Exception as error:
+            failed.append(in_part(f"page, section {name}", error))
+            return instead
+
     results = study.folder
     paths = pictures(study.config, results)
     embedded = [*itertools.chain(*paths.values())][:_MOST_EMBEDDED]
@@ -94,8 +108,11 @@ def make_page(study: Study, config_path: Path) -> bytes:
         name: [_picture(name, path, results, is_embedded=path in embedded) for path in of_one]
         for name, of_one in paths.items()
     }
-    known = answers(study)
-    sections = [_section(each, drawn[name]) for name, each in study.items()]
+    known = part("answers", lambda: answers(study), {})
+    sections = [
+        part(name, partial(_section, each, drawn[name]), Section(name, each.experiment.name))
+        for name, each in study.items()
+    ]
     main = next((each for each in sections if each.name == _MAIN and each.pictures), None)
     others = [section for section in sections if section is not main]
     environment = Environment(
@@ -112,7 +129,7 @@ def make_page(study: Study, config_path: Path) -> bytes:
         is_judged=bool(known),
         is_answered=len(known) == len(ANSWERS),
         main=main,
-        explorer=explorer.explorer(study.values()),
+        explorer=part("explorer", lambda: explorer.explorer(study.values()), {}),
         law=explorer.LAW,
         positions=explorer.POSITIONS,
         relative_error=explorer.RELATIVE_ERROR,
@@ -120,16 +137,19 @@ def make_page(study: Study, config_path: Path) -> bytes:
         sections=[section for section in others if section.experiment not in _DEEP],
         deep=[section for section in others if section.experiment in _DEEP],
         full=drawn[LONGER],
-        quiz=[*questions(study, known)],
+        quiz=part("quiz", lambda: [*questions(study, known)], []),
         models=drawn[MODELS],
         examples=drawn[EXAMPLES],
-        statements=statements(results),
+        statements=part("statements", lambda: statements(results), []),
         statements_csv=table_path(results).relative_to(results).as_posix(),
         made=provenance(study),
         made_with=versions(*MADE_WITH),
         config=study.config,
         config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
+        failed=failed,
     )
+    if failed:
+        raise IncompleteError([text.encode()], failed)
     return text.encode()
 
 
@@ -156,12 +176,12 @@ class Section(NamedTuple):
 
     name: str
     experiment: str
-    pictures: list[Picture]
-    csvs: Sequence[str]
-    head: Sequence[str]
-    roots: Collection[str]  # names in the head of root mean squares
-    rows: Sequence[list[str]]
-    of: int  # rows in all
+    pictures: Sequence[Picture] = ()
+    csvs: Sequence[str] = ()
+    head: Sequence[str] = ()
+    roots: Collection[str] = ()  # names in the head of root mean squares
+    rows: Sequence[list[str]] = ()
+    of: int = 0  # rows in all
 
 
 def _section(results: Results, drawn: list[Picture]) -> Section:

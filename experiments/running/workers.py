@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _QUEUED_PER_WORKER = 3
 _FEW = 3
+_LOOK_SECONDS = 2.0  # between looks for a dead worker
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -43,7 +44,7 @@ class LocalWorkers:
         with worker_pool(self.slots) as pool:
             in_flight = _QUEUED_PER_WORKER * self.slots
             submit = partial(pool.submit, measure_record)
-            yield from measured(submit, tasks, in_flight)
+            yield from measured(submit, tasks, in_flight, pool.require_alive)
 
 
 def default_jobs() -> int:
@@ -86,6 +87,16 @@ class _Pool(ProcessPoolExecutor):
         # interrupt its imports either.
         with _held_back():
             return super().submit(*call, **options)
+
+    def require_alive(self) -> None:
+        """`BrokenProcessPool` if a worker died.
+
+        The pool notices by itself, unless the worker had sent half a record: then it waits for the
+        rest.
+        """
+        workers = [*(self._processes or {}).values()]
+        if any(worker.exitcode is not None for worker in workers):
+            raise BrokenProcessPool("a worker died while it sent a record")
 
 
 @contextmanager
@@ -159,6 +170,7 @@ def measured(
     submit: Callable[..., Future[bytes]],
     tasks: "Iterable[Task]",
     in_flight: int,  # chunks that wait or run at a time, at most, so that memory stays bounded
+    require_alive: Callable[[], object] = bool,
     deaths: type[Exception] = BrokenProcessPool,  # of a chunk whose process died
 ) -> Iterator["tuple[Task, bytes]"]:
     """Records in the order of completion, from the processes of this machine or of a cluster."""
@@ -175,7 +187,13 @@ def measured(
             future.add_done_callback(done.put)
         if not pending:
             return
-        ready = [done.get(), *(done.get() for _ in range(done.qsize()))]
+        try:
+            ready = [done.get(timeout=_LOOK_SECONDS)]
+        except Empty:
+            with _naming(next(iter(pending.values())), deaths):
+                require_alive()
+            continue
+        ready += [done.get() for _ in range(done.qsize())]
         for future in sorted(ready, key=_has_failed):  # what succeeded is kept
             task = pending.pop(future)
             with _naming(task, deaths):

@@ -1,6 +1,6 @@
 """The command line as a user meets it: what it writes, says and exits with."""
 
-import html
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -35,7 +35,7 @@ def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
     for command in ("draw", "check"):
         printed(suite(command))
     (mine,) = load_config(suite.folder / "config.yaml").sweeps
-    assert "variance" in mine.figures
+    assert mine.figures == ("metrics",)
     figures = {f"figures/mine/{name}{suffix}" for name in mine.figures for suffix in DRAWN}
     others = {"columns.csv", "config.yaml", ".lock", ".made.json", "mine.json"}
     made = {
@@ -92,41 +92,52 @@ def planted_in(name, function):
 
 
 @pytest.mark.usefixtures("quick_slider")
-def test_an_exception_in_a_figure_or_a_section_is_a_line_and_stops_no_other(suite, monkeypatch):
+def test_an_exception_in_one_part_is_a_line_and_stops_no_other(suite, monkeypatch):
     """Of a run that has older files of each."""
-    folder = suite.folder / "figures" / "mine"
-    figure, titled, page = (
-        folder / "variance.png",
-        folder / "gradients.png",
-        suite.folder / "index.html",
-    )
-    printed(suite("all", "--jobs", "1"))
+    figures = suite.folder / "figures" / "mine"
+    figure, titled = figures / "variance.png", figures / "gradients.png"
+    page, notes = suite.folder / "index.html", suite.folder / "errors.txt"
+
+    def derived_but_one(derived):
+        return dataclasses.replace(derived, derive=planted) if derived.kind == "slopes" else derived
+
+    drawn = f"{SMALL}    figures: [variance, gradients, saturation]\n"
+    printed(suite("all", "--jobs", "1", text=drawn))
     with monkeypatch.context() as patch:
+        tables = tuple(map(derived_but_one, analyse.DERIVED_TABLES))
+        patch.setattr(analyse, "DERIVED_TABLES", tables)
         patch.setattr(rendering, "render_figure", planted_in("variance", rendering.render_figure))
         patch.setattr(draw, "finding_of", planted_in("gradients", draw.finding_of))
         patch.setattr(index, "questions", planted)
-        ended = suite("all", "--jobs", "1", text=SMALL.replace("trials: 3", "trials: 4"))
+        ended = suite("all", "--jobs", "1", text=drawn.replace("trials: 3", "trials: 4"))
     assert ended.returncode == 1
-    parts = (f"{figure} not made", f"{titled} not made", "page, section quiz")
-    assert ended.stderr.splitlines()[-3:] == [f"{part}: KeyError: 'planted'" for part in parts]
-    assert ended.stderr.count("in planted") == 3
-    assert [path.stem for path in folder.glob("*.png")] == ["saturation"]
-    text = html.unescape(page.read_text())
-    assert "<strong>This part could not be made:</strong> page, section quiz: KeyError" in text
-    assert "<strong>Not drawn:</strong> variance, gradients." in text
+    parts = (
+        "derived/mine/slopes.csv not made",
+        f"{figure} not made",
+        f"{titled} not made",
+        "page, section quiz",
+    )
+    lines = [f"{part}: KeyError: 'planted'" for part in parts]
+    assert ended.stderr.splitlines()[:5] == [*lines, f"traceback: {notes}"]
+    assert notes.read_text().count("in planted") == 4
+    assert [path.stem for path in figures.glob("*.png")] == ["saturation"]
+    assert "Sections are missing.</strong> page, section quiz" in page.read_text()
+    assert suite("check").returncode == 1
     printed(suite("all", "--jobs", "1"))
-    assert figure.exists()
-    assert titled.exists()
-    assert "could not be made" not in page.read_text()
+    assert all(path.exists() for path in (figure, titled, suite.folder / TABLES[1]))
+    assert "Sections are missing" not in page.read_text()
 
 
-def test_an_exception_in_a_table_names_its_sweep(suite, monkeypatch):
+def test_an_exception_in_a_command_is_a_line_and_its_traceback_a_file(suite, monkeypatch):
     monkeypatch.setattr(analyse, "add_exact", planted)
     ended = suite("run", "--jobs", "1")
     assert ended.returncode == 1
-    assert ended.stderr.startswith("Traceback ")
-    assert ended.stderr.endswith("tables of mine not made: KeyError: 'planted'\n")
+    notes = suite.folder / "errors.txt"
+    assert ended.stderr == f"tables of mine not made: KeyError: 'planted'\ntraceback: {notes}\n"
     assert not (suite.folder / "mine.csv").exists()
+    notes.unlink()
+    notes.mkdir()  # so that it cannot be written
+    assert "in planted" in suite("run", "--jobs", "1").stderr
 
 
 @pytest.mark.parametrize(
