@@ -57,7 +57,7 @@ const attention = (() => {
   }
 
   /* Nodes of the law of |q| for d_k standard normal entries. x = ln(|q|^2 / 2) has the density e^(h x - e^x) up to a
-     factor, h = d_k / 2, over which the trapezoidal rule converges exponentially (sdpa/theory/score_law.py). */
+     factor, h = d_k / 2, over which the trapezoidal rule converges exponentially (sdpa/theory/query_lengths.py). */
   function queryLengths(width) {
     const h = width / 2, step = Math.min(0.3, 0.45 * Math.sqrt(2 * width) / width);
     const logDensity = (x) => h * (x - Math.log(h)) - Math.exp(x) + h;

@@ -21,6 +21,7 @@ from sdpa.masks import broadcast_mask, reach_of
 from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED, Rule, resolve_divisor
 
+Function = Callable[..., Any]  # of arrays
 EMPTY = "any", "zero", "nan", "uniform"
 _ROUNDED = "float16 rounds to 5e-4, float32 to 6e-8"
 _ONE = Fact("1", lambda _: 1.0)
@@ -51,7 +52,7 @@ class Audit:
 
 
 def audit(
-    attention: Callable[..., Any],
+    attention: Function,
     *,
     d_k: int = 64,
     dtype: str = "float64",
@@ -63,7 +64,7 @@ def audit(
     normalize: float | None = None,
     groups: int = 1,
     empty: str = "any",
-    backward: Callable[..., Any] | None = None,
+    backward: Function | None = None,
 ) -> Audit:
     """The computation of a function, found from its outputs alone; `Audit` prints as a report.
 
@@ -227,7 +228,7 @@ def _tell_empty(samples: list[Sample], empty: str, report: Audit) -> None:
             report.findings.append(f"queries without keys: {kind}, expected {empty}")
 
 
-def _tell_gradients(audited: Audited, backward: Callable[..., Any], report: Audit) -> None:
+def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
     """The factors of dq, dk and dv against differences of the expected output."""
     rng, factors = np.random.default_rng(0), []
     steps = [Steps(case, audited.facts) for case in audited.cases(1)]

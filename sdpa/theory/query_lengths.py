@@ -9,6 +9,8 @@ Balakrishnan 1995, chapter 29). In x = ln(y / 2) a chi-squared law of 2 h degree
 e^(h x - e^x) / Gamma(h), over which the trapezoidal rule converges exponentially.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import cache
 from math import ceil, exp, floor, inf, log, sqrt
