@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.analysis.derived import add_exact
-from experiments.analysis.verdicts import ALARM, Agreement, verdicts
 from experiments.config.loader import load_config
+from experiments.config.paths import BENCHMARKS, SHIPPED_RESULTS
 from experiments.config.sweep import Sweep
 from experiments.measuring.chunk import chunks, measure_chunk
 from experiments.measuring.experiment import MEASURED
-from experiments.paths import BENCHMARKS, SHIPPED_RESULTS
 from experiments.running.work import tabulated
+from experiments.tables.derived import add_exact
+from experiments.tables.verdicts import ALARM, Agreement, verdicts
 
 CONFIG = Path(__file__).with_name("false_alarms.yaml")
 TABLE = "false-alarms.csv"

@@ -19,12 +19,12 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from experiments.analysis.written import DIGITS
-from experiments.kinds.saturation import EXPERIMENT, Cell
+from experiments.config.paths import BENCHMARKS, SHIPPED_RESULTS
+from experiments.kinds.saturation.cell import EXPERIMENT, Cell
 from experiments.measuring.chunk import bit_generator, chunks
-from experiments.measuring.row_metrics import METRICS
-from experiments.measuring.row_statistics import RowMeasurement, RowStatistics
-from experiments.paths import BENCHMARKS, SHIPPED_RESULTS
+from experiments.measuring.rows.metrics import METRICS
+from experiments.measuring.rows.statistics import RowMeasurement, RowStatistics
+from experiments.tables.written import DIGITS
 from sdpa import Scaling, scaled_dot_product_attention
 
 Task = Callable[[], object]

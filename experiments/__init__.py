@@ -1,7 +1,7 @@
 """Config-driven sweeps of scaled dot-product attention: measured in tables, analysed, drawn.
 
 `kinds` has the experiments and `config` reads which of them to run; experiments/README.md shows all
-folders. From Python, `run` measures a config (`experiments.entry`).
+folders. From Python, `run` measures a config (`experiments.commands.entry`).
 """
 
 import os
@@ -15,13 +15,13 @@ fix_arithmetic()
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 if TYPE_CHECKING:
-    from experiments.entry import run as run
+    from experiments.commands.entry import run as run
 
 
 def __getattr__(name: str) -> object:
     # Not at the top: workers and most commands do not need the packages that it loads.
     if name == "run":
-        from experiments.entry import run
+        from experiments.commands.entry import run
 
         return run
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

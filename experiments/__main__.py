@@ -22,12 +22,12 @@ from typer import Argument, Option
 from experiments.commands import check as checks
 from experiments.commands.measure import analyse_again, measure, plan_lines
 from experiments.commands.request import Job, command, outcome
-from experiments.errors import UsageError, attempt
-from experiments.files import require_folder, write_atomically
-from experiments.output.tables import is_made
-from experiments.paths import SHIPPED_RESULTS, STORE
+from experiments.config.errors import UsageError, attempt
+from experiments.config.paths import SHIPPED_RESULTS, STORE
+from experiments.running.files import require_folder, write_atomically
 from experiments.running.store import Store
 from experiments.running.work import find_work
+from experiments.tables.stored import is_made
 
 SWEEPS = ("names", "config", "results", "verbose")
 WORKERS = ("jobs", "scheduler")
@@ -130,7 +130,7 @@ def page(job: Job) -> None:
 
 
 def _writing(job: Job) -> list[Callable[[], object]]:
-    from experiments.pages import index
+    from experiments.publication.pages import index
 
     job.report.next(f"open {job.results / 'index.html'} in a browser")
     page = partial(index.write_page, job.study, job.asked.config, report=job.report)
@@ -143,8 +143,8 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
     """
     if job.results.resolve() != SHIPPED_RESULTS.resolve():
         return []
-    from experiments.examples import walk as examples
-    from experiments.models import command as models
+    from experiments.publication.examples import walk as examples
+    from experiments.publication.models import command as models
 
     return [
         partial(examples.write_examples, job.results, job.report),
@@ -178,7 +178,7 @@ def walk(
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
     with outcome(ValueError):
-        from experiments.examples import walk as examples
+        from experiments.publication.examples import walk as examples
 
         of_own = any((q, k, v, scaling, mask, out))
         if example and of_own:
@@ -201,7 +201,7 @@ def walk(
 @command(app, "verbose")
 def model(job: Job) -> None:
     """Diagnose every head of a pretrained language model, and run it under other divisors."""
-    from experiments.models import command as models
+    from experiments.publication.models import command as models
 
     models.measure_model(SHIPPED_RESULTS, job.report)
 
@@ -210,7 +210,7 @@ def model(job: Job) -> None:
 def readme() -> None:
     """Rewrite the generated parts of README.md, docs/ and results/ from the tables."""
     with outcome():
-        from experiments.pages.blocks import rewrite
+        from experiments.publication.pages.blocks import rewrite
 
         pages = [Path("README.md"), *Path("docs").glob("*.md"), *SHIPPED_RESULTS.rglob("*.md")]
         texts = {path: path.read_text("utf-8") for path in pages}

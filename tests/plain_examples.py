@@ -9,7 +9,7 @@ from statistics import fmean, pvariance, quantiles
 
 import numpy as np
 
-from experiments.examples import examples as declared
+from experiments.publication.examples import examples as declared
 from sdpa.theory import attention_expectations
 from tests.plain_attention import (
     attention,

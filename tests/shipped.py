@@ -12,11 +12,11 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.analysis.results import Results
+from experiments.config.errors import TableError
 from experiments.config.loader import load_config
-from experiments.errors import TableError
-from experiments.output.tables import read_sweep
-from experiments.paths import STORED_CONFIG
+from experiments.config.paths import STORED_CONFIG
+from experiments.tables.results import Results
+from experiments.tables.stored import read_sweep
 from tests.suite_process import ROOT
 
 RESULTS = ROOT / "results"

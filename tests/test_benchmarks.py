@@ -6,8 +6,8 @@ import pandas as pd
 from scipy import stats
 
 from benchmarks import false_alarms, speed
-from experiments.analysis.verdicts import ALARM, MIN_DRAWS
 from experiments.config.loader import load_config
+from experiments.tables.verdicts import ALARM, MIN_DRAWS
 from tests.shipped import RESULTS, ROOT
 
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from experiments.config.loader import load_config
-from experiments.paths import figure_path
+from experiments.config.paths import figure_path
 from tests.suite_process import ROOT, captured
 
 LEFT_OUT = shutil.ignore_patterns(

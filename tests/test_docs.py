@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.analysis.crossings import EQUAL
-from experiments.analysis.written import significant
 from experiments.config.loader import load_config
+from experiments.config.paths import STORED_CONFIG, csv_name
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import cell_fields, defaults
 from experiments.measuring.experiment import load_experiment
-from experiments.pages.blocks import BlockError, rewrite
-from experiments.paths import STORED_CONFIG, csv_name
+from experiments.publication.pages.blocks import BlockError, rewrite
+from experiments.tables.crossings import EQUAL
+from experiments.tables.written import significant
 from sdpa import Scaling
 from sdpa.theory import attention_expectations, largest_score_survival, limits
 from tests.shipped import IS_SHIPPED, RESULTS, shipped_only

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from dataclasses import replace
 
-from experiments.analysis.derived import known_metrics
-from experiments.analysis.verdicts import ALARM, verdicts
+from experiments.tables.derived import known_metrics
+from experiments.tables.verdicts import ALARM, verdicts
 from tests.shipped import ROOT, shipped_only, tables_of_results
 
 FACTORS = (1.01, 1.03, 1.1)

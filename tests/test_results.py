@@ -9,16 +9,16 @@ import pandas as pd
 import pytest
 from scipy import optimize
 
-from experiments.analysis.analyse import agreement, columns_of
 from experiments.config.loader import load_config
+from experiments.config.paths import BENCHMARKS, drawn_texts
 from experiments.measuring.columns import axis_names
-from experiments.output.study import Study
-from experiments.output.tables import why_stale
-from experiments.pages.answers import answers, questions
-from experiments.pages.index import few_rows
-from experiments.pages.parts import pictures, provenance
-from experiments.pages.statements import read_statements
-from experiments.paths import BENCHMARKS, drawn_texts
+from experiments.publication.pages.answers import answers, questions
+from experiments.publication.pages.index import few_rows
+from experiments.publication.pages.parts import pictures, provenance
+from experiments.publication.pages.statements import read_statements
+from experiments.tables.analyse import agreement, columns_of
+from experiments.tables.stored import why_stale
+from experiments.tables.study import Study
 from sdpa.theory import attention_expectations
 from tests.page_text import as_shown, assert_whole, words
 from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only, tables_of_results
@@ -122,7 +122,9 @@ def test_the_sentences_of_the_first_screen_hold():
     in theory.
     """
     found = answers(TABLES)
-    text = (ROOT / "experiments" / "pages" / "index.html.j2").read_text(encoding="utf-8")
+    text = (ROOT / "experiments" / "publication" / "pages" / "index.html.j2").read_text(
+        encoding="utf-8"
+    )
     shown = set(re.findall(r"{{ answers\.(\w+)\.(\w+) \| digits }}", text))
     assert shown == {(verdict, name) for verdict in found for name in found[verdict]} - {
         ("variance", "n_keys")

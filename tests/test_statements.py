@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, special
 
-from experiments.examples import examples
-from experiments.examples.examples import (
+from experiments.publication.examples import examples
+from experiments.publication.examples.examples import (
     ABC,
     BATCH,
     BITES,
@@ -37,7 +37,7 @@ from experiments.examples.examples import (
     degrees,
     variances,
 )
-from experiments.pages.statements import FAULTY, SEVERITIES, VERDICTS, read_statements
+from experiments.publication.pages.statements import FAULTY, SEVERITIES, VERDICTS, read_statements
 from sdpa import (
     PairLaw,
     ScaledDotProductAttention,

@@ -7,28 +7,28 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from experiments.analysis.written import csv_bytes
 from experiments.commands.measure import duration
-from experiments.config.sweep import Sweep
-from experiments.errors import DisagreementError, TableError, attempt, counted, in_part
-from experiments.measuring.chunk import chunks, measure_chunk
-from experiments.measuring.columns import describe, names
-from experiments.measuring.experiment import MEASURED, Cell
-from experiments.measuring.processor import is_supported
-from experiments.output.compare import ROUNDING, compare
-from experiments.output.products import Product, build
-from experiments.output.reporter import FLAGGED, Reporter
-from experiments.output.study import Study
-from experiments.output.tables import measured_part, read_sidecar, sound_contents
-from experiments.paths import (
+from experiments.config.errors import DisagreementError, TableError, attempt, counted, in_part
+from experiments.config.paths import (
     COLUMNS,
     STORE,
     sidecar_path,
 )
+from experiments.config.sweep import Sweep
+from experiments.measuring.chunk import chunks, measure_chunk
+from experiments.measuring.columns import describe, names
+from experiments.measuring.experiment import MEASURED, Cell
+from experiments.measuring.processor import is_supported
 from experiments.running.fingerprint import measuring_source
 from experiments.running.store import Store
 from experiments.running.work import find_work, tabulated
 from experiments.running.workers import default_jobs, worker_pool
+from experiments.tables.compare import ROUNDING, compare
+from experiments.tables.products import Product, build
+from experiments.tables.reporter import FLAGGED, Reporter
+from experiments.tables.stored import measured_part, read_sidecar, sound_contents
+from experiments.tables.study import Study
+from experiments.tables.written import csv_bytes
 
 NOTHING_JUDGED = (
     "no value is tested: this needs a known exact value, 20 trials and 400 effective draws"
@@ -52,7 +52,7 @@ def write_overview(study: Study, report: Reporter) -> None:
 
 def _columns(study: Study) -> list[bytes]:
     """The content of columns.csv."""
-    from experiments.analysis.analyse import described
+    from experiments.tables.analyse import described
 
     return [csv_bytes(described([*study.values()]))]
 

@@ -8,23 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.config.errors import TableError, attempt, counted, in_part, raise_all
 from experiments.config.loader import Config
+from experiments.config.paths import STORE, STORED_CONFIG, csv_name, sidecar_path
 from experiments.config.sweep import Sweep
-from experiments.errors import TableError, attempt, counted, in_part, raise_all
-from experiments.files import locked, write_atomically
 from experiments.measuring.experiment import MEASURED, ScaledCell
 from experiments.measuring.processor import is_supported
-from experiments.output.reporter import Reporter
-from experiments.output.tables import (
-    is_made,
-    is_measured_alike,
-    read_sidecar,
-    read_sweep,
-    sound_contents,
-    why_stale,
-    write_sweep,
-)
-from experiments.paths import STORE, STORED_CONFIG, csv_name, sidecar_path
+from experiments.running.files import locked, write_atomically
 from experiments.running.fingerprint import commit, suite_source
 from experiments.running.store import Store
 from experiments.running.work import (
@@ -36,10 +26,20 @@ from experiments.running.work import (
     unreached,
 )
 from experiments.running.workers import helpers
+from experiments.tables.reporter import Reporter
+from experiments.tables.stored import (
+    is_made,
+    is_measured_alike,
+    read_sidecar,
+    read_sweep,
+    sound_contents,
+    why_stale,
+    write_sweep,
+)
 from sdpa.scaling import multiplies
 
 if TYPE_CHECKING:
-    from experiments.analysis.results import Results
+    from experiments.tables.results import Results
 
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 
@@ -111,7 +111,7 @@ def analyse_again(sweeps: Sequence[Sweep], results: Path, report: Reporter) -> N
 
 
 def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
-    from experiments.analysis.analyse import analyse
+    from experiments.tables.analyse import analyse
 
     written = read_sweep(results, sweep)
     made = read_sidecar(sidecar_path(results, sweep.name))
@@ -168,7 +168,7 @@ def _write_tables(
 
 def _tables(records: Store, sweep: Sweep) -> "tuple[Results, str]":
     """The results of a sweep, and the cells that missed its precision; runs in another process."""
-    from experiments.analysis.analyse import analyse
+    from experiments.tables.analyse import analyse
 
     measured = tabulate_sweep(records, sweep)
     return analyse(sweep, measured), unreached(sweep, measured[MEASURED])

@@ -18,9 +18,7 @@ import typer
 from rich.console import Console
 from typer import Argument, Option
 
-from experiments.config.loader import Config, load_config
-from experiments.config.sweep import Sweep
-from experiments.errors import (
+from experiments.config.errors import (
     MeasurementError,
     TableError,
     UsageError,
@@ -28,12 +26,14 @@ from experiments.errors import (
     leaves,
     message_of,
 )
-from experiments.files import require_folder, write_atomically
-from experiments.output.reporter import Reporter
-from experiments.output.study import Study
-from experiments.paths import ERRORS, SHIPPED_CONFIG, SHIPPED_RESULTS, default_results
+from experiments.config.loader import Config, load_config
+from experiments.config.paths import ERRORS, SHIPPED_CONFIG, SHIPPED_RESULTS, default_results
+from experiments.config.sweep import Sweep
+from experiments.running.files import require_folder, write_atomically
 from experiments.running.work import Workers
 from experiments.running.workers import LocalWorkers, default_jobs
+from experiments.tables.reporter import Reporter
+from experiments.tables.study import Study
 
 _FORMATS = ("png", "svg", "pdf")
 _KEPT = "finished work is kept; repeat the command to continue"

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from experiments.config.errors import UsageError
 from experiments.config.messages import note
 from experiments.config.models import Value, config_model, kind_of, named
+from experiments.config.paths import SHIPPED_CONFIGS
 from experiments.config.rules import block_problems, impossible
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import Document, Fault
-from experiments.declarations import default_figures
-from experiments.errors import UsageError
+from experiments.kinds.figures import default_figures
 from experiments.measuring.columns import cell_fields
-from experiments.paths import SHIPPED_CONFIGS
 
 
 @dataclass(frozen=True)

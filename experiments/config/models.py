@@ -20,8 +20,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from experiments.config.yaml_text import range_or_value
-from experiments.declarations import figures_of
 from experiments.kinds import experiment_names
+from experiments.kinds.figures import figures_of
 from experiments.measuring.columns import axis_names, cell_fields, defaults
 from experiments.measuring.experiment import Experiment, load_experiment
 from experiments.measuring.intervals import MIN_TRIALS

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from experiments.config.models import NAME, Value, config_names, kinds_of, sweep_model
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
-from experiments.declarations import figures_of
+from experiments.kinds.figures import figures_of
 from experiments.measuring.columns import cell_fields, describe
 from experiments.measuring.experiment import ScaledCell
 

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from experiments.analysis.results import Results, SweepAxes
+from experiments.config.errors import Problem
 from experiments.config.sweep import Sweep
-from experiments.declarations import FIGURES
-from experiments.declarations.figure import HOLLOW, READING, Figure, Finding, Lines, Needs
-from experiments.errors import Problem
 from experiments.figures.shown import Shown, panels_of
 from experiments.figures.words import listed, short
+from experiments.kinds.figure import HOLLOW, READING, Figure, Finding, Lines, Needs
+from experiments.kinds.figures import FIGURES
 from experiments.measuring.columns import as_json, axis_names, defaults
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
+from experiments.tables.results import Results, SweepAxes
 
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
 _PALE = "Pale: exact values."

@@ -1,7 +1,7 @@
 """Pictures of their own: each function draws the figure of its name, declared in
-`experiments.declarations`.
+`experiments.kinds.figures`.
 
-They fit and derive nothing: `experiments.analysis` does that.
+They fit and derive nothing: `experiments.tables` does that.
 """
 
 from typing import Any
@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.analysis.results import SweepAxes
 from experiments.figures.lines import (
     legend,
     plain_numbers,
@@ -30,6 +29,7 @@ from experiments.figures.style import (
 )
 from experiments.figures.words import named, under, values_of
 from experiments.measuring.experiment import Floats
+from experiments.tables.results import SweepAxes
 
 _CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions

@@ -4,21 +4,21 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
-from experiments.analysis.results import Results
-from experiments.config.sweep import Sweep
-from experiments.declarations import FIGURES
-from experiments.errors import attempt, counted, fail, in_part
-from experiments.figures.captions import finding_of, lost_findings
-from experiments.output.products import Product, build
-from experiments.output.reporter import FLAGGED, Reporter
-from experiments.output.study import Study
-from experiments.paths import (
+from experiments.config.errors import attempt, counted, fail, in_part
+from experiments.config.paths import (
     DRAWN,
     ON_REQUEST,
     SHIPPED_RESULTS,
     figure_path,
     sidecar_path,
 )
+from experiments.config.sweep import Sweep
+from experiments.figures.captions import finding_of, lost_findings
+from experiments.kinds.figures import FIGURES
+from experiments.tables.products import Product, build
+from experiments.tables.reporter import FLAGGED, Reporter
+from experiments.tables.results import Results
+from experiments.tables.study import Study
 
 _TOLD = 3  # titles in the summary
 _BACK = "; the shipped config has them all: git checkout config.yaml && make all"

@@ -22,11 +22,6 @@ from matplotlib.ticker import (
     StrMethodFormatter,
 )
 
-from experiments.analysis.crossings import NORMS, STATISTICS
-from experiments.analysis.results import Results, SweepAxes
-from experiments.analysis.written import significant
-from experiments.declarations.figure import CASES, Lines, Panel
-from experiments.declarations.tables import only_crossing
 from experiments.figures.shown import Shown, along_cases, panels_of, x_of
 from experiments.figures.style import (
     INK,
@@ -38,7 +33,12 @@ from experiments.figures.style import (
     scaling_colours,
 )
 from experiments.figures.words import is_number, latex, named, short, spoken, under, values_of
+from experiments.kinds.figure import CASES, Lines, Panel
+from experiments.kinds.questions import only_crossing
 from experiments.measuring.metric import FEW_DRAWS, Metric
+from experiments.tables.crossings import NORMS, STATISTICS
+from experiments.tables.results import Results, SweepAxes
+from experiments.tables.written import significant
 
 _CROSSING = {
     f"{metric}{suffix}": (norm, statistic)

@@ -1,7 +1,7 @@
 """Maps over d_k and n_keys, and heat maps of drawn rows: colours in cells of equal size, with
 numbers or lines on them.
 
-Each function draws the figure of its name, declared in `experiments.declarations`.
+Each function draws the figure of its name, declared in `experiments.kinds.figures`.
 """
 
 import itertools
@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.analysis.crossings import EQUAL, NORM_NAMES, NORMS, STATISTICS
-from experiments.analysis.results import SweepAxes
 from experiments.figures.shown import Shown, cases
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, empty, panels
 from experiments.figures.words import short, under, values_of
+from experiments.tables.crossings import EQUAL, NORM_NAMES, NORMS, STATISTICS
+from experiments.tables.results import SweepAxes
 
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
 _INCHES_PER_NUMBER = 0.6

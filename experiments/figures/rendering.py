@@ -14,16 +14,16 @@ from matplotlib.text import Text
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from experiments.analysis.results import Results
-from experiments.declarations.figure import Figure, Finding
-from experiments.declarations.tables import Tables
+from experiments.config.paths import DRAWN_ROWS
 from experiments.figures import curves, maps
 from experiments.figures.captions import FindingError, plain_caption
 from experiments.figures.lines import draw_lines
 from experiments.figures.shown import Shown, shown
 from experiments.figures.style import DPI, STYLE, Drawing
 from experiments.figures.words import latex
-from experiments.paths import DRAWN_ROWS
+from experiments.kinds.figure import Figure, Finding
+from experiments.kinds.questions import Tables
+from experiments.tables.results import Results
 
 _TITLE_POINTS = 13
 _CAPTION_POINTS = 9.5

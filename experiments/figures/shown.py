@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from experiments.analysis.results import Results, SweepAxes
-from experiments.declarations.figure import CASES, Figure, Lines, Own, Panel
-from experiments.errors import counted
+from experiments.config.errors import counted
 from experiments.figures.words import listed
+from experiments.kinds.figure import CASES, Figure, Lines, Own, Panel
 from experiments.measuring.experiment import MEASURED
+from experiments.tables.results import Results, SweepAxes
 
 _MOST_RULES = 4  # beside each other
 _MOST_CASES = 9  # panels of cases

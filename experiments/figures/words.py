@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.analysis.results import SweepAxes
+from experiments.tables.results import SweepAxes
 from sdpa.scaling import UNSCALED
 
 _FEW_VALUES = 3

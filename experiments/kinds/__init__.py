@@ -1,10 +1,26 @@
-"""The experiments: one module of this folder each."""
+"""The experiments: one folder each.
 
+`cell` says the question, the cell, the draw and the metrics, `tables` derives tables, and `figures`
+declares figures with their findings. Without `tables` or `figures`, an experiment has none.
+"""
+
+import importlib
+from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 
 @cache
 def experiment_names() -> list[str]:
-    """Names of the experiments, in alphabetical order: the modules of this folder."""
-    return sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
+    """Names of the experiments, in alphabetical order: the folders of this one."""
+    return sorted(path.parent.name for path in Path(__file__).parent.glob("*/cell.py"))
+
+
+def parts(name: str) -> Iterator[tuple[str, ModuleType]]:
+    """Each experiment that has a module of a name, and the module."""
+    for experiment in experiment_names():
+        module = f"{__name__}.{experiment}.{name}"
+        if find_spec(module):
+            yield experiment, importlib.import_module(module)

@@ -34,7 +34,7 @@ def chunks(
     """The chunks of a cell, in merge order: each of the cell's `chunk_trials`, the last of those
     left over.
 
-    >>> from experiments.kinds.distribution import EXPERIMENT, Cell
+    >>> from experiments.kinds.distribution.cell import EXPERIMENT, Cell
     >>> [(chunk.index, chunk.trials) for chunk in chunks(EXPERIMENT, Cell(d_k=2**20), 30)]
     [(0, 16), (1, 14)]
     """

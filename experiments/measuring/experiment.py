@@ -1,6 +1,6 @@
 """The interface between the suite and an experiment: cells, their measurements, and rows of tables.
 
-A module of `experiments.kinds` declares its experiment as `EXPERIMENT = Experiment(...)`. The suite
+A folder of `experiments.kinds` declares its experiment as `EXPERIMENT = Experiment(...)`. The suite
 makes cells of the config, measures them in chunks (`measure`), stores and merges the measurements
 (`Measurement.merge`), and turns the result of each cell into rows (`tabulate`).
 """
@@ -170,19 +170,19 @@ class Experiment:
 
 
 def load_experiment(name: str) -> Experiment:
-    """The `EXPERIMENT` of the module of that name.
+    """The `EXPERIMENT` of the folder of that name.
 
     Raises:
-        ModuleNotFoundError: no module of `experiments.kinds` has the name.
+        ModuleNotFoundError: no folder of `experiments.kinds` has the name.
         TypeError: its EXPERIMENT is something else, or has another name.
 
     >>> load_experiment("distribution").table_columns[0].name
     'd_k'
     """
-    experiment = importlib.import_module(f"experiments.kinds.{name}").EXPERIMENT
+    experiment = importlib.import_module(f"experiments.kinds.{name}.cell").EXPERIMENT
     if not isinstance(experiment, Experiment) or experiment.name != name:
         raise TypeError(
-            f"experiments.kinds.{name}.EXPERIMENT: expected an Experiment of that name, got "
+            f"experiments.kinds.{name}.cell.EXPERIMENT: expected an Experiment of that name, got "
             f"{experiment!r:.200}"
         )
     return experiment

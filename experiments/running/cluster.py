@@ -20,7 +20,7 @@ import dask.config
 from distributed import Client, KilledWorker
 from threadpoolctl import threadpool_limits
 
-from experiments.errors import MeasurementError
+from experiments.config.errors import MeasurementError
 from experiments.kinds import experiment_names
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import load_experiment

@@ -12,7 +12,21 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_NOT_MEASURING = ("theory", "diagnosis", "heads", "auditing", "command")  # parts of sdpa
+_TOOLS = (
+    "theory",
+    "diagnosis",
+    "heads",
+    "auditing",
+    "command",
+)  # parts of sdpa that measure nothing
+_AFTER = (
+    "tables.py",
+    "figures.py",
+    "figures",
+)  # parts of an experiment that follow its measurements
+# Code of metrics of rows: only what measures rows depends on it.
+_ROWS = "experiments.measuring.rows"
+_OF_ROWS = ("sdpa/diagnostics.py", "sdpa/row_tiles.py", "experiments/measuring/rows")
 
 
 @cache
@@ -28,21 +42,30 @@ def versions(*packages: str) -> dict[str, str]:
 
 @cache
 def measuring_source(*experiments: str) -> str:
-    """SHA-256 of the code that measures experiments: their modules or folders, and what all share.
+    """SHA-256 of the code that measures experiments: of their folders, and of what they share.
 
     Comments, docstrings and layout do not count.
     """
-    files = [
+    shared = [
         path
         for path in ROOT.glob("sdpa/**/*.py")
-        if path.relative_to(ROOT).parts[1].removesuffix(".py") not in _NOT_MEASURING
+        if path.relative_to(ROOT).parts[1].removesuffix(".py") not in _TOOLS
     ]
-    files += ROOT.glob("experiments/measuring/**/*.py")
-    files += ROOT.glob("experiments/kinds/text/*")
-    for name in experiments:
-        files += ROOT.glob(f"experiments/kinds/{name}.py")
-        files += ROOT.glob(f"experiments/kinds/{name}/**/*.*")
-    return _hash(files)
+    shared += ROOT.glob("experiments/measuring/**/*.py")
+    own = [path for name in experiments for path in _measuring_files(name)]
+    if not any(_ROWS in path.read_text() for path in own if path.suffix == ".py"):
+        shared = [path for path in shared if not _is_of_rows(path)]
+    return _hash([*shared, *own])
+
+
+def _measuring_files(experiment: str) -> list[Path]:
+    folder = ROOT / "experiments" / "kinds" / experiment
+    files = folder.glob("**/*.*")
+    return [path for path in files if path.relative_to(folder).parts[0] not in _AFTER]
+
+
+def _is_of_rows(path: Path) -> bool:
+    return path.relative_to(ROOT).as_posix().startswith(_OF_ROWS)
 
 
 @cache

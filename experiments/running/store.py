@@ -21,11 +21,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from experiments.errors import Problem
-from experiments.files import write_atomically
+from experiments.config.errors import Problem
 from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.measuring.columns import Hint, Json, as_json, cell_fields
 from experiments.measuring.experiment import Measurement
+from experiments.running.files import write_atomically
 from experiments.running.fingerprint import measuring_source, versions
 
 _FORMAT = 2  # of a record; raise it with every change of what this module writes

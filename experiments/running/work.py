@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from experiments.config.errors import MeasurementError, counted
 from experiments.config.sweep import Sweep
-from experiments.errors import MeasurementError, counted
 from experiments.measuring.chunk import Chunk, chunks
 from experiments.measuring.columns import axis_names, axis_values, describe
 from experiments.measuring.experiment import MEASURED, Cell, Experiment, Measurement, Row

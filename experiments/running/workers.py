@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
-from experiments.errors import counted, in_part
+from experiments.config.errors import counted, in_part
 from experiments.running.store import measure_record
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ import pytest
 
 from experiments.commands.measure import measure
 from experiments.config.loader import Config, load_config
-from experiments.declarations import figures_of
 from experiments.figures.draw import draw
-from experiments.output.reporter import Reporter
-from experiments.output.study import Study
-from experiments.pages import explorer
+from experiments.kinds.figures import figures_of
+from experiments.publication.pages import explorer
 from experiments.running import workers as local
 from experiments.running.store import measure_record
 from experiments.running.workers import LocalWorkers
+from experiments.tables.reporter import Reporter
+from experiments.tables.study import Study
 from tests.command_line import Suite, call
 
 

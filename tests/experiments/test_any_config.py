@@ -8,13 +8,10 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from experiments.analysis import analyse, derived
-from experiments.analysis.results import Results
 from experiments.commands.check import check
 from experiments.commands.measure import measure
 from experiments.config.loader import load_config
 from experiments.config.models import config_names, kinds_of
-from experiments.declarations import FIGURES, default_figures, figures_of
 from experiments.figures.captions import plain_caption
 from experiments.figures.rendering import draw as draw_one
 from experiments.figures.rendering import typeset
@@ -22,13 +19,16 @@ from experiments.figures.shown import shown
 from experiments.figures.style import Drawing
 from experiments.figures.words import latex, short, values_of
 from experiments.kinds import experiment_names
+from experiments.kinds.figures import FIGURES, default_figures, figures_of
 from experiments.measuring.columns import cell_fields, defaults, names
 from experiments.measuring.experiment import load_experiment
-from experiments.output.reporter import Reporter
-from experiments.output.study import Study
-from experiments.pages.index import make_page
+from experiments.publication.pages.index import make_page
 from experiments.running import workers
 from experiments.running.workers import LocalWorkers
+from experiments.tables import analyse, derived
+from experiments.tables.reporter import Reporter
+from experiments.tables.results import Results
+from experiments.tables.study import Study
 
 Axes = dict[str, object]
 # The values of each key: one, two, three and more widths, lengths and rules.

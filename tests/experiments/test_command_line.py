@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from experiments.analysis import analyse
 from experiments.config.loader import load_config
+from experiments.config.paths import DRAWN
 from experiments.figures import draw, rendering
-from experiments.output.tables import read_sweep, write_sweep
-from experiments.pages import index
-from experiments.paths import DRAWN
+from experiments.publication.pages import index
+from experiments.tables import analyse
+from experiments.tables.stored import read_sweep, write_sweep
 from tests.command_line import SMALL, Suite, in_a_process, printed
 from tests.suite_process import ROOT
 
@@ -168,7 +168,7 @@ def test_plan_says_what_is_missing_and_what_is_there(suite, monkeypatch):
     complete = suite("plan").stdout
     assert re.search(rf"{kind}0 of 2 chunks .* complete\n", complete)
     with monkeypatch.context() as patch:  # and a run makes the tables again without measuring
-        patch.setattr("experiments.output.products.suite_source", lambda: "other")
+        patch.setattr("experiments.tables.products.suite_source", lambda: "other")
         assert re.search(rf"{kind}0 of 2 chunks .* to be made again\n", suite("plan").stdout)
         assert re.search(r"^ *tables:? +\d unchanged$", suite("run").stdout, re.MULTILINE)
         assert suite("plan").stdout == complete

@@ -11,15 +11,15 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from experiments.analysis.analyse import columns_of
-from experiments.analysis.bands import bands
-from experiments.analysis.crossings import EQUAL, NORMS, TENTH, crossings, norm_ratios
-from experiments.analysis.results import SweepAxes
-from experiments.analysis.slopes import fit_slopes
-from experiments.kinds import language
-from experiments.kinds.saturation import EXPERIMENT
+from experiments.kinds.language import cell as language
+from experiments.kinds.language.tables import bands
+from experiments.kinds.saturation.cell import EXPERIMENT
 from experiments.measuring.columns import names
-from experiments.output.tables import read_sweep
+from experiments.tables.analyse import columns_of
+from experiments.tables.crossings import EQUAL, NORMS, TENTH, crossings, norm_ratios
+from experiments.tables.results import SweepAxes
+from experiments.tables.slopes import fit_slopes
+from experiments.tables.stored import read_sweep
 from tests.numerics import normals
 
 OF_ROWS, OF_RUNS = SweepAxes.of_cell(EXPERIMENT.cell), SweepAxes.of_cell(language.Cell)

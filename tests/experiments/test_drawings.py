@@ -11,18 +11,18 @@ import pytest
 from matplotlib.colors import to_hex, to_rgb
 from scipy.interpolate import RegularGridInterpolator
 
-from experiments.analysis.results import Results
 from experiments.config.loader import load_config
-from experiments.declarations import FIGURES
-from experiments.declarations.figure import READING
-from experiments.declarations.tables import rows_of
 from experiments.figures import curves
 from experiments.figures.captions import HOLLOW, plain_caption
 from experiments.figures.rendering import draw
 from experiments.figures.shown import shown
 from experiments.figures.words import listed, under, values_of
-from experiments.kinds.network import OF_LAYER
+from experiments.kinds.figure import READING
+from experiments.kinds.figures import FIGURES
+from experiments.kinds.network.cell import OF_LAYER
+from experiments.kinds.questions import rows_of
 from experiments.measuring.columns import axis_values
+from experiments.tables.results import Results
 
 FIVE = "[unscaled, d_k^1/4, d_k^1/3, d_k^1/2, d_k^2/3]"
 BOTH = "scaling: [unscaled, d_k^1/2]"

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.kinds.saturation import STATISTICS, Cell
+from experiments.kinds.saturation.cell import STATISTICS, Cell
 from experiments.measuring.experiment import MEASURED
-from experiments.measuring.row_metrics import METRICS
+from experiments.measuring.rows.metrics import METRICS
 from sdpa import LAWS, Scaling
 from tests.plain_rows import metrics_of_draw
 

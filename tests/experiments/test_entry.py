@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from experiments import run
+from experiments.config.errors import UsageError
 from experiments.config.loader import ConfigError
-from experiments.errors import UsageError
 from tests.command_line import Suite
 from tests.suite_process import ROOT, captured
 
@@ -46,7 +46,7 @@ def test_tables_are_those_of_the_command_line_and_a_figure_is_drawn(suite: Suite
 
 @pytest.mark.usefixtures("in_this_process")
 def test_results_of_a_mapping_stay_when_another_takes_its_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr("experiments.entry._OF_MAPPINGS", tmp_path / "python")
+    monkeypatch.setattr("experiments.commands.entry._OF_MAPPINGS", tmp_path / "python")
     first = run(CONFIG)
     other = run({"seed": 0, "sweeps": {"wide": SWEEP | {"d_k": 16}, "more": SWEEP}})
     assert first.folder == other.folder

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from experiments.kinds.saturation import Cell
-from experiments.measuring.row_metrics import METRICS
+from experiments.kinds.saturation.cell import Cell
+from experiments.measuring.rows.metrics import METRICS
 from sdpa import Scaling, theory
 from sdpa.theory.query_lengths import score_survival
 

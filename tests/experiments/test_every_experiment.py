@@ -8,16 +8,14 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from experiments.declarations import figures_of
-from experiments.kinds import (
-    distribution,
-    experiment_names,
-    initialisation,
-    language,
-    mechanisms,
-    network,
-    saturation,
-)
+from experiments.kinds import experiment_names
+from experiments.kinds.distribution import cell as distribution
+from experiments.kinds.figures import figures_of
+from experiments.kinds.initialisation import cell as initialisation
+from experiments.kinds.language import cell as language
+from experiments.kinds.mechanisms import cell as mechanisms
+from experiments.kinds.network import cell as network
+from experiments.kinds.saturation import cell as saturation
 from experiments.measuring.columns import cell_fields, names
 from experiments.measuring.experiment import MEASURED, load_experiment
 from experiments.measuring.sampling import AttentionCell, SampledCell

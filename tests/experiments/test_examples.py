@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
-from experiments.analysis.written import csv_bytes
-from experiments.examples import picture
-from experiments.examples.examples import EXAMPLES as DECLARED
-from experiments.examples.steps import long_table
-from experiments.examples.walk import ExampleError, own_steps, read_matrix
+from experiments.config.paths import EXAMPLES
 from experiments.figures.style import SEQUENTIAL
-from experiments.paths import EXAMPLES
+from experiments.publication.examples import picture
+from experiments.publication.examples.examples import EXAMPLES as DECLARED
+from experiments.publication.examples.steps import long_table
+from experiments.publication.examples.walk import ExampleError, own_steps, read_matrix
+from experiments.tables.written import csv_bytes
 from tests.command_line import call
 from tests.plain_attention import attention
 from tests.plain_examples import REFERENCES

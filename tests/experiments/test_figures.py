@@ -12,17 +12,17 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
-from experiments.analysis.results import Results
-from experiments.analysis.written import significant
-from experiments.declarations import FIGURES, figures_of
+from experiments.config.paths import drawn_texts, figure_path
 from experiments.figures.captions import plain_caption
 from experiments.figures.rendering import draw, picture, render_figure
 from experiments.figures.shown import shown
-from experiments.files import write_files
 from experiments.kinds import experiment_names
+from experiments.kinds.figures import FIGURES, figures_of
 from experiments.measuring.experiment import load_experiment
-from experiments.output.tables import read_sweep
-from experiments.paths import drawn_texts, figure_path
+from experiments.running.files import write_files
+from experiments.tables.results import Results
+from experiments.tables.stored import read_sweep
+from experiments.tables.written import significant
 from tests.command_line import SMALL
 from tests.shipped import CONFIG, RESULTS
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.kinds import language
-from experiments.kinds.language import Cell, train
+from experiments.kinds.language import cell as language
+from experiments.kinds.language.cell import Cell, train
 from experiments.measuring.chunk import Chunk, measure_chunk
 from sdpa import Scaling, diagnose_scores
 

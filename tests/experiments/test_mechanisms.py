@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.kinds.mechanisms import EXPERIMENT, MECHANISM_METRICS, Cell, MaskName, Sink
+from experiments.kinds.mechanisms.cell import EXPERIMENT, MECHANISM_METRICS, Cell, MaskName, Sink
 from experiments.measuring.experiment import MEASURED
 from sdpa.row_maps import NORMALIZERS
 from tests.plain_attention import entropy

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from experiments.errors import TableError
-from experiments.models import heads
-from experiments.models.command import draw_model
-from experiments.models.figures import FIGURES, REACH, read_model
-from experiments.models.texts import checksums, windows
-from experiments.output.reporter import Reporter
-from experiments.paths import DRAWN, SHIPPED_RESULTS, model_path
+from experiments.config.errors import TableError
+from experiments.config.paths import DRAWN, SHIPPED_RESULTS, model_path
+from experiments.publication.models import heads
+from experiments.publication.models.command import draw_model
+from experiments.publication.models.figures import FIGURES, REACH, read_model
+from experiments.publication.models.texts import checksums, windows
+from experiments.tables.reporter import Reporter
 from sdpa import diagnose_scores, softmax
 from sdpa.theory import GaussianRow
 from tests.suite_process import ROOT

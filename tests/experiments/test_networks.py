@@ -6,11 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.analysis.analyse import agreement
-from experiments.analysis.network import BY_LAYER, law_of, with_law
-from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
-from experiments.kinds.network import (
+from experiments.kinds.network.cell import (
     EXPERIMENT,
     LAYERS,
     METRICS,
@@ -19,8 +16,11 @@ from experiments.kinds.network import (
     measure,
     tabulate,
 )
+from experiments.kinds.network.tables import BY_LAYER, law_of, with_law
 from experiments.measuring.experiment import MEASURED
 from experiments.running.work import tabulated
+from experiments.tables.analyse import agreement
+from experiments.tables.results import Results
 from sdpa.initialisation import Scheme
 from tests.plain_layers import values_of_layers
 from tests.plain_rows import RULES

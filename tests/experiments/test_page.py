@@ -15,13 +15,13 @@ import pytest
 from scipy.interpolate import BarycentricInterpolator
 
 from experiments.config.loader import load_config
-from experiments.output.reporter import Reporter
-from experiments.output.study import Study
-from experiments.output.tables import read_sweep, write_sweep
-from experiments.pages import explorer, index
-from experiments.pages.explorer import CURVES, RELATIVE_ERROR, row_means
-from experiments.pages.index import make_page
-from experiments.paths import drawn_texts, figure_path
+from experiments.config.paths import drawn_texts, figure_path
+from experiments.publication.pages import explorer, index
+from experiments.publication.pages.explorer import CURVES, RELATIVE_ERROR, row_means
+from experiments.publication.pages.index import make_page
+from experiments.tables.reporter import Reporter
+from experiments.tables.stored import read_sweep, write_sweep
+from experiments.tables.study import Study
 from sdpa.theory import attention_expectations
 from sdpa.theory.query_lengths import query_lengths
 from tests.page_text import as_shown, assert_whole, words

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from experiments.pages.explorer import RELATIVE_ERROR
+from experiments.publication.pages.explorer import RELATIVE_ERROR
 from sdpa import row_diagnostics, softmax
 from sdpa.theory import attention_expectations
 from tests.suite_process import ROOT

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.analysis.analyse import agreement
-from experiments.analysis.derived import add_exact
-from experiments.analysis.results import Results
-from experiments.analysis.verdicts import verdicts
 from experiments.config.sweep import Sweep
-from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
+from experiments.kinds.saturation.cell import EXPERIMENT, STATISTICS, Cell
 from experiments.running.work import tabulated
+from experiments.tables.analyse import agreement
+from experiments.tables.derived import add_exact
+from experiments.tables.results import Results
+from experiments.tables.verdicts import verdicts
 from sdpa import Scaling
 
 TRIALS = 100

@@ -60,8 +60,9 @@ call("plan", "--config", "quick.yaml", "--results", "nowhere")
 
 STEPS = """\
 from unittest.mock import Mock
-from experiments.__main__ import _drawing, _writing
-from experiments.paths import SHIPPED_RESULTS
+from experiments.__main__ import _drawing
+from experiments.__main__ import _writing
+from experiments.config.paths import SHIPPED_RESULTS
 job = Mock(results=SHIPPED_RESULTS)
 _drawing(job)
 _writing(job)

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from experiments.output import reporter
+from experiments.tables import reporter
 
 
 def test_a_log_tells_now_and_then_what_remains_at_the_speed_of_the_run(monkeypatch):

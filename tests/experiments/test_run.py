@@ -12,10 +12,10 @@ from types import MappingProxyType
 import pandas as pd
 import pytest
 
+from experiments.config.errors import MeasurementError, PartError
 from experiments.config.sweep import Sweep
-from experiments.errors import MeasurementError, PartError
-from experiments.kinds import rows
-from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
+from experiments.kinds.rows import cell as rows
+from experiments.kinds.saturation.cell import EXPERIMENT, STATISTICS, Cell
 from experiments.measuring.chunk import Chunk, chunk_key, measure_chunk
 from experiments.measuring.columns import defaults
 from experiments.measuring.experiment import MEASURED

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
+from experiments.kinds.saturation.cell import EXPERIMENT, STATISTICS, Cell
 from experiments.measuring import sampling
 from experiments.measuring.chunk import Chunk, generator
 from experiments.measuring.experiment import MEASURED
-from experiments.measuring.row_metrics import METRICS
-from experiments.measuring.row_statistics import RowMeasurement
+from experiments.measuring.rows.metrics import METRICS
+from experiments.measuring.rows.statistics import RowMeasurement
 from sdpa import LAWS, Scaling
 from tests.plain_rows import metrics_of_draw, rows_of_draw, score_variance
 

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.analysis.results import Results
 from experiments.config.sweep import Sweep
-from experiments.declarations import FIGURES
 from experiments.figures.captions import finding_of, lost_findings, mismatch
+from experiments.kinds.figures import FIGURES
 from experiments.measuring.columns import as_json
-from experiments.output.tables import read_sweep
+from experiments.tables.results import Results
+from experiments.tables.stored import read_sweep
 from tests.shipped import CONFIG, RESULTS, shipped_only
 
 pytestmark = shipped_only

@@ -11,9 +11,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from experiments.analysis.score_counts import distances, histograms
-from experiments.kinds import distribution, initialisation, rows
-from experiments.kinds.distribution import Scores, bin_edges
+from experiments.kinds.distribution import cell as distribution
+from experiments.kinds.distribution.cell import Scores, bin_edges
+from experiments.kinds.distribution.tables import distances, histograms
+from experiments.kinds.initialisation import cell as initialisation
+from experiments.kinds.rows import cell as rows
 from experiments.measuring.experiment import MEASURED, load_experiment
 from experiments.measuring.moments import Moments, power_sums
 from sdpa.initialisation import Scheme

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from experiments.errors import UsageError
-from experiments.models import language, smollm2
+from experiments.config.errors import UsageError
+from experiments.publication.models import language, smollm2
 from sdpa import diagnose_scores, network
 from sdpa.network import Block
 from tests.suite_process import ROOT

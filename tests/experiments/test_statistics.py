@@ -10,12 +10,12 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import stats
 
-from experiments.kinds.saturation import STATISTICS, Cell
+from experiments.kinds.saturation.cell import STATISTICS, Cell
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import Limits, effective_draws, mean_interval, share_interval
 from experiments.measuring.moments import Moments, ScoreMoments
 from experiments.measuring.quantiles import MAX_BINS, Histograms
-from experiments.measuring.row_metrics import METRICS
+from experiments.measuring.rows.metrics import METRICS
 from tests.plain_rows import RULES
 
 

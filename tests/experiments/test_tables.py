@@ -9,23 +9,23 @@ from functools import partial
 import pandas as pd
 import pytest
 
-from experiments.analysis.results import Results
 from experiments.commands import check
 from experiments.commands.check import write_overview
 from experiments.commands.measure import analyse_again
-from experiments.errors import DisagreementError, TableError
-from experiments.files import write_atomically
-from experiments.output import products
-from experiments.output.compare import compare
-from experiments.output.products import Product, build
-from experiments.output.reporter import Reporter
-from experiments.output.study import Study
-from experiments.output.tables import (
+from experiments.config.errors import DisagreementError, TableError
+from experiments.running.files import write_atomically
+from experiments.tables import products
+from experiments.tables.compare import compare
+from experiments.tables.products import Product, build
+from experiments.tables.reporter import Reporter
+from experiments.tables.results import Results
+from experiments.tables.stored import (
     is_made,
     is_measured_alike,
     read_sweep,
     write_sweep,
 )
+from experiments.tables.study import Study
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("experiments.files.os.fsync", full)
+    monkeypatch.setattr("experiments.running.files.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"

@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from experiments.kinds import language
-from experiments.paths import csv_name
+from experiments.config.paths import csv_name
+from experiments.kinds.language import cell as language
 from tests.shipped import RESULTS, ROOT
 
 PLAIN, QUARTER, HALF, WHOLE = "unscaled", "d_k^1/4", "d_k^1/2", "d_k^1"

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.analysis.analyse import agreement
-from experiments.analysis.results import Results, SweepAxes
-from experiments.analysis.verdicts import ALARM, verdicts
 from experiments.config.sweep import Sweep
-from experiments.kinds.saturation import EXPERIMENT, METRICS
+from experiments.kinds.saturation.cell import EXPERIMENT, METRICS
+from experiments.tables.analyse import agreement
+from experiments.tables.results import Results, SweepAxes
+from experiments.tables.verdicts import ALARM, verdicts
 
 OF_CELL = SweepAxes.of_cell(EXPERIMENT.cell)
 USUAL = {axis: value for axis, value in OF_CELL.usual.items() if value is not None}

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from experiments.models.diagnosis import COLUMNS
+from experiments.publication.models.diagnosis import COLUMNS
 from sdpa import attention_weights, compare, diagnose, diagnose_scores
 from sdpa.command.words import advice
 from sdpa.heads import HeadArrays, read_heads

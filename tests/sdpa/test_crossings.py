@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from experiments.kinds.saturation import Cell
+from experiments.kinds.saturation.cell import Cell
 from sdpa import PairLaw, row_diagnostics, softmax
 from sdpa.theory import UnknownError, attention_expectations, attention_medians
 from sdpa.theory.norm_quantiles import jacobian_median

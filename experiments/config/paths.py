@@ -1,0 +1,105 @@
+"""Files and folders of results: who writes where, in one place, so that nobody overwrites another's
+results.
+"""
+
+from pathlib import Path
+
+from experiments.config.errors import UsageError
+from experiments.measuring.experiment import MEASURED
+
+SHIPPED_CONFIG = Path("config.yaml")
+# Those of this repository, whose sweeps findings are about.
+SHIPPED_CONFIGS = [
+    Path(__file__).resolve().parents[2] / name
+    for name in ("config.yaml", "config.full.yaml", "quick.yaml")
+]
+# The results of this repository: beside its tables they have statements, examples, benchmarks.
+SHIPPED_RESULTS = Path("results")
+FULL = "config.full"  # the folder in it for sweeps of config.full.yaml
+STORE = ".cells"  # the folder of finished chunks
+STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
+COLUMNS = "columns.csv"  # the meaning of every column
+DERIVED = "derived"  # the folder of the tables that follow from measured ones
+FIGURES = "figures"  # a folder for each sweep
+STATEMENTS = "statements"
+EXAMPLES = "examples"
+BENCHMARKS = "benchmarks"
+MODELS = "models"  # of pretrained models
+PYTHON = "python"  # of mappings that `experiments.run` gets
+ERRORS = "errors.txt"  # tracebacks of the last command that met one
+_TAKEN = (
+    DERIVED,
+    FIGURES,
+    STATEMENTS,
+    EXAMPLES,
+    BENCHMARKS,
+    MODELS,
+    PYTHON,
+    "walk",
+)
+DRAWN = (".png", ".txt")  # the files of a figure: the drawing; title and caption
+DRAWN_ROWS = "Rows"  # a text in a PNG: its first row below the title, and that of the caption
+# one from an earlier run is drawn again, so that it does not go out of date
+ON_REQUEST = (".pdf", ".svg")
+
+
+def default_results(config: Path) -> Path:
+    """`results` for the config.yaml of this folder, `results/NAME` for a config called NAME.yaml.
+
+    Raises:
+        UsageError: the name belongs to something else in `results`.
+
+    >>> default_results(Path("mine.yaml")).as_posix()
+    'results/mine'
+    """
+    if config.resolve() == SHIPPED_CONFIG.resolve():
+        return SHIPPED_RESULTS
+    if config.stem.lower() in _TAKEN or config.stem.startswith("."):
+        raise UsageError(
+            f"{config}: {SHIPPED_RESULTS / config.stem} has other results; choose a folder by "
+            "RESULTS=DIR (--results DIR)"
+        )
+    return SHIPPED_RESULTS / config.stem
+
+
+def csv_name(sweep: str, kind: str) -> str:
+    """The path of a table below a results folder: SWEEP.csv for `measured`, else
+    derived/SWEEP/KIND.csv.
+
+    >>> csv_name("dimension", "measured"), csv_name("dimension", "slopes")
+    ('dimension.csv', 'derived/dimension/slopes.csv')
+    """
+    return f"{sweep}.csv" if kind == MEASURED else f"{DERIVED}/{sweep}/{kind}.csv"
+
+
+def sidecar_path(results: Path, sweep: str) -> Path:
+    """The file beside a sweep's table, with its parameters, checksums and origin.
+
+    >>> sidecar_path(SHIPPED_RESULTS, "dimension").as_posix()
+    'results/dimension.json'
+    """
+    return results / f"{sweep}.json"
+
+
+def model_path(results: Path, name: str) -> Path:
+    """A file of the pretrained model: a table, or a figure with its suffix.
+
+    >>> model_path(SHIPPED_RESULTS, "by-head.csv").as_posix()
+    'results/models/smollm2/by-head.csv'
+    """
+    return results / MODELS / "smollm2" / name
+
+
+def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:
+    """The file of a sweep's figure: .png, and .txt for its title and caption.
+
+    >>> figure_path(SHIPPED_RESULTS, "dimension", "variance", ".png").as_posix()
+    'results/figures/dimension/variance.png'
+    """
+    return results / FIGURES / sweep / f"{figure}{suffix}"
+
+
+def drawn_texts(drawing: Path) -> tuple[str, str]:
+    """Title and caption of a figure, the lines of its .txt file."""
+    title, caption = drawing.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
+    return title, caption

@@ -1,0 +1,43 @@
+"""Figure of the distribution of scores, and its finding."""
+
+from experiments.kinds.figure import (
+    HOLLOW,
+    Figure,
+    Finding,
+)
+from experiments.kinds.questions import (
+    Numbers,
+    Tables,
+    ends,
+    has_few,
+    rises,
+)
+from experiments.measuring.experiment import MEASURED
+
+
+def _distribution(tables: Tables) -> Numbers:
+    rows = tables[MEASURED]
+    falls = rises(rows, "d_k", "score_kurtosis", falls=True)
+    holds = falls and (rows["score_kurtosis_low"] > 0).all()
+    return ends(rows, "d_k", "score_kurtosis") if holds else None
+
+
+FIGURES = (
+    Figure(
+        name="distribution",
+        shows="Distribution of one score, measured and exact, and its excess kurtosis",
+        metrics=("score_variance", "score_kurtosis"),
+        default=True,
+        note="Points: measured, with 95% intervals for bins with at least 10 scores; pale lines: "
+        "exact.",
+        when={HOLLOW: has_few("score_kurtosis")},
+        finding=Finding(
+            sweep="dot_products",
+            title="Scores have heavier tails than normal ones, less so in wide heads",
+            sentence="The excess kurtosis of a score is {first:.2f} at d_k = {d_k.least} and "
+            "{last:.3f} at {d_k.most}; a normal one has 0.",
+            needs={"d_k": ()},
+            numbers=_distribution,
+        ),
+    ),
+)

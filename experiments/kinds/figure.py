@@ -1,0 +1,165 @@
+"""The vocabulary of declarations: a figure with its caption and finding, as data.
+
+Nothing here loads pandas or a package for drawing, so that the config may read the declarations.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from experiments.kinds.questions import Tables
+from experiments.measuring.experiment import MEASURED
+
+# The axes that a sentence speaks of: one value, values that a sweep must have among its own, or ()
+# for any.
+Needs: TypeAlias = Mapping[str, Any]
+
+READING = "Bars: 95% intervals."
+HOLLOW = "Hollow points: too few draws for a reliable interval."
+EQUAL = "Dotted: equal weights of all keys."
+JACOBIAN = "|J|_F: Frobenius norm of the Jacobian of the softmax, weights by scores."
+GRADIENT = (
+    "|dL/dq|: norm of the gradient that reaches a query, if those of its weights are standard "
+    "normal."
+)
+# Sentences of captions, each with the condition that its figure has what it speaks of.
+When: TypeAlias = Mapping[str, Callable[[Tables], Any]]
+CASES = "cases"  # each combination of the axes that are neither along x nor coloured
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One metric along the x axis of a figure of lines.
+
+    Attributes:
+        metric: its column; the column's interval and exact values belong to it. In a table without
+            intervals, they reach two standard errors. A column `_law` gives lines without exact
+            values, and points that no line joins.
+        title: instead of the metric's.
+        like: a metric of another panel of its row, which then shares the y axis.
+        floor: the lower end of the y axis, which then is linear; otherwise a wide range makes it
+            logarithmic.
+        top: the highest value; larger ones stand there.
+        equal: True to mark the value of equal weights, ln n_keys or 1/n_keys.
+        only: an axis, and `min` or `max` for the rows of its weakest or strongest value, which the
+            title names, unless there is a panel for each case.
+        over: what divides it: `ln n_keys`, or `exact` for its exact value, under the first rule
+            alone.
+        root: True for the square root of a mean square.
+    """
+
+    metric: str
+    title: str = ""
+    like: str = ""
+    floor: float | None = None
+    top: float = math.inf
+    equal: bool = False
+    only: tuple[str, Callable[..., Any]] | None = None
+    over: Literal["", "ln n_keys", "exact"] = ""
+    root: bool = False
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A picture of metrics along an axis: points with 95% intervals, pale lines of exact values, a
+    panel per metric.
+
+    Attributes:
+        x: the axis, `exponent` or `scaling`; empty for the first axis with more than one value, or
+            `scaling`.
+        panels: in rows of `columns`.
+        size: width and height in inches; with `beside`, those of a panel.
+        by: what distinguishes lines by colour, `scaling` or an axis of numbers; all other varied
+            axes distinguish them by markers.
+        beside: `scaling` for rows of panels, one column for each of the first four rules; with `by`
+            the same, colours distinguish all other lines. `cases` for panels of each combination of
+            the other axes, at most nine in all.
+        columns: panels in a row; 0 for one row.
+        rules: the scaling rules to show, if the table has one of them; otherwise all.
+        table: its kind.
+    """
+
+    x: str
+    panels: tuple[Panel, ...]
+    size: tuple[float, float]
+    by: str = "scaling"
+    beside: str = ""
+    columns: int = 0
+    rules: tuple[str, ...] = ()
+    table: str = MEASURED
+
+
+@dataclass(frozen=True)
+class Own:
+    """The rows of the measured table that a drawing of its own shows.
+
+    Attributes:
+        along: axes along which they differ; the others have their first combination. Empty for all
+            rows.
+        rules: as of `Lines`.
+        cases: the most combinations of the other axes and of the rules; 0 for the first combination
+            of the other axes under each rule.
+    """
+
+    along: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    cases: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Title and sentence of a figure, with the numbers that its tables have to give.
+
+    Attributes:
+        sweep: the one that they are about; empty for a table of no sweep.
+        title: at most twelve words, without numbers.
+        sentence: one sentence, with a format field for each number; `{d_k.least}` and `{d_k.most}`
+            for sizes.
+        numbers: those of the sentence, from the tables of the sweep; None if these do not support
+            title and sentence.
+        reads: the derived tables that `numbers` needs.
+        needs: the axes and treatments that title and sentence speak of.
+    """
+
+    sweep: str = ""
+    title: str
+    sentence: str
+    numbers: Callable[[Tables], Mapping[str, Any] | None]
+    reads: tuple[str, ...] = ()
+    needs: Needs = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A figure: what it shows, and how.
+
+    Attributes:
+        name: of its files; a figure without `lines` is drawn by the function of this name.
+        shows: the plain title: what is plotted, in at most twelve words.
+        of: the experiment whose sweeps it shows, one drawing for each sweep.
+        metrics: the columns of the measured table that it shows, as the page orders them; by
+            default those of the panels.
+        lines: the picture, if it is one of lines.
+        own: what it shows, if it is not.
+        note: sentences of the plain caption on how to read the picture.
+        when: further sentences for tables with what they speak of.
+        default: True for the figure of every sweep of its experiment that names none.
+        finding: title and sentence for one sweep; any other sweep has the plain title.
+    """
+
+    name: str
+    shows: str
+    of: str = ""  # set by the folder of its experiment
+    metrics: tuple[str, ...] = ()
+    lines: Lines | None = None
+    own: Own = Own()
+    note: str = ""
+    when: When = field(default_factory=dict)
+    default: bool = False
+    finding: Finding | None = None
+
+    def __post_init__(self) -> None:
+        if self.lines and not self.metrics:
+            of_panels = dict.fromkeys(panel.metric for panel in self.lines.panels)
+            object.__setattr__(self, "metrics", tuple(of_panels))

@@ -1,0 +1,26 @@
+"""Every figure of sweeps with its caption and finding, in the order in which the docs list them.
+
+A new figure is a new entry in `FIGURES` of the `figures` of its experiment.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from experiments.kinds import parts
+from experiments.kinds.figure import Figure
+
+FIGURES: Mapping[str, Figure] = {
+    figure.name: replace(figure, of=experiment)
+    for experiment, module in parts("figures")
+    for figure in module.FIGURES
+}
+
+
+def figures_of(experiment: str) -> tuple[str, ...]:
+    """The names of the figures of an experiment in the order of their entries."""
+    return tuple(name for name, figure in FIGURES.items() if figure.of == experiment)
+
+
+def default_figures(experiment: str) -> tuple[str, ...]:
+    """The figures of a sweep of an experiment that names none."""
+    return tuple(name for name in figures_of(experiment) if FIGURES[name].default)

@@ -1,0 +1,107 @@
+"""The best learning rate of each rule, the rates that are nearly as good, and the runs at it.
+
+The best rate has the smallest median loss after training; of several, it is the smallest. The band
+holds the rates around it whose median loss exceeds the best by at most 1%, without a gap. The
+tables `history` and `heads` have the recorded steps of the runs at the best rate alone.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import pandas as pd
+
+from experiments.kinds.language.cell import HEADS, HEADS_COLUMNS, HISTORY, HISTORY_COLUMNS
+from experiments.measuring.columns import Column, names
+from experiments.measuring.experiment import TREATMENT, Experiment
+from experiments.tables.derived import Derived, Field, after_axes, columns_of_text, fold
+from experiments.tables.results import Results
+
+BANDS = "bands"
+BEST_RATE = "best_rate"
+NEARLY = 1.01  # of the least median loss
+_RATE = "learning_rate"
+_LOSS = "final_loss"
+_LOSSES = [f"{_LOSS}{end}" for end in ("", "_low", "_high")]
+_OF_RULE = ["exponent", "divisor", "trials"]
+
+
+def bands(results: Results) -> pd.DataFrame:
+    """One row for each rule and each combination of the axes but the learning rate."""
+    table = results.measured
+    case = [*results.axes.among(table, _RATE), "scaling"]
+    return fold(table, case, _band, [*_OF_RULE, *names(_BAND), *_LOSSES])
+
+
+def _band(rows: pd.DataFrame) -> Iterator[dict[str, Field]]:
+    """The columns of one band."""
+    rows = rows.sort_values(_RATE).reset_index(drop=True)
+    losses = rows[_LOSS]
+    best = int(losses.idxmin())
+    is_near = losses <= NEARLY * losses[best]
+    gaps = (~is_near).cumsum()
+    band = rows.loc[is_near & (gaps == gaps[best]), _RATE]
+    yield {
+        **rows.loc[best, [*_OF_RULE, *_LOSSES]],
+        "lowest_rate": rows[_RATE].min(),
+        "highest_rate": rows[_RATE].max(),
+        BEST_RATE: rows.loc[best, _RATE],
+        "band_from": band.min(),
+        "band_to": band.max(),
+        "octaves": math.log2(band.max() / band.min()),
+        "diverged_least": rows["diverged"].min(),
+    }
+
+
+def _at_best(kind: str, results: Results) -> pd.DataFrame:
+    """The rows of a table at the best rate of their rule."""
+    best = results[BANDS].rename(columns={BEST_RATE: _RATE})
+    same = [*results.axes.among(best), "scaling"]
+    return results[kind].merge(best[same], on=same)
+
+
+_BAND = columns_of_text(
+    f"""
+    lowest_rate float smallest learning rate of the sweep
+    highest_rate float largest learning rate of the sweep
+    {BEST_RATE} float learning rate with the smallest median loss
+    band_from float smallest rate of the band
+    band_to float largest rate of the band
+    octaves float width of the band := log2(band_to / band_from)
+    diverged_least float smallest share of runs that diverge at a rate
+    """
+)
+
+
+def _columns(experiment: Experiment) -> tuple[Column, ...]:
+    declared = {column.name: column for column in experiment.table_columns}
+    losses = [
+        replace(declared[name], meaning=f"at the best rate: {declared[name].meaning}")
+        for name in _LOSSES
+    ]
+    of_rule = [*TREATMENT, declared["trials"]]
+    return after_axes([*of_rule, *_BAND, *losses], but=_RATE)(experiment)
+
+
+def _recorded(kind: str, columns: tuple[Column, ...]) -> Derived:
+    """A table of recorded steps at the best rates."""
+    return Derived(
+        kind,
+        needs={"step", *names(columns)},
+        columns=after_axes(columns),
+        derive=partial(_at_best, kind),
+        source=kind,
+    )
+
+
+TABLES = (
+    Derived(
+        BANDS,
+        needs={_RATE, _LOSS},
+        columns=_columns,
+        derive=bands,
+    ),
+    _recorded(HISTORY, HISTORY_COLUMNS),
+    _recorded(HEADS, HEADS_COLUMNS),
+)

@@ -1,0 +1,217 @@
+"""Attention rows with what models do to scores: soft caps, sinks, windows, local masks, and other
+normalizers.
+
+In a config they are sweeps of `saturation` that name one of these (`Experiment.extends`).
+Draws and scaling rules are those of `experiments.kinds.saturation.cell`. Between the divisor and the
+weights stands a row map (`sdpa.row_maps`), to whose weights w and Jacobian J, of w to the scaled
+scores before the cap, all metrics but `score_variance` belong. For the plain softmax they are those
+of saturation.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Self
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from experiments.measuring.columns import Meaning
+from experiments.measuring.experiment import AnyCell, Floats
+from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
+from experiments.measuring.metric import Exact, Theory, from_theory
+from experiments.measuring.rows.metrics import METRICS, RowMetric, RowsMetric, row_arguments
+from experiments.measuring.rows.statistics import RowStatistics
+from experiments.measuring.sampling import SampledCell
+from sdpa.masks import reach_of
+from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap
+
+_OF_MASK = (
+    "none, causal, window-512 (causal, and each query sees only the last 512 keys up to its "
+    "position) or local-64 (its own key and 64 on both sides)"
+)
+
+
+class MaskName(str):
+    """A name of `sdpa.masks`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The mask of that name; ValueError if there is none."""
+        try:
+            reach_of(text)
+        except ValueError as error:
+            raise ValueError(str(error).removeprefix("mask: ")) from None
+        return cls(text)
+
+
+@dataclass(frozen=True)
+class Sink:
+    """The logit of a sink, or none."""
+
+    logit: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From `none` or a number."""
+        if text == "none":
+            return cls()
+        try:
+            logit = float(text)
+        except ValueError:
+            logit = math.nan
+        if not abs(logit) <= 1e6:
+            raise ValueError(f"expected none, or a logit within ±1e6, got {text!r}")
+        return cls(logit)
+
+    def __str__(self) -> str:
+        """With all digits, because stored chunks and seeds are keyed by this text.
+
+        >>> str(Sink.parse("0")), str(Sink.parse("1.0000004"))
+        ('0', '1.0000004')
+        """
+        return "none" if self.logit is None else repr(self.logit).removesuffix(".0")
+
+
+@dataclass(frozen=True)
+class Cell(SampledCell):
+    """One point of the grid, with the row map of its rows."""
+
+    # More names than those of other experiments.
+    mask: Annotated[MaskName, Meaning(_OF_MASK)] = MaskName("none")  # type: ignore[assignment]  # noqa: RUF009
+    softcap: Annotated[
+        float, Ge(0), Le(1e6), Meaning("c of the soft cap c tanh(s / c) of scaled scores; 0: none")
+    ] = 0.0
+    sink: Annotated[Sink, Meaning("logit of a key without a value, beside softmax; or none")] = (
+        Sink()
+    )
+    normalizer: Annotated[
+        Normalizer,
+        Meaning("function from capped scores to weights: softmax or sigmoid"),
+    ] = NORMALIZERS["softmax"]
+
+    score_arrays = 24
+
+    @property
+    def row_map(self) -> RowMap:
+        """The row map of the cell; ValueError for a sink beside another normalizer than softmax."""
+        return RowMap(self.softcap, self.sink.logit, self.normalizer.name)
+
+    def problem(self) -> str | None:
+        """As `Cell.problem`; a sink needs softmax."""
+        if found := super().problem():
+            return found
+        try:
+            _ = self.row_map
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def extra_values(self, keys: Floats, scores: Floats, gradients: Floats) -> dict[str, Floats]:
+        """As `AttentionCell.extra_values`: the numbers behind the metrics, under the row map."""
+        found = []
+        for divisor in self.divisors():
+            mapped = self.row_map.rows(scores / divisor, keys, gradients=gradients)
+            weights, *of_row, of_weights, of_query = mapped
+            found.append((weights.max(axis=-1), *of_row, of_weights / divisor, of_query / divisor))
+        return dict(zip(_NUMBERS, np.stack(found, axis=1), strict=True))
+
+
+# Prefixed, because the same names without it are attributes of `RowDiagnostics`, which then would
+# be computed too.
+_OF_MAP = "mapped_"
+_NUMBERS = tuple(
+    _OF_MAP + name
+    for name in (
+        "max_weight",
+        "visible_mass",
+        "entropy",
+        "jacobian_norm",
+        "weight_jacobian_norm",
+        "query_gradient_norm",
+    )
+)
+_SATURATION = {metric.name: metric for metric in METRICS}
+# The mass of a sink comes from rare rows without a large score, and norms beside a high sink from
+# rows with one. Theory has no deviation of a draw under a row map, which would keep up the errors
+# of draws that miss these rows.
+_MANY = MIN_DRAWS_OF_FOURTH_POWERS
+_ACCURACY = 1e-4  # of the interpolation over the deviation of the scores
+
+
+def _exact(name: str) -> Exact:
+    def arguments(cell: Cell) -> tuple[object, ...]:
+        return *row_arguments(cell)[:4], cell.row_map, cell.mask, cell.n_queries
+
+    known = from_theory("mapped_expectations", arguments, name)
+
+    def value(theory: Theory, cell: Cell) -> float:
+        is_one = cell.sink.logit is None and cell.normalizer.name != "sigmoid"
+        return math.nan if name == "visible_mass" and is_one else known(theory, cell)
+
+    formula = (
+        "integral over the capped scores of a row and its sink, then over |q| "
+        "(sdpa.theory.mapped_rows); empty for the entropy under sigmoid, for a mass that is always "
+        "1, and unless inputs is gaussian, without a key_mean, a spectrum, a correlation or a "
+        "normalization, or the map is the plain softmax"
+    )
+    return Exact(formula, value, _ACCURACY)
+
+
+def _largest_mass(cells: AnyCell) -> Floats:
+    """The largest sum of weights, of a cell or of the rows of a table: the number of keys under
+    sigmoid, else 1.
+    """
+    is_sigmoid = np.asarray(cells.normalizer, dtype=str) == "sigmoid"
+    return np.where(is_sigmoid, cells.n_keys, 1.0)
+
+
+def _of_saturation(name: str, old: str = "", new: str = "", **changes: Any) -> RowMetric:
+    """A metric of saturation, of the weights and the Jacobian of the row map, with a part of its
+    meaning replaced.
+    """
+    metric = _SATURATION[name]
+    assert isinstance(metric, RowMetric)
+    return replace(
+        metric,
+        compute=f"{_OF_MAP}{metric.source}",
+        exact=metric.exact and _exact(name),
+        meaning=metric.meaning.replace(old, new),
+        **changes,
+    )
+
+
+_J = (
+    "softmax Jacobian J = diag(w) - w w^T",
+    "Jacobian J of the weights to the scaled scores before the cap",
+)
+MECHANISM_METRICS: tuple[RowsMetric, ...] = (
+    _SATURATION["score_variance"],
+    RowMetric(
+        "visible_mass",
+        "sum of the weights of the visible keys, without that of a sink; mean over rows",
+        "E sum_j w_j",
+        "sum of the weights",
+        compute="mapped_visible_mass",
+        exact=_exact("visible_mass"),
+        within=(0, _largest_mass),
+        min_draws=_MANY,
+        is_logarithmic=True,
+    ),
+    _of_saturation("max_weight", within=(0, 1)),
+    _of_saturation(
+        "entropy",
+        "entropy of a row",
+        "entropy of the weights over their sum",
+        formula="E H(w / sum w)",
+    ),
+    _of_saturation("jacobian_norm", *_J, within=(0, math.inf), min_draws=_MANY),
+    _of_saturation("jacobian_norm_median", *_J),
+    _of_saturation("weight_jacobian_norm_median"),
+    _of_saturation("query_gradient_norm", "K^T J g", "K^T J^T g", min_draws=_MANY),
+    _of_saturation("query_gradient_norm_median", "K^T J g", "K^T J^T g"),
+)
+
+STATISTICS = RowStatistics(MECHANISM_METRICS)
+EXPERIMENT = replace(STATISTICS.experiment("mechanisms", Cell), extends="saturation")

@@ -1,0 +1,76 @@
+"""Figure of what models do to scores, and its finding."""
+
+from experiments.kinds.figure import (
+    GRADIENT,
+    READING,
+    Figure,
+    Finding,
+    Lines,
+    Panel,
+)
+from experiments.kinds.questions import (
+    A_TENTH,
+    BOTH,
+    MEDIAN_GRADIENT,
+    Numbers,
+    Tables,
+    at_least,
+    at_most,
+    is_below,
+    rows_of,
+    widest,
+)
+from experiments.measuring.experiment import MEASURED
+from sdpa.scaling import SCALED, UNSCALED
+
+_QUERY = "query gradient $|dL/dq|$, median"
+_MECHANISM = ["normalize", "softcap", "sink", "normalizer"]
+
+
+def _mechanisms(tables: Tables) -> Numbers:
+    for _, rows in tables[MEASURED].groupby(_MECHANISM):
+        plain, scaled = (rows[rows["scaling"] == rule].sort_values("d_k") for rule in BOTH)
+        first, last = plain.iloc[0], plain.iloc[-1]
+        grows = last["max_weight_low"] > A_TENTH * first["max_weight_high"]
+        if not grows or not all(
+            is_below(scaled[scaled["d_k"] == d_k], plain[plain["d_k"] == d_k], "max_weight")
+            for d_k in plain["d_k"]
+        ):
+            return None
+    return {
+        "least": at_least(widest(rows_of(tables, scaling=UNSCALED))["max_weight"].min(), 2),
+        "most": at_most(widest(rows_of(tables, scaling=SCALED))["max_weight"].max(), 2),
+    }
+
+
+FIGURES = (
+    Figure(
+        name="mechanisms",
+        shows="Largest weight and gradient against d_k under each mechanism",
+        default=True,
+        lines=Lines(
+            "d_k",
+            (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT, _QUERY)),
+            (5.0, 3.1),
+            beside="scaling",
+            rules=BOTH,
+        ),
+        note=f"{GRADIENT} {READING}",
+        finding=Finding(
+            sweep="mechanisms",
+            title="Under every mechanism here, unscaled wide heads have larger top weights",
+            sentence="At d_k = {d_k.most}, the mean largest of {n_keys.most} weights is at least "
+            "{least:.2f} without sqrt(d_k) under softmax, a soft cap of 50, a sink, q and k normalized "
+            "to entries of mean square 1 and the sigmoid, and at most {most:.2f} with it.",
+            needs={
+                "d_k": (),
+                "softcap": (0, 50),
+                "sink": ("0",),
+                "normalize": ("none", "rms"),
+                "normalizer": ("softmax", "sigmoid"),
+                "scaling": BOTH,
+            },
+            numbers=_mechanisms,
+        ),
+    ),
+)

@@ -1,0 +1,105 @@
+"""The table of all layers of a sweep of `network`, beside the law of wide networks of many heads.
+
+The law (`sdpa.theory.gradient_growth`) has no mask, no rotation and no MLP, and knows no exact
+values at a finite width: its columns are `_law`, not `_exact`. The check tests what lies beyond 5%
+of it, where it is known to be closer (docs/network.md).
+"""
+
+import math
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from experiments.kinds.network.cell import LAYER_COLUMNS, LAYERS, Cell
+from experiments.measuring.columns import names
+from experiments.measuring.intervals import MIN_TRIALS
+from experiments.tables.derived import Derived, after_axes, columns_of_text
+from experiments.tables.results import Results
+from sdpa.theory.gradient_growth import StackLayer, attention_stack
+
+BY_LAYER = "by_layer"  # the kind of the table
+_LEAST_D_K = 32  # for overlaps within 1e-3
+# Where networks of a finite width are closer to the law than 5%, and their errors are reliable.
+_HOLDS = (
+    "norm == 'pre' and residual >= 1 and n_heads >= 4 and n_heads * d_k >= 4 * n_keys "
+    f"and trials >= {MIN_TRIALS}"
+)
+_SLACK, _MOST_ERROR = 0.05, 0.025  # of a value
+_GROWTH = "stream_gradient_growth"
+_LAW = columns_of_text(
+    """
+    stream_law float? law of stream; empty beside a mask, a rotation or an MLP, and below d_k = 32
+    cosine_law float? law of cosine
+    collision_law float? law of collision
+    stream_gradient_law float? law of stream_gradient
+    gradient_cosine_law float? law of gradient_cosine
+    query_gradient_law float? law of query_gradient
+    """
+)
+
+
+def law_of(cell: Cell, divisor: float) -> list[StackLayer]:
+    """The law before each layer of a cell; NaN where there is none."""
+    other = cell.mask != "none" or cell.position != "none" or cell.mlp != "none"
+    if other or cell.d_k < _LEAST_D_K:
+        return [StackLayer(*[math.nan] * len(StackLayer._fields))] * cell.layers
+    query, key = (cell.width * each for each in cell.scheme.variances(cell.width, cell.d_k))
+    return attention_stack(
+        cell.layers,
+        cell.d_k,
+        cell.n_keys,
+        divisor,
+        cosine=cell.token_cosine,
+        residual=cell.residual,
+        variances=(query, key, key * key * cell.onto_stream),
+        post_norm=cell.norm == "post",
+    )
+
+
+def with_law(results: Results) -> pd.DataFrame:
+    """The table of layers with the law of each value."""
+    found = [
+        layer
+        for cell in results.cells
+        if isinstance(cell, Cell)
+        for divisor in cell.divisors()
+        for layer in law_of(cell, divisor)
+    ]
+    law = pd.DataFrame(found).add_suffix("_law")[names(_LAW)]
+    return results[LAYERS].reset_index(drop=True).join(law)
+
+
+def beside_law(results: Results) -> pd.DataFrame:
+    """The z and p-value (Student's t) of the distance beyond 5% of the law: of the growth of
+    gradients, and of the stream and the collision before every layer.
+
+    Without stacks with post-norm, a weak stream, fewer than four heads or more tokens than a fourth
+    of the width, fewer than 20 stacks, and standard errors above 2.5%.
+    """
+    layers = results[BY_LAYER]
+    growth = layers.query("layer == 1").reset_index(drop=True)
+    growth[f"{_GROWTH}_law"] = np.sqrt(growth["stream_gradient_law"])
+    growth = growth.join(results.measured.filter(like=_GROWTH))
+    found = []
+    for name, table in ((_GROWTH, growth), ("stream", layers), ("collision", layers)):
+        rows = table.query(_HOLDS)
+        measured, error, law = (rows[f"{name}{end}"] for end in ("", "_se", "_law"))
+        apart = measured - law
+        z = (apart - apart.clip(-_SLACK * law, _SLACK * law)) / error
+        p_values = 2 * special.stdtr(rows["trials"] - 1, -z.abs())
+        tested = rows.assign(metric=name, z=z, p_value=p_values)
+        found.append(tested[error <= _MOST_ERROR * measured])
+    return pd.concat(found)
+
+
+TABLES = (
+    Derived(
+        BY_LAYER,
+        needs={"layer", "stream_gradient"},
+        columns=after_axes([*LAYER_COLUMNS, *_LAW]),
+        derive=with_law,
+        source=LAYERS,
+        judge=beside_law,
+    ),
+)

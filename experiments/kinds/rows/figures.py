@@ -1,0 +1,43 @@
+"""Figure of single rows, and its finding."""
+
+from experiments.kinds.figure import (
+    Figure,
+    Finding,
+    Own,
+)
+from experiments.kinds.questions import (
+    BOTH,
+    Numbers,
+    Tables,
+    rows_of,
+    widest,
+)
+from sdpa.scaling import UNSCALED
+
+
+def _rows(tables: Tables) -> Numbers:
+    drawn = widest(rows_of(tables, trial=0)).groupby(["scaling", "query"])["weight"].max()
+    plain, root = (drawn[rule].mean() for rule in BOTH)
+    holds = drawn[UNSCALED].median() > 1 / 2 > root
+    return {"plain": plain, "root": root} if holds else None
+
+
+FIGURES = (
+    Figure(
+        name="rows",
+        shows="Attention weights of a few queries under each scaling and d_k",
+        metrics=("query", "key", "scaled_score", "weight"),
+        own=Own(("d_k",)),
+        default=True,
+        note="The first draw: an illustration that shows no trend; sweeps of the experiment "
+        "saturation have means over many draws.",
+        finding=Finding(
+            sweep="single_rows",
+            title="In this draw, most unscaled wide rows give one key most weight",
+            sentence="At d_k = {d_k.most}, the mean of the largest weights is {plain:.2f} unscaled, "
+            "and {root:.2f} under d_k^1/2.",
+            needs={"d_k": (), "n_keys": (), "scaling": BOTH},
+            numbers=_rows,
+        ),
+    ),
+)

@@ -1,0 +1,42 @@
+"""The core experiment: all metrics of attention rows, for queries and keys of a given joint law.
+
+Here theory knows the medians of norms, too.
+"""
+
+from dataclasses import dataclass, replace
+
+from experiments.measuring.metric import Exact, from_theory
+from experiments.measuring.rows.metrics import METRICS as ROW_METRICS
+from experiments.measuring.rows.metrics import RowsMetric, row_arguments
+from experiments.measuring.rows.statistics import RowStatistics
+from experiments.measuring.sampling import SampledCell
+
+_FORMULA = (
+    "lattice rule over |q| and the scores of a row (sdpa.theory.norm_quantiles); empty unless "
+    "entries are gaussian and independent, of one variance and as drawn"
+)
+_ACCURACY = {  # of medians above `verdicts.LEAST_MEDIAN`
+    "jacobian_norm": 1e-3,
+    "weight_jacobian_norm": 3e-3,
+    "query_gradient_norm": 1e-2,
+}
+
+
+@dataclass(frozen=True)
+class Cell(SampledCell):
+    """One point of the grid."""
+
+
+def _of_drawn_rows(metric: RowsMetric) -> RowsMetric:
+    if metric.name == "score_kurtosis":  # normalized vectors of one entry may have equal scores
+        return replace(metric, may_be_empty=True)
+    norm = metric.name.removesuffix("_median")
+    if metric.kind != "quantile" or norm not in _ACCURACY:
+        return metric
+    value = from_theory("attention_medians", row_arguments, norm)
+    return replace(metric, exact=Exact(_FORMULA, value, _ACCURACY[norm]))
+
+
+METRICS = tuple(map(_of_drawn_rows, ROW_METRICS))
+STATISTICS = RowStatistics(METRICS)
+EXPERIMENT = STATISTICS.experiment("saturation", Cell)

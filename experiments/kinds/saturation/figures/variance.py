@@ -1,0 +1,156 @@
+"""Figures of the variance of scores, and of what changes it."""
+
+from experiments.kinds.figure import (
+    GRADIENT,
+    READING,
+    Figure,
+    Finding,
+    Lines,
+    Panel,
+)
+from experiments.kinds.questions import (
+    A_TENTH,
+    BOTH,
+    MEDIAN_GRADIENT,
+    POWERS,
+    Numbers,
+    Tables,
+    alone_is_level,
+    is_below,
+    is_level,
+    knows,
+    only_crossing,
+    rows_of,
+    varies,
+    widest,
+)
+from experiments.measuring.experiment import MEASURED
+from sdpa.scaling import SCALED, UNSCALED
+
+_FROM = 8  # d_k; in narrower heads, the length of dL/dq varies as that of few numbers
+_CHANGED = ("max_weight", "score_variance", "row_variance", MEDIAN_GRADIENT)
+_ASSUMPTIONS = (
+    "inputs",
+    "query_mean",
+    "key_mean",
+    "query_std",
+    "key_std",
+    "correlation",
+    "spectrum",
+    "normalize",
+)
+
+
+def _variance(tables: Tables) -> Numbers:
+    slopes = tables["slopes"].set_index("scaling")["slope"]
+    holds = (
+        alone_is_level(tables[MEASURED], "score_variance")
+        and slopes[UNSCALED] > slopes["d_k^1/3"] > 0 > slopes["d_k^2/3"]
+    )
+    return dict(slopes) if holds else None
+
+
+def _metrics(tables: Tables) -> Numbers:
+    plain, root = (rows_of(tables, scaling=rule) for rule in BOTH)
+    narrow, wide = plain.iloc[[0]], widest(plain)
+    measured = tables[MEASURED]
+    not_narrow = measured[measured["d_k"] >= _FROM]
+    alone = (
+        alone_is_level(measured, "score_variance")
+        and alone_is_level(measured, "max_weight")
+        and alone_is_level(not_narrow, MEDIAN_GRADIENT)
+    )
+    falls_late = is_below(root, narrow, MEDIAN_GRADIENT) and is_below(wide, root, MEDIAN_GRADIENT)
+    found = only_crossing(tables, "query_gradient", "median")
+    if found is None or not (is_level(root, "entropy") and alone and falls_late):
+        return None
+    return {"at": found.crossing, "low": found.crossing_low, "high": found.crossing_high}
+
+
+def _assumptions(tables: Tables) -> Numbers:
+    rows = rows_of(tables, scaling=SCALED)
+    first, others = rows.iloc[0], rows.iloc[1:]
+    holds = (
+        others["max_weight_low"].max() / first["max_weight_high"] > A_TENTH
+        and others["max_weight_high"].min() / first["max_weight_low"] < 1 / A_TENTH
+    )
+    ratios = others["max_weight"] / first["max_weight"]
+    return {"least": ratios.min(), "most": ratios.max()} if holds else None
+
+
+FIGURES = (
+    Figure(
+        name="metrics",
+        shows="Variance of scores, largest weight, entropy and query gradient",
+        default=True,
+        lines=Lines(
+            "",
+            (
+                Panel("score_variance", "variance of a score"),
+                Panel("max_weight"),
+                Panel("entropy"),
+                Panel(MEDIAN_GRADIENT, "query gradient |dL/dq|, median"),
+            ),
+            (7.5, 4.1),
+            columns=2,
+        ),
+        note=f"{GRADIENT} {READING}",
+        finding=Finding(
+            sweep="dimension",
+            title="Only d_k^1/2 makes attention nearly independent of head width",
+            sentence="With {n_keys.most} keys, the median of |dL/dq| is larger unscaled than under "
+            "d_k^1/2 up to d_k = {at:.0f} (measured; 95% interval: {low:.0f} to {high:.0f}), and smaller "
+            "at {d_k.most}.",
+            needs={"d_k": (), "scaling": POWERS},
+            numbers=_metrics,
+            reads=("crossings",),
+        ),
+    ),
+    Figure(
+        name="variance",
+        shows="Score variance against d_k, and over its exact value",
+        lines=Lines(
+            "d_k",
+            (
+                Panel("score_variance", "variance of a score"),
+                Panel("score_variance", "the same over its exact value", over="exact"),
+            ),
+            (9, 4),
+        ),
+        note=READING,
+        when={
+            "All rules divide the same scores, so that the deviation on the right is that of each.": (
+                varies("scaling")
+            )
+        },
+        finding=Finding(
+            sweep="dimension",
+            title="Only d_k^1/2 keeps the variance of scores level at every width",
+            sentence="The variance of the scores goes with d_k to the power {unscaled:.2f} "
+            "unscaled, {d_k^1/3:.2f} under d_k^1/3 and {d_k^2/3:.2f} under d_k^2/3, and stays "
+            "level under d_k^1/2.",
+            needs={"d_k": (), "scaling": POWERS},
+            numbers=_variance,
+            reads=("slopes",),
+        ),
+    ),
+    Figure(
+        name="assumptions",
+        shows="Metrics under changed assumptions, over their value in the first row",
+        metrics=_CHANGED,
+        note="Each point: a metric over its value in the first row, with the 95% interval of the "
+        f"cell. An arrow: a smaller ratio. {GRADIENT}",
+        when={
+            "Pale: of exact values.": knows(MEASURED, "max_weight_exact"),
+        },
+        finding=Finding(
+            sweep="assumptions",
+            title="Some changed assumptions sharpen attention under d_k^1/2, others flatten it",
+            sentence="At d_k = {d_k.most} with {n_keys.most} keys, the mean largest weight under "
+            "d_k^1/2 is {least:.2f} to {most:.2f} times that of the textbook case, independent "
+            "standard normal entries, if one assumption changes at a time.",
+            needs={**dict.fromkeys(_ASSUMPTIONS, ()), "scaling": (UNSCALED, SCALED)},
+            numbers=_assumptions,
+        ),
+    ),
+)

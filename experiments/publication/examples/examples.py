@@ -1,0 +1,518 @@
+"""The worked examples with their inputs, each a function that computes its steps.
+
+Published statements use the inputs and draws, too. The order of draws from NumPy's legacy
+generator is part of an example.
+"""
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments.measuring.experiment import Floats
+from experiments.publication.examples.steps import (
+    Example,
+    Names,
+    Step,
+    attention,
+    blend,
+    chosen,
+    from_scores,
+    numbered,
+    spread,
+    step,
+)
+from sdpa import Trace, attention_weights, compare_scaling, entropy, softmax, trace
+
+_ARTICLE = "the article by M. Brenndoerfer, Scaled Dot-Product Attention (2025)"
+_LESSON = "the lesson Softmax & Attention Output, on The cat sat down"
+_NOTEBOOK = "the notebook Understanding the Division by sqrt(d) in the Attention Mechanism"
+_QUESTIONS = "the Q&A Why divide by sqrt(d_k)?"
+
+EXAMPLES: dict[str, Example] = {}  # by name, which is that of the function
+
+
+Steps = Callable[[], list[Step]]
+
+
+def example(title: str, source: str, draws: str) -> Callable[[Steps], Steps]:
+    """Declares an `Example`, whose steps the function below computes."""
+
+    def declare(steps: Steps) -> Steps:
+        EXAMPLES[steps.__name__] = Example(title, source, draws, steps)
+        return steps
+
+    return declare
+
+
+# A, B and C.
+
+LETTERS = ("A", "B", "C")
+XY = ("x", "y")
+_ABC_Q = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+_ABC_K = np.array([[0.8, 0.2], [0.3, 0.7], [0.1, 0.9]])
+
+
+def degrees(vectors: Floats) -> Floats:
+    """The angles of vectors in two dimensions from the x axis."""
+    x, y = vectors.T
+    return np.asarray(np.degrees(np.arctan2(y, x)))
+
+
+ABC = trace(_ABC_Q, _ABC_K, np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
+
+
+@example("A, B and C in two dimensions, by hand", _ARTICLE, "arrows:q scores weights output")
+def abc() -> list[Step]:
+    """Every step by hand: a score is q.k = |q| |k| cos(angle), and a sum of two products."""
+    steps = attention(ABC, LETTERS, LETTERS, widths=XY, outputs=XY)
+    arrows = np.vstack([_ABC_Q, _ABC_K])
+    names = [f"{kind} {token}" for kind in ("query", "key") for token in LETTERS]
+    lengths = np.linalg.norm(arrows, axis=1)
+    cosines = _ABC_Q @ _ABC_K.T / np.outer(lengths[:3], lengths[3:])
+    terms = (_ABC_Q[:, None] * _ABC_K).reshape(-1, 2)
+    pairs = [f"{query} with {key}" for query in LETTERS for key in LETTERS]
+    # As in a computation by hand, without the shift by the largest of the row.
+    values = np.exp(ABC.scaled_scores)
+    exponentials = np.column_stack([values, values.sum(axis=1)])
+    return [
+        *chosen(steps, "q k v"),
+        step(
+            "geometry",
+            "Arrows: degrees from x.",
+            np.column_stack([degrees(arrows), lengths]),
+            names,
+            ("angle", "length"),
+        ),
+        step(
+            "cosines",
+            "Cosines of the angles: a score is this times both lengths.",
+            cosines,
+            LETTERS,
+            LETTERS,
+        ),
+        step(
+            "terms",
+            "Products and score.",
+            np.column_stack([terms, terms.sum(axis=1)]),
+            pairs,
+            (*XY, "score"),
+            2,
+        ),
+        *chosen(steps, "scores divisor scaled_scores"),
+        step(
+            "exponentials",
+            "Softmax: exp(scaled score), and the sum.",
+            exponentials,
+            LETTERS,
+            (*LETTERS, "sum"),
+        ),
+        steps["weights"],
+        blend(ABC, "A", 0, LETTERS, XY),
+        *chosen(steps, "output undivided_weights divisor_effect"),
+    ]
+
+
+# The cat sat down: the source prints scores over sqrt(8), without queries and keys.
+
+WORDS = ("The", "cat", "sat", "down")
+CAT_SCORES = np.array(
+    [
+        [0.226, 0.827, 0.029, 0.630],
+        [0.413, 0.820, 0.094, 0.587],
+        [0.847, 0.349, -0.078, 0.955],
+        [-0.070, 0.648, 0.056, 0.200],
+    ]
+)
+
+
+@example("The cat sat down: reading a heat map", _LESSON, "scaled_scores weights")
+def cat_sat_down() -> list[Step]:
+    """A table of scaled scores, their weights, and how to read them as a heat map."""
+    steps = attention(from_scores(CAT_SCORES, divisor=math.sqrt(8)), WORDS, WORDS)
+    weights = steps["weights"].table.to_numpy()
+    own = np.diag(weights)
+    own_row = [[*own, own.mean(), 1 / 4]]
+    largest = weights.argmax(axis=1)
+    columns = [weights.mean(axis=0), np.bincount(largest, minlength=4) / 4]
+    uniform = np.column_stack([entropy(weights) / math.log(4), np.ptp(weights, axis=1)])
+    order = np.argsort(-uniform[:, 0])
+    words = [WORDS[i] for i in order]
+    measures = ("entropy / ln n", "largest - smallest")
+    return [
+        step(
+            "scaled_scores",
+            "Scaled scores, as the source prints them.",
+            CAT_SCORES,
+            WORDS,
+            WORDS,
+            3,
+        ),
+        *chosen(steps, "exponentials weights"),
+        step(
+            "diagonal",
+            "Each word's weight for itself.",
+            own_row,
+            ("own weight",),
+            (*WORDS, "mean", "even share"),
+        ),
+        step(
+            "columns",
+            "The hub has the largest.",
+            columns,
+            ("mean weight", "share of rows it leads"),
+            WORDS,
+        ),
+        step("rows", "The most uniform row comes first.", uniform[order], words, measures),
+        *chosen(steps, "divisor undivided_weights divisor_effect"),
+    ]
+
+
+# Tokens and projections, from NumPy's legacy generator, as in the article.
+
+
+class Projected(NamedTuple):
+    """Tokens X, (n, width), and the projections W to queries, keys and values, (width, d)."""
+
+    tokens: Floats
+    w_q: Floats
+    w_k: Floats
+    w_v: Floats
+
+    def trace(self) -> Trace:
+        """Attention of q = X W_q, k = X W_k and v = X W_v under the default divisor sqrt(d_k)."""
+        return trace(*(self.tokens @ w for w in self[1:]))
+
+    def steps(self, words: Names) -> list[Step]:
+        """Tokens and projections as steps."""
+        weights = [
+            step(f"w_{name}", f"{name.upper()} = X times this.", values, digits=3)
+            for name, values in zip("qkv", self[1:], strict=True)
+        ]
+        return [step("x", "Tokens X: one row per token.", self.tokens, words, digits=3), *weights]
+
+
+def _projected(
+    rng: np.random.RandomState, d_k: int, of_tokens: float, of_weights: float
+) -> Projected:
+    """Four tokens of width 8, then W_q, W_k and W_v, with these standard deviations."""
+    tokens = rng.standard_normal((4, 8)) * of_tokens
+    return Projected(tokens, *(rng.standard_normal((8, d_k)) * of_weights for _ in range(3)))
+
+
+_of_42 = np.random.RandomState(42)
+_of_123 = np.random.RandomState(123)
+_FOUR = _projected(_of_123, 4, 0.5, 0.3)
+_SESSION = _projected(_of_42, 6, 1.0, 0.1)
+FOUR = _FOUR.trace()
+SESSION = _SESSION.trace()
+# q, k and v of three sequences; the next numbers.
+BATCH = [_of_123.standard_normal((3, 4, 6)) for _ in range(3)]
+
+
+@example("Four words, from tokens to output", _ARTICLE, "scaled_scores weights output")
+def four_words() -> list[Step]:
+    """Projections, queries, keys, values, scores, weights and output."""
+    names = "q k v scores divisor scaled_scores exponentials weights output divisor_effect"
+    return [*_FOUR.steps(WORDS), *chosen(attention(FOUR, WORDS, WORDS, digits=3), names)]
+
+
+@example(
+    "The article's running example, then a batch", _ARTICLE, "scores scaled_scores weights output"
+)
+def session() -> list[Step]:
+    """Four tokens from projections to output, then a batch of three sequences."""
+    tokens = numbered(4, "t")
+    steps = attention(SESSION, tokens, tokens, digits=3)
+    q, k, v = BATCH
+    weights = attention_weights(q, k)
+    output = weights @ v
+    shapes = [array.shape for array in (*BATCH, weights, output)]
+    rows = ("Q", "K", "V", "weights", "output")
+    columns = ("sequences", "rows", "columns")
+    return [
+        *_SESSION.steps(tokens),
+        *chosen(steps, "q k v scores divisor scaled_scores weights output divisor_effect"),
+        step(
+            "batch_shapes",
+            "A batch: attention acts on the last two axes.",
+            shapes,
+            rows,
+            columns,
+            0,
+        ),
+    ]
+
+
+# The variance of scores, and the comparison of scalings.
+
+SWEPT = np.array([8, 32, 64, 128, 256, 512])
+COMPARED = (4, 16, 64, 256, 512)
+_SAMPLE = 10_000
+
+
+@cache
+def variances() -> Floats:
+    """The variance of 10,000 scores at each width of `SWEPT`, (6,); draws follow the session."""
+    drawn = (_of_42.standard_normal((2, _SAMPLE, d_k)) for d_k in SWEPT)
+    return np.array([np.var((q * k).sum(axis=1)) for q, k in drawn])
+
+
+@example("The variance of scores grows as d_k", _ARTICLE, "lines:variances:sample")
+def variance_sweep() -> list[Step]:
+    """Samples beside the exact variance d_k of scores, whose excess kurtosis is 6/d_k."""
+    exact = SWEPT.astype(float)
+    sample = variances()
+    errors = exact * np.sqrt((2 + 6 / exact) / _SAMPLE)
+    columns = ("sample", "exact", "sample / exact", "standard error", "errors away")
+    away = (sample - exact) / errors
+    values = np.column_stack([sample, exact, sample / exact, errors, away])
+    error = "with the standard error d_k sqrt((2 + 6 / d_k) / n)"
+    says = f"Variance of 10,000 scores at each d_k, {error}."
+    return [step("variances", says, values, [str(d_k) for d_k in SWEPT], columns)]
+
+
+@cache
+def article_draw(d_k: int, kind: str = "") -> tuple[float, ...]:
+    """Deviations of scores unscaled and scaled, then mean largest weights; drawn, or `exact_`.
+
+    The draw is of five queries and keys, with seed 42.
+    """
+    found = compare_scaling(d_k, rng=np.random.RandomState(42))
+    both = (found.unscaled, found.scaled)
+    names = ("score_std", "max_weight")
+    return tuple(getattr(rule, f"{kind}{name}") for name in names for rule in both)
+
+
+def drawn_numbers(d_k: int, rng: np.random.Generator) -> Floats:
+    """The four numbers of `comparison`, of each of 2,000 draws, (4, 2000)."""
+    q, k = rng.standard_normal((2, 2000, 5, d_k))
+    unscaled = q @ k.mT
+    scores = np.array([unscaled, unscaled / math.sqrt(d_k)])
+    largest = softmax(scores).max(axis=-1)
+    return np.vstack([scores.std(axis=(-1, -2)), largest.mean(axis=-1)])
+
+
+@example(
+    "Scaled and unscaled, one draw at each d_k",
+    _ARTICLE,
+    "lines:drawn:deviation lines:drawn:largest",
+)
+def comparison() -> list[Step]:
+    """One draw, which mixes trend and chance; exact expectations; and quantiles of many draws."""
+    rng = np.random.default_rng(0)
+    numbers = [drawn_numbers(d_k, rng) for d_k in COMPARED]
+    low, high = np.quantile(numbers, (0.05, 0.95), axis=2).mT
+    drawn = [article_draw(d_k) for d_k in COMPARED]
+    exact = [article_draw(d_k, "exact_") for d_k in COMPARED]
+    rows = ("deviation unscaled", "deviation d_k^1/2", "largest unscaled", "largest d_k^1/2")
+    widths = [str(d_k) for d_k in COMPARED]
+    return [
+        step(
+            "drawn",
+            "The article's draw of 25 scores at each d_k, seed 42.",
+            np.transpose(drawn),
+            rows,
+            widths,
+        ),
+        step(
+            "exact",
+            "Exact, over all draws; the deviation is that of a score.",
+            np.transpose(exact),
+            rows,
+            widths,
+        ),
+        step("low", "The 5% quantile of 2,000 draws.", low, rows, widths),
+        step("high", "The 95% quantile of 2,000 draws.", high, rows, widths),
+    ]
+
+
+# Dog bites man: the source prints scaled scores, weights and values, but no d_k; the width of the
+# values is 4.
+
+DOG_WORDS = ("dog", "bites", "man")
+DOG_SCORES = np.array(
+    [
+        [1.25, 0.80, -0.20],
+        [0.80, 1.09, -0.40],
+        [-0.20, -0.40, 1.16],
+    ]
+)
+DOG, BITES, MAN = DOG_SCORES
+DOG_PRINTED = np.array(
+    [
+        [0.44, 0.35, 0.21],
+        [0.38, 0.41, 0.21],
+        [0.19, 0.15, 0.66],
+    ]
+)
+DOG_VALUES = np.array(
+    [
+        [0.9, 0.1, -0.3, 0.5],
+        [0.2, 0.8, 0.1, -0.4],
+        [0.4, -0.2, 0.7, 0.3],
+    ]
+)
+_DOG_OUTPUT = (0.550, 0.282, 0.050, 0.143)
+
+
+@example(
+    "Dog bites man: from scores to a blend of values",
+    _QUESTIONS,
+    "scaled_scores weights printed output",
+)
+def dog_bites_man() -> list[Step]:
+    """From scores to outputs, and scores that give the printed weights, which these do not."""
+    found = from_scores(DOG_SCORES, DOG_VALUES, 2.0)
+    steps = attention(found, DOG_WORDS, DOG_WORDS)
+    weights = found.weights
+    rows = ("printed weights of dog", "softmax of half the scores", "softmax of the scores")
+    halved = [DOG_PRINTED[0], softmax(DOG_SCORES / 2)[0], weights[0]]
+    halves = "To two decimals, the printed row of dog halves the scores; others do not."
+    outputs = ("printed", "of the printed weights", "of the softmax")
+    blended = [_DOG_OUTPUT, DOG_PRINTED[0] @ DOG_VALUES, weights[0] @ DOG_VALUES]
+    return [
+        step(
+            "scaled_scores",
+            "Scaled scores, as the source prints them.",
+            DOG_SCORES,
+            DOG_WORDS,
+            DOG_WORDS,
+            2,
+        ),
+        *chosen(steps, "exponentials weights v"),
+        *(blend(found, word, i, DOG_WORDS, numbered(4)) for i, word in enumerate(DOG_WORDS)),
+        steps["output"],
+        step("printed", "Weights as printed.", DOG_PRINTED, DOG_WORDS, DOG_WORDS, 2),
+        step("halved", halves, halved, rows, DOG_WORDS),
+        step(
+            "printed_output",
+            "The output of dog blends the printed weights.",
+            blended,
+            outputs,
+            digits=3,
+        ),
+        *chosen(steps, "undivided_weights divisor_effect"),
+    ]
+
+
+def _pair(names: str, words: Names, order: list[int], before: Trace, after: Trace) -> list[Step]:
+    """The outputs of words in two orders, and the largest difference of each word's two outputs."""
+    first, second, apart = names.split()
+    one = np.asarray(before.output)
+    other = np.asarray(after.output)
+    changes = abs(other - one[order]).max(axis=1)
+    away = np.round(changes[np.argsort(order)], 12)
+    says = "The largest difference of each word's two outputs: all words keep theirs."
+    return [
+        step(first, "Each word's output.", one, words),
+        step(second, "The same words in another order.", other, [words[i] for i in order]),
+        step(
+            apart,
+            says,
+            [*away[:, None], [away.max()]],
+            (*words, "all"),
+            ("largest difference",),
+            12,
+        ),
+    ]
+
+
+_BOTH = f"the article by M. Brenndoerfer (2025), and {_QUESTIONS} Our order"
+
+
+@example("Shuffled words keep their outputs", _BOTH, "outputs shuffled dog_bites_man man_bites_dog")
+def permutation() -> list[Step]:
+    """Outputs shuffle along with tokens, so attention without a mask ignores the order of words.
+
+    With P a permutation of the rows, softmax(P S P^T) P V = P softmax(S) V: the weights of a row
+    move with their keys. The sums of a row then have another order, so differences are shown to 12
+    decimals, which hides rounding.
+    """
+    order = [2, 0, 3, 1]
+    swap = [2, 1, 0]
+    shuffled = _FOUR._replace(tokens=_FOUR.tokens[order])
+    dog = from_scores(DOG_SCORES, DOG_VALUES)
+    man = from_scores(DOG_SCORES[np.ix_(swap, swap)], DOG_VALUES[swap])
+    return [
+        *_pair("outputs shuffled difference", WORDS, order, FOUR, shuffled.trace()),
+        *_pair("dog_bites_man man_bites_dog swap_difference", DOG_WORDS, swap, dog, man),
+    ]
+
+
+# Rows of scores.
+
+ONES = (2.0, 1.0, 1.0)
+TENS = (20.0, 10.0, 10.0)
+HUNDREDS = (200.0, 100.0, 100.0)
+SMALL = np.array([1.0, 0.8, 0.5, 0.2])
+LARGE_SCORES = 20 * SMALL
+NOTEBOOK = tuple(np.random.RandomState(42).standard_normal((2, 3, 4)))  # Q and K
+
+
+@example("Three scores, small and large, and over sqrt(512)", _QUESTIONS, "weights printed")
+def triples() -> list[Step]:
+    """The softmax of three scores, ten and a hundred times as large, beside the printed one.
+
+    The last row is the third one over sqrt(512); the source rounds it to 8.8, 4.4 and 4.4.
+    """
+    rows = ("2, 1, 1", "20, 10, 10", "200, 100, 100", "(200, 100, 100) / √512")
+    keys = ("first", "second", "third")
+    printed = [
+        (0.50, 0.25, 0.25),
+        (0.99, 0.005, 0.005),
+        (1.00, 0.00, 0.00),
+        (0.90, 0.05, 0.05),
+    ]
+    scores = np.array([ONES, TENS, HUNDREDS, np.divide(HUNDREDS, math.sqrt(512))])
+    found = from_scores(scores)
+    return [
+        step(
+            "divisor",
+            "The square root of d_k.",
+            [[512, math.sqrt(512)]],
+            ("d_k^1/2",),
+            ("d_k", "divisor"),
+        ),
+        step(
+            "scores",
+            "Four rows of scores; the last is the third over the divisor.",
+            scores,
+            rows,
+            keys,
+        ),
+        *chosen(attention(found, rows, keys), "exponentials weights"),
+        step("printed", "Weights as printed.", printed, rows, keys, 3),
+        step("difference", "Weights minus the printed ones.", found.weights - printed, rows, keys),
+        spread(found.weights, rows),
+    ]
+
+
+@example("Four scores at two scales", _ARTICLE, "scores weights")
+def two_scales() -> list[Step]:
+    """Four scores, and the same times 20, as if q and k were 400 times as wide."""
+    scores = [SMALL, LARGE_SCORES]
+    rows = ("small", "large")
+    found = from_scores(scores)
+    return [
+        step(
+            "scores",
+            "Scores at two scales; the large ones are 20 times the small ones.",
+            scores,
+            rows,
+            digits=1,
+        ),
+        *chosen(attention(found, rows, numbered(4)), "exponentials weights"),
+        spread(found.weights, rows),
+    ]
+
+
+@example(
+    "Three tokens of width 4, with and without scaling", _NOTEBOOK, "undivided_weights weights"
+)
+def notebook() -> list[Step]:
+    """Three tokens, with and without scaling."""
+    steps = attention(trace(*NOTEBOOK), numbered(3, "q"), numbered(3, "k"))
+    return list(steps.values())

@@ -1,0 +1,185 @@
+"""The worked examples as files and on the terminal, and walks through a user's own matrices, from CSV
+files of numbers with optional names.
+"""
+
+import textwrap
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from experiments.config.paths import DRAWN, EXAMPLES, SHIPPED_RESULTS
+from experiments.publication.examples.examples import EXAMPLES as DECLARED
+from experiments.publication.examples.steps import Example, Step, attention, long_table, numbered
+from experiments.running.files import write_atomically, write_files
+from experiments.tables.products import Product, build
+from experiments.tables.reporter import WIDTH, Reporter, tell, wrapped
+from experiments.tables.written import csv_bytes
+from sdpa import trace
+
+_MOST = 64  # rows and columns
+_LARGEST = 1e100  # so that no product overflows
+
+
+class ExampleError(ValueError):
+    """A missing example, or matrices that are not valid inputs of attention."""
+
+
+def write_examples(results: Path, report: Reporter) -> None:
+    """Write examples.csv and the picture of each example, unless they are up to date."""
+    folder = results / EXAMPLES
+    products = [Product((folder / "examples.csv",), _numbers)]
+    for name in DECLARED:
+        files = tuple(folder / f"{name}{end}" for end in DRAWN)
+        products.append(Product(files, partial(_drawn, name)))
+    build(results, products, report)
+
+
+def _numbers() -> list[bytes]:
+    tables = [long_table(name, DECLARED[name].steps()) for name in sorted(DECLARED)]
+    return [csv_bytes(pd.concat(tables, ignore_index=True))]
+
+
+def _drawn(name: str) -> list[bytes]:
+    example = DECLARED[name]
+    return [*_draw(example, example.steps()).values()]
+
+
+def _draw(example: Example, steps: list[Step]) -> dict[str, bytes]:
+    from experiments.publication.examples.picture import draw  # takes a second to load
+
+    return draw(example.title, example.source, steps, example.draws)
+
+
+def list_all() -> None:
+    """Print the names of all examples as commands, each with its title."""
+    commands = {f"EXAMPLE={spelled(name)}": DECLARED[name].title for name in sorted(DECLARED)}
+    commands["Q=q.csv K=k.csv V=v.csv"] = "Your own matrices, as CSV files; V= is optional"
+    lines = [f"{'make walk ' + words:<34}  {title}" for words, title in commands.items()]
+    tell("\n".join(lines))
+
+
+def walk(typed: str) -> None:
+    """Print an example step by step, and name its picture, which is drawn if it does not exist."""
+    name = typed.replace("-", "_")
+    if name not in DECLARED:
+        names = ", ".join(map(spelled, sorted(DECLARED)))
+        raise ExampleError(f"got the example {typed}, expected one of {names}")
+    example = DECLARED[name]
+    picture = SHIPPED_RESULTS / EXAMPLES / f"{name}.png"
+    steps = example.steps()
+    tell(f"{text(example, steps)}\n")
+    if not picture.exists():
+        write_files(picture.with_suffix(""), _draw(example, steps))
+    tell(f"figure: {picture}")
+
+
+def walk_own(q: Path, k: Path, v: Path | None, scaling: str, mask: str, out: Path) -> None:
+    """Print attention of the matrices in these files; write walk.csv and walk.png."""
+    steps = own_steps(q, k, v, scaling=scaling, mask=mask)
+    example = Example(
+        "Attention of your own matrices",
+        listed(q, k, v),
+        "scores undivided_weights weights output",
+        lambda: steps,
+    )
+    tell(f"{text(example, steps)}\n")
+    write_atomically(out / "walk.csv", csv_bytes(long_table("walk", steps)))
+    write_files(out / "walk", _draw(example, steps))
+    tell(f"wrote {out / 'walk.csv'}\ndrew {out / 'walk.png'}")
+
+
+def spelled(name: str) -> str:
+    """A name as users type it in a command, with hyphens."""
+    return name.replace("_", "-")
+
+
+def text(example: Example, steps: Sequence[Step]) -> str:
+    """A whole example in at most 100 columns: its steps, numbered from 1, with aligned numbers."""
+    lines = [example.title, f"From: {example.source}"]
+    for place, (_, says, table, digits) in enumerate(steps, start=1):
+        height, width = table.shape
+        numbers = table.map(partial(number, digits=digits)).to_string(line_width=WIDTH - 3)
+        lines += ["", wrapped(f"{place}. {says} ({height} x {width})")]
+        lines.append(textwrap.indent(numbers, "   "))
+    return "\n".join(lines)
+
+
+def number(value: float, digits: int) -> str:
+    """A number with this many decimals; with a power of ten if it would show as zero.
+
+    >>> number(-0.25, 2), number(3.7e-44, 4), number(0.0, 1)
+    ('-0.25', '3.7e-44', '0.0')
+    """
+    fixed = f"{value:.{digits}f}"
+    return fixed if value == 0 or float(fixed) else f"{value:.1e}"
+
+
+def own_steps(q: Path, k: Path, v: Path | None, *, scaling: str, mask: str) -> list[Step]:
+    """Every step of attention on the matrices in these files; without values, up to the weights.
+
+    Raises:
+        ExampleError: a file holds no matrix, shapes do not match, or the rule or the mask is
+            unknown.
+    """
+    queries = read_matrix(q, "q")
+    keys = read_matrix(k, "k")
+    values = read_matrix(v, "v") if v else None
+    try:
+        found = trace(queries, keys, values, scaling=scaling, mask=mask)
+    except ValueError as error:
+        raise ExampleError(f"{listed(q, k, v)}: {error}") from None
+    steps = attention(
+        found,
+        [*queries.index],
+        [*keys.index],
+        rule=scaling,
+        widths=[*queries.columns],
+        outputs=() if values is None else [*values.columns],
+    )
+    return list(steps.values())
+
+
+def listed(*paths: Path | None) -> str:
+    """The paths that are given, with commas."""
+    return ", ".join(str(path) for path in paths if path)
+
+
+def read_matrix(path: Path, letter: str) -> pd.DataFrame:
+    """The matrix in a UTF-8 file, of at most 64 rows and columns, so that all can be printed.
+
+    A first line without any number has names, and so has a first column without numbers and empty
+    cells below it. Rows without names get the letter and their number.
+
+    Raises:
+        ExampleError: the file holds no matrix.
+    """
+    try:
+        cells = pd.read_csv(path, header=None, dtype=str, na_filter=False, skipinitialspace=True)
+    except OSError as error:
+        raise ExampleError(f"{path}: cannot read: {error.strerror}") from None
+    except ValueError as error:
+        raise ExampleError(f"{path}: expected comma-separated numbers, got {error}") from None
+    numbers = cells.apply(pd.to_numeric, errors="coerce")
+    # One number makes names of none: a wrong cell is refused, and drops no row or column.
+    top = int(numbers.iloc[0].isna().all())  # lines with names
+    is_name = numbers[0].isna() & (cells[0] != "")
+    left = int(is_name[top:].all())  # columns with names
+    values = numbers.iloc[top:, left:]
+    first = [*cells.iloc[0]]
+    from_0 = [*map(str, range(len(first)))]
+    counts = len(first) > 2 and first == from_0
+    bad = np.argwhere(~(values.abs() <= _LARGEST).to_numpy(bool))
+    fits = 0 < min(values.shape) <= max(values.shape) <= _MOST
+    if counts or len(bad) or not fits:
+        found = "a header that counts from 0" if counts else "{} x {}".format(*values.shape)
+        if len(bad):
+            row, column = bad[0] + (top, left)
+            found = f"{cells.iloc[row, column]!r} in row {row + 1}"
+        expected = f"1 to {_MOST} rows and columns of numbers within ±{_LARGEST:g}"
+        raise ExampleError(f"{path}: expected {expected}, got {found}")
+    rows = cells[0][top:] if left else numbered(len(values), letter)
+    columns = cells.iloc[0, left:] if top else numbered(values.shape[1])
+    return pd.DataFrame(values.to_numpy(float), [*rows], [*columns])

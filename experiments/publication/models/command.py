@@ -1,0 +1,94 @@
+"""`make model`: the tables, the sidecar and the figures of SmolLM2."""
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.config.errors import TableError, attempt
+from experiments.config.paths import DRAWN, model_path
+from experiments.publication.models import heads, language
+from experiments.publication.models.smollm2 import PACKAGE, Pretrained, pretrained
+from experiments.publication.models.texts import checksums
+from experiments.running.files import checksum, write_atomically
+from experiments.tables.products import Product, build
+from experiments.tables.reporter import Reporter
+from experiments.tables.written import csv_bytes
+
+TITLE = "SmolLM2-135M-Instruct"
+_SIDECAR = "model.json"
+_FIGURES = ("divisors", "layers")
+# Files that are made together, and the function of the network that returns their content.
+_MADE: dict[tuple[str, ...], Callable[[Pretrained], Sequence[pd.DataFrame | bytes]]] = {
+    ("by-divisor.csv", "by-divisor-layer.csv", "by-divisor-head.csv"): language.by_divisor,
+    ("by-text.csv", "smallest-loss.csv"): language.by_text,
+    ("by-length.csv", "by-position.csv"): language.by_length,
+    ("by-head.csv", "by-layer.csv"): heads.by_head_and_layer,
+    ("qk.npz",): heads.sample,
+}
+_SHIPPED = [file for files in _MADE for file in files]
+
+
+def measure_model(results: Path, report: Reporter) -> None:
+    """Run and diagnose SmolLM2, write its tables, sample and sidecar, and draw its figures.
+
+    Raises:
+        UsageError: the model is not installed.
+    """
+    made_of = {"weights": pretrained().sha256, **checksums()}
+    products = [
+        Product(_paths(results, files), partial(_contents, files), parameters=made_of)
+        for files in _MADE
+    ]
+    build(results, products, report)
+    written = {file: checksum(model_path(results, file)) for file in _SHIPPED}
+    sidecar = {
+        "model": TITLE,
+        "package": PACKAGE,
+        "licence": "Apache-2.0",
+        "sha256": made_of | written,
+    }
+    text = json.dumps(sidecar, indent=2) + "\n"
+    write_atomically(model_path(results, _SIDECAR), text.encode())
+    draw_model(results, report)
+
+
+def _contents(files: tuple[str, ...]) -> list[bytes]:
+    made = _MADE[files](pretrained())
+    return [each if isinstance(each, bytes) else csv_bytes(each) for each in made]
+
+
+def _paths(results: Path, files: Sequence[str]) -> tuple[Path, ...]:
+    return tuple(model_path(results, file) for file in files)
+
+
+def draw_model(results: Path, report: Reporter) -> None:
+    """Draw the figures of the shipped tables, unless they are up to date.
+
+    Raises:
+        TableError: a table is not the one that `measure_model` wrote.
+        FindingError: the tables do not support a sentence.
+    """
+    sidecar = model_path(results, _SIDECAR)
+    written = json.loads(sidecar.read_bytes())["sha256"] if sidecar.exists() else {}
+    inputs = _paths(results, _SHIPPED)
+    altered = [str(path) for path in inputs if checksum(path) != written.get(path.name)]
+    if altered:
+        raise TableError(f"altered or missing: {', '.join(altered)}; make model writes them again")
+    products = [
+        Product(
+            _paths(results, [f"{name}{suffix}" for suffix in DRAWN]),
+            partial(_drawn, results, name),
+            inputs,
+        )
+        for name in _FIGURES
+    ]
+    attempt(partial(build, results, [product], report) for product in products)
+
+
+def _drawn(results: Path, name: str) -> list[bytes]:
+    from experiments.publication.models.figures import render_model  # takes a second to load
+
+    return render_model(results, name)

@@ -1,0 +1,233 @@
+"""A language model under other divisors of the scores than its own, and at other lengths.
+
+All weights stay, and all heads of a run have the same divisor. A number is the mean over sequences,
+and NAME_se its standard error from the differences between them. Gradients are those of the summed
+loss of a sequence; as they differ by powers of ten between sequences, their mean is geometric.
+Below the model's own divisor they are computed in double precision: without a scale, single
+precision is off by half in a sequence.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.special import xlogy
+
+from experiments.publication.models.smollm2 import DIVISOR, Floats, Pretrained, Tokens
+from sdpa.metrics import row_variance
+from sdpa.network import Steps
+
+LENGTH = 256
+TEXTS = ("prose", "code", "reference", "licence", "shuffled")
+# Divisors d_k^p with p from 0 to 1.
+RUNS = (
+    *(("trained", divisor) for divisor in (1, 2, 4, 8, 16, 32, 64)),
+    *(("initial", divisor) for divisor in (1, 8)),
+)
+AROUND = (6, 7, 8, 9, 10)  # the smallest loss
+_CANDIDATES = np.geomspace(AROUND[0], AROUND[-1], 2001)
+LONG_TEXT = "reference"
+LONG_SEQUENCES = 4
+LENGTHS = (16, 64, 256, 1024, 2048)
+LAST_ROWS = 8
+FITTED = 256  # length at which every rule of length has the divisor of the model
+NO_RULE = "1 (no rule)"
+OTHER_RULES = {"(ln n)^1/2": 0.5, "ln n": 1.0}  # powers of ln n
+GRADIENTS = ["query_gradient", "query_gradient_median", "stream_gradient"]
+# How the values of several heads become one. The first layer's stream is the embedding.
+OVER_HEADS = {
+    "loss": "first",
+    "change": "first",
+    "query_gradient": "mean",  # of squares
+    "query_gradient_median": "median",
+    "stream_gradient": "first",
+    "spread": "mean",
+    "entropy_share": "mean",
+    "first_key_weight": "mean",
+}
+
+
+def by_divisor(model: Pretrained) -> list[pd.DataFrame]:
+    """Prose under each divisor: a table of runs, one of layers and one of heads."""
+    tables = []
+    for weights, divisor in RUNS:
+        network = model if weights == "trained" else model.at_start()
+        if divisor < DIVISOR:
+            network = network.in_double()
+        for group, tokens in enumerate(model.tokens("prose", LENGTH + 1)):
+            found = heads_of_sequence(network, tokens, divisor)
+            tables.append(found.assign(weights=weights, divisor=divisor, group=group))
+    found = pd.concat(tables, ignore_index=True)
+    found = found.sort_values("layer", kind="stable")
+    found["change"] = change_of_loss(found, "weights")
+    run = ["weights", "divisor"]
+    return [
+        means_over_sequences(found, run),
+        means_over_sequences(found, [*run, "layer"]),
+        means_over_sequences(found, [*run, "layer", "head"]),
+    ]
+
+
+def heads_of_sequence(model: Pretrained, tokens: Tokens, divisor: float) -> pd.DataFrame:
+    """A row for each layer and head."""
+    losses, steps, gradients = model.gradients(tokens, divisor)
+    tables = []
+    for layer, (step, gradient) in enumerate(zip(steps, gradients, strict=True)):
+        to_q = np.linalg.norm(gradient.q, axis=-1)
+        to_x_squared = (gradient.x**2).sum(axis=1)
+        table = row_means(step)
+        table["layer"] = layer
+        table["head"] = table.index
+        table["query_gradient"] = np.sqrt((to_q**2).mean(axis=1))
+        table["query_gradient_median"] = np.median(to_q, axis=1)
+        table["stream_gradient"] = np.sqrt(to_x_squared.mean())
+        tables.append(table)
+    return pd.concat(tables).assign(loss=float(losses.mean()))
+
+
+def row_means(steps: Steps, first: int = 2, last: int | None = None) -> pd.DataFrame:
+    """Means over the rows that see `first` to `last` keys; a row of the table for each head."""
+    rows = slice(first - 1, last)
+    w = steps.weights[:, rows]
+    n_visible = np.arange(first, first + w.shape[1])
+    variances = row_variance(steps.scaled[:, rows])
+    entropies = -xlogy(w, w).sum(axis=-1)
+    shares = entropies / np.log(n_visible)
+    means = {
+        "spread": np.sqrt(variances.mean(axis=1)),
+        "entropy_share": shares.mean(axis=1),
+        "first_key_weight": w[..., 0].mean(axis=1),
+    }
+    return pd.DataFrame(means)
+
+
+def means_over_sequences(found: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Means over sequences, of the heads that `by` does not tell apart together."""
+    squares = found.assign(query_gradient=found["query_gradient"] ** 2)
+    of_sequences = squares.groupby([*by, "group"], sort=False).agg(OVER_HEADS)
+    of_sequences["query_gradient"] **= 0.5
+    return with_errors(of_sequences.reset_index(), by, GRADIENTS)
+
+
+def with_errors(
+    table: pd.DataFrame, by: Sequence[str], geometric: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The mean of each column over groups, followed by its standard error between them, NAME_se.
+
+    Args:
+        table: a row for each group, which its column `group` names, of all that `by` tells apart.
+        by: columns that stay.
+        geometric: columns whose mean is geometric; the error is that of the logarithm, times the
+            mean.
+    """
+    values = table.set_index([*by, "group"])
+    logarithmic = [*geometric]
+    values[logarithmic] = np.log(values[logarithmic])
+    groups = values.groupby([*by], sort=False)
+    means, errors = groups.mean(), groups.sem()
+    means[logarithmic] = np.exp(means[logarithmic])
+    errors[logarithmic] *= means[logarithmic]
+    both = means.join(errors.add_suffix("_se"))
+    order = [f"{name}{suffix}" for name in means for suffix in ("", "_se")]
+    return both[order].reset_index()
+
+
+def change_of_loss(found: pd.DataFrame, run: str) -> "pd.Series[float]":
+    """The loss of a sequence less that under the model's own divisor, in each of the runs."""
+    is_own = found["divisor"] == DIVISOR
+    own = found.assign(loss=found["loss"].where(is_own))
+    return found["loss"] - own.groupby([run, "group"])["loss"].transform("first")
+
+
+def by_text(model: Pretrained) -> list[pd.DataFrame]:
+    """The loss of each text under some divisors, and the divisor of its smallest loss."""
+    rows = []
+    for text, divisor in itertools.product(TEXTS, AROUND):
+        for group, tokens in enumerate(model.tokens(text, LENGTH + 1)):
+            losses = model.losses(tokens, divisor)
+            rows.append((text, divisor, group, float(losses.mean())))
+    found = pd.DataFrame(rows, columns=["text", "divisor", "group", "loss"])
+    found["change"] = change_of_loss(found, "text")
+    smallest = [
+        (text, *smallest_loss(of_text)) for text, of_text in found.groupby("text", sort=False)
+    ]
+    return [
+        with_errors(found, ["text", "divisor"]),
+        pd.DataFrame(smallest, columns=["text", "divisor", "divisor_se"]),
+    ]
+
+
+def smallest_loss(found: pd.DataFrame) -> tuple[float, float]:
+    """The divisor of the smallest mean loss, and its standard error of the jackknife over sequences.
+
+    It is that of a cubic in ln c, fitted to the losses around it; NaN at an end of their range.
+    """
+    of_groups = found.pivot_table(index="group", columns="divisor", values="loss")
+
+    def place(losses: pd.DataFrame) -> float:
+        cubic = np.polyfit(np.log(AROUND), losses.mean(), 3)
+        least = np.polyval(cubic, np.log(_CANDIDATES)).argmin()
+        is_within = 0 < least < len(_CANDIDATES) - 1
+        return float(_CANDIDATES[least]) if is_within else np.nan
+
+    without_one = [place(of_groups.drop(group)) for group in of_groups.index]
+    variance = (len(of_groups) - 1) * np.var(without_one)
+    return place(of_groups), float(np.sqrt(variance))
+
+
+def by_length(model: Pretrained) -> list[pd.DataFrame]:
+    """Rows and losses of the first n tokens, and losses by position under rules of length."""
+    lengths = []
+    positions = []
+    sequences = model.tokens(LONG_TEXT, LENGTHS[-1] + 1, LONG_SEQUENCES)
+    for group, tokens in enumerate(sequences):
+        own, of_lengths = _of_lengths(model, tokens)
+        lengths.append(of_lengths.assign(group=group))
+        losses = {NO_RULE: own}
+        for name, power in OTHER_RULES.items():
+            losses[name] = model.losses(tokens, _divisors(power, len(own)))
+        for name, of_rule in losses.items():
+            for first, last in itertools.pairwise((0, *LENGTHS)):
+                loss = of_rule[first:last]
+                more = loss - own[first:last]
+                place = name, first, last, group
+                means = float(loss.mean()), float(more.mean())
+                positions.append((*place, *means))
+    columns = ["rule", "first", "last", "group", "loss", "change"]
+    of_positions = pd.DataFrame(positions, columns=columns)
+    return [
+        with_errors(pd.concat(lengths), ["n_keys"]),
+        with_errors(of_positions, columns[:3]),
+    ]
+
+
+def _of_lengths(model: Pretrained, tokens: Tokens) -> tuple[Floats, pd.DataFrame]:
+    """The losses, and for each length n the mean loss of the first n tokens, and means over all
+    heads of the last rows among them.
+
+    As no token sees a later one, the first tokens of a long sequence are those of a short one.
+    """
+    tables: list[pd.DataFrame] = []
+
+    def of_layer(steps: Steps) -> None:
+        for n in LENGTHS:
+            table = row_means(steps, n + 1 - LAST_ROWS, n)
+            tables.append(table.assign(n_keys=n))
+
+    losses = model.losses(tokens, of_layer=of_layer)
+    found = pd.concat(tables).groupby("n_keys").mean()
+    of_first = [float(losses[:n].mean()) for n in LENGTHS]
+    found.insert(0, "loss", of_first)
+    return losses, found.reset_index()
+
+
+def _divisors(power: float, n: int) -> Floats:
+    """The divisor of each query, (n, 1): that of the model up to the fitted length, and beyond it
+    less, by a power of ln n.
+    """
+    n_visible = np.arange(1, n + 1)
+    lengths = np.maximum(n_visible, FITTED).tolist()
+    sigma = np.array([[math.log(length) ** power] for length in lengths])
+    return np.asarray(DIVISOR * sigma[0] / sigma)

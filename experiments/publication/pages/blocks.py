@@ -1,0 +1,123 @@
+"""Generated parts of Markdown pages, between markers, from the files in results/ and the
+declarations in the code.
+
+A page has the markers `<!-- begin NAME -->` and `<!-- end NAME -->` in separate lines. Each of
+`BLOCKS` appears exactly once in all pages together; a missing or repeated marker is an error.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from experiments.config.errors import Problem
+from experiments.config.loader import load_config
+from experiments.config.paths import EXAMPLES, STORED_CONFIG, drawn_texts
+from experiments.kinds import experiment_names
+from experiments.kinds.figures import FIGURES, figures_of
+from experiments.publication.examples.examples import EXAMPLES as DECLARED
+from experiments.publication.examples.walk import spelled
+from experiments.publication.models.diagnosis import COLUMNS
+from experiments.publication.models.heads import QUANTITIES
+from experiments.publication.pages import numbers
+from experiments.publication.pages.parts import Source, code, formulas, markdown, pictures
+
+_BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
+
+
+class BlockError(Problem):
+    """A marker without a block, or a block without its marker."""
+
+
+def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
+    """Markdown pages, by path, with every marked block generated from the files in a results
+    folder.
+
+    Links in a block start at the folder of its page. Nothing is written.
+
+    Raises:
+        BlockError: a block does not have exactly one marker in all pages together, or the results
+            lack a table that it shows.
+    """
+    config = load_config(results / STORED_CONFIG)
+    names = sorted(match["name"] for text in pages.values() for match in _BLOCK.finditer(text))
+    if names != sorted(BLOCKS):
+        raise BlockError(
+            f"expected the blocks {', '.join(sorted(BLOCKS))}, once each, got {', '.join(names)}"
+        )
+    filled = {}
+    for path, text in pages.items():
+        source = Source(config, results, path.parent)
+
+        def block(found: re.Match[str], source: Source = source) -> str:
+            name = found["name"]
+            try:
+                return f"{found[1]}{BLOCKS[name](source)}\n{found[3]}"
+            except FileNotFoundError as error:
+                missing = f"block {name}: found no {error.filename}; make all writes the tables"
+                raise BlockError(missing) from error
+
+        filled[path] = _BLOCK.sub(block, text)
+    return filled
+
+
+def _gallery(source: Source) -> str:
+    """The figures of all sweeps: title, first sentence and picture, and a link to the table."""
+    drawn = pictures(source.config, source.results)
+    parts = []
+    for path in (path for sweep in source.config.sweeps for path in drawn[sweep.name]):
+        title, caption = map(formulas, drawn_texts(path))
+        sentence = caption.partition(". ")[0].rstrip(".")
+        table = source.results / f"{path.parent.name}.csv"
+        parts.append(
+            f"## {title}\n\n{sentence} ([table]({source.link(table)})).\n\n"
+            f"![Figure {path.stem}]({source.link(path)})"
+        )
+    return "\n\n".join(parts)
+
+
+def _examples(source: Source) -> str:
+    """Every worked example with its figure and the kind of its source."""
+    rows = []
+    for path in pictures(source.config, source.results)[EXAMPLES]:
+        example = DECLARED[path.stem]
+        figure = f"[{formulas(example.title)}]({source.link(path)})"
+        kind = example.source.removeprefix("the ").split()[0]
+        rows.append((code(spelled(path.stem)), figure, kind))
+    return markdown(["EXAMPLE", "figure", "source"], rows)
+
+
+def _diagnosis(_: Source) -> str:
+    """The meaning of each column of a diagnosis, without standard errors and exact values."""
+    rows = [
+        (code(column.name), column.unit, column.meaning, code(column.formula)) for column in COLUMNS
+    ]
+    return markdown(["column", "unit", "meaning", "formula"], rows)
+
+
+def _model_columns(_: Source) -> str:
+    rows = [(code(name), meaning) for name, meaning in QUANTITIES.items()]
+    return markdown(["column", "meaning"], rows)
+
+
+def _figures(_: Source) -> str:
+    """Every possible figure of a sweep; a sweep that names none gets the default one."""
+    rows = [
+        (code(experiment), code(name), FIGURES[name].shows, "yes" * FIGURES[name].default)
+        for experiment in experiment_names()
+        for name in figures_of(experiment)
+    ]
+    return markdown(["sweeps of", "figure", "shows", "by default"], rows)
+
+
+BLOCKS: dict[str, Callable[[Source], str]] = {
+    "gallery": _gallery,
+    "examples": _examples,
+    "first": numbers.first,
+    "network-growth": numbers.network_growth,
+    "networks": numbers.networks,
+    "trained": numbers.trained,
+    "statements": numbers.statements,
+    "diagnosis": _diagnosis,
+    "model-columns": _model_columns,
+    "figures": _figures,
+}

@@ -1,0 +1,190 @@
+"""The data of the page's explorer: sizes to choose from, and what theory and the tables say about
+them.
+
+Given |q|, the scaled scores are independent N(0, sigma^2) with sigma = |q| / divisor. So curves
+over sigma, for each n_keys, are enough for every d_k and every divisor: attention.js interpolates
+them and averages over |q|.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from experiments.measuring.columns import axis_values
+from experiments.measuring.experiment import MEASURED, Cell, ScaledCell, load_experiment
+from experiments.measuring.sampling import SampledCell
+from experiments.tables.crossings import EQUAL
+from experiments.tables.results import Results
+from experiments.tables.written import significant
+from sdpa import PairLaw
+from sdpa.theory import GaussianRow, limits
+
+# The law of every number.
+LAW = "independent standard normal q and k without a mask"
+POSITIONS = 120  # steps of the slider, including thirds, halves and quarters of the way
+CURVES = ("max_weight", "entropy", "jacobian_square", "score_gradient_square")
+# of the interpolated expectations up to 65,536 keys; tested against `attention_expectations`
+RELATIVE_ERROR = 1e-5
+_MOST_WIDTHS = 9  # choices of d_k
+_MOST_LENGTHS = 6  # of n_keys, each of which takes a second and 3 kB
+_USUAL_SIZE = (64, 64)  # where no sweep has rows of keys
+_MOST_KEYS = 100_000  # of which a browser draws a row without a wait
+_DIGITS = 4  # of measured values
+_MEDIANS = ("jacobian_norm_median", "query_gradient_norm_median")
+_CROSSING = ["crossing_exact", "crossing", "crossing_low", "crossing_high"]
+# The d_k of equal medians by norm, from n_keys; each takes a second.
+EXACT_CROSSINGS = {
+    "jacobian": partial(limits.median_crossing, "jacobian_norm"),
+    "query_gradient": partial(limits.median_crossing, "query_gradient_norm"),
+}
+_SHORTEST_OF_CROSSINGS = 8
+_LONGEST = 8.0  # |q| above sqrt(d_k) + 8 has a probability below 1e-14
+_SHARPER = 2.0  # sigma reaches this multiple of the largest of unscaled rows, for divisors below 1
+Point = list[float | None]  # an array of JSON
+_LOG_DECIMALS = 9  # fewer than in a double, so that machines agree
+
+
+def explorer(sweeps: Collection[Results]) -> dict[str, object]:
+    """Everything that the explorer shows, as JSON values.
+
+    These are the choices `d_k` and `n_keys`, the pair `start` of most cells of the sweeps, `rows`,
+    exact expectations (`row_means`), and `medians` and `crossings` as in the functions of these
+    names.
+    """
+    sizes = _sizes(sweeps)
+    widths = _most_common((d_k for d_k, _ in sizes.elements()), _MOST_WIDTHS)
+    lengths = _most_common((n_keys for _, n_keys in sizes.elements()), _MOST_LENGTHS)
+    choices = [size for size in sizes if size[0] in widths and size[1] in lengths]
+    smallest = widths[0], lengths[0]
+    return {
+        "d_k": widths,
+        "n_keys": lengths,
+        "start": max(choices, key=sizes.__getitem__, default=smallest),
+        "rows": row_means(widths, lengths),
+        "medians": _medians(sweeps, widths, lengths),
+        "crossings": _crossings(sweeps, lengths),
+    }
+
+
+def row_means(widths: list[int], lengths: list[int]) -> dict[str, object]:
+    """ln E max w, ln E H, ln E |J|_F^2 and ln E |J z|^2 of Gaussian rows at Chebyshev points of s =
+    ln(1 + sigma).
+
+    The points are s_i = (1 - cos(pi i / N)) / 2 times the largest s, i = 0..N. Longer rows turn
+    from spread to saturated within a narrower range of s, so that they have more of them.
+
+    Returns:
+        JSON values: `sigma`, the largest, for the largest of `widths`; `of`, by n_keys as text: for
+        each of `CURVES` the values at all points.
+    """
+    largest = _SHARPER * (math.sqrt(max(widths)) + _LONGEST)
+    curves = {str(n_keys): _curves(n_keys, math.log1p(largest)) for n_keys in lengths}
+    return {"sigma": largest, "of": curves}
+
+
+def _curves(n_keys: int, largest: float) -> dict[str, list[float]]:
+    """The values of each curve at the points from 0 to the largest s."""
+    degree = math.ceil(largest * (5 + 0.6 * math.log2(n_keys)))
+    angles = np.pi * np.arange(degree + 1) / degree
+    points = largest * (1 - np.cos(angles)) / 2
+    rows = [GaussianRow(math.expm1(s), n_keys) for s in points]
+    values = np.array([[getattr(row, name)() for name in CURVES] for row in rows])
+    logarithms = np.log(values).round(_LOG_DECIMALS)
+    return dict(zip(CURVES, logarithms.T.tolist(), strict=True))
+
+
+def _sizes(sweeps: Iterable[Results]) -> Counter[tuple[int, int]]:
+    """The number of cells by (d_k, n_keys); only those with rows that a softmax changes."""
+    sizes: Counter[tuple[int, int]] = Counter()
+    for sweep in sweeps:
+        for cell in sweep.cells:
+            if isinstance(cell, ScaledCell) and 2 <= cell.n_keys <= _MOST_KEYS:
+                sizes[cell.d_k, cell.n_keys] += 1
+    return sizes or Counter([_USUAL_SIZE])
+
+
+def _most_common(values: Iterable[int], most: int) -> list[int]:
+    """The most common values, in rising order; of equally common ones the smaller."""
+    return sorted(value for value, _ in Counter(sorted(values)).most_common(most))
+
+
+def _medians(
+    sweeps: Iterable[Results], widths: Sequence[int], lengths: Sequence[int]
+) -> list[Point]:
+    """d_k, n_keys, divisor and medians of usual rows: exact where they are known, and else measured
+    in the largest number of rows.
+    """
+    cell = ["d_k", "n_keys", "divisor"]
+    needs = {*cell, *_MEDIANS, "trials", "n_queries"}
+    usual = [_rows_of_law(each, MEASURED) for each in sweeps if needs <= {*each.measured}]
+    if not usual:
+        return []
+    rows = pd.concat(usual)
+    for name in _MEDIANS:
+        rows[name] = rows.get(f"{name}_exact", rows[name]).fillna(rows[name])
+    rows = rows[rows["d_k"].isin(widths) & rows["n_keys"].isin(lengths)]
+    rows = rows.assign(number=rows["trials"] * rows["n_queries"]).sort_values(
+        "number", kind="stable"
+    )
+    most = rows.drop_duplicates(cell, keep="last").sort_values(cell)
+    return [
+        [int(d_k), int(n_keys), divisor, *map(_short, medians)]
+        for d_k, n_keys, divisor, *medians in most[[*cell, *_MEDIANS]].itertuples(index=False)
+    ]
+
+
+def _has_law(cell: Cell) -> bool:
+    """True if the rows of a cell follow `LAW`: softmax rows of `saturation`, as no default value of
+    an axis tells what another experiment draws.
+    """
+    is_of_saturation = type(cell) is load_experiment("saturation").cell
+    textbook = isinstance(cell, SampledCell) and cell.law == PairLaw() and not cell.has_mask
+    return is_of_saturation and textbook
+
+
+def _rows_of_law(results: Results, kind: str) -> pd.DataFrame:
+    """The rows of a table of a sweep whose cells follow `LAW`."""
+    table = results[kind]
+    axes = results.axes.among(table)
+    cells = map(axis_values, filter(_has_law, results.cells))
+    points = {tuple(cell[axis] for axis in axes) for cell in cells}
+    return table[[point in points for point in zip(*(table[axis] for axis in axes), strict=True)]]
+
+
+def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, list[Point]]:
+    """n_keys, the d_k of equal medians, the measured one and the ends of its interval, by norm.
+
+    Of lengths without a crossing in a sweep it is computed here: a line between distant neighbours
+    would miss it by a third.
+    """
+    equal = _equal_medians(sweeps)
+    points: dict[str, list[Point]] = {}
+    for norm, exact_crossing in EXACT_CROSSINGS.items():
+        of_norm = equal[equal["norm"] == norm]
+        measured = of_norm.drop_duplicates("n_keys").set_index("n_keys")
+        known = measured[_CROSSING].dropna(subset="crossing_exact")
+        found = {n: row.tolist() for n, row in known.iterrows()}
+        for n in lengths:
+            if n >= _SHORTEST_OF_CROSSINGS and n not in found:
+                found[n] = [exact_crossing(n), math.nan, math.nan, math.nan]
+        points[norm] = [[int(n), *map(_short, found[n])] for n in sorted(found)]
+    return points
+
+
+def _equal_medians(sweeps: Iterable[Results]) -> pd.DataFrame:
+    """Where medians are equal: first in tables with several n_keys, then in all others."""
+    tables = [_rows_of_law(each, "crossings") for each in sweeps if "crossings" in each]
+    if not tables:
+        return pd.DataFrame(columns=["norm", "n_keys", *_CROSSING])
+    table = pd.concat(sorted(tables, key=lambda table: len(table["n_keys"].unique()) == 1))
+    is_equal = (table["statistic"] == "median") & (table["level"] == EQUAL)
+    return table[is_equal]
+
+
+def _short(value: float) -> float | None:
+    """A value with the digits that the page needs; None for an unknown one."""
+    return None if math.isnan(value) else significant(value, _DIGITS)

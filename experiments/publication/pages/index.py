@@ -1,0 +1,265 @@
+"""The page index.html of a results folder, from the tables, figures and published statements
+there.
+"""
+
+import base64
+import itertools
+import math
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from PIL import Image
+
+from experiments.config.errors import in_part
+from experiments.config.paths import (
+    DRAWN_ROWS,
+    EXAMPLES,
+    MODELS,
+    csv_name,
+    drawn_texts,
+)
+from experiments.kinds.figures import FIGURES
+from experiments.kinds.questions import MEDIAN_GRADIENT
+from experiments.publication.pages import explorer
+from experiments.publication.pages.answers import ANSWERS, answers, questions
+from experiments.publication.pages.parts import (
+    FOLDER,
+    LONGER,
+    MADE_WITH,
+    digits,
+    pictures,
+    provenance,
+    shown,
+    typeset,
+)
+from experiments.publication.pages.statements import (
+    SEVERITIES,
+    VERDICTS,
+    read_statements,
+    table_path,
+)
+from experiments.running.fingerprint import versions
+from experiments.tables.products import IncompleteError, Product, build
+from experiments.tables.reporter import Reporter
+from experiments.tables.results import Results, SweepAxes
+from experiments.tables.study import Study
+
+_MOST_ROWS = 40
+_MOST_METRICS = 5
+_USUAL = ("max_weight", "entropy", MEDIAN_GRADIENT)  # beside the metrics of a sweep's figures
+_MOST_EMBEDDED = 12  # figures that are part of the page; others are files beside it
+_MAIN = "powers"  # the sweep that is shown below the explorer
+_DEEP = ("network", "language")  # experiments on many layers
+
+
+class Picture(NamedTuple):
+    """A figure on the page: a unique name, its texts, its image as a data URI or the path of its
+    file, the size in pixels and the place in per cent of the drawing between title and caption.
+    """
+
+    name: str
+    title: str
+    caption: str
+    source: str
+    width: int
+    height: int
+    place: float
+
+
+def write_page(study: Study, config_path: Path, *, report: Reporter) -> None:
+    """Write index.html from tables, figures and published statements if one of them changed."""
+
+    def made() -> list[bytes]:
+        return [make_page(study, config_path)]
+
+    folder = study.folder
+    options = [study.config.text, config_path.as_posix()]
+    sources = (*shown(study.config, folder),)
+    page = Product((folder / "index.html",), made, sources, options)
+    build(folder, [page], report, quietly=True)
+
+
+def make_page(study: Study, config_path: Path) -> bytes:
+    """The page of a config's results, as UTF-8 bytes.
+
+    Styles, scripts and the first figures are part of the file; further figures, and tables, are
+    files beside it. A notice at its top names the sweeps without sound tables.
+
+    Args:
+        study: the results, whose folder also has the figures.
+        config_path: the path of the config; the page shows it as given, or only the file name of an
+            absolute path.
+
+    Raises:
+        IncompleteError: some sections could not be made; the page names them at its top.
+    """
+    failed = []
+
+    def part(name: str, make: Callable[[], Any], instead: Any) -> Any:
+        try:
+            return make()
+        except Exception as error:
+            failed.append(in_part(f"page, section {name}", error))
+            return instead
+
+    results = study.folder
+    paths = pictures(study.config, results)
+    embedded = [*itertools.chain(*paths.values())][:_MOST_EMBEDDED]
+    drawn = {
+        name: [_picture(name, path, results, is_embedded=path in embedded) for path in of_one]
+        for name, of_one in paths.items()
+    }
+    known = part("answers", lambda: answers(study), {})
+    sections = [
+        part(name, partial(_section, each, drawn[name]), Section(name, each.experiment.name))
+        for name, each in study.items()
+    ]
+    main = next((each for each in sections if each.name == _MAIN and each.pictures), None)
+    others = [section for section in sections if section is not main]
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"typeset": typeset, "digits": digits}
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    text = environment.get_template("index.html.j2").render(
+        answers=dict.fromkeys(ANSWERS) | known,
+        is_judged=bool(known),
+        is_answered=len(known) == len(ANSWERS),
+        main=main,
+        explorer=part("explorer", lambda: explorer.explorer(study.values()), {}),
+        law=explorer.LAW,
+        positions=explorer.POSITIONS,
+        relative_error=explorer.RELATIVE_ERROR,
+        everything=sections,
+        sections=[section for section in others if section.experiment not in _DEEP],
+        deep=[section for section in others if section.experiment in _DEEP],
+        full=drawn[LONGER],
+        quiz=part("quiz", lambda: [*questions(study, known)], []),
+        models=drawn[MODELS],
+        examples=drawn[EXAMPLES],
+        statements=part("statements", lambda: statements(results), []),
+        statements_csv=table_path(results).relative_to(results).as_posix(),
+        made=provenance(study),
+        made_with=versions(*MADE_WITH),
+        config=study.config,
+        config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
+        failed=failed,
+    )
+    if failed:
+        raise IncompleteError([text.encode()], failed)
+    return text.encode()
+
+
+def _picture(of: str, path: Path, results: Path, *, is_embedded: bool) -> Picture:
+    title, caption = drawn_texts(path)
+    with Image.open(path) as image:
+        width, height = image.size
+        first, end = map(int, image.info[DRAWN_ROWS].split())
+    shown = end - first
+    place = round(100 * first / (height - shown), 2)
+    source = path.relative_to(results).as_posix()
+    if is_embedded:
+        encoded = base64.b64encode(path.read_bytes())
+        source = "data:image/png;base64," + encoded.decode()
+    prefix = path.parent.name if of == MODELS else of
+    name = f"{prefix}-{path.stem}"
+    return Picture(name, title, caption, source, width, shown, place)
+
+
+class Section(NamedTuple):
+    """A sweep on the page: its figures, the names of its tables, and a few rows of the main one
+    below the head.
+    """
+
+    name: str
+    experiment: str
+    pictures: Sequence[Picture] = ()
+    csvs: Sequence[str] = ()
+    head: Sequence[str] = ()
+    roots: Collection[str] = ()  # names in the head of root mean squares
+    rows: Sequence[list[str]] = ()
+    of: int = 0  # rows in all
+
+
+def _section(results: Results, drawn: list[Picture]) -> Section:
+    table = results.measured
+    shown = [metric for figure in results.sweep.figures for metric in FIGURES[figure].metrics]
+    listed = dict.fromkeys((*shown, *_USUAL, *results.metrics))
+    metrics = [metric for metric in listed if metric in table]
+    head, rows = few_rows(table, results.axes, metrics[:_MOST_METRICS])
+    return Section(
+        name=results.name,
+        experiment=results.experiment.name,
+        pictures=drawn,
+        csvs=[csv_name(results.name, kind) for kind in results],
+        head=head,
+        roots={name for name, metric in results.metrics.items() if metric.kind == "root"},
+        rows=rows,
+        of=len(table),
+    )
+
+
+def few_rows(
+    table: pd.DataFrame, axes: SweepAxes, metrics: Iterable[str]
+) -> tuple[list[str], list[list[str]]]:
+    """At most 40 rows: all, or of a long table those at both ends of every axis.
+
+    Args:
+        table: the main table of a sweep.
+        axes: of its cells.
+        metrics: columns to show after the varied axes and the scaling.
+
+    Returns:
+        A head, and the rows as text.
+    """
+    varied = axes.varied(table)
+    named = [*varied, "scaling"] if "scaling" in table else varied
+    shown = table.drop_duplicates(named) if named else table
+    for axis in varied if len(shown) > _MOST_ROWS else ():
+        shown = shown[shown[axis].isin(shown[axis].unique()[[0, -1]])]
+    head = [*named, *metrics]
+    rows = shown.head(_MOST_ROWS).iterrows()
+    return head, [[_value(row, name) for name in head] for _, row in rows]
+
+
+def _value(row: "pd.Series[Any]", name: str) -> str:
+    """A value of a row with its 95% interval and its exact value.
+
+    >>> _value(pd.Series({"share": 0.0, "share_low": 0.0, "share_high": 0.00092}), "share")
+    '0 (0 to 0.00092)'
+    """
+    value, low, high, exact = (
+        row.get(f"{name}{end}", math.nan) for end in ("", "_low", "_high", "_exact")
+    )
+    if isinstance(value, str):
+        return value
+    if math.isnan(value):
+        return "–"
+    interval = f" ({low:.4g} to {high:.4g})" if low < high else ""
+    known = "" if math.isnan(exact) else f", exactly {exact:.4g}"
+    return f"{value:.4g}{interval}{known}" if interval or known else f"{value:g}"
+
+
+def statements(results: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
+    """The published statements by severity and verdict, the gravest first; none without a table.
+
+    Each group has a title and its rows as text.
+    """
+    table = read_statements(results)
+    if table.empty:
+        return []
+    severity = pd.Categorical(table["severity"], [*SEVERITIES, ""])
+    verdict = pd.Categorical(table["verdict"], VERDICTS)
+    groups = table.groupby([severity, verdict], observed=True)
+    return [
+        (", ".join(filter(None, reversed(group))), rows.to_dict("records"))
+        for group, rows in groups
+    ]

@@ -1,0 +1,40 @@
+"""The record of published statements, statements.csv, which people edit, and its counts."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.config.paths import STATEMENTS
+
+FAULTY = ("wrong", "misleading")  # the verdicts that have a severity
+VERDICTS = (
+    *(*FAULTY, "open", "holds"),
+    *("reproduced", "to rounding", "approximately", "within sampling error"),
+)
+# The gravest first.
+SEVERITIES = ("conceptual error", "wrong number", "overstatement", "slip")
+_ALL = "all sources, each entry once"
+
+
+def table_path(results: Path) -> Path:
+    """The table of statements in a results folder, whether it exists or not."""
+    return results / STATEMENTS / "statements.csv"
+
+
+def read_statements(results: Path) -> pd.DataFrame:
+    """The table as text, because some fields have several numbers; no rows without a table."""
+    path = table_path(results)
+    return pd.read_csv(path, keep_default_na=False, dtype=str) if path.exists() else pd.DataFrame()
+
+
+def counts(statements: pd.DataFrame) -> pd.DataFrame:
+    """The number of rows by source and verdict.
+
+    A row of several sources counts for each, and once in all.
+    """
+    each = statements.assign(source=statements["source"].str.split("; ")).explode("source")
+    table = pd.crosstab(each["source"], each["verdict"]).reindex(
+        index=each["source"].unique(), columns=list(VERDICTS), fill_value=0
+    )
+    table.loc[_ALL] = statements["verdict"].value_counts().reindex(VERDICTS, fill_value=0)
+    return table

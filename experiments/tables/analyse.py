@@ -1,0 +1,118 @@
+"""The analysis of a sweep: its exact columns, every derived table, and the tests of its values.
+
+The measured tables of a sweep come in; its finished main table and its derived tables go out. A
+module that derives tables binds TABLES, which DERIVED_TABLES joins.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pandas as pd
+
+from experiments.config.errors import in_part
+from experiments.config.paths import csv_name
+from experiments.config.sweep import Sweep
+from experiments.kinds import parts
+from experiments.measuring.columns import Column, names
+from experiments.measuring.experiment import MEASURED, Experiment
+from experiments.tables import crossings, slopes, verdicts
+from experiments.tables.derived import add_exact
+from experiments.tables.results import Results
+from experiments.tables.verdicts import Agreement
+from experiments.tables.written import IDENTITY, as_written
+
+# In the order of derivation: each table may use the earlier ones.
+DERIVED_TABLES = (
+    *verdicts.TABLES,
+    *slopes.TABLES,
+    *crossings.TABLES,
+    *(table for _, module in parts("tables") for table in module.TABLES),
+)
+
+
+def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
+    """The results of a sweep: its finished main table, with its exact columns, and all its derived
+    tables.
+
+    Args:
+        sweep: a block of the config.
+        measured: its measured tables by kind: the main one as `measured`, and those beside it.
+
+    Returns:
+        The results without empty tables and without the tables beside the main one; `failed` has the
+        error of each table that met one.
+    """
+    finished = add_exact(sweep.experiment, measured[MEASURED], sweep.cells)
+    tables = {**measured, MEASURED: finished}
+    kinds = [MEASURED]
+    failed = []
+    for derived in DERIVED_TABLES:
+        if not derived.applies_to(tables):
+            continue
+        try:
+            tables[derived.kind] = derived.derive(Results(sweep, tables))
+            kinds.append(derived.kind)
+        except Exception as error:
+            failed.append(in_part(f"{csv_name(sweep.name, derived.kind)} not made", error))
+    return Results(sweep, {kind: tables[kind] for kind in kinds if len(tables[kind])}, failed)
+
+
+def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:
+    """The columns of every possible table of an experiment, by kind; a sweep need not have all
+    these tables.
+    """
+    columns = {MEASURED: experiment.table_columns}
+    sources = {MEASURED: names(experiment.table_columns), **experiment.beside}
+    for derived in DERIVED_TABLES:
+        if derived.applies_to(sources):
+            columns[derived.kind] = derived.columns(experiment)
+    return columns
+
+
+def described(sweeps: Sequence[Results]) -> pd.DataFrame:
+    """The columns of all tables, in the order of the tables.
+
+    Returns:
+        One row per column that has its own description: column, type, unit, meaning, formula, and
+        the tables with it (EXPERIMENT or EXPERIMENT/KIND), separated by spaces.
+    """
+    columns_in: dict[str, tuple[Column, ...]] = {}
+    for one in sweeps:
+        experiment = one.experiment.name
+        columns = columns_of(one.experiment)
+        for kind in one:
+            table = experiment if kind == MEASURED else f"{experiment}/{kind}"
+            columns_in[table] = (*IDENTITY, *columns[kind])
+    rows = [
+        (column.name, column.type, column.unit, column.meaning, column.formula, table)
+        for table, columns_of_table in columns_in.items()
+        for column in columns_of_table
+    ]
+    fields = ["column", "type", "unit", "meaning", "formula"]
+    listed = pd.DataFrame(rows, columns=[*fields, "tables"])
+    return listed.groupby(fields, sort=False)["tables"].agg(" ".join).reset_index()
+
+
+def agreement(sweeps: Iterable[Results]) -> Agreement:
+    """The tests of all values of these sweeps."""
+    values = [pd.DataFrame(columns=["where", "metric", "z", "p_value"])]
+    untested = 0
+    for one in sweeps:
+        untested += len(one.measured) * len(one.metrics)
+        for derived in DERIVED_TABLES:
+            if derived.judge is None or derived.kind not in one:
+                continue
+            rows = derived.judge(one)
+            tested = rows[rows["p_value"].notna()]
+            untested -= tested["metric"].isin([*one.metrics]).sum()
+            values.append(tested[["metric", "z", "p_value"]].assign(where=_places(one, tested)))
+    found = [frame for frame in values if len(frame)]
+    return Agreement(pd.concat(found, ignore_index=True) if found else values[0], untested)
+
+
+def _places(results: Results, rows: pd.DataFrame) -> pd.Series:
+    """The sweep, varied axes, rule and layer of each row, in words."""
+    where = pd.Series(results.name, rows.index)
+    others = [name for name in ("scaling", "layer") if name in rows]
+    for name in [*results.axes.varied(rows), *others]:
+        where += f", {name} = " + rows[name].map(as_written).astype(str)
+    return where

@@ -1,0 +1,138 @@
+"""Comparison of a table with its previous version: rounding, or a change.
+
+A difference that cannot matter to a reader is rounding. docs/methods.md, "Rounding or change", has
+the limits for each kind of number.
+"""
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from experiments.measuring.experiment import Floats
+from experiments.running.files import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["new", "unchanged", "equal to rounding", "different", "removed"]
+ROUNDING: Kind = "equal to rounding"
+_VALUE_RTOL = 1e-9
+_OF_ERROR = 1e-3  # of the standard error of a value
+_TEST_RTOL, _OF_TESTED = 1e-4, 1e-9  # of an error or a number of a test; of the value behind it
+_TESTS = ("error", "z", "p_value", "statistic")
+
+
+@dataclass(frozen=True)
+class Change:
+    """The fate of a table."""
+
+    kind: Kind
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.where}" if self.where else self.kind
+
+    def of(self, path: Path) -> str:
+        """The change of a file in a sentence.
+
+        >>> Change("unchanged").of(Path("a.csv")), Change("new").of(Path("a.csv"))
+        ('kept a.csv: unchanged', 'wrote a.csv: new')
+        """
+        verb = {"new": "wrote", "different": "wrote", "removed": "removed"}.get(self.kind, "kept")
+        return f"{verb} {path}: {self.where if self.kind == verb else self}"
+
+
+def update(path: Path, content: bytes) -> Change:
+    """Write a table, unless it equals the previous one to rounding."""
+    change = compare(path.read_bytes() if path.exists() else None, content)
+    if change.kind in ("new", "different"):
+        write_atomically(path, content)
+    return change
+
+
+def compare(old: bytes | None, new: bytes) -> Change:
+    r"""The change from one CSV to another; rows are compared in order.
+
+    It names the largest difference.
+
+    >>> print(compare(b"x,x_se\n1,0.1\n", b"x,x_se\n1.0001,0.1\n"))
+    equal to rounding: x in row 1: 1 before, 1.0001 now
+    >>> print(compare(b"x,x_se\n1,0.1\n", b"x,x_se\n1.001,0.1\n"))
+    different: x in row 1: 1 before, 1.001 now
+    """
+    if old is None:
+        return Change("new")
+    if old == new:
+        return Change("unchanged")
+    try:
+        before, after = map(_fields, (old, new))
+    except ValueError:
+        return Change("different", "the previous file is not a table")
+    if list(before.columns) != list(after.columns):
+        others = before.columns.symmetric_difference(after.columns)
+        return Change("different", f"other columns: {', '.join(others) or 'their order'}")
+    if len(before) != len(after):
+        return Change("different", f"{len(before)} rows before, {len(after)} now")
+    excesses = [*_excesses(before, after)]
+    if not excesses:
+        return Change(ROUNDING, "numbers in another form")
+    excess, column, row = max(excesses)
+    was, now = (table[column][row] or "empty" for table in (before, after))
+    where = f"{column} in row {row + 1}: {was:.40} before, {now:.40} now"
+    return Change(ROUNDING if excess <= 1 else "different", where)
+
+
+def _fields(content: bytes) -> "pd.DataFrame":
+    """A table as texts."""
+    import pandas as pd
+
+    return pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
+
+
+def _excesses(before: "pd.DataFrame", after: "pd.DataFrame") -> Iterator[tuple[float, str, int]]:
+    """For each column with differences: the largest one over what counts as rounding, the column
+    and the row.
+    """
+    import pandas as pd
+
+    old = before.apply(pd.to_numeric, errors="coerce")
+    new = after.apply(pd.to_numeric, errors="coerce")
+    for name in map(str, before):
+        differs = (before[name] != after[name]).to_numpy()
+        if differs.any():
+            apart = np.abs(old[name] - new[name]).to_numpy(float)
+            # 0 allows no difference
+            excess = apart / np.maximum(_allowed(name, new), 1e-290)
+            # text and empty fields are no rounding of anything else
+            excess = np.nan_to_num(excess, nan=np.inf)
+            row = int(np.where(differs, excess, -1.0).argmax())
+            yield float(excess[row]), name, row
+
+
+def _allowed(name: str, table: "pd.DataFrame") -> Floats:
+    """The largest difference that counts as rounding, in each row of a column of numbers."""
+
+    def size(column: str) -> Floats:
+        return (
+            np.abs(np.nan_to_num(table[column].to_numpy(float)))
+            if column in table
+            else np.zeros(len(table))
+        )
+
+    number: Floats = np.abs(table[name].to_numpy(float))
+    base = re.sub("_(se|low|high|exact)$", "", name)
+    if name in _TESTS or name.endswith("_se"):
+        tested = size("measured" if name == "error" else base)
+        return _TEST_RTOL * number + _OF_TESTED * tested + _OF_ERROR * (name == "z")
+    error = size(f"{base}_se")
+    if base in ("measured", "exact"):  # in verdicts, where the error of a median is relative
+        error = np.minimum(size("error"), number)
+    if f"{base}_high" in table and f"{base}_se" not in table:
+        error = np.nan_to_num((table[f"{base}_high"] - table[f"{base}_low"]).to_numpy(float) / 4)
+    allowed: Floats = np.fmax(_VALUE_RTOL * number, _OF_ERROR * error)
+    return allowed

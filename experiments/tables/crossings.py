@@ -1,0 +1,187 @@
+"""Ratios of gradient norms, unscaled over d_k^1/2, and the d_k at which a ratio falls through 1 and
+through 0.1.
+
+The main table of a sweep comes in; the derived tables `ratios` and `crossings` come out. Below a
+crossing the unscaled norm is larger than that under d_k^1/2 (level 1), or than a tenth of it (level
+0.1); above it, it is smaller.
+"""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from experiments.measuring.columns import names
+from experiments.measuring.intervals import LEVEL
+from experiments.measuring.metric import FEW_DRAWS
+from experiments.tables.derived import Derived, Field, after_axes, columns_of_text, fold
+from experiments.tables.results import Results, SweepAxes
+from experiments.tables.slopes import fall_through_zero, interpolated
+from sdpa.scaling import SCALED, UNSCALED
+
+STATISTICS = {"median": "_median", "r.m.s.": ""}
+# Levels that ratios cross: the unscaled norm equals the scaled one, or a tenth of it.
+EQUAL = 1.0
+TENTH = 0.1
+_RATIO = ["ratio", "ratio_low", "ratio_high"]
+_SMALLEST = np.finfo(float).tiny  # replaces an interval's end of 0, so that it has a logarithm
+_MIN_D_K = 4  # needed to interpolate a crossing
+
+
+# Norms to compare: the metric of the root mean square, and True for divisor * norm. dL/dq = K^T J g
+# / divisor; times the divisor, it is the gradient that the softmax passes on.
+NORMS = {
+    "jacobian": ("jacobian_norm", False),
+    "query_gradient": ("query_gradient_norm", False),
+    "undivided_query_gradient": ("query_gradient_norm", True),
+}
+NORM_NAMES = dict(zip(NORMS, ("|J|_F", "|dL/dq|", "divisor · |dL/dq|"), strict=True))
+
+
+def norm_ratios(results: Results) -> pd.DataFrame:
+    """Ratio of each norm and statistic at each point of a sweep that varies d_k and has both rules;
+    otherwise empty.
+
+    The interval is (low / high, high / low) of the two norms' own intervals. With normal errors it
+    holds at least as often as these do, whatever their correlation. Both rules see the same draws,
+    and a more peaked row has a larger scaled norm and a smaller unscaled one.
+
+    Returns:
+        One row per point, norm (NORMS) and statistic (STATISTICS), with the axes of the point.
+    """
+    table = results.measured
+    point = results.axes.among(table)
+    columns = [*point, *names(_RATIO_COLUMNS)]
+    unscaled, scaled = (
+        table[table["scaling"] == name].set_index(point) for name in (UNSCALED, SCALED)
+    )
+    if table["d_k"].nunique() < 2 or unscaled.empty or scaled.empty:
+        return pd.DataFrame(columns=columns)
+    parts = []
+    for norm, (metric, times_divisor) in NORMS.items():
+        factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
+        for statistic, suffix in STATISTICS.items():
+            ratio = _ratio(unscaled, scaled, f"{metric}{suffix}", factor)
+            parts.append(ratio.assign(norm=norm, statistic=statistic))
+    return pd.concat(parts)[columns]
+
+
+def _ratio(
+    unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, factor: "float | pd.Series[float]"
+) -> pd.DataFrame:
+    """The ratio of one metric of the rows of each rule, times a factor; empty if one of the norms
+    is 0. The index of the rows are the axes.
+    """
+    low, high, exact = (f"{metric}_{end}" for end in ("low", "high", "exact"))
+    found = pd.DataFrame(
+        {
+            "ratio": factor * unscaled[metric] / scaled[metric],
+            "ratio_low": factor * unscaled[low] / scaled[high],
+            "ratio_high": factor * unscaled[high] / scaled[low],
+            "ratio_exact": np.nan,
+            FEW_DRAWS: "",
+        }
+    )
+    if exact in unscaled:
+        found["ratio_exact"] = factor * unscaled[exact] / scaled[exact]
+    for name, rows in ((UNSCALED, unscaled), (SCALED, scaled)):
+        is_few = rows[FEW_DRAWS].str.split().map(lambda metrics: metric in metrics)
+        found.loc[is_few, FEW_DRAWS] += f" {name}"
+    found[FEW_DRAWS] = found[FEW_DRAWS].str.strip()
+    # A norm too small for a double is 0 and has no ratio.
+    known = (unscaled[metric] > 0) & (scaled[low] > 0) & np.isfinite(found["ratio_high"])
+    found[_RATIO] = found[_RATIO].where(known)
+    return found.reset_index()
+
+
+def crossings(ratios: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
+    """Crossing of each norm, statistic and level for each combination of the axes besides d_k.
+
+    The function interpolates ln ratio in ln d_k, with an interval at every d_k. The crossing's
+    interval begins where the lower end falls through the level, and ends where the upper end does.
+    No rows for fewer than 4 d_k. The last fall through a level counts; without one, the crossing is
+    empty.
+
+    Args:
+        ratios: of `norm_ratios`.
+        axes: of its cells.
+    """
+    kind = [*axes.among(ratios, "d_k"), "norm", "statistic"]
+    if ratios["d_k"].nunique() < _MIN_D_K:
+        ratios = ratios.head(0)
+    return fold(ratios, kind, _crossings, names(_CROSSING))
+
+
+def _crossings(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
+    """The crossing of each level in a group of cells that differ only in d_k; none for fewer than 4
+    known ratios.
+    """
+    known = cells.dropna(subset=_RATIO).sort_values("d_k")
+    if len(known) < _MIN_D_K:
+        known = known.head(0)
+    x = np.log(known["d_k"].to_numpy(dtype=float))
+    ratios = known[[*_RATIO, "ratio_exact"]].clip(lower=_SMALLEST)
+    at, *curves = interpolated(x, *np.log(ratios.to_numpy(dtype=float)).T)
+    for level in (EQUAL, TENTH):
+        middle, low, high, exact = (
+            math.exp(fall_through_zero(at, curve - math.log(level))) for curve in curves
+        )
+        if math.isnan(middle):
+            low = high = math.nan
+        yield {
+            "level": level,
+            "crossing": middle,
+            "crossing_low": low,
+            "crossing_high": high,
+            "crossing_exact": exact,
+            "smallest_d_k": cells["d_k"].min(),
+            "largest_d_k": cells["d_k"].max(),
+            "ratio_at_largest": known["ratio"].iloc[-1] if len(known) else math.nan,
+        }
+
+
+_KIND = columns_of_text(
+    f"""
+    norm str norm of a row: {", ".join(NORMS)} (|J|_F, |dL/dq|, and divisor times |dL/dq|)
+    statistic str statistic of the norm over all rows: {" or ".join(STATISTICS)}
+    """
+)
+_RATIO_COLUMNS = _KIND + columns_of_text(
+    f"""
+    ratio float? {UNSCALED} norm divided by the norm under {SCALED}; empty if one of them is 0
+    ratio_low float? lower end of the {LEVEL:.0%} interval of the ratio, valid for any correlation of the two norms
+    ratio_high float? upper end of the same interval
+    ratio_exact float? ratio of the exact norms; empty if they are unknown
+    {FEW_DRAWS} str? scalings whose norm has too few effective draws for a reliable interval
+    """
+)
+_CROSSING = columns_of_text(
+    f"""
+    level float level that the ratio crosses: {EQUAL:g} or {TENTH:g}
+    crossing float? d_k at which the ratio falls through the level; empty if it does not within the sweep
+        := ratio(crossing) = level
+    crossing_low float? lower end of the {LEVEL:.0%} interval of the crossing; empty if below the smallest d_k
+    crossing_high float? upper end of the same interval; empty if above the largest d_k
+    crossing_exact float? crossing of the exact ratios; empty if they are unknown or do not cross within the sweep
+    smallest_d_k int smallest d_k of the sweep
+    largest_d_k int largest d_k of the sweep
+    ratio_at_largest float? ratio at the largest d_k with a known ratio
+    """
+)
+_METRICS = [metric for metric, _ in NORMS.values()]
+_NEEDS = ("d_k", "n_keys", "inputs", "scaling", "divisor", *_METRICS)
+TABLES = (
+    Derived(
+        "ratios",
+        needs=_NEEDS,
+        columns=after_axes(_RATIO_COLUMNS),
+        derive=norm_ratios,
+    ),
+    Derived(
+        "crossings",
+        needs=_NEEDS,
+        columns=after_axes([*_KIND, *_CROSSING], but="d_k"),
+        derive=lambda results: crossings(results["ratios"], results.axes),
+    ),
+)

@@ -1,0 +1,152 @@
+"""Products: files that follow from other files, from parameters and from the source of the suite.
+
+A folder of results keeps in `.made.json`, which git ignores, a hash of what each of its products
+was made of and of its files. `build` makes a product again if this hash has changed.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from experiments.config.errors import PartError, attempt, in_part, raise_all
+from experiments.running.files import checksum, locked, write_atomically
+from experiments.running.fingerprint import suite_source, versions
+from experiments.running.workers import helpers
+from experiments.tables.compare import Change, update
+from experiments.tables.reporter import Reporter
+
+_LEDGER = ".made.json"
+_MADE_WITH = ("jinja2", "matplotlib", "numpy", "pandas", "scipy", "seaborn")
+
+
+class IncompleteError(Exception):
+    """Files whose parts could not all be made: arguments are their contents and the errors."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """Files that one function makes together.
+
+    Attributes:
+        files: the files; the first names the product. An equal table stays as it is
+            (`experiments.tables.compare`).
+        make: returns the content of each file, in order, or raises `IncompleteError`. It may run in
+            another process.
+        inputs: the files that it reads.
+        parameters: further JSON values that determine the content.
+    """
+
+    files: tuple[Path, ...]
+    make: Callable[[], Sequence[bytes]]
+    inputs: tuple[Path, ...] = ()
+    parameters: Any = None
+
+    def name(self, results: Path) -> str:
+        """The name of the product in the ledger of a folder of results."""
+        return os.path.relpath(self.files[0], results)
+
+    def record(self) -> str:
+        """SHA-256 of all that determines the files (source, libraries, inputs, parameters), and of
+        the files.
+        """
+        return record((*self.inputs, *self.files), self.parameters)
+
+
+def record(files: Iterable[Path], parameters: object = None) -> str:
+    """SHA-256 of files, JSON values, the source of the suite and the libraries."""
+    of = [[*map(checksum, files)], parameters, suite_source(), versions(*_MADE_WITH)]
+    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()
+
+
+def build(
+    results: Path,
+    products: Sequence[Product],
+    report: Reporter,
+    *,
+    quietly: bool = False,
+    jobs: int | None = None,
+) -> None:
+    """Make the products that are not up to date, several at a time, and write their files.
+
+    Args:
+        results: the folder that keeps what its products were made of.
+        products: in the order of the report.
+        report: shows a bar while products are made, and what became of each.
+        quietly: True for files that are no tables or figures of a sweep, which nobody counts.
+        jobs: as for `experiments.running.workers.helpers`.
+
+    Raises:
+        BusyError: another run uses the folder.
+        Exception: making a product, or a part of it, failed; all others are made. An ExceptionGroup
+            if several failed. An outdated drawing that cannot be made is removed.
+    """
+    tell = report.made_quietly if quietly else report.made
+    with locked(results):
+        made = ledger(results)
+        due = [each for each in products if made.get(each.name(results)) != each.record()]
+        workers = helpers(jobs, len(due))
+        with report.progress(len(due), f"{len(due)} to make") as advance, workers as submit:
+            contents = {product.files[0]: submit(product.make) for product in due}
+
+            def finish(product: Product) -> None:
+                path = product.files[0]
+                if path not in contents:
+                    tell(path, None)
+                    return
+                content, failed = _result(product, contents.pop(path))
+                changes = [_write(*file) for file in zip(product.files, content, strict=True)]
+                note(results, product.name(results), "" if failed else product.record())
+                advance("/".join(path.parts[-2:]), 1.0)
+                tell(path, changes[0])
+                raise_all(failed)
+
+            attempt(partial(finish, product) for product in products)
+
+
+def _result(
+    product: Product, made: "Future[Sequence[bytes]]"
+) -> tuple[Sequence[bytes], Sequence[Exception]]:
+    """The content of each file of a product, and the errors of its parts."""
+    try:
+        return made.result(), []
+    except IncompleteError as incomplete:
+        content, errors = incomplete.args
+        return content, errors
+    except Exception as error:
+        path = product.files[0]
+        named = in_part(f"{path} not made", error)
+        if isinstance(named, PartError) and path.suffix == ".png":
+            for file in product.files:
+                file.unlink(missing_ok=True)  # of other numbers than the tables have now
+        raise named from None
+
+
+def _write(path: Path, content: bytes) -> Change:
+    if path.suffix == ".csv":
+        return update(path, content)
+    before = checksum(path)
+    write_atomically(path, content)
+    if not before:
+        return Change("new")
+    return Change("unchanged" if before == checksum(path) else "different")
+
+
+def ledger(results: Path) -> dict[str, str]:
+    """The records of products by name; none if the file is damaged, so that all are made again."""
+    try:
+        content: dict[str, str] = json.loads((results / _LEDGER).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content
+
+
+def note(results: Path, name: str, made_of: str) -> None:
+    """Keep the record of a product."""
+    content = json.dumps(ledger(results) | {name: made_of}, indent=1) + "\n"
+    write_atomically(results / _LEDGER, content.encode())

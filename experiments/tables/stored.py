@@ -1,0 +1,200 @@
+"""Tables on disk: SWEEP.csv, the derived tables, and SWEEP.json with their parameters and
+checksums.
+
+Every CSV begins with the columns of `IDENTITY`, which tables in memory lack, because their sweep is
+known there. The JSON file vouches for the tables (the sidecar). A table is sound if the sidecar has
+the parameters of the config and the checksum of the table. The sidecar also names the commit that
+measured the values, and the hash of its measuring code.
+"""
+
+import hashlib
+import io
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.config.errors import TableError
+from experiments.config.paths import csv_name, sidecar_path
+from experiments.config.sweep import Sweep
+from experiments.measuring.columns import names, treatment_names
+from experiments.measuring.experiment import MEASURED
+from experiments.measuring.metric import FEW_DRAWS
+from experiments.running.files import checksum, write_atomically
+from experiments.running.fingerprint import commit, measuring_source, versions
+from experiments.tables.compare import Change, update
+from experiments.tables.products import ledger, note, record
+from experiments.tables.written import IDENTITY, csv_bytes
+
+if TYPE_CHECKING:
+    from experiments.tables.results import Results
+
+Sidecar = dict[str, Any]  # the content of SWEEP.json
+
+
+def write_sweep(
+    results: Path, found: "Results", origin: Sidecar | None = None
+) -> dict[Path, Change]:
+    """Write the main table of a sweep, its derived tables, and last the JSON that vouches for them.
+
+    A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes
+    them again. Tables that are equal to rounding stay. Derived tables that the sweep no longer has
+    are removed, unless somebody changed them.
+
+    Args:
+        results: the folder.
+        found: the results of the sweep.
+        origin: of values measured earlier: what their sidecar has beside its checksums.
+    """
+    sweep = found.sweep
+    sidecar = sidecar_path(results, sweep.name)
+    values = (sweep.name, sweep.experiment.name, sweep.seed)
+    identity = dict(zip(names(IDENTITY), values, strict=True))
+    contents = {
+        kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]])
+        for kind, table in found.items()
+    }
+    paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
+    before: Sidecar = {"sha256": {}}
+    with suppress(TableError):
+        before = read_sidecar(sidecar)
+    same = is_measured_alike(results, sweep)
+    changes = {path: update(path, contents[kind]) for kind, path in paths.items()}
+    made = {
+        **provenance(sweep),
+        "measured_at": before.get("measured_at") if same else commit(),
+        **(origin or {}),
+        "sha256": {kind: checksum(path) for kind, path in paths.items()},
+    }
+    if found.failed:
+        made["failed"] = [*map(str, found.failed)]
+    content = (json.dumps(made, indent=1) + "\n").encode()
+    if not sidecar.exists() or sidecar.read_bytes() != content:
+        write_atomically(sidecar, content)
+    for kind in sorted(set(before["sha256"]) - set(contents)):
+        path = results / csv_name(sweep.name, kind)
+        if checksum(path) == before["sha256"][kind]:
+            path.unlink()  # the suite derived it from an earlier table, and nobody changed it since
+            changes[path] = Change("removed", "the sweep no longer has it")
+    note(results, sidecar.name, record([sidecar]))
+    return changes
+
+
+def measured_part(content: bytes) -> bytes:
+    r"""A main table without its exact columns and those of `IDENTITY`.
+
+    >>> measured_part(b"seed,d_k,entropy,entropy_exact\n0,4,1.50,1.5\n")
+    b'd_k,entropy\n4,1.50\n'
+    """
+    import pandas as pd
+
+    table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
+    others = (name for name in table if name not in names(IDENTITY))
+    return csv_bytes(table[[name for name in others if not name.endswith("_exact")]])
+
+
+def is_made(results: Path, sweep: Sweep) -> bool:
+    """True if the source of the suite and the libraries of today wrote the tables of a sweep."""
+    sidecar = sidecar_path(results, sweep.name)
+    return ledger(results).get(sidecar.name) == record([sidecar])
+
+
+def is_measured_alike(results: Path, sweep: Sweep) -> bool:
+    """True if sound tables have values measured by the source and libraries of today."""
+    sidecar = sidecar_path(results, sweep.name)
+    return not why_stale(results, sweep) and (
+        read_sidecar(sidecar).items() >= provenance(sweep).items()
+    )
+
+
+def why_stale(results: Path, sweep: Sweep) -> str:
+    """The reason why the tables of a sweep are not whole or not those of this config; empty if they
+    are.
+    """
+    try:
+        sound_contents(results, sweep)
+        made = read_sidecar(sidecar_path(results, sweep.name))
+    except TableError as error:
+        return str(error)
+    return "; ".join(made.get("failed", []))
+
+
+def provenance(sweep: Sweep) -> Sidecar:
+    """Everything that determines the measured values of a sweep, as JSON values."""
+    return {
+        "sweep": sweep.name,
+        "seed": sweep.seed,
+        "parameters": sweep.parameters(),
+        "source": measuring_source(sweep.experiment.name),
+        "versions": versions("numpy", "scipy", "pandas"),
+    }
+
+
+def read_sweep(results: Path, sweep: Sweep) -> "Results":
+    """The results of a sweep, without the columns of `IDENTITY`.
+
+    Raises:
+        TableError: a table is missing, altered, or from another config.
+    """
+    import pandas as pd
+
+    from experiments.tables.results import Results
+
+    text = dict.fromkeys([FEW_DRAWS, *treatment_names(sweep.experiment.cell)], str)
+    tables = {}
+    for kind, content in sound_contents(results, sweep).items():
+        own = pd.read_csv(
+            io.BytesIO(content), dtype=text, usecols=lambda name: name not in names(IDENTITY)
+        )
+        # A table as read has one block of memory per column; pandas warns if columns are added to
+        # more than a hundred.
+        table = own.copy()
+        # An empty field is a list of no metrics there, elsewhere a missing number.
+        tables[kind] = table.fillna({FEW_DRAWS: ""})
+    lacking = [each.name for each in sweep.experiment.metrics if each.name not in tables[MEASURED]]
+    if lacking:
+        raise TableError(
+            f"{results / sweep.name}.csv is of an earlier version: expected a column {lacking[0]}"
+        )
+    return Results(sweep, tables)
+
+
+def sound_contents(results: Path, sweep: Sweep) -> dict[str, bytes]:
+    """The bytes of a sweep's tables by kind, after a check of their config and their checksums."""
+    sidecar = read_sidecar(sidecar_path(results, sweep.name))
+    got = {"seed": sidecar.get("seed"), **sidecar["parameters"]}
+    expected = {"seed": sweep.seed, **sweep.parameters()}
+    for key in {**expected, **got}:
+        if got.get(key) != expected.get(key):
+            was = f"got {key} {json.dumps(got.get(key))}, expected {json.dumps(expected.get(key))}"
+            raise TableError(f"{results / sweep.name}.csv is from another config: {was}")
+    contents = {}
+    for kind, sha256 in sidecar["sha256"].items():
+        path = results / csv_name(sweep.name, kind)
+        try:
+            contents[kind] = path.read_bytes()
+        except OSError as error:
+            raise TableError(f"{path}: {error.strerror}") from None
+        found = hashlib.sha256(contents[kind]).hexdigest()
+        if found != sha256:
+            raise TableError(
+                f"{path} has been altered: got SHA-256 {found[:12]}..., expected {sha256[:12]}..."
+            )
+    return contents
+
+
+def read_sidecar(path: Path) -> Sidecar:
+    """The content of SWEEP.json; `TableError` if it is missing or invalid."""
+    try:
+        sidecar: Sidecar = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise TableError(
+            f"{path.with_suffix('.csv')} is missing or incomplete: found no {path.name}"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise TableError(f"{path}: cannot read: {error}") from None
+    is_whole = isinstance(sidecar, dict) and {"parameters", "sha256"} <= sidecar.keys()
+    is_whole = is_whole and MEASURED in sidecar["sha256"]
+    if not is_whole or not all(map(str.isidentifier, sidecar["sha256"])):  # kinds become paths
+        raise TableError(f"{path}: expected the parameters and checksums of a sweep")
+    return sidecar

@@ -1,0 +1,153 @@
+"""Measured values beside exact ones: the table `verdicts`, and the check of sweeps together.
+
+The z of a value is its distance from the exact one in standard errors between draws. Student's t
+tests it, unless few draws carry the mean, or draws of heavy tails hide what they miss: then an
+error bar says little. The check raises the alarm if the smallest p-value of n tests is below
+0.001 / n (Bonferroni).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from experiments.config.errors import counted
+from experiments.measuring.columns import Column, names
+from experiments.measuring.experiment import Experiment
+from experiments.measuring.intervals import LEVEL
+from experiments.measuring.metric import FEW_DRAWS, Exact, Metric
+from experiments.tables.derived import (
+    VERDICTS,
+    Derived,
+    after_axes,
+    columns_of_text,
+    known_metrics,
+)
+from experiments.tables.written import significant
+from sdpa import LAWS
+
+ALARM = 1e-3  # the share of honest runs that may raise it
+MIN_DRAWS = 400  # the tails of a mean of fewer effective draws are not those of Student's t
+# Of entries with a larger fourth moment, draws hide the rare squares behind a mean and its error.
+_HEAVIEST = 10.0
+_SHOWN = 5
+_SMALLEST = 1e-300  # of a norm, so that its logarithm is finite
+LEAST_MEDIAN = 1e-8  # the exact values of smaller ones have no stated error
+
+
+def verdicts(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
+    """One row for every measured value with a known exact value, with the index of its row in a
+    finished main table.
+    """
+    columns = names(_columns(experiment))
+    frames = [
+        _compared(table[table[f"{metric.name}_exact"].notna()], metric, exact)
+        for metric, exact in known_metrics(experiment)
+    ]
+    found = [frame for frame in frames if len(frame)]
+    if not found:
+        return pd.DataFrame(columns=columns)
+    return pd.concat(found).sort_index(kind="stable")[columns]
+
+
+def _compared(rows: pd.DataFrame, metric: Metric, exact: Exact) -> pd.DataFrame:
+    """Rows of a main table with the comparison of one metric, and its p-value if t tests it."""
+    values = [rows[f"{metric.name}{part}"] for part in ("", "_exact", "_low", "_high")]
+    if metric.kind == "quantile":
+        values = [np.log(value.clip(lower=_SMALLEST)) for value in values]
+    measured, expected, low, high = values
+    # Of a mean without limits, the half width of the interval over t is the standard error.
+    end = high.where(expected > measured, low)
+    t = special.stdtrit(rows["trials"] - 1, 0.5 + LEVEL / 2)
+    size = 1.0 if metric.kind == "quantile" else expected.abs()
+    error = np.maximum((end - measured).abs() / t, exact.accuracy * size)
+    z = ((measured - expected) / error.where(error > 0)).fillna(0.0)
+    draws = [metric.effective_draws(rows, value, error) for value in (measured, expected)]
+    has_few = rows[FEW_DRAWS].str.split().map(lambda listed: metric.name in listed)
+    heavy = [name for name, law in LAWS.items() if law.moments[1] > _HEAVIEST]
+    is_heavy = rows.get("inputs", pd.Series("", rows.index)).isin(heavy)
+    has_draws = np.minimum(*draws) >= max(MIN_DRAWS, metric.min_draws)
+    is_tested = has_draws & ~has_few & ~is_heavy
+    if metric.kind == "quantile":
+        is_tested &= expected > np.log(LEAST_MEDIAN)
+    p_values = np.where(is_tested, 2 * special.stdtr(rows["trials"] - 1, -z.abs()), np.nan)
+    return rows.assign(
+        metric=metric.name,
+        measured=rows[metric.name],
+        exact=rows[f"{metric.name}_exact"],
+        error=error,
+        z=z.round(4) + 0.0,  # further decimals differ between machines; no -0.0
+        p_value=[significant(p) for p in p_values],
+    )
+
+
+class Agreement(NamedTuple):
+    """The tested values of one or more sweeps, and how many are not tested."""
+
+    values: pd.DataFrame
+    untested: int
+
+    @property
+    def p_value(self) -> float:
+        """The smallest p-value times the number of tests, at most 1."""
+        return min(1.0, len(self.values) * float(self.values["p_value"].min()))
+
+    def alarming(self, rows: pd.DataFrame) -> "pd.Series[bool]":
+        """True for each verdict that raises the alarm."""
+        return rows["p_value"] * len(self.values) < ALARM
+
+    def verdict(self) -> str:
+        """The agreement of all values, in a few words; empty if none is tested."""
+        if self.values.empty:
+            return ""
+        values = f"{counted(len(self.values), 'measured value')} with those of theory"
+        return f"{values} (p = {self.p_value:.2g}; an alarm below {ALARM:g})"
+
+    def gaps_in_short(self) -> str:
+        """The number of values that are not tested, in words."""
+        return f"{self.untested} not tested" if self.untested else ""
+
+    def alarm(self) -> str:
+        """The message of an alarm, with the furthest values; empty if all values agree."""
+        if not self.alarming(self.values).any():
+            return ""
+        worst = self.values.sort_values("p_value", kind="stable").head(_SHOWN)
+        lines = [
+            f"{row.metric} of {row.where}: z = {row.z:+.2f}, p = {row.p_value:.2g}"
+            for row in worst.itertuples()
+        ]
+        return "\n  ".join([f"measured values and theory disagree, p = {self.p_value:.2g}", *lines])
+
+
+_VERDICT = columns_of_text(
+    """
+    trials int independent draws
+    metric str name of the measured value, a column of the sweep's table
+    measured float measured value
+    exact float exact value
+    error float standard error between draws, from the end of the 95% interval on the side of the exact value, at least
+        the error of the exact value := max(|end - measured| / t, accuracy |exact|)
+    z float difference between measured and exact value in units of error := (measured - exact) / error
+    p_value float? probability that chance gives a difference at least this large (Student's t); empty if few draws
+        carry the value, which then is not tested
+    """
+)
+
+
+def _columns(experiment: Experiment) -> tuple[Column, ...]:
+    """The columns of verdicts: the axes and the scaling of a value, then the verdict."""
+    columns = experiment.table_columns
+    treatment = [column for column in columns if column.name in ("scaling", "divisor")]
+    return after_axes([*treatment, *_VERDICT])(experiment)
+
+
+TABLES = (
+    Derived(
+        VERDICTS,
+        needs={FEW_DRAWS},
+        columns=_columns,
+        derive=lambda results: verdicts(results.experiment, results.measured),
+        judge=lambda results: results[VERDICTS],
+    ),
+)
