@@ -57,6 +57,21 @@ def step(
     return Step(name, says, table, digits)
 
 
+_TEXTS = {
+    "q": "Queries Q: one row per query.",
+    "k": "Keys K: one row per key.",
+    "v": "Values V: one row per key.",
+    "scores": "Scores S = Q Kᵀ: dot products of queries (rows) and keys.",
+    "divisor": "The divisor of each score.",
+    "scaled_scores": "Scores over the divisor; −∞: hidden by the mask.",
+    "exponentials": "Softmax: exp(scaled score − largest of the row).",
+    "weights": "Weights W: each exponential over the sum of its row.",
+    "output": "Output W V: values, blended by weights.",
+    "undivided_weights": "The softmax of the undivided scores.",
+    "divisor_effect": "Largest weights, and entropies in nats: 0 to ln n.",
+}
+
+
 def attention(
     found: Trace,
     queries: Names,
@@ -82,59 +97,23 @@ def attention(
     largest = [weights.max(axis=-1) for weights in both]
     effect = np.transpose([*largest, *map(entropy, both)])
     exponentials = np.column_stack([found.exponentials, found.sums])
-    parts: list[tuple[Any, ...]] = [
-        ("q", "Queries Q: one row per query.", found.q, queries, widths, digits),
-        ("k", "Keys K: one row per key.", found.k, keys, widths, digits),
-        ("v", "Values V: one row per key.", found.v, keys, outputs, digits),
-        (
-            "scores",
-            "Scores S = Q Kᵀ: dot products of queries (rows) and keys.",
-            found.scores,
-            queries,
-            keys,
-            digits,
-        ),
-        ("divisor", "The divisor of each score.", [[found.divisor]], (rule,), ("divisor",)),
-        (
-            "scaled_scores",
-            "Scores over the divisor; −∞: hidden by the mask.",
-            found.scaled_scores,
-            queries,
-            keys,
-            digits,
-        ),
-        (
-            "exponentials",
-            "Softmax: exp(scaled score − largest of the row).",
-            exponentials,
-            queries,
-            (*keys, "sum"),
-        ),
-        (
-            "weights",
-            "Weights W: each exponential over the sum of its row.",
-            found.weights,
-            queries,
-            keys,
-        ),
-        (
-            "output",
-            "Output W V: values, blended by weights.",
-            found.output,
-            queries,
-            outputs,
-            digits,
-        ),
-        ("undivided_weights", "The softmax of the undivided scores.", undivided, queries, keys),
-        (
-            "divisor_effect",
-            "Largest weights, and entropies in nats: 0 to ln n.",
-            effect,
-            queries,
-            _EFFECT,
-        ),
-    ]
-    return {part[0]: step(*part) for part in parts if part[2] is not None}
+    of_scores = (queries, keys, digits)
+    parts: dict[str, tuple[Any, ...]] = {
+        "q": (found.q, queries, widths, digits),
+        "k": (found.k, keys, widths, digits),
+        "v": (found.v, keys, outputs, digits),
+        "scores": (found.scores, *of_scores),
+        "divisor": ([[found.divisor]], (rule,), ("divisor",)),
+        "scaled_scores": (found.scaled_scores, *of_scores),
+        "exponentials": (exponentials, queries, (*keys, "sum")),
+        "weights": (found.weights, queries, keys),
+        "output": (found.output, queries, outputs, digits),
+        "undivided_weights": (undivided, queries, keys),
+        "divisor_effect": (effect, queries, _EFFECT),
+    }
+    return {
+        name: step(name, _TEXTS[name], *part) for name, part in parts.items() if part[0] is not None
+    }
 
 
 def chosen(steps: dict[str, Step], names: str) -> list[Step]:

@@ -116,6 +116,20 @@ def questions(found: Mapping[str, Results], answers: Mapping[str, Numbers]) -> I
             f"It is {digits(few)} with {digits(of['shortest'])} keys and {digits(many)} with "
             f"{digits(of['longest'])}.",
         )
+    yield from _of_networks(found, answers)
+    n = 4000
+    yield _question(
+        "A text becomes twice as long. The number of scores of one head becomes",
+        {f"{factor} times as large": factor for factor in (2, 4, 8)},
+        (2 * n) ** 2 / n**2,
+        f"{n:,} tokens have {n**2 / 1e6:.0f} million scores, {2 * n:,} have {4 * n**2 / 1e6:.0f}.",
+    )
+
+
+def _of_networks(
+    found: Mapping[str, Results], answers: Mapping[str, Numbers]
+) -> Iterator[Question]:
+    """Questions about many layers, and about training."""
     if of := answers.get("network"):
         growth = of["unscaled"]
         scaled = of["scaled"]
@@ -146,13 +160,6 @@ def questions(found: Mapping[str, Results], answers: Mapping[str, Numbers]) -> I
             plain / root,
             f"It ends at {plain:.2f} nats per character, with the division at {root:.2f}.",
         )
-    n = 4000
-    yield _question(
-        "A text becomes twice as long. The number of scores of one head becomes",
-        {f"{factor} times as large": factor for factor in (2, 4, 8)},
-        (2 * n) ** 2 / n**2,
-        f"{n:,} tokens have {n**2 / 1e6:.0f} million scores, {2 * n:,} have {4 * n**2 / 1e6:.0f}.",
-    )
 
 
 def _at_all_widths(dimension: Results) -> Iterator[Question]:
