@@ -18,6 +18,8 @@ Cholak 2022, section 5.3). The code of models multiplies instead, here by 1 over
     d_k^1/2/(0.1*ln(floor(n_visible/8192)+1)+1)
                                 Llama 4 without rotation: `attn_scales` of Transformers'
                                 `modeling_llama4`, whose position + 1 is n_visible under a causal mask
+    d_k^1/2/max(1,ln(n_visible)/ln(2048))
+                                Qwen with `seq_length` 2048: `logn_list` of `modeling_qwen.py`
 """
 
 from __future__ import annotations
@@ -42,11 +44,15 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-FUNCTIONS: dict[str, Callable[[float], float]] = {
+FUNCTIONS: dict[str, Callable[..., float]] = {
     "ln": math.log,
     "sqrt": math.sqrt,
     "floor": math.floor,
+    "ceil": math.ceil,
+    "max": max,
+    "min": min,
 }
+_OF_TWO = ("max", "min")
 # The factors of rules with a canonical name, in its order.
 _CANONICAL = ("d_k", "n_keys", "ln(n_keys)", "n_visible", "ln(n_visible)")
 # After a bracket, as in (0.1*ln(40)+1)^2/8, a fraction may be meant as an exponent or not; a canonical
@@ -181,9 +187,11 @@ def _compiled(node: ast.expr) -> Callable[[Mapping[str, float]], float]:
             return lambda _: number
         case ast.Name(name) if name in SIZES:
             return operator.itemgetter(name)
-        case ast.Call(ast.Name(name), [argument], []) if name in FUNCTIONS:
-            inner = _compiled(argument)
-            return lambda sizes: FUNCTIONS[name](inner(sizes))
+        case ast.Call(ast.Name(name), given, []) if name in FUNCTIONS:
+            if len(given) != (2 if name in _OF_TWO else 1):
+                raise _RefusedError
+            inner = [_compiled(argument) for argument in given]
+            return lambda sizes: FUNCTIONS[name](*(value(sizes) for value in inner))
         case ast.BinOp(left, ast.Pow(), right):
             base, power = _compiled(left), _rational(right)
             return lambda sizes: math.pow(base(sizes), power)

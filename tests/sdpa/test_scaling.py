@@ -74,6 +74,7 @@ def test_any_other_rule_has_its_text_as_its_name(text):
         ("sqrt(2*d_k)", math.sqrt(128), None),
         ("(d_k - n_keys)^(1/2) + n_keys^-1/2", math.sqrt(48) + 1 / 4, None),
         ("floor(d_k / 24) * (n_visible + 1)", 34, None),
+        ("ceil(d_k / 24) * max(2, min(n_keys, 5))", 15, None),
     ],
 )
 def test_divisors_by_hand_for_64_wide_and_16_long(text, divisor, exponent):
@@ -103,6 +104,7 @@ NONSENSE = [
     "d_k^10*d_k",
     "2^d_k",
     "sqrt(d_k, 2)",
+    "max(d_k)",
     "nan",
     "1/sqrt(dk)",
     "d_k if 1 else 2",
