@@ -134,7 +134,17 @@ def of_two_keys(gap):
     return found | {"jacobian_square": rows.jacobian_norm**2}
 
 
-@pytest.mark.parametrize(("d_k", "divisor", "rho"), [(2, 1.0, 0.0), (20, 4.0, -0.8), (2, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("d_k", "divisor", "rho"),
+    [
+        (2, 1.0, 0.0),
+        (20, 4.0, -0.8),
+        (2, 1.0, 1.0),
+        (512, 1.0, 0.0),
+        (4096, 64.0, 0.0),
+        (3, 0.05, 0.0),
+    ],
+)
 def test_two_keys_by_quadrature(d_k, divisor, rho):
     """Given |q|, the gap of the scores over sigma is x, of variance 2 - rho^2 around rho |q|. J has
     one eigenvalue b, along (1, -1) / sqrt(2), and the difference of the keys has d_k - 1 entries

@@ -72,7 +72,6 @@ def read(array, tokens=None, **options):
     [
         ("left", "causal", "causal"),
         ("right", "causal", "causal"),
-        ("left", "window-4", "window-4"),
         ("right", "none", None),
         ("left", "local-3", "local-3"),
     ],
@@ -94,8 +93,6 @@ def test_zeros_hide_their_keys_unless_a_mask_names_them(mask, named):
     [
         ("left", "causal", None, True, "got 0 in all heads for 45% of them; pass the mask of the"),
         ("left", "causal", "none", False, "got 0 in all heads"),
-        ("left", "window-4", "causal", True, "got 0 in all heads"),
-        ("right", "none", "none", False, "got 0 in all heads for 21% of them"),
         ("left", "causal", "causal", False, "hides .* if rows are padded, add a mask of tokens"),
         ("none", "none", "causal", False, "got one that hides 4.% of it"),
     ],
