@@ -74,14 +74,6 @@ def test_tables_without_chunks_are_analysed_again(tiny, tmp_path):
     )
 
 
-def test_tables_that_need_their_chunks_are_not_analysed_again(tiny, tmp_path):
-    config, folder = tiny
-    sweep = next(sweep for sweep in config.sweeps if sweep.experiment.name == "distribution")
-    write_sweep(tmp_path, read_sweep(folder, sweep))
-    with pytest.raises(TableError, match="from the main one, got histogram, tests, which need"):
-        analyse_again([sweep], tmp_path, Reporter(verbose=True))
-
-
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "table.csv"
     write_atomically(path, b"old")
