@@ -3,7 +3,6 @@ cell.
 """
 
 import dataclasses
-import itertools
 import math
 import multiprocessing
 from concurrent.futures import Future
@@ -14,9 +13,8 @@ import pytest
 
 from experiments.config.sweep import Sweep
 from experiments.errors import MeasurementError, PartError
-from experiments.kinds import rows
 from experiments.kinds.saturation import EXPERIMENT, STATISTICS, Cell
-from experiments.measuring.chunk import Chunk, chunk_key, measure_chunk
+from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.measuring.columns import defaults
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import MIN_TRIALS
@@ -79,17 +77,6 @@ def measured(store, sweep, jobs=1, on_progress=lambda *_: None):
         assert not +work.left
     assert work.is_complete(sweep)
     return tabulate_sweep(store, sweep)[MEASURED]
-
-
-def test_chunk_keys_are_of_content_alone():
-    cell = SWEEP.cells[0]
-    other_treatments = dataclasses.replace(cell, scaling=cell.scaling[:1])
-    assert chunk_key(Chunk(EXPERIMENT, cell, 3, 10)) == chunk_key(
-        Chunk(EXPERIMENT, other_treatments, 3, 7)
-    )
-    cells = [dataclasses.replace(cell, d_k=d_k) for d_k in range(1, 41)]
-    each = itertools.product((EXPERIMENT, rows.EXPERIMENT), cells, range(10))
-    assert len({chunk_key(Chunk(*one, 1)) for one in each}) == 2 * 40 * 10
 
 
 def test_a_number_that_overflows_stops_the_run_and_names_its_cell(store):
