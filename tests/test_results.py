@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import optimize
 
 from experiments.analysis.analyse import agreement, columns_of
 from experiments.config.loader import load_config
@@ -76,33 +75,6 @@ def test_crossings_confirm_their_exact_values():
     assert (low > -np.log(1.25)).all()
     assert (high.dropna() < np.log(1.25)).all()
     assert exact.between(1.5 * low, 1.5 * high.fillna(np.inf)).all()
-
-
-@shipped_only
-def test_root_mean_squares_cross_where_the_exact_ones_do():
-    """The exact r.m.s. of |J|_F, interpolated nowhere: its crossing by a root of theory.
-
-    Intervals 1.5 times as wide as those of 95%: P(|z| > 1.96 x 1.5) = 0.3% for each.
-    """
-    table = TABLES["crossing"]["crossings"].query(
-        "statistic == 'r.m.s.' and norm == 'jacobian' and level == 1"
-    )
-    crossed = table.dropna(subset="crossing")
-    assert len(crossed)
-    for _, row in crossed.iterrows():
-
-        def excess(d_k, n_keys=row["n_keys"]):
-            unscaled, scaled = (
-                attention_expectations(d_k, n_keys, divisor) for divisor in (1.0, d_k**0.5)
-            )
-            return unscaled.jacobian_norm / scaled.jacobian_norm - 1
-
-        exact = optimize.brentq(excess, row["crossing"] / 2, row["crossing"] * 2, xtol=0.01)
-        low, high = (
-            row["crossing"] * (row[f"crossing_{end}"] / row["crossing"]) ** 1.5
-            for end in ("low", "high")
-        )
-        assert low < exact < high, row["n_keys"]
 
 
 def test_measured_values_agree_with_the_exact_ones():

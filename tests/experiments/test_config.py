@@ -171,10 +171,8 @@ def test_variants_have_grids_of_their_own(load):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("4..x*2", "range such as 4..512*2 or 16..64+16"),
         ("2^2..500*2", "range that ends at one of its values, such as 256"),
         ("512..4+2", "range such as 4..512*2 or 16..64+16, which grows from its start to its end"),
-        ("1..999999999999+1", "range of at most 100000 values"),
     ],
 )
 def test_another_range_is_refused_with_the_nearest_end(text, message):

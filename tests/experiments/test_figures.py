@@ -2,10 +2,7 @@
 asked for.
 """
 
-import math
-
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
@@ -66,16 +63,6 @@ def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
     )
 
 
-@pytest.mark.parametrize("times", [0, 2])
-def test_a_panel_marks_no_crossing_of_none_or_several(times):
-    tables = shipped("metrics")
-    crossings = tables.pop("crossings")
-    if times:
-        tables["crossings"] = pd.concat([crossings] * times)
-    ax = drawing(FIGURES["metrics"], tables).axes[3]
-    assert not [line for line in ax.lines if line.get_linestyle() == ":"]
-
-
 def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources, tmp_path):
     config, folder = drawn
     for name in ("variance", "map"):
@@ -125,15 +112,3 @@ def test_an_unknown_format_is_refused_before_anything_is_drawn(suite, formats):
     assert refused.returncode == 2
     assert f"--format: got the format {bad}, expected some of png, svg, pdf" in refused.stderr
     assert not (suite.folder / "figures").exists()
-
-
-def test_a_caption_names_the_lines_of_the_law_only_where_there_are_some():
-    figure, tables = FIGURES["growth"], shipped("growth")
-    assert "Lines: law" in plain_caption(figure, shown(figure, tables))
-    assert "No lines" not in plain_caption(figure, shown(figure, tables))
-    layers = tables["by_layer"].assign(cosine_law=math.nan)
-    without = plain_caption(
-        figure, shown(figure, Results(tables.sweep, {**tables, "by_layer": layers}))
-    )
-    assert "Lines: law" not in without
-    assert "No lines: the law is for d_k from 32 on" in without

@@ -119,13 +119,6 @@ def test_rope_turns_the_pairs_of_the_file(reread, tiny):
     assert_allclose(q[1, 0, -1] @ k[1, 0, -1].T, scores, rtol=1e-5, atol=1e-4)
 
 
-def test_a_model_at_its_start_has_small_matrices_and_gains_of_1(tiny):
-    """The standard deviation of 160 entries, within 6 standard errors."""
-    start = tiny.at_start()
-    assert (start.blocks[1].mlp_gain == 1).all()
-    assert start.blocks[1].gate.std() == pytest.approx(WIDTH**-0.5, rel=0.34)
-
-
 def test_gradients_are_differences_of_the_loss(tiny):
     """In three random directions; each query has its own divisor."""
     design, rng = tiny.design(DIVISORS), np.random.default_rng(2)

@@ -96,11 +96,9 @@ ROUNDING = "equal to rounding"
     ("of", "to", "kind", "where"),
     [
         (b"1.5", b"1.5", "unchanged", ""),
-        (b"-3.5", b"-3.500000003", ROUNDING, "y in row 1: -3.5 before, -3.500000003 now"),
         # Of its error.
         (b"1.5", b"1.500001", ROUNDING, "x in row 1: 1.5 before, 1.500001 now"),
         (b"1.5", b"1.50001", "different", "x in row 1: 1.5 before, 1.50001 now"),
-        (b"1e-9", b"1.001e-9", "different", "p_value in row 2: 1e-9 before, 1.001e-9 now"),
         (b"2.5", b"2.500000001", ROUNDING, "x in row 2: 2.5 before, 2.500000001 now"),
         (b"y,z", b"v,z", "different", "other columns: v, y"),
         (b"b,2.5,1e-13,inf,-4,1e-9\n", b"", "different", "2 rows before, 1 now"),
