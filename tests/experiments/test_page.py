@@ -2,11 +2,9 @@
 time.
 """
 
-import dataclasses
 import itertools
 import math
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,24 +13,15 @@ import pytest
 from scipy.interpolate import BarycentricInterpolator
 
 from experiments.config.loader import load_config
-from experiments.output.reporter import Reporter
 from experiments.output.study import Study
 from experiments.output.tables import read_sweep, write_sweep
-from experiments.pages import explorer, index
+from experiments.pages import explorer
 from experiments.pages.explorer import CURVES, RELATIVE_ERROR, row_means
 from experiments.pages.index import make_page
 from experiments.paths import drawn_texts, figure_path
 from sdpa.theory import attention_expectations
 from sdpa.theory.query_lengths import query_lengths
 from tests.page_text import as_shown, assert_whole, words
-
-
-@pytest.fixture
-def own(drawn, tmp_path, quick_slider):  # noqa: ARG001
-    """Two sweeps in a copy of the drawn results, for a test that changes them."""
-    config, source = drawn
-    shutil.copytree(source, tmp_path / "own")
-    return dataclasses.replace(config, sweeps=config.sweeps[:2]), tmp_path / "own"
 
 
 def text_of(config, folder):
@@ -57,23 +46,6 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
     assert as_shown(config.text) in as_shown(plain)
     for absent in ('id="statements"', "SmolLM2", "The usual story"):
         assert absent not in text
-
-
-def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
-    config, folder = own
-    path = folder / "index.html"
-
-    def written():
-        index.write_page(Study(config, folder), Path("tiny.yaml"), report=Reporter(verbose=True))
-        return path.read_bytes()
-
-    first = written()
-    assert written() == first
-    assert "up to date" in capsys.readouterr().out
-    path.unlink()
-    assert written() == first
-    figure_path(folder, "single", "variance", ".txt").write_text("A title\nSomething else.\n")
-    assert b"Something else." in written()
 
 
 MINE = """\

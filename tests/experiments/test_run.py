@@ -130,17 +130,6 @@ def test_a_rerun_measures_what_is_missing_alone(store):
     assert count(store, more) == count(elsewhere, more) - kept
 
 
-@pytest.mark.usefixtures("in_this_process")
-def test_sweeps_that_share_a_cell_measure_it_once(store):
-    other = dataclasses.replace(of(SMALL, d_k=(4,)), name="other")
-    work = find_work(store, [SMALL, other])
-    assert len(work.todo) == count(store, SMALL)
-    assert work.left["other"] == count(store, other) > 0
-    measure_missing(store, work, LocalWorkers(2), lambda *_: None)
-    assert not +work.left
-    assert count(store, SMALL, other) == 0
-
-
 def relative_errors(table):
     """The largest relative standard error of each row."""
     return pd.DataFrame({name: table[f"{name}_se"] / table[name] for name in METRICS}).max(axis=1)

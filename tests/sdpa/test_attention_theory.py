@@ -16,7 +16,6 @@ from sdpa.theory import (
     divisor_for,
 )
 from sdpa.theory.integrals import gauss_panels
-from sdpa.theory.query_lengths import query_lengths
 from sdpa.theory.row_moments import RowMetrics
 
 SHIFTED = PairLaw(query_mean=0.6, key_mean=-1.5, query_std=0.8, key_std=1.4)
@@ -113,16 +112,6 @@ def test_draws_agree(case):
     for name, rows in found.items():
         means = rows.mean(axis=1)
         assert abs(means.mean() - exact[name]) <= 5 * means.std() / math.sqrt(draws) + RARE, name
-
-
-@pytest.mark.parametrize(("d_k", "noncentrality"), [(1, 0.01), (64, 64.0), (300, 3e5)])
-def test_the_law_of_the_query_lengths_is_noncentral_chi_squared(d_k, noncentrality):
-    """By its moments."""
-    lengths = query_lengths(d_k, noncentrality)
-    share, square = lengths.share, lengths.length**2
-    mean, variance = stats.ncx2(d_k, noncentrality).stats()
-    assert share @ square == pytest.approx(mean, rel=1e-8)
-    assert share @ (square - mean) ** 2 == pytest.approx(variance, rel=1e-6)
 
 
 def of_two_keys(gap):

@@ -18,7 +18,6 @@ from sdpa.theory import attention_expectations
 from tests.plain_attention import attention, entropy
 
 D_MODEL, N_HEADS, D_K, N = 15, 3, 5, 7
-CAUSAL = np.tri(N, dtype=bool)
 
 
 @pytest.fixture

@@ -93,13 +93,6 @@ def test_a_mask_that_does_not_explain_the_zeros_is_refused(side, mask, named, ha
         arrays.diagnose(mask=named)
 
 
-def test_zeros_by_rounding_are_not_refused():
-    w = special.softmax(3 * SCORES, axis=-1).astype("f2")
-    assert (w == 0).any()
-    found = read(w, TOKENS["none"]).diagnose()
-    assert found.rows.tolist() == [N * BATCH] * HEADS
-
-
 def test_the_weight_that_leaves_its_document_is_found():
     """That of head 2, whose rows are diagnosed as they are; other rows are those of documents."""
     ends, document = np.array([0, 4, 9, N]), np.repeat([0, 1, 2], [4, 5, 4])
