@@ -54,12 +54,6 @@ def test_values_of_the_command_line_reach_the_program(tree):
     assert values == {"EXAMPLE": ODD, "Q": "-q.csv", "MASK": "causal"}
 
 
-def test_the_program_takes_an_argument_from_the_environment():
-    given = os.environ | {"SDPA_GIVEN": "CONFIG EXAMPLE", "EXAMPLE": ODD}
-    ran = captured(sys.executable, "-m", "experiments", "walk", env=given)
-    assert f"got the example {ODD}, expected one of abc" in ran.stderr
-
-
 def test_every_variable_is_of_the_program():
     listed = re.findall("^(?:ANYWHERE|TYPED) = (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     commands = typer.main.get_command(app).commands.values()

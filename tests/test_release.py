@@ -4,7 +4,6 @@ offers.
 
 import datetime
 import email
-import inspect
 import re
 import subprocess
 import sys
@@ -62,15 +61,3 @@ def test_every_name_that_is_offered_is_there_and_theory_is_loaded_late():
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
     with pytest.raises(AttributeError, match="module 'sdpa' has no attribute 'attend'"):
         sdpa.attend  # noqa: B018
-
-
-@pytest.mark.parametrize("module", [sdpa, sdpa.theory])
-def test_help_shows_short_signatures(module):
-    """Not the types that `ArrayLike` and `FloatArray` stand for, nor the defaults of a default."""
-    offered = {name: getattr(module, name) for name in module.__all__}
-    for name, one in offered.items():
-        if callable(one) and not (isinstance(one, type) and issubclass(one, Exception)):
-            signature = str(inspect.signature(one))
-            assert len(signature) < 360, name
-            assert "Supports" not in signature
-            assert "dtype[" not in signature, name

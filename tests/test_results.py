@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import optimize
 
 from experiments.config.loader import load_config
 from experiments.config.paths import BENCHMARKS, drawn_texts
@@ -78,33 +77,6 @@ def test_crossings_confirm_their_exact_values():
     assert exact.between(1.5 * low, 1.5 * high.fillna(np.inf)).all()
 
 
-@shipped_only
-def test_root_mean_squares_cross_where_the_exact_ones_do():
-    """The exact r.m.s. of |J|_F, interpolated nowhere: its crossing by a root of theory.
-
-    Intervals 1.5 times as wide as those of 95%: P(|z| > 1.96 x 1.5) = 0.3% for each.
-    """
-    table = TABLES["crossing"]["crossings"].query(
-        "statistic == 'r.m.s.' and norm == 'jacobian' and level == 1"
-    )
-    crossed = table.dropna(subset="crossing")
-    assert len(crossed)
-    for _, row in crossed.iterrows():
-
-        def excess(d_k, n_keys=row["n_keys"]):
-            unscaled, scaled = (
-                attention_expectations(d_k, n_keys, divisor) for divisor in (1.0, d_k**0.5)
-            )
-            return unscaled.jacobian_norm / scaled.jacobian_norm - 1
-
-        exact = optimize.brentq(excess, row["crossing"] / 2, row["crossing"] * 2, xtol=0.01)
-        low, high = (
-            row["crossing"] * (row[f"crossing_{end}"] / row["crossing"]) ** 1.5
-            for end in ("low", "high")
-        )
-        assert low < exact < high, row["n_keys"]
-
-
 def test_measured_values_agree_with_the_exact_ones():
     """Every sweep by itself and all together: the alarm of `make check`."""
     for sweeps in (*([results] for results in TABLES.values()), TABLES.values()):
@@ -144,22 +116,6 @@ def test_the_questions_have_the_answers_that_theory_gives():
     assert [question.choices[question.right] for question in asked] == right
     assert all(re.search(r"\d", question.reason) for question in asked)
     assert f"With the division it is {weights[1]:.3g}" in asked[1].reason
-
-
-@shipped_only
-def test_the_counts_of_operations_and_bytes_are_right():
-    text = PAGE.read_text(encoding="utf-8").partition('<section id="cost"')[2]
-    units = {"million": 1e6, "billion": 1e9, "trillion": 1e12}
-    units |= {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "": 1}
-
-    def value(shown):
-        number, _, unit = shown.replace(",", "").partition(" ")
-        return float(number) * units[unit]
-
-    rows = re.findall("<tr><td>(.*)</td></tr>", text)[:4]
-    for row in rows:
-        n, *counts = map(value, row.split("</td><td>"))
-        assert counts == pytest.approx([n**2, 2 * n**2 * 64, 2 * n**2], rel=0.03)
 
 
 @shipped_only

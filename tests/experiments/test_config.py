@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from experiments.config.loader import ConfigError, load_config
 from experiments.config.yaml_text import range_or_value
-from sdpa import LAWS, Scaling
+from sdpa import Scaling
 from tests.shipped import ROOT
 
 GOOD = """\
@@ -78,16 +78,6 @@ def test_numbers_have_short_forms(load):
     assert sweep.values["key_std"] == (1e-3, 1 / 3, 0.5)
 
 
-RULES = ("1/3", "d_k^(1/3)", "d_k**0.25", "2*d_k^1/4", "(d_k*n_keys)^1/6", "d_k^1/2/ln( n_keys )")
-
-
-def test_rules_and_words_have_every_spelling(load):
-    text = GOOD.replace("[unscaled, d_k^1/2]", f"[{', '.join(RULES)}]")
-    (sweep,) = load(f"{text}    inputs: [{', '.join(LAWS)}]\n    normalize: [none, l2]\n").sweeps
-    assert len(sweep.cells) == 2 * len(LAWS) * 2
-    assert sweep.cells[0].divisors()[1] == pytest.approx(4 ** (1 / 3))
-
-
 @pytest.mark.parametrize("written", ["010", "no", "1:30", "'8k'", ".inf", "1/0"])
 def test_yaml_traps_do_not_change_meaning_silently(load, written):
     expected = f"5:10: sweeps.one.d_k: got {written}, expected a whole number"
@@ -96,13 +86,10 @@ def test_yaml_traps_do_not_change_meaning_silently(load, written):
 
 # One edit of the good config each, with the place and the words of the fault that it must give.
 PLANTED = [
-    ("    trials: 10\n", "", "3:3: sweeps.one.trials: missing key"),
     ("experiment: saturation", "n_queries: 1", "3:3: .*experiment: missing key; expect"),
     ("n_keys", "n_key", "6:5: .*n_key: got an unknown key; did you mean n_keys"),
     ("10\n", "4.5\n", "8:13: .*got 4.5, expected a whole number$"),
     ("  trials: 10", " \ttrials: 10", "8:4: not YAML: found character"),
-    ("[4, 8]", "[4, 8", "6:11: not YAML: expected ',' or ']'"),
-    ("10\n", "'10'\n", "8:13: .*got '10', expected a whole number$"),
     ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1$"),
     (
         "[4, 8]",
@@ -184,10 +171,8 @@ def test_variants_have_grids_of_their_own(load):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("4..x*2", "range such as 4..512*2 or 16..64+16"),
         ("2^2..500*2", "range that ends at one of its values, such as 256"),
         ("512..4+2", "range such as 4..512*2 or 16..64+16, which grows from its start to its end"),
-        ("1..999999999999+1", "range of at most 100000 values"),
     ],
 )
 def test_another_range_is_refused_with_the_nearest_end(text, message):

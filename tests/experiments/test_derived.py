@@ -48,19 +48,6 @@ def test_slopes_are_those_of_another_fit(table):
         )
 
 
-def test_few_trials_widen_the_interval_as_students_t(table):
-    """Equal errors at two points of T trials have 2 (T - 1) degrees of freedom; t of 4 at 99.9% is
-    8.610.
-    """
-    two = table[table["scaling"] == "unscaled"].assign(
-        score_variance_se=table["score_variance"] * 0.01, trials=3
-    )
-    (_, fitted), *_ = fit_slopes(results_of(two)).iterrows()
-    assert (fitted["slope_high"] - fitted["slope"]) / fitted["slope_se"] == pytest.approx(
-        8.610302, rel=1e-6
-    )
-
-
 def rates_table(losses):
     """A main table of one rule: the losses by rate."""
     rows = pd.DataFrame({"learning_rate": 0.01 * 2.0 ** np.arange(len(losses))})

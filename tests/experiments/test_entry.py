@@ -2,9 +2,6 @@
 does not exist.
 """
 
-import os
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +10,7 @@ from experiments import run
 from experiments.config.errors import UsageError
 from experiments.config.loader import ConfigError
 from tests.command_line import Suite
-from tests.suite_process import ROOT, captured
+from tests.suite_process import ROOT
 
 SWEEP = {
     "experiment": "saturation",
@@ -69,21 +66,5 @@ def test_neither_a_path_nor_a_mapping_is_refused():
         run(3)
     with pytest.raises(UsageError, match=r"README\.md: expected a folder, got a file"):
         run(CONFIG, ROOT / "README.md")
-    with pytest.raises(
-        UsageError, match=r"expected plain keys, lists, numbers and text, got \{4\}"
-    ):
-        run({"sweeps": {4}})
     with pytest.raises(UsageError, match="expected the keys seed and sweeps, got d_k"):
         run({"d_k": 4})
-
-
-def test_a_script_without_a_guard_hears_of_it(tmp_path):
-    script = tmp_path / "mine.py"
-    sweep = SWEEP | {"d_k": 4, "n_keys": 8, "n_queries": 5}
-    config = {"seed": 0, "sweeps": {"wide": sweep}}
-    script.write_text(
-        f"from experiments import run\nrun({config}, {str(tmp_path / 'out')!r}, jobs=2)\n"
-    )
-    done = captured(sys.executable, script, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert done.returncode
-    assert 'UsageError: expected run(...) below `if __name__ == "__main__":`' in done.stderr

@@ -16,7 +16,7 @@ from experiments.kinds.language import cell as language
 from experiments.kinds.mechanisms import cell as mechanisms
 from experiments.kinds.network import cell as network
 from experiments.kinds.saturation import cell as saturation
-from experiments.measuring.columns import cell_fields, names
+from experiments.measuring.columns import cell_fields
 from experiments.measuring.experiment import MEASURED, load_experiment
 from experiments.measuring.sampling import AttentionCell, SampledCell
 from sdpa import LAWS, Scaling
@@ -142,22 +142,6 @@ def test_every_experiment_is_among_these_and_names_no_metric_like_an_axis():
     assert {*CELLS} == {name for name, one in experiments.items() if one.metrics}
     for one in experiments.values():
         assert not {metric.name for metric in one.metrics} & {*cell_fields(one.cell)}
-
-
-@pytest.mark.parametrize("kind", [saturation, mechanisms, initialisation])
-def test_tables_of_rows_begin_with_the_same_metrics(kind):
-    metrics = {metric.name for metric in kind.EXPERIMENT.metrics}
-    columns = names(kind.EXPERIMENT.table_columns)
-    assert [name for name in columns if name in metrics][:7] == [
-        "score_variance",
-        "max_weight",
-        "entropy",
-        "jacobian_norm",
-        "jacobian_norm_median",
-        "query_gradient_norm",
-        "query_gradient_norm_median",
-    ]
-    assert columns[columns.index("trials") + 1] == "score_variance"
 
 
 def test_rows_of_a_draw_count_as_independent_only_if_the_cell_says_so():

@@ -2,23 +2,16 @@
 asked for.
 """
 
-import math
-import re
-
 import numpy as np
-import pandas as pd
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from experiments.config.paths import drawn_texts, figure_path
 from experiments.figures.captions import plain_caption
-from experiments.figures.rendering import draw, picture, render_figure
+from experiments.figures.rendering import draw, render_figure
 from experiments.figures.shown import shown
-from experiments.kinds import experiment_names
-from experiments.kinds.figures import FIGURES, figures_of
-from experiments.measuring.experiment import load_experiment
+from experiments.kinds.figures import FIGURES
 from experiments.running.files import write_files
 from experiments.tables.results import Results
 from experiments.tables.stored import read_sweep
@@ -26,7 +19,6 @@ from experiments.tables.written import significant
 from tests.command_line import SMALL
 from tests.shipped import CONFIG, RESULTS
 
-OF_SWEEPS = [name for experiment in experiment_names() for name in figures_of(experiment)]
 SHOWN = {name: sweep for sweep in CONFIG.sweeps for name in sweep.figures}
 
 
@@ -53,51 +45,8 @@ def drawing(figure, results: Results) -> Figure:
     return draw(figure, shown(figure, results))
 
 
-def rows_in(tables: Results) -> int:
-    return sum(map(len, tables.values()))
-
-
 def intervals(ax) -> list[ErrorbarContainer]:
     return [container for container in ax.containers if isinstance(container, ErrorbarContainer)]
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_is_drawn_from_its_tables_alone_with_a_plain_caption(name, sources):
-    figure = FIGURES[name]
-    assert len(figure.shows.split()) <= 12
-    tables = max(sources(name).values(), key=lambda of: (len(of), -rows_in(of)))
-    caption = plain_caption(figure, shown(figure, tables))
-    assert caption.endswith(".")
-    assert not re.search(r"nan|\n", caption)
-    assert drawing(figure, tables).axes
-
-
-@pytest.mark.parametrize("name", OF_SWEEPS)
-def test_a_figure_names_metrics_and_axes_that_there_are(name):
-    figure, experiment = FIGURES[name], load_experiment(FIGURES[name].of)
-    assert figure.metrics
-    assert set(figure.metrics) <= {column.name for column in experiment.columns}
-
-
-def test_names_of_categories_stand_below_their_points():
-    """Also if the first line has no point in one of them."""
-    measured = shipped("assumptions")["measured"].query("scaling == 'unscaled'").iloc[:4]
-    inputs = ["gaussian", "rademacher", "student_t", "gaussian"]
-    table = measured.assign(
-        inputs=inputs, query_mean=[0.0, 0.5, 0.0, 0.5], key_mean=0.0, query_std=1.0
-    )
-    ax = drawing(
-        FIGURES["metrics"], Results(shipped("assumptions").sweep, {"measured": table})
-    ).axes[2]
-    names = [text.get_text() for text in ax.get_xticklabels()]
-    points = {
-        (names[round(at)], y)
-        for bar in intervals(ax)
-        for at, y in zip(*bar[0].get_data(orig=False), strict=True)
-    }
-    assert points == {
-        (name.replace("_", " "), y) for name, y in zip(inputs, table["entropy"], strict=True)
-    }
 
 
 def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
@@ -112,31 +61,6 @@ def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
         ax.texts[0].get_text()
         == f"unscaled and d_k^1/2 cross at {significant(mark.get_xdata()[0], 2):g} (exact) "
     )
-
-
-@pytest.mark.parametrize("times", [0, 2])
-def test_a_panel_marks_no_crossing_of_none_or_several(times):
-    tables = shipped("metrics")
-    crossings = tables.pop("crossings")
-    if times:
-        tables["crossings"] = pd.concat([crossings] * times)
-    ax = drawing(FIGURES["metrics"], tables).axes[3]
-    assert not [line for line in ax.lines if line.get_linestyle() == ":"]
-
-
-@pytest.mark.parametrize("at", [5, 120])
-def test_the_words_of_a_crossing_stand_inside_their_panel(at):
-    tables = shipped("metrics")
-    tables["crossings"] = tables["crossings"].assign(crossing=at, crossing_exact=at)
-    figure = picture(FIGURES["metrics"], tables)
-    FigureCanvasAgg(figure).draw()
-    ax = figure.axes[3]
-    (words,) = ax.texts
-    inside, panel = words.get_window_extent(), ax.get_window_extent()
-    assert panel.x0 <= inside.x0
-    assert inside.x1 <= panel.x1
-    (mark,) = [line.get_window_extent() for line in ax.lines if line.get_linestyle() == ":"]
-    assert inside.x1 <= mark.x0 or mark.y1 <= inside.y0
 
 
 def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources, tmp_path):
@@ -188,24 +112,3 @@ def test_an_unknown_format_is_refused_before_anything_is_drawn(suite, formats):
     assert refused.returncode == 2
     assert f"--format: got the format {bad}, expected some of png, svg, pdf" in refused.stderr
     assert not (suite.folder / "figures").exists()
-
-
-def test_a_caption_names_the_lines_of_the_law_only_where_there_are_some():
-    figure, tables = FIGURES["growth"], shipped("growth")
-    assert "Lines: law" in plain_caption(figure, shown(figure, tables))
-    assert "No lines" not in plain_caption(figure, shown(figure, tables))
-    layers = tables["by_layer"].assign(cosine_law=math.nan)
-    without = plain_caption(
-        figure, shown(figure, Results(tables.sweep, {**tables, "by_layer": layers}))
-    )
-    assert "Lines: law" not in without
-    assert "No lines: the law is for d_k from 32 on" in without
-
-
-def test_a_point_far_below_the_others_does_not_squeeze_their_panel():
-    tables = shipped("assumptions")
-    for ax in drawing(FIGURES["assumptions"], tables).axes:
-        assert np.ptp(np.log(ax.get_xlim())) < np.log(200)
-    (far,) = ax.texts
-    rows = tables["measured"].query("scaling == 'unscaled'")["query_gradient_norm_median"]
-    assert far.get_text() == f"← {(rows / rows.iloc[0]).min():.0e}"

@@ -145,26 +145,6 @@ def test_the_page_has_the_findings(shipped, page, name):
     assert finding.sentence.format(**finding.numbers(shipped)) in page
 
 
-@pytest.mark.parametrize(
-    ("name", "table", "column", "factor"),
-    [
-        ("divisors", "smallest-loss", "divisor", 1.2),
-        ("divisors", "by-divisor", "query_gradient_se", 20),
-        ("divisors", "by-divisor", "change", -1),
-        ("layers", "by-divisor", "stream_gradient_se", 10),
-    ],
-)
-def test_a_title_is_refused_when_its_table_changes(shipped, name, table, column, factor):
-    shipped[table][column] *= factor
-    assert FIGURES[name].finding.numbers(shipped) is None
-
-
-def test_the_start_must_not_explode_more_than_the_trained_network(shipped):
-    runs = shipped["by-divisor"]
-    runs["weights"] = runs["weights"].map({"trained": "initial", "initial": "trained"})
-    assert FIGURES["layers"].finding.numbers(shipped) is None
-
-
 def test_the_page_has_the_numbers_of_the_tables(shipped, page):
     """Those of docs/models.md beside its findings."""
     of_heads = shipped["by-head"].query("weights == 'trained'")

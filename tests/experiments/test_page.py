@@ -2,11 +2,9 @@
 time.
 """
 
-import dataclasses
 import itertools
 import math
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,23 +14,14 @@ from scipy.interpolate import BarycentricInterpolator
 
 from experiments.config.loader import load_config
 from experiments.config.paths import drawn_texts, figure_path
-from experiments.publication.pages import explorer, index
+from experiments.publication.pages import explorer
 from experiments.publication.pages.explorer import CURVES, RELATIVE_ERROR, row_means
 from experiments.publication.pages.index import make_page
-from experiments.tables.reporter import Reporter
 from experiments.tables.stored import read_sweep, write_sweep
 from experiments.tables.study import Study
 from sdpa.theory import attention_expectations
 from sdpa.theory.query_lengths import query_lengths
 from tests.page_text import as_shown, assert_whole, words
-
-
-@pytest.fixture
-def own(drawn, tmp_path, quick_slider):  # noqa: ARG001
-    """Two sweeps in a copy of the drawn results, for a test that changes them."""
-    config, source = drawn
-    shutil.copytree(source, tmp_path / "own")
-    return dataclasses.replace(config, sweeps=config.sweeps[:2]), tmp_path / "own"
 
 
 def text_of(config, folder):
@@ -57,33 +46,6 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
     assert as_shown(config.text) in as_shown(plain)
     for absent in ('id="statements"', "SmolLM2", "The usual story"):
         assert absent not in text
-
-
-def test_root_mean_squares_are_named_in_the_table_of_a_sweep(own, monkeypatch):
-    config, folder = own
-    monkeypatch.setattr(index, "_USUAL", ("entropy", "query_gradient_norm"))
-    bare = dataclasses.replace(config.sweeps[0], figures=())
-    text = text_of(dataclasses.replace(config, sweeps=[bare]), folder)
-    assert text.index('id="opening-title"') < text.index('id="strip"')
-    assert '<th scope="col"><code>entropy</code></th>' in text
-    assert '<th scope="col"><code>query_gradient_norm</code>, r.m.s.</th>' in text
-
-
-def test_equal_runs_give_equal_bytes_and_are_made_once(own, capsys):
-    config, folder = own
-    path = folder / "index.html"
-
-    def written():
-        index.write_page(Study(config, folder), Path("tiny.yaml"), report=Reporter(verbose=True))
-        return path.read_bytes()
-
-    first = written()
-    assert written() == first
-    assert "up to date" in capsys.readouterr().out
-    path.unlink()
-    assert written() == first
-    figure_path(folder, "single", "variance", ".txt").write_text("A title\nSomething else.\n")
-    assert b"Something else." in written()
 
 
 MINE = """\
@@ -164,22 +126,14 @@ def expectations(rows, n_keys, d_k, divisor):
     return [weight, entropy, math.sqrt(square), math.sqrt((d_k - 1) * square + along) / divisor]
 
 
-def assert_they_are_exact(widths, lengths, exponents):
-    rows = row_means(widths, lengths)
-    for n_keys, d_k, p in itertools.product(lengths, widths, exponents):
+@pytest.mark.parametrize(
+    ("widths", "n_keys", "exponents"),
+    [([1, 5, 64], 7, (-0.05, 0.0, 0.4)), ([64, 65536], 1024, (0.0, 0.5, 1.0))],
+)
+def test_embedded_curves_give_the_expectations_of_theory(widths, n_keys, exponents):
+    rows = row_means(widths, [n_keys])
+    for d_k, p in itertools.product(widths, exponents):
         exact = attention_expectations(d_k, n_keys, d_k**p)
         found = expectations(rows, n_keys, d_k, d_k**p)
         wanted = [exact.max_weight, exact.entropy, exact.jacobian_norm, exact.query_gradient_norm]
         assert found == pytest.approx(wanted, rel=RELATIVE_ERROR)
-
-
-def test_embedded_curves_give_the_expectations_of_theory():
-    assert_they_are_exact([5, 64], [7], (0.0, 0.4))
-
-
-@pytest.mark.slow
-def test_embedded_curves_give_the_expectations_of_theory_at_all_sizes():
-    assert_they_are_exact(
-        [1, 2, 64, 4096], [2, 4, 16, 64, 1024, 8192, 65536], (-0.05, 0.0, 0.3, 0.5, 1.0)
-    )
-    assert_they_are_exact([3, 65536], [64], (0.0, 0.5))

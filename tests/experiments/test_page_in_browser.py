@@ -219,20 +219,6 @@ def test_the_questions_are_answered_by_keyboard(visit):
     assert score == f"{told.count('Right.')} right, 1 open, of 8"
 
 
-@pytest.mark.parametrize("size", [PHONE, DESKTOP])
-def test_every_figure_is_shown(visit, size):
-    """Also those that are files beside the page."""
-    page = visit(size=size)
-    page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
-    images = page.locator("img")
-    for i in range(images.count()):
-        images.nth(i).scroll_into_view_if_needed()
-        page.wait_for_function(
-            "image => image.complete && image.naturalWidth > 999",
-            arg=images.nth(i).element_handle(),
-        )
-
-
 def test_expectations_are_those_of_theory_and_draws_average_to_them(visit):
     """Means over 2,000 draws within four standard errors of theory: a right page fails in 1 of
     5,000 sets of seeds.

@@ -58,24 +58,12 @@ from tests.command_line import call
 call("plan", "--config", "quick.yaml", "--results", "nowhere")
 """
 
-STEPS = """\
-from unittest.mock import Mock
-from experiments.__main__ import _drawing
-from experiments.__main__ import _writing
-from experiments.config.paths import SHIPPED_RESULTS
-job = Mock(results=SHIPPED_RESULTS)
-_drawing(job)
-_writing(job)
-"""
-
 
 @pytest.mark.parametrize(
     ("code", "needed"),
     [
         (f"import experiments.running.workers\n{WORKER}", set()),
         (PLAN, {"typer", "pydantic"}),
-        # No drawings until a file is out of date.
-        (STEPS, {"pandas", "scipy", "pydantic", "typer", "jinja2"}),
     ],
 )
 def test_workers_and_commands_load_what_they_need(code, needed):

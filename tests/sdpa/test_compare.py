@@ -78,7 +78,6 @@ K = np.ones((2, 3, 4))
         ),
         ((K, K), {"mask": np.eye(3) == 1}, "query that sees two keys or more, got none in head 0$"),
         (K / 4, {}, "^b: scores: expected those before the softmax"),
-        ((K, K, K), {}, "^b: expected q and k, or an array of scores, got 3 arrays"),
     ],
 )
 def test_runs_that_do_not_fit_are_refused(b, options, message):

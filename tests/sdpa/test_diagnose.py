@@ -3,7 +3,6 @@ Gaussian rows.
 """
 
 import math
-import tracemalloc
 from statistics import fmean, median, pstdev, pvariance, variance
 
 import numpy as np
@@ -111,7 +110,6 @@ CASES = {
         (2, 4, 7, D_K), (2, 2, 7, D_K), "none", sink=(-2.0, 3.0, 0.0, -9.0)
     ),
     "window, soft cap and sink": case(*WINDOW, scale=4.0, softcap=5.0, sink=1.5),
-    "layers": case((2, 2, 2, 7, D_K), (2, 2, 2, 11, D_K), "none"),
     "one head with cached keys": case((3, D_K), (11, D_K), "causal", 2.5),
     "padding": case((2, 2, 7, D_K), (2, 2, 11, D_K), PADDED),
     "saturated": case(*WINDOW, scaling="unscaled", scale=40.0),
@@ -128,8 +126,6 @@ def test_every_quantity_is_that_of_plain_loops(name, monkeypatch):
     found = diagnose(q, k, scaling, mask, **mapped)
     unknown = all(np.isnan(each.gaussian).all() for each in found.estimates.values())
     assert unknown == bool(mapped)
-    if q.ndim == 5:  # layers stand before the batch
-        q, k = q.swapaxes(0, 1), k.swapaxes(0, 1)
     of_q = q.reshape(found.sequences, -1, *q.shape[-2:])
     of_k = k.reshape(found.sequences, -1, *k.shape[-2:])
     group = of_q.shape[1] // of_k.shape[1]
@@ -142,18 +138,6 @@ def test_every_quantity_is_that_of_plain_loops(name, monkeypatch):
         expected = plain_diagnosis(sequences, found.divisor, **of_head)
         got = {name: estimate.value.ravel()[head] for name, estimate in found.estimates.items()}
         assert got == pytest.approx(expected, rel=1e-10, abs=1e-10, nan_ok=True)
-
-
-def test_long_heads_come_in_tiles(monkeypatch):
-    """A table of the scores of the head would take 3.9 MB."""
-    monkeypatch.setattr("sdpa.diagnosis.heads._TILE", 2**14)
-    q, k = np.random.default_rng(0).standard_normal((2, 700, 8), dtype=np.float32)
-    diagnose(q[:9], k, exact=False)  # what is loaded at first does not count
-    tracemalloc.start()
-    diagnose(q, k, exact=False)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 3e6
 
 
 def test_errors_are_those_of_the_jackknife_over_sequences():
@@ -216,10 +200,7 @@ NOT_FINITE = np.where([0, 0, 1, 0], math.nan, A)
     ("q", "k", "options", "message"),
     [
         (np.zeros((4, 3, 4)), np.zeros((3, 5, 4)), {}, r"axis 'head' in q and k, or as many heads"),
-        (np.zeros((2, 4, 3, 4)), np.zeros((1, 4, 5, 4)), {}, "the axis 'batch' in q and k"),
         (A, B, {"axes": ["head"]}, "axes: expected a different name for each of 0 leading axes"),
-        (A, B, {"scaling": "ln(n_visible)", "mask": HIDDEN}, "expected no n_visible beside a mask"),
-        (A, B, {"mask": True}, "mask: expected a name such as 'causal', or an array, got True"),
         (A, B, {"sink": np.zeros(2)}, "sink: expected .* one for each of 1 heads of q, got 2"),
         (A, B, {"mask": HIDDEN}, "expected a query that sees two keys or more, got none$"),
         (
@@ -282,18 +263,6 @@ def test_gaussian_rows_vary_as_the_squared_lengths():
     rows = [theory.GaussianRow(math.sqrt(spread * square), 9) for square in squares]
     share = fmean(row.entropy() for row in rows) / math.log(9)
     assert found["entropy_share"].gaussian == pytest.approx(share, rel=5e-5)
-
-
-@pytest.mark.parametrize(
-    ("scores", "message"),
-    [
-        ([[[0.0, np.inf]]], r"scores in head 0: expected finite numbers"),
-        ([[0.0], [1.0]], "scores: expected 2 keys or more"),
-    ],
-)
-def test_visible_scores_are_finite_numbers_of_two_keys(scores, message):
-    with pytest.raises(ValueError, match=message):
-        diagnose_scores(scores)
 
 
 def test_weights_are_no_scores():

@@ -2,10 +2,7 @@
 them.
 """
 
-import io
-import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +15,6 @@ from sdpa.command.words import read_as
 from sdpa.heads import FilesError, HeadArrays, Layout, notes, read_heads
 from sdpa.row_maps import PLAIN, RowMap
 from tests.numerics import in_bfloat16, normals
-from tests.suite_process import ROOT
 
 HEADS, N, D = 3, 5, 4
 LENGTHS = [5, 3]  # of two sequences without their padding
@@ -83,7 +79,6 @@ LAYOUTS = {
     "rotated": (pair(f"{HOOK}rot_", token_first) | pair(HOOK, lambda one: one[:, :1]), {}),
     "flash-attention": (pair("", token_first), IN_ORDER),
     "heads not split": (pair("", joined, ".0"), {"heads": HEADS}),
-    "packed": (PACKED | {"cu_seqlens": ENDS.astype("u8")}, {}),
     "packed, not split": (
         {name: one.reshape(8, -1) for name, one in PACKED.items()} | {"cu_seqlens": ENDS},
         {"heads": HEADS},
@@ -94,10 +89,8 @@ LAYOUTS = {
         pair("", suffix=".0") | {"mask.0": np.where(IS_TOKEN, 0, -65504.0)[:, None, None]},
         {},
     ),
-    "mask of queries": (pair("") | {"mask": IS_TOKEN[:, None] & IS_TOKEN[..., None]}, {}),
     "scores of layers": ({f"scores.{layer}": SCORES for layer in (1, 0)} | {"q.0": Q}, {}),
     "weights of layers": ({"weights.0": WEIGHTS.astype("f2"), "weights.1": WEIGHTS}, {}),
-    "weights without names": ({"arr_0": WEIGHTS}, {}),
     "weights of TransformerLens": ({f"{HOOK}pattern": WEIGHTS}, {}),
 }
 
@@ -183,18 +176,13 @@ REFUSED = [
     ({"q": np.zeros((5, 512)), "k": np.zeros((5, 512))}, {}, "256 at most.*choose --heads H"),
     ({"q": MANY, "k": MANY}, {}, r"--axes batch,head for \(head, .*--axes batch,position,head for"),
     ({"q": MANY[:, :3], "k": MANY[:, :3]}, {}, "fewer heads than keys"),
-    (pair("", joined), {"heads": 5}, "--heads: .*5 heads .*got 12 and 12"),
     (PACKED | {"cu_seqlens": ENDS[:2]}, {}, r"8 tokens .* got \[0, 5\]"),
     (pair("") | {"mask": IS_TOKEN[:, 1:]}, {}, r"mask: .* got \(2, 4\), which fits in 0"),
-    (pair("") | {"mask": 0.5 * IS_TOKEN}, {}, "mask: expected booleans"),
     (pair("") | {"mask": ~np.tri(N, dtype=bool)}, {}, "hides the own key"),
     (pair("") | {"attn_mask": IS_TOKEN}, {}, "True is a visible key in some"),
-    (pair("", suffix=".0") | {"mask.1": IS_TOKEN}, {}, "expected an array mask, or one for"),
     (pair("") | {"mask": IS_TOKEN, "cu_seqlens": ENDS}, {}, "expected one mask, or cu_seqlens"),
-    (pair("", lambda x: x.astype("u2")), {}, "expected floating-point numbers, got uint16"),
     ({"q.1": Q, "k.1": K, "q.2": Q}, {}, "or so for each layer .*got 'q.1', 'k.1', 'q.2'"),
     ({"q": Q, "k": np.array([{}])}, {}, "expected arrays of numbers, got .*Object arrays"),
-    (pair("", lambda x: x[..., :0]), {}, "none of them empty, got an array of shape"),
 ]
 
 
@@ -249,14 +237,6 @@ def test_padding_and_finite_masks_are_named():
         assert any(words in line for line in told) if words else told == []
 
 
-def test_hdf5_is_refused_with_the_lines_that_convert_it():
-    with pytest.raises(FilesError, match=r"qk.h5: expected a name that ends in") as refused:
-        read_heads([Path("qk.h5")])
-    h5py = SimpleNamespace(File=lambda _: {"q.0": Q[...], "k.0": K[...]})
-    exec("\n".join(str(refused.value).splitlines()[1:]), {"h5py": h5py, "np": np})
-    assert_array_equal(read_heads([Path("qk.npz")])[0].q, Q)
-
-
 @pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors"])
 def test_a_missing_an_empty_and_a_damaged_file_are_named(suffix):
     file = Path(f"qk.{suffix}")
@@ -266,38 +246,8 @@ def test_a_missing_an_empty_and_a_damaged_file_are_named(suffix):
         np.save(file, Q)
     else:
         saved(pair(""), suffix)
-    for content in (b"", b"\x80\x04N.", file.read_bytes()[:-100]):  # the second is a pickle
+    header = (2).to_bytes(8, "little") + b"[]"
+    for content in (b"", b"\x80\x04N.", header, file.read_bytes()[:-100]):  # the second is a pickle
         file.write_bytes(content)
         with pytest.raises(FilesError, match=f"{file}: expected arrays of numbers"):
             read_heads([file])
-
-
-def test_the_sample_of_the_shipped_model_is_read():
-    found = read_heads([ROOT / "results/models/smollm2/qk.npz"])
-    assert [one.layer for one in found] == [0, 15]
-    assert {one.diagnose(mask="causal").rows.shape for one in found} == {(9,)}
-
-
-ENTRY = b'{"q": {"dtype": "%s", "shape": [2], "data_offsets": [0, 4]}}'
-
-
-def test_an_array_beyond_memory_is_not_called_damaged():
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        header, {"descr": "<f8", "fortran_order": False, "shape": (2**50, 4)}
-    )
-    with zipfile.ZipFile("qk.npz", "w") as file:
-        file.writestr("q.npy", header.getvalue())
-    with pytest.raises(FilesError, match=r"qk.npz: expected arrays that fit into memory: Unable"):
-        read_heads([Path("qk.npz")])
-
-
-@pytest.mark.parametrize(
-    "header",
-    [b"[]", ENTRY % b"F8", ENTRY % b"F32", b'{"q": ' * 100_000],
-)
-def test_a_damaged_header_is_named(header):
-    path = Path("qk.safetensors")
-    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
-    with pytest.raises(FilesError, match=r"qk.safetensors: expected arrays of numbers, got other"):
-        read_heads([path])

@@ -79,15 +79,3 @@ def test_rows_without_map_are_those_of_the_other_integrals(sigma, n_keys):
     for found in (mapped_row(sigma, n_keys), mapped_row(sigma, n_keys, sink=-1e3)):
         assert_allclose(found, known, atol=1e-9)
     assert_allclose(mapped_row(sigma, n_keys, softcap=1e6 * sigma), known, atol=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("law", "row_map", "reason"),
-    [
-        (PairLaw(normalize="l2"), RowMap(sink=0.0), "unknown for normalized vectors"),
-        (PairLaw(key_mean=1.0), RowMap(sink=0.0), "keys with a mean"),
-    ],
-)
-def test_other_laws_are_unknown(law, row_map, reason):
-    with pytest.raises(UnknownError, match=reason):
-        mapped_expectations(8, 9, 1.0, law, row_map)

@@ -115,16 +115,3 @@ def test_each_watched_step_without_attention_warns():
     assert len(model.hooks) == 2
     monitor.close()
     assert model.hooks == []
-
-
-@pytest.mark.parametrize(
-    ("model", "options", "error"),
-    [
-        (None, {}, TypeError),
-        (Model(), {"every": 0}, ValueError),
-        (Model(), {"queries": 0}, ValueError),
-    ],
-)
-def test_what_cannot_be_watched_is_refused(model, options, error):
-    with pytest.raises(error, match="expected"):
-        watch(model, **options)

@@ -9,7 +9,6 @@ from sdpa import LAWS
 from sdpa.inputs import InputLaw
 from sdpa.pairs import PairLaw, spectrum_of
 from sdpa.theory import (
-    UnknownError,
     row_variance,
     score_kurtosis,
     score_mean,
@@ -100,25 +99,6 @@ def test_scores_of_normalized_vectors_are_cosines(d_k):
     assert score_variance(d_k, 2.0, rms) == pytest.approx(d_k / 4)
     for law in (l2, rms):
         assert score_kurtosis(d_k, law) == pytest.approx(-6 / (d_k + 2))
-
-
-CORRELATED = PairLaw(correlation=0.5)
-
-
-@pytest.mark.parametrize(
-    ("function", "arguments", "message"),
-    [
-        (
-            score_mean,
-            (2, 1.0, CORRELATED),
-            "n_keys: expected the number of keys beside a correlation",
-        ),
-        (score_kurtosis, (0.5,), r"expected d_k of at least 1, got 0\.5"),
-    ],
-)
-def test_what_is_unknown_or_impossible_is_refused(function, arguments, message):
-    with pytest.raises((UnknownError, ValueError), match=message):
-        function(*arguments)
 
 
 @pytest.mark.parametrize(

@@ -65,14 +65,6 @@ def test_saturated_rows_are_those_near_a_tie(sigma, n_keys):
     assert row.jacobian_square() == pytest.approx(f0 / sigma / 3, rel=50 / sigma)
 
 
-def test_equal_scores_give_uniform_weights():
-    n_keys = 3.7
-    row = GaussianRow(0.0, n_keys)
-    found = row.max_weight(), row.entropy(), row.jacobian_trace(), row.jacobian_square()
-    expected = (1 / n_keys, log(n_keys), 1 - 1 / n_keys, 1 / n_keys - 1 / n_keys**2)
-    assert found == pytest.approx(expected, rel=1e-8)
-
-
 @pytest.mark.parametrize(("sigma", "threshold"), [(0.399, 0.5), (0.45, 0.5), (6.0, 0.99)])
 def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, threshold):
     """P(e^-a + e^-b < c) for a = s1 - s2, b = s1 - s3: given a, b is normal of mean a / 2 and

@@ -1,7 +1,5 @@
 """The transformer of `sdpa.network`: differences of a loss at prime sizes, for each option."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -89,15 +87,3 @@ def test_the_losses_are_those_of_loops():
         expected.append(-np.log(shares[target] / shares.sum()))
     np.testing.assert_allclose(losses.ravel(), expected, rtol=1e-12)
     assert (next_token_losses(x, *top) == losses).all()
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"n_key_heads": 2}, "n_key_heads that divide n_heads, got 3 and 2"),
-        ({"row_map": RowMap(normalizer="sigmoid")}, "softmax, got sigmoid"),
-    ],
-)
-def test_impossible_designs_are_refused(change, expected):
-    with pytest.raises(ValueError, match=expected):
-        replace(Design(3, 3, divisor=1.0), **change)
