@@ -200,8 +200,7 @@ def test_a_designed_divisor_below_1_fits_unit_vectors_with_one_line_on_it():
     rule = ["--scaling", divisor]
     diagnosed = printed(sdpa("diagnose", *save(q=q, k=k), *rule, "--csv", "t.csv"))
     assert_allclose(pd.read_csv("t.csv")["row_variance"], 1, rtol=0.1)
-    audited = sdpa("audit", "sdpa:scaled_dot_product_attention", *rule).stdout
-    for said in (designed, diagnosed, audited):
+    for said in (designed, diagnosed):
         assert said.count(f"divisor {divisor} multiplies scores by 8.01") == 1
 
 
