@@ -48,18 +48,22 @@ def _found(a: Attention) -> Array:
 
 
 def _divisor(weights: list[Attention], near: float) -> Fact | None:
-    """The divisor of q.k: 1 over the slope of ln w, in least squares about the means of rows."""
+    """The divisor of q.k: 1 over the slope of ln w of the last query."""
     sizes, divisors = [], []
     for a in weights:
-        seen = (_found(a) > 0) & a.visible
-        logs = _centred(np.log(_found(a)) - a.bias, seen)
-        scores = _centred(a.scores - a.bias, seen)
-        if scores.any():  # no query sees one key alone
+        row = _found(a)[0, 0, -1]
+        seen = a.visible[0, 0, -1] & (row > 0)
+        if seen.sum() > 1:
+            logs = np.log(row) - a.bias[0, -1]
+            scores = (a.scores - a.bias)[0, 0, -1]
+            slope = np.polyfit(scores[seen], logs[seen], 1)[0]
             sizes.append(a.case.sizes)
-            divisors.append(a.divisor * (scores**2).sum() / (logs * scores).sum())
+            divisors.append(a.divisor / slope)
+    if not sizes:
+        return None
     for fact in _formulas(weights[0].facts.divisor):
         ratios = np.divide(divisors, [fact.of(x) for x in sizes])
-        if sizes and np.allclose(ratios, ratios[0], rtol=near, atol=0):
+        if np.allclose(ratios, ratios[0], rtol=near, atol=0):
             return _times(fact, ratios[0], near)
     return None
 
@@ -69,11 +73,6 @@ def _times(fact: Fact, ratio: float, near: float) -> Fact:
         return fact
     words = f"{ratio:.4g} times {fact.words}".removesuffix(" times 1")
     return Fact(words, lambda sizes: ratio * fact.of(sizes))
-
-
-def _centred(x: Array, seen: Array) -> Array:
-    total = x.sum(axis=-1, keepdims=True, where=seen)
-    return np.where(seen, x - total / seen.sum(axis=-1, keepdims=True), 0)
 
 
 def _formulas(expected: Fact) -> Iterator[Fact]:
@@ -179,7 +178,6 @@ def mistake_of(outputs: list[Attention], facts: Facts, near: float) -> str | Non
     """The mistake with which an attention of these facts has all outputs; "" for none."""
     for words, mistake in MISTAKES.items():
         with contextlib.suppress(ValueError):  # shapes that do not fit
-            expected = (mistake(Attention(a.case, facts)) for a in outputs)
-            if all((a.errors(x) <= near).all() for a, x in zip(outputs, expected, strict=True)):
+            if all((a.errors(mistake(Attention(a.case, facts))) <= near).all() for a in outputs):
                 return words
     return None

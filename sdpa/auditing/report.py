@@ -167,8 +167,8 @@ def _explanation(
     precision = TYPES[audited.dtype]
     findings = []
     for name, digits in _DIGITS.items():
-        rounds = all(np.array_equal(a.case.found, a.case.found.astype(name)) for a in weights)
-        if rounds and TYPES[name].rounding > precision.rounding:
+        is_rounded = all((a.case.found == a.case.found.astype(name)).all() for a in weights)
+        if is_rounded and TYPES[name].rounding > precision.rounding:
             precision = TYPES[name]
             findings = [f"outputs are only right to {digits}, as in {name}"]
     mistake = mistake_of(outputs, usual, precision.rounding)
