@@ -65,7 +65,8 @@ def distance(sizes: Sizes, *, first: bool = False) -> Array:
     """Positions of keys less those of the queries, which are the last ones, or the first."""
     n_queries, n_keys = sizes["n_queries"], sizes["n_keys"]
     start = 0 if first else n_keys - n_queries
-    return np.arange(n_keys) - np.arange(start, start + n_queries)[:, None]
+    own = np.arange(start, start + n_queries)
+    return np.arange(n_keys) - own[:, None]
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ class Attention:
     def __init__(self, case: Case, facts: Facts) -> None:
         self.case = case
         self.facts = facts
+        self.found = case.found
         self.k = np.repeat(case.k, facts.groups, axis=1)
         self.v = np.repeat(case.v, facts.groups, axis=1)
         self.divisor = facts.divisor.of(case.sizes)
@@ -100,38 +102,44 @@ class Attention:
         if facts.cap:
             scores = facts.cap * np.tanh(scores / facts.cap)
         self.scores = scores + self.bias
-        self.visible = np.broadcast_to(facts.keys.of(case.sizes), scores.shape)
-        self.top = self.masked().max(axis=-1, keepdims=True)
-        self.weights = self.softmax(self.masked())
+        seen = facts.keys.of(case.sizes)
+        self.visible = np.broadcast_to(seen, scores.shape)
+        masked = self.masked()
+        self.top = masked.max(axis=-1, keepdims=True)
+        self.weights = shares(masked, sink=facts.sink)
         self.output = self.mean(self.weights)
 
     def masked(self, hidden: float = -math.inf) -> Array:
         """The scores, and another one for hidden keys."""
         return np.where(self.visible, self.scores, hidden)
 
-    def softmax(self, scores: Array) -> Array:
-        """The weights of scores, beside the sink."""
-        return shares(scores, sink=self.facts.sink)
-
     def mean(self, weights: Array) -> Array:
         """The weighted values; NaN, which says nothing, for queries that see no key."""
         sees = self.visible.any(axis=-1, keepdims=True)
-        return np.where(sees, np.nan_to_num(weights) @ self.v, math.nan)
+        output = np.nan_to_num(weights) @ self.v
+        return np.where(sees, output, math.nan)
+
+    def of(self, scores: Array) -> Array:
+        """The output of other scores."""
+        return self.mean(shares(scores, sink=self.facts.sink))
 
     def but(self, **changed: Any) -> Array:
         """The output of other arrays or facts."""
         arrays = {name: changed.pop(name) for name in "qkv" if name in changed}
-        return Attention(self.case._replace(**arrays), replace(self.facts, **changed)).output
+        case = self.case._replace(**arrays)
+        facts = replace(self.facts, **changed)
+        return Attention(case, facts).output
 
     def errors(self, expected: Array) -> Array:
         """The error of each row beside the size of scores and values, on which rounding depends.
 
         NaN that is expected says nothing; what is found and not finite counts as 0.
         """
-        found = np.where(np.isfinite(self.case.found), self.case.found, 0)
-        errors = np.nan_to_num(np.abs(found - expected)).max(axis=-1)
+        found = np.where(np.isfinite(self.found), self.found, 0)
+        errors = np.nan_to_num(np.abs(found - expected))
         size = 2 + 2 * np.abs(self.scores).max()
-        return np.asarray(errors / size / np.abs(self.v).max())
+        largest_value = np.abs(self.v).max()
+        return np.asarray(errors.max(axis=-1) / size / largest_value)
 
 
 def shares(scores: Array, axis: int = -1, sink: npt.ArrayLike = -math.inf) -> Array:
@@ -179,34 +187,40 @@ class Audited:
 
     def cases(self, spread: float) -> list[Case]:
         """Cases of several sizes."""
-        return [
-            self.case(spread, n_queries=16),
-            self.case(spread, n_queries=1),
-            self.case(spread, n_queries=20),
-            self.case(spread, n_queries=24, n_keys=24),
-            self.case(spread, n_heads=2 * self.facts.groups),
-            self.case(spread, d_k=3 * self.d_k),
-            self.case(spread, d_v=2 * self.d_k + 24),
+        sizes: list[Sizes] = [
+            {"n_queries": 16},
+            {"n_queries": 1},
+            {"n_queries": 20},
+            {"n_queries": 24, "n_keys": 24},
+            {"n_heads": 2 * self.facts.groups},
+            {"d_k": 3 * self.d_k},
+            {"d_v": 2 * self.d_k + 24},
         ]
+        return [self.case(spread, **other) for other in sizes]
 
     def far_cases(self) -> list[Case]:
         """A case of long rows, and cases of scores far above and below usual ones."""
         far = TYPES[self.dtype].far
-        return [self.case(3, n_queries=3, n_keys=517), self.case(1, far), self.case(1, -far)]
+        return [
+            self.case(3, n_queries=3, n_keys=517),
+            self.case(1, far),
+            self.case(1, -far),
+        ]
 
     def outputs(self, cases: list[Case], errors: list[str]) -> list[Attention]:
         """The expected attention beside what was found, for cases that the function takes."""
         outputs = []
         for case in cases:
             expected = *case.q.shape[:3], case.v.shape[3]
+            arrays = [x.astype(self.dtype) for x in case[:3]]
             try:
-                found = np.asarray(self.function(*(x.astype(self.dtype) for x in case[:3])))
+                found = np.asarray(self.function(*arrays))
                 if found.shape != expected:
                     raise ValueError(f"expected shape {expected}, got {found.shape}")  # noqa: TRY301
             except Exception as error:  # whatever it raises is a result of the audit
                 words = f"arrays of {self.dtype} raise {type(error).__name__}: {error}"
                 errors.append(f"{case.words}: {words}")
             else:
-                found_case = case._replace(found=found.astype(float))
-                outputs.append(Attention(found_case, self.facts))
+                told = case._replace(found=found.astype(float))
+                outputs.append(Attention(told, self.facts))
         return outputs

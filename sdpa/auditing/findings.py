@@ -32,19 +32,22 @@ def weights_of(audited: Audited) -> list[Attention]:
     cases = []
     for case in audited.cases(TYPES[audited.dtype].spread):
         one_hot = np.eye(*case.v.shape[2:])
-        cases.append(case._replace(v=np.broadcast_to(one_hot, case.v.shape)))
+        v = np.broadcast_to(one_hot, case.v.shape)
+        cases.append(case._replace(v=v))
     return audited.outputs(cases, [])
 
 
 def facts_of(weights: list[Attention], near: float) -> dict[str, Fact]:
     """Facts of weights; those that nothing fits are absent."""
+    if not weights:
+        return {}
     facts = {"divisor": _divisor(weights, near), "keys": _keys(weights)}
     return {name: fact for name, fact in facts.items() if fact}
 
 
 def _found(a: Attention) -> Array:
     """The weights that were found."""
-    return np.nan_to_num(a.case.found)[..., : a.case.sizes["n_keys"]]
+    return np.nan_to_num(a.found)[..., : a.case.sizes["n_keys"]]
 
 
 def _divisor(weights: list[Attention], near: float) -> Fact | None:
@@ -100,7 +103,8 @@ def _keys(weights: list[Attention]) -> Fact | None:
 
 def _agree(seen: Array, weighted: Array) -> bool:
     is_empty = ~seen.any(axis=-1, keepdims=True)
-    return not is_empty.all() and bool(((seen == weighted) | is_empty).all())
+    agree = (seen == weighted) | is_empty
+    return bool(agree.all() and not is_empty.all())
 
 
 def _masks(a: Attention) -> Iterator[Fact]:
@@ -109,7 +113,9 @@ def _masks(a: Attention) -> Iterator[Fact]:
     yield expected
     yield Fact("those that should be hidden", lambda sizes: ~expected.of(sizes))
     for first in False, True:
-        seen = distance(a.case.sizes, first=first)[-8:][_found(a)[0, 0, -8:] != 0]
+        weighted = _found(a)[0, 0] != 0
+        late = distance(a.case.sizes, first=first)[-8:]
+        seen = late[weighted[-8:]]
         for behind in math.inf, -seen.min(initial=0):
             for ahead in math.inf, seen.max(initial=-99):
                 yield Fact.by_position(Reach(behind, ahead), first=first)
@@ -127,7 +133,9 @@ def _split(x: Array) -> Array:
 
 def _in_turn(a: Attention) -> Array:
     times = 1, a.facts.groups, 1, 1
-    return a.but(k=np.tile(a.case.k, times), v=np.tile(a.case.v, times), groups=1)
+    k = np.tile(a.case.k, times)
+    v = np.tile(a.case.v, times)
+    return a.but(k=k, v=v, groups=1)
 
 
 # By what a report says, with a thread that reports it, as owner/repository#number.
@@ -151,17 +159,15 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "no softmax (PaddlePaddle/PaddleOCR#4556)": lambda a: a.mean(a.scores * a.visible),
     "the mask multiplies weights, after the softmax (huggingface/pytorch-image-models#2236)": (
-        lambda a: a.mean(a.softmax(a.scores) * a.visible)
+        lambda a: a.mean(shares(a.scores, sink=a.facts.sink) * a.visible)
     ),
     "no sink (vllm-project/vllm-metal#550)": lambda a: a.but(sink=-math.inf),
     "no soft cap (sgl-project/sgl-kernel-xpu#491)": lambda a: a.but(cap=0),
-    "hidden keys have the score 0 (hyunwoongko/transformer#10)": (
-        lambda a: a.mean(a.softmax(a.masked(0)))
-    ),
+    "hidden keys have the score 0 (hyunwoongko/transformer#10)": (lambda a: a.of(a.masked(0))),
     "hidden keys have a finite score, such as -10000 (huggingface/transformers#12109)": (
-        lambda a: a.mean(a.softmax(a.masked(-100)))
+        lambda a: a.of(a.masked(-100))
     ),
-    "the mask is added to scores as 0 and 1": (lambda a: a.mean(a.softmax(a.scores + a.visible))),
+    "the mask is added to scores as 0 and 1": (lambda a: a.of(a.scores + a.visible)),
     "the running maximum starts at 0: low rows are lost (flashinfer-ai/flashinfer#4267)": (
         lambda a: np.where(a.top < -_FAR, 0, a.output)
     ),
@@ -176,8 +182,9 @@ MISTAKES: dict[str, Mistake] = {
 
 def mistake_of(outputs: list[Attention], facts: Facts, near: float) -> str | None:
     """The mistake with which an attention of these facts has all outputs; "" for none."""
+    attentions = [Attention(a.case, facts) for a in outputs]
     for words, mistake in MISTAKES.items():
         with contextlib.suppress(ValueError):  # shapes that do not fit
-            if all((a.errors(mistake(Attention(a.case, facts))) <= near).all() for a in outputs):
+            if all(a.errors(mistake(a)).max() <= near for a in attentions):
                 return words
     return None

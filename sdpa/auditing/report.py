@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,10 +41,9 @@ class Audit:
     def __str__(self) -> str:
         verdict = "WRONG" if self.findings else "no findings"
         facts = "; ".join(f"{name}: {words}" for name, words in self.facts.items())
-        lines = [f"audit of {self.name}: {verdict}"]
-        for line in *self.findings, *self.evidence, f"facts: {facts}":
-            lines.append(textwrap.fill(f"  {line}", 98, subsequent_indent="    "))
-        return "\n".join(lines)
+        title = f"audit of {self.name}: {verdict}"
+        lines = *self.findings, *self.evidence, f"facts: {facts}"
+        return "\n  ".join([title, *lines])
 
 
 def audit(
@@ -106,7 +104,8 @@ def audit(
     names = "n_keys", "n_queries", "n_heads", "batch"
     fixed = {name: n for name, n in zip(names, shape[::-1], strict=False) if n > 1}
     audited = Audited(attention, facts, dtype, d_k, fixed)
-    report = Audit(getattr(attention, "__name__", type(attention).__name__), [], [], {})
+    name = getattr(attention, "__name__", type(attention).__name__)
+    report = Audit(name, [], [], {})
     with np.errstate(all="ignore"):
         cases = audited.cases(3) + audited.far_cases()
         outputs = audited.outputs(cases, report.evidence)
@@ -137,18 +136,19 @@ def _compare(audited: Audited, outputs: list[Attention], report: Audit) -> None:
     for a in outputs:
         is_empty = ~a.visible.any(axis=-1)
         if is_empty.any():
-            report.facts["queries without keys"] = _kind(a.case.found[is_empty])
+            report.facts["queries without keys"] = _kind(a.found[is_empty])
     wrong = [a for a in outputs if a.errors(a.output).max() > precision.rounding]
     if not wrong:
         return
     first = outputs[0]
     (again,) = audited.outputs([first.case], [])
-    if again.errors(first.case.found).any():
+    if again.errors(first.found).any():
         report.findings.append("different in each call: is dropout on?")
         return
     report.findings += _explanation(audited, wrong + outputs, weights, facts)
     if not report.findings:
-        report.findings.append("wrong in rows with " + "; ".join(a.case.words for a in wrong))
+        words = "; ".join(a.case.words for a in wrong)
+        report.findings.append(f"wrong in rows with {words}")
         report.evidence.append(_smallest(wrong))
 
 
@@ -167,7 +167,7 @@ def _explanation(
     precision = TYPES[audited.dtype]
     findings = []
     for name, digits in _DIGITS.items():
-        is_rounded = all((a.case.found == a.case.found.astype(name)).all() for a in weights)
+        is_rounded = all((a.found == a.found.astype(name)).all() for a in weights)
         if is_rounded and TYPES[name].rounding > precision.rounding:
             precision = TYPES[name]
             findings = [f"outputs are only right to {digits}, as in {name}"]
@@ -189,8 +189,10 @@ def _smallest(wrong: list[Attention]) -> str:
     a = min(wrong, key=lambda a: a.output.size)
     errors = a.errors(a.output)
     row = np.unravel_index(errors.argmax(), errors.shape)
-    scores, output, exact = (x[row][:4].round(4) for x in (a.scores, a.case.found, a.output))
-    return f"smallest: {a.case.words}, scores {scores}: output {output}, expected {exact}"
+    scores = a.scores[row][:4].round(4)
+    output = a.found[row][:4].round(4)
+    expected = a.output[row][:4].round(4)
+    return f"smallest: {a.case.words}, scores {scores}: output {output}, expected {expected}"
 
 
 def _compare_gradients(audited: Audited, backward: Function, report: Audit) -> None:
