@@ -137,7 +137,10 @@ class Attention:
         """
         found = np.where(np.isfinite(self.found), self.found, 0)
         errors = np.nan_to_num(np.abs(found - expected))
-        size = 2 + 2 * np.abs(self.scores).max()
+        longest_q = np.linalg.norm(self.case.q, axis=-1).max()
+        longest_k = np.linalg.norm(self.k, axis=-1).max()
+        largest = abs(longest_q * longest_k / self.divisor)
+        size = 2 + largest + np.abs(self.bias).max()
         largest_value = np.abs(self.v).max()
         return np.asarray(errors.max(axis=-1) / size / largest_value)
 

@@ -168,7 +168,9 @@ def _explanation(
     precision = TYPES[audited.dtype]
     findings = []
     for name, digits in _DIGITS.items():
-        is_rounded = all((a.found == a.found.astype(name)).all() for a in weights)
+        is_rounded = all(
+            np.array_equal(a.found, a.found.astype(name), equal_nan=True) for a in weights
+        )
         if is_rounded and TYPES[name].rounding > precision.rounding:
             precision = TYPES[name]
             findings = [f"outputs are only right to {digits}, as in {name}"]
