@@ -175,6 +175,7 @@ REFUSED = [
     ({"q": Q[0], "k": K[0, ..., :3]}, {}, r"same d_k .* got q \(3, 5, 4\) and k \(3, 5, 3\)"),
     ({"q": np.zeros((5, 512)), "k": np.zeros((5, 512))}, {}, "256 at most.*choose --heads H"),
     ({"q": MANY, "k": MANY}, {}, r"--axes batch,head for \(head, .*--axes batch,position,head for"),
+    ({"q": MANY[:, :3], "k": MANY[:, :3]}, {}, "fewer heads than keys"),
     (PACKED | {"cu_seqlens": ENDS[:2]}, {}, r"8 tokens .* got \[0, 5\]"),
     (pair("") | {"mask": IS_TOKEN[:, 1:]}, {}, r"mask: .* got \(2, 4\), which fits in 0"),
     (pair("") | {"mask": ~np.tri(N, dtype=bool)}, {}, "hides the own key"),
