@@ -1,9 +1,9 @@
 """The audit of an attention function from its outputs alone: facts, and the mistake if it has one.
 
-`computation` is an attention by its facts, `function` gets outputs and facts of a function,
-`mistakes` lists what no fact names, and `report` compares and tells.
+`computation` has inputs and their expected outputs, `findings` the facts that weights show and the
+mistakes that no fact names, and `report` compares and tells.
 """
 
-from sdpa.auditing.report import EMPTY, Audit, audit
+from sdpa.auditing.report import Audit, audit
 
-__all__ = ["EMPTY", "Audit", "audit"]
+__all__ = ["Audit", "audit"]

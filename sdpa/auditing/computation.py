@@ -1,44 +1,72 @@
-"""An attention by its facts, in double precision, for the arrays of a case."""
+"""Inputs that tell attentions apart, and the outputs of an expected attention, in double precision."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from sdpa.masks import Reach
+
 Array = npt.NDArray[Any]
-SIZES = "n_heads", "n_queries", "d_k", "n_keys", "d_v"
+Sizes = dict[str, int]  # batch, n_heads, n_queries, n_keys, d_k and d_v
+
+
+class Precision(NamedTuple):
+    """The precision of a type of arrays."""
+
+    rounding: float  # of outputs beside the size of scores, with some room
+    spread: float  # of scores from which facts are read; small, so that a soft cap is nothing
+    near: float  # the relative precision of these facts
+    far: float  # a score s beyond which neither e^s nor e^-s is a number above 0
+
+
+TYPES = {
+    "float64": Precision(2**-49, 1e-3, 1e-4, 2e4),
+    "float32": Precision(2**-20, 0.05, 1e-3, 2e4),
+    "float16": Precision(2**-10, 1, 0.05, 110),
+    "bfloat16": Precision(2**-7, 1, 0.05, 110),
+}
 
 
 class Case(NamedTuple):
-    """q, k and v, (batch, heads, n, d), in words; k and v may have fewer heads."""
+    """q, k and v, (batch, heads, n, d), their sizes, and what was found; k and v may have fewer heads."""
 
     q: Array
     k: Array
     v: Array
-    words: str = ""
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Sizes that a divisor may depend on."""
-        return dict(zip(SIZES, (*self.q.shape[1:], *self.v.shape[2:]), strict=True))
-
-    def distance(self, *, first: bool = False) -> Array:
-        """Positions of keys less those of the queries, which are the last ones, or the first."""
-        own, keys = (np.arange(x.shape[2]) for x in (self.q, self.k))
-        return np.asarray(keys - own[:, None] - (0 if first else len(keys) - len(own)))
+    sizes: Sizes
+    words: str
+    found: Array  # the output of an audited function
 
 
 class Fact(NamedTuple):
-    """What an attention does, in words, and the function of a case that gives its number or array;
-    None if no attention does it.
-    """
+    """What an attention does, in words, and the function of sizes that gives its number or array."""
 
     words: str
-    of: Any
+    of: Callable[[Sizes], Any]
+
+    @classmethod
+    def by_position(cls, reach: Reach, *, first: bool) -> Fact:
+        """The keys that queries see, which have the last positions, or the first ones."""
+        words = f"{-reach.behind:g} to {reach.ahead:g} from its own"
+        if reach == Reach(math.inf, math.inf):
+            words = "all"
+        if first:
+            words += ", queries at the first positions"
+        return cls(words, lambda sizes: reach.sees(0, distance(sizes, first=first)))
+
+
+def distance(sizes: Sizes, *, first: bool = False) -> Array:
+    """Positions of keys less those of the queries, which are the last ones, or the first."""
+    n_queries, n_keys = sizes["n_queries"], sizes["n_keys"]
+    start = 0 if first else n_keys - n_queries
+    own = np.arange(start, start + n_queries)
+    return np.arange(n_keys) - own[:, None]
 
 
 @dataclass(frozen=True)
@@ -47,72 +75,155 @@ class Facts:
 
     divisor: Fact  # of q.k
     keys: Fact  # True for those that a query sees
-    sums: Fact  # of weights, as parts of those of softmax and sink
     groups: int  # of query heads, which read the same head of keys
-    is_unit: bool  # q and k are divided by their lengths
     cap: float
-    bias: npt.ArrayLike  # the distance times this, one number or one for each head
-    sink: npt.ArrayLike  # a logit, or one for each head
+    slopes: Array  # of the distance, (heads or 1, 1, 1)
+    sink: Array  # logits, (heads or 1, 1, 1)
 
 
-def shares(s: Array, axes: Any = -1, sink: Any = -math.inf) -> Any:
-    """The softmax along axes, beside a sink; NaN where no score is finite."""
-    top = s.max(axis=axes, keepdims=True)
-    e = np.exp(s - top)
-    return e / (e.sum(axis=axes, keepdims=True) + np.exp(sink - top))
-
-
-class Steps:
+class Attention:
     """The steps of an attention.
 
     Attributes:
         bias: what is added to scores.
-        s, top: scores before the mask, and the largest one behind it.
-        w, output: weights and output.
+        scores, top: scores before the mask, and the largest one behind it.
+        weights, output: (batch, heads, n_queries, n_keys) and (batch, heads, n_queries, d_v).
     """
 
     def __init__(self, case: Case, facts: Facts) -> None:
-        self.case, self.facts, self.divisor = case, facts, facts.divisor.of(case)
-        self.q = case.q
-        self.k, self.v = (np.repeat(x, facts.groups, axis=1) for x in (case.k, case.v))
-        if facts.is_unit:
-            self.q, self.k = (
-                x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (self.q, self.k)
-            )
-        slopes, self.sink = (np.reshape(x, (-1, 1, 1)) for x in (facts.bias, facts.sink))
-        self.bias = slopes * case.distance()
-        s = self.q @ self.k.mT / self.divisor
-        self.s: Array = (facts.cap * np.tanh(s / facts.cap) if facts.cap else s) + self.bias
-        self.visible = np.broadcast_to(facts.keys.of(case), s.shape)
-        self.top = self.masked().max(axis=-1, keepdims=True)
-        self.w = self.weights(self.masked())
-        self.output = self.of(self.w)
+        self.case = case
+        self.facts = facts
+        self.found = case.found
+        self.k = np.repeat(case.k, facts.groups, axis=1)
+        self.v = np.repeat(case.v, facts.groups, axis=1)
+        self.divisor = facts.divisor.of(case.sizes)
+        self.bias = facts.slopes * distance(case.sizes)
+        scores = case.q @ self.k.mT / self.divisor
+        if facts.cap:
+            scores = facts.cap * np.tanh(scores / facts.cap)
+        self.scores = scores + self.bias
+        seen = facts.keys.of(case.sizes)
+        self.visible = np.broadcast_to(seen, scores.shape)
+        masked = self.masked()
+        self.top = masked.max(axis=-1, keepdims=True)
+        self.weights = shares(masked, sink=facts.sink)
+        self.output = self.mean(self.weights)
 
-    def masked(self, hidden: Any = -math.inf) -> Array:
-        """The scores, and others for hidden keys."""
-        return np.where(self.visible, self.s, hidden)
+    def masked(self, hidden: float = -math.inf) -> Array:
+        """The scores, and another one for hidden keys."""
+        return np.where(self.visible, self.scores, hidden)
 
-    def weights(self, s: Array) -> Array:
-        """The weights of scores."""
-        return np.asarray(self.facts.sums.of(self.case) * shares(s, sink=self.sink))
-
-    def of(self, weights: Array) -> Array:
+    def mean(self, weights: Array) -> Array:
         """The weighted values; NaN, which says nothing, for queries that see no key."""
-        seen = self.visible.any(axis=-1, keepdims=True)
-        return np.where(seen, np.nan_to_num(weights) @ self.v, math.nan)
+        sees = self.visible.any(axis=-1, keepdims=True)
+        output = np.nan_to_num(weights) @ self.v
+        return np.where(sees, output, math.nan)
+
+    def of(self, scores: Array) -> Array:
+        """The output of other scores."""
+        return self.mean(shares(scores, sink=self.facts.sink))
 
     def but(self, **changed: Any) -> Array:
         """The output of other arrays or facts."""
         arrays = {name: changed.pop(name) for name in "qkv" if name in changed}
-        return Steps(self.case._replace(**arrays), replace(self.facts, **changed)).output
+        case = self.case._replace(**arrays)
+        facts = replace(self.facts, **changed)
+        return Attention(case, facts).output
 
-    def off(self, found: Array, output: Array, eps: float) -> Any:
-        """The deviation of rows over what rounding may do, which grows with the lengths of vectors.
+    def errors(self, expected: Array) -> Array:
+        """The error of each row beside the size of scores and values, on which rounding depends.
 
-        NaN in an output says nothing; inf says that what was found is 0 or not finite.
+        NaN that is expected says nothing; what is found and not finite counts as 0.
         """
-        largest = math.prod(np.linalg.norm(x, axis=-1).max() for x in (self.q, self.k))
-        size = 2 + abs(largest / self.divisor) + np.abs(self.bias).max()
-        lost = np.isinf(output) & ((found == 0) | ~np.isfinite(found))
-        off = np.where(np.isnan(output) | lost, 0, np.abs(found - output)).max(axis=-1)
-        return np.nan_to_num(off / eps / size / np.abs(self.v).max(), nan=math.inf)
+        found = np.where(np.isfinite(self.found), self.found, 0)
+        errors = np.nan_to_num(np.abs(found - expected))
+        longest_q = np.linalg.norm(self.case.q, axis=-1).max()
+        longest_k = np.linalg.norm(self.k, axis=-1).max()
+        largest = abs(longest_q * longest_k / self.divisor)
+        size = 2 + largest + np.abs(self.bias).max()
+        largest_value = np.abs(self.v).max()
+        return np.asarray(errors.max(axis=-1) / size / largest_value)
+
+
+def shares(scores: Array, axis: int = -1, sink: npt.ArrayLike = -math.inf) -> Array:
+    """The softmax along an axis, beside a sink; NaN where no score is finite."""
+    top = scores.max(axis=axis, keepdims=True)
+    e = np.exp(scores - top)
+    total = e.sum(axis=axis, keepdims=True) + np.exp(sink - top)
+    return np.asarray(e / total)
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A function, the facts that it should have, the type and usual width of its arrays, and the
+    sizes that a mask or numbers by head decide.
+    """
+
+    function: Callable[..., Any]
+    facts: Facts
+    dtype: str
+    d_k: int
+    fixed: Sizes
+
+    def case(self, spread: float, at: float = 0, **other: int) -> Case:
+        """Random arrays whose scores have a spread about a number, and minus it in every other row
+        if it is above 0."""
+        groups = self.facts.groups
+        usual = {"batch": 2, "n_heads": 3 * groups, "n_queries": 16, "n_keys": 16}
+        widths = {"d_k": self.d_k, "d_v": max(self.d_k, 24)}
+        sizes = usual | widths | other | self.fixed
+        batch, heads, n_queries, n_keys, d_k, d_v = sizes.values()
+        rng = np.random.default_rng(n_keys)
+        q = rng.standard_normal((batch, heads, n_queries, d_k))
+        k = rng.standard_normal((batch, heads // groups, n_keys, d_k))
+        v = rng.standard_normal((batch, heads // groups, n_keys, d_v))
+        divisor = self.facts.divisor.of(sizes)
+        q *= spread * divisor / math.sqrt(d_k)
+        if at:
+            root = math.sqrt(abs(at) * divisor)
+            k[..., 0] = root
+            q[..., 0] = math.copysign(root, at)
+            q[:, :, ::2, 0] = -root
+        q, k, v = (x.astype(self.dtype).astype(float) for x in (q, k, v))
+        words = ", ".join(f"{name} {n}" for name, n in other.items()) or f"scores near {at:g}"
+        return Case(q, k, v, sizes, words, v)
+
+    def cases(self, spread: float) -> list[Case]:
+        """Cases of several sizes."""
+        sizes: list[Sizes] = [
+            {"n_queries": 16},
+            {"n_queries": 1},
+            {"n_queries": 20},
+            {"n_queries": 24, "n_keys": 24},
+            {"n_heads": 2 * self.facts.groups},
+            {"d_k": 3 * self.d_k},
+            {"d_v": 2 * self.d_k + 24},
+        ]
+        return [self.case(spread, **other) for other in sizes]
+
+    def far_cases(self) -> list[Case]:
+        """A case of long rows, and cases of scores far above and below usual ones."""
+        far = TYPES[self.dtype].far
+        return [
+            self.case(3, n_queries=3, n_keys=517),
+            self.case(1, far),
+            self.case(1, -far),
+        ]
+
+    def outputs(self, cases: list[Case], errors: list[str]) -> list[Attention]:
+        """The expected attention beside what was found, for cases that the function takes."""
+        outputs = []
+        for case in cases:
+            expected = *case.q.shape[:3], case.v.shape[3]
+            arrays = [x.astype(self.dtype) for x in case[:3]]
+            try:
+                found = np.asarray(self.function(*arrays))
+                if found.shape != expected:
+                    raise ValueError(f"expected shape {expected}, got {found.shape}")  # noqa: TRY301
+            except Exception as error:  # whatever it raises is a result of the audit
+                words = f"arrays of {self.dtype} raise {type(error).__name__}: {error}"
+                errors.append(f"{case.words}: {words}")
+            else:
+                told = case._replace(found=found.astype(float))
+                outputs.append(Attention(told, self.facts))
+        return outputs

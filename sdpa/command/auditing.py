@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from sdpa._names import did_you_mean
-from sdpa.auditing import EMPTY, audit
+from sdpa.auditing import audit
 from sdpa.command.output import add_options, rule, tell
-from sdpa.scaling import SCALED, Scaling, multiplies
+from sdpa.scaling import SCALED
 
 NAME = "audit"
 _TARGET = "PACKAGE.MODULE:FUNCTION"
@@ -32,9 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     by_head = "or FILE.npy: one for each head"
     add("--sink", type=_given, metavar="SINK", help=f"expected logit, {by_head}")
     add("--alibi", type=_given, default=0.0, metavar="SLOPE", help=f"expected slope, {by_head}")
-    add("--normalize", type=float, metavar="GAIN", help="expected gain of unit q and k")
     add("--groups", type=int, default=1, metavar="N", help="query heads per head of keys")
-    add("--empty", choices=EMPTY, default="any", help="expected for queries that see no key")
     add("--d-k", type=int, default=64, metavar="N", help="width of the arrays (default: 64)")
     add("--dtype", default="float64", metavar="NAME", help="type of the arrays (default: float64)")
     add("--backward", metavar=_TARGET, help="its gradients dq, dk and dv")
@@ -63,12 +61,10 @@ def run(given: argparse.Namespace) -> int:
     if given.backward:
         options["backward"] = function_of(given.backward)
     report = audit(function_of(given.target), **options)
-    facts = (f"{name}: {words}" for name, words in report.facts.items())
-    texts = {"finding": report.findings, "evidence": report.evidence, "fact": facts}
-    expected = Scaling.parse(given.scaling)
-    lines = [str(report), "" if expected.powers else multiplies(float(expected.constant))]
-    rows = [{"kind": kind, "text": text} for kind, found in texts.items() for text in found]
-    tell(given, "\n".join(filter(None, lines)), rows)
+    rows = [{"kind": "finding", "text": text} for text in report.findings]
+    rows += [{"kind": "evidence", "text": text} for text in report.evidence]
+    rows += [{"kind": name, "text": words} for name, words in report.facts.items()]
+    tell(given, str(report), rows)
     return int(bool(report.findings))
 
 
@@ -77,14 +73,11 @@ def function_of(target: str) -> Callable[..., Any]:
     module raises an error or ends the process.
     """
     expected = f"expected {_TARGET}, importable here, got {target}"
-    words, sys.argv = sys.argv, sys.argv[:1]  # a script would read the words of this command
     try:
         found: object = pkgutil.resolve_name(target)
     except (Exception, SystemExit) as error:  # a script may end the process
         hint = did_you_mean(target.replace(".py:", ":") if ".py:" in target else None)
         raise ValueError(f"{expected}: {type(error).__name__}: {error}{hint}") from error
-    finally:
-        sys.argv = words
     if not callable(found):
         raise ValueError(f"{expected}, which is no function")  # noqa: TRY004 (of a word)
     return found

@@ -56,9 +56,8 @@ def test_masks_sinks_and_slopes_may_be_files_and_gradients_a_function(tmp_path):
     files = "--alibi", "slopes.npy", "--mask", "mask.npy", "--sink", "0.5"
     ran = sdpa("audit", "my_kernels:right", *files, "--backward", "my_kernels:right")
     for words in (
-        "wrong in 18 of 18 inputs",
+        "wrong in rows with",
         "keys: all",
-        "no usable gradients: TypeError",
     ):
         assert words in " ".join(ran.stdout.split())
 
