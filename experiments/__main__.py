@@ -52,7 +52,7 @@ app = typer.Typer(
 def all_parts(job: Job) -> None:
     """Measure sweeps, draw their figures, check their tables and, of all sweeps, write the page.
 
-    In the folder `results`, it also updates the worked examples and the figures of pretrained models.
+    In the folder `results`, it also updates the worked examples and the figures of the pretrained model.
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
@@ -90,7 +90,7 @@ def _measuring(job: Job) -> list[Callable[[], object]]:
             jobs=asked.jobs,
             report=report,
         ),
-        partial(checks.write_overview, job.study, report),
+        partial(checks.write_columns, job.study, report),
     ]
 
 

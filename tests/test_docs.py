@@ -118,7 +118,7 @@ def test_readme_states_what_the_tables_show():
     median = dimension["query_gradient_norm_median_exact"]
     crossing = pd.read_csv(RESULTS / "crossing.csv")
     wide = crossing.query("n_keys == 64 and d_k == 2048").set_index("scaling")
-    few = crossing.query("n_keys == 4 and d_k == 64").set_index("scaling")
+    few = crossing.query("n_keys == 4 and d_k == 128").set_index("scaling")
     few_median = few["query_gradient_norm_median_exact"]
     wide_median = wide["query_gradient_norm_median_exact"]
     means = crossing.pivot_table(
@@ -202,12 +202,13 @@ def test_readme_states_what_the_tables_show():
         f"| {weights['d_k^1/2', 512]:.0%} |",
         f"median of \\|∂L/∂q\\| over queries, d_k = 64, 64 keys | {median['unscaled', 64]:.2f} "
         f"| {median['d_k^1/2', 64]:.2f} |",
-        f"the same, d_k = 64, 4 keys | {few_median['unscaled']:.2f} | {few_median['d_k^1/2']:.2f} |",
+        f"the same, d_k = 128, 4 keys | {few_median['unscaled']:.3f} | {few_median['d_k^1/2']:.2f} |",
         f"the same, d_k = 2,048, 64 keys | {wide_median['unscaled']:.5f} "
         f"| {wide_median['d_k^1/2']:.2f} |",
-        f"back to 1 (pre-norm), d_k = 64, 64 tokens | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
+        f"back to 1 (pre-norm, no MLP), d_k = 64, 64 independent tokens | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
         f"(`config.full.yaml`) | {by_depth['unscaled']:.1f}× | {by_depth['d_k^1/2']:.2f}× |",
-        f"is {larger.min():.0f} to {larger.max():.0f} times that with the scale, for d_k from "
+        f"over all queries, the root mean square is {larger.min():.0f} to {larger.max():.0f} "
+        f"times that with the scale, for d_k from "
         f"{crossing['d_k'].min()} to {crossing['d_k'].max():,} and {crossing['n_keys'].min()} to "
         f"{crossing['n_keys'].max():,} keys.",
         f"**True in {vanish[~is_small].sum()} of {n_unit} settings** from q and k of variance 1",
@@ -215,12 +216,15 @@ def test_readme_states_what_the_tables_show():
         f"{lasts[is_small].sum()} of these do not, {undecided} are undecided |",
         f"The [{len(worse)} settings](docs/training.md) are decoders of width {width}, trained for "
         f"{steps} steps on one text",
-        f"as well as by \\sqrt{{d_k}} ({of_64['unit']['d_k^1']:.2f})",
+        f"trains as well ({of_64['unit']['d_k^1']:.2f}) as by \\sqrt{{d_k}} ({scaled:.2f})",
         f"<10⁻⁷ | {after['d_k^1/2'].query_gradient_median_after:.2f} |",
-        f"**True in {worse.sum()} of {len(worse)} settings**, all but momentum from small weights",
+        f"**True in {worse.sum()} of {len(worse)} settings** (intervals apart), all but momentum "
+        f"from small weights",
+        f"it only slows this ({weights['d_k^1/3', 512]:.0%})",
+        f"it flattens attention ({weights['d_k^2/3', 512]:.0%})",
         f"of the same decoder from variance 1 | {plain:.2f} | {scaled:.2f} |",
         f"the same from small weights | {small_plain:.2f} | {small_scaled:.2f} |",
-        f"the smaller decoder of `make all` ends at {of_all['unscaled']:.2f} without and "
+        f"the smaller decoder of `make all` ends, from variance 1, at {of_all['unscaled']:.2f} without and "
         f"{of_all['d_k^1/2']:.2f} with the scale",
         f"is smaller unscaled from d_k = {equal_at['jacobian', 64]:.0f} on.",
         *(f"ignoring q and k: {loss:.1f}:" for loss in blind["final_loss"]),

@@ -1,4 +1,4 @@
-"""The check of the tables of a config, and their overview."""
+"""The check of the tables of a config, and the list of their columns."""
 
 import hashlib
 import math
@@ -37,7 +37,7 @@ _SHARE = 0.05  # of the cells
 _SECONDS = 300.0  # of one worker, as estimated
 
 
-def write_overview(study: Study, report: Reporter) -> None:
+def write_columns(study: Study, report: Reporter) -> None:
     """Write columns.csv, the columns of all sound tables.
 
     Raises:
@@ -90,7 +90,7 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
             report.verdict("agreed", verdict)
         else:
             report.verdict("not tested", NOTHING_JUDGED, FLAGGED)
-        if gaps := together.gaps_in_short():
+        if gaps := together.untested_in_words():
             report.verdict("others", gaps, None)
 
     again = partial(measure_again, study, sweeps, report)

@@ -17,10 +17,10 @@ _MAX_ROWS = 200_000
 _MAX_CHUNKS = 500_000  # days of work, and one record per chunk
 _MAX_GIB = 4  # of memory of a worker
 _EXPECTED_NAME = "expected a letter, then letters, digits and underscores, at most 64 characters"
-Problem = tuple[KeyPath, str]  # the path of a key, and the message
+KeyProblem = tuple[KeyPath, str]  # the path of a key, and the message
 
 
-def block_problems(blocks: Value) -> Iterator[Problem]:
+def block_problems(blocks: Value) -> Iterator[KeyProblem]:
     """The faults of blocks, as read, beside those of their keys; each path is below `sweeps`."""
     lowered = Counter(map(str.lower, blocks))
     for name, block in blocks.items():
@@ -62,7 +62,7 @@ def _mask_problems(block: dict[str, Value]) -> Iterator[tuple[str, str]]:
         )
 
 
-def impossible(sweep: Sweep) -> Problem | None:
+def impossible(sweep: Sweep) -> KeyProblem | None:
     """The first reason why a valid sweep cannot run; None without any. Its path is below the block.
 
     A sweep with a precision counts with its `max_trials`.

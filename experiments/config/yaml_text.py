@@ -12,12 +12,12 @@ from typing import TypeAlias
 import yaml
 
 _WHOLE = r"(?:0|[1-9][0-9]*)"
-POWER = r"(?:0|[1-9][0-9]{0,11})\^(?:0|[1-9][0-9]?)"
-FRACTION = rf"[-+]?{_WHOLE}/[1-9][0-9]*"
+_POWER = r"(?:0|[1-9][0-9]{0,11})\^(?:0|[1-9][0-9]?)"
+_FRACTION = rf"[-+]?{_WHOLE}/[1-9][0-9]*"
 _DECIMAL = rf"[-+]?(?:{_WHOLE}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]{{1,2}})?"
-_NUMBER = re.compile(rf"{POWER}|{FRACTION}|{_DECIMAL}")
-_END = rf"(?:{POWER}|{_WHOLE})"
-RANGE = rf"({_END}) *\.\. *({_END}) *([*+]) *({_END})"
+_NUMBER = re.compile(rf"{_POWER}|{_FRACTION}|{_DECIMAL}")
+_END = rf"(?:{_POWER}|{_WHOLE})"
+_RANGE = rf"({_END}) *\.\. *({_END}) *([*+]) *({_END})"
 _EXPECTED = "expected a range such as 4..512*2 or 16..64+16"
 _MAX_RANGE = 100_000
 _MAX_NUMBER_LENGTH = 40
@@ -169,7 +169,7 @@ def range_or_value(value: Plain) -> tuple[Plain, ...]:
     """
     if not isinstance(value, str) or ".." not in value:
         return (value,)
-    parts = re.fullmatch(RANGE, value)
+    parts = re.fullmatch(_RANGE, value)
     if not parts:
         raise ValueError(_EXPECTED)
     first, last, step = (int(number_or_text(parts[i])) for i in (1, 2, 4))

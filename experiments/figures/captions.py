@@ -15,7 +15,7 @@ from experiments.config.errors import Problem
 from experiments.config.sweep import Sweep
 from experiments.figures.shown import Shown, panels_of
 from experiments.figures.words import listed, short
-from experiments.kinds.figure import HOLLOW, READING, Figure, Finding, Lines, Needs
+from experiments.kinds.declarations import HOLLOW, READING, Figure, Finding, Lines, Needs
 from experiments.kinds.figures import FIGURES
 from experiments.measuring.columns import as_json, axis_names, defaults
 from experiments.measuring.experiment import MEASURED

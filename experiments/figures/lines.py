@@ -33,8 +33,8 @@ from experiments.figures.style import (
     scaling_colours,
 )
 from experiments.figures.words import is_number, latex, named, short, spoken, under, values_of
-from experiments.kinds.figure import CASES, Lines, Panel
-from experiments.kinds.questions import only_crossing
+from experiments.kinds.declarations import CASES, Lines, Panel
+from experiments.kinds.support import only_crossing
 from experiments.measuring.metric import FEW_DRAWS, Metric
 from experiments.tables.crossings import NORMS, STATISTICS
 from experiments.tables.results import Results, SweepAxes

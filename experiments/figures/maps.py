@@ -1,7 +1,7 @@
 """Maps over d_k and n_keys, and heat maps of drawn rows: colours in cells of equal size, with
 numbers or lines on them.
 
-Each function draws the figure of its name, declared in `experiments.kinds.figures`.
+`OWN_DRAWINGS` says which figure each function draws, declared in `experiments.kinds.figures`.
 """
 
 import itertools

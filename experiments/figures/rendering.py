@@ -21,8 +21,8 @@ from experiments.figures.lines import draw_lines
 from experiments.figures.shown import Shown, shown
 from experiments.figures.style import DPI, STYLE, Drawing
 from experiments.figures.words import latex
-from experiments.kinds.figure import Figure, Finding
-from experiments.kinds.questions import Tables
+from experiments.kinds.declarations import Figure, Finding
+from experiments.kinds.support import Tables
 from experiments.tables.results import Results
 
 _TITLE_POINTS = 13

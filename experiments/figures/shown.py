@@ -10,7 +10,7 @@ import pandas as pd
 
 from experiments.config.errors import counted
 from experiments.figures.words import listed
-from experiments.kinds.figure import CASES, Figure, Lines, Own, Panel
+from experiments.kinds.declarations import CASES, Figure, Lines, Own, Panel
 from experiments.measuring.experiment import MEASURED
 from experiments.tables.results import Results, SweepAxes
 
@@ -44,12 +44,8 @@ class Shown:
 
 
 def shown(figure: Figure, results: Results) -> Shown:
-    """What a declared figure shows of the results of a sweep."""
-    return shown_by(figure.lines or figure.own, results)
-
-
-def shown_by(picture: Lines | Own, results: Results) -> Shown:
-    """What lines, or a drawing of its own, show of the results of a sweep."""
+    """The rows of the results of a sweep that a declared figure shows."""
+    picture = figure.lines or figure.own
     kind = picture.table if isinstance(picture, Lines) else MEASURED
     table = results.get(kind, pd.DataFrame()).reset_index(drop=True)
     if _TRIAL in table:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from experiments.kinds import parts
-from experiments.kinds.figure import Figure
+from experiments.kinds.declarations import Figure
 
 FIGURES: Mapping[str, Figure] = {
     figure.name: replace(figure, of=experiment)

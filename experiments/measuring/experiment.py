@@ -142,7 +142,7 @@ class Measurement(Protocol):
 class Experiment:
     """A kind of measurement, swept over cells; it travels to other processes as its name."""
 
-    name: str  # of its module; it keys the random numbers
+    name: str  # of its folder; it keys the random numbers
     cell: type[Cell]
     columns: tuple[Column, ...]  # of the main table after the axes, including those of its metrics
     measure: Callable[[AnyCell, int, np.random.Generator], Measurement]

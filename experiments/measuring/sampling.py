@@ -288,7 +288,7 @@ class SampledCell(AttentionCell):
         return PairLaw(self.inputs, *(getattr(self, field.name) for field in fields(PairLaw)[1:]))
 
     def problem(self) -> str | None:
-        """As `ScaledCell.problem`: the law excludes a combination, or a query has no own key.
+        """As `Cell.problem`: the law excludes a combination, or a query has no own key.
 
         >>> SampledCell(d_k=4, n_keys=3, n_queries=5, correlation=0.5, scaling=()).problem()
         'n_queries: got 5, expected at most n_keys = 3 beside a correlation (64 by default)'

@@ -1,0 +1,1 @@
+"""The page, worked examples, the pretrained model, and generated parts of Markdown pages."""

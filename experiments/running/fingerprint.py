@@ -69,12 +69,6 @@ def _is_of_rows(path: Path) -> bool:
 
 
 @cache
-def theory_source() -> str:
-    """SHA-256 of the code of `sdpa.theory`, as `measuring_source`."""
-    return _hash(ROOT.glob("sdpa/theory/*.py"))
-
-
-@cache
 def suite_source() -> str:
     """SHA-256 of all files of both packages, to the byte."""
     files = [*ROOT.glob("sdpa/**/*.*"), *ROOT.glob("experiments/**/*.*")]

@@ -93,9 +93,9 @@ class Agreement(NamedTuple):
         """The smallest p-value times the number of tests, at most 1."""
         return min(1.0, len(self.values) * float(self.values["p_value"].min()))
 
-    def alarming(self, rows: pd.DataFrame) -> "pd.Series[bool]":
+    def alarming(self) -> "pd.Series[bool]":
         """True for each verdict that raises the alarm."""
-        return rows["p_value"] * len(self.values) < ALARM
+        return self.values["p_value"] * len(self.values) < ALARM
 
     def verdict(self) -> str:
         """The agreement of all values, in a few words; empty if none is tested."""
@@ -104,13 +104,13 @@ class Agreement(NamedTuple):
         values = f"{counted(len(self.values), 'measured value')} with those of theory"
         return f"{values} (p = {self.p_value:.2g}; an alarm below {ALARM:g})"
 
-    def gaps_in_short(self) -> str:
+    def untested_in_words(self) -> str:
         """The number of values that are not tested, in words."""
         return f"{self.untested} not tested" if self.untested else ""
 
     def alarm(self) -> str:
         """The message of an alarm, with the furthest values; empty if all values agree."""
-        if not self.alarming(self.values).any():
+        if not self.alarming().any():
             return ""
         worst = self.values.sort_values("p_value", kind="stable").head(_SHOWN)
         lines = [

@@ -16,10 +16,10 @@ from experiments.figures.captions import HOLLOW, plain_caption
 from experiments.figures.rendering import draw
 from experiments.figures.shown import shown
 from experiments.figures.words import listed, under, values_of
-from experiments.kinds.figure import READING
+from experiments.kinds.declarations import READING
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.network.cell import OF_LAYER
-from experiments.kinds.questions import rows_of
+from experiments.kinds.support import rows_of
 from experiments.measuring.columns import axis_values
 from experiments.tables.results import Results
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments.commands import check
-from experiments.commands.check import write_overview
+from experiments.commands.check import write_columns
 from experiments.commands.measure import analyse_again
 from experiments.config.errors import DisagreementError, TableError
 from experiments.running.files import write_atomically
@@ -162,7 +162,7 @@ def test_every_column_is_described_once(tiny, tmp_path):
     tables = {sweep.name: read_sweep(source, sweep) for sweep in config.sweeps}
     for table in tables.values():
         write_sweep(tmp_path, table)
-    write_overview(Study(config, tmp_path), Reporter(verbose=True))
+    write_columns(Study(config, tmp_path), Reporter(verbose=True))
     described = pd.read_csv(tmp_path / "columns.csv")
     assert not described.drop(columns="tables").duplicated().any()
     described["tables"] = described["tables"].str.split()

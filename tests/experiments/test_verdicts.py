@@ -116,8 +116,8 @@ def test_the_alarm_counts_the_tests(z, alarms):
     assert (len(found.values), found.untested) == (7, 7 * (len(METRICS) - 1))
     assert found.p_value == pytest.approx(7 * 2 * stats.t.sf(z, 24), rel=1e-3)
     assert (found.p_value < ALARM) == bool(found.alarm()) == alarms
-    assert found.alarming(found.values).tolist() == [alarms] + [False] * 6
+    assert found.alarming().tolist() == [alarms] + [False] * 6
     expected = rf"disagree, p = .*\n  entropy of s0, .*: z = \+{z:.2f}"
     assert bool(re.search(expected, found.alarm())) == alarms
     assert found.verdict().startswith("7 measured values")
-    assert found.gaps_in_short() == f"{found.untested} not tested"
+    assert found.untested_in_words() == f"{found.untested} not tested"

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from experiments.publication.models.diagnosis import COLUMNS
+from experiments.publication.pages.diagnosis import COLUMNS
 from sdpa import attention_weights, compare, diagnose
 from sdpa.command.words import advice
 from sdpa.heads import HeadArrays

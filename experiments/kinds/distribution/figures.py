@@ -1,11 +1,11 @@
 """Figure of the distribution of scores, and its finding."""
 
-from experiments.kinds.figure import (
+from experiments.kinds.declarations import (
     HOLLOW,
     Figure,
     Finding,
 )
-from experiments.kinds.questions import (
+from experiments.kinds.support import (
     Numbers,
     Tables,
     ends,

@@ -1,6 +1,6 @@
 """Figure of schemes of initial weights, and its finding."""
 
-from experiments.kinds.figure import (
+from experiments.kinds.declarations import (
     EQUAL,
     READING,
     Figure,
@@ -8,7 +8,7 @@ from experiments.kinds.figure import (
     Lines,
     Panel,
 )
-from experiments.kinds.questions import (
+from experiments.kinds.support import (
     Numbers,
     Tables,
     ends,

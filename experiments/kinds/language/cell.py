@@ -114,7 +114,7 @@ class Cell(ScaledCell):
         return [rule.divisor(self.d_k, self.n_keys) for rule in rules]
 
     def problem(self) -> str | None:
-        """As `ScaledCell.problem`."""
+        """As `Cell.problem`."""
         if self.d_k % 2:
             return f"d_k: expected an even number, for RoPE, got {self.d_k}"
         if self.width % self.n_heads:

@@ -1,7 +1,7 @@
 """Figure of the losses of trained decoders, and its finding."""
 
-from experiments.kinds.figure import CASES, Figure, Finding, Lines, Panel
-from experiments.kinds.questions import (
+from experiments.kinds.declarations import CASES, Figure, Finding, Lines, Panel
+from experiments.kinds.support import (
     BOTH,
     Numbers,
     Tables,

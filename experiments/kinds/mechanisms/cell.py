@@ -2,7 +2,7 @@
 normalizers.
 
 In a config they are sweeps of `saturation` that name one of these (`Experiment.extends`).
-Draws and scaling rules are those of `experiments.kinds.saturation.cell`. Between the divisor and the
+Draws are those of `experiments.measuring.sampling.SampledCell`. Between the divisor and the
 weights stands a row map (`sdpa.row_maps`), to whose weights w and Jacobian J, of w to the scaled
 scores before the cap, all metrics but `score_variance` belong. For the plain softmax they are those
 of saturation.

@@ -1,6 +1,6 @@
 """Figure of what models do to scores, and its finding."""
 
-from experiments.kinds.figure import (
+from experiments.kinds.declarations import (
     GRADIENT,
     READING,
     Figure,
@@ -8,7 +8,7 @@ from experiments.kinds.figure import (
     Lines,
     Panel,
 )
-from experiments.kinds.questions import (
+from experiments.kinds.support import (
     A_TENTH,
     BOTH,
     MEDIAN_GRADIENT,

@@ -132,7 +132,7 @@ class Cell(ScaledCell):
         return self.layers * (3 * self.n_keys * self._matrices + of_rows)
 
     def problem(self) -> str | None:
-        """As `ScaledCell.problem`: a stream of one entry, which norms make 1 or -1; an odd d_k beside
+        """As `Cell.problem`: a stream of one entry, which norms make 1 or -1; an odd d_k beside
         a rotation; or a divisor for each row.
         """
         if self.width < 2:

@@ -1,7 +1,7 @@
 """Figures of whole networks at their start, with their findings."""
 
-from experiments.kinds.figure import CASES, Figure, Finding, Lines, Panel, When
-from experiments.kinds.questions import (
+from experiments.kinds.declarations import CASES, Figure, Finding, Lines, Panel, When
+from experiments.kinds.support import (
     BOTH,
     MEDIAN_GRADIENT,
     Numbers,
@@ -93,8 +93,8 @@ FIGURES = (
         finding=Finding(
             sweep="network",
             title="From a LeCun start, unscaled gradients explode towards the first layer",
-            sentence="Back through {layers.most} pre-norm layers of attention, whose q and k have "
-            "variance 1, the root mean square gradient grows by a factor of {plain:.1f} million "
+            sentence="Back through {layers.most} pre-norm layers of attention of independent tokens, "
+            "whose q and k have variance 1, the root mean square gradient grows by a factor of {plain:.1f} million "
             "without a divisor, and of {root:.1f} under d_k^1/2; a law with nothing fitted is "
             "within a factor of {factor} at every layer.",
             needs={"d_k": 64, "n_keys": 64, "layers": (), "norm": "pre", "scaling": BOTH},

@@ -1,11 +1,11 @@
 """Figure of single rows, and its finding."""
 
-from experiments.kinds.figure import (
+from experiments.kinds.declarations import (
     Figure,
     Finding,
     Own,
 )
-from experiments.kinds.questions import (
+from experiments.kinds.support import (
     BOTH,
     Numbers,
     Tables,

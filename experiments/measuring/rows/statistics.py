@@ -66,7 +66,7 @@ class RowStatistics:
     metrics: tuple[RowsMetric, ...]
 
     def experiment(self, name: str, cell: type[AttentionCell]) -> Experiment:
-        """The experiment of a module's name that measures these metrics in cells of a class.
+        """The experiment of a folder's name that measures these metrics in cells of a class.
 
         A table begins with the metrics of `_FIRST`, and has the others in their order.
         """

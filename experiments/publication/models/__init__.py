@@ -1,1 +1,1 @@
-"""Pretrained language models, forward and backward on `sdpa.network`."""
+"""A pretrained language model, SmolLM2, forward and backward on `sdpa.network`."""

@@ -13,8 +13,8 @@ from scipy import stats
 from experiments.config.paths import model_path
 from experiments.figures.rendering import render_finding
 from experiments.figures.style import INK, Drawing, panels, scaling_colours
-from experiments.kinds.figure import Finding
-from experiments.kinds.questions import BOTH, Numbers, Tables, rows_of
+from experiments.kinds.declarations import Finding
+from experiments.kinds.support import BOTH, Numbers, Tables, rows_of
 from experiments.publication.models.smollm2 import DIVISOR, SEQUENCES
 
 # Half the width of a 95% interval over the standard error, between as many sequences.

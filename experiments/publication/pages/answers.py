@@ -14,7 +14,7 @@ import pandas as pd
 
 from experiments.figures.captions import finding_of
 from experiments.kinds.figures import FIGURES
-from experiments.kinds.questions import BOTH, MEDIAN_GRADIENT, ends, rows_of, widest
+from experiments.kinds.support import BOTH, MEDIAN_GRADIENT, ends, rows_of, widest
 from experiments.publication.pages.parts import digits
 from experiments.tables.crossings import EQUAL
 from experiments.tables.results import Results
@@ -135,7 +135,7 @@ def _of_networks(
         scaled = of["scaled"]
         yield _question(
             f"The stream's gradient goes back through {of['layers']} random layers of attention of "
-            f"{of['n_keys']} tokens at d_k = {of['d_k']} without the division; q and k have variance "
+            f"{of['n_keys']} independent tokens at d_k = {of['d_k']} without the division; q and k have variance "
             "1, and nothing scales the matrices onto the stream. Its root mean square",
             {
                 "vanishes": 1 / growth,
@@ -145,17 +145,18 @@ def _of_networks(
             },
             growth,
             f"It grows {digits(growth)} times; with the division, {digits(scaled)} times. From "
-            "smaller starts it grows less.",
+            "smaller starts, and with MLPs or similar tokens, it grows less.",
         )
     trained = found.get("language")
     if trained and (finding := FIGURES["losses"].finding) and finding_of("losses", trained):
         losses = finding.numbers(trained) or {}
         (steps,) = trained.measured["steps"].unique()
+        (d_k,) = trained.measured["d_k"].unique()
         plain = losses["plain"]
         root = losses["root"]
         yield _question(
-            f"You train a small decoder, whose q and k start with variance 1, for {steps} steps of Adam "
-            "without the division, at its best learning rate. Beside one with the division, it",
+            f"You train a small decoder with d_k = {d_k}, whose q and k start with variance 1, for {steps} "
+            "steps of Adam without the division, at its best learning rate. Beside one with the division, it",
             {"diverges": _MORE, "ends at a higher loss": 1.05, "ends at the same loss": _SAME},
             plain / root,
             f"It ends at {plain:.2f} nats per character, with the division at {root:.2f}.",

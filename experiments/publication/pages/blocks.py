@@ -16,9 +16,9 @@ from experiments.kinds import experiment_names
 from experiments.kinds.figures import FIGURES, figures_of
 from experiments.publication.examples.examples import EXAMPLES as DECLARED
 from experiments.publication.examples.walk import spelled
-from experiments.publication.models.diagnosis import COLUMNS
 from experiments.publication.models.heads import QUANTITIES
 from experiments.publication.pages import numbers
+from experiments.publication.pages.diagnosis import COLUMNS
 from experiments.publication.pages.parts import Source, code, formulas, markdown, pictures
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)

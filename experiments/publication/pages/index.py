@@ -23,7 +23,7 @@ from experiments.config.paths import (
     drawn_texts,
 )
 from experiments.kinds.figures import FIGURES
-from experiments.kinds.questions import MEDIAN_GRADIENT
+from experiments.kinds.support import MEDIAN_GRADIENT
 from experiments.publication.pages import explorer
 from experiments.publication.pages.answers import ANSWERS, answers, questions
 from experiments.publication.pages.parts import (

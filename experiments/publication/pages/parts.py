@@ -207,5 +207,5 @@ def provenance(study: Study) -> Provenance:
     whole = study.agreement(study)
     missing = [sweep.name for sweep in study.config.sweeps if sweep.name not in study]
     return Provenance(
-        versions, rows, missing, whole.verdict(), whole.gaps_in_short(), whole.alarm()
+        versions, rows, missing, whole.verdict(), whole.untested_in_words(), whole.alarm()
     )

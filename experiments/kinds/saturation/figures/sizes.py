@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from experiments.kinds.figure import (
+from experiments.kinds.declarations import (
     GRADIENT,
     JACOBIAN,
     READING,
@@ -12,7 +12,7 @@ from experiments.kinds.figure import (
     Own,
     Panel,
 )
-from experiments.kinds.questions import (
+from experiments.kinds.support import (
     A_TENTH,
     BOTH,
     MEDIAN_GRADIENT,

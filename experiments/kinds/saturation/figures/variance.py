@@ -1,6 +1,6 @@
 """Figures of the variance of scores, and of what changes it."""
 
-from experiments.kinds.figure import (
+from experiments.kinds.declarations import (
     GRADIENT,
     READING,
     Figure,
@@ -8,7 +8,7 @@ from experiments.kinds.figure import (
     Lines,
     Panel,
 )
-from experiments.kinds.questions import (
+from experiments.kinds.support import (
     A_TENTH,
     BOTH,
     MEDIAN_GRADIENT,

@@ -1,6 +1,6 @@
 """Figures of the largest weight and the entropy of rows: how far attention saturates."""
 
-from experiments.kinds.figure import (
+from experiments.kinds.declarations import (
     EQUAL,
     GRADIENT,
     JACOBIAN,
@@ -10,7 +10,7 @@ from experiments.kinds.figure import (
     Lines,
     Panel,
 )
-from experiments.kinds.questions import (
+from experiments.kinds.support import (
     BOTH,
     MEDIAN_GRADIENT,
     POWERS,

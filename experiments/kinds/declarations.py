@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from experiments.kinds.questions import Tables
+from experiments.kinds.support import Tables
 from experiments.measuring.experiment import MEASURED
 
 # The axes that a sentence speaks of: one value, values that a sweep must have among its own, or ()
@@ -135,7 +135,7 @@ class Figure:
     """A figure: what it shows, and how.
 
     Attributes:
-        name: of its files; a figure without `lines` is drawn by the function of this name.
+        name: of its files; a figure without `lines` is drawn by the entry of this name in `OWN_DRAWINGS`.
         shows: the plain title: what is plotted, in at most twelve words.
         of: the experiment whose sweeps it shows, one drawing for each sweep.
         metrics: the columns of the measured table that it shows, as the page orders them; by
