@@ -205,12 +205,15 @@ def test_readme_states_what_the_tables_show():
         f"the same, d_k = 128, 4 keys | {few_median['unscaled']:.3f} | {few_median['d_k^1/2']:.2f} |",
         f"the same, d_k = 2,048, 64 keys | {wide_median['unscaled']:.5f} "
         f"| {wide_median['d_k^1/2']:.2f} |",
-        f"back to 1 (pre-norm, no MLP), d_k = 64, 64 independent tokens | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
+        f"back to 1 (pre-norm, no MLP), d_k = 64, 64 independent tokens, q and k of "
+        f"variance 1 | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
         f"(`config.full.yaml`) | {by_depth['unscaled']:.1f}× | {by_depth['d_k^1/2']:.2f}× |",
         f"over all queries, the root mean square is {larger.min():.0f} to {larger.max():.0f} "
         f"times that with the scale, for d_k from "
         f"{crossing['d_k'].min()} to {crossing['d_k'].max():,} and {crossing['n_keys'].min()} to "
         f"{crossing['n_keys'].max():,} keys.",
+        f"vanish in {vanish[~is_small].sum()} of {n_unit} settings if q and k start with variance 1, "
+        f"and in {vanish[is_small].sum()} of {n_small} from smaller weights.",
         f"**True in {vanish[~is_small].sum()} of {n_unit} settings** from q and k of variance 1",
         f"**True in {vanish[is_small].sum()} of {n_small}** from small weights | "
         f"{lasts[is_small].sum()} of these do not, {undecided} are undecided |",
