@@ -41,7 +41,7 @@ from sdpa.module import MultiHeadAttention, ScaledDotProductAttention
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling
 
-__version__ = "1.0.0"
+__version__ = "2.0.0"
 
 __all__ = [
     "LAWS",
