@@ -93,8 +93,9 @@ FIGURES = (
         finding=Finding(
             sweep="network",
             title="From a LeCun start, unscaled gradients explode towards the first layer",
-            sentence="Back through {layers.most} pre-norm layers of attention of independent tokens, "
-            "whose q and k have variance 1, the root mean square gradient grows by a factor of {plain:.1f} million "
+            sentence="Back through {layers.most} pre-norm layers of attention without a mask, of independent "
+            "tokens and with all matrices of variance 1/rows, so that q and k have variance 1, the "
+            "root mean square gradient grows by a factor of {plain:.1f} million "
             "without a divisor, and of {root:.1f} under d_k^1/2; a law with nothing fitted is "
             "within a factor of {factor} at every layer.",
             needs={"d_k": 64, "n_keys": 64, "layers": (), "norm": "pre", "scaling": BOTH},
@@ -118,8 +119,9 @@ FIGURES = (
         when=_LAW,
         finding=Finding(
             sweep="collapse",
-            title="Without a residual stream, unscaled tokens still become alike, but later",
-            sentence="With 64 tokens of cosine {token_cosine.most} and no residual stream, the "
+            title="From a LeCun start without a residual stream, unscaled tokens become alike later",
+            sentence="With 64 tokens of cosine {token_cosine.most}, no mask, all matrices of variance 1/rows and "
+            "no residual stream, the "
             "mean cosine after one layer is {root:.2f} under d_k^1/2 and {plain:.2f} unscaled; "
             "after four layers, it is {late:.2f} unscaled, and {stream:.2f} with a residual "
             "stream.",

@@ -168,13 +168,13 @@ FIGURES = {
     "divisors": ModelFigure(
         _draw_divisors,
         Finding(
-            title="SmolLM2 loses least near √d_k; small divisors enlarge its gradients most",
+            title="SmolLM2 loses least near √d_k; small divisors enlarge its r.m.s. gradients most",
             sentence="The loss on prose is smallest at a divisor of {divisor:.2f} ± "
-            "{reach:.2f}, where √d_k is 8; on four texts, at {least:.2f} to {most:.2f}; with "
+            "{reach:.2f} (95%), where √d_k is 8; on four texts, at {least:.2f} to {most:.2f}; with "
             "shuffled tokens, beyond 10. Without the scale, the r.m.s. of |dL/dq| is more "
             "than {ratio:,} times as large, and the median is smaller in {smaller} of {heads} "
             "heads. Part of this belongs to any damage: a divisor of 32 costs {large[0]:.1f} "
-            "nats, and multiplies |dL/dq| by {large[1]:.1f} and the gradient at the embedding "
+            "nats, and multiplies the r.m.s. of |dL/dq| by {large[1]:.1f} and the gradient at the embedding "
             "by {large[2]:.0f}; a divisor of 2 costs {small[0]:.1f}, and multiplies them by "
             "{small[1]:,.0f} and {small[2]:,.0f}.",
             numbers=_of_divisors,

@@ -134,9 +134,9 @@ def _of_networks(
         growth = of["unscaled"]
         scaled = of["scaled"]
         yield _question(
-            f"The stream's gradient goes back through {of['layers']} random layers of attention of "
-            f"{of['n_keys']} independent tokens at d_k = {of['d_k']} without the division; q and k have variance "
-            "1, and nothing scales the matrices onto the stream. Its root mean square",
+            f"The stream's gradient goes back through {of['layers']} random pre-norm layers of attention of "
+            f"{of['n_keys']} independent tokens at d_k = {of['d_k']} without the division and without a mask; q and k "
+            "have variance 1, and nothing scales the matrices onto the stream. Its root mean square",
             {
                 "vanishes": 1 / growth,
                 "hardly changes": _SAME,
@@ -145,7 +145,7 @@ def _of_networks(
             },
             growth,
             f"It grows {digits(growth)} times; with the division, {digits(scaled)} times. From "
-            "smaller starts, and with MLPs or similar tokens, it grows less.",
+            "smaller starts, and with a causal mask or similar tokens, it grows less.",
         )
     trained = found.get("language")
     if trained and (finding := FIGURES["losses"].finding) and finding_of("losses", trained):

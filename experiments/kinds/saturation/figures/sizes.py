@@ -121,7 +121,7 @@ FIGURES = (
         note=READING,
         finding=Finding(
             sweep="correlation",
-            title="In wider heads, correlated keys keep their weight under d_k, not d_k^1/2",
+            title="At a correlation of 0.5, the own key keeps its weight under d_k, not d_k^1/2",
             sentence="At a correlation of 0.5 of each query with its own key, the mean weight of this "
             "key among {n_keys.most} rises from {first:.2f} at d_k = {d_k.least} to {last:.2f} at "
             "{d_k.most} under d_k^1/2, and is {level:.3f} at each under d_k.",
@@ -171,12 +171,12 @@ FIGURES = (
         note=READING,
         finding=Finding(
             sweep="rules",
-            title=f"{_WITH_LN} changes the largest weight least, the entropy over ln n_keys most",
+            title=f"At d_k = 64, {_WITH_LN} changes the largest weight least",
             sentence="From {n_keys.least} to {n_keys.most} keys at d_k = {d_k.most}, the exact "
             "mean largest weight of uncorrelated rows varies by a factor (largest over smallest) of "
             f"{{ln:.2f}} under {_WITH_LN}, {{root:.3g}} under d_k^1/2 and {{plain:.2f}} unscaled, and the "
             f"entropy under {_WITH_LN} falls from {{first:.0%}} to {{last:.0%}} of ln n_keys.",
-            needs={"n_keys": (), "correlation": (0,), "scaling": (*BOTH, _WITH_LN)},
+            needs={"d_k": 64, "n_keys": (), "correlation": (0,), "scaling": (*BOTH, _WITH_LN)},
             numbers=_rules,
         ),
     ),
