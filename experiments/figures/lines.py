@@ -82,8 +82,10 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
         return empty(picture.size, f"No rule of this sweep has a value of {x}.")
     parts = panels_of(picture, rows, axes)
     figure, places = _layout(picture, parts)
+    metrics = shown.results.metrics
     drawn = [
-        (ax, panel, _as_drawn(part, panel)) for ax, (panel, part) in zip(places, parts, strict=True)
+        (ax, panel, _as_drawn(part, panel, metrics))
+        for ax, (panel, part) in zip(places, parts, strict=True)
     ]
     colours = _colours(rows, picture.by)
     for ax, panel, part in drawn:
@@ -101,11 +103,12 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
             ]
         plot_metric(ax, lines, x, panel.metric)
         if panel.equal:
-            _mark_equal(ax, part, x, panel.metric)
+            ends = _end(part, metrics[panel.metric], panel.equal)
+            _mark_equal(ax, ends, part, x)
         _name_panel(ax, picture, panel, part, shown)
     for ax, panel, part in drawn:  # once all panels of a row have their lines
         alike = pd.concat([each for _, other, each in drawn if other == panel])
-        _scale(ax, alike, part, x, panel, shown.results.metrics)
+        _scale(ax, alike, part, x, panel, metrics)
         if x == "d_k" and panel.metric in _CROSSING:
             _mark_crossing(ax, shown.results, *_CROSSING[panel.metric])
     if x != picture.by:
@@ -135,14 +138,15 @@ def _layout(
     return panels(count, columns, size, sharey=share)
 
 
-def _as_drawn(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
+def _as_drawn(rows: pd.DataFrame, panel: Panel, metrics: Mapping[str, Metric]) -> pd.DataFrame:
     """The rows of a panel, with its metric and the ends of its interval as it shows them."""
     metric = panel.metric
     ends = [f"{metric}_low", f"{metric}_high"]
     if ends[0] not in rows:
         rows = _with_ends(rows, panel)
     if panel.over:
-        whole = rows[f"{metric}_exact"] if panel.over == "exact" else np.log(rows["n_keys"])
+        is_exact = panel.over == "exact"
+        whole = rows[f"{metric}_exact"] if is_exact else _end(rows, metrics[metric], panel.over)
         columns = [metric, *ends, f"{metric}_exact"]
         rows = rows.assign(**rows[columns].div(whole, axis=0))
     if panel.top < math.inf:
@@ -204,15 +208,19 @@ def _named(row: "pd.Series[Any]", names: list[str], axes: SweepAxes) -> list[str
     return names if len(names) <= _FEW_OTHERS else named(row, names, axes)
 
 
-def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
-    """ln n or 1/n of n equal weights, along n_keys or for its smallest and largest value."""
-    n_keys = np.sort(rows["n_keys"].unique())
-    values = np.log(n_keys) if metric == "entropy" else 1 / n_keys
+def _end(rows: pd.DataFrame, metric: Metric, end: str) -> "pd.Series[float]":
+    """An end of the range of a metric in each row."""
+    return pd.Series(getattr(metric.limits(rows), end), rows.index, float)
+
+
+def _mark_equal(ax: Axes, values: "pd.Series[float]", rows: pd.DataFrame, x: str) -> None:
+    """The value of equal weights in each row: along n_keys, or the smallest and the largest one."""
     look = {"color": INK, "linestyle": ":", "linewidth": 1, "zorder": 0}
     if x == "n_keys":
-        ax.plot(n_keys, values, **look)
+        along = values.groupby(rows[x]).first()
+        ax.plot(along.index, along, **look)
     else:
-        for value in (values[0], values[-1]):
+        for value in (values.min(), values.max()):
             ax.axhline(value, **look)
 
 

@@ -16,8 +16,11 @@ from matplotlib.axes import Axes
 from experiments.figures.shown import Shown, cases
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, empty, panels
 from experiments.figures.words import short, under, values_of
+from experiments.measuring.experiment import Cell
+from experiments.measuring.sampling import SampledCell
 from experiments.tables.crossings import EQUAL, NORM_NAMES, NORMS, STATISTICS
-from experiments.tables.results import SweepAxes
+from experiments.tables.derived import row_cells
+from sdpa import PairLaw
 
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
 _INCHES_PER_NUMBER = 0.6
@@ -191,17 +194,19 @@ def phase(shown: Shown) -> Drawing:
     whole = pivoted(shown.rows, "entropy")
     every = -(-whole.shape[1] // _MAX_TICKS)
     image: Any = None
+    entropy = shown.results.metrics["entropy"]
+    of_rows = row_cells(shown.results.cells)
     for ax, cells in zip(places, groups, strict=True):
-        per_ln = 1 / np.log(cells["n_keys"])
-        measured = cells["entropy"] * per_ln
-        exact = cells["entropy_exact"] * per_ln
+        per_highest = 1 / entropy.limits(cells).high
+        measured = cells["entropy"] * per_highest
+        exact = cells["entropy_exact"] * per_highest
         plane = pivoted(cells.assign(share=measured), "share").reindex_like(whole)
         image = plot_plane(ax, plane, every, cmap=SEQUENTIAL, vmin=0, vmax=1)
         if min(plane.shape) > 1:
             known = measured if exact.isna().any() else exact
             shares = pivoted(cells.assign(share=known), "share").reindex_like(whole)
             _plot_contours(ax, shares)
-            _plot_freezing(ax, cells, plane, axes)
+            _plot_freezing(ax, of_rows[cells.index[0]], plane)
         first = cells.iloc[0]
         ax.set_title(", ".join(filter(None, [values_of(first, names), under(first["scaling"])])))
     label = "entropy / ln n_keys"
@@ -230,17 +235,19 @@ def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
     ax.clabel(lines, fmt="%g", fontsize=8.5, manual=places)
 
 
-def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame, axes: SweepAxes) -> None:
-    """The line query_std key_std d_k^(1/2 - p) = sqrt(2 ln n_keys) of independent Gaussian entries
-    of mean 0.
+def _plot_freezing(ax: Axes, cell: Cell, shown: pd.DataFrame) -> None:
+    """The line query_std key_std d_k^(1/2 - p) = sqrt(2 ln n_keys), in the plane of a cell and its
+    rule, if its entries are independent and Gaussian of mean 0.
     """
-    first = rows.iloc[0]
-    exponent = first["exponent"]
-    spread = first["query_std"] * first["key_std"]
-    is_gaussian = not {*axes.changed(first)} - {"query_std", "key_std"}
-    if is_gaussian and exponent < 1 / 2:  # NaN for a rule other than a power of d_k
+    if not isinstance(cell, SampledCell) or cell.has_mask:
+        return
+    law = cell.law
+    exponent = cell.scaling[0].exponent
+    spread = law.query_std * law.key_std
+    is_gaussian = law == PairLaw(query_std=law.query_std, key_std=law.key_std)
+    if is_gaussian and exponent is not None and exponent < 1 / 2:
         at = np.geomspace(shown.index[0], shown.index[-1], 50)
-        power = 1 / (1 - 2 * exponent)
+        power = 1 / (1 - 2 * float(exponent))
         freezing = (2 * np.log(at) / spread**2) ** power
         x = place(freezing, shown.columns)
         y = place(at, shown.index)

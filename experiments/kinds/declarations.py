@@ -41,11 +41,11 @@ class Panel:
         floor: the lower end of the y axis, which then is linear; otherwise a wide range makes it
             logarithmic.
         top: the highest value; larger ones stand there.
-        equal: True to mark the value of equal weights, ln n_keys or 1/n_keys.
+        equal: the end of the metric's range that equal weights reach, to mark it.
         only: an axis, and `min` or `max` for the rows of its weakest or strongest value, which the
             title names, unless there is a panel for each case.
-        over: what divides it: `ln n_keys`, or `exact` for its exact value, under the first rule
-            alone.
+        over: what divides it: `high` for the upper end of its range, or `exact` for its exact value,
+            under the first rule alone.
         root: True for the square root of a mean square.
     """
 
@@ -54,9 +54,9 @@ class Panel:
     like: str = ""
     floor: float | None = None
     top: float = math.inf
-    equal: bool = False
+    equal: Literal["", "low", "high"] = ""
     only: tuple[str, Callable[..., Any]] | None = None
-    over: Literal["", "ln n_keys", "exact"] = ""
+    over: Literal["", "high", "exact"] = ""
     root: bool = False
 
 
