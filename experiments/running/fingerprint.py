@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from experiments.measuring.experiment import Experiment
+from experiments.measuring.experiment import AnyExperiment
 
 ROOT = Path(__file__).parents[2]
 _TOOLS = (
@@ -43,7 +43,7 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 @cache
-def measuring_source(*experiments: Experiment) -> str:
+def measuring_source(*experiments: AnyExperiment) -> str:
     """SHA-256 of the code that measures experiments: of their folders, and of what they share.
 
     Comments, docstrings and layout do not count.
@@ -60,7 +60,7 @@ def measuring_source(*experiments: Experiment) -> str:
     return _hash([*shared, *own])
 
 
-def _measuring_files(experiment: Experiment) -> list[Path]:
+def _measuring_files(experiment: AnyExperiment) -> list[Path]:
     folder = ROOT / "experiments" / "kinds" / experiment.name
     files = folder.glob("**/*.*")
     return [path for path in files if path.relative_to(folder).parts[0] not in _AFTER]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from experiments.config.sweep import Sweep
 from experiments.measuring.columns import as_json, axis_names, defaults
-from experiments.measuring.experiment import MEASURED, Cell, Experiment
+from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell
 from experiments.measuring.metric import Metric
 
 
@@ -83,7 +83,7 @@ class Results(dict[str, pd.DataFrame]):
         return self.sweep.name
 
     @property
-    def experiment(self) -> Experiment:
+    def experiment(self) -> AnyExperiment:
         """The experiment of the sweep."""
         return self.sweep.experiment
 
