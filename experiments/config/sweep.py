@@ -4,12 +4,11 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from experiments.measuring.columns import as_json, axis_names, treatment_names
 from experiments.measuring.experiment import AnyExperiment, Cell
 
-Values = Mapping[str, tuple[Any, ...]]  # of fields of a cell, by name
+Values = Mapping[str, tuple[object, ...]]  # of fields of a cell, by name
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ the rows shown, those left out, and how to read the figure.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -35,8 +35,8 @@ class FindingError(Problem):
 class Ends(NamedTuple):
     """The smallest and the largest value of an axis."""
 
-    least: Any
-    most: Any
+    least: float
+    most: float
 
 
 def mismatch(sweep: Sweep, needs: Needs) -> str:

@@ -7,16 +7,17 @@ numbers or lines on them.
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
 
 from experiments.figures.shown import Shown, cases
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, empty, panels
 from experiments.figures.words import short, under, values_of
-from experiments.measuring.experiment import Cell
+from experiments.measuring.experiment import Cell, Floats
 from experiments.measuring.sampling import SampledCell
 from experiments.tables.crossings import EQUAL, NORM_NAMES, NORMS, STATISTICS
 from experiments.tables.derived import row_cells
@@ -41,8 +42,8 @@ def plot_plane(
     values: pd.DataFrame,
     every: int = 1,
     write: Callable[[float], str] | None = None,
-    **look: Any,
-) -> Any:
+    **look: object,
+) -> AxesImage:
     """Values as colours in cells of equal size, with a tick and a number at every so many columns.
 
     Args:
@@ -83,7 +84,7 @@ def plot_plane(
     return image
 
 
-def ink_on(image: Any, value: float) -> str:
+def ink_on(image: AxesImage, value: float) -> str:
     """The colour of a number on the colour of its value in an image: the one with more contrast."""
     linear = np.power(image.to_rgba(value)[:3], 2.2)
     return "white" if np.dot(linear, _LUMINANCE) < _DARK else "black"
@@ -94,7 +95,7 @@ def pivoted(rows: pd.DataFrame, values: str) -> pd.DataFrame:
     return rows.pivot_table(index="n_keys", columns="d_k", values=values, dropna=False)
 
 
-def place(at: Any, values: pd.Index) -> Any:
+def place(at: npt.ArrayLike, values: pd.Index) -> Floats:
     """Places of numbers on an axis of cells, linear in the logarithm between the values; NaN
     outside them.
     """
@@ -117,7 +118,7 @@ def ratio_map(shown: Shown) -> Drawing:
         return empty(size, reason)
     kinds = [*itertools.product(STATISTICS, NORMS)]
     figure, axes = panels(len(kinds), len(NORMS), size, sharex=True, sharey=True)
-    image: Any = None
+    image: AxesImage | None = None
     for ax, (statistic, norm) in zip(axes, kinds, strict=True):
         chosen = f"norm == {norm!r} and statistic == {statistic!r}"
         plane = pivoted(ratios.query(chosen), "ratio")
@@ -193,7 +194,7 @@ def phase(shown: Shown) -> Drawing:
     figure, places = panels(len(groups), columns, size, sharex=True, sharey=True)
     whole = pivoted(shown.rows, "entropy")
     every = -(-whole.shape[1] // _MAX_TICKS)
-    image: Any = None
+    image: AxesImage | None = None
     entropy = shown.results.metrics["entropy"]
     of_rows = row_cells(shown.results.cells)
     for ax, cells in zip(places, groups, strict=True):
@@ -262,7 +263,7 @@ def rows(shown: Shown) -> Drawing:
     size = 9, 1.1 + 2.1 * -(-len(groups) // columns)
     figure, axes = panels(len(groups), columns, size, sharex=True, sharey=True)
     ticks = max(1, table["key"].nunique() * columns // 24)
-    image: Any = None
+    image: AxesImage | None = None
     for ax, ((d_k, scaling), drawn) in zip(axes, groups, strict=True):
         weights = drawn.pivot_table(index="query", columns="key", values="weight")
         image = plot_plane(ax, weights, ticks, cmap="Blues", vmin=0, vmax=1)

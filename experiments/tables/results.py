@@ -4,7 +4,6 @@ metrics.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -48,7 +47,7 @@ class SweepAxes:
         """The axes with more than one value in a table, besides those shown."""
         return [name for name in self.among(table, *shown) if len(table[name].unique()) > 1]
 
-    def changed(self, row: "pd.Series[Any]") -> list[str]:
+    def changed(self, row: pd.Series) -> list[str]:
         """The axes of a row of a table that have another value than the usual one, in its order.
 
         >>> SweepAxes({"d_k": None, "key_mean": 0.0}).changed(pd.Series({"d_k": 7, "key_mean": 2.0, "trials": 3}))
