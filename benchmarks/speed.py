@@ -20,8 +20,9 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from experiments.config.paths import BENCHMARKS, SHIPPED_RESULTS
-from experiments.kinds.saturation.cell import EXPERIMENT, Cell
+from experiments.kinds.saturation.cell import Cell
 from experiments.measuring.chunk import bit_generator, chunks
+from experiments.measuring.experiment import load_experiment
 from experiments.measuring.rows.metrics import METRICS
 from experiments.measuring.rows.statistics import RowMeasurement, RowStatistics
 from experiments.tables.written import DIGITS
@@ -81,7 +82,7 @@ def measure(cell: Cell, trials: int, gradients: bool) -> object:
         if gradients or "query_gradient_norm" not in (metric.name, metric.compute)
     )
     statistics = RowStatistics(tuple(metrics))
-    counts = (chunk.trials for chunk in chunks(EXPERIMENT, cell, trials))
+    counts = (chunk.trials for chunk in chunks(load_experiment("saturation"), cell, trials))
     return reduce(RowMeasurement.merge, (statistics.measure(cell, count, rng) for count in counts))
 
 

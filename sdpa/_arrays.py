@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.floating[Any]]
+FloatArray = npt.NDArray[np.floating]
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -29,6 +27,6 @@ def as_float(name: str, values: npt.ArrayLike, min_ndim: int = 1) -> FloatArray:
     return array
 
 
-def row_label(index: tuple[Any, ...]) -> str:
+def row_label(index: tuple[int | np.integer, ...]) -> str:
     """The name of an index in errors: `row (0, 2)`."""
     return f"row ({', '.join(str(int(i)) for i in index)})" if index else "the only row"

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from math import ceil, inf, isqrt, nan
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from sdpa._arrays import FloatArray
 from sdpa.diagnosis.estimates import LARGEST_SIGMA
 from sdpa.diagnosis.heads import APART
 from sdpa.metrics import SATURATED
-from sdpa.record import Call, calls_of_pytorch, calls_of_transformers
+from sdpa.record import Call, Model, Tensor, calls_of_pytorch, calls_of_transformers
 from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.theory.query_lengths import largest_deviation_survival
 
@@ -25,12 +24,12 @@ _NOISE = 1e-6  # of scores in single precision, relative
 class Monitor:
     """The monitor of a model: `step()` after each optimizer step, `close()` at the end."""
 
-    def __init__(self, model: Any, every: int, queries: int) -> None:
+    def __init__(self, model: Model, every: int, queries: int) -> None:
         self._model = model
         self._every = every
         self._queries = queries
         self._until = 0  # steps before the next watched one
-        self._layers: list[tuple[Any, Any]] = []  # of the last forward pass: small tensors
+        self._layers: list[tuple[Tensor, Tensor]] = []  # of the last forward pass: small tensors
         self._watching = ExitStack()
         self._hooks = (
             model.register_forward_pre_hook(self._begin),
@@ -61,7 +60,7 @@ class Monitor:
         for hook in self._hooks:
             hook.remove()
 
-    def _begin(self, *_: Any) -> None:
+    def _begin(self, *_: object) -> None:
         import torch
 
         # first, so that no compiled model depends on the number of the step
@@ -74,7 +73,7 @@ class Monitor:
         if any(getattr(config, "_attn_implementation", None) == "eager" for config in configs):
             self._watching.enter_context(calls_of_transformers(self._see, "eager"))
 
-    def _end(self, *_: Any) -> None:
+    def _end(self, *_: object) -> None:
         import torch
 
         if not torch.compiler.is_compiling():
@@ -84,7 +83,7 @@ class Monitor:
         self._layers.append(_rows(call, self._queries))
 
 
-def watch(model: Any, every: int = 100, queries: int = 64) -> Monitor:
+def watch(model: Model, every: int = 100, queries: int = 64) -> Monitor:
     """Watch the attention of a PyTorch model in every `every`-th step, from the first on.
 
     In training without `torch.compile`, outputs, gradients and random numbers stay the same to the
@@ -123,7 +122,7 @@ def watch(model: Any, every: int = 100, queries: int = 64) -> Monitor:
     return Monitor(model, every, queries)
 
 
-def _rows(call: Call, queries: int) -> tuple[Any, Any]:
+def _rows(call: Call, queries: int) -> tuple[Tensor, Tensor]:
     """Tensors: values of rows, (values, heads, rows), and of the top keys, (values, heads)."""
     import torch
 
@@ -151,7 +150,7 @@ def _rows(call: Call, queries: int) -> tuple[Any, Any]:
         return values.movedim(2, 1).flatten(2), of_keys
 
 
-def _scores(call: Call, queries: int) -> tuple[Any, Any]:
+def _scores(call: Call, queries: int) -> tuple[Tensor, Tensor]:
     """Scaled scores of some queries in single precision, (sequences, heads, queries, n_keys), -inf
     where hidden, and |q|^2.
     """

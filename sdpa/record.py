@@ -7,20 +7,23 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
 
+Tensor: TypeAlias = Any  # of PyTorch
+Model: TypeAlias = Any  # a module of PyTorch
+
 
 class Call(NamedTuple):
     """The arguments of an attention function: tensors of PyTorch, and the others."""
 
-    q: Any  # (..., head, n_queries, d_k)
-    k: Any  # (..., head, n_keys, d_k), with as many heads as q, or one for a group of its heads
+    q: Tensor  # (..., head, n_queries, d_k)
+    k: Tensor  # (..., head, n_keys, d_k), with as many heads as q, or one for a group of its heads
     scale: float | None  # multiplies scores; None is 1/sqrt(d_k)
-    mask: Any  # of booleans, True where a query may attend, or added to scores; or None
+    mask: Tensor  # of booleans, True where a query may attend, or added to scores; or None
     is_causal: bool = False  # the first query sees the first key alone
 
 
@@ -37,8 +40,8 @@ class Recording:
 
     def add(
         self,
-        q: Any,
-        k: Any,
+        q: Tensor,
+        k: Tensor,
         scale: float | None = None,
         mask: str = "none",
         layer: int | None = None,
@@ -83,7 +86,7 @@ class Recording:
 
 
 @contextmanager
-def recorded_attention(model: Any = None) -> Iterator[Recording]:
+def recorded_attention(model: Model = None) -> Iterator[Recording]:
     """Record the attention calls of PyTorch, or of a model of Transformers, while the block runs.
 
     Without a model, a call is one of `scaled_dot_product_attention` of PyTorch, under any imported
@@ -133,13 +136,13 @@ def calls_of_pytorch(see: Callable[[Call], None]) -> Any:
     from torch.overrides import TorchFunctionMode
 
     def record(
-        query: Any,
-        key: Any,
-        value: Any,  # noqa: ARG001  # of the signature that it replaces
-        attn_mask: Any = None,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,  # noqa: ARG001  # of the signature that it replaces
+        attn_mask: Tensor = None,
         *rest: Any,
         **options: Any,
-    ) -> Any:
+    ) -> Tensor:
         options |= dict(zip(("dropout_p", "is_causal", "scale"), rest, strict=False))
         is_causal = bool(options.get("is_causal"))
         if variant := getattr(attn_mask, "variant", None):  # torch.nn.attention.bias.CausalBias
@@ -153,7 +156,7 @@ def calls_of_pytorch(see: Callable[[Call], None]) -> Any:
 
     class Mode(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+            self, func: Any, types: object, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = kwargs or {}
             if func is functional.scaled_dot_product_attention:
@@ -180,14 +183,14 @@ def calls_of_transformers(see: Callable[[Call], None], name: str) -> Iterator[No
     registered = ALL_ATTENTION_FUNCTIONS.get(name)  # None for "eager": each model has its own
 
     def record(
-        module: Any,
-        query: Any,
-        key: Any,
-        value: Any,
-        attention_mask: Any = None,
+        module: Model,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor = None,
         *rest: Any,
         **kwargs: Any,
-    ) -> Any:
+    ) -> Tensor:
         see(Call(query, key, kwargs.get("scaling"), attention_mask))
         attend = registered or sys.modules[module.__module__].eager_attention_forward
         return attend(module, query, key, value, attention_mask, *rest, **kwargs)

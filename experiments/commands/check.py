@@ -115,7 +115,7 @@ class _Rows:
     @property
     def order(self) -> bytes:
         """SHA-256 of place and source: other versions of the source choose other cells."""
-        source = measuring_source(self.sweep.experiment.name)
+        source = measuring_source(self.sweep.experiment)
         return hashlib.sha256(f"{self.sweep.name} {self.first} {source}".encode()).digest()
 
     @property

@@ -23,7 +23,7 @@ from experiments.config.yaml_text import range_or_value
 from experiments.kinds import experiment_names
 from experiments.kinds.figures import figures_of
 from experiments.measuring.columns import axis_names, cell_fields, defaults
-from experiments.measuring.experiment import Experiment, load_experiment
+from experiments.measuring.experiment import AnyExperiment, load_experiment
 from experiments.measuring.intervals import MIN_TRIALS
 
 NAME = "[A-Za-z][A-Za-z0-9_]{0,63}"  # of a sweep
@@ -39,7 +39,7 @@ def config_names() -> list[str]:
     return [name for name in experiment_names() if not load_experiment(name).extends]
 
 
-def kinds_of(name: str) -> list[Experiment]:
+def kinds_of(name: str) -> list[AnyExperiment]:
     """The kinds of measurement behind the name of an experiment; the last has the most keys.
 
     >>> [kind.name for kind in kinds_of("saturation")]
@@ -49,7 +49,7 @@ def kinds_of(name: str) -> list[Experiment]:
     return [load_experiment(name), *(one for one in known if one.extends == name)]
 
 
-def kind_of(block: Value) -> Experiment:
+def kind_of(block: Value) -> AnyExperiment:
     """The first kind of measurement that takes every key and value that a block names."""
     kinds = kinds_of(block.experiment)
     keys = cell_fields(kinds[-1].cell).keys()
@@ -63,7 +63,7 @@ def named(part: BaseModel) -> list[tuple[str, Value]]:
     return [(key, values) for key, values in part if key in part.model_fields_set]
 
 
-def _takes(kind: Experiment, key: str, values: tuple[Value, ...]) -> bool:
+def _takes(kind: AnyExperiment, key: str, values: tuple[Value, ...]) -> bool:
     """True if its cells have the key and, where that is one of a few words, each of the values."""
     fields = cell_fields(kind.cell)
     if key not in fields:
@@ -105,7 +105,7 @@ def sweep_model(name: str) -> type[BaseModel]:
     return create_model(name, __config__=_STRICT, **fields)
 
 
-def _add_trials(fields: Fields, experiment: Experiment) -> None:
+def _add_trials(fields: Fields, experiment: AnyExperiment) -> None:
     """Add the key `trials`; beside a precise metric optional, with `precision` and `max_trials`."""
     trials = partial(Field, ge=experiment.min_trials, le=_MAX_TRIALS)
     if not experiment.has_precision:

@@ -4,12 +4,11 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from experiments.measuring.columns import as_json, axis_names, treatment_names
-from experiments.measuring.experiment import Cell, Experiment
+from experiments.measuring.experiment import AnyExperiment, Cell
 
-Values = Mapping[str, tuple[Any, ...]]  # of fields of a cell, by name
+Values = Mapping[str, tuple[object, ...]]  # of fields of a cell, by name
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class Sweep:
     """
 
     name: str  # of the block and of its table
-    experiment: Experiment
+    experiment: AnyExperiment
     values: Values  # of every field of the cell, in the cell's order
     trials: int  # of each cell; the maximum in a sweep with a precision
     figures: tuple[str, ...]

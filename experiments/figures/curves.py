@@ -4,8 +4,6 @@
 They fit and derive nothing: `experiments.tables` does that.
 """
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -22,6 +20,7 @@ from experiments.figures.lines import (
 from experiments.figures.shown import Shown
 from experiments.figures.style import (
     INK,
+    Colour,
     Drawing,
     in_colours,
     panels,
@@ -67,7 +66,7 @@ def assumptions(shown: Shown) -> Drawing:
 
 
 def _plot_ratios(
-    ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, color: Any, label: str
+    ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, color: Colour, label: str
 ) -> None:
     """A metric over its value in the first row, at heights; small ratios as numbers at the edge."""
     if f"{metric}_exact" in rows:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -26,6 +25,7 @@ from experiments.figures.shown import Shown, along_cases, panels_of, x_of
 from experiments.figures.style import (
     INK,
     UNORDERED_COLOURS,
+    Colour,
     Drawing,
     empty,
     ordered_colours,
@@ -35,6 +35,7 @@ from experiments.figures.style import (
 from experiments.figures.words import is_number, latex, named, short, spoken, under, values_of
 from experiments.kinds.declarations import CASES, Lines, Panel
 from experiments.kinds.support import only_crossing
+from experiments.measuring.experiment import Floats
 from experiments.measuring.metric import FEW_DRAWS, Metric
 from experiments.tables.crossings import NORMS, STATISTICS
 from experiments.tables.results import Results, SweepAxes
@@ -67,10 +68,10 @@ class Series:
     """One line: its rows in order of x, label, colour, marker and dashes."""
 
     label: str
-    colour: Any
+    colour: Colour
     marker: str
     rows: pd.DataFrame
-    dashes: Any = "-"
+    dashes: str = "-"
 
 
 def draw_lines(picture: Lines, shown: Shown) -> Drawing:
@@ -82,8 +83,10 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
         return empty(picture.size, f"No rule of this sweep has a value of {x}.")
     parts = panels_of(picture, rows, axes)
     figure, places = _layout(picture, parts)
+    metrics = shown.results.metrics
     drawn = [
-        (ax, panel, _as_drawn(part, panel)) for ax, (panel, part) in zip(places, parts, strict=True)
+        (ax, panel, _as_drawn(part, panel, metrics))
+        for ax, (panel, part) in zip(places, parts, strict=True)
     ]
     colours = _colours(rows, picture.by)
     for ax, panel, part in drawn:
@@ -101,11 +104,12 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
             ]
         plot_metric(ax, lines, x, panel.metric)
         if panel.equal:
-            _mark_equal(ax, part, x, panel.metric)
+            ends = _end(part, metrics[panel.metric], panel.equal)
+            _mark_equal(ax, ends, part, x)
         _name_panel(ax, picture, panel, part, shown)
     for ax, panel, part in drawn:  # once all panels of a row have their lines
         alike = pd.concat([each for _, other, each in drawn if other == panel])
-        _scale(ax, alike, part, x, panel, shown.results.metrics)
+        _scale(ax, alike, part, x, panel, metrics)
         if x == "d_k" and panel.metric in _CROSSING:
             _mark_crossing(ax, shown.results, *_CROSSING[panel.metric])
     if x != picture.by:
@@ -135,14 +139,15 @@ def _layout(
     return panels(count, columns, size, sharey=share)
 
 
-def _as_drawn(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
+def _as_drawn(rows: pd.DataFrame, panel: Panel, metrics: Mapping[str, Metric]) -> pd.DataFrame:
     """The rows of a panel, with its metric and the ends of its interval as it shows them."""
     metric = panel.metric
     ends = [f"{metric}_low", f"{metric}_high"]
     if ends[0] not in rows:
         rows = _with_ends(rows, panel)
     if panel.over:
-        whole = rows[f"{metric}_exact"] if panel.over == "exact" else np.log(rows["n_keys"])
+        is_exact = panel.over == "exact"
+        whole = rows[f"{metric}_exact"] if is_exact else _end(rows, metrics[metric], panel.over)
         columns = [metric, *ends, f"{metric}_exact"]
         rows = rows.assign(**rows[columns].div(whole, axis=0))
     if panel.top < math.inf:
@@ -188,31 +193,35 @@ def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, show
     ax.set_title(", ".join(parts))
 
 
-def _mechanism(row: "pd.Series[Any]", varied: list[str], axes: SweepAxes) -> str:
+def _mechanism(row: pd.Series, varied: list[str], axes: SweepAxes) -> str:
     return values_of(row, named(row, varied, axes)) or "softmax"
 
 
-def _case(row: "pd.Series[Any]", picture: Lines, shown: Shown) -> str:
+def _case(row: pd.Series, picture: Lines, shown: Shown) -> str:
     """The axes of a row by which cases differ, in words; empty for a single case."""
     axes = shown.results.axes
     varied = axes.varied(shown.rows, *along_cases(picture))
     return values_of(row, _named(row, varied, axes)) or ("defaults" if varied else "")
 
 
-def _named(row: "pd.Series[Any]", names: list[str], axes: SweepAxes) -> list[str]:
+def _named(row: pd.Series, names: list[str], axes: SweepAxes) -> list[str]:
     """The axes that name a row: all of few; of more, those that tell it from others."""
     return names if len(names) <= _FEW_OTHERS else named(row, names, axes)
 
 
-def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str, metric: str) -> None:
-    """ln n or 1/n of n equal weights, along n_keys or for its smallest and largest value."""
-    n_keys = np.sort(rows["n_keys"].unique())
-    values = np.log(n_keys) if metric == "entropy" else 1 / n_keys
+def _end(rows: pd.DataFrame, metric: Metric, end: str) -> pd.Series:
+    """An end of the range of a metric in each row."""
+    return pd.Series(getattr(metric.limits(rows), end), rows.index, float)
+
+
+def _mark_equal(ax: Axes, values: pd.Series, rows: pd.DataFrame, x: str) -> None:
+    """The value of equal weights in each row: along n_keys, or the smallest and the largest one."""
     look = {"color": INK, "linestyle": ":", "linewidth": 1, "zorder": 0}
     if x == "n_keys":
-        ax.plot(n_keys, values, **look)
+        along = values.groupby(rows[x]).first()
+        ax.plot(along.index, along, **look)
     else:
-        for value in (values[0], values[-1]):
+        for value in (values.min(), values.max()):
             ax.axhline(value, **look)
 
 
@@ -292,11 +301,12 @@ def _inches(ax: Axes) -> float:
     return width
 
 
-def _colours(table: pd.DataFrame, by: str) -> dict[Any, Any]:
+def _colours(table: pd.DataFrame, by: str) -> Mapping[object, Colour]:
     """The colour of each value of `by` in a table."""
     values = list(table[by].unique())
     if by == "scaling":
-        return scaling_colours(values)
+        known = scaling_colours(values)
+        return {value: known[value] for value in values}
     return dict(zip(sorted(values), ordered_colours(len(values)), strict=True))
 
 
@@ -305,7 +315,7 @@ def series(
     axes: SweepAxes,
     x: str,
     by: str,
-    colours: Mapping[Any, Any] | None = None,
+    colours: Mapping[object, Colour] | None = None,
 ) -> list[Series]:
     """One line along x per value of `by` (its colour) and combination of the other axes (its marker
     and dashes).
@@ -317,7 +327,7 @@ def series(
     varied = axes.varied(table, x, by)
     others = [name for name in varied if per_point[name].nunique().max() > 1]
     colours = colours or _colours(table, by)
-    combinations: dict[Any, int] = {}
+    combinations: dict[tuple[object, ...], int] = {}
     lines = []
     for (value, *combination), rows in table.groupby([by, *others], sort=False):
         other = combinations.setdefault(tuple(combination), len(combinations))
@@ -364,7 +374,7 @@ def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
     ax.set_xlabel(spoken(x))
 
 
-def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
+def plot_exact(ax: Axes, at: pd.Series, values: pd.Series, colour: Colour) -> None:
     """Exact values: a pale line with gaps at NaN, or pale dashes if there is a single value or x is
     not a number.
     """
@@ -382,7 +392,7 @@ def plot_exact(ax: Axes, at: Any, values: Any, colour: Any) -> None:
     )
 
 
-def plot_measured(ax: Axes, rows: pd.DataFrame, x: str, metric: str, **look: Any) -> None:
+def plot_measured(ax: Axes, rows: pd.DataFrame, x: str, metric: str, **look: object) -> None:
     """A metric of rows along x with its 95% intervals, hollow where it has too few draws.
 
     `look` are keywords of Matplotlib's `errorbar`, with `color` and `marker`.
@@ -406,7 +416,7 @@ def plot_measured(ax: Axes, rows: pd.DataFrame, x: str, metric: str, **look: Any
         )
 
 
-def reach(rows: pd.DataFrame, metric: str) -> Any:
+def reach(rows: pd.DataFrame, metric: str) -> Floats:
     """The reach of the 95% interval of a metric below and above its value, (2, rows), none
     negative.
 
@@ -465,7 +475,7 @@ def plain_numbers(axis: Axis) -> None:
         axis.set_minor_formatter(NullFormatter())
 
 
-def spans_widely(values: Any) -> bool:
+def spans_widely(values: Floats) -> bool:
     """True if the values are positive and span more than a factor of 8.
 
     >>> spans_widely(np.array([1, 9])), spans_widely(np.array([0, 9])), spans_widely(np.array([1, 8]))

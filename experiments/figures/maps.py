@@ -7,17 +7,21 @@ numbers or lines on them.
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
 
 from experiments.figures.shown import Shown, cases
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, empty, panels
 from experiments.figures.words import short, under, values_of
+from experiments.measuring.experiment import Cell, Floats
+from experiments.measuring.sampling import SampledCell
 from experiments.tables.crossings import EQUAL, NORM_NAMES, NORMS, STATISTICS
-from experiments.tables.results import SweepAxes
+from experiments.tables.derived import row_cells
+from sdpa import PairLaw
 
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
 _INCHES_PER_NUMBER = 0.6
@@ -38,8 +42,8 @@ def plot_plane(
     values: pd.DataFrame,
     every: int = 1,
     write: Callable[[float], str] | None = None,
-    **look: Any,
-) -> Any:
+    **look: object,
+) -> AxesImage:
     """Values as colours in cells of equal size, with a tick and a number at every so many columns.
 
     Args:
@@ -80,7 +84,7 @@ def plot_plane(
     return image
 
 
-def ink_on(image: Any, value: float) -> str:
+def ink_on(image: AxesImage, value: float) -> str:
     """The colour of a number on the colour of its value in an image: the one with more contrast."""
     linear = np.power(image.to_rgba(value)[:3], 2.2)
     return "white" if np.dot(linear, _LUMINANCE) < _DARK else "black"
@@ -91,7 +95,7 @@ def pivoted(rows: pd.DataFrame, values: str) -> pd.DataFrame:
     return rows.pivot_table(index="n_keys", columns="d_k", values=values, dropna=False)
 
 
-def place(at: Any, values: pd.Index) -> Any:
+def place(at: npt.ArrayLike, values: pd.Index) -> Floats:
     """Places of numbers on an axis of cells, linear in the logarithm between the values; NaN
     outside them.
     """
@@ -114,7 +118,7 @@ def ratio_map(shown: Shown) -> Drawing:
         return empty(size, reason)
     kinds = [*itertools.product(STATISTICS, NORMS)]
     figure, axes = panels(len(kinds), len(NORMS), size, sharex=True, sharey=True)
-    image: Any = None
+    image: AxesImage | None = None
     for ax, (statistic, norm) in zip(axes, kinds, strict=True):
         chosen = f"norm == {norm!r} and statistic == {statistic!r}"
         plane = pivoted(ratios.query(chosen), "ratio")
@@ -190,18 +194,20 @@ def phase(shown: Shown) -> Drawing:
     figure, places = panels(len(groups), columns, size, sharex=True, sharey=True)
     whole = pivoted(shown.rows, "entropy")
     every = -(-whole.shape[1] // _MAX_TICKS)
-    image: Any = None
+    image: AxesImage | None = None
+    entropy = shown.results.metrics["entropy"]
+    of_rows = row_cells(shown.results.cells)
     for ax, cells in zip(places, groups, strict=True):
-        per_ln = 1 / np.log(cells["n_keys"])
-        measured = cells["entropy"] * per_ln
-        exact = cells["entropy_exact"] * per_ln
+        per_highest = 1 / entropy.limits(cells).high
+        measured = cells["entropy"] * per_highest
+        exact = cells["entropy_exact"] * per_highest
         plane = pivoted(cells.assign(share=measured), "share").reindex_like(whole)
         image = plot_plane(ax, plane, every, cmap=SEQUENTIAL, vmin=0, vmax=1)
         if min(plane.shape) > 1:
             known = measured if exact.isna().any() else exact
             shares = pivoted(cells.assign(share=known), "share").reindex_like(whole)
             _plot_contours(ax, shares)
-            _plot_freezing(ax, cells, plane, axes)
+            _plot_freezing(ax, of_rows[cells.index[0]], plane)
         first = cells.iloc[0]
         ax.set_title(", ".join(filter(None, [values_of(first, names), under(first["scaling"])])))
     label = "entropy / ln n_keys"
@@ -230,17 +236,19 @@ def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
     ax.clabel(lines, fmt="%g", fontsize=8.5, manual=places)
 
 
-def _plot_freezing(ax: Axes, rows: pd.DataFrame, shown: pd.DataFrame, axes: SweepAxes) -> None:
-    """The line query_std key_std d_k^(1/2 - p) = sqrt(2 ln n_keys) of independent Gaussian entries
-    of mean 0.
+def _plot_freezing(ax: Axes, cell: Cell, shown: pd.DataFrame) -> None:
+    """The line query_std key_std d_k^(1/2 - p) = sqrt(2 ln n_keys), in the plane of a cell and its
+    rule, if its entries are independent and Gaussian of mean 0.
     """
-    first = rows.iloc[0]
-    exponent = first["exponent"]
-    spread = first["query_std"] * first["key_std"]
-    is_gaussian = not {*axes.changed(first)} - {"query_std", "key_std"}
-    if is_gaussian and exponent < 1 / 2:  # NaN for a rule other than a power of d_k
+    if not isinstance(cell, SampledCell) or cell.has_mask:
+        return
+    law = cell.law
+    exponent = cell.scaling[0].exponent
+    spread = law.query_std * law.key_std
+    is_gaussian = law == PairLaw(query_std=law.query_std, key_std=law.key_std)
+    if is_gaussian and exponent is not None and exponent < 1 / 2:
         at = np.geomspace(shown.index[0], shown.index[-1], 50)
-        power = 1 / (1 - 2 * exponent)
+        power = 1 / (1 - 2 * float(exponent))
         freezing = (2 * np.log(at) / spread**2) ** power
         x = place(freezing, shown.columns)
         y = place(at, shown.index)
@@ -255,7 +263,7 @@ def rows(shown: Shown) -> Drawing:
     size = 9, 1.1 + 2.1 * -(-len(groups) // columns)
     figure, axes = panels(len(groups), columns, size, sharex=True, sharey=True)
     ticks = max(1, table["key"].nunique() * columns // 24)
-    image: Any = None
+    image: AxesImage | None = None
     for ax, ((d_k, scaling), drawn) in zip(axes, groups, strict=True):
         weights = drawn.pivot_table(index="query", columns="key", values="weight")
         image = plot_plane(ax, weights, ticks, cmap="Blues", vmin=0, vmax=1)

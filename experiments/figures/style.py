@@ -5,7 +5,7 @@ colour everywhere, so a reader who knows one figure can read the next.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pandas as pd
 import seaborn as sns
@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from sdpa.scaling import SCALED, UNSCALED
 
 Drawing: TypeAlias = Figure
+Colour: TypeAlias = str | tuple[float, float, float]
 
 INK = "#333333"
 DPI = 150
@@ -52,7 +53,7 @@ STYLE = {
 
 
 def panels(
-    count: int, columns: int, size: tuple[float, float], **options: Any
+    count: int, columns: int, size: tuple[float, float], **options: object
 ) -> tuple[Drawing, list[Axes]]:
     """A figure of that size in inches with so many axes in rows of `columns`; `options` are those
     of `subplots`.
@@ -72,7 +73,7 @@ def empty(size: tuple[float, float], reason: str) -> Drawing:
     return figure
 
 
-def scaling_colours(names: Iterable[str]) -> dict[str, Any]:
+def scaling_colours(names: Iterable[str]) -> dict[str, Colour]:
     """The colour of each scaling of a table: fixed for the four most common rules, by order for the
     others.
     """
@@ -85,12 +86,14 @@ def scaling_colours(names: Iterable[str]) -> dict[str, Any]:
     return {**_COLOURS, **dict(zip(others, colours, strict=False))}
 
 
-def ordered_colours(count: int) -> list[Any]:
+def ordered_colours(count: int) -> list[Colour]:
     """Colours for the values of an ordered quantity, light to dark."""
     return list(sns.color_palette("flare", count))
 
 
-def in_colours(table: pd.DataFrame, by: str | list[str]) -> Iterator[tuple[Any, pd.DataFrame, Any]]:
+def in_colours(
+    table: pd.DataFrame, by: str | list[str]
+) -> Iterator[tuple[object, pd.DataFrame, Colour]]:
     """The groups of a table, each as its value, its rows and its colour, light to dark."""
     groups = table.groupby(by, sort=False)
     for (value, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):

@@ -7,7 +7,6 @@ typesets them for a drawing.
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -116,7 +115,7 @@ def under(scaling: str) -> str:
     )
 
 
-def listed(values: Sequence[Any]) -> str:
+def listed(values: Sequence[float] | Sequence[str]) -> str:
     """Few values as a list; many numbers by their ends.
 
     >>> listed([8, 4]), listed([1, 2, 3, 4]), listed(["a", "b", "c", "d"])

@@ -6,14 +6,14 @@ Nothing here loads pandas or a package for drawing, so that the config may read 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from experiments.kinds.support import Tables
+from experiments.kinds.support import Numbers, Tables
 from experiments.measuring.experiment import MEASURED
 
 # The axes that a sentence speaks of: one value, values that a sweep must have among its own, or ()
 # for any.
-Needs: TypeAlias = Mapping[str, Any]
+Needs: TypeAlias = Mapping[str, object]
 
 READING = "Bars: 95% intervals."
 HOLLOW = "Hollow points: too few draws for a reliable interval."
@@ -24,7 +24,7 @@ GRADIENT = (
     "normal."
 )
 # Sentences of captions, each with the condition that its figure has what it speaks of.
-When: TypeAlias = Mapping[str, Callable[[Tables], Any]]
+When: TypeAlias = Mapping[str, Callable[[Tables], bool]]
 CASES = "cases"  # each combination of the axes that are neither along x nor coloured
 
 
@@ -41,11 +41,11 @@ class Panel:
         floor: the lower end of the y axis, which then is linear; otherwise a wide range makes it
             logarithmic.
         top: the highest value; larger ones stand there.
-        equal: True to mark the value of equal weights, ln n_keys or 1/n_keys.
+        equal: the end of the metric's range that equal weights reach, to mark it.
         only: an axis, and `min` or `max` for the rows of its weakest or strongest value, which the
             title names, unless there is a panel for each case.
-        over: what divides it: `ln n_keys`, or `exact` for its exact value, under the first rule
-            alone.
+        over: what divides it: `high` for the upper end of its range, or `exact` for its exact value,
+            under the first rule alone.
         root: True for the square root of a mean square.
     """
 
@@ -54,9 +54,9 @@ class Panel:
     like: str = ""
     floor: float | None = None
     top: float = math.inf
-    equal: bool = False
-    only: tuple[str, Callable[..., Any]] | None = None
-    over: Literal["", "ln n_keys", "exact"] = ""
+    equal: Literal["", "low", "high"] = ""
+    only: tuple[str, Callable[..., float]] | None = None
+    over: Literal["", "high", "exact"] = ""
     root: bool = False
 
 
@@ -125,7 +125,7 @@ class Finding:
     sweep: str = ""
     title: str
     sentence: str
-    numbers: Callable[[Tables], Mapping[str, Any] | None]
+    numbers: Callable[[Tables], Numbers]
     reads: tuple[str, ...] = ()
     needs: Needs = field(default_factory=dict)
 

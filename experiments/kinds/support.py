@@ -23,7 +23,7 @@ MEDIAN_GRADIENT = "query_gradient_norm_median"
 A_TENTH = 1.1
 
 
-def rows_of(tables: Tables, kind: str = MEASURED, **values: Any) -> Table:
+def rows_of(tables: Tables, kind: str = MEASURED, **values: object) -> Table:
     """The rows of a table with these values of columns."""
     table = tables[kind]
     for name, value in values.items():
@@ -31,7 +31,7 @@ def rows_of(tables: Tables, kind: str = MEASURED, **values: Any) -> Table:
     return table
 
 
-def only_crossing(tables: Tables, norm: str, statistic: str) -> Any:
+def only_crossing(tables: Tables, norm: str, statistic: str) -> "pd.Series | None":
     """Where a norm unscaled equals that under d_k^1/2: the row of `crossings` with its interval; None
     unless the sweep has exactly one, and knows it.
     """

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.measuring.columns import as_json, axis_values, defaults
-from experiments.measuring.experiment import Cell, Experiment, Measurement
+from experiments.measuring.experiment import AnyExperiment, Cell, Measurement
 from experiments.measuring.processor import require_fixed
 
 
@@ -22,14 +22,14 @@ from experiments.measuring.processor import require_fixed
 class Chunk:
     """Trials of one cell that one worker measures with one generator."""
 
-    experiment: Experiment
+    experiment: AnyExperiment
     cell: Cell  # with all treatments
     index: int  # within the cell, from 0; far larger for the chunks of a pilot
     trials: int
 
 
 def chunks(
-    experiment: Experiment, cell: Cell, trials: int, first_index: int = 0
+    experiment: AnyExperiment, cell: Cell, trials: int, first_index: int = 0
 ) -> Iterator[Chunk]:
     """The chunks of a cell, in merge order: each of the cell's `chunk_trials`, the last of those
     left over.

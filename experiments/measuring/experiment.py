@@ -9,7 +9,7 @@ import importlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,7 @@ from sdpa import Scaling
 if TYPE_CHECKING:
     from experiments.measuring.metric import Metric
 
-AnyCell: TypeAlias = Any  # in functions that use what the cells of their own experiment have
-Row = dict[str, Any]  # the columns of a table, with their values
+Row = dict[str, object]  # the columns of a table, with their values
 Floats = npt.NDArray[np.floating]
 MEASURED = "measured"  # the main table of an experiment
 # relative, of sums in double precision and of exact values; no test resolves smaller differences
@@ -83,6 +82,46 @@ class Cell:
         return None
 
 
+C = TypeVar("C", bound=Cell)
+T = TypeVar("T")
+
+
+def for_cells(kind: type[C]) -> Callable[[Callable[[C], T]], Callable[[Cell], T]]:
+    """Decorates a function of the cells of one class; it refuses other cells by a `TypeError`."""
+
+    def decorate(function: Callable[[C], T]) -> Callable[[Cell], T]:
+        def checked(cell: Cell) -> T:
+            if not isinstance(cell, kind):
+                raise TypeError(f"expected a cell of {kind}, got {cell!r}")
+            return function(cell)
+
+        return checked
+
+    return decorate
+
+
+class RowSizes(Protocol):
+    """The sizes of a cell, or of cells as the columns of a table."""
+
+    @property
+    def n_keys(self) -> int | Floats:
+        """Keys of a row."""
+        ...
+
+    @property
+    def n_queries(self) -> int | Floats:
+        """Queries of a draw."""
+        ...
+
+
+class Treatment(TypedDict):
+    """The columns TREATMENT of a rule in a cell."""
+
+    scaling: str
+    exponent: float
+    divisor: float
+
+
 class ScaledCell(Cell):
     """The part of all cells with scaling rules: frozen dataclasses with these attributes, as fields
     or properties.
@@ -91,6 +130,11 @@ class ScaledCell(Cell):
     d_k: int  # width of queries and keys
     n_keys: int  # length of a softmax row
     scaling: tuple[Scaling, ...]  # rules: treatments of the same draw
+
+    @property
+    def n_queries(self) -> int:
+        """Rows of a draw: one for each key, unless a class says otherwise."""
+        return self.n_keys
 
     def table_rows(self, trials: int) -> int:  # noqa: ARG002
         """As `Cell.table_rows`: one for each rule."""
@@ -113,7 +157,7 @@ class ScaledCell(Cell):
                 return f"scaling: expected no n_visible in an experiment with a mask, got {rule}"
         return None
 
-    def treatments(self) -> Iterator[Row]:
+    def treatments(self) -> Iterator[Treatment]:
         """The fields of TREATMENT for each scaling, in order; `exponent` is NaN unless the divisor
         is a power of d_k.
 
@@ -138,16 +182,19 @@ class Measurement(Protocol):
         ...
 
 
+M = TypeVar("M", bound=Measurement)
+
+
 @dataclass(frozen=True, eq=False)
-class Experiment:
+class Experiment(Generic[C, M]):
     """A kind of measurement, swept over cells; it travels to other processes as its name."""
 
     name: str  # of its folder; it keys the random numbers
-    cell: type[Cell]
+    cell: type[C]
     columns: tuple[Column, ...]  # of the main table after the axes, including those of its metrics
-    measure: Callable[[AnyCell, int, np.random.Generator], Measurement]
+    measure: Callable[[C, int, np.random.Generator], M]
     # The rows of a cell, without its axes, by table: MEASURED, and any others that analysis needs.
-    tabulate: Callable[[AnyCell, Any], Mapping[str, Iterable[Row]]]
+    tabulate: Callable[[C, M], Mapping[str, Iterable[Row]]]
     metrics: "tuple[Metric, ...]" = ()
     # The columns, without the axes, of the tables beside the main one; only analysis reads them.
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -155,7 +202,7 @@ class Experiment:
     # The experiment whose sweeps this one measures if they name a key or value that it alone takes.
     extends: str = ""
 
-    def __reduce__(self) -> tuple[Callable[[str], "Experiment"], tuple[str]]:
+    def __reduce__(self) -> "tuple[Callable[[str], AnyExperiment], tuple[str]]":
         return load_experiment, (self.name,)
 
     @property
@@ -169,7 +216,11 @@ class Experiment:
         return (*axis_columns(self.cell), *self.columns)
 
 
-def load_experiment(name: str) -> Experiment:
+# Of the suite, which hands each experiment the cells of its own class alone.
+AnyExperiment: TypeAlias = Experiment[Cell, Measurement]
+
+
+def load_experiment(name: str) -> AnyExperiment:
     """The `EXPERIMENT` of the folder of that name.
 
     Raises:
@@ -179,7 +230,7 @@ def load_experiment(name: str) -> Experiment:
     >>> load_experiment("distribution").table_columns[0].name
     'd_k'
     """
-    experiment = importlib.import_module(f"experiments.kinds.{name}.cell").EXPERIMENT
+    experiment: AnyExperiment = importlib.import_module(f"experiments.kinds.{name}.cell").EXPERIMENT
     if not isinstance(experiment, Experiment) or experiment.name != name:
         raise TypeError(
             f"experiments.kinds.{name}.cell.EXPERIMENT: expected an Experiment of that name, got "

@@ -7,11 +7,13 @@ figures iterate over the same declarations.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Literal
 
+import numpy as np
+
+import sdpa
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import ACCURACY, AnyCell, Floats, Row
+from experiments.measuring.experiment import ACCURACY, Cell, Floats, Row, RowSizes
 from experiments.measuring.intervals import (
     LEVEL,
     MIN_DRAWS,
@@ -27,19 +29,17 @@ from experiments.measuring.quantiles import Quantile
 FEW_DRAWS = "few_draws"
 Per = Literal["row", "query", "key", "scores", "run"]
 
-Theory = ModuleType  # `sdpa.theory`, which only analysis loads
-OfCell = Callable[[Theory, AnyCell], float]
-# of a range: a number, or a function of anything with a cell's axes as attributes
-End = float | Callable[[AnyCell], float | Floats]
+OfCell = Callable[[Cell], float]  # of a cell with one scaling
+End = float | Callable[[RowSizes], float | Floats]  # of a range
 
 
 @dataclass(frozen=True)
 class Exact:
-    """The exact value of a metric, from the module `sdpa.theory` and a cell with one scaling.
+    """The exact value of a metric.
 
     Attributes:
         formula: in words or symbols.
-        value: computes the exact value; NaN if theory does not know it.
+        value: computes it for a cell with one scaling; NaN if theory does not know it.
         accuracy: bound of its relative error.
     """
 
@@ -50,23 +50,23 @@ class Exact:
 
 def from_theory(
     function: str,
-    arguments: Callable[[AnyCell], tuple[object, ...]],
+    arguments: Callable[[Cell], tuple[object, ...]],
     field: str = "",
 ) -> OfCell:
     """A function of `sdpa.theory` at the arguments that a cell gives, or a field of what it
     returns; NaN where theory does not know it.
 
     >>> from experiments.kinds.distribution.cell import Cell
-    >>> from sdpa import PairLaw, theory
+    >>> from sdpa import PairLaw
     >>> of_law = from_theory("score_mean", lambda cell: (cell.d_k, 1.0, PairLaw(normalize="l2", query_mean=1.0)))
-    >>> of_law(theory, Cell(d_k=4))
+    >>> of_law(Cell(d_k=4))
     nan
     """
 
-    def value(theory: Theory, cell: AnyCell) -> float:
+    def value(cell: Cell) -> float:
         try:
-            found = getattr(theory, function)(*arguments(cell))
-        except theory.UnknownError:
+            found = getattr(sdpa.theory, function)(*arguments(cell))
+        except sdpa.theory.UnknownError:
             return math.nan
         return float(getattr(found, field) if field else found)
 
@@ -138,14 +138,14 @@ class Metric:
             for suffix, meaning, formula in parts
         )
 
-    def limits(self, cells: AnyCell) -> Limits:
+    def limits(self, cells: RowSizes) -> Limits:
         """The values that the quantity cannot pass in a cell, or in the rows of a table with the
         axes of cells.
         """
         return Limits(*(end(cells) if callable(end) else end for end in self.within))
 
     def effective_draws(
-        self, table: AnyCell, value: float | Floats, error: float | Floats
+        self, table: RowSizes, value: float | Floats, error: float | Floats
     ) -> Floats:
         """(d / se)^2 of the mean, with d its distance from the nearer limit; for a root, of the
         mean under it.
@@ -189,7 +189,7 @@ def metric_columns(metrics: Sequence[Metric]) -> tuple[Column, ...]:
 
 def metric_row(
     metrics: Sequence[Metric],
-    cell: AnyCell,
+    cell: RowSizes,
     trials: int,
     found: Mapping[str, tuple[float, float] | Quantile],
     rows_per_trial: int = 1,
@@ -254,7 +254,8 @@ def relative_error(metrics: Iterable[Metric], rows: Iterable[Row]) -> float:
     for row in rows:
         for metric in metrics:
             if metric.is_precise:
-                value, error = abs(row[metric.name]), row[f"{metric.name}_se"]
+                of_row = row[metric.name], row[f"{metric.name}_se"]
+                value, error = np.abs(np.array(of_row, dtype=float))
                 # An error of 0 beside a positive value means that its square was too small for a
                 # double.
                 errors.append(error / value if value > 0 and error > 0 else math.inf)

@@ -53,11 +53,10 @@ def this_copy() -> str:
         RuntimeError: this process does not use the instructions of
             `experiments.measuring.processor`.
     """
-    for name in experiment_names():
-        load_experiment(name)
+    experiments = [load_experiment(name) for name in experiment_names()]
     require_fixed()
     threadpool_limits(limits=1)
-    source = measuring_source(*experiment_names())[:12]
+    source = measuring_source(*experiments)[:12]
     libraries = [f"{name} {version}" for name, version in versions().items()]
     return ", ".join([f"source {source}", *libraries])
 

@@ -11,6 +11,8 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from experiments.measuring.experiment import AnyExperiment
+
 ROOT = Path(__file__).parents[2]
 _TOOLS = (
     "theory",
@@ -41,7 +43,7 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 @cache
-def measuring_source(*experiments: str) -> str:
+def measuring_source(*experiments: AnyExperiment) -> str:
     """SHA-256 of the code that measures experiments: of their folders, and of what they share.
 
     Comments, docstrings and layout do not count.
@@ -52,14 +54,14 @@ def measuring_source(*experiments: str) -> str:
         if path.relative_to(ROOT).parts[1].removesuffix(".py") not in _TOOLS
     ]
     shared += ROOT.glob("experiments/measuring/**/*.py")
-    own = [path for name in experiments for path in _measuring_files(name)]
+    own = [path for each in experiments for path in _measuring_files(each)]
     if not any(_ROWS in path.read_text() for path in own if path.suffix == ".py"):
         shared = [path for path in shared if not _is_of_rows(path)]
     return _hash([*shared, *own])
 
 
-def _measuring_files(experiment: str) -> list[Path]:
-    folder = ROOT / "experiments" / "kinds" / experiment
+def _measuring_files(experiment: AnyExperiment) -> list[Path]:
+    folder = ROOT / "experiments" / "kinds" / experiment.name
     files = folder.glob("**/*.*")
     return [path for path in files if path.relative_to(folder).parts[0] not in _AFTER]
 

@@ -66,7 +66,7 @@ class Store:
             **_parameters(chunk),
             "seed": self.seed,
             "format": _FORMAT,
-            "source": measuring_source(chunk.experiment.name),
+            "source": measuring_source(chunk.experiment),
             "versions": versions(),
         }
 

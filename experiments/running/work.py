@@ -26,7 +26,7 @@ from experiments.config.errors import MeasurementError, counted
 from experiments.config.sweep import Sweep
 from experiments.measuring.chunk import Chunk, chunks
 from experiments.measuring.columns import axis_names, axis_values, describe
-from experiments.measuring.experiment import MEASURED, Cell, Experiment, Measurement, Row
+from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell, Measurement, Row
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import relative_error
 from experiments.running.store import Stamp, Store
@@ -230,7 +230,7 @@ def tabulate_sweep(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
 
 
 def tabulated(
-    experiment: Experiment, cells: Iterable[Cell], measurements: Iterable[Measurement]
+    experiment: AnyExperiment, cells: Iterable[Cell], measurements: Iterable[Measurement]
 ) -> "dict[str, pd.DataFrame]":
     """The tables of cells of an experiment from the merged measurement of each, in order, by kind.
 
@@ -249,9 +249,10 @@ def tabulated(
             tables.setdefault(kind, []).extend({**axis_values(cell), **row} for row in rows)
     for row in tables[MEASURED]:
         for name in full:
-            if isinstance(row[name], float) and not math.isfinite(row[name]):
+            value = row[name]
+            if isinstance(value, float) and not math.isfinite(value):
                 where = ", ".join(f"{axis}={row[axis]}" for axis in axis_names(experiment.cell))
                 raise MeasurementError(
-                    f"cell {where}: expected a finite {name}, got {row[name]} in {row}"
+                    f"cell {where}: expected a finite {name}, got {value} in {row}"
                 )
     return {kind: pd.DataFrame(rows) for kind, rows in tables.items()}

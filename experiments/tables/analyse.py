@@ -13,7 +13,7 @@ from experiments.config.paths import csv_name
 from experiments.config.sweep import Sweep
 from experiments.kinds import parts
 from experiments.measuring.columns import Column, names
-from experiments.measuring.experiment import MEASURED, Experiment
+from experiments.measuring.experiment import MEASURED, AnyExperiment
 from experiments.tables import crossings, slopes, verdicts
 from experiments.tables.derived import add_exact
 from experiments.tables.results import Results
@@ -56,7 +56,7 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
     return Results(sweep, {kind: tables[kind] for kind in kinds if len(tables[kind])}, failed)
 
 
-def columns_of(experiment: Experiment) -> dict[str, tuple[Column, ...]]:
+def columns_of(experiment: AnyExperiment) -> dict[str, tuple[Column, ...]]:
     """The columns of every possible table of an experiment, by kind; a sweep need not have all
     these tables.
     """

@@ -10,15 +10,14 @@ from typing import TypeVar, cast
 import pandas as pd
 
 from experiments.measuring.columns import Column, Type, axis_columns, names, treatment_names
-from experiments.measuring.experiment import MEASURED, Cell, Experiment
+from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell
 from experiments.measuring.metric import Exact, Metric
 from experiments.tables.results import Results
-from sdpa import theory
 
 VERDICTS = "verdicts"  # the kind of the table of one verdict per measured value
 
 Field = float | str  # a value of a table
-ColumnsOf = Callable[[Experiment], tuple[Column, ...]]
+ColumnsOf = Callable[[AnyExperiment], tuple[Column, ...]]
 _Cell = TypeVar("_Cell", bound=Cell)
 
 
@@ -89,13 +88,13 @@ def row_cells(cells: Iterable[_Cell]) -> list[_Cell]:
     return found
 
 
-def known_metrics(experiment: Experiment) -> list[tuple[Metric, Exact]]:
+def known_metrics(experiment: AnyExperiment) -> list[tuple[Metric, Exact]]:
     """The metrics with exact values, and these."""
     return [(metric, metric.exact) for metric in experiment.metrics if metric.exact]
 
 
 def add_exact(
-    experiment: Experiment, measured: pd.DataFrame, cells: Iterable[Cell]
+    experiment: AnyExperiment, measured: pd.DataFrame, cells: Iterable[Cell]
 ) -> pd.DataFrame:
     """The finished table: every declared column in order, including NAME_exact of each metric that
     theory knows.
@@ -108,7 +107,7 @@ def add_exact(
     of_rows = row_cells(cells)
     table = measured.copy()
     for metric, exact in known_metrics(experiment):
-        table[f"{metric.name}_exact"] = [float(exact.value(theory, cell)) for cell in of_rows]
+        table[f"{metric.name}_exact"] = [float(exact.value(cell)) for cell in of_rows]
     return table[names(experiment.table_columns)]
 
 
@@ -136,7 +135,7 @@ may_be_empty=True),)
 def after_axes(columns: Iterable[Column], *, but: str = "") -> ColumnsOf:
     """The `columns` of a `Derived`: the axes of the cells, without one of them, and then these."""
 
-    def of_experiment(experiment: Experiment) -> tuple[Column, ...]:
+    def of_experiment(experiment: AnyExperiment) -> tuple[Column, ...]:
         axes = axis_columns(experiment.cell)
         return (*(axis for axis in axes if axis.name != but), *columns)
 

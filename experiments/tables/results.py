@@ -4,13 +4,12 @@ metrics.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from experiments.config.sweep import Sweep
 from experiments.measuring.columns import as_json, axis_names, defaults
-from experiments.measuring.experiment import MEASURED, Cell, Experiment
+from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell
 from experiments.measuring.metric import Metric
 
 
@@ -48,7 +47,7 @@ class SweepAxes:
         """The axes with more than one value in a table, besides those shown."""
         return [name for name in self.among(table, *shown) if len(table[name].unique()) > 1]
 
-    def changed(self, row: "pd.Series[Any]") -> list[str]:
+    def changed(self, row: pd.Series) -> list[str]:
         """The axes of a row of a table that have another value than the usual one, in its order.
 
         >>> SweepAxes({"d_k": None, "key_mean": 0.0}).changed(pd.Series({"d_k": 7, "key_mean": 2.0, "trials": 3}))
@@ -83,7 +82,7 @@ class Results(dict[str, pd.DataFrame]):
         return self.sweep.name
 
     @property
-    def experiment(self) -> Experiment:
+    def experiment(self) -> AnyExperiment:
         """The experiment of the sweep."""
         return self.sweep.experiment
 

@@ -125,7 +125,7 @@ def provenance(sweep: Sweep) -> Sidecar:
         "sweep": sweep.name,
         "seed": sweep.seed,
         "parameters": sweep.parameters(),
-        "source": measuring_source(sweep.experiment.name),
+        "source": measuring_source(sweep.experiment),
         "versions": versions("numpy", "scipy", "pandas"),
     }
 

@@ -14,7 +14,7 @@ from scipy import special
 
 from experiments.config.errors import counted
 from experiments.measuring.columns import Column, names
-from experiments.measuring.experiment import Experiment
+from experiments.measuring.experiment import AnyExperiment
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.metric import FEW_DRAWS, Exact, Metric
 from experiments.tables.derived import (
@@ -36,7 +36,7 @@ _SMALLEST = 1e-300  # of a norm, so that its logarithm is finite
 LEAST_MEDIAN = 1e-8  # the exact values of smaller ones have no stated error
 
 
-def verdicts(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
+def verdicts(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFrame:
     """One row for every measured value with a known exact value, with the index of its row in a
     finished main table.
     """
@@ -135,7 +135,7 @@ _VERDICT = columns_of_text(
 )
 
 
-def _columns(experiment: Experiment) -> tuple[Column, ...]:
+def _columns(experiment: AnyExperiment) -> tuple[Column, ...]:
     """The columns of verdicts: the axes and the scaling of a value, then the verdict."""
     columns = experiment.table_columns
     treatment = [column for column in columns if column.name in ("scaling", "divisor")]

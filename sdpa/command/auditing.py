@@ -8,7 +8,6 @@ import pkgutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
 
 
-def _given(text: str) -> Any:
+def _given(text: str) -> object:
     """The array in a file, a number, or a name."""
     if text.endswith(".npy"):
         return np.load(text)
@@ -68,7 +67,7 @@ def run(given: argparse.Namespace) -> int:
     return int(bool(report.findings))
 
 
-def function_of(target: str) -> Callable[..., Any]:
+def function_of(target: str) -> Callable[..., object]:
     """The function that PACKAGE.MODULE:FUNCTION names; ValueError if there is none, or if its
     module raises an error or ends the process.
     """

@@ -3,13 +3,13 @@
 from functools import cache
 from math import ceil, log
 from numbers import Real
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
-Floats = npt.NDArray[np.floating[Any]]
+Floats = npt.NDArray[np.floating]
 ComplexArray = npt.NDArray[np.complex128]
 Quadrature = tuple[FloatArray, FloatArray]  # nodes and their weights
 Span = tuple[float, float]  # least and greatest of several counts

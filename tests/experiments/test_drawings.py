@@ -249,7 +249,7 @@ def expected_points(panel, rows: pd.DataFrame, x: str) -> tuple[list, dict[str, 
             if panel.root:
                 y, law, error = y**0.5, law**0.5, error / y**0.5 / 2
             low, high = y - 2 * error, y + 2 * error
-        per = {"exact": exact, "ln n_keys": math.log(row["n_keys"]), "": 1}[panel.over]
+        per = {"exact": exact, "high": math.log(row["n_keys"]), "": 1}[panel.over]
         y, low, high = (min(value / per, panel.top) for value in (y, low, high))
         if not math.isnan(y):
             points.append((at, y, low, high))

@@ -91,7 +91,9 @@ def test_the_hash_of_an_experiment_follows_code_that_measures_and_no_comment(tmp
     monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
 
     def hashes():
-        return {name: fingerprint.measuring_source.__wrapped__(name) for name in HASHED}
+        return {
+            name: fingerprint.measuring_source.__wrapped__(load_experiment(name)) for name in HASHED
+        }
 
     before = hashes()
     for path, changed in {
@@ -142,6 +144,6 @@ def test_all_files_that_run_for_a_measurement_count(tiny, monkeypatch, experimen
     assert "experiments/measuring/chunk.py" in ran
     counted: list[Path] = []
     monkeypatch.setattr(fingerprint, "_hash", counted.extend)
-    fingerprint.measuring_source.__wrapped__(experiment)
+    fingerprint.measuring_source.__wrapped__(load_experiment(experiment))
     files = {path.relative_to(fingerprint.ROOT).as_posix() for path in counted}
     assert ran | {f"experiments/kinds/{experiment}/cell.py"} <= files

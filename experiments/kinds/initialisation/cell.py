@@ -13,7 +13,7 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from experiments.measuring.columns import Column, Meaning
-from experiments.measuring.experiment import MEASURED, Floats, Row
+from experiments.measuring.experiment import MEASURED, Floats, Row, for_cells
 from experiments.measuring.metric import Exact
 from experiments.measuring.rows.metrics import METRICS, PerRow, RowMetric
 from experiments.measuring.rows.statistics import RowMeasurement, RowStatistics
@@ -86,6 +86,16 @@ class Cell(AttentionCell):
         return self.numbers + (self.n_queries + self.n_keys) * self.d_k
 
 
+@for_cells(Cell)
+def _variances(cell: Cell) -> tuple[float, float]:
+    return cell.variances
+
+
+@for_cells(Cell)
+def _score_variance(cell: Cell) -> float:
+    return cell.d_k * math.prod(cell.variances) / cell.divisor**2
+
+
 def _variance_of(name: str, title: str, place: int, compute: PerRow) -> RowMetric:
     """The variance of the entries of the queries or keys, with its exact value."""
     return RowMetric(
@@ -95,7 +105,7 @@ def _variance_of(name: str, title: str, place: int, compute: PerRow) -> RowMetri
         f"variance of {title}",
         compute=compute,
         exact=Exact(
-            "d_model times the variance of the weights", lambda _, cell: cell.variances[place]
+            "d_model times the variance of the weights", lambda cell: _variances(cell)[place]
         ),
         within=(0, math.inf),
         is_logarithmic=True,
@@ -103,11 +113,8 @@ def _variance_of(name: str, title: str, place: int, compute: PerRow) -> RowMetri
 
 
 _KNOWN = {
-    "score_mean": Exact("0", lambda *_: 0.0),
-    "score_variance": Exact(
-        "d_k Var[q_a] Var[k_a] / divisor^2",
-        lambda _, cell: cell.d_k * math.prod(cell.variances) / cell.divisor**2,
-    ),
+    "score_mean": Exact("0", lambda _: 0.0),
+    "score_variance": Exact("d_k Var[q_a] Var[k_a] / divisor^2", _score_variance),
 }
 # The metrics of `saturation`; at initialisation, theory knows the mean and the variance of scores.
 _METRICS = (

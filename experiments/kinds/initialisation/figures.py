@@ -35,7 +35,7 @@ FIGURES = (
         default=True,
         lines=Lines(
             "scheme",
-            (Panel("score_variance", "variance of a score"), Panel("max_weight", equal=True)),
+            (Panel("score_variance", "variance of a score"), Panel("max_weight", equal="low")),
             (3.1, 2.9),
             by="d_model",
             beside="scaling",

@@ -14,7 +14,7 @@ import pandas as pd
 
 from experiments.kinds.language.cell import HEADS, HEADS_COLUMNS, HISTORY, HISTORY_COLUMNS
 from experiments.measuring.columns import Column, names
-from experiments.measuring.experiment import TREATMENT, Experiment
+from experiments.measuring.experiment import TREATMENT, AnyExperiment
 from experiments.tables.derived import Derived, Field, after_axes, columns_of_text, fold
 from experiments.tables.results import Results
 
@@ -74,7 +74,7 @@ _BAND = columns_of_text(
 )
 
 
-def _columns(experiment: Experiment) -> tuple[Column, ...]:
+def _columns(experiment: AnyExperiment) -> tuple[Column, ...]:
     declared = {column.name: column for column in experiment.table_columns}
     losses = [
         replace(declared[name], meaning=f"at the best rate: {declared[name].meaning}")

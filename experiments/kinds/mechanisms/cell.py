@@ -16,9 +16,9 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from experiments.measuring.columns import Meaning
-from experiments.measuring.experiment import AnyCell, Floats
+from experiments.measuring.experiment import Floats, RowSizes, for_cells
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
-from experiments.measuring.metric import Exact, Theory, from_theory
+from experiments.measuring.metric import Exact, from_theory
 from experiments.measuring.rows.metrics import METRICS, RowMetric, RowsMetric, row_arguments
 from experiments.measuring.rows.statistics import RowStatistics
 from experiments.measuring.sampling import SampledCell
@@ -141,14 +141,16 @@ _ACCURACY = 1e-4  # of the interpolation over the deviation of the scores
 
 
 def _exact(name: str) -> Exact:
+    @for_cells(Cell)
     def arguments(cell: Cell) -> tuple[object, ...]:
         return *row_arguments(cell)[:4], cell.row_map, cell.mask, cell.n_queries
 
     known = from_theory("mapped_expectations", arguments, name)
 
-    def value(theory: Theory, cell: Cell) -> float:
+    @for_cells(Cell)
+    def value(cell: Cell) -> float:
         is_one = cell.sink.logit is None and cell.normalizer.name != "sigmoid"
-        return math.nan if name == "visible_mass" and is_one else known(theory, cell)
+        return math.nan if name == "visible_mass" and is_one else known(cell)
 
     formula = (
         "integral over the capped scores of a row and its sink, then over |q| "
@@ -159,11 +161,11 @@ def _exact(name: str) -> Exact:
     return Exact(formula, value, _ACCURACY)
 
 
-def _largest_mass(cells: AnyCell) -> Floats:
+def _largest_mass(cells: RowSizes) -> Floats:
     """The largest sum of weights, of a cell or of the rows of a table: the number of keys under
     sigmoid, else 1.
     """
-    is_sigmoid = np.asarray(cells.normalizer, dtype=str) == "sigmoid"
+    is_sigmoid = np.asarray(getattr(cells, "normalizer", "softmax"), dtype=str) == "sigmoid"
     return np.where(is_sigmoid, cells.n_keys, 1.0)
 
 

@@ -10,18 +10,15 @@ rows.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.measuring.experiment import ACCURACY, Floats
-from experiments.measuring.metric import End, Exact, Metric, Theory, from_theory
+from experiments.measuring.experiment import ACCURACY, Floats, for_cells
+from experiments.measuring.metric import End, Exact, Metric, from_theory
+from experiments.measuring.sampling import AttentionCell, SampledCell
 from experiments.measuring.score_metrics import SCORE_METRICS, ScoreMetric
 from sdpa import PairLaw, RowDiagnostics
 from sdpa.metrics import SATURATED
-
-if TYPE_CHECKING:
-    from experiments.measuring.sampling import SampledCell
 
 # Relative errors of exact values: of interpolations over lengths and deviations, and of inversions
 # of Laplace transforms.
@@ -82,7 +79,8 @@ class RowMetric(Metric):
 RowsMetric = RowMetric | ScoreMetric
 
 
-def row_arguments(cell: "SampledCell") -> tuple[int, int, float, PairLaw, int | None]:
+@for_cells(SampledCell)
+def row_arguments(cell: SampledCell) -> tuple[int, int, float, PairLaw, int | None]:
     """The arguments of functions of one row."""
     return cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.shortest_row
 
@@ -98,9 +96,10 @@ def _exact(metric: str, accuracy: float = ACCURACY, *, per_key: bool = False) ->
     """
     value = from_theory("attention_expectations", row_arguments, metric)
 
-    def of_cell(theory: Theory, cell: "SampledCell") -> float:
+    @for_cells(AttentionCell)
+    def of_cell(cell: AttentionCell) -> float:
         share = cell.n_queries / cell.n_keys if per_key else 1.0
-        return math.sqrt(share) * value(theory, cell)
+        return math.sqrt(share) * value(cell)
 
     return Exact(_INTEGRALS, of_cell, accuracy)
 

@@ -9,7 +9,7 @@ An experiment of this kind is a class of cells, which draw Q and K, with a tuple
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,8 @@ _FIRST = {
     "query_gradient_norm",
     "query_gradient_norm_median",
 }
+
+C = TypeVar("C", bound=AttentionCell)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class RowStatistics:
 
     metrics: tuple[RowsMetric, ...]
 
-    def experiment(self, name: str, cell: type[AttentionCell]) -> Experiment:
+    def experiment(self, name: str, cell: type[C]) -> Experiment[C, RowMeasurement]:
         """The experiment of a folder's name that measures these metrics in cells of a class.
 
         A table begins with the metrics of `_FIRST`, and has the others in their order.

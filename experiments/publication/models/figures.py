@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from scipy import stats
 
 from experiments.config.paths import model_path
 from experiments.figures.rendering import render_finding
-from experiments.figures.style import INK, Drawing, panels, scaling_colours
+from experiments.figures.style import INK, Colour, Drawing, panels, scaling_colours
 from experiments.kinds.declarations import Finding
 from experiments.kinds.support import BOTH, Numbers, Tables, rows_of
 from experiments.publication.models.smollm2 import DIVISOR, SEQUENCES
@@ -137,7 +137,7 @@ def _draw_layers(tables: Tables) -> Drawing:
 
 
 def _plot_gradient(
-    ax: Axes, rows: pd.DataFrame, x: str, name: str, label: str, colour: Any
+    ax: Axes, rows: pd.DataFrame, x: str, name: str, label: str, colour: Colour
 ) -> None:
     """A gradient over x with 95% intervals, on a logarithmic axis."""
     low, high = _interval(rows, name)

@@ -160,7 +160,7 @@ FIGURES = (
                     "entropy",
                     "entropy / ln(n_keys)",
                     floor=0,
-                    over="ln n_keys",
+                    over="high",
                     only=("correlation", min),
                 ),
                 Panel("max_weight", "largest weight", only=("correlation", min)),

@@ -114,7 +114,9 @@ FIGURES = (
         shows="Entropy and largest weight against the number of keys",
         metrics=("max_weight", "entropy"),
         lines=Lines(
-            "n_keys", (Panel("entropy", equal=True), Panel("max_weight", equal=True)), (9, 4)
+            "n_keys",
+            (Panel("entropy", equal="high"), Panel("max_weight", equal="low")),
+            (9, 4),
         ),
         note=f"{READING} {EQUAL}",
         finding=Finding(
@@ -156,7 +158,7 @@ FIGURES = (
             "d_k",
             (
                 Panel("max_weight", floor=0),
-                Panel("entropy", floor=0, equal=True),
+                Panel("entropy", floor=0, equal="high"),
                 Panel("saturated_rows", floor=0),
             ),
             (11, 3.6),
