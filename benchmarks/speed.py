@@ -20,13 +20,13 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from experiments.config.paths import BENCHMARKS, SHIPPED_RESULTS
-from experiments.kinds.saturation.cell import Cell
+from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
 from experiments.measuring.chunk import bit_generator, chunks
-from experiments.measuring.experiment import load_experiment
+from experiments.measuring.experiment import Floats
+from experiments.measuring.rows.kernel import Kernel, RowMeasurement
 from experiments.measuring.rows.metrics import METRICS
-from experiments.measuring.rows.statistics import RowMeasurement, RowStatistics
 from experiments.tables.written import DIGITS
-from sdpa import Scaling, scaled_dot_product_attention
+from sdpa import RowDiagnostics, Scaling, row_diagnostics, scaled_dot_product_attention
 
 Task = Callable[[], object]
 
@@ -73,17 +73,22 @@ def peak_bytes(task: Task) -> int:
     return peak
 
 
+def _softmax_alone(cell: Cell, scores: Floats, keys: Floats, _: Floats) -> RowDiagnostics:
+    return row_diagnostics(scores, cell.divisors(), keys)
+
+
+_GRADIENT = "query_gradient_norm"  # |dL/dq| of drawn gradients
+WITHOUT_GRADIENTS = Kernel(
+    tuple(each for each in METRICS if _GRADIENT not in (each.name, each.compute)), _softmax_alone
+)
+
+
 def measure(cell: Cell, trials: int, gradients: bool) -> object:
     """The measurement of a sweep: chunk after chunk, merged."""
     rng = bit_generator(0)
-    metrics = (
-        metric
-        for metric in METRICS
-        if gradients or "query_gradient_norm" not in (metric.name, metric.compute)
-    )
-    statistics = RowStatistics(tuple(metrics))
-    counts = (chunk.trials for chunk in chunks(load_experiment("saturation"), cell, trials))
-    return reduce(RowMeasurement.merge, (statistics.measure(cell, count, rng) for count in counts))
+    kernel = KERNEL if gradients else WITHOUT_GRADIENTS
+    counts = (chunk.trials for chunk in chunks(EXPERIMENT, cell, trials))
+    return reduce(RowMeasurement.merge, (kernel.measure(cell, count, rng) for count in counts))
 
 
 def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:

@@ -38,14 +38,14 @@ def measure(d_k: int, rng: np.random.Generator) -> Iterator[tuple[str, str, floa
     """Four metrics of a group of draws: all divisors see the same Q, K and gradients g."""
     queries, keys = rng.standard_normal((2, DRAWS, TOKENS, d_k))
     g = rng.standard_normal((DRAWS, TOKENS, TOKENS))
-    products = queries @ keys.transpose(0, 2, 1)
+    scores = queries @ keys.transpose(0, 2, 1)
     for rule, exponent in EXPONENTS.items():
         divisor = d_k**exponent
-        scores = products / divisor
-        w = softmax(scores)
+        scaled = scores / divisor
+        w = softmax(scaled)
         logarithms = np.log(np.maximum(w, np.finfo(float).tiny))  # 0 log 0 = 0
         gradients = query_gradients(w, keys, g, divisor)
-        yield rule, "variance of a score", scores.var()
+        yield rule, "variance of a score", scaled.var()
         yield rule, "largest weight", w.max(axis=-1).mean()
         yield rule, "entropy, nats", -(w * logarithms).sum(axis=-1).mean()
         yield rule, "median |dL/dq|", np.median(np.linalg.norm(gradients, axis=-1))

@@ -23,7 +23,6 @@ from sdpa.attention import (
     trace,
 )
 from sdpa.comparison import DividedScores, ScalingComparison, compare_scaling
-from sdpa.diagnostics import RowDiagnostics, row_diagnostics
 from sdpa.inputs import LAWS, InputLaw
 from sdpa.masks import causal_mask
 from sdpa.metrics import (
@@ -40,6 +39,7 @@ from sdpa.metrics import (
 from sdpa.module import MultiHeadAttention, ScaledDotProductAttention
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling
+from sdpa.softmax_rows import RowDiagnostics, row_diagnostics
 
 __version__ = "2.0.0"
 

@@ -27,6 +27,19 @@ def as_float(name: str, values: npt.ArrayLike, min_ndim: int = 1) -> FloatArray:
     return array
 
 
+def largest_scores(name: str, scores: FloatArray) -> FloatArray:
+    """The largest score of each row, (...); ValueError, which names the row, unless it is finite."""
+    largest = np.asarray(scores.max(axis=-1))
+    wrong = np.argwhere(~np.isfinite(largest))
+    if len(wrong):
+        row = tuple(wrong[0])
+        raise ValueError(
+            f"{name}: expected every row to have a finite largest score, got {largest[row]} in "
+            f"{row_label(row)}"
+        )
+    return largest
+
+
 def row_label(index: tuple[int | np.integer, ...]) -> str:
     """The name of an index in errors: `row (0, 2)`."""
     return f"row ({', '.join(str(int(i)) for i in index)})" if index else "the only row"

@@ -5,13 +5,12 @@ its gradients.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import FloatArray, as_float, row_label
+from sdpa._arrays import FloatArray, as_float, largest_scores
 from sdpa.masks import masked
 from sdpa.metrics import softmax_vjp
 from sdpa.row_maps import PLAIN, RowMap
@@ -39,13 +38,7 @@ def _shifted_exponentials(scores: FloatArray) -> FloatArray:
     """exp(x - max x) along the last axis, of the shape of x; errors as in `softmax`."""
     if scores.shape[-1] == 0:
         raise ValueError(f"softmax: expected at least one entry per row, got shape {scores.shape}")
-    largest = scores.max(axis=-1, keepdims=True)
-    if not np.isfinite(largest).all():
-        index = tuple(np.argwhere(~np.isfinite(largest[..., 0]))[0])
-        raise ValueError(
-            "softmax: expected every row to have a finite largest score, got "
-            f"{largest[index][0]} in {row_label(index)}"
-        )
+    largest = largest_scores("softmax", scores)[..., None]
     # The difference of scores may be -inf if it exceeds the largest float.
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(scores - largest))
@@ -72,7 +65,7 @@ def attention_weights(
             of 0 and -10,000 or less. The other scores become -inf.
         row_map: the soft cap, sink and normalizer between the divisor and the weights; a sink for
             each head belongs to the axis before n_queries.
-        bias: numbers added behind the soft cap, such as `alibi_bias`, broadcast to the scores.
+        bias: numbers added behind the soft cap, such as `sdpa.positions.alibi_bias`, broadcast to the scores.
 
     Returns:
         Weights, (..., n_queries, n_keys); rows sum to 1, but not beside a sink or under `sigmoid`.
@@ -242,21 +235,6 @@ def attention_gradients(
         k=to_scores.swapaxes(-1, -2) @ steps.q,
         v=steps.weights.swapaxes(-1, -2) @ upstream,
     )
-
-
-def alibi_bias(slope: float, n_queries: int, n_keys: int) -> FloatArray:
-    """slope (key position - query position), (n_queries, n_keys), for queries at the last of n_keys
-    positions.
-
-    Source: ALiBi, Press et al. 2022, arXiv:2108.12409, under a causal mask.
-
-    >>> alibi_bias(0.5, 2, 3)
-    array([[-0.5,  0. ,  0.5],
-           [-1. , -0.5,  0. ]])
-    """
-    if not (isinstance(slope, Real) and abs(slope) <= 1e6):
-        raise ValueError(f"alibi: expected a slope within ±1e6, or 0 for none, got {slope!r}")
-    return np.asarray(slope * (np.arange(n_keys) - np.arange(n_keys - n_queries, n_keys)[:, None]))
 
 
 def queries_and_keys(q: npt.ArrayLike, k: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -31,7 +31,8 @@ import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
 from sdpa.masks import masked
-from sdpa.row_maps import PLAIN, RowMap, rotated
+from sdpa.positions import rotated
+from sdpa.row_maps import PLAIN, RowMap
 
 Norm = Literal["pre", "post", "none"]
 

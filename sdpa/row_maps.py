@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import FloatArray, as_float, row_label
+from sdpa._arrays import FloatArray, as_float, largest_scores
 from sdpa._names import not_among
 
 
@@ -50,9 +50,8 @@ class Normalizer:
     """A function from capped scores to weights, by name."""
 
     name: str
-    of: Callable[[FloatArray, float], Normalized] = field(
-        repr=False
-    )  # of scores with finite maxima, and ln n
+    # of capped scores with finite maxima, and ln n
+    apply: Callable[[FloatArray, float], Normalized] = field(repr=False)
 
     @classmethod
     def parse(cls, name: str) -> Normalizer:
@@ -94,11 +93,9 @@ NORMALIZERS = {
 
 
 class MappedRows(NamedTuple):
-    """Properties of rows of weights: (..., n_queries, n_keys) for the weights, (..., n_queries) for
-    all others.
-    """
+    """Numbers per row of weights, each (..., n_queries)."""
 
-    weights: FloatArray
+    max_weight: FloatArray
     visible_mass: FloatArray  # sum of the weights
     entropy: FloatArray  # of the weights over their sum, in nats
     jacobian_norm: FloatArray  # |J|_F, of the weights to the scores before the cap
@@ -127,21 +124,21 @@ class RowMap:
     normalizer: str = "softmax"
 
     @classmethod
-    def of(cls, softcap: float, sink: npt.ArrayLike | None, normalizer: str = "softmax") -> Self:
-        """The row map with these parts; a sink may be any array of one logit per head.
+    def with_sinks(cls, softcap: float, sink: npt.ArrayLike | None) -> Self:
+        """The softmax with a soft cap and any array of sinks: one logit, or one for each head.
 
-        >>> RowMap.of(0.0, np.zeros(2))
-        RowMap(softcap=0.0, sink=(0.0, 0.0), normalizer='softmax')
+        >>> RowMap.with_sinks(0.0, np.zeros(2)).sink
+        (0.0, 0.0)
         """
         if sink is None:
-            return cls(softcap, None, normalizer)
+            return cls(softcap)
         logits = as_float("sink", sink, min_ndim=0)
         if logits.ndim > 1:
             raise ValueError(
                 f"sink: expected a number, or one for each head, got the shape {logits.shape}"
             )
         given = logits.tolist()
-        return cls(softcap, tuple(given) if logits.ndim else given, normalizer)
+        return cls(softcap, tuple(given) if logits.ndim else given)
 
     def __post_init__(self) -> None:
         if not (isinstance(self.softcap, Real) and 0 <= self.softcap < math.inf):
@@ -186,22 +183,18 @@ class RowMap:
             ValueError: a row contains a NaN, a +inf or only -inf (the message names the row), or
                 there are not as many sinks as heads.
         """
-        given = _checked(scores)
-        return (
-            self._normalized(given, bias)
-            .weights[..., : given.shape[-1]]
-            .astype(given.dtype, copy=False)
-        )
+        given = as_float("scores", scores)
+        largest_scores("scores", given)
+        w = self._normalized(given, bias).weights[..., : given.shape[-1]]
+        return w.astype(given.dtype, copy=False)
 
     def rows(
         self,
         scores: npt.ArrayLike,
         keys: npt.ArrayLike | None = None,
-        bias: FloatArray | float = 0.0,
         gradients: FloatArray | None = None,
     ) -> MappedRows:
-        """The weights of scaled scores (..., n_queries, n_keys), as `weights`, and their
-        properties.
+        """Properties of the weights of scaled scores (..., n_queries, n_keys), as `weights`.
 
         keys are (..., n_keys, d_k), for weight_jacobian_norm: over standard normal gradients g to
         the weights, E |dL/dq|^2 = |K^T J^T|_F^2 / divisor^2. gradients are g, of the shape of the
@@ -211,61 +204,26 @@ class RowMap:
         >>> rows.jacobian_norm, rows.weight_jacobian_norm.round(8)
         (array([0.5]), array([0.70710678]))
         """
-        given = _checked(scores)
+        given = as_float("scores", scores)
+        largest_scores("scores", given)
+        with_sink, a, b, logits = self._normalized(given)
         visible = slice(given.shape[-1])
-        w, a, b, logits = self._normalized(given, bias)
-        w = w[..., visible]
-        t = self._slope(given)
+        w = with_sink[..., visible]
         shares = _shares(logits[..., visible])
         logarithms = np.log(np.where(shares > 0, shares, 1.0))
         entropy = np.asarray(-(shares * logarithms).sum(axis=-1))
-        top = a[..., visible].argmax(axis=-1, keepdims=True)
-        others = a.copy()
-        np.put_along_axis(others, top, 0.0, axis=-1)
-        rest = np.ones(top.shape)  # 1 - b a at the top
-        if np.any(b):
-            rest = b * others.sum(axis=-1, keepdims=True)
-        a_top = np.take_along_axis(a, top, axis=-1)
-        t_top = np.take_along_axis(t, top, axis=-1)
-        others = others[..., visible]
-        # Squares of smaller numbers may leave the range of a double.
-        unit = np.maximum(others.max(axis=-1, keepdims=True), a_top * rest)
-        unit[unit == 0] = 1.0
-        others = others / unit
-        of_top = a_top * rest / unit
-        squares = others**2
-        sums = squares.sum(axis=-1, keepdims=True)
-        steep = others * t
-        of_others = (b * unit) ** 2 * (sums - squares) + (b * a_top) ** 2
-        norm = np.vecdot(steep**2, (1 - b * unit * others) ** 2 + of_others)
-        at_top = t_top**2 * (of_top**2 + (b * a_top) ** 2 * sums)
-        norm += at_top[..., 0]
-        of_weights = of_query = np.empty((0, *norm.shape))
+        jacobian = _Jacobian(a, b, self._slope(given))
+        of_weights: FloatArray = np.empty(0)
+        of_query = of_weights
         if keys is not None:
             vectors = as_float("keys", keys, min_ndim=2)
-            k_top = t_top * np.take_along_axis(vectors, top, axis=-2)
-            product = steep @ vectors
-            centre = b * (a_top * k_top + unit * product)
-            from_top = of_top * k_top - b * a_top * product
-            of_vectors = steep**2 @ np.vecdot(vectors, vectors)[..., None]
-            of_centre = sums * np.vecdot(centre, centre)[..., None]
-            total = (
-                (of_vectors + of_centre)[..., 0]
-                - 2 * np.vecdot((steep * others) @ vectors, centre)
-                + np.vecdot(from_top, from_top)
-            )
-            of_weights = unit[..., 0] * np.sqrt(np.maximum(total, 0.0))
+            of_weights = jacobian.norm_with(vectors)
             if gradients is not None:
-                g_top = np.take_along_axis(gradients, top, axis=-1)
-                mean = unit * np.vecdot(others, gradients)[..., None]
-                through = others * (gradients - b * (a_top * g_top + mean))
-                at_top = of_top * g_top - b * a_top / unit * mean
-                np.put_along_axis(through, top, at_top, axis=-1)
-                of_query = unit[..., 0] * np.linalg.norm((t * through) @ vectors, axis=-1)
-        jacobian = unit[..., 0] * np.sqrt(norm)
-        return MappedRows(w, w.sum(-1), entropy, jacobian, of_weights, of_query)
+                of_query = jacobian.gradient_norm(vectors, gradients)
+        largest, mass, norm = w.max(axis=-1), w.sum(axis=-1), jacobian.norm()
+        return MappedRows(largest, mass, entropy, norm, of_weights, of_query)
 
-    def _normalized(self, scores: FloatArray, bias: FloatArray | float) -> Normalized:
+    def _normalized(self, scores: FloatArray, bias: FloatArray | float = 0.0) -> Normalized:
         """The weights of the scores, with those of the sink, if there is one, at the end of each
         row.
         """
@@ -280,7 +238,7 @@ class RowMap:
                 sinks = _by_head(sinks, z.shape)
             column = np.full((*z.shape[:-1], 1), sinks)
             z = np.concatenate([z, column], axis=-1)
-        return NORMALIZERS[self.normalizer].of(z, math.log(scores.shape[-1]))
+        return NORMALIZERS[self.normalizer].apply(z, math.log(scores.shape[-1]))
 
     def _slope(self, scores: FloatArray) -> FloatArray:
         """t of each score."""
@@ -303,38 +261,57 @@ def _by_head(sinks: tuple[float, ...], scores: tuple[int, ...]) -> FloatArray:
     return np.reshape(sinks, (-1, 1, 1))
 
 
-def _checked(scores: npt.ArrayLike) -> FloatArray:
-    given = as_float("scores", scores)
-    largest = given.max(axis=-1)
-    wrong = np.argwhere(~np.isfinite(largest))
-    if len(wrong):
-        row = tuple(wrong[0])
-        raise ValueError(
-            f"scores: expected every row to have a finite largest score, got {largest[row]} in "
-            f"{row_label(row)}"
-        )
-    return given
+class _Jacobian:
+    """J = (diag(a) - b a a^T) diag(t) of rows, with the largest slope apart from the others.
 
-
-def rotated(vectors: npt.ArrayLike, positions: npt.ArrayLike, base: float = 10_000.0) -> FloatArray:
-    """RoPE: entries m and m + d_k / 2 of each vector, turned by the angle position base^(-2 m /
-    d_k).
-
-    vectors are (..., n, d_k), d_k even, and positions (n,). The length of a vector stays, and the
-    score of a query and a key depends on the difference of their positions. Source: Su et al. 2021,
-    arXiv:2104.09864, with the pairs of entries as in GPT-NeoX.
-
-    >>> rotated([[1.0, 0.0]], [0.5]).round(4)
-    array([[0.8776, 0.4794]])
+    The others are in a unit in which their squares stay within the range of a double. a may have
+    the entry of a sink behind those of the keys.
     """
-    x = as_float("vectors", vectors, min_ndim=2)
-    d_k = x.shape[-1]
-    if d_k % 2:
-        raise ValueError(f"expected an even d_k for rotated pairs of entries, got {d_k}")
-    half = d_k // 2
-    frequencies = base ** (-2 * np.arange(half) / d_k)
-    angle = np.asarray(positions, float)[:, None] * frequencies
-    cos, sin = np.cos(angle), np.sin(angle)
-    first, second = x[..., :half], x[..., half:]
-    turned = first * cos - second * sin, first * sin + second * cos
-    return np.concatenate(turned, axis=-1)
+
+    def __init__(self, a: FloatArray, b: float, t: FloatArray) -> None:
+        visible = slice(t.shape[-1])
+        top = a[..., visible].argmax(axis=-1, keepdims=True)
+        others = a.copy()
+        np.put_along_axis(others, top, 0.0, axis=-1)
+        # 1 - b a at the top
+        rest = b * others.sum(axis=-1, keepdims=True) if b else np.ones(top.shape)
+        a_top = np.take_along_axis(a, top, axis=-1)
+        others = others[..., visible]
+        unit = np.maximum(others.max(axis=-1, keepdims=True), a_top * rest)
+        unit[unit == 0] = 1.0
+        self.top, self.a_top, self.b, self.t, self.unit = top, a_top, b, t, unit
+        self.t_top = np.take_along_axis(t, top, axis=-1)
+        self.others = others / unit
+        self.of_top = a_top * rest / unit
+        self.steep = self.others * t
+        self.sums = (self.others**2).sum(axis=-1, keepdims=True)
+
+    def norm(self) -> FloatArray:
+        """|J|_F."""
+        of_others = (self.b * self.unit) ** 2 * (self.sums - self.others**2)
+        factor = (1 - self.b * self.unit * self.others) ** 2
+        of_mean = (self.b * self.a_top) ** 2
+        square = np.vecdot(self.steep**2, factor + (of_others + of_mean))
+        at_top = self.t_top**2 * (self.of_top**2 + of_mean * self.sums)
+        return np.asarray(self.unit[..., 0] * np.sqrt(square + at_top[..., 0]))
+
+    def norm_with(self, keys: FloatArray) -> FloatArray:
+        """|K^T J^T|_F."""
+        k_top = self.t_top * np.take_along_axis(keys, self.top, axis=-2)
+        product = self.steep @ keys
+        centre = self.b * (self.a_top * k_top + self.unit * product)
+        from_top = self.of_top * k_top - self.b * self.a_top * product
+        of_keys = self.steep**2 @ np.vecdot(keys, keys)[..., None]
+        of_centre = self.sums * np.vecdot(centre, centre)[..., None]
+        mixed = np.vecdot((self.steep * self.others) @ keys, centre)
+        square = (of_keys + of_centre)[..., 0] - 2 * mixed + np.vecdot(from_top, from_top)
+        return np.asarray(self.unit[..., 0] * np.sqrt(np.maximum(square, 0.0)))
+
+    def gradient_norm(self, keys: FloatArray, gradients: FloatArray) -> FloatArray:
+        """|K^T J^T g|."""
+        g_top = np.take_along_axis(gradients, self.top, axis=-1)
+        mean = self.unit * np.vecdot(self.others, gradients)[..., None]
+        through = self.others * (gradients - self.b * (self.a_top * g_top + mean))
+        at_top = self.of_top * g_top - self.b * self.a_top / self.unit * mean
+        np.put_along_axis(through, self.top, at_top, axis=-1)
+        return np.asarray(self.unit[..., 0] * np.linalg.norm((self.t * through) @ keys, axis=-1))

@@ -1,7 +1,7 @@
-"""Rows of scores through all divisors, a tile of rows at a time, in buffers that stay in cache.
+"""Rows of scores a tile at a time, in buffers that stay in cache, and the products with their keys.
 
-`sdpa.diagnostics` defines a, b, e, E1 and p. Each score and divisor takes four passes and four sums
-over the keys. With m = k_top + a b p,
+`sdpa.softmax_rows` defines a, b, e, E1 and p, and fills the buffers. Each score and divisor takes
+four passes and four sums over the keys. With m = k_top + a b p,
 
     |K^T J|_F^2 = (a b)^2 (a^2 |p|^2 + sum e_i^2 |k_i - m|^2)
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,7 +35,7 @@ _PRODUCT_ROWS = 128
 _MAX_TILE_BYTES = 2**23
 _SHORT_ROW = 32
 _SMALLEST = np.finfo(float).tiny  # normal number
-# Fitted to measured times: see `takes_distances`.
+# Fitted to measured times: see `products_with`.
 _KEYS_PER_QUERY = 12
 _MORE_QUERIES = 8
 
@@ -48,26 +49,31 @@ def tile_rows(n_keys: int, *, with_gradient: bool) -> int:
     return max(rows, min(_PRODUCT_ROWS, _MAX_TILE_BYTES // row)) if with_gradient else rows
 
 
-def takes_distances(n_keys: int, d_k: int, n_queries: int) -> bool:
-    """True if `row_diagnostics` computes the distances of all pairs of keys; it determines its time
-    and memory.
+class Exponentials(NamedTuple):
+    """e = exp((s - s2) / divisor) of the rows of a tile, and numbers of each row."""
 
-    Per row and divisor, distances take a product of width n_keys, and vectors two of width d_k; per
-    draw, distances take a product of the keys, too. With four divisors, both ways take the same
-    measured time where 1/n_keys is about 1/(2 d_k) + 1/(12 (n_queries + 8)): with 64 queries at 110
-    keys for d_k = 64, and at 470 for d_k = 512.
-    """
-    shared = _KEYS_PER_QUERY * (n_queries + _MORE_QUERIES)
-    return n_keys * (shared + 2 * d_k) <= 2 * d_k * shared
+    e: FloatArray  # (n_draws, n_queries, n_keys), in the tile's buffers; 0 at the largest score
+    squared: FloatArray  # e^2
+    b: FloatArray  # (n_draws, n_queries), as all that follow
+    e1: FloatArray  # sum e
+    with_below: FloatArray  # sum e (s - s2)
+    e2: FloatArray  # sum e^2
+    e3: FloatArray  # sum e^3
+
+    @property
+    def a(self) -> FloatArray:
+        """The largest weight of each row."""
+        return np.asarray(1 / (1 + self.b * self.e1))
 
 
 class Tile:
-    """Rows of scores; computes and sums e for one divisor after the other, in the same buffers.
+    """Rows of scores, and the buffers of their exponentials under one divisor after the other.
 
     Attributes:
-        largest, gap: of each row of scores, (n_draws, n_queries).
-        e, squared: e and e^2 for the divisor of the last sums, (n_draws, n_queries, n_keys).
-        e1, e2: their sums, (n_draws, n_queries).
+        below: s - s2, and 0 at the largest score and at masked keys, (n_draws, n_queries, n_keys):
+            NumPy takes long for exp(-inf).
+        gap: s1 - s2 of each row, (n_draws, n_queries); infinite in a row with one visible key.
+        e, squared: buffers of the shape of `below`.
         of_top: the rows of a matrix that `gather` found.
     """
 
@@ -83,7 +89,6 @@ class Tile:
         largest = flat[top]
         flat[top] = -np.inf
         second = flat[starts + below.argmax(axis=-1).reshape(-1)]
-        self.largest = largest.reshape(scores.shape[:-1])
         self.gap = (largest - second).reshape(scores.shape[:-1])
         second_of_row = second.reshape(*scores.shape[:-1], 1)
         # True at the largest score and at masked keys; None if no key is masked.
@@ -95,14 +100,36 @@ class Tile:
         else:
             flat[top] = second
         below -= second_of_row
-        # s - s2, and 0 at the largest score and at masked keys: NumPy takes long for exp(-inf)
-        self._below = below
+        self.below = below
         self.e, self.squared, self._scratch = (
             shaped(buffer, below.shape) for buffer in buffers[1:4]
         )
         # for `dot` and `other_product`, for `gather`, for `product`, and for gradients
         self._free = buffers[3:]
         self._ones = np.ones(below.shape[-1])
+
+    def clear(self, e: FloatArray) -> None:
+        """Write 0 at the largest score of each row and at masked keys."""
+        if self._without_weight is None:
+            e.reshape(-1)[self._top] = 0.0
+        else:
+            np.copyto(e, 0.0, where=self._without_weight)
+
+    def sum(self, rows: FloatArray) -> FloatArray:
+        """The sums of rows of the shape of the scores."""
+        return np.asarray(rows @ self._ones)
+
+    def dot(self, one: FloatArray, other: FloatArray) -> FloatArray:
+        """The dot products of rows of the shape of the scores."""
+        if one.shape[-1] >= _SHORT_ROW:
+            return np.asarray(np.vecdot(one, other))
+        # A BLAS call per row costs more than the arithmetic of a short row.
+        return self.sum(np.multiply(one, other, out=self._scratch))
+
+    def at_top(self, rows: FloatArray) -> FloatArray:
+        """The entry of each row at its largest score."""
+        entries = rows.reshape(-1)[self._top]
+        return np.asarray(entries.reshape(self.gap.shape))
 
     def gather(self, matrix: FloatArray) -> None:
         """Keep the row of a matrix (n_draws, n_keys, width) at the key of each row's largest
@@ -116,55 +143,6 @@ class Tile:
         flat = matrix.reshape(n_draws * n_keys, width)
         np.take(flat, rows, axis=0, out=self.of_top.reshape(len(rows), width), mode="clip")
 
-    def sums(self, divisor: float) -> list[FloatArray]:
-        """Sums of e, e (s - s2), e^2 and e^3 over the keys, each (n_draws, n_queries)."""
-        e, ones = self.e, self._ones
-        np.multiply(self._below, 1 / divisor, out=e)
-        np.exp(e, out=e)
-        if self._without_weight is None:
-            e.reshape(-1)[self._top] = 0.0
-            self.e1 = e @ ones
-        else:
-            np.copyto(e, 0.0, where=self._without_weight)
-            self.e1 = np.maximum(e @ ones, 1.0)  # below 1 only in a row with one visible key
-        with_below = self.dot(e, self._below)
-        np.multiply(e, e, out=self.squared)
-        self.e2 = self.squared @ ones
-        return [self.e1, with_below, self.e2, self.dot(self.squared, e)]
-
-    def shares(self, divisor: float) -> tuple[FloatArray, FloatArray]:
-        """a and b of each row, for the divisor of the last sums."""
-        b = np.exp(-self.gap / divisor)
-        return np.asarray(1 / (1 + b * self.e1)), np.asarray(b)
-
-    def dot(self, one: FloatArray, other: FloatArray) -> FloatArray:
-        """The dot products of rows of the shape of the scores."""
-        if one.shape[-1] >= _SHORT_ROW:
-            return np.asarray(np.vecdot(one, other))
-        # A BLAS call per row costs more than the arithmetic of a short row.
-        return np.asarray(np.multiply(one, other, out=self._scratch) @ self._ones)
-
-    def keep_gradients(self, gradients: FloatArray) -> None:
-        """Keep f = g - g_top of gradients of the shape of the scores."""
-        self._apart = shaped(self._free[3], self.e.shape)
-        top = self.at_top(np.ascontiguousarray(gradients))
-        np.subtract(gradients, top[..., None], out=self._apart)
-
-    def query_gradient_square(self, divisor: float, keys: FloatArray) -> FloatArray:
-        """|K^T J g|^2 / (a b)^2 of each row, for the divisor of the last sums."""
-        a, b = self.shares(divisor)
-        y = np.multiply(self.e, self._apart, out=shaped(self._free[4], self.e.shape))
-        of_mean = a * b * (y @ self._ones)
-        y -= np.multiply(self.e, of_mean[..., None], out=self._scratch)
-        y.reshape(-1)[self._top] = -(y @ self._ones).reshape(-1)
-        p = self.product(y, keys)
-        return np.asarray(np.vecdot(p, p))
-
-    def at_top(self, rows: FloatArray) -> FloatArray:
-        """The entry of each row at its largest score."""
-        entries = rows.reshape(-1)[self._top]
-        return np.asarray(entries.reshape(self.gap.shape))
-
     def product(self, rows: FloatArray, matrix: FloatArray) -> FloatArray:
         """Rows times a matrix (n_draws, n_keys, width), in a buffer of its own."""
         shape = (*rows.shape[:-1], matrix.shape[-1])
@@ -174,6 +152,21 @@ class Tile:
         """As `product`, in the buffer of `dot` for short rows."""
         shape = (*rows.shape[:-1], matrix.shape[-1])
         return np.matmul(rows, matrix, out=shaped(self._free[0], shape))
+
+    def keep_gradients(self, gradients: FloatArray) -> None:
+        """Keep f = g - g_top of gradients of the shape of the scores."""
+        self._apart = shaped(self._free[3], self.e.shape)
+        top = self.at_top(np.ascontiguousarray(gradients))
+        np.subtract(gradients, top[..., None], out=self._apart)
+
+    def query_gradient_square(self, found: Exponentials, keys: FloatArray) -> FloatArray:
+        """|K^T J g|^2 / (a b)^2 of each row."""
+        y = np.multiply(found.e, self._apart, out=shaped(self._free[4], self.e.shape))
+        of_mean = found.a * found.b * self.sum(y)
+        y -= np.multiply(found.e, of_mean[..., None], out=self._scratch)
+        y.reshape(-1)[self._top] = -self.sum(y).reshape(-1)
+        p = self.product(y, keys)
+        return np.asarray(np.vecdot(p, p))
 
 
 def shaped(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:
@@ -188,7 +181,7 @@ class Distances:
     matrix: FloatArray
 
     @classmethod
-    def of(cls, keys: FloatArray) -> Distances:
+    def between(cls, keys: FloatArray) -> Distances:
         """From keys (n_draws, n_keys, d_k) without a long mean."""
         squares = np.vecdot(keys, keys)
         matrix = keys @ keys.swapaxes(-1, -2)
@@ -201,15 +194,15 @@ class Distances:
         flat[:, :: n_keys + 1] = 0.0
         return cls(matrix)
 
-    def jacobian_square(self, tile: Tile, divisor: float) -> FloatArray:
-        """|K^T J|_F^2 / (a b)^2 of each row of a tile, for the divisor of its last sums."""
-        a, b = tile.shares(divisor)
-        y = tile.product(tile.e, self.matrix)
+    def jacobian_square(self, tile: Tile, found: Exponentials) -> FloatArray:
+        """|K^T J|_F^2 / (a b)^2 of each row of a tile."""
+        a, b = found.a, found.b
+        y = tile.product(found.e, self.matrix)
         y_top = tile.at_top(y)
-        half = tile.dot(tile.e, y) / 2
-        of_mean = a * a * (tile.e1 * y_top - half)
-        spread = tile.dot(tile.squared, y) - a * tile.e2 * (y_top + b * half)
-        of_keys = tile.dot(tile.squared, tile.of_top) + b * spread
+        half = tile.dot(found.e, y) / 2
+        of_mean = a * a * (found.e1 * y_top - half)
+        spread = tile.dot(found.squared, y) - a * found.e2 * (y_top + b * half)
+        of_keys = tile.dot(found.squared, tile.of_top) + b * spread
         return np.asarray(of_mean + a * of_keys)
 
 
@@ -220,25 +213,35 @@ class Vectors:
     matrix: FloatArray
     squares: FloatArray  # of their lengths, (n_draws, n_keys, 1)
 
-    @classmethod
-    def of(cls, keys: FloatArray) -> Vectors:
-        """From keys (n_draws, n_keys, d_k) without a long mean."""
-        return cls(keys, np.vecdot(keys, keys)[..., None])
-
-    def jacobian_square(self, tile: Tile, divisor: float) -> FloatArray:
-        """|K^T J|_F^2 / (a b)^2 of each row of a tile, for the divisor of its last sums."""
-        a, b = tile.shares(divisor)
+    def jacobian_square(self, tile: Tile, found: Exponentials) -> FloatArray:
+        """|K^T J|_F^2 / (a b)^2 of each row of a tile."""
+        a, b, squared = found.a, found.b, found.squared
         # Processors multiply numbers below the smallest normal one slowly.
-        np.copyto(tile.squared, 0.0, where=tile.squared < _SMALLEST)
-        p = tile.product(tile.e, self.matrix)
-        p -= tile.e1[..., None] * tile.of_top
+        np.copyto(squared, 0.0, where=squared < _SMALLEST)
+        p = tile.product(found.e, self.matrix)
+        p -= found.e1[..., None] * tile.of_top
         of_top = a * a * np.vecdot(p, p)
         p *= (a * b)[..., None]
         mean = np.add(p, tile.of_top, out=p)
-        of_keys = (tile.squared @ self.squares)[..., 0]
-        squares = of_keys + tile.e2 * np.vecdot(mean, mean)
-        with_squares = tile.other_product(tile.squared, self.matrix)
+        of_keys = (squared @ self.squares)[..., 0]
+        squares = of_keys + found.e2 * np.vecdot(mean, mean)
+        with_squares = tile.other_product(squared, self.matrix)
         return np.asarray(of_top + squares - 2 * np.vecdot(with_squares, mean))
+
+
+def products_with(keys: FloatArray, n_queries: int) -> Distances | Vectors:
+    """The faster way to |K^T J|_F for keys (n_draws, n_keys, d_k) without a long mean.
+
+    Per row and divisor, distances take a product of width n_keys, and vectors two of width d_k; per
+    draw, distances take a product of the keys, too. With four divisors, both ways take the same
+    measured time where 1/n_keys is about 1/(2 d_k) + 1/(12 (n_queries + 8)): with 64 queries at 110
+    keys for d_k = 64, and at 470 for d_k = 512.
+    """
+    n_keys, d_k = keys.shape[-2:]
+    shared = _KEYS_PER_QUERY * (n_queries + _MORE_QUERIES)
+    if n_keys * (shared + 2 * d_k) <= 2 * d_k * shared:
+        return Distances.between(keys)
+    return Vectors(keys, np.vecdot(keys, keys)[..., None])
 
 
 def centred(keys: FloatArray) -> FloatArray:

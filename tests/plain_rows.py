@@ -17,18 +17,18 @@ def metrics_of_draw(q, k, divisor, *, causal=False):
     """The mean over the rows of a draw of every metric, squared for a root mean square; and all
     visible scores. The divisor is a number, or one for each row.
     """
-    found, scores, _ = rows_of_draw(q, k, divisor, causal=causal)
+    found, scores = rows_of_draw(q, k, divisor, causal=causal)
     return {name: np.mean(values) for name, values in found.items() if values}, scores
 
 
 def rows_of_draw(q, k, divisor, g=None, *, causal=False):
-    """As `metrics_of_draw`, with the numbers of the rows in place of their means; and the squares
-    of |dL/dq| for the gradients g to the weights.
+    """As `metrics_of_draw`, with the numbers of the rows in place of their means; and, as `drawn`,
+    the squares of |dL/dq| for gradients g to the weights.
     """
     n_queries, n_keys = len(q), len(k)
     divisors = np.broadcast_to(divisor, n_queries)
-    found = {metric.name: [] for metric in METRICS if metric.kind != "quantile"}
-    scores, drawn = [], []
+    found = {metric.name: [] for metric in METRICS if metric.kind != "quantile"} | {"drawn": []}
+    scores = []
     key_square = value_square = 0.0
     for i in range(n_queries):
         own = (n_keys - n_queries + i) % n_keys
@@ -53,13 +53,13 @@ def rows_of_draw(q, k, divisor, g=None, *, causal=False):
         found["query_gradient_norm"].append((to_weights**2).sum())
         if g is not None:
             to_query = sum(g[i][j] * to_weights[:, j] for j in range(seen))
-            drawn.append(dot(to_query, to_query))
+            found["drawn"].append(dot(to_query, to_query))
         found["saturated_rows"].append(max(w) > 0.99)
         key_square += np.trace(jacobian @ jacobian) * dot(q[i], q[i]) / divisor**2 / n_keys
         value_square += squares / n_keys
     found["key_gradient_norm"] = [key_square]
     found["value_gradient_norm"] = [value_square]
-    return found, scores, drawn
+    return found, scores
 
 
 def score_variance(scores):

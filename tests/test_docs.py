@@ -191,7 +191,7 @@ def test_readme_states_what_the_tables_show():
     assert (at_end["query_gradient_after"] > scaled_at_end["query_gradient_after"]).all()
     deep = STUDY["network"].measured.query("layers == 48").set_index("scaling")
     explosion = deep["stream_gradient_growth"]
-    masked = pd.read_csv(full / "networks.csv").query(
+    masked = OF_FULL["networks"].measured.query(
         "scheme == 'lecun' and mask == 'causal' and mlp == 'none'"
     )
     by_mask = masked.set_index("scaling")["stream_gradient_growth"]

@@ -10,7 +10,7 @@ These sizes determine the random numbers of each trial: a change here changes ev
 them depends on the scalings, so that an additional scaling sees the same draws.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Annotated
 
@@ -21,10 +21,11 @@ from annotated_types import Ge, Le
 from experiments.measuring.columns import Meaning
 from experiments.measuring.experiment import Floats, ScaledCell
 from experiments.measuring.quantiles import MAX_BINS
-from sdpa import LAWS, InputLaw, PairLaw, Scaling
+from sdpa.inputs import LAWS, InputLaw
 from sdpa.masks import NoneOrCausal, reach_of
-from sdpa.pairs import Normalize, spectrum_of
+from sdpa.pairs import Normalize, PairLaw, spectrum_of
 from sdpa.row_tiles import tile_rows
+from sdpa.scaling import Scaling
 
 # A batch's scores take 512 KiB, which fits into the second-level cache of current cores; its inputs
 # at most 8 MiB.
@@ -70,21 +71,6 @@ class AttentionCell(ScaledCell):
             `query_batches` in turn, (trials, batch, d_k).
         """
         raise NotImplementedError
-
-    def extra_values(
-        self,
-        keys: Floats,  # noqa: ARG002
-        scores: Floats,  # noqa: ARG002
-        gradients: Floats,  # noqa: ARG002
-    ) -> Mapping[str, Floats]:
-        """Numbers per row by name, (scalings, trials, queries), for metrics that need more than the
-        softmax.
-
-        Args:
-            keys, scores: of some draws; the scores have no divisor, and are -inf where masked.
-            gradients: drawn gradients to the weights, of the shape of the scores.
-        """
-        return {}
 
     @property
     def directions(self) -> float:
@@ -140,7 +126,7 @@ class AttentionCell(ScaledCell):
         """True if some query may not see all keys."""
         return self.mask != "none"
 
-    def visible(self, rows: slice) -> npt.NDArray[np.bool_] | None:
+    def visible(self, query_slice: slice) -> npt.NDArray[np.bool_] | None:
         """True where one of these queries of a draw sees a key, (queries, n_keys); None if all see
         all keys.
 
@@ -150,14 +136,14 @@ class AttentionCell(ScaledCell):
         """
         if not self.has_mask:
             return None
-        own = np.arange(self.n_keys - self.n_queries, self.n_keys)[rows]
+        own = np.arange(self.n_keys - self.n_queries, self.n_keys)[query_slice]
         return reach_of(self.mask).sees(own[:, None], np.arange(self.n_keys))
 
-    def own_keys(self, rows: slice) -> npt.NDArray[np.intp]:
+    def own_keys(self, query_slice: slice) -> npt.NDArray[np.intp]:
         """The key at the position of each of these queries, the last of the sequence, modulo
         n_keys; (queries,).
         """
-        return (np.arange(self.n_queries)[rows] - self.n_queries) % self.n_keys
+        return (np.arange(self.n_queries)[query_slice] - self.n_queries) % self.n_keys
 
     @property
     def score_centre(self) -> float:
@@ -171,9 +157,7 @@ class AttentionCell(ScaledCell):
 
     @property
     def entries(self) -> int:
-        """Numbers of one draw that are in memory at once before its scores: those behind Q and K,
-        and their entries.
-        """
+        """Numbers of one draw in memory before its scores: the drawn ones, and Q and K."""
         return self.numbers
 
     @property
@@ -318,9 +302,9 @@ class SampledCell(AttentionCell):
         keys = law.keys(rng, (trials, self.n_keys, self.d_k))
         own_keys = keys[:, self.n_keys - self.n_queries :] if law.correlation else None
 
-        def queries(rows: slice) -> Floats:
-            shape = (trials, rows.stop - rows.start, self.d_k)
-            return law.queries(rng, shape, None if own_keys is None else own_keys[:, rows])
+        def queries(query_slice: slice) -> Floats:
+            shape = (trials, query_slice.stop - query_slice.start, self.d_k)
+            return law.queries(rng, shape, None if own_keys is None else own_keys[:, query_slice])
 
         return keys, queries
 

@@ -6,7 +6,7 @@ Results are cached: a process sees the source as it was when first asked.
 import ast
 import hashlib
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -14,21 +14,7 @@ from pathlib import Path
 from experiments.measuring.experiment import AnyExperiment
 
 ROOT = Path(__file__).parents[2]
-_TOOLS = (
-    "theory",
-    "diagnosis",
-    "heads",
-    "auditing",
-    "command",
-)  # parts of sdpa that measure nothing
-_AFTER = (
-    "tables.py",
-    "figures.py",
-    "figures",
-)  # parts of an experiment that follow its measurements
-# Code of metrics of rows: only what measures rows depends on it.
-_ROWS = "experiments.measuring.rows"
-_OF_ROWS = ("sdpa/diagnostics.py", "sdpa/row_tiles.py", "experiments/measuring/rows")
+_EVERY = "experiments.measuring.chunk"  # measures the chunks of every experiment
 
 
 @cache
@@ -44,30 +30,53 @@ def versions(*packages: str) -> dict[str, str]:
 
 @cache
 def measuring_source(*experiments: AnyExperiment) -> str:
-    """SHA-256 of the code that measures experiments: of their folders, and of what they share.
+    """SHA-256 of the code that measures experiments: of all that their cells import, and data.
 
     Comments, docstrings and layout do not count.
     """
-    shared = [
-        path
-        for path in ROOT.glob("sdpa/**/*.py")
-        if path.relative_to(ROOT).parts[1].removesuffix(".py") not in _TOOLS
-    ]
-    shared += ROOT.glob("experiments/measuring/**/*.py")
-    own = [path for each in experiments for path in _measuring_files(each)]
-    if not any(_ROWS in path.read_text() for path in own if path.suffix == ".py"):
-        shared = [path for path in shared if not _is_of_rows(path)]
-    return _hash([*shared, *own])
+    folders = [ROOT / "experiments" / "kinds" / each.name for each in experiments]
+    data = {file for each in folders for file in each.glob("**/*.*") if "py" not in file.suffix}
+    cells = (f"experiments.kinds.{each.name}.cell" for each in experiments)
+    return _hash([*data, *_files_behind([_EVERY, *cells])])
 
 
-def _measuring_files(experiment: AnyExperiment) -> list[Path]:
-    folder = ROOT / "experiments" / "kinds" / experiment.name
-    files = folder.glob("**/*.*")
-    return [path for path in files if path.relative_to(folder).parts[0] not in _AFTER]
+def _files_behind(modules: Iterable[str]) -> set[Path]:
+    """The files of modules of this clone, and of all that they import, in functions too."""
+    found, waiting = set(), [*modules]
+    while waiting:
+        path = _file(waiting.pop())
+        if path and path not in found:
+            found.add(path)
+            waiting += _imports(path)
+    return found
 
 
-def _is_of_rows(path: Path) -> bool:
-    return path.relative_to(ROOT).as_posix().startswith(_OF_ROWS)
+def _imports(path: Path) -> Iterator[str]:
+    """The modules whose names a file imports; for a name of a package, the one that defines it."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (_home(node.module, alias.name) for alias in node.names)
+
+
+def _home(module: str, name: str) -> str:
+    """The module behind `from MODULE import NAME`: a submodule, or where a package has it from."""
+    if _file(submodule := f"{module}.{name}"):
+        return submodule
+    path = _file(module)
+    if path and path.name == "__init__.py":
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
+                return str(node.module)
+    return module
+
+
+def _file(module: str) -> Path | None:
+    """The file of a module of this clone."""
+    path = ROOT.joinpath(*module.split("."))
+    files = path.with_suffix(".py"), path / "__init__.py"
+    return next((file for file in files if file.is_file()), None)
 
 
 @cache
@@ -97,22 +106,24 @@ def _hash(paths: Iterable[Path], *, whole: bool = False) -> str:
     for path in sorted(path for path in paths if path.is_file()):
         content = path.read_bytes()
         if path.suffix == ".py" and not whole:
-            content = _bare(ast.parse(content)).encode()
+            content = _bare(content).encode()
         name = path.relative_to(ROOT).as_posix()
         found.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
     return found.hexdigest()
 
 
-def _bare(node: ast.AST) -> str:
-    r"""The code of a syntax tree without comments, docstrings and layout.
+@cache
+def _bare(source: bytes) -> str:
+    r"""The code of a file without comments, docstrings and layout.
 
-    >>> _bare(ast.parse('"A module."\nx = ( # one\n  "# 1")\n\n'))
+    >>> _bare(b'"A module."\nx = ( # one\n  "# 1")\n\n')
     "x = '# 1'"
     """
-    for each in ast.walk(node):
+    tree = ast.parse(source)
+    for each in ast.walk(tree):
         if (
             isinstance(each, ast.Module | ast.ClassDef | ast.FunctionDef)
             and ast.get_docstring(each, clean=False) is not None
         ):
             each.body = each.body[1:] or [ast.Pass()]
-    return ast.unparse(node)
+    return ast.unparse(tree)

@@ -90,7 +90,7 @@ def audit(
         importlib.import_module("ml_dtypes")  # adds the type to NumPy
     if min(d_k // 4, groups) < 1:
         raise ValueError(f"expected d_k from 4 and groups from 1, got {d_k} and {groups}")
-    rows = RowMap.of(softcap, sink)
+    rows = RowMap.with_sinks(softcap, sink)
     logits = -math.inf if rows.sink is None else rows.sink
     facts = Facts(
         divisor=Fact(str(scaling), lambda x: resolve_divisor(scaling, x["d_k"], x["n_keys"])),

@@ -28,8 +28,9 @@ from sdpa.diagnosis.estimates import (
 )
 from sdpa.diagnosis.heads import Heads, Mask, label
 from sdpa.diagnosis.quantities import Quantity, Sums, ratio, row_mean
-from sdpa.diagnostics import row_diagnostics
+from sdpa.metrics import row_variance
 from sdpa.scaling import Rule, resolve_divisor
+from sdpa.softmax_rows import row_diagnostics
 
 # With s and t the scaled scores of a row of a and of b, and w and v their softmax.
 COMPARED = (
@@ -126,12 +127,12 @@ def _heads(
 
 def _values(s: FloatArray, t: FloatArray) -> dict[str, FloatArray]:
     """The values of rows whose sums count, by name, from scaled scores of a and b."""
-    of_a, of_b = (row_diagnostics(scores, 1.0, with_variance=True) for scores in (s, t))
+    of_a, of_b = (row_diagnostics(scores, 1.0) for scores in (s, t))
     return {
         "rows": np.ones(len(s)),
         "divergence": divergence(s, t),
-        "variance_a": of_a.row_variance,
-        "variance_b": of_b.row_variance,
+        "variance_a": row_variance(s),
+        "variance_b": row_variance(t),
         "same_largest_key": s.argmax(axis=-1) == t.argmax(axis=-1),
         "entropy_change": of_b.entropy - of_a.entropy,
     }

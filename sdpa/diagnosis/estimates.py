@@ -136,7 +136,7 @@ def diagnose(
     """
     heads = Heads.of(q, k, mask, axes)
     divisor = resolve_divisor(scaling, heads.q.shape[-1], heads.n_keys, mask)
-    row_map = RowMap.of(softcap, sink)
+    row_map = RowMap.with_sinks(softcap, sink)
     return _diagnosis(heads, divisor, row_map, has_exact=exact and row_map.is_plain)
 
 

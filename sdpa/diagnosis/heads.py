@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import BoolArray, FloatArray
-from sdpa.diagnostics import row_diagnostics
 from sdpa.masks import broadcast_mask, named_mask
-from sdpa.metrics import SATURATED
+from sdpa.metrics import SATURATED, row_variance
 from sdpa.row_maps import PLAIN, RowMap
+from sdpa.softmax_rows import row_diagnostics
 
 # The names of leading axes by their number.
 AXES: dict[int, tuple[str, ...]] = {
@@ -104,12 +104,12 @@ def _values(
     row_map: RowMap,
 ) -> dict[str, FloatArray]:
     """The values of rows by name, from scores before the divisor and their weights."""
-    plain = row_diagnostics(scores, divisor, with_variance=True)
-    mapped = plain if row_map.is_plain else row_map.rows(scores / divisor)
+    plain = row_map.is_plain
+    mapped = row_diagnostics(scores, divisor) if plain else row_map.rows(scores / divisor)
     visible = scores > -np.inf
     n = visible.sum(axis=-1).astype(np.float64)
-    is_noise = plain.row_variance <= _NOISE**2 * independent
-    variance = np.where(is_noise, 0.0, plain.row_variance)
+    measured = row_variance(scores) / divisor / divisor
+    variance = np.where(measured <= _NOISE**2 * independent, 0.0, measured)
     max_weight = weights.max(axis=-1)
     return {
         "rows": np.ones_like(n),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.config.sweep import Sweep
-from experiments.kinds.saturation.cell import EXPERIMENT, STATISTICS, Cell
+from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
 from experiments.running.work import tabulated
 from experiments.tables.analyse import agreement
 from experiments.tables.derived import add_exact
@@ -42,7 +42,7 @@ class OfOneQuery(Cell):
     ids=["none", "no mask", "divisor off by 1%", "wide keys", "keys with a mean", "one query"],
 )
 def test_a_fault_raises_the_alarm(drawn, is_found):
-    measurement = STATISTICS.measure(drawn, TRIALS, np.random.default_rng(1))
+    measurement = KERNEL.measure(drawn, TRIALS, np.random.default_rng(1))
     measured = tabulated(EXPERIMENT, [CELL], [measurement])["measured"]
     table = add_exact(EXPERIMENT, measured, [CELL])
     tables = {"measured": table, "verdicts": verdicts(EXPERIMENT, table)}

@@ -1,18 +1,19 @@
 """The core experiment against a plain recomputation of the same draws."""
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.kinds.saturation.cell import EXPERIMENT, STATISTICS, Cell
+from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
 from experiments.measuring import sampling
 from experiments.measuring.chunk import Chunk, generator
 from experiments.measuring.experiment import MEASURED
+from experiments.measuring.rows.kernel import RowMeasurement
 from experiments.measuring.rows.metrics import METRICS
-from experiments.measuring.rows.statistics import RowMeasurement
 from sdpa import LAWS, Scaling
 from tests.plain_rows import metrics_of_draw, rows_of_draw, score_variance
 
@@ -34,7 +35,7 @@ CASES = [
 
 def plain_metrics(draws, divisor, *, causal=False):
     """Every metric of draws (keys, queries, ...) from its definition, and all scores."""
-    found = [metrics_of_draw(queries, keys, divisor, causal=causal) for keys, queries, *_ in draws]
+    found = [metrics_of_draw(queries, keys, divisor, causal=causal) for keys, queries, _ in draws]
     of_draws, scores = zip(*found, strict=True)
     means = {name: np.mean([of_draw[name] for of_draw in of_draws]) for name in of_draws[0]}
     roots = {metric.name for metric in METRICS if metric.kind == "root"}
@@ -72,14 +73,14 @@ def replay(cell: Cell, trials: int, seed: int):
 
 
 def rows_of(cell: Cell, measurement: RowMeasurement):
-    return STATISTICS.tabulate(cell, measurement)[MEASURED]
+    return KERNEL.tabulate(cell, measurement)[MEASURED]
 
 
 @pytest.mark.parametrize("change", CASES, ids=str)
 def test_metrics_are_those_of_the_definitions(change):
     cell = dataclasses.replace(CELL, **change | {"inputs": LAWS[change["inputs"]]})
     trials = 20
-    rows = rows_of(cell, STATISTICS.measure(cell, trials, np.random.default_rng(6)))
+    rows = rows_of(cell, KERNEL.measure(cell, trials, np.random.default_rng(6)))
     for row, divisor in zip(rows, cell.divisors(), strict=True):
         expected, scores = plain_metrics(replay(cell, trials, 6), divisor, causal=cell.has_mask)
         assert {name: row[name] for name in expected} == pytest.approx(
@@ -97,40 +98,40 @@ def test_every_law_and_every_key_has_a_case():
 
 def test_quantiles_are_those_of_the_rows():
     """To the width of a bin of their histogram, below 2%."""
-    rows = rows_of(CELL, STATISTICS.measure(CELL, 60, np.random.default_rng(6)))
-    of_rank = {"p10": 0.1, "median": 0.5, "p90": 0.9}
-    quantiles = {metric.name for metric in METRICS if metric.kind == "quantile"}
-    norms = ("jacobian_norm", "weight_jacobian_norm", "query_gradient_norm")
-    assert quantiles == {f"{norm}_{rank}" for norm in norms for rank in of_rank}
+    rows = rows_of(CELL, KERNEL.measure(CELL, 60, np.random.default_rng(6)))
+    behind = {
+        "jacobian_norm": "jacobian_norm",
+        "weight_jacobian_norm": "query_gradient_norm",  # without drawn gradients
+        "query_gradient_norm": "drawn",
+    }
     for row, divisor in zip(rows, CELL.divisors(), strict=True):
-        draws = [rows_of_draw(q, k, divisor, g) for k, q, g in replay(CELL, 60, 6)]
-        squares = {
-            "jacobian_norm": [found["jacobian_norm"] for found, *_ in draws],
-            "weight_jacobian_norm": [found["query_gradient_norm"] for found, *_ in draws],
-            "query_gradient_norm": [drawn for *_, drawn in draws],
-        }
-        for norm in norms:
-            values = np.sqrt(squares[norm])
-            for rank, share in of_rank.items():
-                expected = np.quantile(values, share)
-                assert row[f"{norm}_{rank}"] == pytest.approx(expected, rel=0.02), (norm, rank)
+        draws = [rows_of_draw(q, k, divisor, g)[0] for k, q, g in replay(CELL, 60, 6)]
+        for norm, rank in itertools.product(behind, ("p10", "median", "p90")):
+            values = np.sqrt([found[behind[norm]] for found in draws])
+            expected = np.quantile(values, {"p10": 0.1, "median": 0.5, "p90": 0.9}[rank])
+            assert row[f"{norm}_{rank}"] == pytest.approx(expected, rel=0.02), (norm, rank)
 
 
-def test_a_cell_drawn_in_batches_of_queries_has_the_metrics_of_its_draws(monkeypatch):
-    monkeypatch.setattr(sampling, "_BATCH_BYTES", 8 * 14)  # two queries at a time
+class OfOneDraw(Cell):
+    """However it is asked for."""
+
+    def draw(self, trials, rng):
+        keys, queries = rng.standard_normal((2, trials, self.n_keys, self.d_k))
+        return keys, lambda query_slice: queries[:, query_slice]
+
+
+def test_batches_of_queries_change_no_metric(monkeypatch):
+    cell = OfOneDraw(**vars(CELL) | {"n_queries": 5, "mask": "causal"})
+
+    def measured():
+        found = KERNEL.measure(cell, 1, np.random.default_rng(8))
+        return [*found.moments.mean, found.norms.series[0].quantile(2.5)]
+
+    whole = measured()
+    monkeypatch.setattr(sampling, "_BATCH_BYTES", 8 * 14)
     monkeypatch.setattr(sampling, "_PRODUCT_QUERIES", 1)
-    cell = dataclasses.replace(CELL, n_queries=5)
-    measurement = STATISTICS.measure(cell, 4, np.random.default_rng(8))
-    rng = np.random.default_rng(8)
-    drawn = []
-    for _ in range(4):
-        keys = rng.standard_normal((7, 5))
-        drawn.append(
-            (keys, np.concatenate([rng.standard_normal((count, 5)) for count in (2, 2, 1)]))
-        )
-    for row, divisor in zip(rows_of(cell, measurement), cell.divisors(), strict=True):
-        expected, _ = plain_metrics(drawn, divisor)
-        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=0)
+    assert [*cell.query_batches()] == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    assert measured() == pytest.approx(whole, rel=1e-12)
 
 
 def test_a_chunk_is_the_one_it_has_always_been():

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import stats
 
-from experiments.kinds.saturation.cell import STATISTICS, Cell
+from experiments.kinds.saturation.cell import KERNEL, Cell
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import Limits, effective_draws, mean_interval, share_interval
 from experiments.measuring.moments import Moments, ScoreMoments
@@ -84,10 +84,10 @@ def test_standard_errors_are_the_jackknife_over_draws():
     """
     cell = Cell(d_k=4, n_keys=8, n_queries=6, scaling=RULES)
     rng = np.random.default_rng(5)
-    draws = [STATISTICS.measure(cell, 1, rng) for _ in range(40)]
+    draws = [KERNEL.measure(cell, 1, rng) for _ in range(40)]
 
     def rows_of(draws):
-        return list(STATISTICS.tabulate(cell, merged(draws))[MEASURED])
+        return list(KERNEL.tabulate(cell, merged(draws))[MEASURED])
 
     left_out = [rows_of(draws[:i] + draws[i + 1 :]) for i in range(40)]
     # The jackknife is not consistent for quantiles.

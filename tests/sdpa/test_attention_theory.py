@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sdpa import row_diagnostics
+from sdpa import row_diagnostics, row_variance, softmax
 from sdpa.pairs import PairLaw
 from sdpa.theory import (
     attention_expectations,
@@ -40,7 +40,14 @@ def squares_of(exact):
     return found
 
 
-DIRECT = "max_weight", "entropy", "jacobian_trace", "row_variance", "collision", "own_weight"
+def direct(rows, scores, own):
+    """Metrics of rows of scaled scores without a square."""
+    names = "max_weight", "entropy", "jacobian_trace", "collision"
+    own_weight = np.take_along_axis(softmax(scores), own[..., None], axis=-1)[..., 0]
+    return {name: getattr(rows, name) for name in names} | {
+        "row_variance": row_variance(scores),
+        "own_weight": own_weight,
+    }
 
 
 @dataclass(frozen=True)
@@ -69,15 +76,13 @@ class Case:
     def metrics(self, rng, draws):
         """Every metric of each row, (draws, queries) each; norms as squares."""
         q, k = self.vectors(rng, draws)
-        own = self.own_keys()
-        last = self.n_keys - 1 if self.shortest is None else own[:, None]
-        seen = np.arange(self.n_keys) <= np.broadcast_to(last, (len(own), 1))
-        rows = row_diagnostics(
-            q @ k.mT, self.divisor, k, mask=seen, own_keys=own, with_variance=True
-        )
+        own = np.broadcast_to(self.own_keys(), q.shape[:-1])
+        last = self.n_keys - 1 if self.shortest is None else own[0][:, None]
+        seen = np.arange(self.n_keys) <= np.broadcast_to(last, (own.shape[1], 1))
+        rows = row_diagnostics(q @ k.mT, self.divisor, k, mask=seen)
         jacobian_square = rows.jacobian_norm**2
-        found = {name: getattr(rows, name) for name in DIRECT}
-        return found | {
+        scores = np.where(seen, q @ k.mT / self.divisor, -np.inf)
+        return direct(rows, scores, own) | {
             "jacobian_square": jacobian_square,
             "query_gradient_square": rows.weight_jacobian_norm**2,
             "saturated_rows": rows.max_weight > 0.99,
@@ -118,9 +123,8 @@ def of_two_keys(gap):
     """The metrics of rows of two keys whose scores differ by `gap`, (rows, gaps)."""
     scores = np.stack([gap, np.zeros_like(gap)], axis=-1)
     own = np.zeros(gap.shape, int)
-    rows = row_diagnostics(scores, 1.0, own_keys=own, with_variance=True)
-    found = {name: getattr(rows, name) for name in DIRECT}
-    return found | {"jacobian_square": rows.jacobian_norm**2}
+    rows = row_diagnostics(scores, 1.0)
+    return direct(rows, scores, own) | {"jacobian_square": rows.jacobian_norm**2}
 
 
 @pytest.mark.parametrize(

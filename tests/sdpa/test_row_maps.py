@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sdpa import attention_weights, row_diagnostics, scaled_dot_product_attention
-from sdpa.attention import alibi_bias
+from sdpa.positions import alibi_bias
 from sdpa.row_maps import NORMALIZERS, RowMap
 
 D_K, N_KEYS, N_QUERIES = 4, 7, 3
@@ -80,7 +80,7 @@ def test_attention_takes_a_map_between_divisor_and_weights(row_map):
     ("chosen", "message"),
     [
         ({"softcap": -1.0}, "softcap: expected a finite number above 0, or 0 for none, got -1.0"),
-        ({"sink": [0.0, 1.0, 2.0]}, r"one for each head of the scores \(1, 1, 1\), got 3 numbers"),
+        ({"sink": (0.0, 1.0, 2.0)}, r"one for each head of the scores \(1, 1, 1\), got 3 numbers"),
         (
             {"normalizer": "sigmoid", "sink": 0.0},
             "sink: expected none beside the normalizer sigmoid, got 0.0",
@@ -89,7 +89,7 @@ def test_attention_takes_a_map_between_divisor_and_weights(row_map):
 )
 def test_impossible_maps_are_refused(chosen, message):
     with pytest.raises(ValueError, match=message):
-        RowMap.of(**{"softcap": 0.0, "sink": None} | chosen).weights([[[1.0]]])
+        RowMap(**chosen).weights([[[1.0]]])
 
 
 def test_impossible_biases_and_masks_are_refused():

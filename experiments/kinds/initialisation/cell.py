@@ -15,11 +15,11 @@ from annotated_types import Ge, Le
 from experiments.measuring.columns import Column, Meaning
 from experiments.measuring.experiment import MEASURED, Floats, Row, for_cells
 from experiments.measuring.metric import Exact
+from experiments.measuring.rows.kernel import Kernel, RowMeasurement
 from experiments.measuring.rows.metrics import METRICS, PerRow, RowMetric
-from experiments.measuring.rows.statistics import RowMeasurement, RowStatistics
 from experiments.measuring.sampling import AttentionCell
-from sdpa import Scaling
 from sdpa.initialisation import Scheme, layer_normed_tokens
+from sdpa.scaling import Scaling
 
 _Size = Annotated[int, Ge(1), Le(2**20)]
 
@@ -73,7 +73,7 @@ class Cell(AttentionCell):
         tokens = layer_normed_tokens(rng, (trials, self.n_keys, self.d_model))
         to_queries, to_keys = self.scheme.weights(rng, trials, self.d_model, self.d_k)
         last = tokens[:, self.n_keys - self.n_queries :]
-        return tokens @ to_keys, lambda rows: last[:, rows] @ to_queries
+        return tokens @ to_keys, lambda query_slice: last[:, query_slice] @ to_queries
 
     @property
     def numbers(self) -> int:
@@ -124,16 +124,16 @@ _METRICS = (
     ),
     *(replace(metric, exact=_KNOWN.get(metric.name)) for metric in METRICS),
 )
-STATISTICS = RowStatistics(_METRICS)
+KERNEL = Kernel[Cell](_METRICS)
 
 
 def _tabulate(cell: Cell, measurement: RowMeasurement) -> dict[str, list[Row]]:
-    """As `RowStatistics.tabulate`, with the d_k that follows from the axes."""
-    tables = STATISTICS.tabulate(cell, measurement)
+    """As `Kernel.tabulate`, with the d_k that follows from the axes."""
+    tables = KERNEL.tabulate(cell, measurement)
     return tables | {MEASURED: [{"d_k": cell.d_k, **row} for row in tables[MEASURED]]}
 
 
-_OF_ROWS = STATISTICS.experiment("initialisation", Cell)
+_OF_ROWS = KERNEL.experiment("initialisation", Cell)
 EXPERIMENT = replace(
     _OF_ROWS,
     columns=(

@@ -19,11 +19,11 @@ from experiments.measuring.columns import Meaning
 from experiments.measuring.experiment import Floats, RowSizes, for_cells
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.metric import Exact, from_theory
+from experiments.measuring.rows.kernel import Kernel
 from experiments.measuring.rows.metrics import METRICS, RowMetric, RowsMetric, row_arguments
-from experiments.measuring.rows.statistics import RowStatistics
 from experiments.measuring.sampling import SampledCell
 from sdpa.masks import reach_of
-from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap
+from sdpa.row_maps import NORMALIZERS, MappedRows, Normalizer, RowMap
 
 _OF_MASK = (
     "none, causal, window-512 (causal, and each query sees only the last 512 keys up to its "
@@ -108,30 +108,16 @@ class Cell(SampledCell):
             return str(error)
         return None
 
-    def extra_values(self, keys: Floats, scores: Floats, gradients: Floats) -> dict[str, Floats]:
-        """As `AttentionCell.extra_values`: the numbers behind the metrics, under the row map."""
-        found = []
-        for divisor in self.divisors():
-            mapped = self.row_map.rows(scores / divisor, keys, gradients=gradients)
-            weights, *of_row, of_weights, of_query = mapped
-            found.append((weights.max(axis=-1), *of_row, of_weights / divisor, of_query / divisor))
-        return dict(zip(_NUMBERS, np.stack(found, axis=1), strict=True))
+
+def mapped_rows(cell: Cell, scores: Floats, keys: Floats, gradients: Floats) -> MappedRows:
+    """The rows under the row map of the cell and each of its divisors, in the place of a softmax."""
+    found = []
+    for divisor in cell.divisors():
+        *of_rows, of_weights, of_query = cell.row_map.rows(scores / divisor, keys, gradients)
+        found.append((*of_rows, of_weights / divisor, of_query / divisor))
+    return MappedRows(*np.stack(found, axis=1))
 
 
-# Prefixed, because the same names without it are attributes of `RowDiagnostics`, which then would
-# be computed too.
-_OF_MAP = "mapped_"
-_NUMBERS = tuple(
-    _OF_MAP + name
-    for name in (
-        "max_weight",
-        "visible_mass",
-        "entropy",
-        "jacobian_norm",
-        "weight_jacobian_norm",
-        "query_gradient_norm",
-    )
-)
 _SATURATION = {metric.name: metric for metric in METRICS}
 # The mass of a sink comes from rare rows without a large score, and norms beside a high sink from
 # rows with one. Theory has no deviation of a draw under a row map, which would keep up the errors
@@ -177,7 +163,6 @@ def _of_saturation(name: str, old: str = "", new: str = "", **changes: Any) -> R
     assert isinstance(metric, RowMetric)
     return replace(
         metric,
-        compute=f"{_OF_MAP}{metric.source}",
         exact=metric.exact and _exact(name),
         meaning=metric.meaning.replace(old, new),
         **changes,
@@ -195,7 +180,6 @@ MECHANISM_METRICS: tuple[RowsMetric, ...] = (
         "sum of the weights of the visible keys, without that of a sink; mean over rows",
         "E sum_j w_j",
         "sum of the weights",
-        compute="mapped_visible_mass",
         exact=_exact("visible_mass"),
         within=(0, _largest_mass),
         min_draws=_MANY,
@@ -215,5 +199,5 @@ MECHANISM_METRICS: tuple[RowsMetric, ...] = (
     _of_saturation("query_gradient_norm_median", "K^T J g", "K^T J^T g"),
 )
 
-STATISTICS = RowStatistics(MECHANISM_METRICS)
-EXPERIMENT = replace(STATISTICS.experiment("mechanisms", Cell), extends="saturation")
+KERNEL = Kernel(MECHANISM_METRICS, mapped_rows)
+EXPERIMENT = replace(KERNEL.experiment("mechanisms", Cell), extends="saturation")

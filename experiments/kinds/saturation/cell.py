@@ -1,14 +1,16 @@
-"""The core experiment: all metrics of attention rows, for queries and keys of a given joint law.
+"""The core experiment: what does a divisor do to the scores, the softmax and its gradients?
 
-Here theory knows the medians of norms, too.
+A cell has a joint law of q and k (`measuring.sampling`). `measuring.rows.kernel` computes a trial
+of it, from the draw to the means: all metrics of attention rows. Here theory knows the medians of
+norms, too.
 """
 
 from dataclasses import dataclass, replace
 
 from experiments.measuring.metric import Exact, from_theory
+from experiments.measuring.rows.kernel import Kernel
 from experiments.measuring.rows.metrics import METRICS as ROW_METRICS
 from experiments.measuring.rows.metrics import RowsMetric, row_arguments
-from experiments.measuring.rows.statistics import RowStatistics
 from experiments.measuring.sampling import SampledCell
 
 _FORMULA = (
@@ -38,5 +40,5 @@ def _of_drawn_rows(metric: RowsMetric) -> RowsMetric:
 
 
 METRICS = tuple(map(_of_drawn_rows, ROW_METRICS))
-STATISTICS = RowStatistics(METRICS)
-EXPERIMENT = STATISTICS.experiment("saturation", Cell)
+KERNEL = Kernel[Cell](METRICS)
+EXPERIMENT = KERNEL.experiment("saturation", Cell)

@@ -8,7 +8,7 @@ rows.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,12 +17,14 @@ from experiments.measuring.experiment import ACCURACY, Floats, for_cells
 from experiments.measuring.metric import End, Exact, Metric, from_theory
 from experiments.measuring.sampling import AttentionCell, SampledCell
 from experiments.measuring.score_metrics import SCORE_METRICS, ScoreMetric
-from sdpa import PairLaw, RowDiagnostics
-from sdpa.metrics import SATURATED
+from sdpa.metrics import SATURATED, row_variance
+from sdpa.pairs import PairLaw
+from sdpa.row_maps import MappedRows
+from sdpa.softmax_rows import RowDiagnostics
 
 # Relative errors of exact values: of interpolations over lengths and deviations, and of inversions
 # of Laplace transforms.
-_OF_MEANS, _OF_POWERS, _OF_SHARES = 1e-6, 2e-5, 1e-7
+_MEAN_ACCURACY, _ROOT_ACCURACY, _SHARE_ACCURACY = 1e-6, 2e-5, 1e-7
 _INTEGRALS = (
     "integral over the scores of a row, then over |q| (sdpa.theory); empty unless inputs is "
     "gaussian, and where means, a spectrum, a correlation or a normalization come together"
@@ -31,28 +33,42 @@ _INTEGRALS = (
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of some draws under all divisors, and the vectors behind them."""
+    """Rows of some draws under all divisors, and what is behind them."""
 
+    cell: AttentionCell
+    query_slice: slice  # of the queries of a draw
     queries: Floats  # (n_draws, n_queries, d_k)
     keys: Floats  # (n_draws, n_keys, d_k)
-    divisors: Floats  # (n_divisors, 1, 1)
-    rows: RowDiagnostics  # of the scores
-    rows_per_key: float  # the number of queries of a whole draw over its number of keys
-    # numbers per row, (n_divisors, n_draws, n_queries), from `AttentionCell.extra_values`
-    extra_values: Mapping[str, Floats]
+    scores: Floats  # q.k, -inf where masked, (n_draws, n_queries, n_keys)
+    rows: RowDiagnostics | MappedRows  # numbers per row, (n_divisors, n_draws, n_queries)
 
-    def values(self, of: "PerRow") -> Floats:
+    @property
+    def divisors(self) -> Floats:
+        """The divisors of the cell, (n_divisors, 1, 1)."""
+        return np.reshape(self.cell.divisors(), (-1, 1, 1))
+
+    @property
+    def rows_per_key(self) -> float:
+        """The number of queries of a whole draw over its number of keys."""
+        return self.cell.n_queries / self.cell.n_keys
+
+    def values(self, source: "PerRow") -> Floats:
         """A number per row, (n_divisors, n_draws, n_queries)."""
-        if callable(of):
+        if callable(source):
             shape = len(self.divisors), *self.queries.shape[:2]
-            return np.broadcast_to(of(self), shape)
-        if of in self.extra_values:
-            return self.extra_values[of]
-        if not hasattr(self.rows, of):
+            return np.broadcast_to(source(self), shape)
+        if not hasattr(self.rows, source):
             raise LookupError(
-                f"expected a metric with `compute`, or with the name of a diagnostic, got {of}"
+                f"expected a metric with `compute`, or with the name of a diagnostic, got {source}"
             )
-        return np.asarray(getattr(self.rows, of))
+        return np.asarray(getattr(self.rows, source))
+
+
+def _own_weight(batch: Batch) -> Floats:
+    """exp((s_own - s_max) / divisor) max w."""
+    own = batch.cell.own_keys(batch.query_slice)[None, :, None]
+    gap = batch.scores.max(axis=-1) - np.take_along_axis(batch.scores, own, axis=-1)[..., 0]
+    return np.asarray(batch.values("max_weight") * np.exp(-gap / batch.divisors))
 
 
 PerRow = str | Callable[[Batch], Floats]
@@ -63,9 +79,9 @@ class RowMetric(Metric):
     """A metric with one value per row.
 
     Attributes:
-        compute: a name of `RowDiagnostics` or of `Batch.extra_values`, or a function of a `Batch`
-            that returns (n_divisors, n_draws, n_queries), or what broadcasts to it; None for the
-            number of its own name.
+        compute: a name of the numbers `Batch.rows`, or a function of a `Batch` that returns
+            (n_divisors, n_draws, n_queries), or what broadcasts to it; None for the number of its
+            own name.
     """
 
     compute: PerRow | None = None
@@ -115,7 +131,7 @@ def _root(
         f"{title}, r.m.s.",
         "root",
         compute=of_row,
-        exact=_exact(norm, _OF_POWERS),
+        exact=_exact(norm, _ROOT_ACCURACY),
         within=(0, high),
         is_precise=True,
         is_logarithmic=True,
@@ -155,6 +171,7 @@ METRICS: tuple[RowsMetric, ...] = (
         "variance of the scaled scores within a row; mean over rows",
         "E (1/n) sum_j (s_j - mean)^2",
         "variance within a row",
+        compute=lambda batch: row_variance(batch.scores) / batch.divisors / batch.divisors,
         exact=Exact(
             "(n - 1) / n times the variance of a score given the query, averaged over queries",
             from_theory("row_variance", row_arguments),
@@ -167,7 +184,7 @@ METRICS: tuple[RowsMetric, ...] = (
         "largest weight of a row; mean over rows",
         "E max_j w_j",
         "largest weight of a row",
-        exact=_exact("max_weight", _OF_MEANS),
+        exact=_exact("max_weight", _MEAN_ACCURACY),
         within=(lambda cells: 1 / cells.n_keys, 1),
         is_precise=True,
         is_logarithmic=True,
@@ -177,6 +194,7 @@ METRICS: tuple[RowsMetric, ...] = (
         "weight of the key at the position of the query; mean over rows",
         "E w_i",
         "weight of the own key",
+        compute=_own_weight,
         exact=_exact("own_weight"),
         within=(0, 1),
         is_logarithmic=True,
@@ -187,7 +205,7 @@ METRICS: tuple[RowsMetric, ...] = (
         "E[-sum_j w_j ln w_j]",
         "entropy of a row (nats)",
         unit="nats",
-        exact=_exact("entropy", _OF_MEANS),
+        exact=_exact("entropy", _MEAN_ACCURACY),
         within=(0, lambda cells: np.log(cells.n_keys)),
         is_precise=True,
     ),
@@ -213,8 +231,8 @@ METRICS: tuple[RowsMetric, ...] = (
         "sqrt(E sum_j w_j^2)",
         "standard deviation of the output",
         "root",
-        compute=lambda batch: np.sqrt(batch.rows.collision),
-        exact=_exact("output_std", _OF_POWERS),
+        compute=lambda batch: np.sqrt(batch.values("collision")),
+        exact=_exact("output_std", _ROOT_ACCURACY),
         within=(lambda cells: 1 / np.sqrt(cells.n_keys), 1),
         is_logarithmic=True,
     ),
@@ -223,7 +241,7 @@ METRICS: tuple[RowsMetric, ...] = (
         "trace of the softmax Jacobian; mean over rows",
         "E[1 - sum_j w_j^2]",
         "Jacobian trace $1-\\sum w^2$",
-        exact=_exact("jacobian_trace", _OF_MEANS),
+        exact=_exact("jacobian_trace", _MEAN_ACCURACY),
         within=(0, lambda cells: 1 - 1 / cells.n_keys),
         is_precise=True,
     ),
@@ -247,11 +265,11 @@ METRICS: tuple[RowsMetric, ...] = (
         # |J|_F |q| / divisor of each row: the mean square is that of dL/dk_j = sum_i (J_i g_i)_j
         # q_i / divisor.
         compute=lambda batch: (
-            batch.rows.jacobian_norm
+            batch.values("jacobian_norm")
             * np.sqrt(batch.rows_per_key * np.vecdot(batch.queries, batch.queries))
             / batch.divisors
         ),
-        exact=_exact("key_gradient_norm", _OF_POWERS, per_key=True),
+        exact=_exact("key_gradient_norm", _ROOT_ACCURACY, per_key=True),
         within=(0, math.inf),
         is_logarithmic=True,
     ),
@@ -265,8 +283,8 @@ METRICS: tuple[RowsMetric, ...] = (
         "entries of $dL/dv$, r.m.s.",
         "root",
         # dL/dv_j = sum_i w_ij o_i
-        compute=lambda batch: np.sqrt(batch.rows_per_key * batch.rows.collision),
-        exact=_exact("value_gradient_norm", _OF_POWERS, per_key=True),
+        compute=lambda batch: np.sqrt(batch.rows_per_key * batch.values("collision")),
+        exact=_exact("value_gradient_norm", _ROOT_ACCURACY, per_key=True),
         within=(
             lambda cells: np.sqrt(cells.n_queries) / cells.n_keys,
             lambda cells: np.sqrt(cells.n_queries / cells.n_keys),
@@ -279,8 +297,8 @@ METRICS: tuple[RowsMetric, ...] = (
         f"P(max_j w_j > {SATURATED})",
         f"share of rows with a weight > {SATURATED}",
         "share",
-        compute=lambda batch: (batch.rows.max_weight > SATURATED).astype(float),
-        exact=_exact("saturated_rows", _OF_SHARES),
+        compute=lambda batch: (batch.values("max_weight") > SATURATED).astype(float),
+        exact=_exact("saturated_rows", _SHARE_ACCURACY),
         within=(0, 1),
     ),
 )

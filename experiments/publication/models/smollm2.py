@@ -209,7 +209,7 @@ def read(path: Path) -> Pretrained:
 
 
 def _halves(matrix: Floats, n_heads: int) -> Floats:
-    """The columns of W_Q or W_K in the order of `sdpa.row_maps.rotated`.
+    """The columns of W_Q or W_K in the order of `sdpa.positions.rotated`.
 
     RoPE turns pairs of entries of a head. In a GGUF file of the architecture llama, a pair is the
     entries 2m and 2m + 1; `rotated` expects m and m + d_k / 2.

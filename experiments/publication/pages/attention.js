@@ -3,7 +3,7 @@
 /* The mathematics of a row of scores, of exact expectations and of random draws, without access to the document. */
 const attention = (() => {
   /* Weights, max weight, entropy (nats) and |J|_F of a row of scores under a divisor, in the form of
-     sdpa/diagnostics.py and sdpa/gradients.py: from t, the sum of the other weights over the largest, so that
+     sdpa/softmax_rows.py and sdpa/metrics.py: from t, the sum of the other weights over the largest, so that
      nothing cancels in a saturated row. */
   function rowOf(scores, divisor) {
     let top = 0;

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import special
 
-from sdpa import row_diagnostics, row_variance, softmax, softmax_jacobian
+import sdpa
+from sdpa import row_diagnostics
 
 # n_keys and d_k: short rows and long ones, with vectors and with distances of keys.
 SIZES = [(7, 3), (7, 11), (40, 11), (40, 64)]
@@ -32,27 +32,21 @@ def masked_inputs(n_keys, d_k, n_queries=5, spread=2.0):
     return np.where(mask, scores, -np.inf), keys
 
 
-def plain(scores, keys, divisor, own, gradients):
-    """The definitions of the design, with no thought for speed or saturation."""
-    s = scores / divisor
-    w = softmax(s)
-    jacobian = softmax_jacobian(w)
-    squares = (w**2).sum(axis=-1)
-    to_query = jacobian @ keys[:, None] / divisor
-    return {
-        "max_weight": w.max(axis=-1),
-        "entropy": special.entr(w).sum(axis=-1),
-        "effective_keys": np.exp(special.entr(w).sum(axis=-1)),
-        "jacobian_trace": 1 - squares,
-        "jacobian_norm": np.linalg.norm(jacobian, axis=(-2, -1)),
+OF_WEIGHTS = (
+    *("max_weight", "entropy", "effective_keys", "collision"),
+    *("jacobian_trace", "jacobian_norm"),
+)
+
+
+def plain(scores, keys, divisor, gradients):
+    """By the functions of weights, and the Jacobian as a matrix."""
+    w = sdpa.softmax(scores / divisor)
+    to_query = sdpa.softmax_jacobian(w) @ keys[:, None] / divisor
+    of_loss = np.vecdot(to_query.swapaxes(-1, -2), gradients[..., None, :])
+    return {name: getattr(sdpa, name)(w) for name in OF_WEIGHTS} | {
+        "participation": 1 / sdpa.collision(w),
         "weight_jacobian_norm": np.linalg.norm(to_query, axis=(-2, -1)),
-        "query_gradient_norm": np.linalg.norm(
-            np.vecdot(to_query.swapaxes(-1, -2), gradients[..., None, :]), axis=-1
-        ),
-        "row_variance": s.var(axis=-1, where=np.isfinite(s)),
-        "collision": squares,
-        "participation": 1 / squares,
-        "own_weight": np.take_along_axis(w, own[..., None], axis=-1)[..., 0],
+        "query_gradient_norm": np.linalg.norm(of_loss, axis=-1),
     }
 
 
@@ -63,17 +57,12 @@ def plain(scores, keys, divisor, own, gradients):
 )
 def test_equals_the_plain_definition(n_keys, d_k, n_queries, given, spread):
     scores, keys = given(n_keys, d_k, n_queries, spread)
-    own = np.arange(2 * n_queries).reshape(2, n_queries) % n_keys  # other ones in each draw
     gradients = np.random.default_rng(n_keys).standard_normal(scores.shape)
-    rows = row_diagnostics(
-        scores, DIVISORS, keys, gradients=gradients, with_variance=True, own_keys=own
-    )
+    rows = row_diagnostics(scores, DIVISORS, keys, gradients=gradients)
     for i, divisor in enumerate(DIVISORS):
-        for name, expected in plain(scores, keys, divisor, own, gradients).items():
+        for name, expected in plain(scores, keys, divisor, gradients).items():
             found = getattr(rows, name)[i]
             assert_allclose(found, expected, rtol=1e-10, atol=1e-28, err_msg=name)
-    variance = row_variance(scores / 2.5)
-    assert_allclose(rows.row_variance[1], variance, rtol=1e-12, atol=1e-28)
     one = row_diagnostics(scores, 2.5, keys)
     assert_array_equal(one.entropy, rows.entropy[1])
 
@@ -140,7 +129,12 @@ NOT_FINITE = [[0.0, 1.0], [0.0, np.nan]]
         (ROWS[0], 1.0, {"keys": KEYS}, r"keys: expected \(5, d_k\), got \(3, 5, 4\)"),
         (ROWS, 1e-310, {}, "divisors: expected finite numbers from 1e-300, got 1e-310"),
         (NOT_FINITE, 1.0, {}, r"a finite largest score, got nan in row \(1\)"),
-        (ROWS, 1.0, {"own_keys": [0, 5]}, "own_keys: expected integers from 0 to 4"),
+        (
+            ROWS,
+            1.0,
+            {"gradients": ROWS},
+            r"gradients: expected \(3, 2, 5\) beside keys, got .* without",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(scores, divisors, options, message):

@@ -1,0 +1,218 @@
+"""The kernel: what a trial of attention rows computes, in the order of `experiments/one_page.py`.
+
+    draw        keys and queries of independent draws, from the law of the cell
+    scores      q.k of all queries and keys, -inf where masked, and gradients g to the weights
+    softmax     of each row under every divisor, by `sdpa.softmax_rows` in tiles of rows
+    metrics     powers of the scores, and a number per row for each metric of `rows.metrics`
+    reduction   of each trial to a vector of means, and of norms to histograms
+
+All rules see the same draw. Standard errors come from whole independent draws, because scores that
+share a query or a key are not independent. `experiments.measuring.processor` fixes the instructions
+(AVX2), so that the numbers are the same on every processor.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, Self, TypeGuard, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.measuring.columns import Column
+from experiments.measuring.experiment import MEASURED, TREATMENT, Experiment, Floats, Row
+from experiments.measuring.metric import metric_columns, metric_row
+from experiments.measuring.moments import POWERS, Estimate, Moments, ScoreMoments, power_sums
+from experiments.measuring.quantiles import Histograms, Quantile
+from experiments.measuring.rows.metrics import Batch, PerRow, RowMetric, RowsMetric
+from experiments.measuring.sampling import AttentionCell
+from experiments.measuring.score_metrics import ScoreMetric
+from sdpa.row_maps import MappedRows
+from sdpa.softmax_rows import RowDiagnostics, row_diagnostics
+
+# The metrics of which a table shows the columns first.
+_FIRST = {
+    "score_variance",
+    "max_weight",
+    "entropy",
+    "jacobian_norm",
+    "jacobian_norm_median",
+    "query_gradient_norm",
+    "query_gradient_norm_median",
+}
+
+C = TypeVar("C", bound=AttentionCell)
+
+
+@dataclass(frozen=True)
+class RowMeasurement:
+    """Moments over trials of the score moments and row means, and the histograms of the norms of
+    rows.
+
+    Attributes:
+        moments: of one vector per trial: the means of the four powers of the scores less
+            `AttentionCell.score_centre`, then, under each scaling, of the metrics of rows.
+        norms: under each scaling, one series for each number per row that has quantiles.
+    """
+
+    moments: Moments
+    norms: Histograms
+
+    def merge(self, following: Self) -> Self:
+        """Both chunks together; the order matters for the rounding of the moments, and not for the
+        histograms.
+        """
+        return type(self)(self.moments.merge(following.moments), self.norms.merge(following.norms))
+
+
+def softmax_rows(
+    cell: AttentionCell, scores: Floats, keys: Floats, gradients: Floats
+) -> RowDiagnostics:
+    """The softmax of scores (trials, queries, n_keys) under each divisor of the cell."""
+    return row_diagnostics(scores, cell.divisors(), keys, gradients=gradients)
+
+
+@dataclass(frozen=True)
+class Kernel(Generic[C]):
+    """The measurement of metrics of attention rows in a cell, and the rows of its table.
+
+    Attributes:
+        metrics: what is measured, at least one of rows.
+        softmax: the rows of scores of a cell, of its keys and of gradients to the weights.
+    """
+
+    metrics: tuple[RowsMetric, ...]
+    softmax: Callable[[C, Floats, Floats, Floats], RowDiagnostics | MappedRows] = softmax_rows
+
+    def measure(self, cell: C, trials: int, rng: np.random.Generator) -> RowMeasurement:
+        """Measure the metrics in that many independent draws of (Q, K), a batch of draws at a time.
+
+        With the same cell and generator, the numbers under one scaling do not depend on the other
+        scalings.
+        """
+        size = cell.batch_trials
+        counts = [min(size, trials - first) for first in range(0, trials, size)]
+        (of_gradients,) = rng.spawn(1)  # leaves the draws of Q and K as they are
+        batches = [self._measure_batch(cell, count, rng, of_gradients) for count in counts]
+        return RowMeasurement(
+            Moments.of(np.concatenate([means for means, _ in batches], axis=-1)),
+            Histograms.of(np.concatenate([norms for _, norms in batches], axis=1)),
+        )
+
+    def _measure_batch(
+        self,
+        cell: C,
+        trials: int,
+        rng: np.random.Generator,
+        of_gradients: np.random.Generator,
+    ) -> tuple[Floats, Floats]:
+        """The vector of `RowMeasurement.moments` of each draw, (means, trials), and the numbers per
+        row behind the quantiles, (series, trials, n_queries).
+        """
+        keys, draw_queries = cell.draw(trials, rng)
+        powers, row_sums, norms = np.zeros((POWERS, trials)), np.zeros(()), []
+        for query_slice in cell.query_batches():
+            queries = draw_queries(query_slice)
+            scores = queries @ keys.swapaxes(-1, -2)
+            g = of_gradients.standard_normal(scores.shape)
+            visible = cell.visible(query_slice)
+            powers += _sum_powers(scores, visible, cell.score_centre)
+            if visible is not None:
+                scores = np.where(visible, scores, -np.inf)
+            rows = self.softmax(cell, scores, keys, g)
+            batch = Batch(cell, query_slice, queries, keys, scores, rows)
+            sums = [_sum_over_rows(metric, batch) for metric in self._means]
+            row_sums = row_sums + np.stack(sums, axis=1)
+            norms.append(np.stack([batch.values(norm) for norm in self._norms], axis=1))
+        row_means = row_sums.reshape(-1, trials) / cell.n_queries
+        means = np.concatenate([powers / cell.scores, row_means])
+        return means, np.concatenate(norms, axis=-1).reshape(-1, trials, cell.n_queries)
+
+    @cached_property
+    def _means(self) -> list[RowMetric]:
+        """The metrics that are a mean over rows, or its root, in order."""
+        of_rows = (metric for metric in self.metrics if isinstance(metric, RowMetric))
+        return [metric for metric in of_rows if metric.kind != "quantile"]
+
+    @cached_property
+    def _norms(self) -> list[PerRow]:
+        """The numbers per row behind the quantiles, in order; quantiles of one norm share an
+        entry.
+        """
+        return list(dict.fromkeys(metric.source for metric in self.metrics if _is_quantile(metric)))
+
+    def experiment(self, name: str, cell: type[C]) -> Experiment[C, RowMeasurement]:
+        """The experiment of a folder's name that measures these metrics in cells of a class.
+
+        A table begins with the metrics of `_FIRST`, and has the others in their order.
+        """
+        in_order = sorted(self.metrics, key=lambda metric: metric.name not in _FIRST)
+        trials = Column("trials", "int", "independent draws of (Q, K)")
+        return Experiment(
+            name,
+            cell,
+            columns=(*TREATMENT, trials, *metric_columns(in_order)),
+            measure=self.measure,
+            tabulate=self.tabulate,
+            metrics=self.metrics,
+            min_trials=2,
+        )
+
+    def tabulate(self, cell: C, measurement: RowMeasurement) -> dict[str, list[Row]]:
+        """One row per scaling with each metric of two trials or more."""
+        moments, trials = measurement.moments, measurement.moments.trials
+        estimates = self._estimates(cell, moments)
+        rows = []
+        for rule, treatment in enumerate(cell.treatments()):
+            found: dict[str, tuple[float, float] | Quantile] = {}
+            for metric in self.metrics:
+                if _is_quantile(metric):
+                    series = rule * len(self._norms) + self._norms.index(metric.source)
+                    found[metric.name] = measurement.norms.quantile(series, metric.share)
+                else:
+                    found[metric.name] = estimates[rule, metric.name].with_error(moments)
+            measured = metric_row(
+                self.metrics, cell, trials, found, cell.n_queries, trials * cell.separate_rows
+            )
+            rows.append({**treatment, "trials": trials, **measured})
+        return {MEASURED: rows}
+
+    def _estimates(self, cell: C, moments: Moments) -> dict[tuple[int, str], Estimate]:
+        """Every metric except the quantiles, by number of the scaling and name: a smooth function
+        of the means over trials.
+        """
+        shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
+        found: dict[tuple[int, str], Estimate] = {}
+        place = POWERS
+        for rule, divisor in enumerate(cell.divisors()):
+            for metric in self.metrics:
+                if isinstance(metric, ScoreMetric):
+                    found[rule, metric.name] = metric.compute(shape, divisor)
+            for metric in self._means:
+                mean = Estimate(float(moments.mean[place]), unit[place])
+                found[rule, metric.name] = mean.root() if metric.kind == "root" else mean
+                place += 1
+        return found
+
+
+def _is_quantile(metric: RowsMetric) -> TypeGuard[RowMetric]:
+    return metric.kind == "quantile"
+
+
+def _sum_powers(scores: Floats, visible: npt.NDArray[np.bool_] | None, centre: float) -> Floats:
+    """Sums of the powers of the visible scores less a centre over each draw, (powers, trials)."""
+    if centre:
+        scores = scores - centre
+    if visible is not None:
+        scores = np.where(visible, scores, 0.0)
+    return power_sums(scores.reshape(len(scores), -1))
+
+
+def _sum_over_rows(metric: RowMetric, batch: Batch) -> Floats:
+    """Sums of a metric over the queries, (scalings, trials); of its squares for a root mean
+    square.
+    """
+    values = batch.values(metric.source)
+    return np.asarray(
+        np.vecdot(values, values if metric.kind == "root" else np.ones(values.shape[-1]))
+    )
