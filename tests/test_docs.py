@@ -110,13 +110,18 @@ def test_the_ranges_of_number_formats_are_those_of_the_law():
         assert beyond(float(median) - 0.05) > 0.5 > beyond(float(median) + 0.05)
 
 
+def main_table(sweep, folder=RESULTS):
+    """The main table of a sweep as it is on disk."""
+    return pd.read_csv(folder / csv_name(sweep, "measured"))
+
+
 @shipped_only
 def test_readme_states_what_the_tables_show():
-    dimension = pd.read_csv(RESULTS / "dimension.csv").set_index(["scaling", "d_k"])
+    dimension = main_table("dimension").set_index(["scaling", "d_k"])
     weights = dimension["max_weight_exact"]
     (from_4_on,) = weights["d_k^1/2"].map("{:.0%}".format).unique()
     median = dimension["query_gradient_norm_median_exact"]
-    crossing = pd.read_csv(RESULTS / "crossing.csv")
+    crossing = main_table("crossing")
     wide = crossing.query("n_keys == 64 and d_k == 2048").set_index("scaling")
     few = crossing.query("n_keys == 4 and d_k == 128").set_index("scaling")
     few_median = few["query_gradient_norm_median_exact"]
@@ -136,7 +141,7 @@ def test_readme_states_what_the_tables_show():
     small_decoder = pd.read_csv(RESULTS / csv_name("language", "bands")).query("initial == 'unit'")
     of_all = small_decoder.set_index("scaling")["final_loss"]
     full = RESULTS / "config.full"
-    depth = pd.read_csv(full / "starts.csv").query(
+    depth = main_table("starts", full).query(
         "scheme == 'lecun' and layers == 48 and output_scale == 'depth'"
     )
     by_depth = depth.set_index("scaling")["stream_gradient_growth"]
@@ -151,13 +156,13 @@ def test_readme_states_what_the_tables_show():
     plain, scaled = of_64["unit"][rules]
     small_plain, small_scaled = of_64["small"][rules]
     blind = pd.read_csv(full / csv_name("language_uniform", "bands")).query("layers == 4")
-    decoders = pd.read_csv(full / "language.csv").query(
+    decoders = main_table("language", full).query(
         "initial == 'unit' and initial_divisor == 'unscaled'"
     )
     after = {
         rule: rows.loc[rows["final_loss"].idxmin()] for rule, rows in decoders.groupby("scaling")
     }
-    runs = pd.concat(map(pd.read_csv, sorted(full.glob("language*.csv"))))
+    runs = pd.concat(main_table(path.stem, full) for path in sorted(full.glob("language*.csv")))
     setting = [
         "d_k",
         "layers",
@@ -186,7 +191,7 @@ def test_readme_states_what_the_tables_show():
     n_small, n_unit = is_small.sum(), (~is_small).sum()
     undecided = (~vanish & ~lasts)[is_small].sum()
     assert (at_end["query_gradient_after"] > scaled_at_end["query_gradient_after"]).all()
-    deep = pd.read_csv(RESULTS / "network.csv").query("layers == 48").set_index("scaling")
+    deep = main_table("network").query("layers == 48").set_index("scaling")
     explosion = deep["stream_gradient_growth"]
     text = " ".join(README.read_text(encoding="utf-8").replace("$", "").split())
     for stated in (
@@ -275,8 +280,8 @@ def test_the_page_on_networks_states_what_the_tables_show():
     text = prose("docs/network.md")
     assert f"is {share.min():.2f} to {share.max():.2f} of its root mean square" in text
     full = RESULTS / "config.full"
-    for path in (RESULTS / "network.csv", full / "networks.csv", full / "llama.csv"):
-        table = pd.read_csv(path)
+    for name, folder in (("network", RESULTS), ("networks", full), ("llama", full)):
+        table = main_table(name, folder)
         assert (table["trials"] < 100).all()
         assert table["few_draws"].str.contains("stream_gradient_growth").all()
 
@@ -292,7 +297,7 @@ def test_the_page_on_training_states_what_the_tables_show():
         assert rows.index.is_unique
         return rows["final_loss"].round(2).map("{:.2f}".format)
 
-    language = pd.read_csv(full / "language.csv").query(
+    language = main_table("language", full).query(
         "initial == 'unit' and initial_divisor == 'unscaled'"
     )
     by_rate = language.pivot_table("final_loss", "learning_rate", "scaling")
@@ -316,9 +321,9 @@ def test_the_page_on_training_states_what_the_tables_show():
     blind, wide_blind = (
         losses("language_uniform", d_k=d_k, layers=4)["1000000"] for d_k in (64, 512)
     )
-    at_rate = pd.read_csv(full / "language_uniform.csv").query("d_k == 512")
+    at_rate = main_table("language_uniform", full).query("d_k == 512")
     same_rate = at_rate.set_index("learning_rate")["final_loss"][0.001]
-    start = pd.read_csv(full / "language_wide.csv").query(
+    start = main_table("language_wide", full).query(
         "initial == 'unit' and scaling == 'unscaled' and learning_rate == 0.001"
     )
     (saturated,) = start["max_weight_before"]
