@@ -14,14 +14,15 @@ import pytest
 
 from experiments.config.errors import TableError
 from experiments.config.loader import load_config
-from experiments.config.paths import STORED_CONFIG
-from experiments.tables.results import Results
-from experiments.tables.stored import read_sweep
+from experiments.config.paths import FULL, FULL_CONFIG, STORED_CONFIG
+from experiments.tables.study import Study
 from tests.suite_process import ROOT
 
 RESULTS = ROOT / "results"
 _STORED = load_config(RESULTS / STORED_CONFIG)
 CONFIG = replace(_STORED, sweeps=tuple(replace(sweep, is_shipped=True) for sweep in _STORED.sweeps))
+STUDY = Study(CONFIG, RESULTS)
+OF_FULL = Study(load_config(FULL_CONFIG), RESULTS / FULL)
 
 
 def _skip(reason: str) -> None:
@@ -30,15 +31,16 @@ def _skip(reason: str) -> None:
     pytest.skip(reason, allow_module_level=True)
 
 
-def tables_of_results() -> dict[str, Results]:
+def tables_of_results() -> Study:
     """The tables of every sweep of the stored config; skips a module of tests where results are
     incomplete.
     """
     try:
-        return {sweep.name: read_sweep(RESULTS, sweep) for sweep in CONFIG.sweeps}
+        for sweep in CONFIG.sweeps:
+            STUDY.require(sweep.name)
     except TableError as error:
         _skip(f"results/ is incomplete: {error}")
-        raise
+    return STUDY
 
 
 def _are_committed() -> bool:

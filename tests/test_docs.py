@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from experiments.config.loader import load_config
-from experiments.config.paths import STORED_CONFIG, csv_name
+from experiments.config.paths import STORED_CONFIG
 from experiments.kinds import experiment_names
 from experiments.measuring.columns import cell_fields, defaults
 from experiments.measuring.experiment import load_experiment
@@ -20,7 +20,7 @@ from experiments.tables.crossings import EQUAL
 from experiments.tables.written import significant
 from sdpa import Scaling
 from sdpa.theory import attention_expectations, largest_score_survival, limits
-from tests.shipped import IS_SHIPPED, RESULTS, shipped_only
+from tests.shipped import IS_SHIPPED, OF_FULL, RESULTS, STUDY, shipped_only
 from tests.suite_process import ROOT
 
 README, DOCS = ROOT / "README.md", ROOT / "docs"
@@ -49,9 +49,8 @@ def test_generated_parts_are_those_of_the_results():
 @shipped_only
 def test_a_table_that_a_page_lacks_is_named(tmp_path):
     shutil.copy(RESULTS / STORED_CONFIG, tmp_path)
-    with pytest.raises(
-        BlockError, match=r"^block [a-z-]+: found no .*\.csv; make all writes the tables$"
-    ):
+    message = r"^block [a-z-]+: .*\.csv is missing .*; make all writes the tables$"
+    with pytest.raises(BlockError, match=message):
         rewrite({ROOT / name: text for name, text in PAGES.items()}, tmp_path)
 
 
@@ -110,18 +109,13 @@ def test_the_ranges_of_number_formats_are_those_of_the_law():
         assert beyond(float(median) - 0.05) > 0.5 > beyond(float(median) + 0.05)
 
 
-def main_table(sweep, folder=RESULTS):
-    """The main table of a sweep as it is on disk."""
-    return pd.read_csv(folder / csv_name(sweep, "measured"))
-
-
 @shipped_only
 def test_readme_states_what_the_tables_show():
-    dimension = main_table("dimension").set_index(["scaling", "d_k"])
+    dimension = STUDY["dimension"].measured.set_index(["scaling", "d_k"])
     weights = dimension["max_weight_exact"]
     (from_4_on,) = weights["d_k^1/2"].map("{:.0%}".format).unique()
     median = dimension["query_gradient_norm_median_exact"]
-    crossing = main_table("crossing")
+    crossing = STUDY["crossing"].measured
     wide = crossing.query("n_keys == 64 and d_k == 2048").set_index("scaling")
     few = crossing.query("n_keys == 4 and d_k == 128").set_index("scaling")
     few_median = few["query_gradient_norm_median_exact"]
@@ -130,24 +124,21 @@ def test_readme_states_what_the_tables_show():
         index=["d_k", "n_keys"], columns="scaling", values="query_gradient_norm_exact"
     )
     larger = means["unscaled"] / means["d_k^1/2"]
-    crossings = pd.read_csv(RESULTS / csv_name("crossing", "crossings")).query(
-        f"statistic == 'median' and level == {EQUAL}"
-    )
+    crossings = STUDY["crossing"]["crossings"].query(f"statistic == 'median' and level == {EQUAL}")
     equal_at = crossings.set_index(["norm", "n_keys"])["crossing_exact"]
     of_gradient = equal_at["query_gradient"]
     exact = {
         n: significant(limits.median_crossing("query_gradient_norm", n), 2) for n in (64, 1024)
     }
-    small_decoder = pd.read_csv(RESULTS / csv_name("language", "bands")).query("initial == 'unit'")
+    small_decoder = STUDY["language"]["bands"].query("initial == 'unit'")
     of_all = small_decoder.set_index("scaling")["final_loss"]
-    full = RESULTS / "config.full"
-    depth = main_table("starts", full).query(
+    depth = OF_FULL["starts"].measured.query(
         "scheme == 'lecun' and layers == 48 and output_scale == 'depth'"
     )
     by_depth = depth.set_index("scaling")["stream_gradient_growth"]
-    trained = pd.concat(
-        pd.read_csv(full / csv_name(name, "bands")) for name in ("language", "language_wide")
-    ).query("initial_divisor == 'unscaled'")
+    trained = pd.concat(OF_FULL[name]["bands"] for name in ("language", "language_wide")).query(
+        "initial_divisor == 'unscaled'"
+    )
     losses = trained.set_index(["initial", "d_k", "scaling"]).filter(like="final_loss")
     losses = losses.apply(lambda loss: "{:.2f} ({:.2f}–{:.2f})".format(*loss), axis=1)
     rules = ["unscaled", "d_k^1/2"]
@@ -155,14 +146,14 @@ def test_readme_states_what_the_tables_show():
     of_64 = trained.query("d_k == 64").set_index(["initial", "scaling"])["final_loss"]
     plain, scaled = of_64["unit"][rules]
     small_plain, small_scaled = of_64["small"][rules]
-    blind = pd.read_csv(full / csv_name("language_uniform", "bands")).query("layers == 4")
-    decoders = main_table("language", full).query(
+    blind = OF_FULL["language_uniform"]["bands"].query("layers == 4")
+    decoders = OF_FULL["language"].measured.query(
         "initial == 'unit' and initial_divisor == 'unscaled'"
     )
     after = {
         rule: rows.loc[rows["final_loss"].idxmin()] for rule, rows in decoders.groupby("scaling")
     }
-    runs = pd.concat(main_table(path.stem, full) for path in sorted(full.glob("language*.csv")))
+    runs = pd.concat(each.measured for name, each in OF_FULL.items() if "language" in name)
     setting = [
         "d_k",
         "layers",
@@ -191,7 +182,7 @@ def test_readme_states_what_the_tables_show():
     n_small, n_unit = is_small.sum(), (~is_small).sum()
     undecided = (~vanish & ~lasts)[is_small].sum()
     assert (at_end["query_gradient_after"] > scaled_at_end["query_gradient_after"]).all()
-    deep = main_table("network").query("layers == 48").set_index("scaling")
+    deep = STUDY["network"].measured.query("layers == 48").set_index("scaling")
     explosion = deep["stream_gradient_growth"]
     text = " ".join(README.read_text(encoding="utf-8").replace("$", "").split())
     for stated in (
@@ -253,7 +244,7 @@ def test_readme_states_what_the_tables_show():
 def test_the_exact_crossing_is_one_number_wherever_it_stands():
     """Tables interpolate it between their d_k; its first two digits are those of theory."""
     for sweep in ("crossing", "dimension", "phase"):
-        rows = pd.read_csv(RESULTS / csv_name(sweep, "crossings")).query(
+        rows = STUDY[sweep]["crossings"].query(
             f"norm == 'query_gradient' and statistic == 'median' and level == {EQUAL}"
         )
         known = rows.dropna(subset="crossing_exact").query("n_keys >= 8").set_index("n_keys")
@@ -272,32 +263,30 @@ def prose(page):
 
 @shipped_only
 def test_the_page_on_networks_states_what_the_tables_show():
-    layers = pd.read_csv(RESULTS / csv_name("network", "by_layer"))
+    layers = STUDY["network"]["by_layer"]
     by_rule = layers.set_index(["scaling", "layers", "layer"])
     median = by_rule["query_gradient_median"]
     share = median["unscaled"] / by_rule["query_gradient"]["unscaled"] ** 0.5
     assert (median["unscaled"] > median["d_k^1/2"]).all()
     text = prose("docs/network.md")
     assert f"is {share.min():.2f} to {share.max():.2f} of its root mean square" in text
-    full = RESULTS / "config.full"
-    for name, folder in (("network", RESULTS), ("networks", full), ("llama", full)):
-        table = main_table(name, folder)
+    for results in (STUDY["network"], OF_FULL["networks"], OF_FULL["llama"]):
+        table = results.measured
         assert (table["trials"] < 100).all()
         assert table["few_draws"].str.contains("stream_gradient_growth").all()
 
 
 @shipped_only
 def test_the_page_on_training_states_what_the_tables_show():
-    full = RESULTS / "config.full"
 
     def losses(sweep, **axes):
         """The loss at the best rate by rule, with two digits."""
-        bands = pd.read_csv(full / csv_name(sweep, "bands"), dtype={"scaling": str})
+        bands = OF_FULL[sweep]["bands"]
         rows = bands[(bands[[*axes]] == pd.Series(axes)).all(axis=1)].set_index("scaling")
         assert rows.index.is_unique
         return rows["final_loss"].round(2).map("{:.2f}".format)
 
-    language = main_table("language", full).query(
+    language = OF_FULL["language"].measured.query(
         "initial == 'unit' and initial_divisor == 'unscaled'"
     )
     by_rate = language.pivot_table("final_loss", "learning_rate", "scaling")
@@ -321,9 +310,9 @@ def test_the_page_on_training_states_what_the_tables_show():
     blind, wide_blind = (
         losses("language_uniform", d_k=d_k, layers=4)["1000000"] for d_k in (64, 512)
     )
-    at_rate = main_table("language_uniform", full).query("d_k == 512")
+    at_rate = OF_FULL["language_uniform"].measured.query("d_k == 512")
     same_rate = at_rate.set_index("learning_rate")["final_loss"][0.001]
-    start = main_table("language_wide", full).query(
+    start = OF_FULL["language_wide"].measured.query(
         "initial == 'unit' and scaling == 'unscaled' and learning_rate == 0.001"
     )
     (saturated,) = start["max_weight_before"]
@@ -360,11 +349,13 @@ def test_the_page_on_training_states_what_the_tables_show():
 
 
 @shipped_only
-def test_the_code_of_first_steps_runs(monkeypatch, capsys, tmp_path):
+def test_the_code_of_first_steps_runs(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
+    names: dict[str, object] = {}
     for block in blocks(PAGES["docs/README.md"], "python"):
-        exec(block, {})
-    assert "unscaled" in capsys.readouterr().out
+        exec(block, names)
+    (line,) = re.findall(r"^pd\.read_csv.*pivot.*$", PAGES["docs/README.md"], re.MULTILINE)
+    assert [*eval(line, names)] == ["d_k^1/2", "d_k^1/3", "d_k^2/3", "unscaled"]
     (config,) = blocks(PAGES["docs/README.md"], "yaml")
     (tmp_path / "mine.yaml").write_text(config)
     assert load_config(tmp_path / "mine.yaml").sweeps[0].name == "wide"

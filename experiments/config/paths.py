@@ -8,11 +8,10 @@ from experiments.config.errors import UsageError
 from experiments.measuring.experiment import MEASURED
 
 SHIPPED_CONFIG = Path("config.yaml")
+_ROOT = Path(__file__).resolve().parents[2]
+FULL_CONFIG = _ROOT / "config.full.yaml"
 # Those of this repository, whose sweeps findings are about.
-SHIPPED_CONFIGS = [
-    Path(__file__).resolve().parents[2] / name
-    for name in ("config.yaml", "config.full.yaml", "quick.yaml")
-]
+SHIPPED_CONFIGS = [_ROOT / "config.yaml", FULL_CONFIG, _ROOT / "quick.yaml"]
 # The results of this repository: beside its tables they have statements, examples, benchmarks.
 SHIPPED_RESULTS = Path("results")
 FULL = "config.full"  # the folder in it for sweeps of config.full.yaml

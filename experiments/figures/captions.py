@@ -17,6 +17,7 @@ from experiments.figures.shown import Shown, panels_of
 from experiments.figures.words import listed, short
 from experiments.kinds.declarations import HOLLOW, READING, Figure, Finding, Lines, Needs
 from experiments.kinds.figures import FIGURES
+from experiments.kinds.support import Numbers
 from experiments.measuring.columns import as_json, axis_names, defaults
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
@@ -62,15 +63,21 @@ def mismatch(sweep: Sweep, needs: Needs) -> str:
     return ""
 
 
-def finding_of(figure: str, results: Results) -> tuple[str, str] | None:
-    """Title and sentence of a figure; None unless these are results that it is about, and support
-    it.
+def finding_numbers(figure: str, results: Results) -> Numbers:
+    """The numbers of the finding of a figure; None unless these are results that it is about, and
+    support it.
     """
     finding = FIGURES[figure].finding
     if not finding or not _is_about(finding, results) or _lacking(finding, results):
         return None
-    numbers = finding.numbers(results)
-    if numbers is None:
+    return finding.numbers(results)
+
+
+def finding_of(figure: str, results: Results) -> tuple[str, str] | None:
+    """Title and sentence of a figure, or None, as `finding_numbers`."""
+    finding = FIGURES[figure].finding
+    numbers = finding_numbers(figure, results)
+    if not finding or numbers is None:
         return None
     columns = {name: results.measured[name] for name in results.axes.usual}
     sizes = {name: Ends(values.min(), values.max()) for name, values in columns.items()}

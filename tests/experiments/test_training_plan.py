@@ -8,9 +8,8 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from experiments.config.paths import csv_name
 from experiments.kinds.language import cell as language
-from tests.shipped import RESULTS, ROOT
+from tests.shipped import OF_FULL, ROOT
 
 PLAIN, QUARTER, HALF, WHOLE = "unscaled", "d_k^1/4", "d_k^1/2", "d_k^1"
 USUAL = {
@@ -32,15 +31,11 @@ OUTCOME = re.compile(r"^(\d+)\. \*\*([a-z, ]+)\*\*", re.MULTILINE)
 PAGE = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
 
 
-def _read(sweep, kind):
-    return pd.read_csv(RESULTS / "config.full" / csv_name(sweep, kind))
-
-
 def _shipped():
     """A row for each rule of each case, at its best rate, with the columns of both tables."""
     found = []
     for sweep in ("language", "language_rates", "language_optimizers", "language_sizes"):
-        measured, bands = _read(sweep, "measured"), _read(sweep, "bands")
+        measured, bands = (OF_FULL[sweep][kind] for kind in ("measured", "bands"))
         bands = bands.rename(columns={"best_rate": "learning_rate"})
         same = [name for name in bands if name in measured]
         found.append(measured.merge(bands, on=same))
@@ -130,7 +125,7 @@ def test_every_prediction_has_the_outcome_that_the_docs_report():
     outcomes |= dict.fromkeys((5, 17), "held within noise")
     assert {int(number): words for number, words in OUTCOME.findall(PAGE)} == outcomes
     assert f"Of 17 predictions, {failed} failed and {17 - failed} held: of these, 2" in PAGE
-    blind = _read("language_uniform", "bands")["final_loss"]
+    blind = OF_FULL["language_uniform"]["bands"]["final_loss"]
     assert blind.max() < 2.32
     assert f"cannot select ends at {blind.min():.2f} to {blind.max():.2f}." in PAGE
     shallow = of(PLAIN, **SHALLOW)
@@ -154,8 +149,7 @@ def test_no_decoder_beats_counts_of_triples(monkeypatch):
         shares = [(counts[each] + 0.005) / (counts[each[:-1]] + rest) for each in tested]
         losses.append(-np.log(shares).mean())
     assert "to each) have {:.2f}, {:.2f} and {:.2f} nats.".format(*losses) in PAGE
-    tables = (RESULTS / "config.full" / "derived").glob("language*/bands.csv")
-    bands = pd.concat(map(pd.read_csv, tables))
+    bands = pd.concat(results["bands"] for results in OF_FULL.values() if "bands" in results)
     best, lowest = bands[["final_loss", "final_loss_low"]].min()
     assert losses[1] < lowest
     assert f"settings is {best:.2f}, the lowest end of an interval {lowest:.2f}." in PAGE

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from experiments.figures.captions import finding_of
+from experiments.figures.captions import finding_numbers
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import BOTH, MEDIAN_GRADIENT, ends, rows_of, widest
 from experiments.publication.pages.parts import digits
@@ -31,11 +31,15 @@ def answers(found: Mapping[str, Results]) -> dict[str, Numbers]:
     Exact are means of the sweep `dimension` at its largest d_k, and the d_k of `crossing` at
     which the medians of |dL/dq| are equal. The growth through a network is measured.
     """
-    judged = {}
-    for name, (sweep, figure, numbers) in ANSWERS.items():
-        if sweep in found and finding_of(figure, found[sweep]):
-            judged[name] = numbers(found[sweep])
-    return judged
+    behind = {name: _supporting(figure, found) for name, (figure, _) in ANSWERS.items()}
+    return {name: ANSWERS[name][1](results) for name, results in behind.items() if results}
+
+
+def _supporting(figure: str, found: Mapping[str, Results]) -> Results | None:
+    """The results that the finding of a figure is about; None unless they support it."""
+    finding = FIGURES[figure].finding
+    results = found.get(finding.sweep) if finding else None
+    return results if results and finding_numbers(figure, results) is not None else None
 
 
 def _exact(metric: str, results: Results) -> Numbers:
@@ -66,11 +70,12 @@ def _network(results: Results) -> Numbers:
     return _both(deepest, "stream_gradient_growth", "layers", "d_k", "n_keys")
 
 
-ANSWERS: dict[str, tuple[str, str, Callable[[Results], Numbers]]] = {
-    "variance": ("dimension", "variance", partial(_exact, "score_variance")),
-    "saturation": ("dimension", "saturation", partial(_exact, "max_weight")),
-    "gradients": ("crossing", "map", _gradients),
-    "network": ("network", "growth", _network),
+# Each with the figure whose finding it is.
+ANSWERS: dict[str, tuple[str, Callable[[Results], Numbers]]] = {
+    "variance": ("variance", partial(_exact, "score_variance")),
+    "saturation": ("saturation", partial(_exact, "max_weight")),
+    "gradients": ("map", _gradients),
+    "network": ("growth", _network),
 }
 
 
@@ -104,7 +109,8 @@ def questions(found: Mapping[str, Results], answers: Mapping[str, Numbers]) -> I
             f"With the division it is {digits(of['scaled'])}; if all weights were equal, "
             f"{digits(equal)}.",
         )
-        yield from _at_all_widths(found["dimension"])
+    if dimension := _supporting("saturation", found):
+        yield from _at_all_widths(dimension)
     if of := answers.get("gradients"):
         few = of["crossing_shortest"]
         many = of["crossing_longest"]
@@ -147,9 +153,8 @@ def _of_networks(
             f"It grows {digits(growth)} times; with the division, {digits(scaled)} times. From "
             "smaller starts, and with MLPs or similar tokens, it grows less.",
         )
-    trained = found.get("language")
-    if trained and (finding := FIGURES["losses"].finding) and finding_of("losses", trained):
-        losses = finding.numbers(trained) or {}
+    trained = _supporting("losses", found)
+    if trained and (losses := finding_numbers("losses", trained)):
         (steps,) = trained.measured["steps"].unique()
         (d_k,) = trained.measured["d_k"].unique()
         plain = losses["plain"]

@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from experiments.config.errors import Problem
+from experiments.config.errors import Problem, TableError
 from experiments.config.loader import load_config
-from experiments.config.paths import EXAMPLES, STORED_CONFIG, drawn_texts
+from experiments.config.paths import EXAMPLES, FULL, FULL_CONFIG, STORED_CONFIG, drawn_texts
 from experiments.kinds import experiment_names
 from experiments.kinds.figures import FIGURES, figures_of
 from experiments.publication.examples.examples import EXAMPLES as DECLARED
@@ -20,6 +20,7 @@ from experiments.publication.models.heads import QUANTITIES
 from experiments.publication.pages import numbers
 from experiments.publication.pages.diagnosis import COLUMNS
 from experiments.publication.pages.parts import Source, code, formulas, markdown, pictures
+from experiments.tables.study import Study
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 
@@ -38,7 +39,8 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
         BlockError: a block does not have exactly one marker in all pages together, or the results
             lack a table that it shows.
     """
-    config = load_config(results / STORED_CONFIG)
+    study = Study(load_config(results / STORED_CONFIG), results)
+    full = Study(load_config(FULL_CONFIG), results / FULL)
     names = sorted(match["name"] for text in pages.values() for match in _BLOCK.finditer(text))
     if names != sorted(BLOCKS):
         raise BlockError(
@@ -46,15 +48,15 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
         )
     filled = {}
     for path, text in pages.items():
-        source = Source(config, results, path.parent)
+        source = Source(study, full, path.parent)
 
         def block(found: re.Match[str], source: Source = source) -> str:
             name = found["name"]
             try:
                 return f"{found[1]}{BLOCKS[name](source)}\n{found[3]}"
-            except FileNotFoundError as error:
-                missing = f"block {name}: found no {error.filename}; make all writes the tables"
-                raise BlockError(missing) from error
+            except TableError as error:
+                missing = f"block {name}: {error}; make all writes the tables"
+                raise BlockError(missing) from None
 
         filled[path] = _BLOCK.sub(block, text)
     return filled
@@ -62,12 +64,13 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
 
 def _gallery(source: Source) -> str:
     """The figures of all sweeps: title, first sentence and picture, and a link to the table."""
-    drawn = pictures(source.config, source.results)
+    config, folder = source.study.config, source.study.folder
+    drawn = pictures(config, folder)
     parts = []
-    for path in (path for sweep in source.config.sweeps for path in drawn[sweep.name]):
+    for path in (path for sweep in config.sweeps for path in drawn[sweep.name]):
         title, caption = map(formulas, drawn_texts(path))
         sentence = caption.partition(". ")[0].rstrip(".")
-        table = source.results / f"{path.parent.name}.csv"
+        table = folder / f"{path.parent.name}.csv"
         parts.append(
             f"## {title}\n\n{sentence} ([table]({source.link(table)})).\n\n"
             f"![Figure {path.stem}]({source.link(path)})"
@@ -78,7 +81,7 @@ def _gallery(source: Source) -> str:
 def _examples(source: Source) -> str:
     """Every worked example with its figure and the kind of its source."""
     rows = []
-    for path in pictures(source.config, source.results)[EXAMPLES]:
+    for path in pictures(source.study.config, source.study.folder)[EXAMPLES]:
         example = DECLARED[path.stem]
         figure = f"[{formulas(example.title)}]({source.link(path)})"
         kind = example.source.removeprefix("the ").split()[0]
@@ -112,7 +115,7 @@ def _figures(_: Source) -> str:
 BLOCKS: dict[str, Callable[[Source], str]] = {
     "gallery": _gallery,
     "examples": _examples,
-    "first": numbers.first,
+    "dimension": numbers.dimension,
     "network-growth": numbers.network_growth,
     "networks": numbers.networks,
     "trained": numbers.trained,

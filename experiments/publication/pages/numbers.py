@@ -1,45 +1,35 @@
-"""Tables of numbers in generated Markdown, from the files in results/."""
+"""Tables of numbers in generated Markdown, from the tables of sweeps."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from experiments.config.paths import FULL, csv_name
 from experiments.figures.words import short
-from experiments.measuring.experiment import Cell, load_experiment
+from experiments.measuring.experiment import MEASURED
 from experiments.publication.pages.parts import Source, code, digits, formulas, markdown
 from experiments.publication.pages.statements import counts, read_statements
-from experiments.tables.results import SweepAxes
 
-_NETWORKS = ("networks", "starts", "llama")  # of config.full.yaml
-_TRAINED = (
-    "language",
-    "language_rates",
-    "language_optimizers",
-    "language_sizes",
-    "language_wide",
-    "language_uniform",
-)
 _USUAL = 64  # d_k
-_FIRST = {
+_METRICS = {
     "score_variance_exact": "variance of a score",
     "max_weight_exact": "largest weight, mean",
     "entropy_exact": "entropy of a row, nats",
     "query_gradient_norm_median_exact": "gradient to the median query, |dL/dq|",
     "query_gradient_norm_exact": "gradient to a query, root mean square",
 }
+Row: TypeAlias = "pd.Series[float]"  # of a table
 
 
-def first(source: Source) -> str:
+def dimension(source: Source) -> str:
     """The values of the sweep `dimension` under each rule at a usual d_k and at its largest."""
-    table = pd.read_csv(source.results / "dimension.csv").set_index("scaling")
+    table = source.study.require("dimension").measured.set_index("scaling")
     usual = table[table["d_k"] == _USUAL]
     widest = table[table["d_k"] == table["d_k"].max()]
     head = [f"d_k = {_USUAL} → {widest['d_k'].iloc[0]}", *widest.index]
     rows = []
-    for column, words in _FIRST.items():
+    for column, words in _METRICS.items():
         pairs = zip(usual[column], widest[column], strict=True)
         rows.append([formulas(words), *(f"{digits(low)} → {digits(high)}" for low, high in pairs)])
     return markdown([*map(formulas, head)], rows, "-" + "r" * len(widest))
@@ -47,12 +37,12 @@ def first(source: Source) -> str:
 
 def network_growth(source: Source) -> str:
     """The growth of the gradient through a network with its interval, and its law, by rule."""
-    measured = pd.read_csv(source.results / "network.csv")
-    layers = pd.read_csv(source.results / csv_name("network", "by_layer"))
+    results = source.study.require("network")
+    layers = results["by_layer"]
     bottom = layers[layers["layer"] == 1].set_index("layers")
-    rules = measured["scaling"].unique()
+    rules = results.measured["scaling"].unique()
     rows = []
-    for depth, of_depth in measured.groupby("layers"):
+    for depth, of_depth in results.measured.groupby("layers"):
         found = of_depth.set_index("scaling").apply(_growth, axis=1)
         law = np.sqrt(bottom.loc[depth].set_index("scaling")["stream_gradient_law"])
         rows.append([depth, "measured", *found[rules]])
@@ -63,12 +53,7 @@ def network_growth(source: Source) -> str:
 
 def networks(source: Source) -> str:
     """The growth of the gradient through networks of other starts and parts, by case and rule."""
-    return _by_case(
-        source,
-        {name: f"{name}.csv" for name in _NETWORKS},
-        load_experiment("network").cell,
-        _growth,
-    )
+    return _by_case(source, "growth", MEASURED, _growth)
 
 
 def trained(source: Source) -> str:
@@ -76,24 +61,19 @@ def trained(source: Source) -> str:
 
     With ≤ where the best rate is an end of the grid of rates, so that a better one may lie outside.
     """
-    bands = {name: csv_name(name, "bands") for name in _TRAINED}
-    return _by_case(source, bands, load_experiment("language").cell, _loss)
+    return _by_case(source, "losses", "bands", _loss)
 
 
-def _by_case(
-    source: Source,
-    files: Mapping[str, str],
-    cell: type[Cell],
-    field: Callable[["pd.Series[Any]"], str],
-) -> str:
-    """A field of each row of tables of config.full.yaml, by sweep and rule; a case is named by the
-    axes that vary in its sweep, and by its unusual values.
+def _by_case(source: Source, figure: str, kind: str, field: Callable[[Row], str]) -> str:
+    """A field of each row of a table, of the sweeps of config.full.yaml with a figure, by sweep and
+    rule; a case is named by the axes that vary in its sweep, and by its unusual values.
     """
-    tables = {name: pd.read_csv(source.results / FULL / file) for name, file in files.items()}
-    axes = SweepAxes.of_cell(cell)
-    rules = pd.concat(tables.values())["scaling"].unique()
+    full = source.full
+    sweeps = [full.require(each.name) for each in full.config.sweeps if figure in each.figures]
+    rules = pd.concat(results[kind] for results in sweeps)["scaling"].unique()
     rows = []
-    for sweep, table in tables.items():
+    for results in sweeps:
+        table, axes = results[kind], results.axes
         varied = axes.varied(table)
         for _, of_case in table.groupby(axes.among(table), sort=False):
             first = of_case.iloc[0]
@@ -101,17 +81,17 @@ def _by_case(
             shown = [name for name in axes.among(table) if name in named]
             case = ", ".join(f"{code(name)} {short(first[name])}" for name in shown)
             fields = of_case.set_index("scaling").apply(field, axis=1)
-            rows.append([code(sweep), case, *fields.reindex(rules, fill_value="")])
+            rows.append([code(results.name), case, *fields.reindex(rules, fill_value="")])
     return markdown(["sweep", "case", *map(code, rules)], rows, "--" + "r" * len(rules))
 
 
-def _growth(row: "pd.Series[Any]") -> str:
+def _growth(row: Row) -> str:
     """The growth of a gradient with its interval."""
     ends = (row[f"stream_gradient_growth{end}"] for end in ("", "_low", "_high"))
     return "{} ({} to {})".format(*map(formulas, map(digits, ends)))
 
 
-def _loss(row: "pd.Series[Any]") -> str:
+def _loss(row: Row) -> str:
     """A loss with its interval and its rate."""
     at_end = row["best_rate"] in (row["lowest_rate"], row["highest_rate"])
     loss, low, high = (row[f"final_loss{end}"] for end in ("", "_low", "_high"))
@@ -121,5 +101,5 @@ def _loss(row: "pd.Series[Any]") -> str:
 
 def statements(source: Source) -> str:
     """The number of statements by source and verdict."""
-    by_source = counts(read_statements(source.results))
+    by_source = counts(read_statements(source.study.folder))
     return markdown(["source", *by_source], by_source.itertuples(), "-" + "r" * by_source.shape[1])

@@ -56,10 +56,10 @@ _TYPESET = (
 
 @dataclass(frozen=True)
 class Source:
-    """A config, its folder of results, and the folder of a page, where links start."""
+    """The shipped results, those of config.full.yaml, and the folder of a page, where links start."""
 
-    config: Config
-    results: Path
+    study: Study
+    full: Study
     page: Path
 
     def link(self, path: Path) -> str:
