@@ -20,9 +20,9 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from experiments.config.paths import BENCHMARKS, SHIPPED_RESULTS
-from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
+from experiments.kinds.saturation.cell import KERNEL, Cell
 from experiments.measuring.chunk import bit_generator, chunks
-from experiments.measuring.experiment import Floats
+from experiments.measuring.experiment import Floats, load_experiment
 from experiments.measuring.rows.kernel import Kernel, RowMeasurement
 from experiments.measuring.rows.metrics import METRICS
 from experiments.tables.written import DIGITS
@@ -87,7 +87,7 @@ def measure(cell: Cell, trials: int, gradients: bool) -> object:
     """The measurement of a sweep: chunk after chunk, merged."""
     rng = bit_generator(0)
     kernel = KERNEL if gradients else WITHOUT_GRADIENTS
-    counts = (chunk.trials for chunk in chunks(EXPERIMENT, cell, trials))
+    counts = (chunk.trials for chunk in chunks(load_experiment("saturation"), cell, trials))
     return reduce(RowMeasurement.merge, (kernel.measure(cell, count, rng) for count in counts))
 
 

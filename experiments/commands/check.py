@@ -125,12 +125,14 @@ class _Rows:
 
     def difference(self) -> str:
         """Measure the rows; the difference in words, empty without any."""
+        from experiments.tables.layout import written_columns
+
         experiment = self.sweep.experiment
         parts = chunks(experiment, self.cell, self.trials)
         measured = (measure_chunk(chunk, self.sweep.seed) for chunk in parts)
         whole = reduce(lambda merged, following: merged.merge(following), measured)
         table = tabulated(experiment, [self.cell], [whole])[MEASURED]
-        ordered = [name for name in names(experiment.table_columns) if name in table]
+        ordered = [name for name in names(written_columns(experiment)) if name in table]
         change = compare(self.before, csv_bytes(table[ordered]))
         is_same = change.kind == "unchanged" or (change.kind == ROUNDING and not is_supported())
         return "" if is_same else f"{self.place}: {change.where}"

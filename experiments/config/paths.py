@@ -18,7 +18,9 @@ FULL = "config.full"  # the folder in it for sweeps of config.full.yaml
 STORE = ".cells"  # the folder of finished chunks
 STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
 COLUMNS = "columns.csv"  # the meaning of every column
-DERIVED = "derived"  # the folder of the tables that follow from measured ones
+SUMMARY = "summary"  # the kind of SWEEP.csv, which people read
+ALL_METRICS = "all_metrics"  # the file of the main table, which the suite reads
+DERIVED = "derived"  # the folder of the main tables, and of those that follow from them
 FIGURES = "figures"  # a folder for each sweep
 STATEMENTS = "statements"
 EXAMPLES = "examples"
@@ -62,13 +64,15 @@ def default_results(config: Path) -> Path:
 
 
 def csv_name(sweep: str, kind: str) -> str:
-    """The path of a table below a results folder: SWEEP.csv for `measured`, else
-    derived/SWEEP/KIND.csv.
+    """The path of a table below a results folder: SWEEP.csv for the summary, else
+    derived/SWEEP/KIND.csv; the main table is ALL_METRICS there.
 
-    >>> csv_name("dimension", "measured"), csv_name("dimension", "slopes")
-    ('dimension.csv', 'derived/dimension/slopes.csv')
+    >>> csv_name("dimension", "summary"), csv_name("dimension", "measured")
+    ('dimension.csv', 'derived/dimension/all_metrics.csv')
     """
-    return f"{sweep}.csv" if kind == MEASURED else f"{DERIVED}/{sweep}/{kind}.csv"
+    if kind == SUMMARY:
+        return f"{sweep}.csv"
+    return f"{DERIVED}/{sweep}/{ALL_METRICS if kind == MEASURED else kind}.csv"
 
 
 def sidecar_path(results: Path, sweep: str) -> Path:

@@ -14,7 +14,7 @@ import pandas as pd
 from experiments.config.errors import Problem
 from experiments.config.sweep import Sweep
 from experiments.figures.shown import Shown, panels_of
-from experiments.figures.words import listed, short
+from experiments.figures.words import listed, short, spoken
 from experiments.kinds.declarations import HOLLOW, READING, Figure, Finding, Lines, Needs
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import Numbers
@@ -25,6 +25,7 @@ from experiments.tables.results import Results, SweepAxes
 
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
 _PALE = "Pale: exact values."
+_FEW_AXES = 4  # that a title names
 _NONE = pd.Series(dtype=float)
 
 
@@ -104,6 +105,22 @@ def _lacking(finding: Finding, results: Results) -> str:
     return mismatch(results.sweep, finding.needs) or "".join(missing)
 
 
+def plain_title(figure: Figure, results: Results) -> str:
+    """The sweep, its axes, and what a figure of it shows.
+
+    An axis of a table of a figure, such as the layer, is part of what the figure shows.
+    """
+    shows = figure.shows[0].lower() + figure.shows[1:]
+    return f"Sweep {results.name}{over(results)}: {shows}"
+
+
+def over(results: Results) -> str:
+    """The axes that a sweep varies, as ` over d_k and n_keys`; nothing without any."""
+    varied = [*map(spoken, results.axes.varied(results.measured))]
+    few = len(varied) <= _FEW_AXES
+    return f" over {listed(varied) if few else f'{len(varied)} axes'}" if varied else ""
+
+
 def plain_caption(figure: Figure, shown: Shown) -> str:
     """The sizes, inputs and trials of the rows shown, and the note of the figure."""
     return " ".join(filter(None, [sizes(shown), _note(figure, shown)]))
@@ -111,13 +128,14 @@ def plain_caption(figure: Figure, shown: Shown) -> str:
 
 def sizes(shown: Shown) -> str:
     """The sizes, inputs and trials of the rows shown, and what is left out, as sentences."""
-    found = [_of_rows(shown.rows, shown.results.axes)] if len(shown.rows) else []
+    axes = shown.results.axes
+    found = [f"Sweep {shown.results.name}: {extent(shown.rows, axes)}"] if len(shown.rows) else []
     if shown.left_out:
         found.append(f"Not drawn: {shown.left_out}.")
     return " ".join(filter(None, found))
 
 
-def _of_rows(table: pd.DataFrame, axes: SweepAxes) -> str:
+def extent(table: pd.DataFrame, axes: SweepAxes) -> str:
     """The axes of rows with their values, and their trials, as a sentence."""
     partial = _not_crossed(table, axes)
     named = [

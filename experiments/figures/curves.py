@@ -27,10 +27,12 @@ from experiments.figures.style import (
     scaling_colours,
 )
 from experiments.figures.words import named, under, values_of
+from experiments.kinds.declarations import MEDIAN_TITLE
+from experiments.kinds.support import MEDIAN_GRADIENT
 from experiments.measuring.experiment import Floats
 from experiments.tables.results import SweepAxes
 
-_CHANGED = ("score_variance", "row_variance", "max_weight", "query_gradient_norm_median")
+_CHANGED = ("score_variance", "row_variance", "max_weight", MEDIAN_GRADIENT)
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
 _APART = 0.16  # between the points of the scalings of a cell
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
@@ -57,7 +59,8 @@ def assumptions(shown: Shown) -> Drawing:
         ax.set_xscale("log")
         ax.set_xlim(left=max(ax.get_xlim()[0], _LEAST_RATIO))
         plain_numbers(ax.xaxis)
-        ax.set_title(results.metrics[metric].title, fontsize=9.5)
+        title = MEDIAN_TITLE if metric == MEDIAN_GRADIENT else results.metrics[metric].title
+        ax.set_title(title, fontsize=9.5)
         ax.set_xlabel("over its value in the first row", fontsize=8.5)
     axes[0].set_yticks(range(len(cells)), cells)
     axes[0].invert_yaxis()

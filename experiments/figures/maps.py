@@ -136,7 +136,7 @@ def ratio_map(shown: Shown) -> Drawing:
         if len(crossings):
             equal = crossings.query(f"{chosen} and level == {EQUAL}")
             _plot_crossings(ax, equal.sort_values("n_keys"), plane)
-        ax.set_title(f"{statistic} of {NORM_NAMES[norm]}")
+        ax.set_title(f"{NORM_NAMES[norm]}, {statistic}")
     bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01, aspect=40)
     ticks = [float(np.log(tick)) for tick in (1 / 16, 1 / 4, 1, 4, 16)]
     bar.set_ticks(ticks, labels=["≤ 1/16", "1/4", "1", "4", "≥ 16"])

@@ -16,7 +16,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from experiments.config.paths import DRAWN_ROWS
 from experiments.figures import curves, maps
-from experiments.figures.captions import FindingError, plain_caption
+from experiments.figures.captions import FindingError, plain_caption, plain_title
 from experiments.figures.lines import draw_lines
 from experiments.figures.shown import Shown, shown
 from experiments.figures.style import DPI, STYLE, Drawing
@@ -73,7 +73,7 @@ def render_figure(
         finding: its title and sentence, instead of the plain title and before the plain caption.
         formats: suffixes of further files.
     """
-    title, sentence = finding or (figure.shows, "")
+    title, sentence = finding or (plain_title(figure, results), "")
     drawn = shown(figure, results)
     caption = f"{sentence} {plain_caption(figure, drawn)}".strip()
     return render(partial(draw, figure, drawn), title, caption, formats=formats)

@@ -23,6 +23,7 @@ GRADIENT = (
     "|dL/dq|: norm of the gradient that reaches a query, if those of its weights are standard "
     "normal."
 )
+MEDIAN_TITLE = "query gradient |dL/dq|, median"  # of a panel
 # Sentences of captions, each with the condition that its figure has what it speaks of.
 When: TypeAlias = Mapping[str, Callable[[Tables], bool]]
 CASES = "cases"  # each combination of the axes that are neither along x nor coloured

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from experiments.config.errors import in_part
-from experiments.config.paths import csv_name
+from experiments.config.paths import ALL_METRICS, csv_name
 from experiments.config.sweep import Sweep
 from experiments.kinds import parts
 from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import MEASURED, AnyExperiment
 from experiments.tables import crossings, slopes, verdicts
 from experiments.tables.derived import add_exact
+from experiments.tables.layout import summary_columns, written_columns
 from experiments.tables.results import Results
 from experiments.tables.verdicts import Agreement
 from experiments.tables.written import IDENTITY, as_written
@@ -73,15 +74,20 @@ def described(sweeps: Sequence[Results]) -> pd.DataFrame:
 
     Returns:
         One row per column that has its own description: column, type, unit, meaning, formula, and
-        the tables with it (EXPERIMENT or EXPERIMENT/KIND), separated by spaces.
+        the tables with it, separated by spaces: EXPERIMENT for a SWEEP.csv, EXPERIMENT/FILE for a
+        derived/SWEEP/FILE.csv.
     """
-    columns_in: dict[str, tuple[Column, ...]] = {}
+    columns_in: dict[str, dict[Column, None]] = {}
     for one in sweeps:
-        experiment = one.experiment.name
-        columns = columns_of(one.experiment)
+        experiment = one.experiment
+        columns = columns_of(experiment) | {MEASURED: written_columns(experiment)}
         for kind in one:
-            table = experiment if kind == MEASURED else f"{experiment}/{kind}"
-            columns_in[table] = (*IDENTITY, *columns[kind])
+            file = ALL_METRICS if kind == MEASURED else kind
+            of_file = columns_in.setdefault(f"{experiment.name}/{file}", {})
+            of_file |= dict.fromkeys((*IDENTITY, *columns[kind]))
+        summary = summary_columns(one)
+        of_summary = (column for column in columns[MEASURED] if column.name in summary)
+        columns_in.setdefault(experiment.name, {}).update(dict.fromkeys(of_summary))
     rows = [
         (column.name, column.type, column.unit, column.meaning, column.formula, table)
         for table, columns_of_table in columns_in.items()

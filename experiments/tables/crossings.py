@@ -36,7 +36,8 @@ NORMS = {
     "query_gradient": ("query_gradient_norm", False),
     "undivided_query_gradient": ("query_gradient_norm", True),
 }
-NORM_NAMES = dict(zip(NORMS, ("|J|_F", "|dL/dq|", "divisor · |dL/dq|"), strict=True))
+_NAMES = "softmax Jacobian |J|_F", "query gradient |dL/dq|", "divisor · query gradient"
+NORM_NAMES = dict(zip(NORMS, _NAMES, strict=True))
 
 
 def norm_ratios(results: Results) -> pd.DataFrame:

@@ -1,15 +1,13 @@
 """Growth with d_k: slopes of the score variance, and interpolated curves.
 
 Slopes are those of ln score_variance against ln d_k. The exact slope is that of the exact
-variances: for independent centred q and k it is 1 - 2 p under a divisor with the power d_k^p. The
-intervals are of 99.9%.
+variances: for independent centred q and k it is 1 - 2 p under a divisor with the power d_k^p.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from experiments.measuring.columns import names
 from experiments.measuring.experiment import TREATMENT, Floats
@@ -17,7 +15,6 @@ from experiments.tables.derived import Derived, Field, after_axes, columns_of_te
 from experiments.tables.results import Results
 from sdpa.theory.integrals import lagrange
 
-_SLOPE_LEVEL = 0.999  # of the intervals of slopes
 _STEPS = 64  # places of an interpolated curve between neighbours, for the ends of its interval
 
 
@@ -32,9 +29,8 @@ def fit_slopes(results: Results) -> pd.DataFrame:
 
     ln(variance) = y has the standard error e = se / variance; cells of different d_k are
     independent draws, so the least-squares slope b = sum c y, c = (x - mean x) / sum (x - mean
-    x)^2, has the variance sum (c e)^2. The errors are estimates, hence Student's t (Welch and
-    Satterthwaite). Points have equal weights, because estimated weights favour points whose error
-    came out too small.
+    x)^2, has the variance sum (c e)^2. Points have equal weights, because estimated weights favour
+    points whose error came out too small.
     """
     return fold(results.measured, shared_by_line(results), _fit, names(_FITTED))
 
@@ -52,16 +48,11 @@ def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
     slope = float(coefficients @ np.log(variances))
     added = (coefficients * (errors / variances)) ** 2
     error = float(np.sqrt(added.sum()))
-    degrees_of_points = cells["trials"].to_numpy() - 1
-    degrees = added.sum() ** 2 / (added**2 / degrees_of_points).sum()
-    reach = -special.stdtrit(degrees, (1 - _SLOPE_LEVEL) / 2) * error  # Student's t
     yield {
         "exponent": cells["exponent"].iloc[0],
         "points": len(cells),
         "slope": slope,
         "slope_se": error,
-        "slope_low": slope - reach,
-        "slope_high": slope + reach,
         "slope_exact": float(coefficients @ np.log(exact)),
     }
 
@@ -147,13 +138,11 @@ def fall_through_zero(x: Floats, y: Floats) -> float:
 
 
 _FITTED = columns_of_text(
-    f"""
+    """
     exponent float? p if the divisor is d_k^p; empty for any other rule
     points int number of values of d_k in the fit
     slope float least-squares slope of ln score_variance against ln d_k
     slope_se float standard error of the slope, from the standard errors of the points
-    slope_low float lower end of the {_SLOPE_LEVEL:.1%} interval of the slope
-    slope_high float upper end of the {_SLOPE_LEVEL:.1%} interval of the slope
     slope_exact float? the same slope of score_variance_exact; empty if an exact variance is unknown
     """
 )

@@ -1,8 +1,8 @@
-"""Tables on disk: SWEEP.csv, the derived tables, and SWEEP.json with their parameters and
-checksums.
+"""Tables on disk: SWEEP.csv for people, derived/SWEEP/all_metrics.csv with the complete main table,
+the derived tables, and SWEEP.json with their parameters and checksums.
 
-Every CSV begins with the columns of `IDENTITY`, which tables in memory lack, because their sweep is
-known there. The JSON file vouches for the tables (the sidecar). A table is sound if the sidecar has
+Every CSV but SWEEP.csv begins with the columns of `IDENTITY`, which tables in memory lack, because
+their sweep is known there. The JSON file vouches for the tables (the sidecar). A table is sound if the sidecar has
 the parameters of the config and the checksum of the table. The sidecar also names the commit that
 measured the values, and the hash of its measuring code.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.config.errors import TableError
-from experiments.config.paths import csv_name, sidecar_path
+from experiments.config.paths import SUMMARY, csv_name, sidecar_path
 from experiments.config.sweep import Sweep
 from experiments.measuring.columns import names, treatment_names
 from experiments.measuring.experiment import MEASURED
@@ -35,7 +35,7 @@ Sidecar = dict[str, Any]  # the content of SWEEP.json
 def write_sweep(
     results: Path, found: "Results", origin: Sidecar | None = None
 ) -> dict[Path, Change]:
-    """Write the main table of a sweep, its derived tables, and last the JSON that vouches for them.
+    """Write the tables of a sweep, and last the JSON that vouches for them.
 
     A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes
     them again. Tables that are equal to rounding stay. Derived tables that the sweep no longer has
@@ -46,14 +46,18 @@ def write_sweep(
         found: the results of the sweep.
         origin: of values measured earlier: what their sidecar has beside its checksums.
     """
+    from experiments.tables.layout import summary_columns, written_columns
+
     sweep = found.sweep
     sidecar = sidecar_path(results, sweep.name)
     values = (sweep.name, sweep.experiment.name, sweep.seed)
     identity = dict(zip(names(IDENTITY), values, strict=True))
+    tables = {**found, MEASURED: found.measured[names(written_columns(sweep.experiment))]}
     contents = {
         kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]])
-        for kind, table in found.items()
+        for kind, table in tables.items()
     }
+    contents[SUMMARY] = csv_bytes(found.measured[summary_columns(found)])
     paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
     before: Sidecar = {"sha256": {}}
     with suppress(TableError):
@@ -138,11 +142,14 @@ def read_sweep(results: Path, sweep: Sweep) -> "Results":
     """
     import pandas as pd
 
+    from experiments.tables.layout import with_intervals, written_columns
     from experiments.tables.results import Results
 
     text = dict.fromkeys([FEW_DRAWS, *treatment_names(sweep.experiment.cell)], str)
     tables = {}
-    for kind, content in sound_contents(results, sweep).items():
+    contents = sound_contents(results, sweep)
+    del contents[SUMMARY]
+    for kind, content in contents.items():
         own = pd.read_csv(
             io.BytesIO(content), dtype=text, usecols=lambda name: name not in names(IDENTITY)
         )
@@ -151,11 +158,11 @@ def read_sweep(results: Path, sweep: Sweep) -> "Results":
         table = own.copy()
         # An empty field is a list of no metrics there, elsewhere a missing number.
         tables[kind] = table.fillna({FEW_DRAWS: ""})
-    lacking = [each.name for each in sweep.experiment.metrics if each.name not in tables[MEASURED]]
-    if lacking:
-        raise TableError(
-            f"{results / sweep.name}.csv is of an earlier version: expected a column {lacking[0]}"
-        )
+    expected = names(written_columns(sweep.experiment))
+    if others := sorted({*tables[MEASURED]} ^ {*expected}):
+        path = results / csv_name(sweep.name, MEASURED)
+        raise TableError(f"{path} is of an earlier version, which differs in {others[0]}")
+    tables[MEASURED] = with_intervals(sweep.experiment, tables[MEASURED])
     return Results(sweep, tables)
 
 
@@ -194,7 +201,9 @@ def read_sidecar(path: Path) -> Sidecar:
     except (OSError, ValueError) as error:
         raise TableError(f"{path}: cannot read: {error}") from None
     is_whole = isinstance(sidecar, dict) and {"parameters", "sha256"} <= sidecar.keys()
-    is_whole = is_whole and MEASURED in sidecar["sha256"]
+    if is_whole and not {MEASURED, SUMMARY} <= sidecar["sha256"].keys():
+        lacks = f"expected checksums of {MEASURED} and {SUMMARY}"
+        raise TableError(f"{path} is of an earlier version: {lacks}, got {[*sidecar['sha256']]}")
     if not is_whole or not all(map(str.isidentifier, sidecar["sha256"])):  # kinds become paths
         raise TableError(f"{path}: expected the parameters and checksums of a sweep")
     return sidecar

@@ -17,7 +17,10 @@ from experiments.tables.stored import read_sweep, write_sweep
 from tests.command_line import SMALL, Suite, in_a_process, printed
 from tests.suite_process import ROOT
 
-TABLES = ("mine.csv", "derived/mine/slopes.csv", "derived/mine/verdicts.csv")
+TABLES = (
+    "mine.csv",
+    *(f"derived/mine/{kind}.csv" for kind in ("all_metrics", "slopes", "verdicts")),
+)
 
 
 @pytest.fixture
@@ -52,10 +55,10 @@ def test_a_second_run_writes_the_same_bytes(suite, processes):
     before = {path: path.read_bytes() for path in suite.folder.rglob("*.csv")}
     shutil.rmtree(suite.folder / ".cells")
     again = processes("run", "--jobs", "2")
-    assert "tables: 3 unchanged\n" in again.stdout
+    assert "tables: 4 unchanged\n" in again.stdout
     assert {path: path.read_bytes() for path in suite.folder.rglob("*.csv")} == before
-    assert len(before) == 4
-    assert suite("run").stdout == "tables: 3 up to date\n"
+    assert len(before) == 5
+    assert suite("run").stdout == "tables: 4 up to date\n"
     assert f"{suite.folder}/mine.csv: up to date\n" in suite("run", "-v").stdout
 
 
@@ -124,7 +127,7 @@ def test_an_exception_in_one_part_is_a_line_and_stops_no_other(suite, monkeypatc
     assert "Sections are missing.</strong> page, section quiz" in page.read_text()
     assert suite("check").returncode == 1
     printed(suite("all", "--jobs", "1"))
-    assert all(path.exists() for path in (figure, titled, suite.folder / TABLES[1]))
+    assert all(path.exists() for path in (figure, titled, suite.folder / TABLES[2]))
     assert "Sections are missing" not in page.read_text()
 
 

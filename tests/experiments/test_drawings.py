@@ -309,7 +309,8 @@ def test_assumptions_are_ratios_to_the_first_row(made):
     cells = [text.get_text() for text in drawing.axes[0].get_yticklabels()]
     assert len(cells) == 9
     for ax, metric in zip(drawing.axes, curves._CHANGED, strict=True):
-        assert ax.get_title() == what.results.metrics[metric].title
+        title = what.results.metrics[metric].title
+        assert ax.get_title() == title.replace("$|dL/dq|$", "query gradient |dL/dq|")
         groups = what.rows.groupby("scaling", sort=False)
         for bars, (rule, rows) in zip(ax.containers, groups, strict=True):
             assert bars.get_label() == under(rule)
@@ -346,9 +347,9 @@ def test_a_distribution_has_the_densities_and_the_kurtosis(made):
 def test_maps_have_the_ratios_of_the_first_combination_and_their_crossings(made):
     results = made("map")
     drawing = draw(FIGURES["map"], shown(FIGURES["map"], results))
-    names = {"|J|_F": "jacobian", "|dL/dq|": "query_gradient"}
+    names = {"softmax Jacobian |J|_F": "jacobian", "query gradient |dL/dq|": "query_gradient"}
     for ax in drawing.axes[:6]:
-        statistic, _, norm = ax.get_title().partition(" of ")
+        norm, statistic = ax.get_title().split(", ")
         one = {"norm": names.get(norm, "undivided_query_gradient"), "statistic": statistic}
         ratios, crossings = (
             rows_of(results, kind, query_std=1, **one) for kind in ("ratios", "crossings")

@@ -71,7 +71,9 @@ def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources
         write_files(tmp_path / name, render_figure(FIGURES[name], sources(name)[where]))
         assert (tmp_path / f"{name}.png").read_bytes() == drawing.read_bytes()
         title, caption = drawn_texts(drawing)
-        assert title == FIGURES[name].shows
+        axes = {"variance": "d_k", "map": "d_k and n_keys"}[name]
+        assert title.lower() == f"sweep {where} over {axes}: {FIGURES[name].shows.lower()}"
+        assert f"Sweep {where}: d_k = " in caption
         assert all(text.encode() in drawing.read_bytes() for text in (title, caption))
 
 

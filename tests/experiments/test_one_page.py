@@ -3,13 +3,13 @@
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
 from experiments import one_page
-from tests.shipped import RESULTS, ROOT
+from tests.shipped import ROOT, tables_of_results
 
+TABLES = tables_of_results()
 COLUMNS = {
     "variance of a score": "score_variance",
     "largest weight": "max_weight",
@@ -20,8 +20,8 @@ ALARM = 1e-4  # the probability of an alarm without a cause, at most (Bonferroni
 
 
 def disagreements(table):
-    """Rows of the page's table whose value is too far from that of results/dimension.csv."""
-    suite = pd.read_csv(RESULTS / "dimension.csv").set_index(["d_k", "scaling"])
+    """Rows of the page's table whose value is too far from that of the sweep `dimension`."""
+    suite = TABLES["dimension"].measured.set_index(["d_k", "scaling"])
     found = []
     for row in table.itertuples():
         column = COLUMNS[row.metric]

@@ -4,6 +4,7 @@ inputs changed.
 
 import dataclasses
 import json
+from collections import defaultdict
 from functools import partial
 
 import pandas as pd
@@ -13,7 +14,10 @@ from experiments.commands import check
 from experiments.commands.check import write_columns
 from experiments.commands.measure import analyse_again
 from experiments.config.errors import DisagreementError, TableError
+from experiments.config.paths import STORE, csv_name
 from experiments.running.files import write_atomically
+from experiments.running.store import Store
+from experiments.running.work import tabulate_sweep
 from experiments.tables import products
 from experiments.tables.compare import compare
 from experiments.tables.products import Product, build
@@ -39,7 +43,7 @@ def copied(tiny, tmp_path):
 
 def test_a_flipped_byte_is_noticed_and_named(copied):
     _, sweep, folder = copied
-    for name in ("scaling.csv", "derived/scaling/slopes.csv"):
+    for name in ("scaling.csv", "derived/scaling/all_metrics.csv"):
         content = (folder / name).read_bytes()
         (folder / name).write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
         with pytest.raises(TableError, match=rf"{name} has been altered: got SHA-256 \w+"):
@@ -50,7 +54,7 @@ def test_a_flipped_byte_is_noticed_and_named(copied):
 def test_a_table_of_other_parameters_is_refused(copied):
     _, sweep, folder = copied
     other = dataclasses.replace(sweep, values={**sweep.values, "d_k": (4, 64, 128)})
-    with pytest.raises(TableError, match=r"scaling\.csv is from another config: got d_k"):
+    with pytest.raises(TableError, match=r"scaling.* is from another config: got d_k"):
         read_sweep(folder, other)
 
 
@@ -167,10 +171,49 @@ def test_every_column_is_described_once(tiny, tmp_path):
     assert not described.drop(columns="tables").duplicated().any()
     described["tables"] = described["tables"].str.split()
     columns = described.explode("tables").groupby("tables")["column"].apply(set)
+    summaries = defaultdict(set)
     for sweep in config.sweeps:
-        for kind, table in tables[sweep.name].items():
-            name = sweep.experiment.name + f"/{kind}" * (kind != "measured")
-            assert columns[name] == {"sweep", "experiment", "seed", *table}, name
+        summaries[sweep.experiment.name] |= {*pd.read_csv(tmp_path / f"{sweep.name}.csv")}
+        for kind in tables[sweep.name]:
+            path = tmp_path / csv_name(sweep.name, kind)
+            assert columns[f"{sweep.experiment.name}/{path.stem}"] == {*pd.read_csv(path)}
+    assert {name: columns[name] for name in summaries} == summaries
+
+
+def test_a_summary_has_the_axes_that_vary_and_the_metrics_of_figures(tiny):
+    config, folder = tiny
+    for sweep in config.sweeps:
+        summary = pd.read_csv(folder / f"{sweep.name}.csv", dtype=str)
+        whole = pd.read_csv(folder / csv_name(sweep.name, "measured"), dtype=str)
+        pd.testing.assert_frame_equal(summary, whole[[*summary]])
+        assert len(summary.columns) <= 40
+    columns = [*pd.read_csv(folder / "map.csv")]
+    assert columns[:6] == ["d_k", "n_keys", "scaling", "exponent", "divisor", "trials"]
+    assert columns[6:9] == ["score_variance", "score_variance_se", "score_variance_exact"]
+    assert {"jacobian_norm_median_low", "saturated_rows_high"} <= {*columns}
+    assert not {"inputs", "max_weight_low", "few_draws", "score_mean"} & {*columns}
+
+
+def test_intervals_that_no_file_has_are_those_of_the_measurement(tiny):
+    """Read, they come from ten digits; a score's mean of 0 has a larger relative error."""
+    config, folder = tiny
+    sweep = config.sweeps[0]
+    measured = tabulate_sweep(Store(folder / STORE, config.seed), sweep)["measured"]
+    read = read_sweep(folder, sweep).measured
+    assert "max_weight_low" not in pd.read_csv(folder / csv_name(sweep.name, "measured"))
+    for end in ("_low", "_high"):
+        written = read.filter(like=end)
+        pd.testing.assert_frame_equal(written, measured[[*written]], rtol=1e-8, atol=1e-9)
+
+
+def test_tables_of_an_earlier_layout_are_refused(copied):
+    _, sweep, folder = copied
+    sidecar = folder / "scaling.json"
+    made = json.loads(sidecar.read_bytes())
+    del made["sha256"]["summary"]
+    sidecar.write_text(json.dumps(made))
+    with pytest.raises(TableError, match=r"scaling\.json is of an earlier version: expected"):
+        read_sweep(folder, sweep)
 
 
 def copies(path):

@@ -2,6 +2,7 @@
 
 from experiments.kinds.declarations import (
     GRADIENT,
+    MEDIAN_TITLE,
     READING,
     Figure,
     Finding,
@@ -23,7 +24,6 @@ from experiments.kinds.support import (
 from experiments.measuring.experiment import MEASURED
 from sdpa.scaling import SCALED, UNSCALED
 
-_QUERY = "query gradient $|dL/dq|$, median"
 _MECHANISM = ["normalize", "softcap", "sink", "normalizer"]
 
 
@@ -50,7 +50,7 @@ FIGURES = (
         default=True,
         lines=Lines(
             "d_k",
-            (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT, _QUERY)),
+            (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT, MEDIAN_TITLE)),
             (5.0, 3.1),
             beside="scaling",
             rules=BOTH,

@@ -5,6 +5,7 @@ import numpy as np
 from experiments.kinds.declarations import (
     GRADIENT,
     JACOBIAN,
+    MEDIAN_TITLE,
     READING,
     Figure,
     Finding,
@@ -26,6 +27,7 @@ from experiments.kinds.support import (
     knows,
     rises,
     rows_of,
+    two_digits,
     varies,
     widest,
 )
@@ -103,7 +105,9 @@ def _map(tables: Tables) -> Numbers:
     holds = query["crossing_exact"].notna().all() and all(
         rises(rows, "n_keys", "crossing") for rows in (known, query)
     )
-    return ends(query, "n_keys", "crossing_exact") if holds else None
+    if not holds:
+        return None
+    return {end: two_digits(at) for end, at in ends(query, "n_keys", "crossing_exact").items()}
 
 
 FIGURES = (
@@ -194,9 +198,7 @@ FIGURES = (
                     "softmax Jacobian |J|_F, root mean square",
                     like="jacobian_norm_median",
                 ),
-                Panel(
-                    MEDIAN_GRADIENT, "query gradient |dL/dq|, median", like="query_gradient_norm"
-                ),
+                Panel(MEDIAN_GRADIENT, MEDIAN_TITLE, like="query_gradient_norm"),
                 Panel(
                     "query_gradient_norm",
                     "query gradient |dL/dq|, root mean square",
@@ -210,7 +212,7 @@ FIGURES = (
         finding=Finding(
             sweep="dimension",
             title="Unscaled, typical query gradients rise, then fall with d_k; their r.m.s. rises",
-            sentence="Unscaled, with {n_keys.most} keys, the median of |dL/dq| rises to {peak:.2f} "
+            sentence="Unscaled, with {n_keys.most} keys, the median query gradient |dL/dq| rises to {peak:.2f} "
             "and falls to {last:.3f} at d_k = {d_k.most}, where the root mean square is "
             "{mean:.2f}.",
             needs={"d_k": (), "scaling": BOTH},
@@ -222,7 +224,7 @@ FIGURES = (
         shows="Ratios of unscaled to scaled gradients over d_k and n_keys",
         metrics=("jacobian_norm_median", MEDIAN_GRADIENT, "jacobian_norm", "query_gradient_norm"),
         own=Own(("d_k", "n_keys"), rules=BOTH),
-        note=f"{JACOBIAN} {GRADIENT} divisor\u00a0·\u00a0|dL/dq| lacks the factor 1/divisor of the "
+        note=f"{JACOBIAN} {GRADIENT} divisor\u00a0·\u00a0query gradient lacks the factor 1/divisor of the "
         "chain rule.",
         when={
             "Colour and number: the unscaled norm over that under d_k^1/2; red: unscaled is "
@@ -234,9 +236,9 @@ FIGURES = (
         finding=Finding(
             sweep="crossing",
             title="Typical unscaled gradients fall below scaled ones at widths growing with n_keys",
-            sentence="Unscaled, the median of |dL/dq| falls below that under d_k^1/2 at d_k = "
-            "{first:.0f} with {n_keys.least} keys, and at {last:.0f} with {n_keys.most} (exact "
-            "values, interpolated).",
+            sentence="Unscaled, the median query gradient |dL/dq| falls below that under d_k^1/2 "
+            "at d_k = {first:.0f} with {n_keys.least} keys, and at {last:,.0f} with {n_keys.most:,} "
+            "(exact).",
             needs={"d_k": (), "n_keys": (), "scaling": BOTH},
             numbers=_map,
             reads=("crossings",),

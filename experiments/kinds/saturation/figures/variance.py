@@ -2,6 +2,7 @@
 
 from experiments.kinds.declarations import (
     GRADIENT,
+    MEDIAN_TITLE,
     READING,
     Figure,
     Finding,
@@ -21,6 +22,7 @@ from experiments.kinds.support import (
     knows,
     only_crossing,
     rows_of,
+    two_digits,
     varies,
     widest,
 )
@@ -62,9 +64,10 @@ def _metrics(tables: Tables) -> Numbers:
     )
     falls_late = is_below(root, narrow, MEDIAN_GRADIENT) and is_below(wide, root, MEDIAN_GRADIENT)
     found = only_crossing(tables, "query_gradient", "median")
-    if found is None or not (is_level(root, "entropy") and alone and falls_late):
+    holds = is_level(root, "entropy") and alone and falls_late
+    if found is None or not (holds and found.crossing_exact > 0):
         return None
-    return {"at": found.crossing, "low": found.crossing_low, "high": found.crossing_high}
+    return {"at": two_digits(found.crossing_exact)}
 
 
 def _assumptions(tables: Tables) -> Numbers:
@@ -89,7 +92,7 @@ FIGURES = (
                 Panel("score_variance", "variance of a score"),
                 Panel("max_weight"),
                 Panel("entropy"),
-                Panel(MEDIAN_GRADIENT, "query gradient |dL/dq|, median"),
+                Panel(MEDIAN_GRADIENT, MEDIAN_TITLE),
             ),
             (7.5, 4.1),
             columns=2,
@@ -98,9 +101,8 @@ FIGURES = (
         finding=Finding(
             sweep="dimension",
             title="Only d_k^1/2 makes attention nearly independent of head width",
-            sentence="With {n_keys.most} keys, the median of |dL/dq| is larger unscaled than under "
-            "d_k^1/2 up to d_k = {at:.0f} (measured; 95% interval: {low:.0f} to {high:.0f}), and smaller "
-            "at {d_k.most}.",
+            sentence="With {n_keys.most} keys, the median query gradient |dL/dq| is larger unscaled "
+            "than under d_k^1/2 up to d_k = {at:.0f} (exact), and smaller at {d_k.most}.",
             needs={"d_k": (), "scaling": POWERS},
             numbers=_metrics,
             reads=("crossings",),

@@ -4,6 +4,7 @@ from experiments.kinds.declarations import (
     EQUAL,
     GRADIENT,
     JACOBIAN,
+    MEDIAN_TITLE,
     READING,
     Figure,
     Finding,
@@ -35,8 +36,7 @@ _POWERS = (
     MEDIAN_GRADIENT,
     "query_gradient_norm",
 )
-_QUERY = "query gradient $|dL/dq|$, median"
-_TITLES = {MEDIAN_GRADIENT: _QUERY, "query_gradient_norm": "query gradient |dL/dq|, r.m.s."}
+_TITLES = {MEDIAN_GRADIENT: MEDIAN_TITLE, "query_gradient_norm": "query gradient |dL/dq|, r.m.s."}
 
 
 def _causal(tables: Tables) -> Numbers:
@@ -95,7 +95,7 @@ FIGURES = (
         shows="Attention with and without a causal mask",
         lines=Lines(
             "n_keys",
-            (Panel("max_weight"), Panel("entropy"), Panel(MEDIAN_GRADIENT, _QUERY)),
+            (Panel("max_weight"), Panel("entropy"), Panel(MEDIAN_GRADIENT, MEDIAN_TITLE)),
             (10, 3.7),
         ),
         note=f"{GRADIENT} {READING}",

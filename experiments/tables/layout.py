@@ -1,0 +1,73 @@
+"""The columns of the two files with the main table of a sweep: `all_metrics`, and the summary.
+
+The suite reads `all_metrics`; people read the summary, SWEEP.csv. Neither has the interval of a mean
+or of a root mean square, which follows from the value, its standard error and the trials
+(`experiments.measuring.intervals`).
+"""
+
+import numpy as np
+import pandas as pd
+
+from experiments.kinds.figures import FIGURES, figures_of
+from experiments.measuring.columns import Column, names
+from experiments.measuring.experiment import AnyExperiment
+from experiments.measuring.intervals import Limits, mean_interval
+from experiments.measuring.metric import FEW_DRAWS, Metric
+from experiments.tables.results import Results
+
+MOST_COLUMNS = 40  # of a summary
+
+
+def written_columns(experiment: AnyExperiment) -> tuple[Column, ...]:
+    """The columns of `all_metrics`: those of the main table, without intervals that follow from
+    others.
+    """
+    implied = {f"{metric.name}{end}" for metric in _means(experiment) for end in ("_low", "_high")}
+    return tuple(column for column in experiment.table_columns if column.name not in implied)
+
+
+def with_intervals(experiment: AnyExperiment, written: pd.DataFrame) -> pd.DataFrame:
+    """The main table from `all_metrics`: with the intervals of means and roots."""
+    ends: dict[str, tuple[float, ...]] = {}
+    for metric in _means(experiment):
+        limits = metric.limits(written)
+        lows, highs = (np.broadcast_to(end, len(written)) for end in (limits.low, limits.high))
+        estimates = (written[name] for name in (metric.name, f"{metric.name}_se", "trials"))
+        found = [
+            mean_interval(value, error, trials, Limits(low, high))
+            for value, error, trials, low, high in zip(*estimates, lows, highs, strict=True)
+        ]
+        low, high = zip(*found, strict=True)
+        ends |= {f"{metric.name}_low": low, f"{metric.name}_high": high}
+    return written.assign(**ends)[names(experiment.table_columns)]
+
+
+def summary_columns(results: Results) -> list[str]:
+    """The columns of a summary: the axes that vary, rule and trials, and the metrics of the
+    experiment's figures, those of the default figure first, as far as 40 columns hold them.
+    """
+    experiment = results.experiment
+    written = names(written_columns(experiment))
+    of_metrics = {
+        metric.name: [name for name in names(metric.columns()) if name in written]
+        for metric in experiment.metrics
+    }
+    others = {FEW_DRAWS, *results.axes.usual}.union(*of_metrics.values())
+    found = results.axes.varied(results.measured)
+    found += [name for name in written if name not in others]
+    for name in shown_metrics(experiment):
+        columns = of_metrics.get(name, [])
+        if len(found) + len(columns) <= MOST_COLUMNS:
+            found += columns
+    return found
+
+
+def shown_metrics(experiment: AnyExperiment) -> list[str]:
+    """The columns that the figures of an experiment show, those of its default figure first."""
+    figures = [FIGURES[name] for name in figures_of(experiment.name)]
+    figures.sort(key=lambda figure: not figure.default)
+    return list(dict.fromkeys(name for figure in figures for name in figure.metrics))
+
+
+def _means(experiment: AnyExperiment) -> list[Metric]:
+    return [metric for metric in experiment.metrics if metric.kind in ("mean", "root")]
