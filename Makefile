@@ -1,7 +1,7 @@
 # What users type. Values such as CONFIG=mine.yaml reach the program in the environment.
 ANYWHERE = CONFIG RESULTS VERBOSE JOBS SCHEDULER FORMAT PYTHON CHROMIUM
 # Only on the command line: others may set V=1.
-TYPED = EXAMPLE Q K V MASK SCALING OUT
+TYPED = SWEEP EXAMPLE Q K V MASK SCALING OUT
 export PYTHON ?= python3
 export CHROMIUM ?= /usr/bin/chromium
 
@@ -20,7 +20,7 @@ COMMANDS := $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' Makefile)
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
-	@echo "Options: CONFIG=FILE RESULTS=DIR JOBS=N FORMAT=pdf,svg VERBOSE=1"
+	@echo "Options: SWEEP=NAME,NAME CONFIG=FILE RESULTS=DIR JOBS=N FORMAT=pdf,svg VERBOSE=1"
 	@echo "Start with make quick. Your own sweep: make all CONFIG=mine.yaml (docs/cases.md)"
 	@echo "Your own q, k or kernel: .venv/bin/sdpa --help (docs/your-model.md)"
 

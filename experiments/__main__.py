@@ -29,7 +29,7 @@ from experiments.running.store import Store
 from experiments.running.work import find_work
 from experiments.tables.stored import is_made
 
-SWEEPS = ("names", "config", "results", "verbose")
+SWEEPS = ("sweep", "config", "results", "verbose")
 WORKERS = ("jobs", "scheduler")
 Mask = Annotated[
     str | None,
@@ -50,9 +50,10 @@ app = typer.Typer(
 
 @command(app, *SWEEPS, *WORKERS, "format", name="all")
 def all_parts(job: Job) -> None:
-    """Measure sweeps, draw their figures, check their tables and, of all sweeps, write the page.
+    """Measure sweeps, draw their figures, check their tables, and write the page.
 
-    In the folder `results`, it also updates the worked examples and the figures of the pretrained model.
+    Sweeps that you name come first on the page. Without names, it also updates the worked examples and
+    the figures of the pretrained model in the folder `results`.
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
@@ -62,7 +63,7 @@ def all_parts(job: Job) -> None:
 
     checked = partial(checks.check, job.study, job.sweeps, report=job.report)
     parts: list[Callable[[], object]] = [*_measuring(job), _drawing(job), checked]
-    attempt(parts if job.asked.names else [*parts, *_writing(job)])
+    attempt([*parts, *_writing(job)])
 
 
 @command(app, *SWEEPS, *WORKERS)
@@ -120,9 +121,11 @@ def check(job: Job) -> None:
     checks.check(job.study, job.sweeps, report=job.report)
 
 
-@command(app, "config", "results", "verbose")
+@command(app, *SWEEPS)
 def page(job: Job) -> None:
     """Write the page, index.html in the results folder, and draw its figures.
+
+    Sweeps that you name come first.
 
     It names the sweeps without sound tables at its top; if there are any, the status is 1.
     """
@@ -133,15 +136,17 @@ def _writing(job: Job) -> list[Callable[[], object]]:
     from experiments.publication.pages import index
 
     job.report.next(f"open {job.results / 'index.html'} in a browser")
-    page = partial(index.write_page, job.study, job.asked.config, report=job.report)
+    page = partial(
+        index.write_page, job.study, job.asked.config, first=job.asked.names, report=job.report
+    )
     return [*_of_this_repository(job), page]
 
 
 def _of_this_repository(job: Job) -> list[Callable[[], object]]:
     """The parts that the folder `results` has beside tables, figures and page; none for other
-    folders.
+    folders and for named sweeps.
     """
-    if job.results.resolve() != SHIPPED_RESULTS.resolve():
+    if job.asked.names or job.results.resolve() != SHIPPED_RESULTS.resolve():
         return []
     from experiments.publication.examples import walk as examples
     from experiments.publication.models import command as models
@@ -223,7 +228,10 @@ def main() -> None:
     SDPA_GIVEN names.
     """
     names = os.environ.get("SDPA_GIVEN", "").split()
-    values = {name.lower(): os.environ[name] for name in names if os.environ.get(name)}
+    values: dict[str, str | list[str]] = {}
+    for name in names:
+        if given := os.environ.get(name):
+            values[name.lower()] = [given] if name == "SWEEP" else given
     commands: Any = typer.main.get_command(app)
     commands(
         prog_name="python -m experiments", default_map=dict.fromkeys(commands.commands, values)

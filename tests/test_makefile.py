@@ -46,9 +46,9 @@ def passed_on(tree, *words, **environment):
 
 
 def test_values_of_the_command_line_reach_the_program(tree):
-    arguments, values = passed_on(tree, "all", f"CONFIG={ODD}")
+    arguments, values = passed_on(tree, "all", f"CONFIG={ODD}", "SWEEP=mine,other")
     assert arguments == ["-m", "experiments", "all"]
-    assert values == {"CONFIG": ODD}
+    assert values == {"CONFIG": ODD, "SWEEP": "mine,other"}
     arguments, values = passed_on(tree, "walk", f"EXAMPLE={ODD}", "Q=-q.csv", "MASK=causal")
     assert arguments == ["-m", "experiments", "walk"]
     assert values == {"EXAMPLE": ODD, "Q": "-q.csv", "MASK": "causal"}
@@ -63,7 +63,7 @@ def test_every_variable_is_of_the_program():
 
 
 def test_data_count_on_the_command_line_only(tree):
-    environment = {"V": "1", "EXAMPLE": "abc", "CONFIG": ODD, "JOBS": "3"}
+    environment = {"V": "1", "EXAMPLE": "abc", "SWEEP": "other", "CONFIG": ODD, "JOBS": "3"}
     arguments, values = passed_on(tree, "walk", **environment)
     assert arguments == ["-m", "experiments", "walk"]
     assert values == {"CONFIG": ODD, "JOBS": "3"}

@@ -132,9 +132,12 @@ def _measure_chunks(records: Store, work: Work, workers: Workers, report: Report
     for path in work.damaged:
         report.flag(f"{path} is damaged; measuring it again")
     if work.todo:
+        names = [name for name, left in work.left.items() if left]
+        less = f"; one alone: SWEEP={names[0]}" if len(names) > 1 else ""
         report.line(
-            f"measuring {counted(len(work.todo), 'chunk')} of trials for {records.folder.parent} "
-            f"with {workers}, about {duration(work.seconds)} of one worker"
+            f"measuring {counted(len(work.todo), 'chunk')} of {counted(len(names), 'sweep')} for "
+            f"{records.folder.parent} with {workers}, "
+            f"about {duration(work.seconds / workers.slots)}{less}"
         )
         with report.progress(work.seconds) as advance:
             measure_missing(records, work, workers, advance)

@@ -43,7 +43,7 @@ _KEPT = "finished work is kept; repeat the command to continue"
 class Request:
     """The wish of a user about sweeps: a field for each option, with its default."""
 
-    names: Annotated[
+    sweep: Annotated[
         list[str] | None,
         Argument(metavar="SWEEP", help="Names of sweeps in the config. Default: all."),
     ] = None
@@ -79,6 +79,11 @@ class Request:
     verbose: Annotated[
         bool, Option("--verbose", "-v", help="Print a line about each table, figure and test.")
     ] = False
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the requested sweeps, which commas may separate; empty for all sweeps."""
+        return [name for words in self.sweep or () for name in words.split(",")]
 
     @property
     def folder(self) -> Path:
@@ -148,7 +153,7 @@ def job_of(asked: Request, report: Reporter) -> Job:
     folder = asked.folder
     config = load_config(asked.config)
     known = {sweep.name: sweep for sweep in config.sweeps}
-    for name in asked.names or ():
+    for name in asked.names:
         if name not in known:
             raise UsageError(
                 f"{asked.config}: got the sweep {name!r}, expected one of {', '.join(known)}"

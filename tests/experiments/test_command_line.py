@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from experiments.__main__ import main
 from experiments.config.loader import load_config
 from experiments.config.paths import DRAWN
 from experiments.figures import draw, rendering
@@ -48,6 +49,33 @@ def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
     }
     assert {name for name in made if not name.startswith(".cells/")} == {*TABLES, *others, *figures}
     assert (suite.folder / "config.yaml").read_text() == SMALL
+
+
+@pytest.mark.usefixtures("quick_slider")
+def test_named_sweeps_are_measured_alone_and_come_first_on_the_page(suite, monkeypatch, capsys):
+    """As make passes them on; those without a table are missing there, and measured later."""
+    blocks = SMALL.split("sweeps:\n")[1].replace("3\n", "4\n")
+    more = [blocks.replace("mine", name) for name in ("other", "third")]
+    suite.config.write_text("".join([SMALL, *more]))
+    given = {"SWEEP": "third,other", "CONFIG": str(suite.config), "RESULTS": str(suite.folder)}
+    for name, value in ({"SDPA_GIVEN": " ".join(given)} | given).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["experiments", "all"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert said.startswith("measuring 2 chunks of 2 sweeps for ")
+    assert "; one alone: SWEEP=other\n" in said
+    assert {path.stem for path in suite.folder.glob("*.csv")} == {"other", "third", "columns"}
+    page = suite.folder / "index.html"
+
+    def order():
+        return re.findall(r'id="(sweep\.\w+|strip)"', page.read_text())
+
+    assert order() == ["sweep.other", "sweep.third", "strip"]
+    assert printed(suite("all")).startswith("measuring 2 chunks of 1 sweep for ")
+    assert order() == ["sweep.mine", "sweep.other", "sweep.third", "strip"]
 
 
 def test_a_second_run_writes_the_same_bytes(suite, processes):

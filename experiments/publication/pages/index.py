@@ -3,7 +3,6 @@ there.
 """
 
 import base64
-import itertools
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import partial
@@ -70,20 +69,22 @@ class Picture(NamedTuple):
     place: float
 
 
-def write_page(study: Study, config_path: Path, *, report: Reporter) -> None:
+def write_page(
+    study: Study, config_path: Path, *, first: Collection[str] = (), report: Reporter
+) -> None:
     """Write index.html from tables, figures and published statements if one of them changed."""
 
     def made() -> list[bytes]:
-        return [make_page(study, config_path)]
+        return [make_page(study, config_path, first)]
 
     folder = study.folder
-    options = [study.config.text, config_path.as_posix()]
+    options = [study.config.text, config_path.as_posix(), *first]
     sources = (*shown(study.config, folder),)
     page = Product((folder / "index.html",), made, sources, options)
     build(folder, [page], report, quietly=True)
 
 
-def make_page(study: Study, config_path: Path) -> bytes:
+def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> bytes:
     """The page of a config's results, as UTF-8 bytes.
 
     Styles, scripts and the first figures are part of the file; further figures, and tables, are
@@ -93,6 +94,7 @@ def make_page(study: Study, config_path: Path) -> bytes:
         study: the results, whose folder also has the figures.
         config_path: the path of the config; the page shows it as given, or only the file name of an
             absolute path.
+        first: names of the sweeps that the page begins with.
 
     Raises:
         IncompleteError: some sections could not be made; the page names them at its top.
@@ -108,7 +110,8 @@ def make_page(study: Study, config_path: Path) -> bytes:
 
     results = study.folder
     paths = pictures(study.config, results)
-    embedded = [*itertools.chain(*paths.values())][:_MOST_EMBEDDED]
+    ordered = sorted(paths, key=lambda name: name not in first)
+    embedded = [path for name in ordered for path in paths[name]][:_MOST_EMBEDDED]
     drawn = {
         name: [_picture(name, path, results, is_embedded=path in embedded) for path in of_one]
         for name, of_one in paths.items()
@@ -118,8 +121,10 @@ def make_page(study: Study, config_path: Path) -> bytes:
         part(name, partial(_section, each, drawn[name]), Section(name, each.experiment.name))
         for name, each in study.items()
     ]
-    main = next((each for each in sections if each.name == _MAIN and each.pictures), None)
-    others = [section for section in sections if section is not main]
+    leading = [each for each in sections if each.name in first]
+    others = [each for each in sections if each not in leading]
+    main = next((each for each in others if each.name == _MAIN and each.pictures), None)
+    others = [each for each in others if each is not main]
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
@@ -133,6 +138,7 @@ def make_page(study: Study, config_path: Path) -> bytes:
         answers=dict.fromkeys(ANSWERS) | known,
         is_judged=bool(known),
         is_answered=len(known) == len(ANSWERS),
+        leading=leading,
         main=main,
         explorer=part("explorer", lambda: explorer.explorer(study.values()), {}),
         law=explorer.LAW,
