@@ -45,7 +45,7 @@ quick all plan results figures check page walk model readme: .venv/ready
 notebooks: .venv/notebooks-ready ## run the notebooks of docs/
 	@$(PY) docs/run_notebooks.py
 
-cluster: .venv/dask-ready ## install Dask, for SCHEDULER=ADDRESS (docs/README.md)
+cluster: .venv/dask-ready ## install Dask, for SCHEDULER=ADDRESS (docs/cases.md)
 
 lint: .venv/dev-ready ## check style and types
 	@$(PY) -m ruff check

@@ -341,26 +341,26 @@ def test_the_page_on_training_states_what_the_tables_show():
     weights = numbers["max_weight_after"]
     text = prose("docs/training.md")
     for stated in (
-        f"it ends at {unit[plain]}, under √d_k at {unit[root]}, and with attention that cannot "
-        f"select at {blind}: it gains half of the {gain:.2f} nats",
-        f"end at {narrow[plain]}, {unit[plain]} and at most {wide[plain]} (√d_k: {narrow[root]}, "
+        f"it ends at {unit[plain]} ({unit[root]}). Attention that cannot select ends at {blind}, so "
+        f"that unscaled attention gains half of the {gain:.2f} nats",
+        f"end at {narrow[plain]}, {unit[plain]} and at most {wide[plain]} ({narrow[root]}, "
         f"{unit[root]}, {wide[root]};",
-        f"(mean largest weight {saturated:.2f}), ends at {widest[plain]} and still falls; √d_k ends "
-        f"at {widest[root]}, attention that cannot select at {wide_blind} (three runs; at the same "
-        f"rate of 0.001, {same_rate:.2f}). From the small start, 512 ends at {widest_small[plain]} "
-        f"beside {widest_small[root]}.",
-        f"it ends at {small[plain]} from the small start (√d_k: {small[root]}), at {divided[plain]} "
+        f"(mean largest weight {saturated:.2f}). The decoder ends at {widest[plain]} "
+        f"({widest[root]}) and still falls; attention that cannot select ends at {wide_blind} "
+        f"(three runs), or at {same_rate:.2f} at the same rate. From the small start, 512 ends at "
+        f"{widest_small[plain]} ({widest_small[root]}).",
+        f"ends at {small[plain]} from the small start ({small[root]}), at {divided[plain]} "
         f"from the divided start, at {rates[0][plain]} with the divided rate alone, and at "
         f"{rates[1][plain]} with both",
-        f"under it, the decoder ends at {unit['d_k^1']} from the unit start (√d_k: {unit[root]}) and "
-        f"at {small['d_k^1']} from the small one ({small[root]}).",
+        f"the decoder ends at {unit['d_k^1']} from the unit start ({unit[root]}), and at "
+        f"{small['d_k^1']} from the small one ({small[root]}).",
         f"({by_rate['d_k^1'][0.0005]:.2f} beside {by_rate[root][0.0005]:.2f} at 0.0005)",
-        f"is {ratio['query_gradient_before']:.0f} times that under √d_k, and the median head's median "
-        f"{ratio['query_gradient_median_before']:.1f} times; after, "
-        f"{ratio['query_gradient_after']:.1f} times and below 10",
-        f"(mean largest weight {weights[plain]:.2f}; {weights[root]:.2f} under √d_k)",
-        f"unscaled ends at {momentum[plain]} and √d_k at {momentum[root]}; from the small one, at "
-        f"{momentum_small[plain]} and {momentum_small[root]},",
+        f"is {ratio['query_gradient_before']:.0f} times as large, and the median head's median "
+        f"{ratio['query_gradient_median_before']:.1f} times. After it, the r.m.s. is "
+        f"{ratio['query_gradient_after']:.1f} times as large, and the median below 10",
+        f"(mean largest weight {weights[plain]:.2f} beside {weights[root]:.2f})",
+        f"unscaled ends at {momentum[plain]} ({momentum[root]}). From the small one, it ends at "
+        f"{momentum_small[plain]} ({momentum_small[root]}),",
     ):
         assert stated in text
     assert by_rate[plain][by_rate.index >= 0.008].min() > 2.32
@@ -369,16 +369,11 @@ def test_the_page_on_training_states_what_the_tables_show():
 
 
 @shipped_only
-def test_the_code_of_first_steps_runs(monkeypatch, tmp_path):
+def test_the_code_of_first_steps_runs(monkeypatch):
     monkeypatch.chdir(ROOT)
-    names: dict[str, object] = {}
-    for block in blocks(PAGES["docs/README.md"], "python"):
-        exec(block, names)
-    (line,) = re.findall(r"^pd\.read_csv.*pivot.*$", PAGES["docs/README.md"], re.MULTILINE)
-    assert [*eval(line, names)] == ["d_k^1/2", "d_k^1/3", "d_k^2/3", "unscaled"]
-    (config,) = blocks(PAGES["docs/README.md"], "yaml")
-    (tmp_path / "mine.yaml").write_text(config)
-    assert load_config(tmp_path / "mine.yaml").sweeps[0].name == "wide"
+    (block,) = blocks(PAGES["docs/cases.md"], "python")
+    (line,) = re.findall(r"^pd\.read_csv.*pivot.*$", block, re.MULTILINE)
+    assert [*eval(line, {"pd": pd})] == ["d_k^1/2", "d_k^1/3", "d_k^2/3", "unscaled"]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -436,7 +431,7 @@ def shown(value: object) -> str:
 
 
 def test_every_config_key_is_described_with_its_default():
-    table = PAGES["docs/config.md"].split("| key | meaning")[1].split("\n\n")[0]
+    table = PAGES["docs/cases.md"].split("| key | meaning")[1].split("\n\n")[0]
     described = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE))
     cells = [load_experiment(name).cell for name in experiment_names()]
     of_every_sweep = {"experiment", "variants", "trials", "precision", "max_trials", "figures"}
@@ -474,9 +469,7 @@ def test_a_page_prints_what_its_examples_print(name):
     assert failures(PAGES[name], name, report) == 0, "".join(report)
 
 
-CASES = dict(
-    re.findall(r"^## (.*?)\n\n```yaml\n(.*?)```", PAGES["docs/cases.md"], re.MULTILINE | re.DOTALL)
-)
+CASES = dict(re.findall(r"^##+ (.+)\n\n```yaml\n([^`]*)```", PAGES["docs/cases.md"], re.MULTILINE))
 
 
 @pytest.mark.parametrize("title", CASES)

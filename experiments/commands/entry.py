@@ -44,7 +44,7 @@ class RunResults(Study):
     """
 
     def draw(self, figure: str, sweep: str | None = None) -> "Figure":
-        """A figure of docs/config.md of a sweep; of the first one whose experiment has it unless
+        """A figure of a sweep, by its name in results/columns.md; of the first one whose experiment has it unless
         you name one.
 
         Raises:
