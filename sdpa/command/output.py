@@ -24,15 +24,6 @@ _WIDTH = 100  # of lines of words
 _DIGITS = 10  # of a number in a file; further ones may differ between machines
 
 
-def add_arrays(parser: argparse.ArgumentParser) -> None:
-    """The options for a mask, and for the axes of q."""
-    add = parser.add_argument
-    masks = "none, causal, window-N, local-N, a file with a mask, or both: causal,FILE"
-    add("--mask", metavar="MASK", help=masks)
-    add("--axes", metavar="NAMES", help="axes of q but the last, such as batch,position,head")
-    add("--heads", type=count, metavar="H", help="heads that the last axis of q has together")
-
-
 def count(text: str) -> int:
     """A whole number from 1."""
     if not re.fullmatch("[1-9][0-9]*", text):

@@ -4,7 +4,6 @@ exact values; and comparison of two runs.
 
 from sdpa.diagnosis.comparing import COMPARED, compare
 from sdpa.diagnosis.estimates import (
-    BATCH,
     Diagnosis,
     Estimate,
     Estimates,
@@ -12,8 +11,8 @@ from sdpa.diagnosis.estimates import (
     diagnose_scores,
     divisor_for,
 )
-from sdpa.diagnosis.heads import AXES, Mask
+from sdpa.diagnosis.heads import Mask
 from sdpa.diagnosis.quantities import QUANTITIES, Quantity
 
-__all__ = ["AXES", "BATCH", "COMPARED", "QUANTITIES", "Diagnosis", "Estimate", "Estimates", "Mask"]
+__all__ = ["COMPARED", "QUANTITIES", "Diagnosis", "Estimate", "Estimates", "Mask"]
 __all__ += ["Quantity", "compare", "diagnose", "diagnose_scores", "divisor_for"]

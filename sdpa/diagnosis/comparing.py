@@ -11,7 +11,6 @@ digits.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,14 +18,8 @@ import numpy.typing as npt
 from scipy.special import log_softmax
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.estimates import (
-    BATCH,
-    Estimate,
-    Estimates,
-    counted,
-    with_error,
-)
-from sdpa.diagnosis.heads import Heads, Mask, label
+from sdpa.diagnosis.estimates import Estimate, Estimates, counted, estimated
+from sdpa.diagnosis.heads import Head, Heads, Mask, label
 from sdpa.diagnosis.quantities import Quantity, Sums, ratio, row_mean
 from sdpa.metrics import row_variance
 from sdpa.scaling import Rule, resolve_divisor
@@ -48,6 +41,8 @@ COMPARED = (
     ),
     row_mean("entropy_change", "entropy in b less that in a", "E[H(v) - H(w)]", "nats"),
 )
+
+_SUMMED = ("rows", "divergence", "variance_a", "variance_b", "same_largest_key", "entropy_change")
 
 
 def compare(
@@ -84,58 +79,70 @@ def compare(
     >>> found["divergence"].value.round(3), found["same_largest_key"].value.round(2)
     (array([0.039, 0.038, 0.038]), array([0.69, 0.7 , 0.71]))
     """
-    of_a, divisor_a = _heads("a", a, scaling, mask, axes)
-    of_b, divisor_b = _heads("b", b, scaling_b or scaling, mask, axes)
-    if of_a.mask.shape != of_b.mask.shape:
-        raise ValueError(
-            f"expected scores of the same shape, got {of_a.mask.shape} in a and {of_b.mask.shape} "
-            "in b"
-        )
-    found: dict[str, FloatArray] = defaultdict(lambda: np.zeros(of_a.shape))
-    for index in np.ndindex(of_a.shape):
-        heads = of_a.head(index), of_b.head(index)
-        if not np.array_equal(heads[0].visible, heads[1].visible):
-            raise ValueError(
-                "expected a and b to hide the same keys, got one that is hidden in a or b "
-                f"alone, where a divergence is infinite{label(of_a.axes, index)}"
-            )
-        for (_, s), (_, t) in zip(*(head.tiles() for head in heads), strict=True):
-            for name, values in _values(s / divisor_a, t / divisor_b).items():
-                found[name][index] += values.sum()
-    return _comparison(found, of_a.axes)
+    of_a = _heads("a", a, scaling, mask, axes)
+    of_b = _heads("b", b, scaling_b or scaling, mask, axes)
+    return compare_heads(of_a, of_b)
 
 
 def _heads(
-    name: str,
-    run: npt.ArrayLike,
-    scaling: Rule,
-    mask: Mask | None,
-    axes: Sequence[str] | None,
+    name: str, run: npt.ArrayLike, scaling: Rule, mask: Mask | None, axes: Sequence[str] | None
 ) -> tuple[Heads, float]:
-    """The heads of a run and its divisor; errors begin with its name."""
+    """The heads of a run and their divisor; errors begin with its name."""
     if isinstance(run, tuple | list) and len(run) != 2:
         raise ValueError(f"{name}: expected q and k, or an array of scores, got {len(run)} arrays")
     try:
         if not isinstance(run, tuple | list):
-            return Heads.of_scores(run, mask, axes), 1.0
-        q, k = run
-        heads = Heads.of(q, k, mask, axes)
-        return heads, resolve_divisor(scaling, heads.q.shape[-1], heads.n_keys, mask)
+            return Heads.of(run, None, mask, axes), 1.0
+        heads = Heads.of(run[0], run[1], mask, axes)
+        return heads, resolve_divisor(scaling, heads.q.shape[-1], heads.mask.shape[-1], mask)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 
 
-def _values(s: FloatArray, t: FloatArray) -> dict[str, FloatArray]:
-    """The values of rows whose sums count, by name, from scaled scores of a and b."""
-    of_a, of_b = (row_diagnostics(scores, 1.0) for scores in (s, t))
-    return {
-        "rows": np.ones(len(s)),
-        "divergence": divergence(s, t),
-        "variance_a": row_variance(s),
-        "variance_b": row_variance(t),
-        "same_largest_key": s.argmax(axis=-1) == t.argmax(axis=-1),
-        "entropy_change": of_b.entropy - of_a.entropy,
-    }
+def compare_heads(a: tuple[Heads, float], b: tuple[Heads, float]) -> Estimates:
+    """As `compare`, from heads and their divisors."""
+    heads = a[0]
+    if heads.mask.shape != b[0].mask.shape:
+        raise ValueError(
+            f"expected scores of the same shape, got {heads.mask.shape} in a and "
+            f"{b[0].mask.shape} in b"
+        )
+    found = []
+    for head in np.ndindex(heads.shape):
+        pairs = zip(heads.of_head(head), b[0].of_head(head), strict=True)
+        found.append([_sums(*pair, a[1], b[1], label(heads.axes, head)) for pair in pairs])
+    sums = Sums.of(found)
+    rows = counted(sums, heads)
+    unknown = np.full(rows.shape, np.nan)
+    estimates = {}
+    for each in COMPARED:
+        value, error = (values.reshape(rows.shape) for values in estimated(each, sums))
+        estimates[each.name] = Estimate(value, error, unknown)
+    return Estimates(heads.axes, len(found[0]), rows, estimates)
+
+
+def _sums(a: Head, b: Head, divisor_a: float, divisor_b: float, place: str) -> dict[str, float]:
+    """The sums over the rows of a head in a sequence, by name."""
+    if not np.array_equal(a.visible, b.visible):
+        raise ValueError(
+            "expected a and b to hide the same keys, got one that is hidden in a or b alone, where "
+            f"a divergence is infinite{place}"
+        )
+    total = dict.fromkeys(_SUMMED, 0.0)
+    for (_, of_a), (_, of_b) in zip(a.tiles(), b.tiles(), strict=True):
+        s, t = of_a / divisor_a, of_b / divisor_b
+        in_a, in_b = (row_diagnostics(scores, 1.0) for scores in (s, t))
+        of_rows = (
+            np.ones(len(s)),
+            divergence(s, t),
+            row_variance(s),
+            row_variance(t),
+            s.argmax(axis=-1) == t.argmax(axis=-1),
+            in_b.entropy - in_a.entropy,
+        )
+        for name, values in zip(_SUMMED, of_rows, strict=True):
+            total[name] += float(values.sum())
+    return total
 
 
 def divergence(s: FloatArray, t: FloatArray) -> FloatArray:
@@ -148,19 +155,3 @@ def divergence(s: FloatArray, t: FloatArray) -> FloatArray:
     difference = (v + w) * np.tanh(r / 2)  # v - w, with the digits of a small r
     # rounding may leave a term just below 0
     return np.asarray(np.maximum(difference - w * r, 0.0).sum(axis=-1))
-
-
-def _comparison(found: dict[str, FloatArray], axes: tuple[str, ...]) -> Estimates:
-    """From sums over the rows of each sequence and head, by name."""
-    sequences_first = (
-        np.moveaxis(values, axes.index(BATCH), 0) if BATCH in axes else values[None]
-        for values in found.values()
-    )
-    sums = Sums(dict(zip(found, sequences_first, strict=True)))
-    kept = tuple(name for name in axes if name != BATCH)
-    rows = counted(sums.together(), kept, sums.by_name["rows"].shape[1:])
-    unknown = np.full(rows.shape, np.nan)
-    estimates = {
-        each.name: Estimate(*with_error(each.of, sums), unknown) for each in COMPARED if each.of
-    }
-    return Estimates(kept, len(sums.by_name["rows"]), rows, estimates)

@@ -4,7 +4,7 @@ queries and keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.heads import HeadRows, Heads, Mask, label
-from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, VISIBLE_MASS, Sums
+from sdpa.diagnosis.heads import BATCH, HeadRows, Heads, Mask, label
+from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, Quantity, Sums
 from sdpa.row_maps import PLAIN, RowMap
 from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.attention import Target, divisor_with
 from sdpa.theory.gaussian_rows import gaussian_rows
 
-BATCH = "batch"
 # rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits
 LARGEST_SIGMA = 1e6
 
@@ -58,7 +57,7 @@ class Estimates:
         """A table with one row per head: its indices, then each quantity as NAME, NAME_se and
         NAME_exact.
 
-        NAME_se is there with several sequences, NAME_exact where an exact value is known.
+        NAME_se and NAME_exact are there where some are known.
         `pandas.DataFrame` takes it.
         """
         places = np.indices(self.rows.shape).reshape(len(self.axes), self.rows.size)
@@ -66,10 +65,9 @@ class Estimates:
         found["rows"] = self.rows.ravel()
         for name, estimate in self.estimates.items():
             found[name] = estimate.value.ravel()
-            if self.sequences > 1:
-                found[f"{name}_se"] = estimate.error.ravel()
-            if not np.isnan(estimate.gaussian).all():
-                found[f"{name}_exact"] = estimate.gaussian.ravel()
+            for end, values in (("se", estimate.error), ("exact", estimate.gaussian)):
+                if not np.isnan(values).all():
+                    found[f"{name}_{end}"] = values.ravel()
         return found
 
 
@@ -91,7 +89,7 @@ def diagnose(
     *,
     axes: Sequence[str] | None = None,
     softcap: float = 0.0,
-    sink: npt.ArrayLike | None = None,
+    sink: float | None = None,
     exact: bool = True,
 ) -> Diagnosis:
     """The effect of a scale on each head, and how far its q and k are from independent Gaussian
@@ -115,10 +113,10 @@ def diagnose(
         axes: names of the leading axes of q. By default `head`; `batch`, `head`; or `layer`,
             `batch`, `head`, by their number. The axis `batch` has independent sequences, from which
             standard errors come.
-        softcap, sink: as in `sdpa.row_maps.RowMap`, with a sink for each index of the axis `head`
-            of q, or a number for all. Quantities of scores are those before the cap, the entropy is
-            that of the weights over their sum, the Jacobian that of the weights to the scores
-            before the cap, and no Gaussian values are known. A sink adds the quantity
+        softcap, sink: as in `sdpa.row_maps.RowMap`, one sink for all heads. Quantities of scores
+            are those before the cap, the entropy is that of the weights over their sum, the
+            Jacobian that of the weights to the scores before the cap, and no Gaussian values are
+            known. A sink adds the quantity
             `visible_mass`, the mean sum of the weights.
         exact: False leaves out the Gaussian values, which take most of the time of many heads.
 
@@ -135,9 +133,8 @@ def diagnose(
     array([1., 1., 1.])
     """
     heads = Heads.of(q, k, mask, axes)
-    divisor = resolve_divisor(scaling, heads.q.shape[-1], heads.n_keys, mask)
-    row_map = RowMap.with_sinks(softcap, sink)
-    return _diagnosis(heads, divisor, row_map, has_exact=exact and row_map.is_plain)
+    divisor = resolve_divisor(scaling, heads.q.shape[-1], heads.mask.shape[-1], mask)
+    return diagnosis_of([heads], divisor, RowMap(softcap, sink), has_exact=exact)
 
 
 def diagnose_scores(
@@ -155,67 +152,65 @@ def diagnose_scores(
     >>> found["max_weight"].value.round(2), found["max_weight"].gaussian.round(2), "q_std" in found.estimates
     (array([0.16, 0.16, 0.16]), array([0.16, 0.17, 0.16]), False)
     """
-    return _diagnosis(Heads.of_scores(scores, mask, axes), 1.0, PLAIN, has_exact=True)
+    return diagnosis_of([Heads.of(scores, None, mask, axes)], 1.0)
 
 
-def _diagnosis(heads: Heads, divisor: float, row_map: RowMap, *, has_exact: bool) -> Diagnosis:
-    """The diagnosis of heads, whose scores are divided by the divisor."""
-    d_k = None if heads.k is None else heads.q.shape[-1]
-    kept = [place for place, name in enumerate(heads.axes) if name != BATCH]
-    axes = tuple(heads.axes[place] for place in kept)
-    shape = tuple(heads.shape[place] for place in kept)
-    by_head: dict[tuple[int, ...], list[HeadRows]] = {}  # the sequences of each head
-    for index in np.ndindex(heads.shape):
-        head = tuple(index[place] for place in kept)
-        rows = heads.head(index).rows(divisor, heads.map_of(index, row_map))
-        by_head.setdefault(head, []).append(rows)
-    found = list(by_head.values())
-    by_name = {
-        name: np.transpose([[one.sums[name] for one in sequences] for sequences in found])
-        for name in found[0][0].sums
-    }
-    sums = Sums(by_name, d_k or 1, divisor)
-    together = sums.together()
-    counts = counted(together, axes, shape)
+def diagnosis_of(
+    parts: Sequence[Heads], divisor: float, row_map: RowMap = PLAIN, *, has_exact: bool = True
+) -> Diagnosis:
+    """The diagnosis of heads, whose scores are divided by the divisor, over the sequences of all
+    parts.
+    """
+    first = parts[0]
+    found = [
+        [one.rows(divisor, row_map) for heads in parts for one in heads.of_head(head)]
+        for head in np.ndindex(first.shape)
+    ]
+    sums = Sums.of([[one.sums for one in rows] for rows in found], first.d_k or 1, divisor)
+    counts = counted(sums, first)
     exact: list[dict[str, float]] = [{} for _ in found]
-    if has_exact:
-        variances = together.mean("unbiased_variance").tolist()
+    if has_exact and row_map.is_plain:
+        variances = sums.together().mean("unbiased_variance").tolist()
         exact = [gaussian_values(*each) for each in zip(found, variances, strict=True)]
+    unknown = OF_VECTORS if first.k is None else set()
+    if row_map.sink is None:
+        unknown = unknown | {"visible_mass"}
     estimates = {}
-    quantities = QUANTITIES if row_map.sink is None else (*QUANTITIES, VISIBLE_MASS)
-    for each in quantities:
-        if d_k is None and each.name in OF_VECTORS:
-            continue
-        value = np.array([each.of_head(sequences) for sequences in found])
-        error = np.full_like(value, np.nan)
-        if each.of:
-            value, error = with_error(each.of, sums)
-        gaussian = np.array([values.get(each.name, np.nan) for values in exact])
-        by_place = (values.reshape(shape) for values in (value, error, gaussian))
-        estimates[each.name] = Estimate(*by_place)
+    for each in QUANTITIES:
+        if each.name not in unknown:
+            value, error = estimated(each, sums, found)
+            gaussian = np.array([values.get(each.name, np.nan) for values in exact])
+            by_place = (values.reshape(counts.shape) for values in (value, error, gaussian))
+            estimates[each.name] = Estimate(*by_place)
+    n_queries, n_keys = np.max([heads.mask.shape[-2:] for heads in parts], axis=0).tolist()
     return Diagnosis(
-        axes, len(found[0]), counts, estimates, d_k, heads.q.shape[-2], heads.n_keys, divisor
+        first.axes, len(found[0]), counts, estimates, first.d_k, n_queries, n_keys, divisor
     )
 
 
-def counted(together: Sums, axes: tuple[str, ...], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+def counted(sums: Sums, heads: Heads) -> npt.NDArray[np.int64]:
     """The number of rows of each head; ValueError for a head without rows."""
-    counts = together.by_name["rows"].astype(np.int64).reshape(shape)
+    counts = sums.together().by_name["rows"].astype(np.int64).reshape(heads.shape)
     if not counts.all():
-        place = label(axes, np.argwhere(counts == 0)[0].tolist())
+        place = label(heads.axes, np.argwhere(counts == 0)[0].tolist())
         raise ValueError(f"mask: expected a query that sees two keys or more, got none{place}")
     return counts
 
 
-def with_error(of: Callable[[Sums], FloatArray], sums: Sums) -> tuple[FloatArray, FloatArray]:
-    """A function of sums, with its standard error by the jackknife (Efron and Stein 1981, Ann.
-    Statist. 9:586).
+def estimated(
+    quantity: Quantity, sums: Sums, found: Sequence[Sequence[HeadRows]] = ()
+) -> tuple[FloatArray, FloatArray]:
+    """A quantity of each head; that of sums has a standard error from 2 sequences, by the jackknife
+    (Efron and Stein 1981, Ann. Statist. 9:586).
     """
-    value = of(sums.together())
+    if quantity.of is None:
+        value = np.array([quantity.of_head(rows) for rows in found])
+        return value, np.full_like(value, np.nan)
+    value = quantity.of(sums.together())
     sequences = len(sums.by_name["rows"])
     if sequences == 1:
         return value, np.full_like(value, np.nan)
-    variance = of(sums.without_each()).var(axis=0)
+    variance = quantity.of(sums.without_each()).var(axis=0)
     return value, np.sqrt((sequences - 1) * variance)
 
 
@@ -269,8 +264,7 @@ def divisor_for(
     if target not in get_args(Target):
         raise ValueError(f"target: expected one of {', '.join(get_args(Target))}, got {target!r}")
     axes = (BATCH,)[: np.ndim(q) - 2]
-    of_all = Heads.of(q, k, mask, axes)
-    heads = [of_all.head(index) for index in np.ndindex(of_all.shape)]
+    heads = Heads.of(q, k, mask, axes).of_head(())
 
     def mean(divisor: float, name: str = target) -> float:
         return float(np.concatenate([head.rows(divisor).rows[name] for head in heads]).mean())

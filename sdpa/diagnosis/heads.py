@@ -4,7 +4,7 @@ A row counts if its query sees two keys or more.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,13 +16,9 @@ from sdpa.metrics import SATURATED, row_variance
 from sdpa.row_maps import PLAIN, RowMap
 from sdpa.softmax_rows import row_diagnostics
 
-# The names of leading axes by their number.
-AXES: dict[int, tuple[str, ...]] = {
-    0: (),
-    1: ("head",),
-    2: ("batch", "head"),
-    3: ("layer", "batch", "head"),  # as in np.stack(outputs.attentions)
-}
+BATCH = "batch"  # the axis of independent sequences
+# The usual leading axes; fewer are the last ones. `np.stack(outputs.attentions)` has all.
+AXES = ("layer", BATCH, "head")
 Mask = npt.ArrayLike  # also a name
 _TILE = 2**20  # scores at once: 8 MiB
 # A score so far below 0 and below the largest of its row comes from a finite additive mask.
@@ -56,6 +52,7 @@ class Head(NamedTuple):
     q: FloatArray  # (rows, d_k), or scores (rows, n_keys)
     k: FloatArray | None  # (n_keys, d_k), with zeros for keys that no row sees; None beside scores
     visible: BoolArray  # (rows, n_keys)
+    places: npt.NDArray[np.int64]  # of the rows among all queries, (rows,)
 
     def tiles(self) -> Iterator[tuple[slice, FloatArray]]:
         """Places of rows, with their scores before the divisor, -inf where a key is hidden."""
@@ -74,11 +71,8 @@ class Head(NamedTuple):
         for rows, scores in self.tiles():
             weights = row_map.weights(scores / divisor)
             received += weights.sum(axis=0)
-            parts.append(
-                _values(
-                    scores, weights, self._independent_variance(rows, divisor), divisor, row_map
-                )
-            )
+            independent = self._independent_variance(rows, divisor)
+            parts.append(_values(scores, weights, independent, divisor, row_map))
         whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         sums = {name: float(values.sum()) for name, values in whole.items()}
         sums["first_key_weight"] = float(received[first])
@@ -117,7 +111,6 @@ def _values(
         "independent_variance": independent,
         "row_variance": variance,
         "unbiased_variance": variance * n / (n - 1),
-        "largest_score": scores.max(axis=-1) / divisor,
         "largest_absolute_score": np.where(visible, np.abs(scores), 0.0).max(axis=-1) / divisor,
         "max_weight": max_weight,
         "saturated_rows": (max_weight > SATURATED).astype(np.float64),
@@ -140,88 +133,94 @@ def _moments(name: str, entries: FloatArray) -> dict[str, float]:
 class Heads:
     """Queries and keys, or scores, of all heads and sequences, of any real numbers."""
 
-    q: npt.NDArray[Any]  # (..., n_queries, d_k), or scores (..., n_queries, n_keys)
-    k: npt.NDArray[Any] | None  # (..., n_keys, d_k); None beside scores
-    mask: BoolArray  # (..., n_queries, n_keys)
-    # names of the leading axes; `batch` has independent sequences, `head` may be shorter in k
-    axes: tuple[str, ...]
+    q: npt.NDArray[Any]  # (batch, ..., n_queries, d_k), or scores (batch, ..., n_queries, n_keys)
+    k: npt.NDArray[Any] | None  # (batch, ..., n_keys, d_k); None beside scores
+    mask: BoolArray  # (batch, ..., n_queries, n_keys)
+    axes: tuple[str, ...]  # names of the leading axes but batch; `head` may be shorter in k
 
     @classmethod
     def of(
-        cls, q: npt.ArrayLike, k: npt.ArrayLike, mask: Mask | None, axes: Sequence[str] | None
+        cls,
+        q: npt.ArrayLike,
+        k: npt.ArrayLike | None,
+        mask: Mask | None,
+        axes: Sequence[str] | None,
     ) -> Self:
-        """From the arguments of `diagnose`, which names the errors."""
-        queries = _numbers("q", q)
-        keys = _numbers("k", k)
-        names = _names(queries.ndim - 2, axes)
-        _check_shapes(queries.shape, keys.shape, names)
-        shape = (*queries.shape[:-1], keys.shape[-2])
-        return cls(queries, keys, _mask(mask, shape), names)
-
-    @classmethod
-    def of_scores(
-        cls, scores: npt.ArrayLike, mask: Mask | None, axes: Sequence[str] | None
-    ) -> Self:
-        """From the arguments of `diagnose_scores`."""
-        array = _numbers("scores", scores)
-        if array.shape[-1] < 2:
-            raise ValueError(f"scores: expected 2 keys or more, got {array.shape}")
-        heads = array.reshape(-1, *array.shape[-2:])
-        first = next(filter(np.any, heads), heads[0])
-        if are_weights(first):
+        """From the arguments of `diagnose`, or, without k, of `diagnose_scores`, which name the
+        errors.
+        """
+        queries = _numbers("scores" if k is None else "q", q)
+        keys = None if k is None else _numbers("k", k)
+        names = usual_axes(queries.ndim - 2) if axes is None else tuple(axes)
+        if not len(names) == len(set(names)) == queries.ndim - 2:
             raise ValueError(
-                "scores: expected those before the softmax, got rows that are non-negative and sum "
-                "to 1, as weights do; np.log(weights) has the same softmax, "
-                "and `sdpa diagnose --weights` reads weights"
+                f"axes: expected a different name for each of {queries.ndim - 2} leading axes of q, "
+                f"got {names or 'none'}"
             )
-        return cls(array, None, _mask(mask, array.shape), _names(array.ndim - 2, axes))
+        if keys is None:
+            _refuse_weights(queries)
+            n_keys = queries.shape[-1]
+        else:
+            _check_shapes(queries.shape, keys.shape, names)
+            n_keys = keys.shape[-2]
+        if n_keys < 2:
+            raise ValueError(f"expected 2 keys or more, got {n_keys}")
+        shape = (*queries.shape[:-1], n_keys)
+        named = named_mask(mask, *shape[-2:]) if isinstance(mask, str) else mask
+        shown = broadcast_mask([True] if named is None else named, shape)
+
+        def batch_first(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return np.moveaxis(array, names.index(BATCH), 0) if BATCH in names else array[None]
+
+        return cls(
+            batch_first(queries),
+            None if keys is None else batch_first(keys),
+            batch_first(shown),
+            tuple(name for name in names if name != BATCH),
+        )
 
     @property
-    def n_keys(self) -> int:
-        """The number of keys."""
-        return int(self.mask.shape[-1])
+    def d_k(self) -> int | None:
+        """The width of q and k; None beside scores."""
+        return None if self.k is None else self.q.shape[-1]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the leading axes of q."""
-        return self.q.shape[:-2]
+        """The lengths of the leading axes but batch."""
+        return self.q.shape[1:-2]
 
-    def map_of(self, index: tuple[int, ...], row_map: RowMap) -> RowMap:
-        """The row map of the head at a leading index; ValueError unless each has a sink, or all
-        have the same.
-        """
-        if not isinstance(row_map.sink, tuple):
-            return row_map
-        places = zip(index, self.shape, strict=True)
-        head, heads = dict(zip(self.axes, places, strict=True)).get("head", (0, 1))
-        if len(row_map.sink) != heads:
-            raise ValueError(
-                f"sink: expected one number, or one for each of {heads} heads of q, got "
-                f"{len(row_map.sink)} numbers"
-            )
-        return row_map.of_head(head)
+    def part(self, tokens: slice) -> Self:
+        """The queries and keys at some places of the sequence."""
+        k = None if self.k is None else self.k[..., tokens, :]
+        q = self.q[..., tokens, tokens if k is None else slice(None)]
+        return replace(self, q=q, k=k, mask=self.mask[..., tokens, tokens])
 
-    def head(self, index: tuple[int, ...]) -> Head:
-        """The head at a leading index of q, with the keys of its group; ValueError for a number
-        that is too large.
+    def of_head(self, head: tuple[int, ...]) -> list[Head]:
+        """The sequences of a head, with the keys of its group; ValueError for a number that is too
+        large.
         """
-        place = label(self.axes, index)
+        return [self._head((sequence, *head)) for sequence in range(len(self.q))]
+
+    def _head(self, index: tuple[int, ...]) -> Head:
+        place = label((BATCH, *self.axes), index)
         q = np.asarray(self.q[index], np.float64)
         visible = self.mask[index]
         if self.k is None:
             visible = visible & ~hidden_scores(q)
         counted = visible.sum(axis=-1) >= 2
+        places = np.flatnonzero(counted)
         if self.k is None:
             _check_sizes(f"scores{place}", q, visible & counted[:, None])
-            return Head(q[counted], None, visible[counted])
-        lengths = zip(index, self.shape, self.k.shape[:-2], strict=True)
+            return Head(q[places], None, visible[places], places)
+        lengths = zip(index, self.q.shape, self.k.shape[:-2], strict=False)
         of_group = tuple(i * shared // length for i, length, shared in lengths)
         k = np.asarray(self.k[of_group], np.float64)
-        visible = visible[counted]
+        visible = visible[places]
         seen = visible.any(axis=0)[:, None]
         _check_sizes(f"q{place}", q, counted[:, None])
         _check_sizes(f"k{place}", k, seen)
-        return Head(q[counted], np.where(seen, k, 0.0), visible)  # padding may be huge or NaN
+        # padding may be huge or NaN
+        return Head(q[places], np.where(seen, k, 0.0), visible, places)
 
 
 def hidden_scores(scores: FloatArray) -> BoolArray:
@@ -242,6 +241,17 @@ def are_weights(rows: npt.NDArray[Any]) -> bool:
     sums = sums[sums > 0]
     sum_to_one = sums.size and (np.abs(sums - 1) < 0.01).all()
     return bool(sum_to_one and (rows >= 0).all())
+
+
+def _refuse_weights(scores: npt.NDArray[Any]) -> None:
+    """ValueError for weights, by the first head that is not all 0."""
+    heads = scores.reshape(-1, *scores.shape[-2:])
+    if are_weights(next(filter(np.any, heads), heads[0])):
+        raise ValueError(
+            "scores: expected those before the softmax, got rows that are non-negative and sum to 1, "
+            "as weights do; np.log(weights) has the same softmax, and `sdpa diagnose --weights` "
+            "reads weights"
+        )
 
 
 def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
@@ -271,17 +281,13 @@ def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     return array
 
 
-def _names(n_leading: int, axes: Sequence[str] | None) -> tuple[str, ...]:
-    """The names of the leading axes, by default those of their number."""
-    if axes is None and n_leading in AXES:
-        return AXES[n_leading]
-    names = tuple(axes or ())
-    if not len(names) == len(set(names)) == n_leading:
-        raise ValueError(
-            f"axes: expected a different name for each of {n_leading} leading axes of q, got "
-            f"{names or 'none'}"
-        )
-    return names
+def usual_axes(n_leading: int) -> tuple[str, ...]:
+    """The names of so many leading axes; none of more than three.
+
+    >>> usual_axes(2)
+    ('batch', 'head')
+    """
+    return AXES[len(AXES) - n_leading :] if n_leading <= len(AXES) else ()
 
 
 def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], axes: tuple[str, ...]) -> None:
@@ -291,8 +297,6 @@ def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], axes: tuple[str, ...])
             f"expected q and k with the same number of axes and the same d_k (last axis), got {q} "
             f"and {k}"
         )
-    if k[-2] < 2:
-        raise ValueError(f"k: expected 2 keys or more, got {k}")
     for name, length, shared in zip(axes, q, k, strict=False):
         if length % shared if name == "head" else length != shared:
             raise ValueError(
@@ -301,16 +305,7 @@ def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], axes: tuple[str, ...])
             )
 
 
-def _mask(mask: Mask | None, shape: tuple[int, ...]) -> BoolArray:
-    """The mask in the shape of the scores, without a copy."""
-    if mask is None:
-        return np.broadcast_to(np.True_, shape)
-    if isinstance(mask, str):
-        mask = named_mask(mask, *shape[-2:])
-    return broadcast_mask(mask, shape)
-
-
 def label(axes: Sequence[str], index: Sequence[int]) -> str:
-    """The words for a head in errors: ` in batch 0, head 3`, none for the only one."""
+    """The words for a head in errors: ` in batch 0, head 3`, none without axes."""
     named = ", ".join(f"{name} {place}" for name, place in zip(axes, index, strict=True))
     return f" in {named}" if named else ""

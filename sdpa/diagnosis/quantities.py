@@ -34,6 +34,17 @@ class Sums:
     d_k: int = 1
     divisor: float = 1.0
 
+    @classmethod
+    def of(
+        cls, found: Sequence[Sequence[Mapping[str, float]]], d_k: int = 1, divisor: float = 1.0
+    ) -> Self:
+        """From those of each sequence of each head."""
+        by_name = {
+            name: np.transpose([[one[name] for one in sequences] for sequences in found])
+            for name in found[0][0]
+        }
+        return cls(by_name, d_k, divisor)
+
     def mean(self, name: str) -> FloatArray:
         """Sum over rows of a value, over the number of rows; NaN without rows."""
         return ratio(self.by_name[name], self.by_name["rows"])
@@ -78,11 +89,6 @@ class Quantity:
     unit: str = ""
     of_head: Callable[[Sequence[HeadRows]], float] = lambda _: np.nan
 
-    @property
-    def has_error(self) -> bool:
-        """True for functions of sums."""
-        return self.of is not None
-
 
 def row_mean(name: str, meaning: str, formula: str, unit: str = "") -> Quantity:
     """A mean over rows."""
@@ -92,10 +98,14 @@ def row_mean(name: str, meaning: str, formula: str, unit: str = "") -> Quantity:
 
 
 def _over_rows(
-    statistic: Callable[[FloatArray], float], name: str
-) -> Callable[[Sequence[HeadRows]], float]:
+    name: str, meaning: str, formula: str, statistic: Callable[[FloatArray], float], value: str
+) -> Quantity:
     """A statistic of a value of all rows of a head."""
-    return lambda sequences: statistic(np.concatenate([one.rows[name] for one in sequences]))
+
+    def of_head(sequences: Sequence[HeadRows]) -> float:
+        return statistic(np.concatenate([one.rows[value] for one in sequences]))
+
+    return Quantity(name, meaning, formula, of_head=of_head)
 
 
 def _most_attended_key(sequences: Sequence[HeadRows]) -> float:
@@ -139,17 +149,12 @@ QUANTITIES: tuple[Quantity, ...] = (
         "variance_ratio / length_effect",
         lambda sums: ratio(sums.mean("unbiased_variance"), sums.mean("independent_variance")),
     ),
-    Quantity(
-        "largest_score",
-        "largest scaled score",
-        "max s",
-        of_head=_over_rows(np.max, "largest_score"),
-    ),
-    Quantity(
+    _over_rows(
         "largest_absolute_score",
         "largest absolute scaled score",
         "max |s|",
-        of_head=_over_rows(np.max, "largest_absolute_score"),
+        np.max,
+        "largest_absolute_score",
     ),
     row_mean(
         "row_variance",
@@ -166,11 +171,12 @@ QUANTITIES: tuple[Quantity, ...] = (
         "sqrt(E |J|_F^2)",
         lambda sums: np.sqrt(sums.mean("jacobian_square")),
     ),
-    Quantity(
+    _over_rows(
         "jacobian_norm_median",
         "median of this norm over rows",
         "median |J|_F",
-        of_head=_over_rows(np.median, "jacobian_norm"),
+        np.median,
+        "jacobian_norm",
     ),
     row_mean("first_key_weight", "weight of the first key", "E w_1"),
     Quantity(
@@ -193,8 +199,8 @@ QUANTITIES: tuple[Quantity, ...] = (
         "ln(unit_divisor) / ln(d_k)",
         lambda sums: ratio(np.log(_unit_divisor(sums)), np.full(1, np.log(sums.d_k))),
     ),
+    row_mean("visible_mass", "sum of the weights of a row beside a sink", "E sum_j w_j"),
 )
 # The names of those that scores alone do not have.
 OF_VECTORS = {"q_std", "k_std", "variance_ratio", "length_effect", "alignment_effect"}
 OF_VECTORS |= {"unit_exponent"}
-VISIBLE_MASS = row_mean("visible_mass", "sum of the weights of a row beside a sink", "E sum_j w_j")

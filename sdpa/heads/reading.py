@@ -1,47 +1,105 @@
-"""Queries and keys, scores and weights in files, by declared names of arrays."""
+"""Queries and keys, scores and weights in files, by declared names of arrays, with masks and packed
+documents, in the order that `sdpa.diagnose` takes.
+
+Nothing is guessed: where shapes allow another order than the documented one, the error has the
+option that decides.
+"""
 
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from sdpa.heads.arrays import HeadArrays, Kind
+from sdpa._arrays import BoolArray
+from sdpa.diagnosis.heads import BATCH, Heads, hidden_scores, usual_axes
 from sdpa.heads.formats import Array, FilesError, arrays_in, in_a_known_type
-from sdpa.heads.layout import SAVED, Layout, documents, in_order, mask_of_scores, sequences
+from sdpa.heads.weights import check_weights, equal_rows, scores_of
+from sdpa.masks import broadcast_mask, named_mask
+from sdpa.scaling import Rule, resolve_divisor
 
+Kind = Literal["q", "scores", "weights"]
 Key = tuple[str, int | None]  # role, and number of the layer
-_LAYER = "([0-9]+)"
-_HOOK = rf"blocks\.{_LAYER}\.attn\.hook_"
-# Names of other programs by the pattern that has the layer, and the role of the array. The first
-# that matches counts.
-_OTHERS = {
-    f"{_HOOK}rot_q": "q",
-    f"{_HOOK}rot_k": "k",
-    f"{_HOOK}q": "q",
-    f"{_HOOK}k": "k",
-    f"{_HOOK}attn_scores": "scores",
-    f"{_HOOK}pattern": "weights",
-    rf"model\.layers\.{_LAYER}\.self_attn\.sinks": "sinks",
-}
-_MASKS = ("mask", "attention_mask", "key_padding_mask")
-_ROLES = ("q", "k", "scores", "weights", "cu_seqlens", "sinks", *_MASKS)
-_NAMES = {rf"{role}(?:\.{_LAYER})?": role for role in _ROLES} | _OTHERS
+_MASKS = ("mask", "attention_mask")
+_ROLES = ("q", "k", "scores", "weights", "cu_seqlens", *_MASKS)
+_NAME = re.compile(rf"({'|'.join(_ROLES)})(?:\.([0-9]+))?")
+_POSITION = "position"
+_WIDEST = 256  # of one head in published models
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What names of arrays do not tell.
+
+    Attributes:
+        mask: name of a mask.
+        mask_file, cu_seqlens: a file with a mask, and one with the places of packed documents; None
+            for arrays of that name in the file of q and k.
+        drops_padding: True to leave out rows of equal weights or scores, and of zeros in q.
+        axes: names of the axes of q but the last; `position` may be left out where it is the last
+            of them. None for the usual ones.
+    """
+
+    mask: str = "none"
+    mask_file: Path | None = None
+    cu_seqlens: Path | None = None
+    drops_padding: bool = False
+    axes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The heads of one layer, or of all in one pair of arrays.
+
+    Attributes:
+        heads: weights have become scores, ln w.
+        axes: names of the leading axes, with `batch`.
+        number: in the names of the arrays; None if the names have none.
+        lengths: of the documents that follow each other in a sequence; none for a single one.
+        has_mask: True with a mask, by name or in a file.
+        shown: share of the pairs of a query and a key that masks of files and dropped rows leave.
+        noted: numbers of cases by what they are.
+    """
+
+    heads: Heads
+    kind: Kind
+    axes: tuple[str, ...]
+    number: int | None
+    lengths: list[int]
+    has_mask: bool
+    shown: float
+    noted: Mapping[str, int]
+
+    @property
+    def parts(self) -> list[Heads]:
+        """The documents, or all heads, if there is a single one."""
+        ends = np.cumsum(self.lengths, dtype=int).tolist()
+        places = [slice(end - n, end) for n, end in zip(self.lengths, ends, strict=True)]
+        return [self.heads.part(place) for place in places] or [self.heads]
+
+    def divisor(self, rule: Rule) -> float:
+        """The divisor of q.k; 1 for scores and weights."""
+        if self.heads.k is None:
+            return 1.0
+        n_keys = max(self.lengths, default=self.heads.mask.shape[-1])
+        shown = None if self.heads.mask.all() else self.heads.mask
+        return resolve_divisor(rule, self.heads.q.shape[-1], n_keys, shown)
 
 
 def read_heads(
     paths: Sequence[Path], layout: Layout | None = None, kind: Kind = "q"
-) -> list[HeadArrays]:
+) -> list[Layer]:
     """The queries and keys in one or two files, or the scores or weights in one, by layer.
 
     Files of one array each hold q and k, or the scores or weights. One .npz or .safetensors file
-    has arrays `q` and `k`, or a pair for each layer, `q.3` and `k.3`, or so `scores` or `weights`;
-    or they have the names of TransformerLens (`_OTHERS`). Arrays `mask` or `attention_mask` (True:
-    visible), `key_padding_mask` (True: hidden), `cu_seqlens` and `sinks` belong to all layers, or
-    to that of their number. Other arrays do not count.
+    has arrays `q` and `k`, or a pair for each layer, `q.3` and `k.3`, or so `scores` or `weights`.
+    Arrays `mask` or `attention_mask` (True: visible) and `cu_seqlens` belong to all layers, or to
+    that of their number. Other arrays do not count.
 
     Args:
         paths: .npy files, which stay on the disk, or .npz or .safetensors files.
@@ -49,102 +107,96 @@ def read_heads(
         kind: of the numbers in the arrays; q stands for queries and keys.
 
     Raises:
-        FilesError: a file cannot be read, holds no such arrays, or can be read in two ways.
+        FilesError: a file cannot be read, holds no such arrays, or can be read in two ways, or a
+            mask or `sdpa.diagnose` refuses them.
     """
     layout = layout or Layout()
     files = [arrays_in(path) for path in paths]
-    place = " and ".join(map(str, paths))
     try:
-        return _of_files(files, layout, kind, place)
-    except ValueError as error:
-        raise FilesError(f"{place}: {error}") from None
-
-
-def _of_files(
-    files: Sequence[dict[str, Array]], layout: Layout, kind: Kind, place: str
-) -> list[HeadArrays]:
-    """The arrays of each layer; ValueError where they are not those that `read_heads` names."""
-    roles = ["q", "k"] if kind == "q" else [kind]
-    named: dict[Key, Array] = {}
-    if [*map(len, files)] == [1] * len(roles):
-        named = {(role, None): file.popitem()[1] for role, file in zip(roles, files, strict=True)}
-    elif len(files) == 1:
-        named = _named(files[0])
-        if kind == "q" and any(re.match(_HOOK, name) for name in files[0]):
-            layout = replace(layout, axes=layout.axes or SAVED)
-    layers = {layer for role, layer in named if role in roles}
-    if not layers or any((role, layer) not in named for role in roles for layer in layers):
-        names = ", ".join([repr(name) for file in files for name in file][:5])
-        raise FilesError(
-            f"expected arrays {' and '.join(roles)}, or so for each layer ({kind}.3), or "
-            f"{len(roles)} files of one array, got {names or 'none'}"
+        named = _named(files, ["q", "k"] if kind == "q" else [kind])
+        for role, path in (("mask", layout.mask_file), ("cu_seqlens", layout.cu_seqlens)):
+            if path:
+                named[role, None] = _only(path)
+        numbers = sorted(
+            (number for role, number in named if role == kind),
+            key=lambda number: -1 if number is None else number,
         )
-    for role, path in layout.beside.items():
-        named |= _told(role, path)
-    order = sorted(layers, key=lambda layer: -1 if layer is None else layer)
-    return [_of_layer(named, kind, layer, layout, place) for layer in order]
+        return [_layer(named, kind, number, layout) for number in numbers]
+    except ValueError as error:
+        raise FilesError(f"{' and '.join(map(str, paths))}: {error}") from None
 
 
-def _named(file: Mapping[str, Array]) -> dict[Key, Array]:
-    """The arrays of a file that have a declared name."""
+def _named(files: Sequence[dict[str, Array]], roles: Sequence[str]) -> dict[Key, Array]:
+    """The arrays by role and layer; FilesError unless each layer has all roles."""
+    if [*map(len, files)] == [1] * len(roles):
+        return {(role, None): file.popitem()[1] for role, file in zip(roles, files, strict=True)}
     found: dict[Key, Array] = {}
-    for pattern, role in _NAMES.items():
-        for name, array in file.items():
-            if match := re.fullmatch(pattern, name):
-                layer = int(match[1]) if match[1] else None
-                found.setdefault((role, layer), array)
-    for name in file:
-        if "mask" in name and not any(re.fullmatch(each, name) for each in _NAMES):
+    for name, array in files[0].items() if len(files) == 1 else ():
+        if match := _NAME.fullmatch(name):
+            found[match[1], int(match[2]) if match[2] else None] = array
+        elif "mask" in name:
             raise FilesError(
                 f"{name}: True is a visible key in some programs and a hidden one in others; name "
-                "the array mask (True: visible) or key_padding_mask (True: hidden)"
+                "the array mask (True: visible)"
             )
+    layers = {layer for role, layer in found if role in roles}
+    if not layers or any((role, layer) not in found for role in roles for layer in layers):
+        names = ", ".join([repr(name) for file in files for name in file][:5])
+        raise FilesError(
+            f"expected arrays {' and '.join(roles)}, or so for each layer ({roles[0]}.3), or "
+            f"{len(roles)} files of one array, got {names or 'none'}"
+        )
     return found
 
 
-def _told(role: str, path: Path) -> dict[Key, Array]:
-    """The arrays of a role in a file of its own: its only array, or those of that name."""
+def _only(path: Path) -> Array:
+    """The array of a file with one."""
     file = arrays_in(path)
-    if len(file) == 1:
-        return {(role, None): file.popitem()[1]}
-    found = {key: array for key, array in _named(file).items() if key[0] == role}
-    if not found:
-        raise FilesError(f"{path}: expected one array, or arrays {role}.0, got {len(file)} others")
-    return found
+    if len(file) != 1:
+        raise FilesError(f"{path}: expected one array, got {len(file)}")
+    return file.popitem()[1]
 
 
-def _of_layer(
-    named: Mapping[Key, Array], kind: Kind, layer: int | None, layout: Layout, place: str
-) -> HeadArrays:
-    """The arrays of a layer in the usual order of axes, with what belongs to them.
-
-    Raises:
-        ValueError: the arrays, the mask or the places of sequences do not fit.
-    """
-    q = _of_floats(named[kind, layer])
-    k = _of_floats(named["k", layer]) if kind == "q" else None
-    masks = [(role, array) for role in _MASKS if (array := _beside(named, role, layer)) is not None]
-    ends = _beside(named, "cu_seqlens", layer)
-    sinks = _beside(named, "sinks", layer)
-    if len(masks) + (ends is not None) > 1:
-        raise FilesError("expected one mask, or cu_seqlens, got several")
-    if k is None and sinks is not None:
-        raise FilesError("expected sinks beside q and k alone")
-    axes, mask, packed = layout.axes, None, None
+def _layer(named: Mapping[Key, Array], kind: Kind, number: int | None, layout: Layout) -> Layer:
+    """The heads of a layer; ValueError where arrays, masks or documents do not fit."""
+    q = _of_floats(named[kind, number])
+    k = _of_floats(named["k", number]) if kind == "q" else None
+    beside = {
+        role: in_a_known_type(array)
+        for role in ("cu_seqlens", *_MASKS)
+        if (array := named.get((role, number), named.get((role, None)))) is not None
+    }
+    ends = beside.pop("cu_seqlens", None)
+    axes = layout.axes or usual_axes(q.ndim - 2)
     if k is not None:
-        q, k, axes = in_order(q, k, layout, is_packed=ends is not None)
         if ends is not None:
-            q, k, mask = sequences(q, k, ends)
-            axes = ("batch", "head")
-    elif ends is not None:
-        if kind == "scores":
-            raise FilesError("expected cu_seqlens beside q and k or weights, got scores")
-        packed = documents(ends, q.shape)
-    found = HeadArrays(q, k, layer, place, axes, mask, kind, sinks, packed)
-    for role, array in masks:
-        visible = array == 0 if role == "key_padding_mask" else in_a_known_type(array)
-        found = replace(found, mask=mask_of_scores(np.asarray(visible), found))
-    return found
+            axes = layout.axes or (_POSITION, "head")
+        elif layout.axes is None:
+            _check(q.shape, k.shape)
+        if _POSITION in axes:
+            q, k = (np.moveaxis(array, axes.index(_POSITION), -2) for array in (q, k))
+            axes = tuple(name for name in axes if name != _POSITION)
+    scores = (*q.shape[:-1], q.shape[-1] if k is None else k.shape[-2])
+    pairs = np.ones((1, 1), bool)  # that files show
+    for mask in beside.values():
+        pairs = pairs & _mask_of(mask, scores, axes)
+    padding = np.asarray(~q.any(axis=-1)) if kind == "q" else equal_rows(q)
+    if layout.drops_padding:
+        pairs = pairs & ~padding[..., np.newaxis]
+        if kind == "q" and scores[-1] == scores[-2]:
+            pairs = pairs & ~padding[..., np.newaxis, :]
+    visible = pairs & named_mask(layout.mask, *scores[-2:])
+    noted = {"hidden": 0, "padding": 0 if layout.drops_padding or beside else int(padding.sum())}
+    if kind == "scores":
+        noted["hidden"] = int((hidden_scores(q) & (q != -np.inf)).sum())
+    if kind == "weights":
+        noted["zeros"] = int(((q == 0) & visible).sum())
+        check_weights(q, visible, is_named=layout.mask != "none")
+        q = scores_of(q, visible)
+    heads = Heads.of(q, k, visible, axes)
+    lengths = [] if ends is None else _lengths(ends, scores)
+    has_mask = bool(beside) or layout.mask != "none"
+    return Layer(heads, kind, axes, number, lengths, has_mask, float(pairs.mean()), noted)
 
 
 def _of_floats(array: Array) -> Array:
@@ -161,9 +213,74 @@ def _of_floats(array: Array) -> Array:
     return in_a_known_type(array)
 
 
-def _beside(named: Mapping[Key, Array], role: str, layer: int | None) -> Array | None:
-    """The array of a role for this layer, or for all; None if no layer has one."""
-    found = named.get((role, layer), named.get((role, None)))
-    if found is None and any(each == role for each, _ in named):
-        raise FilesError(f"expected an array {role}, or one for each layer ({role}.3)")
-    return found
+def _check(q: Sequence[int], k: Sequence[int]) -> None:
+    """Refuse shapes that may have several heads in the last axis, or heads and positions exchanged.
+
+    Raises:
+        FilesError: q and k can be read in two ways, or in none.
+    """
+    if q[-1] != k[-1] or q[-1] > _WIDEST:
+        raise FilesError(
+            f"expected q and k with the same d_k (last axis), {_WIDEST} at most, got q {q} and k "
+            f"{k}; heads side by side in the last axis need q.reshape(*q.shape[:-1], H, d_k) and "
+            "--axes batch,position,head"
+        )
+    if len(q) > 2 and 1 < q[-3] >= k[-2]:
+        order = ",".join(usual_axes(len(q) - 2))
+        raise FilesError(
+            f"expected fewer heads than keys, got q {q} and k {k}; choose --axes {order} for "
+            f"(head, position, d_k), or --axes {order.removesuffix('head')}position,head for "
+            "(position, head, d_k)"
+        )
+
+
+def _lengths(ends: Array, scores: Sequence[int]) -> list[int]:
+    """The lengths of the documents whose places `cu_seqlens` names, without empty ones."""
+    places = ends.astype(np.int64).ravel()
+    lengths = np.diff(places)
+    is_whole = [*places[:1], *places[-1:]] == [0, scores[-1]]
+    if scores[-2] != scores[-1] or not is_whole or (lengths < 0).any():
+        raise FilesError(
+            f"cu_seqlens: expected numbers from 0 up to the {scores[-1]} tokens of scores "
+            f"{scores}, got {reprlib.repr(ends.tolist())}"
+        )
+    return [n for n in lengths.tolist() if n]
+
+
+def _mask_of(mask: Array, scores: tuple[int, ...], axes: tuple[str, ...]) -> BoolArray:
+    """A saved mask as booleans, True where the query may attend, that broadcast to the scores.
+
+    Args:
+        mask: of tokens, (n_keys,) or (batch, n_keys), which hides padded queries, too, where there
+            are as many queries as keys; or of axes that broadcast to the scores. Booleans, ones and
+            zeros, or numbers to add to scores (0, or -10,000 and less).
+        scores: their shape.
+        axes: names of the leading ones.
+
+    Raises:
+        ValueError: the mask has other numbers, does not fit the scores, or fits in two ways.
+    """
+    *leading, n_queries, n_keys = scores
+    batch = dict(zip(axes, leading, strict=False)).get(BATCH, 1)
+    of_tokens = mask.shape in ((n_keys,), (batch, n_keys))
+    if mask.shape == (batch, n_keys) == (n_queries, n_keys):
+        raise ValueError(
+            f"mask: expected one way to read {mask.shape}, got two, (batch, key) and (query, key); "
+            "save it with the axes (batch, 1, 1, key) or (1, query, key)"
+        )
+    is_flags = np.isin(mask, (0, 1)).all() and mask.any()
+    allowed: BoolArray = np.asarray(mask == 1) if is_flags else broadcast_mask(mask, mask.shape)
+    if of_tokens:
+        lengths = [len(mask) if name == BATCH and mask.ndim == 2 else 1 for name in axes]
+        allowed = allowed.reshape(*lengths, 1, n_keys)
+    broadcast_mask(allowed, scores)
+    if n_queries != n_keys:
+        return allowed
+    if allowed.shape[-2:-1] == (1,):  # of keys alone: the padded positions are no queries, either
+        return np.asarray(allowed & allowed.mT)
+    if not np.diagonal(allowed, axis1=-2, axis2=-1).any():
+        raise ValueError(
+            "mask: expected True where the query may attend, got one that hides the own key of "
+            "each query; save its opposite"
+        )
+    return allowed

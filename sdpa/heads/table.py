@@ -1,119 +1,105 @@
-"""The diagnosis of all heads of a user's arrays as one table of columns."""
+"""The numbers of all heads of a user's arrays as one table of columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.quantities import QUANTITIES, VISIBLE_MASS, Quantity
-from sdpa.heads.arrays import HeadArrays
+from sdpa.diagnosis import Estimates
+from sdpa.diagnosis.estimates import diagnosis_of
+from sdpa.diagnosis.quantities import Quantity
+from sdpa.heads.reading import Layer
 from sdpa.row_maps import PLAIN, RowMap
 from sdpa.scaling import Scaling
-from sdpa.theory.gaussian_rows import gaussian_rows
 
 Columns = dict[str, npt.NDArray[Any]]  # by name, each with a value for every head
-NO_MASK = "none"
-_FILE = "file"  # beside the name of a mask, or alone
 OUTSIDE_DOCUMENT = Quantity(
     "outside_document",
-    "share of the weight on keys of another document than the query's, of packed sequences",
+    "share of the weight on keys of another document than the query's, of packed documents, "
+    "where the mask alone hides keys",
     "sum over rows of sum_j w_j [document of j is another], over their number",
 )
-SIZES = ("d_k", "n_queries", "n_keys", "mask", "scaling", "divisor", "sequences", "rows")
-_MEASURED = [
-    f"{quantity.name}{end}"
-    for quantity in (*QUANTITIES, VISIBLE_MASS, OUTSIDE_DOCUMENT)
-    for end in ("", "_se", "_exact")
-    if end != "_se" or quantity.has_error
-]
-_AFTER_INDICES = [*SIZES, *_MEASURED]
 
 
 def table_of(
-    heads: Sequence[HeadArrays],
+    layers: Sequence[Layer],
     scaling: str = "d_k^1/2",
-    mask: str | None = None,
     row_map: RowMap = PLAIN,
+    mask: str = "none",
 ) -> Columns:
-    """The table of all heads, in the order of their arrays.
+    """The diagnosis of all heads, in the order of their arrays.
 
-    Its columns number heads, such as layer and head; then come `SIZES` and the quantities of
-    `sdpa.diagnosis.QUANTITIES` with errors and exact values, as far as they are known. The rule and
-    the row map hold for scores of q and k alone.
+    Its columns number heads, such as layer and head; then come sizes and the quantities of
+    `sdpa.diagnosis.QUANTITIES` with errors and exact values, as far as they are known. Rows of a
+    document see its keys alone. The rule and the row map hold for scores of q and k.
 
     Raises:
-        ValueError: an option is unknown or does not fit the arrays, or `sdpa.diagnose` refuses
-            them.
+        ValueError: an option does not fit the arrays, or `sdpa.diagnose` refuses them.
     """
     rule = Scaling.parse(scaling)
-    tables = [_of_pair(pair, rule, mask, row_map) for pair in heads]
-    numbered, *others = dict.fromkeys(tuple(indices(table)) for table in tables)
-    known = [name for name in _AFTER_INDICES if any(name in one for one in tables)]
-    names = [*numbered, *known]
-    whole = {name: np.concatenate([_column(one, name) for one in tables]) for name in names}
-    of_heads = (whole[name] for name in numbered)
-    places = list(zip(*of_heads, strict=True))
-    if others or len(set(places)) < len(places):
-        received = " and ".join(", ".join(each) or "none" for each in (numbered, *others))
+    tables = []
+    for layer in layers:
+        divisor = layer.divisor(rule)
+        found = diagnosis_of(layer.parts, divisor, row_map)
+        sizes = {"n_queries": found.n_queries, "n_keys": found.n_keys, "mask": mask}
+        if found.d_k is not None:
+            sizes = {"d_k": found.d_k, **sizes, "scaling": rule.name, "divisor": divisor}
+        table = columns_of(layer, found, sizes | {"sequences": found.sequences})
+        if layer.kind == "weights":  # they leave open what all scores of a row have in common
+            del table["largest_absolute_score"]
+        if layer.lengths:
+            table[OUTSIDE_DOCUMENT.name] = _outside_document(layer, divisor, row_map)
+        tables.append(table)
+    return together(tables)
+
+
+def _outside_document(layer: Layer, divisor: float, row_map: RowMap) -> FloatArray:
+    """The share of the weight of each head that leaves its document."""
+    document = np.repeat(np.arange(len(layer.lengths)), layer.lengths)
+    shares = []
+    for head in np.ndindex(layer.heads.shape):
+        leaving = whole = 0.0
+        for one in layer.heads.of_head(head):
+            for rows, scores in one.tiles():
+                weights = row_map.weights(scores / divisor)
+                is_outside = document[one.places[rows], np.newaxis] != document
+                leaving += weights[is_outside].sum()
+                whole += weights.sum()
+        shares.append(leaving / whole)
+    return np.array(shares)
+
+
+def columns_of(layer: Layer, found: Estimates, sizes: Mapping[str, object]) -> Columns:
+    """The table of one pair of arrays, with sizes that its heads have in common."""
+    columns = found.columns()
+    numbers = {} if layer.number is None else {"layer": layer.number}
+    axes = {name: columns.pop(name) for name in found.axes}
+    if axes.keys() & numbers:
+        raise ValueError("expected layers by the names of arrays or along an axis, got both")
+    ahead, same = (
+        {name: np.full(found.rows.size, value) for name, value in each.items()}
+        for each in (numbers, sizes)
+    )
+    return ahead | axes | same | columns
+
+
+def together(tables: Sequence[Columns]) -> Columns:
+    """One table below the other; ValueError unless all have the same columns."""
+    if any(table.keys() != tables[0].keys() for table in tables):
+        kinds = dict.fromkeys(", ".join(indices(table)) or "none" for table in tables)
         raise ValueError(
-            f"expected the same axes in each pair and each head once, got heads by {received}"
+            "expected the same axes in each pair, and either one sequence or several in all, got "
+            f"heads by {' and '.join(kinds)}"
         )
-    return whole
-
-
-def _column(table: Columns, name: str) -> npt.NDArray[Any]:
-    """A column of a table; NaN where it has none, as without errors."""
-    return table.get(name, np.full(len(table["rows"]), np.nan))
-
-
-def _mask_of(pair: HeadArrays, mask: str) -> str:
-    """The name of a mask, of a mask in a file, or of both."""
-    if pair.mask is None:
-        return mask
-    return _FILE if mask == NO_MASK else f"{mask},{_FILE}"
-
-
-def _of_pair(pair: HeadArrays, rule: Scaling, mask: str | None, row_map: RowMap) -> Columns:
-    """The rows of one pair of arrays."""
-    if taken := {*_AFTER_INDICES, *pair.numbers}.intersection(pair.leading):
-        raise ValueError(
-            f"--axes: expected names that no other column has, got {' and '.join(sorted(taken))}"
-        )
-    try:
-        found = pair.diagnose(rule, mask, row_map)
-    except ValueError as error:
-        raise ValueError(f"{pair.place}: {error}") from None
-    sizes: dict[str, object] = {
-        "n_queries": found.n_queries,
-        "n_keys": found.n_keys,
-        "mask": _mask_of(pair, mask or NO_MASK),
-        "sequences": found.sequences,
-    }
-    if pair.k is not None:
-        sizes |= {"d_k": found.d_k, "scaling": rule.name, "divisor": found.divisor}
-    same = {**pair.numbers, **sizes}
-    count = found.rows.size
-    known = {*found.axes, *_AFTER_INDICES}
-    columns = {name: values for name, values in found.columns().items() if name in known}
-    if pair.documents is not None:
-        columns[OUTSIDE_DOCUMENT.name] = pair.outside_document().ravel()
-    return {name: np.full(count, value) for name, value in same.items()} | columns
+    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
 def indices(names: Iterable[str]) -> list[str]:
     """The columns that number heads, such as layer and head, among the names of a table; none of a
     single head.
     """
-    return [name for name in names if name not in _AFTER_INDICES]
-
-
-def entropy_shares(sigmas: FloatArray, lengths: npt.NDArray[np.integer]) -> FloatArray:
-    """The mean entropy share over Gaussian rows of these lengths, for each standard deviation."""
-    n_keys = np.tile(lengths, len(sigmas))
-    entropy = gaussian_rows(np.repeat(sigmas, len(lengths)), n_keys, ["entropy"])[:, 0]
-    shares = entropy.reshape(len(sigmas), -1) / np.log(lengths)
-    return np.asarray(shares.mean(axis=1))
+    return [name for name in names if name in ("layer", "head")]

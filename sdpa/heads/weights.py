@@ -1,8 +1,11 @@
-"""Attention weights as scores, and refusals of those that their mask does not explain.
+"""Attention weights as scores: ln w has the softmax w, and differs from the scores by a number for
+each row.
 
-ln w has the softmax w, and differs from the scores by a number for each row. A weight of 0 that a
-mask shows stands for the smallest number of its type. Zeros that another mask made, and not
-rounding, would make the spread of the scores many times too large.
+A weight of 0 is either that of a hidden key, or a small weight that its type rounds to 0. Rounded
+ones are the end of a tail: weights just above the smallest number of the type are then about as
+many as larger ones. So in a head with at least half as many weights in [least, 16 least) as in [16
+least, 256 least), a 0 on a visible key stands for `least`; in other heads, and if no query gives the
+key weight, as padding, it hides the key.
 """
 
 from __future__ import annotations
@@ -13,12 +16,14 @@ from sdpa._arrays import BoolArray
 from sdpa.diagnosis.heads import are_weights
 from sdpa.heads.formats import Array
 
-ROUNDED = 0.01  # of the weights of all keys, as in `are_weights`
-_MOST_LOST = 0.05  # of the visible keys whose weight is 0 in all heads
+_HIDDEN = 0.01  # of the weight: what rounding may leave on hidden keys
+_STEP = 16  # between the numbers where a tail of small weights is counted
 
 
-def check_weights(weights: Array) -> None:
-    """ValueError unless each row is one of weights, or of zeros as padding."""
+def check_weights(weights: Array, visible: BoolArray, *, is_named: bool) -> None:
+    """ValueError unless rows are those of weights, on the keys that a mask shows, which are not
+    causal without a mask by name.
+    """
     if rows := np.isnan(weights).any(axis=-1).sum():
         raise ValueError(
             f"weights: expected numbers, with zeros as padding, got NaN in {rows} rows"
@@ -29,47 +34,50 @@ def check_weights(weights: Array) -> None:
             "weights: expected rows that are non-negative and sum to 1, as without dropout, got "
             f"sums from {sums.min():.4g} to {sums.max():.4g}"
         )
-
-
-def check_visible(weights: Array, visible: BoolArray, heads: tuple[int, ...]) -> None:
-    """ValueError if a mask hides weight, or shows keys whose weight is 0 in all heads.
-
-    Args:
-        weights: (..., n_queries, n_keys).
-        visible: the mask, which broadcasts; queries without a visible key are padding.
-        heads: the leading axes of a sequence.
-    """
+    equal = equal_rows(weights)
+    if not is_named and _is_causal(weights, visible & ~equal[..., np.newaxis]):
+        raise ValueError(
+            "weights: causal? Nearly all above the diagonal are 0; add --mask causal, and beside "
+            "padding --mask causal,FILE with the mask of the tokenizer, or --mask causal,padding"
+        )
     counted = visible.any(axis=-1, keepdims=True)
     hidden = (weights * (counted & ~visible)).sum(dtype=np.float64)
     share = hidden / ((weights * counted).sum(dtype=np.float64) or 1.0)
-    if share > ROUNDED:
+    if share > _HIDDEN:
         raise ValueError(
-            f"mask: expected one that hides no weight, got one that hides {share:.0%} of it; if "
-            "rows are padded, add a mask of tokens, as in --mask causal,FILE"
-        )
-    pairs = visible & weights.any(axis=-1, keepdims=True)
-    lost = (pairs & ~weights.any(axis=heads, keepdims=True)).sum() / (pairs.sum() or 1)
-    if lost > _MOST_LOST:
-        raise ValueError(
-            f"mask: expected weight on the keys that it shows, got 0 in all heads for {lost:.0%} of "
-            "them; pass the mask of the model, such as --mask causal, with one of tokens for "
-            "padding, as in --mask causal,FILE, or none: then zeros hide their keys"
+            f"mask: expected one that hides no weight, got one that hides {share:.0%} of it, beside "
+            f"{equal.sum()} rows of equal weights, as padding has; --mask causal,padding leaves "
+            "these rows out, and --mask causal,FILE those that a mask of tokens hides"
         )
 
 
-def scores_of(weights: Array) -> Array:
-    """ln w; of a weight of 0, ln of the smallest number of its type, unless the row has no weight
-    and is padding.
+def equal_rows(weights: Array) -> BoolArray:
+    """True for the rows whose weights are equal to the last bit, as in padding."""
+    return np.asarray(np.ptp(weights, axis=-1) == 0)
+
+
+def _is_causal(weights: Array, visible: BoolArray) -> bool:
+    """True for squares that have weight below the diagonal alone."""
+    n_queries, n_keys = weights.shape[-2:]
+    above = visible & ~np.tri(n_queries, n_keys, dtype=bool)
+    below = visible & np.tri(n_queries, n_keys, -1, dtype=bool)
+    shares = [(weights[one] > 0).mean() if one.any() else 1.0 for one in (above, below)]
+    return n_queries == n_keys and bool(shares[0] < min(0.01, shares[1] / 10))
+
+
+def scores_of(weights: Array, visible: BoolArray) -> Array:
+    """ln w, -inf where a weight of 0 hides its key, and ln of the least number of the type where it
+    is rounded.
     """
-    least = np.finfo(weights.dtype).smallest_subnormal * weights.any(-1, keepdims=True)
-    dtype = np.result_type(weights, np.float32)
+    is_half = (weights == weights.astype(np.float16)).all()
+    least = float(np.finfo(np.float16 if is_half else weights.dtype).smallest_subnormal)
+    shown = weights * visible
+    tail = [
+        ((shown >= low) & (shown < _STEP * low)).sum(axis=(-2, -1), keepdims=True)
+        for low in (least, _STEP * least)
+    ]
+    is_rounded = (tail[0] > 0) & (2 * tail[0] >= tail[1]) & visible
+    is_rounded &= shown.any(axis=-2, keepdims=True) & shown.any(axis=-1, keepdims=True)
     with np.errstate(divide="ignore"):
-        found: Array = np.log(np.maximum(weights, least), dtype=dtype)
-    return found
-
-
-def leaving(weights: Array, documents: BoolArray) -> tuple[Array, Array]:
-    """The sums of the weights that leave their document, and of all, (..., 1, 1)."""
-    kept = (weights * documents).sum((-2, -1), np.float64, keepdims=True)
-    whole = weights.sum((-2, -1), np.float64, keepdims=True)
-    return whole - kept, whole
+        found = np.log(np.maximum(weights, least * is_rounded), dtype=np.float64)
+    return np.asarray(found)

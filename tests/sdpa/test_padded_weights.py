@@ -1,5 +1,5 @@
-"""Attention weights of padded and packed batches, as Hugging Face models return them, beside plain
-loops over the rows of real tokens.
+"""Attention weights of padded and packed batches, as Hugging Face models return them, and of sharp
+heads in half precision, beside plain loops over the rows of real tokens.
 """
 
 from pathlib import Path
@@ -10,7 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import special
 
-from sdpa.heads import Layout, read_heads
+from sdpa.heads import FilesError, Layout, read_heads
+from sdpa.heads.table import table_of
 from tests.command_line import sdpa
 from tests.numerics import normals
 
@@ -31,17 +32,17 @@ def sees(mask):
     return np.array([[-behind <= j - i <= ahead for j in range(N)] for i in range(N)])
 
 
-def weights(side, mask, scores=SCORES):
+def weights(side, mask):
     """The least number of the type in place of hidden scores: a row that sees no key is uniform."""
     shown = TOKENS[side][:, None, None, :] & sees(mask)
-    return special.softmax(np.where(shown, scores, np.finfo("f4").min), axis=-1)
+    return special.softmax(np.where(shown, SCORES, np.finfo("f4").min), axis=-1)
 
 
-def spread(side, mask, scores=SCORES):
+def spread(side, mask):
     """By head, the standard deviation within rows of real tokens that see two keys or more."""
     seen = sees(mask)
     variances = [
-        [scores[b, :, i, seen[i] & TOKENS[side][b]].var(axis=0, dtype="f8")]
+        [SCORES[b, :, i, seen[i] & TOKENS[side][b]].var(axis=0, dtype="f8")]
         for b in range(BATCH)
         for i in range(N)
         if TOKENS[side][b, i] and (seen[i] & TOKENS[side][b]).sum() > 1
@@ -54,12 +55,12 @@ def _in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def read(array, tokens=None, **options):
+def read(array, tokens=None, *, mask="none", **options):
     np.save("w.npy", array)
     if tokens is not None:
         np.save("am.npy", tokens.astype(int))
-        options["mask"] = Path("am.npy")
-    (found,) = read_heads([Path("w.npy")], Layout(**options), "weights")
+        options["mask_file"] = Path("am.npy")
+    (found,) = read_heads([Path("w.npy")], Layout(mask, **options), "weights")
     return found
 
 
@@ -68,33 +69,70 @@ def read(array, tokens=None, **options):
     [
         ("left", "causal", "causal"),
         ("right", "causal", "causal"),
-        ("right", "none", None),
+        ("right", "none", "none"),
         ("left", "local-3", "local-3"),
+        ("none", "window-4", "causal"),  # weights of 0 tell the window
     ],
 )
-def test_a_mask_of_tokens_leaves_padding_out(side, mask, named):
-    arrays = read(weights(side, mask), TOKENS[side])
-    found = arrays.diagnose(mask=named)
-    assert_allclose(np.sqrt(found["row_variance"].value), spread(side, mask), rtol=1e-5)
+def test_the_rows_of_tokens_have_their_spread(side, mask, named):
+    """Left padding is uniform to the last bit, and may be left out without a mask of tokens."""
+    layers = [read(weights(side, mask), TOKENS[side], mask=named)]
+    if (side, mask) == ("left", "causal"):
+        layers.append(read(weights(side, mask), mask=named, drops_padding=True))
+    for layer in layers:
+        found = np.sqrt(table_of([layer])["row_variance"])
+        assert_allclose(found, spread(side, mask), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("side", "mask", "named", "has_file", "message"),
     [
-        ("left", "causal", None, True, "got 0 in all heads for 45% of them; pass the mask of the"),
-        ("left", "causal", "none", False, "got 0 in all heads"),
-        ("left", "causal", "causal", False, "hides .* if rows are padded, add a mask of tokens"),
+        ("left", "causal", "none", True, "causal.* add --mask causal,"),
+        ("none", "causal", "none", False, "causal.* add --mask causal,"),
+        ("left", "causal", "causal", False, "hides 16%.* 16 rows of equal .*--mask causal,padding"),
         ("none", "none", "causal", False, "got one that hides 4.% of it"),
     ],
 )
-def test_a_mask_that_does_not_explain_the_zeros_is_refused(side, mask, named, has_file, message):
-    arrays = read(weights(side, mask), TOKENS[side] if has_file else None)
-    with pytest.raises(ValueError, match=message):
-        arrays.diagnose(mask=named)
+def test_a_mask_that_does_not_fit_is_refused(side, mask, named, has_file, message):
+    with pytest.raises(FilesError, match=message):
+        read(weights(side, mask), TOKENS[side] if has_file else None, mask=named)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4"])
+def test_weights_that_half_precision_rounds_to_0_are_small_and_not_hidden(dtype):
+    """Sharp heads, of which 2/3 of the weights are 0, also if they have been converted since; and
+    heads that are not sharp, where a 0 hides its key.
+    """
+    n = 96
+    visible = np.tri(n, dtype=bool)
+    within = visible & ~np.tri(n, k=-8, dtype=bool)  # of a window of 8
+    scores = normals(2, n, n, seed=3) * [[[12.0]], [[1.0]]]
+    w = special.softmax(np.where([visible, within], scores, -np.inf), axis=-1)
+    half = w.astype("f2")
+    layer = read(half.astype(dtype), mask="causal")
+    hidden = layer.heads.q[0] == -np.inf
+    assert (hidden[0] == ~visible).mean() > 0.99  # but keys that no query gives weight
+    assert (hidden[1] == ~within).all()
+    assert ((half[0] == 0) & visible).mean() > 0.3
+    known = np.log(np.maximum(half[0], np.float64(2.0**-24)))[visible]
+    assert_allclose(
+        layer.heads.q[0, 0][visible & ~hidden[0]], known[~hidden[0][visible]], rtol=1e-6
+    )
+
+
+def test_rows_that_are_no_weights_are_refused_and_zeros_are_padding():
+    some = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 0.0]], "f2")
+    assert table_of([read(some)])["rows"] == 2
+    for wrong, message in (
+        (2 * some, "expected rows that are non-negative and sum to"),
+        (np.where(some > 0, some, np.nan), "got NaN in 3 rows"),
+    ):
+        with pytest.raises(FilesError, match=message):
+            read(wrong)
 
 
 def test_the_weight_that_leaves_its_document_is_found():
-    """That of head 2, whose rows are diagnosed as they are; other rows are those of documents."""
+    """That of head 2; all rows are diagnosed within their documents."""
     ends, document = np.array([0, 4, 9, N]), np.repeat([0, 1, 2], [4, 5, 4])
     same = document[:, None] == document
     scores = SCORES[:1].repeat(2, axis=1)
@@ -102,23 +140,24 @@ def test_the_weight_that_leaves_its_document_is_found():
     w = special.softmax(np.where(shown, scores, -np.inf), axis=-1)
     np.save("ends.npy", ends)
     words = ["--weights", "w.npy", "--cu-seqlens", "ends.npy", "--mask", "causal", "--csv", "t.csv"]
+    within = sees("causal") & same
     for heads in ([0, 1, 2, 3], [0, 1, 3]):
         np.save("w.npy", w[:, heads])
         ran = sdpa("diagnose", *words)
-        leaks = 2 in heads
         said = " ".join(ran.stdout.split())
-        assert (ran.returncode, "attend to each other" in said) == (leaks, leaks)
-        expected = (w[0, heads] * ~same).sum(axis=(1, 2)) / N
+        leaks = 2 in heads
+        assert (ran.returncode, "head 2), more than 1% of the weight" in said) == (leaks, leaks)
+        # in rows of two visible keys, those of head 2 alone have any
+        counted = [12 if head == 2 else 10 for head in heads]
+        expected = (w[0, heads] * ~same).sum(axis=(1, 2)) / counted
         assert f"{expected.mean():.2%} of the weight leaves its document, most in head" in said
         table = pd.read_csv("t.csv")
         assert_allclose(table["outside_document"], expected, atol=1e-7)
-        assert table["rows"].tolist() == [12 if head == 2 else 10 for head in heads]
+        assert (table["rows"] == 10).all()
         variances = [
-            [scores[0, h, i, shown[0, h, i]].var() for i in range(N) if shown[0, h, i].sum() > 1]
+            [scores[0, h, i, within[i]].var() for i in range(N) if within[i].sum() > 1]
             for h in heads
         ]
         assert_allclose(table["row_variance"], [*map(np.mean, variances)], rtol=1e-5)
     np.save("ends.npy", ends[:-1])
-    assert "up to the 13 tokens of an array (1, 3, 13, 13)" in sdpa("diagnose", *words).stderr
-    refused = sdpa("diagnose", "--scores", "w.npy", "--cu-seqlens", "ends.npy")
-    assert "expected cu_seqlens beside q and k or weights" in refused.stderr
+    assert "up to the 13 tokens of scores (1, 3, 13, 13)" in sdpa("diagnose", *words).stderr

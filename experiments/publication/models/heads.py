@@ -17,8 +17,8 @@ from scipy.interpolate import CubicSpline
 from experiments.publication.models.language import LENGTH, TEXTS, with_errors
 from experiments.publication.models.smollm2 import Floats, Pretrained
 from sdpa import diagnose, row_diagnostics
-from sdpa.heads.table import entropy_shares
 from sdpa.scaling import SCALED
+from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.theory.limits import freezing_sigma
 
 GROUPS = 8
@@ -137,7 +137,11 @@ def law(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
 
 @cache
 def _exact_shares(lengths: Lengths) -> Floats:
-    return entropy_shares(_SIGMAS, np.array(lengths))
+    """For each of `_SIGMAS`."""
+    sigmas, n_keys = np.repeat(_SIGMAS, len(lengths)), np.tile(lengths, len(_SIGMAS))
+    entropy = gaussian_rows(sigmas, n_keys, ["entropy"])[:, 0]
+    shares = entropy.reshape(len(_SIGMAS), -1) / np.log(lengths)
+    return np.asarray(shares.mean(axis=1))
 
 
 def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:

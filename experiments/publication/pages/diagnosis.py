@@ -5,7 +5,6 @@
 
 from experiments.measuring.columns import Column
 from sdpa.diagnosis import QUANTITIES
-from sdpa.diagnosis.quantities import VISIBLE_MASS
 from sdpa.heads.table import OUTSIDE_DOCUMENT
 
 COLUMNS: tuple[Column, ...] = (
@@ -32,6 +31,6 @@ COLUMNS: tuple[Column, ...] = (
     Column("rows", "int", "rows that see two keys or more, over all sequences"),
     *(
         Column(each.name, "float", each.meaning, each.formula, each.unit)
-        for each in (*QUANTITIES, VISIBLE_MASS, OUTSIDE_DOCUMENT)
+        for each in (*QUANTITIES, OUTSIDE_DOCUMENT)
     ),
 )
