@@ -6,7 +6,7 @@ For a sequence of tokens t_0 ... t_n, of which each predicts the next one:
     x_i = E[t_i],   the blocks of `sdpa.network`,   h = x / sqrt(mean x^2 + epsilon)
     L_i = -ln softmax(h U)_{t_(i+1)}
 
-with embeddings E and an unembedding U of its own, without gains and biases. Positions come from
+with embeddings E and an unembedding U of its own, without biases and gains but those of QK-norm. Positions come from
 RoPE and the mask alone. Source: Touvron et al. 2023 (Llama, arXiv:2302.13971).
 """
 
@@ -28,7 +28,7 @@ from sdpa.network import Block, BlockGradients, Design, Steps
 OptimizerName = Literal["adam", "momentum"]
 _MOMENTUM = 0.9
 _B1, _B2, _EPS = 0.9, 0.999, 1e-8
-_MATRICES = ("query", "key", "value", "output", "gate", "up", "down")
+_ARRAYS = ("query", "key", "value", "output", "gate", "up", "down", "query_gain")
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Decoder:
         """Each array with its name, such as `query`; always in the same order."""
         yield "embedding", self.embedding
         for block in self.blocks:
-            for name in _MATRICES:
+            for name in _ARRAYS:
                 array = getattr(block, name)
                 if array is not None:
                     yield name, array

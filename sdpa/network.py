@@ -12,7 +12,9 @@ and an MLP, with f(u) z in the place of the hidden units m for a gated one:
 
 `pre` norms h as above, `post` norms the sums x' and x'' instead. The norm is the RMS norm,
 x / sqrt(mean x^2 + epsilon) times a gain. Several query heads may share a head of keys and values.
-Between the divisor and the weights may stand a soft cap and a sink (`sdpa.row_maps`).
+QK-norm divides each q and k by its r.m.s. entry, before RoPE; a gain of each head may multiply q
+(Henry et al. 2020, arXiv:2010.04245, with the norm l2 in place of r.m.s.). Between the divisor and
+the weights may stand a soft cap and a sink, or another normalizer (`sdpa.row_maps`).
 
 The backward pass goes through the same lines from below, with the chain rule at each: a product
 y = h W gives dL/dh = dL/dy W^T and dL/dW = h^T dL/dy. Sources: Vaswani et al. 2017; RMS norm, Zhang
@@ -32,7 +34,7 @@ import numpy.typing as npt
 from sdpa._arrays import FloatArray
 from sdpa.masks import masked
 from sdpa.positions import rotated
-from sdpa.row_maps import PLAIN, RowMap
+from sdpa.row_maps import NORMALIZERS, PLAIN, RowMap
 
 Norm = Literal["pre", "post", "none"]
 
@@ -49,8 +51,9 @@ class Design:
         norm: `pre`, `post` or `none`.
         residual: the weight a of the stream in each sum.
         rope_base: the base of RoPE's angles; None for no rotation.
-        row_map: soft cap and sink, or sinks of the heads; its normalizer is softmax.
-        epsilon: of the norm.
+        row_map: soft cap, sink or sinks of the heads, and normalizer.
+        epsilon: of the norms.
+        qk_norm: true for q and k of r.m.s. 1 in each head, before RoPE.
     """
 
     n_heads: int
@@ -62,13 +65,12 @@ class Design:
     rope_base: float | None = None
     row_map: RowMap = PLAIN
     epsilon: float = 0.0
+    qk_norm: bool = False
 
     def __post_init__(self) -> None:
         if self.n_heads % self.n_key_heads:
             got = f"{self.n_heads} and {self.n_key_heads}"
             raise ValueError(f"expected n_key_heads that divide n_heads, got {got}")
-        if self.row_map.normalizer != "softmax":
-            raise ValueError(f"expected the normalizer softmax, got {self.row_map.normalizer}")
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Block:
     down: FloatArray | None = None  # (hidden, width)
     attention_gain: FloatArray | None = None  # of the first norm, (width,); None for ones
     mlp_gain: FloatArray | None = None  # of the second
+    query_gain: FloatArray | None = None  # of q in each head, (n_heads, 1, 1); None for ones
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,8 @@ class Steps:
 
     x: FloatArray  # stream before the block, (..., n, width)
     h: FloatArray  # input of the attention, (..., n, width)
+    raw_q: FloatArray  # before QK-norm, gain and RoPE, (..., n_heads, n, d_k)
+    raw_k: FloatArray  # the same, (..., n_key_heads, n, d_k)
     q: FloatArray  # after RoPE, (..., n_heads, n, d_k)
     k: FloatArray  # after RoPE, (..., n_key_heads, n, d_k)
     v: FloatArray  # (..., n_key_heads, n, d_v)
@@ -157,8 +162,10 @@ def backward(
 def block_forward(x: FloatArray, block: Block, design: Design) -> Steps:
     """The steps of one block."""
     h = _norm(x, block.attention_gain, design) if design.norm == "pre" else x
-    q = _rotate(_split(h @ block.query, design.n_heads), design)
-    k = _rotate(_split(h @ block.key, design.n_key_heads), design)
+    raw_q = _split(h @ block.query, design.n_heads)
+    raw_k = _split(h @ block.key, design.n_key_heads)
+    q = _rotate(_sized(raw_q, block.query_gain, design), design)
+    k = _rotate(_sized(raw_k, None, design), design)
     v = _split(h @ block.value, design.n_key_heads)
     scores = q @ _for_queries(k, design).swapaxes(-1, -2)
     scores /= design.divisor
@@ -177,7 +184,7 @@ def block_forward(x: FloatArray, block: Block, design: Design) -> Steps:
         if design.norm == "post":
             after = _norm(fed, block.mlp_gain, design)
     return Steps(
-        *(x, h, q, k, v, scaled, weights, heads),
+        *(x, h, raw_q, raw_k, q, k, v, scaled, weights, heads),
         *(attended, middle, mlp_input, gate, up, fed, after),
     )
 
@@ -215,10 +222,17 @@ def block_backward(g: FloatArray, step: Steps, block: Block, design: Design) -> 
     to_q = to_scores @ _for_queries(step.k, design)
     to_k = _of_groups(to_scores.swapaxes(-1, -2) @ step.q, design)
 
+    to_raw_q, to_gain = _sized_backward(
+        _rotate(to_q, design, back=True), step.raw_q, block.query_gain, design
+    )
+    to_raw_k, _ = _sized_backward(_rotate(to_k, design, back=True), step.raw_k, None, design)
+    if to_gain is not None:
+        gains["query_gain"] = to_gain
+
     to_h: FloatArray = np.zeros_like(step.h)
     for name, gradient, matrix in (
-        ("query", _rotate(to_q, design, back=True), block.query),
-        ("key", _rotate(to_k, design, back=True), block.key),
+        ("query", to_raw_q, block.query),
+        ("key", to_raw_k, block.key),
         ("value", to_v, block.value),
     ):
         products[name] = step.h, _merge(gradient)
@@ -244,6 +258,25 @@ def _norm_backward(
     g = g if gain is None else g * gain
     along = (g * y).mean(axis=-1, keepdims=True)
     return (g - y * along) / r, to_gain
+
+
+def _sized(heads: FloatArray, gain: FloatArray | None, design: Design) -> FloatArray:
+    """Vectors of heads, of r.m.s. 1 under QK-norm, times the gain of their head."""
+    if design.qk_norm:
+        return _norm(heads, gain, design)
+    return heads if gain is None else heads * gain
+
+
+def _sized_backward(
+    g: FloatArray, heads: FloatArray, gain: FloatArray | None, design: Design
+) -> tuple[FloatArray, FloatArray | None]:
+    """The gradients to vectors of heads and to their gains, from that to `_sized`."""
+    to_gain = None
+    if gain is not None:
+        of_heads = (g * _sized(heads, None, design)).sum(axis=(-2, -1))
+        to_gain = of_heads.reshape(-1, len(gain)).sum(axis=0).reshape(gain.shape)
+        g = g * gain
+    return _norm_backward(g, heads, None, design)[0] if design.qk_norm else g, to_gain
 
 
 def _length(x: FloatArray, design: Design) -> FloatArray:
@@ -277,12 +310,11 @@ def _logistic(u: FloatArray) -> FloatArray:
 
 
 def _weights_backward(g: FloatArray, step: Steps, design: Design) -> FloatArray:
-    """t w (g - sum_j w_j g_j), the gradient to the scaled scores, with t = 1 - tanh(s / cap)^2 of a
-    soft cap. A sink takes part in no sum, because its value is 0.
+    """The gradient to the scaled scores: that to the capped ones, times 1 - tanh(s / cap)^2. A sink
+    takes part in no sum, because its value is 0.
     """
-    w, cap = step.weights, design.row_map.softcap
-    mean = (w * g).sum(axis=-1, keepdims=True)
-    to_capped = w * (g - mean)
+    cap = design.row_map.softcap
+    to_capped = NORMALIZERS[design.row_map.normalizer].backward(g, step.weights)
     slope = 1 - np.tanh(step.scaled / cap) ** 2 if cap else 1.0
     return np.asarray(to_capped * slope)
 

@@ -52,6 +52,8 @@ class Normalizer:
     name: str
     # of capped scores with finite maxima, and ln n
     apply: Callable[[FloatArray, float], Normalized] = field(repr=False)
+    # (diag(a) - b a a^T) g, from the gradient g to the weights, and these
+    backward: Callable[[FloatArray, FloatArray], FloatArray] = field(repr=False)
 
     @classmethod
     def parse(cls, name: str) -> Normalizer:
@@ -73,6 +75,10 @@ def _softmax(z: FloatArray, _: float) -> Normalized:
     return Normalized(w, w, 1.0, z)
 
 
+def _softmax_backward(g: FloatArray, w: FloatArray) -> FloatArray:
+    return np.asarray(w * (g - (w * g).sum(axis=-1, keepdims=True)))
+
+
 def _shares(logits: FloatArray) -> FloatArray:
     """The softmax of rows with a finite maximum."""
     e = np.exp(logits - logits.max(axis=-1, keepdims=True))
@@ -87,8 +93,16 @@ def _sigmoid(z: FloatArray, log_n: float) -> Normalized:
     return Normalized(w, slope, 0.0, -np.logaddexp(0.0, log_n - z))
 
 
+def _sigmoid_backward(g: FloatArray, w: FloatArray) -> FloatArray:
+    return w * (1 - w) * g
+
+
 NORMALIZERS = {
-    one.name: one for one in (Normalizer("softmax", _softmax), Normalizer("sigmoid", _sigmoid))
+    one.name: one
+    for one in (
+        Normalizer("softmax", _softmax, _softmax_backward),
+        Normalizer("sigmoid", _sigmoid, _sigmoid_backward),
+    )
 }
 
 

@@ -85,6 +85,10 @@ CELLS = {
             "clip": 0.1,
             "steps": 5,
             "n_sequences": 4,
+            "normalize": "rms",
+            "gain": "learned",
+            "softcap": 2.0,
+            "normalizer": NORMALIZERS["sigmoid"],
         },
     ),
     "mechanisms": (

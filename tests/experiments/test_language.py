@@ -9,6 +9,7 @@ from experiments.kinds.language import cell as language
 from experiments.kinds.language.cell import Cell, train
 from experiments.measuring.chunk import Chunk, measure_chunk
 from sdpa import Scaling, diagnose_scores
+from sdpa.row_maps import PLAIN as PLAIN_ROWS
 
 PLAIN, QUARTER, ROOT = map(Scaling.parse, ("unscaled", "d_k^1/4", "d_k^1/2"))
 SMALL = Cell(
@@ -46,7 +47,7 @@ def test_a_divisor_is_a_smaller_start_and_rate(optimizer, learning_rate, rate):
 def test_records_are_those_of_the_batch():
     cell = replace(SMALL, n_heads=2, scaling=(PLAIN,))
     _, _, found = next(_states(cell))
-    heads = language._of_heads(found)
+    heads = language._of_heads(found, PLAIN_ROWS)
     assert heads.shape == (2, 2, 5)
     step, to_q = found.steps[1], found.to_blocks[1].q[:, 1]
     rows = diagnose_scores(step.scaled[:, 1:2], "causal")

@@ -18,6 +18,8 @@ CASES = [
     (Design(3, 3, divisor=0.6, mask="window-3", norm="post", epsilon=0.2), "none"),
     (Design(6, 2, divisor=EACH_ROW, residual=1.1, rope_base=50.0, epsilon=0.2), "gated"),
     (Design(2, 1, divisor=0.6, row_map=CAPPED), "gated"),
+    (Design(2, 1, divisor=0.6, row_map=RowMap(1.7, normalizer="sigmoid")), "none"),
+    (Design(6, 2, divisor=0.6, rope_base=50.0, epsilon=0.2, qk_norm=True), "none"),
 ]
 STEP = 2e-5
 
@@ -29,6 +31,7 @@ def random_arrays(design, mlp, rng):
         "key": (WIDTH, design.n_key_heads * D_K),
         "value": (WIDTH, design.n_key_heads * D_V),
         "output": (design.n_heads * D_V, WIDTH),
+        "query_gain": (design.n_heads, 1, 1),
     }
     mlp_shapes = {"gate": (WIDTH, HIDDEN), "up": (WIDTH, HIDDEN), "down": (HIDDEN, WIDTH)}
     shapes |= {name: mlp_shapes[name] for name in MLPS[mlp]}

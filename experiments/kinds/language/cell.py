@@ -9,6 +9,10 @@ other matrices with the variance 1/rows, those onto the stream divided by sqrt(2
 Then W_Q and W_K are divided by initial_divisor. The learning rate rises linearly over the steps of
 the warm-up and stays; that of W_Q and W_K is divided by rate_divisor.
 
+With `normalize`, q and k have r.m.s. 1 in each head before RoPE; `gain` multiplies q, by 1 at the
+start, and a learned one has the learning rate of other weights. The row map of `sdpa.row_maps` stands
+between the divisor and the weights.
+
 A run ends once its numbers are too large; it keeps the values of its last record, with a loss of
 100 nats.
 """
@@ -46,11 +50,17 @@ from sdpa.decoder import (
 )
 from sdpa.metrics import entropy, max_weight, row_variance
 from sdpa.network import Block, BlockGradients, Design, Steps
+from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap
 
 HISTORY, HEADS = "history", "heads"
 _TEXT = Path(__file__).with_name("text") / "python.txt"
 _TESTED = 32  # stretches that the loss is measured on
 _RECORDS = 5  # of a run, after its start
+_ALSO = (
+    400,
+    1000,
+    2000,
+)  # steps before which a longer run records as well, to compare with short ones
 _SMALL = 0.02
 _EPSILON = 1e-6  # of the norms
 _ROPE_BASE = 10_000.0
@@ -107,6 +117,19 @@ class Cell(ScaledCell):
     ] = 0.0
     steps: Annotated[int, Ge(_RECORDS**2), Le(2**20), Meaning("steps of the optimizer")] = 400
     n_sequences: Annotated[_Size, Meaning("sequences of a batch")] = 8
+    normalize: Annotated[
+        Literal["none", "rms"],
+        Meaning("q and k of each head as they are, or of r.m.s. 1 (QK-norm)"),
+    ] = "none"
+    gain: Annotated[
+        Literal["fixed", "learned"], Meaning("factor of q in each head: 1, or learned from 1 on")
+    ] = "fixed"
+    softcap: Annotated[
+        float, Ge(0), Le(1e6), Meaning("c of the soft cap c tanh(s / c) of scaled scores; 0: none")
+    ] = 0.0
+    normalizer: Annotated[
+        Normalizer, Meaning("function from capped scores to weights: softmax or sigmoid")
+    ] = NORMALIZERS["softmax"]
 
     def of_weights(self) -> list[float]:
         """The divisors of the initial W_Q and W_K, and of their learning rate."""
@@ -157,19 +180,28 @@ class Cell(ScaledCell):
     @property
     def recorded_steps(self) -> list[int]:
         """The steps before which a run records, from 0 to the last one; closer together at the
-        start.
+        start. Runs of more than 400 steps also record what shorter ones end with.
 
         >>> Cell(8, 16, 0.01, (), steps=300).recorded_steps
         [0, 12, 48, 108, 192, 300]
+        >>> Cell(8, 16, 0.01, (), steps=4000).recorded_steps
+        [0, 160, 400, 640, 1000, 1440, 2000, 2560, 4000]
         """
         shares = ((i / _RECORDS) ** 2 for i in range(_RECORDS + 1))
-        return sorted({round(self.steps * share) for share in shares})
+        also = {step for step in _ALSO if step < self.steps}
+        return sorted(also | {round(self.steps * share) for share in shares})
 
     def designs(self) -> Iterator[Design]:
         """The decoder under each rule."""
         for divisor in self.divisors():
             yield Design(
-                self.n_heads, self.n_heads, divisor, rope_base=_ROPE_BASE, epsilon=_EPSILON
+                self.n_heads,
+                self.n_heads,
+                divisor,
+                rope_base=_ROPE_BASE,
+                row_map=RowMap(self.softcap, normalizer=self.normalizer.name),
+                epsilon=_EPSILON,
+                qk_norm=self.normalize == "rms",
             )
 
     def start(self, rng: np.random.Generator) -> Decoder:
@@ -183,6 +215,7 @@ class Cell(ScaledCell):
             return drawn
 
         of_queries = _SMALL if self.initial == "small" else 0.0, self.of_weights()[0]
+        ones = np.ones((self.n_heads, 1, 1), np.float32)
 
         def block() -> Block:
             return Block(
@@ -192,6 +225,7 @@ class Cell(ScaledCell):
                 output=matrix(width, width, onto_stream),
                 up=matrix(width, 4 * width),
                 down=matrix(4 * width, width, onto_stream),
+                query_gain=ones.copy() if self.gain == "learned" else None,
             )
 
         return Decoder(
@@ -290,7 +324,7 @@ def _run(cell: Cell, design: Design, start: Decoder, places: Tokens) -> tuple[Fl
             place = recorded.index(step)
             of_runs[place:] = _LOSS_OF_ENDED, _embedding_gradient(found)
             of_runs[place, 0] = losses(decoder, _tested(cell.n_keys), design).mean()
-            of_heads[place:] = _of_heads(found)
+            of_heads[place:] = _of_heads(found, design.row_map)
     return of_runs, of_heads
 
 
@@ -336,22 +370,26 @@ def _embedding_gradient(found: Pass) -> float:
     return max(float(np.sqrt((lengths**2).mean())), _SMALLEST)
 
 
-def _of_heads(found: Pass) -> Floats:
+def _of_heads(found: Pass, row_map: RowMap) -> Floats:
     """The values of each layer and head, (layers, heads, OF_HEAD), over rows of two keys or more."""
     layers = zip(found.steps, found.to_blocks, strict=True)
-    return np.array([_of_layer(steps, gradients) for steps, gradients in layers])
+    return np.array([_of_layer(steps, gradients, row_map) for steps, gradients in layers])
 
 
-def _of_layer(steps: Steps, gradients: BlockGradients) -> Floats:
+def _of_layer(steps: Steps, gradients: BlockGradients, row_map: RowMap) -> Floats:
     w = steps.weights[..., 1:, :].astype(float)
     scaled = steps.scaled[..., 1:, :].astype(float)
     n_visible = np.arange(2, w.shape[-1] + 1)
     lengths = np.linalg.norm(gradients.q.astype(float), axis=-1)
     rows = 0, 2  # sequences and queries
+    if row_map.normalizer == "softmax":
+        entropies, largest = entropy(w), max_weight(w)
+    else:  # weights of any sum
+        entropies, largest = row_map.rows(scaled).entropy, w.max(axis=-1)
     values = (
         np.sqrt(row_variance(scaled).mean(axis=rows)),
-        (entropy(w) / np.log(n_visible)).mean(axis=rows),
-        max_weight(w).mean(axis=rows),
+        (entropies / np.log(n_visible)).mean(axis=rows),
+        largest.mean(axis=rows),
         np.sqrt((lengths**2).mean(axis=rows)).clip(_SMALLEST),
         np.median(lengths, axis=rows).clip(_SMALLEST),
     )
