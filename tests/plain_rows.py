@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from experiments.measuring.rows.metrics import METRICS
+from experiments.measuring.row_metrics import METRICS
 from sdpa import Scaling
 from tests.plain_attention import dot, entropy, softmax_of_row
 

@@ -12,8 +12,8 @@ from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
 from experiments.measuring import sampling
 from experiments.measuring.chunk import Chunk, generator
 from experiments.measuring.experiment import MEASURED
-from experiments.measuring.rows.kernel import RowMeasurement
-from experiments.measuring.rows.metrics import METRICS
+from experiments.measuring.kernel import RowMeasurement
+from experiments.measuring.row_metrics import METRICS
 from sdpa import LAWS, Scaling
 from tests.plain_rows import metrics_of_draw, rows_of_draw, score_variance
 

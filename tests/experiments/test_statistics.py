@@ -15,7 +15,7 @@ from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import Limits, effective_draws, mean_interval, share_interval
 from experiments.measuring.moments import Moments, ScoreMoments
 from experiments.measuring.quantiles import MAX_BINS, Histograms
-from experiments.measuring.rows.metrics import METRICS
+from experiments.measuring.row_metrics import METRICS
 from tests.plain_rows import RULES
 
 
