@@ -22,8 +22,8 @@ from sdpa.attention import (
     softmax,
     trace,
 )
-from sdpa.comparison import DividedScores, ScalingComparison, compare_scaling
 from sdpa.diagnostics import RowDiagnostics, row_diagnostics
+from sdpa.divided_scores import DividedScores, ScalingComparison, compare_scaling
 from sdpa.inputs import LAWS, InputLaw
 from sdpa.masks import causal_mask
 from sdpa.metrics import (

@@ -44,8 +44,8 @@ def mismatch(sweep: Sweep, needs: Needs) -> str:
 
     Args:
         sweep: any sweep.
-        needs: the axes and treatments that the sentences speak of. Any other axis must have one
-            value: its default, if it has one.
+        needs: the axes and treatments that the sentences speak of. Any other axis must be
+            fixed, at its default if it has one.
     """
     values = {name: {*map(as_json, given)} for name, given in sweep.spanned().items()}
     for name, needed in needs.items():
@@ -135,7 +135,7 @@ def _of_rows(table: pd.DataFrame, axes: SweepAxes) -> str:
 
 def _note(figure: Figure, shown: Shown) -> str:
     """The note of a figure, with the sentences of which its drawing has what they speak of."""
-    tables = {kind: shown.beside(kind) for kind in shown.results}
+    tables = {kind: shown.side_table(kind) for kind in shown.results}
     tables[figure.lines.table if figure.lines else MEASURED] = shown.rows
     found = [figure.note, *(said for said, holds in figure.when.items() if holds(tables))]
     if READING in figure.note:

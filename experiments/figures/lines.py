@@ -37,14 +37,14 @@ from experiments.kinds.declarations import CASES, Lines, Panel
 from experiments.kinds.support import only_crossing
 from experiments.measuring.experiment import Floats
 from experiments.measuring.metric import FEW_DRAWS, Metric
-from experiments.tables.crossings import NORMS, STATISTICS
+from experiments.tables.crossings import NORM_STATISTICS, NORMS
 from experiments.tables.results import Results, SweepAxes
 from experiments.tables.written import significant
 
 _CROSSING = {
     f"{metric}{suffix}": (norm, statistic)
     for norm, (metric, times_divisor) in NORMS.items()
-    for statistic, suffix in STATISTICS.items()
+    for statistic, suffix in NORM_STATISTICS.items()
     if not times_divisor
 }
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
@@ -94,7 +94,7 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
             # the order of categories, whatever the first line has
             ax.xaxis.update_units(part[x].unique())
         lines = series(part, axes, x, picture.by, colours)
-        if picture.beside == picture.by:  # the title has the rule, and colours are free
+        if picture.facet_by == picture.by:  # the title has the rule, and colours are free
             free = itertools.cycle(UNORDERED_COLOURS)
             looks = zip(lines, free, strict=False)
             varied = axes.varied(part, x)
@@ -113,7 +113,7 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
         if x == "d_k" and panel.metric in _CROSSING:
             _mark_crossing(ax, shown.results, *_CROSSING[panel.metric])
     if x != picture.by:
-        are_rules = picture.by == "scaling" and picture.beside != "scaling"
+        are_rules = picture.by == "scaling" and picture.facet_by != "scaling"
         legend(places[0], "scores divided by" if are_rules else "")
     return figure
 
@@ -125,10 +125,10 @@ def _layout(
     count = len(parts)
     kinds = len({panel for panel, _ in parts})
     columns = picture.columns or count
-    if not picture.beside:
+    if not picture.facet_by:
         share = "row" if any(panel.like for panel, _ in parts) else "none"
         return panels(count, columns, picture.size, sharey=share)
-    if picture.beside == CASES:
+    if picture.facet_by == CASES:
         columns = min(columns, count)
         share = "col" if kinds > 1 else "all"
     else:
@@ -175,7 +175,7 @@ def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, show
     """
     metric = panel.title or shown.results.metrics[panel.metric].title
     first = rows.iloc[0]
-    if picture.beside == CASES:
+    if picture.facet_by == CASES:
         case = _case(first, picture, shown)
         parts = [metric, case]
         if case and len(picture.panels) == 1:
@@ -188,8 +188,8 @@ def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, show
     if panel.only:
         axis, _ = panel.only
         parts.append(f"{axis} {short(first[axis])}")
-    if picture.beside:
-        parts.append(latex(under(first[picture.beside])))
+    if picture.facet_by:
+        parts.append(latex(under(first[picture.facet_by])))
     ax.set_title(", ".join(parts))
 
 
@@ -256,9 +256,7 @@ def _scale(
     panel: Panel,
     metrics: Mapping[str, Metric],
 ) -> None:
-    """The scales of a panel: x from its own rows, y from all of its row of panels, which share
-    it.
-    """
+    """The scales of a panel: x from its own rows, y shared along the row of panels."""
     if x == "exponent":
         if table[x].between(0, 1).all():
             ax.set_xticks([*_EXPONENTS], _EXPONENTS.values())

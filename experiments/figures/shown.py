@@ -1,4 +1,4 @@
-"""What a figure shows, as a value: made once from its declaration, for its drawing, its caption and
+"""The rows that a figure shows, as a value: made once from its declaration, for its drawing, its caption and
 its tests.
 """
 
@@ -33,7 +33,7 @@ class Shown:
     rows: pd.DataFrame
     left_out: str
 
-    def beside(self, kind: str) -> pd.DataFrame:
+    def side_table(self, kind: str) -> pd.DataFrame:
         """The rows of another table of the sweep with values of axes that are drawn; without such a
         table, none.
         """
@@ -94,12 +94,12 @@ def panels_of(
 ) -> list[tuple[Panel, pd.DataFrame]]:
     """Each panel of lines with its rows, from left to right and from top to bottom."""
     known = [panel for panel in picture.panels if panel.metric in rows]
-    if picture.beside == CASES:
+    if picture.facet_by == CASES:
         names = axes.among(rows, *along_cases(picture))
         most = _MOST_CASES // len(known)
         pairs = [(panel, group) for group in _groups(rows, names)[:most] for panel in known]
     else:
-        groups = _groups(rows, picture.beside)[:_MOST_RULES] if picture.beside else [rows]
+        groups = _groups(rows, picture.facet_by)[:_MOST_RULES] if picture.facet_by else [rows]
         pairs = [*itertools.product(known, groups)]
     return [(panel, _of_panel(group, panel)) for panel, group in pairs]
 

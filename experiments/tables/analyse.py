@@ -61,7 +61,7 @@ def columns_of(experiment: AnyExperiment) -> dict[str, tuple[Column, ...]]:
     these tables.
     """
     columns = {MEASURED: experiment.table_columns}
-    sources = {MEASURED: names(experiment.table_columns), **experiment.beside}
+    sources = {MEASURED: names(experiment.table_columns), **experiment.side_tables}
     for derived in DERIVED_TABLES:
         if derived.applies_to(sources):
             columns[derived.kind] = derived.columns(experiment)

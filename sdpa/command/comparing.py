@@ -15,7 +15,7 @@ from sdpa.command.output import (
     add_options,
     aligned,
     legend,
-    rows_of,
+    rows_of_columns,
     rule,
     tell,
 )
@@ -79,7 +79,7 @@ def _compared(
         raise ValueError(f"expected the same mask in A and B, got others beside {a.place}")
     of_a, of_b = (each.q if each.k is None else (each.q, each.k) for each in (a, b))
     found = compare(of_a, of_b, scaling, a.visible(mask), scaling_b=scaling_b, axes=a.leading)
-    return [{**a.numbers, **row} for row in rows_of(found.columns())]
+    return [{**a.numbers, **row} for row in rows_of_columns(found.columns())]
 
 
 def _text(table: Sequence[Row]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sdpa._names import not_among
 from sdpa.command import words
-from sdpa.command.output import add_arrays, add_options, rows_of, rule, tell, wrapped
+from sdpa.command.output import add_arrays, add_options, rows_of_columns, rule, tell, wrapped
 from sdpa.heads import HeadArrays, Kind, Layout, notes, read_heads
 from sdpa.heads.table import OUTSIDE_DOCUMENT, Columns, indices, table_of
 from sdpa.heads.weights import ROUNDED
@@ -78,7 +78,7 @@ def run(given: argparse.Namespace) -> int:
         "\n".join([*told, *kept]),
         "\n".join([*notes(heads), *_of_files(heads, table)]),
     ]
-    tell(given, "\n\n".join(filter(None, map(wrapped, parts))), rows_of(table))
+    tell(given, "\n\n".join(filter(None, map(wrapped, parts))), rows_of_columns(table))
     return int(bool(told))
 
 

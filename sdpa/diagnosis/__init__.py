@@ -2,7 +2,6 @@
 exact values; and comparison of two runs.
 """
 
-from sdpa.diagnosis.comparing import COMPARED, compare
 from sdpa.diagnosis.estimates import (
     BATCH,
     Diagnosis,
@@ -12,8 +11,9 @@ from sdpa.diagnosis.estimates import (
     diagnose_scores,
     divisor_for,
 )
-from sdpa.diagnosis.heads import AXES, Mask
+from sdpa.diagnosis.head_rows import AXES, Mask
 from sdpa.diagnosis.quantities import QUANTITIES, Quantity
+from sdpa.diagnosis.two_runs import COMPARED, compare
 
 __all__ = ["AXES", "BATCH", "COMPARED", "QUANTITIES", "Diagnosis", "Estimate", "Estimates", "Mask"]
 __all__ += ["Quantity", "compare", "diagnose", "diagnose_scores", "divisor_for"]

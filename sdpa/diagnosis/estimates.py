@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.heads import HeadRows, Heads, Mask, label
+from sdpa.diagnosis.head_rows import HeadRows, Heads, Mask, label
 from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, VISIBLE_MASS, Sums
 from sdpa.row_maps import PLAIN, RowMap
 from sdpa.scaling import Rule, resolve_divisor

@@ -10,7 +10,7 @@ import numpy as np
 
 from sdpa._arrays import BoolArray
 from sdpa.diagnosis import AXES, BATCH, Diagnosis, Mask, diagnose, diagnose_scores
-from sdpa.diagnosis.heads import hidden_scores
+from sdpa.diagnosis.head_rows import hidden_scores
 from sdpa.heads.formats import Array
 from sdpa.heads.weights import ROUNDED, check_visible, check_weights, leaving, scores_of
 from sdpa.masks import named_mask

@@ -27,7 +27,7 @@ Axes = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """What names of arrays do not tell.
+    """Facts that names of arrays do not tell.
 
     Attributes:
         axes: names of the axes of q but the last; `position` may be left out where it is the last
@@ -190,7 +190,7 @@ def mask_of_scores(mask: Array, arrays: HeadArrays) -> BoolArray:
 
 
 def _readings(shape: tuple[int, ...], arrays: HeadArrays) -> set[tuple[int, ...]]:
-    """What the axes of a mask may be: the last ones of the scores, or `batch` and the last ones."""
+    """Possible axes of a mask: the last ones of the scores, or `batch` and the last ones."""
     axes = arrays.leading
     batch = axes.index("batch") if "batch" in axes else 0
     missing = len(arrays.shape) - batch - len(shape)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from sdpa._arrays import BoolArray
-from sdpa.diagnosis.heads import are_weights
+from sdpa.diagnosis.head_rows import are_weights
 from sdpa.heads.formats import Array
 
 ROUNDED = 0.01  # of the weights of all keys, as in `are_weights`

@@ -108,7 +108,7 @@ class Cell(ScaledCell):
     steps: Annotated[int, Ge(_RECORDS**2), Le(2**20), Meaning("steps of the optimizer")] = 400
     n_sequences: Annotated[_Size, Meaning("sequences of a batch")] = 8
 
-    def of_weights(self) -> list[float]:
+    def weight_divisors(self) -> list[float]:
         """The divisors of the initial W_Q and W_K, and of their learning rate."""
         rules = self.initial_divisor, self.rate_divisor
         return [rule.divisor(self.d_k, self.n_keys) for rule in rules]
@@ -120,7 +120,7 @@ class Cell(ScaledCell):
         if self.width % self.n_heads:
             return f"width: expected a multiple of n_heads = {self.n_heads}, got {self.width}"
         for name, divisor in zip(
-            ("initial_divisor", "rate_divisor"), self.of_weights(), strict=True
+            ("initial_divisor", "rate_divisor"), self.weight_divisors(), strict=True
         ):
             if divisor < _SMALLEST_DIVISOR:
                 least = f"expected a divisor of at least {_SMALLEST_DIVISOR}"
@@ -182,7 +182,7 @@ class Cell(ScaledCell):
             drawn *= (deviation or 1 / math.sqrt(rows)) / over
             return drawn
 
-        of_queries = _SMALL if self.initial == "small" else 0.0, self.of_weights()[0]
+        of_queries = _SMALL if self.initial == "small" else 0.0, self.weight_divisors()[0]
 
         def block() -> Block:
             return Block(
@@ -303,7 +303,7 @@ def train(
     decoder = start.copy()
     named = list(decoder.arrays())
     optimizer = OPTIMIZERS[cell.optimizer]([array for _, array in named])
-    of_queries = cell.learning_rate / cell.of_weights()[1]
+    of_queries = cell.learning_rate / cell.weight_divisors()[1]
     rates = [of_queries if name in ("query", "key") else cell.learning_rate for name, _ in named]
     text = trained_on()
     for step, batch in enumerate(places):
@@ -497,7 +497,7 @@ EXPERIMENT = Experiment(
     cell=Cell,
     columns=(*TREATMENT, _RUNS, *metric_columns(METRICS)),
     metrics=METRICS,
-    beside={HISTORY: tuple(names(HISTORY_COLUMNS)), HEADS: tuple(names(HEADS_COLUMNS))},
+    side_tables={HISTORY: tuple(names(HISTORY_COLUMNS)), HEADS: tuple(names(HEADS_COLUMNS))},
     measure=measure,
     tabulate=tabulate,
     min_trials=2,

@@ -8,7 +8,7 @@ from sdpa.diagnosis import QUANTITIES
 from sdpa.diagnosis.quantities import VISIBLE_MASS
 from sdpa.heads.table import OUTSIDE_DOCUMENT
 
-COLUMNS: tuple[Column, ...] = (
+DIAGNOSIS_COLUMNS: tuple[Column, ...] = (
     Column(
         "layer",
         "int",

@@ -12,7 +12,7 @@ from experiments.kinds.support import (
     A_TENTH,
     BOTH,
     MEDIAN_GRADIENT,
-    POWERS,
+    POWER_RULES,
     Numbers,
     Tables,
     alone_is_level,
@@ -101,7 +101,7 @@ FIGURES = (
             sentence="With {n_keys.most} keys, the median of |dL/dq| is larger unscaled than under "
             "d_k^1/2 up to d_k = {at:.0f} (measured; 95% interval: {low:.0f} to {high:.0f}), and smaller "
             "at {d_k.most}.",
-            needs={"d_k": (), "scaling": POWERS},
+            needs={"d_k": (), "scaling": POWER_RULES},
             numbers=_metrics,
             reads=("crossings",),
         ),
@@ -129,7 +129,7 @@ FIGURES = (
             sentence="The variance of the scores goes with d_k to the power {unscaled:.2f} "
             "unscaled, {d_k^1/3:.2f} under d_k^1/3 and {d_k^2/3:.2f} under d_k^2/3, and stays "
             "level under d_k^1/2.",
-            needs={"d_k": (), "scaling": POWERS},
+            needs={"d_k": (), "scaling": POWER_RULES},
             numbers=_variance,
             reads=("slopes",),
         ),

@@ -26,7 +26,7 @@ from sdpa.diagnosis.estimates import (
     counted,
     with_error,
 )
-from sdpa.diagnosis.heads import Heads, Mask, label
+from sdpa.diagnosis.head_rows import Heads, Mask, label
 from sdpa.diagnosis.quantities import Quantity, Sums, ratio, row_mean
 from sdpa.diagnostics import row_diagnostics
 from sdpa.scaling import Rule, resolve_divisor
