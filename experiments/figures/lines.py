@@ -21,7 +21,7 @@ from matplotlib.ticker import (
     StrMethodFormatter,
 )
 
-from experiments.figures.shown import Shown, along_cases, panels_of, x_of
+from experiments.figures.shown import Shown, along_cases
 from experiments.figures.style import (
     INK,
     UNORDERED_COLOURS,
@@ -77,13 +77,12 @@ class Series:
 def draw_lines(picture: Lines, shown: Shown) -> Drawing:
     """The picture of the rows shown."""
     rows = shown.rows
-    axes = shown.results.axes
-    x = x_of(picture, rows, axes)
+    axes = shown.axes
+    x, parts = shown.x, shown.panels
     if rows.empty:
         return empty(picture.size, f"No rule of this sweep has a value of {x}.")
-    parts = panels_of(picture, rows, axes)
     figure, places = _layout(picture, parts)
-    metrics = shown.results.metrics
+    metrics = shown.metrics
     drawn = [
         (ax, panel, _as_drawn(part, panel, metrics))
         for ax, (panel, part) in zip(places, parts, strict=True)
@@ -173,7 +172,7 @@ def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, show
     """The title of a panel: its metric, the value of an axis that it chooses, and its rule or case;
     a metric that all panels have stands beside them.
     """
-    metric = panel.title or shown.results.metrics[panel.metric].title
+    metric = panel.title or shown.metrics[panel.metric].title
     first = rows.iloc[0]
     if picture.facet_by == CASES:
         case = _case(first, picture, shown)
@@ -199,7 +198,7 @@ def _mechanism(row: pd.Series, varied: list[str], axes: SweepAxes) -> str:
 
 def _case(row: pd.Series, picture: Lines, shown: Shown) -> str:
     """The axes of a row by which cases differ, in words; empty for a single case."""
-    axes = shown.results.axes
+    axes = shown.axes
     varied = axes.varied(shown.rows, *along_cases(picture))
     return values_of(row, _named(row, varied, axes)) or ("defaults" if varied else "")
 

@@ -186,7 +186,7 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
 
 def phase(shown: Shown) -> Drawing:
     """Entropy of rows as a share of ln n_keys: a map for each case and rule, with contours."""
-    axes = shown.results.axes
+    axes = shown.axes
     groups = cases(shown.rows, axes, _SIZES)
     names = axes.varied(shown.rows, *_SIZES)
     columns = min(len(groups), 2)
@@ -195,7 +195,7 @@ def phase(shown: Shown) -> Drawing:
     whole = pivoted(shown.rows, "entropy")
     every = -(-whole.shape[1] // _MAX_TICKS)
     image: AxesImage | None = None
-    entropy = shown.results.metrics["entropy"]
+    entropy = shown.metrics["entropy"]
     of_rows = row_cells(shown.results.cells)
     for ax, cells in zip(places, groups, strict=True):
         per_highest = 1 / entropy.limits(cells).high

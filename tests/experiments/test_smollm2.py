@@ -198,8 +198,7 @@ def test_the_start_of_a_long_sequence_is_a_short_one(tiny, monkeypatch):
     first = positions[positions["rule"] == "ln n"].iloc[0]
     by_row = np.array([[8], [8], [8 * np.log(2) / np.log(3)]])
     short, longer = (
-        np.mean([tiny.losses(tokens[:4], divisor) for tokens in TOKENS])
-        for divisor in (8, by_row)
+        np.mean([tiny.losses(tokens[:4], divisor) for tokens in TOKENS]) for divisor in (8, by_row)
     )
     assert lengths["loss"][0] == pytest.approx(short)
     assert first["loss"] == pytest.approx(longer)
