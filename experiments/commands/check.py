@@ -21,7 +21,7 @@ from experiments.measuring.experiment import MEASURED, Cell
 from experiments.measuring.processor import is_supported
 from experiments.running.fingerprint import measuring_source
 from experiments.running.store import Store
-from experiments.running.work import find_work, tabulated
+from experiments.running.work import find_work
 from experiments.running.workers import default_jobs, worker_pool
 from experiments.tables.changes import ROUNDING, change_of
 from experiments.tables.products import Product, build
@@ -125,6 +125,8 @@ class _Rows:
 
     def difference(self) -> str:
         """Measure the rows; the difference in words, empty without any."""
+        from experiments.tables.analyse import tabulated
+
         experiment = self.sweep.experiment
         parts = chunks(experiment, self.cell, self.trials)
         measured = (measure_chunk(chunk, self.sweep.seed) for chunk in parts)
