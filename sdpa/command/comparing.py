@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from sdpa.command.options import add_arrays, layout_of
-from sdpa.command.output import add_options, aligned, legend, rows_of, rule, tell
+from sdpa.command.output import add_options, aligned, legend, rows_of_columns, rule, tell
 from sdpa.command.words import read_as
 from sdpa.diagnosis import COMPARED
-from sdpa.diagnosis.comparing import compare_heads
+from sdpa.diagnosis.two_runs import compare_heads
 from sdpa.heads import Kind, read_heads
 from sdpa.heads.table import Columns, columns_of, indices, together
 from sdpa.scaling import SCALED
@@ -58,7 +58,7 @@ def run(given: argparse.Namespace) -> int:
     order = np.argsort(-table["divergence"], kind="stable")
     table = {name: values[order] for name, values in table.items()}
     text = f"A has {read_as(of_a[0], given.axes)}.\n{_text(table)}"
-    tell(given, text, rows_of(table))
+    tell(given, text, rows_of_columns(table))
     return 0
 
 
@@ -69,7 +69,7 @@ def _text(table: Columns) -> str:
     lines = [
         {name: str(row[name]) for name in indices(row)}
         | {heading: f"{row[name]:.4g}" for name, heading in headings.items()}
-        for row in rows_of(table)[:_MOST_LINES]
+        for row in rows_of_columns(table)[:_MOST_LINES]
     ]
     meanings = {
         headings[each.name]: f"{each.meaning}{', in ' * bool(each.unit)}{each.unit}"

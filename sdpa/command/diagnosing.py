@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sdpa.command import words
 from sdpa.command.options import add_arrays, layout_of
-from sdpa.command.output import add_options, rows_of, tell, wrapped
+from sdpa.command.output import add_options, rows_of_columns, tell, wrapped
 from sdpa.heads import Kind, read_heads
 from sdpa.heads.table import table_of
 from sdpa.row_maps import RowMap
@@ -66,5 +66,5 @@ def run(given: argparse.Namespace) -> int:
         "\n".join([*told.values(), *kept] or [words.NOTHING]),
         "\n".join(words.notes(layers, table)),
     ]
-    tell(given, "\n\n".join(filter(None, map(wrapped, parts))), rows_of(table))
+    tell(given, "\n\n".join(filter(None, map(wrapped, parts))), rows_of_columns(table))
     return int(bool(told))

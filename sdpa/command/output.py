@@ -61,10 +61,10 @@ def tell(given: argparse.Namespace, text: str, table: Sequence[Row]) -> None:
         given.csv.write_text(as_csv(rows), encoding="utf-8")
 
 
-def rows_of(columns: Mapping[str, Any]) -> list[Row]:
+def rows_of_columns(columns: Mapping[str, Any]) -> list[Row]:
     """The rows of a table of columns.
 
-    >>> rows_of({"head": [0, 1], "entropy": [0.5, 0.25]})
+    >>> rows_of_columns({"head": [0, 1], "entropy": [0.5, 0.25]})
     [{'head': 0, 'entropy': 0.5}, {'head': 1, 'entropy': 0.25}]
     """
     values = zip(*columns.values(), strict=True)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sdpa._arrays import BoolArray
-from sdpa.command.output import aligned, legend, rows_of
+from sdpa.command.output import aligned, legend, rows_of_columns
 from sdpa.heads import Layer
 from sdpa.heads.table import OUTSIDE_DOCUMENT, Columns, indices
 from sdpa.scaling import multiplies
@@ -167,7 +167,8 @@ def sharpest(table: Columns) -> str:
             fields[heading] += f" ({{{name}:.2f}})"
             meanings["(in brackets)"] = _BRACKETS
     lines = [
-        {name: text.format(**head) for name, text in fields.items()} for head in rows_of(shown)
+        {name: text.format(**head) for name, text in fields.items()}
+        for head in rows_of_columns(shown)
     ]
     rest = len(table["rows"]) - len(order)
     less = f"\nLess sharp heads, not shown: {rest}" if rest else ""
@@ -207,7 +208,7 @@ def advice(table: Columns) -> tuple[dict[str, str], list[str]]:
 
 def _of_heads(words: str, table: Columns, where: BoolArray) -> str:
     """A sentence about the heads where a mask is true, with the numbers of a few."""
-    found = rows_of({name: table[name][where] for name in indices(table)})
+    found = rows_of_columns({name: table[name][where] for name in indices(table)})
     names = ""
     if 0 < len(found) <= _MOST_NAMED:
         each = (" ".join(f"{name} {place}" for name, place in head.items()) for head in found)

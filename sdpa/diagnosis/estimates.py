@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.heads import BATCH, HeadRows, Heads, Mask, label
+from sdpa.diagnosis.head_rows import BATCH, HeadRows, Heads, Mask, label
 from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, Quantity, Sums
 from sdpa.row_maps import PLAIN, RowMap
 from sdpa.scaling import Rule, resolve_divisor

@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.heads import HeadRows
+from sdpa.diagnosis.head_rows import HeadRows
 
 
 @dataclass(frozen=True)

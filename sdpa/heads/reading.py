@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from sdpa._arrays import BoolArray
-from sdpa.diagnosis.heads import BATCH, Heads, hidden_scores, usual_axes
+from sdpa.diagnosis.head_rows import BATCH, Heads, hidden_scores, usual_axes
 from sdpa.heads.formats import Array, FilesError, arrays_in, in_a_known_type
 from sdpa.heads.weights import check_weights, equal_rows, scores_of
 from sdpa.masks import broadcast_mask, named_mask

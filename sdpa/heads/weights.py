@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from sdpa._arrays import BoolArray
-from sdpa.diagnosis.heads import are_weights
+from sdpa.diagnosis.head_rows import are_weights
 from sdpa.heads.formats import Array
 
 _HIDDEN = 0.01  # of the weight: what rounding may leave on hidden keys

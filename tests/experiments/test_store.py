@@ -102,7 +102,7 @@ def test_the_hash_of_an_experiment_follows_code_that_measures_and_no_comment(tmp
         "sdpa/__init__.py": set(),
         "sdpa/theory/rows.py": set(),
         "sdpa/monitor.py": set(),  # a tool, as the next two
-        "sdpa/comparison.py": set(),
+        "sdpa/divided_scores.py": set(),
         "sdpa/heads/table.py": set(),
         "experiments/tables/analyse.py": set(),
         "experiments/measuring/chunk.py": HASHED,

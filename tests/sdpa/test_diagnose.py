@@ -117,7 +117,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_every_quantity_is_that_of_plain_loops(name, monkeypatch):
     """In tiles of two or four rows."""
-    monkeypatch.setattr("sdpa.diagnosis.heads._TILE", 2**5)
+    monkeypatch.setattr("sdpa.diagnosis.head_rows._TILE", 2**5)
     shape_q, shape_k, mask, scaling, scale, mapped = CASES[name]
     q, k = inputs(shape_q, shape_k, scale)
     found = diagnose(q, k, scaling, mask, **mapped)

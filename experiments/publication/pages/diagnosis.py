@@ -7,7 +7,7 @@ from experiments.measuring.columns import Column
 from sdpa.diagnosis import QUANTITIES
 from sdpa.heads.table import OUTSIDE_DOCUMENT
 
-COLUMNS: tuple[Column, ...] = (
+DIAGNOSIS_COLUMNS: tuple[Column, ...] = (
     Column(
         "layer",
         "int",

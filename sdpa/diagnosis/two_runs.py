@@ -19,7 +19,7 @@ from scipy.special import log_softmax
 
 from sdpa._arrays import FloatArray
 from sdpa.diagnosis.estimates import Estimate, Estimates, counted, estimated
-from sdpa.diagnosis.heads import Head, Heads, Mask, label
+from sdpa.diagnosis.head_rows import Head, Heads, Mask, label
 from sdpa.diagnosis.quantities import Quantity, Sums, ratio, row_mean
 from sdpa.metrics import row_variance
 from sdpa.scaling import Rule, resolve_divisor
