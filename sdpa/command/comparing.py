@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from sdpa.command.options import add_arrays, layout_of
-from sdpa.command.output import add_options, aligned, legend, rows_of, rule, tell
+from sdpa.command.output import add_options, aligned, legend, rows_of, tell
 from sdpa.command.words import read_as
 from sdpa.diagnosis import COMPARED
 from sdpa.diagnosis.comparing import compare_heads
@@ -24,7 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("a", type=Path, metavar="A", help="file with q and k of the reference")
     add("b", type=Path, metavar="B", help="file with q and k of the other run")
     add("--scores", action="store_true", help="both files have divided scores in place of q and k")
-    add("--scaling-b", type=rule, metavar="RULE", help="scaling of B, if it differs")
     add_arrays(parser)
     add_options(parser)
 
@@ -46,12 +45,10 @@ def run(given: argparse.Namespace) -> int:
     numbers = [[layer.number for layer in one] for one in (of_a, of_b)]
     if numbers[0] != numbers[1]:
         raise ValueError(f"expected the same layers, got {numbers[0]} in A and {numbers[1]} in B")
-    scaling = given.scaling or SCALED
     tables = []
-    for a, b in zip(of_a, of_b, strict=True):
-        divisors = a.divisor(scaling), b.divisor(given.scaling_b or scaling)
-        found = compare_heads((a.heads, divisors[0]), (b.heads, divisors[1]))
-        tables.append(columns_of(a, found, {}))
+    for layers in zip(of_a, of_b, strict=True):
+        a, b = ((one.heads, one.divisor(given.scaling or SCALED)) for one in layers)
+        tables.append(columns_of(layers[0], compare_heads(a, b), {}))
     table = together(tables)
     order = np.argsort(-table["divergence"], kind="stable")
     table = {name: values[order] for name, values in table.items()}

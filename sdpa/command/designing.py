@@ -19,7 +19,7 @@ _SHOWN = {
     "max_weight": "mean of the largest weight of a row",
     "row_variance": "mean variance of the divided scores of a row",
     "jacobian_norm": "norm of the softmax's derivative, root mean square over rows",
-    "query_gradient_norm": "|dL/dq|, likewise, for normal gradients to the weights",
+    "query_gradient_norm": "length of a query's gradient, likewise, for normal gradients to the weights",
     "saturated_rows": "share of rows with a weight above 0.99",
 }
 
@@ -70,5 +70,4 @@ def _values(given: argparse.Namespace, n_keys: int, divisor: float, law: PairLaw
     rows = rows_under(given.mask, n_keys, n_keys)
     found = attention_expectations(given.d_k, n_keys, divisor, law, rows)
     share = found.entropy / largest_entropy(n_keys, rows)
-    numbers = {name: getattr(found, name, share) for name in _SHOWN}
-    return {"n_keys": n_keys, **numbers}
+    return {"n_keys": n_keys} | {name: getattr(found, name, share) for name in _SHOWN}

@@ -70,8 +70,7 @@ def wrapped(text: str) -> str:
 
 def legend(meanings: Mapping[str, str]) -> str:
     """A line for each heading of a table."""
-    width = max(map(len, meanings)) + 2
-    return "\n".join(f"{heading + ':':{width}}{text}" for heading, text in meanings.items())
+    return "\n".join(f"{heading}: {text}" for heading, text in meanings.items())
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,6 @@
 which a condition holds.
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,9 +26,12 @@ _LEAKS = 0.01  # of the weight
 _COLUMNS = {
     "rows": ("{rows}", "queries of all sequences that see two keys or more"),
     "spread": ("{spread:.3g}", "standard deviation of the divided scores of a row"),
-    "largest weight": ("{max_weight:.2f}", "that of a row, mean over rows"),
+    "largest weight": (
+        "{max_weight:.2f} ({max_weight_exact:.2f})",
+        "that of a row, mean over rows",
+    ),
     "entropy": (
-        "{entropy_share:.2f}",
+        "{entropy_share:.2f} ({entropy_share_exact:.2f})",
         "mean over rows, as a share of its maximum: 1 for equal weights, 0 for one key alone",
     ),
     "saturated": ("{saturated_rows:.0%}", "share of rows with a weight above 0.99"),
@@ -44,7 +46,6 @@ _COLUMNS = {
     "its share": ("{most_attended_share:.0%}", "part of all weight that the top key gets"),
     "unit divisor": ("{unit_divisor:.3g}", "divisor of these scores for a spread of 1"),
 }
-_GAUSSIAN = {"max_weight_exact": "largest weight", "entropy_share_exact": "entropy"}
 _BRACKETS = "exact value for rows of normal scores of this spread; q and k with structure differ"
 
 KEPT = "sink"  # the sentence that asks for no change
@@ -87,7 +88,7 @@ def read_as(layer: Layer, told: str | None) -> str:
 def sizes(table: Columns, layers: Sequence[Layer]) -> str:
     """The sizes and options of a table of a diagnosis, with a warning of one sequence."""
     sizes = {name: " and ".join(map(str, np.unique(values))) for name, values in table.items()}
-    text = "{n_heads} heads, {sequences} sequences of {n_queries} queries and {n_keys} keys, mask {mask}"
+    text = "Heads {count}, sequences {sequences}, queries {n_queries}, keys {n_keys}, mask {mask}"
     lines = []
     if "divisor" in table:
         divisor = table["divisor"].min()
@@ -97,7 +98,7 @@ def sizes(table: Columns, layers: Sequence[Layer]) -> str:
         lines.append("Every query sees every key: for a decoder, add --mask causal.")
     if (table["sequences"] == 1).any():
         lines.append("No standard errors: they come from several sequences, an axis named batch.")
-    return "\n".join(filter(None, [text.format(n_heads=len(table["rows"]), **sizes), *lines]))
+    return "\n".join(filter(None, [text.format(count=len(table["rows"]), **sizes), *lines]))
 
 
 # Lines on what arrays have, with the number of cases.
@@ -153,16 +154,12 @@ def sharpest(table: Columns) -> str:
     fields = {name: f"{{{name}}}" for name in indices(table)}
     fields |= {heading: field for heading, (field, _) in _COLUMNS.items()}
     meanings = {heading: meaning for heading, (_, meaning) in _COLUMNS.items()}
-    for name, heading in _GAUSSIAN.items():
-        if name in table:
-            fields[heading] += f" ({{{name}:.2f}})"
-            meanings["(in brackets)"] = _BRACKETS
     lines = [
         {name: text.format(**head) for name, text in fields.items()} for head in rows_of(shown)
     ]
     rest = len(table["rows"]) - len(order)
     less = f"\nLess sharp heads, not shown: {rest}" if rest else ""
-    return f"{aligned(lines)}{less}\n\n{legend(meanings)}"
+    return f"{aligned(lines)}{less}\n\n{legend(meanings | {'(in brackets)': _BRACKETS})}"
 
 
 def advice(table: Columns) -> dict[str, str]:
@@ -172,7 +169,7 @@ def advice(table: Columns) -> dict[str, str]:
     variance, entropy = table["row_variance"], table["entropy_share"]
     has_sink = table["most_attended_share"] > 0.5
     has_sink &= table["rows"] >= _FEWEST_ROWS * table["sequences"]
-    picks_keys = entropy < table.get("entropy_share_exact", math.nan) - _SHARPER
+    picks_keys = entropy < table["entropy_share_exact"] - _SHARPER
     conditions = {
         # Rows that saturate on one key idle on purpose.
         "saturated": (table["saturated_rows"] > 0.5) & ~has_sink & ~picks_keys,

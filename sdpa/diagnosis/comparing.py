@@ -24,7 +24,12 @@ from sdpa.scaling import Rule, resolve_divisor
 
 # With s and t the scaled scores of a row of a and of b, and w and v their softmax.
 COMPARED = (
-    row_mean("divergence", "divergence of the weights", "E KL(a||b)", "nats"),
+    row_mean(
+        "divergence",
+        "Kullback-Leibler divergence of the weights of b from those of a, 0 for equal ones",
+        "E KL(a||b)",
+        "nats",
+    ),
     row_mean(
         "same_largest_key",
         "1 if the first of the largest scores is that of the same key",
@@ -32,7 +37,7 @@ COMPARED = (
     ),
     Quantity(
         "spread_ratio",
-        "root mean square deviation of scores within rows, in b over that in a",
+        "standard deviation of the divided scores of a row, in b over that in a",
         "sqrt(E var(t) / E var(s))",
         lambda sums: np.sqrt(ratio(sums.mean("variance_b"), sums.mean("variance_a"))),
     ),

@@ -139,8 +139,8 @@ class Heads:
         """From the arguments of `diagnose`, or, without k, of `diagnose_scores`, which name the
         errors.
         """
-        queries = _numbers("scores" if k is None else "q", q)
-        keys = None if k is None else _numbers("k", k)
+        queries = numbers_of("scores" if k is None else "q", q)
+        keys = None if k is None else numbers_of("k", k)
         names = usual_axes(queries.ndim - 2) if axes is None else tuple(axes)
         if not len(names) == len(set(names)) == queries.ndim - 2:
             raise ValueError(
@@ -248,7 +248,7 @@ def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
         )
 
 
-def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
+def numbers_of(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     """The values as an array of real numbers in their own type: each head becomes double precision
     when it is used.
     """

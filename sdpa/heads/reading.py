@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from sdpa._arrays import BoolArray
-from sdpa.diagnosis.heads import BATCH, Heads, usual_axes
+from sdpa.diagnosis.heads import BATCH, Heads, numbers_of, usual_axes
 from sdpa.heads.formats import Array, FilesError, arrays_in, in_a_known_type
 from sdpa.heads.weights import check_weights, equal_rows, scores_of
 from sdpa.masks import broadcast_mask, named_mask
@@ -162,10 +162,8 @@ def _layer(named: Mapping[Key, Array], kind: Kind, number: int | None, layout: L
     ends = beside.pop("cu_seqlens", None)
     axes = layout.axes or usual_axes(q.ndim - 2)
     if k is not None and layout.axes is None:
-        if ends is None:
-            _check(q.shape, k.shape)
-        else:
-            axes = (_POSITION, "head")
+        _check(q.shape, k.shape, is_packed=ends is not None)
+        axes = axes if ends is None else (_POSITION, "head")
     if k is not None and _POSITION in axes:
         q, k = (np.moveaxis(array, axes.index(_POSITION), -2) for array in (q, k))
         axes = tuple(name for name in axes if name != _POSITION)
@@ -196,14 +194,10 @@ def _of_floats(array: Array) -> Array:
             f"expected floating-point numbers, got {array.dtype}; the bits of bfloat16 are "
             "read after bits.view('V2'), and quantised numbers after a product with their scale"
         )
-    if array.ndim < 2 or not array.size:
-        raise FilesError(
-            f"expected 2 axes or more, none of them empty, got an array of shape {array.shape}"
-        )
-    return in_a_known_type(array)
+    return numbers_of("array", in_a_known_type(array))
 
 
-def _check(q: Sequence[int], k: Sequence[int]) -> None:
+def _check(q: Sequence[int], k: Sequence[int], *, is_packed: bool) -> None:
     """Refuse shapes that may have several heads in the last axis, or heads and positions exchanged.
 
     Raises:
@@ -212,10 +206,10 @@ def _check(q: Sequence[int], k: Sequence[int]) -> None:
     if q[-1] != k[-1] or q[-1] > _WIDEST:
         raise FilesError(
             f"expected q and k with the same d_k (last axis), {_WIDEST} at most, got q {q} and k "
-            f"{k}; heads side by side in the last axis need q.reshape(*q.shape[:-1], H, d_k) and "
-            "--axes batch,position,head"
+            f"{k}; heads side by side in the last axis need q.reshape(*q.shape[:-1], H, d_k), and "
+            "--axes batch,position,head unless they are packed"
         )
-    if len(q) > 2 and 1 < q[-3] >= k[-2]:
+    if len(q) > 2 and 1 < q[-3] >= k[-2] and not is_packed:
         order = ",".join(usual_axes(len(q) - 2))
         raise FilesError(
             f"expected fewer heads than keys, got q {q} and k {k}; choose --axes {order} for "
@@ -224,11 +218,11 @@ def _check(q: Sequence[int], k: Sequence[int]) -> None:
         )
 
 
-def _documents(ends: Array, scores: Sequence[int]) -> list[slice]:
+def _documents(array: Array, scores: Sequence[int]) -> list[slice]:
     """The places of the documents that `cu_seqlens` names, without empty ones."""
-    places = ends.astype(np.int64).ravel().tolist()
-    is_whole = [*places[:1], *places[-1:]] == [0, scores[-1]]
-    if scores[-2] != scores[-1] or not is_whole or places != sorted(places):
+    places = array.astype(np.int64).ravel().tolist()
+    ends = [*places[:1], *places[-1:]]
+    if ends != [0, scores[-2]] or ends != [0, scores[-1]] or places != sorted(places):
         raise FilesError(
             f"cu_seqlens: expected numbers from 0 up to the {scores[-1]} tokens of scores "
             f"{scores}, got {reprlib.repr(places)}"

@@ -49,16 +49,14 @@ def equal_rows(weights: Array) -> BoolArray:
     return np.asarray(np.ptp(weights, axis=-1) == 0)
 
 
-def _is_causal(weights: Array, visible: BoolArray) -> np.bool:
+def _is_causal(weights: Array, visible: BoolArray) -> bool:
     """True for squares that have weight below the diagonal alone, but for 1%."""
-    n_queries, n_keys = weights.shape[-2:]
-    below = np.tri(n_queries, n_keys, -1, dtype=bool)
-    above = ~np.tri(n_queries, n_keys, dtype=bool)
-    pairs = [visible & side for side in (above, below)]
+    pairs = np.triu(visible, 1), np.tril(visible, -1)
     seen = [np.count_nonzero(one) for one in pairs]
     some = [np.count_nonzero(weights[one]) for one in pairs]
     is_less = 10 * some[0] * seen[1] < some[1] * seen[0]
-    return n_queries == n_keys and is_less and 100 * some[0] < seen[0]
+    is_square = weights.shape[-1] == weights.shape[-2]
+    return bool(is_square and is_less and 100 * some[0] < seen[0])
 
 
 def scores_of(weights: Array, visible: BoolArray) -> Array:

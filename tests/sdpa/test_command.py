@@ -58,7 +58,7 @@ def test_it_prints_and_writes_what_the_library_finds():
         assert_allclose(table[name], found[name], rtol=1e-9, err_msg=name)
     said = " ".join(shown.split())
     assert "q of shape (24, 3, 12, 16) read as (batch, head, position, d_k), assumed from" in said
-    assert "3 heads, 24 sequences of 12 queries and 12 keys, mask causal; q and k" in said
+    assert "Heads 3, sequences 24, queries 12, keys 12, mask causal; q and k" in said
     assert "width d_k = 16, scores divided by 2.51984 (d_k^1/3)" in said
     table = table.sort_values("entropy_share")
     table["spread"] = table["row_variance"] ** 0.5

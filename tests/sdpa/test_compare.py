@@ -79,7 +79,7 @@ K = np.ones((2, 3, 4))
         (
             (K, K),
             {"mask": np.eye(3) == 1},
-            r"two keys or more in each head, got none in the heads \[\(0,\), \(1,\)\]",
+            "two keys or more in each head, got none in 2 of 2",
         ),
         (K / 4, {}, "^b: scores: expected those before the softmax"),
     ],

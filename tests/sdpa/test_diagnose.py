@@ -177,7 +177,7 @@ NOT_FINITE = np.where([0, 0, 1, 0], math.nan, A)
             A,
             B,
             {"mask": HIDDEN},
-            "query that sees two keys or more in each head, got none in the heads",
+            "query that sees two keys or more in each head, got none in 1 of 1",
         ),
         (
             NOT_FINITE[None],
