@@ -1,7 +1,5 @@
 """Compare two runs of the same q and k, or scores: how far each head's attention is apart."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 
@@ -66,16 +64,13 @@ def _text(table: Columns) -> str:
     """The means over heads, a line for each of the heads that differ most, and a legend."""
     headings = {each.name: each.name.replace("_", " ") for each in COMPARED}
     means = (f"{heading} {table[name].mean():.4g}" for name, heading in headings.items())
-    lines = [
-        {name: str(row[name]) for name in indices(row)}
-        | {heading: f"{row[name]:.4g}" for name, heading in headings.items()}
-        for row in rows_of(table)[:_MOST_LINES]
-    ]
+    shown = {name: table[name] for name in indices(table)}
+    shown |= {heading: table[name] for name, heading in headings.items()}
     meanings = {
         headings[each.name]: f"{each.meaning}{', in ' * bool(each.unit)}{each.unit}"
         for each in COMPARED
     }
     return (
         f"Mean over {len(table['rows'])} heads: {', '.join(means)}. Heads that differ most:\n\n"
-        f"{aligned(lines)}\n\n{legend(meanings)}"
+        f"{aligned(rows_of(shown)[:_MOST_LINES])}\n\n{legend(meanings)}"
     )

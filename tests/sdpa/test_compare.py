@@ -74,9 +74,13 @@ K = np.ones((2, 3, 4))
         (
             np.where(np.tri(3), K[..., :3], -np.inf),
             {},
-            "hide the same keys, .* infinite in head 0$",
+            "hide the same keys, .* infinite$",
         ),
-        ((K, K), {"mask": np.eye(3) == 1}, "query that sees two keys or more, got none in head 0$"),
+        (
+            (K, K),
+            {"mask": np.eye(3) == 1},
+            r"two keys or more in each head, got none in the heads \[\(0,\), \(1,\)\]",
+        ),
         (K / 4, {}, "^b: scores: expected those before the softmax"),
     ],
 )

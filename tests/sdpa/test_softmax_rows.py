@@ -127,6 +127,7 @@ NOT_FINITE = [[0.0, 1.0], [0.0, np.nan]]
     [
         (np.zeros(3), 1.0, {}, r"\(\.\.\., n_queries, n_keys\) with 2 keys or more, got \(3,\)"),
         (ROWS[0], 1.0, {"keys": KEYS}, r"keys: expected \(5, d_k\), got \(3, 5, 4\)"),
+        (ROWS, "d_k^1/2", {}, r"scores tell no d_k.*Scaling.parse\('d_k\^1/2'\).divisor\(d_k, "),
         (ROWS, 1e-310, {}, "divisors: expected finite numbers from 1e-300, got 1e-310"),
         (NOT_FINITE, 1.0, {}, r"a finite largest score, got nan in row \(1\)"),
         (
@@ -138,5 +139,5 @@ NOT_FINITE = [[0.0, 1.0], [0.0, np.nan]]
     ],
 )
 def test_wrong_arguments_are_refused(scores, divisors, options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         row_diagnostics(scores, divisors, **options)

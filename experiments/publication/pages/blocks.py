@@ -18,7 +18,7 @@ from experiments.publication.examples.examples import EXAMPLES as DECLARED
 from experiments.publication.examples.walk import spelled
 from experiments.publication.models.heads import QUANTITIES
 from experiments.publication.pages import numbers
-from experiments.publication.pages.diagnosis import COLUMNS
+from experiments.publication.pages.diagnosis import COLUMNS, printed_example
 from experiments.publication.pages.parts import Source, code, formulas, markdown, pictures
 from experiments.tables.study import Study
 
@@ -121,6 +121,7 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "trained": numbers.trained,
     "statements": numbers.statements,
     "diagnosis": _diagnosis,
+    "diagnose-example": lambda _: printed_example(),
     "model-columns": _model_columns,
     "figures": _figures,
 }
