@@ -49,7 +49,7 @@ class Monitor:
             warnings.warn(
                 "sdpa.watch: expected attention calls in a forward pass of "
                 f"{type(self._model).__name__}, got none. Watch the module that you call, or what "
-                "torch.compile returns; docs/monitor.md names the functions that are seen",
+                "torch.compile returns; docs/your-model.md names the functions that are seen",
                 stacklevel=2,
             )
         of_layers = [tuple(one.cpu().numpy() for one in tensors) for tensors in layers]

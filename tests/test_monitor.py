@@ -1,5 +1,5 @@
-"""The recipes of docs/monitor.md and the numbers of `sdpa.watch`, with PyTorch and Transformers
-where installed.
+"""The recipes of docs/your-model.md for training, and the numbers of `sdpa.watch`, with PyTorch and
+Transformers where installed.
 """
 
 import re
@@ -14,7 +14,7 @@ from tests.suite_process import ROOT
 
 pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 
-PAGE = (ROOT / "docs" / "monitor.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "your-model.md").read_text(encoding="utf-8")
 HEADS, N, D_K = 4, 9, 8
 TRIANGLE = np.tri(N, dtype=bool)
 PADDED = TRIANGLE & (np.arange(N) < np.array([N, 6, 4])[:, None, None, None])
@@ -30,7 +30,7 @@ def torch():
 def run_recipe(section, names):
     """Run the Python block of a section among these names."""
     (block,) = re.findall(
-        rf"^## {section}\n.*?^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE
+        rf"^### {section}\n.*?^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE
     )
     exec(block, names)
     return names
