@@ -26,6 +26,7 @@ help: ## show this list
 
 quick: ## a first look in two minutes: quick.yaml, a small config
 all: ## measure every sweep, draw, check, and write the page
+watch: ## measure and draw again at every save of the config
 plan: ## show what would run, its time and memory
 results: ## measure every sweep and write its table
 figures: ## draw every figure from its tables
@@ -39,7 +40,7 @@ quick: export CONFIG = quick.yaml
 quick: DO = all
 results: DO = run
 figures: DO = draw
-quick all plan results figures check page walk model readme: .venv/ready
+quick all watch plan results figures check page walk model readme: .venv/ready
 	@SDPA_GIVEN="$(ANYWHERE) $(given)" $(PY) -m experiments $(or $(DO),$@)
 
 notebooks: .venv/notebooks-ready ## run the notebooks of docs/

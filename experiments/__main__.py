@@ -22,6 +22,7 @@ from typer import Argument, Option
 from experiments.commands import check as checks
 from experiments.commands.measure import analyse_again, measure, plan_lines
 from experiments.commands.request import Job, command, outcome
+from experiments.commands.watch import at_every_save
 from experiments.config.errors import UsageError, attempt
 from experiments.config.paths import SHIPPED_RESULTS, STORE
 from experiments.running.files import require_folder, write_atomically
@@ -64,6 +65,12 @@ def all_parts(job: Job) -> None:
     checked = partial(checks.check, job.study, job.sweeps, report=job.report)
     parts: list[Callable[[], object]] = [*_measuring(job), _drawing(job), checked]
     attempt([*parts, *_writing(job)])
+
+
+@command(app, *SWEEPS, *WORKERS, "format", start=at_every_save)
+def watch(job: Job) -> None:
+    """At every save of the config, measure sweeps, draw their figures, and say what changed most."""
+    attempt([*_measuring(job), _drawing(job)])
 
 
 @command(app, *SWEEPS, *WORKERS)

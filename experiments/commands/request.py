@@ -162,24 +162,37 @@ def job_of(asked: Request, report: Reporter) -> Job:
     return Job(asked, config, chosen, folder, report)
 
 
+Body = Callable[[Job], None]  # of a command
+
+
+def once(asked: Request, body: Body) -> Job:
+    """Run a command; its job."""
+    with outcome(folder=lambda: asked.folder), Reporter(verbose=asked.verbose) as report:
+        job = job_of(asked, report)
+        body(job)
+    return job
+
+
 def command(
-    app: typer.Typer, *options: str, name: str = ""
-) -> Callable[[Callable[[Job], None]], None]:
+    app: typer.Typer,
+    *options: str,
+    name: str = "",
+    start: Callable[[Request, Body], object] = once,
+) -> Callable[[Body], None]:
     """A decorator that makes a function of a job a command.
 
     Args:
         app: receives the command.
         options: the fields of the request that the command takes.
         name: of the command, if it is not that of the function.
+        start: runs it.
     """
     fields = inspect.signature(Request).parameters.values()
     signature = inspect.Signature([field for field in fields if field.name in options])
 
-    def register(body: Callable[[Job], None]) -> None:
+    def register(body: Body) -> None:
         def run(**given: Any) -> None:
-            asked = Request(**given)
-            with outcome(folder=lambda: asked.folder), Reporter(verbose=asked.verbose) as report:
-                body(job_of(asked, report))
+            start(Request(**given), body)
 
         run.__signature__ = signature  # type: ignore[attr-defined]
         app.command(name or body.__name__, help=inspect.getdoc(body))(run)

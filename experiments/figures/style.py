@@ -7,9 +7,11 @@ colour everywhere, so a reader who knows one figure can read the next.
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
+import numpy as np
 import pandas as pd
-import seaborn as sns
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
 from sdpa.scaling import SCALED, UNSCALED
@@ -19,20 +21,16 @@ Colour: TypeAlias = str | tuple[float, float, float]
 
 INK = "#333333"
 DPI = 150
-_PALETTE = sns.color_palette("colorblind")
-_COLOURS = {
-    UNSCALED: _PALETTE[3],
-    "d_k^1/3": _PALETTE[1],
-    SCALED: _PALETTE[0],
-    "d_k^2/3": _PALETTE[2],
-}
-_OTHER_COLOURS = [_PALETTE[i] for i in (4, 5, 7, 9)]
-UNORDERED_COLOURS = [_PALETTE[i] for i in (0, 3, 2, 4, 5, 7)]
-SEQUENTIAL = sns.color_palette("Blues", as_cmap=True)  # of amounts: darker means more
-# of signed amounts: blue below 0, white at 0, red above
-DIVERGING = sns.color_palette("RdBu_r", as_cmap=True)
+# The palette is copied, because seaborn takes a second to load.
+_BLUE, _ORANGE, _GREEN, _RED = "#0173b2", "#de8f05", "#029e73", "#d55e00"
+_PINK, _BROWN, _GREY, _SKY = "#cc78bc", "#ca9161", "#949494", "#56b4e9"
+_COLOURS = {UNSCALED: _RED, "d_k^1/3": _ORANGE, SCALED: _BLUE, "d_k^2/3": _GREEN}
+_OTHER_COLOURS = [_PINK, _BROWN, _GREY, _SKY]
+UNORDERED_COLOURS = [_BLUE, _RED, _GREEN, _PINK, _BROWN, _GREY]
+SEQUENTIAL = colormaps["Blues"]  # of amounts: darker means more
+DIVERGING = colormaps["RdBu_r"]  # of signed amounts: blue below 0, white at 0, red above
 STYLE = {
-    **sns.axes_style("ticks"),
+    "axes.axisbelow": True,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
     "axes.titlelocation": "left",
@@ -41,10 +39,15 @@ STYLE = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.dpi": DPI,
+    "font.sans-serif": ["Arial", "DejaVu Sans", "Liberation Sans", "Bitstream Vera Sans"],
     "font.size": 10,
+    "grid.color": ".8",
     "legend.frameon": False,
     "lines.linewidth": 1.4,
     "lines.markersize": 4,
+    "lines.solid_capstyle": "round",
+    "patch.edgecolor": "w",
+    "patch.force_edgecolor": True,
     "text.color": INK,
     "xtick.color": INK,
     "ytick.color": INK,
@@ -78,17 +81,22 @@ def scaling_colours(names: Iterable[str]) -> dict[str, Colour]:
     others.
     """
     others = [name for name in dict.fromkeys(names) if name not in _COLOURS]
-    colours = (
-        _OTHER_COLOURS
-        if len(others) <= len(_OTHER_COLOURS)
-        else sns.color_palette("viridis", len(others) + 1)
-    )
+    is_few = len(others) <= len(_OTHER_COLOURS)
+    colours = _OTHER_COLOURS if is_few else _spread(colormaps["viridis"], len(others) + 1)
     return {**_COLOURS, **dict(zip(others, colours, strict=False))}
 
 
 def ordered_colours(count: int) -> list[Colour]:
     """Colours for the values of an ordered quantity, light to dark."""
-    return list(sns.color_palette("flare", count))
+    import seaborn  # takes a second to load
+
+    return _spread(seaborn.color_palette("flare", as_cmap=True), count)
+
+
+def _spread(colours: Colormap, count: int) -> list[Colour]:
+    """Colours at equal distances, without both ends."""
+    inner = colours(np.linspace(0, 1, count + 2)[1:-1])
+    return [(red, green, blue) for red, green, blue, _ in inner]
 
 
 def in_colours(

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from threadpoolctl import threadpool_limits
 
 from experiments.config.errors import counted, in_part
+from experiments.measuring.processor import FIXED, arithmetic, is_supported
 from experiments.running.store import measure_record
 
 if TYPE_CHECKING:
@@ -26,21 +27,31 @@ if TYPE_CHECKING:
 
 _QUEUED_PER_WORKER = 3
 _FEW = 3
+_BRIEF = 1.0  # seconds of one worker, as estimated
 _LOOK_SECONDS = 2.0  # between looks for a dead worker
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
 class LocalWorkers:
-    """Processes on this machine, started for each run; see `experiments.running.work.Workers`."""
+    """Processes on this machine, started for each run; see `experiments.running.work.Workers`.
+
+    Work of less than a second is done in a thread of this process, because starting others takes longer.
+    """
 
     slots: int
 
     def __str__(self) -> str:
         return counted(self.slots, "worker")
 
-    def measure(self, tasks: "Iterable[Task]") -> Generator["tuple[Task, bytes]", None, None]:
+    def measure(self, tasks: "Sequence[Task]") -> Generator["tuple[Task, bytes]", None, None]:
         """Records in the order of completion, as `experiments.running.work.Workers.measure`."""
+        has_arithmetic = not is_supported() or arithmetic() == FIXED
+        if has_arithmetic and sum(task.seconds for task in tasks) < _BRIEF:
+            with _thread() as thread:
+                submit: Callable[..., Future[bytes]] = thread.submit
+                yield from measured(partial(submit, measure_record), tasks, 1)
+            return
         with worker_pool(self.slots) as pool:
             in_flight = _QUEUED_PER_WORKER * self.slots
             submit = partial(pool.submit, measure_record)

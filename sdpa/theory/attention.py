@@ -7,7 +7,7 @@ from math import exp, fsum, inf, isnan, log, nan, sqrt
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy  # loads scipy.optimize at its first use, which takes long
 
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Rule
@@ -232,7 +232,9 @@ def divisor_with(
     if not least < value < most:
         expected = f"a value above {least:.6g} and below {most:.6g}"
         raise ValueError(f"{target}: expected {expected}, got {value}")
-    return exp(brentq(lambda x: of_divisor(exp(x)) - value, low, high, xtol=_ACCURACY))
+    return exp(
+        scipy.optimize.brentq(lambda x: of_divisor(exp(x)) - value, low, high, xtol=_ACCURACY)
+    )
 
 
 def largest_entropy(n_keys: int, shortest: RowLengths = None) -> float:

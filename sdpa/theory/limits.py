@@ -15,8 +15,7 @@ from functools import cache
 from math import e, exp, gamma, log, pi, sqrt
 
 import numpy as np
-from scipy.integrate import quad
-from scipy.optimize import brentq, newton
+import scipy  # loads its parts at their first use, which takes long
 from scipy.special import digamma, gammainc, log_ndtr, ndtri
 
 from sdpa.theory.norm_quantiles import row_norms
@@ -79,7 +78,7 @@ def frozen_max_weight(m: float) -> float:
         others = exp(t) * t**m * gamma(1 - m) * gammainc(1 - m, t)
         return float(1 / (1 + others))
 
-    integral, _ = quad(integrand, 0, 60, epsabs=1e-12, limit=500)
+    integral, _ = scipy.integrate.quad(integrand, 0, 60, epsabs=1e-12, limit=500)
     return float(integral)
 
 
@@ -120,13 +119,13 @@ def median_crossing(norm: str, n_keys: int) -> float:
 
     # From 8 to 2^20 keys, |J|_F crosses within a fifth of its law, |dL/dq| at 2.4 to 8.6 times it.
     start = log(jacobian_crossing_law(n_keys) * 4**power)
-    return exp(newton(difference, start, x1=start + 0.1, tol=5e-4))
+    return exp(scipy.optimize.newton(difference, start, x1=start + 0.1, tol=5e-4))
 
 
 @cache
 def _third_score() -> float:
     """K = 2 ln 2 times the integral of ln(1 + y/2 + y^2) / y over y from 0 to 1."""
-    integral, _ = quad(lambda y: log(1 + y / 2 + y * y) / y, 0, 1)
+    integral, _ = scipy.integrate.quad(lambda y: log(1 + y / 2 + y * y) / y, 0, 1)
     return 2 * log(2) * float(integral)
 
 
@@ -161,7 +160,9 @@ def typical_query_crossing(n_keys: float) -> float:
         half = (log(4 * n_keys / e) + log_d_k) / 2
         return exp(log_d_k) * gap**2 - half**2 - _third_score()
 
-    return exp(brentq(excess, log(4 / gap**2), 40.0))  # beyond the least value of the difference
+    return exp(
+        scipy.optimize.brentq(excess, log(4 / gap**2), 40.0)
+    )  # beyond the least value of the difference
 
 
 def mean_crossing(n_keys: float) -> float:
@@ -203,7 +204,7 @@ def median_gap(n_keys: float) -> float:
             exponent = -(z**2) / 2 + (n_keys - 1) * log_ndtr(z - x)
             return exp(exponent) / sqrt(2 * pi)
 
-        integral, _ = quad(density, _LOW, _HIGH, epsabs=0, epsrel=1e-11, limit=500)
+        integral, _ = scipy.integrate.quad(density, _LOW, _HIGH, epsabs=0, epsrel=1e-11, limit=500)
         return float(n_keys * integral - 0.5)
 
-    return float(brentq(excess, 0.0, 4.0, xtol=1e-12))
+    return float(scipy.optimize.brentq(excess, 0.0, 4.0, xtol=1e-12))

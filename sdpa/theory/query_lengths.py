@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
+import scipy  # loads scipy.optimize at its first use, which takes long
 from scipy.special import (
     betainc,
     gammainc,
@@ -123,7 +123,7 @@ class _Halves:
                 found = probability @ tail(self.half, exp(x))
                 return log(max(found, 1e-300) / share)
 
-            return float(brentq(excess, lowest, highest, xtol=1e-6))
+            return float(scipy.optimize.brentq(excess, lowest, highest, xtol=1e-6))
 
         return end(gammainc, shortest), end(gammaincc, longest)
 

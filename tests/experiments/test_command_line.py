@@ -1,11 +1,14 @@
 """The command line as a user meets it: what it writes, says and exits with."""
 
 import dataclasses
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 from experiments.__main__ import main
@@ -76,6 +79,35 @@ def test_named_sweeps_are_measured_alone_and_come_first_on_the_page(suite, monke
     assert order() == ["sweep.other", "sweep.third", "strip"]
     assert printed(suite("all")).startswith("measuring 2 chunks of 1 sweep for ")
     assert order() == ["sweep.mine", "sweep.other", "sweep.third", "strip"]
+
+
+def test_watch_runs_at_every_save_and_names_the_largest_changes(suite, monkeypatch):
+    text = (
+        SMALL.replace("d_k^1\n", "[unscaled, d_k^1]\n").replace("30", "{}").replace("3\n", "{}\n")
+    )
+    edits = [text.format(30, "few"), text.format(60, 3)]
+    tables = []
+
+    def saves(_):
+        tables.append(pd.read_csv(suite.folder / "mine.csv"))
+        if not edits:
+            signal.raise_signal(signal.SIGINT)
+        suite.config.write_text(edits.pop(0))
+        os.utime(suite.config, ns=(0, len(edits)))
+
+    monkeypatch.setattr("time.sleep", saves)
+    ended = suite("watch", text=text.format(30, 3))
+    assert ended.returncode == 130
+    assert ended.stderr.splitlines() == [
+        f"{suite.config}:9:13: sweeps.mine.trials: got few, expected a whole number",
+        "interrupted; finished work is kept; repeat the command to continue",
+    ]
+    assert ended.stdout.count("waiting for") == 3
+    was, _, now = (table["entropy"] for table in tables)
+    row = (now / was - 1).abs().argmax()
+    of_row = tables[0].loc[row]
+    told = f"entropy {was[row]:.4g} -> {now[row]:.4g} at d_k = {of_row['d_k']}, scaling = {of_row['scaling']}"
+    assert f"mine: {told}\n" in ended.stdout
 
 
 def test_a_second_run_writes_the_same_bytes(suite, processes):

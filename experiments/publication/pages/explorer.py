@@ -158,17 +158,18 @@ def _rows_of_law(results: Results, kind: str) -> pd.DataFrame:
 def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, list[Point]]:
     """n_keys, the d_k of equal medians, the measured one and the ends of its interval, by norm.
 
-    Of lengths without a crossing in a sweep it is computed here: a line between distant neighbours
-    would miss it by a third.
+    If a sweep has crossings, those of other lengths are computed here: a line between distant
+    neighbours would miss them by a third.
     """
     equal = _equal_medians(sweeps)
+    sought = lengths if len(equal) else ()
     points: dict[str, list[Point]] = {}
     for norm, exact_crossing in EXACT_CROSSINGS.items():
         of_norm = equal[equal["norm"] == norm]
         measured = of_norm.drop_duplicates("n_keys").set_index("n_keys")
         known = measured[_CROSSING].dropna(subset="crossing_exact")
         found = {n: row.tolist() for n, row in known.iterrows()}
-        for n in lengths:
+        for n in sought:
             if n >= _SHORTEST_OF_CROSSINGS and n not in found:
                 found[n] = [exact_crossing(n), math.nan, math.nan, math.nan]
         points[norm] = [[int(n), *map(_short, found[n])] for n in sorted(found)]

@@ -1,0 +1,78 @@
+"""`watch`: a run at every save of the config, in a process that has loaded everything, and what it
+changed.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+
+from experiments.commands.request import Body, Request, once, outcome
+from experiments.kinds.figures import FIGURES
+from experiments.tables.reporter import Reporter
+
+if TYPE_CHECKING:
+    from experiments.tables.results import Results
+
+_PAUSE = 0.2  # seconds between looks at the config
+_FAILED = 2  # the largest status of a run that waits for the next save
+
+
+def at_every_save(asked: Request, body: Body) -> NoReturn:
+    """Run a command now and at every save of its config, until Ctrl-C; errors wait for the next
+    save.
+    """
+    before: dict[str, Results] = {}
+    seen = -1
+    say = Reporter().line
+    with outcome(folder=lambda: asked.folder):
+        while True:
+            if (saved := _saved(asked.config)) == seen:
+                time.sleep(_PAUSE)
+                continue
+            seen = saved
+            try:
+                job = once(asked, body)
+            except typer.Exit as end:
+                if end.exit_code > _FAILED:
+                    raise
+            else:
+                now = {sweep.name: job.study[sweep.name] for sweep in job.sweeps}
+                for name in before.keys() & now.keys():
+                    for line in changes(before[name], now[name]):
+                        say(f"{name}: {line}")
+                before |= now
+            say(f"waiting for {asked.config}; Ctrl-C ends")
+
+
+def _saved(path: Path) -> int:
+    """The time of the last save, in nanoseconds; 0 without the file."""
+    with suppress(OSError):
+        return path.stat().st_mtime_ns
+    return 0
+
+
+def changes(before: "Results", now: "Results") -> Iterator[str]:
+    """A line for each metric of the figures of a sweep that changed: its largest relative change, and
+    the row.
+
+    Rows belong together that have the same rule and the same values of all axes that vary.
+    """
+    old, new = before.measured, now.measured
+    varied = dict.fromkeys([*now.axes.varied(old), *now.axes.varied(new)])
+    keys = [name for name in (*varied, "scaling") if name in old and name in new]
+    shown = dict.fromkeys(each for name in now.sweep.figures for each in FIGURES[name].metrics)
+    metrics = [name for name in shown or now.metrics if name in old and name in new]
+    how: dict[str, Any] = {"on": keys} if keys else {"how": "cross"}  # of one row
+    both = old[[*keys, *metrics]].merge(new[[*keys, *metrics]], suffixes=("_before", ""), **how)
+    for name in metrics:
+        was = both[f"{name}_before"]
+        change = (both[name] / was - 1).abs().fillna(0.0)
+        if change.any():
+            place = int(change.to_numpy().argmax())
+            row = both.iloc[place]
+            where = ", ".join(f"{key} = {row[key]}" for key in keys)
+            yield f"{name} {was[place]:.4g} -> {row[name]:.4g} at {where}"
