@@ -14,7 +14,7 @@ from experiments.config.paths import BENCHMARKS, SHIPPED_RESULTS
 from experiments.config.sweep import Sweep
 from experiments.measuring.chunk import chunks, measure_chunk
 from experiments.measuring.experiment import MEASURED
-from experiments.running.work import tabulated
+from experiments.tables.analyse import tabulated
 from experiments.tables.derived import add_exact
 from experiments.tables.verdicts import ALARM, Agreement, verdicts
 

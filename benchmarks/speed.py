@@ -23,8 +23,8 @@ from experiments.config.paths import BENCHMARKS, SHIPPED_RESULTS
 from experiments.kinds.saturation.cell import KERNEL, Cell
 from experiments.measuring.chunk import bit_generator, chunks
 from experiments.measuring.experiment import Floats, load_experiment
-from experiments.measuring.rows.kernel import Kernel, RowMeasurement
-from experiments.measuring.rows.metrics import METRICS
+from experiments.measuring.kernel import Kernel, RowMeasurement
+from experiments.measuring.row_metrics import METRICS
 from experiments.tables.written import DIGITS
 from sdpa import RowDiagnostics, Scaling, row_diagnostics, scaled_dot_product_attention
 

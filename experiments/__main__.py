@@ -106,7 +106,7 @@ def _drawing(job: Job) -> Callable[[], object]:
 
     asked = job.asked
     return partial(
-        figures.draw,
+        figures.draw_sweeps,
         job.study,
         job.sweeps,
         jobs=asked.jobs,

@@ -22,7 +22,7 @@ from sdpa.attention import (
     softmax,
     trace,
 )
-from sdpa.comparison import DividedScores, ScalingComparison, compare_scaling
+from sdpa.divided_scores import DividedScores, ScalingComparison, compare_scaling
 from sdpa.inputs import LAWS, InputLaw
 from sdpa.masks import causal_mask
 from sdpa.metrics import (

@@ -12,7 +12,7 @@ import numpy as np
 
 from sdpa._arrays import FloatArray
 from sdpa.diagnosis.estimates import LARGEST_SIGMA
-from sdpa.diagnosis.heads import APART
+from sdpa.diagnosis.head_rows import APART
 from sdpa.metrics import SATURATED
 from sdpa.record import Call, Model, Tensor, calls_of_pytorch, calls_of_transformers
 from sdpa.theory.gaussian_rows import gaussian_rows

@@ -308,20 +308,14 @@ def _times(left: Scaling, right: Scaling) -> Scaling:
 
 
 def _raised(rule: Scaling, power: Fraction) -> Scaling:
-    """rule^power; a number whose root is no fraction becomes a factor."""
+    """rule^power; a number under a root becomes a factor."""
     if abs(power) > _MAX_EXPONENT:
         raise _RefusedError
-    above, below = (
-        round(math.pow(number, 1 / power.denominator))
-        for number in rule.constant.as_integer_ratio()
-    )
-    root = Fraction(above, below)
-    powers = rule.powers
-    if root**power.denominator != rule.constant:
-        root = Fraction(1)
-        powers = (*powers, (str(rule.constant), Fraction(1)))
+    constant, powers = rule.constant, rule.powers
+    if constant != 1 and power.denominator > 1:
+        constant, powers = Fraction(1), (*powers, (str(constant), Fraction(1)))
     raised = tuple((factor, power * before) for factor, before in powers if power)
-    return Scaling(root**power.numerator, raised)
+    return Scaling(constant**power.numerator, raised)
 
 
 Rule = Scaling | str | float  # a rule, its name, or the divisor itself

@@ -108,6 +108,7 @@ def row_diagnostics(
         its draw sees.
 
     Raises:
+        TypeError: divisors is the text of a rule.
         ValueError: shapes do not match, a row of scores contains a NaN, a +inf or only -inf (the
             message names the row), or divisors are not finite.
 
@@ -116,6 +117,11 @@ def row_diagnostics(
     >>> row_diagnostics([[0.0, 0.0]], 1.0, keys=[[3.0], [1.0]]).weight_jacobian_norm
     array([0.70710678])
     """
+    if isinstance(divisors, str):
+        raise TypeError(
+            f"divisors: expected numbers, because scores tell no d_k, got the rule {divisors!r}; its "
+            f"number is sdpa.Scaling.parse({divisors!r}).divisor(d_k, n_keys)"
+        )
     given = masked(as_float("scores", scores), mask).astype(np.float64, copy=False)
     c = as_float("divisors", divisors, min_ndim=0)
     has_masked = _check(given, c)

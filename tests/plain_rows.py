@@ -6,34 +6,25 @@ import math
 
 import numpy as np
 
-from experiments.measuring.rows.metrics import METRICS
+from experiments.measuring.row_metrics import METRICS
 from sdpa import Scaling
 from tests.plain_attention import dot, entropy, softmax_of_row
 
 RULES = tuple(map(Scaling.parse, ("unscaled", "d_k^1/2")))
 
 
-def metrics_of_draw(q, k, divisor, *, causal=False):
-    """The mean over the rows of a draw of every metric, squared for a root mean square; and all
-    visible scores. The divisor is a number, or one for each row.
-    """
-    found, scores = rows_of_draw(q, k, divisor, causal=causal)
-    return {name: np.mean(values) for name, values in found.items() if values}, scores
-
-
 def rows_of_draw(q, k, divisor, g=None, *, causal=False):
-    """As `metrics_of_draw`, with the numbers of the rows in place of their means; and, as `drawn`,
-    the squares of |dL/dq| for gradients g to the weights.
+    """The numbers per row of every metric, squared for a root mean square; of gradients to keys
+    and values their mean; as `drawn`, the squares of |dL/dq| for gradients g to the weights. And
+    all visible scores.
     """
     n_queries, n_keys = len(q), len(k)
-    divisors = np.broadcast_to(divisor, n_queries)
     found = {metric.name: [] for metric in METRICS if metric.kind != "quantile"} | {"drawn": []}
     scores = []
     key_square = value_square = 0.0
     for i in range(n_queries):
         own = (n_keys - n_queries + i) % n_keys
         seen = own + 1 if causal else n_keys
-        divisor = divisors[i]
         row = [dot(q[i], key) / divisor for key in k[:seen]]
         w = softmax_of_row(row)
         jacobian = np.diag(w) - np.outer(w, w)

@@ -7,7 +7,7 @@ from scipy import stats
 
 from benchmarks import false_alarms, speed
 from experiments.config.loader import load_config
-from experiments.tables.verdicts import ALARM, MIN_DRAWS
+from experiments.tables.verdicts import ALARM, MIN_TESTED_DRAWS
 from tests.shipped import RESULTS, ROOT
 
 
@@ -58,4 +58,4 @@ def test_docs_state_the_false_alarms():
     assert f"no config had more than {table['alarms'].max()} in {false_alarms.RUNS}" in words
     assert f"The rule aims at {ALARM:.2%}" in words
     assert f"below {ALARM} / n" in words
-    assert f"{MIN_DRAWS} effective draws" in words
+    assert f"{MIN_TESTED_DRAWS} effective draws" in words

@@ -18,7 +18,7 @@ from experiments.measuring.experiment import load_experiment
 from experiments.publication.pages.blocks import BlockError, rewrite
 from experiments.tables.crossings import EQUAL
 from experiments.tables.written import significant
-from sdpa import Scaling
+from sdpa import PairLaw, Scaling
 from sdpa.theory import attention_expectations, largest_score_survival, limits
 from tests.shipped import IS_SHIPPED, OF_FULL, RESULTS, STUDY, shipped_only
 from tests.suite_process import ROOT
@@ -74,6 +74,7 @@ def test_deployed_scales_and_bugs_are_what_their_rules_give():
     lengths = {"1k": 2**10, "32k": 2**15, "1M": 2**20}
     for row in pd.read_csv(DOCS / "deployed.csv", keep_default_na=False, dtype=str).itertuples():
         d_k, rule = int(row.d_k), Scaling.parse(row.rule)
+        law = PairLaw(normalize=row.normalize or "none")
         shown = [row.d_k, f"`{row.rule}`"]
         if row.got:
             spread = rule.divisor(d_k, 1) / Scaling.parse(row.got).divisor(d_k, 1)
@@ -81,7 +82,7 @@ def test_deployed_scales_and_bugs_are_what_their_rules_give():
             shown = [row.d_k, f"`{row.got}`", f"`{row.rule}`", row.spread]
         else:
             entropies = [
-                attention_expectations(d_k, n, rule.divisor(d_k, n)).entropy
+                attention_expectations(d_k, n, rule.divisor(d_k, n), law).entropy
                 for n in lengths.values()
             ]
             recorded = [row._asdict()[f"_{place}"] for place in (6, 7, 8)]
@@ -93,6 +94,19 @@ def test_deployed_scales_and_bugs_are_what_their_rules_give():
             if row.what in line and row.source in line
         )
         assert line.endswith(f"| {' | '.join(shown)} |"), line
+
+
+def test_the_constant_of_the_speedrun_has_its_exact_numbers():
+    for n, words in ((2**10, "| 1k "), (2**16, "| 64k ")):
+        (line,) = (one for one in PAGES["docs/models.md"].splitlines() if one.startswith(words))
+        under = [
+            attention_expectations(128, n, divisor, PairLaw(normalize="rms"))
+            for divisor in (1 / 0.12, 128**0.5)
+        ]
+        numbers = [f"{one.entropy:.2f}" for one in under] + [
+            f"{one.max_weight:.3g}" for one in under
+        ]
+        assert line == f"{words}| {' | '.join(numbers)} |"
 
 
 def test_the_ranges_of_number_formats_are_those_of_the_law():

@@ -77,7 +77,7 @@ def test_the_numbers_are_those_of_a_diagnosis(torch, options, mask):
     found = sdpa.diagnose(q.numpy(), k.numpy(), divisor, mask)
     expected = {name: found[name].value for name in logs if name in found.estimates}
     expected |= {"spread": np.sqrt(found["row_variance"].value), "top_key": np.zeros(HEADS)}
-    expected["top_key_share"] = found["first_key_weight"].value
+    expected["top_key_share"] = found["most_attended_share"].value
     for name, values in expected.items():
         assert_allclose(logs[name], values, rtol=1e-5, err_msg=name)
     # the diagnosis knows the lengths of the keys, too

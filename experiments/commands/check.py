@@ -10,7 +10,7 @@ from functools import partial, reduce
 from experiments.commands.measure import duration
 from experiments.config.errors import DisagreementError, TableError, attempt, counted, in_part
 from experiments.config.paths import (
-    COLUMNS,
+    COLUMN_FILE,
     STORE,
     sidecar_path,
 )
@@ -21,9 +21,9 @@ from experiments.measuring.experiment import MEASURED, Cell
 from experiments.measuring.processor import is_supported
 from experiments.running.fingerprint import measuring_source
 from experiments.running.store import Store
-from experiments.running.work import find_work, tabulated
+from experiments.running.work import find_work
 from experiments.running.workers import default_jobs, worker_pool
-from experiments.tables.compare import ROUNDING, compare
+from experiments.tables.changes import ROUNDING, change_of
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import FLAGGED, Reporter
 from experiments.tables.stored import measured_part, read_sidecar, sound_contents
@@ -46,7 +46,7 @@ def write_columns(study: Study, report: Reporter) -> None:
     folder = study.folder
     if study:
         inputs = tuple(sidecar_path(folder, name) for name in study)
-        made = Product((folder / COLUMNS,), partial(_columns, study), inputs, study.config.text)
+        made = Product((folder / COLUMN_FILE,), partial(_columns, study), inputs, study.config.text)
         build(folder, [made], report, quietly=True)
 
 
@@ -125,6 +125,7 @@ class _Rows:
 
     def difference(self) -> str:
         """Measure the rows; the difference in words, empty without any."""
+        from experiments.tables.analyse import tabulated
         from experiments.tables.layout import written_columns
 
         experiment = self.sweep.experiment
@@ -133,7 +134,7 @@ class _Rows:
         whole = reduce(lambda merged, following: merged.merge(following), measured)
         table = tabulated(experiment, [self.cell], [whole])[MEASURED]
         ordered = [name for name in names(written_columns(experiment)) if name in table]
-        change = compare(self.before, csv_bytes(table[ordered]))
+        change = change_of(self.before, csv_bytes(table[ordered]))
         is_same = change.kind == "unchanged" or (change.kind == ROUNDING and not is_supported())
         return "" if is_same else f"{self.place}: {change.where}"
 

@@ -22,7 +22,6 @@ from experiments.running.work import (
     Workers,
     find_work,
     measure_missing,
-    tabulate_sweep,
     unreached,
 )
 from experiments.running.workers import helpers
@@ -171,7 +170,7 @@ def _write_tables(
 
 def _tables(records: Store, sweep: Sweep) -> "tuple[Results, str]":
     """The results of a sweep, and the cells that missed its precision; runs in another process."""
-    from experiments.tables.analyse import analyse
+    from experiments.tables.analyse import analyse, tabulate_sweep
 
     measured = tabulate_sweep(records, sweep)
     return analyse(sweep, measured), unreached(sweep, measured[MEASURED])

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from experiments.config.errors import UsageError
 from experiments.config.messages import note
-from experiments.config.models import Value, config_model, kind_of, named
+from experiments.config.models import Value, config_model, given_keys, kind_of
 from experiments.config.paths import SHIPPED_CONFIGS
 from experiments.config.rules import block_problems, impossible
 from experiments.config.sweep import Sweep
@@ -96,7 +96,7 @@ def _sweep(name: str, block: Value, seed: int, is_shipped: bool) -> Sweep:
     experiment = kind_of(block)
     given = dict(block)
     values = {key: given[key] for key in cell_fields(experiment.cell)}
-    variants = tuple(dict(named(variant)) for variant in block.variants)
+    variants = tuple(dict(given_keys(variant)) for variant in block.variants)
     precision = given.get("precision")
     trials = block.max_trials if precision else block.trials
     figures = given.get("figures") or default_figures(experiment.name)

@@ -102,7 +102,7 @@ def _known_keys(key: str, experiment: str, *, in_variant: bool) -> str:
 
 
 def _other_word(word: str, experiment: str) -> str:
-    """The key that others call by a word, or one of other experiments; empty without any.
+    """Our key for a foreign name, or one of other experiments; empty without any.
 
     >>> _other_word("seq_len", "saturation"), _other_word("softcap", "rows")
     ('n_keys', 'softcap in experiment: saturation')

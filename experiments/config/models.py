@@ -54,11 +54,11 @@ def kind_of(block: Value) -> AnyExperiment:
     kinds = kinds_of(block.experiment)
     keys = cell_fields(kinds[-1].cell).keys()
     parts = (block, *block.variants)
-    given = [each for part in parts for each in named(part) if each[0] in keys]
+    given = [each for part in parts for each in given_keys(part) if each[0] in keys]
     return next(kind for kind in kinds if all(_takes(kind, *each) for each in given))
 
 
-def named(part: BaseModel) -> list[tuple[str, Value]]:
+def given_keys(part: BaseModel) -> list[tuple[str, Value]]:
     """The keys that a block or a variant names, with their values."""
     return [(key, values) for key, values in part if key in part.model_fields_set]
 

@@ -17,22 +17,22 @@ SHIPPED_RESULTS = Path("results")
 FULL = "config.full"  # the folder in it for sweeps of config.full.yaml
 STORE = ".cells"  # the folder of finished chunks
 STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
-COLUMNS = "columns.csv"  # the meaning of every column
+COLUMN_FILE = "columns.csv"  # the meaning of every column
 SUMMARY = "summary"  # the kind of SWEEP.csv, which people read
 ALL_METRICS = "all_metrics"  # the file of the main table, which the suite reads
 DERIVED = "derived"  # the folder of the main tables, and of those that follow from them
-FIGURES = "figures"  # a folder for each sweep
+FIGURE_FOLDER = "figures"  # a folder for each sweep
 STATEMENTS = "statements"
-EXAMPLES = "examples"
+EXAMPLE_FOLDER = "examples"
 BENCHMARKS = "benchmarks"
 MODELS = "models"  # of pretrained models
 PYTHON = "python"  # of mappings that `experiments.run` gets
 ERRORS = "errors.txt"  # tracebacks of the last command that met one
 _TAKEN = (
     DERIVED,
-    FIGURES,
+    FIGURE_FOLDER,
     STATEMENTS,
-    EXAMPLES,
+    EXAMPLE_FOLDER,
     BENCHMARKS,
     MODELS,
     PYTHON,
@@ -99,7 +99,7 @@ def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:
     >>> figure_path(SHIPPED_RESULTS, "dimension", "variance", ".png").as_posix()
     'results/figures/dimension/variance.png'
     """
-    return results / FIGURES / sweep / f"{figure}{suffix}"
+    return results / FIGURE_FOLDER / sweep / f"{figure}{suffix}"
 
 
 def drawn_texts(drawing: Path) -> tuple[str, str]:

@@ -6,16 +6,16 @@ that the finding speaks of; `draw` then says why. A plain caption has the sizes,
 the rows shown, those left out, and how to read the figure.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pandas as pd
 
 from experiments.config.errors import Problem
 from experiments.config.sweep import Sweep
-from experiments.figures.shown import Shown, panels_of
+from experiments.figures.shown import Shown
 from experiments.figures.words import listed, short, spoken
-from experiments.kinds.declarations import HOLLOW, READING, Figure, Finding, Lines, Needs
+from experiments.kinds.declarations import HOLLOW, READING, Figure, Finding, Needs
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import Numbers
 from experiments.measuring.columns import as_json, axis_names, defaults
@@ -45,8 +45,8 @@ def mismatch(sweep: Sweep, needs: Needs) -> str:
 
     Args:
         sweep: any sweep.
-        needs: the axes and treatments that the sentences speak of. Any other axis must have one
-            value: its default, if it has one.
+        needs: the axes and treatments that the sentences speak of. Any other axis must be
+            fixed, at its default if it has one.
     """
     values = {name: {*map(as_json, given)} for name, given in sweep.spanned().items()}
     for name, needed in needs.items():
@@ -128,8 +128,9 @@ def plain_caption(figure: Figure, shown: Shown) -> str:
 
 def sizes(shown: Shown) -> str:
     """The sizes, inputs and trials of the rows shown, and what is left out, as sentences."""
-    axes = shown.results.axes
-    found = [f"Sweep {shown.results.name}: {extent(shown.rows, axes)}"] if len(shown.rows) else []
+    found = (
+        [f"Sweep {shown.results.name}: {extent(shown.rows, shown.axes)}"] if len(shown.rows) else []
+    )
     if shown.left_out:
         found.append(f"Not drawn: {shown.left_out}.")
     return " ".join(filter(None, found))
@@ -153,24 +154,17 @@ def extent(table: pd.DataFrame, axes: SweepAxes) -> str:
 
 def _note(figure: Figure, shown: Shown) -> str:
     """The note of a figure, with the sentences of which its drawing has what they speak of."""
-    tables = {kind: shown.beside(kind) for kind in shown.results}
+    tables = {kind: shown.side_table(kind) for kind in shown.results}
     tables[figure.lines.table if figure.lines else MEASURED] = shown.rows
     found = [figure.note, *(said for said, holds in figure.when.items() if holds(tables))]
     if READING in figure.note:
-        parts = _drawn(figure.lines or figure.metrics, shown)
+        of_panels = [(panel.metric, part) for panel, part in shown.panels]
+        parts = of_panels or [(metric, shown.rows) for metric in figure.metrics]
         if any(part.get(f"{metric}_exact", _NONE).notna().any() for metric, part in parts):
             found.append(_PALE)
         if any(metric in few.split() for metric, part in parts for few in part[FEW_DRAWS]):
             found.append(HOLLOW)
     return " ".join(found)
-
-
-def _drawn(drawn: Lines | Sequence[str], shown: Shown) -> list[tuple[str, pd.DataFrame]]:
-    """Each metric of lines, or of all rows shown, with its rows."""
-    if isinstance(drawn, Lines):
-        panels = panels_of(drawn, shown.rows, shown.results.axes)
-        return [(panel.metric, part) for panel, part in panels]
-    return [(metric, shown.rows) for metric in drawn]
 
 
 def _not_crossed(table: pd.DataFrame, axes: SweepAxes) -> list[str]:

@@ -124,7 +124,7 @@ def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
 def distribution(shown: Shown) -> Drawing:
     """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
     table = shown.rows
-    histogram = shown.beside("histogram")
+    histogram = shown.side_table("histogram")
     figure, [linear, logarithmic, right] = panels(3, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
     for ax in (linear, logarithmic):
         for d_k, bins, colour in in_colours(histogram, "d_k"):

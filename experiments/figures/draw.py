@@ -24,7 +24,7 @@ _TOLD = 3  # titles in the summary
 _BACK = "; the shipped config has them all: git checkout config.yaml && make all"
 
 
-def draw(
+def draw_sweeps(
     study: Study,
     sweeps: Sequence[Sweep],
     *,
@@ -39,7 +39,7 @@ def draw(
     """
     folder = study.folder
     drawn = [study[sweep.name] for sweep in sweeps if sweep.name in study]
-    products = figures(folder, drawn, formats)
+    products = figure_products(folder, drawn, formats)
     # An unsound table is an error, after the figures of all others.
     required = [partial(study.require, sweep.name) for sweep in sweeps]
     attempt([partial(build, folder, products, report, jobs=jobs), *required])
@@ -52,7 +52,7 @@ def draw(
         report.verdict("findings", text, FLAGGED)
 
 
-def figures(
+def figure_products(
     results: Path,
     drawn: Sequence[Results],
     formats: Collection[str] = (),

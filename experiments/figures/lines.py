@@ -21,7 +21,7 @@ from matplotlib.ticker import (
     StrMethodFormatter,
 )
 
-from experiments.figures.shown import Shown, along_cases, panels_of, x_of
+from experiments.figures.shown import Shown, along_cases
 from experiments.figures.style import (
     INK,
     UNORDERED_COLOURS,
@@ -37,14 +37,14 @@ from experiments.kinds.declarations import CASES, Lines, Panel
 from experiments.kinds.support import only_crossing
 from experiments.measuring.experiment import Floats
 from experiments.measuring.metric import FEW_DRAWS, Metric
-from experiments.tables.crossings import NORMS, STATISTICS
+from experiments.tables.crossings import NORM_STATISTICS, NORMS
 from experiments.tables.results import Results, SweepAxes
 from experiments.tables.written import significant
 
 _CROSSING = {
     f"{metric}{suffix}": (norm, statistic)
     for norm, (metric, times_divisor) in NORMS.items()
-    for statistic, suffix in STATISTICS.items()
+    for statistic, suffix in NORM_STATISTICS.items()
     if not times_divisor
 }
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
@@ -77,13 +77,12 @@ class Series:
 def draw_lines(picture: Lines, shown: Shown) -> Drawing:
     """The picture of the rows shown."""
     rows = shown.rows
-    axes = shown.results.axes
-    x = x_of(picture, rows, axes)
+    axes = shown.axes
+    x, parts = shown.x, shown.panels
     if rows.empty:
         return empty(picture.size, f"No rule of this sweep has a value of {x}.")
-    parts = panels_of(picture, rows, axes)
     figure, places = _layout(picture, parts)
-    metrics = shown.results.metrics
+    metrics = shown.metrics
     drawn = [
         (ax, panel, _as_drawn(part, panel, metrics))
         for ax, (panel, part) in zip(places, parts, strict=True)
@@ -94,7 +93,7 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
             # the order of categories, whatever the first line has
             ax.xaxis.update_units(part[x].unique())
         lines = series(part, axes, x, picture.by, colours)
-        if picture.beside == picture.by:  # the title has the rule, and colours are free
+        if picture.facet_by == picture.by:  # the title has the rule, and colours are free
             free = itertools.cycle(UNORDERED_COLOURS)
             looks = zip(lines, free, strict=False)
             varied = axes.varied(part, x)
@@ -113,7 +112,7 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
         if x == "d_k" and panel.metric in _CROSSING:
             _mark_crossing(ax, shown.results, *_CROSSING[panel.metric])
     if x != picture.by:
-        are_rules = picture.by == "scaling" and picture.beside != "scaling"
+        are_rules = picture.by == "scaling" and picture.facet_by != "scaling"
         legend(places[0], "scores divided by" if are_rules else "")
     return figure
 
@@ -125,10 +124,10 @@ def _layout(
     count = len(parts)
     kinds = len({panel for panel, _ in parts})
     columns = picture.columns or count
-    if not picture.beside:
+    if not picture.facet_by:
         share = "row" if any(panel.like for panel, _ in parts) else "none"
         return panels(count, columns, picture.size, sharey=share)
-    if picture.beside == CASES:
+    if picture.facet_by == CASES:
         columns = min(columns, count)
         share = "col" if kinds > 1 else "all"
     else:
@@ -173,9 +172,9 @@ def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, show
     """The title of a panel: its metric, the value of an axis that it chooses, and its rule or case;
     a metric that all panels have stands beside them.
     """
-    metric = panel.title or shown.results.metrics[panel.metric].title
+    metric = panel.title or shown.metrics[panel.metric].title
     first = rows.iloc[0]
-    if picture.beside == CASES:
+    if picture.facet_by == CASES:
         case = _case(first, picture, shown)
         parts = [metric, case]
         if case and len(picture.panels) == 1:
@@ -188,8 +187,8 @@ def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, show
     if panel.only:
         axis, _ = panel.only
         parts.append(f"{axis} {short(first[axis])}")
-    if picture.beside:
-        parts.append(latex(under(first[picture.beside])))
+    if picture.facet_by:
+        parts.append(latex(under(first[picture.facet_by])))
     ax.set_title(", ".join(parts))
 
 
@@ -199,7 +198,7 @@ def _mechanism(row: pd.Series, varied: list[str], axes: SweepAxes) -> str:
 
 def _case(row: pd.Series, picture: Lines, shown: Shown) -> str:
     """The axes of a row by which cases differ, in words; empty for a single case."""
-    axes = shown.results.axes
+    axes = shown.axes
     varied = axes.varied(shown.rows, *along_cases(picture))
     return values_of(row, _named(row, varied, axes)) or ("defaults" if varied else "")
 
@@ -256,9 +255,7 @@ def _scale(
     panel: Panel,
     metrics: Mapping[str, Metric],
 ) -> None:
-    """The scales of a panel: x from its own rows, y from all of its row of panels, which share
-    it.
-    """
+    """The scales of a panel: x from its own rows, y shared along the row of panels."""
     if x == "exponent":
         if table[x].between(0, 1).all():
             ax.set_xticks([*_EXPONENTS], _EXPONENTS.values())

@@ -19,7 +19,7 @@ from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, empty
 from experiments.figures.words import short, under, values_of
 from experiments.measuring.experiment import Cell, Floats
 from experiments.measuring.sampling import SampledCell
-from experiments.tables.crossings import EQUAL, NORM_NAMES, NORMS, STATISTICS
+from experiments.tables.crossings import EQUAL, NORM_NAMES, NORM_STATISTICS, NORMS
 from experiments.tables.derived import row_cells
 from sdpa import PairLaw
 
@@ -111,12 +111,12 @@ def ratio_map(shown: Shown) -> Drawing:
     and norm.
     """
     size = 10, 6
-    ratios = shown.beside("ratios")
-    crossings = shown.beside("crossings")
+    ratios = shown.side_table("ratios")
+    crossings = shown.side_table("crossings")
     if ratios.empty:
         reason = "No ratios: they need values unscaled and under d_k^1/2, and several d_k."
         return empty(size, reason)
-    kinds = [*itertools.product(STATISTICS, NORMS)]
+    kinds = [*itertools.product(NORM_STATISTICS, NORMS)]
     figure, axes = panels(len(kinds), len(NORMS), size, sharex=True, sharey=True)
     image: AxesImage | None = None
     for ax, (statistic, norm) in zip(axes, kinds, strict=True):
@@ -186,7 +186,7 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
 
 def phase(shown: Shown) -> Drawing:
     """Entropy of rows as a share of ln n_keys: a map for each case and rule, with contours."""
-    axes = shown.results.axes
+    axes = shown.axes
     groups = cases(shown.rows, axes, _SIZES)
     names = axes.varied(shown.rows, *_SIZES)
     columns = min(len(groups), 2)
@@ -195,7 +195,7 @@ def phase(shown: Shown) -> Drawing:
     whole = pivoted(shown.rows, "entropy")
     every = -(-whole.shape[1] // _MAX_TICKS)
     image: AxesImage | None = None
-    entropy = shown.results.metrics["entropy"]
+    entropy = shown.metrics["entropy"]
     of_rows = row_cells(shown.results.cells)
     for ax, cells in zip(places, groups, strict=True):
         per_highest = 1 / entropy.limits(cells).high

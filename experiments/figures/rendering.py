@@ -55,7 +55,7 @@ def draw(figure: Figure, shown: Shown) -> Drawing:
 def picture(figure: Figure, results: Results) -> Drawing:
     """The picture of a figure with its formulas typeset, in the style of all figures."""
     with mpl.rc_context(STYLE):
-        return typeset(draw(figure, shown(figure, results)))
+        return typeset_drawing(draw(figure, shown(figure, results)))
 
 
 def render_figure(
@@ -122,7 +122,7 @@ def render(
             picture.
     """
     with mpl.rc_context(STYLE):
-        drawing = typeset(plot())
+        drawing = typeset_drawing(plot())
         files = {
             ".png": _png(drawing, title, caption),
             ".txt": f"{title}\n{caption}\n".encode(),
@@ -138,7 +138,7 @@ def render(
     return files
 
 
-def typeset(drawing: Drawing) -> Drawing:
+def typeset_drawing(drawing: Drawing) -> Drawing:
     """The drawing with the formulas of all its texts typeset, in place; tick labels typeset
     themselves.
     """

@@ -1,9 +1,9 @@
-"""What a figure shows, as a value: made once from its declaration, for its drawing, its caption and
+"""The rows that a figure shows, as a value: made once from its declaration, for its drawing, its caption and
 its tests.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -12,6 +12,7 @@ from experiments.config.errors import counted
 from experiments.figures.words import listed
 from experiments.kinds.declarations import CASES, Figure, Lines, Own, Panel
 from experiments.measuring.experiment import MEASURED
+from experiments.measuring.metric import Metric
 from experiments.tables.results import Results, SweepAxes
 
 _MOST_RULES = 4  # beside each other
@@ -26,19 +27,27 @@ class Shown:
     Attributes:
         results: of the sweep.
         rows: those drawn, of the table that the figure declares.
+        axes: of the cells of the sweep.
+        metrics: of its experiment, by name.
         left_out: values of axes, rules and cases of this table that are not drawn; empty if all are.
+        x: of lines, the column along which they go.
+        panels: of lines, each with its rows, from left to right and from top to bottom.
     """
 
     results: Results
     rows: pd.DataFrame
+    axes: SweepAxes
+    metrics: Mapping[str, Metric]
     left_out: str
+    x: str = ""
+    panels: Sequence[tuple[Panel, pd.DataFrame]] = ()
 
-    def beside(self, kind: str) -> pd.DataFrame:
+    def side_table(self, kind: str) -> pd.DataFrame:
         """The rows of another table of the sweep with values of axes that are drawn; without such a
         table, none.
         """
         table = self.results.get(kind, pd.DataFrame())
-        for axis in self.results.axes.among(table):
+        for axis in self.axes.among(table):
             table = table[table[axis].isin(self.rows[axis])]
         return table
 
@@ -55,17 +64,21 @@ def shown(figure: Figure, results: Results) -> Shown:
         is_meant = table["scaling"].isin(picture.rules)
         rows = table[is_meant] if is_meant.any() else table
     axes = results.axes
+    x, panels = "", []
     if isinstance(picture, Lines):
         rows = _of_lines(picture, rows, axes)
+        x = _x_of(picture, rows, axes)
+        panels = _panels_of(picture, rows, axes)
     elif picture.along:
         rows = _of_cases(picture, rows, axes)
-    return Shown(results, rows, _left_out(table, rows, axes))
+    left_out = _left_out(table, rows, axes)
+    return Shown(results, rows, axes, results.metrics, left_out, x, panels)
 
 
 def _of_lines(picture: Lines, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     """The rows that are in a panel, and have a place along x."""
-    rows = rows[rows[x_of(picture, rows, axes)].notna()]
-    drawn = [part.index for _, part in panels_of(picture, rows, axes)]
+    rows = rows[rows[_x_of(picture, rows, axes)].notna()]
+    drawn = [part.index for _, part in _panels_of(picture, rows, axes)]
     return rows[rows.index.isin([*itertools.chain(*drawn)])]
 
 
@@ -84,22 +97,22 @@ def cases(rows: pd.DataFrame, axes: SweepAxes, along: Sequence[str]) -> list[pd.
     return _groups(rows, [*axes.among(rows, *along), "scaling"])
 
 
-def x_of(picture: Lines, rows: pd.DataFrame, axes: SweepAxes) -> str:
+def _x_of(picture: Lines, rows: pd.DataFrame, axes: SweepAxes) -> str:
     """The column along which lines go."""
     return picture.x or [*axes.varied(rows, picture.by), "scaling"][0]
 
 
-def panels_of(
+def _panels_of(
     picture: Lines, rows: pd.DataFrame, axes: SweepAxes
 ) -> list[tuple[Panel, pd.DataFrame]]:
     """Each panel of lines with its rows, from left to right and from top to bottom."""
     known = [panel for panel in picture.panels if panel.metric in rows]
-    if picture.beside == CASES:
+    if picture.facet_by == CASES:
         names = axes.among(rows, *along_cases(picture))
         most = _MOST_CASES // len(known)
         pairs = [(panel, group) for group in _groups(rows, names)[:most] for panel in known]
     else:
-        groups = _groups(rows, picture.beside)[:_MOST_RULES] if picture.beside else [rows]
+        groups = _groups(rows, picture.facet_by)[:_MOST_RULES] if picture.facet_by else [rows]
         pairs = [*itertools.product(known, groups)]
     return [(panel, _of_panel(group, panel)) for panel, group in pairs]
 

@@ -17,7 +17,7 @@ Needs: TypeAlias = Mapping[str, object]
 
 READING = "Bars: 95% intervals."
 HOLLOW = "Hollow points: too few draws for a reliable interval."
-EQUAL = "Dotted: equal weights of all keys."
+EQUAL_WEIGHTS = "Dotted: equal weights of all keys."
 JACOBIAN = "|J|_F: Frobenius norm of the Jacobian of the softmax, weights by scores."
 GRADIENT = (
     "|dL/dq|: norm of the gradient that reaches a query, if those of its weights are standard "
@@ -70,10 +70,10 @@ class Lines:
         x: the axis, `exponent` or `scaling`; empty for the first axis with more than one value, or
             `scaling`.
         panels: in rows of `columns`.
-        size: width and height in inches; with `beside`, those of a panel.
+        size: width and height in inches; with `facet_by`, those of a panel.
         by: what distinguishes lines by colour, `scaling` or an axis of numbers; all other varied
             axes distinguish them by markers.
-        beside: `scaling` for rows of panels, one column for each of the first four rules; with `by`
+        facet_by: `scaling` for rows of panels, one column for each of the first four rules; with `by`
             the same, colours distinguish all other lines. `cases` for panels of each combination of
             the other axes, at most nine in all.
         columns: panels in a row; 0 for one row.
@@ -85,7 +85,7 @@ class Lines:
     panels: tuple[Panel, ...]
     size: tuple[float, float]
     by: str = "scaling"
-    beside: str = ""
+    facet_by: str = ""
     columns: int = 0
     rules: tuple[str, ...] = ()
     table: str = MEASURED

@@ -1,4 +1,4 @@
-"""Questions that findings ask of tables.
+"""Rows and predicates of tables, of which findings are made.
 
 Predicates compare 95% intervals, so that chance does not decide.
 """
@@ -18,7 +18,7 @@ Tables: TypeAlias = Mapping[str, Table]  # of a sweep, by kind: `measured`, and 
 Numbers: TypeAlias = Mapping[str, Any] | None  # of a sentence, or none if tables do not support it
 
 BOTH = (UNSCALED, SCALED)
-POWERS = (UNSCALED, "d_k^1/3", SCALED, "d_k^2/3")
+POWER_RULES = (UNSCALED, "d_k^1/3", SCALED, "d_k^2/3")
 MEDIAN_GRADIENT = "query_gradient_norm_median"
 A_TENTH = 1.1
 
@@ -32,7 +32,7 @@ def rows_of(tables: Tables, kind: str = MEASURED, **values: object) -> Table:
 
 
 def only_crossing(tables: Tables, norm: str, statistic: str) -> "pd.Series | None":
-    """Where a norm unscaled equals that under d_k^1/2: the row of `crossings` with its interval; None
+    """The row of `crossings` where a norm unscaled equals that under d_k^1/2, with its interval; None
     unless the sweep has exactly one, and knows it.
     """
     if "crossings" not in tables:  # a sweep of few d_k

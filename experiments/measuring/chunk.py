@@ -20,7 +20,7 @@ from experiments.measuring.processor import require_fixed
 
 @dataclass(frozen=True)
 class Chunk:
-    """Trials of one cell that share one stream of random numbers."""
+    """Trials of one cell that share a random stream."""
 
     experiment: AnyExperiment
     cell: Cell  # with all treatments

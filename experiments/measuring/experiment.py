@@ -197,7 +197,7 @@ class Experiment(Generic[C, M]):
     tabulate: Callable[[C, M], Mapping[str, Iterable[Row]]]
     metrics: "tuple[Metric, ...]" = ()
     # The columns, without the axes, of the tables beside the main one; only analysis reads them.
-    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    side_tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     min_trials: int = 1
     # The experiment whose sweeps this one measures if they name a key or value that it alone takes.
     extends: str = ""

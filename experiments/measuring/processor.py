@@ -9,7 +9,7 @@ and SciPy each bring a copy. Both libraries read an environment variable when th
 processes that this one starts inherit the environment. The user's own settings do not count.
 
 Other processors, architectures and systems keep their own code: their tables agree to rounding, as
-`experiments.tables.compare` defines it. docs/methods.md lists the sources of difference that were
+`experiments.tables.changes` defines it. docs/methods.md lists the sources of difference that were
 examined.
 """
 

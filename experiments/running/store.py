@@ -59,9 +59,7 @@ class Store:
         return self.folder / name[:2] / name[2:34]
 
     def stamp(self, chunk: Chunk) -> Stamp:
-        """The stamp that this source and these libraries give a chunk's record: all that determines
-        its numbers.
-        """
+        """Everything that determines the numbers of a chunk: parameters, seed, source, libraries."""
         return {
             **_parameters(chunk),
             "seed": self.seed,

@@ -16,7 +16,7 @@ does not depend on who measures a chunk or on which chunk finishes first.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Protocol
 from experiments.config.errors import MeasurementError, counted
 from experiments.config.sweep import Sweep
 from experiments.measuring.chunk import Chunk, chunks
-from experiments.measuring.columns import axis_names, axis_values, describe
-from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell, Measurement, Row
+from experiments.measuring.columns import axis_values, describe
+from experiments.measuring.experiment import MEASURED, Cell
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import relative_error
 from experiments.running.store import Stamp, Store
@@ -211,48 +211,3 @@ def unreached(sweep: Sweep, table: "pd.DataFrame") -> str:
     missed = sum(error > sweep.precision for error in errors)
     few = f"{missed} of {counted(len(errors), 'cell')} missed the precision {sweep.precision:g}"
     return f"{sweep.name}: {few} and need more than max_trials {sweep.trials}" if missed else ""
-
-
-def tabulate_sweep(store: Store, sweep: Sweep) -> "dict[str, pd.DataFrame]":
-    """The tables of a measured sweep, from its records: the main one as `measured`, and those that
-    only analysis reads.
-
-    Raises:
-        MeasurementError: a value of the main table is not finite.
-        RecordError: a record is missing, damaged or stale.
-    """
-    cells = sweep.cells
-    measurements = (store.merged(cell_chunks(store, sweep, cell)) for cell in cells)
-    try:
-        return tabulated(sweep.experiment, cells, measurements)
-    except MeasurementError as error:
-        raise MeasurementError(f"sweep {sweep.name}, {error}") from None
-
-
-def tabulated(
-    experiment: AnyExperiment, cells: Iterable[Cell], measurements: Iterable[Measurement]
-) -> "dict[str, pd.DataFrame]":
-    """The tables of cells of an experiment from the merged measurement of each, in order, by kind.
-
-    Rows begin with the axes of their cell. The function reads measurements one at a time.
-
-    Raises:
-        MeasurementError: a value of the main table is not finite.
-    """
-    # not at the top: the command line loads this module for commands without tables
-    import pandas as pd
-
-    full = [column.name for column in experiment.table_columns if not column.may_be_empty]
-    tables: dict[str, list[Row]] = {}
-    for cell, measurement in zip(cells, measurements, strict=True):
-        for kind, rows in experiment.tabulate(cell, measurement).items():
-            tables.setdefault(kind, []).extend({**axis_values(cell), **row} for row in rows)
-    for row in tables[MEASURED]:
-        for name in full:
-            value = row[name]
-            if isinstance(value, float) and not math.isfinite(value):
-                where = ", ".join(f"{axis}={row[axis]}" for axis in axis_names(experiment.cell))
-                raise MeasurementError(
-                    f"cell {where}: expected a finite {name}, got {value} in {row}"
-                )
-    return {kind: pd.DataFrame(rows) for kind, rows in tables.items()}

@@ -207,7 +207,7 @@ def _has_failed(future: Future[bytes]) -> bool:
 
 @contextmanager
 def _naming(task: "Task", deaths: type[Exception]) -> Iterator[None]:
-    """Turn a failure of a chunk, or of the workers when they take it, into an error that names it.
+    """Attach the name of a chunk to the error of its measurement or of its worker.
 
     Arithmetic, memory and value errors come from measuring. Bugs keep their traceback.
     """

@@ -1,19 +1,23 @@
-"""The analysis of a sweep: its exact columns, every derived table, and the tests of its values.
+"""The analysis of a sweep: its rows, their exact columns, every derived table, and the tests of its
+values.
 
-The measured tables of a sweep come in; its finished main table and its derived tables go out. A
+Merged measurements come in; the finished main table and the derived tables go out. A
 module that derives tables binds TABLES, which DERIVED_TABLES joins.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from experiments.config.errors import in_part
+from experiments.config.errors import MeasurementError, in_part
 from experiments.config.paths import ALL_METRICS, csv_name
 from experiments.config.sweep import Sweep
 from experiments.kinds import parts
-from experiments.measuring.columns import Column, names
-from experiments.measuring.experiment import MEASURED, AnyExperiment
+from experiments.measuring.columns import Column, axis_names, axis_values, names
+from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell, Measurement, Row
+from experiments.running.store import Store
+from experiments.running.work import cell_chunks
 from experiments.tables import crossings, slopes, verdicts
 from experiments.tables.derived import add_exact
 from experiments.tables.layout import summary_columns, written_columns
@@ -28,6 +32,48 @@ DERIVED_TABLES = (
     *crossings.TABLES,
     *(table for _, module in parts("tables") for table in module.TABLES),
 )
+
+
+def tabulate_sweep(store: Store, sweep: Sweep) -> dict[str, pd.DataFrame]:
+    """The tables of a measured sweep, from its records: the main one as `measured`, and those that
+    only analysis reads.
+
+    Raises:
+        MeasurementError: a value of the main table is not finite.
+        RecordError: a record is missing, damaged or stale.
+    """
+    cells = sweep.cells
+    measurements = (store.merged(cell_chunks(store, sweep, cell)) for cell in cells)
+    try:
+        return tabulated(sweep.experiment, cells, measurements)
+    except MeasurementError as error:
+        raise MeasurementError(f"sweep {sweep.name}, {error}") from None
+
+
+def tabulated(
+    experiment: AnyExperiment, cells: Iterable[Cell], measurements: Iterable[Measurement]
+) -> dict[str, pd.DataFrame]:
+    """The tables of cells of an experiment from the merged measurement of each, in order, by kind.
+
+    Rows begin with the axes of their cell. The function reads measurements one at a time.
+
+    Raises:
+        MeasurementError: a value of the main table is not finite.
+    """
+    full = [column.name for column in experiment.table_columns if not column.may_be_empty]
+    tables: dict[str, list[Row]] = {}
+    for cell, measurement in zip(cells, measurements, strict=True):
+        for kind, rows in experiment.tabulate(cell, measurement).items():
+            tables.setdefault(kind, []).extend({**axis_values(cell), **row} for row in rows)
+    for row in tables[MEASURED]:
+        for name in full:
+            value = row[name]
+            if isinstance(value, float) and not math.isfinite(value):
+                where = ", ".join(f"{axis}={row[axis]}" for axis in axis_names(experiment.cell))
+                raise MeasurementError(
+                    f"cell {where}: expected a finite {name}, got {value} in {row}"
+                )
+    return {kind: pd.DataFrame(rows) for kind, rows in tables.items()}
 
 
 def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
@@ -62,7 +108,7 @@ def columns_of(experiment: AnyExperiment) -> dict[str, tuple[Column, ...]]:
     these tables.
     """
     columns = {MEASURED: experiment.table_columns}
-    sources = {MEASURED: names(experiment.table_columns), **experiment.beside}
+    sources = {MEASURED: names(experiment.table_columns), **experiment.side_tables}
     for derived in DERIVED_TABLES:
         if derived.applies_to(sources):
             columns[derived.kind] = derived.columns(experiment)

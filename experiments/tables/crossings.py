@@ -20,7 +20,7 @@ from experiments.tables.results import Results, SweepAxes
 from experiments.tables.slopes import fall_through_zero, interpolated
 from sdpa.scaling import SCALED, UNSCALED
 
-STATISTICS = {"median": "_median", "r.m.s.": ""}
+NORM_STATISTICS = {"median": "_median", "r.m.s.": ""}
 # Levels that ratios cross: the unscaled norm equals the scaled one, or a tenth of it.
 EQUAL = 1.0
 TENTH = 0.1
@@ -49,7 +49,7 @@ def norm_ratios(results: Results) -> pd.DataFrame:
     and a more peaked row has a larger scaled norm and a smaller unscaled one.
 
     Returns:
-        One row per point, norm (NORMS) and statistic (STATISTICS), with the axes of the point.
+        One row per point, norm (NORMS) and statistic (NORM_STATISTICS), with the axes of the point.
     """
     table = results.measured
     point = results.axes.among(table)
@@ -62,7 +62,7 @@ def norm_ratios(results: Results) -> pd.DataFrame:
     parts = []
     for norm, (metric, times_divisor) in NORMS.items():
         factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
-        for statistic, suffix in STATISTICS.items():
+        for statistic, suffix in NORM_STATISTICS.items():
             ratio = _ratio(unscaled, scaled, f"{metric}{suffix}", factor)
             parts.append(ratio.assign(norm=norm, statistic=statistic))
     return pd.concat(parts)[columns]
@@ -145,7 +145,7 @@ def _crossings(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
 _KIND = columns_of_text(
     f"""
     norm str norm of a row: {", ".join(NORMS)} (|J|_F, |dL/dq|, and divisor times |dL/dq|)
-    statistic str statistic of the norm over all rows: {" or ".join(STATISTICS)}
+    statistic str statistic of the norm over all rows: {" or ".join(NORM_STATISTICS)}
     """
 )
 _RATIO_COLUMNS = _KIND + columns_of_text(

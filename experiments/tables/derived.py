@@ -50,7 +50,7 @@ class Derived:
 def fold(
     table: pd.DataFrame,
     by: Sequence[str],
-    rows_of: Callable[[pd.DataFrame], Iterable[Mapping[str, Field]]],
+    derive: Callable[[pd.DataFrame], Iterable[Mapping[str, Field]]],
     columns: Sequence[str],
 ) -> pd.DataFrame:
     """The rows that a function gives for each group of a table, each after the values of its group.
@@ -62,7 +62,7 @@ def fold(
     found = []
     for key, group in table.groupby([*by], sort=False, dropna=False):
         identity = dict(zip(by, key, strict=True))
-        found += [{**identity, **row} for row in rows_of(group)]
+        found += [{**identity, **row} for row in derive(group)]
     return pd.DataFrame(found, columns=[*by, *columns])
 
 

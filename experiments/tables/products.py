@@ -18,7 +18,7 @@ from experiments.config.errors import PartError, attempt, in_part, raise_all
 from experiments.running.files import checksum, locked, write_atomically
 from experiments.running.fingerprint import suite_source, versions
 from experiments.running.workers import helpers
-from experiments.tables.compare import Change, update
+from experiments.tables.changes import Change, update
 from experiments.tables.reporter import Reporter
 
 _LEDGER = ".made.json"
@@ -35,7 +35,7 @@ class Product:
 
     Attributes:
         files: the files; the first names the product. An equal table stays as it is
-            (`experiments.tables.compare`).
+            (`experiments.tables.changes`).
         make: returns the content of each file, in order, or raises `IncompleteError`. It may run in
             another process.
         inputs: the files that it reads.
@@ -101,7 +101,7 @@ def build(
                     return
                 content, failed = _result(product, contents.pop(path))
                 changes = [_write(*file) for file in zip(product.files, content, strict=True)]
-                note(results, product.name(results), "" if failed else product.record())
+                keep_record(results, product.name(results), "" if failed else product.record())
                 advance("/".join(path.parts[-2:]), 1.0)
                 tell(path, changes[0])
                 raise_all(failed)
@@ -146,7 +146,7 @@ def ledger(results: Path) -> dict[str, str]:
     return content
 
 
-def note(results: Path, name: str, made_of: str) -> None:
+def keep_record(results: Path, name: str, made_of: str) -> None:
     """Keep the record of a product."""
     content = json.dumps(ledger(results) | {name: made_of}, indent=1) + "\n"
     write_atomically(results / _LEDGER, content.encode())

@@ -28,7 +28,7 @@ from rich.progress import (
 )
 
 from experiments.config.errors import counted
-from experiments.tables.compare import Change
+from experiments.tables.changes import Change
 
 _SECONDS_BETWEEN_LINES = 30  # in a log, to show that a long run is alive
 _SHARE_BETWEEN_LINES = 0.1  # of the elapsed time, so that the log of a longer run stays short

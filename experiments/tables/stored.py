@@ -22,8 +22,8 @@ from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.running.files import checksum, write_atomically
 from experiments.running.fingerprint import commit, measuring_source, versions
-from experiments.tables.compare import Change, update
-from experiments.tables.products import ledger, note, record
+from experiments.tables.changes import Change, update
+from experiments.tables.products import keep_record, ledger, record
 from experiments.tables.written import IDENTITY, csv_bytes
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def write_sweep(
     same = is_measured_alike(results, sweep)
     changes = {path: update(path, contents[kind]) for kind, path in paths.items()}
     made = {
-        **provenance(sweep),
+        **made_of(sweep),
         "measured_at": before.get("measured_at") if same else commit(),
         **(origin or {}),
         "sha256": {kind: checksum(path) for kind, path in paths.items()},
@@ -80,7 +80,7 @@ def write_sweep(
         if checksum(path) == before["sha256"][kind]:
             path.unlink()  # the suite derived it from an earlier table, and nobody changed it since
             changes[path] = Change("removed", "the sweep no longer has it")
-    note(results, sidecar.name, record([sidecar]))
+    keep_record(results, sidecar.name, record([sidecar]))
     return changes
 
 
@@ -107,7 +107,7 @@ def is_measured_alike(results: Path, sweep: Sweep) -> bool:
     """True if sound tables have values measured by the source and libraries of today."""
     sidecar = sidecar_path(results, sweep.name)
     return not why_stale(results, sweep) and (
-        read_sidecar(sidecar).items() >= provenance(sweep).items()
+        read_sidecar(sidecar).items() >= made_of(sweep).items()
     )
 
 
@@ -123,7 +123,7 @@ def why_stale(results: Path, sweep: Sweep) -> str:
     return "; ".join(made.get("failed", []))
 
 
-def provenance(sweep: Sweep) -> Sidecar:
+def made_of(sweep: Sweep) -> Sidecar:
     """Everything that determines the measured values of a sweep, as JSON values."""
     return {
         "sweep": sweep.name,

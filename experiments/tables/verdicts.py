@@ -28,7 +28,7 @@ from experiments.tables.written import significant
 from sdpa import LAWS
 
 ALARM = 1e-3  # the share of honest runs that may raise it
-MIN_DRAWS = 400  # the tails of a mean of fewer effective draws are not those of Student's t
+MIN_TESTED_DRAWS = 400  # the tails of a mean of fewer effective draws are not those of Student's t
 # Of entries with a larger fourth moment, draws hide the rare squares behind a mean and its error.
 _HEAVIEST = 10.0
 _SHOWN = 5
@@ -67,7 +67,7 @@ def _compared(rows: pd.DataFrame, metric: Metric, exact: Exact) -> pd.DataFrame:
     has_few = rows[FEW_DRAWS].str.split().map(lambda listed: metric.name in listed)
     heavy = [name for name, law in LAWS.items() if law.moments[1] > _HEAVIEST]
     is_heavy = rows.get("inputs", pd.Series("", rows.index)).isin(heavy)
-    has_draws = np.minimum(*draws) >= max(MIN_DRAWS, metric.min_draws)
+    has_draws = np.minimum(*draws) >= max(MIN_TESTED_DRAWS, metric.min_draws)
     is_tested = has_draws & ~has_few & ~is_heavy
     if metric.kind == "quantile":
         is_tested &= expected > np.log(LEAST_MEDIAN)

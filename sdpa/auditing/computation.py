@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """What an attention does, in words, and the function of sizes that gives its number or array."""
+    """A fact about an attention in words, and the function of sizes that gives its number or array."""
 
     words: str
     of: Callable[[Sizes], Any]
@@ -71,7 +71,7 @@ def distance(sizes: Sizes, *, first: bool = False) -> Array:
 
 @dataclass(frozen=True)
 class Facts:
-    """What an attention does."""
+    """The facts about an attention."""
 
     divisor: Fact  # of q.k
     keys: Fact  # True for those that a query sees

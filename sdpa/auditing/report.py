@@ -24,7 +24,7 @@ _DIGITS = {"float32": "6e-8", "float16": "5e-4"}
 
 @dataclass
 class Audit:
-    """What was found about a function.
+    """Findings about a function.
 
     Attributes:
         name: that of the function.

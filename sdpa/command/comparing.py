@@ -1,17 +1,15 @@
 """Compare two runs of the same q and k, or scores: how far each head's attention is apart."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 
 import numpy as np
 
 from sdpa.command.options import add_arrays, layout_of
-from sdpa.command.output import add_options, aligned, legend, rows_of, rule, tell
+from sdpa.command.output import add_options, aligned, legend, rows_of_columns, tell
 from sdpa.command.words import read_as
 from sdpa.diagnosis import COMPARED
-from sdpa.diagnosis.comparing import compare_heads
+from sdpa.diagnosis.two_runs import compare_heads
 from sdpa.heads import Kind, read_heads
 from sdpa.heads.table import Columns, columns_of, indices, together
 from sdpa.scaling import SCALED
@@ -26,7 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("a", type=Path, metavar="A", help="file with q and k of the reference")
     add("b", type=Path, metavar="B", help="file with q and k of the other run")
     add("--scores", action="store_true", help="both files have divided scores in place of q and k")
-    add("--scaling-b", type=rule, metavar="RULE", help="scaling of B, if it differs")
     add_arrays(parser)
     add_options(parser)
 
@@ -48,17 +45,15 @@ def run(given: argparse.Namespace) -> int:
     numbers = [[layer.number for layer in one] for one in (of_a, of_b)]
     if numbers[0] != numbers[1]:
         raise ValueError(f"expected the same layers, got {numbers[0]} in A and {numbers[1]} in B")
-    scaling = given.scaling or SCALED
     tables = []
-    for a, b in zip(of_a, of_b, strict=True):
-        divisors = a.divisor(scaling), b.divisor(given.scaling_b or scaling)
-        found = compare_heads((a.heads, divisors[0]), (b.heads, divisors[1]))
-        tables.append(columns_of(a, found, {}))
+    for layers in zip(of_a, of_b, strict=True):
+        a, b = ((one.heads, one.divisor(given.scaling or SCALED)) for one in layers)
+        tables.append(columns_of(layers[0], compare_heads(a, b), {}))
     table = together(tables)
     order = np.argsort(-table["divergence"], kind="stable")
     table = {name: values[order] for name, values in table.items()}
     text = f"A has {read_as(of_a[0], given.axes)}.\n{_text(table)}"
-    tell(given, text, rows_of(table))
+    tell(given, text, rows_of_columns(table))
     return 0
 
 
@@ -66,16 +61,13 @@ def _text(table: Columns) -> str:
     """The means over heads, a line for each of the heads that differ most, and a legend."""
     headings = {each.name: each.name.replace("_", " ") for each in COMPARED}
     means = (f"{heading} {table[name].mean():.4g}" for name, heading in headings.items())
-    lines = [
-        {name: str(row[name]) for name in indices(row)}
-        | {heading: f"{row[name]:.4g}" for name, heading in headings.items()}
-        for row in rows_of(table)[:_MOST_LINES]
-    ]
+    shown = {name: table[name] for name in indices(table)}
+    shown |= {heading: table[name] for name, heading in headings.items()}
     meanings = {
         headings[each.name]: f"{each.meaning}{', in ' * bool(each.unit)}{each.unit}"
         for each in COMPARED
     }
     return (
         f"Mean over {len(table['rows'])} heads: {', '.join(means)}. Heads that differ most:\n\n"
-        f"{aligned(lines)}\n\n{legend(meanings)}"
+        f"{aligned(rows_of_columns(shown)[:_MOST_LINES])}\n\n{legend(meanings)}"
     )

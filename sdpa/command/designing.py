@@ -1,12 +1,10 @@
 """Find the divisor that gives rows a wanted entropy, largest weight or variance."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from typing import get_args
 
-from sdpa.command.output import Row, add_options, aligned, count, legend, tell
+from sdpa.command.output import Row, add_options, aligned, legend, tell
 from sdpa.pairs import PairLaw
 from sdpa.scaling import multiplies
 from sdpa.theory import attention_expectations, divisor_for
@@ -21,7 +19,7 @@ _SHOWN = {
     "max_weight": "mean of the largest weight of a row",
     "row_variance": "mean variance of the divided scores of a row",
     "jacobian_norm": "norm of the softmax's derivative, root mean square over rows",
-    "query_gradient_norm": "|dL/dq|, likewise, for normal gradients to the weights",
+    "query_gradient_norm": "length of a query's gradient, likewise, for normal gradients to the weights",
     "saturated_rows": "share of rows with a weight above 0.99",
 }
 
@@ -29,8 +27,8 @@ _SHOWN = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add = parser.add_argument
-    add("--d-k", type=count, required=True, metavar="N", help="width of queries and keys")
-    add("--n-keys", type=count, required=True, metavar="N", help="keys of a row")
+    add("--d-k", type=int, required=True, metavar="N", help="width of queries and keys")
+    add("--n-keys", type=int, required=True, metavar="N", help="keys of a row")
     wishes = parser.add_mutually_exclusive_group(required=True)
     for target in get_args(Target):
         option = f"--{target.replace('_', '-')}"
@@ -55,17 +53,13 @@ def run(given: argparse.Namespace) -> int:
     divisor = divisor_for(target, value, given.d_k, given.n_keys, law, rows)
     lengths = {max(2, round(factor * given.n_keys)) for factor in _FACTORS}
     table = [_values(given, n, divisor, law) for n in sorted(lengths)]
-    rounded = [
-        {name: str(x) if isinstance(x, int) else f"{x:.4g}" for name, x in row.items()}
-        for row in table
-    ]
     text = (
         f"divide the scores by {divisor:.4g} for {target} = {value:g} at d_k = {given.d_k} and "
         f"n_keys = {given.n_keys}\n"
         f"the same as the rule {divisor / math.sqrt(given.d_k):.5g}*d_k^1/2 for scaling\n"
         f"{multiplies(divisor)}\n"
         "exact values with this divisor for normal q and k, also for fewer and more keys:\n\n"
-        f"{aligned(rounded)}\n\n{legend(_SHOWN)}"
+        f"{aligned(table)}\n\n{legend(_SHOWN)}"
     )
     tell(given, text, table)
     return 0
@@ -76,5 +70,4 @@ def _values(given: argparse.Namespace, n_keys: int, divisor: float, law: PairLaw
     rows = rows_under(given.mask, n_keys, n_keys)
     found = attention_expectations(given.d_k, n_keys, divisor, law, rows)
     share = found.entropy / largest_entropy(n_keys, rows)
-    numbers = {name: getattr(found, name, share) for name in _SHOWN}
-    return {"n_keys": n_keys, **numbers}
+    return {"n_keys": n_keys} | {name: getattr(found, name, share) for name in _SHOWN}

@@ -4,18 +4,15 @@ The exit status is 1 if the numbers of some heads ask for a change. docs/your-mo
 files and options.
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from pathlib import Path
 
 from sdpa.command import words
 from sdpa.command.options import add_arrays, layout_of
-from sdpa.command.output import add_options, rows_of, tell, wrapped
+from sdpa.command.output import add_options, rows_of_columns, tell, wrapped
 from sdpa.heads import Kind, read_heads
 from sdpa.heads.table import table_of
-from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED
 
 NAME = "diagnose"
@@ -29,8 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--weights", type=Path, metavar="FILE", help="weights after the softmax, in place of q, k")
     add_arrays(parser)
     add("--cu-seqlens", type=Path, metavar="FILE", help="places of packed documents: 0, 7, 12")
-    add("--softcap", type=float, default=0.0, metavar="C", help="soft cap of divided scores")
-    add("--sink", type=float, metavar="S", help="logit of a sink, a key without a value")
     add_options(parser)
 
 
@@ -42,29 +37,26 @@ def run(given: argparse.Namespace) -> int:
     """
     kind: Kind = "scores" if given.scores else "weights" if given.weights else "q"
     paths = [path for path in (*given.files, given.scores, given.weights) if path]
-    of_vectors = given.scaling or given.softcap or given.sink is not None
-    if kind != "q" and (len(paths) > 1 or of_vectors):
-        raise ValueError(
-            f"--{kind}: expected no other arrays, --scaling, --softcap or --sink beside {kind}"
-        )
+    if kind != "q" and (len(paths) > 1 or given.scaling):
+        raise ValueError(f"--{kind}: expected no other arrays and no --scaling beside {kind}")
     if not paths:
         raise ValueError("expected files with queries and keys, such as q.npy k.npy or qk.npz")
     layout = layout_of(given)
     layers = read_heads(paths, layout, kind)
-    options = given.scaling or SCALED, RowMap(given.softcap, given.sink), given.mask
+    options = given.scaling or SCALED, given.mask
     table = table_of(layers, *options)
-    told, kept = words.advice(table)
-    if told and not any(layer.has_mask for layer in layers) and kind == "q":
+    told = words.advice(table)
+    if told and kind == "q" and all(layer.shown == 1 for layer in layers):
         # The model may be a decoder: then only what holds under both masks is advice.
-        causal = table_of(read_heads(paths, replace(layout, mask="causal"), kind), *options)
-        also, _ = words.advice(causal)
+        of_decoder = read_heads(paths, replace(layout, mask="causal"), kind)
+        also = words.advice(table_of(of_decoder, *options))
         told = {name: sentence for name, sentence in told.items() if name in also}
     parts = [
         f"Diagnosis of {' and '.join(map(str, paths))}: {words.read_as(layers[0], given.axes)}\n"
         f"{words.sizes(table, layers)}",
         words.sharpest(table),
-        "\n".join([*told.values(), *kept] or [words.NOTHING]),
+        "\n".join(told.values()) or words.NOTHING,
         "\n".join(words.notes(layers, table)),
     ]
-    tell(given, "\n\n".join(filter(None, map(wrapped, parts))), rows_of(table))
-    return int(bool(told))
+    tell(given, "\n\n".join(filter(None, map(wrapped, parts))), rows_of_columns(table))
+    return int(bool(told.keys() - {words.KEPT}))

@@ -3,8 +3,6 @@
 0: nothing found; 1: findings; 2: a mistake in the words or in the files; 130: Ctrl-C.
 """
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

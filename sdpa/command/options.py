@@ -1,7 +1,5 @@
 """The options of the commands that read arrays."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 
@@ -31,19 +29,15 @@ def layout_of(given: argparse.Namespace) -> Layout:
     >>> found.mask, found.mask_file, found.axes
     ('causal', PosixPath('am.npy'), ('position', 'head'))
     """
-    parts = [part for part in given.mask.split(",") if part != _PADDING]
+    parts = given.mask.split(",")
     files = [Path(part) for part in parts if Path(part).suffix]
-    names = [part for part in parts if not Path(part).suffix]
+    names = [part for part in parts if part != _PADDING and not Path(part).suffix]
     if len(files) > 1 or len(names) > 1:
         raise ValueError(f"--mask: expected one name and one file at most, got {given.mask}")
     axes = tuple(given.axes.replace(" ", "").split(",")) if given.axes else None
     for name in axes or ():
         if name not in _AXES:
             raise ValueError(f"--axes: {not_among(name, _AXES)}")
-    return Layout(
-        names[0] if names else "none",
-        files[0] if files else None,
-        getattr(given, "cu_seqlens", None),
-        _PADDING in given.mask.split(","),
-        axes,
-    )
+    ends = getattr(given, "cu_seqlens", None)
+    file = files[0] if files else None
+    return Layout(names[0] if names else "none", file, ends, _PADDING in parts, axes)

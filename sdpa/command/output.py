@@ -2,14 +2,10 @@
 name.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
-import io
 import json
 import math
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,13 +18,6 @@ from sdpa.scaling import Scaling
 Row = Mapping[str, Any]
 _WIDTH = 100  # of lines of words
 _DIGITS = 10  # of a number in a file; further ones may differ between machines
-
-
-def count(text: str) -> int:
-    """A whole number from 1."""
-    if not re.fullmatch("[1-9][0-9]*", text):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text}")
-    return int(text)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -58,13 +47,16 @@ def tell(given: argparse.Namespace, text: str, table: Sequence[Row]) -> None:
     rows = [{name: _plain(value) for name, value in row.items()} for row in table]
     print(json.dumps(rows, indent=1, allow_nan=False) if given.json else text)
     if given.csv:
-        given.csv.write_text(as_csv(rows), encoding="utf-8")
+        with given.csv.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, [*rows[0]], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
 
 
-def rows_of(columns: Mapping[str, Any]) -> list[Row]:
+def rows_of_columns(columns: Mapping[str, Any]) -> list[Row]:
     """The rows of a table of columns.
 
-    >>> rows_of({"head": [0, 1], "entropy": [0.5, 0.25]})
+    >>> rows_of_columns({"head": [0, 1], "entropy": [0.5, 0.25]})
     [{'head': 0, 'entropy': 0.5}, {'head': 1, 'entropy': 0.25}]
     """
     values = zip(*columns.values(), strict=True)
@@ -78,21 +70,7 @@ def wrapped(text: str) -> str:
 
 def legend(meanings: Mapping[str, str]) -> str:
     """A line for each heading of a table."""
-    width = max(map(len, meanings)) + 2
-    return "\n".join(f"{heading + ':':{width}}{text}" for heading, text in meanings.items())
-
-
-def as_csv(table: Sequence[Row]) -> str:
-    """The table with a line of names; an unknown number is an empty field.
-
-    >>> as_csv([{"head": 0, "entropy": 0.5}, {"head": 1, "entropy": None}])
-    'head,entropy\\n0,0.5\\n1,\\n'
-    """
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*table[0]], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(table)
-    return text.getvalue()
+    return "\n".join(f"{heading}: {text}" for heading, text in meanings.items())
 
 
 def _plain(value: Any) -> Any:
@@ -103,17 +81,21 @@ def _plain(value: Any) -> Any:
     return float(f"{plain:.{_DIGITS}g}") if math.isfinite(plain) else None
 
 
-def aligned(table: Sequence[Mapping[str, str]]) -> str:
-    """The table in columns, each flush right below its name.
+def aligned(table: Sequence[Row]) -> str:
+    """The table in columns, each flush right below its name, with numbers of 4 digits.
 
-    >>> print(aligned([{"head": "0", "largest": "0.25"}, {"head": "11", "largest": "1"}]))
+    >>> print(aligned([{"head": 0, "largest": 0.25}, {"head": 11, "largest": 1 / 3}]))
     head largest
        0    0.25
-      11       1
+      11  0.3333
     """
-    lines = [[*table[0]], *([*row.values()] for row in table)]
+    lines = [[*table[0]], *([*map(_short, row.values())] for row in table)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         " ".join(text.rjust(width) for text, width in zip(line, widths, strict=True))
         for line in lines
     )
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -2,17 +2,15 @@
 exact values; and comparison of two runs.
 """
 
-from sdpa.diagnosis.comparing import COMPARED, compare
 from sdpa.diagnosis.estimates import (
     Diagnosis,
-    Estimate,
     Estimates,
     diagnose,
     diagnose_scores,
-    divisor_for,
 )
-from sdpa.diagnosis.heads import Mask
-from sdpa.diagnosis.quantities import QUANTITIES, Quantity
+from sdpa.diagnosis.head_rows import Mask
+from sdpa.diagnosis.quantities import QUANTITIES
+from sdpa.diagnosis.two_runs import COMPARED, compare
 
-__all__ = ["COMPARED", "QUANTITIES", "Diagnosis", "Estimate", "Estimates", "Mask"]
-__all__ += ["Quantity", "compare", "diagnose", "diagnose_scores", "divisor_for"]
+__all__ = ["COMPARED", "QUANTITIES", "Diagnosis", "Estimates", "Mask"]
+__all__ += ["compare", "diagnose", "diagnose_scores"]

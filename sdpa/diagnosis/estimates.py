@@ -1,22 +1,16 @@
-"""`diagnose` and `divisor_for`: the diagnosis of every head of a model, and its inverse, from
-queries and keys.
-"""
-
-from __future__ import annotations
+"""`diagnose`: the diagnosis of every head of a model, from queries and keys or scores."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.heads import BATCH, HeadRows, Heads, Mask, label
-from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, Quantity, Sums
-from sdpa.row_maps import PLAIN, RowMap
+from sdpa.diagnosis.head_rows import HeadRows, Heads, Mask
+from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, Quantity, Sums, values_of
 from sdpa.scaling import Rule, resolve_divisor
-from sdpa.theory.attention import Target, divisor_with
 from sdpa.theory.gaussian_rows import gaussian_rows
 
 # rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits
@@ -88,8 +82,6 @@ def diagnose(
     mask: Mask | None = None,
     *,
     axes: Sequence[str] | None = None,
-    softcap: float = 0.0,
-    sink: float | None = None,
     exact: bool = True,
 ) -> Diagnosis:
     """The effect of a scale on each head, and how far its q and k are from independent Gaussian
@@ -113,11 +105,6 @@ def diagnose(
         axes: names of the leading axes of q. By default `head`; `batch`, `head`; or `layer`,
             `batch`, `head`, by their number. The axis `batch` has independent sequences, from which
             standard errors come.
-        softcap, sink: as in `sdpa.row_maps.RowMap`, one sink for all heads. Quantities of scores
-            are those before the cap, the entropy is that of the weights over their sum, the
-            Jacobian that of the weights to the scores before the cap, and no Gaussian values are
-            known. A sink adds the quantity
-            `visible_mass`, the mean sum of the weights.
         exact: False leaves out the Gaussian values, which take most of the time of many heads.
 
     Raises:
@@ -134,7 +121,7 @@ def diagnose(
     """
     heads = Heads.of(q, k, mask, axes)
     divisor = resolve_divisor(scaling, heads.q.shape[-1], heads.mask.shape[-1], mask)
-    return diagnosis_of([heads], divisor, RowMap(softcap, sink), has_exact=exact)
+    return diagnosis_of([heads], divisor, has_exact=exact)
 
 
 def diagnose_scores(
@@ -155,33 +142,23 @@ def diagnose_scores(
     return diagnosis_of([Heads.of(scores, None, mask, axes)], 1.0)
 
 
-def diagnosis_of(
-    parts: Sequence[Heads], divisor: float, row_map: RowMap = PLAIN, *, has_exact: bool = True
-) -> Diagnosis:
+def diagnosis_of(parts: Sequence[Heads], divisor: float, *, has_exact: bool = True) -> Diagnosis:
     """The diagnosis of heads, whose scores are divided by the divisor, over the sequences of all
     parts.
     """
     first = parts[0]
     found = [
-        [one.rows(divisor, row_map) for heads in parts for one in heads.of_head(head)]
+        [one.rows(divisor) for heads in parts for one in heads.of_head(head)]
         for head in np.ndindex(first.shape)
     ]
     sums = Sums.of([[one.sums for one in rows] for rows in found], first.d_k or 1, divisor)
     counts = counted(sums, first)
     exact: list[dict[str, float]] = [{} for _ in found]
-    if has_exact and row_map.is_plain:
+    if has_exact:
         variances = sums.together().mean("unbiased_variance").tolist()
         exact = [gaussian_values(*each) for each in zip(found, variances, strict=True)]
-    unknown = OF_VECTORS if first.k is None else set()
-    if row_map.sink is None:
-        unknown = unknown | {"visible_mass"}
-    estimates = {}
-    for each in QUANTITIES:
-        if each.name not in unknown:
-            value, error = estimated(each, sums, found)
-            gaussian = np.array([values.get(each.name, np.nan) for values in exact])
-            by_place = (values.reshape(counts.shape) for values in (value, error, gaussian))
-            estimates[each.name] = Estimate(*by_place)
+    known = [one for one in QUANTITIES if first.k is not None or one.name not in OF_VECTORS]
+    estimates = estimates_of(known, sums, counts.shape, found, exact)
     n_queries, n_keys = np.max([heads.mask.shape[-2:] for heads in parts], axis=0).tolist()
     return Diagnosis(
         first.axes, len(found[0]), counts, estimates, first.d_k, n_queries, n_keys, divisor
@@ -192,26 +169,38 @@ def counted(sums: Sums, heads: Heads) -> npt.NDArray[np.int64]:
     """The number of rows of each head; ValueError for a head without rows."""
     counts = sums.together().by_name["rows"].astype(np.int64).reshape(heads.shape)
     if not counts.all():
-        place = label(heads.axes, np.argwhere(counts == 0)[0].tolist())
-        raise ValueError(f"mask: expected a query that sees two keys or more, got none{place}")
+        raise ValueError(
+            "mask: expected a query that sees two keys or more in each head, got none in "
+            f"{counts.size - np.count_nonzero(counts)} of {counts.size}"
+        )
     return counts
 
 
-def estimated(
-    quantity: Quantity, sums: Sums, found: Sequence[Sequence[HeadRows]] = ()
-) -> tuple[FloatArray, FloatArray]:
-    """A quantity of each head; that of sums has a standard error from 2 sequences, by the jackknife
-    (Efron and Stein 1981, Ann. Statist. 9:586).
+def estimates_of(
+    quantities: Sequence[Quantity],
+    sums: Sums,
+    shape: tuple[int, ...],
+    found: Sequence[Sequence[HeadRows]] = (),
+    exact: Sequence[Mapping[str, float]] = (),
+) -> dict[str, Estimate]:
+    """Quantities of heads, of that shape; those of sums have standard errors from 2 sequences, by
+    the jackknife (Efron and Stein 1981, Ann. Statist. 9:586).
     """
-    if quantity.of is None:
-        value = np.array([quantity.of_head(rows) for rows in found])
-        return value, np.full_like(value, np.nan)
-    value = quantity.of(sums.together())
-    sequences = len(sums.by_name["rows"])
-    if sequences == 1:
-        return value, np.full_like(value, np.nan)
-    variance = quantity.of(sums.without_each()).var(axis=0)
-    return value, np.sqrt((sequences - 1) * variance)
+    sequences, count = sums.by_name["rows"].shape
+    estimates = {}
+    for each in quantities:
+        error = np.full(count, np.nan)
+        if each.of is None:
+            value = np.array([each.of_head(rows) for rows in found])
+        else:
+            value = each.of(sums.together())
+            if sequences > 1:
+                variance = each.of(sums.without_each()).var(axis=0)
+                error = np.sqrt((sequences - 1) * variance)
+        gaussian = np.array([one.get(each.name, np.nan) for one in exact or [{}] * count])
+        by_place = (values.reshape(shape) for values in (value, error, gaussian))
+        estimates[each.name] = Estimate(*by_place)
+    return estimates
 
 
 def gaussian_values(sequences: Sequence[HeadRows], variance: float) -> dict[str, float]:
@@ -222,10 +211,7 @@ def gaussian_values(sequences: Sequence[HeadRows], variance: float) -> dict[str,
     in a row would be no better: among few keys it varies by chance, and rows in which it is large
     are also those with a large weight.
     """
-    n, independent = (
-        np.concatenate([one.rows[name] for one in sequences])
-        for name in ("n_visible", "independent_variance")
-    )
+    n, independent = (values_of(sequences, name) for name in ("n_visible", "independent_variance"))
     sigma = np.sqrt(variance * independent / (independent.mean() or 1.0))
     of_rows = gaussian_rows(np.minimum(sigma, LARGEST_SIGMA), n.astype(int))
     max_weight, entropy, square, saturated = of_rows.T
@@ -236,40 +222,3 @@ def gaussian_values(sequences: Sequence[HeadRows], variance: float) -> dict[str,
         "saturated_rows": saturated.mean(),
         "jacobian_norm": np.sqrt(square.mean()),
     }
-
-
-def divisor_for(
-    target: Target, value: float, q: npt.ArrayLike, k: npt.ArrayLike, mask: Mask | None = None
-) -> float:
-    """The divisor c at which a quantity of a head has a wanted value, computed from the scores of
-    the head itself.
-
-    `theory.divisor_for` is for rows of a law; this one takes rows as they are, with their spread
-    and structure.
-
-    Args:
-        target: `entropy`, `entropy_share`, `max_weight` or `row_variance`, as in `QUANTITIES`.
-        value: that it should have, as a mean over rows.
-        q, k, mask: as in `diagnose`, of one head: (n, d_k) or (batch, n, d_k).
-
-    Raises:
-        ValueError: no divisor gives the value, the scores of each row are equal, or `diagnose`
-            refuses the arrays.
-
-    >>> q, k = 2 * np.random.default_rng(0).standard_normal((2, 5, 32, 64))  # 5 sequences
-    >>> c = divisor_for("entropy_share", 0.9, q, k)
-    >>> round(float(diagnose(q, k, c, axes=["batch"])["entropy_share"].value), 9)
-    0.9
-    """
-    if target not in get_args(Target):
-        raise ValueError(f"target: expected one of {', '.join(get_args(Target))}, got {target!r}")
-    axes = (BATCH,)[: np.ndim(q) - 2]
-    heads = Heads.of(q, k, mask, axes).of_head(())
-
-    def mean(divisor: float, name: str = target) -> float:
-        return float(np.concatenate([head.rows(divisor).rows[name] for head in heads]).mean())
-
-    unit = mean(1.0, "row_variance") ** 0.5
-    if not unit > 0:
-        raise ValueError("q and k: expected rows of different scores, got equal ones in each row")
-    return divisor_with(target, value, unit, mean)

@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.heads import HeadRows
+from sdpa.diagnosis.head_rows import HeadRows
 
 
 @dataclass(frozen=True)
@@ -97,15 +97,9 @@ def row_mean(name: str, meaning: str, formula: str, unit: str = "") -> Quantity:
     )
 
 
-def _over_rows(
-    name: str, meaning: str, formula: str, statistic: Callable[[FloatArray], float], value: str
-) -> Quantity:
-    """A statistic of a value of all rows of a head."""
-
-    def of_head(sequences: Sequence[HeadRows]) -> float:
-        return statistic(np.concatenate([one.rows[value] for one in sequences]))
-
-    return Quantity(name, meaning, formula, of_head=of_head)
+def values_of(sequences: Sequence[HeadRows], name: str) -> FloatArray:
+    """A value of all rows of a head."""
+    return np.concatenate([one.rows[name] for one in sequences])
 
 
 def _most_attended_key(sequences: Sequence[HeadRows]) -> float:
@@ -149,12 +143,11 @@ QUANTITIES: tuple[Quantity, ...] = (
         "variance_ratio / length_effect",
         lambda sums: ratio(sums.mean("unbiased_variance"), sums.mean("independent_variance")),
     ),
-    _over_rows(
+    Quantity(
         "largest_absolute_score",
         "largest absolute scaled score",
         "max |s|",
-        np.max,
-        "largest_absolute_score",
+        of_head=lambda found: float(values_of(found, "largest_absolute_score").max()),
     ),
     row_mean(
         "row_variance",
@@ -171,12 +164,11 @@ QUANTITIES: tuple[Quantity, ...] = (
         "sqrt(E |J|_F^2)",
         lambda sums: np.sqrt(sums.mean("jacobian_square")),
     ),
-    _over_rows(
+    Quantity(
         "jacobian_norm_median",
         "median of this norm over rows",
         "median |J|_F",
-        np.median,
-        "jacobian_norm",
+        of_head=lambda found: float(np.median(values_of(found, "jacobian_norm"))),
     ),
     row_mean("first_key_weight", "weight of the first key", "E w_1"),
     Quantity(
@@ -199,7 +191,6 @@ QUANTITIES: tuple[Quantity, ...] = (
         "ln(unit_divisor) / ln(d_k)",
         lambda sums: ratio(np.log(_unit_divisor(sums)), np.full(1, np.log(sums.d_k))),
     ),
-    row_mean("visible_mass", "sum of the weights of a row beside a sink", "E sum_j w_j"),
 )
 # The names of those that scores alone do not have.
 OF_VECTORS = {"q_std", "k_std", "variance_ratio", "length_effect", "alignment_effect"}

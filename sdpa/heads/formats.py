@@ -4,8 +4,6 @@ A .safetensors file has the length of its header, 8 bytes with the lowest first,
 (name: dtype, shape and data_offsets), and the numbers.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -21,8 +19,6 @@ _TYPES |= {"BF16": _BFLOAT16, "BOOL": "?"}
 _FROM_PYTORCH = """; to convert a dictionary of tensors q.0, k.0, ... (of two files: tensors = {"q": ..., "k": ...}):
 tensors = torch.load(FILE, map_location="cpu", weights_only=True)
 np.savez("qk.npz", **{name: tensor.detach().float().numpy() for name, tensor in tensors.items()})"""
-_FROM_HDF5 = """; to convert one with datasets q.0, k.0, ...:
-np.savez("qk.npz", **{name: array[()] for name, array in h5py.File(FILE).items()})"""
 _FROM_TEXT = (
     '; to convert numbers between commas: np.save("q.npy", np.loadtxt(FILE, delimiter=","))'
 )
@@ -30,8 +26,6 @@ _RECIPES = {
     ".csv": _FROM_TEXT,
     ".pt": _FROM_PYTORCH,
     ".pth": _FROM_PYTORCH,
-    ".h5": _FROM_HDF5,
-    ".hdf5": _FROM_HDF5,
 }
 
 
@@ -66,8 +60,6 @@ def arrays_in(path: Path) -> dict[str, Array]:
             return dict(content)
     except OSError as error:
         raise FilesError(f"{path}: cannot read: {error.strerror or error}") from None
-    except MemoryError as error:
-        raise FilesError(f"{path}: expected arrays that fit into memory: {error}") from None
     except Exception as error:  # of NumPy, zipfile, zlib, tokenize or json
         raise FilesError(
             f"{path}: expected arrays of numbers, got other or damaged bytes ({error})"

@@ -5,19 +5,18 @@ Nothing is guessed: where shapes allow another order than the documented one, th
 option that decides.
 """
 
-from __future__ import annotations
-
 import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from sdpa._arrays import BoolArray
-from sdpa.diagnosis.heads import BATCH, Heads, hidden_scores, usual_axes
+from sdpa.diagnosis.head_rows import BATCH, Heads, numbers_of, usual_axes
 from sdpa.heads.formats import Array, FilesError, arrays_in, in_a_known_type
 from sdpa.heads.weights import check_weights, equal_rows, scores_of
 from sdpa.masks import broadcast_mask, named_mask
@@ -58,37 +57,34 @@ class Layer:
 
     Attributes:
         heads: weights have become scores, ln w.
-        axes: names of the leading axes, with `batch`.
+        kind: of the numbers in the file.
+        read_as: shape of the array q, scores or weights, and names of its axes.
         number: in the names of the arrays; None if the names have none.
-        lengths: of the documents that follow each other in a sequence; none for a single one.
-        has_mask: True with a mask, by name or in a file.
-        shown: share of the pairs of a query and a key that masks of files and dropped rows leave.
+        documents: places of those that follow each other in a sequence; none for a single one.
+        shown: share of the pairs of a query and a key that masks and dropped rows leave.
         noted: numbers of cases by what they are.
     """
 
     heads: Heads
     kind: Kind
-    axes: tuple[str, ...]
+    read_as: tuple[tuple[int, ...], tuple[str, ...]]
     number: int | None
-    lengths: list[int]
-    has_mask: bool
+    documents: list[slice]
     shown: float
     noted: Mapping[str, int]
 
     @property
     def parts(self) -> list[Heads]:
-        """The documents, or all heads, if there is a single one."""
-        ends = np.cumsum(self.lengths, dtype=int).tolist()
-        places = [slice(end - n, end) for n, end in zip(self.lengths, ends, strict=True)]
-        return [self.heads.part(place) for place in places] or [self.heads]
+        """The heads of each document."""
+        return [self.heads.part(place) for place in self.documents] or [self.heads]
 
     def divisor(self, rule: Rule) -> float:
         """The divisor of q.k; 1 for scores and weights."""
         if self.heads.k is None:
             return 1.0
-        n_keys = max(self.lengths, default=self.heads.mask.shape[-1])
-        shown = None if self.heads.mask.all() else self.heads.mask
-        return resolve_divisor(rule, self.heads.q.shape[-1], n_keys, shown)
+        n_keys = max(part.mask.shape[-1] for part in self.parts)
+        mask = "none" if self.shown == 1 else "some"
+        return resolve_divisor(rule, self.heads.q.shape[-1], n_keys, mask)
 
 
 def read_heads(
@@ -117,28 +113,25 @@ def read_heads(
         for role, path in (("mask", layout.mask_file), ("cu_seqlens", layout.cu_seqlens)):
             if path:
                 named[role, None] = _only(path)
-        numbers = sorted(
-            (number for role, number in named if role == kind),
-            key=lambda number: -1 if number is None else number,
-        )
-        return [_layer(named, kind, number, layout) for number in numbers]
+        numbers = [number for role, number in named if role == kind]
+        ordered = sorted(numbers, key=lambda number: number or 0)
+        return [_layer(named, kind, number, layout) for number in ordered]
     except ValueError as error:
         raise FilesError(f"{' and '.join(map(str, paths))}: {error}") from None
 
 
 def _named(files: Sequence[dict[str, Array]], roles: Sequence[str]) -> dict[Key, Array]:
     """The arrays by role and layer; FilesError unless each layer has all roles."""
-    if [*map(len, files)] == [1] * len(roles):
-        return {(role, None): file.popitem()[1] for role, file in zip(roles, files, strict=True)}
     found: dict[Key, Array] = {}
-    for name, array in files[0].items() if len(files) == 1 else ():
-        if match := _NAME.fullmatch(name):
-            found[match[1], int(match[2]) if match[2] else None] = array
-        elif "mask" in name:
-            raise FilesError(
-                f"{name}: True is a visible key in some programs and a hidden one in others; name "
-                "the array mask (True: visible)"
-            )
+    for role, file in zip(roles, files, strict=False):
+        for name, array in file.items():
+            if match := _NAME.fullmatch(name or role):
+                found[match[1], int(match[2]) if match[2] else None] = array
+            elif "mask" in name:
+                raise FilesError(
+                    f"{name}: True is a visible key in some programs and a hidden one in others; "
+                    "name the array mask (True: visible)"
+                )
     layers = {layer for role, layer in found if role in roles}
     if not layers or any((role, layer) not in found for role in roles for layer in layers):
         names = ", ".join([repr(name) for file in files for name in file][:5])
@@ -168,35 +161,30 @@ def _layer(named: Mapping[Key, Array], kind: Kind, number: int | None, layout: L
     }
     ends = beside.pop("cu_seqlens", None)
     axes = layout.axes or usual_axes(q.ndim - 2)
-    if k is not None:
-        if ends is not None:
-            axes = layout.axes or (_POSITION, "head")
-        elif layout.axes is None:
-            _check(q.shape, k.shape)
-        if _POSITION in axes:
-            q, k = (np.moveaxis(array, axes.index(_POSITION), -2) for array in (q, k))
-            axes = tuple(name for name in axes if name != _POSITION)
+    if k is not None and layout.axes is None:
+        _check(q.shape, k.shape, is_packed=ends is not None)
+        axes = axes if ends is None else (_POSITION, "head")
+    if k is not None and _POSITION in axes:
+        q, k = (np.moveaxis(array, axes.index(_POSITION), -2) for array in (q, k))
+        axes = tuple(name for name in axes if name != _POSITION)
+    read_as = q.shape, (*axes, *(("query", "key") if k is None else (_POSITION, "d_k")))
     scores = (*q.shape[:-1], q.shape[-1] if k is None else k.shape[-2])
-    pairs = np.ones((1, 1), bool)  # that files show
+    visible = named_mask(layout.mask, *scores[-2:])
     for mask in beside.values():
-        pairs = pairs & _mask_of(mask, scores, axes)
+        visible = visible & _mask_of(mask, scores, axes)
     padding = np.asarray(~q.any(axis=-1)) if kind == "q" else equal_rows(q)
     if layout.drops_padding:
-        pairs = pairs & ~padding[..., np.newaxis]
+        visible = visible & ~padding[..., np.newaxis]
         if kind == "q" and scores[-1] == scores[-2]:
-            pairs = pairs & ~padding[..., np.newaxis, :]
-    visible = pairs & named_mask(layout.mask, *scores[-2:])
-    noted = {"hidden": 0, "padding": 0 if layout.drops_padding or beside else int(padding.sum())}
-    if kind == "scores":
-        noted["hidden"] = int((hidden_scores(q) & (q != -np.inf)).sum())
+            visible = visible & ~padding[..., np.newaxis, :]
+    noted = {"padding": 0 if layout.drops_padding or beside else int(padding.sum())}
     if kind == "weights":
         noted["zeros"] = int(((q == 0) & visible).sum())
         check_weights(q, visible, is_named=layout.mask != "none")
         q = scores_of(q, visible)
     heads = Heads.of(q, k, visible, axes)
-    lengths = [] if ends is None else _lengths(ends, scores)
-    has_mask = bool(beside) or layout.mask != "none"
-    return Layer(heads, kind, axes, number, lengths, has_mask, float(pairs.mean()), noted)
+    documents = [] if ends is None else _documents(ends, scores)
+    return Layer(heads, kind, read_as, number, documents, float(visible.mean()), noted)
 
 
 def _of_floats(array: Array) -> Array:
@@ -206,14 +194,10 @@ def _of_floats(array: Array) -> Array:
             f"expected floating-point numbers, got {array.dtype}; the bits of bfloat16 are "
             "read after bits.view('V2'), and quantised numbers after a product with their scale"
         )
-    if array.ndim < 2 or not array.size:
-        raise FilesError(
-            f"expected 2 axes or more, none of them empty, got an array of shape {array.shape}"
-        )
-    return in_a_known_type(array)
+    return numbers_of("array", in_a_known_type(array))
 
 
-def _check(q: Sequence[int], k: Sequence[int]) -> None:
+def _check(q: Sequence[int], k: Sequence[int], *, is_packed: bool) -> None:
     """Refuse shapes that may have several heads in the last axis, or heads and positions exchanged.
 
     Raises:
@@ -222,10 +206,10 @@ def _check(q: Sequence[int], k: Sequence[int]) -> None:
     if q[-1] != k[-1] or q[-1] > _WIDEST:
         raise FilesError(
             f"expected q and k with the same d_k (last axis), {_WIDEST} at most, got q {q} and k "
-            f"{k}; heads side by side in the last axis need q.reshape(*q.shape[:-1], H, d_k) and "
-            "--axes batch,position,head"
+            f"{k}; heads side by side in the last axis need q.reshape(*q.shape[:-1], H, d_k), and "
+            "--axes batch,position,head unless they are packed"
         )
-    if len(q) > 2 and 1 < q[-3] >= k[-2]:
+    if len(q) > 2 and 1 < q[-3] >= k[-2] and not is_packed:
         order = ",".join(usual_axes(len(q) - 2))
         raise FilesError(
             f"expected fewer heads than keys, got q {q} and k {k}; choose --axes {order} for "
@@ -234,26 +218,26 @@ def _check(q: Sequence[int], k: Sequence[int]) -> None:
         )
 
 
-def _lengths(ends: Array, scores: Sequence[int]) -> list[int]:
-    """The lengths of the documents whose places `cu_seqlens` names, without empty ones."""
-    places = ends.astype(np.int64).ravel()
-    lengths = np.diff(places)
-    is_whole = [*places[:1], *places[-1:]] == [0, scores[-1]]
-    if scores[-2] != scores[-1] or not is_whole or (lengths < 0).any():
+def _documents(array: Array, scores: Sequence[int]) -> list[slice]:
+    """The places of the documents that `cu_seqlens` names, without empty ones."""
+    places = array.astype(np.int64).ravel().tolist()
+    ends = [*places[:1], *places[-1:]]
+    if ends != [0, scores[-2]] or ends != [0, scores[-1]] or places != sorted(places):
         raise FilesError(
             f"cu_seqlens: expected numbers from 0 up to the {scores[-1]} tokens of scores "
-            f"{scores}, got {reprlib.repr(ends.tolist())}"
+            f"{scores}, got {reprlib.repr(places)}"
         )
-    return [n for n in lengths.tolist() if n]
+    return [slice(first, end) for first, end in pairwise(places) if first < end]
 
 
 def _mask_of(mask: Array, scores: tuple[int, ...], axes: tuple[str, ...]) -> BoolArray:
     """A saved mask as booleans, True where the query may attend, that broadcast to the scores.
 
     Args:
-        mask: of tokens, (n_keys,) or (batch, n_keys), which hides padded queries, too, where there
-            are as many queries as keys; or of axes that broadcast to the scores. Booleans, ones and
-            zeros, or numbers to add to scores (0, or -10,000 and less).
+        mask: of tokens, (n_keys,) or (batch, n_keys), also if that is (n_queries, n_keys); it hides
+            padded queries, too, where there are as many queries as keys. Or of axes that broadcast
+            to the scores. Booleans, ones and zeros, or numbers to add to scores (0, or -10,000 and
+            less).
         scores: their shape.
         axes: names of the leading ones.
 
@@ -263,11 +247,6 @@ def _mask_of(mask: Array, scores: tuple[int, ...], axes: tuple[str, ...]) -> Boo
     *leading, n_queries, n_keys = scores
     batch = dict(zip(axes, leading, strict=False)).get(BATCH, 1)
     of_tokens = mask.shape in ((n_keys,), (batch, n_keys))
-    if mask.shape == (batch, n_keys) == (n_queries, n_keys):
-        raise ValueError(
-            f"mask: expected one way to read {mask.shape}, got two, (batch, key) and (query, key); "
-            "save it with the axes (batch, 1, 1, key) or (1, query, key)"
-        )
     is_flags = np.isin(mask, (0, 1)).all() and mask.any()
     allowed: BoolArray = np.asarray(mask == 1) if is_flags else broadcast_mask(mask, mask.shape)
     if of_tokens:

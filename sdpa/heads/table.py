@@ -1,7 +1,5 @@
 """The numbers of all heads of a user's arrays as one table of columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
+from sdpa.attention import softmax
 from sdpa.diagnosis import Estimates
 from sdpa.diagnosis.estimates import diagnosis_of
 from sdpa.diagnosis.quantities import Quantity
 from sdpa.heads.reading import Layer
-from sdpa.row_maps import PLAIN, RowMap
 from sdpa.scaling import Scaling
 
 Columns = dict[str, npt.NDArray[Any]]  # by name, each with a value for every head
@@ -25,17 +23,12 @@ OUTSIDE_DOCUMENT = Quantity(
 )
 
 
-def table_of(
-    layers: Sequence[Layer],
-    scaling: str = "d_k^1/2",
-    row_map: RowMap = PLAIN,
-    mask: str = "none",
-) -> Columns:
+def table_of(layers: Sequence[Layer], scaling: str = "d_k^1/2", mask: str = "none") -> Columns:
     """The diagnosis of all heads, in the order of their arrays.
 
     Its columns number heads, such as layer and head; then come sizes and the quantities of
     `sdpa.diagnosis.QUANTITIES` with errors and exact values, as far as they are known. Rows of a
-    document see its keys alone. The rule and the row map hold for scores of q and k.
+    document see its keys alone. The rule holds for q and k, and the mask is a name for the table.
 
     Raises:
         ValueError: an option does not fit the arrays, or `sdpa.diagnose` refuses them.
@@ -44,28 +37,29 @@ def table_of(
     tables = []
     for layer in layers:
         divisor = layer.divisor(rule)
-        found = diagnosis_of(layer.parts, divisor, row_map)
+        found = diagnosis_of(layer.parts, divisor)
         sizes = {"n_queries": found.n_queries, "n_keys": found.n_keys, "mask": mask}
         if found.d_k is not None:
             sizes = {"d_k": found.d_k, **sizes, "scaling": rule.name, "divisor": divisor}
         table = columns_of(layer, found, sizes | {"sequences": found.sequences})
         if layer.kind == "weights":  # they leave open what all scores of a row have in common
             del table["largest_absolute_score"]
-        if layer.lengths:
-            table[OUTSIDE_DOCUMENT.name] = _outside_document(layer, divisor, row_map)
+        if layer.documents:
+            table[OUTSIDE_DOCUMENT.name] = _outside_document(layer, divisor)
         tables.append(table)
     return together(tables)
 
 
-def _outside_document(layer: Layer, divisor: float, row_map: RowMap) -> FloatArray:
+def _outside_document(layer: Layer, divisor: float) -> FloatArray:
     """The share of the weight of each head that leaves its document."""
-    document = np.repeat(np.arange(len(layer.lengths)), layer.lengths)
+    lengths = [place.stop - place.start for place in layer.documents]
+    document = np.repeat(np.arange(len(lengths)), lengths)
     shares = []
     for head in np.ndindex(layer.heads.shape):
         leaving = whole = 0.0
         for one in layer.heads.of_head(head):
             for rows, scores in one.tiles():
-                weights = row_map.weights(scores / divisor)
+                weights = softmax(scores / divisor)
                 is_outside = document[one.places[rows], np.newaxis] != document
                 leaving += weights[is_outside].sum()
                 whole += weights.sum()
@@ -76,24 +70,21 @@ def _outside_document(layer: Layer, divisor: float, row_map: RowMap) -> FloatArr
 def columns_of(layer: Layer, found: Estimates, sizes: Mapping[str, object]) -> Columns:
     """The table of one pair of arrays, with sizes that its heads have in common."""
     columns = found.columns()
-    numbers = {} if layer.number is None else {"layer": layer.number}
-    axes = {name: columns.pop(name) for name in found.axes}
-    if axes.keys() & numbers:
-        raise ValueError("expected layers by the names of arrays or along an axis, got both")
-    ahead, same = (
-        {name: np.full(found.rows.size, value) for name, value in each.items()}
-        for each in (numbers, sizes)
-    )
-    return ahead | axes | same | columns
+    places = {name: columns.pop(name) for name in found.axes}
+    if layer.number is not None:
+        if "layer" in places:
+            raise ValueError("expected layers by the names of arrays or along an axis, got both")
+        places = {"layer": np.full(found.rows.size, layer.number), **places}
+    same = {name: np.full(found.rows.size, value) for name, value in sizes.items()}
+    return places | same | columns
 
 
 def together(tables: Sequence[Columns]) -> Columns:
     """One table below the other; ValueError unless all have the same columns."""
     if any(table.keys() != tables[0].keys() for table in tables):
-        kinds = dict.fromkeys(", ".join(indices(table)) or "none" for table in tables)
         raise ValueError(
             "expected the same axes in each pair, and either one sequence or several in all, got "
-            f"heads by {' and '.join(kinds)}"
+            f"heads by {[indices(table) for table in tables]}"
         )
     return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 

@@ -8,12 +8,10 @@ least, 256 least), a 0 on a visible key stands for `least`; in other heads, and 
 key weight, as padding, it hides the key.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdpa._arrays import BoolArray
-from sdpa.diagnosis.heads import are_weights
+from sdpa.diagnosis.head_rows import are_weights
 from sdpa.heads.formats import Array
 
 _HIDDEN = 0.01  # of the weight: what rounding may leave on hidden keys
@@ -24,10 +22,6 @@ def check_weights(weights: Array, visible: BoolArray, *, is_named: bool) -> None
     """ValueError unless rows are those of weights, on the keys that a mask shows, which are not
     causal without a mask by name.
     """
-    if rows := np.isnan(weights).any(axis=-1).sum():
-        raise ValueError(
-            f"weights: expected numbers, with zeros as padding, got NaN in {rows} rows"
-        )
     if not are_weights(weights):
         sums = weights.sum(axis=-1, dtype=np.float64)
         raise ValueError(
@@ -40,9 +34,8 @@ def check_weights(weights: Array, visible: BoolArray, *, is_named: bool) -> None
             "weights: causal? Nearly all above the diagonal are 0; add --mask causal, and beside "
             "padding --mask causal,FILE with the mask of the tokenizer, or --mask causal,padding"
         )
-    counted = visible.any(axis=-1, keepdims=True)
-    hidden = (weights * (counted & ~visible)).sum(dtype=np.float64)
-    share = hidden / ((weights * counted).sum(dtype=np.float64) or 1.0)
+    counted = weights * visible.any(axis=-1, keepdims=True)
+    share = (counted * ~visible).sum(dtype=np.float64) / (counted.sum(dtype=np.float64) or 1.0)
     if share > _HIDDEN:
         raise ValueError(
             f"mask: expected one that hides no weight, got one that hides {share:.0%} of it, beside "
@@ -57,12 +50,13 @@ def equal_rows(weights: Array) -> BoolArray:
 
 
 def _is_causal(weights: Array, visible: BoolArray) -> bool:
-    """True for squares that have weight below the diagonal alone."""
-    n_queries, n_keys = weights.shape[-2:]
-    above = visible & ~np.tri(n_queries, n_keys, dtype=bool)
-    below = visible & np.tri(n_queries, n_keys, -1, dtype=bool)
-    shares = [(weights[one] > 0).mean() if one.any() else 1.0 for one in (above, below)]
-    return n_queries == n_keys and bool(shares[0] < min(0.01, shares[1] / 10))
+    """True for squares that have weight below the diagonal alone, but for 1%."""
+    pairs = np.triu(visible, 1), np.tril(visible, -1)
+    seen = [np.count_nonzero(one) for one in pairs]
+    some = [np.count_nonzero(weights[one]) for one in pairs]
+    is_less = 10 * some[0] * seen[1] < some[1] * seen[0]
+    is_square = weights.shape[-1] == weights.shape[-2]
+    return bool(is_square and is_less and 100 * some[0] < seen[0])
 
 
 def scores_of(weights: Array, visible: BoolArray) -> Array:

@@ -57,7 +57,7 @@ class LayerRows:
     They are polynomials in ln(1 + v), with v = d_k (1 - cosine) / divisor^2 the variance of the
     scores that these tokens leave.
 
-    Both gradients vanish like 1 - cosine; the polynomials are those of their ratios to it.
+    Both gradients vanish like 1 - cosine; the polynomials fit gradient / (1 - cosine).
     """
 
     def __init__(self, d_k: float, n_keys: int, divisor: float) -> None:

@@ -19,7 +19,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq, newton
 from scipy.special import digamma, gammainc, log_ndtr, ndtri
 
-from sdpa.theory.norm_quantiles import rows_of
+from sdpa.theory.norm_quantiles import row_norms
 from sdpa.theory.row_law import RowLaw
 
 _MAX_KEYS = 1e9
@@ -111,7 +111,7 @@ def median_crossing(norm: str, n_keys: int) -> float:
     power = 0 if norm == "jacobian_norm" else 1  # of the divisor
 
     def median(d_k: float, divisor: float) -> float:
-        rows = rows_of(RowLaw(float(d_k), n_keys, divisor), n_keys)
+        rows = row_norms(RowLaw(float(d_k), n_keys, divisor), n_keys)
         return rows.quantile(rows.norm(norm, d_k)) / divisor**power
 
     def difference(log_d_k: float) -> float:

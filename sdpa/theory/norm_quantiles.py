@@ -111,7 +111,7 @@ def attention_medians(
     divisor = divisor_of_rows(d_k, n_keys, divisor, shortest)
     of_law = RowLaw(float(d_k), n_keys, divisor, law)
     least = int(lengths_of(shortest, n_keys)[0])
-    rows = rows_of(of_law, least)
+    rows = row_norms(of_law, least)
     # One of n_keys rows may have a single key and the norms 0.
     share = (0.5 * n_keys - 1) / (n_keys - 1) if least == 1 else 0.5
     found = [nan] * 3
@@ -121,7 +121,7 @@ def attention_medians(
     return NormMedians(*found)
 
 
-def rows_of(law: RowLaw, shortest: int) -> RowNorms:
+def row_norms(law: RowLaw, shortest: int) -> RowNorms:
     """The rows of `attention_medians`, those of one key excepted."""
     sigma = law.unit * _lengths(law.d_k, law.law)
     return RowNorms(sigma, max(2, shortest), int(law.n_keys))
@@ -415,7 +415,7 @@ def _bisected(
     low: FloatArray,
     high: FloatArray,
 ) -> FloatArray:
-    """Where a condition that holds at low ends below high, on a logarithmic scale."""
+    """The place where a condition that holds at low ends below high, on a logarithmic scale."""
     ratio = high / low
     t = low
     for _ in range(_BISECTIONS):

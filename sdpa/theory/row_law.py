@@ -159,7 +159,7 @@ def _weights(rows: RowLengths, n_keys: float) -> dict[int, float]:
 
 
 def _pieces_of(lengths: IntArray) -> list[npt.NDArray[np.bool_]]:
-    """Where the lengths of each piece are."""
+    """A mask of the lengths of each piece."""
     piece_of = pieces(lengths)
     return [piece_of == piece for piece in np.unique(piece_of)]
 

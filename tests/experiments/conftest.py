@@ -10,7 +10,7 @@ import pytest
 
 from experiments.commands.measure import measure
 from experiments.config.loader import Config, load_config
-from experiments.figures.draw import draw
+from experiments.figures.draw import draw_sweeps
 from experiments.kinds.figures import figures_of
 from experiments.publication.pages import explorer
 from experiments.running import workers as local
@@ -102,7 +102,7 @@ def drawn(tiny, made_once) -> tuple[Config, Path]:
 
     def fill(folder: Path) -> None:
         shutil.copytree(source, folder, dirs_exist_ok=True)
-        draw(Study(config, folder), config.sweeps, jobs=2, report=Reporter(verbose=True))
+        draw_sweeps(Study(config, folder), config.sweeps, jobs=2, report=Reporter(verbose=True))
 
     return config, made_once("drawn", fill)
 

@@ -14,7 +14,7 @@ from experiments.config.loader import load_config
 from experiments.config.models import config_names, kinds_of
 from experiments.figures.captions import plain_caption
 from experiments.figures.rendering import draw as draw_one
-from experiments.figures.rendering import typeset
+from experiments.figures.rendering import typeset_drawing
 from experiments.figures.shown import shown
 from experiments.figures.style import Drawing
 from experiments.figures.words import latex, short, values_of
@@ -179,6 +179,6 @@ def test_every_small_grid_has_its_figures_and_its_page(tmp_path, name):
         drawing = draw_one(figure, drawn)
         if drawing.axes[0].axison:  # not empty, with the reason
             assert_true(drawing, plain_caption(figure, drawn), drawn.results)
-        typeset(drawing)
+        typeset_drawing(drawing)
     page = make_page(study, path).decode()
     assert all(f'id="sweep.{sweep}"' in page for sweep in sweeps)

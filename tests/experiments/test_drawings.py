@@ -295,7 +295,7 @@ def test_each_line_has_the_colour_and_the_rows_of_its_label(name, made):
     for bars in (bars for ax in drawing.axes for bars in ax.containers):
         colour = to_hex(bars[0].get_color())
         assert colours.setdefault(bars.get_label(), colour) == colour
-    if picture.by == "scaling" and not picture.beside:
+    if picture.by == "scaling" and not picture.facet_by:
         for bars in drawing.axes[0].containers:
             of_rule = what.rows[what.rows["scaling"] == bars.get_label().partition(",")[0]]
             if not picture.panels[0].over:

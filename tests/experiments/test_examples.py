@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.config.paths import EXAMPLES
-from experiments.publication.examples.examples import EXAMPLES as DECLARED
+from experiments.config.paths import EXAMPLE_FOLDER
+from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.steps import long_table
 from experiments.publication.examples.walk import ExampleError, own_steps, read_matrix
 from experiments.tables.written import csv_bytes
@@ -21,7 +21,7 @@ from tests.shipped import RESULTS
 
 @pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.__name__)
 def test_every_number_is_that_of_plain_python(reference):
-    got = {step.name: step.table for step in DECLARED[reference.__name__].steps()}
+    got = {step.name: step.table for step in EXAMPLES[reference.__name__].steps()}
     expected = reference()
     assert set(got) == set(expected)
     for step, values in expected.items():
@@ -34,10 +34,10 @@ K, V = "0.5,1\n-1,2\n1e-1,-3\n", "x,y\n1,0\n0,1\n2,2\n"
 
 def test_the_shipped_numbers_are_what_comes_out():
     numbers = pd.concat(
-        [long_table(name, DECLARED[name].steps()) for name in sorted(DECLARED)], ignore_index=True
+        [long_table(name, EXAMPLES[name].steps()) for name in sorted(EXAMPLES)], ignore_index=True
     )
-    assert csv_bytes(numbers) == (RESULTS / EXAMPLES / "examples.csv").read_bytes()
-    assert {path.stem for path in (RESULTS / EXAMPLES).glob("*.png")} == set(DECLARED)
+    assert csv_bytes(numbers) == (RESULTS / EXAMPLE_FOLDER / "examples.csv").read_bytes()
+    assert {path.stem for path in (RESULTS / EXAMPLE_FOLDER).glob("*.png")} == set(EXAMPLES)
 
 
 def options(paths):

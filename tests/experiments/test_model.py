@@ -16,9 +16,9 @@ from scipy import special, stats
 
 from experiments.config.errors import TableError
 from experiments.config.paths import DRAWN, SHIPPED_RESULTS, model_path
-from experiments.publication.models import heads
+from experiments.publication.models import model_heads
 from experiments.publication.models.command import draw_model
-from experiments.publication.models.figures import FIGURES, REACH, read_model
+from experiments.publication.models.figures import MODEL_FIGURES, REACH, read_model
 from experiments.publication.models.texts import checksums, windows
 from experiments.tables.reporter import Reporter
 from sdpa import diagnose_scores, softmax
@@ -73,7 +73,7 @@ def test_every_column_is_that_of_a_diagnosis():
     q, k = np.random.default_rng(2).standard_normal((2, 16, 1, 2, 8, 32), dtype=np.float32)
     q *= np.array([0.2, 4], np.float32)[:, None, None]
     k[..., 0, 0] += 15
-    found = heads.heads_of_sequences(q, k)
+    found = model_heads.heads_of_sequences(q, k)
     for row in found[found["group"].isin([0, 7])].to_dict("records"):
         group = slice(2 * row["group"], 2 * row["group"] + 2)
         expected = columns(q[group, 0, row["head"]], k[group, 0, row["head"]])
@@ -85,9 +85,9 @@ def test_the_tables_have_means_over_heads_and_groups_of_each_case(monkeypatch):
     """A network whose queries are the tokens, and 9 times smaller before training."""
     rng = np.random.default_rng(2)
     q, k = rng.standard_normal((2, 8, 2, 3, 6, 4), dtype=np.float32)
-    monkeypatch.setattr(heads, "CONTROLS", {})  # laws that take seconds, and have tests
-    for name in [name for name in heads.QUANTITIES if "distance_" in name]:
-        monkeypatch.delitem(heads.QUANTITIES, name)
+    monkeypatch.setattr(model_heads, "CONTROLS", {})  # laws that take seconds, and have tests
+    for name in [name for name in model_heads.QUANTITIES if "distance_" in name]:
+        monkeypatch.delitem(model_heads.QUANTITIES, name)
 
     def network(scale):
         return SimpleNamespace(
@@ -96,13 +96,15 @@ def test_the_tables_have_means_over_heads_and_groups_of_each_case(monkeypatch):
             queries_and_keys=lambda tokens: (q * tokens * scale, k),
         )
 
-    of_heads, of_layers = heads.by_head_and_layer(network(1.0))
+    of_heads, of_layers = model_heads.by_head_and_layer(network(1.0))
     assert (len(of_heads), len(of_layers)) == (6 * 2 * 3, 6 * 2)
     of_heads = of_heads.set_index(["weights", "text", "layer", "head"]).sort_index()
     used = of_heads.loc["trained", "prose"]
     for case, factor in ((("trained", "code"), 2), (("initial", "prose"), 1 / 9)):
         assert of_heads.loc[case]["spread"].to_numpy() == pytest.approx(factor * used["spread"])
-    groups = heads.heads_of_sequences(q, k).query("layer == 1").groupby("group")["spread"].mean()
+    groups = (
+        model_heads.heads_of_sequences(q, k).query("layer == 1").groupby("group")["spread"].mean()
+    )
     row = of_layers.set_index(["weights", "text", "layer"]).loc["trained", "prose", 1]
     expected = groups.mean(), groups.std() / math.sqrt(8)
     assert row[["spread", "spread_se"]].tolist() == pytest.approx(expected)
@@ -125,7 +127,7 @@ def test_laws_are_those_of_other_draws(name, sigma):
     weights = softmax(sigma * LAWS[name].ppf(uniform))
     share = special.entr(weights).sum(axis=1) / math.log(16)
     spread = sigma * math.sqrt(1 - 1 / 16)
-    law = heads.law if name == "gaussian" else partial(heads.control, name)
+    law = model_heads.law if name == "gaussian" else partial(model_heads.control, name)
     assert law([spread], (16,))[0] == pytest.approx(share.mean(), abs=5 * share.std() / 45)
 
 
@@ -139,9 +141,9 @@ def page():
     return " ".join((ROOT / "docs" / "models.md").read_text(encoding="utf-8").split())
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", MODEL_FIGURES)
 def test_the_page_has_the_findings(shipped, page, name):
-    finding = FIGURES[name].finding
+    finding = MODEL_FIGURES[name].finding
     assert finding.sentence.format(**finding.numbers(shipped)) in page
 
 
@@ -154,7 +156,7 @@ def test_the_page_has_the_numbers_of_the_tables(shipped, page):
     typical = prose.filter(like="distance").abs().median()
     of_texts = of_heads.groupby("text")["rest_distance"].agg(lambda x: x.abs().median())
     differ = (rest.abs() > REACH * prose["rest_distance_se"]).sum()
-    others = [f"{typical[f'rest_distance_{name}']:.2f}" for name in heads.CONTROLS]
+    others = [f"{typical[f'rest_distance_{name}']:.2f}" for name in model_heads.CONTROLS]
     lengths = shipped["by-length"].set_index("n_keys")
     last = shipped["by-position"].query("first == 1024").set_index("rule")
     cost = last["change"].map("{:.3f}".format)
@@ -180,7 +182,7 @@ def test_the_page_has_the_numbers_of_the_tables(shipped, page):
 def test_figures_come_from_the_shipped_tables_and_an_altered_one_is_refused(tmp_path):
     shutil.copytree(model_path(ROOT / SHIPPED_RESULTS, ""), model_path(tmp_path, ""))
     report = Reporter(say=lambda _: None)
-    drawn = [model_path(tmp_path, f"{name}{suffix}") for name in FIGURES for suffix in DRAWN]
+    drawn = [model_path(tmp_path, f"{name}{suffix}") for name in MODEL_FIGURES for suffix in DRAWN]
     for path in drawn:
         path.unlink()
     draw_model(tmp_path, report)

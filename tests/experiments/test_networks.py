@@ -18,8 +18,7 @@ from experiments.kinds.network.cell import (
 )
 from experiments.kinds.network.tables import BY_LAYER, law_of, with_law
 from experiments.measuring.experiment import MEASURED
-from experiments.running.work import tabulated
-from experiments.tables.analyse import agreement
+from experiments.tables.analyse import agreement, tabulated
 from experiments.tables.results import Results
 from sdpa.initialisation import Scheme
 from tests.plain_layers import values_of_layers

@@ -9,8 +9,7 @@ import pytest
 
 from experiments.config.sweep import Sweep
 from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
-from experiments.running.work import tabulated
-from experiments.tables.analyse import agreement
+from experiments.tables.analyse import agreement, tabulated
 from experiments.tables.derived import add_exact
 from experiments.tables.results import Results
 from experiments.tables.verdicts import verdicts

@@ -24,10 +24,10 @@ from experiments.running.work import (
     PILOT_TRIALS,
     find_work,
     measure_missing,
-    tabulate_sweep,
     unreached,
 )
 from experiments.running.workers import LocalWorkers
+from experiments.tables.analyse import tabulate_sweep
 from sdpa import Scaling
 from tests.plain_rows import RULES
 

@@ -12,10 +12,10 @@ from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
 from experiments.measuring import sampling
 from experiments.measuring.chunk import Chunk, generator
 from experiments.measuring.experiment import MEASURED
-from experiments.measuring.rows.kernel import RowMeasurement
-from experiments.measuring.rows.metrics import METRICS
+from experiments.measuring.kernel import RowMeasurement
+from experiments.measuring.row_metrics import METRICS
 from sdpa import LAWS, Scaling
-from tests.plain_rows import metrics_of_draw, rows_of_draw, score_variance
+from tests.plain_rows import rows_of_draw, score_variance
 
 SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
 FIRST_NORMALS = [-0.8852897518185662, -0.6054444485597826, -0.2589453625725119]
@@ -35,9 +35,10 @@ CASES = [
 
 def plain_metrics(draws, divisor, *, causal=False):
     """Every metric of draws (keys, queries, ...) from its definition, and all scores."""
-    found = [metrics_of_draw(queries, keys, divisor, causal=causal) for keys, queries, _ in draws]
+    found = [rows_of_draw(queries, keys, divisor, causal=causal) for keys, queries, _ in draws]
     of_draws, scores = zip(*found, strict=True)
-    means = {name: np.mean([of_draw[name] for of_draw in of_draws]) for name in of_draws[0]}
+    names = [name for name, values in of_draws[0].items() if values]
+    means = {name: np.mean([of_draw[name] for of_draw in of_draws]) for name in names}
     roots = {metric.name for metric in METRICS if metric.kind == "root"}
     rows = {name: math.sqrt(value) if name in roots else value for name, value in means.items()}
     found = rows | {

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from experiments.publication.models import language, smollm2
+from experiments.publication.models import divisors, smollm2
 from sdpa import diagnose_scores, network
 from sdpa.network import Block
 from tests.suite_process import ROOT
@@ -137,7 +137,7 @@ def test_gradients_are_differences_of_the_loss(tiny):
 
 
 def test_the_values_of_a_sequence_are_those_of_a_diagnosis(tiny):
-    table = language.heads_of_sequence(tiny, TOKENS[0], 2.0)
+    table = divisors.heads_of_sequence(tiny, TOKENS[0], 2.0)
     losses, steps, gradients = tiny.gradients(TOKENS[0], 2.0)
     rows = diagnose_scores(steps[1].scaled[3], "causal")
     to_q = np.linalg.norm(gradients[1].q[3], axis=1)
@@ -158,9 +158,9 @@ def test_the_values_of_a_sequence_are_those_of_a_diagnosis(tiny):
 
 
 def test_means_over_sequences_are_geometric_for_gradients():
-    of = dict.fromkeys(language.OVER_HEADS, (1.0, 1.0, 4.0, 4.0))
+    of = dict.fromkeys(divisors.OVER_HEADS, (1.0, 1.0, 4.0, 4.0))
     of |= {"divisor": 8, "group": (0, 0, 1, 1), "query_gradient": (3.0, 4.0, 30.0, 40.0)}
-    row = language.means_over_sequences(pd.DataFrame(of), ["divisor"]).loc[0]
+    row = divisors.means_over_sequences(pd.DataFrame(of), ["divisor"]).loc[0]
     assert row["query_gradient"] == pytest.approx(np.sqrt(12.5 * 10))
     assert row["query_gradient_se"] == pytest.approx(row["query_gradient"] * np.log(10) / 2)
     assert row["stream_gradient"] == pytest.approx(2)
@@ -169,7 +169,7 @@ def test_means_over_sequences_are_geometric_for_gradients():
 
 def test_the_loss_of_a_sequence_changes_from_that_under_its_own_divisor():
     of = {"text": "prose", "group": [0, 0, 1, 1], "divisor": [1, 8, 8, 1], "loss": [2, 1, 3, 7]}
-    assert language.change_of_loss(pd.DataFrame(of), "text").tolist() == [1, 0, 0, 4]
+    assert divisors.change_of_loss(pd.DataFrame(of), "text").tolist() == [1, 0, 0, 4]
 
 
 @pytest.mark.parametrize(("centre", "expected"), [(8.4, 8.4), (30.0, np.nan)])
@@ -181,25 +181,24 @@ def test_the_smallest_loss_of_parabolas_is_found(centre, expected):
     losses = [
         (group, c, 3 + np.log(c / vertex) ** 2)
         for group, vertex in enumerate(vertices)
-        for c in language.AROUND
+        for c in divisors.AROUND
     ]
     found = pd.DataFrame(losses, columns=["group", "divisor", "loss"])
     without = centre * 0.9 ** np.array([0.5, 0, -0.5])
     error = np.sqrt(2 * np.var(without)) if expected == centre else np.nan
-    assert language.smallest_loss(found) == pytest.approx((expected, error), rel=2e-3, nan_ok=True)
+    assert divisors.smallest_loss(found) == pytest.approx((expected, error), rel=2e-3, nan_ok=True)
 
 
 def test_the_start_of_a_long_sequence_is_a_short_one(tiny, monkeypatch):
-    monkeypatch.setattr(language, "LENGTHS", (3, N))
-    monkeypatch.setattr(language, "LAST_ROWS", 2)
-    monkeypatch.setattr(language, "FITTED", 2)
+    monkeypatch.setattr(divisors, "LENGTHS", (3, N))
+    monkeypatch.setattr(divisors, "LAST_ROWS", 2)
+    monkeypatch.setattr(divisors, "FITTED", 2)
     monkeypatch.setattr(smollm2.Pretrained, "tokens", lambda *_: TOKENS)
-    lengths, positions = language.by_length(tiny)
+    lengths, positions = divisors.by_length(tiny)
     first = positions[positions["rule"] == "ln n"].iloc[0]
-    divisors = np.array([[8], [8], [8 * np.log(2) / np.log(3)]])
+    by_row = np.array([[8], [8], [8 * np.log(2) / np.log(3)]])
     short, longer = (
-        np.mean([tiny.losses(tokens[:4], divisor) for tokens in TOKENS])
-        for divisor in (8, divisors)
+        np.mean([tiny.losses(tokens[:4], divisor) for tokens in TOKENS]) for divisor in (8, by_row)
     )
     assert lengths["loss"][0] == pytest.approx(short)
     assert first["loss"] == pytest.approx(longer)

@@ -15,7 +15,7 @@ from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import Limits, effective_draws, mean_interval, share_interval
 from experiments.measuring.moments import Moments, ScoreMoments
 from experiments.measuring.quantiles import MAX_BINS, Histograms
-from experiments.measuring.rows.metrics import METRICS
+from experiments.measuring.row_metrics import METRICS
 from tests.plain_rows import RULES
 
 
@@ -129,16 +129,14 @@ def test_the_interval_of_a_quantile_is_that_of_the_trials_shares_below_it(share,
     assert found.inside == (low * 45 >= 1 and high * 45 <= 44)
 
 
-def test_a_mean_without_limits_has_the_interval_of_student():
-    half = stats.t.ppf(0.975, 9) * 0.3
-    assert mean_interval(1.0, 0.3, 10, Limits()) == close((1 - half, 1 + half))
-
-
 @pytest.mark.parametrize(("value", "limits"), [(0.8, Limits(0, 1)), (0.2, Limits(0))])
 def test_near_a_limit_the_interval_is_one_of_the_logarithm_of_the_distance(value, limits):
+    """And that of Student without one."""
+    half = stats.t.ppf(0.975, 49) * 0.05
+    assert mean_interval(value, 0.05, 50, Limits()) == close((value - half, value + half))
     ends = np.array(mean_interval(value, 0.05, 50, limits))
     near, far = ends if value < 0.5 else 1 - ends[::-1]
-    factor = math.exp(stats.t.ppf(0.975, 49) * 0.05 / 0.2)
+    factor = math.exp(half / 0.2)
     assert (near, far) == close((0.2 / factor, 0.2 * factor))
 
 

@@ -102,11 +102,11 @@ def test_the_hash_of_an_experiment_follows_code_that_measures_and_no_comment(tmp
         "sdpa/__init__.py": set(),
         "sdpa/theory/rows.py": set(),
         "sdpa/monitor.py": set(),  # a tool, as the next two
-        "sdpa/comparison.py": set(),
+        "sdpa/divided_scores.py": set(),
         "sdpa/heads/table.py": set(),
         "experiments/tables/analyse.py": set(),
         "experiments/measuring/chunk.py": HASHED,
-        "experiments/measuring/rows/metrics.py": {"saturation"},
+        "experiments/measuring/row_metrics.py": {"saturation"},
         "experiments/kinds/rows/cell.py": {"rows"},
         "experiments/kinds/rows/figures.py": set(),
     }.items():

@@ -19,7 +19,7 @@ from experiments.running.files import write_atomically
 from experiments.running.store import Store
 from experiments.running.work import tabulate_sweep
 from experiments.tables import products
-from experiments.tables.compare import compare
+from experiments.tables.changes import change_of
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
@@ -109,7 +109,7 @@ ROUNDING = "equal to rounding"
     ],
 )
 def test_a_table_is_compared_with_the_one_before(of, to, kind, where):
-    change = compare(TABLE, TABLE.replace(of, to))
+    change = change_of(TABLE, TABLE.replace(of, to))
     assert (change.kind, change.where) == (kind, where)
 
 

@@ -9,7 +9,7 @@ from scipy.special import rel_entr
 
 from sdpa import compare
 from sdpa.diagnosis import COMPARED
-from sdpa.diagnosis.comparing import divergence
+from sdpa.diagnosis.two_runs import divergence
 from tests.plain_attention import entropy, softmax_of_row
 
 
@@ -31,7 +31,7 @@ def plain_comparison(pairs):
 
 def test_every_quantity_is_that_of_loops_over_rows(monkeypatch):
     """Grouped queries in tiles of two rows, beside scores, with errors by the jackknife."""
-    monkeypatch.setattr("sdpa.diagnosis.heads._TILE", 12)
+    monkeypatch.setattr("sdpa.diagnosis.head_rows._TILE", 12)
     q, k, other = inputs(4, 3, 6, 5)
     of_a, of_b = (q @ keys.swapaxes(-1, -2) / 2 for keys in (k[[0, 0, 2, 2]], other))
     q[..., 0, :] = np.inf  # sees one key, and does not count
@@ -74,9 +74,13 @@ K = np.ones((2, 3, 4))
         (
             np.where(np.tri(3), K[..., :3], -np.inf),
             {},
-            "hide the same keys, .* infinite in head 0$",
+            "hide the same keys, .* infinite$",
         ),
-        ((K, K), {"mask": np.eye(3) == 1}, "query that sees two keys or more, got none in head 0$"),
+        (
+            (K, K),
+            {"mask": np.eye(3) == 1},
+            "two keys or more in each head, got none in 2 of 2",
+        ),
         (K / 4, {}, "^b: scores: expected those before the softmax"),
     ],
 )

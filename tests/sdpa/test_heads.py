@@ -131,7 +131,6 @@ def test_the_weight_that_would_leave_its_document_is_that_of_a_loop():
 
 
 MANY = np.zeros((2, 7, 3, 4))  # 7 heads of 3 positions, or the other way
-SQUARE = {"q": Q[:, :1, :2], "k": K[:, :1, :2], "mask": np.ones((2, 2), bool)}
 REFUSED = [
     ({"q": Q[0], "k": K[0, ..., :3]}, r"same d_k .* got q \(3, 5, 4\) and k \(3, 5, 3\)"),
     ({"q": np.zeros((5, 512)), "k": np.zeros((5, 512))}, r"256 at most.*q\.reshape"),
@@ -139,7 +138,6 @@ REFUSED = [
     ({"q": MANY[:, :3], "k": MANY[:, :3]}, "fewer heads than keys"),
     (PACKED | {"cu_seqlens": ENDS[:2]}, r"8 tokens .* got \[0, 5\]"),
     (pair() | {"mask": IS_TOKEN[:, 1:]}, r"mask: .* got \(2, 4\)"),
-    (SQUARE, r"one way to read \(2, 2\), got two"),
     (pair() | {"mask": ~np.tri(N, dtype=bool)}, "hides the own key"),
     (pair() | {"attn_mask": IS_TOKEN}, "True is a visible key in some"),
     ({"q.1": Q, "k.1": K, "q.2": Q}, "or so for each layer .*got 'q.1', 'k.1', 'q.2'"),

@@ -134,7 +134,7 @@ EXPERIMENT = Experiment(
         *metric_columns(METRICS),
     ),
     metrics=METRICS,
-    beside={COUNTS: ("counts",)},
+    side_tables={COUNTS: ("counts",)},
     measure=measure,
     tabulate=tabulate,
     min_trials=MIN_TRIALS,

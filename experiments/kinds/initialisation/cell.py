@@ -14,9 +14,9 @@ from annotated_types import Ge, Le
 
 from experiments.measuring.columns import Column, Meaning
 from experiments.measuring.experiment import MEASURED, Floats, Row, for_cells
+from experiments.measuring.kernel import Kernel, RowMeasurement
 from experiments.measuring.metric import Exact
-from experiments.measuring.rows.kernel import Kernel, RowMeasurement
-from experiments.measuring.rows.metrics import METRICS, PerRow, RowMetric
+from experiments.measuring.row_metrics import METRICS, PerRow, RowMetric
 from experiments.measuring.sampling import AttentionCell
 from sdpa.initialisation import Scheme, layer_normed_tokens
 from sdpa.scaling import Scaling

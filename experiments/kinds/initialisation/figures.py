@@ -1,7 +1,7 @@
 """Figure of schemes of initial weights, and its finding."""
 
 from experiments.kinds.declarations import (
-    EQUAL,
+    EQUAL_WEIGHTS,
     READING,
     Figure,
     Finding,
@@ -38,9 +38,9 @@ FIGURES = (
             (Panel("score_variance", "variance of a score"), Panel("max_weight", equal="low")),
             (3.1, 2.9),
             by="d_model",
-            beside="scaling",
+            facet_by="scaling",
         ),
-        note=f"{READING} {EQUAL}",
+        note=f"{READING} {EQUAL_WEIGHTS}",
         finding=Finding(
             sweep="initialisation",
             title="Most schemes keep score variance under d_k^1/2 in wider models",

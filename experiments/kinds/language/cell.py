@@ -131,7 +131,7 @@ class Cell(ScaledCell):
         Normalizer, Meaning("function from capped scores to weights: softmax or sigmoid")
     ] = NORMALIZERS["softmax"]
 
-    def of_weights(self) -> list[float]:
+    def weight_divisors(self) -> list[float]:
         """The divisors of the initial W_Q and W_K, and of their learning rate."""
         rules = self.initial_divisor, self.rate_divisor
         return [rule.divisor(self.d_k, self.n_keys) for rule in rules]
@@ -143,7 +143,7 @@ class Cell(ScaledCell):
         if self.width % self.n_heads:
             return f"width: expected a multiple of n_heads = {self.n_heads}, got {self.width}"
         for name, divisor in zip(
-            ("initial_divisor", "rate_divisor"), self.of_weights(), strict=True
+            ("initial_divisor", "rate_divisor"), self.weight_divisors(), strict=True
         ):
             if divisor < _SMALLEST_DIVISOR:
                 least = f"expected a divisor of at least {_SMALLEST_DIVISOR}"
@@ -214,7 +214,7 @@ class Cell(ScaledCell):
             drawn *= (deviation or 1 / math.sqrt(rows)) / over
             return drawn
 
-        of_queries = _SMALL if self.initial == "small" else 0.0, self.of_weights()[0]
+        of_queries = _SMALL if self.initial == "small" else 0.0, self.weight_divisors()[0]
         ones = np.ones((self.n_heads, 1, 1), np.float32)
 
         def block() -> Block:
@@ -337,7 +337,7 @@ def train(
     decoder = start.copy()
     named = list(decoder.arrays())
     optimizer = OPTIMIZERS[cell.optimizer]([array for _, array in named])
-    of_queries = cell.learning_rate / cell.of_weights()[1]
+    of_queries = cell.learning_rate / cell.weight_divisors()[1]
     rates = [of_queries if name in ("query", "key") else cell.learning_rate for name, _ in named]
     text = trained_on()
     for step, batch in enumerate(places):
@@ -535,7 +535,7 @@ EXPERIMENT = Experiment(
     cell=Cell,
     columns=(*TREATMENT, _RUNS, *metric_columns(METRICS)),
     metrics=METRICS,
-    beside={HISTORY: tuple(names(HISTORY_COLUMNS)), HEADS: tuple(names(HEADS_COLUMNS))},
+    side_tables={HISTORY: tuple(names(HISTORY_COLUMNS)), HEADS: tuple(names(HEADS_COLUMNS))},
     measure=measure,
     tabulate=tabulate,
     min_trials=2,

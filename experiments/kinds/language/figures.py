@@ -52,7 +52,7 @@ FIGURES = (
             "learning_rate",
             (Panel("final_loss", top=_TOP),),
             (3.8, 3.6),
-            beside=CASES,
+            facet_by=CASES,
             columns=3,
         ),
         note="Median loss of held-out text over runs.",

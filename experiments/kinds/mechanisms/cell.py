@@ -18,9 +18,9 @@ from annotated_types import Ge, Le
 from experiments.measuring.columns import Meaning
 from experiments.measuring.experiment import Floats, RowSizes, for_cells
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
+from experiments.measuring.kernel import Kernel
 from experiments.measuring.metric import Exact, from_theory
-from experiments.measuring.rows.kernel import Kernel
-from experiments.measuring.rows.metrics import METRICS, RowMetric, RowsMetric, row_arguments
+from experiments.measuring.row_metrics import METRICS, KernelMetric, RowMetric, row_arguments
 from experiments.measuring.sampling import SampledCell
 from sdpa.masks import reach_of
 from sdpa.row_maps import NORMALIZERS, MappedRows, Normalizer, RowMap
@@ -173,7 +173,7 @@ _J = (
     "softmax Jacobian J = diag(w) - w w^T",
     "Jacobian J of the weights to the scaled scores before the cap",
 )
-MECHANISM_METRICS: tuple[RowsMetric, ...] = (
+MECHANISM_METRICS: tuple[KernelMetric, ...] = (
     _SATURATION["score_variance"],
     RowMetric(
         "visible_mass",

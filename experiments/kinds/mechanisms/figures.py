@@ -52,7 +52,7 @@ FIGURES = (
             "d_k",
             (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT, MEDIAN_TITLE)),
             (5.0, 3.1),
-            beside="scaling",
+            facet_by="scaling",
             rules=BOTH,
         ),
         note=f"{GRADIENT} {READING}",

@@ -177,7 +177,7 @@ class Cell(ScaledCell):
 
 
 @dataclass(frozen=True)
-class Measurement:
+class StackMeasurement:
     """Moments of the metrics of each rule, and the mean and spread of all values of layers."""
 
     moments: Moments  # of a vector of rules and metrics
@@ -194,7 +194,7 @@ class Measurement:
         return type(self)(moments, self.mean + shift * share, squares)
 
 
-def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Measurement:
+def measure(cell: Cell, trials: int, rng: np.random.Generator) -> StackMeasurement:
     """Measure that many independent stacks under every rule."""
     found = np.array([_stack(cell, rng) for _ in range(trials)])
     of_layers = found[:, :, : cell.layers]
@@ -203,7 +203,7 @@ def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Measurement:
     moments = Moments.of(np.stack(metrics, axis=-1).reshape(trials, -1).T)
     mean = of_layers.mean(axis=0)
     squares = ((of_layers - mean) ** 2).sum(axis=0)
-    return Measurement(moments, mean, squares)
+    return StackMeasurement(moments, mean, squares)
 
 
 def _stack(cell: Cell, rng: np.random.Generator) -> Floats:
@@ -387,7 +387,7 @@ _LAYER = Column("layer", "int", "number of the layer, from 1")
 LAYER_COLUMNS = (TREATMENT[0], _TRIALS, _LAYER, *with_errors(OF_LAYER, "stacks"))
 
 
-def tabulate(cell: Cell, measured: Measurement) -> dict[str, list[Row]]:
+def tabulate(cell: Cell, measured: StackMeasurement) -> dict[str, list[Row]]:
     """One row per rule, and one row per rule and layer."""
     moments = measured.moments
     trials = moments.trials
@@ -420,7 +420,7 @@ EXPERIMENT = Experiment(
     cell=Cell,
     columns=(*TREATMENT, _TRIALS, *metric_columns(METRICS)),
     metrics=METRICS,
-    beside={LAYERS: tuple(names(LAYER_COLUMNS))},
+    side_tables={LAYERS: tuple(names(LAYER_COLUMNS))},
     measure=measure,
     tabulate=tabulate,
     min_trials=2,

@@ -1,16 +1,16 @@
 """The core experiment: what does a divisor do to the scores, the softmax and its gradients?
 
-A cell has a joint law of q and k (`measuring.sampling`). `measuring.rows.kernel` computes a trial
+A cell has a joint law of q and k (`measuring.sampling`). `measuring.kernel` computes a trial
 of it, from the draw to the means: all metrics of attention rows. Here theory knows the medians of
 norms, too.
 """
 
 from dataclasses import dataclass, replace
 
+from experiments.measuring.kernel import Kernel
 from experiments.measuring.metric import Exact, from_theory
-from experiments.measuring.rows.kernel import Kernel
-from experiments.measuring.rows.metrics import METRICS as ROW_METRICS
-from experiments.measuring.rows.metrics import RowsMetric, row_arguments
+from experiments.measuring.row_metrics import METRICS as ROW_METRICS
+from experiments.measuring.row_metrics import KernelMetric, row_arguments
 from experiments.measuring.sampling import SampledCell
 
 _FORMULA = (
@@ -29,7 +29,7 @@ class Cell(SampledCell):
     """One point of the grid."""
 
 
-def _of_drawn_rows(metric: RowsMetric) -> RowsMetric:
+def _with_exact_median(metric: KernelMetric) -> KernelMetric:
     if metric.name == "score_kurtosis":  # normalized vectors of one entry may have equal scores
         return replace(metric, may_be_empty=True)
     norm = metric.name.removesuffix("_median")
@@ -39,6 +39,6 @@ def _of_drawn_rows(metric: RowsMetric) -> RowsMetric:
     return replace(metric, exact=Exact(_FORMULA, value, _ACCURACY[norm]))
 
 
-METRICS = tuple(map(_of_drawn_rows, ROW_METRICS))
+METRICS = tuple(map(_with_exact_median, ROW_METRICS))
 KERNEL = Kernel[Cell](METRICS)
 EXPERIMENT = KERNEL.experiment("saturation", Cell)

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from experiments.config.paths import DRAWN, EXAMPLES, SHIPPED_RESULTS
-from experiments.publication.examples.examples import EXAMPLES as DECLARED
+from experiments.config.paths import DRAWN, EXAMPLE_FOLDER, SHIPPED_RESULTS
+from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.steps import Example, Step, attention, long_table, numbered
 from experiments.running.files import write_atomically, write_files
 from experiments.tables.products import Product, build
@@ -29,21 +29,21 @@ class ExampleError(ValueError):
 
 def write_examples(results: Path, report: Reporter) -> None:
     """Write examples.csv and the picture of each example, unless they are up to date."""
-    folder = results / EXAMPLES
+    folder = results / EXAMPLE_FOLDER
     products = [Product((folder / "examples.csv",), _numbers)]
-    for name in DECLARED:
+    for name in EXAMPLES:
         files = tuple(folder / f"{name}{end}" for end in DRAWN)
         products.append(Product(files, partial(_drawn, name)))
     build(results, products, report)
 
 
 def _numbers() -> list[bytes]:
-    tables = [long_table(name, DECLARED[name].steps()) for name in sorted(DECLARED)]
+    tables = [long_table(name, EXAMPLES[name].steps()) for name in sorted(EXAMPLES)]
     return [csv_bytes(pd.concat(tables, ignore_index=True))]
 
 
 def _drawn(name: str) -> list[bytes]:
-    example = DECLARED[name]
+    example = EXAMPLES[name]
     return [*_draw(example, example.steps()).values()]
 
 
@@ -55,7 +55,7 @@ def _draw(example: Example, steps: list[Step]) -> dict[str, bytes]:
 
 def list_all() -> None:
     """Print the names of all examples as commands, each with its title."""
-    commands = {f"EXAMPLE={spelled(name)}": DECLARED[name].title for name in sorted(DECLARED)}
+    commands = {f"EXAMPLE={spelled(name)}": EXAMPLES[name].title for name in sorted(EXAMPLES)}
     commands["Q=q.csv K=k.csv V=v.csv"] = "Your own matrices, as CSV files; V= is optional"
     lines = [f"{'make walk ' + words:<34}  {title}" for words, title in commands.items()]
     tell("\n".join(lines))
@@ -64,11 +64,11 @@ def list_all() -> None:
 def walk(typed: str) -> None:
     """Print an example step by step, and name its picture, which is drawn if it does not exist."""
     name = typed.replace("-", "_")
-    if name not in DECLARED:
-        names = ", ".join(map(spelled, sorted(DECLARED)))
+    if name not in EXAMPLES:
+        names = ", ".join(map(spelled, sorted(EXAMPLES)))
         raise ExampleError(f"got the example {typed}, expected one of {names}")
-    example = DECLARED[name]
-    picture = SHIPPED_RESULTS / EXAMPLES / f"{name}.png"
+    example = EXAMPLES[name]
+    picture = SHIPPED_RESULTS / EXAMPLE_FOLDER / f"{name}.png"
     steps = example.steps()
     tell(f"{text(example, steps)}\n")
     if not picture.exists():

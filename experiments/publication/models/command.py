@@ -9,7 +9,7 @@ import pandas as pd
 
 from experiments.config.errors import TableError, attempt
 from experiments.config.paths import DRAWN, model_path
-from experiments.publication.models import heads, language
+from experiments.publication.models import divisors, model_heads
 from experiments.publication.models.smollm2 import PACKAGE, Pretrained, pretrained
 from experiments.publication.models.texts import checksums
 from experiments.running.files import checksum, write_atomically
@@ -22,11 +22,11 @@ _SIDECAR = "model.json"
 _FIGURES = ("divisors", "layers")
 # Files that are made together, and the function of the network that returns their content.
 _MADE: dict[tuple[str, ...], Callable[[Pretrained], Sequence[pd.DataFrame | bytes]]] = {
-    ("by-divisor.csv", "by-divisor-layer.csv", "by-divisor-head.csv"): language.by_divisor,
-    ("by-text.csv", "smallest-loss.csv"): language.by_text,
-    ("by-length.csv", "by-position.csv"): language.by_length,
-    ("by-head.csv", "by-layer.csv"): heads.by_head_and_layer,
-    ("qk.npz",): heads.sample,
+    ("by-divisor.csv", "by-divisor-layer.csv", "by-divisor-head.csv"): divisors.by_divisor,
+    ("by-text.csv", "smallest-loss.csv"): divisors.by_text,
+    ("by-length.csv", "by-position.csv"): divisors.by_length,
+    ("by-head.csv", "by-layer.csv"): model_heads.by_head_and_layer,
+    ("qk.npz",): model_heads.sample,
 }
 _SHIPPED = [file for files in _MADE for file in files]
 

@@ -155,7 +155,7 @@ class ModelFigure(NamedTuple):
 
 def render_model(results: Path, name: str) -> list[bytes]:
     """The files of a figure, PNG and text; `FindingError` if the tables do not support its title."""
-    figure = FIGURES[name]
+    figure = MODEL_FIGURES[name]
     tables = read_model(results)
     return render_finding(figure.finding, tables, partial(figure.draw, tables), _ABOUT)
 
@@ -164,7 +164,7 @@ _ABOUT = (
     "SmolLM2-135M-Instruct, 8 sequences of 256 tokens of prose. Bars: 95% intervals, of losses "
     "that of the change from √d_k."
 )
-FIGURES = {
+MODEL_FIGURES = {
     "divisors": ModelFigure(
         _draw_divisors,
         Finding(

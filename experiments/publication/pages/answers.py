@@ -22,10 +22,9 @@ from experiments.tables.written import significant
 from sdpa.scaling import SCALED, UNSCALED
 
 _MORE, _SAME, _LESS = 2.0, 1.0, 0.5  # the numbers of choices that compare
-Numbers = dict[str, float]
 
 
-def answers(found: Mapping[str, Results]) -> dict[str, Numbers]:
+def answers(found: Mapping[str, Results]) -> dict[str, dict[str, float]]:
     """The numbers of each answer by name; only of those that the tables support.
 
     Exact are means of the sweep `dimension` at its largest d_k, and the d_k of `crossing` at
@@ -42,19 +41,19 @@ def _supporting(figure: str, found: Mapping[str, Results]) -> Results | None:
     return results if results and finding_numbers(figure, results) is not None else None
 
 
-def _exact(metric: str, results: Results) -> Numbers:
+def _exact(metric: str, results: Results) -> dict[str, float]:
     """The exact means of a metric under both rules at the largest d_k of a sweep."""
     return _both(widest(results.measured), f"{metric}_exact", "d_k", "n_keys")
 
 
-def _both(rows: pd.DataFrame, column: str, *sizes: str) -> Numbers:
+def _both(rows: pd.DataFrame, column: str, *sizes: str) -> dict[str, float]:
     """Sizes of the rows, and a column under both rules."""
     values = rows.set_index("scaling")[column]
     numbers = {name: rows[name].iloc[0] for name in sizes}
     return numbers | {"unscaled": values[UNSCALED], "scaled": values[SCALED]}
 
 
-def _gradients(results: Results) -> Numbers:
+def _gradients(results: Results) -> dict[str, float]:
     medians = {"norm": "query_gradient", "statistic": "median", "level": EQUAL}
     equal = rows_of(results, "crossings", **medians).sort_values("n_keys")
     numbers = {}
@@ -65,13 +64,13 @@ def _gradients(results: Results) -> Numbers:
     return numbers
 
 
-def _network(results: Results) -> Numbers:
+def _network(results: Results) -> dict[str, float]:
     deepest = rows_of(results, layers=results.measured["layers"].max())
     return _both(deepest, "stream_gradient_growth", "layers", "d_k", "n_keys")
 
 
 # Each with the figure whose finding it is.
-ANSWERS: dict[str, tuple[str, Callable[[Results], Numbers]]] = {
+ANSWERS: dict[str, tuple[str, Callable[[Results], dict[str, float]]]] = {
     "variance": ("variance", partial(_exact, "score_variance")),
     "saturation": ("saturation", partial(_exact, "max_weight")),
     "gradients": ("map", _gradients),
@@ -88,7 +87,9 @@ class Question(NamedTuple):
     reason: str
 
 
-def questions(found: Mapping[str, Results], answers: Mapping[str, Numbers]) -> Iterator[Question]:
+def questions(
+    found: Mapping[str, Results], answers: Mapping[str, Mapping[str, float]]
+) -> Iterator[Question]:
     """The questions whose answers the tables support, with the numbers of the first screen."""
     if of := answers.get("variance"):
         d_k = of["d_k"]
@@ -133,7 +134,7 @@ def questions(found: Mapping[str, Results], answers: Mapping[str, Numbers]) -> I
 
 
 def _of_networks(
-    found: Mapping[str, Results], answers: Mapping[str, Numbers]
+    found: Mapping[str, Results], answers: Mapping[str, Mapping[str, float]]
 ) -> Iterator[Question]:
     """Questions about many layers, and about training."""
     if of := answers.get("network"):

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from experiments.config.errors import Problem, TableError
 from experiments.config.loader import load_config
-from experiments.config.paths import EXAMPLES, FULL, FULL_CONFIG, STORED_CONFIG, drawn_texts
+from experiments.config.paths import EXAMPLE_FOLDER, FULL, FULL_CONFIG, STORED_CONFIG, drawn_texts
 from experiments.kinds import experiment_names
 from experiments.kinds.figures import FIGURES, figures_of
-from experiments.publication.examples.examples import EXAMPLES as DECLARED
+from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.walk import spelled
-from experiments.publication.models.heads import QUANTITIES
+from experiments.publication.models.model_heads import QUANTITIES
 from experiments.publication.pages import numbers
-from experiments.publication.pages.diagnosis import COLUMNS
+from experiments.publication.pages.diagnosis import DIAGNOSIS_COLUMNS, printed_example
 from experiments.publication.pages.parts import Source, code, formulas, markdown, pictures
 from experiments.tables.study import Study
 
@@ -81,8 +81,8 @@ def _gallery(source: Source) -> str:
 def _examples(source: Source) -> str:
     """Every worked example with its figure and the kind of its source."""
     rows = []
-    for path in pictures(source.study.config, source.study.folder)[EXAMPLES]:
-        example = DECLARED[path.stem]
+    for path in pictures(source.study.config, source.study.folder)[EXAMPLE_FOLDER]:
+        example = EXAMPLES[path.stem]
         figure = f"[{formulas(example.title)}]({source.link(path)})"
         kind = example.source.removeprefix("the ").split()[0]
         rows.append((code(spelled(path.stem)), figure, kind))
@@ -92,7 +92,8 @@ def _examples(source: Source) -> str:
 def _diagnosis(_: Source) -> str:
     """The meaning of each column of a diagnosis, without standard errors and exact values."""
     rows = [
-        (code(column.name), column.unit, column.meaning, code(column.formula)) for column in COLUMNS
+        (code(column.name), column.unit, column.meaning, code(column.formula))
+        for column in DIAGNOSIS_COLUMNS
     ]
     return markdown(["column", "unit", "meaning", "formula"], rows)
 
@@ -119,8 +120,9 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "network-growth": numbers.network_growth,
     "networks": numbers.networks,
     "trained": numbers.trained,
-    "statements": numbers.statements,
+    "statements": numbers.statement_counts,
     "diagnosis": _diagnosis,
+    "diagnose-example": lambda _: printed_example(),
     "model-columns": _model_columns,
     "figures": _figures,
 }

@@ -1,13 +1,20 @@
-"""The meaning of the columns of a diagnosis.
+"""The meaning of the columns of a diagnosis, and an example of its output.
 
 `sdpa.diagnosis.QUANTITIES` declares what most columns mean; here are sizes and options.
 """
 
+import contextlib
+import io
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
 from experiments.measuring.columns import Column
+from sdpa.command.main import main
 from sdpa.diagnosis import QUANTITIES
 from sdpa.heads.table import OUTSIDE_DOCUMENT
 
-COLUMNS: tuple[Column, ...] = (
+DIAGNOSIS_COLUMNS: tuple[Column, ...] = (
     Column(
         "layer",
         "int",
@@ -34,3 +41,23 @@ COLUMNS: tuple[Column, ...] = (
         for each in (*QUANTITIES, OUTSIDE_DOCUMENT)
     ),
 )
+
+
+def printed_example() -> str:
+    """The output of `sdpa diagnose`, without its legend, on normal q and k of four heads, of which
+    head 1 is not divided, head 2 is divided twice, and head 3 has a sink.
+    """
+    q, k = np.random.default_rng(0).standard_normal((2, 8, 4, 64, 64))  # 8 sequences
+    q[:, 1] *= 8
+    q[:, 2] /= 8
+    q[:, 3] += 1
+    k[:, 3, 0] += 1
+    words = ["diagnose", "q.npy", "k.npy", "--mask", "causal"]
+    text = io.StringIO()
+    with TemporaryDirectory() as folder, contextlib.chdir(folder):
+        np.save("q.npy", q)
+        np.save("k.npy", k)
+        with contextlib.redirect_stdout(text):
+            main(words)
+    read_as, heads, _, advice, *_ = text.getvalue().split("\n\n")
+    return f"```text\n$ sdpa {' '.join(words)}\n{read_as}\n\n{heads}\n\n{advice}\n```"

@@ -176,7 +176,7 @@ def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, l
 
 
 def _equal_medians(sweeps: Iterable[Results]) -> pd.DataFrame:
-    """Where medians are equal: first in tables with several n_keys, then in all others."""
+    """The rows of `crossings` where medians are equal: first in tables with several n_keys, then in all others."""
     tables = [_rows_of_law(each, "crossings") for each in sweeps if "crossings" in each]
     if not tables:
         return pd.DataFrame(columns=["norm", "n_keys", *_CROSSING])

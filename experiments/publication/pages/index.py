@@ -16,7 +16,7 @@ from PIL import Image
 from experiments.config.errors import in_part
 from experiments.config.paths import (
     DRAWN_ROWS,
-    EXAMPLES,
+    EXAMPLE_FOLDER,
     MODELS,
     csv_name,
     drawn_texts,
@@ -150,7 +150,7 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
         full=drawn[LONGER],
         quiz=part("quiz", lambda: [*questions(study, known)], []),
         models=drawn[MODELS],
-        examples=drawn[EXAMPLES],
+        examples=drawn[EXAMPLE_FOLDER],
         statements=part("statements", lambda: statements(results), []),
         statements_csv=table_path(results).relative_to(results).as_posix(),
         made=provenance(study),

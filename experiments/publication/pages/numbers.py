@@ -1,7 +1,6 @@
 """Tables of numbers in generated Markdown, from the tables of sweeps."""
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,6 @@ _METRICS = {
     "query_gradient_norm_median_exact": "gradient to the median query, |dL/dq|",
     "query_gradient_norm_exact": "gradient to a query, root mean square",
 }
-Row: TypeAlias = "pd.Series[float]"  # of a table
 
 
 def dimension(source: Source) -> str:
@@ -64,7 +62,7 @@ def trained(source: Source) -> str:
     return _by_case(source, "losses", "bands", _loss)
 
 
-def _by_case(source: Source, figure: str, kind: str, field: Callable[[Row], str]) -> str:
+def _by_case(source: Source, figure: str, kind: str, field: Callable[[pd.Series], str]) -> str:
     """A field of each row of a table, of the sweeps of config.full.yaml with a figure, by sweep and
     rule; a case is named by the axes that vary in its sweep, and by its unusual values.
     """
@@ -85,13 +83,13 @@ def _by_case(source: Source, figure: str, kind: str, field: Callable[[Row], str]
     return markdown(["sweep", "case", *map(code, rules)], rows, "--" + "r" * len(rules))
 
 
-def _growth(row: Row) -> str:
+def _growth(row: pd.Series) -> str:
     """The growth of a gradient with its interval."""
     ends = (row[f"stream_gradient_growth{end}"] for end in ("", "_low", "_high"))
     return "{} ({} to {})".format(*map(formulas, map(digits, ends)))
 
 
-def _loss(row: Row) -> str:
+def _loss(row: pd.Series) -> str:
     """A loss with its interval and its rate."""
     at_end = row["best_rate"] in (row["lowest_rate"], row["highest_rate"])
     loss, low, high = (row[f"final_loss{end}"] for end in ("", "_low", "_high"))
@@ -99,7 +97,7 @@ def _loss(row: Row) -> str:
     return f"{most}{loss:.3f} ({low:.3f} to {high:.3f}) at {row['best_rate']:g}"
 
 
-def statements(source: Source) -> str:
+def statement_counts(source: Source) -> str:
     """The number of statements by source and verdict."""
     by_source = counts(read_statements(source.study.folder))
     return markdown(["source", *by_source], by_source.itertuples(), "-" + "r" * by_source.shape[1])

@@ -20,7 +20,7 @@ from experiments.config.errors import counted
 from experiments.config.loader import Config
 from experiments.config.paths import (
     DERIVED,
-    EXAMPLES,
+    EXAMPLE_FOLDER,
     FULL,
     MODELS,
     figure_path,
@@ -79,7 +79,7 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
     }
     found[LONGER] = [figure_path(results / FULL, "language", "losses", ".png")]
     found[MODELS] = [model_path(results, "divisors.png")]
-    found[EXAMPLES] = sorted((results / EXAMPLES).glob("*.png"))
+    found[EXAMPLE_FOLDER] = sorted((results / EXAMPLE_FOLDER).glob("*.png"))
     return {
         name: [path for path in paths if path.with_suffix(".txt").exists()]
         for name, paths in found.items()

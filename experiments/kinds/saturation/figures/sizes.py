@@ -119,7 +119,7 @@ FIGURES = (
             (Panel("own_weight", floor=0),),
             (4.7, 4),
             by="d_k",
-            beside="scaling",
+            facet_by="scaling",
             rules=(SCALED, "d_k^1"),
         ),
         note=READING,

@@ -13,7 +13,7 @@ from experiments.kinds.support import (
     A_TENTH,
     BOTH,
     MEDIAN_GRADIENT,
-    POWERS,
+    POWER_RULES,
     Numbers,
     Tables,
     alone_is_level,
@@ -103,7 +103,7 @@ FIGURES = (
             title="Only d_k^1/2 makes attention nearly independent of head width",
             sentence="With {n_keys.most} keys, the median query gradient |dL/dq| is larger unscaled "
             "than under d_k^1/2 up to d_k = {at:.0f} (exact), and smaller at {d_k.most}.",
-            needs={"d_k": (), "scaling": POWERS},
+            needs={"d_k": (), "scaling": POWER_RULES},
             numbers=_metrics,
             reads=("crossings",),
         ),
@@ -131,7 +131,7 @@ FIGURES = (
             sentence="The variance of the scores goes with d_k to the power {unscaled:.2f} "
             "unscaled, {d_k^1/3:.2f} under d_k^1/3 and {d_k^2/3:.2f} under d_k^2/3, and stays "
             "level under d_k^1/2.",
-            needs={"d_k": (), "scaling": POWERS},
+            needs={"d_k": (), "scaling": POWER_RULES},
             numbers=_variance,
             reads=("slopes",),
         ),

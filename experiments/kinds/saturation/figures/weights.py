@@ -1,7 +1,7 @@
 """Figures of the largest weight and the entropy of rows: how far attention saturates."""
 
 from experiments.kinds.declarations import (
-    EQUAL,
+    EQUAL_WEIGHTS,
     GRADIENT,
     JACOBIAN,
     MEDIAN_TITLE,
@@ -14,7 +14,7 @@ from experiments.kinds.declarations import (
 from experiments.kinds.support import (
     BOTH,
     MEDIAN_GRADIENT,
-    POWERS,
+    POWER_RULES,
     Numbers,
     Tables,
     alone_is_level,
@@ -118,7 +118,7 @@ FIGURES = (
             (Panel("entropy", equal="high"), Panel("max_weight", equal="low")),
             (9, 4),
         ),
-        note=f"{READING} {EQUAL}",
+        note=f"{READING} {EQUAL_WEIGHTS}",
         finding=Finding(
             sweep="length",
             title="Longer rows spread attention over more keys under every rule here",
@@ -147,7 +147,7 @@ FIGURES = (
             sentence="The mean largest of {n_keys.most} weights is {first:.2f} at d_k = "
             "{d_k.least} and {last:.2f} at {d_k.most} unscaled; of these powers, only under "
             "d_k^1/2 it agrees within 10%.",
-            needs={"d_k": (), "scaling": POWERS},
+            needs={"d_k": (), "scaling": POWER_RULES},
             numbers=_alike_under_the_root_alone,
         ),
     ),
@@ -163,7 +163,7 @@ FIGURES = (
             ),
             (11, 3.6),
         ),
-        note=f"{READING} {EQUAL}",
+        note=f"{READING} {EQUAL_WEIGHTS}",
         finding=Finding(
             sweep="dimension",
             title="In short rows, only d_k^1/2 keeps the largest weight almost equal",

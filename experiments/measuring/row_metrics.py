@@ -57,10 +57,6 @@ class Batch:
         if callable(source):
             shape = len(self.divisors), *self.queries.shape[:2]
             return np.broadcast_to(source(self), shape)
-        if not hasattr(self.rows, source):
-            raise LookupError(
-                f"expected a metric with `compute`, or with the name of a diagnostic, got {source}"
-            )
         return np.asarray(getattr(self.rows, source))
 
 
@@ -92,7 +88,7 @@ class RowMetric(Metric):
         return self.name if self.compute is None else self.compute
 
 
-RowsMetric = RowMetric | ScoreMetric
+KernelMetric = RowMetric | ScoreMetric
 
 
 @for_cells(SampledCell)
@@ -164,7 +160,7 @@ _GRADIENT = (
     "norm of dL/dq = K^T J g / divisor, with one standard normal gradient g to the weights of each "
     "row"
 )
-METRICS: tuple[RowsMetric, ...] = (
+METRICS: tuple[KernelMetric, ...] = (
     *SCORE_METRICS,
     RowMetric(
         "row_variance",

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.interpolate import CubicSpline
 
-from experiments.publication.models.language import LENGTH, TEXTS, with_errors
+from experiments.publication.models.divisors import LENGTH, TEXTS, with_errors
 from experiments.publication.models.smollm2 import Floats, Pretrained
 from sdpa import diagnose, row_diagnostics
 from sdpa.scaling import SCALED
@@ -23,7 +23,7 @@ from sdpa.theory.limits import freezing_sigma
 
 GROUPS = 8
 # Weights and text of each run.
-CASES = (*(("trained", text) for text in TEXTS), ("initial", "prose"))
+RUN_CASES = (*(("trained", text) for text in TEXTS), ("initial", "prose"))
 SAMPLED = (0, 15)  # layers
 _CASE = ["n_keys", "weights", "text", "keys", "scaling"]  # columns
 Lengths = tuple[int, ...]  # keys that the queries of a sequence see
@@ -71,7 +71,7 @@ QUANTITIES = {
 def by_head_and_layer(model: Pretrained) -> list[pd.DataFrame]:
     """A table with a row for each case and head, and one with a row for each case and layer."""
     tables = []
-    for weights, text in CASES:
+    for weights, text in RUN_CASES:
         run = model if weights == "trained" else model.at_start()
         q, k = run.queries_and_keys(model.tokens(text, LENGTH))
         tables.append(heads_of_sequences(q, k).assign(weights=weights, text=text))

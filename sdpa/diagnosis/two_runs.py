@@ -9,8 +9,6 @@ No term of the second sum is below 0: small divergences and those of saturated r
 digits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,8 +16,8 @@ import numpy.typing as npt
 from scipy.special import log_softmax
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.estimates import Estimate, Estimates, counted, estimated
-from sdpa.diagnosis.heads import Head, Heads, Mask, label
+from sdpa.diagnosis.estimates import Estimates, counted, estimates_of
+from sdpa.diagnosis.head_rows import Head, Heads, Mask
 from sdpa.diagnosis.quantities import Quantity, Sums, ratio, row_mean
 from sdpa.metrics import row_variance
 from sdpa.scaling import Rule, resolve_divisor
@@ -27,7 +25,12 @@ from sdpa.softmax_rows import row_diagnostics
 
 # With s and t the scaled scores of a row of a and of b, and w and v their softmax.
 COMPARED = (
-    row_mean("divergence", "divergence of the weights", "E KL(a||b)", "nats"),
+    row_mean(
+        "divergence",
+        "Kullback-Leibler divergence of the weights of b from those of a, 0 for equal ones",
+        "E KL(a||b)",
+        "nats",
+    ),
     row_mean(
         "same_largest_key",
         "1 if the first of the largest scores is that of the same key",
@@ -35,7 +38,7 @@ COMPARED = (
     ),
     Quantity(
         "spread_ratio",
-        "root mean square deviation of scores within rows, in b over that in a",
+        "standard deviation of the divided scores of a row, in b over that in a",
         "sqrt(E var(t) / E var(s))",
         lambda sums: np.sqrt(ratio(sums.mean("variance_b"), sums.mean("variance_a"))),
     ),
@@ -88,13 +91,16 @@ def _heads(
     name: str, run: npt.ArrayLike, scaling: Rule, mask: Mask | None, axes: Sequence[str] | None
 ) -> tuple[Heads, float]:
     """The heads of a run and their divisor; errors begin with its name."""
-    if isinstance(run, tuple | list) and len(run) != 2:
-        raise ValueError(f"{name}: expected q and k, or an array of scores, got {len(run)} arrays")
+    arrays = run if isinstance(run, tuple | list) else (run, None)
+    if len(arrays) != 2:
+        raise ValueError(
+            f"{name}: expected q and k, or an array of scores, got {len(arrays)} arrays"
+        )
     try:
-        if not isinstance(run, tuple | list):
-            return Heads.of(run, None, mask, axes), 1.0
-        heads = Heads.of(run[0], run[1], mask, axes)
-        return heads, resolve_divisor(scaling, heads.q.shape[-1], heads.mask.shape[-1], mask)
+        heads = Heads.of(arrays[0], arrays[1], mask, axes)
+        if heads.d_k is None:
+            return heads, 1.0
+        return heads, resolve_divisor(scaling, heads.d_k, heads.mask.shape[-1], mask)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 
@@ -110,23 +116,18 @@ def compare_heads(a: tuple[Heads, float], b: tuple[Heads, float]) -> Estimates:
     found = []
     for head in np.ndindex(heads.shape):
         pairs = zip(heads.of_head(head), b[0].of_head(head), strict=True)
-        found.append([_sums(*pair, a[1], b[1], label(heads.axes, head)) for pair in pairs])
+        found.append([_sums(*pair, a[1], b[1]) for pair in pairs])
     sums = Sums.of(found)
     rows = counted(sums, heads)
-    unknown = np.full(rows.shape, np.nan)
-    estimates = {}
-    for each in COMPARED:
-        value, error = (values.reshape(rows.shape) for values in estimated(each, sums))
-        estimates[each.name] = Estimate(value, error, unknown)
-    return Estimates(heads.axes, len(found[0]), rows, estimates)
+    return Estimates(heads.axes, len(found[0]), rows, estimates_of(COMPARED, sums, rows.shape))
 
 
-def _sums(a: Head, b: Head, divisor_a: float, divisor_b: float, place: str) -> dict[str, float]:
+def _sums(a: Head, b: Head, divisor_a: float, divisor_b: float) -> dict[str, float]:
     """The sums over the rows of a head in a sequence, by name."""
     if not np.array_equal(a.visible, b.visible):
         raise ValueError(
             "expected a and b to hide the same keys, got one that is hidden in a or b alone, where "
-            f"a divergence is infinite{place}"
+            "a divergence is infinite"
         )
     total = dict.fromkeys(_SUMMED, 0.0)
     for (_, of_a), (_, of_b) in zip(a.tiles(), b.tiles(), strict=True):

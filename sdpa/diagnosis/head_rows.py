@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import BoolArray, FloatArray
+from sdpa.attention import softmax
 from sdpa.masks import broadcast_mask, named_mask
 from sdpa.metrics import SATURATED, row_variance
-from sdpa.row_maps import PLAIN, RowMap
 from sdpa.softmax_rows import row_diagnostics
 
 BATCH = "batch"  # the axis of independent sequences
@@ -62,17 +62,16 @@ class Head(NamedTuple):
             scores = self.q[rows] if self.k is None else self.q[rows] @ self.k.T
             yield rows, np.where(self.visible[rows], scores, -np.inf)
 
-    def rows(self, divisor: float, row_map: RowMap = PLAIN) -> HeadRows:
+    def rows(self, divisor: float) -> HeadRows:
         """The values of all rows."""
         seen = np.asarray(self.visible.any(axis=0))
         first = int(seen.argmax())  # padding may come before it
         received = np.zeros(len(seen))  # weight of each key
         parts = []
         for rows, scores in self.tiles():
-            weights = row_map.weights(scores / divisor)
-            received += weights.sum(axis=0)
+            received += softmax(scores / divisor).sum(axis=0)
             independent = self._independent_variance(rows, divisor)
-            parts.append(_values(scores, weights, independent, divisor, row_map))
+            parts.append(_values(scores, independent, divisor))
         whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         sums = {name: float(values.sum()) for name, values in whole.items()}
         sums["first_key_weight"] = float(received[first])
@@ -90,21 +89,13 @@ class Head(NamedTuple):
         return np.asarray(np.vecdot(q, q) * squares / q.shape[-1] / divisor**2)
 
 
-def _values(
-    scores: FloatArray,
-    weights: FloatArray,
-    independent: FloatArray,
-    divisor: float,
-    row_map: RowMap,
-) -> dict[str, FloatArray]:
-    """The values of rows by name, from scores before the divisor and their weights."""
-    plain = row_map.is_plain
-    mapped = row_diagnostics(scores, divisor) if plain else row_map.rows(scores / divisor)
+def _values(scores: FloatArray, independent: FloatArray, divisor: float) -> dict[str, FloatArray]:
+    """The values of rows by name, from scores before the divisor."""
+    found = row_diagnostics(scores, divisor)
     visible = scores > -np.inf
     n = visible.sum(axis=-1).astype(np.float64)
     measured = row_variance(scores) / divisor / divisor
     variance = np.where(measured <= _NOISE**2 * independent, 0.0, measured)
-    max_weight = weights.max(axis=-1)
     return {
         "rows": np.ones_like(n),
         "n_visible": n,
@@ -112,13 +103,12 @@ def _values(
         "row_variance": variance,
         "unbiased_variance": variance * n / (n - 1),
         "largest_absolute_score": np.where(visible, np.abs(scores), 0.0).max(axis=-1) / divisor,
-        "max_weight": max_weight,
-        "saturated_rows": (max_weight > SATURATED).astype(np.float64),
-        "entropy": mapped.entropy,
-        "entropy_share": mapped.entropy / np.log(n),
-        "jacobian_norm": mapped.jacobian_norm,
-        "jacobian_square": mapped.jacobian_norm**2,
-        "visible_mass": weights.sum(axis=-1),
+        "max_weight": found.max_weight,
+        "saturated_rows": (found.max_weight > SATURATED).astype(np.float64),
+        "entropy": found.entropy,
+        "entropy_share": found.entropy / np.log(n),
+        "jacobian_norm": found.jacobian_norm,
+        "jacobian_square": found.jacobian_norm**2,
     }
 
 
@@ -149,16 +139,21 @@ class Heads:
         """From the arguments of `diagnose`, or, without k, of `diagnose_scores`, which name the
         errors.
         """
-        queries = _numbers("scores" if k is None else "q", q)
-        keys = None if k is None else _numbers("k", k)
+        queries = numbers_of("scores" if k is None else "q", q)
+        keys = None if k is None else numbers_of("k", k)
         names = usual_axes(queries.ndim - 2) if axes is None else tuple(axes)
         if not len(names) == len(set(names)) == queries.ndim - 2:
             raise ValueError(
                 f"axes: expected a different name for each of {queries.ndim - 2} leading axes of q, "
                 f"got {names or 'none'}"
             )
+        if keys is None and are_weights(queries):
+            raise ValueError(
+                "scores: expected those before the softmax, got rows that are non-negative and sum "
+                "to 1, as weights do; np.log(weights) has the same softmax, and `sdpa diagnose "
+                "--weights` reads weights"
+            )
         if keys is None:
-            _refuse_weights(queries)
             n_keys = queries.shape[-1]
         else:
             _check_shapes(queries.shape, keys.shape, names)
@@ -197,12 +192,11 @@ class Heads:
 
     def of_head(self, head: tuple[int, ...]) -> list[Head]:
         """The sequences of a head, with the keys of its group; ValueError for a number that is too
-        large.
+        large, with its place along batch and the axes.
         """
         return [self._head((sequence, *head)) for sequence in range(len(self.q))]
 
     def _head(self, index: tuple[int, ...]) -> Head:
-        place = label((BATCH, *self.axes), index)
         q = np.asarray(self.q[index], np.float64)
         visible = self.mask[index]
         if self.k is None:
@@ -210,15 +204,15 @@ class Heads:
         counted = visible.sum(axis=-1) >= 2
         places = np.flatnonzero(counted)
         if self.k is None:
-            _check_sizes(f"scores{place}", q, visible & counted[:, None])
+            _check_sizes(f"scores{[*index]}", q, visible & counted[:, None])
             return Head(q[places], None, visible[places], places)
         lengths = zip(index, self.q.shape, self.k.shape[:-2], strict=False)
         of_group = tuple(i * shared // length for i, length, shared in lengths)
         k = np.asarray(self.k[of_group], np.float64)
         visible = visible[places]
         seen = visible.any(axis=0)[:, None]
-        _check_sizes(f"q{place}", q, counted[:, None])
-        _check_sizes(f"k{place}", k, seen)
+        _check_sizes(f"q{[*index]}", q, counted[:, None])
+        _check_sizes(f"k{[*of_group]}", k, seen)
         # padding may be huge or NaN
         return Head(q[places], np.where(seen, k, 0.0), visible, places)
 
@@ -236,22 +230,9 @@ def are_weights(rows: npt.NDArray[Any]) -> bool:
     """True if every row is non-negative and sums to 1, to the precision of 8 binary digits, or is
     all 0 as padding.
     """
-    rows = rows.astype(np.float64)
-    sums = rows.sum(axis=-1)
-    sums = sums[sums > 0]
-    sum_to_one = sums.size and (np.abs(sums - 1) < 0.01).all()
-    return bool(sum_to_one and (rows >= 0).all())
-
-
-def _refuse_weights(scores: npt.NDArray[Any]) -> None:
-    """ValueError for weights, by the first head that is not all 0."""
-    heads = scores.reshape(-1, *scores.shape[-2:])
-    if are_weights(next(filter(np.any, heads), heads[0])):
-        raise ValueError(
-            "scores: expected those before the softmax, got rows that are non-negative and sum to 1, "
-            "as weights do; np.log(weights) has the same softmax, and `sdpa diagnose --weights` "
-            "reads weights"
-        )
+    sums = rows.sum(axis=-1, dtype=np.float64)
+    is_one = np.abs(sums - 1) < 0.01
+    return bool(is_one.any() and (is_one | (sums == 0)).all() and (rows >= 0).all())
 
 
 def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
@@ -267,7 +248,7 @@ def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
         )
 
 
-def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
+def numbers_of(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     """The values as an array of real numbers in their own type: each head becomes double precision
     when it is used.
     """
@@ -276,8 +257,9 @@ def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     if array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16":
         raise ValueError(f"{name}: expected real numbers, got an array of {array.dtype}")
     if array.ndim < 2 or 0 in array.shape:
-        last = {"q": "n_queries, d_k", "k": "n_keys, d_k"}.get(name, "n_queries, n_keys")
-        raise ValueError(f"{name}: expected (..., {last}) without an empty axis, got {array.shape}")
+        raise ValueError(
+            f"{name}: expected two axes or more, none of them empty, got {array.shape}"
+        )
     return array
 
 
@@ -287,7 +269,7 @@ def usual_axes(n_leading: int) -> tuple[str, ...]:
     >>> usual_axes(2)
     ('batch', 'head')
     """
-    return AXES[len(AXES) - n_leading :] if n_leading <= len(AXES) else ()
+    return AXES[len(AXES) - n_leading :]
 
 
 def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], axes: tuple[str, ...]) -> None:
@@ -303,9 +285,3 @@ def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], axes: tuple[str, ...])
                 f"expected the same length of the axis {name!r} in q and k, or as many heads in q as "
                 f"in k or a multiple (grouped queries), got {q} and {k}"
             )
-
-
-def label(axes: Sequence[str], index: Sequence[int]) -> str:
-    """The words for a head in errors: ` in batch 0, head 3`, none without axes."""
-    named = ", ".join(f"{name} {place}" for name, place in zip(axes, index, strict=True))
-    return f" in {named}" if named else ""

@@ -49,20 +49,20 @@ class Change:
 
 def update(path: Path, content: bytes) -> Change:
     """Write a table, unless it equals the previous one to rounding."""
-    change = compare(path.read_bytes() if path.exists() else None, content)
+    change = change_of(path.read_bytes() if path.exists() else None, content)
     if change.kind in ("new", "different"):
         write_atomically(path, content)
     return change
 
 
-def compare(old: bytes | None, new: bytes) -> Change:
+def change_of(old: bytes | None, new: bytes) -> Change:
     r"""The change from one CSV to another; rows are compared in order.
 
     It names the largest difference.
 
-    >>> print(compare(b"x,x_se\n1,0.1\n", b"x,x_se\n1.0001,0.1\n"))
+    >>> print(change_of(b"x,x_se\n1,0.1\n", b"x,x_se\n1.0001,0.1\n"))
     equal to rounding: x in row 1: 1 before, 1.0001 now
-    >>> print(compare(b"x,x_se\n1,0.1\n", b"x,x_se\n1.001,0.1\n"))
+    >>> print(change_of(b"x,x_se\n1,0.1\n", b"x,x_se\n1.001,0.1\n"))
     different: x in row 1: 1 before, 1.001 now
     """
     if old is None:

@@ -3,7 +3,7 @@
     draw        keys and queries of independent draws, from the law of the cell
     scores      q.k of all queries and keys, -inf where masked, and gradients g to the weights
     softmax     of each row under every divisor, by `sdpa.softmax_rows` in tiles of rows
-    metrics     powers of the scores, and a number per row for each metric of `rows.metrics`
+    metrics     powers of the scores, and a number per row for each metric of `row_metrics`
     reduction   of each trial to a vector of means, and of norms to histograms
 
 All rules see the same draw. Standard errors come from whole independent draws, because scores that
@@ -24,7 +24,7 @@ from experiments.measuring.experiment import MEASURED, TREATMENT, Experiment, Fl
 from experiments.measuring.metric import metric_columns, metric_row
 from experiments.measuring.moments import POWERS, Estimate, Moments, ScoreMoments, power_sums
 from experiments.measuring.quantiles import Histograms, Quantile
-from experiments.measuring.rows.metrics import Batch, PerRow, RowMetric, RowsMetric
+from experiments.measuring.row_metrics import Batch, KernelMetric, PerRow, RowMetric
 from experiments.measuring.sampling import AttentionCell
 from experiments.measuring.score_metrics import ScoreMetric
 from sdpa.row_maps import MappedRows
@@ -65,7 +65,7 @@ class RowMeasurement:
         return type(self)(self.moments.merge(following.moments), self.norms.merge(following.norms))
 
 
-def softmax_rows(
+def softmax_by_divisor(
     cell: AttentionCell, scores: Floats, keys: Floats, gradients: Floats
 ) -> RowDiagnostics:
     """The softmax of scores (trials, queries, n_keys) under each divisor of the cell."""
@@ -81,8 +81,8 @@ class Kernel(Generic[C]):
         softmax: the rows of scores of a cell, of its keys and of gradients to the weights.
     """
 
-    metrics: tuple[RowsMetric, ...]
-    softmax: Callable[[C, Floats, Floats, Floats], RowDiagnostics | MappedRows] = softmax_rows
+    metrics: tuple[KernelMetric, ...]
+    softmax: Callable[[C, Floats, Floats, Floats], RowDiagnostics | MappedRows] = softmax_by_divisor
 
     def measure(self, cell: C, trials: int, rng: np.random.Generator) -> RowMeasurement:
         """Measure the metrics in that many independent draws of (Q, K), a batch of draws at a time.
@@ -109,18 +109,22 @@ class Kernel(Generic[C]):
         """The vector of `RowMeasurement.moments` of each draw, (means, trials), and the numbers per
         row behind the quantiles, (series, trials, n_queries).
         """
+        # draw
         keys, draw_queries = cell.draw(trials, rng)
         powers, row_sums, norms = np.zeros((POWERS, trials)), np.zeros(()), []
         for query_slice in cell.query_batches():
             queries = draw_queries(query_slice)
+            # scores
             scores = queries @ keys.swapaxes(-1, -2)
             g = of_gradients.standard_normal(scores.shape)
             visible = cell.visible(query_slice)
             powers += _sum_powers(scores, visible, cell.score_centre)
             if visible is not None:
                 scores = np.where(visible, scores, -np.inf)
+            # softmax
             rows = self.softmax(cell, scores, keys, g)
             batch = Batch(cell, query_slice, queries, keys, scores, rows)
+            # metrics, and their reduction over rows
             sums = [_sum_over_rows(metric, batch) for metric in self._means]
             row_sums = row_sums + np.stack(sums, axis=1)
             norms.append(np.stack([batch.values(norm) for norm in self._norms], axis=1))
@@ -195,7 +199,7 @@ class Kernel(Generic[C]):
         return found
 
 
-def _is_quantile(metric: RowsMetric) -> TypeGuard[RowMetric]:
+def _is_quantile(metric: KernelMetric) -> TypeGuard[RowMetric]:
     return metric.kind == "quantile"
 
 
