@@ -90,7 +90,7 @@ def test_deployed_scales_and_bugs_are_what_their_rules_give():
             shown += recorded
         (line,) = (
             line
-            for line in PAGES["docs/models.md"].splitlines()
+            for line in PAGES["docs/your-model.md"].splitlines()
             if row.what in line and row.source in line
         )
         assert line.endswith(f"| {' | '.join(shown)} |"), line
@@ -98,7 +98,7 @@ def test_deployed_scales_and_bugs_are_what_their_rules_give():
 
 def test_the_constant_of_the_speedrun_has_its_exact_numbers():
     for n, words in ((2**10, "| 1k "), (2**16, "| 64k ")):
-        (line,) = (one for one in PAGES["docs/models.md"].splitlines() if one.startswith(words))
+        (line,) = (one for one in PAGES["docs/your-model.md"].splitlines() if one.startswith(words))
         under = [
             attention_expectations(128, n, divisor, PairLaw(normalize="rms"))
             for divisor in (1 / 0.12, 128**0.5)

@@ -138,7 +138,7 @@ def shipped():
 
 @pytest.fixture(scope="module")
 def page():
-    return " ".join((ROOT / "docs" / "models.md").read_text(encoding="utf-8").split())
+    return " ".join((ROOT / "docs" / "training.md").read_text(encoding="utf-8").split())
 
 
 @pytest.mark.parametrize("name", MODEL_FIGURES)
@@ -148,7 +148,7 @@ def test_the_page_has_the_findings(shipped, page, name):
 
 
 def test_the_page_has_the_numbers_of_the_tables(shipped, page):
-    """Those of docs/models.md beside its findings."""
+    """Those of docs/training.md beside its findings."""
     of_heads = shipped["by-head"].query("weights == 'trained'")
     prose = of_heads.query("text == 'prose'")
     apart = prose["entropy_share_distance"]
