@@ -34,7 +34,7 @@ def tril(q, k, offset=0):
     return np.tri(n_queries, n_keys, n_keys - n_queries + offset, dtype=bool)
 
 
-@reported("no sink", sink=0.5)
+@reported("e^sink: none, expected 1.649", sink=0.5)
 @reported("keys: all", **CAUSAL)
 @reported("keys: all", mask=np.arange(16) < 10)
 def attend(q, k, v, mask=True, fill=-np.inf):
@@ -53,19 +53,20 @@ def divided(text):
 
 
 for words, text in {
-    "1": "1",
-    "n_keys^1/2": "n_keys**0.5",
-    "d_v^1/2": "d_v**0.5",
-    "d_k^1": "d_k",
-    "d_k^-1": "1 / d_k",
-    "(n_heads d_k)^1/2": "(n_heads * d_k) ** 0.5",
-    "-1 times d_k^1/2": "-(d_k**0.5)",
+    "q·k": "1",
+    "q·k / n_keys^1/2": "n_keys**0.5",
+    "q·k / d_v^1/2": "d_v**0.5",
+    "q·k / d_k": "d_k",
+    "q·k * d_k": "1 / d_k",
+    "q·k / (1 + d_k^1/2)": "1 + d_k**0.5",
+    "q·k / (n_heads d_k)^1/2": "(n_heads * d_k) ** 0.5",
+    "-1 * q·k / d_k^1/2": "-(d_k**0.5)",
 }.items():
-    reported(f"divisor: {words}, expected d_k^1/2")(divided(text))
+    reported(f"scores: {words}, expected q·k / d_k^1/2")(divided(text))
 reported("(d_k up to whole 128s)^1/2", d_k=80)(divided("(-(-d_k // 128) * 128) ** 0.5"))
 
 
-@reported("-inf to 0 from its own, expected", mask="window-5")
+@reported("from -inf to 0 of its own, queries at the last positions, expected", mask="window-5")
 def causal(q, k, v):
     return attend(q, k, v, tril(q, k))
 
@@ -75,22 +76,22 @@ def from_first(q, k, v):
     return attend(q, k, v, np.tri(q.shape[2], k.shape[2], dtype=bool))
 
 
-@reported("keys: -4 to 4 from its own", mask="window-5")
+@reported("keys: from -4 to 4 of its own", mask="window-5")
 def both_sides(q, k, v):
     return attend(q, k, v, tril(q, k, 4) & ~tril(q, k, -5))
 
 
-@reported("keys: -inf to -1 from its own", **CAUSAL)
+@reported("keys: from -inf to -1 of its own", **CAUSAL)
 def strict(q, k, v):
     return attend(q, k, v, tril(q, k, -1), -1e9)
 
 
-@reported("hidden keys have the score 0", **CAUSAL)
+@reported("hidden ones with the score 0", **CAUSAL)
 def zero_filled(q, k, v, fill=0.0):
     return attend(q, k, v, tril(q, k), fill)
 
 
-@reported("outputs are only right to 6e-8, as in float32")
+@reported("outputs are only right to 6e-08")
 def in_singles(q, k, v, attention=attend):
     return attention(*(x.astype(np.float32) for x in (q, k, v))).astype(q.dtype)
 
@@ -160,6 +161,4 @@ def one_width(q, k, v):
     return attend(q, k, v)
 
 
-reported("outputs are only right to 6e-8, as in float32", **CAUSAL)(
-    partial(in_singles, attention=renormalized)
-)
+reported("outputs are only right to 6e-08", **CAUSAL)(partial(in_singles, attention=renormalized))
