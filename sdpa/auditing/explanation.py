@@ -6,66 +6,60 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
 
 from sdpa.auditing.facts import FITTED, described, fit
 from sdpa.auditing.mistakes import CHANGES, MISTAKES
 from sdpa.auditing.model import Array, Attention
 from sdpa.auditing.probes import Audited, Case, Precision
 
-Output = Callable[[Attention], Array]
-Weights = list[tuple[Attention, Array]]
+Base = tuple[list[str], list[Attention], float]  # findings, attentions, and their precision
+Explanation = tuple[list[str], dict[str, str], list[Case]]
 
 
-class Explanation(NamedTuple):
-    """What is wrong, the facts, and attentions with the outputs of all cases, to a precision."""
-
-    findings: list[str]
-    facts: dict[str, str]
-    attentions: list[Attention]
-    near: float
-
-    def wrong(self, cases: list[Case], output: Output) -> Iterator[Case]:
-        """The cases that have other outputs."""
-        for case, a in zip(cases, self.attentions, strict=True):
-            if case.errors(output(a)).max() > self.near:
-                yield case
-
-    def gives(self, cases: list[Case], output: Output) -> bool:
-        """Whether these are all outputs; not if shapes do not fit."""
-        with contextlib.suppress(ValueError):
-            return not any(self.wrong(cases, output))
-        return False
-
-
-def explain(
-    audited: Audited, cases: list[Case], precision: Precision
-) -> tuple[Explanation, list[Case]]:
-    """The first explanation of all outputs; else the facts if they give more of them than what is
-    expected, and the cases that stay wrong.
+def explain(audited: Audited, cases: list[Case], precision: Precision) -> Explanation:
+    """What is wrong, the facts, and cases that these do not explain, which are none if a change, the
+    facts and a mistake give all outputs; else of what gives more outputs, the facts or nothing.
     """
     # Those that tell come first.
     cases = sorted(cases, key=lambda c: c.errors(c.expected.output).max() <= precision.rounding)
     weights = audited.weights(precision.spread)
+    partly: list[Explanation] = []
     for words, change in CHANGES.items():
         with contextlib.suppress(ValueError, IndexError):  # shapes that do not fit
-            attentions = [change(case.expected) for case in cases]
+            usual = [change(case.expected) for case in cases]
             changed = [(change(a), found) for a, found in weights]
-            bases = [*_explanations(attentions, changed, precision)]
-            for (mistake, output), base in product(MISTAKES.items(), bases):
-                if base.gives(cases, output):
-                    findings = [one for one in (words, *base.findings, mistake) if one]
-                    return base._replace(findings=findings), []
-            if not words:
-                parts = [(base, [*base.wrong(cases, MISTAKES[""])]) for base in bases]
-    return min(parts, key=lambda part: len(part[1]))
+            facts, others, fitted = _facts(usual, changed, precision.near)
+            # A soft cap bends scores.
+            limit = precision.rounding / precision.spread + (usual[0].cap and precision.near)
+            bases: list[Base] = [([], usual, precision.rounding)]
+            bases += [(others, fitted, limit)] * bool(others)
+            for (mistake, output), (told, attentions, near) in product(MISTAKES.items(), bases):
+                wrong = _wrong(cases, attentions, output, near)
+                if not any(wrong):
+                    return [one for one in (words, *told, mistake) if one], facts, []
+                if not words and not mistake:
+                    partly.append((told, facts, [*_wrong(cases, attentions, output, near)]))
+    return min(partly, key=lambda part: len(part[2]))
 
 
-def _explanations(
-    usual: list[Attention], weights: Weights, precision: Precision
-) -> Iterator[Explanation]:
-    """By attentions as they are, and by the facts of weights, if these are others."""
-    near = precision.near
+def _wrong(
+    cases: list[Case],
+    attentions: list[Attention],
+    output: Callable[[Attention], Array],
+    near: float,
+) -> Iterator[Case]:
+    """The cases that have another output, or another shape."""
+    for case, a in zip(cases, attentions, strict=True):
+        with contextlib.suppress(ValueError):
+            if case.errors(output(a)).max() <= near:
+                continue
+        yield case
+
+
+def _facts(
+    usual: list[Attention], weights: list[tuple[Attention, Array]], near: float
+) -> tuple[dict[str, str], list[str], list[Attention]]:
+    """The facts of weights, those that differ from the expected, and the attentions with them."""
     pairs = []
     for a, found in weights:
         if fitted := fit(a, found, near):
@@ -73,18 +67,9 @@ def _explanations(
         elif not pairs:
             break
     if all(f.hidden.all() for _, f in pairs):
-        pairs = []
+        return {}, [], usual
     facts = described(pairs, near)
-    yield Explanation([], facts, usual, precision.rounding)
     expected = described([(a, a) for a, _ in pairs], near)
-    others = [
-        f"{name}: {words}, expected {expected[name]}"
-        for name, words in facts.items()
-        if words != expected[name]
-    ]
-    if others:
-        by_size = {str(f.sizes): {name: getattr(f, name) for name in FITTED} for _, f in pairs}
-        attentions = [replace(a, **by_size.get(str(a.sizes), {})) for a in usual]
-        # A soft cap bends scores.
-        limit = precision.rounding / precision.spread + (usual[0].cap and near)
-        yield Explanation(others, facts, attentions, limit)
+    others = [f"{x}: {facts[x]}, expected {expected[x]}" for x in facts if facts[x] != expected[x]]
+    by_size = {str(f.sizes): {name: getattr(f, name) for name in FITTED} for _, f in pairs}
+    return facts, others, [replace(a, **by_size.get(str(a.sizes), {})) for a in usual]

@@ -31,10 +31,10 @@ def fit(a: Attention, weights: Array, near: float) -> Attention | None:
     logs = np.log(np.where(blank, 0, weights))
     seen = np.isfinite(logs)
     fitted = replace(a, seen=seen, hidden=a.hidden | blank, cap=0.0)
-    if not np.isfinite(np.diff(logs)).any():  # each query sees one key
+    if not np.isfinite(np.diff(logs)).any():  # each query sees one key, or none
         return fitted if (seen | blank).any() else None
     leaks = a.hidden & (seen & ~a.hidden).any(axis=-1, keepdims=True)
-    heads = np.eye(len(logs[0]))[:, :, None, None]
+    heads = np.eye(logs.shape[1])[:, :, None, None]
     features = a.products * a.multiplier, a.distance + 0.0 * leaks, leaks, leaks * a.scores
     for axis in _AXES:
         change = np.diff(logs, axis=axis)
@@ -43,12 +43,11 @@ def fit(a: Attention, weights: Array, near: float) -> Attention | None:
         matrix = np.transpose(columns)
         found, *_ = np.linalg.lstsq(matrix, change[known])
         if known.any() and np.abs(matrix @ found - change[known]).max() < near:
-            found[np.abs(found) < near**1.5] = 0
             ratio, slopes, leak, more = found.reshape(4, -1, 1, 1)
             fitted = replace(
                 fitted,
                 multiplier=_or(1, ratio, near) * a.multiplier,
-                slopes=_or(a.slopes, slopes, near),
+                slopes=_or(a.slopes, _or(0, slopes, near), near),
                 leak=_or(0, leak, near),
                 kept=_or(0, _or(1, 1 + more / ratio, near), near),
                 axis=axis,
@@ -57,44 +56,41 @@ def fit(a: Attention, weights: Array, near: float) -> Attention | None:
     return None
 
 
-def _or(expected: Any, found: Array, near: float) -> Any:
+def _or(expected: Any, found: Any, near: float) -> Any:
     """What is expected, if it was found."""
     return expected if np.allclose(found, expected, rtol=near, atol=near) else found
 
 
 def _summed(a: Attention, logs: Array, near: float) -> Attention:
     """The attention with the sink, or the sum of its weights, that these logarithms have."""
-    plain = replace(a, sink=-math.inf)
-    e = np.exp(plain.masked)
+    e = np.exp(a.masked)
     sums = e.sum(axis=a.axis, keepdims=True)
     more = np.where(a.seen, e / np.exp(logs) - sums, math.nan)
-    sink = np.nanmedian(more, axis=(0, 2, 3), keepdims=True)[0]
     totals = sums / (more + sums)
+    sink = np.nanmedian(more, axis=(0, 2, 3), keepdims=True)[0]
     total = np.nanmedian(totals)
     if (sink > 0).all() and np.nanmax(np.abs(more / sink - 1)) < near:
         return replace(a, sink=_or(a.sink, np.log(sink), near))
     if np.nanmax(np.abs(totals / total - 1)) < near:
-        return replace(plain, total=_or(1, total, near))
+        return replace(a, sink=-math.inf, total=_or(1, total, near))
     return a
 
 
 def described(pairs: list[Pair], near: float) -> dict[str, str]:
     """The facts in words of attentions, each beside the one that is expected."""
     fits = [f for _, f in pairs]
-    if not fits:
-        return {}
     words = partial(_words, fits, near)
     return {
         "scores": words("q·k", [f.multiplier for f in fits]),
-        "keys": _keys(pairs, near),
+        "keys": _keys(pairs),
         "bias": words("distance", [f.slopes for f in fits]),
         "weights": f"sum to {words('1', [f.total for f in fits])} over {_AXES[fits[0].axis]}",
-        "e^sink": words("1", [np.exp(f.sink) for f in fits]),
+        "sink as e^logit": words("1", [np.exp(f.sink) for f in fits]),
     }
 
 
 def _words(fits: list[Attention], near: float, of: str, numbers: list[Any]) -> str:
-    """Numbers of all sizes: as a formula, or those of a first and a last size by head."""
+    """Numbers of all sizes, as a formula or one by one."""
     by_head = [np.ravel(x) for x in numbers]
     if not any(x.any() for x in by_head):
         return "none"
@@ -138,23 +134,23 @@ def _formula(fits: list[Attention], near: float, of: str, values: Array) -> str 
     return min(found, key=len, default=None)
 
 
-def _keys(pairs: list[Pair], near: float) -> str:
-    """The keys that have a weight."""
-    for words, mask in _masks(*max(pairs, key=lambda pair: pair[0].q.size)):
-        rows = [_rows(mask(e), f) for e, f in pairs]
-        if any(x.size for x in rows) and all(x.all() for x in rows):
-            break
+def _keys(pairs: list[Pair]) -> str:
+    """The keys that have a weight, and what hidden ones have in place of -inf."""
+    largest = max(pairs, key=lambda pair: pair[0].q.size)
+    fits = (words for words, mask in _masks(*largest) if all(_agree(mask(e), f) for e, f in pairs))
+    text = next(fits, "others")
     for _, f in pairs:
         leak, kept = float(np.mean(f.leak)), float(np.mean(f.kept))
         if leak or kept != 1:
             score = f"{leak:.3g} + {kept:.3g} * their own".removesuffix(" + 0 * their own")
-            return f"{words}, hidden ones with the score {score}"
-    return words
+            return f"{text}, hidden ones with the score {score}"
+    return text
 
 
-def _rows(seen: Array, f: Attention) -> Array:
-    """Agreement about keys in rows that have keys."""
-    return np.asarray(seen == f.seen)[seen.any(axis=-1) & ~f.hidden.all(axis=-1)]
+def _agree(seen: Array, f: Attention) -> bool:
+    """Whether these are the keys of rows that have keys."""
+    says = seen.any(axis=-1) & ~f.hidden.all(axis=-1)
+    return bool((seen == f.seen)[says].all())
 
 
 def _masks(e: Attention, f: Attention) -> Iterator[tuple[str, Callable[[Attention], Array]]]:
@@ -163,22 +159,21 @@ def _masks(e: Attention, f: Attention) -> Iterator[tuple[str, Callable[[Attentio
     ends = (-math.inf, seen.min(initial=0)), (math.inf, seen.max(initial=-99))
     for place, start, stop in product(("last", "first"), *ends):
         is_all = start == -stop == -math.inf
-        words = f"from {start:g} to {stop:g} of its own, queries at the {place} positions"
+        words = f"positions {start:g} to {stop:g} from the query's own, queries at the {place} ones"
         yield "all" if is_all else words, partial(_by_position, place, Reach(-start, stop))
     yield "those of the mask", lambda a: ~a.hidden
     yield "those that the mask should hide", lambda a: a.hidden
     yield "those of another batch entry", lambda a: ~np.roll(a.hidden, 1, axis=0)
     for size in range(2, 65):
         yield f"up to the end of its block of {size}", partial(_by_block, size)
-    yield "others", lambda a: a.seen
-
-
-def _by_block(size: int, a: Attention) -> Array:
-    keys = np.arange(a.hidden.shape[-1])
-    return np.broadcast_to(keys // size <= (keys - a.distance) // size, a.hidden.shape)
 
 
 def _by_position(place: str, reach: Reach, a: Attention) -> Array:
     n_queries, n_keys = a.hidden.shape[2:]
     distance = a.distance + (place == "first") * (n_keys - n_queries)
-    return np.broadcast_to(reach.sees(0, distance), a.hidden.shape)
+    return np.asarray(reach.sees(0, distance + 0 * a.hidden))
+
+
+def _by_block(size: int, a: Attention) -> Array:
+    keys = np.arange(a.hidden.shape[-1]) + 0 * a.hidden
+    return np.asarray(keys // size <= (keys - a.distance) // size)

@@ -36,9 +36,6 @@ CHANGES: dict[str, Callable[[Attention], Attention]] = {
         lambda a: replace(a, q=_split(a.q), k=_split(a.k), v=_split(a.v))
     ),
     "query heads read heads of keys in turn (onnx/onnx#7274)": _in_turn,
-    "all query heads read the first head of keys": (
-        lambda a: replace(a, k=0 * a.k + a.k[:, :1], v=0 * a.v + a.v[:, :1])
-    ),
     "the keys are reshaped, not transposed (rish-16/tokenlearner-pytorch#1)": (
         lambda a: replace(a, k=a.k.reshape(a.k.mT.shape).mT)
     ),
@@ -82,7 +79,7 @@ MISTAKES: dict[str, Callable[[Attention], Array]] = {
 }
 
 
-def _merged(share: Callable[..., tuple[Array, Array]], size: int, a: Attention) -> Array:
+def _merged(share: Callable[..., Array], size: int, a: Attention) -> Array:
     """The output of blocks of keys, or of halves, that get a share."""
     n_keys = a.hidden.shape[-1]
     cuts = range(size, n_keys, size) if size else [n_keys // 2]
@@ -91,9 +88,7 @@ def _merged(share: Callable[..., tuple[Array, Array]], size: int, a: Attention) 
     sums = [
         np.exp(s - top).sum(axis=-1, keepdims=True) for s, top in zip(blocks, tops, strict=True)
     ]
-    above, below = share(np.log(sums) + tops, tops, np.maximum.accumulate(tops))
-    top = below.max(axis=0)
-    parts = np.exp(above - top) / np.exp(below - top).sum(axis=0)
+    parts = share(np.log(sums) + tops, tops, np.maximum.accumulate(tops))
     weights = [shares(s) * part for s, part in zip(blocks, parts, strict=True)]
     return a.mean(np.concatenate(weights, axis=-1))
 
@@ -103,23 +98,21 @@ def _scaled_by_block(size: int, a: Attention) -> Array:
     return replace(a, multiplier=a.multiplier ** (1 + block)).output
 
 
-# Logarithms of the shares of blocks of keys, up to a number of each query: of outputs, and of what
-# divides them. By ln(sum of e^s), the largest score, and the largest one so far.
-_MERGES: dict[str, Callable[..., tuple[Array, Array]]] = {
+# Shares of blocks of keys, by ln(sum of e^s), the largest score, and the largest one so far.
+_MERGES: dict[str, Callable[..., Array]] = {
     "merged by log2 sums as natural ones (sgl-project/sglang#35045)": (
-        lambda s, *_: (s / math.log(2), s / math.log(2))
+        lambda s, *_: shares(s / math.log(2), axis=0)
     ),
-    "merged by natural sums as log2 ones": lambda s, *_: (s * math.log(2), s * math.log(2)),
-    "merged by sums without their maximum": lambda s, top, _: (s - top, s - top),
-    "merged by their largest score": lambda _, top, __: (top, top),
-    "merged with equal shares": lambda s, *_: (0 * s, 0 * s),
-    "not rescaled by a larger maximum": lambda s, _, far: (s - far, s - far),
-    "not rescaled by a larger maximum in the output": lambda s, _, far: (s - far, s - far[-1]),
-    "not rescaled by a larger maximum in the sum": lambda s, _, far: (s - far[-1], s - far),
+    "merged by natural sums as log2 ones": lambda s, *_: shares(s * math.log(2), axis=0),
+    "merged by sums without their maximum": lambda s, top, _: shares(s - top, axis=0),
+    "merged with equal shares": lambda s, *_: shares(0 * s, axis=0),
+    "not rescaled by a larger maximum": lambda s, _, far: shares(s - far, axis=0),
+    "not rescaled by a larger maximum in the output": (
+        lambda s, _, far: shares(s, axis=0) * np.exp(far[-1] - far)
+    ),
 }
 for _size in 0, 4, 8, 16, 32, 64, 128, 256:
     _blocks = f"blocks of {_size} keys" if _size else "halves of the keys"
     for _words, _share in _MERGES.items():
         MISTAKES[f"{_blocks} are {_words}"] = partial(_merged, _share, _size)
-    if _size:
-        MISTAKES[f"{_blocks} are scaled once more each"] = partial(_scaled_by_block, _size)
+    MISTAKES[f"{_blocks} are scaled once more each"] = partial(_scaled_by_block, _size or 1)

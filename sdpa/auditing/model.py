@@ -57,14 +57,15 @@ class Attention:
         """q.k of each head."""
         q, k = self.q, np.repeat(self.k, self.groups, axis=1)
         if self.unit:
-            q, k = (x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (q, k))
-        return q @ k.mT
+            q, k = (np.asarray(x / np.linalg.norm(x, axis=-1, keepdims=True)) for x in (q, k))
+        return np.asarray(q @ k.mT)
 
     @cached_property
     def distance(self) -> Array:
         """Positions of keys less those of queries, which are the last ones."""
         n_queries, n_keys = self.hidden.shape[2:]
-        return np.arange(n_keys) - np.arange(n_keys - n_queries, n_keys)[:, None]
+        own = np.arange(n_keys - n_queries, n_keys)
+        return np.arange(n_keys) - own[:, None]
 
     @cached_property
     def scores(self) -> Array:
@@ -83,12 +84,12 @@ class Attention:
     @cached_property
     def top(self) -> Array:
         """The largest score of each row."""
-        return self.masked.max(axis=-1, keepdims=True)
+        return np.asarray(self.masked.max(axis=-1, keepdims=True))
 
     @cached_property
     def weights(self) -> Array:
         """(batch, heads, n_queries, n_keys)."""
-        return self.total * shares(self.masked, self.sink, self.axis)
+        return np.asarray(self.total * shares(self.masked, self.sink, self.axis))
 
     @cached_property
     def output(self) -> Array:

@@ -45,9 +45,8 @@ class Case(NamedTuple):
         """
         a = self.expected
         errors = np.abs(np.where(np.isfinite(self.found), self.found, 0) - output)
-        lengths = [np.linalg.norm(x, axis=-1).max() for x in (a.q, a.k)]
-        largest = 1.0 if a.unit else math.prod(lengths)
-        size = 2 + largest * a.multiplier + np.abs(a.slopes * a.distance).max()
+        longest = math.prod(np.linalg.norm(x, axis=-1).max() for x in (a.q, a.k))
+        size = 2 + longest * a.multiplier + np.abs(a.slopes * a.distance).max()
         return np.asarray(np.nan_to_num(errors).max(axis=-1) / size / np.abs(a.v).max())
 
 
@@ -89,15 +88,16 @@ class Audited:
         usual = {"batch": 2, "n_heads": 3 * self.groups, "n_queries": 16, "n_keys": 16}
         usual |= {"d_k": self.d_k, "d_v": self.d_k}
         batch, heads, n_queries, n_keys, d_k, d_v = (usual | other | self.fixed).values()
-        shapes = (heads, n_queries, d_k), *((heads // self.groups, n_keys, d) for d in (d_k, d_v))
-        rng = np.random.default_rng(n_keys)
-        q, k, v = (rng.standard_normal((batch, *shape)) for shape in shapes)
+        draw = np.random.default_rng(n_keys).standard_normal
+        q = draw((batch, heads, n_queries, d_k))
+        k, v = (draw((batch, heads // self.groups, n_keys, d)) for d in (d_k, d_v))
         multiplier = self.expected(q, k, v).multiplier
         q *= spread / multiplier / math.sqrt(d_k)
         if at:
-            k[..., 0] = math.sqrt(abs(at) / multiplier)
-            q[..., 0] = math.copysign(k[0, 0, 0, 0], at)
-            q[:, :, ::2, 0] = -k[0, 0, 0, 0]
+            root = math.sqrt(abs(at) / multiplier)
+            k[..., 0] = root
+            q[..., 0] = math.copysign(root, at)
+            q[:, :, ::2, 0] = -root
         return self.expected(*(x.astype(self.dtype).astype(float) for x in (q, k, v)))
 
     def output(self, a: Attention, v: Array) -> Array:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sdpa._names import not_among
 from sdpa.auditing.explanation import explain
-from sdpa.auditing.model import Array, Attention
+from sdpa.auditing.model import Array, Attention, shares
 from sdpa.auditing.probes import TYPES, Audited, Case, Precision
 from sdpa.masks import broadcast_mask, reach_of
 from sdpa.row_maps import RowMap
@@ -41,9 +41,9 @@ class Audit:
 
     def __str__(self) -> str:
         verdict = "WRONG" if self.findings else "no findings"
-        facts = (f"{name + ':':9}{words}" for name, words in self.facts.items())
-        lines = f"audit of {self.name}: {verdict}", *self.findings, *self.evidence, "facts", *facts
-        return "\n  ".join(lines)
+        facts = (f"  {name}: {words}" for name, words in self.facts.items())
+        lines = *self.findings, *self.evidence, "what it does:", *facts
+        return "\n  ".join((f"audit of {self.name}: {verdict}", *lines))
 
 
 def audit(
@@ -89,10 +89,9 @@ def audit(
     """
     if not callable(attention):
         raise TypeError(f"attention: expected a function of q, k and v, got {attention!r}")
-    if dtype not in TYPES:
-        raise ValueError(f"dtype: {not_among(dtype, TYPES)}")
-    if empty not in EMPTY:
-        raise ValueError(f"empty: {not_among(empty, EMPTY)}")
+    for name, word, known in ("dtype", dtype, TYPES), ("empty", empty, EMPTY):
+        if word not in known:
+            raise ValueError(f"{name}: {not_among(word, known)}")
     if dtype == "bfloat16":
         importlib.import_module("ml_dtypes")  # adds the type to NumPy
     if min(d_k // 4, groups) < 1:
@@ -106,29 +105,17 @@ def audit(
         shape = *q.shape[:3], k.shape[2]
         divisor = resolve_divisor(scaling, q.shape[3], k.shape[2])
         seen = np.broadcast_to(sees(*shape[2:]), shape)
-        return Attention(
-            q=q,
-            k=k,
-            v=v,
-            groups=groups,
-            hidden=~seen,
-            seen=seen,
-            multiplier=normalize or 1 / divisor,
-            slopes=slopes,
-            sink=logits,
-            unit=normalize is not None,
-            cap=rows.softcap,
-        )
+        multiplier = normalize or 1 / divisor
+        unit = normalize is not None
+        return Attention(q, k, v, groups, ~seen, seen, multiplier, slopes, logits, unit, softcap)
 
     shape = np.broadcast_shapes(np.shape(mask), slopes.shape, logits.shape)
     names = "n_keys", "n_queries", "n_heads", "batch"
     fixed = {name: n for name, n in zip(names, shape[::-1], strict=False) if n > 1}
     audited = Audited(attention, expected, dtype, d_k, groups, fixed)
-    name = getattr(attention, "__name__", type(attention).__name__)
-    report = Audit(name, [], [], {})
+    report = Audit(getattr(attention, "__name__", type(attention).__name__), [], [], {})
     with np.errstate(all="ignore"):
-        cases = audited.cases(audited.inputs(3), report.evidence)
-        if cases:
+        if cases := audited.cases(audited.inputs(3), report.evidence):
             _tell(audited, cases, report, empty)
         else:
             report.findings.append("no output")
@@ -155,48 +142,48 @@ def _mask(mask: npt.ArrayLike) -> Callable[[int, int], Array]:
 
 def _tell(audited: Audited, cases: list[Case], report: Audit, empty: str) -> None:
     """Tell the facts, and what explains wrong outputs."""
-    usual = TYPES[audited.dtype]
-    kinds = " or ".join({_kind(case) for case in cases if case.expected.hidden.all(-1).any()})
-    if kinds:
-        report.facts["queries without keys"] = kinds
+    if kinds := " or ".join(
+        sorted({_kind(c) for c in cases if c.expected.hidden.all(axis=-1).any()})
+    ):
+        report.facts["empty"] = f"{kinds} for queries without keys"
         if empty not in ("any", kinds):
             report.findings.append(f"queries without keys: {kinds}, expected {empty}")
     first = cases[0]
     if first.errors(audited.output(first.expected, first.expected.v)).any():
         report.findings.append("different in each call: is dropout on?")
         return
+    usual = TYPES[audited.dtype]
     precision = _precision(cases, usual)
-    found, wrong = explain(audited, cases, precision)
-    report.facts |= found.facts
-    report.findings += found.findings
+    findings, facts, wrong = explain(audited, cases, precision)
+    report.facts |= facts
+    report.findings += findings
     if wrong:
-        report.findings.append(f"wrong in rows with {'; '.join(case.words for case in wrong)}")
+        words = "; ".join(case.words for case in wrong)
+        report.findings.append(f"wrong in {words if len(wrong) < len(cases) else 'all inputs'}")
         report.evidence.append(_smallest(wrong))
     elif precision is not usual:
         report.findings.append(f"outputs are only right to {2.0**-precision.bits:.0e}")
 
 
 def _precision(cases: list[Case], usual: Precision) -> Precision:
-    """The precision of the coarsest type that has all outputs."""
-    some = np.nansum(np.abs(cases[0].found)) > 0
+    """The precision of the coarsest type that has all outputs, if these are numbers."""
     for precision in sorted(TYPES.values()):
-        scaled = (np.frexp(case.found)[0] * 2.0**precision.bits for case in cases)
-        if all(np.array_equal(x, x.round(), equal_nan=True) for x in scaled) and some:
+        scaled = [np.frexp(case.found)[0] * 2.0**precision.bits for case in cases]
+        if np.nansum(scaled[0]) and all(np.allclose(x, x.round(), 0, 0, True) for x in scaled):
             return min(precision, usual)
     return usual
 
 
 def _kind(case: Case) -> str:
     """The outputs of queries that see no key."""
-    rows = case.expected.hidden.all(axis=-1)
-    found = case.found[rows]
-    mean = np.repeat(case.expected.v, case.expected.groups, axis=1).mean(axis=2, keepdims=True)
-    if np.isnan(found).all():
+    a = case.expected
+    rows = a.hidden.all(axis=-1)
+    mean = replace(a, hidden=~a.hidden).mean(shares(0 * a.scores))
+    if np.isnan(case.found[rows]).all():
         return "nan"
-    if not found.any():
+    if not case.found[rows].any():
         return "zero"
-    uniform = np.broadcast_to(mean, case.found.shape)[rows]
-    return "uniform" if np.allclose(found, uniform, atol=0.01) else "numbers"
+    return "uniform" if np.allclose(case.found[rows], mean[rows], atol=0.01) else "numbers"
 
 
 def _smallest(wrong: list[Case]) -> str:
