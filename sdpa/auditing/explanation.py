@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 
-from sdpa.auditing.facts import FITTED, described, fit
+from sdpa.auditing.facts import described, fit
 from sdpa.auditing.mistakes import CHANGES, MISTAKES
 from sdpa.auditing.model import Array, Attention
 from sdpa.auditing.probes import Audited, Case, Precision
@@ -71,5 +71,6 @@ def _facts(
     facts = described(pairs, near)
     expected = described([(a, a) for a, _ in pairs], near)
     others = [f"{x}: {facts[x]}, expected {expected[x]}" for x in facts if facts[x] != expected[x]]
-    by_size = {str(f.sizes): {name: getattr(f, name) for name in FITTED} for _, f in pairs}
-    return facts, others, [replace(a, **by_size.get(str(a.sizes), {})) for a in usual]
+    by_size = {str(f.sizes): f for _, f in pairs}
+    fits = [replace(by_size.get(str(a.sizes), a), q=a.q, k=a.k, v=a.v) for a in usual]
+    return facts, others, fits

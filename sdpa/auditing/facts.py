@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from sdpa.auditing.model import Array, Attention
+from sdpa.auditing.model import Array, Attention, by_position
 from sdpa.masks import Reach
 
 Pair = tuple[Attention, Attention]  # expected and found
-FITTED = "multiplier", "slopes", "leak", "kept", "sink", "total", "axis", "seen", "hidden"
 _AXES = {-1: "keys", -2: "queries", 1: "heads", 0: "batch entries"}
 
 
@@ -160,7 +159,7 @@ def _masks(e: Attention, f: Attention) -> Iterator[tuple[str, Callable[[Attentio
     for place, start, stop in product(("last", "first"), *ends):
         is_all = start == -stop == -math.inf
         words = f"positions {start:g} to {stop:g} from the query's own, queries at the {place} ones"
-        yield "all" if is_all else words, partial(_by_position, place, Reach(-start, stop))
+        yield "all" if is_all else words, partial(_by_position, Reach(-start, stop), place)
     yield "those of the mask", lambda a: ~a.hidden
     yield "those that the mask should hide", lambda a: a.hidden
     yield "those of another batch entry", lambda a: ~np.roll(a.hidden, 1, axis=0)
@@ -168,12 +167,10 @@ def _masks(e: Attention, f: Attention) -> Iterator[tuple[str, Callable[[Attentio
         yield f"up to the end of its block of {size}", partial(_by_block, size)
 
 
-def _by_position(place: str, reach: Reach, a: Attention) -> Array:
-    n_queries, n_keys = a.hidden.shape[2:]
-    distance = a.distance + (place == "first") * (n_keys - n_queries)
-    return np.asarray(reach.sees(0, distance + 0 * a.hidden))
-
-
 def _by_block(size: int, a: Attention) -> Array:
     keys = np.arange(a.hidden.shape[-1]) + 0 * a.hidden
     return np.asarray(keys // size <= (keys - a.distance) // size)
+
+
+def _by_position(reach: Reach, place: str, a: Attention) -> Array:
+    return np.broadcast_to(by_position(reach, place, *a.hidden.shape[2:]), a.hidden.shape)

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sdpa.masks import Reach
+
 Array = npt.NDArray[Any]
 
 
@@ -74,7 +76,7 @@ class Attention:
         if self.cap:
             s = self.cap * np.tanh(s / self.cap)
         s = s + self.slopes * self.distance
-        return np.where(self.hidden, self.kept * s + self.leak, s)
+        return np.asarray(np.where(self.hidden, self.kept * s + self.leak, s))
 
     @cached_property
     def masked(self) -> Array:
@@ -107,3 +109,9 @@ def shares(scores: Array, sink: Any = -math.inf, axis: int = -1) -> Array:
     top = scores.max(axis=axis, keepdims=True)
     e = np.exp(scores - top)
     return np.asarray(e / (e.sum(axis=axis, keepdims=True) + np.exp(sink - top)))
+
+
+def by_position(reach: Reach, place: str, n_queries: int, n_keys: int) -> Array:
+    """The visible keys of queries at the first or last positions."""
+    start = (n_keys - n_queries) * (place == "last")
+    return np.asarray(reach.sees(np.arange(start, start + n_queries)[:, None], np.arange(n_keys)))

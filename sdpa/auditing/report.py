@@ -6,6 +6,7 @@ import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from sdpa._names import not_among
 from sdpa.auditing.explanation import explain
-from sdpa.auditing.model import Array, Attention, shares
+from sdpa.auditing.model import Array, Attention, by_position, shares
 from sdpa.auditing.probes import TYPES, Audited, Case, Precision
 from sdpa.masks import broadcast_mask, reach_of
 from sdpa.row_maps import RowMap
@@ -130,14 +131,8 @@ def _mask(mask: npt.ArrayLike) -> Callable[[int, int], Array]:
     if not isinstance(mask, str):
         shown = broadcast_mask(mask, np.shape(mask))
         return lambda *_: shown
-    reach = reach_of(mask.removesuffix("-first"))
-
-    def sees(n_queries: int, n_keys: int) -> Array:
-        start = 0 if mask.endswith("-first") else n_keys - n_queries
-        own = np.arange(start, start + n_queries)
-        return reach.sees(own[:, None], np.arange(n_keys))
-
-    return sees
+    place = "first" if mask.endswith("-first") else "last"
+    return partial(by_position, reach_of(mask.removesuffix("-first")), place)
 
 
 def _tell(audited: Audited, cases: list[Case], report: Audit, empty: str) -> None:

@@ -20,7 +20,12 @@ LISTED = [
     words for words in {**CHANGES, **MISTAKES} if not re.match("blocks of (?!64)|halves", words)
 ]
 FINITE = next(words for words in MISTAKES if "finite" in words)  # a fact if it is not far
-OPTIONS = {"not divided": {"normalize": 10}, "cap": {"softcap": 5.0}, "mask": {"mask": "causal"}}
+OPTIONS = {
+    "in turn": {"groups": 2},
+    "not divided": {"normalize": 10},
+    "cap": {"softcap": 5.0},
+    "mask": {"mask": "causal"},
+}
 
 
 def backward(q, k, v, upstream, factor=1.0):
