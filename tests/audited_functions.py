@@ -7,16 +7,9 @@ from functools import partial
 
 import numpy as np
 
-REPORTED = []  # functions, the words that name them, and what is expected of them
 CAUSAL = {"mask": "causal"}
-
-
-def reported(words, **expected):
-    def add(function):
-        REPORTED.append((function, words, expected))
-        return function
-
-    return add
+PADDING = np.arange(16) < np.reshape([10, 13], (2, 1, 1, 1))
+SLOPES = 0.5, 0.25, 0.125
 
 
 def softmax(s, axis=-1):
@@ -28,83 +21,43 @@ def scores(q, k):
     return q @ k.mT / math.sqrt(q.shape[-1])
 
 
-def tril(q, k, offset=0):
-    """True up to the own key, of queries at the last positions."""
+def attend(q, k, v, mask=True, fill=-np.inf, axis=-1):
+    return softmax(np.where(mask, scores(q, k), fill), axis) @ v
+
+
+def tril(q, k, offset=0, last=True):
+    """True up to the own key and an offset, of queries at the last or first positions."""
     n_queries, n_keys = q.shape[2], k.shape[2]
-    return np.tri(n_queries, n_keys, n_keys - n_queries + offset, dtype=bool)
+    return np.tri(n_queries, n_keys, last * (n_keys - n_queries) + offset, dtype=bool)
 
 
-@reported("no sink", sink=0.5)
-@reported("keys: all", **CAUSAL)
-@reported("keys: all", mask=np.arange(16) < 10)
-def attend(q, k, v, mask=True, fill=-np.inf):
-    return softmax(np.where(mask, scores(q, k), fill)) @ v
+def causal(q, k, v, offset=0, last=True, fill=-np.inf):
+    return attend(q, k, v, tril(q, k, offset, last), fill)
 
 
-def divided(text):
+def window(q, k, v, behind=4, ahead=0):
+    return attend(q, k, v, tril(q, k, ahead) & ~tril(q, k, -behind - 1))
+
+
+def multiplied(q, k, v):
+    """The mask after the softmax."""
+    return softmax(scores(q, k)) * tril(q, k) @ v
+
+
+def divided(text, q, k, v):
     """The softmax of q.k over a formula of the sizes."""
-
-    def attention(q, k, v):
-        (_, n_heads, _, d_k), n_keys = q.shape, k.shape[2]
-        sizes = {"n_heads": n_heads, "d_k": d_k, "n_keys": n_keys, "d_v": v.shape[3]}
-        return softmax(q @ k.mT / eval(text, sizes)) @ v
-
-    return attention
+    (_, n_heads, _, d_k), n_keys = q.shape, k.shape[2]
+    sizes = {"n_heads": n_heads, "d_k": d_k, "n_keys": n_keys, "d_v": v.shape[3]}
+    return softmax(q @ k.mT / eval(text, sizes)) @ v
 
 
-for words, text in {
-    "1": "1",
-    "n_keys^1/2": "n_keys**0.5",
-    "d_v^1/2": "d_v**0.5",
-    "d_k^1": "d_k",
-    "d_k^-1": "1 / d_k",
-    "(n_heads d_k)^1/2": "(n_heads * d_k) ** 0.5",
-    "-1 times d_k^1/2": "-(d_k**0.5)",
-}.items():
-    reported(f"divisor: {words}, expected d_k^1/2")(divided(text))
-reported("(d_k up to whole 128s)^1/2", d_k=80)(divided("(-(-d_k // 128) * 128) ** 0.5"))
-
-
-@reported("-inf to 0 from its own, expected", mask="window-5")
-def causal(q, k, v):
-    return attend(q, k, v, tril(q, k))
-
-
-@reported("queries at the first positions", **CAUSAL)
-def from_first(q, k, v):
-    return attend(q, k, v, np.tri(q.shape[2], k.shape[2], dtype=bool))
-
-
-@reported("keys: -4 to 4 from its own", mask="window-5")
-def both_sides(q, k, v):
-    return attend(q, k, v, tril(q, k, 4) & ~tril(q, k, -5))
-
-
-@reported("keys: -inf to -1 from its own", **CAUSAL)
-def strict(q, k, v):
-    return attend(q, k, v, tril(q, k, -1), -1e9)
-
-
-@reported("hidden keys have the score 0", **CAUSAL)
-def zero_filled(q, k, v, fill=0.0):
-    return attend(q, k, v, tril(q, k), fill)
-
-
-@reported("outputs are only right to 6e-8, as in float32")
 def in_singles(q, k, v, attention=attend):
     return attention(*(x.astype(np.float32) for x in (q, k, v))).astype(q.dtype)
 
 
-@reported("different in each call")
 def dropped(q, k, v):
     w = softmax(scores(q, k))
     return np.random.default_rng().binomial(1, 0.9, w.shape) * w / 0.9 @ v
-
-
-@reported("no maximum is subtracted")
-def direct(q, k, v):
-    e = np.exp(scores(q, k))
-    return e / e.sum(axis=-1, keepdims=True) @ v
 
 
 def in_blocks(q, k, v, size=64, start=-np.inf, keep=None):
@@ -120,15 +73,6 @@ def in_blocks(q, k, v, size=64, start=-np.inf, keep=None):
     return out / np.maximum(total, 1e-300)
 
 
-reported("the running maximum starts at 0")(partial(in_blocks, start=0.0))
-reported("hidden keys have a finite score", dtype="float32", **CAUSAL)(
-    partial(zero_filled, fill=-1e4)
-)
-
-
-# right ones
-
-
 def renormalized(q, k, v):
     w = softmax(scores(q, k)) * tril(q, k)
     return w / w.sum(axis=-1, keepdims=True) @ v
@@ -139,20 +83,24 @@ def sinks(q, k, v, logits=(-1, 0.5, 2)):
     return softmax(np.concatenate([scores(q, k), column], axis=-1))[..., :-1] @ v
 
 
-def slopes(q, k, v):
+def biased(q, k, v, slopes=SLOPES):
     """ALiBi by the position of the key alone."""
-    slope = 2.0 ** -np.arange(1, q.shape[1] + 1)[:, None, None]
-    s = scores(q, k) + slope * np.arange(k.shape[2])
+    s = scores(q, k) + np.reshape(slopes, (-1, 1, 1)) * np.arange(k.shape[2])
     return softmax(np.where(tril(q, k), s, -np.inf)) @ v
 
 
-def grouped(q, k, v):
+def grouped(q, k, v, spread=np.repeat):
     group = q.shape[1] // k.shape[1]
-    return attend(q, np.repeat(k, group, 1), np.repeat(v, group, 1))
+    return attend(q, spread(k, group, 1), spread(v, group, 1))
 
 
 def capped(q, k, v, cap=30.0):
     return softmax(cap * np.tanh(scores(q, k) / cap)) @ v
+
+
+def cosines(q, k, v):
+    q, k = (x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (q, k))
+    return softmax(10 * q @ k.mT) @ v
 
 
 def one_width(q, k, v):
@@ -160,6 +108,60 @@ def one_width(q, k, v):
     return attend(q, k, v)
 
 
-reported("outputs are only right to 6e-8, as in float32", **CAUSAL)(
-    partial(in_singles, attention=renormalized)
-)
+FIXED = {
+    "1": "q·k",
+    "n_keys**0.5": "q·k / n_keys^1/2",
+    "1 / d_k": "q·k * d_k",
+    "1 + d_k**0.5": "q·k / (1 + d_k^1/2)",
+    "(n_heads * d_k) ** 0.5": "q·k / (n_heads d_k)^1/2",
+    "-(d_k**0.5)": "-1 * q·k / d_k^1/2",
+}
+# Functions, the words that name them, and what is expected of them.
+REPORTED = [
+    (partial(divided, text), f"scores: {words}, expected", {}) for text, words in FIXED.items()
+]
+REPORTED += [
+    (partial(divided, "(-(-d_k // 128) * 128) ** 0.5"), "(d_k up to whole 128s)", {"d_k": 80}),
+    (attend, "sink as e^logit: none, expected 1.649", {"sink": 0.5}),
+    (partial(sinks, logits=0), "sink as e^logit: 1, expected none", {}),
+    (attend, "keys: all, expected", CAUSAL),
+    (attend, "keys: all, expected those of the mask", {"mask": PADDING}),
+    (causal, "keys: positions -inf to 0 from the query's own", {"mask": "window-5"}),
+    (partial(causal, last=False), "queries at the first ones, expected", CAUSAL),
+    (partial(causal, offset=-1, fill=-1e9), "keys: positions -inf to -1 from", CAUSAL),
+    (partial(window, ahead=4), "keys: positions -4 to 4 from", {"mask": "window-5"}),
+    (partial(window, behind=0), "keys: positions 0 to 0 from", CAUSAL),
+    (partial(causal, fill=0.0), "keys: all, hidden ones with the score 0, expected", CAUSAL),
+    (partial(causal, fill=-1e4), "hidden keys have a finite score", {"dtype": "float32", **CAUSAL}),
+    (multiplied, "the mask multiplies weights", CAUSAL),
+    (partial(biased, slopes=SLOPES[::-1]), "bias: (0.125, 0.25, 0.5", {"alibi": SLOPES, **CAUSAL}),
+    (partial(attend, axis=-2), "weights: sum to 1 over queries", {}),
+    (partial(attend, axis=1), "weights: sum to 1 over heads", {}),
+    (partial(grouped, spread=lambda x, n, _: np.tile(x, (1, n, 1, 1))), "in turn", {"groups": 2}),
+    (attend, "q and k are not divided by their lengths", {"normalize": 8}),
+    (in_singles, "outputs are only right to 6e-08", {}),
+    (dropped, "different in each call", {}),
+    (partial(in_blocks, start=0.0), "the running maximum starts at 0", {}),
+    (
+        partial(in_blocks, keep=1.0),
+        "64 keys are not rescaled by a larger maximum in the output",
+        {},
+    ),
+    (causal, "queries without keys: nan, expected zero", {"empty": "zero", **CAUSAL}),
+]
+RIGHT = [
+    (causal, CAUSAL),
+    (partial(in_singles, attention=renormalized), {"dtype": "float32", **CAUSAL}),
+    (partial(causal, last=False), {"mask": "causal-first"}),
+    (partial(causal, fill=-1e9), {"empty": "uniform", **CAUSAL}),
+    (partial(window, ahead=4), {"mask": "local-4"}),
+    (partial(attend, mask=PADDING), {"mask": PADDING}),
+    (sinks, {"sink": (-1, 0.5, 2)}),
+    (capped, {"softcap": 30.0}),
+    (biased, {"alibi": SLOPES, **CAUSAL}),
+    (grouped, {"groups": 2}),
+    (in_blocks, {}),
+    (in_singles, {"dtype": "float16"}),
+    (cosines, {"normalize": 10}),
+    (one_width, {}),
+]

@@ -1,7 +1,8 @@
 """The audit of an attention function from its outputs alone: facts, and the mistake if it has one.
 
-`computation` has inputs and their expected outputs, `findings` the facts that weights show and the
-mistakes that no fact names, and `report` compares and tells.
+`model` is an attention whose steps can be replaced, `probes` calls the function, `facts` are fitted
+to its weights, `mistakes` is the list, `explanation` finds what gives all outputs, and `report`
+tells.
 """
 
 from sdpa.auditing.report import Audit, audit

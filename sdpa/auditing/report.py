@@ -1,4 +1,4 @@
-"""The audit of a function: outputs against those of the expected facts, and what explains them."""
+"""The audit of a function: outputs against those of the expected attention, and what explains them."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sdpa._names import not_among
-from sdpa.auditing.computation import TYPES, Array, Attention, Audited, Fact, Facts
-from sdpa.auditing.findings import facts_of, mistake_of, weights_of
+from sdpa.auditing.explanation import explain
+from sdpa.auditing.model import Array, Attention, by_position, shares
+from sdpa.auditing.probes import TYPES, Audited, Case, Precision
 from sdpa.masks import broadcast_mask, reach_of
 from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED, Rule, resolve_divisor
 
 Function = Callable[..., Any]  # of arrays
-_DIGITS = {"float32": "6e-8", "float16": "5e-4"}
+EMPTY = "any", "zero", "nan", "uniform"
 
 
 @dataclass
 class Audit:
-    """Findings about a function.
+    """What was found about a function.
 
     Attributes:
         name: that of the function.
         findings: what is wrong, in words; empty if it is right.
-        evidence: wrong rows, the smallest wrong output, and errors of the function.
+        evidence: wrong inputs, the smallest wrong output, and errors of the function.
         facts: what was read from its outputs.
     """
 
@@ -40,10 +42,9 @@ class Audit:
 
     def __str__(self) -> str:
         verdict = "WRONG" if self.findings else "no findings"
-        facts = "; ".join(f"{name}: {words}" for name, words in self.facts.items())
-        title = f"audit of {self.name}: {verdict}"
-        lines = *self.findings, *self.evidence, f"facts: {facts}"
-        return "\n  ".join([title, *lines])
+        facts = (f"  {name}: {words}" for name, words in self.facts.items())
+        lines = *self.findings, *self.evidence, "what it does:", *facts
+        return "\n  ".join((f"audit of {self.name}: {verdict}", *lines))
 
 
 def audit(
@@ -52,11 +53,13 @@ def audit(
     d_k: int = 64,
     dtype: str = "float64",
     scaling: Rule = SCALED,
+    normalize: float | None = None,
     mask: npt.ArrayLike = "none",
     softcap: float = 0.0,
     sink: npt.ArrayLike | None = None,
     alibi: npt.ArrayLike = 0.0,
     groups: int = 1,
+    empty: str = "any",
     backward: Function | None = None,
 ) -> Audit:
     """The computation of a function, found from its outputs alone; `Audit` prints as a report.
@@ -67,11 +70,14 @@ def audit(
         d_k: the width of most inputs.
         dtype: the type of the arrays: float64, float32, float16, or bfloat16 of ml_dtypes.
         scaling, softcap, sink: what the function should have, as in `sdpa.attention_weights`.
+        normalize: in place of scaling, the gain of q and k that are divided by their lengths.
         mask: by name as there, queries at the last positions; at the first ones with `-first`, such
             as `causal-first` (PyTorch's `is_causal`); or an array (..., n_queries, n_keys), as for
             padding, whose sizes are then those of all inputs.
         alibi: the slope of a bias -slope (query position - key position), or one for each head.
         groups: query heads per head of keys and values, in consecutive order.
+        empty: the output of queries that see no key: zero, nan, uniform (the mean of all values),
+            or any.
         backward: backward(q, k, v, gradient of the output) with the gradients (dq, dk, dv).
 
     Raises:
@@ -80,137 +86,124 @@ def audit(
 
     >>> from sdpa import scaled_dot_product_attention
     >>> audit(scaled_dot_product_attention, scaling="unscaled").findings
-    ['divisor: d_k^1/2, expected unscaled']
+    ['scores: q·k / d_k^1/2, expected q·k']
     """
     if not callable(attention):
         raise TypeError(f"attention: expected a function of q, k and v, got {attention!r}")
-    if dtype not in TYPES:
-        raise ValueError(f"dtype: {not_among(dtype, TYPES)}")
+    for name, word, known in ("dtype", dtype, TYPES), ("empty", empty, EMPTY):
+        if word not in known:
+            raise ValueError(f"{name}: {not_among(word, known)}")
     if dtype == "bfloat16":
         importlib.import_module("ml_dtypes")  # adds the type to NumPy
     if min(d_k // 4, groups) < 1:
         raise ValueError(f"expected d_k from 4 and groups from 1, got {d_k} and {groups}")
     rows = RowMap.with_sinks(softcap, sink)
-    logits = -math.inf if rows.sink is None else rows.sink
-    facts = Facts(
-        divisor=Fact(str(scaling), lambda x: resolve_divisor(scaling, x["d_k"], x["n_keys"])),
-        keys=_keys(mask),
-        groups=groups,
-        cap=rows.softcap,
-        slopes=np.reshape(alibi, (-1, 1, 1)),
-        sink=np.reshape(logits, (-1, 1, 1)),
-    )
-    shape = np.broadcast_shapes(np.shape(mask), facts.slopes.shape, facts.sink.shape)
+    logits = np.reshape(-math.inf if rows.sink is None else rows.sink, (-1, 1, 1))
+    slopes = np.reshape(alibi, (-1, 1, 1))
+    sees = _mask(mask)
+
+    def expected(q: Array, k: Array, v: Array) -> Attention:
+        shape = *q.shape[:3], k.shape[2]
+        divisor = resolve_divisor(scaling, q.shape[3], k.shape[2])
+        seen = np.broadcast_to(sees(*shape[2:]), shape)
+        multiplier = normalize or 1 / divisor
+        unit = normalize is not None
+        return Attention(q, k, v, groups, ~seen, seen, multiplier, slopes, logits, unit, softcap)
+
+    shape = np.broadcast_shapes(np.shape(mask), slopes.shape, logits.shape)
     names = "n_keys", "n_queries", "n_heads", "batch"
     fixed = {name: n for name, n in zip(names, shape[::-1], strict=False) if n > 1}
-    audited = Audited(attention, facts, dtype, d_k, fixed)
-    name = getattr(attention, "__name__", type(attention).__name__)
-    report = Audit(name, [], [], {})
+    audited = Audited(attention, expected, dtype, d_k, groups, fixed)
+    report = Audit(getattr(attention, "__name__", type(attention).__name__), [], [], {})
     with np.errstate(all="ignore"):
-        cases = audited.cases(3) + audited.far_cases()
-        outputs = audited.outputs(cases, report.evidence)
-        if outputs:
-            _compare(audited, outputs, report)
+        if cases := audited.cases(audited.inputs(3), report.evidence):
+            _tell(audited, cases, report, empty)
         else:
             report.findings.append("no output")
             del report.evidence[1:]  # most sizes have the same error
         if backward and not report.findings:
-            _compare_gradients(audited, backward, report)
+            _tell_gradients(audited, backward, report)
     return report
 
 
-def _keys(mask: npt.ArrayLike) -> Fact:
-    """The visible keys."""
-    if isinstance(mask, str):
-        reach = reach_of(mask.removesuffix("-first"))
-        return Fact.by_position(reach, first=mask.endswith("-first"))
-    shown = broadcast_mask(mask, np.shape(mask))
-    return Fact("those of the mask", lambda _: shown)
+def _mask(mask: npt.ArrayLike) -> Callable[[int, int], Array]:
+    """The visible keys of numbers of queries and keys."""
+    if not isinstance(mask, str):
+        shown = broadcast_mask(mask, np.shape(mask))
+        return lambda *_: shown
+    place = "first" if mask.endswith("-first") else "last"
+    return partial(by_position, reach_of(mask.removesuffix("-first")), place)
 
 
-def _compare(audited: Audited, outputs: list[Attention], report: Audit) -> None:
+def _tell(audited: Audited, cases: list[Case], report: Audit, empty: str) -> None:
     """Tell the facts, and what explains wrong outputs."""
-    precision = TYPES[audited.dtype]
-    weights = weights_of(audited)
-    facts = facts_of(weights, precision.near)
-    report.facts |= {name: fact.words for name, fact in facts.items()}
-    for a in outputs:
-        is_empty = ~a.visible.any(axis=-1)
-        if is_empty.any():
-            report.facts["queries without keys"] = _kind(a.found[is_empty])
-    wrong = [a for a in outputs if a.errors(a.output).max() > precision.rounding]
-    if not wrong:
-        return
-    first = outputs[0]
-    (again,) = audited.outputs([first.case], [])
-    if again.errors(first.found).any():
+    if kinds := " or ".join(
+        sorted({_kind(c) for c in cases if c.expected.hidden.all(axis=-1).any()})
+    ):
+        report.facts["empty"] = f"{kinds} for queries without keys"
+        if empty not in ("any", kinds):
+            report.findings.append(f"queries without keys: {kinds}, expected {empty}")
+    first = cases[0]
+    if first.errors(audited.output(first.expected, first.expected.v)).any():
         report.findings.append("different in each call: is dropout on?")
         return
-    report.findings += _explanation(audited, wrong + outputs, weights, facts)
-    if not report.findings:
-        words = "; ".join(a.case.words for a in wrong)
-        report.findings.append(f"wrong in rows with {words}")
+    usual = TYPES[audited.dtype]
+    precision = _precision(cases, usual)
+    findings, facts, wrong = explain(audited, cases, precision)
+    report.facts |= facts
+    report.findings += findings
+    if wrong:
+        words = "; ".join(case.words for case in wrong)
+        report.findings.append(f"wrong in {words if len(wrong) < len(cases) else 'all inputs'}")
         report.evidence.append(_smallest(wrong))
+    elif precision is not usual:
+        report.findings.append(f"outputs are only right to {2.0**-precision.bits:.0e}")
 
 
-def _kind(rows: Array) -> str:
+def _precision(cases: list[Case], usual: Precision) -> Precision:
+    """The precision of the coarsest type that has all outputs, if these are numbers."""
+    for precision in sorted(TYPES.values()):
+        scaled = [np.frexp(case.found)[0] * 2.0**precision.bits for case in cases]
+        if np.nansum(scaled[0]) and all(np.allclose(x, x.round(), 0, 0, True) for x in scaled):
+            return min(precision, usual)
+    return usual
+
+
+def _kind(case: Case) -> str:
     """The outputs of queries that see no key."""
-    if np.isnan(rows).all():
+    a = case.expected
+    rows = a.hidden.all(axis=-1)
+    mean = replace(a, hidden=~a.hidden).mean(shares(0 * a.scores))
+    if np.isnan(case.found[rows]).all():
         return "nan"
-    return "numbers" if rows.any() else "zero"
+    if not case.found[rows].any():
+        return "zero"
+    return "uniform" if np.allclose(case.found[rows], mean[rows], atol=0.01) else "numbers"
 
 
-def _explanation(
-    audited: Audited, outputs: list[Attention], weights: list[Attention], facts: dict[str, Any]
-) -> list[str]:
-    """The facts, the mistake and the precision with which an attention has all outputs."""
-    usual = audited.facts
-    precision = TYPES[audited.dtype]
-    findings = []
-    for name, digits in _DIGITS.items():
-        is_rounded = all(
-            np.array_equal(a.found, a.found.astype(name), equal_nan=True) for a in weights
-        )
-        if is_rounded and TYPES[name].rounding > precision.rounding:
-            precision = TYPES[name]
-            findings = [f"outputs are only right to {digits}, as in {name}"]
-    mistake = mistake_of(outputs, usual, precision.rounding)
-    if mistake is None:
-        near = precision.rounding / precision.spread
-        mistake = mistake_of(outputs, replace(usual, **facts), near)
-        for name, fact in facts.items():
-            expected = getattr(usual, name).words
-            if fact.words != expected:
-                findings.append(f"{name}: {fact.words}, expected {expected}")
-    if mistake is None:
-        return []
-    return [mistake, *findings] if mistake else findings
-
-
-def _smallest(wrong: list[Attention]) -> str:
+def _smallest(wrong: list[Case]) -> str:
     """The worst row of the smallest wrong output."""
-    a = min(wrong, key=lambda a: a.output.size)
-    errors = a.errors(a.output)
+    case = min(wrong, key=lambda case: case.found.size)
+    a = case.expected
+    errors = case.errors(a.output)
     row = np.unravel_index(errors.argmax(), errors.shape)
-    scores = a.scores[row][:4].round(4)
-    output = a.found[row][:4].round(4)
-    expected = a.output[row][:4].round(4)
-    return f"smallest: {a.case.words}, scores {scores}: output {output}, expected {expected}"
+    numbers = (x[row][:4].round(4) for x in (a.scores, case.found, a.output))
+    return "smallest: {}, scores {}: output {}, expected {}".format(case.words, *numbers)
 
 
-def _compare_gradients(audited: Audited, backward: Function, report: Audit) -> None:
+def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
     """Tell the factors of dq, dk and dv beside differences of the expected output, in three
     directions.
     """
     rng = np.random.default_rng(0)
-    a = Attention(audited.case(1), audited.facts)
+    a = audited.input(1)
     upstream = rng.standard_normal(a.output.shape)
-    arrays = (x.astype(audited.dtype) for x in (*a.case[:3], upstream))
+    arrays = (x.astype(audited.dtype) for x in (a.q, a.k, a.v, upstream))
     for name, gradient in zip("qkv", backward(*arrays), strict=True):
-        x = getattr(a.case, name)
+        x = getattr(a, name)
         factors = []
         for step in 1e-6 * rng.standard_normal((3, *x.shape)):
-            change = a.but(**{name: x + step}) - a.output
+            change = replace(a, **{name: x + step}).output - a.output
             right = np.nansum(change * upstream)
             factors.append((gradient * step).sum() / right)
         is_number = np.allclose(factors, factors[0], rtol=1e-3)

@@ -31,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     by_head = "or FILE.npy: one for each head"
     add("--sink", type=_given, metavar="SINK", help=f"expected logit, {by_head}")
     add("--alibi", type=_given, default=0.0, metavar="SLOPE", help=f"expected slope, {by_head}")
+    add("--normalize", type=float, metavar="GAIN", help="expected gain of unit q and k")
+    add("--empty", default="any", help="expected of queries without keys: zero, nan, uniform")
     add("--groups", type=int, default=1, metavar="N", help="query heads per head of keys")
     add("--d-k", type=int, default=64, metavar="N", help="width of the arrays (default: 64)")
     add("--dtype", default="float64", metavar="NAME", help="type of the arrays (default: float64)")

@@ -47,7 +47,7 @@ def test_a_wrong_multiplier_is_the_one_finding_and_fails():
     ran = sdpa("audit", "my_kernels:unused_scale", "--json")
     assert ran.returncode == 1
     (found,) = (row["text"] for row in json.loads(ran.stdout) if row["kind"] == "finding")
-    assert found.startswith("divisor: 1, expected d_k^1/2")
+    assert found.startswith("scores: q·k, expected q·k / d_k^1/2")
 
 
 def test_masks_sinks_and_slopes_may_be_files_and_gradients_a_function(tmp_path):
@@ -56,8 +56,8 @@ def test_masks_sinks_and_slopes_may_be_files_and_gradients_a_function(tmp_path):
     files = "--alibi", "slopes.npy", "--mask", "mask.npy", "--sink", "0.5"
     ran = sdpa("audit", "my_kernels:right", *files, "--backward", "my_kernels:right")
     for words in (
-        "wrong in rows with",
-        "keys: all",
+        "bias: none, expected (0.5, 0.25, 0.125 by head)",
+        "keys: all, expected those of the mask",
     ):
         assert words in " ".join(ran.stdout.split())
 
