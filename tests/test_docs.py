@@ -352,8 +352,9 @@ def test_the_page_on_training_states_what_the_tables_show():
 def test_the_code_of_first_steps_runs(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     names: dict[str, object] = {}
-    for block in blocks(PAGES["docs/README.md"], "python"):
-        exec(block, names)
+    for page in ("docs/README.md", "results/README.md"):
+        for block in blocks(PAGES[page], "python"):
+            exec(block, names)
     (line,) = re.findall(r"^pd\.read_csv.*pivot.*$", PAGES["docs/README.md"], re.MULTILINE)
     assert [*eval(line, names)] == ["d_k^1/2", "d_k^1/3", "d_k^2/3", "unscaled"]
     (config,) = blocks(PAGES["docs/README.md"], "yaml")
