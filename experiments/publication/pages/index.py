@@ -118,9 +118,7 @@ def make_page(study: Study, config_path: Path) -> bytes:
     }
     known = part("answers", lambda: answers(study), {})
     sections = [
-        part(
-            name, partial(_section, each, drawn[name], results), Section(name, each.experiment.name)
-        )
+        part(name, partial(_section, each, drawn[name]), Section(name, each.experiment.name))
         for name, each in study.items()
     ]
     main = [each for each in sections if known and each.name in _MAIN and each.pictures]
@@ -140,6 +138,7 @@ def make_page(study: Study, config_path: Path) -> bytes:
         is_answered=len(known) == len(ANSWERS),
         main=main,
         explorer=part("explorer", lambda: explorer.explorer(study.values()), {}),
+        folder="" if results.is_absolute() else f"{results.as_posix()}/",
         law=explorer.LAW,
         has_law=explorer.follow_law(study.values()),
         positions=explorer.POSITIONS,
@@ -189,8 +188,8 @@ class Value(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A sweep on the page: what it varies, its figures, the names of its tables, code that reads
-    the first one, and a few rows below the head.
+    """A sweep on the page: what it varies, its figures, the names of its tables, and a few rows
+    below the head.
     """
 
     name: str
@@ -199,19 +198,22 @@ class Section(NamedTuple):
     asked: str = ""
     pictures: Sequence[Picture] = ()
     csvs: Sequence[str] = ()
-    code: str = ""
+    axes: Sequence[str] = ()  # those that vary
+    last: str = ""  # the last value of the first one
+    metric: str = ""  # of the code that reads, filters and plots the table
     head: Sequence[str] = ()
     roots: Collection[str] = ()  # names in the head of root mean squares
     rows: Sequence[list[Value]] = ()
     of: int = 0  # rows in all
 
 
-def _section(results: Results, drawn: list[Picture], folder: Path) -> Section:
+def _section(results: Results, drawn: list[Picture]) -> Section:
     table = results.measured
     of_figures = [name for figure in results.sweep.figures for name in FIGURES[figure].metrics]
     listed = dict.fromkeys(of_figures or shown_metrics(results.experiment))
     metrics = [name for name in listed if name in table]
     head, rows = few_rows(table, results.axes, metrics)
+    axes = results.axes.varied(table) or ["scaling"]
     rules = f"Rules: {', '.join(table['scaling'].unique())}." if "scaling" in table else ""
     return Section(
         name=results.name,
@@ -220,29 +222,13 @@ def _section(results: Results, drawn: list[Picture], folder: Path) -> Section:
         asked=f"{extent(table, results.axes)} {rules}",
         pictures=drawn,
         csvs=[csv_name(results.name, kind) for kind in (SUMMARY, *results)],
-        code=_code(results, folder, next(filter(results.metrics.get, metrics), metrics[-1])),
+        axes=axes,
+        last=repr(table[axes[0]].tolist()[-1]),
+        metric=next(filter(results.metrics.get, metrics), metrics[-1]),
         head=head,
         roots={name for name, metric in results.metrics.items() if metric.kind == "root"},
         rows=rows,
         of=len(table),
-    )
-
-
-def _code(results: Results, folder: Path, metric: str) -> str:
-    """Lines that read, filter and plot the table of a sweep."""
-    table = results.measured
-    path = Path("" if folder.is_absolute() else folder) / csv_name(results.name, SUMMARY)
-    x, *others = results.axes.varied(table) or ["scaling"]
-    last = table[x].tolist()[-1]
-    by = dict(zip(("col", "style"), others, strict=False))
-    if "scaling" in table:
-        by |= {"hue": "scaling"}
-    named = "".join(f', {key}="{name}"' for key, name in by.items())
-    return (
-        "import pandas as pd\nimport seaborn as sns\n\n"
-        f'table = pd.read_csv("{path.as_posix()}")\n'
-        f'table.query("{x} == {last!r}").filter(regex="scaling|{metric}")\n'
-        f'sns.relplot(table, x="{x}", y="{metric}"{named}, kind="line", marker="o")'
     )
 
 
