@@ -350,5 +350,5 @@ def test_readme_and_the_page_count_what_the_record_has() -> None:
     page = (RESULTS / "index.html").read_text(encoding="utf-8")
     assert f">{len(RECORD)} entries</span>" in page
     for (severity, verdict), rows in RECORD.groupby(["severity", "verdict"]):
-        title = ", ".join(filter(None, (verdict, severity)))
-        assert f"<summary>{title}: {len(rows)}</summary>" in page
+        title = f"{VERDICTS[verdict]}{SEVERITIES.get(severity, '')}"
+        assert f"<summary>{title}: {len(rows)} statement" in page

@@ -2,10 +2,12 @@
 time.
 """
 
+import html
 import itertools
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,12 +42,34 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
             assert as_shown(title) in plain
             assert as_shown(caption) in plain
             assert f'<figure id="{sweep.name}-{figure}">' in text
+            assert f'<a class="picture" href="figures/{sweep.name}/{figure}.png">' in text
         assert f'<a href="{sweep.name}.csv">' in text
+    heads = re.findall(r"<thead><tr>.*?</tr>", text)
+    assert max(head.count("<th ") for head in heads) == 10
+    first, rest = text.split("<main")
+    assert words(first).index("Sweep scaling over dk: dk = 4 and 64, nkeys = 8") > 0
+    assert text.index('id="sweep.scaling"') < text.index('id="strip"')
+    assert "which is not the law of every sweep above" in words(rest)
     assert re.search(r"The check compares \d+ measured values with those of theory \(", plain)
     assert "make all CONFIG=tiny.yaml" in text
     assert as_shown(config.text) in as_shown(plain)
     for absent in ('id="statements"', "SmolLM2", "The usual story"):
         assert absent not in text
+
+
+@pytest.mark.usefixtures("quick_slider")
+def test_the_code_on_the_page_reads_filters_and_plots_each_table(drawn, monkeypatch):
+    config, folder = drawn
+    monkeypatch.chdir(folder)
+    found = re.findall(r'"Code for the table"><code>(.*?)</code>', text_of(config, folder), re.S)
+    assert len(found) == len(config.sweeps)
+    for sweep, code in zip(config.sweeps, map(html.unescape, found), strict=True):
+        names: dict[str, Any] = {}
+        exec(code, names)
+        assert [*names["table"]] == [*pd.read_csv(f"{sweep.name}.csv")]
+        (filtered,) = re.findall(r"^table\..*", code, re.MULTILINE)
+        assert 0 < len(eval(filtered, names)) <= len(names["table"])
+        names["sns"].mpl.pyplot.close("all")
 
 
 MINE = """\

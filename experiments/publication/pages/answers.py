@@ -69,12 +69,25 @@ def _network(results: Results) -> dict[str, float]:
     return _both(deepest, "stream_gradient_growth", "layers", "d_k", "n_keys")
 
 
+def _training(results: Results) -> dict[str, float]:
+    """Losses of a decoder at the best rates, from q and k of variance 1 and from small weights."""
+    losses = finding_numbers("losses", results) or {}
+    sizes = {name: results.measured[name].iloc[0] for name in ("d_k", "steps")}
+    return {
+        **sizes,
+        "unscaled": losses["plain"],
+        "scaled": losses["root"],
+        "apart_if_small": round(losses["small"], 2),
+    }
+
+
 # Each with the figure whose finding it is.
 ANSWERS: dict[str, tuple[str, Callable[[Results], dict[str, float]]]] = {
     "variance": ("variance", partial(_exact, "score_variance")),
     "saturation": ("saturation", partial(_exact, "max_weight")),
     "gradients": ("map", _gradients),
     "network": ("growth", _network),
+    "training": ("losses", _training),
 }
 
 
@@ -123,7 +136,7 @@ def questions(
             f"It is {digits(few)} with {digits(of['shortest'])} keys and {digits(many)} with "
             f"{digits(of['longest'])}.",
         )
-    yield from _of_networks(found, answers)
+    yield from _of_networks(answers)
     n = 4000
     yield _question(
         "A text becomes twice as long. The number of scores of one head becomes",
@@ -133,9 +146,7 @@ def questions(
     )
 
 
-def _of_networks(
-    found: Mapping[str, Results], answers: Mapping[str, Mapping[str, float]]
-) -> Iterator[Question]:
+def _of_networks(answers: Mapping[str, Mapping[str, float]]) -> Iterator[Question]:
     """Questions about many layers, and about training."""
     if of := answers.get("network"):
         growth = of["unscaled"]
@@ -154,14 +165,10 @@ def _of_networks(
             f"It grows {digits(growth)} times; with the division, {digits(scaled)} times. From "
             "smaller starts, and with a causal mask or similar tokens, it grows less.",
         )
-    trained = _supporting("losses", found)
-    if trained and (losses := finding_numbers("losses", trained)):
-        (steps,) = trained.measured["steps"].unique()
-        (d_k,) = trained.measured["d_k"].unique()
-        plain = losses["plain"]
-        root = losses["root"]
+    if of := answers.get("training"):
+        plain, root = of["unscaled"], of["scaled"]
         yield _question(
-            f"You train a small decoder with d_k = {d_k}, whose q and k start with variance 1, for {steps} "
+            f"You train a small decoder with d_k = {of['d_k']}, whose q and k start with variance 1, for {of['steps']} "
             "steps of Adam without the division, at its best learning rate. Beside one with the division, it",
             {"diverges": _MORE, "ends at a higher loss": 1.05, "ends at the same loss": _SAME},
             plain / root,

@@ -146,6 +146,11 @@ def _has_law(cell: Cell) -> bool:
     return is_of_saturation and textbook
 
 
+def follow_law(sweeps: Iterable[Results]) -> bool:
+    """True if the rows of all cells of sweeps follow `LAW`."""
+    return all(_has_law(cell) for each in sweeps for cell in each.cells)
+
+
 def _rows_of_law(results: Results, kind: str) -> pd.DataFrame:
     """The rows of a table of a sweep whose cells follow `LAW`."""
     table = results[kind]

@@ -4,7 +4,7 @@ there.
 
 import base64
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,11 +18,13 @@ from experiments.config.paths import (
     DRAWN_ROWS,
     EXAMPLE_FOLDER,
     MODELS,
+    SUMMARY,
     csv_name,
     drawn_texts,
 )
+from experiments.figures.captions import extent, over
+from experiments.figures.words import short
 from experiments.kinds.figures import FIGURES
-from experiments.kinds.support import MEDIAN_GRADIENT
 from experiments.publication.pages import explorer
 from experiments.publication.pages.answers import ANSWERS, answers, questions
 from experiments.publication.pages.parts import (
@@ -42,27 +44,28 @@ from experiments.publication.pages.statements import (
     table_path,
 )
 from experiments.running.fingerprint import versions
+from experiments.tables.layout import shown_metrics
 from experiments.tables.products import IncompleteError, Product, build
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results, SweepAxes
 from experiments.tables.study import Study
 
 _MOST_ROWS = 40
-_MOST_METRICS = 5
-_USUAL = ("max_weight", "entropy", MEDIAN_GRADIENT)  # beside the metrics of a sweep's figures
+_MOST_COLUMNS = 10
 _MOST_EMBEDDED = 12  # figures that are part of the page; others are files beside it
-_MAIN = "powers"  # the sweep that is shown below the explorer
+_MAIN = ("dimension", "powers")  # the sweeps whose first figures are shown below the explorer
 _DEEP = ("network", "language")  # experiments on many layers
 
 
 class Picture(NamedTuple):
-    """A figure on the page: a unique name, its texts, its image as a data URI or the path of its
+    """A figure on the page: a unique name, its texts, its file, its image as a data URI or this
     file, the size in pixels and the place in per cent of the drawing between title and caption.
     """
 
     name: str
     title: str
     caption: str
+    file: str
     source: str
     width: int
     height: int
@@ -123,8 +126,8 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
     ]
     leading = [each for each in sections if each.name in first]
     others = [each for each in sections if each not in leading]
-    main = next((each for each in others if each.name == _MAIN and each.pictures), None)
-    others = [each for each in others if each is not main]
+    main = [each for each in others if known and each.name in _MAIN and each.pictures]
+    others = [each for each in others if each not in main]
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
@@ -141,7 +144,9 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
         leading=leading,
         main=main,
         explorer=part("explorer", lambda: explorer.explorer(study.values()), {}),
+        folder="" if results.is_absolute() else f"{results.as_posix()}/",
         law=explorer.LAW,
+        has_law=explorer.follow_law(study.values()),
         positions=explorer.POSITIONS,
         relative_error=explorer.RELATIVE_ERROR,
         everything=sections,
@@ -171,41 +176,61 @@ def _picture(of: str, path: Path, results: Path, *, is_embedded: bool) -> Pictur
         first, end = map(int, image.info[DRAWN_ROWS].split())
     shown = end - first
     place = round(100 * first / (height - shown), 2)
-    source = path.relative_to(results).as_posix()
+    file = source = path.relative_to(results).as_posix()
     if is_embedded:
         encoded = base64.b64encode(path.read_bytes())
         source = "data:image/png;base64," + encoded.decode()
     prefix = path.parent.name if of == MODELS else of
     name = f"{prefix}-{path.stem}"
-    return Picture(name, title, caption, source, width, shown, place)
+    return Picture(name, title, caption, file, source, width, shown, place)
+
+
+class Value(NamedTuple):
+    """A value of a table as text, with its exact value and its interval if it has them."""
+
+    text: str
+    exact: str = ""
+    interval: str = ""
 
 
 class Section(NamedTuple):
-    """A sweep on the page: its figures, the names of its tables, and a few rows of the main one
+    """A sweep on the page: what it varies, its figures, the names of its tables, and a few rows
     below the head.
     """
 
     name: str
     experiment: str
+    title: str = ""
+    asked: str = ""
     pictures: Sequence[Picture] = ()
     csvs: Sequence[str] = ()
+    axes: Sequence[str] = ()  # those that vary
+    last: str = ""  # the last value of the first one
+    metric: str = ""  # of the code that reads, filters and plots the table
     head: Sequence[str] = ()
     roots: Collection[str] = ()  # names in the head of root mean squares
-    rows: Sequence[list[str]] = ()
+    rows: Sequence[list[Value]] = ()
     of: int = 0  # rows in all
 
 
 def _section(results: Results, drawn: list[Picture]) -> Section:
     table = results.measured
-    shown = [metric for figure in results.sweep.figures for metric in FIGURES[figure].metrics]
-    listed = dict.fromkeys((*shown, *_USUAL, *results.metrics))
-    metrics = [metric for metric in listed if metric in table]
-    head, rows = few_rows(table, results.axes, metrics[:_MOST_METRICS])
+    of_figures = [name for figure in results.sweep.figures for name in FIGURES[figure].metrics]
+    listed = dict.fromkeys(of_figures or shown_metrics(results.experiment))
+    metrics = [name for name in listed if name in table]
+    head, rows = few_rows(table, results.axes, metrics)
+    axes = results.axes.varied(table) or ["scaling"]
+    rules = f"Rules: {', '.join(table['scaling'].unique())}." if "scaling" in table else ""
     return Section(
         name=results.name,
         experiment=results.experiment.name,
+        title=f"Sweep {results.name}{over(results)}",
+        asked=f"{extent(table, results.axes)} {rules}",
         pictures=drawn,
-        csvs=[csv_name(results.name, kind) for kind in results],
+        csvs=[csv_name(results.name, kind) for kind in (SUMMARY, *results)],
+        axes=axes,
+        last=repr(table[axes[0]].tolist()[-1]),
+        metric=next(filter(results.metrics.get, metrics), metrics[-1]),
         head=head,
         roots={name for name, metric in results.metrics.items() if metric.kind == "root"},
         rows=rows,
@@ -214,44 +239,44 @@ def _section(results: Results, drawn: list[Picture]) -> Section:
 
 
 def few_rows(
-    table: pd.DataFrame, axes: SweepAxes, metrics: Iterable[str]
-) -> tuple[list[str], list[list[str]]]:
+    table: pd.DataFrame, axes: SweepAxes, metrics: Sequence[str]
+) -> tuple[list[str], list[list[Value]]]:
     """At most 40 rows: all, or of a long table those at both ends of every axis.
 
     Args:
         table: the main table of a sweep.
         axes: of its cells.
-        metrics: columns to show after the varied axes and the scaling.
+        metrics: columns to show after the varied axes and the scaling, in ten columns.
 
     Returns:
-        A head, and the rows as text.
+        A head, and the rows.
     """
     varied = axes.varied(table)
     named = [*varied, "scaling"] if "scaling" in table else varied
     shown = table.drop_duplicates(named) if named else table
     for axis in varied if len(shown) > _MOST_ROWS else ():
         shown = shown[shown[axis].isin(shown[axis].unique()[[0, -1]])]
-    head = [*named, *metrics]
-    rows = shown.head(_MOST_ROWS).iterrows()
-    return head, [[_value(row, name) for name in head] for _, row in rows]
+    few = metrics[: max(_MOST_COLUMNS - len(named), 1)]
+    rows = [
+        [*(Value(short(row[name])) for name in named), *(_value(row, name) for name in few)]
+        for _, row in shown.head(_MOST_ROWS).iterrows()
+    ]
+    return [*named, *few], rows
 
 
-def _value(row: "pd.Series[Any]", name: str) -> str:
-    """A value of a row with its 95% interval and its exact value.
+def _value(row: "pd.Series[Any]", name: str) -> Value:
+    """A metric of a row with its exact value and its 95% interval, with three digits.
 
-    >>> _value(pd.Series({"share": 0.0, "share_low": 0.0, "share_high": 0.00092}), "share")
-    '0 (0 to 0.00092)'
+    >>> _value(pd.Series({"share": 0.0, "share_low": 0.0, "share_high": 0.000921}), "share")
+    Value(text='0', exact='', interval='0 to 0.000921')
     """
     value, low, high, exact = (
         row.get(f"{name}{end}", math.nan) for end in ("", "_low", "_high", "_exact")
     )
-    if isinstance(value, str):
-        return value
     if math.isnan(value):
-        return "–"
-    interval = f" ({low:.4g} to {high:.4g})" if low < high else ""
-    known = "" if math.isnan(exact) else f", exactly {exact:.4g}"
-    return f"{value:.4g}{interval}{known}" if interval or known else f"{value:g}"
+        return Value("–")
+    interval = f"{digits(low)} to {digits(high)}" if low < high else ""
+    return Value(digits(value), "" if math.isnan(exact) else digits(exact), interval)
 
 
 def statements(results: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
@@ -263,9 +288,9 @@ def statements(results: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
     if table.empty:
         return []
     severity = pd.Categorical(table["severity"], [*SEVERITIES, ""])
-    verdict = pd.Categorical(table["verdict"], VERDICTS)
+    verdict = pd.Categorical(table["verdict"], [*VERDICTS])
     groups = table.groupby([severity, verdict], observed=True)
     return [
-        (", ".join(filter(None, reversed(group))), rows.to_dict("records"))
-        for group, rows in groups
+        (f"{VERDICTS[found]}{SEVERITIES.get(kind, '')}", rows.to_dict("records"))
+        for (kind, found), rows in groups
     ]

@@ -7,12 +7,24 @@ import pandas as pd
 from experiments.config.paths import STATEMENTS
 
 FAULTY = ("wrong", "misleading")  # the verdicts that have a severity
-VERDICTS = (
-    *(*FAULTY, "open", "holds"),
-    *("reproduced", "to rounding", "approximately", "within sampling error"),
-)
-# The gravest first.
-SEVERITIES = ("conceptual error", "wrong number", "overstatement", "slip")
+# Each in the words of the page.
+VERDICTS = {
+    "wrong": "Wrong",
+    "misleading": "Misleading",
+    "open": "Not decided here",
+    "holds": "Right in every case tested",
+    "reproduced": "Right, with the same digits",
+    "to rounding": "Right but for the last digit",
+    "approximately": "Right to 5%, as the source says “about”",
+    "within sampling error": "Right within the error of its draws",
+}
+# The gravest first, likewise.
+SEVERITIES = {
+    "conceptual error": " about attention in general",
+    "wrong number": " about one example or result",
+    "overstatement": " about training",
+    "slip": " in the last digit, in counting or in a word",
+}
 _ALL = "all sources, each entry once"
 
 
@@ -34,7 +46,7 @@ def counts(statements: pd.DataFrame) -> pd.DataFrame:
     """
     each = statements.assign(source=statements["source"].str.split("; ")).explode("source")
     table = pd.crosstab(each["source"], each["verdict"]).reindex(
-        index=each["source"].unique(), columns=list(VERDICTS), fill_value=0
+        index=each["source"].unique(), columns=[*VERDICTS], fill_value=0
     )
-    table.loc[_ALL] = statements["verdict"].value_counts().reindex(VERDICTS, fill_value=0)
+    table.loc[_ALL] = statements["verdict"].value_counts().reindex([*VERDICTS], fill_value=0)
     return table
