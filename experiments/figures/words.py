@@ -26,6 +26,7 @@ _PHRASES = (
     ("mask = causal", "causal mask"),
     ("position = none", "no RoPE"),
     ("position = rope", "RoPE"),
+    ("gain = (.*)", r"\1 gain"),
     ("softcap = 0", "no soft cap"),
     ("softcap = (.*)", r"soft cap \1"),
     ("sink = (.*)", r"sink of logit \1"),

@@ -18,7 +18,7 @@ from tests.shipped import RESULTS
 
 FULL = RESULTS / "config.full"
 SWEEPS = [f"language{end}" for end in ("", "_sizes")]
-SWEEPS += [f"language_replacements{end}" for end in ("", "_small", "_wide")]
+SWEEPS += [f"language_replacements{end}" for end in ("", "_small", "_wide")] + ["language_qk_norm"]
 SWEEPS += [f"language_long{end}" for end in ("", "_norm", "_half")]
 NONE = {"normalize": "none", "gain": "fixed", "softcap": 0, "normalizer": "softmax"}
 MECHANISMS = {
