@@ -69,6 +69,12 @@ def _is_of_rows(path: Path) -> bool:
 
 
 @cache
+def theory_source() -> str:
+    """SHA-256 of the code of exact values, without comments, docstrings and layout."""
+    return _hash(ROOT.glob("sdpa/theory/**/*.py"))
+
+
+@cache
 def suite_source() -> str:
     """SHA-256 of all files of both packages, to the byte."""
     files = [*ROOT.glob("sdpa/**/*.*"), *ROOT.glob("experiments/**/*.*")]
