@@ -4,7 +4,6 @@ it needs.
 
 import contextlib
 import io
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,15 +29,10 @@ sweeps:
 
 def call(*words: object) -> CompletedProcess[str]:
     """The exit status, output and messages of a command."""
-    handlers = {sent: signal.getsignal(sent) for sent in (signal.SIGINT, signal.SIGTERM)}
     arguments = [str(word) for word in words]
-    try:
-        ran = CliRunner().invoke(
-            app, arguments, prog_name="python -m experiments", catch_exceptions=False
-        )
-    finally:
-        for sent, handler in handlers.items():
-            signal.signal(sent, handler)
+    ran = CliRunner().invoke(
+        app, arguments, prog_name="python -m experiments", catch_exceptions=False
+    )
     return CompletedProcess(arguments, ran.exit_code, ran.stdout, ran.stderr)
 
 

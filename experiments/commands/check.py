@@ -11,6 +11,7 @@ from experiments.commands.measure import duration
 from experiments.config.errors import DisagreementError, TableError, attempt, counted, in_part
 from experiments.config.paths import (
     COLUMN_FILE,
+    FIGURE_FOLDER,
     STORE,
     sidecar_path,
 )
@@ -24,7 +25,7 @@ from experiments.running.store import Store
 from experiments.running.work import find_work
 from experiments.running.workers import default_jobs, worker_pool
 from experiments.tables.changes import ROUNDING, change_of
-from experiments.tables.products import Product, build
+from experiments.tables.products import Product, build, ledger
 from experiments.tables.reporter import FLAGGED, Reporter
 from experiments.tables.stored import measured_part, read_sidecar, sound_contents
 from experiments.tables.study import Study
@@ -93,8 +94,28 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         if gaps := together.untested_in_words():
             report.verdict("others", gaps, None)
 
+    for line in _old_figures(study, sweeps):
+        report.flag(line)
     again = partial(measure_again, study, sweeps, report)
     attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all, again])
+
+
+def _old_figures(study: Study, sweeps: Sequence[Sweep]) -> Iterator[str]:
+    """A line on each figure that the config does not name, or that was drawn from other tables."""
+    from experiments.figures.draw import figure_products
+
+    made = ledger(study.folder)
+    read = [study[sweep.name] for sweep in sweeps if sweep.name in study]
+    drawn = {product.files[0]: product for product in figure_products(study.folder, read)}
+    for results in read:
+        for path in sorted((study.folder / FIGURE_FOLDER / results.name).glob("*.png")):
+            if path not in drawn:
+                yield f"{path}: expected one of the figures of {results.name}, got an old one; delete it"
+                continue
+            product = drawn[path]
+            record = product.record()
+            if made.get(product.name(study.folder), record) != record:
+                yield f"{path} is of other tables or another version; make figures draws it again"
 
 
 @dataclass(frozen=True, eq=False)

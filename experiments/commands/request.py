@@ -248,7 +248,8 @@ def _kept(traces: Sequence[str], folder: Path) -> Iterator[str]:
 
 @contextmanager
 def _raising_signals(came: list[int]) -> Iterator[None]:
-    """Make SIGTERM and Ctrl-C raise SystemExit, and add each to a list."""
+    """Make SIGTERM and Ctrl-C raise SystemExit, and add each to a list, until the end of the block."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def stop(number: int, _: object) -> None:
         came.append(number)
@@ -256,9 +257,13 @@ def _raising_signals(came: list[int]) -> Iterator[None]:
 
     signal.signal(signal.SIGTERM, stop)
     # it is ignored under nohup
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if before[signal.SIGINT] is signal.default_int_handler:
         signal.signal(signal.SIGINT, stop)
-    yield
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _advice(errors: list[Exception]) -> Iterator[str]:

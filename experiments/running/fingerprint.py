@@ -80,6 +80,12 @@ def _file(module: str) -> Path | None:
 
 
 @cache
+def theory_source() -> str:
+    """SHA-256 of the code of exact values, without comments, docstrings and layout."""
+    return _hash(ROOT.glob("sdpa/theory/**/*.py"))
+
+
+@cache
 def suite_source() -> str:
     """SHA-256 of all files of both packages, to the byte."""
     files = [*ROOT.glob("sdpa/**/*.*"), *ROOT.glob("experiments/**/*.*")]

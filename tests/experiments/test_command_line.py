@@ -284,6 +284,25 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     )
 
 
+def test_check_names_figures_that_the_config_no_longer_has_or_of_other_tables(suite):
+    for command in ("run", "draw"):
+        printed(suite(command))
+    old, kept = (
+        suite.folder / "figures" / "mine" / f"{name}.png" for name in ("metrics", "length")
+    )
+    named = f"{SMALL}    figures: length\n"
+    printed(suite("draw", text=named))
+    lines = printed(suite("check")).splitlines()
+    assert lines[0] == f"{old}: expected one of the figures of mine, got an old one; delete it"
+    assert lines[-1] == "warnings: 1 line above"
+    old.unlink()
+    assert printed(suite("check")).endswith("warnings: none\n")
+    suite("run", text=named.replace("trials: 3", "trials: 4"))
+    assert printed(suite("check")).startswith(f"{kept} is of other tables or another version; make")
+    (suite.folder / ".made.json").unlink()  # as in a fresh clone
+    assert printed(suite("check")).endswith("warnings: none\n")
+
+
 def test_a_command_goes_on_when_the_reader_of_its_output_leaves(suite):
     assert suite("run").returncode == 0
     words = [sys.executable, "-m", "experiments", "check", "-v", "--config", suite.config]

@@ -70,16 +70,6 @@ def test_workers_and_commands_load_what_they_need(code, needed):
     assert loaded(code) == needed
 
 
-@pytest.fixture
-def handlers():
-    """The handlers of signals as they were before the test."""
-    before = {sent: signal.getsignal(sent) for sent in (signal.SIGINT, signal.SIGTERM)}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    for sent, handler in before.items():
-        signal.signal(sent, handler)
-
-
 def hidden(sent) -> None:
     """As the import of a compiled module reports an exception in it."""
     try:
@@ -88,13 +78,14 @@ def hidden(sent) -> None:
         raise ImportError("initialization failed") from error
 
 
-@pytest.mark.usefixtures("handlers")
 @pytest.mark.parametrize(
     ("stop", "sent"),
     [(signal.raise_signal, signal.SIGTERM), (hidden, signal.SIGINT)],
 )
 def test_a_signal_has_its_status_wherever_it_comes(stop, sent, capsys):
+    before = signal.getsignal(sent)
     with pytest.raises(typer.Exit) as caught, outcome():
         stop(sent)
+    assert signal.getsignal(sent) == before
     assert caught.value.exit_code == 128 + sent
     assert capsys.readouterr().err.startswith("interrupted; finished work is kept;")

@@ -13,6 +13,7 @@ from experiments.publication.models import divisors, model_heads
 from experiments.publication.models.smollm2 import PACKAGE, Pretrained, pretrained
 from experiments.publication.models.texts import checksums
 from experiments.running.files import checksum, write_atomically
+from experiments.running.fingerprint import theory_source
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter
 from experiments.tables.written import csv_bytes
@@ -48,11 +49,20 @@ def measure_model(results: Path, report: Reporter) -> None:
         "model": TITLE,
         "package": PACKAGE,
         "licence": "Apache-2.0",
+        "theory": theory_source(),
         "sha256": made_of | written,
     }
     text = json.dumps(sidecar, indent=2) + "\n"
     write_atomically(model_path(results, _SIDECAR), text.encode())
     draw_model(results, report)
+
+
+def check_model(results: Path, report: Reporter) -> None:
+    """Name the tables of the model if the theory beside its values has changed since."""
+    sidecar = model_path(results, _SIDECAR)
+    theory = theory_source()
+    if sidecar.exists() and json.loads(sidecar.read_bytes()).get("theory", theory) != theory:
+        report.flag(f"{sidecar.parent}: the theory has changed since; make model writes it again")
 
 
 def _contents(files: tuple[str, ...]) -> list[bytes]:
