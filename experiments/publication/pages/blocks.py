@@ -18,7 +18,12 @@ from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.walk import spelled
 from experiments.publication.models.model_heads import QUANTITIES
 from experiments.publication.pages import numbers
-from experiments.publication.pages.diagnosis import DIAGNOSIS_COLUMNS, printed_example
+from experiments.publication.pages.diagnosis import (
+    DIAGNOSIS_COLUMNS,
+    printed_audit,
+    printed_diagnosis,
+    printed_heads,
+)
 from experiments.publication.pages.parts import Source, code, formulas, markdown, pictures
 from experiments.tables.study import Study
 
@@ -122,7 +127,9 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "trained": numbers.trained,
     "statements": numbers.statement_counts,
     "diagnosis": _diagnosis,
-    "diagnose-example": lambda _: printed_example(),
+    "diagnose-example": lambda _: printed_diagnosis(),
+    "diagnosed": lambda _: printed_heads(),
+    "audited": lambda _: printed_audit(),
     "model-columns": _model_columns,
     "figures": _figures,
 }

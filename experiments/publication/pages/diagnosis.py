@@ -1,15 +1,19 @@
-"""The meaning of the columns of a diagnosis, and an example of its output.
+"""The meaning of the columns of a diagnosis, and printed examples of it and of an audit.
 
 `sdpa.diagnosis.QUANTITIES` declares what most columns mean; here are sizes and options.
 """
 
 import contextlib
 import io
+import math
+from functools import cache
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from experiments.measuring.columns import Column
+from experiments.measuring.experiment import Floats
+from sdpa import audit, scaled_dot_product_attention
 from sdpa.command.main import main
 from sdpa.diagnosis import QUANTITIES
 from sdpa.heads.table import OUTSIDE_DOCUMENT
@@ -43,21 +47,50 @@ DIAGNOSIS_COLUMNS: tuple[Column, ...] = (
 )
 
 
-def printed_example() -> str:
+def printed_diagnosis() -> str:
     """The output of `sdpa diagnose`, without its legend, on normal q and k of four heads, of which
     head 1 is not divided, head 2 is divided twice, and head 3 has a sink.
     """
+    read_as, heads, advice = _diagnosed()
+    return _block(_DIAGNOSE, read_as, heads, advice)
+
+
+def printed_heads() -> str:
+    """The table of `printed_diagnosis`, and its first sentence of advice."""
+    _, heads, advice = _diagnosed()
+    return _block(_DIAGNOSE, heads, advice.partition(". ")[0] + ".")
+
+
+def printed_audit() -> str:
+    """The findings of `sdpa audit` on a function with the root of n_keys and without a mask."""
+    findings, _, _ = str(audit(attention, mask="causal")).partition("  what it does:")
+    return _block("sdpa audit mine:attention --mask causal", findings.rstrip())
+
+
+_DIAGNOSE = "sdpa diagnose q.npy k.npy --mask causal"
+
+
+def _block(command: str, *parts: str) -> str:
+    return "```text\n$ " + f"{command}\n" + "\n\n".join(parts) + "\n```"
+
+
+@cache
+def _diagnosed() -> tuple[str, str, str]:
+    """How files are read, the table of heads, and the advice."""
     q, k = np.random.default_rng(0).standard_normal((2, 8, 4, 64, 64))  # 8 sequences
     q[:, 1] *= 8
     q[:, 2] /= 8
     q[:, 3] += 1
     k[:, 3, 0] += 1
-    words = ["diagnose", "q.npy", "k.npy", "--mask", "causal"]
     text = io.StringIO()
     with TemporaryDirectory() as folder, contextlib.chdir(folder):
         np.save("q.npy", q)
         np.save("k.npy", k)
         with contextlib.redirect_stdout(text):
-            main(words)
+            main(_DIAGNOSE.split()[1:])
     read_as, heads, _, advice, *_ = text.getvalue().split("\n\n")
-    return f"```text\n$ sdpa {' '.join(words)}\n{read_as}\n\n{heads}\n\n{advice}\n```"
+    return read_as, heads, advice
+
+
+def attention(q: Floats, k: Floats, v: Floats) -> Floats:
+    return scaled_dot_product_attention(q, k, v, scaling=math.sqrt(k.shape[-2]))
