@@ -215,10 +215,12 @@ def test_readme_states_what_the_tables_show():
             "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
         ),
-        f"The largest of 64 weights averages {weights['unscaled', 512]:.0%} at d_k = 512, and "
-        f"{from_4_on} with the division, as at every d_k from 4 on.",
-        f"smaller up to d_k = {exact[64]:.0f} with 64 keys.",
-        f"below a tenth only above d_k = {tenth[64]:.0f}.",
+        f"averages {weights['unscaled', 64]:.0%} at d_k = 64 and {weights['unscaled', 512]:.0%} at 512. "
+        f"With the division, it averages {from_4_on} at every d_k from 4 to 512.",
+        f"larger up to d_k = {exact[64]:.0f}: {median['unscaled', 64]:.2f} beside "
+        f"{median['d_k^1/2', 64]:.2f} at 64.",
+        f"with the division only above d_k = {tenth[64]:.0f}.",
+        f"a million times without the division and {explosion['d_k^1/2']:.0f} times with it",
         f"only above {tenth[64]:.0f} ({tenth[4]:.0f} with 4 keys), because",
         f"up to d_k = {exact[64]:.0f} with 64 keys (exact; {of_gradient[4]:.0f} with 4 keys, "
         f"{exact[1024]:,.0f} with 1,024)",
@@ -237,9 +239,9 @@ def test_readme_states_what_the_tables_show():
         f"times that with the division, for d_k from "
         f"{crossing['d_k'].min()} to {crossing['d_k'].max():,} and {crossing['n_keys'].min()} to "
         f"{crossing['n_keys'].max():,} keys (exact).",
-        f"at a higher loss in {worse.sum()} of {len(worse)} settings.",
-        f"vanish in {vanish[is_unit].sum()} of {n_unit} settings if q and k start with variance 1, "
-        f"and in {vanish[is_small].sum()} of {n_small} from smaller weights.",
+        f"at a higher loss without the division in {worse.sum()} of {len(worse)} settings.",
+        f"in {vanish[is_unit].sum()} of the {n_unit} settings where q and k start with variance 1, "
+        f"and in {vanish[is_small].sum()} of the {n_small} with smaller initial W_Q and W_K.",
         f"**True in {vanish[is_unit].sum()} of {n_unit} settings** from q and k of variance 1",
         f"**True in {vanish[is_small].sum()} of {n_small}** from small weights | "
         f"{lasts[is_small].sum()} of these do not, {undecided} are undecided |",
@@ -249,8 +251,8 @@ def test_readme_states_what_the_tables_show():
         f"<10⁻⁷ | {after['d_k^1/2'].query_gradient_median_after:.2f} |",
         f"**True in {worse.sum()} of {len(worse)} settings** (intervals apart), all but momentum "
         f"from small weights",
-        f"is too weak ({weights['d_k^1/3', 512]:.0%})",
-        f"is too strong ({weights['d_k^2/3', 512]:.0%}, where equal weights have {1 / 64:.1%})",
+        f"is too weak ({weights['d_k^1/3', 512]:.0%} at 512)",
+        f"too strong ({weights['d_k^2/3', 512]:.0%}; equal weights would be {1 / 64:.1%})",
         f"of the same decoder from variance 1 | {plain:.2f} | {scaled:.2f} |",
         f"the same from small weights | {small_plain:.2f} | {small_scaled:.2f} |",
         f"the smaller decoder of `make all` ends, from variance 1, at {of_all['unscaled']:.2f} without and "

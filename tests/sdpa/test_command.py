@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from experiments.publication.pages.diagnosis import COLUMNS
+from experiments.publication.pages.diagnosis import DIAGNOSIS_COLUMNS
 from sdpa import compare, diagnose
 from sdpa.command.words import advice
 from sdpa.heads import Layout, read_heads
@@ -22,7 +22,7 @@ from tests.command_line import printed, sdpa
 from tests.numerics import normals
 from tests.suite_process import ROOT, captured
 
-EVERY = [f"{column.name}{end}" for column in COLUMNS for end in ("", "_se", "_exact")]
+EVERY = [f"{column.name}{end}" for column in DIAGNOSIS_COLUMNS for end in ("", "_se", "_exact")]
 Q, K = normals(2, 3, 5, 4)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize_scalar
 
-from sdpa.row_maps import rotated
+from sdpa.positions import rotated
 from sdpa.theory import GaussianRow, attention_expectations, limits
 from sdpa.theory.gaussian_rows import gaussian_rows
 from tests.suite_process import ROOT
