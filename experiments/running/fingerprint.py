@@ -41,11 +41,14 @@ def measuring_source(*experiments: AnyExperiment) -> str:
 
 
 def _files_behind(modules: Iterable[str]) -> set[Path]:
-    """The files of modules of this clone, and of all that they import, in functions too."""
+    """The files of modules of this clone, and of all that they import, in functions too.
+
+    The `__init__` of a package does not count: names are followed to the modules that define them.
+    """
     found, waiting = set(), [*modules]
     while waiting:
         path = _file(waiting.pop())
-        if path and path not in found:
+        if path and path.name != "__init__.py" and path not in found:
             found.add(path)
             waiting += _imports(path)
     return found

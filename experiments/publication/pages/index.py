@@ -124,6 +124,7 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
         part(name, partial(_section, each, drawn[name]), Section(name, each.experiment.name))
         for name, each in study.items()
     ]
+    sections.sort(key=lambda section: section.name not in first)
     leading = [each for each in sections if each.name in first]
     others = [each for each in sections if each not in leading]
     main = [each for each in others if known and each.name in _MAIN and each.pictures]
