@@ -137,7 +137,10 @@ def _keys(pairs: list[Pair]) -> str:
     """The keys that have a weight, and what hidden ones have in place of -inf."""
     largest = max(pairs, key=lambda pair: pair[0].q.size)
     fits = (words for words, mask in _masks(*largest) if all(_agree(mask(e), f) for e, f in pairs))
-    text = next(fits, "others")
+    last = np.flatnonzero(largest[1].seen[0, 0, -1])
+    ends = f", from {last[0]} to {last[-1]}" if last.size else ""
+    n_keys = largest[1].seen.shape[-1]
+    text = next(fits, f"others; the last query sees {last.size} of {n_keys}{ends}")
     for _, f in pairs:
         leak, kept = float(np.mean(f.leak)), float(np.mean(f.kept))
         if leak or kept != 1:
@@ -161,7 +164,8 @@ def _masks(e: Attention, f: Attention) -> Iterator[tuple[str, Callable[[Attentio
         words = f"positions {start:g} to {stop:g} from the query's own, queries at the {place} ones"
         yield "all" if is_all else words, partial(_by_position, Reach(-start, stop), place)
     yield "those of the mask", lambda a: ~a.hidden
-    yield "those that the mask should hide", lambda a: a.hidden
+    if e.hidden.any():
+        yield "those that the mask should hide", lambda a: a.hidden
     yield "those of another batch entry", lambda a: ~np.roll(a.hidden, 1, axis=0)
     for size in range(2, 65):
         yield f"up to the end of its block of {size}", partial(_by_block, size)

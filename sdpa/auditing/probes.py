@@ -13,6 +13,9 @@ import numpy as np
 from sdpa.auditing.model import Array, Attention
 
 
+LONGEST, SQUARE = 514, 130  # keys of inputs with few queries, and with as many
+
+
 class Precision(NamedTuple):
     """The precision of a type of arrays."""
 
@@ -74,7 +77,8 @@ class Audited:
             {"d_k": 3 * self.d_k},
             {"d_v": 2 * self.d_k + 24},
             {"n_queries": 3, "n_keys": 262},
-            {"n_queries": 5, "n_keys": 514},
+            {"n_queries": 5, "n_keys": LONGEST},
+            {"n_queries": SQUARE, "n_keys": SQUARE},
             {"scores near": far},
             {"scores near": -far},
         ]

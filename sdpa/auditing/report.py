@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sdpa._names import not_among
 from sdpa.auditing.explanation import explain
 from sdpa.auditing.model import Array, Attention, by_position, shares
-from sdpa.auditing.probes import TYPES, Audited, Case, Precision
+from sdpa.auditing.probes import LONGEST, SQUARE, TYPES, Audited, Case, Precision
 from sdpa.masks import broadcast_mask, reach_of
 from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED, Rule, resolve_divisor
@@ -132,7 +132,14 @@ def _mask(mask: npt.ArrayLike) -> Callable[[int, int], Array]:
         shown = broadcast_mask(mask, np.shape(mask))
         return lambda *_: shown
     place = "first" if mask.endswith("-first") else "last"
-    return partial(by_position, reach_of(mask.removesuffix("-first")), place)
+    reach = reach_of(mask.removesuffix("-first"))
+    for side, longest in (reach.behind, LONGEST), (reach.ahead, SQUARE):
+        if longest <= side < math.inf:
+            raise ValueError(
+                f"mask: expected at most {longest - 1} keys on this side, which inputs can show, got "
+                f"{side} of {mask}; audit with a smaller number"
+            )
+    return partial(by_position, reach, place)
 
 
 def _tell(audited: Audited, cases: list[Case], report: Audit, empty: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sdpa
-from sdpa import audit
+from sdpa import audit, scaled_dot_product_attention
 from sdpa.auditing.mistakes import CHANGES, MISTAKES
 from sdpa.auditing.probes import Audited
 from tests.audited_functions import REPORTED, RIGHT, attend
@@ -103,3 +103,18 @@ def test_wrong_expectations_are_refused(name, value, message):
         audit(attend, **{name: value})
     with pytest.raises(TypeError, match="expected a function of q, k and v, got 3"):
         audit(3)
+
+
+@pytest.mark.parametrize("mask", ["window-1024", "local-200"])
+def test_a_window_whose_end_no_input_shows_is_refused(mask):
+    with pytest.raises(ValueError, match=f"which inputs can show, got .* of {mask}"):
+        audit(scaled_dot_product_attention, mask=mask)
+
+
+def test_a_dropped_tail_of_keys_is_told_by_what_the_last_query_sees():
+    def attention(q, k, v):
+        n = k.shape[2] // 32 * 32 or k.shape[2]
+        return scaled_dot_product_attention(q, k[:, :, :n], v[:, :, :n])
+
+    (finding,) = (words for words in audit(attention).findings if words.startswith("keys"))
+    assert finding == "keys: others; the last query sees 512 of 514, from 0 to 511, expected all"
