@@ -142,13 +142,22 @@ def test_every_prediction_has_the_outcome_that_the_docs_report():
     assert "Of 22 predictions, {} held, {} failed and {} are open".format(*counts) in second
 
 
+def verdict(mechanism, initial):
+    """The octaves of good rates, and the verdict, as in the table."""
+    width = octaves(rates(mechanism, initial=initial), best("none", HALF, initial=initial))
+    does = does_the_job(mechanism, initial=initial)
+    return "none" if width < 0 else f"{width:.0f}", "yes" if does else "no"
+
+
 def test_docs_say_what_does_the_job_of_the_divisor():
     page, root = part("What else does the job?"), best("none", HALF)
     for one, (name, _) in MECHANISMS.items():
-        width = octaves(rates(one), root)
-        told = name, f"{loss(one):.3f}", f"{loss(one, HALF):.3f}"
-        told += ("none" if width < 0 else f"{width:.0f}", "yes" if does_the_job(one) else "no")
+        told = [name, f"{loss(one):.3f}", f"{loss(one, HALF):.3f}", *verdict(one, "unit")]
+        told += [f"{loss(one, initial='small'):.3f}", *verdict(one, "small")]
         assert f"| {' | '.join(told)} |" in page, one
+    small = loss("learned", initial="small") / loss("none", HALF, initial="small") - 1
+    assert f"({small:.1%} above the root's {loss('none', HALF, initial='small'):.3f})" in page
+    assert page.count(f"{loss('norm', initial='small'):.3f} and {loss('norm'):.3f}.") == 1
     assert octaves(rates("none", HALF), root) == 1
     above = {
         (one, rule): f"{abs(loss(one, rule) / root['final_loss'] - 1):.1%}"

@@ -21,6 +21,9 @@ _TRAINED = (
     "language_sizes",
     "language_wide",
     "language_uniform",
+    "language_replacements",
+    "language_replacements_small",
+    "language_long",
 )
 _USUAL = 64  # d_k
 _FIRST = {
