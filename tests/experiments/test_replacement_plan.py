@@ -224,6 +224,10 @@ def test_docs_say_that_the_unscaled_decoder_does_not_catch_up():
     after = root["spread_after"], short["spread_after"], median("none", HALF, **LONG)
     told = "at {:.1f} after 4,000 steps ({:.1f} after 400), and the median at {:.3f}."
     assert told.format(*after) in page
+    normed = best("norm", **LONG)
+    told = f"at {normed['final_loss']:.3f} (`language_long_norm`), with a spread of"
+    assert f"{told} {normed['spread_after']:.1f}," in page
+    assert normed["spread_after"] < best("norm")["spread_after"]
 
 
 @pytest.mark.slow

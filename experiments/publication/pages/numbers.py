@@ -24,6 +24,7 @@ _TRAINED = (
     "language_replacements",
     "language_replacements_small",
     "language_long",
+    "language_long_norm",
 )
 _USUAL = 64  # d_k
 _FIRST = {
