@@ -12,7 +12,6 @@ import numpy as np
 
 from sdpa.auditing.model import Array, Attention
 
-
 LONGEST, SQUARE = 514, 130  # keys of inputs with few queries, and with as many
 
 

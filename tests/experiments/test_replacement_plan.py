@@ -5,64 +5,65 @@ tables, and as docs/training.md reports them.
 import math
 
 import pandas as pd
+import pytest
 
 from experiments.config.paths import csv_name
-from tests.experiments.test_training_plan import (
-    HALF,
-    PAGE,
-    PLAIN,
-    is_above,
-    is_as_good,
-)
-from tests.shipped import RESULTS
+from experiments.kinds.language import cell as language
+from experiments.measuring.chunk import Chunk, generator
+from sdpa import Scaling
+from tests.experiments.test_training_plan import HALF, OUTCOME, PAGE, PLAIN, is_above, is_as_good
+from tests.shipped import RESULTS, ROOT
 
 FULL = RESULTS / "config.full"
-SWEEPS = [f"language{end}" for end in ("", "_sizes")]
-SWEEPS += [f"language_replacements{end}" for end in ("", "_small", "_wide")] + ["language_qk_norm"]
-SWEEPS += [f"language_long{end}" for end in ("", "_norm", "_half")]
-NONE = {"normalize": "none", "gain": "fixed", "softcap": 0, "normalizer": "softmax"}
-MECHANISMS = {
-    "none": {},
-    "norm": {"normalize": "rms"},
-    "learned": {"normalize": "rms", "gain": "learned"},
-    "cap 50": {"softcap": 50},
-    "cap 5": {"softcap": 5},
-    "sigmoid": {"normalizer": "sigmoid"},
+SWEEPS = ["", "_sizes", "_replacements", "_replacements_small", "_replacements_wide"]
+SWEEPS += ["_long", "_long_norm", "_long_half"]
+MECHANISMS = {  # with the names of the table of docs/training.md
+    "none": ("softmax", {}),
+    "norm": ("QK-norm, gain fixed at 1", {"normalize": "rms"}),
+    "learned": ("QK-norm, gain learned from 1 on", {"normalize": "rms", "gain": "learned"}),
+    "cap 50": ("soft cap of 50", {"softcap": 50}),
+    "cap 5": ("soft cap of 5", {"softcap": 5}),
+    "sigmoid": ("sigmoid", {"normalizer": "sigmoid"}),
 }
 CASE = {"d_k": 64, "initial": "unit", "initial_divisor": PLAIN, "layers": 4, "steps": 400}
-PART = PAGE.partition("## What else does the job?")[2].partition("\n## ")[0]
+CASE |= {"normalize": "none", "gain": "fixed", "softcap": 0, "normalizer": "softmax"}
+LONG, SLOW, FAST = {"steps": 4000}, {"learning_rate": 0.001}, {"learning_rate": 0.008}
+PATHS = [FULL / csv_name(f"language{sweep}", "measured") for sweep in SWEEPS]
+ROWS = pd.concat([pd.read_csv(path) for path in PATHS if path.exists()])
+HISTORY = pd.read_csv(FULL / csv_name("language_long", "history"))
+HISTORY = HISTORY.pivot_table(index="scaling", columns="step", values="test_loss")
 
 
 class OpenError(LookupError):
-    """A table or a row that was not measured."""
-
-
-def _measured():
-    paths = [FULL / csv_name(sweep, "measured") for sweep in SWEEPS]
-    return pd.concat([pd.read_csv(path) for path in paths if path.exists()])
-
-
-ROWS = _measured()
+    """No row was measured."""
 
 
 def rates(mechanism="none", scaling=PLAIN, **axes):
     """The rows of a mechanism and a rule, by rate."""
-    case = {**CASE, **NONE, **MECHANISMS[mechanism], **axes, "scaling": scaling}
+    case = {**CASE, **MECHANISMS[mechanism][1], **axes, "scaling": scaling}
     found = ROWS[(ROWS[list(case)] == pd.Series(case)).all(axis=1)]
     if found.empty:
         raise OpenError(case)
-    return found.set_index("learning_rate").sort_index()
+    return found.set_index("learning_rate", drop=False).sort_index()
 
 
-def best(mechanism="none", scaling=PLAIN, **axes):
+def best(*case, **axes):
     """The row of the best rate."""
-    rows = rates(mechanism, scaling, **axes)
+    rows = rates(*case, **axes)
     return rows.loc[rows["final_loss"].idxmin()]
 
 
-def octaves(rows, limit):
-    """Between the least and the largest rate around the best, without a gap, below the limit."""
-    is_good = rows["final_loss"] <= limit
+def loss(*case, **axes):
+    return best(*case, **axes)["final_loss"]
+
+
+def median(*case, **axes):
+    return best(*case, **axes)["query_gradient_median_after"]
+
+
+def octaves(rows, root):
+    """Of good rates around the best one, without a gap; -1 for none."""
+    is_good = rows["final_loss"] <= 1.05 * root["final_loss"]
     gaps = (~is_good).cumsum()
     good = rows.index[is_good & (gaps == gaps[rows["final_loss"].idxmin()])]
     return math.log2(good.max() / good.min()) if len(good) else -1
@@ -70,14 +71,9 @@ def octaves(rows, limit):
 
 def does_the_job(mechanism, **case):
     rows, of_root = rates(mechanism, **case), rates("none", HALF, **case)
-    root = best("none", HALF, **case)
-    limit, of_root = 1.05 * root["final_loss"], of_root.loc[of_root.index.isin(rows.index)]
-    enough = octaves(rows, limit) >= octaves(of_root, limit)
-    return is_as_good(best(mechanism, **case), root) and enough
-
-
-def loss(mechanism="none", scaling=PLAIN, **case):
-    return best(mechanism, scaling, **case)["final_loss"]
+    root, of_root = best("none", HALF, **case), of_root[of_root.index.isin(rows.index)]
+    is_wide = octaves(rows, root) >= octaves(of_root, root)
+    return is_as_good(best(mechanism, **case), root) and is_wide
 
 
 def lead(mechanism, **case):
@@ -86,18 +82,9 @@ def lead(mechanism, **case):
 
 def excess(step):
     """Of the mean loss unscaled over that under the root, in runs of 4,000 steps."""
-    path = FULL / csv_name("language_long", "history")
-    if not path.exists():
-        raise OpenError(path)
-    losses = pd.read_csv(path).query(f"step == {step}").set_index("scaling")["test_loss"]
-    return losses[PLAIN] / losses[HALF] - 1
+    return HISTORY[step][PLAIN] / HISTORY[step][HALF] - 1
 
 
-def median(*case, **axes):
-    return best(*case, **axes)["query_gradient_median_after"]
-
-
-LONG, SLOW, FAST = {"steps": 4000}, {"learning_rate": 0.001}, {"learning_rate": 0.008}
 PREDICTIONS = [
     lambda: not does_the_job("norm"),
     lambda: loss("norm") < loss(),
@@ -140,6 +127,118 @@ def outcome(prediction):
         return "open"
 
 
-if __name__ == "__main__":
-    for number, prediction in enumerate(PREDICTIONS, start=1):
-        print(number, outcome(prediction))
+def part(heading, path="training"):
+    """A part of a page in one line."""
+    text = (ROOT / "docs" / f"{path}.md").read_text(encoding="utf-8")
+    return " ".join(text.partition(f"# {heading}\n")[2].partition("\n##")[0].split())
+
+
+def test_every_prediction_has_the_outcome_that_the_docs_report():
+    outcomes = {number: outcome(one) for number, one in enumerate(PREDICTIONS, start=1)}
+    measured = {number: found for number, found in outcomes.items() if found != "open"}
+    _, _, second = PAGE.partition("## Predictions of the second plan")
+    assert {int(number): words for number, words in OUTCOME.findall(second)} == measured
+    counts = map([*outcomes.values()].count, ("held", "failed", "open"))
+    assert "Of 22 predictions, {} held, {} failed and {} are open".format(*counts) in second
+
+
+def verdict(mechanism, initial):
+    """The octaves of good rates, and the verdict, as in the table."""
+    width = octaves(rates(mechanism, initial=initial), best("none", HALF, initial=initial))
+    does = does_the_job(mechanism, initial=initial)
+    return "none" if width < 0 else f"{width:.0f}", "yes" if does else "no"
+
+
+def test_docs_say_what_does_the_job_of_the_divisor():
+    page, root = part("What else does the job?"), best("none", HALF)
+    for one, (name, _) in MECHANISMS.items():
+        told = [name, f"{loss(one):.3f}", f"{loss(one, HALF):.3f}", *verdict(one, "unit")]
+        told += [f"{loss(one, initial='small'):.3f}", *verdict(one, "small")]
+        assert f"| {' | '.join(told)} |" in page, one
+    small = loss("learned", initial="small") / loss("none", HALF, initial="small") - 1
+    assert f"({small:.1%} above the root's {loss('none', HALF, initial='small'):.3f})" in page
+    assert page.count(f"{loss('norm', initial='small'):.3f} and {loss('norm'):.3f}.") == 1
+    assert octaves(rates("none", HALF), root) == 1
+    above = {
+        (one, rule): f"{abs(loss(one, rule) / root['final_loss'] - 1):.1%}"
+        for one in MECHANISMS
+        for rule in (PLAIN, HALF)
+    }
+    below = " above the root, and with √d<sub>k</sub> {} below it"
+    for told, *cases in (
+        ("{}" + below, ("learned", PLAIN), ("learned", HALF)),
+        ("{}" + below, ("norm", PLAIN), ("norm", HALF)),
+        ("ends {} above the root, within noise", ("cap 50", PLAIN)),
+        ("and ends {} above.", ("cap 5", PLAIN)),
+        ("it ends {} above the root, with it {}, at", ("sigmoid", PLAIN), ("sigmoid", HALF)),
+    ):
+        assert told.format(*(above[case] for case in cases)) in page, told
+    assert best("cap 50")["final_loss_low"] < 1.02 * root["final_loss"] < loss("cap 50")
+    assert best("learned")["final_loss_high"] < 1.02 * root["final_loss"]
+    spreads = [best("learned")[f"spread_{when}"] for when in ("before", "after")]
+    assert "falls from {:.1f} to {:.1f}, and".format(*spreads) in page
+    assert f"is {median('learned'):.3f} after training, below 10<sup>−10</sup>" in page
+    assert median() < 1e-10
+    spreads = best("norm")["spread_before"], best("cap 50")["spread_after"], best()["spread_after"]
+    assert "(spread {:.1f})".format(*spreads) in page
+    assert "cap {1:.0f}, without it {2:.0f})".format(*spreads) in page
+
+
+def test_cases_say_what_decoders_lose_without_the_divisor():
+    def losses(*names):
+        return [loss(one, rule) for rule in (PLAIN, HALF) for one in names]
+
+    norm = (
+        "ends at {0:.2f} nats and a gain of 1 at {1:.2f}; with it, at {3:.2f} and {4:.2f}, beside"
+    )
+    caps = (
+        "of 50 ends at {:.2f} nats and one of 5 at {:.2f}, beside {:.2f} without a cap; with it, at"
+    )
+    sigmoid = "a decoder ends at {0:.2f} nats, with it at {2:.2f} (softmax: {1:.2f} and {3:.2f})"
+    for heading, told, names in (
+        ("QK-norm with a gain", norm + " {5:.2f}", ("learned", "norm", "none")),
+        (
+            "A soft cap on the scores",
+            caps + " {:.2f} and {:.2f}, beside {:.2f}",
+            ("cap 50", "cap 5", "none"),
+        ),
+        ("Sigmoid attention", sigmoid, ("sigmoid", "none")),
+    ):
+        assert told.format(*losses(*names)) in part(heading, "cases"), heading
+
+
+def test_docs_say_that_the_unscaled_decoder_does_not_catch_up():
+    page = part("Does it catch up?")
+    for rule in (PLAIN, HALF):
+        losses = HISTORY.loc[rule, [400, 1000, 2000, 4000]].map("{:.3f}".format)
+        assert f"| `{rule}` | {' | '.join(losses)} |" in page
+    root, plain, short = best("none", HALF, **LONG), best(**LONG), best("none", HALF)
+    assert f"is {excess(400):.1%} above that under" in page
+    assert f"and {excess(4000):.1%} after 4,000" in page
+    assert HISTORY[1000][HALF] > HISTORY[4000][PLAIN] > HISTORY[1440][HALF]
+    assert 1.65 > plain["final_loss"] > 1.38 > root["final_loss_high"]
+    spreads = plain["spread_before"], best()["spread_after"], plain["spread_after"]
+    assert "from {:.0f} over {:.0f} to {:.0f},".format(*spreads) in page
+    assert plain["max_weight_after"] > 0.99
+    assert median(**LONG) < 1e-29
+    after = root["spread_after"], short["spread_after"], median("none", HALF, **LONG)
+    told = "at {:.1f} after 4,000 steps ({:.1f} after 400), and the median at {:.3f}."
+    assert told.format(*after) in page
+    normed = best("norm", **LONG)
+    told = f"at {normed['final_loss']:.3f} (`language_long_norm`), with a spread of"
+    assert f"{told} {normed['spread_after']:.1f}," in page
+    assert normed["spread_after"] < best("norm")["spread_after"]
+
+
+@pytest.mark.slow
+def test_a_learned_gain_becomes_the_divisor():
+    """The first of the shipped runs, without recording."""
+    rules = tuple(map(Scaling.parse, (PLAIN, HALF)))
+    cell = language.Cell(64, 64, 0.004, rules, normalize="rms", gain="learned")
+    rng = generator(0, Chunk(language.EXPERIMENT, cell, 0, 1))
+    start, shape = cell.start(rng), (cell.steps + 1, cell.n_sequences)
+    places = rng.integers(len(language.trained_on()) - cell.n_keys, size=shape)
+    *_, (_, decoder, _) = language.train(cell, next(cell.designs()), start, places)
+    gains = [block.query_gain.item() for block in decoder.blocks]
+    told = "end at {:.2f}, {:.2f}, {:.2f} and {:.2f} (1/√d".format(*gains)
+    assert told in part("What else does the job?")

@@ -123,7 +123,8 @@ def test_every_prediction_has_the_outcome_that_the_docs_report():
     failed = [*outcomes.values()].count("failed")
     outcomes |= dict.fromkeys((1, 16), "held, but could not have failed")
     outcomes |= dict.fromkeys((5, 17), "held within noise")
-    assert {int(number): words for number, words in OUTCOME.findall(PAGE)} == outcomes
+    first, _, _ = PAGE.partition("## What else does the job?")
+    assert {int(number): words for number, words in OUTCOME.findall(first)} == outcomes
     assert f"Of 17 predictions, {failed} failed and {17 - failed} held: of these, 2" in PAGE
     blind = OF_FULL["language_uniform"]["bands"]["final_loss"]
     assert blind.max() < 2.32
@@ -135,7 +136,7 @@ def test_every_prediction_has_the_outcome_that_the_docs_report():
     assert root["octaves"] - plain["octaves"] == 1
 
 
-def test_no_decoder_beats_counts_of_triples(monkeypatch):
+def test_no_decoder_beats_counts_of_triples_in_400_steps(monkeypatch):
     """Counts in the text that decoders learn, 0.005 added to each, at the tested characters."""
     text = language._TEXT.read_text(encoding="utf-8")
     n = len(language.trained_on())
@@ -150,6 +151,7 @@ def test_no_decoder_beats_counts_of_triples(monkeypatch):
         losses.append(-np.log(shares).mean())
     assert "to each) have {:.2f}, {:.2f} and {:.2f} nats.".format(*losses) in PAGE
     bands = pd.concat(results["bands"] for results in OF_FULL.values() if "bands" in results)
+    bands = bands.query("steps == 400")
     best, lowest = bands[["final_loss", "final_loss_low"]].min()
     assert losses[1] < lowest
     assert f"settings is {best:.2f}, the lowest end of an interval {lowest:.2f}." in PAGE
