@@ -242,3 +242,14 @@ def test_a_learned_gain_becomes_the_divisor():
     gains = [block.query_gain.item() for block in decoder.blocks]
     told = "end at {:.2f}, {:.2f}, {:.2f} and {:.2f} (1/√d".format(*gains)
     assert told in part("What else does the job?")
+
+
+def test_readme_states_the_losses_of_the_second_study():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    learned, fixed = (
+        f"{loss(name):.2f} | {loss(name, HALF):.2f} |" for name in ("learned", "norm")
+    )
+    assert f"\\sqrt{{d_k}}$: {loss('none', HALF):.2f} | {learned}" in readme
+    assert f"the same, gain 1 | {fixed}" in readme
+    plain, root = (loss("none", rule, **LONG) for rule in (PLAIN, HALF))
+    assert f"the loss is {plain:.2f} without and {root:.2f} with the division" in readme
