@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from experiments.config.paths import sidecar_path
 from experiments.figures.words import short
 from experiments.measuring.experiment import MEASURED
 from experiments.publication.pages.parts import Source, code, digits, formulas, markdown
@@ -63,11 +64,12 @@ def trained(source: Source) -> str:
 
 
 def _by_case(source: Source, figure: str, kind: str, field: Callable[[pd.Series], str]) -> str:
-    """A field of each row of a table, of the sweeps of config.full.yaml with a figure, by sweep and
-    rule; a case is named by the axes that vary in its sweep, and by its unusual values.
+    """A field of each row of a table, of the measured sweeps of config.full.yaml with a figure, by
+    sweep and rule; a case is named by the axes that vary in its sweep, and by its unusual values.
     """
     full = source.full
-    sweeps = [full.require(each.name) for each in full.config.sweeps if figure in each.figures]
+    of_figure = [each.name for each in full.config.sweeps if figure in each.figures]
+    sweeps = [full.require(name) for name in of_figure if sidecar_path(full.folder, name).exists()]
     rules = pd.concat(results[kind] for results in sweeps)["scaling"].unique()
     rows = []
     for results in sweeps:
