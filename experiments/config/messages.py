@@ -105,7 +105,7 @@ def _other_word(word: str, experiment: str) -> str:
     """Our key for a foreign name, or one of other experiments; empty without any.
 
     >>> _other_word("seq_len", "saturation"), _other_word("softcap", "rows")
-    ('n_keys', 'softcap in experiment: saturation')
+    ('n_keys', 'softcap in experiment: language or saturation')
     """
     meant = _OTHER_WORDS.get(word, word)
     key = re.split(r"\W", meant)[0]

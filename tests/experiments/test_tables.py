@@ -17,8 +17,8 @@ from experiments.config.errors import DisagreementError, TableError
 from experiments.config.paths import STORE, csv_name
 from experiments.running.files import write_atomically
 from experiments.running.store import Store
-from experiments.running.work import tabulate_sweep
 from experiments.tables import products
+from experiments.tables.analyse import tabulate_sweep
 from experiments.tables.changes import change_of
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter

@@ -117,4 +117,4 @@ def test_a_dropped_tail_of_keys_is_told_by_what_the_last_query_sees():
         return scaled_dot_product_attention(q, k[:, :, :n], v[:, :, :n])
 
     (finding,) = (words for words in audit(attention).findings if words.startswith("keys"))
-    assert finding == "keys: others; the last query sees 512 of 514, from 0 to 511, expected all"
+    assert finding == "keys: others; the last query sees 128 of 130, from 0 to 127, expected all"

@@ -33,7 +33,7 @@ FIGURES = (
         when={HOLLOW: has_few("score_kurtosis")},
         finding=Finding(
             sweep="dot_products",
-            title="Scores of normal q and k have heavier tails, less so in wide heads",
+            title="Scores of normal q and k have heavier tails in narrow heads",
             sentence="The excess kurtosis of a score is {first:.2f} at d_k = {d_k.least} and "
             "{last:.3f} at {d_k.most}; a normal one has 0.",
             needs={"d_k": ()},

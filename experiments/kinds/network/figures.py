@@ -119,7 +119,7 @@ FIGURES = (
         when=_LAW,
         finding=Finding(
             sweep="collapse",
-            title="From a LeCun start without a residual stream, unscaled tokens become alike later",
+            title="From LeCun's start without a residual stream, unscaled tokens become alike later",
             sentence="With 64 tokens of cosine {token_cosine.most}, no mask, all matrices of variance 1/rows and "
             "no residual stream, the "
             "mean cosine after one layer is {root:.2f} under d_k^1/2 and {plain:.2f} unscaled; "

@@ -125,7 +125,7 @@ FIGURES = (
         note=READING,
         finding=Finding(
             sweep="correlation",
-            title="At a correlation of 0.5, the own key keeps its weight under d_k, not d_k^1/2",
+            title="At correlation 0.5, own keys keep their weight under d_k, not d_k^1/2",
             sentence="At a correlation of 0.5 of each query with its own key, the mean weight of this "
             "key among {n_keys.most} rises from {first:.2f} at d_k = {d_k.least} to {last:.2f} at "
             "{d_k.most} under d_k^1/2, and is {level:.3f} at each under d_k.",

@@ -101,7 +101,7 @@ FIGURES = (
         note=f"{GRADIENT} {READING}",
         finding=Finding(
             sweep="causal",
-            title="Under d_k^1/2, a causal mask sharpens short rows, and hardly changes long ones",
+            title="Under d_k^1/2, a causal mask sharpens short rows and hardly long ones",
             sentence="Under d_k^1/2, the mask raises the exact mean largest weight from "
             "{none:.2f} to {causal:.2f} in rows of up to {n_keys.least} keys, and by {more:.0%} "
             "in rows of {visible} to {n_keys.most}.",
