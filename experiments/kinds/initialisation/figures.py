@@ -44,8 +44,8 @@ FIGURES = (
         finding=Finding(
             sweep="initialisation",
             title="Most schemes keep score variance under d_k^1/2 in wider models",
-            sentence="From d_model = {d_model.least} to {d_model.most}, the variance of the scores "
-            "under d_k^1/2 stays within a tenth for {level}, and grows from {first:.2g} to "
+            sentence="From d_model = {d_model.least} to {d_model.most}, the variance of the scores of "
+            "layer-normed tokens under d_k^1/2 changes by at most a tenth for {level}, and grows from {first:.2g} to "
             "{last:.2g} for gpt2. mup is meant for d_k^1, and t5 for no divisor.",
             needs={
                 "d_model": (),
