@@ -221,6 +221,8 @@ def outcome(
     try:
         with _raising_signals(stopped):
             yield
+    except typer.Exit:  # of a command within this one, which said why
+        raise
     except usage as error:
         _exit(str(error).splitlines(), 2)
     except BaseException as error:

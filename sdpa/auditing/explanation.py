@@ -25,20 +25,22 @@ def explain(audited: Audited, cases: list[Case], precision: Precision) -> Explan
     weights = audited.weights(precision.spread)
     partly: list[Explanation] = []
     for words, change in CHANGES.items():
-        with contextlib.suppress(ValueError, IndexError):  # shapes that do not fit
+        try:
             usual = [change(case.expected) for case in cases]
             changed = [(change(a), found) for a, found in weights]
-            facts, others, fitted = _facts(usual, changed, precision.near)
-            # A soft cap bends scores.
-            limit = precision.rounding / precision.spread + (usual[0].cap and precision.near)
-            bases: list[Base] = [([], usual, precision.rounding)]
-            bases += [(others, fitted, limit)] * bool(others)
-            for (mistake, output), (told, attentions, near) in product(MISTAKES.items(), bases):
-                wrong = _wrong(cases, attentions, output, near)
-                if not any(wrong):
-                    return [one for one in (words, *told, mistake) if one], facts, []
-                if not words and not mistake:
-                    partly.append((told, facts, [*_wrong(cases, attentions, output, near)]))
+        except (ValueError, IndexError):  # shapes that do not fit
+            continue
+        facts, others, fitted = _facts(usual, changed, precision.near)
+        # A soft cap bends scores.
+        limit = precision.rounding / precision.spread + (usual[0].cap and precision.near)
+        bases: list[Base] = [([], usual, precision.rounding)]
+        bases += [(others, fitted, limit)] * bool(others)
+        for (mistake, output), (told, attentions, near) in product(MISTAKES.items(), bases):
+            wrong = _wrong(cases, attentions, output, near)
+            if not any(wrong):
+                return [one for one in (words, *told, mistake) if one], facts, []
+            if not words and not mistake:
+                partly.append((told, facts, [*_wrong(cases, attentions, output, near)]))
     return min(partly, key=lambda part: len(part[2]))
 
 

@@ -94,7 +94,8 @@ def _merged(share: Callable[..., Array], size: int, a: Attention) -> Array:
 
 
 def _scaled_by_block(size: int, a: Attention) -> Array:
-    block = np.arange(a.hidden.shape[-1]) // size
+    n_keys = a.hidden.shape[-1]
+    block = np.arange(n_keys) // (size or n_keys // 2 + n_keys % 2)
     return replace(a, multiplier=a.multiplier ** (1 + block)).output
 
 
@@ -115,4 +116,4 @@ for _size in 0, 4, 8, 16, 32, 64, 128, 256:
     _blocks = f"blocks of {_size} keys" if _size else "halves of the keys"
     for _words, _share in _MERGES.items():
         MISTAKES[f"{_blocks} are {_words}"] = partial(_merged, _share, _size)
-    MISTAKES[f"{_blocks} are scaled once more each"] = partial(_scaled_by_block, _size or 1)
+    MISTAKES[f"{_blocks} are scaled once more each"] = partial(_scaled_by_block, _size)

@@ -83,7 +83,7 @@ def compare(
     (array([0.039, 0.038, 0.038]), array([0.69, 0.7 , 0.71]))
     """
     of_a = _heads("a", a, scaling, mask, axes)
-    of_b = _heads("b", b, scaling_b or scaling, mask, axes)
+    of_b = _heads("b", b, scaling if scaling_b is None else scaling_b, mask, axes)
     return compare_heads(of_a, of_b)
 
 

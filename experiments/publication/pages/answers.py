@@ -35,8 +35,11 @@ def answers(found: Mapping[str, Results]) -> dict[str, dict[str, float]]:
 
 
 def _supporting(figure: str, found: Mapping[str, Results]) -> Results | None:
-    """The results that the finding of a figure is about; None unless they support it."""
-    finding = FIGURES[figure].finding
+    """The results that the finding of a figure is about; None unless they support it.
+
+    So is the answer of an experiment whose folder is gone.
+    """
+    finding = FIGURES[figure].finding if figure in FIGURES else None
     results = found.get(finding.sweep) if finding else None
     return results if results and finding_numbers(figure, results) is not None else None
 

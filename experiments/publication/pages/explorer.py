@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.measuring.columns import axis_values
-from experiments.measuring.experiment import MEASURED, Cell, ScaledCell, load_experiment
+from experiments.measuring.experiment import MEASURED, Cell, ScaledCell
 from experiments.measuring.sampling import SampledCell
 from experiments.tables.crossings import EQUAL
 from experiments.tables.results import Results
@@ -137,25 +137,25 @@ def _medians(
     ]
 
 
-def _has_law(cell: Cell) -> bool:
-    """True if the rows of a cell follow `LAW`: softmax rows of `saturation`, as no default value of
-    an axis tells what another experiment draws.
+def _cells_of_law(results: Results) -> list[Cell]:
+    """The cells whose rows follow `LAW`: softmax rows of `saturation`, as no default value of an
+    axis tells what another experiment draws.
     """
-    is_of_saturation = type(cell) is load_experiment("saturation").cell
-    textbook = isinstance(cell, SampledCell) and cell.law == PairLaw() and not cell.has_mask
-    return is_of_saturation and textbook
+    sampled = [cell for cell in results.cells if isinstance(cell, SampledCell)]
+    is_softmax = results.experiment.name == "saturation"
+    return [c for c in sampled if is_softmax and c.law == PairLaw() and not c.has_mask]
 
 
 def follow_law(sweeps: Iterable[Results]) -> bool:
     """True if the rows of all cells of sweeps follow `LAW`."""
-    return all(_has_law(cell) for each in sweeps for cell in each.cells)
+    return all(len(_cells_of_law(each)) == len(each.cells) for each in sweeps)
 
 
 def _rows_of_law(results: Results, kind: str) -> pd.DataFrame:
     """The rows of a table of a sweep whose cells follow `LAW`."""
     table = results[kind]
     axes = results.axes.among(table)
-    cells = map(axis_values, filter(_has_law, results.cells))
+    cells = map(axis_values, _cells_of_law(results))
     points = {tuple(cell[axis] for axis in axes) for cell in cells}
     return table[[point in points for point in zip(*(table[axis] for axis in axes), strict=True)]]
 
