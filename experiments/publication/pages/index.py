@@ -220,7 +220,7 @@ def _section(results: Results, drawn: list[Picture]) -> Section:
     listed = dict.fromkeys(of_figures or shown_metrics(results.experiment))
     metrics = [name for name in listed if name in table]
     head, rows = few_rows(table, results.axes, metrics)
-    axes = results.axes.varied(table) or ["scaling"]
+    axes = results.axes.varied(table) or [name for name in ("scaling",) if name in table]
     rules = f"Rules: {', '.join(table['scaling'].unique())}." if "scaling" in table else ""
     return Section(
         name=results.name,
@@ -230,7 +230,7 @@ def _section(results: Results, drawn: list[Picture]) -> Section:
         pictures=drawn,
         csvs=[csv_name(results.name, kind) for kind in (SUMMARY, *results)],
         axes=axes,
-        last=repr(table[axes[0]].tolist()[-1]),
+        last=repr(table[axes[0]].tolist()[-1]) if axes else "",
         metric=next(filter(results.metrics.get, metrics), metrics[-1]),
         head=head,
         roots={name for name, metric in results.metrics.items() if metric.kind == "root"},
