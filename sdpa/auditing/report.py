@@ -133,10 +133,10 @@ def _mask(mask: npt.ArrayLike) -> Callable[[int, int], Array]:
         return lambda *_: shown
     place = "first" if mask.endswith("-first") else "last"
     reach = reach_of(mask.removesuffix("-first"))
-    for side, shown in (reach.behind, LONGEST - 2), (reach.ahead, SQUARE - 2):
-        if shown < side < math.inf:
+    for side, most in (reach.behind, LONGEST - 2), (reach.ahead, SQUARE - 2):
+        if most < side < math.inf:
             raise ValueError(
-                f"mask: expected at most {shown} keys on this side, which inputs can show, got "
+                f"mask: expected at most {most} keys on this side, which inputs can show, got "
                 f"{side} of {mask}; audit with a smaller number"
             )
     return partial(by_position, reach, place)
