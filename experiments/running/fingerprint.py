@@ -35,7 +35,12 @@ def measuring_source(*experiments: AnyExperiment) -> str:
     Comments, docstrings and layout do not count.
     """
     folders = [ROOT / "experiments" / "kinds" / each.name for each in experiments]
-    data = {file for each in folders for file in each.glob("**/*.*") if "py" not in file.suffix}
+    data = {
+        file
+        for each in folders
+        for file in each.glob("**/*.*")
+        if file.suffix not in (".py", ".pyc")
+    }
     cells = (f"experiments.kinds.{each.name}.cell" for each in experiments)
     return _hash([*data, *_files_behind([_EVERY, *cells])])
 

@@ -47,8 +47,10 @@ def run(given: argparse.Namespace) -> int:
         raise ValueError(f"expected the same layers, got {numbers[0]} in A and {numbers[1]} in B")
     tables = []
     for layers in zip(of_a, of_b, strict=True):
-        a, b = ((one.heads, one.divisor(given.scaling or SCALED)) for one in layers)
-        tables.append(columns_of(layers[0], compare_heads(a, b), {}))
+        (a, divisor_a), (b, divisor_b) = (
+            (one.parts, one.divisor(given.scaling or SCALED)) for one in layers
+        )
+        tables.append(columns_of(layers[0], compare_heads(a, divisor_a, b, divisor_b), {}))
     table = together(tables)
     order = np.argsort(-table["divergence"], kind="stable")
     table = {name: values[order] for name, values in table.items()}

@@ -21,7 +21,7 @@ BATCH = "batch"  # the axis of independent sequences
 AXES = ("layer", BATCH, "head")
 Mask = npt.ArrayLike  # also a name
 _TILE = 2**20  # scores at once: 8 MiB
-# A score so far below 0 and below the largest of its row comes from a finite additive mask.
+# A score so far below the larger of 0 and the largest of its row comes from a finite additive mask.
 APART = 5000
 _LARGEST = 1e70  # in size; products of the squares of lengths do not overflow
 _NOISE = 1e-13  # relative rounding errors of sums of up to thousands of numbers
@@ -218,8 +218,8 @@ class Heads:
 
 
 def hidden_scores(scores: FloatArray) -> BoolArray:
-    """True for the scores, (..., n_keys), that a mask hides: -inf, or far below 0 or the largest of
-    their row. So a row that sees no key has no score.
+    """True for the scores, (..., n_keys), that a mask hides: -inf, or far below the larger of 0 and
+    the largest of their row. So a row that sees no key has no score.
     """
     largest = scores.max(axis=-1, keepdims=True)
     least = np.where(largest < np.inf, np.maximum(largest, 0) - APART, -np.inf)

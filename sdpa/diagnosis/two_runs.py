@@ -84,7 +84,7 @@ def compare(
     """
     of_a = _heads("a", a, scaling, mask, axes)
     of_b = _heads("b", b, scaling if scaling_b is None else scaling_b, mask, axes)
-    return compare_heads(of_a, of_b)
+    return compare_heads([of_a[0]], of_a[1], [of_b[0]], of_b[1])
 
 
 def _heads(
@@ -105,21 +105,24 @@ def _heads(
         raise ValueError(f"{name}: {error}") from None
 
 
-def compare_heads(a: tuple[Heads, float], b: tuple[Heads, float]) -> Estimates:
-    """As `compare`, from heads and their divisors."""
-    heads = a[0]
-    if heads.mask.shape != b[0].mask.shape:
+def compare_heads(
+    a: Sequence[Heads], divisor_a: float, b: Sequence[Heads], divisor_b: float
+) -> Estimates:
+    """As `compare`, from heads and their divisors; documents are parts, as in a diagnosis."""
+    shapes = [[heads.mask.shape for heads in run] for run in (a, b)]
+    if shapes[0] != shapes[1]:
         raise ValueError(
-            f"expected scores of the same shape, got {heads.mask.shape} in a and "
-            f"{b[0].mask.shape} in b"
+            "expected scores of the same shape, got {} in a and {} in b".format(
+                *(", ".join(map(str, one)) for one in shapes)
+            )
         )
     found = []
-    for head in np.ndindex(heads.shape):
-        pairs = zip(heads.of_head(head), b[0].of_head(head), strict=True)
-        found.append([_sums(*pair, a[1], b[1]) for pair in pairs])
+    for head in np.ndindex(a[0].shape):
+        of_a, of_b = ([one for part in run for one in part.of_head(head)] for run in (a, b))
+        found.append([_sums(*pair, divisor_a, divisor_b) for pair in zip(of_a, of_b, strict=True)])
     sums = Sums.of(found)
-    rows = counted(sums, heads)
-    return Estimates(heads.axes, len(found[0]), rows, estimates_of(COMPARED, sums, rows.shape))
+    rows = counted(sums, a[0])
+    return Estimates(a[0].axes, len(found[0]), rows, estimates_of(COMPARED, sums, rows.shape))
 
 
 def _sums(a: Head, b: Head, divisor_a: float, divisor_b: float) -> dict[str, float]:

@@ -33,7 +33,19 @@ def backward(q, k, v, upstream, factor=1.0):
     return factor * found.q, found.k, found.v
 
 
-@pytest.mark.parametrize(("function", "expected"), [*RIGHT, (attend, {"backward": backward})])
+def half(function, *arrays):
+    """A function of float16 that computes in double precision."""
+    found = function(*(array.astype(float) for array in arrays))
+    parts = found if isinstance(found, tuple) else (found,)
+    rounded = tuple(part.astype(np.float16) for part in parts)
+    return rounded if isinstance(found, tuple) else rounded[0]
+
+
+HALF = {"dtype": "float16", "backward": partial(half, backward)}
+WITH_GRADIENTS = [(attend, {"backward": backward}), (partial(half, attend), HALF)]
+
+
+@pytest.mark.parametrize(("function", "expected"), [*RIGHT, *WITH_GRADIENTS])
 def test_right_functions_have_no_finding(function, expected):
     assert audit(function, **expected).findings == []
 

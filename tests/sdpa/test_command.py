@@ -215,3 +215,21 @@ def test_a_reader_that_has_enough_is_no_mistake():
     path = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
     ran = captured("sh", "-c", command, cwd=Path(), env=path)
     assert (ran.stdout, ran.stderr) == ("[", "")
+
+
+def test_documents_of_two_runs_are_compared_one_by_one():
+    """The mean over rows of both documents, which see no key of each other."""
+    rng = np.random.default_rng(0)
+    q, k, other = rng.standard_normal((3, 13, 2, 8))  # tokens, heads, d_k
+    ends = np.array([0, 5, 13])
+    np.savez("a.npz", q=q, k=k, cu_seqlens=ends)
+    np.savez("b.npz", q=q, k=other, cu_seqlens=ends)
+    printed(sdpa("compare", "a.npz", "b.npz", "--csv", "t.csv"))
+    found = pd.read_csv("t.csv").set_index("head")["divergence"]
+    expected = np.zeros(2)
+    for place in slice(0, 5), slice(5, 13):
+        part = (np.moveaxis(array[place], 0, 1) for array in (q, k, other))
+        of_q, of_k, of_other = part
+        of_part = compare((of_q, of_k), (of_q, of_other), axes=["head"])
+        expected += of_part["divergence"].value * (place.stop - place.start) / 13
+    assert found.sort_index().to_numpy() == pytest.approx(expected, rel=1e-6)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from PIL import Image
 
 from experiments.config.errors import in_part
@@ -129,16 +129,7 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
     others = [each for each in sections if each not in leading]
     main = [each for each in others if known and each.name in _MAIN and each.pictures]
     others = [each for each in others if each not in main]
-    environment = Environment(
-        loader=FileSystemLoader(FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"typeset": typeset, "digits": digits}
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    text = environment.get_template("index.html.j2").render(
+    text = _template().render(
         answers=dict.fromkeys(ANSWERS) | known,
         is_judged=bool(known),
         is_answered=len(known) == len(ANSWERS),
@@ -168,6 +159,19 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
     if failed:
         raise IncompleteError([text.encode()], failed)
     return text.encode()
+
+
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"typeset": typeset, "digits": digits}
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return environment.get_template("index.html.j2")
 
 
 def _picture(of: str, path: Path, results: Path, *, is_embedded: bool) -> Picture:
