@@ -188,7 +188,7 @@ def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, show
         axis, _ = panel.only
         parts.append(f"{axis} {short(first[axis])}")
     if picture.facet_by:
-        parts.append(latex(under(first[picture.facet_by])))
+        parts.append(under(first[picture.facet_by]))
     ax.set_title(", ".join(parts))
 
 

@@ -130,17 +130,20 @@ def listed(values: Sequence[float] | Sequence[str]) -> str:
 
 
 def latex(text: str) -> str:
-    r"""A text with its formulas between dollar signs; a text that has dollar signs already gets
-    partial signs only.
+    r"""A text with its formulas between dollar signs; those that have them already get partial signs
+    only.
 
     >>> latex("|J|_F under d_k^1/2 with n_keys = 64, or d_k^-0.3338")
     '$|J|_F$ under $\\sqrt{d_k}$ with $n_\\mathrm{keys}$ = 64, or $d_k^{-0.3338}$'
     >>> latex("under d_k^1/2."), latex("d_k^1/0.43"), latex("(over ln n_keys)"), latex("ln(n_keys)^1/2")
     ('under $\\sqrt{d_k}$.', '$d_k$/0.43', '(over $\\ln n_\\mathrm{keys}$)', '$\\sqrt{\\ln n_\\mathrm{keys}}$')
-    >>> latex("d_k^1/2/0.43/ln(n_keys)^2"), latex("$|dL/dq|$, median")
-    ('$\\sqrt{d_k}/(0.43\\thinspace (\\ln n_\\mathrm{keys})^{2})$', '$|\\partial L/\\partial q|$, median')
+    >>> latex("d_k^1/2/0.43/ln(n_keys)^2"), latex("$|dL/dq|$ under d_k^1/2")
+    ('$\\sqrt{d_k}/(0.43\\thinspace (\\ln n_\\mathrm{keys})^{2})$', '$|\\partial L/\\partial q|$ under $\\sqrt{d_k}$')
     """
-    return re.sub(*_GRADIENT, text) if "$" in text else _FORMULA.sub(_typeset, text)
+    parts = re.split(r"(\$[^$]*\$)", text)
+    parts[::2] = [_FORMULA.sub(_typeset, plain) for plain in parts[::2]]
+    parts[1::2] = [re.sub(*_GRADIENT, formula) for formula in parts[1::2]]
+    return "".join(parts)
 
 
 def _typeset(formula: re.Match[str]) -> str:
