@@ -16,6 +16,8 @@ from experiments.measuring.metric import FEW_DRAWS, Metric
 from experiments.tables.results import Results
 
 MOST_COLUMNS = 40  # of a summary
+# The metrics of the first figure, which every table of rows shows, whatever its figures do.
+_CARD = "score_variance", "max_weight", "entropy", "query_gradient_norm_median"
 
 
 def written_columns(experiment: AnyExperiment) -> tuple[Column, ...]:
@@ -63,10 +65,13 @@ def summary_columns(results: Results) -> list[str]:
 
 
 def shown_metrics(experiment: AnyExperiment) -> list[str]:
-    """The columns that the figures of an experiment show, those of its default figure first."""
+    """The columns that the figures of an experiment show, those of its default figure first, and
+    those of `_CARD`.
+    """
     figures = [FIGURES[name] for name in figures_of(experiment.name)]
     figures.sort(key=lambda figure: not figure.default)
-    return list(dict.fromkeys(name for figure in figures for name in figure.metrics))
+    of_figures = [name for figure in figures for name in figure.metrics]
+    return list(dict.fromkeys([*of_figures, *_CARD]))
 
 
 def _means(experiment: AnyExperiment) -> list[Metric]:

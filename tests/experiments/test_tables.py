@@ -187,6 +187,8 @@ def test_a_summary_has_the_axes_that_vary_and_the_metrics_of_figures(tiny):
         whole = pd.read_csv(folder / csv_name(sweep.name, "measured"), dtype=str)
         pd.testing.assert_frame_equal(summary, whole[[*summary]])
         assert len(summary.columns) <= 40
+        card = {"score_variance", "max_weight", "entropy", "query_gradient_norm_median"}
+        assert card & {*whole} <= {*summary}
     columns = [*pd.read_csv(folder / "map.csv")]
     assert columns[:6] == ["d_k", "n_keys", "scaling", "exponent", "divisor", "trials"]
     assert columns[6:9] == ["score_variance", "score_variance_se", "score_variance_exact"]
