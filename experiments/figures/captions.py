@@ -24,7 +24,7 @@ from experiments.measuring.metric import FEW_DRAWS
 from experiments.tables.results import Results, SweepAxes
 
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
-_PALE = "Pale: exact values."
+_PALE = "Wide pale lines: exact values."
 _FEW_AXES = 4  # that a title names
 _NONE = pd.Series(dtype=float)
 

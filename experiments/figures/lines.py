@@ -113,7 +113,7 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
             _mark_crossing(ax, shown.results, *_CROSSING[panel.metric])
     if x != picture.by:
         are_rules = picture.by == "scaling" and picture.facet_by != "scaling"
-        legend(places[0], "scores divided by" if are_rules else "")
+        legend(places[0], "scores unscaled, or divided by" if are_rules else "")
     return figure
 
 

@@ -15,7 +15,7 @@ from experiments.measuring.experiment import MEASURED
 # for any.
 Needs: TypeAlias = Mapping[str, object]
 
-READING = "Bars: 95% intervals."
+READING = "Error bars, often smaller than the points: 95% intervals."
 HOLLOW = "Hollow points: too few draws for a reliable interval."
 EQUAL_WEIGHTS = "Dotted: equal weights of all keys."
 JACOBIAN = "|J|_F: Frobenius norm of the Jacobian of the softmax, weights by scores."
