@@ -217,11 +217,11 @@ def test_readme_states_what_the_tables_show():
             "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
         ),
-        f"averages {weights['unscaled', 64]:.0%} at d_k = 64 and {weights['unscaled', 512]:.0%} at 512. "
+        f"of 64 keys averages {weights['unscaled', 64]:.0%} at d_k = 64 and {weights['unscaled', 512]:.0%} at 512. "
         f"With the division, it averages {from_4_on} at every d_k from 4 to 512.",
-        f"up to d_k = {exact[64]:.0f}, and has vanished only above d_k = {tenth[64]:.0f}.",
-        f"a million times without the division and {explosion['d_k^1/2']:.0f} times with it, "
-        f"or {by_depth['unscaled']:.0f} times without and hardly with it",
+        f"up to d_k = {exact[64]:.0f}, and then smaller. It has vanished only above d_k = {tenth[64]:.0f}.",
+        f"a factor of a million without the division, and of {explosion['d_k^1/2']:.0f} with it. With smaller "
+        f"output matrices, as in GPT-2, the factors are {by_depth['unscaled']:.1f} and {by_depth['d_k^1/2']:.2f}",
         f"only above {tenth[64]:.0f} ({tenth[4]:.0f} with 4 keys), because",
         f"up to d_k = {exact[64]:.0f} with 64 keys (exact; {of_gradient[4]:.0f} with 4 keys, "
         f"{exact[1024]:,.0f} with 1,024)",
@@ -240,9 +240,10 @@ def test_readme_states_what_the_tables_show():
         f"times that with the division, for d_k from "
         f"{crossing['d_k'].min()} to {crossing['d_k'].max():,} and {crossing['n_keys'].min()} to "
         f"{crossing['n_keys'].max():,} keys (exact).",
-        f"the loss is higher without the division in {worse.sum()} of {len(worse)} settings.",
-        f"in {vanish[is_unit].sum()} of the {n_unit} settings where q and k start with variance 1, "
-        f"and in {vanish[is_small].sum()} of the {n_small} with smaller initial W_Q and W_K.",
+        f"after training: in {vanish.sum()} of {len(worse)} settings.",
+        f"in {vanish[is_unit].sum()} of the {n_unit} settings whose q and k start with variance 1, "
+        f"in {vanish[is_small].sum()} of the {n_small} with smaller W_Q and W_K, and in the one between.",
+        f"higher without the division in {worse.sum()} of the {len(worse)}.",
         f"**True in {vanish[is_unit].sum()} of {n_unit} settings** from q and k of variance 1",
         f"**True in {vanish[is_small].sum()} of {n_small}** from small weights | "
         f"{lasts[is_small].sum()} of these do not, {undecided} are undecided |",
@@ -253,7 +254,7 @@ def test_readme_states_what_the_tables_show():
         f"**True in {worse.sum()} of {len(worse)} settings** (intervals apart), all but momentum "
         f"from small weights",
         f"is too weak ({weights['d_k^1/3', 512]:.0%} at 512)",
-        f"too strong ({weights['d_k^2/3', 512]:.0%}; equal weights would be {1 / 64:.1%})",
+        f"too strong ({weights['d_k^2/3', 512]:.0%} at 512; equal weights would be {1 / 64:.1%})",
         f"of the same decoder from variance 1 | {plain:.2f} | {scaled:.2f} |",
         f"the same from small weights | {small_plain:.2f} | {small_scaled:.2f} |",
         f"the smaller decoder of `make all` ends, from variance 1, at {of_all['unscaled']:.2f} without and "
