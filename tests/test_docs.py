@@ -217,11 +217,13 @@ def test_readme_states_what_the_tables_show():
             "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
         ),
-        f"of 64 keys averages {weights['unscaled', 64]:.0%} at d_k = 64 and {weights['unscaled', 512]:.0%} at 512. "
+        f"among 64 keys averages {weights['unscaled', 64]:.0%} at d_k = 64 and {weights['unscaled', 512]:.0%} at 512. "
         f"With the division, it averages {from_4_on} at every d_k from 4 to 512.",
-        f"up to d_k = {exact[64]:.0f}, and then smaller. It has vanished only above d_k = {tenth[64]:.0f}.",
-        f"a factor of a million without the division, and of {explosion['d_k^1/2']:.0f} with it. With smaller "
-        f"output matrices, as in GPT-2, the factors are {by_depth['unscaled']:.1f} and {by_depth['d_k^1/2']:.2f}",
+        f"wins up to d_k = {exact[64]:.0f}: the gradient is **larger without** the division. It has vanished "
+        f"only above d_k = {tenth[64]:.0f} (computed",
+        f"by a factor of a million without the division, and by {explosion['d_k^1/2']:.0f} with it. If the output "
+        f"matrices W_O start smaller, as in GPT-2, it grows by {by_depth['unscaled']:.1f} without and by "
+        f"{by_depth['d_k^1/2']:.2f} with it",
         f"only above {tenth[64]:.0f} ({tenth[4]:.0f} with 4 keys), because",
         f"up to d_k = {exact[64]:.0f} with 64 keys (exact; {of_gradient[4]:.0f} with 4 keys, "
         f"{exact[1024]:,.0f} with 1,024)",
@@ -240,10 +242,10 @@ def test_readme_states_what_the_tables_show():
         f"times that with the division, for d_k from "
         f"{crossing['d_k'].min()} to {crossing['d_k'].max():,} and {crossing['n_keys'].min()} to "
         f"{crossing['n_keys'].max():,} keys (exact).",
-        f"after training: in {vanish.sum()} of {len(worse)} settings.",
-        f"in {vanish[is_unit].sum()} of the {n_unit} settings whose q and k start with variance 1, "
-        f"in {vanish[is_small].sum()} of the {n_small} with smaller W_Q and W_K, and in the one between.",
-        f"higher without the division in {worse.sum()} of the {len(worse)}.",
+        f"In each of {len(worse)} settings, models are trained",
+        f"in {vanish[is_unit].sum()} of the {n_unit} settings where q and k start with variance 1, "
+        f"in {vanish[is_small].sum()} of the {n_small} where W_Q and W_K start smaller, and in the one between these.",
+        f"is higher in {worse.sum()} of the {len(worse)}, also where gradients have not vanished.",
         f"**True in {vanish[is_unit].sum()} of {n_unit} settings** from q and k of variance 1",
         f"**True in {vanish[is_small].sum()} of {n_small}** from small weights | "
         f"{lasts[is_small].sum()} of these do not, {undecided} are undecided |",
@@ -269,6 +271,7 @@ def test_readme_states_what_the_tables_show():
         assert stated in text
     assert [*exception] == ["momentum", "small"]
     assert vanish[is_divided].tolist() == [True]
+    assert (worse & lasts).any()
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
     unscaled = after["unscaled"]
     assert unscaled["query_gradient_median_after_high"] < 1e-7
