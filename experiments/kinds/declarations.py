@@ -20,8 +20,8 @@ HOLLOW = "Hollow points: too few draws for a reliable interval."
 EQUAL_WEIGHTS = "Dotted: equal weights of all keys."
 JACOBIAN = "|J|_F: Frobenius norm of the Jacobian of the softmax, weights by scores."
 GRADIENT = (
-    "|dL/dq|: norm of the gradient to a query, when the gradients to its attention weights are "
-    "standard normal."
+    "|dL/dq|: norm of the gradient of a loss L to a query, if the gradients of L to its attention "
+    "weights are standard normal."
 )
 MEDIAN_TITLE = "query gradient |dL/dq|, median"  # of a panel
 # Sentences of captions, each with the condition that its figure has what it speaks of.
