@@ -129,6 +129,7 @@ def test_readme_states_what_the_tables_show():
     weights = dimension["max_weight_exact"]
     (from_4_on,) = weights["d_k^1/2"].map("{:.0%}".format).unique()
     median = dimension["query_gradient_norm_median_exact"]
+    of_median = median["unscaled"] / median["d_k^1/2"]
     crossing = STUDY["crossing"].measured
     wide = crossing.query("n_keys == 64 and d_k == 2048").set_index("scaling")
     few = crossing.query("n_keys == 4 and d_k == 128").set_index("scaling")
@@ -220,10 +221,10 @@ def test_readme_states_what_the_tables_show():
         ),
         f"among 64 keys averages {weights['unscaled', 64]:.0%} at d_k = 64 and {weights['unscaled', 512]:.0%} at 512. "
         f"With the division, it averages {from_4_on} at every d_k from 4 to 512.",
-        f"wins up to d_k = {exact[64]:.0f}. At 512, the gradient is a quarter of that with the division, "
-        f"and above {tenth[64]:.0f} it has vanished.",
+        f"At d_k = 64, the gradient is {of_median[64]:.0f} times as **large without** the division as with it; "
+        f"at {exact[64]:.0f} it is the same; at 512 it is a quarter; and above {tenth[64]:.0f} it has vanished.",
         f"by a factor of a million without the division, and of {explosion['d_k^1/2']:.0f} with it",
-        f"the factors are {by_depth['unscaled']:.1f} and {by_depth['d_k^1/2']:.2f}",
+        f"the factors are {by_depth['unscaled']:.1f} without and {by_depth['d_k^1/2']:.2f} with it",
         f"only above {tenth[64]:.0f} ({tenth[4]:.0f} with 4 keys), because",
         f"up to d_k = {exact[64]:.0f} with 64 keys (exact; {of_gradient[4]:.0f} with 4 keys, "
         f"{exact[1024]:,.0f} with 1,024)",
@@ -242,12 +243,15 @@ def test_readme_states_what_the_tables_show():
         f"times that with the division, for d_k from "
         f"{crossing['d_k'].min()} to {crossing['d_k'].max():,} and {crossing['n_keys'].min()} to "
         f"{crossing['n_keys'].max():,} keys (exact).",
-        f"with and without the division in {len(worse)} settings. In {n_unit} of these",
-        f"has vanished in {vanish[is_unit].sum()} of the first {n_unit} settings, "
-        f"and in {vanish[is_small].sum()} of the others.",
-        f"is higher in all of the first {worse[is_unit].sum()}, by {more[is_unit].min():.2f} to "
-        f"{more[is_unit].max():.2f} nats per character, and in {worse[is_small].sum()} of the others, by "
-        f"{more[is_small & worse].min():.2f} to {more[is_small & worse].max():.2f}",
+        f"In each of {len(worse)} settings",
+        *(
+            f"has vanished in {vanish[start].sum()}, and the loss {words}, "
+            f"by {more[start & worse].min():.2f} to {more[start & worse].max():.2f}"
+            for start, words in (
+                (is_unit, f"on held-out text is higher in all {worse[is_unit].sum()}"),
+                (is_small, f"is higher in {worse[is_small].sum()}"),
+            )
+        ),
         f"**True in {vanish[is_unit].sum()} of {n_unit} settings** from q and k of variance 1",
         f"**True in {vanish[is_small].sum()} of {n_small}** from small weights | "
         f"{lasts[is_small].sum()} of these do not, {undecided} are undecided |",
@@ -273,7 +277,7 @@ def test_readme_states_what_the_tables_show():
         assert stated in text
     assert [*exception] == ["momentum", "small"]
     assert worse[is_unit].all()
-    assert 0.245 < median["unscaled", 512] / median["d_k^1/2", 512] < 0.275
+    assert 0.245 < of_median[512] < 0.275
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
     unscaled = after["unscaled"]
     assert unscaled["query_gradient_median_after_high"] < 1e-7
