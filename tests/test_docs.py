@@ -129,7 +129,6 @@ def test_readme_states_what_the_tables_show():
     weights = dimension["max_weight_exact"]
     (from_4_on,) = weights["d_k^1/2"].map("{:.0%}".format).unique()
     median = dimension["query_gradient_norm_median_exact"]
-    of_median = median["unscaled"] / median["d_k^1/2"]
     crossing = STUDY["crossing"].measured
     wide = crossing.query("n_keys == 64 and d_k == 2048").set_index("scaling")
     few = crossing.query("n_keys == 4 and d_k == 128").set_index("scaling")
@@ -202,7 +201,6 @@ def test_readme_states_what_the_tables_show():
     lasts = at_end[f"{median_after}_low"] > scaled_at_end[f"{median_after}_high"] / 10
     is_small = both.get_level_values("initial") == "small"
     is_unit = ~is_small
-    more = at_end["final_loss"] - scaled_at_end["final_loss"]
     n_small, n_unit = is_small.sum(), is_unit.sum()
     n_ranked = (at_end["trials"] >= 9).sum()
     undecided = (~vanish & ~lasts)[is_small].sum()
@@ -221,10 +219,7 @@ def test_readme_states_what_the_tables_show():
         ),
         f"among 64 keys averages {weights['unscaled', 64]:.0%} at d_k = 64 and {weights['unscaled', 512]:.0%} at 512. "
         f"With the division, it averages {from_4_on} at every d_k from 4 to 512.",
-        f"is {of_median[64]:.0f} times as **large without** the division as with it; "
-        f"at {exact[64]:.0f} it is the same; at 512 it is a quarter; and above {tenth[64]:.0f} it has vanished.",
-        f"by a factor of a million without the division, and of {explosion['d_k^1/2']:.0f} with it",
-        f"the factors are {by_depth['unscaled']:.1f} without and {by_depth['d_k^1/2']:.2f} with it",
+        f"up to d_k = {exact[64]:.0f}, and has vanished only above {tenth[64]:.0f}.",
         f"only above {tenth[64]:.0f} ({tenth[4]:.0f} with 4 keys), because",
         f"up to d_k = {exact[64]:.0f} with 64 keys (exact; {of_gradient[4]:.0f} with 4 keys, "
         f"{exact[1024]:,.0f} with 1,024)",
@@ -243,16 +238,8 @@ def test_readme_states_what_the_tables_show():
         f"times that with the division, for d_k from "
         f"{crossing['d_k'].min()} to {crossing['d_k'].max():,} and {crossing['n_keys'].min()} to "
         f"{crossing['n_keys'].max():,} keys (exact).",
-        f"Models of width {width} were trained for {steps} steps with and without the division, each at its best "
-        f"learning rate, in {len(worse)} settings",
-        *(
-            f"has vanished in {vanish[start].sum()}, and the loss {words}, "
-            f"by {more[start & worse].min():.2f} to {more[start & worse].max():.2f}"
-            for start, words in (
-                (is_unit, f"on held-out text is higher in all {worse[is_unit].sum()}"),
-                (is_small, f"is higher in {worse[is_small].sum()}"),
-            )
-        ),
+        f"at a higher loss without the division in {worse.sum()} of {len(worse)} settings.",
+        f"in only {vanish.sum()} of these,",
         f"**True in {vanish[is_unit].sum()} of {n_unit} settings** from q and k of variance 1",
         f"**True in {vanish[is_small].sum()} of {n_small}** from small weights | "
         f"{lasts[is_small].sum()} of these do not, {undecided} are undecided |",
@@ -277,9 +264,7 @@ def test_readme_states_what_the_tables_show():
     ):
         assert stated in text
     assert [*exception] == ["momentum", "small"]
-    assert worse[is_unit].all()
-    assert 0.4 < vanish.mean() < 0.6
-    assert 0.245 < of_median[512] < 0.275
+    assert worse[vanish].all()
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
     unscaled = after["unscaled"]
     assert unscaled["query_gradient_median_after_high"] < 1e-7
