@@ -201,6 +201,8 @@ def test_readme_states_what_the_tables_show():
     lasts = at_end[f"{median_after}_low"] > scaled_at_end[f"{median_after}_high"] / 10
     is_small = both.get_level_values("initial") == "small"
     is_unit = ~is_small
+    unscaled = after["unscaled"]
+    widths = both.get_level_values("d_k")
     n_small, n_unit = is_small.sum(), is_unit.sum()
     n_ranked = (at_end["trials"] >= 9).sum()
     undecided = (~vanish & ~lasts)[is_small].sum()
@@ -219,7 +221,9 @@ def test_readme_states_what_the_tables_show():
         ),
         f"among 64 keys averages {weights['unscaled', 64]:.0%} at d_k = 64 and {weights['unscaled', 512]:.0%} at 512. "
         f"With the division, it averages {from_4_on} at every d_k from 4 to 512.",
-        f"up to d_k = {exact[64]:.0f}, and has vanished only above {tenth[64]:.0f}.",
+        f"up to d_k = {exact[64]:.0f} (figure, lower right), and less than a tenth of that with it only "
+        f"above {tenth[64]:.0f}.",
+        f"from a standard deviation of {unscaled.spread_before:.0f} to {unscaled.spread_after:.0f},",
         f"only above {tenth[64]:.0f} ({tenth[4]:.0f} with 4 keys), because",
         f"up to d_k = {exact[64]:.0f} with 64 keys (exact; {of_gradient[4]:.0f} with 4 keys, "
         f"{exact[1024]:,.0f} with 1,024)",
@@ -238,8 +242,8 @@ def test_readme_states_what_the_tables_show():
         f"times that with the division, for d_k from "
         f"{crossing['d_k'].min()} to {crossing['d_k'].max():,} and {crossing['n_keys'].min()} to "
         f"{crossing['n_keys'].max():,} keys (exact).",
-        f"at a higher loss without the division in {worse.sum()} of {len(worse)} settings.",
-        f"in only {vanish.sum()} of these,",
+        f"trained in {len(worse)} settings, which differ in d_k ({widths.min()} to {widths.max()}),",
+        f"the final loss is higher in {worse.sum()} settings. In {vanish[worse].sum()} of these,",
         f"**True in {vanish[is_unit].sum()} of {n_unit} settings** from q and k of variance 1",
         f"**True in {vanish[is_small].sum()} of {n_small}** from small weights | "
         f"{lasts[is_small].sum()} of these do not, {undecided} are undecided |",
@@ -266,7 +270,6 @@ def test_readme_states_what_the_tables_show():
     assert [*exception] == ["momentum", "small"]
     assert worse[vanish].all()
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
-    unscaled = after["unscaled"]
     assert unscaled["query_gradient_median_after_high"] < 1e-7
     assert unscaled["query_gradient_after_low"] > after["d_k^1/2"]["query_gradient_after_high"]
     assert 0 < small_plain - small_scaled < (plain - scaled) / 2
