@@ -162,6 +162,17 @@ def test_readme_states_what_the_tables_show():
     of_64 = trained.query("d_k == 64").set_index(["initial", "scaling"])["final_loss"]
     plain, scaled = of_64["unit"][rules]
     small_plain, small_scaled = of_64["small"][rules]
+    at_one_rate = (
+        OF_FULL["language"]
+        .measured.query(
+            "initial == 'unit' and initial_divisor == 'unscaled' and learning_rate == 0.001"
+        )
+        .set_index("scaling")["final_loss"]
+    )
+    own_rates = OF_FULL["language_rates"].measured.query("initial_divisor == 'd_k^1/4'")
+    of_rates = own_rates["final_loss"].min()
+    mlps = OF_FULL["networks"].measured.query("mlp == 'swiglu' and mask == 'none'")
+    of_swiglu = mlps.set_index("scaling")["stream_gradient_growth"]["d_k^1/2"]
     blind = OF_FULL["language_uniform"]["bands"].query("layers == 4")
     decoders = OF_FULL["language"].measured.query(
         "initial == 'unit' and initial_divisor == 'unscaled'"
@@ -249,7 +260,11 @@ def test_readme_states_what_the_tables_show():
         f"{lasts[is_small].sum()} of these do not, {undecided} are undecided |",
         f"The [{len(worse)} settings](docs/training.md) are decoders of width {width}, trained for "
         f"{steps} steps on one text",
-        f"trains as well ({of_64['unit']['d_k^1']:.2f}) as by \\sqrt{{d_k}} ({scaled:.2f})",
+        f"Two things train as well as \\sqrt{{d_k}} ({scaled:.2f})",
+        f"dividing by d_k ({of_64['unit']['d_k^1']:.2f}; at the rate 0.001 it is worse, "
+        f"{at_one_rate['d_k^1']:.2f} for {at_one_rate['d_k^1/2']:.2f})",
+        f"learn at a rate divided by it ({of_rates:.2f}).",
+        f"SwiGLU MLPs double the growth ({of_swiglu:.0f} for {explosion['d_k^1/2']:.0f}).",
         f"<10⁻⁷ | {after['d_k^1/2'].query_gradient_median_after:.2f} |",
         f"**True in {worse.sum()} of {len(worse)} settings** (intervals apart), all but momentum "
         f"from small weights",

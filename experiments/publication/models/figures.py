@@ -171,8 +171,8 @@ MODEL_FIGURES = {
             title="SmolLM2 loses least near √d_k; small divisors enlarge its r.m.s. gradients most",
             sentence="The loss on prose is smallest at a divisor of {divisor:.2f} ± "
             "{reach:.2f} (95%), where √d_k is 8; on four texts, at {least:.2f} to {most:.2f}; with "
-            "shuffled tokens, beyond 10. Without the scale, the r.m.s. of |dL/dq| is more "
-            "than {ratio:,} times as large, and the median is smaller in {smaller} of {heads} "
+            "shuffled tokens, beyond 10. Without the scale, the r.m.s. of |dL/dq| over all heads, "
+            "most of it in the first layers, is more than {ratio:,} times as large, and the median is smaller in {smaller} of {heads} "
             "heads. Part of this belongs to any damage: a divisor of 32 costs {large[0]:.1f} "
             "nats, and multiplies the r.m.s. of |dL/dq| by {large[1]:.1f} and the gradient at the embedding "
             "by {large[2]:.0f}; a divisor of 2 costs {small[0]:.1f}, and multiplies them by "
