@@ -232,8 +232,7 @@ def test_readme_states_what_the_tables_show():
         ),
         f"among 64 keys averages {weights['unscaled', 64]:.0%} at d_k = 64 and {weights['unscaled', 512]:.0%} at 512. "
         f"With the division, it averages {from_4_on} at every d_k from 4 to 512.",
-        f"up to d_k = {exact[64]:.0f} (figure, lower right), and less than a tenth of that with it only "
-        f"above {tenth[64]:.0f}.",
+        f"up to d_k = {exact[64]:.0f} (figure, lower right), and less than a tenth only above {tenth[64]:.0f}.",
         f"from a standard deviation of {unscaled.spread_before:.0f} to {unscaled.spread_after:.0f},",
         f"only above {tenth[64]:.0f} ({tenth[4]:.0f} with 4 keys), because",
         f"up to d_k = {exact[64]:.0f} with 64 keys (exact; {of_gradient[4]:.0f} with 4 keys, "
