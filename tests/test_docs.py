@@ -204,6 +204,7 @@ def test_readme_states_what_the_tables_show():
     both = both[both.get_level_values("initial_divisor") == "unscaled"]
     at_end, scaled_at_end = at_end.loc[both], scaled_at_end.loc[both]
     worse = at_end["final_loss_low"] > scaled_at_end["final_loss_high"]
+    more = (at_end["final_loss"] - scaled_at_end["final_loss"])[worse]
     (steps,) = runs["steps"].unique()
     (width,) = runs["width"].unique()
     (exception,) = worse[~worse].reset_index()[["optimizer", "initial"]].to_numpy()
@@ -233,7 +234,7 @@ def test_readme_states_what_the_tables_show():
         f"among 64 keys averages {weights['unscaled', 64]:.0%} at d_k = 64 and {weights['unscaled', 512]:.0%} at 512. "
         f"With the division, it averages {from_4_on} at every d_k from 4 to 512.",
         f"up to d_k = {exact[64]:.0f} (figure, lower right), and less than a tenth only above {tenth[64]:.0f}.",
-        f"from a standard deviation of {unscaled.spread_before:.0f} to {unscaled.spread_after:.0f},",
+        f"without the division grows from {unscaled.spread_before:.0f} to {unscaled.spread_after:.0f})",
         f"only above {tenth[64]:.0f} ({tenth[4]:.0f} with 4 keys), because",
         f"up to d_k = {exact[64]:.0f} with 64 keys (exact; {of_gradient[4]:.0f} with 4 keys, "
         f"{exact[1024]:,.0f} with 1,024)",
@@ -253,7 +254,9 @@ def test_readme_states_what_the_tables_show():
         f"{crossing['d_k'].min()} to {crossing['d_k'].max():,} and {crossing['n_keys'].min()} to "
         f"{crossing['n_keys'].max():,} keys (exact).",
         f"trained in {len(worse)} settings, which differ in d_k ({widths.min()} to {widths.max()}),",
-        f"the final loss is higher in {worse.sum()} settings. In {vanish[worse].sum()} of these,",
+        f"the final loss is higher in {worse.sum()} settings, by {more.min():.2f} to {more.max():.2f} nats per "
+        f"character. In {vanish[worse].sum()} of these,",
+        f"In the other {(worse & ~vanish).sum()}, gradients have not",
         f"**True in {vanish[is_unit].sum()} of {n_unit} settings** from q and k of variance 1",
         f"**True in {vanish[is_small].sum()} of {n_small}** from small weights | "
         f"{lasts[is_small].sum()} of these do not, {undecided} are undecided |",
