@@ -233,7 +233,8 @@ def test_readme_states_what_the_tables_show():
         ),
         f"among 64 keys averages {weights['unscaled', 64]:.0%} at d_k = 64 and {weights['unscaled', 512]:.0%} at 512. "
         f"With the division, it averages {from_4_on} at every d_k from 4 to 512.",
-        f"up to d_k = {exact[64]:.0f} (figure, lower right), and less than a tenth only above {tenth[64]:.0f}.",
+        f"up to d_k = {exact[64]:.0f} (figure, lower right), and less than a tenth of that "
+        f"with it only above {tenth[64]:.0f}.",
         f"without the division grows from {unscaled.spread_before:.0f} to {unscaled.spread_after:.0f})",
         f"only above {tenth[64]:.0f} ({tenth[4]:.0f} with 4 keys), because",
         f"up to d_k = {exact[64]:.0f} with 64 keys (exact; {of_gradient[4]:.0f} with 4 keys, "
@@ -256,7 +257,7 @@ def test_readme_states_what_the_tables_show():
         f"trained in {len(worse)} settings, which differ in d_k ({widths.min()} to {widths.max()}),",
         f"the final loss is higher in {worse.sum()} settings, by {more.min():.2f} to {more.max():.2f} nats per "
         f"character. In {vanish[worse].sum()} of these,",
-        f"In the other {(worse & ~vanish).sum()}, gradients have not",
+        f"In the other {(worse & ~vanish).sum()} they have not,",
         f"**True in {vanish[is_unit].sum()} of {n_unit} settings** from q and k of variance 1",
         f"**True in {vanish[is_small].sum()} of {n_small}** from small weights | "
         f"{lasts[is_small].sum()} of these do not, {undecided} are undecided |",
