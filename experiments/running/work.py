@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from experiments.config.errors import MeasurementError, counted
 from experiments.config.sweep import Sweep
-from experiments.measuring.chunk import Chunk, chunks
+from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import axis_values, describe
 from experiments.measuring.experiment import MEASURED, Cell
 from experiments.measuring.intervals import MIN_TRIALS
@@ -168,14 +168,14 @@ def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:
     """
     if sweep.precision is None:
         return []
-    return list(chunks(sweep.experiment, cell, PILOT_TRIALS, _FIRST_PILOT_CHUNK))
+    return list(Chunk.of_cell(sweep.experiment, cell, PILOT_TRIALS, _FIRST_PILOT_CHUNK))
 
 
 def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
     """The chunks of a cell, in merge order; in a sweep with a precision, its pilot must be in the
     store.
     """
-    return list(chunks(sweep.experiment, cell, cell_trials(store, sweep, cell)))
+    return list(Chunk.of_cell(sweep.experiment, cell, cell_trials(store, sweep, cell)))
 
 
 def cell_trials(store: Store, sweep: Sweep, cell: Cell) -> int:

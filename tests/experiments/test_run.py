@@ -14,7 +14,7 @@ import pytest
 from experiments.config.errors import MeasurementError, PartError
 from experiments.config.sweep import Sweep
 from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
-from experiments.measuring.chunk import Chunk, measure_chunk
+from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import defaults
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import MIN_TRIALS
@@ -137,7 +137,7 @@ def relative_errors(table):
 
 def pilot_trials(store, cell, precision):
     """The trials that the draws of a pilot request, without the store."""
-    pilot = measure_chunk(Chunk(EXPERIMENT, cell, 2**31, PILOT_TRIALS), store.seed)
+    pilot = Chunk(EXPERIMENT, cell, 2**31, PILOT_TRIALS).measure(store.seed)
     error = relative_errors(pd.DataFrame(KERNEL.tabulate(cell, pilot)[MEASURED])).max()
     return math.ceil(1.4 * PILOT_TRIALS * (error / precision) ** 2)
 
