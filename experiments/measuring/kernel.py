@@ -13,7 +13,7 @@ share a query or a key are not independent. `experiments.measuring.processor` fi
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, Self, TypeGuard, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -119,17 +119,21 @@ class Kernel(Generic[C]):
         return row_diagnostics(scores, cell.divisors(), keys, gradients=gradients)
 
     @cached_property
+    def _of_rows(self) -> list[RowMetric]:
+        return [metric for metric in self.metrics if isinstance(metric, RowMetric)]
+
+    @cached_property
     def _means(self) -> list[RowMetric]:
         """The metrics that are a mean over rows, or its root, in order."""
-        of_rows = (metric for metric in self.metrics if isinstance(metric, RowMetric))
-        return [metric for metric in of_rows if metric.kind != "quantile"]
+        return [metric for metric in self._of_rows if metric.kind != "quantile"]
 
     @cached_property
     def _norms(self) -> list[PerRow]:
         """The numbers per row behind the quantiles, in order; quantiles of one norm share an
         entry.
         """
-        return list(dict.fromkeys(metric.source for metric in self.metrics if _is_quantile(metric)))
+        sources = (metric.source for metric in self._of_rows if metric.kind == "quantile")
+        return list(dict.fromkeys(sources))
 
     def experiment(self, name: str, cell: type[C]) -> Experiment[C, RowMeasurement]:
         """The experiment of a folder's name that measures these metrics in cells of a class.
@@ -149,44 +153,32 @@ class Kernel(Generic[C]):
         )
 
     def tabulate(self, cell: C, measurement: RowMeasurement) -> dict[str, list[Row]]:
-        """One row per scaling with each metric of two trials or more."""
+        """One row per scaling with each metric of two trials or more: a smooth function of the
+        means over trials, or a quantile.
+        """
         moments, trials = measurement.moments, measurement.moments.trials
-        estimates = self._estimates(cell, moments)
+        shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
+        places = iter(range(POWERS, len(unit)))  # of the means of rows, in the order of `measure`
         rows = []
         for rule, treatment in enumerate(cell.treatments()):
             found: dict[str, tuple[float, float] | Quantile] = {}
             for metric in self.metrics:
-                if _is_quantile(metric):
+                if isinstance(metric, ScoreMetric):
+                    estimate = metric.compute(shape, treatment["divisor"])
+                    found[metric.name] = estimate.with_error(moments)
+                elif metric.kind == "quantile":
                     series = rule * len(self._norms) + self._norms.index(metric.source)
                     found[metric.name] = measurement.norms.quantile(series, metric.share)
                 else:
-                    found[metric.name] = estimates[rule, metric.name].with_error(moments)
+                    place = next(places)
+                    mean = Estimate(float(moments.mean[place]), unit[place])
+                    estimate = mean.root() if metric.kind == "root" else mean
+                    found[metric.name] = estimate.with_error(moments)
             measured = metric_row(
                 self.metrics, cell, trials, found, cell.n_queries, trials * cell.separate_rows
             )
             rows.append({**treatment, "trials": trials, **measured})
         return {MEASURED: rows}
-
-    def _estimates(self, cell: C, moments: Moments) -> dict[tuple[int, str], Estimate]:
-        """Every metric except the quantiles, by number of the scaling and name: a smooth function
-        of the means over trials.
-        """
-        shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
-        found: dict[tuple[int, str], Estimate] = {}
-        place = POWERS
-        for rule, divisor in enumerate(cell.divisors()):
-            for metric in self.metrics:
-                if isinstance(metric, ScoreMetric):
-                    found[rule, metric.name] = metric.compute(shape, divisor)
-            for metric in self._means:
-                mean = Estimate(float(moments.mean[place]), unit[place])
-                found[rule, metric.name] = mean.root() if metric.kind == "root" else mean
-                place += 1
-        return found
-
-
-def _is_quantile(metric: KernelMetric) -> TypeGuard[RowMetric]:
-    return metric.kind == "quantile"
 
 
 def _sum_powers(scores: Floats, visible: npt.NDArray[np.bool_] | None, centre: float) -> Floats:
