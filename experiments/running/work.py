@@ -1,4 +1,4 @@
-"""The chunks that a run has to measure, and the run that fills the store with their records.
+"""The chunks that a run has to measure.
 
 A sweep names the number of trials of its cells, or a pilot finds it for the precision that the
 sweep requests. With e the largest relative standard error among the precise metrics in a pilot of
@@ -16,8 +16,7 @@ does not depend on who measures a chunk or on which chunk finishes first.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -138,28 +137,6 @@ def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
             asked.setdefault(path, Task(chunk, store, [])).sweeps.append(sweep.name)
     work.todo = [*asked.values()]
     return work
-
-
-def measure_missing(
-    store: Store,
-    work: Work,
-    workers: Workers,
-    on_progress: Callable[[str, float], None],
-) -> None:
-    """Measure the missing chunks; `work.left` counts down.
-
-    If an error or a signal occurs, the workers end at once; all written records stay.
-
-    Raises:
-        MeasurementError: a worker failed or died, or a number is not finite; the message names the
-            cell.
-        OSError: writing a record failed.
-    """
-    with closing(workers.measure(work.todo)) as records:
-        for task, record in records:
-            store.write(task.chunk, record)
-            work.left.subtract(task.sweeps)
-            on_progress(task.sweeps[0], task.seconds)
 
 
 def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:
