@@ -82,19 +82,16 @@ def row_means(widths: list[int], lengths: list[int]) -> dict[str, object]:
         each of `CURVES` the values at all points.
     """
     largest = _SHARPER * (math.sqrt(max(widths)) + _LONGEST)
-    curves = {str(n_keys): _curves(n_keys, math.log1p(largest)) for n_keys in lengths}
-    return {"sigma": largest, "of": curves}
-
-
-def _curves(n_keys: int, largest: float) -> dict[str, list[float]]:
-    """The values of each curve at the points from 0 to the largest s."""
-    degree = math.ceil(largest * (5 + 0.6 * math.log2(n_keys)))
-    angles = np.pi * np.arange(degree + 1) / degree
-    points = largest * (1 - np.cos(angles)) / 2
-    rows = [GaussianRow(math.expm1(s), n_keys) for s in points]
-    values = np.array([[getattr(row, name)() for name in CURVES] for row in rows])
-    logarithms = np.log(values).round(_LOG_DECIMALS)
-    return dict(zip(CURVES, logarithms.T.tolist(), strict=True))
+    of = {}
+    for n_keys in lengths:
+        points = math.log1p(largest)
+        degree = math.ceil(points * (5 + 0.6 * math.log2(n_keys)))
+        places = (1 - np.cos(np.pi * np.arange(degree + 1) / degree)) / 2
+        rows = [GaussianRow(math.expm1(s), n_keys) for s in points * places]
+        values = np.array([[getattr(row, name)() for name in CURVES] for row in rows])
+        logarithms = np.log(values).round(_LOG_DECIMALS)
+        of[str(n_keys)] = dict(zip(CURVES, logarithms.T.tolist(), strict=True))
+    return {"sigma": largest, "of": of}
 
 
 def _sizes(sweeps: Iterable[Results]) -> Counter[tuple[int, int]]:
