@@ -149,29 +149,21 @@ def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:
 
 
 def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
-    """The chunks of a cell, in merge order; in a sweep with a precision, its pilot must be in the
-    store.
-    """
-    return list(Chunk.of_cell(sweep.experiment, cell, cell_trials(store, sweep, cell)))
-
-
-def cell_trials(store: Store, sweep: Sweep, cell: Cell) -> int:
-    """The trials of a cell; in a sweep with a precision they follow from the pilot, which must be
-    in the store.
+    """The chunks of a cell, in merge order; in a sweep with a precision, its trials follow from the
+    pilot, which must be in the store.
 
     Of T trials the standard error is that of the pilot times sqrt(PILOT_TRIALS / T). No number
     suffices if a value or an error of the pilot is 0.
     """
-    if sweep.precision is None:
-        return sweep.trials
-    pilot = store.merged(pilot_chunks(sweep, cell))
-    error = relative_error(
-        sweep.experiment.metrics, sweep.experiment.tabulate(cell, pilot)[MEASURED]
-    )
-    if not math.isfinite(error):
-        return sweep.trials
-    wanted = math.ceil(_MARGIN * PILOT_TRIALS * (error / sweep.precision) ** 2)
-    return min(max(wanted, MIN_TRIALS), sweep.trials)
+    experiment, trials = sweep.experiment, sweep.trials
+    if sweep.precision is not None:
+        pilot = store.merged(pilot_chunks(sweep, cell))
+        rows = experiment.tabulate(cell, pilot)[MEASURED]
+        error = relative_error(experiment.metrics, rows)
+        if math.isfinite(error):
+            wanted = math.ceil(_MARGIN * PILOT_TRIALS * (error / sweep.precision) ** 2)
+            trials = min(max(wanted, MIN_TRIALS), trials)
+    return list(Chunk.of_cell(experiment, cell, trials))
 
 
 def unreached(sweep: Sweep, table: "pd.DataFrame") -> str:
