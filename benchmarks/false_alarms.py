@@ -12,7 +12,7 @@ import pandas as pd
 from experiments.config.loader import load_config
 from experiments.config.paths import BENCHMARKS, SHIPPED_RESULTS
 from experiments.config.sweep import Sweep
-from experiments.measuring.chunk import chunks, measure_chunk
+from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import MEASURED
 from experiments.tables.analyse import tabulated
 from experiments.tables.derived import add_exact
@@ -27,8 +27,8 @@ def measured(sweep: Sweep, seed: int) -> pd.DataFrame:
     """The main table of a run, without exact values."""
     found = []
     for cell in sweep.cells:
-        parts = chunks(sweep.experiment, cell, sweep.trials)
-        found.append(reduce(lambda a, b: a.merge(b), (measure_chunk(each, seed) for each in parts)))
+        parts = Chunk.of_cell(sweep.experiment, cell, sweep.trials)
+        found.append(reduce(lambda a, b: a.merge(b), (each.measure(seed) for each in parts)))
     return tabulated(sweep.experiment, sweep.cells, found)[MEASURED]
 
 

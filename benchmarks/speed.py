@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from experiments.config.paths import BENCHMARKS, SHIPPED_RESULTS
 from experiments.kinds.saturation.cell import KERNEL, Cell
-from experiments.measuring.chunk import bit_generator, chunks
+from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import Floats, load_experiment
 from experiments.measuring.kernel import Kernel, RowMeasurement
 from experiments.measuring.row_metrics import METRICS
@@ -73,21 +73,30 @@ def peak_bytes(task: Task) -> int:
     return peak
 
 
-def _softmax_alone(cell: Cell, scores: Floats, keys: Floats, _: Floats) -> RowDiagnostics:
-    return row_diagnostics(scores, cell.divisors(), keys)
+class _WithoutGradients(Kernel[Cell]):
+    """The kernel without |dL/dq| of drawn gradients."""
+
+    def softmax(
+        self,
+        cell: Cell,
+        scores: Floats,
+        keys: Floats,
+        gradients: Floats,  # noqa: ARG002
+    ) -> RowDiagnostics:
+        return row_diagnostics(scores, cell.divisors(), keys)
 
 
-_GRADIENT = "query_gradient_norm"  # |dL/dq| of drawn gradients
-WITHOUT_GRADIENTS = Kernel(
-    tuple(each for each in METRICS if _GRADIENT not in (each.name, each.compute)), _softmax_alone
+_GRADIENT = "query_gradient_norm"
+WITHOUT_GRADIENTS = _WithoutGradients(
+    tuple(each for each in METRICS if _GRADIENT not in (each.name, each.compute))
 )
 
 
 def measure(cell: Cell, trials: int, gradients: bool) -> object:
     """The measurement of a sweep: chunk after chunk, merged."""
-    rng = bit_generator(0)
+    rng = np.random.Generator(np.random.SFC64(0))
     kernel = KERNEL if gradients else WITHOUT_GRADIENTS
-    counts = (chunk.trials for chunk in chunks(load_experiment("saturation"), cell, trials))
+    counts = (chunk.trials for chunk in Chunk.of_cell(load_experiment("saturation"), cell, trials))
     return reduce(RowMeasurement.merge, (kernel.measure(cell, count, rng) for count in counts))
 
 
@@ -95,7 +104,7 @@ def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:
     """Each part of the floor as a task, and how many times a trial runs it, which may be a
     fraction.
     """
-    rng = bit_generator(0)
+    rng = np.random.Generator(np.random.SFC64(0))
     trials = cell.batch_trials
     queries = cell.batch_queries
     drawn = np.empty(_CACHED)

@@ -40,6 +40,30 @@ def largest_scores(name: str, scores: FloatArray) -> FloatArray:
     return largest
 
 
+def keys_of_scores(scores: FloatArray, keys: npt.ArrayLike) -> FloatArray:
+    """The keys behind scores (..., n_queries, n_keys); ValueError unless they are (..., n_keys,
+    d_k).
+    """
+    given = as_float("keys", keys)
+    expected = (*scores.shape[:-2], scores.shape[-1])
+    if given.shape[:-1] != expected:
+        raise ValueError(
+            f"keys: expected ({', '.join(map(str, expected))}, d_k), got {given.shape}"
+        )
+    return given
+
+
+def gradients_to_weights(
+    scores: FloatArray, gradients: npt.ArrayLike, keys: object | None
+) -> FloatArray:
+    """The gradients to the weights of scores; ValueError for another shape, or without keys."""
+    given = as_float("gradients", gradients)
+    if keys is None or given.shape != scores.shape:
+        got = f"{given.shape}{' without keys' if keys is None else ''}"
+        raise ValueError(f"gradients: expected {scores.shape} beside keys, got {got}")
+    return given
+
+
 def row_label(index: tuple[int | np.integer, ...]) -> str:
     """The name of an index in errors: `row (0, 2)`."""
     return f"row ({', '.join(str(int(i)) for i in index)})" if index else "the only row"

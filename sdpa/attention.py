@@ -73,7 +73,7 @@ def attention_weights(
     Raises:
         ValueError: a wrong shape, different d_k in q and k, a mask that is neither boolean nor
             additive, or a row whose keys are all masked (the message names the row), a scaling that
-            is neither a rule nor above 0, or a row map with another number of sinks than heads.
+            is neither a rule nor above 0, or a row map or a bias for another number of heads.
         TypeError: a scaling of another type.
 
     Source: Vaswani et al. (2017), section 3.2.1.

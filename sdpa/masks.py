@@ -39,8 +39,8 @@ class Reach(NamedTuple):
 
     def sees(self, own: npt.ArrayLike, keys: npt.ArrayLike) -> BoolArray:
         """True where queries of these positions see keys of these positions, which broadcast."""
-        distance = np.asarray(keys) - own
-        return np.asarray((distance >= -self.behind) & (distance <= self.ahead))
+        places, own = np.asarray(keys), np.asarray(own)
+        return np.asarray((places >= own - self.behind) & (places <= own + self.ahead))
 
     def lengths(self, n_queries: int, n_keys: int) -> npt.NDArray[np.intp]:
         """The numbers of keys that the last n_queries of n_keys positions see, (n_queries,).

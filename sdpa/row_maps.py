@@ -29,7 +29,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import FloatArray, as_float, largest_scores
+from sdpa._arrays import (
+    FloatArray,
+    as_float,
+    gradients_to_weights,
+    keys_of_scores,
+    largest_scores,
+)
 from sdpa._names import not_among
 
 
@@ -194,8 +200,8 @@ class RowMap:
         masked, has the weight 0.
 
         Raises:
-            ValueError: a row contains a NaN, a +inf or only -inf (the message names the row), or
-                there are not as many sinks as heads.
+            ValueError: a row contains a NaN, a +inf or only -inf (the message names the row), there
+                are not as many sinks as heads, or the bias does not broadcast to the scores.
         """
         given = as_float("scores", scores)
         largest_scores("scores", given)
@@ -212,7 +218,7 @@ class RowMap:
 
         keys are (..., n_keys, d_k), for weight_jacobian_norm: over standard normal gradients g to
         the weights, E |dL/dq|^2 = |K^T J^T|_F^2 / divisor^2. gradients are g, of the shape of the
-        scores, for query_gradient_norm; they need keys.
+        scores, for query_gradient_norm; ValueError without keys, or for other shapes.
 
         >>> rows = RowMap().rows([[0.0, 0.0]], keys=[[3.0], [1.0]])
         >>> rows.jacobian_norm, rows.weight_jacobian_norm.round(8)
@@ -230,10 +236,11 @@ class RowMap:
         of_weights: FloatArray = np.empty(0)
         of_query = of_weights
         if keys is not None:
-            vectors = as_float("keys", keys, min_ndim=2)
+            vectors = keys_of_scores(given, keys)
             of_weights = jacobian.norm_with(vectors)
-            if gradients is not None:
-                of_query = jacobian.gradient_norm(vectors, gradients)
+        if gradients is not None:
+            g = gradients_to_weights(given, gradients, keys)
+            of_query = jacobian.gradient_norm(vectors, g)
         largest, mass, norm = w.max(axis=-1), w.sum(axis=-1), jacobian.norm()
         return MappedRows(largest, mass, entropy, norm, of_weights, of_query)
 
@@ -245,6 +252,11 @@ class RowMap:
         if self.softcap:
             capped = self.softcap * np.tanh(scores / self.softcap)
             z = np.where(np.isneginf(scores), -np.inf, capped)
+        try:
+            np.broadcast_to(bias, z.shape)
+        except ValueError:
+            expected = f"a shape that broadcasts to that of the scores {z.shape}"
+            raise ValueError(f"bias: expected {expected}, got {np.shape(bias)}") from None
         z = z + bias
         if self.sink is not None:
             sinks: Any = self.sink

@@ -39,7 +39,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import FloatArray, as_float, largest_scores
+from sdpa._arrays import (
+    FloatArray,
+    as_float,
+    gradients_to_weights,
+    keys_of_scores,
+    largest_scores,
+)
 from sdpa.masks import masked
 from sdpa.metrics import norm_from_shares, trace_from_shares
 from sdpa.row_tiles import Exponentials, Tile, centred, products_with, tile_rows
@@ -126,7 +132,9 @@ def row_diagnostics(
     c = as_float("divisors", divisors, min_ndim=0)
     has_masked = _check(given, c)
     of_keys = None if keys is None else _keys(given, keys, has_masked=has_masked)
-    of_loss = None if gradients is None else _gradients(given, gradients, of_keys)
+    of_loss = None
+    if gradients is not None:
+        of_loss = _draws(gradients_to_weights(given, gradients, keys).astype(float, copy=False))
     gap, sums = _sums(_draws(given), c.ravel().tolist(), of_keys, of_loss, has_masked=has_masked)
     rows = _from_sums(c.reshape(-1, 1, 1), gap, sums)
     shape = (*c.shape, *given.shape[:-1])
@@ -216,13 +224,7 @@ def _keys(scores: FloatArray, keys: npt.ArrayLike, *, has_masked: bool) -> Float
     """The keys behind scores, (n_draws, n_keys, d_k), with a visible one in the place of those that
     no query of a draw sees: padding may be huge or NaN.
     """
-    given: FloatArray = as_float("keys", keys).astype(np.float64, copy=False)
-    expected = (*scores.shape[:-2], scores.shape[-1])
-    if given.shape[:-1] != expected:
-        raise ValueError(
-            f"keys: expected ({', '.join(map(str, expected))}, d_k), got {given.shape}"
-        )
-    vectors = _draws(given)
+    vectors = _draws(keys_of_scores(scores, keys).astype(np.float64, copy=False))
     if not has_masked:
         return vectors
     is_seen = np.asarray(np.isfinite(_draws(scores)).any(axis=-2))
@@ -231,15 +233,6 @@ def _keys(scores: FloatArray, keys: npt.ArrayLike, *, has_masked: bool) -> Float
     first_seen = is_seen.argmax(axis=-1)[:, None, None]
     visible = np.take_along_axis(vectors, first_seen, axis=-2)
     return np.where(is_seen[..., None], vectors, visible)
-
-
-def _gradients(scores: FloatArray, gradients: npt.ArrayLike, keys: FloatArray | None) -> FloatArray:
-    """The gradients to weights, (n_draws, n_queries, n_keys)."""
-    given: FloatArray = as_float("gradients", gradients).astype(np.float64, copy=False)
-    if keys is None or given.shape != scores.shape:
-        got = f"{given.shape}{' without keys' if keys is None else ''}"
-        raise ValueError(f"gradients: expected {scores.shape} beside keys, got {got}")
-    return _draws(given)
 
 
 def _check(scores: FloatArray, divisors: FloatArray) -> bool:

@@ -16,7 +16,7 @@ from experiments.config.paths import (
     sidecar_path,
 )
 from experiments.config.sweep import Sweep
-from experiments.measuring.chunk import chunks, measure_chunk
+from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import describe, names
 from experiments.measuring.experiment import MEASURED, Cell
 from experiments.measuring.processor import is_supported
@@ -150,8 +150,8 @@ class _Rows:
         from experiments.tables.layout import written_columns
 
         experiment = self.sweep.experiment
-        parts = chunks(experiment, self.cell, self.trials)
-        measured = (measure_chunk(chunk, self.sweep.seed) for chunk in parts)
+        parts = Chunk.of_cell(experiment, self.cell, self.trials)
+        measured = (chunk.measure(self.sweep.seed) for chunk in parts)
         whole = reduce(lambda merged, following: merged.merge(following), measured)
         table = tabulated(experiment, [self.cell], [whole])[MEASURED]
         ordered = [name for name in names(written_columns(experiment)) if name in table]

@@ -4,6 +4,7 @@ analysis of sweeps.
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,13 +18,7 @@ from experiments.measuring.processor import is_supported
 from experiments.running.files import locked, write_atomically
 from experiments.running.fingerprint import commit, suite_source
 from experiments.running.store import Store
-from experiments.running.work import (
-    Work,
-    Workers,
-    find_work,
-    measure_missing,
-    unreached,
-)
+from experiments.running.work import Work, Workers, find_work, unreached
 from experiments.running.workers import helpers
 from experiments.tables.reporter import Reporter
 from experiments.tables.stored import (
@@ -76,12 +71,12 @@ def measure(
                 "those elsewhere"
             )
 
-        def measure_chunks() -> None:
+        def measure_all() -> None:
             nonlocal work
-            _measure_chunks(records, work, workers, report)
+            measure_chunks(records, work, workers, report)
             if work.waiting:
                 work = find_work(records, sweeps)  # the pilots have set the trials
-                _measure_chunks(records, work, workers, report)
+                measure_chunks(records, work, workers, report)
 
         def write_tables() -> None:
             for sweep in kept:
@@ -90,7 +85,7 @@ def measure(
             due = [sweep for sweep in sweeps if work.is_complete(sweep) and sweep not in kept]
             _write_tables(results, records, due, jobs, report)
 
-        attempt([measure_chunks, write_tables])
+        attempt([measure_all, write_tables])
         if not any(why_stale(results, sweep) for sweep in config.sweeps):
             write_atomically(results / STORED_CONFIG, config.text.encode())
 
@@ -126,20 +121,35 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
         report.made(path, change)
 
 
-def _measure_chunks(records: Store, work: Work, workers: Workers, report: Reporter) -> None:
-    """Measure what the store lacks."""
+def measure_chunks(records: Store, work: Work, workers: Workers, report: Reporter) -> None:
+    """Measure what the store lacks; `work.left` counts down.
+
+    If an error or a signal occurs, the workers end at once; all written records stay.
+
+    Raises:
+        MeasurementError: a worker failed or died, or a number is not finite; the message names the
+            cell.
+        OSError: writing a record failed.
+    """
     for path in work.damaged:
         report.flag(f"{path} is damaged; measuring it again")
-    if work.todo:
-        names = [name for name, left in work.left.items() if left]
-        less = f"; one alone: SWEEP={names[0]}" if len(names) > 1 else ""
-        report.line(
-            f"measuring {counted(len(work.todo), 'chunk')} of {counted(len(names), 'sweep')} for "
-            f"{records.folder.parent} with {workers}, "
-            f"about {duration(work.seconds / workers.slots)}{less}"
-        )
-        with report.progress(work.seconds) as advance:
-            measure_missing(records, work, workers, advance)
+    if not work.todo:
+        return
+    names = [name for name, left in work.left.items() if left]
+    less = f"; one alone: SWEEP={names[0]}" if len(names) > 1 else ""
+    report.line(
+        f"measuring {counted(len(work.todo), 'chunk')} of {counted(len(names), 'sweep')} for "
+        f"{records.folder.parent} with {workers}, "
+        f"about {duration(work.seconds / workers.slots)}{less}"
+    )
+    with (
+        report.progress(work.seconds) as advance,
+        closing(workers.measure(work.todo)) as measured,
+    ):
+        for task, record in measured:
+            records.write(task.chunk, record)
+            work.left.subtract(task.sweeps)
+            advance(task.sweeps[0], task.seconds)
 
 
 def _write_tables(
@@ -150,30 +160,26 @@ def _write_tables(
     report: Reporter,
 ) -> None:
     """Write the tables of sweeps whose chunks are complete."""
+    if not due:
+        return
+    from experiments.tables.analyse import results_of
+
     with report.progress(len(due)) as advance, helpers(jobs, len(due)) as submit:
 
-        def write(sweep: Sweep, made: "Future[tuple[Results, str]]") -> None:
+        def write(sweep: Sweep, made: "Future[Results]") -> None:
             try:
-                found, missed = made.result()
+                found = made.result()
             except Exception as error:
                 raise in_part(f"tables of {sweep.name} not made", error) from None
-            if missed:
+            if missed := unreached(sweep, found.measured):
                 report.flag(missed)
             for path, change in write_sweep(results, found).items():
                 report.made(path, change)
             advance(f"tables of {sweep.name}", 1.0)
             raise_all(found.failed)
 
-        futures = [(sweep, submit(_tables, records, sweep)) for sweep in due]
+        futures = [(sweep, submit(results_of, records, sweep)) for sweep in due]
         attempt(partial(write, *each) for each in futures)
-
-
-def _tables(records: Store, sweep: Sweep) -> "tuple[Results, str]":
-    """The results of a sweep, and the cells that missed its precision; runs in another process."""
-    from experiments.tables.analyse import analyse, tabulate_sweep
-
-    measured = tabulate_sweep(records, sweep)
-    return analyse(sweep, measured), unreached(sweep, measured[MEASURED])
 
 
 def _multiplying(sweeps: Sequence[Sweep]) -> Iterator[str]:

@@ -52,15 +52,29 @@ def load_config(path: Path) -> Config:
     checked = _checked(document)
     if document.faults:
         raise _error(path, document.faults)
-    shared = checked.seed, path.resolve() in SHIPPED_CONFIGS
-    sweeps = tuple(_sweep(name, block, *shared) for name, block in checked.sweeps.items())
-    for sweep in sweeps:
+    is_shipped = path.resolve() in SHIPPED_CONFIGS
+    sweeps = []
+    for name, block in checked.sweeps.items():
+        experiment = kind_of(block)
+        given = dict(block)
+        sweep = Sweep(
+            name,
+            experiment,
+            values={key: given[key] for key in cell_fields(experiment.cell)},
+            trials=block.max_trials if given.get("precision") else block.trials,
+            figures=given.get("figures") or default_figures(experiment.name),
+            seed=checked.seed,
+            precision=given.get("precision"),
+            variants=tuple(dict(given_keys(variant)) for variant in block.variants),
+            is_shipped=is_shipped,
+        )
         if problem := impossible(sweep):
             key, message = problem
-            document.fault(("sweeps", sweep.name, *key), message)
+            document.fault(("sweeps", name, *key), message)
+        sweeps.append(sweep)
     if document.faults:
         raise _error(path, document.faults)
-    return Config(sweeps, text)
+    return Config(tuple(sweeps), text)
 
 
 def _error(path: Path, faults: list[Fault]) -> ConfigError:
@@ -89,15 +103,3 @@ def _checked(document: Document) -> Value:
         for path, message in block_problems(blocks):
             document.fault(("sweeps", *path), message, of_key=True)
     return checked
-
-
-def _sweep(name: str, block: Value, seed: int, is_shipped: bool) -> Sweep:
-    """The sweep of a valid block."""
-    experiment = kind_of(block)
-    given = dict(block)
-    values = {key: given[key] for key in cell_fields(experiment.cell)}
-    variants = tuple(dict(given_keys(variant)) for variant in block.variants)
-    precision = given.get("precision")
-    trials = block.max_trials if precision else block.trials
-    figures = given.get("figures") or default_figures(experiment.name)
-    return Sweep(name, experiment, values, trials, figures, seed, precision, variants, is_shipped)

@@ -122,17 +122,24 @@ def over(results: Results) -> str:
 
 
 def plain_caption(figure: Figure, shown: Shown) -> str:
-    """The sizes, inputs and trials of the rows shown, and the note of the figure."""
-    return " ".join(filter(None, [sizes(shown), _note(figure, shown)]))
-
-
-def sizes(shown: Shown) -> str:
-    """The sizes, inputs and trials of the rows shown, and what is left out, as sentences."""
-    found = (
-        [f"Sweep {shown.results.name}: {extent(shown.rows, shown.axes)}"] if len(shown.rows) else []
-    )
+    """The sizes, inputs and trials of the rows shown, what is left out, and the note of the figure,
+    with the sentences of which its drawing has what they speak of.
+    """
+    found = []
+    if len(shown.rows):
+        found.append(f"Sweep {shown.results.name}: {extent(shown.rows, shown.axes)}")
     if shown.left_out:
         found.append(f"Not drawn: {shown.left_out}.")
+    tables = {kind: shown.side_table(kind) for kind in shown.results}
+    tables[figure.lines.table if figure.lines else MEASURED] = shown.rows
+    found += [figure.note, *(said for said, holds in figure.when.items() if holds(tables))]
+    if READING in figure.note:
+        of_panels = [(panel.metric, part) for panel, part in shown.panels]
+        parts = of_panels or [(metric, shown.rows) for metric in figure.metrics]
+        if any(part.get(f"{metric}_exact", _NONE).notna().any() for metric, part in parts):
+            found.append(_PALE)
+        if any(metric in few.split() for metric, part in parts for few in part[FEW_DRAWS]):
+            found.append(HOLLOW)
     return " ".join(filter(None, found))
 
 
@@ -150,21 +157,6 @@ def extent(table: pd.DataFrame, axes: SweepAxes) -> str:
     trials = table["trials"].agg(["min", "max"]).unique() if "trials" in table else []
     count = f"; {' to '.join(map(short, trials))} trials" if len(trials) else ""
     return f"{', '.join(named)}{count}." if named else ""
-
-
-def _note(figure: Figure, shown: Shown) -> str:
-    """The note of a figure, with the sentences of which its drawing has what they speak of."""
-    tables = {kind: shown.side_table(kind) for kind in shown.results}
-    tables[figure.lines.table if figure.lines else MEASURED] = shown.rows
-    found = [figure.note, *(said for said, holds in figure.when.items() if holds(tables))]
-    if READING in figure.note:
-        of_panels = [(panel.metric, part) for panel, part in shown.panels]
-        parts = of_panels or [(metric, shown.rows) for metric in figure.metrics]
-        if any(part.get(f"{metric}_exact", _NONE).notna().any() for metric, part in parts):
-            found.append(_PALE)
-        if any(metric in few.split() for metric, part in parts for few in part[FEW_DRAWS]):
-            found.append(HOLLOW)
-    return " ".join(found)
 
 
 def _not_crossed(table: pd.DataFrame, axes: SweepAxes) -> list[str]:

@@ -5,7 +5,6 @@ legend of lines.
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from textwrap import wrap
 
 import matplotlib as mpl
@@ -63,58 +62,86 @@ _LEGEND_LETTERS = 110  # of one point in an inch
 _LEGEND_LINE = 0.027  # its height in inches per point
 
 
-@dataclass(frozen=True)
-class Series:
-    """One line: its rows in order of x, label, colour, marker and dashes."""
-
-    label: str
-    colour: Colour
-    marker: str
-    rows: pd.DataFrame
-    dashes: str = "-"
-
-
 def draw_lines(picture: Lines, shown: Shown) -> Drawing:
     """The picture of the rows shown."""
-    rows = shown.rows
-    axes = shown.axes
-    x, parts = shown.x, shown.panels
-    if rows.empty:
-        return empty(picture.size, f"No rule of this sweep has a value of {x}.")
-    figure, places = _layout(picture, parts)
-    metrics = shown.metrics
+    if shown.rows.empty:
+        return empty(picture.size, f"No rule of this sweep has a value of {shown.x}.")
+    figure, places = _layout(picture, shown.panels)
     drawn = [
-        (ax, panel, _as_drawn(part, panel, metrics))
-        for ax, (panel, part) in zip(places, parts, strict=True)
+        (ax, panel, _as_drawn(part, panel, shown.metrics))
+        for ax, (panel, part) in zip(places, shown.panels, strict=True)
     ]
-    colours = _colours(rows, picture.by)
+    colours = _colours(shown.rows, picture.by)
     for ax, panel, part in drawn:
-        if not is_number(part, x):
-            # the order of categories, whatever the first line has
-            ax.xaxis.update_units(part[x].unique())
-        lines = series(part, axes, x, picture.by, colours)
-        if picture.facet_by == picture.by:  # the title has the rule, and colours are free
-            free = itertools.cycle(UNORDERED_COLOURS)
-            looks = zip(lines, free, strict=False)
-            varied = axes.varied(part, x)
-            lines = [
-                replace(line, colour=colour, label=_mechanism(line.rows.iloc[0], varied, axes))
-                for line, colour in looks
-            ]
-        plot_metric(ax, lines, x, panel.metric)
+        _plot_lines(ax, picture, panel.metric, part, shown, colours)
         if panel.equal:
-            ends = _end(part, metrics[panel.metric], panel.equal)
-            _mark_equal(ax, ends, part, x)
+            ends = _end(part, shown.metrics[panel.metric], panel.equal)
+            _mark_equal(ax, ends, part, shown.x)
         _name_panel(ax, picture, panel, part, shown)
     for ax, panel, part in drawn:  # once all panels of a row have their lines
         alike = pd.concat([each for _, other, each in drawn if other == panel])
-        _scale(ax, alike, part, x, panel, metrics)
-        if x == "d_k" and panel.metric in _CROSSING:
+        _scale(ax, alike, part, shown.x, panel, shown.metrics)
+        if shown.x == "d_k" and panel.metric in _CROSSING:
             _mark_crossing(ax, shown.results, *_CROSSING[panel.metric])
-    if x != picture.by:
+    if shown.x != picture.by:
         are_rules = picture.by == "scaling" and picture.facet_by != "scaling"
         legend(places[0], "scores unscaled, or divided by" if are_rules else "")
     return figure
+
+
+def _plot_lines(
+    ax: Axes,
+    picture: Lines,
+    metric: str,
+    table: pd.DataFrame,
+    shown: Shown,
+    colours: Mapping[object, Colour],
+) -> None:
+    """One line along x per value of `by` (its colour) and combination of the other axes (its marker
+    and dashes): measured points with 95% intervals, joined if x is a number, over known exact
+    values as a pale band, or those of a law as a line.
+
+    Axes that x and `by` determine, as d_model does n_heads, distinguish no lines. If the title has
+    `by`, colours are free.
+    """
+    x, by, axes = shown.x, picture.by, shown.axes
+    is_joined = is_number(table, x)
+    if not is_joined:
+        # the order of categories, whatever the first line has
+        ax.xaxis.update_units(table[x].unique())
+    per_point = table.groupby([x, by])
+    varied = axes.varied(table, x)
+    others = [name for name in varied if name != by and per_point[name].nunique().max() > 1]
+    free = itertools.cycle(UNORDERED_COLOURS)
+    combinations: dict[tuple[object, ...], int] = {}
+    for (value, *combination), of_line in table.groupby([by, *others], sort=False):
+        other = combinations.setdefault(tuple(combination), len(combinations))
+        rows = of_line.sort_values(x) if is_joined else of_line
+        first = rows.iloc[0]
+        colour = colours[value]
+        if picture.facet_by == by:
+            colour = next(free)
+            label = values_of(first, named(first, varied, axes)) or "softmax"
+        else:
+            words = value if by == "scaling" else f"{spoken(by)} = {short(value)}"
+            label = ", ".join(filter(None, [words, values_of(first, _named(first, others, axes))]))
+        if f"{metric}_exact" in rows:
+            plot_exact(ax, rows[x], rows[f"{metric}_exact"], colour)
+        if has_law := f"{metric}_law" in rows:
+            ax.plot(rows[x], rows[f"{metric}_law"], color=colour)
+        dashes = _STYLES[other % len(_STYLES)]
+        plot_measured(
+            ax,
+            rows,
+            x,
+            metric,
+            color=colour,
+            marker=MARKERS[other % len(MARKERS)],
+            linestyle=dashes if is_joined and not has_law else "",
+            label=label,
+            zorder=2 + (dashes != "-"),
+        )
+    ax.set_xlabel(spoken(x))
 
 
 def _layout(
@@ -190,10 +217,6 @@ def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, show
     if picture.facet_by:
         parts.append(under(first[picture.facet_by]))
     ax.set_title(", ".join(parts))
-
-
-def _mechanism(row: pd.Series, varied: list[str], axes: SweepAxes) -> str:
-    return values_of(row, named(row, varied, axes)) or "softmax"
 
 
 def _case(row: pd.Series, picture: Lines, shown: Shown) -> str:
@@ -305,70 +328,6 @@ def _colours(table: pd.DataFrame, by: str) -> Mapping[object, Colour]:
         known = scaling_colours(values)
         return {value: known[value] for value in values}
     return dict(zip(sorted(values), ordered_colours(len(values)), strict=True))
-
-
-def series(
-    table: pd.DataFrame,
-    axes: SweepAxes,
-    x: str,
-    by: str,
-    colours: Mapping[object, Colour] | None = None,
-) -> list[Series]:
-    """One line along x per value of `by` (its colour) and combination of the other axes (its marker
-    and dashes).
-
-    Axes that x and `by` determine, as d_model does n_heads, distinguish no lines. `colours` are
-    those of the values of `by`, of a whole figure if this table is one panel's.
-    """
-    per_point = table.groupby([x, by])
-    varied = axes.varied(table, x, by)
-    others = [name for name in varied if per_point[name].nunique().max() > 1]
-    colours = colours or _colours(table, by)
-    combinations: dict[tuple[object, ...], int] = {}
-    lines = []
-    for (value, *combination), rows in table.groupby([by, *others], sort=False):
-        other = combinations.setdefault(tuple(combination), len(combinations))
-        first = rows.iloc[0]
-        words = [
-            value if by == "scaling" else f"{spoken(by)} = {short(value)}",
-            values_of(first, _named(first, others, axes)),
-        ]
-        lines.append(
-            Series(
-                label=", ".join(filter(None, words)),
-                colour=colours[value],
-                marker=MARKERS[other % len(MARKERS)],
-                rows=rows.sort_values(x) if is_number(table, x) else rows,
-                dashes=_STYLES[other % len(_STYLES)],
-            )
-        )
-    return lines
-
-
-def plot_metric(ax: Axes, lines: Sequence[Series], x: str, metric: str) -> None:
-    """Measured points with 95% intervals, joined if x is a number; known exact values as a pale
-    band behind them, or those of a law as a line.
-    """
-    exact = f"{metric}_exact"
-    law = f"{metric}_law"
-    for line in lines:
-        rows = line.rows
-        if exact in rows:
-            plot_exact(ax, rows[x], rows[exact], line.colour)
-        if law in rows:
-            ax.plot(rows[x], rows[law], color=line.colour)
-        plot_measured(
-            ax,
-            rows,
-            x,
-            metric,
-            color=line.colour,
-            marker=line.marker,
-            linestyle=line.dashes if is_number(rows, x) and law not in rows else "",
-            label=line.label,
-            zorder=2 + (line.dashes != "-"),
-        )
-    ax.set_xlabel(spoken(x))
 
 
 def plot_exact(ax: Axes, at: pd.Series, values: pd.Series, colour: Colour) -> None:

@@ -66,20 +66,14 @@ def shown(figure: Figure, results: Results) -> Shown:
     axes = results.axes
     x, panels = "", []
     if isinstance(picture, Lines):
-        rows = _of_lines(picture, rows, axes)
-        x = _x_of(picture, rows, axes)
-        panels = _panels_of(picture, rows, axes)
+        x = picture.x or [*axes.varied(rows, picture.by), "scaling"][0]
+        panels = _panels_of(picture, rows[rows[x].notna()], axes)
+        drawn = itertools.chain(*(part.index for _, part in panels))
+        rows = rows[rows.index.isin([*drawn])]
     elif picture.along:
         rows = _of_cases(picture, rows, axes)
     left_out = _left_out(table, rows, axes)
     return Shown(results, rows, axes, results.metrics, left_out, x, panels)
-
-
-def _of_lines(picture: Lines, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
-    """The rows that are in a panel, and have a place along x."""
-    rows = rows[rows[_x_of(picture, rows, axes)].notna()]
-    drawn = [part.index for _, part in _panels_of(picture, rows, axes)]
-    return rows[rows.index.isin([*itertools.chain(*drawn)])]
 
 
 def _of_cases(picture: Own, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
@@ -95,11 +89,6 @@ def _of_cases(picture: Own, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame
 def cases(rows: pd.DataFrame, axes: SweepAxes, along: Sequence[str]) -> list[pd.DataFrame]:
     """The rows of each rule and combination of the axes besides some."""
     return _groups(rows, [*axes.among(rows, *along), "scaling"])
-
-
-def _x_of(picture: Lines, rows: pd.DataFrame, axes: SweepAxes) -> str:
-    """The column along which lines go."""
-    return picture.x or [*axes.varied(rows, picture.by), "scaling"][0]
 
 
 def _panels_of(

@@ -11,10 +11,9 @@ share a query or a key are not independent. `experiments.measuring.processor` fi
 (AVX2), so that the numbers are the same on every processor.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, Self, TypeGuard, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -65,24 +64,15 @@ class RowMeasurement:
         return type(self)(self.moments.merge(following.moments), self.norms.merge(following.norms))
 
 
-def softmax_by_divisor(
-    cell: AttentionCell, scores: Floats, keys: Floats, gradients: Floats
-) -> RowDiagnostics:
-    """The softmax of scores (trials, queries, n_keys) under each divisor of the cell."""
-    return row_diagnostics(scores, cell.divisors(), keys, gradients=gradients)
-
-
 @dataclass(frozen=True)
 class Kernel(Generic[C]):
     """The measurement of metrics of attention rows in a cell, and the rows of its table.
 
     Attributes:
         metrics: what is measured, at least one of rows.
-        softmax: the rows of scores of a cell, of its keys and of gradients to the weights.
     """
 
     metrics: tuple[KernelMetric, ...]
-    softmax: Callable[[C, Floats, Floats, Floats], RowDiagnostics | MappedRows] = softmax_by_divisor
 
     def measure(self, cell: C, trials: int, rng: np.random.Generator) -> RowMeasurement:
         """Measure the metrics in that many independent draws of (Q, K), a batch of draws at a time.
@@ -90,60 +80,60 @@ class Kernel(Generic[C]):
         With the same cell and generator, the numbers under one scaling do not depend on the other
         scalings.
         """
-        size = cell.batch_trials
-        counts = [min(size, trials - first) for first in range(0, trials, size)]
         (of_gradients,) = rng.spawn(1)  # leaves the draws of Q and K as they are
-        batches = [self._measure_batch(cell, count, rng, of_gradients) for count in counts]
+        means, norms = [], []
+        for first in range(0, trials, cell.batch_trials):
+            count = min(cell.batch_trials, trials - first)
+            # draw
+            keys, draw_queries = cell.draw(count, rng)
+            powers, row_sums, row_norms = np.zeros((POWERS, count)), np.zeros(()), []
+            for query_slice in cell.query_batches():
+                queries = draw_queries(query_slice)
+                # scores
+                scores = queries @ keys.swapaxes(-1, -2)
+                g = of_gradients.standard_normal(scores.shape)
+                visible = cell.visible(query_slice)
+                powers += _sum_powers(scores, visible, cell.score_centre)
+                if visible is not None:
+                    scores = np.where(visible, scores, -np.inf)
+                # softmax
+                rows = self.softmax(cell, scores, keys, g)
+                # metrics, and their reduction over rows
+                batch = Batch(cell, query_slice, queries, keys, scores, rows)
+                sums = [_sum_over_rows(metric, batch) for metric in self._means]
+                row_sums = row_sums + np.stack(sums, axis=1)
+                row_norms.append(np.stack([batch.values(norm) for norm in self._norms], axis=1))
+            row_means = row_sums.reshape(-1, count) / cell.n_queries
+            means.append(np.concatenate([powers / cell.scores, row_means]))
+            of_draws = np.concatenate(row_norms, axis=-1)
+            norms.append(of_draws.reshape(-1, count, cell.n_queries))
         return RowMeasurement(
-            Moments.of(np.concatenate([means for means, _ in batches], axis=-1)),
-            Histograms.of(np.concatenate([norms for _, norms in batches], axis=1)),
+            Moments.of(np.concatenate(means, axis=-1)),
+            Histograms.of(np.concatenate(norms, axis=1)),
         )
 
-    def _measure_batch(
-        self,
-        cell: C,
-        trials: int,
-        rng: np.random.Generator,
-        of_gradients: np.random.Generator,
-    ) -> tuple[Floats, Floats]:
-        """The vector of `RowMeasurement.moments` of each draw, (means, trials), and the numbers per
-        row behind the quantiles, (series, trials, n_queries).
-        """
-        # draw
-        keys, draw_queries = cell.draw(trials, rng)
-        powers, row_sums, norms = np.zeros((POWERS, trials)), np.zeros(()), []
-        for query_slice in cell.query_batches():
-            queries = draw_queries(query_slice)
-            # scores
-            scores = queries @ keys.swapaxes(-1, -2)
-            g = of_gradients.standard_normal(scores.shape)
-            visible = cell.visible(query_slice)
-            powers += _sum_powers(scores, visible, cell.score_centre)
-            if visible is not None:
-                scores = np.where(visible, scores, -np.inf)
-            # softmax
-            rows = self.softmax(cell, scores, keys, g)
-            batch = Batch(cell, query_slice, queries, keys, scores, rows)
-            # metrics, and their reduction over rows
-            sums = [_sum_over_rows(metric, batch) for metric in self._means]
-            row_sums = row_sums + np.stack(sums, axis=1)
-            norms.append(np.stack([batch.values(norm) for norm in self._norms], axis=1))
-        row_means = row_sums.reshape(-1, trials) / cell.n_queries
-        means = np.concatenate([powers / cell.scores, row_means])
-        return means, np.concatenate(norms, axis=-1).reshape(-1, trials, cell.n_queries)
+    def softmax(
+        self, cell: C, scores: Floats, keys: Floats, gradients: Floats
+    ) -> RowDiagnostics | MappedRows:
+        """The softmax of scores (trials, queries, n_keys) under each divisor of the cell."""
+        return row_diagnostics(scores, cell.divisors(), keys, gradients=gradients)
+
+    @cached_property
+    def _of_rows(self) -> list[RowMetric]:
+        return [metric for metric in self.metrics if isinstance(metric, RowMetric)]
 
     @cached_property
     def _means(self) -> list[RowMetric]:
         """The metrics that are a mean over rows, or its root, in order."""
-        of_rows = (metric for metric in self.metrics if isinstance(metric, RowMetric))
-        return [metric for metric in of_rows if metric.kind != "quantile"]
+        return [metric for metric in self._of_rows if metric.kind != "quantile"]
 
     @cached_property
     def _norms(self) -> list[PerRow]:
         """The numbers per row behind the quantiles, in order; quantiles of one norm share an
         entry.
         """
-        return list(dict.fromkeys(metric.source for metric in self.metrics if _is_quantile(metric)))
+        sources = (metric.source for metric in self._of_rows if metric.kind == "quantile")
+        return list(dict.fromkeys(sources))
 
     def experiment(self, name: str, cell: type[C]) -> Experiment[C, RowMeasurement]:
         """The experiment of a folder's name that measures these metrics in cells of a class.
@@ -163,44 +153,32 @@ class Kernel(Generic[C]):
         )
 
     def tabulate(self, cell: C, measurement: RowMeasurement) -> dict[str, list[Row]]:
-        """One row per scaling with each metric of two trials or more."""
+        """One row per scaling with each metric of two trials or more: a smooth function of the
+        means over trials, or a quantile.
+        """
         moments, trials = measurement.moments, measurement.moments.trials
-        estimates = self._estimates(cell, moments)
+        shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
+        places = iter(range(POWERS, len(unit)))  # of the means of rows, in the order of `measure`
         rows = []
         for rule, treatment in enumerate(cell.treatments()):
             found: dict[str, tuple[float, float] | Quantile] = {}
             for metric in self.metrics:
-                if _is_quantile(metric):
+                if isinstance(metric, ScoreMetric):
+                    estimate = metric.compute(shape, treatment["divisor"])
+                    found[metric.name] = estimate.with_error(moments)
+                elif metric.kind == "quantile":
                     series = rule * len(self._norms) + self._norms.index(metric.source)
                     found[metric.name] = measurement.norms.quantile(series, metric.share)
                 else:
-                    found[metric.name] = estimates[rule, metric.name].with_error(moments)
+                    place = next(places)
+                    mean = Estimate(float(moments.mean[place]), unit[place])
+                    estimate = mean.root() if metric.kind == "root" else mean
+                    found[metric.name] = estimate.with_error(moments)
             measured = metric_row(
                 self.metrics, cell, trials, found, cell.n_queries, trials * cell.separate_rows
             )
             rows.append({**treatment, "trials": trials, **measured})
         return {MEASURED: rows}
-
-    def _estimates(self, cell: C, moments: Moments) -> dict[tuple[int, str], Estimate]:
-        """Every metric except the quantiles, by number of the scaling and name: a smooth function
-        of the means over trials.
-        """
-        shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
-        found: dict[tuple[int, str], Estimate] = {}
-        place = POWERS
-        for rule, divisor in enumerate(cell.divisors()):
-            for metric in self.metrics:
-                if isinstance(metric, ScoreMetric):
-                    found[rule, metric.name] = metric.compute(shape, divisor)
-            for metric in self._means:
-                mean = Estimate(float(moments.mean[place]), unit[place])
-                found[rule, metric.name] = mean.root() if metric.kind == "root" else mean
-                place += 1
-        return found
-
-
-def _is_quantile(metric: KernelMetric) -> TypeGuard[RowMetric]:
-    return metric.kind == "quantile"
 
 
 def _sum_powers(scores: Floats, visible: npt.NDArray[np.bool_] | None, centre: float) -> Floats:

@@ -5,6 +5,7 @@ Results are cached: a process sees the source as it was when first asked.
 
 import ast
 import hashlib
+import re
 import subprocess
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -15,6 +16,8 @@ from experiments.measuring.experiment import AnyExperiment
 
 ROOT = Path(__file__).parents[2]
 _EVERY = "experiments.measuring.chunk"  # measures the chunks of every experiment
+# Text for people: a blank beside a small letter, or mathematics of a title. No number follows from it.
+_WORDS = re.compile(r"[a-z] | [a-z]|\$")
 
 
 @cache
@@ -32,7 +35,7 @@ def versions(*packages: str) -> dict[str, str]:
 def measuring_source(*experiments: AnyExperiment) -> str:
     """SHA-256 of the code that measures experiments: of all that their cells import, and data.
 
-    Comments, docstrings and layout do not count.
+    Comments, docstrings, layout and words do not count: titles, meanings and messages.
     """
     folders = [ROOT / "experiments" / "kinds" / each.name for each in experiments]
     data = {
@@ -89,7 +92,7 @@ def _file(module: str) -> Path | None:
 
 @cache
 def theory_source() -> str:
-    """SHA-256 of the code of exact values, without comments, docstrings and layout."""
+    """SHA-256 of the code of exact values, likewise."""
     return _hash(ROOT.glob("sdpa/theory/**/*.py"))
 
 
@@ -128,10 +131,10 @@ def _hash(paths: Iterable[Path], *, whole: bool = False) -> str:
 
 @cache
 def _bare(source: bytes) -> str:
-    r"""The code of a file without comments, docstrings and layout.
+    r"""The code of a file without comments, docstrings, layout and words.
 
-    >>> _bare(b'"A module."\nx = ( # one\n  "# 1")\n\n')
-    "x = '# 1'"
+    >>> _bare(b'"A module."\nx = ( # one\n  "#1", "the first number")\n\n')
+    "x = ('#1', '')"
     """
     tree = ast.parse(source)
     for each in ast.walk(tree):
@@ -140,4 +143,6 @@ def _bare(source: bytes) -> str:
             and ast.get_docstring(each, clean=False) is not None
         ):
             each.body = each.body[1:] or [ast.Pass()]
+        elif isinstance(each, ast.Constant) and isinstance(each.value, str):
+            each.value = "" if _WORDS.search(each.value) else each.value
     return ast.unparse(tree)

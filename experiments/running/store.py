@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.config.errors import Problem
-from experiments.measuring.chunk import Chunk, measure_chunk
+from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import Hint, Json, as_json, cell_fields
 from experiments.measuring.experiment import Measurement
 from experiments.running.files import write_atomically
@@ -124,7 +124,7 @@ def measure_record(chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
     Raises:
         FloatingPointError: a number of the measurement is not finite.
     """
-    arrays = dict(_flattened(measure_chunk(chunk, seed), ""))
+    arrays = dict(_flattened(chunk.measure(seed), ""))
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise FloatingPointError(

@@ -1,4 +1,4 @@
-"""The chunks that a run has to measure, and the run that fills the store with their records.
+"""The chunks that a run has to measure.
 
 A sweep names the number of trials of its cells, or a pilot finds it for the precision that the
 sweep requests. With e the largest relative standard error among the precise metrics in a pilot of
@@ -16,15 +16,14 @@ does not depend on who measures a chunk or on which chunk finishes first.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from experiments.config.errors import MeasurementError, counted
 from experiments.config.sweep import Sweep
-from experiments.measuring.chunk import Chunk, chunks
+from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import axis_values, describe
 from experiments.measuring.experiment import MEASURED, Cell
 from experiments.measuring.intervals import MIN_TRIALS
@@ -140,61 +139,31 @@ def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
     return work
 
 
-def measure_missing(
-    store: Store,
-    work: Work,
-    workers: Workers,
-    on_progress: Callable[[str, float], None],
-) -> None:
-    """Measure the missing chunks; `work.left` counts down.
-
-    If an error or a signal occurs, the workers end at once; all written records stay.
-
-    Raises:
-        MeasurementError: a worker failed or died, or a number is not finite; the message names the
-            cell.
-        OSError: writing a record failed.
-    """
-    with closing(workers.measure(work.todo)) as records:
-        for task, record in records:
-            store.write(task.chunk, record)
-            work.left.subtract(task.sweeps)
-            on_progress(task.sweeps[0], task.seconds)
-
-
 def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:
     """The chunks of a cell's pilot, of 200 trials together; none for a sweep that names its number
     of trials.
     """
     if sweep.precision is None:
         return []
-    return list(chunks(sweep.experiment, cell, PILOT_TRIALS, _FIRST_PILOT_CHUNK))
+    return list(Chunk.of_cell(sweep.experiment, cell, PILOT_TRIALS, _FIRST_PILOT_CHUNK))
 
 
 def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
-    """The chunks of a cell, in merge order; in a sweep with a precision, its pilot must be in the
-    store.
-    """
-    return list(chunks(sweep.experiment, cell, cell_trials(store, sweep, cell)))
-
-
-def cell_trials(store: Store, sweep: Sweep, cell: Cell) -> int:
-    """The trials of a cell; in a sweep with a precision they follow from the pilot, which must be
-    in the store.
+    """The chunks of a cell, in merge order; in a sweep with a precision, its trials follow from the
+    pilot, which must be in the store.
 
     Of T trials the standard error is that of the pilot times sqrt(PILOT_TRIALS / T). No number
     suffices if a value or an error of the pilot is 0.
     """
-    if sweep.precision is None:
-        return sweep.trials
-    pilot = store.merged(pilot_chunks(sweep, cell))
-    error = relative_error(
-        sweep.experiment.metrics, sweep.experiment.tabulate(cell, pilot)[MEASURED]
-    )
-    if not math.isfinite(error):
-        return sweep.trials
-    wanted = math.ceil(_MARGIN * PILOT_TRIALS * (error / sweep.precision) ** 2)
-    return min(max(wanted, MIN_TRIALS), sweep.trials)
+    experiment, trials = sweep.experiment, sweep.trials
+    if sweep.precision is not None:
+        pilot = store.merged(pilot_chunks(sweep, cell))
+        rows = experiment.tabulate(cell, pilot)[MEASURED]
+        error = relative_error(experiment.metrics, rows)
+        if math.isfinite(error):
+            wanted = math.ceil(_MARGIN * PILOT_TRIALS * (error / sweep.precision) ** 2)
+            trials = min(max(wanted, MIN_TRIALS), trials)
+    return list(Chunk.of_cell(experiment, cell, trials))
 
 
 def unreached(sweep: Sweep, table: "pd.DataFrame") -> str:

@@ -34,9 +34,8 @@ DERIVED_TABLES = (
 )
 
 
-def tabulate_sweep(store: Store, sweep: Sweep) -> dict[str, pd.DataFrame]:
-    """The tables of a measured sweep, from its records: the main one as `measured`, and those that
-    only analysis reads.
+def results_of(store: Store, sweep: Sweep) -> Results:
+    """The results of a measured sweep, from its records.
 
     Raises:
         MeasurementError: a value of the main table is not finite.
@@ -45,7 +44,7 @@ def tabulate_sweep(store: Store, sweep: Sweep) -> dict[str, pd.DataFrame]:
     cells = sweep.cells
     measurements = (store.merged(cell_chunks(store, sweep, cell)) for cell in cells)
     try:
-        return tabulated(sweep.experiment, cells, measurements)
+        return analyse(sweep, tabulated(sweep.experiment, cells, measurements))
     except MeasurementError as error:
         raise MeasurementError(f"sweep {sweep.name}, {error}") from None
 

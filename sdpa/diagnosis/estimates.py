@@ -89,8 +89,9 @@ def diagnose(
 
     `sdpa.diagnosis.QUANTITIES` has the meaning and the formula of every quantity. Rows of a query
     that sees fewer than two keys do not count: their softmax has nothing to choose. Memory is that
-    of the arguments, of one head in double precision, of a few bytes for each pair of a query and a
-    key if some are hidden (one byte if none is), and of tiles of a million scores.
+    of the arguments; of one head of one sequence in double precision, with a few bytes for each
+    pair of a query and a key; of 100 bytes for each query of all heads; and 40 MiB for tiles of a
+    million scores.
 
     Args:
         q: queries, (..., n_queries, d_k), before any scale; any real type.

@@ -190,11 +190,11 @@ class Heads:
         q = self.q[..., tokens, tokens if k is None else slice(None)]
         return replace(self, q=q, k=k, mask=self.mask[..., tokens, tokens])
 
-    def of_head(self, head: tuple[int, ...]) -> list[Head]:
-        """The sequences of a head, with the keys of its group; ValueError for a number that is too
-        large, with its place along batch and the axes.
+    def of_head(self, head: tuple[int, ...]) -> Iterator[Head]:
+        """The sequences of a head, one at a time, with the keys of its group; ValueError for a
+        number that is too large, with its place along batch and the axes.
         """
-        return [self._head((sequence, *head)) for sequence in range(len(self.q))]
+        return (self._head((sequence, *head)) for sequence in range(len(self.q)))
 
     def _head(self, index: tuple[int, ...]) -> Head:
         q = np.asarray(self.q[index], np.float64)

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.kinds.language import cell as language
 from experiments.kinds.language.cell import Cell, train
-from experiments.measuring.chunk import Chunk, measure_chunk
+from experiments.measuring.chunk import Chunk
 from sdpa import Scaling, diagnose_scores
 from sdpa.row_maps import PLAIN as PLAIN_ROWS
 
@@ -81,7 +81,7 @@ def test_the_learning_rate_rises_over_the_warmup():
 
 def test_a_run_that_leaves_the_range_of_numbers_ends():
     cell = replace(SMALL, optimizer="momentum", learning_rate=1e5, scaling=(PLAIN, ROOT))
-    chunks = [measure_chunk(Chunk(language.EXPERIMENT, cell, i, 1), 0) for i in range(2)]
+    chunks = [Chunk(language.EXPERIMENT, cell, i, 1).measure(0) for i in range(2)]
     rows = language.EXPERIMENT.tabulate(cell, chunks[0].merge(chunks[1]))
     assert [row["final_loss"] for row in rows["measured"]] == [100, 100]
     assert [row["diverged"] for row in rows["measured"]] == [1, 1]

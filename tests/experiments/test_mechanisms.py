@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.kinds.mechanisms.cell import Cell, MaskName, Sink, mapped_rows
+from experiments.kinds.mechanisms.cell import KERNEL, Cell, MaskName, Sink
 from sdpa.row_maps import NORMALIZERS
 from tests.plain_attention import entropy
 from tests.plain_rows import RULES
@@ -43,7 +43,7 @@ def test_the_rows_of_a_map_are_those_of_plain_loops(change):
     visible = cell.visible(slice(0, 5))
     assert seen.all() if visible is None else (seen == visible).all()
     scores = np.where(seen, q @ k.mT, -np.inf)
-    rows = mapped_rows(cell, scores, k, g)._asdict()
+    rows = KERNEL.softmax(cell, scores, k, g)._asdict()
     for rule, draw, i in np.ndindex(2, 3, 5):
         divisor, keys = (1.0, 2.0)[rule], k[draw, seen[i]]
         # the n of sigmoid counts all keys

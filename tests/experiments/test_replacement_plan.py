@@ -9,7 +9,7 @@ import pytest
 
 from experiments.config.paths import csv_name
 from experiments.kinds.language import cell as language
-from experiments.measuring.chunk import Chunk, generator
+from experiments.measuring.chunk import Chunk
 from sdpa import Scaling
 from tests.experiments.test_training_plan import HALF, OUTCOME, PAGE, PLAIN, is_above, is_as_good
 from tests.shipped import RESULTS, ROOT
@@ -263,7 +263,7 @@ def test_a_learned_gain_moves_towards_the_divisor():
     """The first of the shipped runs, without recording."""
     rules = tuple(map(Scaling.parse, (PLAIN, HALF)))
     cell = language.Cell(64, 64, 0.004, rules, normalize="rms", gain="learned")
-    rng = generator(0, Chunk(language.EXPERIMENT, cell, 0, 1))
+    rng = Chunk(language.EXPERIMENT, cell, 0, 1).generator(0)
     start, shape = cell.start(rng), (cell.steps + 1, cell.n_sequences)
     places = rng.integers(len(language.trained_on()) - cell.n_keys, size=shape)
     *_, (_, decoder, _) = language.train(cell, next(cell.designs()), start, places)

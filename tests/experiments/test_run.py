@@ -6,28 +6,26 @@ import dataclasses
 import math
 import multiprocessing
 from concurrent.futures import Future
+from contextlib import nullcontext
 from types import MappingProxyType
 
 import pandas as pd
 import pytest
 
+from experiments.commands.measure import measure_chunks
 from experiments.config.errors import MeasurementError, PartError
 from experiments.config.sweep import Sweep
 from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
-from experiments.measuring.chunk import Chunk, measure_chunk
+from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import defaults
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.running import workers
 from experiments.running.store import Store
-from experiments.running.work import (
-    PILOT_TRIALS,
-    find_work,
-    measure_missing,
-    unreached,
-)
+from experiments.running.work import PILOT_TRIALS, cell_chunks, find_work, unreached
 from experiments.running.workers import LocalWorkers
-from experiments.tables.analyse import tabulate_sweep
+from experiments.tables.analyse import tabulated
+from experiments.tables.reporter import Reporter
 from sdpa import Scaling
 from tests.plain_rows import RULES
 
@@ -70,13 +68,15 @@ def store(tmp_path):
     return Store(tmp_path, seed=0)
 
 
-def measured(store, sweep, jobs=1, on_progress=lambda *_: None):
+def measured(store, sweep, jobs=1, report=None):
+    report = report or Reporter(say=lambda _: None)
     for _ in ("pilots, if there are any", "chunks"):
         work = find_work(store, [sweep])
-        measure_missing(store, work, LocalWorkers(jobs), on_progress)
+        measure_chunks(store, work, LocalWorkers(jobs), report)
         assert not +work.left
     assert work.is_complete(sweep)
-    return tabulate_sweep(store, sweep)[MEASURED]
+    found = (store.merged(cell_chunks(store, sweep, cell)) for cell in sweep.cells)
+    return tabulated(EXPERIMENT, sweep.cells, found)[MEASURED]
 
 
 def test_a_number_that_overflows_stops_the_run_and_names_its_cell(store):
@@ -94,8 +94,10 @@ def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
         for victim in [*set(multiprocessing.active_children()) - others][:1]:
             victim.kill()
 
+    report = Reporter(say=lambda _: None)
+    report.progress = lambda _: nullcontext(kill_one)
     with pytest.raises(MeasurementError, match=r"sweep wide, cell d_k=.*: a worker process died"):
-        measured(store, long, jobs=2, on_progress=kill_one)
+        measured(store, long, jobs=2, report=report)
     assert set(multiprocessing.active_children()) <= others
     work = find_work(store, [long])
     assert work.left["wide"] < work.total["wide"]  # by the chunk after which it was killed
@@ -137,7 +139,7 @@ def relative_errors(table):
 
 def pilot_trials(store, cell, precision):
     """The trials that the draws of a pilot request, without the store."""
-    pilot = measure_chunk(Chunk(EXPERIMENT, cell, 2**31, PILOT_TRIALS), store.seed)
+    pilot = Chunk(EXPERIMENT, cell, 2**31, PILOT_TRIALS).measure(store.seed)
     error = relative_errors(pd.DataFrame(KERNEL.tabulate(cell, pilot)[MEASURED])).max()
     return math.ceil(1.4 * PILOT_TRIALS * (error / precision) ** 2)
 

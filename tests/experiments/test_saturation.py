@@ -10,7 +10,7 @@ from scipy import stats
 
 from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
 from experiments.measuring import sampling
-from experiments.measuring.chunk import Chunk, generator
+from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.kernel import RowMeasurement
 from experiments.measuring.row_metrics import METRICS
@@ -142,9 +142,9 @@ def test_a_chunk_is_the_one_it_has_always_been():
     cell = Cell(d_k=64, n_keys=64, scaling=SCALINGS)
     assert (cell.chunk_trials, cell.batch_trials, cell.batch_queries) == (1024, 16, 64)
     first = Chunk(EXPERIMENT, cell, 0, 1024)
-    assert generator(0, first).standard_normal(3).tolist() == FIRST_NORMALS
+    assert first.generator(0).standard_normal(3).tolist() == FIRST_NORMALS
     used = dataclasses.replace(cell, key_std=2.0)
-    assert generator(0, Chunk(EXPERIMENT, used, 0, 1024)).standard_normal() != FIRST_NORMALS[0]
+    assert Chunk(EXPERIMENT, used, 0, 1024).generator(0).standard_normal() != FIRST_NORMALS[0]
 
 
 def test_a_rule_with_visible_keys_is_refused_beside_a_mask():

@@ -15,7 +15,7 @@ import pytest
 from experiments.config.paths import STORE
 from experiments.kinds import experiment_names
 from experiments.kinds.rows import cell as rows
-from experiments.measuring.chunk import Chunk, measure_chunk
+from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import load_experiment
 from experiments.running import fingerprint, store
 from experiments.running.store import RecordError, Store, measure_record
@@ -45,7 +45,7 @@ def test_a_measurement_reads_back_to_the_bit(tmp_path, experiment):
     assert filled.state(chunk) == "missing"
     filled.write(chunk, measure_record(chunk, 3, filled.stamp(chunk)))
     assert filled.state(chunk) == "sound"
-    assert pickle.dumps(filled.read(chunk)) == pickle.dumps(measure_chunk(chunk, 3))
+    assert pickle.dumps(filled.read(chunk)) == pickle.dumps(chunk.measure(3))
 
 
 def test_each_of_200_flipped_bits_is_noticed(kept):
@@ -78,7 +78,7 @@ def test_a_record_of_other_source_or_libraries_is_stale(kept, monkeypatch, made_
 
 def test_a_number_that_is_not_finite_is_not_kept(monkeypatch):
     broken = rows.RowsMeasurement(np.array([[[1.0, np.nan]]]))
-    monkeypatch.setattr(store, "measure_chunk", lambda *_: broken)
+    monkeypatch.setattr(Chunk, "measure", lambda *_: broken)
     with pytest.raises(FloatingPointError, match=r"expected finite numbers in \.scores, got nan"):
         measure_record(CHUNK, 0, {})
 
@@ -124,6 +124,25 @@ def test_the_hash_of_an_experiment_follows_code_that_measures_and_no_comment(tmp
     assert {name for name in before if hashes()[name] != before[name]} == {"language"}
 
 
+def test_words_of_a_metric_leave_the_hash_and_its_formula_does_not(tmp_path, monkeypatch):
+    for package in ("sdpa", "experiments"):
+        shutil.copytree(fingerprint.ROOT / package, tmp_path / package)
+    monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
+    path = tmp_path / "experiments/measuring/score_metrics.py"
+    text = path.read_text()
+
+    def hash_with(old, new):
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, new))
+        return fingerprint.measuring_source.__wrapped__(load_experiment("saturation"))
+
+    before = hash_with("mean of scaled scores", "mean of scaled scores")
+    assert hash_with('"mean of scaled scores"', '"$q.k$"') == before
+    assert hash_with("variance of the scaled scores,", "Variance of scores,") == before
+    assert hash_with("shape.mean / divisor", "shape.mean * divisor") != before
+    assert hash_with('"score_mean",\n        "mean', '"scores_mean",\n        "mean') != before
+
+
 def files_that_run(function):
     """The project files whose functions a call runs."""
     names: set[str] = set()
@@ -144,7 +163,7 @@ def test_all_files_that_run_for_a_measurement_count(tiny, monkeypatch, experimen
     config, folder = tiny
     sweep = next(each for each in config.sweeps if each.experiment.name == experiment)
     chunk = cell_chunks(Store(folder / STORE, sweep.seed), sweep, sweep.cells[0])[0]
-    ran = files_that_run(lambda: measure_chunk(chunk, sweep.seed))
+    ran = files_that_run(lambda: chunk.measure(sweep.seed))
     assert "experiments/measuring/chunk.py" in ran
     counted: list[Path] = []
     monkeypatch.setattr(fingerprint, "_hash", counted.extend)

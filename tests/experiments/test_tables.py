@@ -18,7 +18,7 @@ from experiments.config.paths import STORE, csv_name
 from experiments.running.files import write_atomically
 from experiments.running.store import Store
 from experiments.tables import products
-from experiments.tables.analyse import tabulate_sweep
+from experiments.tables.analyse import results_of
 from experiments.tables.changes import change_of
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter
@@ -200,7 +200,7 @@ def test_intervals_that_no_file_has_are_those_of_the_measurement(tiny):
     """Read, they come from ten digits; a score's mean of 0 has a larger relative error."""
     config, folder = tiny
     sweep = config.sweeps[0]
-    measured = tabulate_sweep(Store(folder / STORE, config.seed), sweep)["measured"]
+    measured = results_of(Store(folder / STORE, config.seed), sweep).measured
     read = read_sweep(folder, sweep).measured
     assert "max_weight_low" not in pd.read_csv(folder / csv_name(sweep.name, "measured"))
     for end in ("_low", "_high"):

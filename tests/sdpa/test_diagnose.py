@@ -3,6 +3,7 @@ Gaussian rows.
 """
 
 import math
+import tracemalloc
 from statistics import fmean, median, pstdev, pvariance, variance
 
 import numpy as np
@@ -219,3 +220,13 @@ def test_gaussian_rows_vary_as_the_squared_lengths():
         }
         gaussian = {name: found[name].gaussian for name in exact}
         assert gaussian == pytest.approx(exact, rel=5e-5)
+
+
+def test_memory_is_a_few_bytes_a_pair_100_a_query_and_40_mib():
+    n = 4096
+    q = np.ones((n, 1), np.float32)
+    tracemalloc.start()
+    diagnose(q, q, mask="causal", exact=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 42 * 2**20 + 4 * n**2 + 100 * n

@@ -97,3 +97,25 @@ def test_impossible_biases_and_masks_are_refused():
         alibi_bias(math.nan, 1, 1)
     with pytest.raises(ValueError, match=r"window-N with a whole number N .*, got 'window-0'"):
         attention_weights([[1.0]], [[1.0]], mask="window-0")
+    two_heads = np.zeros((2, 1, 1))
+    with pytest.raises(ValueError, match=r"bias: expected .* scores \(1, 1\), got \(2, 1, 1\)"):
+        attention_weights([[1.0]], [[1.0]], bias=two_heads)
+    with pytest.raises(ValueError, match=r"bias: expected .* \(3, 1, 1\), got \(2, 1, 1\)"):
+        attention_weights(np.ones((3, 1, 1)), np.ones((3, 1, 1)), bias=two_heads)
+
+
+@pytest.mark.parametrize(
+    ("keys", "gradients", "message"),
+    [
+        (None, np.ones((2, 5)), r"gradients: expected \(2, 5\) beside keys, got .* without keys"),
+        (
+            np.ones((5, 3)),
+            np.ones((5, 2)),
+            r"gradients: expected \(2, 5\) beside keys, got \(5, 2\)",
+        ),
+        (np.ones((2, 3)), None, r"keys: expected \(5, d_k\), got \(2, 3\)"),
+    ],
+)
+def test_rows_refuse_keys_and_gradients_of_other_scores(keys, gradients, message):
+    with pytest.raises(ValueError, match=message):
+        RowMap().rows(np.zeros((2, 5)), keys, gradients)

@@ -109,15 +109,6 @@ class Cell(SampledCell):
         return None
 
 
-def mapped_rows(cell: Cell, scores: Floats, keys: Floats, gradients: Floats) -> MappedRows:
-    """The rows under the row map of the cell and each of its divisors, in the place of a softmax."""
-    found = []
-    for divisor in cell.divisors():
-        *of_rows, of_weights, of_query = cell.row_map.rows(scores / divisor, keys, gradients)
-        found.append((*of_rows, of_weights / divisor, of_query / divisor))
-    return MappedRows(*np.stack(found, axis=1))
-
-
 _SATURATION = {metric.name: metric for metric in METRICS}
 # The mass of a sink comes from rare rows without a large score, and norms beside a high sink from
 # rows with one. Theory has no deviation of a draw under a row map, which would keep up the errors
@@ -199,5 +190,18 @@ MECHANISM_METRICS: tuple[KernelMetric, ...] = (
     _of_saturation("query_gradient_norm_median", "K^T J g", "K^T J^T g"),
 )
 
-KERNEL = Kernel(MECHANISM_METRICS, mapped_rows)
+
+class MappedKernel(Kernel[Cell]):
+    """The kernel with the row map of a cell in the place of its softmax."""
+
+    def softmax(self, cell: Cell, scores: Floats, keys: Floats, gradients: Floats) -> MappedRows:
+        """The rows under the row map of the cell and each of its divisors."""
+        found = []
+        for divisor in cell.divisors():
+            *of_rows, of_weights, of_query = cell.row_map.rows(scores / divisor, keys, gradients)
+            found.append((*of_rows, of_weights / divisor, of_query / divisor))
+        return MappedRows(*np.stack(found, axis=1))
+
+
+KERNEL = MappedKernel(MECHANISM_METRICS)
 EXPERIMENT = replace(KERNEL.experiment("mechanisms", Cell), extends="saturation")

@@ -55,7 +55,10 @@ def explorer(sweeps: Collection[Results]) -> dict[str, object]:
     exact expectations (`row_means`), and `medians` and `crossings` as in the functions of these
     names.
     """
-    sizes = _sizes(sweeps)
+    # those of rows that a softmax changes
+    cells = (cell for sweep in sweeps for cell in sweep.cells if isinstance(cell, ScaledCell))
+    sizes = Counter((c.d_k, c.n_keys) for c in cells if 2 <= c.n_keys <= _MOST_KEYS)
+    sizes = sizes or Counter([_USUAL_SIZE])
     widths = _most_common((d_k for d_k, _ in sizes.elements()), _MOST_WIDTHS)
     lengths = _most_common((n_keys for _, n_keys in sizes.elements()), _MOST_LENGTHS)
     choices = [size for size in sizes if size[0] in widths and size[1] in lengths]
@@ -82,29 +85,16 @@ def row_means(widths: list[int], lengths: list[int]) -> dict[str, object]:
         each of `CURVES` the values at all points.
     """
     largest = _SHARPER * (math.sqrt(max(widths)) + _LONGEST)
-    curves = {str(n_keys): _curves(n_keys, math.log1p(largest)) for n_keys in lengths}
-    return {"sigma": largest, "of": curves}
-
-
-def _curves(n_keys: int, largest: float) -> dict[str, list[float]]:
-    """The values of each curve at the points from 0 to the largest s."""
-    degree = math.ceil(largest * (5 + 0.6 * math.log2(n_keys)))
-    angles = np.pi * np.arange(degree + 1) / degree
-    points = largest * (1 - np.cos(angles)) / 2
-    rows = [GaussianRow(math.expm1(s), n_keys) for s in points]
-    values = np.array([[getattr(row, name)() for name in CURVES] for row in rows])
-    logarithms = np.log(values).round(_LOG_DECIMALS)
-    return dict(zip(CURVES, logarithms.T.tolist(), strict=True))
-
-
-def _sizes(sweeps: Iterable[Results]) -> Counter[tuple[int, int]]:
-    """The number of cells by (d_k, n_keys); only those with rows that a softmax changes."""
-    sizes: Counter[tuple[int, int]] = Counter()
-    for sweep in sweeps:
-        for cell in sweep.cells:
-            if isinstance(cell, ScaledCell) and 2 <= cell.n_keys <= _MOST_KEYS:
-                sizes[cell.d_k, cell.n_keys] += 1
-    return sizes or Counter([_USUAL_SIZE])
+    of = {}
+    for n_keys in lengths:
+        points = math.log1p(largest)
+        degree = math.ceil(points * (5 + 0.6 * math.log2(n_keys)))
+        places = (1 - np.cos(np.pi * np.arange(degree + 1) / degree)) / 2
+        rows = [GaussianRow(math.expm1(s), n_keys) for s in points * places]
+        values = np.array([[getattr(row, name)() for name in CURVES] for row in rows])
+        logarithms = np.log(values).round(_LOG_DECIMALS)
+        of[str(n_keys)] = dict(zip(CURVES, logarithms.T.tolist(), strict=True))
+    return {"sigma": largest, "of": of}
 
 
 def _most_common(values: Iterable[int], most: int) -> list[int]:
@@ -161,17 +151,21 @@ def _rows_of_law(results: Results, kind: str) -> pd.DataFrame:
 
 
 def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, list[Point]]:
-    """n_keys, the d_k of equal medians, the measured one and the ends of its interval, by norm.
+    """n_keys, the d_k of equal medians, the measured one and the ends of its interval, by norm;
+    first from tables with several n_keys, then from all others.
 
     If a sweep has crossings, those of other lengths are computed here: a line between distant
     neighbours would miss them by a third.
     """
-    equal = _equal_medians(sweeps)
+    tables = [_rows_of_law(each, "crossings") for each in sweeps if "crossings" in each]
+    if not tables:
+        return {norm: [] for norm in EXACT_CROSSINGS}
+    table = pd.concat(sorted(tables, key=lambda table: len(table["n_keys"].unique()) == 1))
+    equal = table[(table["statistic"] == "median") & (table["level"] == EQUAL)]
     sought = lengths if len(equal) else ()
     points: dict[str, list[Point]] = {}
     for norm, exact_crossing in EXACT_CROSSINGS.items():
-        of_norm = equal[equal["norm"] == norm]
-        measured = of_norm.drop_duplicates("n_keys").set_index("n_keys")
+        measured = equal[equal["norm"] == norm].drop_duplicates("n_keys").set_index("n_keys")
         known = measured[_CROSSING].dropna(subset="crossing_exact")
         found = {n: row.tolist() for n, row in known.iterrows()}
         for n in sought:
@@ -179,16 +173,6 @@ def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, l
                 found[n] = [exact_crossing(n), math.nan, math.nan, math.nan]
         points[norm] = [[int(n), *map(_short, found[n])] for n in sorted(found)]
     return points
-
-
-def _equal_medians(sweeps: Iterable[Results]) -> pd.DataFrame:
-    """The rows of `crossings` where medians are equal: first in tables with several n_keys, then in all others."""
-    tables = [_rows_of_law(each, "crossings") for each in sweeps if "crossings" in each]
-    if not tables:
-        return pd.DataFrame(columns=["norm", "n_keys", *_CROSSING])
-    table = pd.concat(sorted(tables, key=lambda table: len(table["n_keys"].unique()) == 1))
-    is_equal = (table["statistic"] == "median") & (table["level"] == EQUAL)
-    return table[is_equal]
 
 
 def _short(value: float) -> float | None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
@@ -76,14 +76,11 @@ def write_page(
     study: Study, config_path: Path, *, first: Collection[str] = (), report: Reporter
 ) -> None:
     """Write index.html from tables, figures and published statements if one of them changed."""
-
-    def made() -> list[bytes]:
-        return [make_page(study, config_path, first)]
-
     folder = study.folder
     options = [study.config.text, config_path.as_posix(), *first]
     sources = (*shown(study.config, folder),)
-    page = Product((folder / "index.html",), made, sources, options)
+    path = folder / "index.html"
+    page = Product((path,), lambda: [make_page(study, config_path, first)], sources, options)
     build(folder, [page], report, quietly=True)
 
 
@@ -197,6 +194,21 @@ class Value(NamedTuple):
     exact: str = ""
     interval: str = ""
 
+    @classmethod
+    def of(cls, row: "pd.Series[Any]", name: str) -> Self:
+        """A metric of a row with its exact value and its 95% interval, with three digits.
+
+        >>> Value.of(pd.Series({"share": 0.0, "share_low": 0.0, "share_high": 0.000921}), "share")
+        Value(text='0', exact='', interval='0 to 0.000921')
+        """
+        value, low, high, exact = (
+            row.get(f"{name}{end}", math.nan) for end in ("", "_low", "_high", "_exact")
+        )
+        if math.isnan(value):
+            return cls("–")
+        interval = f"{digits(low)} to {digits(high)}" if low < high else ""
+        return cls(digits(value), "" if math.isnan(exact) else digits(exact), interval)
+
 
 class Section(NamedTuple):
     """A sweep on the page: what it varies, its figures, the names of its tables, and a few rows
@@ -263,25 +275,10 @@ def few_rows(
         shown = shown[shown[axis].isin(shown[axis].unique()[[0, -1]])]
     few = metrics[: max(_MOST_COLUMNS - len(named), 1)]
     rows = [
-        [*(Value(short(row[name])) for name in named), *(_value(row, name) for name in few)]
+        [*(Value(short(row[name])) for name in named), *(Value.of(row, name) for name in few)]
         for _, row in shown.head(_MOST_ROWS).iterrows()
     ]
     return [*named, *few], rows
-
-
-def _value(row: "pd.Series[Any]", name: str) -> Value:
-    """A metric of a row with its exact value and its 95% interval, with three digits.
-
-    >>> _value(pd.Series({"share": 0.0, "share_low": 0.0, "share_high": 0.000921}), "share")
-    Value(text='0', exact='', interval='0 to 0.000921')
-    """
-    value, low, high, exact = (
-        row.get(f"{name}{end}", math.nan) for end in ("", "_low", "_high", "_exact")
-    )
-    if math.isnan(value):
-        return Value("–")
-    interval = f"{digits(low)} to {digits(high)}" if low < high else ""
-    return Value(digits(value), "" if math.isnan(exact) else digits(exact), interval)
 
 
 def statements(results: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
