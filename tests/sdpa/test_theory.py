@@ -13,15 +13,10 @@ from scipy.integrate import simpson
 from scipy.special import entr, log_ndtr, ndtr, ndtri
 
 from sdpa import softmax
-from sdpa.metrics import SATURATED
 from sdpa.theory import GaussianRow, largest_score_survival, score_survival
-from sdpa.theory.gaussian_rows import gaussian_rows, saturated_rows
-from sdpa.theory.integrands import METRICS
+from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.theory.query_lengths import largest_deviation_survival
 from tests.numerics import integral
-
-BESIDE_A_SINK = {"sum w", "|J|^2 of keys", "|Jx|^2 of keys"}
-MEANS = METRICS.keys() - {"JJ.c"} - BESIDE_A_SINK
 
 
 def of_weights(w, z):
@@ -35,6 +30,7 @@ def of_weights(w, z):
         "tr J": trace,
         "|J|^2": square,
         "|Jx|^2": along,
+        "entropy": entr(w).sum(-1),
     }
 
 
@@ -44,12 +40,9 @@ def test_three_keys_on_a_tensor_grid(sigma):
     z = np.stack(np.meshgrid(nodes, nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 3)
     probability = np.einsum("i,j,k->ijk", weights, weights, weights).ravel() / weights.sum() ** 3
     row, values = GaussianRow(sigma, 3), of_weights(softmax(sigma * z), z)
-    for name in MEANS:
-        expected = probability @ values[name]
-        assert row.metric_mean(name) == pytest.approx(expected, rel=1e-6), name
-    entropy = entr(softmax(sigma * z)).sum(-1)
-    mean = probability @ entropy
-    assert row.entropy() == pytest.approx(mean, rel=1e-6)
+    for name, of_points in values.items():
+        mean = row.entropy() if name == "entropy" else row.metric_mean(name)
+        assert mean == pytest.approx(probability @ of_points, rel=1e-6), name
 
 
 @pytest.mark.parametrize(("sigma", "n_keys"), [(1e5, 2), (1e7, 1e9)])
@@ -83,13 +76,6 @@ def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, thre
     error = 1e-12 if sigma >= 0.4 else 1e-10  # as stated
     found = GaussianRow(sigma, 3).remainder_below(log1p(-threshold))
     assert found == pytest.approx(expected, rel=1e-9, abs=error)
-
-
-@pytest.mark.parametrize("n_keys", [2, 64, 1e6])
-def test_saturation_is_interpolated_within_what_it_says(n_keys):
-    sigma = np.geomspace(0.2, 200, 13)
-    expected = np.array([GaussianRow(s, n_keys).remainder_below(log1p(-SATURATED)) for s in sigma])
-    assert_allclose(saturated_rows(sigma, n_keys), expected, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize(
