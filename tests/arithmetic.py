@@ -44,13 +44,10 @@ from sdpa import (
     theory,
 )
 from sdpa.initialisation import SCHEMES
+from tests.numerics import derivative, normals
 
 expected = theory.attention_expectations
 variance = theory.score_variance
-
-
-def normals(*shape: int, seed: int = 0) -> Any:
-    return np.random.default_rng(seed).standard_normal(shape)
 
 
 def qkv(n: int, d_k: int, d_v: int) -> Any:
@@ -77,11 +74,6 @@ def largest(d_k: int, n_keys: int, divisor: float = 1) -> float:
 
 def one_by_one(q: Any, k: Any) -> list[list[float]]:
     return [[sum(query * key) for key in k] for query in q]
-
-
-def move(function: Any, at: Any, step: Any) -> Any:
-    """The derivative along a step, by a central difference."""
-    return (function(at + 1e-6 * step) - function(at - 1e-6 * step)) / 2e-6
 
 
 _QUERY, *_KEYS = normals(9, 64, seed=42)
@@ -155,7 +147,7 @@ ARITHMETIC: dict[str, Any] = {
         all((np.diag(softmax_jacobian(row)) > 0).all() for row in softmax(normals(40, 6))),
     ],
     "lesson-31": same(
-        [move(softmax, normals(6), axis) for axis in np.eye(6)],
+        [derivative(softmax, normals(6), axis) for axis in np.eye(6)],
         softmax_jacobian(softmax(normals(6))),
         1e-9,
     ),

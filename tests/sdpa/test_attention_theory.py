@@ -49,37 +49,24 @@ def direct(rows, scores, own):
 
 @dataclass(frozen=True)
 class Case:
-    """Rows of a law and sizes; under a mask with the shortest row."""
+    """Rows of a law and sizes; of the last query, or under a mask from the shortest row on."""
 
     law: PairLaw
     d_k: int
     n_keys: int
     divisor: float
     shortest: int | None = None
-    n_queries: int = 1
-
-    def own_keys(self):
-        """The position of each query."""
-        if self.shortest is not None:
-            return np.arange(self.shortest - 1, self.n_keys)
-        return np.arange(self.n_queries) % self.n_keys
-
-    def vectors(self, rng, draws):
-        """Queries (draws, n_queries, d_k) and keys (draws, n_keys, d_k)."""
-        keys = self.law.keys(rng, (draws, self.n_keys, self.d_k))
-        own = keys[:, self.own_keys()]
-        return self.law.queries(rng, own.shape, own), keys
 
     def metrics(self, rng, draws):
         """Every metric of each row, (draws, queries) each; norms as squares."""
-        q, k = self.vectors(rng, draws)
-        own = np.broadcast_to(self.own_keys(), q.shape[:-1])
-        last = self.n_keys - 1 if self.shortest is None else own[0][:, None]
-        seen = np.arange(self.n_keys) <= np.broadcast_to(last, (own.shape[1], 1))
+        own = np.arange((self.shortest or self.n_keys) - 1, self.n_keys)
+        k = self.law.keys(rng, (draws, self.n_keys, self.d_k))
+        q = self.law.queries(rng, k[:, own].shape, k[:, own])
+        seen = np.arange(self.n_keys) <= own[:, None]
         rows = row_diagnostics(q @ k.mT, self.divisor, k, mask=seen)
         jacobian_square = rows.jacobian_norm**2
         scores = np.where(seen, q @ k.mT / self.divisor, -np.inf)
-        return direct(rows, scores, own) | {
+        return direct(rows, scores, np.broadcast_to(own, q.shape[:-1])) | {
             "jacobian_square": jacobian_square,
             "query_gradient_square": rows.weight_jacobian_norm**2,
             "saturated_rows": rows.max_weight > 0.99,
@@ -89,13 +76,14 @@ class Case:
 
 # Independent entries; correlations, among them own keys beside a mean; normalized vectors; masks.
 CASES = [
-    Case(SHIFTED, 3, 12, 2.0, n_queries=4),
+    Case(SHIFTED, 3, 12, 2.0),
     Case(PairLaw(), 8, 4, 1.0, shortest=1),
     Case(PairLaw(correlation=-0.7, query_std=0.9, key_mean=0.7, key_std=1.1), 8, 5, 2.0),
     Case(PairLaw(correlation=0.6), 16, 4, 4.0, shortest=1),
     Case(RMS, 3, 20, 0.2),
     Case(L2, 16, 4, 0.1, shortest=2),
 ]
+DRAWS = 10_000
 RARE = 2e-4
 
 
@@ -104,8 +92,7 @@ def test_draws_agree(case):
     """Expectations within 5 standard errors of 10,000 draws at a fixed seed, or one saturated row
     in 1,000 draws (a false alarm of 1e-4 in all if reseeded).
     """
-    draws = 10_000 // max(case.n_queries // 4, 1)
-    found = case.metrics(np.random.default_rng(17), draws)
+    found = case.metrics(np.random.default_rng(17), DRAWS)
     expectations = attention_expectations(
         case.d_k, case.n_keys, case.divisor, case.law, case.shortest
     )
@@ -113,7 +100,7 @@ def test_draws_agree(case):
     exact = squares_of(expectations)
     for name, rows in found.items():
         means = rows.mean(axis=1)
-        assert abs(means.mean() - exact[name]) <= 5 * means.std() / math.sqrt(draws) + RARE, name
+        assert abs(means.mean() - exact[name]) <= 5 * means.std() / math.sqrt(DRAWS) + RARE, name
 
 
 def of_two_keys(gap):

@@ -6,6 +6,7 @@ import pytest
 from sdpa import network
 from sdpa.network import Block, Design, next_token_gradients, next_token_losses
 from sdpa.row_maps import RowMap
+from tests.numerics import derivative
 
 WIDTH, TOKENS, D_K, D_V, HIDDEN = 5, 7, 2, 3, 11
 EACH_ROW = np.linspace(0.6, 2.1, TOKENS)[:, None]
@@ -21,7 +22,6 @@ CASES = [
     (Design(2, 1, divisor=0.6, row_map=RowMap(1.7, normalizer="sigmoid")), "none"),
     (Design(6, 2, divisor=0.6, rope_base=50.0, epsilon=0.2, qk_norm=True), "none"),
 ]
-STEP = 2e-5
 
 
 def random_arrays(design, mlp, rng):
@@ -42,12 +42,6 @@ def random_arrays(design, mlp, rng):
     return {name: 0.5 * rng.standard_normal(shape) for name, shape in shapes.items()}
 
 
-def derivative(function):
-    """The derivative at 0 by differences of fourth order."""
-    near, far = (function(h) - function(-h) for h in (STEP, 2 * STEP))
-    return (8 * near - far) / (12 * STEP)
-
-
 @pytest.mark.parametrize(("design", "mlp"), CASES)
 def test_gradients_are_differences_of_the_loss(design, mlp):
     """Of two blocks, along a random direction of each array."""
@@ -62,18 +56,19 @@ def test_gradients_are_differences_of_the_loss(design, mlp):
     blocks = [Block(**arrays) for arrays in weights]
     steps = network.forward(x, blocks, design)
     found = network.backward(upstream, steps, blocks, design)
-    slope = derivative(lambda h: loss(x + h * along_x, weights))
+    slope = derivative(lambda x: loss(x, weights), x, along_x)
     assert np.vdot(found[0].x, along_x) == pytest.approx(slope, rel=1e-6)
     first, second = weights
 
-    def slope_of(name, along):
-        array = first[name]
-        return derivative(lambda h: loss(x, [first | {name: array + h * along}, second]))
-
     for name, array in first.items():
+
+        def of_array(values, name=name):
+            return loss(x, [first | {name: values}, second])
+
         gradient = getattr(found[0].weights(), name)
         along = rng.standard_normal(array.shape)
-        assert np.vdot(gradient, along) == pytest.approx(slope_of(name, along), rel=1e-6), name
+        slope = derivative(of_array, array, along)
+        assert np.vdot(gradient, along) == pytest.approx(slope, rel=1e-6), name
 
 
 def test_the_losses_are_those_of_loops():
