@@ -57,13 +57,11 @@ def test_it_prints_and_writes_what_the_library_finds():
     assert "width d_k = 16, scores divided by 2.51984 (d_k^1/3)" in said
     table = table.sort_values("entropy_share")
     lines = shown.partition("unit divisor\n")[2].partition("\n\n")[0].splitlines()
-    numbers = np.array([re.sub("[()%]", " ", line).split() for line in lines], float)
-    names = ["head", "rows", "row_variance", "max_weight", "max_weight_exact", "entropy_share"]
-    expected = table[names].assign(row_variance=table["row_variance"] ** 0.5)
-    assert_allclose(numbers[:, : len(names)], expected, atol=0.006, rtol=0.01)
-    assert_allclose(numbers[:, -2], 100 * table["most_attended_share"], atol=0.6)
-    for heading in ("largest weight", "gradient", "top key", "its share", "unit divisor"):
-        assert re.search(rf"^{heading}: +\w", shown, re.MULTILINE)
+    for line, head in zip(lines, table.itertuples(), strict=True):
+        spread, top = head.row_variance**0.5, f" {head.most_attended_share:.0%} "
+        first = f"{head.head} {head.rows} {spread:.3g} {head.max_weight:.2f} "
+        assert " ".join(line.split()).startswith(f"{first}({head.max_weight_exact:.2f})")
+        assert top in line
 
 
 @pytest.mark.parametrize(
@@ -198,13 +196,11 @@ def test_two_runs_are_compared_by_layers_and_documents():
     ("files", "message"),
     [
         (("a.npz", "c.npz"), r"expected the same layers, got \[None\] in A and \[3\] in B"),
-        (("a.npz", "b.npz"), "expected a and b to hide the same keys"),
         (("q.npy", "k.npy"), r'save each run by np.savez\("a.npz", q=q, k=k\)'),
     ],
 )
 def test_runs_that_do_not_fit_exit_2(files, message):
     np.savez("a.npz", q=Q, k=K)
-    np.savez("b.npz", q=Q, k=K, mask=np.arange(5) < 4)
     np.savez("c.npz", **{"q.3": Q, "k.3": K})
     refused = sdpa("compare", *files)
     assert (refused.returncode, refused.stdout) == (2, "")

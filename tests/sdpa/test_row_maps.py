@@ -37,12 +37,14 @@ def plain_jacobian(scores, row_map, bias=0.0):
 
 
 @pytest.mark.parametrize("row_map", [RowMap(), RowMap(sink=-1e4)])
-def test_saturated_rows_keep_their_digits(row_map):
-    """Rows of gaps up to hundreds: the plain map has the norms of the kernel, a weak sink those
-    without it.
+@pytest.mark.parametrize(("n_keys", "d_k"), [(64, 4), (40, 64)])
+def test_saturated_rows_keep_their_digits(row_map, n_keys, d_k):
+    """Rows of gaps up to hundreds, and of two equal scores at the top: the plain map has the norms
+    of the kernel, a weak sink those without it.
     """
     rng = np.random.default_rng(5)
-    scores, keys = 200 * rng.standard_normal((50, 64)), rng.standard_normal((64, D_K))
+    scores, keys = 200 * rng.standard_normal((50, n_keys)), rng.standard_normal((n_keys, d_k))
+    scores[:5, :2] = scores[:5].max(axis=-1, keepdims=True)
     gradients = rng.standard_normal(scores.shape)
     expected = row_diagnostics(scores, 1.0, keys, gradients=gradients)
     assert expected.jacobian_norm.min() < 1e-40
