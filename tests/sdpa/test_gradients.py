@@ -33,16 +33,10 @@ N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 2
 CAUSAL = causal_mask(N_QUERIES, N_KEYS)
 
 
-@pytest.fixture
-def arrays() -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(4)
-    shapes = {"q": (N_QUERIES, D_K), "k": (N_KEYS, D_K), "v": (N_KEYS, D_V)}
-    return {name: rng.standard_normal(shape) for name, shape in shapes.items()}
-
-
 @pytest.mark.parametrize("name", ["q", "k", "v"])
-def test_gradients_are_differences_of_the_loss(arrays, name):
-    upstream = normals(N_QUERIES, D_V, seed=5)
+def test_gradients_are_differences_of_the_loss(name):
+    arrays = {"q": normals(N_QUERIES, D_K), "k": normals(N_KEYS, D_K, seed=1)}
+    arrays["v"], upstream = normals(N_KEYS, D_V, seed=2), normals(N_QUERIES, D_V, seed=5)
     options = {"scaling": "d_k^1/3", "mask": CAUSAL}
 
     def loss(x):
