@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sdpa import LAWS
 from sdpa.inputs import InputLaw
@@ -67,14 +68,14 @@ def test_moments_of_the_score_on_a_tensor_grid(law, n_keys):
     assert score_kurtosis(2, law, n_keys) == pytest.approx(excess, rel=1e-8, abs=1e-10)
 
 
-@pytest.mark.parametrize("d_k", [1, 6])
-def test_scores_of_normalized_vectors_are_cosines(d_k):
-    l2, rms = PairLaw(normalize="l2", key_std=3.0), PairLaw(normalize="rms", query_std=0.2)
-    assert score_mean(d_k, 2.0, rms) == 0
-    assert score_variance(d_k, 2.0, l2) == pytest.approx(1 / d_k / 4)
-    assert score_variance(d_k, 2.0, rms) == pytest.approx(d_k / 4)
-    for law in (l2, rms):
-        assert score_kurtosis(d_k, law) == pytest.approx(-6 / (d_k + 2))
+@pytest.mark.parametrize(("law", "length"), [("l2", 1.0), ("rms", 6.0)])
+def test_scores_of_normalized_vectors_are_cosines(law, length):
+    """(1 + t) / 2 has a beta law, t a cosine in six dimensions."""
+    variance, excess = stats.beta(2.5, 2.5, -1, 2).stats("vk")
+    law = PairLaw(normalize=law, key_std=3.0)
+    assert score_mean(6, 2.0, law) == 0
+    assert score_variance(6, 2.0, law) == pytest.approx(length**2 * variance / 4)
+    assert score_kurtosis(6, law) == pytest.approx(excess)
 
 
 @pytest.mark.parametrize(
