@@ -1,4 +1,4 @@
-"""Quantiles and root mean squares of gradient norms: drawn rows, rows of two and three keys, and
+"""Quantiles and root mean squares of gradient norms: drawn rows, rows of two keys, and
 where their ratios cross.
 """
 
@@ -10,7 +10,6 @@ from scipy import special
 
 from sdpa import PairLaw, row_diagnostics
 from sdpa.theory import UnknownError, attention_expectations, attention_medians
-from sdpa.theory.norm_quantiles import jacobian_median
 from tests.suite_process import ROOT
 
 README = " ".join((ROOT / "results" / "README.md").read_text("utf-8").split())
@@ -73,16 +72,6 @@ def test_medians_of_two_keys_are_those_of_their_gap(d_k, divisor):
         value = getattr(found, norm)
         low, high = (share_below(norm, d_k, law, divisor, value * (1 + e)) for e in (-error, error))
         assert low - 2e-4 < 0.5 < high + 2e-4, norm
-
-
-@pytest.mark.parametrize("sigma", [0.3, 3.0])
-def test_medians_of_three_keys_are_those_of_the_plane_of_differences(sigma):
-    """Three scores less their mean have a uniform angle and a radius with a Rayleigh law."""
-    angle = 2 * np.pi * (np.arange(400) + 0.5)[:, None, None] / 400
-    radius = sigma * np.sqrt(-2 * np.log((np.arange(2000) + 0.5) / 2000))[:, None]
-    corners = 2 * np.pi * np.arange(3) / 3
-    norms = row_diagnostics(radius * np.sqrt(2 / 3) * np.cos(angle - corners), [1.0]).jacobian_norm
-    assert jacobian_median(sigma, 3) == pytest.approx(np.median(norms), rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -78,14 +78,8 @@ def test_scores_of_normalized_vectors_are_cosines(law, length):
     assert score_kurtosis(6, law) == pytest.approx(excess)
 
 
-@pytest.mark.parametrize(
-    "law",
-    [
-        PairLaw(TWO_POINTS, query_mean=0.7, key_mean=-2.0, query_std=1.5, key_std=0.4),
-        PairLaw(TWO_POINTS, query_mean=-0.3, spectrum=1.5),
-    ],
-)
-def test_the_variance_within_rows_by_summing_over_all_draws(law):
+def test_the_variance_within_rows_by_summing_over_all_draws():
+    law = PairLaw(TWO_POINTS, query_mean=-0.3, key_mean=2.0, key_std=0.4, spectrum=1.5)
     d_k, n_keys, divisor = 2, 3, 1.7
     entries = np.array(list(itertools.product([2.0, -0.5], repeat=d_k * (1 + n_keys))))
     chances = np.where(entries == 2.0, 0.2, 0.8).prod(axis=1)
