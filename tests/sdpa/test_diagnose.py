@@ -181,8 +181,8 @@ def test_scores_have_the_diagnosis_of_q_and_k(visible, hidden, mask):
 
 
 def test_gaussian_rows_vary_as_the_squared_lengths():
-    """Of q alone where all keys have one length, but those of padding; those of scores have one
-    spread.
+    """Of q alone where all keys have one length; those of scores have one spread. Padding in front
+    changes nothing.
     """
     q, k = inputs((6, D_K), (9, D_K))
     k /= np.linalg.norm(k, axis=-1, keepdims=True)
@@ -190,8 +190,11 @@ def test_gaussian_rows_vary_as_the_squared_lengths():
     squares = (q**2).sum(axis=-1)
     variance = scores.var(axis=-1, ddof=1).mean()
     padded = np.pad(k, ((2, 0), (0, 0)), constant_values=np.nan)
+    behind = diagnose(q, padded, mask=np.arange(11) >= 2)
+    for name, estimate in diagnose(q, k).estimates.items():
+        assert_allclose(behind[name].value, estimate.value, rtol=1e-12, err_msg=name)
     for found, variances in (
-        (diagnose(q, padded, mask=np.arange(11) >= 2), variance * squares / squares.mean()),
+        (behind, variance * squares / squares.mean()),
         (diagnose_scores(scores), [variance]),
     ):
         rows = [theory.GaussianRow(math.sqrt(one), 9) for one in variances]
