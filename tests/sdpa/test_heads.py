@@ -22,11 +22,6 @@ SCORES = Q @ K.swapaxes(-2, -1) / 2
 WEIGHTS = attention_weights(Q, K, mask="causal")
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def saved(arrays, suffix="npz"):
     path = Path(f"qk.{suffix}")
     if suffix == "npz":

@@ -49,11 +49,6 @@ def spread(side, mask):
     return np.sqrt(np.mean(variances, axis=0)[0])
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def read(array, tokens=None, *, mask="none", **options):
     np.save("w.npy", array)
     if tokens is not None:

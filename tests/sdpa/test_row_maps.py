@@ -78,23 +78,27 @@ def test_attention_takes_a_map_between_divisor_and_weights(row_map):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "message"),
+    ("call", "message"),
     [
-        ({"softcap": -1.0}, "softcap: expected a finite number above 0, or 0 for none, got -1.0"),
-        ({"sink": (0.0, 1.0, 2.0)}, r"one for each head of the scores \(1, 1, 1\), got 3 numbers"),
         (
-            {"normalizer": "sigmoid", "sink": 0.0},
+            lambda: RowMap(-1.0),
+            "softcap: expected a finite number above 0, or 0 for none, got -1.0",
+        ),
+        (
+            lambda: RowMap(sink=(0.0, 1.0, 2.0)).weights([[[1.0]]]),
+            r"one for each head of the scores \(1, 1, 1\), got 3 numbers",
+        ),
+        (
+            lambda: RowMap(sink=0.0, normalizer="sigmoid"),
             "sink: expected none beside the normalizer sigmoid, got 0.0",
+        ),
+        (lambda: alibi_bias(math.nan, 1, 1), r"alibi: expected a slope within ±1e6, .* got nan"),
+        (
+            lambda: attention_weights([[1.0]], [[1.0]], mask="window-0"),
+            r"window-N with a whole number N .*, got 'window-0'",
         ),
     ],
 )
-def test_impossible_maps_are_refused(chosen, message):
+def test_impossible_maps_biases_and_masks_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
-        RowMap(**chosen).weights([[[1.0]]])
-
-
-def test_impossible_biases_and_masks_are_refused():
-    with pytest.raises(ValueError, match=r"alibi: expected a slope within ±1e6, .* got nan"):
-        alibi_bias(math.nan, 1, 1)
-    with pytest.raises(ValueError, match=r"window-N with a whole number N .*, got 'window-0'"):
-        attention_weights([[1.0]], [[1.0]], mask="window-0")
+        call()
