@@ -3,21 +3,8 @@
 import math
 
 
-def transposed(a):
-    return [list(column) for column in zip(*a, strict=True)]
-
-
 def dot(x, y):
     return math.fsum(a * b for a, b in zip(x, y, strict=True))
-
-
-def product(a, b):
-    columns = transposed(b)
-    return [[dot(row, column) for column in columns] for row in a]
-
-
-def times(a, factor):
-    return [[x * factor for x in row] for row in a]
 
 
 def shifted(row):
@@ -31,56 +18,34 @@ def softmax_of_row(row):
     return [x / total for x in exponentials]
 
 
-def softmax(a):
-    return [softmax_of_row(row) for row in a]
-
-
 def entropy(row):
     return -math.fsum(w * math.log(w) for w in row if w > 0)
 
 
-def spread(weights):
-    return [[max(row), entropy(row)] for row in weights]
-
-
-def with_sums(a):
-    return [[*row, math.fsum(row)] for row in a]
-
-
-def from_scores(scores, divisor, v=None, hidden=lambda _i, _j: False):
-    """The steps from scores to what the divisor changed."""
-
-    def masked_row(i, row):
-        return [-math.inf if hidden(i, j) else x for j, x in enumerate(row)]
-
-    raw = [masked_row(i, row) for i, row in enumerate(scores)]
-    scaled = times(raw, 1 / divisor)
-    before = softmax(raw)
-    weights = softmax(scaled)
-    steps = {
+def attention(q, k, v=(), divisor=None, hidden=lambda _i, _j: False):
+    """All steps of attention; without values, outputs are empty."""
+    divisor = divisor or math.sqrt(len(q[0]))
+    scores = [[dot(query, key) for key in k] for query in q]
+    raw = [
+        [-math.inf if hidden(i, j) else x for j, x in enumerate(row)]
+        for i, row in enumerate(scores)
+    ]
+    scaled = [[x / divisor for x in row] for row in raw]
+    exponentials = [shifted(row) for row in scaled]
+    before, weights = (list(map(softmax_of_row, rows)) for rows in (raw, scaled))
+    effect = [
+        [max(b), max(w), entropy(b), entropy(w)] for b, w in zip(before, weights, strict=True)
+    ]
+    return {
+        "q": q,
+        "k": k,
+        "v": v,
         "scores": scores,
         "divisor": [[divisor]],
         "scaled_scores": scaled,
-        "exponentials": with_sums([shifted(row) for row in scaled]),
+        "exponentials": [[*row, math.fsum(row)] for row in exponentials],
         "weights": weights,
         "undivided_weights": before,
-        "divisor_effect": [
-            [max(b), max(w), entropy(b), entropy(w)] for b, w in zip(before, weights, strict=True)
-        ],
+        "divisor_effect": effect,
+        "output": [[dot(row, column) for column in zip(*v, strict=True)] for row in weights],
     }
-    return steps | ({} if v is None else {"v": v, "output": product(weights, v)})
-
-
-def attention(q, k, v=None, divisor=None, hidden=lambda _i, _j: False):
-    """All steps of attention of q and k."""
-    scores = product(q, transposed(k))
-    return {"q": q, "k": k} | from_scores(scores, divisor or math.sqrt(len(q[0])), v, hidden)
-
-
-def blend(weights, v):
-    rows = [[w, *(w * x for x in row)] for w, row in zip(weights, v, strict=True)]
-    return [*rows, [math.fsum(column) for column in transposed(rows)]]
-
-
-def without(steps, *names):
-    return {name: values for name, values in steps.items() if name not in names}

@@ -9,6 +9,9 @@ import math
 import numpy as np
 
 from sdpa import network
+from tests.plain_rows import of_row
+
+OF_ROWS = "max_weight", "entropy", "row_variance"
 
 
 def values_of_layers(x, blocks, top, design):
@@ -30,7 +33,7 @@ def forward(x, blocks, design):
             scores = np.where(np.tri(x.shape[-2], dtype=bool), scores, -np.inf)
         weights = np.exp(scores)
         weights = weights / weights.sum(axis=-1, keepdims=True)
-        found.append({"x": x, "scores": scores, "weights": weights})
+        found.append({"x": x, "scores": scores})
         mixed = (weights @ v).swapaxes(-3, -2)
         x = design.residual * x + mixed.reshape(*mixed.shape[:-2], -1) @ block.output
         x = norm(x) if design.norm == "post" else x
@@ -66,22 +69,15 @@ def turned(x, design):
 
 
 def values_of_layer(arrays, gradients):
-    rows = [
-        (w[:seen], s[:seen])
-        for weights, scores in zip(arrays["weights"], arrays["scores"], strict=True)
-        for w, s in zip(weights, scores, strict=True)
-        for seen in [np.isfinite(s).sum()]
-    ]
+    scores = (head for draw in arrays["scores"] for head in draw)
+    rows = [of_row(row[np.isfinite(row)].tolist())[0] for row in scores]
     of_heads = {name: [row @ row for head in gradients[name] for row in head] for name in "qkv"}
     x, to_x = arrays["x"], gradients["x"]
     square = (to_x**2).mean()
-    return {
+    return {name: np.mean([row[name] for row in rows]) for name in OF_ROWS} | {
         "stream": (x**2).mean(),
         "cosine": mean_of_pairs(x, lambda a, b: a @ b / math.hypot(*a) / math.hypot(*b)),
-        "collision": np.mean([w @ w for w, _ in rows]),
-        "max_weight": np.mean([max(w) for w, _ in rows]),
-        "entropy": np.mean([-sum(w * np.log(w)) for w, _ in rows]),
-        "row_variance": np.mean([((s - s.mean()) ** 2).mean() for _, s in rows]),
+        "collision": np.mean([row["output_std"] for row in rows]),
         "stream_gradient": square,
         "gradient_cosine": mean_of_pairs(to_x, np.dot) / (square * x.shape[1]),
         "query_gradient": np.mean(of_heads["q"]),

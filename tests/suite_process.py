@@ -69,11 +69,8 @@ class Suite:
 
     def records(self) -> dict[str, int]:
         """The records that are there, and when each was written."""
-        return {path.name: path.stat().st_mtime_ns for path in self.record_paths()}
-
-    def record_paths(self) -> list[Path]:
         found = (self.results / ".cells").rglob("[0-9a-f]*")
-        return [path for path in found if path.is_file()]
+        return {path.name: path.stat().st_mtime_ns for path in found if path.is_file()}
 
     def tables(self) -> dict[str, bytes]:
         return {

@@ -38,20 +38,24 @@ def tree(tmp_path):
     return tmp_path
 
 
-def passed_on(tree, *words, **environment):
-    """The arguments and the values that the program gets, without those that each run has."""
+OTHERS = {"V": "1", "EXAMPLE": "abc", "SWEEP": "other", "CONFIG": ODD, "JOBS": "3"}
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "expected"),
+    [
+        (["all", f"CONFIG={ODD}", "SWEEP=mine,other"], {}, {"CONFIG": ODD, "SWEEP": "mine,other"}),
+        (["walk", "Q=-q.csv", "MASK=causal"], {}, {"Q": "-q.csv", "MASK": "causal"}),
+        # data count on the command line only
+        (["walk"], OTHERS, {"CONFIG": ODD, "JOBS": "3"}),
+        (["quick"], OTHERS, {"CONFIG": "quick.yaml", "JOBS": "3"}),
+    ],
+)
+def test_values_reach_the_program(tree, words, environment, expected):
     arguments, values = json.loads(printed(make(tree, *words, **environment)))
-    del values["PYTHON"], values["CHROMIUM"]
-    return arguments, values
-
-
-def test_values_of_the_command_line_reach_the_program(tree):
-    arguments, values = passed_on(tree, "all", f"CONFIG={ODD}", "SWEEP=mine,other")
-    assert arguments == ["-m", "experiments", "all"]
-    assert values == {"CONFIG": ODD, "SWEEP": "mine,other"}
-    arguments, values = passed_on(tree, "walk", f"EXAMPLE={ODD}", "Q=-q.csv", "MASK=causal")
-    assert arguments == ["-m", "experiments", "walk"]
-    assert values == {"EXAMPLE": ODD, "Q": "-q.csv", "MASK": "causal"}
+    assert arguments == ["-m", "experiments", words[0].replace("quick", "all")]
+    del values["PYTHON"], values["CHROMIUM"]  # each run has them
+    assert values == expected
 
 
 def test_every_variable_is_of_the_program():
@@ -60,18 +64,6 @@ def test_every_variable_is_of_the_program():
     options = {option.name.upper() for command in commands for option in command.params}
     of_recipes = {"PYTHON", "CHROMIUM"}
     assert set(" ".join(listed).split()) - options == of_recipes
-
-
-def test_data_count_on_the_command_line_only(tree):
-    environment = {"V": "1", "EXAMPLE": "abc", "SWEEP": "other", "CONFIG": ODD, "JOBS": "3"}
-    arguments, values = passed_on(tree, "walk", **environment)
-    assert arguments == ["-m", "experiments", "walk"]
-    assert values == {"CONFIG": ODD, "JOBS": "3"}
-
-
-def test_quick_has_a_config_of_its_own(tree):
-    arguments, values = passed_on(tree, "quick", CONFIG="of-the-environment.yaml")
-    assert (arguments[-1], values) == ("all", {"CONFIG": "quick.yaml"})
 
 
 @pytest.mark.parametrize(

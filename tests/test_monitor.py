@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 import sdpa
 from tests.suite_process import ROOT
+from tests.test_your_model import GROUPED
 
 pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 
@@ -127,13 +128,8 @@ def llama(torch, implementation="sdpa", key_heads=HEADS):
     """A tiny model of sharp rows, and the other names of the recipes."""
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "vocab_size": 50, "head_dim": D_K}
-    sizes |= {
-        "num_hidden_layers": 3,
-        "num_attention_heads": HEADS,
-        "num_key_value_heads": key_heads,
-    }
-    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes))
+    config = transformers.LlamaConfig(**{**GROUPED, "num_key_value_heads": key_heads})
+    model = transformers.LlamaForCausalLM(config)
     model.set_attn_implementation(implementation)
     for parameter in model.model.layers.parameters():
         torch.nn.init.normal_(parameter)

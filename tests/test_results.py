@@ -135,10 +135,8 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
         *(value for sweep in made.sweeps for value in sweep.values()),
     ):
         assert as_shown(value) in plain
-    statements = read_statements(RESULTS)
-    for _, row in statements.iterrows():
-        for name in ("statement", "note", "source"):
-            assert as_shown(row[name]) in plain or row[name] in plain, row["id"]
+    for statement in read_statements(RESULTS)["statement"]:
+        assert as_shown(statement) in plain or statement in plain
     assert "incomplete results" not in plain
 
 

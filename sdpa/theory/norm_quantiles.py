@@ -127,16 +127,6 @@ def row_norms(law: RowLaw, shortest: int) -> RowNorms:
     return RowNorms(sigma, max(2, shortest), int(law.n_keys))
 
 
-def jacobian_median(sigma: float, n_keys: int) -> float:
-    """The median of |J|_F over rows of n_keys independent N(0, sigma^2) scores.
-
-    >>> round(jacobian_median(1.0, 64), 3)
-    0.18
-    """
-    rows = RowNorms(np.full(_POINTS, sigma), n_keys, n_keys)
-    return rows.quantile(rows.jacobian_norm)
-
-
 @cache
 def _lattice() -> FloatArray:
     """Points of the unit cube, (coordinates, points), folded for functions without a period."""

@@ -56,12 +56,9 @@ def test_two_keys_have_the_closed_form():
     assert_allclose(divergence(np.zeros((1, 2)), np.array([[0, 1e-8]])), 1e-16 / 8)
 
 
-def test_a_run_is_its_own_and_constants_of_rows_change_nothing():
+def test_a_run_is_its_own():
     q, k, _ = inputs(3, 2, 9, 5)
     assert not np.any(compare((q, k), (2 * q, k), 2, scaling_b=4)["divergence"][:2])
-    found = compare(q, q + 100 * k[..., :1])
-    got = [found[each.name].value.mean() for each in COMPARED]
-    assert_allclose(got, [0, 1, 1, 0], atol=1e-13)
 
 
 K = np.ones((2, 3, 4))

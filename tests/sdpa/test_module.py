@@ -6,27 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
-from sdpa import (
-    MultiHeadAttention,
-    ScaledDotProductAttention,
-    compare_scaling,
-    trace,
-)
+from sdpa import MultiHeadAttention, ScaledDotProductAttention, compare_scaling
 from sdpa.theory import attention_expectations
-from tests.plain_attention import attention, entropy
+from tests.numerics import normals
+from tests.plain_attention import attention
 
-D_MODEL, N_HEADS, D_K, N = 15, 3, 5, 7
-
-
-@pytest.fixture
-def heads() -> MultiHeadAttention:
-    return MultiHeadAttention(D_MODEL, N_HEADS, seed=5)
-
-
-def draw(*shape: int, seed: int = 6) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape)
+D_MODEL, N = 15, 7
 
 
 @pytest.mark.parametrize(
@@ -44,33 +31,33 @@ def test_weights_are_drawn_in_order_with_their_variance(module, names):
         assert_allclose(weights, rng.standard_normal(weights.shape) * math.sqrt(variance))
 
 
-def test_one_head_is_attention_of_its_projections():
-    head = ScaledDotProductAttention(7, 3, 5, scaling="d_k^1/3/ln(n_keys-1)")
-    tokens = draw(2, 11, 7)
-    q, k, v = (tokens @ matrix for matrix in (head.W_Q, head.W_K, head.W_V))
-    expected = trace(q, k, v, scaling=head.scaling, mask="causal")
-    output, weights = head.attend(tokens, mask="causal")
-    assert_array_equal(output, expected.output)
-    assert_array_equal(weights, expected.weights)
-
-
-def test_several_heads_by_plain_loops(heads):
-    tokens = draw(N, D_MODEL)
-    projected = [tokens @ matrix for matrix in (heads.W_Q, heads.W_K, heads.W_V)]
-    of_heads = [
-        attention(
-            *(x[:, first : first + D_K].tolist() for x in projected), hidden=lambda i, j: j > i
-        )["output"]
-        for first in range(0, D_MODEL, D_K)
+@pytest.mark.parametrize(
+    "module",
+    [
+        ScaledDotProductAttention(D_MODEL, 4, 6, scaling=2.5),
+        MultiHeadAttention(D_MODEL, 3, scaling=2.5),
+    ],
+)
+def test_heads_are_attention_of_their_projections(module):
+    """The output of several heads is their outputs side by side times W_O."""
+    tokens = normals(N, D_MODEL)
+    projected = [tokens @ matrix for matrix in (module.W_Q, module.W_K, module.W_V)]
+    n_heads = getattr(module, "n_heads", 1)
+    of_heads = zip(*(np.split(each, n_heads, axis=1) for each in projected), strict=True)
+    found = [
+        attention(*(each.tolist() for each in head), divisor=2.5, hidden=lambda i, j: j > i)
+        for head in of_heads
     ]
-    found = heads(tokens, mask="causal")
-    assert_allclose(found, np.hstack(of_heads) @ heads.W_O, rtol=1e-11)
+    output, weights = module.attend(tokens, mask="causal")
+    expected = np.hstack([head["output"] for head in found])
+    assert_allclose(output, expected @ getattr(module, "W_O", np.eye(6)), rtol=1e-11)
+    assert_allclose(np.reshape(weights, (n_heads, N, N)), [head["weights"] for head in found])
 
 
-def test_a_mask_per_sequence_is_not_one_per_head(heads):
+def test_a_mask_per_sequence_is_not_one_per_head():
     """As many sequences as heads, each with a mask of its own."""
-    batch = draw(N_HEADS, N, D_MODEL)
-    masks = (draw(N_HEADS, N, N, seed=8) > 0) | np.eye(N, dtype=bool)
+    heads, batch = MultiHeadAttention(D_MODEL, 3, seed=5), normals(3, N, D_MODEL)
+    masks = (normals(3, N, N, seed=8) > 0) | np.eye(N, dtype=bool)
     expected = [heads(tokens, mask=mask) for tokens, mask in zip(batch, masks, strict=True)]
     assert_allclose(heads(batch, mask=masks), expected, rtol=1e-12)
 
@@ -94,12 +81,11 @@ def test_both_sides_are_those_of_plain_loops():
     q, k = rng.standard_normal((3, 7)), rng.standard_normal((5, 7))
     for side, over in ((drawn.unscaled, 1.0), (drawn.scaled, 2.5)):
         plain = attention(q.tolist(), k.tolist(), divisor=over)
-        weights = plain["weights"]
         assert_allclose(side.scores, plain["scaled_scores"], rtol=1e-12)
-        assert_allclose(side.weights, weights, rtol=1e-12)
+        assert_allclose(side.weights, plain["weights"], rtol=1e-12)
         assert side.score_std == pytest.approx(np.std(side.scores))
-        assert side.max_weight == pytest.approx(np.mean([max(row) for row in weights]))
-        assert side.entropy == pytest.approx(np.mean([entropy(row) for row in weights]))
+        _, largest, _, nats = np.mean(plain["divisor_effect"], axis=0)
+        assert (side.max_weight, side.entropy) == pytest.approx((largest, nats))
         exact = attention_expectations(7, 5, over)
         assert (side.exact_max_weight, side.exact_entropy) == (exact.max_weight, exact.entropy)
         assert side.exact_score_std == pytest.approx(math.sqrt(7) / over)

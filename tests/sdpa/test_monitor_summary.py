@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import entr, softmax
 
 from sdpa import watch
 from sdpa.monitor import summary
 from sdpa.theory import GaussianRow
 from tests.numerics import normals
+from tests.plain_rows import of_row
 
 SQUARES = [1.0, 3.0, 2.0, 0.5, 4.0]  # |q|^2 of the rows of a head
 SATURATED, EQUAL = [9.0, 0.0, 0.0], [2.0] * 4
@@ -26,8 +26,9 @@ def layer(heads):
         rows[[0, -1], head, row] = len(s), SQUARES[row]
         if len(s) >= 2:
             deviation = (s.max() - s.mean()) / s.std() if s.std() else math.nan
-            w = softmax(s)
-            rows[1:-1, head, row] = s.max(), deviation, s.var(), entr(w).sum(), w.max()
+            of = of_row(s.tolist())[0]
+            values = deviation, of["row_variance"], of["entropy"], of["max_weight"]
+            rows[1:-1, head, row] = s.max(), *values
     return rows, np.arange(2.0)[:, None] + 10 * np.arange(len(heads))
 
 
@@ -41,12 +42,13 @@ def expected(rows):
         for row, square in zip(rows, squares, strict=True)
     ]
     logs = np.log([*map(len, rows)])
+    found = [of_row(row.tolist())[0] for row in rows]
     return {
         "largest_score": max(map(np.max, rows)),
-        "spread": np.mean([row.var() for row in rows]) ** 0.5,
-        "entropy_share": np.mean([entr(softmax(row)).sum() for row in rows] / logs),
+        "spread": np.mean([row["row_variance"] for row in found]) ** 0.5,
+        "entropy_share": np.mean([row["entropy"] for row in found] / logs),
         "entropy_share_exact": np.mean([row.entropy() for row in gaussian] / logs),
-        "saturated_rows": np.mean([softmax(row).max() > 0.99 for row in rows]),
+        "saturated_rows": np.mean([row["saturated_rows"] for row in found]),
         "saturated_rows_exact": np.mean([row.remainder_below(math.log(0.01)) for row in gaussian]),
     }
 

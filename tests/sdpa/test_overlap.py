@@ -48,10 +48,9 @@ def test_attention_overlap_of_drawn_queries_and_keys():
     assert is_mean(drawn, attention_overlap(d_k, 16, 2.0, cosine))
 
 
-@pytest.mark.parametrize("other", [100.0, 1e6])
-def test_very_different_deviations_are_refused(other):
+def test_very_different_deviations_are_refused():
     with pytest.raises(UnknownError, match="unknown for deviations of scores that differ so much"):
-        weight_overlap(1.0, other, -0.8, 2)
+        weight_overlap(1.0, 100.0, -0.8, 2)
 
 
 def test_rows_between_nodes_have_the_values_of_one_layer():

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from sdpa import attention_weights, row_diagnostics, scaled_dot_product_attention
 from sdpa.positions import alibi_bias
 from sdpa.row_maps import NORMALIZERS, RowMap
+from tests.numerics import derivative
 
 D_K, N_KEYS, N_QUERIES = 4, 7, 3
 MAPS = [RowMap(0.0, 2.5), *(RowMap(1.5, None, name) for name in NORMALIZERS)]
@@ -17,33 +18,33 @@ MAPS = [RowMap(0.0, 2.5), *(RowMap(1.5, None, name) for name in NORMALIZERS)]
 def plain_weights(scores, row_map, bias=0.0):
     """The weights of one row of scaled scores, by the definitions."""
     cap = row_map.softcap
-    z = [cap * math.tanh(s / cap) for s in scores] if cap else scores
-    z = [float(x) for x in np.add(z, bias)]
+    z = (cap * np.tanh(scores / cap) if cap else scores) + bias
     if row_map.normalizer == "sigmoid":
-        return [1 / (1 + len(z) * math.exp(-s)) for s in z]
-    total = math.fsum(math.exp(s) for s in z)
+        return 1 / (1 + len(z) * np.exp(-z))
+    total = np.exp(z).sum()
     if row_map.sink is not None:
         total += math.exp(row_map.sink)
-    return [math.exp(s) / total for s in z]
+    return np.exp(z) / total
 
 
-def plain_jacobian(scores, row_map, bias=0.0, step=1e-5):
-    """dw_i / ds_j by central differences of the definitions."""
-    columns = []
-    for shift in step * np.eye(len(scores)):
-        up = plain_weights(scores + shift, row_map, bias)
-        down = plain_weights(scores - shift, row_map, bias)
-        columns.append(np.subtract(up, down) / (2 * step))
-    return np.array(columns).T
+def plain_jacobian(scores, row_map, bias=0.0):
+    """dw_i / ds_j by differences of the definitions."""
+
+    def weights(scores):
+        return plain_weights(scores, row_map, bias)
+
+    return np.transpose([derivative(weights, scores, axis) for axis in np.eye(len(scores))])
 
 
 @pytest.mark.parametrize("row_map", [RowMap(), RowMap(sink=-1e4)])
-def test_saturated_rows_keep_their_digits(row_map):
-    """Rows of gaps up to hundreds: the plain map has the norms of the kernel, a weak sink those
-    without it.
+@pytest.mark.parametrize(("n_keys", "d_k"), [(64, 4), (40, 64)])
+def test_saturated_rows_keep_their_digits(row_map, n_keys, d_k):
+    """Rows of gaps up to hundreds, and of two equal scores at the top: the plain map has the norms
+    of the kernel, a weak sink those without it.
     """
     rng = np.random.default_rng(5)
-    scores, keys = 200 * rng.standard_normal((50, 64)), rng.standard_normal((64, D_K))
+    scores, keys = 200 * rng.standard_normal((50, n_keys)), rng.standard_normal((n_keys, d_k))
+    scores[:5, :2] = scores[:5].max(axis=-1, keepdims=True)
     gradients = rng.standard_normal(scores.shape)
     expected = row_diagnostics(scores, 1.0, keys, gradients=gradients)
     assert expected.jacobian_norm.min() < 1e-40
@@ -77,31 +78,38 @@ def test_attention_takes_a_map_between_divisor_and_weights(row_map):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "message"),
+    ("call", "message"),
     [
-        ({"softcap": -1.0}, "softcap: expected a finite number above 0, or 0 for none, got -1.0"),
-        ({"sink": (0.0, 1.0, 2.0)}, r"one for each head of the scores \(1, 1, 1\), got 3 numbers"),
         (
-            {"normalizer": "sigmoid", "sink": 0.0},
+            lambda: RowMap(-1.0),
+            "softcap: expected a finite number above 0, or 0 for none, got -1.0",
+        ),
+        (
+            lambda: RowMap(sink=(0.0, 1.0, 2.0)).weights([[[1.0]]]),
+            r"one for each head of the scores \(1, 1, 1\), got 3 numbers",
+        ),
+        (
+            lambda: RowMap(sink=0.0, normalizer="sigmoid"),
             "sink: expected none beside the normalizer sigmoid, got 0.0",
+        ),
+        (lambda: alibi_bias(math.nan, 1, 1), r"alibi: expected a slope within ±1e6, .* got nan"),
+        (
+            lambda: attention_weights([[1.0]], [[1.0]], mask="window-0"),
+            r"window-N with a whole number N .*, got 'window-0'",
+        ),
+        (
+            lambda: attention_weights([[1.0]], [[1.0]], bias=np.zeros((2, 1, 1))),
+            r"bias: expected .* scores \(1, 1\), got \(2, 1, 1\)",
+        ),
+        (
+            lambda: attention_weights(*np.ones((2, 3, 1, 1)), bias=np.zeros((2, 1, 1))),
+            r"bias: expected .* \(3, 1, 1\), got \(2, 1, 1\)",
         ),
     ],
 )
-def test_impossible_maps_are_refused(chosen, message):
+def test_impossible_maps_biases_and_masks_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
-        RowMap(**chosen).weights([[[1.0]]])
-
-
-def test_impossible_biases_and_masks_are_refused():
-    with pytest.raises(ValueError, match=r"alibi: expected a slope within ±1e6, .* got nan"):
-        alibi_bias(math.nan, 1, 1)
-    with pytest.raises(ValueError, match=r"window-N with a whole number N .*, got 'window-0'"):
-        attention_weights([[1.0]], [[1.0]], mask="window-0")
-    two_heads = np.zeros((2, 1, 1))
-    with pytest.raises(ValueError, match=r"bias: expected .* scores \(1, 1\), got \(2, 1, 1\)"):
-        attention_weights([[1.0]], [[1.0]], bias=two_heads)
-    with pytest.raises(ValueError, match=r"bias: expected .* \(3, 1, 1\), got \(2, 1, 1\)"):
-        attention_weights(np.ones((3, 1, 1)), np.ones((3, 1, 1)), bias=two_heads)
+        call()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sdpa import LAWS
 from sdpa.inputs import InputLaw
@@ -22,9 +23,12 @@ TWO_POINTS = InputLaw(
     lambda rng, shape: rng.choice([2.0, -0.5], shape, p=[0.2, 0.8]),
     (1.5, 3.25),
 )
-SHAPES = [
-    {"query_mean": 0.4, "key_mean": -1.5, "query_std": 0.7, "key_std": 1.3},
-    {"spectrum": 1.5, "query_mean": 0.5},
+SHIFTED = {"query_mean": 0.4, "key_mean": -1.5, "query_std": 0.7, "key_std": 1.3}
+OF_LAWS = [
+    *(PairLaw(entries, **SHIFTED) for entries in (LAWS["gaussian"], TWO_POINTS)),
+    *(PairLaw(entries, spectrum=1.5, query_mean=0.5) for entries in (LAWS["gaussian"], TWO_POINTS)),
+    PairLaw(correlation=0.6, key_mean=0.8, query_std=0.7, key_std=1.4),
+    PairLaw(correlation=0.6, key_mean=0.8, query_std=0.7, key_std=1.4, spectrum=1.5),
 ]
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 # Points and probabilities that integrate polynomials to degree 4 in each entry.
@@ -34,81 +38,48 @@ QUADRATURE = {
 }
 
 
-def vectors(law, d_k):
-    """Points and probabilities of a vector of independent entries of mean 0 and variance 1."""
+def scores_on_a_grid(law):
+    """q.k of two entries for a query's own key and for another, and the probability of a point."""
     nodes, weights = QUADRATURE[law.entries.name]
-    points = np.stack(np.meshgrid(*[nodes] * d_k, indexing="ij")).reshape(d_k, -1)
-    return points, np.prod(np.meshgrid(*[weights] * d_k, indexing="ij"), axis=0).ravel()
+    b, other, noise = np.stack(np.meshgrid(*[nodes] * 6, indexing="ij")).reshape(3, 2, -1)
+    chance = np.prod(np.meshgrid(*[weights] * 6, indexing="ij"), axis=0).ravel()
+    root = np.sqrt(spectrum_of(2, law.spectrum))[:, None]
+    of_noise = (1 - law.correlation**2) ** 0.5 * noise
+    q = law.query_mean + law.query_std * root * (law.correlation * b + of_noise)
+    keys = (law.key_mean + law.key_std * root * each for each in (b, other))
+    return *((q * key).sum(axis=0) for key in keys), chance
 
 
-def scores_on_a_grid(law, d_k):
-    """q.k for every pair of points, (points, points), and the probability of a point."""
-    points, chance = vectors(law, d_k)
-    root = np.sqrt(spectrum_of(d_k, law.spectrum))[:, None]
-    q = law.query_mean + law.query_std * root * points
-    k = law.key_mean + law.key_std * root * points
-    return q.T @ k, chance
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=repr)
-@pytest.mark.parametrize("entries", [LAWS["gaussian"], TWO_POINTS], ids=str)
-def test_moments_of_the_score_on_a_tensor_grid(entries, shape):
-    d_k = 2
-    law = PairLaw(entries=entries, **shape)
-    scores, chance = scores_on_a_grid(law, d_k)
-    center = chance @ scores @ chance
-    c = scores - center
-    second, fourth = (chance @ c**n @ chance for n in (2, 4))
-    assert score_mean(d_k, 2.0, law) == pytest.approx(center / 2, abs=1e-9)
-    assert score_variance(d_k, 2.0, law) == pytest.approx(second / 4, rel=1e-9)
-    excess = fourth / second**2 - 3
-    assert score_kurtosis(d_k, law) == pytest.approx(excess, rel=1e-8, abs=1e-10)
-
-
-@pytest.mark.parametrize("spectrum", [0.0, 1.5])
+@pytest.mark.parametrize("law", OF_LAWS, ids=repr)
 @pytest.mark.parametrize("n_keys", [1, 50])
-def test_scores_of_queries_with_their_own_keys(n_keys, spectrum):
-    """The mixture by Hermite quadrature over b and the noise of two entries, exact for the fourth
-    power.
-    """
-    law = PairLaw(correlation=0.6, key_mean=0.8, query_std=0.7, key_std=1.4, spectrum=spectrum)
-    points, chance = vectors(law, 4)
-    b, noise = points[:2], points[2:]
-    root = np.sqrt(spectrum_of(2, spectrum))[:, None]
-    key = 0.8 + 1.4 * root * b
-    own = (0.7 * root * (0.6 * b + 0.8 * noise) * key).sum(axis=0) / 3
-    other = (0.7 * root * noise * key).sum(axis=0) / 3
+def test_moments_of_the_score_on_a_tensor_grid(law, n_keys):
+    """One key of n_keys is the query's own."""
+    own, other, chance = scores_on_a_grid(law)
 
     def pooled(centre, power):
-        of_own = chance @ (own - centre) ** power
-        of_other = chance @ (other - centre) ** power
+        of_own, of_other = (chance @ (scores - centre) ** power for scores in (own, other))
         return of_own / n_keys + (1 - 1 / n_keys) * of_other
 
     mean = pooled(0, 1)
     variance, fourth = pooled(mean, 2), pooled(mean, 4)
-    assert score_mean(2, 3.0, law, n_keys) == pytest.approx(mean, rel=1e-10)
-    assert score_variance(2, 3.0, law, n_keys) == pytest.approx(variance, rel=1e-10)
-    assert score_kurtosis(2, law, n_keys) == pytest.approx(fourth / variance**2 - 3, rel=1e-9)
+    assert score_mean(2, 3.0, law, n_keys) == pytest.approx(mean / 3, abs=1e-9)
+    assert score_variance(2, 3.0, law, n_keys) == pytest.approx(variance / 9, rel=1e-9)
+    excess = fourth / variance**2 - 3
+    assert score_kurtosis(2, law, n_keys) == pytest.approx(excess, rel=1e-8, abs=1e-10)
 
 
-@pytest.mark.parametrize("d_k", [1, 6])
-def test_scores_of_normalized_vectors_are_cosines(d_k):
-    l2, rms = PairLaw(normalize="l2", key_std=3.0), PairLaw(normalize="rms", query_std=0.2)
-    assert score_mean(d_k, 2.0, rms) == 0
-    assert score_variance(d_k, 2.0, l2) == pytest.approx(1 / d_k / 4)
-    assert score_variance(d_k, 2.0, rms) == pytest.approx(d_k / 4)
-    for law in (l2, rms):
-        assert score_kurtosis(d_k, law) == pytest.approx(-6 / (d_k + 2))
+@pytest.mark.parametrize(("law", "length"), [("l2", 1.0), ("rms", 6.0)])
+def test_scores_of_normalized_vectors_are_cosines(law, length):
+    """(1 + t) / 2 has a beta law, t a cosine in six dimensions."""
+    variance, excess = stats.beta(2.5, 2.5, -1, 2).stats("vk")
+    law = PairLaw(normalize=law, key_std=3.0)
+    assert score_mean(6, 2.0, law) == 0
+    assert score_variance(6, 2.0, law) == pytest.approx(length**2 * variance / 4)
+    assert score_kurtosis(6, law) == pytest.approx(excess)
 
 
-@pytest.mark.parametrize(
-    "law",
-    [
-        PairLaw(TWO_POINTS, query_mean=0.7, key_mean=-2.0, query_std=1.5, key_std=0.4),
-        PairLaw(TWO_POINTS, query_mean=-0.3, spectrum=1.5),
-    ],
-)
-def test_the_variance_within_rows_by_summing_over_all_draws(law):
+def test_the_variance_within_rows_by_summing_over_all_draws():
+    law = PairLaw(TWO_POINTS, query_mean=-0.3, key_mean=2.0, key_std=0.4, spectrum=1.5)
     d_k, n_keys, divisor = 2, 3, 1.7
     entries = np.array(list(itertools.product([2.0, -0.5], repeat=d_k * (1 + n_keys))))
     chances = np.where(entries == 2.0, 0.2, 0.8).prod(axis=1)

@@ -1,6 +1,6 @@
 """The exact expectations of one row against routes that share no integrand and no nodes with them.
 
-Three keys: a tensor grid over the scores. Any n: plain Monte Carlo, and limits solved by hand.
+Three keys: quadrature over their differences. Any n: plain Monte Carlo, and limits solved by hand.
 """
 
 from math import exp, inf, log, log1p, pi, sqrt
@@ -9,47 +9,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
-from scipy.integrate import simpson
-from scipy.special import entr, log_ndtr, ndtr, ndtri
+from scipy.integrate import quad, simpson
+from scipy.special import log_ndtr, ndtr, ndtri
 
-from sdpa import softmax
-from sdpa.metrics import SATURATED
 from sdpa.theory import GaussianRow, largest_score_survival, score_survival
-from sdpa.theory.gaussian_rows import gaussian_rows, saturated_rows
-from sdpa.theory.integrands import METRICS
+from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.theory.query_lengths import largest_deviation_survival
-from tests.numerics import integral
-
-BESIDE_A_SINK = {"sum w", "|J|^2 of keys", "|Jx|^2 of keys"}
-MEANS = METRICS.keys() - {"JJ.c"} - BESIDE_A_SINK
-
-
-def of_weights(w, z):
-    """Metrics of rows of weights at standard scores z, from their definitions and with J written
-    out.
-    """
-    j = w[..., :, None] * (np.eye(w.shape[-1]) - w[..., None, :])
-    trace, square = np.trace(j, axis1=-2, axis2=-1), (j**2).sum((-1, -2))
-    along = ((j @ z[..., None])[..., 0] ** 2).sum(-1)
-    return {
-        "tr J": trace,
-        "|J|^2": square,
-        "|Jx|^2": along,
-    }
-
-
-@pytest.mark.parametrize("sigma", [0.1, 1.4])
-def test_three_keys_on_a_tensor_grid(sigma):
-    nodes, weights = np.polynomial.hermite_e.hermegauss(70)
-    z = np.stack(np.meshgrid(nodes, nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 3)
-    probability = np.einsum("i,j,k->ijk", weights, weights, weights).ravel() / weights.sum() ** 3
-    row, values = GaussianRow(sigma, 3), of_weights(softmax(sigma * z), z)
-    for name in MEANS:
-        expected = probability @ values[name]
-        assert row.metric_mean(name) == pytest.approx(expected, rel=1e-6), name
-    entropy = entr(softmax(sigma * z)).sum(-1)
-    mean = probability @ entropy
-    assert row.entropy() == pytest.approx(mean, rel=1e-6)
 
 
 @pytest.mark.parametrize(("sigma", "n_keys"), [(1e5, 2), (1e7, 1e9)])
@@ -78,18 +43,12 @@ def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, thre
         chance = ndtr((a / 2 - at_least) / (sigma * sqrt(1.5)))
         return stats.norm.pdf(a, scale=sigma * sqrt(2)) * chance
 
-    ends = -log(c) + sigma * np.array([0, 2, 14])
-    expected = 3 * integral(integrand, ends, epsabs=1e-14, limit=200)
+    low, middle, high = -log(c) + sigma * np.array([0, 2, 14])
+    pieces = (low, middle), (middle, high)
+    expected = 3 * sum(quad(integrand, *ends, epsabs=1e-14, limit=200)[0] for ends in pieces)
     error = 1e-12 if sigma >= 0.4 else 1e-10  # as stated
     found = GaussianRow(sigma, 3).remainder_below(log1p(-threshold))
     assert found == pytest.approx(expected, rel=1e-9, abs=error)
-
-
-@pytest.mark.parametrize("n_keys", [2, 64, 1e6])
-def test_saturation_is_interpolated_within_what_it_says(n_keys):
-    sigma = np.geomspace(0.2, 200, 13)
-    expected = np.array([GaussianRow(s, n_keys).remainder_below(log1p(-SATURATED)) for s in sigma])
-    assert_allclose(saturated_rows(sigma, n_keys), expected, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -133,13 +92,8 @@ def test_the_largest_of_several_scores_that_share_a_query():
     assert far == pytest.approx(7 * score_survival(500.0, 3), rel=1e-9, abs=0)
 
 
-def test_the_largest_deviation_of_two_of_three_and_of_many_scores():
-    """Of three, the deviations are sqrt(2) times the cosines of equally spaced angles. Of many, one
-    is a function of Student's t (Grubbs 1950).
-    """
+def test_the_largest_deviation_of_two_and_of_three_scores():
+    """Of three, the deviations are sqrt(2) times the cosines of equally spaced angles."""
     assert largest_deviation_survival(1.0, 2) == 1
     x = np.linspace(0.5**0.5, 2**0.5, 9)
     assert_allclose(largest_deviation_survival(x, 3), 3 * np.arccos(x / 2**0.5) / np.pi, atol=1e-7)
-    x = np.array([5.6, 6.0, 7.5])
-    t = x * np.sqrt((64 - 2) / (64 - 1 - x**2))
-    assert_allclose(largest_deviation_survival(x, 64), 64 * stats.t.sf(t, 62), rtol=1e-9)
