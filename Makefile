@@ -24,7 +24,7 @@ help: ## show this list
 	@echo "Start with make quick. Your own sweep: make all CONFIG=mine.yaml (docs/cases.md)"
 	@echo "Your own q, k or kernel: .venv/bin/sdpa --help (docs/your-model.md)"
 
-quick: ## a first look in two minutes: quick.yaml, a small config
+quick: ## a first look in a minute: quick.yaml, three small sweeps
 all: ## measure every sweep, draw, check, and write the page
 watch: ## measure and draw again at every save of the config
 plan: ## show what would run, its time and memory

@@ -10,6 +10,8 @@ SIGTERM.
 
 # Commands import what takes long to load, such as pandas, when they run.
 
+import atexit
+import gc
 import os
 from collections.abc import Callable
 from functools import partial
@@ -250,6 +252,7 @@ def main() -> None:
     for name in names:
         if given := os.environ.get(name):
             values[name.lower()] = [given] if name == "SWEEP" else given
+    atexit.register(gc.freeze)  # nothing looks for garbage among all objects at the end
     commands: Any = typer.main.get_command(app)
     commands(
         prog_name="python -m experiments", default_map=dict.fromkeys(commands.commands, values)

@@ -23,7 +23,7 @@ from experiments.measuring.processor import is_supported
 from experiments.running.fingerprint import measuring_source
 from experiments.running.store import Store
 from experiments.running.work import find_work
-from experiments.running.workers import default_jobs, worker_pool
+from experiments.running.workers import helpers
 from experiments.tables.changes import ROUNDING, change_of
 from experiments.tables.products import Product, build, ledger
 from experiments.tables.reporter import FLAGGED, Reporter
@@ -181,7 +181,7 @@ def measure_again(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> No
     differences: list[str] = []
     with (
         report.progress(total, f"{counted(len(chosen), 'cell')} to measure again") as advance,
-        worker_pool(default_jobs()) as pool,
+        helpers(None, len(chosen)) as submit,
     ):
 
         def finish(each: _Rows, made: "Future[str]") -> None:
@@ -191,7 +191,7 @@ def measure_again(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> No
                 raise in_part(each.place, error) from None
             advance(each.place, each.seconds)
 
-        futures = [(each, pool.submit(each.difference)) for each in chosen]
+        futures = [(each, submit(each.difference)) for each in chosen]
         attempt(partial(finish, *each) for each in futures)
     if found := [*filter(None, differences)]:
         raise DisagreementError("\n".join(["expected the bytes of the table, got others:", *found]))

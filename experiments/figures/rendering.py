@@ -165,10 +165,10 @@ def _png(drawing: Drawing, title: str, caption: str) -> bytes:
     info.add_text(DRAWN_ROWS, f"{len(above)} {len(above) + len(inner)}")
     whole = Image.fromarray(np.vstack([above, inner, below])).convert("RGB")
     # A third of the bytes: surfaces keep their colours, and only some pixels at edges change.
-    image = whole.quantize(_COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    image = whole.quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     dpi = drawing.dpi, drawing.dpi
     png = io.BytesIO()
-    image.save(png, "png", dpi=dpi, pnginfo=info, optimize=True)
+    image.save(png, "png", dpi=dpi, pnginfo=info)
     return png.getvalue()
 
 

@@ -1,6 +1,6 @@
 """The common style of all figures: panels and colours.
 
-Colours come from seaborn's `colorblind` palette. Each of the four most common rules has its own
+Colours come from seaborn's palettes `colorblind` and `flare`. Each of the four most common rules has its own
 colour everywhere, so a reader who knows one figure can read the next.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap
+from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from sdpa.scaling import SCALED, UNSCALED
@@ -21,12 +21,15 @@ Colour: TypeAlias = str | tuple[float, float, float]
 
 INK = "#333333"
 DPI = 150
-# The palette is copied, because seaborn takes a second to load.
+# The palettes are copied, because seaborn takes a second to load.
 _BLUE, _ORANGE, _GREEN, _RED = "#0173b2", "#de8f05", "#029e73", "#d55e00"
 _PINK, _BROWN, _GREY, _SKY = "#cc78bc", "#ca9161", "#949494", "#56b4e9"
 _COLOURS = {UNSCALED: _RED, "d_k^1/3": _ORANGE, SCALED: _BLUE, "d_k^2/3": _GREEN}
 _OTHER_COLOURS = [_PINK, _BROWN, _GREY, _SKY]
 UNORDERED_COLOURS = [_BLUE, _RED, _GREEN, _PINK, _BROWN, _GREY]
+_ORDERED = LinearSegmentedColormap.from_list(
+    "ordered", ["#edb081", "#e5715e", "#c14168", "#863071", "#4b2362"]
+)
 SEQUENTIAL = colormaps["Blues"]  # of amounts: darker means more
 DIVERGING = colormaps["RdBu_r"]  # of signed amounts: blue below 0, white at 0, red above
 STYLE = {
@@ -88,9 +91,7 @@ def scaling_colours(names: Iterable[str]) -> dict[str, Colour]:
 
 def ordered_colours(count: int) -> list[Colour]:
     """Colours for the values of an ordered quantity, light to dark."""
-    import seaborn  # takes a second to load
-
-    return _spread(seaborn.color_palette("flare", as_cmap=True), count)
+    return _spread(_ORDERED, count)
 
 
 def _spread(colours: Colormap, count: int) -> list[Colour]:

@@ -64,7 +64,7 @@ def _files_behind(modules: Iterable[str]) -> set[Path]:
 
 def _imports(path: Path) -> Iterator[str]:
     """The modules whose names a file imports; for a name of a package, the one that defines it."""
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -77,7 +77,7 @@ def _home(module: str, name: str) -> str:
         return submodule
     path = _file(module)
     if path and path.name == "__init__.py":
-        for node in ast.parse(path.read_bytes()).body:
+        for node in _tree(path).body:
             if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
                 return str(node.module)
     return module
@@ -88,6 +88,12 @@ def _file(module: str) -> Path | None:
     path = ROOT.joinpath(*module.split("."))
     files = path.with_suffix(".py"), path / "__init__.py"
     return next((file for file in files if file.is_file()), None)
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    """The syntax tree of a file."""
+    return ast.parse(path.read_bytes())
 
 
 @cache
@@ -121,22 +127,20 @@ def commit() -> dict[str, str | bool] | None:
 def _hash(paths: Iterable[Path], *, whole: bool = False) -> str:
     found = hashlib.sha256()
     for path in sorted(path for path in paths if path.is_file()):
-        content = path.read_bytes()
-        if path.suffix == ".py" and not whole:
-            content = _bare(content).encode()
+        is_bare = path.suffix == ".py" and not whole
+        content = _bare(_tree(path)).encode() if is_bare else path.read_bytes()
         name = path.relative_to(ROOT).as_posix()
         found.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
     return found.hexdigest()
 
 
 @cache
-def _bare(source: bytes) -> str:
+def _bare(tree: ast.Module) -> str:
     r"""The code of a file without comments, docstrings, layout and words.
 
-    >>> _bare(b'"A module."\nx = ( # one\n  "#1", "the first number")\n\n')
+    >>> _bare(ast.parse('"A module."\nx = ( # one\n  "#1", "the first number")\n\n'))
     "x = ('#1', '')"
     """
-    tree = ast.parse(source)
     for each in ast.walk(tree):
         if (
             isinstance(each, ast.Module | ast.ClassDef | ast.FunctionDef)

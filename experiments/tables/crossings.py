@@ -55,7 +55,7 @@ def norm_ratios(results: Results) -> pd.DataFrame:
     point = results.axes.among(table)
     columns = [*point, *names(_RATIO_COLUMNS)]
     unscaled, scaled = (
-        table[table["scaling"] == name].set_index(point) for name in (UNSCALED, SCALED)
+        table[table["scaling"] == name].reset_index(drop=True) for name in (UNSCALED, SCALED)
     )
     if table["d_k"].nunique() < 2 or unscaled.empty or scaled.empty:
         return pd.DataFrame(columns=columns)
@@ -64,7 +64,7 @@ def norm_ratios(results: Results) -> pd.DataFrame:
         factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
         for statistic, suffix in NORM_STATISTICS.items():
             ratio = _ratio(unscaled, scaled, f"{metric}{suffix}", factor)
-            parts.append(ratio.assign(norm=norm, statistic=statistic))
+            parts.append(unscaled[point].join(ratio).assign(norm=norm, statistic=statistic))
     return pd.concat(parts)[columns]
 
 
@@ -72,7 +72,7 @@ def _ratio(
     unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, factor: "float | pd.Series[float]"
 ) -> pd.DataFrame:
     """The ratio of one metric of the rows of each rule, times a factor; empty if one of the norms
-    is 0. The index of the rows are the axes.
+    is 0. Every cell has all rules, so that rows at the same place have the same axes.
     """
     low, high, exact = (f"{metric}_{end}" for end in ("low", "high", "exact"))
     found = pd.DataFrame(
@@ -93,7 +93,7 @@ def _ratio(
     # A norm too small for a double is 0 and has no ratio.
     known = (unscaled[metric] > 0) & (scaled[low] > 0) & np.isfinite(found["ratio_high"])
     found[_RATIO] = found[_RATIO].where(known)
-    return found.reset_index()
+    return found
 
 
 def crossings(ratios: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:

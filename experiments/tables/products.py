@@ -22,7 +22,7 @@ from experiments.tables.changes import Change, update
 from experiments.tables.reporter import Reporter
 
 _LEDGER = ".made.json"
-_MADE_WITH = ("jinja2", "matplotlib", "numpy", "pandas", "scipy", "seaborn")
+_MADE_WITH = ("jinja2", "matplotlib", "numpy", "pandas", "scipy")
 
 
 class IncompleteError(Exception):

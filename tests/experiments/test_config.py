@@ -181,7 +181,7 @@ def test_another_range_is_refused_with_the_nearest_end(text, message):
 
 
 NEW = st.text(max_size=8) | st.sampled_from(["[", "{", "- ", ": ", "\n", "2^3", "4..15*2"])
-EDITS = st.lists(st.tuples(st.integers(0, 1800), st.integers(0, 40), NEW), min_size=1, max_size=4)
+EDITS = st.lists(st.tuples(st.integers(0, 800), st.integers(0, 40), NEW), min_size=1, max_size=4)
 
 
 @settings(max_examples=50, suppress_health_check=[*HealthCheck])
