@@ -83,6 +83,12 @@ def test_a_number_that_is_not_finite_is_not_kept(monkeypatch):
         measure_record(CHUNK, 0, {})
 
 
+def hash_of(experiment):
+    """The hash of the files as they are; a process of the suite reads each once."""
+    fingerprint._tree.cache_clear()
+    return fingerprint.measuring_source.__wrapped__(load_experiment(experiment))
+
+
 def test_the_hash_of_an_experiment_follows_code_that_measures_and_no_comment(tmp_path, monkeypatch):
     """One module at a time gets a comment and a docstring, then a line of code more."""
     for package in ("sdpa", "experiments"):
@@ -90,9 +96,7 @@ def test_the_hash_of_an_experiment_follows_code_that_measures_and_no_comment(tmp
     monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
 
     def hashes():
-        return {
-            name: fingerprint.measuring_source.__wrapped__(load_experiment(name)) for name in HASHED
-        }
+        return {name: hash_of(name) for name in HASHED}
 
     before = hashes()
     for path, changed in {
@@ -134,7 +138,7 @@ def test_words_of_a_metric_leave_the_hash_and_its_formula_does_not(tmp_path, mon
     def hash_with(old, new):
         assert text.count(old) == 1
         path.write_text(text.replace(old, new))
-        return fingerprint.measuring_source.__wrapped__(load_experiment("saturation"))
+        return hash_of("saturation")
 
     before = hash_with("mean of scaled scores", "mean of scaled scores")
     assert hash_with('"mean of scaled scores"', '"$q.k$"') == before
