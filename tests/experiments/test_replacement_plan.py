@@ -11,12 +11,12 @@ from experiments.config.paths import csv_name
 from experiments.kinds.language import cell as language
 from experiments.measuring.chunk import Chunk
 from sdpa import Scaling
-from tests.experiments.test_training_plan import HALF, OUTCOME, PAGE, PLAIN, is_above, is_as_good
+from tests.experiments.test_training_plan import HALF, OUTCOME, PLAIN, is_above, is_as_good
 from tests.shipped import RESULTS, ROOT
 
 FULL = RESULTS / "config.full"
 SWEEPS = ["", "_sizes", "_replacements", "_replacements_small", "_replacements_wide"]
-SWEEPS += ["_long", "_long_norm", "_long_half"]
+SWEEPS += ["_long", "_long_norm", "_long_half", "_cap", "_four_heads"]
 MECHANISMS = {  # with the names of the table of docs/training.md
     "none": ("softmax", {}),
     "norm": ("QK-norm, gain fixed at 1", {"normalize": "rms"}),
@@ -26,8 +26,10 @@ MECHANISMS = {  # with the names of the table of docs/training.md
     "sigmoid": ("sigmoid", {"normalizer": "sigmoid"}),
 }
 CASE = {"d_k": 64, "initial": "unit", "initial_divisor": PLAIN, "layers": 4, "steps": 400}
+CASE |= {"n_heads": 1, "width": 64}
 CASE |= {"normalize": "none", "gain": "fixed", "softcap": 0, "normalizer": "softmax"}
 LONG, FAST = {"steps": 4000}, {"learning_rate": 0.008}
+CAP, HEADS = {"softcap": 30}, {"n_heads": 4, "width": 256}
 SLOW, USUAL = {**LONG, "learning_rate": 0.001}, {**LONG, "learning_rate": 0.002}
 PATHS = [FULL / csv_name(f"language{sweep}", "measured") for sweep in SWEEPS]
 ROWS = pd.concat(map(pd.read_csv, PATHS))
@@ -112,21 +114,59 @@ PREDICTIONS = [
 ]
 
 
+WIDE_EXCESS, EXCESS = (
+    loss("none", **axes) / loss("none", HALF, **axes) - 1 for axes in (HEADS, {})
+)
+ADDENDUM = [
+    lambda: loss("none", **CAP) < loss("cap 50"),
+    lambda: not is_as_good(best("none", **CAP), best("none", HALF)),
+    lambda: is_as_good(best("none", HALF, **CAP), best("none", HALF)),
+    lambda: is_above(best("none", **HEADS), best("none", HALF, **HEADS)),
+    lambda: WIDE_EXCESS < EXCESS,
+    lambda: all(loss("none", rule, **HEADS) < loss("none", rule) for rule in (PLAIN, HALF)),
+    lambda: median("none", **HEADS) < median("none", HALF, **HEADS) / 10,
+]
+
+
 def part(heading, path="training"):
     """A part of a page in one line."""
+    return " ".join(lines_of(heading, path).split())
+
+
+def lines_of(heading, path="training"):
     text = (ROOT / "docs" / f"{path}.md").read_text(encoding="utf-8")
-    return " ".join(text.partition(f"# {heading}\n")[2].partition("\n##")[0].split())
+    return text.partition(f"# {heading}\n")[2].partition("\n##")[0]
 
 
-def test_every_prediction_has_the_outcome_that_the_docs_report():
-    outcomes = {
-        number: "held" if prediction() else "failed"
-        for number, prediction in enumerate(PREDICTIONS, start=1)
-    }
-    _, _, second = PAGE.partition("## Predictions of the second plan")
-    assert {int(number): words for number, words in OUTCOME.findall(second)} == outcomes
-    counts = map([*outcomes.values()].count, ("held", "failed"))
-    assert "Of 22 predictions, {} held and {} failed".format(*counts) in second
+@pytest.mark.parametrize(
+    ("heading", "predictions"),
+    [
+        ("Predictions of the second plan", PREDICTIONS),
+        ("A cap of 30, and four heads", ADDENDUM),
+    ],
+)
+def test_every_prediction_has_the_outcome_that_the_docs_report(heading, predictions):
+    outcomes = ["held" if prediction() else "failed" for prediction in predictions]
+    said = lines_of(heading)
+    found = OUTCOME.findall(said)
+    assert [words.removesuffix(" within noise") for _, words in found] == outcomes
+    counts = map(outcomes.count, ("held", "failed"))
+    assert f"{len(predictions)} predictions, {{}} held and {{}} failed".format(*counts) in said
+
+
+def test_docs_say_what_a_cap_of_30_and_four_heads_do():
+    page = part("A cap of 30, and four heads")
+    capped = loss("none", **CAP)
+    above = capped / loss("none", HALF) - 1
+    with_root = loss("none", HALF, **CAP)
+    assert f"ends at {capped:.3f}, {above:.1%} above the root, and with √d<sub>k</sub>" in page
+    assert f"at {with_root:.3f}." in page
+    wide = [f"{loss('none', rule, **HEADS):.3f}" for rule in (PLAIN, HALF)]
+    told = "the loss is {} unscaled and {} under √d<sub>k</sub>,".format(*wide)
+    assert f"{told} {WIDE_EXCESS:.1%} apart ({EXCESS:.1%} in one head" in page
+    assert {best("none", rule, **HEADS)["learning_rate"] for rule in (PLAIN, HALF)} == {0.001}
+    assert median("none", **HEADS) < 1e-18
+    assert loss("none", HALF, **HEADS) < 1.65 < loss("none", **HEADS)  # triples
 
 
 def verdict(mechanism, initial):
