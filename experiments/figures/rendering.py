@@ -30,7 +30,6 @@ _CAPTION_POINTS = 9.5
 _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
 _LINE = 1.35  # height of a line over the size of the font
 _MARGIN_INCHES = 0.09
-_COLOURS = 256  # of a PNG, at most
 _JOINED = "\u00a0=\u00a0"
 
 Pixels = npt.NDArray[np.uint8]
@@ -165,7 +164,7 @@ def _png(drawing: Drawing, title: str, caption: str) -> bytes:
     info.add_text(DRAWN_ROWS, f"{len(above)} {len(above) + len(inner)}")
     whole = Image.fromarray(np.vstack([above, inner, below])).convert("RGB")
     # A third of the bytes: surfaces keep their colours, and only some pixels at edges change.
-    image = whole.quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    image = whole.quantize(method=Image.Quantize.MAXCOVERAGE)
     dpi = drawing.dpi, drawing.dpi
     png = io.BytesIO()
     image.save(png, "png", dpi=dpi, pnginfo=info)

@@ -22,7 +22,7 @@ from experiments.tables.changes import Change, update
 from experiments.tables.reporter import Reporter
 
 _LEDGER = ".made.json"
-_MADE_WITH = ("jinja2", "matplotlib", "numpy", "pandas", "scipy")
+MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy")
 
 
 class IncompleteError(Exception):
@@ -60,7 +60,7 @@ class Product:
 
 def record(files: Iterable[Path], parameters: object = None) -> str:
     """SHA-256 of files, JSON values, the source of the suite and the libraries."""
-    of = [[*map(checksum, files)], parameters, suite_source(), versions(*_MADE_WITH)]
+    of = [[*map(checksum, files)], parameters, suite_source(), versions(*MADE_WITH)]
     return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()
 
 

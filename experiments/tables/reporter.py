@@ -31,7 +31,6 @@ from experiments.config.errors import counted
 from experiments.tables.changes import Change
 
 _SECONDS_BETWEEN_LINES = 30  # in a log, to show that a long run is alive
-_SHARE_BETWEEN_LINES = 0.1  # of the elapsed time, so that the log of a longer run stays short
 GOOD = "green"
 FLAGGED = "yellow"
 WIDTH = 100  # columns
@@ -150,8 +149,8 @@ class Reporter:
             progress.update(bar, advance=amount, description=what)
             (task,) = progress.tasks
             elapsed = task.elapsed or 0.0
-            pause = max(_SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES * elapsed)
-            if self._console.is_terminal or time.monotonic() - last_line < pause:
+            is_early = time.monotonic() - last_line < _SECONDS_BETWEEN_LINES
+            if self._console.is_terminal or is_early:
                 return
             last_line = time.monotonic()
             left = task.time_remaining

@@ -46,10 +46,10 @@ def _mechanisms(tables: Tables) -> Numbers:
 FIGURES = (
     Figure(
         name="mechanisms",
-        shows="Largest weight and gradient against d_k under each mechanism",
+        shows="Largest weight and gradient under each mechanism",
         default=True,
         lines=Lines(
-            "d_k",
+            "",
             (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT, MEDIAN_TITLE)),
             (5.0, 3.1),
             facet_by="scaling",

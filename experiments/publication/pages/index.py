@@ -30,7 +30,6 @@ from experiments.publication.pages.answers import ANSWERS, answers, questions
 from experiments.publication.pages.parts import (
     FOLDER,
     LONGER,
-    MADE_WITH,
     digits,
     pictures,
     provenance,
@@ -45,7 +44,7 @@ from experiments.publication.pages.statements import (
 )
 from experiments.running.fingerprint import versions
 from experiments.tables.layout import shown_metrics
-from experiments.tables.products import IncompleteError, Product, build
+from experiments.tables.products import MADE_WITH, IncompleteError, Product, build
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results, SweepAxes
 from experiments.tables.study import Study

@@ -33,7 +33,6 @@ from experiments.tables.study import Study
 
 FOLDER = Path(__file__).parent
 LONGER = "config-full"  # in place of a sweep's name: the figure of longer training
-MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy")
 _PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measured at")
 _SHOWN_DIGITS = 12  # of a commit
 # In order: later ones see the results of earlier ones.
