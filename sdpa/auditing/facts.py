@@ -70,6 +70,7 @@ def _coefficients(a: Attention, logs: Array, near: float) -> dict[str, Any]:
 def facts_of(pairs: Pairs, near: float) -> dict[str, str]:
     """The facts of attentions of several sizes, each beside the one that is expected."""
     found = [f for _, f in pairs]
+    telling = max(pairs, key=lambda pair: (np.any(pair[0].seen != pair[1].seen), pair[1].seen.size))
     alike: dict[tuple[str, ...], list[Attention]] = {}
     for f in found:
         alike.setdefault((*f.coefficients,), []).append(f)
@@ -79,16 +80,10 @@ def facts_of(pairs: Pairs, near: float) -> dict[str, str]:
     )
     return {
         "scores": " or ".join(filter(None, sums)) or "without effect",
-        "keys": _keys(*max(pairs, key=_telling)),
+        "keys": _keys(*telling),
         "weights sum to": _term("1", found, [f.total for f in found], near),
         "sink as e^logit": _term("1", found, [np.exp(f.sink) for f in found], near),
     }
-
-
-def _telling(pair: tuple[Attention, Attention]) -> tuple[bool, int]:
-    """The order of cases by which keys are told: those that differ, and large ones."""
-    e, f = pair
-    return bool((e.seen != f.seen).any()), f.seen.size
 
 
 def _term(of: str, found: list[Attention], numbers: list[Any], near: float) -> str:

@@ -75,13 +75,13 @@ class Attention:
     @property
     def output(self) -> Array:
         """(batch, heads, n_queries, d_v)."""
-        return self.weights @ self.v
+        return np.asarray(self.weights @ self.v)
 
 
 def softmax(scores: Array, axis: int = -1, sink: Any = -math.inf) -> Array:
     """e^score over its sum along an axis and that of a sink; 0 without any."""
     sums = np.logaddexp.reduce(scores, axis=axis, keepdims=True)
-    return np.nan_to_num(np.exp(scores - np.logaddexp(sums, sink)))
+    return np.asarray(np.nan_to_num(np.exp(scores - np.logaddexp(sums, sink))))
 
 
 def _unit(x: Array) -> Array:

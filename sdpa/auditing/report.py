@@ -185,7 +185,9 @@ def _tell(audited: Audited, cases: list[Case], report: Audit, empty: str) -> Non
     bases = {"expected": [], "fitted": differing}
     for limit, mistake, base in product((rounding, max(rounding, 2**-19)), MISTAKES, bases):
         told = [*bases[base], *[mistake] * bool(mistake)]
-        if (told or base == "expected") and _all_explained(cases, base, mistake, limit):
+        if (told or base == "expected") and all(
+            case.is_explained(base, mistake, limit) for case in cases
+        ):
             coarse = ["outputs are only right to 1e-06, as of float32"] * (limit > rounding)
             report.findings += told + coarse
             return
@@ -195,15 +197,6 @@ def _tell(audited: Audited, cases: list[Case], report: Audit, empty: str) -> Non
     is_all = len(wrong[base]) == len(cases)
     report.findings += [*bases[base], f"wrong in {'all inputs' if is_all else words}"]
     report.evidence.append(min(wrong[base], key=lambda case: case.found.size).smallest())
-    for name in "float16", "bfloat16":
-        if _all_explained(cases, "expected", "", TYPES[name][0]):
-            report.evidence.append(f"errors are below those of {name}")
-            return
-
-
-def _all_explained(cases: list[Case], *how: Any) -> bool:
-    """Whether an attention with a mistake gives all outputs."""
-    return all(case.is_explained(*how) for case in cases)
 
 
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
