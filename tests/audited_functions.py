@@ -39,11 +39,6 @@ def window(q, k, v, behind=4, ahead=0):
     return attend(q, k, v, tril(q, k, ahead) & ~tril(q, k, -behind - 1))
 
 
-def multiplied(q, k, v):
-    """The mask after the softmax."""
-    return softmax(scores(q, k)) * tril(q, k) @ v
-
-
 def divided(text, q, k, v):
     """The softmax of q.k over a formula of the sizes."""
     (_, n_heads, _, d_k), n_keys = q.shape, k.shape[2]
@@ -51,8 +46,8 @@ def divided(text, q, k, v):
     return softmax(q @ k.mT / eval(text, sizes)) @ v
 
 
-def in_singles(q, k, v, attention=attend):
-    return attention(*(x.astype(np.float32) for x in (q, k, v))).astype(q.dtype)
+def in_type(dtype, q, k, v, attention=attend):
+    return attention(*(x.astype(dtype) for x in (q, k, v))).astype(q.dtype)
 
 
 def dropped(q, k, v):
@@ -73,9 +68,9 @@ def in_blocks(q, k, v, size=64, start=-np.inf, keep=None):
     return out / np.maximum(total, 1e-300)
 
 
-def renormalized(q, k, v):
+def masked_after(q, k, v, renormalized=False):
     w = softmax(scores(q, k)) * tril(q, k)
-    return w / w.sum(axis=-1, keepdims=True) @ v
+    return w / (w.sum(axis=-1, keepdims=True) if renormalized else 1) @ v
 
 
 def sinks(q, k, v, logits=(-1, 0.5, 2)):
@@ -92,6 +87,10 @@ def biased(q, k, v, slopes=SLOPES):
 def grouped(q, k, v, spread=np.repeat):
     group = q.shape[1] // k.shape[1]
     return attend(q, spread(k, group, 1), spread(v, group, 1))
+
+
+def in_turn(x, group, _):
+    return np.tile(x, (1, group, 1, 1))
 
 
 def capped(q, k, v, cap=30.0):
@@ -115,6 +114,7 @@ FIXED = {
     "1 + d_k**0.5": "q·k / (1 + d_k^1/2)",
     "(n_heads * d_k) ** 0.5": "q·k / (n_heads d_k)^1/2",
     "-(d_k**0.5)": "-1 * q·k / d_k^1/2",
+    "d_k**0.5 / 0.6931": "0.6931 * q·k / d_k^1/2",
 }
 # Functions, the words that name them, and what is expected of them.
 REPORTED = [
@@ -122,36 +122,37 @@ REPORTED = [
 ]
 REPORTED += [
     (partial(divided, "(-(-d_k // 128) * 128) ** 0.5"), "(d_k up to whole 128s)", {"d_k": 80}),
-    (attend, "sink as e^logit: none, expected 1.649", {"sink": 0.5}),
-    (partial(sinks, logits=0), "sink as e^logit: 1, expected none", {}),
-    (attend, "keys: all, expected", CAUSAL),
+    (lambda q, k, v: divided("1", q, k, v) / 8, "weights sum to: 0.125, expected 1", {}),
+    (attend, "sink as e^logit: 0, expected 1.649", {"sink": 0.5}),
+    (partial(sinks, logits=0), "sink as e^logit: 1, expected 0", {}),
     (attend, "keys: all, expected those of the mask", {"mask": PADDING}),
     (causal, "keys: positions -inf to 0 from the query's own", {"mask": "window-5"}),
     (partial(causal, last=False), "queries at the first ones, expected", CAUSAL),
     (partial(causal, offset=-1, fill=-1e9), "keys: positions -inf to -1 from", CAUSAL),
     (partial(window, ahead=4), "keys: positions -4 to 4 from", {"mask": "window-5"}),
     (partial(window, behind=0), "keys: positions 0 to 0 from", CAUSAL),
-    (partial(causal, fill=0.0), "keys: all, hidden ones with the score 0, expected", CAUSAL),
+    (lambda q, k, v: attend(q, k, v, ~tril(q, k)), "keys: those that the mask should hid", CAUSAL),
+    (partial(causal, fill=0.0), "scores: q·k of visible keys / d_k^1/2", CAUSAL),
     (partial(causal, fill=-1e4), "hidden keys have a finite score", {"dtype": "float32", **CAUSAL}),
-    (multiplied, "the mask multiplies weights", CAUSAL),
-    (partial(biased, slopes=SLOPES[::-1]), "bias: (0.125, 0.25, 0.5", {"alibi": SLOPES, **CAUSAL}),
-    (partial(attend, axis=-2), "weights: sum to 1 over queries", {}),
-    (partial(attend, axis=1), "weights: sum to 1 over heads", {}),
-    (partial(grouped, spread=lambda x, n, _: np.tile(x, (1, n, 1, 1))), "in turn", {"groups": 2}),
-    (attend, "q and k are not divided by their lengths", {"normalize": 8}),
-    (in_singles, "outputs are only right to 6e-08", {}),
+    (masked_after, "the mask multiplies weights", CAUSAL),
+    (partial(biased, slopes=-0.5), "+ -0.5 * distance, expected", {"alibi": 0.5, **CAUSAL}),
+    (partial(biased, slopes=SLOPES[::-1]), "(0.125, 0.25, 0.5) * d", {"alibi": SLOPES, **CAUSAL}),
+    (partial(attend, axis=-2), "weights sum to 1 over queries", {}),
+    (partial(grouped, spread=in_turn), "scores: q·k of heads in turn", {"groups": 2}),
+    (attend, "scores: q·k / d_k^1/2, expected 8 * q·k of unit vectors", {"normalize": 8}),
+    (attend, "expected q·k after the soft cap", {"softcap": 30.0}),
+    (partial(in_type, "f4"), "outputs are only right to 1e-06", {}),
     (dropped, "different in each call", {}),
-    (partial(in_blocks, start=0.0), "the running maximum starts at 0", {}),
-    (
-        partial(in_blocks, keep=1.0),
-        "64 keys are not rescaled by a larger maximum in the output",
-        {},
-    ),
+    (partial(in_blocks, start=0.0), "low rows are lost: the maximum starts at 0", {}),
+    (partial(in_blocks, keep=1.0), "not rescaled by a larger maximum in the output", {}),
     (causal, "queries without keys: nan, expected zero", {"empty": "zero", **CAUSAL}),
 ]
 RIGHT = [
     (causal, CAUSAL),
-    (partial(in_singles, attention=renormalized), {"dtype": "float32", **CAUSAL}),
+    (
+        partial(in_type, "f4", attention=partial(masked_after, renormalized=True)),
+        {"dtype": "float32", **CAUSAL},
+    ),
     (partial(causal, last=False), {"mask": "causal-first"}),
     (partial(causal, fill=-1e9), {"empty": "uniform", **CAUSAL}),
     (partial(window, ahead=4), {"mask": "local-4"}),
@@ -161,7 +162,6 @@ RIGHT = [
     (biased, {"alibi": SLOPES, **CAUSAL}),
     (grouped, {"groups": 2}),
     (in_blocks, {}),
-    (in_singles, {"dtype": "float16"}),
     (cosines, {"normalize": 10}),
     (one_width, {}),
 ]

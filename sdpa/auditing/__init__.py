@@ -1,8 +1,8 @@
 """The audit of an attention function from its outputs alone: facts, and the mistake if it has one.
 
-`model` is an attention whose steps can be replaced, `probes` calls the function, `facts` are fitted
-to its weights, `mistakes` is the list, `explanation` finds what gives all outputs, and `report`
-tells.
+`model` is an attention whose scores are a sum of declared features, `facts` are fitted to weights,
+`mistakes` is the list of what no fact names, `probes` calls the function, and `report` finds what
+gives all outputs, and tells it.
 """
 
 from sdpa.auditing.report import Audit, audit

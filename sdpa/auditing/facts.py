@@ -1,180 +1,135 @@
 """Facts of an attention, fitted to its weights, and their words."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from fractions import Fraction
-from functools import partial
-from itertools import combinations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from sdpa.auditing.model import Array, Attention, by_position
-from sdpa.masks import Reach
+from sdpa.auditing.model import BIASES, FEATURES, PRODUCTS, Array, Attention
 
-Pair = tuple[Attention, Attention]  # expected and found
-_AXES = {-1: "keys", -2: "queries", 1: "heads", 0: "batch entries"}
+_EQUATIONS = 1000  # of a fit
+Pairs = list[tuple[Attention, Attention]]  # expected and found
 
 
-def fit(a: Attention, weights: Array, near: float) -> Attention | None:
-    """The attention with these weights; None if no facts give them.
+def fit(a: Attention, weights: Array, near: float) -> Attention:
+    """The attention with these weights; with unknown scores if no product of q and k gives them."""
+    uniform = np.ptp(weights, axis=-1, keepdims=True) < 1e-9
+    uniform &= not uniform.all()  # some rows: those of queries without keys
+    logs = np.log(np.where(uniform, 0, weights))
+    wrong = (np.abs(np.diff(logs - a.scores)) > near).any(axis=(0, 1, 2))
+    block = int(np.append(wrong, True).argmax()) + 1
+    a = replace(a, seen=logs > -600, blank=np.where(uniform, weights, 0), block=block)
+    a = replace(a, coefficients=_coefficients(a, logs, near), sink=-math.inf)
+    if "unknown" in a.coefficients:
+        return a
+    a = replace(a, seen=a.seen | (a.scores - a.top < -500))  # weights of 0 beside others
+    total = (weights / a.weights)[a.seen].mean()
+    sinks = np.where(a.seen, np.exp(a.scores) * (1 / weights - 1 / a.weights), 0)
+    sink = sinks.sum(axis=(0, 2, 3)) / a.seen.sum(axis=(0, 2, 3))
+    for trial in replace(a, total=total), replace(a, sink=np.log(sink)[:, None, None]):
+        if np.allclose(trial.weights[a.seen], weights[a.seen], rtol=near, atol=1e-300):
+            return trial
+    return replace(a, total=math.nan)
 
-    ln w = s - ln(sum of all e^s), with s = multiplier q.k + slope distance, and kept s + leak if
-    hidden: least squares of differences along the axis, in which the sum disappears.
+
+def _coefficients(a: Attention, logs: Array, near: float) -> dict[str, Any]:
+    """Coefficients of a product and the biases that give all weights.
+
+    ln w = score - ln(sum of e^score): less their means in rows, ln w are the scores, and least
+    squares give the coefficients for each head.
     """
-    # Rows without visible keys may be uniform.
-    blank = np.ptp(weights, axis=-1, keepdims=True) < 1e-9 * weights.max(axis=-1, keepdims=True)
-    logs = np.log(np.where(blank, 0, weights))
-    seen = np.isfinite(logs)
-    fitted = replace(a, seen=seen, hidden=a.hidden | blank, cap=0.0)
-    if not np.isfinite(np.diff(logs)).any():  # each query sees one key, or none
-        return fitted if (seen | blank).any() else None
-    leaks = a.hidden & (seen & ~a.hidden).any(axis=-1, keepdims=True)
-    heads = np.eye(logs.shape[1])[:, :, None, None]
-    features = a.products * a.multiplier, a.distance + 0.0 * leaks, leaks, leaks * a.scores
-    for axis in _AXES:
-        change = np.diff(logs, axis=axis)
-        known = np.isfinite(change)
-        columns = [np.diff(x * head, axis=axis)[known] for x in features for head in heads]
-        matrix = np.transpose(columns)
-        found, *_ = np.linalg.lstsq(matrix, change[known])
-        if known.any() and np.abs(matrix @ found - change[known]).max() < near:
-            ratio, slopes, leak, more = found.reshape(4, -1, 1, 1)
-            fitted = replace(
-                fitted,
-                multiplier=_or(1, ratio, near) * a.multiplier,
-                slopes=_or(a.slopes, _or(0, slopes, near), near),
-                leak=_or(0, leak, near),
-                kept=_or(0, _or(1, 1 + more / ratio, near), near),
-                axis=axis,
-            )
-            return replace(_summed(fitted, logs, near), cap=a.cap)
-    return None
+    index = np.flatnonzero(a.seen)
+    if not index.size:
+        return {"unknown": 1.0}
+    index = index[:: 1 + index.size // _EQUATIONS]
+    heads = np.eye(logs.shape[1])[np.unravel_index(index, logs.shape)[1]]
+
+    def apart(x: Any) -> Array:
+        x = np.where(a.seen, x, 0)
+        mean = x.sum(axis=-1, keepdims=True) / a.seen.sum(axis=-1, keepdims=True)
+        return np.asarray((x - mean).ravel()[index, None])
+
+    target = apart(logs)
+    for one in *a.coefficients, *PRODUCTS:
+        names = [*dict.fromkeys((one, *BIASES))]
+        try:
+            columns = [apart(FEATURES[name](a)) * heads for name in names]
+            solution, *_ = np.linalg.lstsq(np.hstack(columns), target)
+        except ValueError:  # sizes do not fit, or there is no number
+            continue
+        numbers = solution.reshape(len(names), -1, 1)
+        terms = np.matmul(columns, numbers)
+        if np.abs(terms.sum(axis=0) - target).max(initial=0) < near:
+            is_term = np.abs(terms).max(axis=(1, 2), initial=0) > near
+            return {names[i]: numbers[i][..., None] for i in np.flatnonzero(is_term)}
+    return {"unknown": 1.0}
 
 
-def _or(expected: Any, found: Any, near: float) -> Any:
-    """What is expected, if it was found."""
-    return expected if np.allclose(found, expected, rtol=near, atol=near) else found
-
-
-def _summed(a: Attention, logs: Array, near: float) -> Attention:
-    """The attention with the sink, or the sum of its weights, that these logarithms have."""
-    e = np.exp(a.masked)
-    sums = e.sum(axis=a.axis, keepdims=True)
-    more = np.where(a.seen, e / np.exp(logs) - sums, math.nan)
-    totals = sums / (more + sums)
-    sink = np.nanmedian(more, axis=(0, 2, 3), keepdims=True)[0]
-    total = np.nanmedian(totals)
-    if (sink > 0).all() and np.nanmax(np.abs(more / sink - 1)) < near:
-        return replace(a, sink=_or(a.sink, np.log(sink), near))
-    if np.nanmax(np.abs(totals / total - 1)) < near:
-        return replace(a, sink=-math.inf, total=_or(1, total, near))
-    return a
-
-
-def described(pairs: list[Pair], near: float) -> dict[str, str]:
-    """The facts in words of attentions, each beside the one that is expected."""
-    fits = [f for _, f in pairs]
-    words = partial(_words, fits, near)
+def facts_of(pairs: Pairs, near: float) -> dict[str, str]:
+    """The facts of attentions of several sizes, each beside the one that is expected."""
+    found = [f for _, f in pairs]
+    telling = max(pairs, key=lambda pair: (np.any(pair[0].seen != pair[1].seen), pair[1].seen.size))
+    alike: dict[tuple[str, ...], list[Attention]] = {}
+    for f in found:
+        alike.setdefault((*f.coefficients,), []).append(f)
+    sums = (
+        " + ".join(_term(name, some, [f.coefficients[name] for f in some], near) for name in names)
+        for names, some in alike.items()
+    )
     return {
-        "scores": words("q·k", [f.multiplier for f in fits]),
-        "keys": _keys(pairs),
-        "bias": words("distance", [f.slopes for f in fits]),
-        "weights": f"sum to {words('1', [f.total for f in fits])} over {_AXES[fits[0].axis]}",
-        "sink as e^logit": words("1", [np.exp(f.sink) for f in fits]),
+        "scores": " or ".join(filter(None, sums)) or "without effect",
+        "keys": _keys(*telling),
+        "weights sum to": _term("1", found, [f.total for f in found], near),
+        "sink as e^logit": _term("1", found, [np.exp(f.sink) for f in found], near),
     }
 
 
-def _words(fits: list[Attention], near: float, of: str, numbers: list[Any]) -> str:
-    """Numbers of all sizes, as a formula or one by one."""
-    by_head = [np.ravel(x) for x in numbers]
-    if not any(x.any() for x in by_head):
-        return "none"
-    if all(np.allclose(x, x[0], rtol=near) for x in by_head):
-        first = np.array([x[0] for x in by_head])
-        if named := _formula(fits, near, of, first):
-            return named
-    texts = (f"({', '.join(f'{one:.3g}' for one in x)} by head) * {of}" for x in by_head)
-    return " or ".join(dict.fromkeys(texts)).replace(" * 1", "")
-
-
-def _terms(d_k: int, n_keys: int, d_v: int, n_heads: int, **_: int) -> dict[str, float]:
-    """Numbers of which a multiplier may be made."""
-    return {
+def _term(of: str, found: list[Attention], numbers: list[Any], near: float) -> str:
+    """Numbers at several sizes, by head, times what they are of: a formula, or one by one."""
+    n_heads, d_k, n_keys, d_v = np.transpose([f.q.shape[1::2] + f.v.shape[2:] for f in found])
+    factors = {
+        "": n_keys**0,
+        "d_k^1/2": d_k**0.5,
         "d_k": d_k,
+        "d_k^1/4": d_k**0.25,
+        "n_keys^1/2": n_keys**0.5,
         "n_keys": n_keys,
-        "d_v": d_v,
-        "n_heads": n_heads,
-        "(n_heads d_k)": n_heads * d_k,
-        "ln(n_keys)": math.log(n_keys),
-        "(1 + d_k^1/2)": 1 + math.sqrt(d_k),
-        "(d_k up to whole 128s)": -(-d_k // 128) * 128,
+        "ln(n_keys)": np.log(n_keys),
+        "d_v^1/2": d_v**0.5,
+        "n_heads^1/2": n_heads**0.5,
+        "(n_heads d_k)^1/2": (n_heads * d_k) ** 0.5,
+        "(1 + d_k^1/2)": 1 + d_k**0.5,
+        "(d_k up to whole 128s)^1/2": (-(-d_k // 128) * 128) ** 0.5,
     }
+    by_head = [np.ravel(x) for x in numbers]
+    for above, below in product(factors, factors):
+        ratio = factors[below] / factors[above]
+        rest = np.concatenate([x * y for x, y in zip(by_head, ratio, strict=True)])
+        if np.allclose(rest, rest[0], rtol=near, atol=0):
+            names = (x for x in (f"{rest[0]:.4g}", of, above) if x not in ("", "1"))
+            return " / ".join(filter(None, (" * ".join(names) or "1", below)))
+    texts = dict.fromkeys(", ".join(f"{one:.3g}" for one in x) for x in by_head)
+    return f"({' or '.join(texts)}) * {of}".removesuffix(" * 1")
 
 
-def _formula(fits: list[Attention], near: float, of: str, values: Array) -> str | None:
-    """A constant times at most two powers of sizes; None if there is none."""
-    terms = [_terms(**f.sizes) for f in fits]
-    logs = {name: np.log([x[name] for x in terms]) for name in terms[0]}
-    powers = 0.5, -0.5, 1, -1, 0.25, -0.25
-    factors = [*product((name for name, x in logs.items() if np.ptp(x)), powers)]
-    found = []
-    for chosen in ((), *combinations(factors, 1), *combinations(factors, 2)):
-        rest = np.log(np.abs(values)) - sum(power * logs[name] for name, power in chosen)
-        if np.ptp(rest) < near:
-            constant = np.sign(values[0]) * np.exp(rest[0])
-            text = of if abs(constant - 1) < near else f"{constant:.4g} * {of}".removesuffix(" * 1")
-            for name, power in chosen:
-                text += f" {'*' if power > 0 else '/'} {name}^{Fraction(abs(power))}"
-            found.append(text.replace("^1 ", " ").removesuffix("^1"))
-    return min(found, key=len, default=None)
-
-
-def _keys(pairs: list[Pair]) -> str:
-    """The keys that have a weight, and what hidden ones have in place of -inf."""
-    largest = max(pairs, key=lambda pair: pair[0].q.size)
-    fits = (words for words, mask in _masks(*largest) if all(_agree(mask(e), f) for e, f in pairs))
-    last = np.flatnonzero(largest[1].seen[0, 0, -1])
-    ends = f", from {last[0]} to {last[-1]}" if last.size else ""
-    n_keys = largest[1].seen.shape[-1]
-    text = next(fits, f"others; the last query sees {last.size} of {n_keys}{ends}")
-    for _, f in pairs:
-        leak, kept = float(np.mean(f.leak)), float(np.mean(f.kept))
-        if leak or kept != 1:
-            score = f"{leak:.3g} + {kept:.3g} * their own".removesuffix(" + 0 * their own")
-            return f"{text}, hidden ones with the score {score}"
-    return text
-
-
-def _agree(seen: Array, f: Attention) -> bool:
-    """Whether these are the keys of rows that have keys."""
-    says = seen.any(axis=-1) & ~f.hidden.all(axis=-1)
-    return bool((seen == f.seen)[says].all())
-
-
-def _masks(e: Attention, f: Attention) -> Iterator[tuple[str, Callable[[Attention], Array]]]:
-    """Masks: by position, from what the last queries see, and changes of the expected one."""
-    seen = e.distance[-8:][f.seen[0, 0, -8:]]
-    ends = (-math.inf, seen.min(initial=0)), (math.inf, seen.max(initial=-99))
-    for place, start, stop in product(("last", "first"), *ends):
-        is_all = start == -stop == -math.inf
+def _keys(e: Attention, f: Attention) -> str:
+    """The keys that have a weight: by position, or by the expected mask."""
+    n_queries, n_keys = e.hidden.shape[2:]
+    masks: dict[str, Any] = {"all": True}
+    for place, shift in ("last", 0), ("first", n_keys - n_queries):
+        distance = e.distance + shift
+        seen = distance[f.seen.any(axis=(0, 1))]
+        low, high = seen.min(initial=0), seen.max(initial=-99)
+        start = low if low > distance.min() else -math.inf
+        stop = high if high < distance.max() else math.inf
         words = f"positions {start:g} to {stop:g} from the query's own, queries at the {place} ones"
-        yield "all" if is_all else words, partial(_by_position, Reach(-start, stop), place)
-    yield "those of the mask", lambda a: ~a.hidden
-    if e.hidden.any():
-        yield "those that the mask should hide", lambda a: a.hidden
-    yield "those of another batch entry", lambda a: ~np.roll(a.hidden, 1, axis=0)
-    for size in range(2, 65):
-        yield f"up to the end of its block of {size}", partial(_by_block, size)
-
-
-def _by_block(size: int, a: Attention) -> Array:
-    keys = np.arange(a.hidden.shape[-1]) + 0 * a.hidden
-    return np.asarray(keys // size <= (keys - a.distance) // size)
-
-
-def _by_position(reach: Reach, place: str, a: Attention) -> Array:
-    return np.broadcast_to(by_position(reach, place, *a.hidden.shape[2:]), a.hidden.shape)
+        masks[words] = (distance >= low) & (distance <= high)
+    masks |= {"those of the mask": ~e.hidden, "those that the mask should hide": e.hidden}
+    for words, mask in masks.items():
+        if ((mask == f.seen) | ~f.seen.any(axis=-1, keepdims=True)).all():
+            return words
+    last = np.flatnonzero(f.seen[0, 0, -1])
+    ends = f", from {last[0]} to {last[-1]}" if last.size else ""
+    return f"others; the last query sees {last.size} of {n_keys}{ends}"

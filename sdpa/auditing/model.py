@@ -1,8 +1,7 @@
-"""An attention in double precision, whose steps can be replaced one by one."""
-
-from __future__ import annotations
+"""An attention in double precision, whose scores are a sum of declared features of its inputs."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,80 +9,59 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdpa.masks import Reach
-
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Attention:
-    """The output of q, k and v, (batch, heads, n, d), and the steps to it.
+    """The output of q, k and v, each (batch, heads, n, d), and the steps to it.
 
     Attributes:
-        groups: query heads that read the same head of k and v, which may have fewer.
+        groups: consecutive heads that have the same k and v.
+        multiplier: the expected one of q·k.
+        cap: the expected soft cap; 0 for none.
+        coefficients: of `FEATURES` in scores, which broadcast with heads.
+        sink: logit of a key without a value, likewise; -inf for none.
         hidden: True for keys that the mask should hide, (batch, heads, n_queries, n_keys).
         seen: True for keys that have a weight.
-        multiplier: of q.k; like slopes and sink, a number or (heads, 1, 1).
-        slopes: of the distance of a key from the query.
-        sink: logit of a key without a value.
-        unit: whether q and k are divided by their lengths.
-        cap: the soft cap; 0 for none.
-        leak: what is added to scores of hidden keys, after these are multiplied by `kept`.
-        axis: along which weights have the sum `total`.
+        total: the sum of weights, and of the share of the sink.
+        blank: weights of queries that see no key.
+        block: the number of keys after which weights may have another factor.
     """
 
     q: Array
     k: Array
     v: Array
     groups: int
+    multiplier: float
+    cap: float
+    coefficients: dict[str, Any]
+    sink: Any
     hidden: Array
     seen: Array
-    multiplier: Any
-    slopes: Any
-    sink: Any
-    unit: bool
-    cap: float
-    leak: Any = 0.0
-    kept: Any = 1.0
-    axis: int = -1
     total: float = 1.0
+    blank: Any = 0.0
+    block: int = 0
 
-    @cached_property
-    def sizes(self) -> dict[str, int]:
-        """The sizes by name."""
-        names = "batch", "n_heads", "n_queries", "d_k", "n_keys", "d_v"
-        return dict(zip(names, self.q.shape + self.v.shape[2:], strict=True))
-
-    @cached_property
-    def products(self) -> Array:
-        """q.k of each head."""
-        q, k = self.q, np.repeat(self.k, self.groups, axis=1)
-        if self.unit:
-            q, k = (np.asarray(x / np.linalg.norm(x, axis=-1, keepdims=True)) for x in (q, k))
-        return np.asarray(q @ k.mT)
-
-    @cached_property
+    @property
     def distance(self) -> Array:
         """Positions of keys less those of queries, which are the last ones."""
         n_queries, n_keys = self.hidden.shape[2:]
-        own = np.arange(n_keys - n_queries, n_keys)
-        return np.arange(n_keys) - own[:, None]
+        own = np.arange(n_keys - n_queries, n_keys)[:, None]
+        return np.asarray(np.arange(n_keys) - own)
 
     @cached_property
     def scores(self) -> Array:
         """Scores before the mask."""
-        s = self.products * self.multiplier
-        if self.cap:
-            s = self.cap * np.tanh(s / self.cap)
-        s = s + self.slopes * self.distance
-        return np.asarray(np.where(self.hidden, self.kept * s + self.leak, s))
+        terms = (number * FEATURES[name](self) for name, number in self.coefficients.items())
+        return sum(terms, np.zeros(self.hidden.shape))
 
     @cached_property
     def masked(self) -> Array:
         """Scores, -inf where a key has no weight."""
         return np.where(self.seen, self.scores, -math.inf)
 
-    @cached_property
+    @property
     def top(self) -> Array:
         """The largest score of each row."""
         return np.asarray(self.masked.max(axis=-1, keepdims=True))
@@ -91,27 +69,47 @@ class Attention:
     @cached_property
     def weights(self) -> Array:
         """(batch, heads, n_queries, n_keys)."""
-        return np.asarray(self.total * shares(self.masked, self.sink, self.axis))
+        shares = softmax(self.masked, sink=self.sink)
+        return np.asarray(np.nan_to_num(self.total * shares) + self.blank)
 
-    @cached_property
+    @property
     def output(self) -> Array:
         """(batch, heads, n_queries, d_v)."""
-        return self.mean(self.weights)
-
-    def mean(self, weights: Array) -> Array:
-        """The weighted values; NaN, which says nothing, for queries without keys."""
-        output = np.nan_to_num(weights) @ np.repeat(self.v, self.groups, axis=1)
-        return np.where(self.hidden.all(axis=-1, keepdims=True), math.nan, output)
+        return np.asarray(self.weights @ self.v)
 
 
-def shares(scores: Array, sink: Any = -math.inf, axis: int = -1) -> Array:
-    """The softmax along an axis, beside a sink; NaN where no score is finite."""
-    top = scores.max(axis=axis, keepdims=True)
-    e = np.exp(scores - top)
-    return np.asarray(e / (e.sum(axis=axis, keepdims=True) + np.exp(sink - top)))
+def softmax(scores: Array, axis: int = -1, sink: Any = -math.inf) -> Array:
+    """e^score over its sum along an axis and that of a sink; 0 without any."""
+    sums = np.logaddexp.reduce(scores, axis=axis, keepdims=True)
+    return np.asarray(np.nan_to_num(np.exp(scores - np.logaddexp(sums, sink))))
 
 
-def by_position(reach: Reach, place: str, n_queries: int, n_keys: int) -> Array:
-    """The visible keys of queries at the first or last positions."""
-    start = (n_keys - n_queries) * (place == "last")
-    return np.asarray(reach.sees(np.arange(start, start + n_queries)[:, None], np.arange(n_keys)))
+def _unit(x: Array) -> Array:
+    return np.asarray(x / np.linalg.norm(x, axis=-1, keepdims=True))
+
+
+def in_turn(x: Array, groups: int) -> Array:
+    """The keys or values of all heads, if heads of queries read them in turn."""
+    return np.tile(x[:, ::groups], (1, groups, 1, 1))
+
+
+PRODUCTS: dict[str, Callable[[Attention], Array]] = {
+    "q·k": lambda a: a.q @ a.k.mT,
+    "q·k of unit vectors": lambda a: _unit(a.q) @ _unit(a.k).mT,
+    "q·k after the soft cap": lambda a: (
+        np.tanh(a.q @ a.k.mT * a.multiplier / a.cap) * a.cap / a.multiplier
+    ),
+    "q·k after the soft cap before the scale": lambda a: np.tanh(a.q @ a.k.mT / a.cap) * a.cap,
+    "q·k of visible keys": lambda a: np.where(a.hidden, 0, a.q @ a.k.mT),
+    "q·k of queries and keys exchanged": lambda a: a.k @ a.q.mT,
+    "q·k of keys reshaped, not transposed": lambda a: a.q @ a.k.reshape(a.k.mT.shape),
+    "q·k of heads in turn": lambda a: a.q @ in_turn(a.k, a.groups).mT,
+    "q·k of another batch entry": lambda a: a.q @ np.roll(a.k, 1, axis=0).mT,
+    "q·k of the first head of keys": lambda a: a.q @ a.k[:, :1].mT,
+}
+# What scores may be made of: a product, and these.
+BIASES: dict[str, Callable[[Attention], Any]] = {
+    "distance": lambda a: a.distance,
+    "hidden": lambda a: a.hidden,
+}
+FEATURES = PRODUCTS | BIASES | {"unknown": lambda _: math.nan}

@@ -1,55 +1,64 @@
 """Inputs that tell attentions apart, and what an audited function makes of them."""
 
-from __future__ import annotations
-
-import contextlib
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from sdpa.auditing.facts import fit
+from sdpa.auditing.mistakes import MISTAKES
 from sdpa.auditing.model import Array, Attention
 
-LONGEST, SQUARE = 514, 130  # keys of inputs with few queries, and with as many
-
-
-class Precision(NamedTuple):
-    """The precision of a type of arrays."""
-
-    bits: int  # of a number
-    rounding: float  # of outputs beside the size of scores, with some room
-    spread: float  # of scores from which facts are read; small, so that a soft cap is nothing
-    near: float  # the relative precision of these facts
-    far: float  # a score s beyond which neither e^s nor e^-s is a number above 0
-
-
+# Rounding of outputs beside the size of scores, with some room; precision of ln(weights); and a
+# score s beyond which neither e^s nor e^-s is a number above 0.
 TYPES = {
-    "float64": Precision(53, 2**-49, 0.002, 1e-5, 2e4),
-    "float32": Precision(24, 2**-20, 0.2, 1e-3, 2e4),
-    "float16": Precision(11, 2**-10, 1, 0.03, 110),
-    "bfloat16": Precision(8, 2**-7, 1, 0.1, 110),
+    "float64": (2**-44, 3e-6, 20000),
+    "float32": (2**-19, 1e-5, 20000),
+    "float16": (2**-9, 0.02, 110),
+    "bfloat16": (2**-6, 0.1, 110),
 }
 
 
-class Case(NamedTuple):
-    """The attention that is expected of an input, and the output that was found."""
+@dataclass(frozen=True)
+class Case:
+    """The output of an input, the expected attention, and the one that other weights show."""
 
     words: str
-    expected: Attention
     found: Array
+    expected: Attention
+    fitted: Attention
+
+    @cached_property
+    def size(self) -> float:
+        """The size of scores and values, on which rounding depends."""
+        a = self.expected
+        products = a.multiplier * np.abs(a.q @ a.k.mT)
+        return float((1 + np.abs(a.scores).max() + products.max()) * np.abs(a.v).max())
 
     def errors(self, output: Array) -> Array:
-        """The error of each row beside the size of scores and values, on which rounding depends.
-
-        NaN that is expected says nothing; what is found and not finite counts as 0.
+        """The error of each row beside this size; what is found and not finite counts as 0, and
+        queries without keys say nothing.
         """
-        a = self.expected
-        errors = np.abs(np.where(np.isfinite(self.found), self.found, 0) - output)
-        longest = math.prod(np.linalg.norm(x, axis=-1).max() for x in (a.q, a.k))
-        size = 2 + longest * a.multiplier + np.abs(a.slopes * a.distance).max()
-        return np.asarray(np.nan_to_num(errors).max(axis=-1) / size / np.abs(a.v).max())
+        errors = np.abs(np.where(np.isfinite(self.found), self.found, 0) - output).max(axis=-1)
+        return np.asarray(errors * ~self.expected.hidden.all(axis=-1) / self.size)
+
+    def is_explained(self, base: str, mistake: str, limit: float) -> bool:
+        """Whether the output is that of an attention, by name, with a mistake."""
+        a: Attention = getattr(self, base)
+        try:
+            is_near = bool(self.errors(MISTAKES[mistake](a)).max() < limit)
+        except ValueError:  # of another shape
+            return False
+        return is_near and "unknown" not in a.coefficients
+
+    def smallest(self) -> str:
+        """The worst row, in words."""
+        errors = self.errors(self.expected.output)
+        row = np.unravel_index(errors.argmax(), errors.shape)
+        found, expected = (x[row][:4].round(4) for x in (self.found, self.expected.output))
+        return f"smallest: {self.words}: output {found}, expected {expected}"
 
 
 @dataclass(frozen=True)
@@ -59,76 +68,71 @@ class Audited:
     function: Callable[..., Any]
     expected: Callable[[Array, Array, Array], Attention]
     dtype: str
-    d_k: int
+    usual: dict[str, int]  # sizes
+    fixed: dict[str, int]  # those that a mask or numbers by head decide
     groups: int
-    fixed: dict[str, int]  # sizes that a mask or numbers by head decide
 
-    def inputs(self, spread: float) -> dict[str, Attention]:
-        """Inputs of several sizes, and with scores far above and below usual ones, in words."""
-        far = TYPES[self.dtype].far
-        sizes: list[dict[str, Any]] = [
-            {"n_queries": 16},
+    def cases(self, errors: list[str]) -> list[Case]:
+        """What the function makes of inputs; those that it does not take are errors."""
+        d_k, (_, near, far) = self.usual["d_k"], TYPES[self.dtype]
+        inputs = [
+            {},
             {"n_queries": 1},
             {"n_queries": 20},
             {"n_queries": 24, "n_keys": 24},
             {"n_heads": 2 * self.groups},
             {"batch": 3},
-            {"d_k": 3 * self.d_k},
-            {"d_v": 2 * self.d_k + 24},
-            {"n_queries": 3, "n_keys": 262},
-            {"n_queries": 5, "n_keys": LONGEST},
-            {"n_queries": SQUARE, "n_keys": SQUARE},
-            {"scores near": far},
-            {"scores near": -far},
+            {"d_k": 3 * d_k},
+            {"d_v": 2 * d_k + 24},
+            {"n_queries": 130, "n_keys": 262},
+            {"n_queries": 5, "n_keys": 514},
+            {"n_queries": 130, "n_keys": 130},
+            {"far": far},
         ]
-        words = (", ".join(f"{name} {n:g}" for name, n in one.items()) for one in sizes)
-        return {name: self.input(spread, **one) for name, one in zip(words, sizes, strict=True)}
+        cases = {}
+        for each in inputs:
+            given = {name: n for name, n in each.items() if name not in self.fixed}
+            words = ", ".join(f"{name} {n}" for name, n in given.items()) or "usual sizes"
+            far_from_0 = given.pop("far", 0)
+            a, other = self.input(3, far_from_0, **given), self.input(0.5, **given)
+            try:
+                found, weights = self.output(a, a.v), self.weights(other)
+            except Exception as error:  # whatever it raises is a result of the audit
+                kind = f"{type(error).__name__}: {error}"
+                errors.append(f"{words}: arrays of {self.dtype} raise {kind}")
+                continue
+            fitted = replace(fit(other, weights, near), q=a.q, k=a.k, v=a.v)
+            cases[words] = Case(words, found, replace(a, block=fitted.block), fitted)
+        return [*cases.values()]
 
-    def input(self, spread: float, **other: Any) -> Attention:
-        """Random arrays whose scores have a spread about a number, and minus it in every other row
-        if it is above 0."""
-        at = other.pop("scores near", 0)
-        usual = {"batch": 2, "n_heads": 3 * self.groups, "n_queries": 16, "n_keys": 16}
-        usual |= {"d_k": self.d_k, "d_v": self.d_k}
-        batch, heads, n_queries, n_keys, d_k, d_v = (usual | other | self.fixed).values()
-        draw = np.random.default_rng(n_keys).standard_normal
+    def input(self, spread: float, far: float = 0, **sizes: int) -> Attention:
+        """Random arrays with a spread of scores, which may be far above 0, and far below it in every
+        other row.
+        """
+        batch, heads, n_queries, d_k, n_keys, d_v = (self.usual | sizes).values()
+        draw = np.random.default_rng([n_keys, int(spread)]).standard_normal
         q = draw((batch, heads, n_queries, d_k))
         k, v = (draw((batch, heads // self.groups, n_keys, d)) for d in (d_k, d_v))
         multiplier = self.expected(q, k, v).multiplier
-        q *= spread / multiplier / math.sqrt(d_k)
-        if at:
-            root = math.sqrt(abs(at) / multiplier)
+        q *= spread / multiplier / d_k**0.5
+        if far:
+            root = (far / multiplier) ** 0.5
             k[..., 0] = root
-            q[..., 0] = math.copysign(root, at)
-            q[:, :, ::2, 0] = -root
+            q[..., 0] = root * (-1.0) ** np.arange(n_queries)
         return self.expected(*(x.astype(self.dtype).astype(float) for x in (q, k, v)))
 
     def output(self, a: Attention, v: Array) -> Array:
         """The output of the function; ValueError for one of another shape."""
-        found = np.asarray(self.function(*(x.astype(self.dtype) for x in (a.q, a.k, v))))
+        arrays = a.q, a.k[:, :: a.groups], v[:, :: a.groups]
+        found = np.asarray(self.function(*(x.astype(self.dtype) for x in arrays)))
         expected = *a.q.shape[:3], v.shape[3]
         if found.shape != expected:
             raise ValueError(f"expected shape {expected}, got {found.shape}")
         return found.astype(float)
 
-    def cases(self, inputs: dict[str, Attention], errors: list[str]) -> list[Case]:
-        """What the function makes of inputs, if it takes them."""
-        cases = []
-        for words, a in inputs.items():
-            try:
-                cases.append(Case(words, a, self.output(a, a.v)))
-            except Exception as error:  # whatever it raises is a result of the audit
-                kind = f"{type(error).__name__}: {error}"
-                errors.append(f"{words}: arrays of {self.dtype} raise {kind}")
-        return cases
-
-    def weights(self, spread: float) -> list[tuple[Attention, Array]]:
-        """Inputs and their weights, which are the outputs of one-hot values, as many as v is wide."""
-        found = []
-        for a in [*self.inputs(spread).values()][:-2]:
-            n_keys, d_v = a.v.shape[2:]
-            columns = (np.eye(n_keys, d_v, -start) for start in range(0, n_keys, d_v))
-            with contextlib.suppress(Exception):  # sizes that the function does not take
-                outputs = [self.output(a, np.broadcast_to(x, a.v.shape)) for x in columns]
-                found.append((a, np.concatenate(outputs, axis=-1)[..., :n_keys]))
-        return found
+    def weights(self, a: Attention) -> Array:
+        """The outputs of one-hot values, as many as v is wide."""
+        n_keys, d_v = a.v.shape[2:]
+        one_hot = (np.eye(n_keys, d_v, -start) for start in range(0, n_keys, d_v))
+        outputs = [self.output(a, np.broadcast_to(x, a.v.shape)) for x in one_hot]
+        return np.concatenate(outputs, axis=-1)[..., :n_keys]

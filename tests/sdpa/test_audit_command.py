@@ -56,7 +56,7 @@ def test_masks_sinks_and_slopes_may_be_files_and_gradients_a_function(tmp_path):
     files = "--alibi", "slopes.npy", "--mask", "mask.npy", "--sink", "0.5"
     ran = sdpa("audit", "my_kernels:right", *files, "--backward", "my_kernels:right")
     for words in (
-        "bias: none, expected (0.5, 0.25, 0.125 by head)",
+        "scores: q·k / d_k^1/2, expected q·k / d_k^1/2 + (0.5, 0.25, 0.125) * distance",
         "keys: all, expected those of the mask",
     ):
         assert words in " ".join(ran.stdout.split())
