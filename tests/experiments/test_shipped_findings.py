@@ -102,7 +102,6 @@ def test_chance_supports_no_finding(drawing):
 def test_each_finding_is_about_a_figure_of_the_shipped_config():
     drawings = {f"{sweep.name}/{figure}" for sweep in CONFIG.sweeps for figure in sweep.figures}
     assert set(FINDINGS) <= drawings
-    assert [reason for name in SWEEPS for reason in lost_findings(tables_of(f"{name}/"))] == []
 
 
 def edited(name: str, **values: tuple) -> Sweep:
@@ -112,6 +111,7 @@ def edited(name: str, **values: tuple) -> Sweep:
 @pytest.mark.parametrize(
     ("sweep", "reason"),
     [
+        (edited("dimension", d_k=(4, 7, 900)), None),
         (edited("dimension", n_keys=(64, 65)), "got n_keys = 64, 65"),
         (
             edited("dimension", scaling=SWEEPS["dimension"].values["scaling"][1:]),
@@ -121,13 +121,9 @@ def edited(name: str, **values: tuple) -> Sweep:
     ],
 )
 def test_a_finding_is_lost_without_the_values_that_it_speaks_of(sweep, reason):
-    found = lost_findings(Results(sweep, tables_of(f"{sweep.name}/")))
-    assert {line.partition(" ")[2] for line in found} == {f"({reason})"}
-
-
-def test_a_finding_stays_with_other_values_of_its_axis():
-    sweep = edited("dimension", d_k=(4, 7, 900))
-    assert not [*lost_findings(Results(sweep, tables_of("dimension/")))]
+    found = [*lost_findings(Results(sweep, tables_of(f"{sweep.name}/")))]
+    figures = sweep.figures if reason else ()
+    assert found == [f"{sweep.name}/{figure} ({reason})" for figure in figures]
 
 
 @pytest.mark.parametrize("other", [{"name": "mine"}, {"is_shipped": False}])

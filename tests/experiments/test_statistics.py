@@ -131,3 +131,8 @@ def test_a_share_of_one_row_per_trial_is_clopper_and_pearson_of_fewer_draws(coun
     x = share * draws
     assert low == close(stats.beta.ppf(0.025, x, draws - x + 1))
     assert high == close(stats.beta.ppf(0.975, x + 1, draws - x))
+
+
+def test_a_share_of_all_rows_rests_on_the_trials_alone():
+    """0.025 = share^trials, whatever the number of rows."""
+    assert share_interval(1.0, 0.0, 30, 64) == close((0.025 ** (1 / 30), 1))

@@ -11,7 +11,7 @@ from experiments.config.sweep import Sweep
 from experiments.kinds.saturation.cell import EXPERIMENT, METRICS
 from experiments.tables.analyse import agreement
 from experiments.tables.results import Results, SweepAxes
-from experiments.tables.verdicts import ALARM, verdicts
+from experiments.tables.verdicts import verdicts
 
 OF_CELL = SweepAxes.of_cell(EXPERIMENT.cell)
 USUAL = {axis: value for axis, value in OF_CELL.usual.items() if value is not None}
@@ -105,9 +105,6 @@ def test_the_alarm_counts_the_tests(z, alarms):
     found = agreed(table_of(entropy=around(1.5, 0.01, 1.5 - z * 0.01)), *[honest] * 6)
     assert (len(found.values), found.untested) == (7, 7 * (len(METRICS) - 1))
     assert found.p_value == pytest.approx(7 * 2 * stats.t.sf(z, 24), rel=1e-3)
-    assert (found.p_value < ALARM) == bool(found.alarm()) == alarms
     assert found.alarming().tolist() == [alarms] + [False] * 6
     expected = rf"disagree, p = .*\n  entropy of s0, .*: z = \+{z:.2f}"
-    assert bool(re.search(expected, found.alarm())) == alarms
-    assert found.verdict().startswith("7 measured values")
-    assert found.untested_in_words() == f"{found.untested} not tested"
+    assert bool(re.search(expected, found.alarm())) == bool(found.alarm()) == alarms
