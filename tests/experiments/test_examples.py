@@ -28,8 +28,9 @@ def test_every_number_is_that_of_plain_python(reference):
         np.testing.assert_allclose(got[step], values, rtol=1e-9, atol=1e-13, err_msg=step)
 
 
+# With names of rows and columns, of columns alone, and of rows alone.
 Q = "word,east,north\ndog,1,-0.5\nbites,2,3\nman,-1,0.25\n"
-K, V = "0.5,1\n-1,2\n1e-1,-3\n", "x,y\n1,0\n0,1\n2,2\n"
+K, V = "x,y\n0.5,1\n-1,2\n1e-1,-3\n", "the,1,0\nthe,0,1\nend,2,2\n"
 
 
 def test_the_shipped_numbers_are_what_comes_out():
@@ -64,7 +65,7 @@ def test_own_matrices_are_those_of_plain_python(tmp_path):
         np.testing.assert_allclose(got[name], values, rtol=1e-12, atol=1e-15, err_msg=name)
     assert [*got["scores"].index] == ["dog", "bites", "man"]
     assert [*got["scores"].columns] == ["k1", "k2", "k3"]
-    assert [*got["k"].columns, *got["output"].columns] == ["east", "north", "x", "y"]
+    assert [*got["k"].columns, *got["output"].columns] == ["east", "north", "1", "2"]
 
 
 MATRIX = r"1 to 64 rows and columns of numbers within ±1e\+100"
@@ -83,13 +84,6 @@ def test_a_bad_file_is_named_with_what_was_expected(tmp_path, content, problem):
     path = files(tmp_path, q=content)["q"]
     with pytest.raises(ExampleError, match=f"{re.escape(str(path))}: {problem}"):
         read_matrix(path, "q")
-
-
-def test_a_file_may_have_names_of_rows_alone(tmp_path):
-    table = read_matrix(files(tmp_path, q="the,1,2\nthe,3,4\n")["q"], "q")
-    assert [*table.index] == ["the", "the"]
-    assert [*table.columns] == ["1", "2"]
-    assert table.to_numpy().tolist() == [[1, 2], [3, 4]]
 
 
 @pytest.mark.parametrize(

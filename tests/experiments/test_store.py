@@ -5,6 +5,7 @@ their source.
 import pickle
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,13 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(kept):
         assert kept.state(CHUNK) == "damaged", place
         with pytest.raises(RecordError, match="got one that is damaged"):
             kept.read(CHUNK)
+
+
+def test_a_sound_record_in_the_place_of_another_is_not_taken_for_it(kept):
+    other = replace(CHUNK, index=5)
+    kept.path(other).parent.mkdir(exist_ok=True)
+    shutil.copy(kept.path(CHUNK), kept.path(other))
+    assert kept.state(other) == "stale"
 
 
 @pytest.mark.parametrize("made_by", ["measuring_source", "versions"])
