@@ -7,7 +7,6 @@ Nothing here needs the weights.
 import json
 import math
 import shutil
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -39,31 +38,28 @@ def test_sequences_have_the_tokens_of_the_text_and_shuffled_ones_in_another_orde
 
 
 def described(scores):
-    """Spread and entropy share of causal rows of two keys and more, that of Gaussian rows of this
-    spread, and the weight of the first key.
+    """Spread and entropy share of causal rows of two keys and more, and that of Gaussian rows of
+    this spread.
     """
     found = diagnose_scores(scores, "causal")
-    variance, share, first = (
-        found[name].value.item() for name in ("row_variance", "entropy_share", "first_key_weight")
-    )
+    variance, share = (found[name].value.item() for name in ("row_variance", "entropy_share"))
     lengths = range(2, scores.shape[-1] + 1)
     sigma = math.sqrt(variance / np.mean([1 - 1 / m for m in lengths]))
     law = np.mean([GaussianRow(sigma, m).entropy() / math.log(m) for m in lengths])
-    return math.sqrt(variance), share, law, first
+    return math.sqrt(variance), share, law
 
 
 def columns(q, k):
     """Columns of one head: (sequences, n, d_k) each."""
     scores = (q.astype(np.float64) @ k.mT / math.sqrt(q.shape[-1]))[:, None]
-    spread, share, law, first = described(scores)
-    rest_spread, rest_share, rest_law, _ = described(scores[..., 1:, 1:])
+    spread, share, law = described(scores)
+    rest_spread, rest_share, rest_law = described(scores[..., 1:, 1:])
     return {
         "spread": spread,
         "entropy_share": share,
         "entropy_share_law": law,
         "rest_distance": rest_share - rest_law,
         "first_key_variance": 1 - (rest_spread / spread) ** 2,
-        "first_key_weight": first,
         "frozen": float(spread > math.sqrt(2 * math.log(scores.shape[-1]))),
     }
 
@@ -97,58 +93,40 @@ def test_the_tables_have_means_over_heads_and_groups_of_each_case(monkeypatch):
         )
 
     of_heads, of_layers = model_heads.by_head_and_layer(network(1.0))
-    assert (len(of_heads), len(of_layers)) == (6 * 2 * 3, 6 * 2)
     of_heads = of_heads.set_index(["weights", "text", "layer", "head"]).sort_index()
     used = of_heads.loc["trained", "prose"]
     for case, factor in ((("trained", "code"), 2), (("initial", "prose"), 1 / 9)):
         assert of_heads.loc[case]["spread"].to_numpy() == pytest.approx(factor * used["spread"])
-    groups = (
-        model_heads.heads_of_sequences(q, k).query("layer == 1").groupby("group")["spread"].mean()
-    )
+    of_groups = model_heads.heads_of_sequences(q, k).query("layer == 1").groupby("group")
+    groups = of_groups["spread"].mean()
     row = of_layers.set_index(["weights", "text", "layer"]).loc["trained", "prose", 1]
     expected = groups.mean(), groups.std() / math.sqrt(8)
     assert row[["spread", "spread_se"]].tolist() == pytest.approx(expected)
 
 
 LAWS = {
-    "gaussian": stats.norm(),
     "logistic": stats.logistic(scale=math.sqrt(3) / math.pi),
     "uniform": stats.uniform(-math.sqrt(3), 2 * math.sqrt(3)),
     "laplace": stats.laplace(scale=1 / math.sqrt(2)),
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "sigma"), [("gaussian", 8.0), ("logistic", 8.0), ("uniform", 0.2), ("laplace", 8.0)]
-)
+@pytest.mark.parametrize(("name", "sigma"), [("logistic", 8.0), ("uniform", 0.2), ("laplace", 8.0)])
 def test_laws_are_those_of_other_draws(name, sigma):
     """Rows by inversion of SciPy's distributions, within 5 standard errors of both simulations."""
     uniform = np.random.default_rng([*name.encode()]).random((4096, 16))
     weights = softmax(sigma * LAWS[name].ppf(uniform))
     share = special.entr(weights).sum(axis=1) / math.log(16)
     spread = sigma * math.sqrt(1 - 1 / 16)
-    law = model_heads.law if name == "gaussian" else partial(model_heads.control, name)
-    assert law([spread], (16,))[0] == pytest.approx(share.mean(), abs=5 * share.std() / 45)
+    found = model_heads.control(name, [spread], (16,))
+    assert found[0] == pytest.approx(share.mean(), abs=5 * share.std() / 45)
 
 
-@pytest.fixture
-def shipped():
-    return read_model(ROOT / SHIPPED_RESULTS)
-
-
-@pytest.fixture(scope="module")
-def page():
-    return " ".join((ROOT / "docs" / "training.md").read_text(encoding="utf-8").split())
-
-
-@pytest.mark.parametrize("name", MODEL_FIGURES)
-def test_the_page_has_the_findings(shipped, page, name):
-    finding = MODEL_FIGURES[name].finding
-    assert finding.sentence.format(**finding.numbers(shipped)) in page
-
-
-def test_the_page_has_the_numbers_of_the_tables(shipped, page):
-    """Those of docs/training.md beside its findings."""
+def test_the_page_has_the_findings_and_the_numbers_of_the_tables():
+    """Those of docs/training.md."""
+    shipped = read_model(ROOT / SHIPPED_RESULTS)
+    page = " ".join((ROOT / "docs" / "training.md").read_text(encoding="utf-8").split())
+    findings = [figure.finding for figure in MODEL_FIGURES.values()]
     of_heads = shipped["by-head"].query("weights == 'trained'")
     prose = of_heads.query("text == 'prose'")
     apart = prose["entropy_share_distance"]
@@ -162,6 +140,7 @@ def test_the_page_has_the_numbers_of_the_tables(shipped, page):
     cost = last["change"].map("{:.3f}".format)
     cost += (stats.t.ppf(0.975, 3) * last["change_se"]).map(" ± {:.3f}".format)
     for sentence in (
+        *(finding.sentence.format(**finding.numbers(shipped)) for finding in findings),
         f"without the first key, the median head is {typical['rest_distance']:.2f} from it.**",
         f"the median head is {apart.abs().median():.2f} from that of Gaussian rows",
         f"of {len(prose)} heads, {(apart < -0.05).sum()} are lower by more than 0.05 and "

@@ -3,14 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from experiments.config.sweep import Sweep
 from experiments.kinds.network.cell import (
     EXPERIMENT,
     LAYERS,
-    METRICS,
     OF_LAYER,
     Cell,
     measure,
@@ -37,44 +35,36 @@ STACKS = {
 @pytest.mark.parametrize("name", STACKS)
 def test_every_value_of_a_layer_is_that_of_its_definition(name):
     cell = STACKS[name]
-    table = tabulate(cell, measure(cell, 2, np.random.default_rng(3)))[LAYERS]
+    rng = np.random.default_rng(3)
+    one, other = (measure(cell, 1, rng) for _ in range(2))
+    table = tabulate(cell, one.merge(other))[LAYERS]
     rng = np.random.default_rng(3)
     drawn = []
     for _ in range(2):
         shared, own = rng.standard_normal(cell.width), rng.standard_normal((7, cell.width))
         x = cell.token_cosine**0.5 * shared + (1 - cell.token_cosine) ** 0.5 * own
         drawn.append((x, [cell.block(rng) for _ in range(2)], rng.standard_normal(x.shape)))
-    expected = []
+    pairs = []
     for design in cell.designs():
-        first, second = (values_of_layers(*one, design) for one in drawn)
-        expected += [(pd.Series(a) + pd.Series(b)) / 2 for a, b in zip(first, second, strict=True)]
-    for row, values in zip(table, expected, strict=True):
-        assert {column.name for column in OF_LAYER} == {*values.index}
-        for column, value in values.items():
-            assert row[column] == pytest.approx(value, rel=1e-9, abs=1e-12), column
+        pairs += zip(*(values_of_layers(*one, design) for one in drawn), strict=True)
+    for row, (one, other) in zip(table, pairs, strict=True):
+        assert {column.name for column in OF_LAYER} == {*one}
+        for name in one:
+            value, error = (one[name] + other[name]) / 2, abs(one[name] - other[name]) / 2
+            assert row[name] == pytest.approx(value, rel=1e-9, abs=1e-12), name
+            assert row[f"{name}_se"] == pytest.approx(error, rel=1e-6, abs=1e-9), name
 
 
 def test_the_main_table_is_the_ends_of_the_table_of_layers():
     tables = tabulate(SMALL, measure(SMALL, 5, np.random.default_rng(1)))
-    for rule, row in enumerate(tables[MEASURED]):
-        first, last = (tables[LAYERS][2 * rule + layer] for layer in (0, 1))
+    layers = tables[LAYERS]
+    for row, first, last in zip(tables[MEASURED], layers[::2], layers[1::2], strict=True):
         expected = {"stream_gradient_growth": first["stream_gradient"] ** 0.5}
         for end, layer in (("first", first), ("last", last)):
             expected[f"{end}_query_gradient_norm"] = layer["query_gradient"] ** 0.5
             expected[f"{end}_query_gradient_norm_median"] = layer["query_gradient_median"]
             expected |= {f"{end}_{name}": layer[name] for name in ("entropy", "row_variance")}
         assert {name: row[name] for name in expected} == pytest.approx(expected)
-    assert {metric.name for metric in METRICS} <= set(tables[MEASURED][0])
-
-
-def test_chunks_merge_into_one_measurement():
-    rng = np.random.default_rng(2)
-    parts = [measure(SMALL, trials, rng) for trials in (3, 4)]
-    whole = measure(SMALL, 7, np.random.default_rng(2))
-    merged = parts[0].merge(parts[1])
-    for name in ("mean", "squares"):
-        assert getattr(merged, name) == pytest.approx(getattr(whole, name), rel=1e-12)
-    assert merged.moments.covariance == pytest.approx(whole.moments.covariance, rel=1e-9)
 
 
 WIDE = Cell(d_k=32, n_keys=12, scaling=RULES, n_heads=12, layers=3)

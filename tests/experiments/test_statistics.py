@@ -7,12 +7,11 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 from scipy import stats
 
 from experiments.kinds.saturation.cell import KERNEL, Cell
 from experiments.measuring.experiment import MEASURED
-from experiments.measuring.intervals import Limits, effective_draws, mean_interval, share_interval
+from experiments.measuring.intervals import Limits, mean_interval, share_interval
 from experiments.measuring.moments import Moments, ScoreMoments
 from experiments.measuring.quantiles import MAX_BINS, Histograms
 from experiments.measuring.row_metrics import METRICS
@@ -25,20 +24,6 @@ def merged(parts):
 
 def close(expected):
     return pytest.approx(expected, rel=1e-9)
-
-
-def test_variance_and_kurtosis_are_those_about_the_mean_whatever_the_centre():
-    x = np.random.default_rng(4).exponential(size=400)
-
-    def described(centre):
-        moments = Moments.of(np.stack([(x - centre) ** power for power in (1, 2, 3, 4)]))
-        of = ScoreMoments.of(moments, centre)
-        pairs = [one.with_error(moments) for one in (of.mean, of.variance, of.kurtosis)]
-        return np.array(pairs)
-
-    found = described(0.0)
-    assert found[:, 0] == close([x.mean(), x.var(ddof=1), stats.kurtosis(x)])
-    assert described(-0.7) == close(found)
 
 
 @pytest.mark.parametrize(("trials", "rows"), [(301, 1), (200, 7)])
@@ -64,18 +49,6 @@ def test_the_median_of_many_values_is_found_well_within_its_error(spread):
     assert abs(np.log(median.value / np.median(values))) < 0.05 * expected
     assert median.inside
     assert len(histograms.series[0].keys) <= MAX_BINS
-
-
-def test_chunks_merge_to_the_same_bins_in_any_order():
-    sigma = [[[0.001]], [[5.0]]]
-    values = np.random.default_rng(4).lognormal(sigma=sigma, size=(2, 900, 16))
-    a, b, c = map(Histograms.of, np.split(values, 3, axis=1))
-    whole = Histograms.of(values)
-    for found in (a.merge(b.merge(c)), c.merge(a).merge(b)):
-        for one, other in zip(found.series, whole.series, strict=True):
-            assert one.dropped == other.dropped
-            for name in ("keys", "counts", "rank_sums"):
-                assert_array_equal(getattr(one, name), getattr(other, name))
 
 
 def test_standard_errors_are_the_jackknife_over_draws():
@@ -160,15 +133,6 @@ def test_a_share_of_one_row_per_trial_is_clopper_and_pearson_of_fewer_draws(coun
     assert high == close(stats.beta.ppf(0.975, x + 1, draws - x))
 
 
-@pytest.mark.parametrize("rows", [1, 64])
-def test_a_share_that_no_trial_departs_from_rests_on_the_trials_alone(rows):
-    """Whatever the number of rows: 0.025 = (1 - p)^trials."""
-    end = 0.025 ** (1 / 30)
-    assert share_interval(0.0, 0.0, 30, rows) == close((0, 1 - end))
-    assert share_interval(1.0, 0.0, 30, rows) == close((end, 1))
-
-
-def test_effective_draws_of_rare_events_are_their_number():
-    share = 1 - 9e-4
-    error = math.sqrt(share * (1 - share) / 10_000)
-    assert effective_draws(share, error, Limits(0, 1)) == close(9 / (1 - 9e-4))
+def test_a_share_of_all_rows_rests_on_the_trials_alone():
+    """0.025 = share^trials, whatever the number of rows."""
+    assert share_interval(1.0, 0.0, 30, 64) == close((0.025 ** (1 / 30), 1))

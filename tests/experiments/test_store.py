@@ -2,11 +2,10 @@
 their source.
 """
 
-import dataclasses
 import pickle
-import random
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,26 +47,23 @@ def test_a_measurement_reads_back_to_the_bit(tmp_path, experiment):
     assert pickle.dumps(filled.read(chunk)) == pickle.dumps(chunk.measure(3))
 
 
-def test_each_of_200_flipped_bits_is_noticed(kept):
-    """And so it is in the record's own checksum."""
+def test_a_flipped_bit_is_noticed_wherever_it_is(kept):
+    """Also in the record's own checksum."""
     content = kept.path(CHUNK).read_bytes()
-    places = {*random.Random(5).sample(range(8 * len(content)), 198), 0, 8 * len(content) - 1}
-    for place in places:
+    for place in (*range(0, len(content), 50), -1):
         flipped = bytearray(content)
-        flipped[place // 8] ^= 1 << place % 8
-        kept.path(CHUNK).write_bytes(bytes(flipped))
+        flipped[place] ^= 4
+        kept.path(CHUNK).write_bytes(flipped)
         assert kept.state(CHUNK) == "damaged", place
         with pytest.raises(RecordError, match="got one that is damaged"):
             kept.read(CHUNK)
 
 
 def test_a_sound_record_in_the_place_of_another_is_not_taken_for_it(kept):
-    other = dataclasses.replace(CHUNK, index=5)
+    other = replace(CHUNK, index=5)
     kept.path(other).parent.mkdir(exist_ok=True)
     shutil.copy(kept.path(CHUNK), kept.path(other))
     assert kept.state(other) == "stale"
-    with pytest.raises(RecordError, match="expected the record of"):
-        kept.read(other)
 
 
 @pytest.mark.parametrize("made_by", ["measuring_source", "versions"])
@@ -90,7 +86,7 @@ def hash_of(experiment):
 
 
 def test_the_hash_of_an_experiment_follows_code_that_measures_and_no_comment(tmp_path, monkeypatch):
-    """One module at a time gets a comment and a docstring, then a line of code more; and metrics
+    """One module at a time gets a comment and another docstring, then a line of code more; and metrics
     other words, then another formula.
     """
     for package in ("sdpa", "experiments"):
@@ -101,42 +97,42 @@ def test_the_hash_of_an_experiment_follows_code_that_measures_and_no_comment(tmp
         return {name: hash_of(name) for name in HASHED}
 
     before = hashes()
-    for path, changed in {
+
+    def stale():
+        now = hashes()
+        return {name for name in HASHED if now[name] != before[name]}
+
+    for name, expected in {
         "sdpa/scaling.py": HASHED,
         "sdpa/softmax_rows.py": {"saturation"},
         "sdpa/network.py": {"language"},
         "sdpa/__init__.py": set(),
         "sdpa/theory/rows.py": set(),
-        "sdpa/monitor.py": set(),  # a tool, as the next two
-        "sdpa/divided_scores.py": set(),
-        "sdpa/heads/table.py": set(),
+        "sdpa/heads/table.py": set(),  # a tool
         "experiments/tables/analyse.py": set(),
         "experiments/measuring/chunk.py": HASHED,
-        "experiments/measuring/row_metrics.py": {"saturation"},
         "experiments/kinds/rows/cell.py": {"rows"},
         "experiments/kinds/rows/figures.py": set(),
     }.items():
-        text = (tmp_path / path).read_text()
-        (tmp_path / path).write_text(f"{text}\n# A comment.\ndef last():\n    pass\n")
-        with_function = hashes()
-        assert {name for name in before if with_function[name] != before[name]} == {*changed}, path
-        docstring = '    """Text."""\n'
-        (tmp_path / path).write_text(f"{text}\ndef last():\n{docstring}    pass\n")
-        assert hashes() == with_function, path
-        (tmp_path / path).write_text(text)
-    assert hashes() == before
+        path = tmp_path / name
+        text = path.read_text()
+        path.write_text(text.replace('"""', '"""Other. ', 1) + "# A comment.\n")
+        assert stale() == set(), name
+        path.write_text(f"{text}X = 1\n")
+        assert stale() == expected, name
+        path.write_text(text)
     text = next(tmp_path.glob("experiments/kinds/language/text/*.txt"))
     text.write_text(f"{text.read_text()}.")
-    assert {name for name in before if hashes()[name] != before[name]} == {"language"}
+    assert stale() == {"language"}
     path = tmp_path / "experiments/measuring/score_metrics.py"
     text = path.read_text()
-    for old, new, counts in (
+    for old, new, expected in (
         ('"mean of scaled scores"', '"$q.k$"', False),
         ("variance of the scaled scores,", "Variance of scores,", False),
         ("shape.mean / divisor", "shape.mean * divisor", True),
     ):
         path.write_text(text.replace(old, new))
-        assert (hashes()["saturation"] != before["saturation"]) == counts, old
+        assert ("saturation" in stale()) == expected, old
 
 
 def files_that_run(function):
@@ -148,9 +144,8 @@ def files_that_run(function):
         function()
     finally:
         sys.settrace(before)
-    folders = [f"{fingerprint.ROOT / package}/" for package in ("sdpa", "experiments")]
-    paths = [Path(name) for name in names if any(name.startswith(folder) for folder in folders)]
-    return {path.relative_to(fingerprint.ROOT).as_posix() for path in paths}
+    folders = tuple(f"{fingerprint.ROOT / package}/" for package in ("sdpa", "experiments"))
+    return {Path(name) for name in names if name.startswith(folders)}
 
 
 @pytest.mark.parametrize("experiment", experiment_names())
@@ -160,9 +155,9 @@ def test_all_files_that_run_for_a_measurement_count(tiny, monkeypatch, experimen
     sweep = next(each for each in config.sweeps if each.experiment.name == experiment)
     chunk = cell_chunks(Store(folder / STORE, sweep.seed), sweep, sweep.cells[0])[0]
     ran = files_that_run(lambda: chunk.measure(sweep.seed))
-    assert "experiments/measuring/chunk.py" in ran
+    assert fingerprint.ROOT / "experiments/measuring/chunk.py" in ran
     counted: list[Path] = []
     monkeypatch.setattr(fingerprint, "_hash", counted.extend)
     fingerprint.measuring_source.__wrapped__(load_experiment(experiment))
-    files = {path.relative_to(fingerprint.ROOT).as_posix() for path in counted}
-    assert ran | {f"experiments/kinds/{experiment}/cell.py"} <= files
+    own = fingerprint.ROOT / f"experiments/kinds/{experiment}/cell.py"
+    assert ran | {own} <= {*counted}

@@ -11,7 +11,7 @@ from experiments.config.sweep import Sweep
 from experiments.kinds.saturation.cell import EXPERIMENT, METRICS
 from experiments.tables.analyse import agreement
 from experiments.tables.results import Results, SweepAxes
-from experiments.tables.verdicts import ALARM, verdicts
+from experiments.tables.verdicts import verdicts
 
 OF_CELL = SweepAxes.of_cell(EXPERIMENT.cell)
 USUAL = {axis: value for axis, value in OF_CELL.usual.items() if value is not None}
@@ -65,47 +65,37 @@ def test_a_verdict_is_the_distance_in_standard_errors_under_students_t():
 
 
 def test_a_median_is_compared_by_its_logarithm():
-    name = "jacobian_norm_median"
-    rows = judged(table_of(**{name: (1e-40, 1e-44, 1e-38, 1e-36)}))
+    rows = judged(table_of(jacobian_norm_median=(1e-40, 1e-44, 1e-38, 1e-36)))
     assert rows["z"].tolist() == pytest.approx([-4 / (2 / T)], abs=1e-4)
-    assert rows["p_value"].isna().all()  # of so small an exact value
-    assert judged(table_of(**{name: around(2e-8, 1e-9, 2e-8)}))["p_value"].notna().all()
 
 
 @pytest.mark.parametrize(
-    ("measured", "exact", "few_draws", "is_tested"),
+    ("metric", "compared", "few_draws", "is_tested"),
     [
-        (0.23, 0.24, "", True),  # 1/8 lies 21 errors below
-        (0.22, 0.24, "", False),  # 19 errors
-        (0.24, 0.22, "", False),
-        (0.23, 0.24, "entropy max_weight", False),
-        (0.23, 0.24, "max_weight_other", True),
+        ("max_weight", (0.23, 0.005, 0.24), "", True),  # 1/8 lies 21 errors below
+        ("max_weight", (0.22, 0.005, 0.24), "", False),  # 19 errors
+        ("max_weight", (0.24, 0.005, 0.22), "", False),
+        ("max_weight", (0.23, 0.005, 0.24), "entropy max_weight", False),
+        ("max_weight", (0.23, 0.005, 0.24), "max_weight_other", True),
+        ("query_gradient_norm", (1, 1 / 39, 1), "", False),
+        ("query_gradient_norm", (1, 1 / 41, 1), "", True),
+        ("score_kurtosis", (-2, 1 / 49, -2), "", False),
+        ("score_kurtosis", (-2, 1 / 51, -2), "", True),
+        ("saturated_rows", (0, 0, 0), "", False),  # equal in all trials
+        ("jacobian_norm_median", (2e-8, 1e-9, 2e-8), "", True),
+        ("jacobian_norm_median", (2e-9, 1e-10, 2e-9), "", False),
     ],
 )
-def test_a_value_that_few_draws_carry_is_not_tested(measured, exact, few_draws, is_tested):
-    rows = judged(table_of(few_draws, max_weight=around(measured, 0.005, exact)))
+def test_a_value_that_few_draws_carry_is_not_tested(metric, compared, few_draws, is_tested):
+    """Nor one near its limit; roots need 40 errors, and kurtosis 50."""
+    rows = judged(table_of(few_draws, **{metric: around(*compared)}))
     assert rows["p_value"].notna().tolist() == [is_tested]
-
-
-@pytest.mark.parametrize(
-    ("name", "limit", "errors"), [("query_gradient_norm", 0, 40), ("score_kurtosis", -3, 50)]
-)
-def test_roots_and_kurtosis_need_more_errors_from_their_limit(name, limit, errors):
-    for number, is_tested in ((errors - 1, False), (errors + 1, True)):
-        value = around(limit + 1, 1 / number, limit + 1)
-        assert judged(table_of(**{name: value}))["p_value"].notna().tolist() == [is_tested]
 
 
 def test_values_of_heavy_tails_are_not_tested():
     for inputs, is_tested in (("student_t", True), ("lognormal", False)):
         table = table_of(max_weight=around(0.3, 0.005, 0.3)).assign(inputs=inputs)
         assert judged(table)["p_value"].notna().tolist() == [is_tested]
-
-
-def test_a_share_that_is_equal_in_all_trials_is_not_tested():
-    rows = judged(table_of(saturated_rows=(0.0, 0.0, 0.1, 0.0)))
-    assert rows["z"].tolist() == [0.0]
-    assert rows["p_value"].isna().all()
 
 
 @pytest.mark.parametrize(("z", "alarms"), [(4.8, True), (4.2, False)])
@@ -115,9 +105,6 @@ def test_the_alarm_counts_the_tests(z, alarms):
     found = agreed(table_of(entropy=around(1.5, 0.01, 1.5 - z * 0.01)), *[honest] * 6)
     assert (len(found.values), found.untested) == (7, 7 * (len(METRICS) - 1))
     assert found.p_value == pytest.approx(7 * 2 * stats.t.sf(z, 24), rel=1e-3)
-    assert (found.p_value < ALARM) == bool(found.alarm()) == alarms
     assert found.alarming().tolist() == [alarms] + [False] * 6
     expected = rf"disagree, p = .*\n  entropy of s0, .*: z = \+{z:.2f}"
-    assert bool(re.search(expected, found.alarm())) == alarms
-    assert found.verdict().startswith("7 measured values")
-    assert found.untested_in_words() == f"{found.untested} not tested"
+    assert bool(re.search(expected, found.alarm())) == bool(found.alarm()) == alarms
