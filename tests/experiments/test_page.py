@@ -3,8 +3,6 @@ time.
 """
 
 import html
-import itertools
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -12,17 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.interpolate import BarycentricInterpolator
 
 from experiments.config.loader import load_config
 from experiments.config.paths import drawn_texts, figure_path
 from experiments.publication.pages import explorer
-from experiments.publication.pages.explorer import CURVES, RELATIVE_ERROR, row_means
 from experiments.publication.pages.index import make_page
 from experiments.tables.stored import read_sweep, write_sweep
 from experiments.tables.study import Study
-from sdpa.theory import attention_expectations
-from sdpa.theory.query_lengths import query_lengths
 from tests.page_text import as_shown, assert_whole, words
 
 
@@ -134,30 +128,3 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
         np.testing.assert_allclose(near, expected.astype(float), rtol=1e-3)
         others = found["crossing_exact"].drop(expected.index)
         assert others.tolist() == others.index.tolist()
-
-
-def expectations(rows, n_keys, d_k, divisor):
-    """The expectations that curves give, in the order of `exact`; by SciPy's interpolation, not the
-    page's.
-    """
-    curves = np.array([rows["of"][str(n_keys)][name] for name in CURVES]).T
-    angles = np.linspace(0, np.pi, len(curves))
-    points = math.log1p(rows["sigma"]) * (1 - np.cos(angles)) / 2
-    lengths = query_lengths(d_k)
-    curve = BarycentricInterpolator(points, curves)
-    means = lengths.share @ np.exp(curve(np.log1p(lengths.length / divisor)))
-    weight, entropy, square, along = means
-    return [weight, entropy, math.sqrt(square), math.sqrt((d_k - 1) * square + along) / divisor]
-
-
-@pytest.mark.parametrize(
-    ("widths", "n_keys", "exponents"),
-    [([1, 5, 64], 7, (-0.05, 0.0, 0.4)), ([64, 65536], 1024, (0.0, 0.5, 1.0))],
-)
-def test_embedded_curves_give_the_expectations_of_theory(widths, n_keys, exponents):
-    rows = row_means(widths, [n_keys])
-    for d_k, p in itertools.product(widths, exponents):
-        exact = attention_expectations(d_k, n_keys, d_k**p)
-        found = expectations(rows, n_keys, d_k, d_k**p)
-        wanted = [exact.max_weight, exact.entropy, exact.jacobian_norm, exact.query_gradient_norm]
-        assert found == pytest.approx(wanted, rel=RELATIVE_ERROR)
