@@ -4,7 +4,7 @@ import re
 
 from pydantic_core import ErrorDetails
 
-from experiments.config.models import config_names, kinds_of, sweep_model
+from experiments.config.models import Value, config_names, kinds_of, sweep_model
 from experiments.config.yaml_text import Document
 from experiments.measuring.columns import axis_names
 from sdpa._names import did_you_mean, nearest
@@ -44,6 +44,17 @@ _OTHER_WORDS = {
 }
 
 
+def note_experiment(document: Document, name: str, block: dict[str, Value]) -> None:
+    """Note that a sweep has no experiment, or an unknown one."""
+    path = ("sweeps", name, "experiment")
+    if "experiment" not in block:
+        document.fault(path, f"missing key; {_one_of(config_names())}")
+        return
+    given = document.written(path)
+    known = _one_of(config_names(), _OTHER_WORDS.get(given, given))
+    document.fault(path, f"got {given}, {known}")
+
+
 def note(document: Document, error: ErrorDetails) -> None:
     """Note one of pydantic's errors as a fault of the document."""
     kind = error["type"]
@@ -57,11 +68,7 @@ def note(document: Document, error: ErrorDetails) -> None:
         document.fault(path, f"got an unknown key{end}", of_key=True)
     elif kind == "missing":
         document.fault(path, "missing key")
-    elif kind == "union_tag_not_found":
-        document.fault((*path, "experiment"), f"missing key; {_one_of(config_names())}")
     else:
-        if kind == "union_tag_invalid":
-            path = (*path, "experiment")
         expected = _expected(error)
         if kind == "repeated":
             first = error["ctx"]["first"]
@@ -73,9 +80,6 @@ def note(document: Document, error: ErrorDetails) -> None:
 def _expected(error: ErrorDetails) -> str:
     """The values that a key takes, in our words."""
     kind = error["type"]
-    if kind == "union_tag_invalid":
-        given = error["ctx"]["tag"]
-        return _one_of(config_names(), _OTHER_WORDS.get(given, given))
     if kind == "literal_error":
         names = re.findall("'(.*?)'", error["ctx"]["expected"])
         return _one_of(names, error["input"])

@@ -270,10 +270,11 @@ def test_lines_are_the_rows_shown(name, made):
     picture, what = FIGURES[name].lines, shown(FIGURES[name], made(name))
     drawing = draw(FIGURES[name], what)
     is_hollow = False
-    for panel in picture.panels:
+    for place, panel in enumerate(picture.panels):
         title = panel.title or what.results.metrics[panel.metric].title
         axes = [ax for ax in drawing.axes if title in ax.get_title().replace("\n", " ")]
         axes = drawing.axes if len(picture.panels) == 1 else axes
+        assert picture.facet_by or axes == [drawing.axes[place]]
         points, others = expected_points(panel, what.rows, picture.x or "d_k")
         bars = [bars for ax in axes for bars in ax.containers]
         found = np.concatenate([points_of(each) for each in bars])
@@ -285,6 +286,13 @@ def test_lines_are_the_rows_shown(name, made):
         is_hollow |= bool(others["hollow"])
     if READING in FIGURES[name].note:
         assert (HOLLOW in plain_caption(FIGURES[name], what)) == is_hollow
+
+
+def test_a_title_says_which_panels_have_medians():
+    for name in OF_LINES:
+        for panel in FIGURES[name].lines.panels:
+            has_median = panel.metric.endswith("_median")
+            assert not panel.title or ("median" in panel.title) == has_median, name
 
 
 @pytest.mark.parametrize("name", OF_LINES)

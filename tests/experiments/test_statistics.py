@@ -71,20 +71,6 @@ def test_standard_errors_are_the_jackknife_over_draws():
             assert row[f"{name}_se"] == pytest.approx(spread, rel=0.08, abs=1e-12), name
 
 
-def test_the_variance_of_scores_of_one_size_is_rarely_far_off():
-    """Each trial has one score of +-1, of variance 1. All numbers of positive ones, with their
-    binomial probability: Student's t of the error finds a difference with p < 1e-3 in fewer than 1
-    of 1,000 cases."""
-    found, trials = 0.0, 20
-    for positive in range(1, trials):
-        signs = np.where(np.arange(trials) < positive, 1.0, -1.0)
-        moments = Moments.of(np.stack([signs**power for power in (1, 2, 3, 4)]))
-        value, error = ScoreMoments.of(moments).variance.with_error(moments)
-        far = abs(value - 1) > stats.t.isf(5e-4, trials - 1) * error
-        found += stats.binom.pmf(positive, trials, 0.5) * far
-    assert found < 1e-3
-
-
 @pytest.mark.parametrize(("share", "value"), [(0.1, 5), (0.5, 23), (0.9, 41)])
 def test_the_interval_of_a_quantile_is_that_of_the_trials_shares_below_it(share, value):
     """From the counts of each trial, of which there are few, so that n - 1 is not n."""
