@@ -31,7 +31,7 @@ def fit(a: Attention, weights: Array, near: float) -> Attention:
     for trial in replace(a, total=total), replace(a, sink=np.log(sink)[:, None, None]):
         if np.allclose(trial.weights[a.seen], weights[a.seen], rtol=near, atol=1e-300):
             return trial
-    return replace(a, total=math.nan)
+    return replace(a, total=math.nan, sink=math.nan)
 
 
 def _coefficients(a: Attention, logs: Array, near: float) -> dict[str, Any]:
@@ -72,7 +72,9 @@ def facts_of(pairs: Pairs, near: float) -> dict[str, str]:
     found = [f for _, f in pairs]
     telling = max(pairs, key=lambda pair: (np.any(pair[0].seen != pair[1].seen), pair[1].seen.size))
     alike: dict[tuple[str, ...], list[Attention]] = {}
-    for f in found:
+    # Biases of hidden keys have no effect at sizes without such keys.
+    others = [f for e, f in pairs if {*f.coefficients} != {*e.coefficients}]
+    for f in others or found:
         alike.setdefault((*f.coefficients,), []).append(f)
     sums = (
         " + ".join(_term(name, some, [f.coefficients[name] for f in some], near) for name in names)
@@ -104,6 +106,8 @@ def _term(of: str, found: list[Attention], numbers: list[Any], near: float) -> s
         "(d_k up to whole 128s)^1/2": (-(-d_k // 128) * 128) ** 0.5,
     }
     by_head = [np.ravel(x) for x in numbers]
+    if np.isnan(np.concatenate(by_head)).any():
+        return "not one number"
     for above, below in product(factors, factors):
         ratio = factors[below] / factors[above]
         rest = np.concatenate([x * y for x, y in zip(by_head, ratio, strict=True)])

@@ -69,6 +69,9 @@ MISTAKES: dict[str, Callable[[Attention], Array]] = {
     "hidden keys have a finite score, such as -10000 (huggingface/transformers#12109)": (
         lambda a: softmax(np.where(a.seen, a.scores, -_FAR)) @ a.v
     ),
+    "the sink is added without the maximum": (
+        lambda a: softmax(a.masked, sink=a.sink + a.top) @ a.v
+    ),
     "scores are clipped": lambda a: softmax(a.masked.clip(-_FAR, _FAR)) @ a.v,
     "low rows are lost: the maximum starts at 0, or is that of all (flashinfer-ai/flashinfer#4267)": (
         lambda a: np.where(a.top < -_FAR, 0, a.output)

@@ -123,8 +123,11 @@ class Audited:
 
     def output(self, a: Attention, v: Array) -> Array:
         """The output of the function; ValueError for one of another shape."""
-        arrays = a.q, a.k[:, :: a.groups], v[:, :: a.groups]
-        found = np.asarray(self.function(*(x.astype(self.dtype) for x in arrays)))
+        arrays = [x.astype(self.dtype) for x in (a.q, a.k[:, :: a.groups], v[:, :: a.groups])]
+        given = [x.copy() for x in arrays]
+        found = np.asarray(self.function(*given))
+        if not all(map(np.array_equal, given, arrays)):
+            raise ValueError("expected q, k and v as they were, got changed ones")
         expected = *a.q.shape[:3], v.shape[3]
         if found.shape != expected:
             raise ValueError(f"expected shape {expected}, got {found.shape}")

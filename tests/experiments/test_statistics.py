@@ -12,7 +12,6 @@ from scipy import stats
 from experiments.kinds.saturation.cell import KERNEL, Cell
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import Limits, mean_interval, share_interval
-from experiments.measuring.moments import Moments, ScoreMoments
 from experiments.measuring.quantiles import MAX_BINS, Histograms
 from experiments.measuring.row_metrics import METRICS
 from tests.plain_rows import RULES

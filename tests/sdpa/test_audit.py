@@ -15,7 +15,12 @@ from tests.audited_functions import REPORTED, RIGHT, attend, in_type
 from tests.suite_process import ROOT
 
 PAGE = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
-OPTIONS = {"in turn": {"groups": 2}, "first head": {"groups": 3}, "mask": {"mask": "causal"}}
+OPTIONS = {
+    "sink": {"sink": 0.5},
+    "in turn": {"groups": 2},
+    "first head": {"groups": 3},
+    "mask": {"mask": "causal"},
+}
 
 
 def backward(q, k, v, upstream, factor=1.0):
@@ -57,7 +62,10 @@ def test_each_mistake_is_found_and_no_other_claims_it(words, monkeypatch):
 UNEXPLAINED = [
     (lambda q, k, v: attend(q, k, v[:, ::-1]), "wrong in all inputs smallest: n_queries 1: out"),
     (lambda q, k, v: attend(q, k, v) + (k.shape[2] > 300), "wrong in n_queries 5, n_keys 514 sma"),
-    (lambda q, *_: (q, q), "no output usual sizes: arrays of float64 raise ValueError: expected"),
+    (
+        lambda q, *_: (q, q),
+        "no output that can be audited usual sizes: arrays of float64 raise ValueError: expected",
+    ),
     (lambda q, k, v: attend(q, k[:, :, :-1], v[:, :, :-1]), "the last query sees 261 of 262, fr"),
 ]
 
