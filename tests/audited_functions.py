@@ -141,7 +141,7 @@ REPORTED += [
     (partial(grouped, spread=in_turn), "scores: q·k of heads in turn", {"groups": 2}),
     (attend, "scores: q·k / d_k^1/2, expected 8 * q·k of unit vectors", {"normalize": 8}),
     (attend, "expected q·k after the soft cap", {"softcap": 30.0}),
-    (partial(in_type, "f4"), "outputs are only right to 1e-06", {}),
+    (partial(in_type, "f4"), "of the size of scores, as of float32", {}),
     (dropped, "different in each call", {}),
     (partial(in_blocks, start=0.0), "low rows are lost: the maximum starts at 0", {}),
     (partial(in_blocks, keep=1.0), "not rescaled by a larger maximum in the output", {}),
