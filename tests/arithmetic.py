@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import integrate, optimize, special
 
-from experiments.publication.examples import examples
 from experiments.publication.examples.examples import (
     ABC,
     BATCH,
@@ -86,7 +85,6 @@ OUTPUT, WEIGHTS = MODULE.attend(X)
 CAT = softmax(CAT_SCORES)
 DRAWN = np.transpose([article_draw(d_k) for d_k in COMPARED])
 BARE, OF_NOTEBOOK = attention_weights(*NOTEBOOK, scaling="unscaled"), attention_weights(*NOTEBOOK)
-TOKENS = examples._SESSION.tokens
 ORDER = [3, 1, 7, 0, 2, 6, 5, 4]
 LARGE = softmax(LARGE_SCORES)
 SATURATED = [w for w in softmax(30 * normals(20_000, 16)) if w.max() > 0.99]

@@ -50,7 +50,7 @@ def _drawn(name: str) -> list[bytes]:
 def _draw(example: Example, steps: list[Step]) -> dict[str, bytes]:
     from experiments.publication.examples.picture import draw  # takes a second to load
 
-    return draw(example.title, example.source, steps, example.draws)
+    return draw(example, steps)
 
 
 def list_all() -> None:
@@ -97,24 +97,16 @@ def spelled(name: str) -> str:
 
 
 def text(example: Example, steps: Sequence[Step]) -> str:
-    """A whole example in at most 100 columns: its steps, numbered from 1, with aligned numbers."""
+    """A whole example in at most 100 columns: its steps, numbered from 1, with numbers of four
+    significant digits.
+    """
     lines = [example.title, f"From: {example.source}"]
-    for place, (_, says, table, digits) in enumerate(steps, start=1):
+    for place, (_, says, table) in enumerate(steps, start=1):
         height, width = table.shape
-        numbers = table.map(partial(number, digits=digits)).to_string(line_width=WIDTH - 3)
+        numbers = table.map("{:.4g}".format).to_string(line_width=WIDTH - 3)
         lines += ["", wrapped(f"{place}. {says} ({height} x {width})")]
         lines.append(textwrap.indent(numbers, "   "))
     return "\n".join(lines)
-
-
-def number(value: float, digits: int) -> str:
-    """A number with this many decimals; with a power of ten if it would show as zero.
-
-    >>> number(-0.25, 2), number(3.7e-44, 4), number(0.0, 1)
-    ('-0.25', '3.7e-44', '0.0')
-    """
-    fixed = f"{value:.{digits}f}"
-    return fixed if value == 0 or float(fixed) else f"{value:.1e}"
 
 
 def own_steps(q: Path, k: Path, v: Path | None, *, scaling: str, mask: str) -> list[Step]:
