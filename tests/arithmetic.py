@@ -28,7 +28,6 @@ from experiments.publication.examples.examples import (
     SWEPT,
     TENS,
     article_draw,
-    degrees,
     variances,
 )
 from sdpa import (
@@ -194,7 +193,7 @@ ARITHMETIC: dict[str, Any] = {
         [scaled_dot_product_attention(*x) for x in zip(*BATCH, strict=True)],
     ),
     "article-88": [
-        (np.diff(degrees(ABC.k)) > 0).all(),
+        (np.diff(np.arctan2(*ABC.k.T[::-1])) > 0).all(),
         len(set(np.linalg.norm(ABC.k, axis=1).round(6))) == 3,
     ],
     "article-89": [

@@ -15,6 +15,7 @@ from experiments.publication.examples.steps import (
     Example,
     Names,
     Step,
+    Steps,
     attention,
     blend,
     chosen,
@@ -33,9 +34,6 @@ _QUESTIONS = "the Q&A Why divide by sqrt(d_k)?"
 EXAMPLES: dict[str, Example] = {}  # by name, which is that of the function
 
 
-Steps = Callable[[], list[Step]]
-
-
 def example(title: str, source: str, draws: str) -> Callable[[Steps], Steps]:
     """Declares an `Example`, whose steps the function below computes."""
 
@@ -52,12 +50,6 @@ LETTERS = ("A", "B", "C")
 XY = ("x", "y")
 
 
-def degrees(vectors: Floats) -> Floats:
-    """The angles of vectors in two dimensions from the x axis."""
-    x, y = vectors.T
-    return np.asarray(np.degrees(np.arctan2(y, x)))
-
-
 ABC = trace(
     [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]],
     [[0.8, 0.2], [0.3, 0.7], [0.1, 0.9]],
@@ -71,6 +63,8 @@ def abc() -> list[Step]:
     steps = attention(ABC, LETTERS, LETTERS, widths=XY, outputs=XY)
     arrows = np.vstack([ABC.q, ABC.k])
     names = [f"{kind} {token}" for kind in ("query", "key") for token in LETTERS]
+    x, y = arrows.T
+    angles = np.degrees(np.arctan2(y, x))
     lengths = np.linalg.norm(arrows, axis=1)
     cosines = ABC.scores / np.outer(lengths[:3], lengths[3:])
     terms = (ABC.q[:, None] * ABC.k).reshape(-1, 2)
@@ -83,7 +77,7 @@ def abc() -> list[Step]:
         step(
             "geometry",
             "Arrows: degrees from x.",
-            np.column_stack([degrees(arrows), lengths]),
+            np.column_stack([angles, lengths]),
             names,
             ("angle", "length"),
         ),
@@ -261,8 +255,7 @@ def variance_sweep() -> list[Step]:
     columns = ("sample", "exact", "sample / exact", "standard error", "errors away")
     away = (sample - exact) / errors
     values = np.column_stack([sample, exact, sample / exact, errors, away])
-    error = "with the standard error d_k sqrt((2 + 6 / d_k) / n)"
-    says = f"Variance of 10,000 scores at each d_k, {error}."
+    says = "Variance of 10,000 scores at each d_k, with the standard error d_k sqrt((2 + 6 / d_k) / n)."
     return [step("variances", says, values, [str(d_k) for d_k in SWEPT], columns)]
 
 
@@ -385,8 +378,7 @@ def _pair(names: str, words: Names, order: list[int], before: Trace, after: Trac
     first, second, apart = names.split()
     one = np.asarray(before.output)
     other = np.asarray(after.output)
-    changes = abs(other - one[order]).max(axis=1)
-    away = np.round(changes[np.argsort(order)], 12)
+    away = abs(other[np.argsort(order)] - one).max(axis=1).round(12)
     says = "The largest difference of each word's two outputs: all words keep theirs."
     return [
         step(first, "Each word's output.", one, words),

@@ -19,8 +19,7 @@ from experiments.figures.words import latex
 from experiments.publication.examples.steps import Example, Step
 
 _WIDE = 6  # columns with room for three decimals
-_MAX_WITH_NUMBERS = 12  # rows and columns
-_MAX_NAMES = 16
+_MAX_LETTERS = 32  # of names side by side
 _TITLES = {
     "q": "queries and keys",
     "undivided_weights": "weights without the divisor",
@@ -67,25 +66,20 @@ def draw(example: Example, steps: list[Step]) -> dict[str, bytes]:
 
 
 def _heatmap(ax: Axes, name: str, table: pd.DataFrame) -> None:
-    """A matrix with numbers in its cells; with a colour scale if it is larger than 12 x 12."""
+    """A matrix as colours, with numbers in its cells."""
     values = table.to_numpy()
     finite = values[np.isfinite(values)]
     is_weights = name.endswith(("weights", "printed"))
     low, high = (0.0, 1.0) if is_weights else (finite.min(), finite.max())
     shades = table.clip(lower=low)  # a hidden key, -inf, gets the lightest colour
     image = ax.imshow(shades, cmap=SEQUENTIAL, vmin=low, vmax=high, aspect="auto")
-    if max(table.shape) <= _MAX_WITH_NUMBERS:
-        digits = 3 if table.shape[1] <= _WIDE else 2
-        for (i, j), value in np.ndenumerate(values):
-            colour = ink_on(image, shades.iloc[i, j])
-            ax.annotate(_number(value, digits), (j, i), ha="center", va="center", color=colour)
-    else:
-        ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02)
-    sides = ((ax.set_xticks, table.columns), (ax.set_yticks, table.index))
-    for set_ticks, names in sides:
-        every = -(-len(names) // _MAX_NAMES)
-        set_ticks(range(0, len(names), every), [latex(name) for name in names[::every]])
-    if max(map(len, table.columns)) * len(table.columns) > _MAX_NAMES * 2:
+    digits = 3 if table.shape[1] <= _WIDE else 2
+    for (i, j), value in np.ndenumerate(values):
+        colour = ink_on(image, shades.iloc[i, j])
+        ax.annotate(_number(value, digits), (j, i), ha="center", va="center", color=colour)
+    ax.set_xticks(range(table.shape[1]), map(latex, table.columns))
+    ax.set_yticks(range(len(table)), map(latex, table.index))
+    if sum(map(len, table.columns)) > _MAX_LETTERS:
         ax.tick_params(axis="x", rotation=90)
     ax.tick_params(length=0)
 

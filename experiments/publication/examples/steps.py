@@ -11,13 +11,6 @@ from sdpa import Trace, entropy, softmax, trace
 
 Names = Sequence[str]
 
-_SCORES = "Scores S = Q Kᵀ: dot products of queries (rows) and keys."
-_SCALED = "Scores over the divisor; −∞: hidden by the mask."
-_EXPONENTIALS = "Softmax: exp(scaled score − largest of the row)."
-_WEIGHTS = "Weights W: each exponential over the sum of its row."
-_EFFECT = "Largest weights, and entropies in nats: 0 to ln n."
-_EFFECTS = ("largest without", "largest with", "entropy without", "entropy with")
-
 
 class Step(NamedTuple):
     """A named matrix of an example, and a sentence about it."""
@@ -25,6 +18,9 @@ class Step(NamedTuple):
     name: str
     says: str
     table: pd.DataFrame
+
+
+Steps = Callable[[], list[Step]]
 
 
 class Example(NamedTuple):
@@ -38,7 +34,7 @@ class Example(NamedTuple):
     title: str
     source: str
     draws: str
-    steps: Callable[[], list[Step]]
+    steps: Steps
 
 
 def numbered(count: int, letter: str = "") -> tuple[str, ...]:
@@ -81,20 +77,46 @@ def attention(
     undivided = softmax(np.where(np.isinf(found.scaled_scores), -np.inf, found.scores))
     both = (undivided, found.weights)
     largest = [weights.max(axis=-1) for weights in both]
+    effects = ("largest without", "largest with", "entropy without", "entropy with")
     effect = np.transpose([*largest, *map(entropy, both)])
     exponentials = np.column_stack([found.exponentials, found.sums])
     parts: dict[str, tuple[Any, ...]] = {
         "q": ("Queries Q: one row per query.", found.q, queries, widths),
         "k": ("Keys K: one row per key.", found.k, keys, widths),
         "v": ("Values V: one row per key.", found.v, keys, outputs),
-        "scores": (_SCORES, found.scores, queries, keys),
+        "scores": (
+            "Scores S = Q Kᵀ: dot products of queries (rows) and keys.",
+            found.scores,
+            queries,
+            keys,
+        ),
         "divisor": ("The divisor of each score.", [[found.divisor]], (rule,), ("divisor",)),
-        "scaled_scores": (_SCALED, found.scaled_scores, queries, keys),
-        "exponentials": (_EXPONENTIALS, exponentials, queries, (*keys, "sum")),
-        "weights": (_WEIGHTS, found.weights, queries, keys),
+        "scaled_scores": (
+            "Scores over the divisor; −∞: hidden by the mask.",
+            found.scaled_scores,
+            queries,
+            keys,
+        ),
+        "exponentials": (
+            "Softmax: exp(scaled score − largest of the row).",
+            exponentials,
+            queries,
+            (*keys, "sum"),
+        ),
+        "weights": (
+            "Weights W: each exponential over the sum of its row.",
+            found.weights,
+            queries,
+            keys,
+        ),
         "output": ("Output W V: values, blended by weights.", found.output, queries, outputs),
         "undivided_weights": ("The softmax of the undivided scores.", undivided, queries, keys),
-        "divisor_effect": (_EFFECT, effect, queries, _EFFECTS),
+        "divisor_effect": (
+            "Largest weights, and entropies in nats: 0 to ln n.",
+            effect,
+            queries,
+            effects,
+        ),
     }
     return {name: step(name, *part) for name, part in parts.items() if part[1] is not None}
 
@@ -121,11 +143,9 @@ def from_scores(
 def blend(found: Trace, name: str, row: int, keys: Names, outputs: Names) -> Step:
     """The output of one query, term by term: weights, and each key's values times its weight."""
     weights = found.weights[row]
-    of_values = weights[:, None] * np.asarray(found.v)
-    terms = np.column_stack([weights, of_values])
-    sums = [weights.sum(), *terms[:, 1:].sum(axis=0)]
+    terms = np.column_stack([weights, weights[:, None] * np.asarray(found.v)])
+    blended = [*terms, terms.sum(axis=0)]
     says = f"The output of {name}, term by term: weights, and values times weights."
-    blended = np.vstack([terms, sums])
     return step(f"blend_{name}", says, blended, (*keys, "sum"), ("weight", *outputs))
 
 
@@ -139,9 +159,9 @@ def spread(weights: npt.ArrayLike, rows: Names) -> Step:
 def long_table(example: str, steps: Sequence[Step]) -> pd.DataFrame:
     """The numbers of an example: example, step, row, column, value."""
     cells = [
-        (example, each.name, row, column, value)
-        for each in steps
-        for row, values in each.table.iterrows()
+        (example, name, row, column, value)
+        for name, _, table in steps
+        for row, values in table.iterrows()
         for column, value in values.items()
     ]
     return pd.DataFrame(cells, columns=["example", "step", "row", "column", "value"])
