@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import integrate, optimize, special
 
-from experiments.publication.examples import examples
 from experiments.publication.examples.examples import (
     ABC,
     BATCH,
@@ -29,7 +28,6 @@ from experiments.publication.examples.examples import (
     SWEPT,
     TENS,
     article_draw,
-    degrees,
     variances,
 )
 from sdpa import (
@@ -86,7 +84,6 @@ OUTPUT, WEIGHTS = MODULE.attend(X)
 CAT = softmax(CAT_SCORES)
 DRAWN = np.transpose([article_draw(d_k) for d_k in COMPARED])
 BARE, OF_NOTEBOOK = attention_weights(*NOTEBOOK, scaling="unscaled"), attention_weights(*NOTEBOOK)
-TOKENS = examples._SESSION.tokens
 ORDER = [3, 1, 7, 0, 2, 6, 5, 4]
 LARGE = softmax(LARGE_SCORES)
 SATURATED = [w for w in softmax(30 * normals(20_000, 16)) if w.max() > 0.99]
@@ -196,7 +193,7 @@ ARITHMETIC: dict[str, Any] = {
         [scaled_dot_product_attention(*x) for x in zip(*BATCH, strict=True)],
     ),
     "article-88": [
-        (np.diff(degrees(ABC.k)) > 0).all(),
+        (np.diff(np.arctan2(*ABC.k.T[::-1])) > 0).all(),
         len(set(np.linalg.norm(ABC.k, axis=1).round(6))) == 3,
     ],
     "article-89": [

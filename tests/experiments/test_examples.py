@@ -71,16 +71,15 @@ def test_own_matrices_are_those_of_plain_python(tmp_path):
     assert [*got["k"].columns, *got["output"].columns] == ["east", "north", "1", "2"]
 
 
-MATRIX = r"1 to 64 rows and columns of numbers within ±1e\+100"
+MATRIX = r"1 to 12 rows and columns of numbers within ±1e\+100"
 
 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("0,1,2\n3,4,5\n", f"expected {MATRIX}, got a header that counts from 0"),
         ("a,b\n1,2\nx,4\n5,6\n", f"expected {MATRIX}, got 'x' in row 3"),
         ("1,2\n3,1e101\n", f"expected {MATRIX}, got '1e101' in row 2"),
-        ("1\n" * 65, f"expected {MATRIX}, got 65 x 1"),
+        ("1\n" * 13, f"expected {MATRIX}, got 13 x 1"),
     ],
 )
 def test_a_bad_file_is_named_with_what_was_expected(tmp_path, content, problem):
@@ -107,15 +106,13 @@ def test_bad_usage_exits_2_with_one_sentence(tmp_path, texts, words, problem):
     assert len(ran.stderr.splitlines()) == 1
 
 
-def test_the_command_prints_writes_and_draws(tmp_path, monkeypatch):
+def test_the_command_prints_writes_and_draws(tmp_path):
     paths = files(tmp_path, q=Q, k=K, v=V)
     ran = call("walk", *options(paths), "--mask", "causal", "--out", str(tmp_path / "out"))
     steps = own_steps(**paths, scaling="d_k^1/2", mask="causal")
     assert ran.stdout.startswith("Attention of your own matrices\nFrom: ")
     assert (tmp_path / "out" / "walk.csv").read_bytes() == csv_bytes(long_table("walk", steps))
     assert (tmp_path / "out" / "walk.png").stat().st_size > 10_000
-    monkeypatch.chdir(tmp_path)
     walked = call("walk", "dog-bites-man").stdout.splitlines()
     assert ["dog", "0.5341", "0.3406", "0.1253"] in [line.split() for line in walked]
-    assert (tmp_path / "results" / "examples" / "dog_bites_man.png").exists()
     assert "make walk EXAMPLE=dog-bites-man  " in call("walk").stdout

@@ -119,6 +119,13 @@ def test_rope_turns_the_pairs_of_the_file(reread, tiny):
     assert_allclose(q[1, 0, -1] @ k[1, 0, -1].T, scores, rtol=1e-5, atol=1e-4)
 
 
+def test_a_network_before_training_is_drawn_in_the_sizes_of_the_trained_one(tiny):
+    initial = tiny.at_start().in_double()
+    assert {name: getattr(initial.blocks[1], name).shape for name in SHAPES} == SHAPES
+    assert (initial.final_gain == 1).all()
+    assert initial.blocks[1].up.std() == pytest.approx(WIDTH**-0.5, rel=0.2)
+
+
 def test_gradients_are_differences_of_the_loss(tiny):
     """In three random directions; each query has its own divisor."""
     design, rng = tiny.design(DIVISORS), np.random.default_rng(2)

@@ -7,7 +7,6 @@ generator is part of an example.
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from experiments.publication.examples.steps import (
     Example,
     Names,
     Step,
+    Steps,
     attention,
     blend,
     chosen,
@@ -24,7 +24,7 @@ from experiments.publication.examples.steps import (
     spread,
     step,
 )
-from sdpa import Trace, attention_weights, compare_scaling, entropy, softmax, trace
+from sdpa import Trace, compare_scaling, entropy, softmax, trace
 
 _ARTICLE = "the article by M. Brenndoerfer, Scaled Dot-Product Attention (2025)"
 _LESSON = "the lesson Softmax & Attention Output, on The cat sat down"
@@ -32,9 +32,6 @@ _NOTEBOOK = "the notebook Understanding the Division by sqrt(d) in the Attention
 _QUESTIONS = "the Q&A Why divide by sqrt(d_k)?"
 
 EXAMPLES: dict[str, Example] = {}  # by name, which is that of the function
-
-
-Steps = Callable[[], list[Step]]
 
 
 def example(title: str, source: str, draws: str) -> Callable[[Steps], Steps]:
@@ -51,28 +48,26 @@ def example(title: str, source: str, draws: str) -> Callable[[Steps], Steps]:
 
 LETTERS = ("A", "B", "C")
 XY = ("x", "y")
-_ABC_Q = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
-_ABC_K = np.array([[0.8, 0.2], [0.3, 0.7], [0.1, 0.9]])
 
 
-def degrees(vectors: Floats) -> Floats:
-    """The angles of vectors in two dimensions from the x axis."""
-    x, y = vectors.T
-    return np.asarray(np.degrees(np.arctan2(y, x)))
+ABC = trace(
+    [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]],
+    [[0.8, 0.2], [0.3, 0.7], [0.1, 0.9]],
+    [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]],
+)
 
 
-ABC = trace(_ABC_Q, _ABC_K, np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
-
-
-@example("A, B and C in two dimensions, by hand", _ARTICLE, "arrows:q scores weights output")
+@example("A, B and C in two dimensions, by hand", _ARTICLE, "q scores weights output")
 def abc() -> list[Step]:
     """Every step by hand: a score is q.k = |q| |k| cos(angle), and a sum of two products."""
     steps = attention(ABC, LETTERS, LETTERS, widths=XY, outputs=XY)
-    arrows = np.vstack([_ABC_Q, _ABC_K])
+    arrows = np.vstack([ABC.q, ABC.k])
     names = [f"{kind} {token}" for kind in ("query", "key") for token in LETTERS]
+    x, y = arrows.T
+    angles = np.degrees(np.arctan2(y, x))
     lengths = np.linalg.norm(arrows, axis=1)
-    cosines = _ABC_Q @ _ABC_K.T / np.outer(lengths[:3], lengths[3:])
-    terms = (_ABC_Q[:, None] * _ABC_K).reshape(-1, 2)
+    cosines = ABC.scores / np.outer(lengths[:3], lengths[3:])
+    terms = (ABC.q[:, None] * ABC.k).reshape(-1, 2)
     pairs = [f"{query} with {key}" for query in LETTERS for key in LETTERS]
     # As in a computation by hand, without the shift by the largest of the row.
     values = np.exp(ABC.scaled_scores)
@@ -82,7 +77,7 @@ def abc() -> list[Step]:
         step(
             "geometry",
             "Arrows: degrees from x.",
-            np.column_stack([degrees(arrows), lengths]),
+            np.column_stack([angles, lengths]),
             names,
             ("angle", "length"),
         ),
@@ -99,7 +94,6 @@ def abc() -> list[Step]:
             np.column_stack([terms, terms.sum(axis=1)]),
             pairs,
             (*XY, "score"),
-            2,
         ),
         *chosen(steps, "scores divisor scaled_scores"),
         step(
@@ -131,8 +125,9 @@ CAT_SCORES = np.array(
 @example("The cat sat down: reading a heat map", _LESSON, "scaled_scores weights")
 def cat_sat_down() -> list[Step]:
     """A table of scaled scores, their weights, and how to read them as a heat map."""
-    steps = attention(from_scores(CAT_SCORES, divisor=math.sqrt(8)), WORDS, WORDS)
-    weights = steps["weights"].table.to_numpy()
+    found = from_scores(CAT_SCORES, divisor=math.sqrt(8))
+    steps = attention(found, WORDS, WORDS)
+    weights = found.weights
     own = np.diag(weights)
     own_row = [[*own, own.mean(), 1 / 4]]
     largest = weights.argmax(axis=1)
@@ -148,7 +143,6 @@ def cat_sat_down() -> list[Step]:
             CAT_SCORES,
             WORDS,
             WORDS,
-            3,
         ),
         *chosen(steps, "exponentials weights"),
         step(
@@ -173,41 +167,33 @@ def cat_sat_down() -> list[Step]:
 # Tokens and projections, from NumPy's legacy generator, as in the article.
 
 
-class Projected(NamedTuple):
-    """Tokens X, (n, width), and the projections W to queries, keys and values, (width, d)."""
-
-    tokens: Floats
-    w_q: Floats
-    w_k: Floats
-    w_v: Floats
-
-    def trace(self) -> Trace:
-        """Attention of q = X W_q, k = X W_k and v = X W_v under the default divisor sqrt(d_k)."""
-        return trace(*(self.tokens @ w for w in self[1:]))
-
-    def steps(self, words: Names) -> list[Step]:
-        """Tokens and projections as steps."""
-        weights = [
-            step(f"w_{name}", f"{name.upper()} = X times this.", values, digits=3)
-            for name, values in zip("qkv", self[1:], strict=True)
-        ]
-        return [step("x", "Tokens X: one row per token.", self.tokens, words, digits=3), *weights]
-
-
-def _projected(
+def _drawn(
     rng: np.random.RandomState, d_k: int, of_tokens: float, of_weights: float
-) -> Projected:
-    """Four tokens of width 8, then W_q, W_k and W_v, with these standard deviations."""
+) -> tuple[Floats, Floats]:
+    """Four tokens X of width 8, then the projections W_q, W_k and W_v, (3, 8, d_k), with these
+    standard deviations.
+    """
     tokens = rng.standard_normal((4, 8)) * of_tokens
-    return Projected(tokens, *(rng.standard_normal((8, d_k)) * of_weights for _ in range(3)))
+    return tokens, rng.standard_normal((3, 8, d_k)) * of_weights
+
+
+def _projections(tokens: Floats, weights: Floats, words: Names) -> list[Step]:
+    """Tokens and projections as steps."""
+    return [
+        step("x", "Tokens X: one row per token.", tokens, words),
+        *(
+            step(f"w_{name}", f"{name.upper()} = X times this.", values)
+            for name, values in zip("qkv", weights, strict=True)
+        ),
+    ]
 
 
 _of_42 = np.random.RandomState(42)
 _of_123 = np.random.RandomState(123)
-_FOUR = _projected(_of_123, 4, 0.5, 0.3)
-_SESSION = _projected(_of_42, 6, 1.0, 0.1)
-FOUR = _FOUR.trace()
-SESSION = _SESSION.trace()
+_FOUR, _FOUR_WEIGHTS = _drawn(_of_123, 4, 0.5, 0.3)
+_TOKENS, _WEIGHTS = _drawn(_of_42, 6, 1.0, 0.1)
+FOUR = trace(*(_FOUR @ _FOUR_WEIGHTS))
+SESSION = trace(*(_TOKENS @ _WEIGHTS))
 # q, k and v of three sequences; the next numbers.
 BATCH = [_of_123.standard_normal((3, 4, 6)) for _ in range(3)]
 
@@ -216,7 +202,10 @@ BATCH = [_of_123.standard_normal((3, 4, 6)) for _ in range(3)]
 def four_words() -> list[Step]:
     """Projections, queries, keys, values, scores, weights and output."""
     names = "q k v scores divisor scaled_scores exponentials weights output divisor_effect"
-    return [*_FOUR.steps(WORDS), *chosen(attention(FOUR, WORDS, WORDS, digits=3), names)]
+    return [
+        *_projections(_FOUR, _FOUR_WEIGHTS, WORDS),
+        *chosen(attention(FOUR, WORDS, WORDS), names),
+    ]
 
 
 @example(
@@ -225,15 +214,13 @@ def four_words() -> list[Step]:
 def session() -> list[Step]:
     """Four tokens from projections to output, then a batch of three sequences."""
     tokens = numbered(4, "t")
-    steps = attention(SESSION, tokens, tokens, digits=3)
-    q, k, v = BATCH
-    weights = attention_weights(q, k)
-    output = weights @ v
-    shapes = [array.shape for array in (*BATCH, weights, output)]
+    steps = attention(SESSION, tokens, tokens)
+    batch = trace(*BATCH)
+    shapes = [np.shape(array) for array in (*BATCH, batch.weights, batch.output)]
     rows = ("Q", "K", "V", "weights", "output")
     columns = ("sequences", "rows", "columns")
     return [
-        *_SESSION.steps(tokens),
+        *_projections(_TOKENS, _WEIGHTS, tokens),
         *chosen(steps, "q k v scores divisor scaled_scores weights output divisor_effect"),
         step(
             "batch_shapes",
@@ -241,7 +228,6 @@ def session() -> list[Step]:
             shapes,
             rows,
             columns,
-            0,
         ),
     ]
 
@@ -260,7 +246,7 @@ def variances() -> Floats:
     return np.array([np.var((q * k).sum(axis=1)) for q, k in drawn])
 
 
-@example("The variance of scores grows as d_k", _ARTICLE, "lines:variances:sample")
+@example("The variance of scores grows as d_k", _ARTICLE, "variances:sample")
 def variance_sweep() -> list[Step]:
     """Samples beside the exact variance d_k of scores, whose excess kurtosis is 6/d_k."""
     exact = SWEPT.astype(float)
@@ -269,8 +255,7 @@ def variance_sweep() -> list[Step]:
     columns = ("sample", "exact", "sample / exact", "standard error", "errors away")
     away = (sample - exact) / errors
     values = np.column_stack([sample, exact, sample / exact, errors, away])
-    error = "with the standard error d_k sqrt((2 + 6 / d_k) / n)"
-    says = f"Variance of 10,000 scores at each d_k, {error}."
+    says = "Variance of 10,000 scores at each d_k, with the standard error d_k sqrt((2 + 6 / d_k) / n)."
     return [step("variances", says, values, [str(d_k) for d_k in SWEPT], columns)]
 
 
@@ -298,7 +283,7 @@ def drawn_numbers(d_k: int, rng: np.random.Generator) -> Floats:
 @example(
     "Scaled and unscaled, one draw at each d_k",
     _ARTICLE,
-    "lines:drawn:deviation lines:drawn:largest",
+    "drawn:deviation drawn:largest",
 )
 def comparison() -> list[Step]:
     """One draw, which mixes trend and chance; exact expectations; and quantiles of many draws."""
@@ -309,24 +294,16 @@ def comparison() -> list[Step]:
     exact = [article_draw(d_k, "exact_") for d_k in COMPARED]
     rows = ("deviation unscaled", "deviation d_k^1/2", "largest unscaled", "largest d_k^1/2")
     widths = [str(d_k) for d_k in COMPARED]
-    return [
-        step(
-            "drawn",
-            "The article's draw of 25 scores at each d_k, seed 42.",
-            np.transpose(drawn),
-            rows,
-            widths,
-        ),
-        step(
-            "exact",
+    tables = {
+        "drawn": ("The article's draw of 25 scores at each d_k, seed 42.", np.transpose(drawn)),
+        "exact": (
             "Exact, over all draws; the deviation is that of a score.",
             np.transpose(exact),
-            rows,
-            widths,
         ),
-        step("low", "The 5% quantile of 2,000 draws.", low, rows, widths),
-        step("high", "The 95% quantile of 2,000 draws.", high, rows, widths),
-    ]
+        "low": ("The 5% quantile of 2,000 draws.", low),
+        "high": ("The 95% quantile of 2,000 draws.", high),
+    }
+    return [step(name, *table, rows, widths) for name, table in tables.items()]
 
 
 # Dog bites man: the source prints scaled scores, weights and values, but no d_k; the width of the
@@ -355,7 +332,6 @@ DOG_VALUES = np.array(
         [0.4, -0.2, 0.7, 0.3],
     ]
 )
-_DOG_OUTPUT = (0.550, 0.282, 0.050, 0.143)
 
 
 @example(
@@ -372,7 +348,8 @@ def dog_bites_man() -> list[Step]:
     halved = [DOG_PRINTED[0], softmax(DOG_SCORES / 2)[0], weights[0]]
     halves = "To two decimals, the printed row of dog halves the scores; others do not."
     outputs = ("printed", "of the printed weights", "of the softmax")
-    blended = [_DOG_OUTPUT, DOG_PRINTED[0] @ DOG_VALUES, weights[0] @ DOG_VALUES]
+    printed = (0.550, 0.282, 0.050, 0.143)
+    blended = [printed, DOG_PRINTED[0] @ DOG_VALUES, weights[0] @ DOG_VALUES]
     return [
         step(
             "scaled_scores",
@@ -380,19 +357,17 @@ def dog_bites_man() -> list[Step]:
             DOG_SCORES,
             DOG_WORDS,
             DOG_WORDS,
-            2,
         ),
         *chosen(steps, "exponentials weights v"),
         *(blend(found, word, i, DOG_WORDS, numbered(4)) for i, word in enumerate(DOG_WORDS)),
         steps["output"],
-        step("printed", "Weights as printed.", DOG_PRINTED, DOG_WORDS, DOG_WORDS, 2),
+        step("printed", "Weights as printed.", DOG_PRINTED, DOG_WORDS, DOG_WORDS),
         step("halved", halves, halved, rows, DOG_WORDS),
         step(
             "printed_output",
             "The output of dog blends the printed weights.",
             blended,
             outputs,
-            digits=3,
         ),
         *chosen(steps, "undivided_weights divisor_effect"),
     ]
@@ -403,8 +378,7 @@ def _pair(names: str, words: Names, order: list[int], before: Trace, after: Trac
     first, second, apart = names.split()
     one = np.asarray(before.output)
     other = np.asarray(after.output)
-    changes = abs(other - one[order]).max(axis=1)
-    away = np.round(changes[np.argsort(order)], 12)
+    away = abs(other[np.argsort(order)] - one).max(axis=1).round(12)
     says = "The largest difference of each word's two outputs: all words keep theirs."
     return [
         step(first, "Each word's output.", one, words),
@@ -415,7 +389,6 @@ def _pair(names: str, words: Names, order: list[int], before: Trace, after: Trac
             [*away[:, None], [away.max()]],
             (*words, "all"),
             ("largest difference",),
-            12,
         ),
     ]
 
@@ -433,11 +406,11 @@ def permutation() -> list[Step]:
     """
     order = [2, 0, 3, 1]
     swap = [2, 1, 0]
-    shuffled = _FOUR._replace(tokens=_FOUR.tokens[order])
+    shuffled = trace(*(_FOUR[order] @ _FOUR_WEIGHTS))
     dog = from_scores(DOG_SCORES, DOG_VALUES)
     man = from_scores(DOG_SCORES[np.ix_(swap, swap)], DOG_VALUES[swap])
     return [
-        *_pair("outputs shuffled difference", WORDS, order, FOUR, shuffled.trace()),
+        *_pair("outputs shuffled difference", WORDS, order, FOUR, shuffled),
         *_pair("dog_bites_man man_bites_dog swap_difference", DOG_WORDS, swap, dog, man),
     ]
 
@@ -484,7 +457,7 @@ def triples() -> list[Step]:
             keys,
         ),
         *chosen(attention(found, rows, keys), "exponentials weights"),
-        step("printed", "Weights as printed.", printed, rows, keys, 3),
+        step("printed", "Weights as printed.", printed, rows, keys),
         step("difference", "Weights minus the printed ones.", found.weights - printed, rows, keys),
         spread(found.weights, rows),
     ]
@@ -502,7 +475,6 @@ def two_scales() -> list[Step]:
             "Scores at two scales; the large ones are 20 times the small ones.",
             scores,
             rows,
-            digits=1,
         ),
         *chosen(attention(found, rows, numbered(4)), "exponentials weights"),
         spread(found.weights, rows),

@@ -1,7 +1,5 @@
 """The picture of an example: heat maps, lines or arrows, with one quantity in each panel."""
 
-from typing import NamedTuple
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -18,109 +16,92 @@ from experiments.figures.style import (
     scaling_colours,
 )
 from experiments.figures.words import latex
-from experiments.publication.examples.steps import Step
+from experiments.publication.examples.steps import Example, Step
 
 _WIDE = 6  # columns with room for three decimals
-_MAX_WITH_NUMBERS = 12  # rows and columns
-_MAX_NAMES = 16
+_MAX_LETTERS = 32  # of names side by side
 _TITLES = {
+    "q": "queries and keys",
     "undivided_weights": "weights without the divisor",
     "sample": "variance of the scores",
     "deviation": "standard deviation of the scores",
     "largest": "largest weight",
 }
-_READS = {
-    "map": "Maps: queries in rows, keys or values in columns; darker means more.",
-    "arrows": "Arrows: queries solid, keys dashed.",
-    "lines": "Points: drawn. Pale lines: exact.",
-}
 
 Tables = dict[str, pd.DataFrame]
 
 
-class _Panel(NamedTuple):
-    kind: str
-    step: str
-    quantity: str = ""
-
-    @property
-    def title(self) -> str:
-        name = self.quantity or self.step
-        return _TITLES.get(name, name.replace("_", " "))
-
-
-def draw(title: str, source: str, steps: list[Step], draws: str) -> dict[str, bytes]:
-    """The picture of the steps in `draws` (see `Example`) and its texts, by suffix."""
+def draw(example: Example, steps: list[Step]) -> dict[str, bytes]:
+    """The picture of those steps that an example draws (see `Example`) and its texts, by suffix."""
     tables = {each.name: each.table for each in steps}
-    wanted = [each if ":" in each else f"map:{each}" for each in draws.split()]
-    all_panels = [_Panel(*each.split(":")) for each in wanted]
-    shown = [panel for panel in all_panels if panel.step in tables]
+    wanted = [each.partition(":") for each in example.draws.split()]
+    shown = [(name, quantity) for name, _, quantity in wanted if name in tables]
 
     def plot() -> Drawing:
         columns = 2 if len(shown) == 4 else len(shown)
         width = max(7.0, 4.4 * columns)
         height = 0.6 + 3.6 * (len(shown) // columns)
         figure, axes = panels(len(shown), columns, (width, height))
-        for ax, panel in zip(axes, shown, strict=True):
-            ax.set_title(panel.title)
-            _KINDS[panel.kind](ax, panel, tables)
+        for ax, (name, quantity) in zip(axes, shown, strict=True):
+            title = quantity or name
+            ax.set_title(_TITLES.get(title, title.replace("_", " ")))
+            if quantity:
+                _lines(ax, name, quantity, tables)
+            elif name == "q":
+                _arrows(ax, tables)
+            else:
+                _heatmap(ax, name, tables[name])
         return figure
 
-    notes = [f"From {source}."]
-    kinds = dict.fromkeys(panel.kind for panel in shown)
-    notes += [_READS[kind] for kind in kinds if kind in _READS]
+    notes = [f"From {example.source}."]
+    if example.draws.startswith("q "):
+        notes.append("Arrows: queries solid, keys dashed.")
+    if ":" in example.draws:
+        notes.append("Points: drawn. Pale lines: exact.")
+    else:
+        notes.append("Maps: queries in rows, keys or values in columns; darker means more.")
     if "low" in tables:
         notes.append("Pale areas: 90% of draws.")
-    return render(plot, title, " ".join(notes))
+    return render(plot, example.title, " ".join(notes))
 
 
-def _heatmap(ax: Axes, panel: _Panel, tables: Tables) -> None:
-    """A matrix with numbers in its cells; with a colour scale if it is larger than 12 x 12."""
-    table = tables[panel.step]
+def _heatmap(ax: Axes, name: str, table: pd.DataFrame) -> None:
+    """A matrix as colours, with numbers in its cells."""
     values = table.to_numpy()
     finite = values[np.isfinite(values)]
-    low = finite.min()
-    high = finite.max()
-    if panel.step.endswith(("weights", "printed")):
-        low = 0.0
-        high = 1.0
+    is_weights = name.endswith(("weights", "printed"))
+    low, high = (0.0, 1.0) if is_weights else (finite.min(), finite.max())
     shades = table.clip(lower=low)  # a hidden key, -inf, gets the lightest colour
     image = ax.imshow(shades, cmap=SEQUENTIAL, vmin=low, vmax=high, aspect="auto")
-    if max(table.shape) <= _MAX_WITH_NUMBERS:
-        digits = 3 if table.shape[1] <= _WIDE else 2
-        for (i, j), value in np.ndenumerate(values):
-            colour = ink_on(image, shades.iloc[i, j])
-            ax.annotate(_number(value, digits), (j, i), ha="center", va="center", color=colour)
-    else:
-        ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02)
-    sides = ((ax.set_xticks, table.columns), (ax.set_yticks, table.index))
-    for set_ticks, names in sides:
-        every = -(-len(names) // _MAX_NAMES)
-        set_ticks(range(0, len(names), every), [latex(name) for name in names[::every]])
-    if max(map(len, table.columns)) * len(table.columns) > _MAX_NAMES * 2:
+    digits = 3 if table.shape[1] <= _WIDE else 2
+    for (i, j), value in np.ndenumerate(values):
+        colour = ink_on(image, shades.iloc[i, j])
+        ax.annotate(_number(value, digits), (j, i), ha="center", va="center", color=colour)
+    ax.set_xticks(range(table.shape[1]), map(latex, table.columns))
+    ax.set_yticks(range(len(table)), map(latex, table.index))
+    if sum(map(len, table.columns)) > _MAX_LETTERS:
         ax.tick_params(axis="x", rotation=90)
     ax.tick_params(length=0)
 
 
 def _number(value: float, digits: int) -> str:
     """A number in a cell. Halves are rounded up, as on paper."""
-    if value == -np.inf:
-        return "−∞"
-    return f"{value * (1 + 1e-9):z.{digits}f}".replace("-", "−")
+    rounded = f"{value * (1 + 1e-9):z.{digits}f}"
+    return rounded.replace("-", "−").replace("inf", "∞")
 
 
-def _lines(ax: Axes, panel: _Panel, tables: Tables) -> None:
+def _lines(ax: Axes, step: str, quantity: str, tables: Tables) -> None:
     """The columns of a quantity over d_k, with exact values and quantiles, if any.
 
     A quantity that spans widely has a logarithmic axis, so that a power law is straight; others
     start at 0.
     """
     # A row for each d_k, if there is a column for each.
-    over = {name: table.T if panel.step == "drawn" else table for name, table in tables.items()}
-    table = over[panel.step]
+    over = {name: table.T if step == "drawn" else table for name, table in tables.items()}
+    table = over[step]
     at = table.index.astype(float)
-    of_rules = [column for column in table if column.split()[0] == panel.quantity]
-    columns = [panel.quantity] if panel.quantity in table else of_rules
+    of_rules = [column for column in table if column.split()[0] == quantity]
+    columns = [quantity] if quantity in table else of_rules
     exact = over.get("exact", table.get(["exact"]))
     for column in columns:
         rule = column.split()[-1]
@@ -142,17 +123,14 @@ def _lines(ax: Axes, panel: _Panel, tables: Tables) -> None:
         ax.legend()
 
 
-def _arrows(ax: Axes, _: _Panel, tables: Tables) -> None:
+def _arrows(ax: Axes, tables: Tables) -> None:
     """Queries and keys of two dimensions as arrows from the origin."""
     for name, style in (("q", "-"), ("k", "--")):
         tips = tables[name].iterrows()
         for (token, tip), colour in zip(tips, UNORDERED_COLOURS, strict=False):
-            arrow = {"arrowstyle": "->", "linestyle": style, "color": colour}
-            ax.annotate("", tuple(tip), (0, 0), arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
-            place = {"xytext": (3, 3), "textcoords": "offset points"}
-            ax.annotate(f"{name} {token}", tuple(tip), color=colour, **place)
+            look = {"linestyle": style, "color": colour, "shrinkA": 0, "shrinkB": 0}
+            ax.annotate("", tuple(tip), (0, 0), arrowprops={"arrowstyle": "->"} | look)
+            label = f"{name} {token}"
+            beside = (3, 3)
+            ax.annotate(label, tip, beside, textcoords="offset points", color=colour)
     ax.set(xlim=(0, 1.2), ylim=(0, 1.2), xlabel="x", ylabel="y", aspect="equal")
-    ax.set_title("queries and keys")
-
-
-_KINDS = {"map": _heatmap, "lines": _lines, "arrows": _arrows}

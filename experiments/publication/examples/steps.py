@@ -11,30 +11,30 @@ from sdpa import Trace, entropy, softmax, trace
 
 Names = Sequence[str]
 
-_EFFECT = ("largest without", "largest with", "entropy without", "entropy with")
-
 
 class Step(NamedTuple):
-    """A named matrix of an example, a sentence about it, and the decimals to print."""
+    """A named matrix of an example, and a sentence about it."""
 
     name: str
     says: str
     table: pd.DataFrame
-    digits: int
+
+
+Steps = Callable[[], list[Step]]
 
 
 class Example(NamedTuple):
     """A worked example: title, source of its numbers, its picture, and what computes all steps.
 
     `draws` has the names of the steps in the picture, separated by spaces. A name alone is drawn
-    as a heat map, `lines:name:quantity` as the columns of a quantity over d_k, and `arrows:q` as
-    the queries and keys in two dimensions.
+    as a heat map, `name:quantity` as the columns of a quantity over d_k, and `q` as the arrows of
+    queries and keys in two dimensions.
     """
 
     title: str
     source: str
     draws: str
-    steps: Callable[[], list[Step]]
+    steps: Steps
 
 
 def numbered(count: int, letter: str = "") -> tuple[str, ...]:
@@ -48,28 +48,12 @@ def step(
     values: npt.ArrayLike,
     rows: Names = (),
     columns: Names = (),
-    digits: int = 4,
 ) -> Step:
     """A step with numbers for names where these are missing."""
     values = np.asarray(values, dtype=float)
     height, width = values.shape
     table = pd.DataFrame(values, rows or numbered(height), columns or numbered(width))
-    return Step(name, says, table, digits)
-
-
-_TEXTS = {
-    "q": "Queries Q: one row per query.",
-    "k": "Keys K: one row per key.",
-    "v": "Values V: one row per key.",
-    "scores": "Scores S = Q Kᵀ: dot products of queries (rows) and keys.",
-    "divisor": "The divisor of each score.",
-    "scaled_scores": "Scores over the divisor; −∞: hidden by the mask.",
-    "exponentials": "Softmax: exp(scaled score − largest of the row).",
-    "weights": "Weights W: each exponential over the sum of its row.",
-    "output": "Output W V: values, blended by weights.",
-    "undivided_weights": "The softmax of the undivided scores.",
-    "divisor_effect": "Largest weights, and entropies in nats: 0 to ln n.",
-}
+    return Step(name, says, table)
 
 
 def attention(
@@ -78,7 +62,6 @@ def attention(
     keys: Names,
     *,
     rule: str = "d_k^1/2",
-    digits: int = 4,
     widths: Names = (),
     outputs: Names = (),
 ) -> dict[str, Step]:
@@ -88,32 +71,54 @@ def attention(
         found: the attention.
         queries, keys: a name for each.
         rule: the scaling rule that gave the divisor.
-        digits: the decimals of q, k, v, scores and output.
         widths, outputs: names of columns of q and k, and of the output; numbers without them.
     """
     # Without the divisor; hidden keys stay hidden.
     undivided = softmax(np.where(np.isinf(found.scaled_scores), -np.inf, found.scores))
     both = (undivided, found.weights)
     largest = [weights.max(axis=-1) for weights in both]
+    effects = ("largest without", "largest with", "entropy without", "entropy with")
     effect = np.transpose([*largest, *map(entropy, both)])
     exponentials = np.column_stack([found.exponentials, found.sums])
-    of_scores = (queries, keys, digits)
     parts: dict[str, tuple[Any, ...]] = {
-        "q": (found.q, queries, widths, digits),
-        "k": (found.k, keys, widths, digits),
-        "v": (found.v, keys, outputs, digits),
-        "scores": (found.scores, *of_scores),
-        "divisor": ([[found.divisor]], (rule,), ("divisor",)),
-        "scaled_scores": (found.scaled_scores, *of_scores),
-        "exponentials": (exponentials, queries, (*keys, "sum")),
-        "weights": (found.weights, queries, keys),
-        "output": (found.output, queries, outputs, digits),
-        "undivided_weights": (undivided, queries, keys),
-        "divisor_effect": (effect, queries, _EFFECT),
+        "q": ("Queries Q: one row per query.", found.q, queries, widths),
+        "k": ("Keys K: one row per key.", found.k, keys, widths),
+        "v": ("Values V: one row per key.", found.v, keys, outputs),
+        "scores": (
+            "Scores S = Q Kᵀ: dot products of queries (rows) and keys.",
+            found.scores,
+            queries,
+            keys,
+        ),
+        "divisor": ("The divisor of each score.", [[found.divisor]], (rule,), ("divisor",)),
+        "scaled_scores": (
+            "Scores over the divisor; −∞: hidden by the mask.",
+            found.scaled_scores,
+            queries,
+            keys,
+        ),
+        "exponentials": (
+            "Softmax: exp(scaled score − largest of the row).",
+            exponentials,
+            queries,
+            (*keys, "sum"),
+        ),
+        "weights": (
+            "Weights W: each exponential over the sum of its row.",
+            found.weights,
+            queries,
+            keys,
+        ),
+        "output": ("Output W V: values, blended by weights.", found.output, queries, outputs),
+        "undivided_weights": ("The softmax of the undivided scores.", undivided, queries, keys),
+        "divisor_effect": (
+            "Largest weights, and entropies in nats: 0 to ln n.",
+            effect,
+            queries,
+            effects,
+        ),
     }
-    return {
-        name: step(name, _TEXTS[name], *part) for name, part in parts.items() if part[0] is not None
-    }
+    return {name: step(name, *part) for name, part in parts.items() if part[1] is not None}
 
 
 def chosen(steps: dict[str, Step], names: str) -> list[Step]:
@@ -138,11 +143,9 @@ def from_scores(
 def blend(found: Trace, name: str, row: int, keys: Names, outputs: Names) -> Step:
     """The output of one query, term by term: weights, and each key's values times its weight."""
     weights = found.weights[row]
-    of_values = weights[:, None] * np.asarray(found.v)
-    terms = np.column_stack([weights, of_values])
-    sums = [weights.sum(), *terms[:, 1:].sum(axis=0)]
+    terms = np.column_stack([weights, weights[:, None] * np.asarray(found.v)])
+    blended = [*terms, terms.sum(axis=0)]
     says = f"The output of {name}, term by term: weights, and values times weights."
-    blended = np.vstack([terms, sums])
     return step(f"blend_{name}", says, blended, (*keys, "sum"), ("weight", *outputs))
 
 
@@ -156,9 +159,9 @@ def spread(weights: npt.ArrayLike, rows: Names) -> Step:
 def long_table(example: str, steps: Sequence[Step]) -> pd.DataFrame:
     """The numbers of an example: example, step, row, column, value."""
     cells = [
-        (example, each.name, row, column, value)
-        for each in steps
-        for row, values in each.table.iterrows()
+        (example, name, row, column, value)
+        for name, _, table in steps
+        for row, values in table.iterrows()
         for column, value in values.items()
     ]
     return pd.DataFrame(cells, columns=["example", "step", "row", "column", "value"])

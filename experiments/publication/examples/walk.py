@@ -19,7 +19,7 @@ from experiments.tables.reporter import WIDTH, Reporter, tell, wrapped
 from experiments.tables.written import csv_bytes
 from sdpa import trace
 
-_MOST = 64  # rows and columns
+_MOST = 12  # rows and columns
 _LARGEST = 1e100  # so that no product overflows
 
 
@@ -43,14 +43,10 @@ def _numbers() -> list[bytes]:
 
 
 def _drawn(name: str) -> list[bytes]:
-    example = EXAMPLES[name]
-    return [*_draw(example, example.steps()).values()]
-
-
-def _draw(example: Example, steps: list[Step]) -> dict[str, bytes]:
     from experiments.publication.examples.picture import draw  # takes a second to load
 
-    return draw(example.title, example.source, steps, example.draws)
+    example = EXAMPLES[name]
+    return [*draw(example, example.steps()).values()]
 
 
 def list_all() -> None:
@@ -62,22 +58,20 @@ def list_all() -> None:
 
 
 def walk(typed: str) -> None:
-    """Print an example step by step, and name its picture, which is drawn if it does not exist."""
+    """Print an example step by step, and name its picture."""
     name = typed.replace("-", "_")
     if name not in EXAMPLES:
         names = ", ".join(map(spelled, sorted(EXAMPLES)))
         raise ExampleError(f"got the example {typed}, expected one of {names}")
     example = EXAMPLES[name]
     picture = SHIPPED_RESULTS / EXAMPLE_FOLDER / f"{name}.png"
-    steps = example.steps()
-    tell(f"{text(example, steps)}\n")
-    if not picture.exists():
-        write_files(picture.with_suffix(""), _draw(example, steps))
-    tell(f"figure: {picture}")
+    tell(f"{text(example, example.steps())}\n\nfigure: {picture}")
 
 
 def walk_own(q: Path, k: Path, v: Path | None, scaling: str, mask: str, out: Path) -> None:
     """Print attention of the matrices in these files; write walk.csv and walk.png."""
+    from experiments.publication.examples.picture import draw
+
     steps = own_steps(q, k, v, scaling=scaling, mask=mask)
     example = Example(
         "Attention of your own matrices",
@@ -87,7 +81,7 @@ def walk_own(q: Path, k: Path, v: Path | None, scaling: str, mask: str, out: Pat
     )
     tell(f"{text(example, steps)}\n")
     write_atomically(out / "walk.csv", csv_bytes(long_table("walk", steps)))
-    write_files(out / "walk", _draw(example, steps))
+    write_files(out / "walk", draw(example, steps))
     tell(f"wrote {out / 'walk.csv'}\ndrew {out / 'walk.png'}")
 
 
@@ -97,24 +91,16 @@ def spelled(name: str) -> str:
 
 
 def text(example: Example, steps: Sequence[Step]) -> str:
-    """A whole example in at most 100 columns: its steps, numbered from 1, with aligned numbers."""
+    """A whole example in at most 100 columns: its steps, numbered from 1, with numbers of four
+    significant digits.
+    """
     lines = [example.title, f"From: {example.source}"]
-    for place, (_, says, table, digits) in enumerate(steps, start=1):
+    for place, (_, says, table) in enumerate(steps, start=1):
         height, width = table.shape
-        numbers = table.map(partial(number, digits=digits)).to_string(line_width=WIDTH - 3)
+        numbers = table.map("{:.4g}".format).to_string(line_width=WIDTH - 3)
         lines += ["", wrapped(f"{place}. {says} ({height} x {width})")]
         lines.append(textwrap.indent(numbers, "   "))
     return "\n".join(lines)
-
-
-def number(value: float, digits: int) -> str:
-    """A number with this many decimals; with a power of ten if it would show as zero.
-
-    >>> number(-0.25, 2), number(3.7e-44, 4), number(0.0, 1)
-    ('-0.25', '3.7e-44', '0.0')
-    """
-    fixed = f"{value:.{digits}f}"
-    return fixed if value == 0 or float(fixed) else f"{value:.1e}"
 
 
 def own_steps(q: Path, k: Path, v: Path | None, *, scaling: str, mask: str) -> list[Step]:
@@ -148,33 +134,26 @@ def listed(*paths: Path | None) -> str:
 
 
 def read_matrix(path: Path, letter: str) -> pd.DataFrame:
-    """The matrix in a UTF-8 file, of at most 64 rows and columns, so that all can be printed.
+    """The matrix in a UTF-8 file, of at most 12 rows and columns, so that all can be printed.
 
-    A first line without any number has names, and so has a first column without numbers and empty
-    cells below it. Rows without names get the letter and their number.
+    A first line without any number has names, and so has a first column without numbers below it.
+    Rows without names get the letter and their number.
 
     Raises:
         ExampleError: the file holds no matrix.
     """
     try:
         cells = pd.read_csv(path, header=None, dtype=str, na_filter=False, skipinitialspace=True)
-    except OSError as error:
-        raise ExampleError(f"{path}: cannot read: {error.strerror}") from None
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise ExampleError(f"{path}: expected comma-separated numbers, got {error}") from None
     numbers = cells.apply(pd.to_numeric, errors="coerce")
     # One number makes names of none: a wrong cell is refused, and drops no row or column.
     top = int(numbers.iloc[0].isna().all())  # lines with names
-    is_name = numbers[0].isna() & (cells[0] != "")
-    left = int(is_name[top:].all())  # columns with names
+    left = int(numbers[0][top:].isna().all())  # columns with names
     values = numbers.iloc[top:, left:]
-    first = [*cells.iloc[0]]
-    from_0 = [*map(str, range(len(first)))]
-    counts = len(first) > 2 and first == from_0
     bad = np.argwhere(~(values.abs() <= _LARGEST).to_numpy(bool))
-    fits = 0 < min(values.shape) <= max(values.shape) <= _MOST
-    if counts or len(bad) or not fits:
-        found = "a header that counts from 0" if counts else "{} x {}".format(*values.shape)
+    if len(bad) or not 0 < min(values.shape) <= max(values.shape) <= _MOST:
+        found = "{} x {}".format(*values.shape)
         if len(bad):
             row, column = bad[0] + (top, left)
             found = f"{cells.iloc[row, column]!r} in row {row + 1}"

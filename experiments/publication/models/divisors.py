@@ -9,7 +9,6 @@ precision is off by half in a sequence.
 
 import itertools
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -35,7 +34,7 @@ LAST_ROWS = 8
 FITTED = 256  # length at which every rule of length has the divisor of the model
 NO_RULE = "1 (no rule)"
 OTHER_RULES = {"(ln n)^1/2": 0.5, "ln n": 1.0}  # powers of ln n
-GRADIENTS = ["query_gradient", "query_gradient_median", "stream_gradient"]
+GRADIENTS = ("query_gradient", "query_gradient_median", "stream_gradient")
 # How the values of several heads become one. The first layer's stream is the embedding.
 OVER_HEADS = {
     "loss": "first",
@@ -59,8 +58,7 @@ def by_divisor(model: Pretrained) -> list[pd.DataFrame]:
         for group, tokens in enumerate(model.tokens("prose", LENGTH + 1)):
             found = heads_of_sequence(network, tokens, divisor)
             tables.append(found.assign(weights=weights, divisor=divisor, group=group))
-    found = pd.concat(tables, ignore_index=True)
-    found = found.sort_values("layer", kind="stable")
+    found = pd.concat(tables, ignore_index=True).sort_values("layer", kind="stable")
     found["change"] = change_of_loss(found, "weights")
     run = ["weights", "divisor"]
     return [
@@ -78,12 +76,14 @@ def heads_of_sequence(model: Pretrained, tokens: Tokens, divisor: float) -> pd.D
         to_q = np.linalg.norm(gradient.q, axis=-1)
         to_x_squared = (gradient.x**2).sum(axis=1)
         table = row_means(step)
-        table["layer"] = layer
-        table["head"] = table.index
-        table["query_gradient"] = np.sqrt((to_q**2).mean(axis=1))
-        table["query_gradient_median"] = np.median(to_q, axis=1)
-        table["stream_gradient"] = np.sqrt(to_x_squared.mean())
-        tables.append(table)
+        more = table.assign(
+            layer=layer,
+            head=table.index,
+            query_gradient=np.sqrt((to_q**2).mean(axis=1)),
+            query_gradient_median=np.median(to_q, axis=1),
+            stream_gradient=np.sqrt(to_x_squared.mean()),
+        )
+        tables.append(more)
     return pd.concat(tables).assign(loss=float(losses.mean()))
 
 
@@ -92,28 +92,24 @@ def row_means(steps: Steps, first: int = 2, last: int | None = None) -> pd.DataF
     rows = slice(first - 1, last)
     w = steps.weights[:, rows]
     n_visible = np.arange(first, first + w.shape[1])
-    variances = row_variance(steps.scaled[:, rows])
     entropies = -xlogy(w, w).sum(axis=-1)
-    shares = entropies / np.log(n_visible)
     means = {
-        "spread": np.sqrt(variances.mean(axis=1)),
-        "entropy_share": shares.mean(axis=1),
+        "spread": np.sqrt(row_variance(steps.scaled[:, rows]).mean(axis=1)),
+        "entropy_share": (entropies / np.log(n_visible)).mean(axis=1),
         "first_key_weight": w[..., 0].mean(axis=1),
     }
     return pd.DataFrame(means)
 
 
-def means_over_sequences(found: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+def means_over_sequences(found: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Means over sequences, of the heads that `by` does not tell apart together."""
     squares = found.assign(query_gradient=found["query_gradient"] ** 2)
     of_sequences = squares.groupby([*by, "group"], sort=False).agg(OVER_HEADS)
     of_sequences["query_gradient"] **= 0.5
-    return with_errors(of_sequences.reset_index(), by, GRADIENTS)
+    return with_errors(of_sequences.reset_index(), by, *GRADIENTS)
 
 
-def with_errors(
-    table: pd.DataFrame, by: Sequence[str], geometric: Sequence[str] = ()
-) -> pd.DataFrame:
+def with_errors(table: pd.DataFrame, by: list[str], *geometric: str) -> pd.DataFrame:
     """The mean of each column over groups, followed by its standard error between them, NAME_se.
 
     Args:
@@ -125,7 +121,7 @@ def with_errors(
     values = table.set_index([*by, "group"])
     logarithmic = [*geometric]
     values[logarithmic] = np.log(values[logarithmic])
-    groups = values.groupby([*by], sort=False)
+    groups = values.groupby(by, sort=False)
     means, errors = groups.mean(), groups.sem()
     means[logarithmic] = np.exp(means[logarithmic])
     errors[logarithmic] *= means[logarithmic]
@@ -136,9 +132,9 @@ def with_errors(
 
 def change_of_loss(found: pd.DataFrame, run: str) -> "pd.Series[float]":
     """The loss of a sequence less that under the model's own divisor, in each of the runs."""
-    is_own = found["divisor"] == DIVISOR
-    own = found.assign(loss=found["loss"].where(is_own))
-    return found["loss"] - own.groupby([run, "group"])["loss"].transform("first")
+    own = found["loss"].where(found["divisor"] == DIVISOR)
+    groups = own.groupby([found[run], found["group"]])
+    return found["loss"] - groups.transform("first")
 
 
 def by_text(model: Pretrained) -> list[pd.DataFrame]:
@@ -150,9 +146,8 @@ def by_text(model: Pretrained) -> list[pd.DataFrame]:
             rows.append((text, divisor, group, float(losses.mean())))
     found = pd.DataFrame(rows, columns=["text", "divisor", "group", "loss"])
     found["change"] = change_of_loss(found, "text")
-    smallest = [
-        (text, *smallest_loss(of_text)) for text, of_text in found.groupby("text", sort=False)
-    ]
+    texts = found.groupby("text", sort=False)
+    smallest = [(text, *smallest_loss(of_text)) for text, of_text in texts]
     return [
         with_errors(found, ["text", "divisor"]),
         pd.DataFrame(smallest, columns=["text", "divisor", "divisor_se"]),
@@ -190,11 +185,9 @@ def by_length(model: Pretrained) -> list[pd.DataFrame]:
             losses[name] = model.losses(tokens, _divisors(power, len(own)))
         for name, of_rule in losses.items():
             for first, last in itertools.pairwise((0, *LENGTHS)):
-                loss = of_rule[first:last]
-                more = loss - own[first:last]
-                place = name, first, last, group
-                means = float(loss.mean()), float(more.mean())
-                positions.append((*place, *means))
+                loss = float(of_rule[first:last].mean())
+                change = float((of_rule - own)[first:last].mean())
+                positions.append((name, first, last, group, loss, change))
     columns = ["rule", "first", "last", "group", "loss", "change"]
     of_positions = pd.DataFrame(positions, columns=columns)
     return [

@@ -75,8 +75,7 @@ def by_head_and_layer(model: Pretrained) -> list[pd.DataFrame]:
         run = model if weights == "trained" else model.at_start()
         q, k = run.queries_and_keys(model.tokens(text, LENGTH))
         tables.append(heads_of_sequences(q, k).assign(weights=weights, text=text))
-    found = pd.concat(tables, ignore_index=True)
-    found = found.assign(keys="recorded", scaling=SCALED)
+    found = pd.concat(tables).assign(keys="recorded", scaling=SCALED)
     return [_means(found, "layer", "head"), _means(found, "layer")]
 
 
@@ -94,23 +93,26 @@ def heads_of_sequences(q: Floats, k: Floats) -> pd.DataFrame:
     found = _diagnosed(q, k)
     n_keys = k.shape[-2]
     lengths = tuple(range(2, n_keys + 1))
-    found["n_keys"] = n_keys
-    found["spread"] = np.sqrt(found["row_variance"])
-    found["entropy_share_law"] = law(found["spread"], lengths)
-    found["entropy_share_distance"] = found["entropy_share"] - found["entropy_share_law"]
-    is_frozen = found["spread"] > freezing_sigma(n_keys)
-    found["frozen"] = is_frozen.astype(float)
+    spread = np.sqrt(found["row_variance"])
+    of_law = law(spread, lengths)
 
     without_first = _diagnosed(q[..., 1:, :], k[..., 1:, :])
     lengths = lengths[:-1]
     rest = np.sqrt(without_first["row_variance"])
     share = without_first["entropy_share"]
-    found["rest_spread"] = rest
-    found["rest_entropy_share"] = share
-    found["first_key_variance"] = 1 - (rest / found["spread"]) ** 2
-    found["rest_distance"] = share - law(rest, lengths)
-    for name in CONTROLS:
-        found[f"rest_distance_{name}"] = share - control(name, rest, lengths)
+    laws = {f"rest_distance_{name}": control(name, rest, lengths) for name in CONTROLS}
+    laws["rest_distance"] = law(rest, lengths)
+    found = found.assign(
+        n_keys=n_keys,
+        spread=spread,
+        entropy_share_law=of_law,
+        entropy_share_distance=found["entropy_share"] - of_law,
+        frozen=np.where(spread > freezing_sigma(n_keys), 1.0, 0.0),
+        first_key_variance=1 - (rest / spread) ** 2,
+        rest_spread=rest,
+        rest_entropy_share=share,
+        **{name: share - other for name, other in laws.items()},
+    )
     return found[["n_keys", "group", "layer", "head", *QUANTITIES]]
 
 
@@ -131,17 +133,16 @@ def law(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
 
     A spline goes through exact values; it is off by less than 1e-6.
     """
-    curve = CubicSpline(np.log(_SIGMAS), _exact_shares(lengths))
-    return np.asarray(curve(np.log(_sigma(spread, lengths))))
+    return np.asarray(_spline(lengths)(np.log(_sigma(spread, lengths))))
 
 
 @cache
-def _exact_shares(lengths: Lengths) -> Floats:
-    """For each of `_SIGMAS`."""
+def _spline(lengths: Lengths) -> CubicSpline:
+    """The law over ln sigma."""
     sigmas, n_keys = np.repeat(_SIGMAS, len(lengths)), np.tile(lengths, len(_SIGMAS))
     entropy = gaussian_rows(sigmas, n_keys, ["entropy"])[:, 0]
     shares = entropy.reshape(len(_SIGMAS), -1) / np.log(lengths)
-    return np.asarray(shares.mean(axis=1))
+    return CubicSpline(np.log(_SIGMAS), shares.mean(axis=1))
 
 
 def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
@@ -149,14 +150,13 @@ def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
     is the spread squared.
     """
     within = np.mean([1 - 1 / n for n in lengths])
-    return np.asarray(np.asarray(spread, np.float64) / np.sqrt(within))
+    return np.asarray(spread, np.float64) / np.sqrt(within)
 
 
 def control(name: str, spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
     """The mean entropy share of rows of independent scores of another law, from simulated rows."""
-    shares = _simulated_shares(name, lengths)
     log_sigma = np.log(_sigma(spread, lengths))
-    return np.interp(log_sigma, np.log(_SIGMAS), shares)
+    return np.interp(log_sigma, np.log(_SIGMAS), _simulated_shares(name, lengths))
 
 
 @cache
@@ -166,8 +166,7 @@ def _simulated_shares(name: str, lengths: Lengths) -> Doubles:
     scores = CONTROLS[name](rng, (_CONTROL_ROWS, longest))
     n = np.resize(lengths, _CONTROL_ROWS)
     scores[np.arange(longest) >= n[:, None]] = -np.inf
-    divisors = 1 / _SIGMAS
-    rows = row_diagnostics(scores, divisors.tolist())
+    rows = row_diagnostics(scores, (1 / _SIGMAS).tolist())
     shares = rows.entropy / np.log(n)
     return np.asarray(shares.mean(axis=1))
 
@@ -177,12 +176,11 @@ def sample(model: Pretrained) -> list[bytes]:
     layers: the first 32 tokens of prose, in half precision.
     """
     tokens = model.tokens("prose", LENGTH)[:, :32]
-    vectors = dict(zip("qk", model.queries_and_keys(tokens), strict=True))
-    arrays = {
-        f"{name}.{layer}": x[:, layer].astype(np.float16)
-        for layer in SAMPLED
-        for name, x in vectors.items()
-    }
+    q, k = model.queries_and_keys(tokens)
+    arrays = {}
+    for layer in SAMPLED:
+        arrays[f"q.{layer}"] = q[:, layer].astype(np.float16)
+        arrays[f"k.{layer}"] = k[:, layer].astype(np.float16)
     file = io.BytesIO()
     np.savez(file, **arrays)  # type: ignore[arg-type]
     return [file.getvalue()]

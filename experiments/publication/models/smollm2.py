@@ -97,7 +97,7 @@ class Pretrained(NamedTuple):
         """The model with each array of weights changed."""
         blocks = []
         for block in self.blocks:
-            weights = {name: change(x) for name, x in vars(block).items()}
+            weights = {name: change(getattr(block, name)) for name in TENSORS}
             blocks.append(Block(**weights))
         return self._replace(
             blocks=blocks,
