@@ -64,7 +64,7 @@ def all_parts(job: Job) -> None:
         # A figure without a drawing ends here, before anything is measured.
         from experiments.figures import rendering  # noqa: F401
 
-    attempt([*_measuring(job), _drawing(job), _checking(job), *_writing(job)])
+    attempt([*_measuring(job), _drawing(job), *_checking(job), *_writing(job)])
 
 
 @command(app, *SWEEPS, *WORKERS, "format", start=at_every_save)
@@ -125,11 +125,16 @@ def _drawing(job: Job) -> Callable[[], object]:
 @command(app, *SWEEPS)
 def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones."""
-    _checking(job)()
+    attempt(_checking(job))
 
 
-def _checking(job: Job) -> Callable[[], object]:
-    return partial(checks.check, job.study, job.sweeps, report=job.report)
+def _checking(job: Job) -> list[Callable[[], object]]:
+    checked = partial(checks.check, job.study, job.sweeps, report=job.report)
+    if not _is_of_this_repository(job):
+        return [checked]
+    from experiments.publication.models.command import check_model
+
+    return [checked, partial(check_model, job.results, job.report)]
 
 
 @command(app, *SWEEPS)
@@ -157,7 +162,7 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
     """The parts that the folder `results` has beside tables, figures and page; none for other
     folders and for named sweeps.
     """
-    if job.asked.names or job.results.resolve() != SHIPPED_RESULTS.resolve():
+    if not _is_of_this_repository(job):
         return []
     from experiments.publication.examples import walk as examples
     from experiments.publication.models import command as models
@@ -166,6 +171,10 @@ def _of_this_repository(job: Job) -> list[Callable[[], object]]:
         partial(examples.write_examples, job.results, job.report),
         partial(models.draw_model, job.results, job.report),
     ]
+
+
+def _is_of_this_repository(job: Job) -> bool:
+    return not job.asked.names and job.results.resolve() == SHIPPED_RESULTS.resolve()
 
 
 @command(app, *SWEEPS, *WORKERS)

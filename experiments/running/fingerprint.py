@@ -97,6 +97,12 @@ def _tree(path: Path) -> ast.Module:
 
 
 @cache
+def theory_source() -> str:
+    """SHA-256 of the code of exact values, likewise."""
+    return _hash(ROOT.glob("sdpa/theory/**/*.py"))
+
+
+@cache
 def suite_source() -> str:
     """SHA-256 of all files of both packages, to the byte."""
     files = [*ROOT.glob("sdpa/**/*.*"), *ROOT.glob("experiments/**/*.*")]

@@ -7,18 +7,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.config.errors import TableError
+from experiments.config.errors import TableError, attempt
 from experiments.config.paths import DRAWN, model_path
 from experiments.publication.models import divisors, model_heads
 from experiments.publication.models.smollm2 import PACKAGE, Pretrained, pretrained
 from experiments.publication.models.texts import checksums
 from experiments.running.files import checksum, write_atomically
+from experiments.running.fingerprint import theory_source
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter
 from experiments.tables.written import csv_bytes
 
 TITLE = "SmolLM2-135M-Instruct"
 _SIDECAR = "model.json"
+_FIGURES = ("divisors", "layers")
 # Files that are made together, and the function of the network that returns their content.
 _MADE: dict[tuple[str, ...], Callable[[Pretrained], Sequence[pd.DataFrame | bytes]]] = {
     ("by-divisor.csv", "by-divisor-layer.csv", "by-divisor-head.csv"): divisors.by_divisor,
@@ -47,11 +49,20 @@ def measure_model(results: Path, report: Reporter) -> None:
         "model": TITLE,
         "package": PACKAGE,
         "licence": "Apache-2.0",
+        "theory": theory_source(),
         "sha256": made_of | written,
     }
     text = json.dumps(sidecar, indent=2) + "\n"
     write_atomically(model_path(results, _SIDECAR), text.encode())
     draw_model(results, report)
+
+
+def check_model(results: Path, report: Reporter) -> None:
+    """Name the tables of the model if the theory beside its values has changed since."""
+    sidecar = model_path(results, _SIDECAR)
+    theory = theory_source()
+    if sidecar.exists() and json.loads(sidecar.read_bytes()).get("theory", theory) != theory:
+        report.flag(f"{sidecar.parent}: the theory has changed since; make model writes it again")
 
 
 def _contents(files: tuple[str, ...]) -> list[bytes]:
@@ -70,8 +81,6 @@ def draw_model(results: Path, report: Reporter) -> None:
         TableError: a table is not the one that `measure_model` wrote.
         FindingError: the tables do not support a sentence.
     """
-    from experiments.publication.models.figures import MODEL_FIGURES, render_model
-
     sidecar = model_path(results, _SIDECAR)
     written = json.loads(sidecar.read_bytes())["sha256"] if sidecar.exists() else {}
     inputs = _paths(results, _SHIPPED)
@@ -81,9 +90,15 @@ def draw_model(results: Path, report: Reporter) -> None:
     products = [
         Product(
             _paths(results, [f"{name}{suffix}" for suffix in DRAWN]),
-            partial(render_model, results, name),
+            partial(_drawn, results, name),
             inputs,
         )
-        for name in MODEL_FIGURES
+        for name in _FIGURES
     ]
-    build(results, products, report)
+    attempt(partial(build, results, [product], report) for product in products)
+
+
+def _drawn(results: Path, name: str) -> list[bytes]:
+    from experiments.publication.models.figures import render_model  # takes a second to load
+
+    return render_model(results, name)
