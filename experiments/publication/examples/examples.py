@@ -216,7 +216,7 @@ def session() -> list[Step]:
     tokens = numbered(4, "t")
     steps = attention(SESSION, tokens, tokens)
     batch = trace(*BATCH)
-    shapes = [np.shape(array) for array in (*BATCH, batch.weights, batch.output)]
+    shapes = [np.asarray(array).shape for array in (*BATCH, batch.weights, batch.output)]
     rows = ("Q", "K", "V", "weights", "output")
     columns = ("sequences", "rows", "columns")
     return [
