@@ -150,7 +150,7 @@ def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
     is the spread squared.
     """
     within = np.mean([1 - 1 / n for n in lengths])
-    return np.asarray(spread, np.float64) / np.sqrt(within)
+    return np.asarray(np.asarray(spread, np.float64) / np.sqrt(within))
 
 
 def control(name: str, spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
