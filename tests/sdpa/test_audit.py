@@ -34,7 +34,7 @@ def test_bugs_of_public_reports_are_named(function, words, expected):
     assert words in " ".join(audit(function, **expected).findings)
 
 
-@pytest.mark.parametrize("words", [words for words in MISTAKES if "finite" not in words])
+@pytest.mark.parametrize("words", [words for words in MISTAKES if words and "finite" not in words])
 def test_each_mistake_is_found_and_no_other_claims_it(words, monkeypatch):
     """Its output, planted; a finite score is a fact if it is not far."""
 
@@ -45,7 +45,7 @@ def test_each_mistake_is_found_and_no_other_claims_it(words, monkeypatch):
 
     monkeypatch.setattr(Audited, "output", planted)
     mask = "causal" if "mask" in words else "none"
-    assert audit(attention, groups=2, mask=mask).findings[-1:] == [words] * bool(words)
+    assert audit(attention, groups=2, mask=mask).findings[-1:] == [words]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,6 @@ def test_the_page_lists_every_mistake_and_shows_what_an_audit_prints():
     ("name", "value", "message"),
     [
         ("groups", 0, "groups that divide heads"),
-        ("mask", "window-0", "window-N"),
         ("mask", "window-1024", "which inputs show, got window-1024"),
         ("dtype", "float1", "did you mean float16"),
     ],
