@@ -48,10 +48,13 @@ class Case:
         """Whether the output is that of an attention, by name, with a mistake."""
         a: Attention = getattr(self, base)
         try:
-            is_near = bool(self.errors(MISTAKES[mistake](a)).max() < limit)
+            output = MISTAKES[mistake](a)
+            is_near = bool(self.errors(output).max() < limit)
         except ValueError:  # of another shape
             return False
-        return is_near and "unknown" not in a.coefficients
+        # What is not a number is that of a mistake whose output is 0.
+        lost = ~np.isfinite(self.found).all(axis=-1) & ~self.expected.hidden.all(axis=-1)
+        return is_near and not output[lost].any() and "unknown" not in a.coefficients
 
     def smallest(self) -> str:
         """The worst row, in words."""

@@ -94,6 +94,11 @@ def audit(
             raise ValueError(f"{option}: {not_among(word, known)}")
     if dtype == "bfloat16":
         importlib.import_module("ml_dtypes")  # adds the type to NumPy
+    if normalize is not None and (normalize <= 0 or softcap):
+        raise ValueError(
+            f"normalize: expected a gain above 0, without a soft cap, got {normalize:g} and a cap "
+            f"of {softcap:g}"
+        )
     rows = RowMap.with_sinks(softcap, sink)
     logits = np.reshape(-math.inf if rows.sink is None else rows.sink, (-1, 1, 1))
     slopes = np.reshape(alibi, (-1, 1, 1))

@@ -172,8 +172,6 @@ def filled(table: pd.DataFrame, metrics: list[str], rng) -> pd.DataFrame:
             metric: value,
             f"{metric}_low": value - below / 9,
             f"{metric}_high": value + above,
-        }
-        columns |= {
             f"{metric}_se": below,
             f"{metric}_exact": np.where(exact < 0.5, math.nan, exact),
         }

@@ -17,10 +17,6 @@ def right(q, k, v):
     return softmax(q @ k.mT / q.shape[-1] ** 0.5, axis=-1) @ v
 
 
-def unused_scale(q, k, v):
-    return softmax(q @ k.mT, axis=-1) @ v
-
-
 def half(q, k, v):
     assert q.dtype == "f2", "expected scalar type Half"
     return right(*(x.astype("f4") for x in (q, k, v)))
@@ -43,38 +39,29 @@ def test_a_function_of_half_precision_is_told_the_option_with_which_it_is_right(
     assert ran.stdout.startswith("audit of half: no findings")
 
 
-def test_a_wrong_multiplier_is_the_one_finding_and_fails():
-    ran = sdpa("audit", "my_kernels:unused_scale", "--json")
-    assert ran.returncode == 1
-    (found,) = (row["text"] for row in json.loads(ran.stdout) if row["kind"] == "finding")
-    assert found.startswith("scores: q·k, expected q·k / d_k^1/2")
-
-
-def test_masks_sinks_and_slopes_may_be_files_and_gradients_a_function(tmp_path):
+def test_masks_and_slopes_may_be_files_and_findings_fail(tmp_path):
     np.save(tmp_path / "slopes.npy", [0.5, 0.25, 0.125])
     np.save(tmp_path / "mask.npy", np.arange(16) < 10)
-    files = "--alibi", "slopes.npy", "--mask", "mask.npy", "--sink", "0.5"
-    ran = sdpa("audit", "my_kernels:right", *files, "--backward", "my_kernels:right")
-    for words in (
+    files = "--alibi", "slopes.npy", "--mask", "mask.npy"
+    ran = sdpa("audit", "my_kernels:right", *files, "--backward", "my_kernels:right", "--json")
+    assert ran.returncode == 1
+    texts = [row["text"] for row in json.loads(ran.stdout) if row["kind"] == "finding"]
+    assert texts[:2] == [
         "scores: q·k / d_k^1/2, expected q·k / d_k^1/2 + (0.5, 0.25, 0.125) * distance",
         "keys: all, expected those of the mask",
-    ):
-        assert words in " ".join(ran.stdout.split())
+    ]
 
 
 @pytest.mark.parametrize(
     ("target", "message"),
     [
         ("sdpa:__doc__", "got sdpa:__doc__, which is no function"),
-        ("kern.py:f", "No module named 'kern'; did you mean kern:f?"),
-        ("sdpa.nothing:f", "importable here, got sdpa.nothing:f: ModuleNotFoundError: No module"),
+        ("kern.py:f", "ModuleNotFoundError: No module named 'kern'; did you mean kern:f?"),
         ("script:f", "got script:f: SystemExit: 0"),
-        ("broken:f", "got broken:f: NameError: name 'nothing' is not defined"),
     ],
 )
 def test_a_target_that_is_no_function_is_refused(target, message):
     Path("script.py").write_text("import sys\n\nsys.exit(0)\n")
-    Path("broken.py").write_text("x = nothing\n")
     ran = sdpa("audit", target)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert message in ran.stderr
