@@ -22,9 +22,8 @@ from experiments.figures.style import (
     INK,
     Colour,
     Drawing,
-    in_colours,
+    colours_of,
     panels,
-    scaling_colours,
 )
 from experiments.figures.words import named, under, values_of
 from experiments.kinds.declarations import MEDIAN_TITLE
@@ -45,7 +44,7 @@ def assumptions(shown: Shown) -> Drawing:
     results = shown.results
     table = shown.rows.assign(cell=labels(shown.rows, results.axes))
     cells = list(dict.fromkeys(table["cell"]))
-    colours = scaling_colours(table["scaling"])
+    colours = colours_of(table["scaling"])
     groups = table.groupby("scaling", sort=False)
     size = 11, 1.5 + 0.3 * len(cells)
     figure, axes = panels(len(_CHANGED), len(_CHANGED), size, sharey=True)
@@ -125,9 +124,11 @@ def distribution(shown: Shown) -> Drawing:
     """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
     table = shown.rows
     histogram = shown.side_table("histogram")
+    colours = colours_of(table["d_k"])
     figure, [linear, logarithmic, right] = panels(3, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
     for ax in (linear, logarithmic):
-        for d_k, bins, colour in in_colours(histogram, "d_k"):
+        for d_k, bins in histogram.groupby("d_k"):
+            colour = colours[d_k]
             middle = (bins["low"] + bins["high"]) / 2
             plot_exact(ax, middle, bins["density_exact"], colour)
             seen = bins["count"] > 0
@@ -154,8 +155,8 @@ def distribution(shown: Shown) -> Drawing:
     logarithmic.legend(loc="upper right", fontsize=8.5, handlelength=0.5, borderpad=0)
     metric = "score_kurtosis"
     plot_exact(right, table["d_k"], table[f"{metric}_exact"], INK)
-    for _, rows, colour in in_colours(table, "d_k"):
-        plot_measured(right, rows, "d_k", metric, color=colour, marker="o", linestyle="")
+    for d_k, rows in table.groupby("d_k"):
+        plot_measured(right, rows, "d_k", metric, color=colours[d_k], marker="o", linestyle="")
     right.set_xlabel("d_k")
     right.set_title("excess kurtosis of q·k (band: 6/d_k)")
     scale_x(right, table, "d_k")

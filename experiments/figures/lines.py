@@ -26,10 +26,9 @@ from experiments.figures.style import (
     UNORDERED_COLOURS,
     Colour,
     Drawing,
+    colours_of,
     empty,
-    ordered_colours,
     panels,
-    scaling_colours,
 )
 from experiments.figures.words import is_number, latex, named, short, spoken, under, values_of
 from experiments.kinds.declarations import CASES, Lines, Panel
@@ -53,7 +52,6 @@ _LEAST_WIDTH = 6.0  # of a figure, for its caption
 _FEW_OTHERS = 2  # axes that labels always name
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
-_LOGARITHMIC = ("d_model", "learning_rate")  # even over a narrow range
 _LETTERS_PER_INCH = 12  # of ticks, with a space between them
 _CROSSING_INCHES = 2.31  # of the words beside a crossing
 _MARGIN_INCHES = 0.53
@@ -71,16 +69,15 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
         (ax, panel, _as_drawn(part, panel, shown.metrics))
         for ax, (panel, part) in zip(places, shown.panels, strict=True)
     ]
-    colours = _colours(shown.rows, picture.by)
+    colours = colours_of(shown.rows[picture.by])
     for ax, panel, part in drawn:
         _plot_lines(ax, picture, panel.metric, part, shown, colours)
         if panel.equal:
-            ends = _end(part, shown.metrics[panel.metric], panel.equal)
-            _mark_equal(ax, ends, part, shown.x)
+            _mark_equal(ax, part, panel, shown)
         _name_panel(ax, picture, panel, part, shown)
     for ax, panel, part in drawn:  # once all panels of a row have their lines
         alike = pd.concat([each for _, other, each in drawn if other == panel])
-        _scale(ax, alike, part, shown.x, panel, shown.metrics)
+        _scale(ax, alike, part, panel, shown)
         if shown.x == "d_k" and panel.metric in _CROSSING:
             _mark_crossing(ax, shown.results, *_CROSSING[panel.metric])
     if shown.x != picture.by:
@@ -236,11 +233,12 @@ def _end(rows: pd.DataFrame, metric: Metric, end: str) -> pd.Series:
     return pd.Series(getattr(metric.limits(rows), end), rows.index, float)
 
 
-def _mark_equal(ax: Axes, values: pd.Series, rows: pd.DataFrame, x: str) -> None:
+def _mark_equal(ax: Axes, rows: pd.DataFrame, panel: Panel, shown: Shown) -> None:
     """The value of equal weights in each row: along n_keys, or the smallest and the largest one."""
+    values = _end(rows, shown.metrics[panel.metric], panel.equal)
     look = {"color": INK, "linestyle": ":", "linewidth": 1, "zorder": 0}
-    if x == "n_keys":
-        along = values.groupby(rows[x]).first()
+    if shown.x == "n_keys":
+        along = values.groupby(rows["n_keys"]).first()
         ax.plot(along.index, along, **look)
     else:
         for value in (values.min(), values.max()):
@@ -270,15 +268,9 @@ def _mark_crossing(ax: Axes, results: Results, norm: str, statistic: str) -> Non
     ax.text(x, 1, text, transform=across, ha=side, va="top", fontsize=9)
 
 
-def _scale(
-    ax: Axes,
-    table: pd.DataFrame,
-    own: pd.DataFrame,
-    x: str,
-    panel: Panel,
-    metrics: Mapping[str, Metric],
-) -> None:
+def _scale(ax: Axes, table: pd.DataFrame, own: pd.DataFrame, panel: Panel, shown: Shown) -> None:
     """The scales of a panel: x from its own rows, y shared along the row of panels."""
+    x = shown.x
     if x == "exponent":
         if table[x].between(0, 1).all():
             ax.set_xticks([*_EXPONENTS], _EXPONENTS.values())
@@ -292,42 +284,25 @@ def _scale(
     elif x == "layer":
         ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     else:
-        scale_x(ax, own, x, log=x in _LOGARITHMIC)
+        scale_x(ax, own, x)
     if panel.floor is not None:
         ax.set_ylim(bottom=panel.floor)
         return
-    shown = [name for name in (panel.metric, panel.like) if name]
-    may_be_log = all(name not in metrics or metrics[name].is_logarithmic for name in shown)
-    scale_y(ax, table, *shown, may_be_log=may_be_log)
+    names = [name for name in (panel.metric, panel.like) if name]
+    known = shown.metrics
+    may_be_log = all(name not in known or known[name].is_logarithmic for name in names)
+    scale_y(ax, table, *names, may_be_log=may_be_log)
 
 
 def _name_categories(ax: Axes, names: Sequence[str], x: str) -> None:
-    """Ticks with names, aslant if they need more than the width of the panel, in the last row of
-    panels alone.
-    """
+    """Ticks with names aslant, in the last row of panels alone."""
     ax.set_xticks(range(len(names)), [latex(spoken(name)) for name in names])
-    if sum(map(len, names)) > _inches(ax) * _LETTERS_PER_INCH:
-        for label in ax.get_xticklabels():
-            label.set(rotation=35, ha="right", rotation_mode="anchor")
+    for label in ax.get_xticklabels():
+        label.set(rotation=35, ha="right", rotation_mode="anchor")
     ax.set_xlim(-0.5, len(names) - 0.5)
     is_last = ax.get_subplotspec().is_last_row()
     ax.tick_params(axis="x", labelbottom=is_last)
     ax.set_xlabel({"scaling": "divisor"}.get(x, spoken(x)) if is_last else "")
-
-
-def _inches(ax: Axes) -> float:
-    """The width of a panel."""
-    width: float = ax.get_window_extent().width / ax.figure.dpi
-    return width
-
-
-def _colours(table: pd.DataFrame, by: str) -> Mapping[object, Colour]:
-    """The colour of each value of `by` in a table."""
-    values = list(table[by].unique())
-    if by == "scaling":
-        known = scaling_colours(values)
-        return {value: known[value] for value in values}
-    return dict(zip(sorted(values), ordered_colours(len(values)), strict=True))
 
 
 def plot_exact(ax: Axes, at: pd.Series, values: pd.Series, colour: Colour) -> None:
@@ -385,19 +360,19 @@ def reach(rows: pd.DataFrame, metric: str) -> Floats:
     return np.stack([below, above]).clip(0)
 
 
-def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None:
-    """Ticks at the values of x; a logarithmic axis if their range is wide, and always with `log`,
-    for a power law.
+def scale_x(ax: Axes, table: pd.DataFrame, x: str) -> None:
+    """Ticks at the values of x; a logarithmic axis if their range is wide, and always for learning
+    rates.
 
     Ticks that would touch their left neighbour are left out.
     """
     values = np.sort(table[x].unique())
-    if log or spans_widely(values):
+    if x == "learning_rate" or spans_widely(values):
         ax.set_xscale("log", base=2)
     points = np.column_stack([values, np.ones(len(values))])
     places = ax.transScale.transform(points)[:, 0]
     texts = np.array([f"{value:g}" for value in values])
-    letters = _inches(ax) * _LETTERS_PER_INCH
+    letters = ax.get_window_extent().width / ax.figure.dpi * _LETTERS_PER_INCH
     longest = max(map(len, texts))
     most = max(3, letters / (1 + longest))
     nearest = (places[-1] - places[0]) / most

@@ -67,9 +67,7 @@ def plot_plane(
         ax.set_ylabel(values.index.name)
     if not write:
         return image
-    ends = {0: ("left", -0.4), width - 1: ("right", 0.4)}
-    if every == 1:
-        ends = {}
+    ends = {0: ("left", -0.4), width - 1: ("right", 0.4)} if every > 1 else {}
     for (row, column), value in np.ndenumerate(values.to_numpy()):
         if column % every == 0 and np.isfinite(value):
             side, aside = ends.get(column, ("center", 0.0))
@@ -99,11 +97,8 @@ def place(at: npt.ArrayLike, values: pd.Index) -> Floats:
     """Places of numbers on an axis of cells, linear in the logarithm between the values; NaN
     outside them.
     """
-    at = np.asarray(at, dtype=float)
-    is_inside = (at >= values[0]) & (at <= values[-1])
-    at = np.where(is_inside, at, np.nan)
     logarithms = np.log(values.to_numpy(dtype=float))
-    return np.interp(np.log(at), logarithms, range(len(values)))
+    return np.interp(np.log(at), logarithms, range(len(values)), np.nan, np.nan)
 
 
 def ratio_map(shown: Shown) -> Drawing:
@@ -118,7 +113,6 @@ def ratio_map(shown: Shown) -> Drawing:
         return empty(size, reason)
     kinds = [*itertools.product(NORM_STATISTICS, NORMS)]
     figure, axes = panels(len(kinds), len(NORMS), size, sharex=True, sharey=True)
-    image: AxesImage | None = None
     for ax, (statistic, norm) in zip(axes, kinds, strict=True):
         chosen = f"norm == {norm!r} and statistic == {statistic!r}"
         plane = pivoted(ratios.query(chosen), "ratio")
@@ -194,7 +188,6 @@ def phase(shown: Shown) -> Drawing:
     figure, places = panels(len(groups), columns, size, sharex=True, sharey=True)
     whole = pivoted(shown.rows, "entropy")
     every = -(-whole.shape[1] // _MAX_TICKS)
-    image: AxesImage | None = None
     entropy = shown.metrics["entropy"]
     of_rows = row_cells(shown.results.cells)
     for ax, cells in zip(places, groups, strict=True):
@@ -223,8 +216,7 @@ def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
     if not levels:
         return
     colours = ["white" if level > _LIGHT_FROM else INK for level in levels]
-    known = np.ma.masked_invalid(shares)
-    lines = ax.contour(known, levels=levels, colors=colours, linewidths=0.9)
+    lines = ax.contour(shares.to_numpy(), levels=levels, colors=colours, linewidths=0.9)
     # Labels stand high on their lines, away from the line of freezing, which crosses contours of
     # short rows.
     places = []
@@ -263,7 +255,6 @@ def rows(shown: Shown) -> Drawing:
     size = 9, 1.1 + 2.1 * -(-len(groups) // columns)
     figure, axes = panels(len(groups), columns, size, sharex=True, sharey=True)
     ticks = max(1, table["key"].nunique() * columns // 24)
-    image: AxesImage | None = None
     for ax, ((d_k, scaling), drawn) in zip(axes, groups, strict=True):
         weights = drawn.pivot_table(index="query", columns="key", values="weight")
         image = plot_plane(ax, weights, ticks, cmap="Blues", vmin=0, vmax=1)

@@ -99,15 +99,6 @@ def has_few(metric: str) -> Callable[[Tables], bool]:
     return lambda tables: bool(tables[MEASURED]["few_draws"].str.contains(metric).any())
 
 
-def two_digits(number: float) -> float:
-    """A number rounded to the digits that sentences give of a crossing.
-
-    >>> two_digits(1618.3)
-    1600.0
-    """
-    return float(f"{number:.2g}")
-
-
 def at_least(number: float, digits: int) -> float:
     """A number rounded down to some digits after the point, for sentences with "at least".
 

@@ -170,8 +170,7 @@ _CROSSING = columns_of_text(
     ratio_at_largest float? ratio at the largest d_k with a known ratio
     """
 )
-_METRICS = [metric for metric, _ in NORMS.values()]
-_NEEDS = ("d_k", "n_keys", "inputs", "scaling", "divisor", *_METRICS)
+_NEEDS = ("inputs", "jacobian_norm", "query_gradient_norm")
 TABLES = (
     Derived(
         "ratios",

@@ -12,7 +12,7 @@ from scipy import stats
 
 from experiments.config.paths import model_path
 from experiments.figures.rendering import render_finding
-from experiments.figures.style import INK, Colour, Drawing, panels, scaling_colours
+from experiments.figures.style import INK, RULE_COLOURS, Colour, Drawing, panels
 from experiments.kinds.declarations import Finding
 from experiments.kinds.support import BOTH, Numbers, Tables, rows_of
 from experiments.publication.models.smollm2 import DIVISOR, SEQUENCES
@@ -20,7 +20,7 @@ from experiments.publication.models.smollm2 import DIVISOR, SEQUENCES
 # Half the width of a 95% interval over the standard error, between as many sequences.
 REACH = float(stats.t.isf(0.025, SEQUENCES - 1))
 _STAGES = {"initial": "at the start", "trained": "after training"}
-_UNSCALED, _USED = (scaling_colours(())[rule] for rule in BOTH)
+_UNSCALED, _USED = (RULE_COLOURS[rule] for rule in BOTH)
 
 
 def read_model(results: Path) -> dict[str, pd.DataFrame]:

@@ -27,11 +27,11 @@ from experiments.kinds.support import (
     knows,
     rises,
     rows_of,
-    two_digits,
     varies,
     widest,
 )
 from experiments.measuring.experiment import MEASURED
+from experiments.tables.written import significant
 from sdpa.scaling import SCALED, UNSCALED
 
 _WITH_LN = "d_k^1/2/0.43/ln(n_keys)"
@@ -107,7 +107,7 @@ def _map(tables: Tables) -> Numbers:
     )
     if not holds:
         return None
-    return {end: two_digits(at) for end, at in ends(query, "n_keys", "crossing_exact").items()}
+    return {end: significant(at, 2) for end, at in ends(query, "n_keys", "crossing_exact").items()}
 
 
 FIGURES = (
@@ -239,7 +239,7 @@ FIGURES = (
             sentence="Unscaled, the median query gradient |dL/dq| falls below that under d_k^1/2 "
             "at d_k = {first:.0f} with {n_keys.least} keys, and at {last:,.0f} with {n_keys.most:,} "
             "(exact).",
-            needs={"d_k": (), "n_keys": (), "scaling": BOTH},
+            needs=_GRID,
             numbers=_map,
             reads=("crossings",),
         ),

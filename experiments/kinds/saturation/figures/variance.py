@@ -22,11 +22,11 @@ from experiments.kinds.support import (
     knows,
     only_crossing,
     rows_of,
-    two_digits,
     varies,
     widest,
 )
 from experiments.measuring.experiment import MEASURED
+from experiments.tables.written import significant
 from sdpa.scaling import SCALED, UNSCALED
 
 _FROM = 8  # d_k; in narrower heads, the length of dL/dq varies as that of few numbers
@@ -67,7 +67,7 @@ def _metrics(tables: Tables) -> Numbers:
     holds = is_level(root, "entropy") and alone and falls_late
     if found is None or not (holds and found.crossing_exact > 0):
         return None
-    return {"at": two_digits(found.crossing_exact)}
+    return {"at": significant(found.crossing_exact, 2)}
 
 
 def _assumptions(tables: Tables) -> Numbers:
