@@ -29,7 +29,6 @@ from experiments.figures.words import named, under, values_of
 from experiments.kinds.declarations import MEDIAN_TITLE
 from experiments.kinds.support import MEDIAN_GRADIENT
 from experiments.measuring.experiment import Floats
-from experiments.tables.results import SweepAxes
 
 _CHANGED = ("score_variance", "row_variance", "max_weight", MEDIAN_GRADIENT)
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
@@ -42,13 +41,19 @@ def assumptions(shown: Shown) -> Drawing:
     ones at the edge.
     """
     results = shown.results
-    table = shown.rows.assign(cell=labels(shown.rows, results.axes))
+    axes = results.axes
+    varied = axes.varied(shown.rows)
+    names = [
+        values_of(row, named(row, varied, axes)) or "textbook case"
+        for _, row in shown.rows.iterrows()
+    ]
+    table = shown.rows.assign(cell=names)
     cells = list(dict.fromkeys(table["cell"]))
     colours = colours_of(table["scaling"])
     groups = table.groupby("scaling", sort=False)
     size = 11, 1.5 + 0.3 * len(cells)
-    figure, axes = panels(len(_CHANGED), len(_CHANGED), size, sharey=True)
-    for ax, metric in zip(axes, _CHANGED, strict=True):
+    figure, places = panels(len(_CHANGED), len(_CHANGED), size, sharey=True)
+    for ax, metric in zip(places, _CHANGED, strict=True):
         for i, (scaling, rows) in enumerate(groups):
             beside = _APART * (i - (len(groups) - 1) / 2)
             heights = np.array([cells.index(cell) for cell in rows["cell"]])
@@ -61,9 +66,9 @@ def assumptions(shown: Shown) -> Drawing:
         title = MEDIAN_TITLE if metric == MEDIAN_GRADIENT else results.metrics[metric].title
         ax.set_title(title, fontsize=9.5)
         ax.set_xlabel("over its value in the first row", fontsize=8.5)
-    axes[0].set_yticks(range(len(cells)), cells)
-    axes[0].invert_yaxis()
-    legend(axes[0])
+    places[0].set_yticks(range(len(cells)), cells)
+    places[0].invert_yaxis()
+    legend(places[0])
     return figure
 
 
@@ -108,18 +113,6 @@ def _plot_ratios(
         )
 
 
-def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
-    """The name of each row's cell: its sizes and the axes in which it is unusual, of those that
-    vary.
-
-    >>> labels(pd.DataFrame({"d_k": [4, 4], "key_std": [1.0, 2.0]}), SweepAxes({"d_k": None, "key_std": 1.0}))
-    ['textbook case', 'key std = 2']
-    """
-    varied = axes.varied(table)
-    rows = (row for _, row in table.iterrows())
-    return [values_of(row, named(row, varied, axes)) or "textbook case" for row in rows]
-
-
 def distribution(shown: Shown) -> Drawing:
     """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
     table = shown.rows
@@ -160,5 +153,5 @@ def distribution(shown: Shown) -> Drawing:
     right.set_xlabel("d_k")
     right.set_title("excess kurtosis of q·k (band: 6/d_k)")
     scale_x(right, table, "d_k")
-    scale_y(right, table, f"{metric}_exact", may_be_log=True)
+    scale_y(right, table[f"{metric}_exact"].to_numpy())
     return figure

@@ -61,8 +61,9 @@ def figure_products(
     products = []
     for of, figure in ((each, figure) for each in drawn for figure in each.sweep.figures):
         stem = figure_path(results, of.name, figure, "")
-        old = [each for each in ON_REQUEST if stem.with_suffix(each).exists()]
-        asked = [each for each in ON_REQUEST if each in old or each[1:] in formats]
+        asked = [
+            each for each in ON_REQUEST if each[1:] in formats or stem.with_suffix(each).exists()
+        ]
         files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))
         inputs = (sidecar_path(results, of.name),)
         make: Callable[[], list[bytes]]

@@ -119,7 +119,7 @@ def _of_panel(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     """The rows of a panel among those of its group."""
     if panel.only and len(rows):
         axis, choose = panel.only
-        value = choose(rows[axis].unique(), key=lambda value: (abs(value), value))
+        value = choose(rows[axis].unique(), key=abs)
         rows = rows[rows[axis] == value]
     if panel.over == "exact":
         rows = rows[rows["scaling"] == rows["scaling"].iloc[0]]  # all divide the same scores

@@ -38,7 +38,6 @@ class Panel:
             intervals, they reach two standard errors. A column `_law` gives lines without exact
             values, and points that no line joins.
         title: instead of the metric's.
-        like: a metric of another panel of its row, which then shares the y axis.
         floor: the lower end of the y axis, which then is linear; otherwise a wide range makes it
             logarithmic.
         top: the highest value; larger ones stand there.
@@ -52,7 +51,6 @@ class Panel:
 
     metric: str
     title: str = ""
-    like: str = ""
     floor: float | None = None
     top: float = math.inf
     equal: Literal["", "low", "high"] = ""
@@ -77,6 +75,8 @@ class Lines:
             the same, colours distinguish all other lines. `cases` for panels of each combination of
             the other axes, at most nine in all.
         columns: panels in a row; 0 for one row.
+        shares: True for panels that share the y axis along their row; with `facet_by`, they always
+            do.
         rules: the scaling rules to show, if the table has one of them; otherwise all.
         table: its kind.
     """
@@ -87,6 +87,7 @@ class Lines:
     by: str = "scaling"
     facet_by: str = ""
     columns: int = 0
+    shares: bool = False
     rules: tuple[str, ...] = ()
     table: str = MEASURED
 
@@ -145,7 +146,6 @@ class Figure:
         own: what it shows, if it is not.
         note: sentences of the plain caption on how to read the picture.
         when: further sentences for tables with what they speak of.
-        default: True for the figure of every sweep of its experiment that names none.
         finding: title and sentence for one sweep; any other sweep has the plain title.
     """
 
@@ -157,7 +157,6 @@ class Figure:
     own: Own = Own()
     note: str = ""
     when: When = field(default_factory=dict)
-    default: bool = False
     finding: Finding | None = None
 
     def __post_init__(self) -> None:

@@ -155,9 +155,10 @@ def agreement(sweeps: Iterable[Results]) -> Agreement:
             rows = derived.judge(one)
             tested = rows[rows["p_value"].notna()]
             untested -= tested["metric"].isin([*one.metrics]).sum()
-            values.append(tested[["metric", "z", "p_value"]].assign(where=_places(one, tested)))
-    found = [frame for frame in values if len(frame)]
-    return Agreement(pd.concat(found, ignore_index=True) if found else values[0], untested)
+            if len(tested):
+                found = tested[["metric", "z", "p_value"]]
+                values.append(found.assign(where=_places(one, tested)))
+    return Agreement(pd.concat(values[1:] or values, ignore_index=True), untested)
 
 
 def _places(results: Results, rows: pd.DataFrame) -> pd.Series:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from experiments.measuring.columns import Column
+from experiments.measuring.metric import FEW_DRAWS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +38,11 @@ def as_written(value: object) -> str:
     ('8', '0.3333333333', 'gaussian')
     """
     return value if isinstance(value, str) else DIGITS % value
+
+
+def is_few(table: "pd.DataFrame", metric: str) -> "pd.Series[bool]":
+    """True for each row in which a metric has too few draws for a reliable interval."""
+    return table[FEW_DRAWS].str.split().map(lambda metrics: metric in metrics)
 
 
 def significant(value: float, digits: int = 6) -> float:

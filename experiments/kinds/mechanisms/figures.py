@@ -47,7 +47,6 @@ FIGURES = (
     Figure(
         name="mechanisms",
         shows="Largest weight and gradient under each mechanism",
-        default=True,
         lines=Lines(
             "",
             (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT, MEDIAN_TITLE)),

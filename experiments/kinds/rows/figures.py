@@ -28,7 +28,6 @@ FIGURES = (
         shows="Attention weights of a few queries under each scaling and d_k",
         metrics=("query", "key", "scaled_score", "weight"),
         own=Own(("d_k",)),
-        default=True,
         note="The first draw: an illustration that shows no trend; sweeps of the experiment "
         "saturation have means over many draws.",
         finding=Finding(

@@ -10,8 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
+from experiments.config.errors import Problem
 from experiments.config.paths import model_path
-from experiments.figures.rendering import render_finding
+from experiments.figures.rendering import render
 from experiments.figures.style import INK, RULE_COLOURS, Colour, Drawing, panels
 from experiments.kinds.declarations import Finding
 from experiments.kinds.support import BOTH, Numbers, Tables, rows_of
@@ -154,10 +155,14 @@ class ModelFigure(NamedTuple):
 
 
 def render_model(results: Path, name: str) -> list[bytes]:
-    """The files of a figure, PNG and text; `FindingError` if the tables do not support its title."""
-    figure = MODEL_FIGURES[name]
+    """The files of a figure, PNG and text; `Problem` if the tables do not support its title."""
+    plot, finding = MODEL_FIGURES[name]
     tables = read_model(results)
-    return render_finding(figure.finding, tables, partial(figure.draw, tables), _ABOUT)
+    numbers = finding.numbers(tables)
+    if numbers is None:
+        raise Problem(f"the tables do not support: {finding.title}")
+    caption = f"{finding.sentence.format(**numbers)} {_ABOUT}"
+    return [*render(partial(plot, tables), finding.title, caption).values()]
 
 
 _ABOUT = (

@@ -190,23 +190,14 @@ FIGURES = (
         lines=Lines(
             "d_k",
             (
-                Panel(
-                    "jacobian_norm_median", "softmax Jacobian |J|_F, median", like="jacobian_norm"
-                ),
-                Panel(
-                    "jacobian_norm",
-                    "softmax Jacobian |J|_F, root mean square",
-                    like="jacobian_norm_median",
-                ),
-                Panel(MEDIAN_GRADIENT, MEDIAN_TITLE, like="query_gradient_norm"),
-                Panel(
-                    "query_gradient_norm",
-                    "query gradient |dL/dq|, root mean square",
-                    like=MEDIAN_GRADIENT,
-                ),
+                Panel("jacobian_norm_median", "softmax Jacobian |J|_F, median"),
+                Panel("jacobian_norm", "softmax Jacobian |J|_F, root mean square"),
+                Panel(MEDIAN_GRADIENT, MEDIAN_TITLE),
+                Panel("query_gradient_norm", "query gradient |dL/dq|, root mean square"),
             ),
             (9, 6),
             columns=2,
+            shares=True,
         ),
         note=f"{JACOBIAN} {GRADIENT} {READING}",
         finding=Finding(

@@ -63,11 +63,9 @@ def _metrics(tables: Tables) -> Numbers:
         and alone_is_level(not_narrow, MEDIAN_GRADIENT)
     )
     falls_late = is_below(root, narrow, MEDIAN_GRADIENT) and is_below(wide, root, MEDIAN_GRADIENT)
-    found = only_crossing(tables, "query_gradient", "median")
+    at = only_crossing(tables, "query_gradient", "median")
     holds = is_level(root, "entropy") and alone and falls_late
-    if found is None or not (holds and found.crossing_exact > 0):
-        return None
-    return {"at": significant(found.crossing_exact, 2)}
+    return {"at": significant(at, 2)} if at and holds else None
 
 
 def _assumptions(tables: Tables) -> Numbers:
@@ -85,7 +83,6 @@ FIGURES = (
     Figure(
         name="metrics",
         shows="Variance of scores, largest weight, entropy and query gradient",
-        default=True,
         lines=Lines(
             "",
             (
