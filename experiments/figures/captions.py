@@ -75,8 +75,8 @@ def finding_of(figure: str, results: Results) -> tuple[str, str] | None:
     numbers = finding_numbers(figure, results)
     if not finding or numbers is None:
         return None
-    columns = {name: results.measured[name] for name in results.axes.usual}
-    sizes = {name: Ends(values.min(), values.max()) for name, values in columns.items()}
+    table = results.measured[[*results.axes.usual]]
+    sizes = {name: Ends(values.min(), values.max()) for name, values in table.items()}
     return finding.title, finding.sentence.format(**sizes, **numbers).replace(" -", " −")
 
 
@@ -140,11 +140,11 @@ def plain_caption(figure: Figure, shown: Shown) -> str:
 def extent(table: pd.DataFrame, axes: SweepAxes) -> str:
     """The axes of rows with their values, and their trials, as a sentence."""
     partial = _not_crossed(table, axes)
+    crossed = {name: list(table[name].unique()) for name in axes.among(table, *partial)}
     named = [
-        f"{name} = {listed(list(table[name].unique()))}"
-        for name in axes.among(table)
-        if name not in partial
-        and (name == "inputs" or list(table[name].unique()) != [axes.usual[name]])
+        f"{name} = {listed(values)}"
+        for name, values in crossed.items()
+        if name == "inputs" or values != [axes.usual[name]]
     ]
     if partial:
         named.append(f"{len(table[partial].drop_duplicates())} cases of {listed(partial)}")

@@ -76,17 +76,16 @@ def _plot_ratios(
     ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, color: Colour, label: str
 ) -> None:
     """A metric over its value in the first row, at heights; small ratios as numbers at the edge."""
-    if f"{metric}_exact" in rows:
-        exact = rows[f"{metric}_exact"]
-        ax.plot(
-            exact / exact.iloc[0],
-            at,
-            "|",
-            color=color,
-            markersize=9,
-            markeredgewidth=4,
-            alpha=0.3,
-        )
+    exact = rows[f"{metric}_exact"]
+    ax.plot(
+        exact / exact.iloc[0],
+        at,
+        "|",
+        color=color,
+        markersize=9,
+        markeredgewidth=4,
+        alpha=0.3,
+    )
     first = rows[metric].iloc[0]
     ratio = rows[metric] / first
     ax.errorbar(

@@ -59,7 +59,7 @@ def figure_products(
 ) -> list[Product]:
     """The figures of sweeps."""
     products = []
-    for of, figure in ((each, figure) for each in drawn for figure in each.sweep.figures):
+    for of, figure in [(each, name) for each in drawn for name in each.sweep.figures]:
         stem = figure_path(results, of.name, figure, "")
         asked = [
             each for each in ON_REQUEST if each[1:] in formats or stem.with_suffix(each).exists()

@@ -63,7 +63,7 @@ _LEGEND_LINE = 0.027  # its height in inches per point
 def draw_lines(picture: Lines, shown: Shown) -> Drawing:
     """The picture of the rows shown."""
     if shown.rows.empty:
-        return empty(picture.size, f"No rule of this sweep has a value of {shown.x}.")
+        return empty(f"No rule of this sweep has a value of {shown.x}.")
     figure, places = _layout(picture, shown.panels)
     drawn = [
         (ax, panel, _as_drawn(part, panel, shown.metrics))
@@ -170,9 +170,10 @@ def _as_drawn(rows: pd.DataFrame, panel: Panel, metrics: Mapping[str, Metric]) -
     if ends[0] not in rows:
         rows = _with_ends(rows, panel)
     if panel.over:
+        exact = f"{metric}_exact"
         is_exact = panel.over == "exact"
-        whole = rows[f"{metric}_exact"] if is_exact else _end(rows, metrics[metric], panel.over)
-        columns = [metric, *ends, f"{metric}_exact"]
+        whole = rows[exact] if is_exact else _end(rows, metrics[metric], panel.over)
+        columns = [metric, *ends, exact]
         rows = rows.assign(**rows[columns].div(whole, axis=0))
     return rows.assign(**rows[[metric, *ends]].clip(upper=panel.top))
 
@@ -251,8 +252,9 @@ def _mark_crossing(ax: Axes, results: Results, norm: str, statistic: str) -> Non
     # The layout, which comes later, leaves a margin.
     width = ax.figure.get_figwidth() / ax.get_gridspec().ncols - _MARGIN_INCHES
     fits = left * width > _CROSSING_INCHES
-    place = (at, ax.get_xaxis_transform(), "right") if fits else (0.01, ax.transAxes, "left")
-    x, across, side = place
+    x, across, side = (
+        (at, ax.get_xaxis_transform(), "right") if fits else (0.01, ax.transAxes, "left")
+    )
     height = 1 if fits else _BELOW_WORDS
     ax.axvline(at, ymax=height, color=INK, linestyle=":", linewidth=1, zorder=0)
     text = f"unscaled and d_k^1/2 cross at {significant(at, 2):g} (exact) "
@@ -326,9 +328,7 @@ def plot_measured(ax: Axes, rows: pd.DataFrame, x: str, metric: str, **look: obj
 
     `look` are keywords of Matplotlib's `errorbar`, with `color` and `marker`.
     """
-    at = rows[x].to_numpy()
-    values = rows[metric].to_numpy()
-    ax.errorbar(at, values, reach(rows, metric), capsize=2, elinewidth=1, **look)
+    ax.errorbar(rows[x], rows[metric], reach(rows, metric), capsize=2, elinewidth=1, **look)
     if FEW_DRAWS not in rows:
         return
     hollow = rows[is_few(rows, metric)]

@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
@@ -92,7 +91,7 @@ def pivoted(rows: pd.DataFrame, values: str) -> pd.DataFrame:
     return rows.pivot_table(index="n_keys", columns="d_k", values=values, dropna=False)
 
 
-def place(at: npt.ArrayLike, values: pd.Index) -> Floats:
+def place(at: pd.Series | Floats, values: pd.Index) -> Floats:
     """Places of numbers on an axis of cells, linear in the logarithm between the values; NaN
     outside them.
     """
@@ -104,14 +103,12 @@ def ratio_map(shown: Shown) -> Drawing:
     """Unscaled gradient norms over scaled ones (d_k^1/2), and where they cross 1: maps by statistic
     and norm.
     """
-    size = 10, 6
     ratios = shown.side_table("ratios")
     crossings = shown.side_table("crossings")
     if ratios.empty:
-        reason = "No ratios: they need values unscaled and under d_k^1/2, and several d_k."
-        return empty(size, reason)
+        return empty("No ratios: they need values unscaled and under d_k^1/2, and several d_k.")
     kinds = [*itertools.product(NORM_STATISTICS, NORMS)]
-    figure, axes = panels(len(kinds), len(NORMS), size, sharex=True, sharey=True)
+    figure, axes = panels(len(kinds), len(NORMS), (10, 6), sharex=True, sharey=True)
     for ax, (statistic, norm) in zip(axes, kinds, strict=True):
         chosen = f"norm == {norm!r} and statistic == {statistic!r}"
         plane = pivoted(ratios.query(chosen), "ratio")
@@ -130,7 +127,7 @@ def ratio_map(shown: Shown) -> Drawing:
             _plot_crossings(ax, equal.sort_values("n_keys"), plane)
         ax.set_title(f"{NORM_NAMES[norm]}, {statistic}")
     bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01, aspect=40)
-    ticks = [float(np.log(tick)) for tick in (1 / 16, 1 / 4, 1, 4, 16)]
+    ticks = np.log([1 / 16, 1 / 4, 1, 4, 16])
     bar.set_ticks(ticks, labels=["≤ 1/16", "1/4", "1", "4", "≥ 16"])
     return figure
 
@@ -204,9 +201,7 @@ def phase(shown: Shown) -> Drawing:
 
 def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
     """Lines of equal shares with their values, in units of cells."""
-    low = np.nanmin(shares)
-    high = np.nanmax(shares)
-    levels = [level for level in _LEVELS if low < level < high]
+    levels = [level for level in _LEVELS if np.nanmin(shares) < level < np.nanmax(shares)]
     if not levels:
         return
     colours = ["white" if level > _LIGHT_FROM else INK for level in levels]

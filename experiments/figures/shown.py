@@ -2,7 +2,6 @@
 its tests.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -68,8 +67,8 @@ def shown(figure: Figure, results: Results) -> Shown:
     if isinstance(picture, Lines):
         x = picture.x or [*axes.varied(rows, picture.by), "scaling"][0]
         panels = _panels_of(picture, rows[rows[x].notna()], axes)
-        drawn = itertools.chain(*(part.index for _, part in panels))
-        rows = rows[rows.index.isin([*drawn])]
+        drawn = [index for _, part in panels for index in part.index]
+        rows = rows[rows.index.isin(drawn)]
     elif picture.along:
         rows = _of_cases(picture, rows, axes)
     left_out = _left_out(table, rows, axes)
@@ -102,7 +101,7 @@ def _panels_of(
         pairs = [(panel, group) for group in _groups(rows, names)[:most] for panel in known]
     else:
         groups = _groups(rows, picture.facet_by)[:_MOST_RULES] if picture.facet_by else [rows]
-        pairs = [*itertools.product(known, groups)]
+        pairs = [(panel, group) for panel in known for group in groups]
     return [(panel, _of_panel(group, panel)) for panel, group in pairs]
 
 

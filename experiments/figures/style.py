@@ -73,9 +73,9 @@ def panels(
     return figure, axes[:count]
 
 
-def empty(size: tuple[float, float], reason: str) -> Drawing:
+def empty(reason: str) -> Drawing:
     """A figure without axes that says why it is empty."""
-    figure, [ax] = panels(1, 1, size)
+    figure, [ax] = panels(1, 1, (9, 4))
     ax.set_axis_off()
     ax.text(0, 0.5, reason, transform=ax.transAxes)
     return figure

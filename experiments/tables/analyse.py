@@ -23,7 +23,7 @@ from experiments.tables.derived import add_exact
 from experiments.tables.layout import summary_columns, written_columns
 from experiments.tables.results import Results
 from experiments.tables.verdicts import Agreement
-from experiments.tables.written import IDENTITY, as_written
+from experiments.tables.written import IDENTITY
 
 # In the order of derivation: each table may use the earlier ones.
 DERIVED_TABLES = (
@@ -166,5 +166,5 @@ def _places(results: Results, rows: pd.DataFrame) -> pd.Series:
     where = pd.Series(results.name, rows.index)
     others = [name for name in ("scaling", "layer") if name in rows]
     for name in [*results.axes.varied(rows), *others]:
-        where += f", {name} = " + rows[name].map(as_written).astype(str)
+        where += f", {name} = " + rows[name].astype(str)
     return where

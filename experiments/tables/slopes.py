@@ -42,14 +42,12 @@ def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
     variances = cells["score_variance"].to_numpy()
     errors = cells["score_variance_se"].to_numpy()
     exact = cells["score_variance_exact"].to_numpy()
-    slope = float(coefficients @ np.log(variances))
     added = (coefficients * (errors / variances)) ** 2
-    error = float(np.sqrt(added.sum()))
     yield {
         "exponent": cells["exponent"].iloc[0],
         "points": len(cells),
-        "slope": slope,
-        "slope_se": error,
+        "slope": float(coefficients @ np.log(variances)),
+        "slope_se": float(np.sqrt(added.sum())),
         "slope_exact": float(coefficients @ np.log(exact)),
     }
 

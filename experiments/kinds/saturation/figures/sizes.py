@@ -99,8 +99,10 @@ def _gradients(tables: Tables) -> Numbers:
 
 
 def _map(tables: Tables) -> Numbers:
-    medians = rows_of(tables, "crossings", statistic="median", level=1.0)
-    jacobian, query = (medians[medians["norm"] == norm] for norm in ("jacobian", "query_gradient"))
+    jacobian, query = (
+        rows_of(tables, "crossings", norm=norm, statistic="median", level=1.0)
+        for norm in ("jacobian", "query_gradient")
+    )
     known = jacobian.dropna(subset="crossing")  # that of four keys lies below the grid
     holds = query["crossing_exact"].notna().all() and all(
         rises(rows, "n_keys", "crossing") for rows in (known, query)

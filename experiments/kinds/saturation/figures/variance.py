@@ -71,12 +71,10 @@ def _metrics(tables: Tables) -> Numbers:
 def _assumptions(tables: Tables) -> Numbers:
     rows = rows_of(tables, scaling=SCALED)
     first, others = rows.iloc[0], rows.iloc[1:]
-    holds = (
-        others["max_weight_low"].max() / first["max_weight_high"] > A_TENTH
-        and others["max_weight_high"].min() / first["max_weight_low"] < 1 / A_TENTH
-    )
+    sharper = others["max_weight_low"].max() > A_TENTH * first["max_weight_high"]
+    flatter = first["max_weight_low"] > A_TENTH * others["max_weight_high"].min()
     ratios = others["max_weight"] / first["max_weight"]
-    return {"least": ratios.min(), "most": ratios.max()} if holds else None
+    return {"least": ratios.min(), "most": ratios.max()} if sharper and flatter else None
 
 
 FIGURES = (
