@@ -77,7 +77,6 @@ class Lines:
         columns: panels in a row; 0 for one row.
         shares: True for panels that share the y axis along their row; with `facet_by`, they always
             do.
-        rules: the scaling rules to show, if the table has one of them; otherwise all.
         table: its kind.
     """
 
@@ -88,25 +87,7 @@ class Lines:
     facet_by: str = ""
     columns: int = 0
     shares: bool = False
-    rules: tuple[str, ...] = ()
     table: str = MEASURED
-
-
-@dataclass(frozen=True)
-class Own:
-    """The rows of the measured table that a drawing of its own shows.
-
-    Attributes:
-        along: axes along which they differ; the others have their first combination. Empty for all
-            rows.
-        rules: as of `Lines`.
-        cases: the most combinations of the other axes and of the rules; 0 for the first combination
-            of the other axes under each rule.
-    """
-
-    along: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
-    cases: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +124,11 @@ class Figure:
         metrics: the columns of the measured table that it shows, as the page orders them; by
             default those of the panels.
         lines: the picture, if it is one of lines.
-        own: what it shows, if it is not.
+        rules: the scaling rules to show, if the table has one of them; otherwise all.
+        along: without `lines`, axes along which the rows shown differ; the others have their first
+            combination. Empty for all rows.
+        cases: with `along`, the most combinations of the other axes and of the rules; 0 for the
+            first combination of the other axes under each rule.
         note: sentences of the plain caption on how to read the picture.
         when: further sentences for tables with what they speak of.
         finding: title and sentence for one sweep; any other sweep has the plain title.
@@ -154,7 +139,9 @@ class Figure:
     of: str = ""  # set by the folder of its experiment
     metrics: tuple[str, ...] = ()
     lines: Lines | None = None
-    own: Own = Own()
+    rules: tuple[str, ...] = ()
+    along: tuple[str, ...] = ()
+    cases: int = 0
     note: str = ""
     when: When = field(default_factory=dict)
     finding: Finding | None = None

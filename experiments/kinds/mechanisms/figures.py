@@ -49,8 +49,8 @@ FIGURES = (
             (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT, MEDIAN_TITLE)),
             (5.0, 3.1),
             facet_by="scaling",
-            rules=BOTH,
         ),
+        rules=BOTH,
         note=f"{GRADIENT} {READING}",
         finding=Finding(
             sweep="mechanisms",

@@ -10,7 +10,6 @@ from experiments.kinds.declarations import (
     Figure,
     Finding,
     Lines,
-    Own,
     Panel,
 )
 from experiments.kinds.support import (
@@ -122,8 +121,8 @@ FIGURES = (
             (4.7, 4),
             by="d_k",
             facet_by="scaling",
-            rules=(SCALED, "d_k^1"),
         ),
+        rules=(SCALED, "d_k^1"),
         note=READING,
         finding=Finding(
             sweep="correlation",
@@ -139,7 +138,8 @@ FIGURES = (
         name="phase",
         shows="Where attention gathers on few keys: entropy over d_k and n_keys",
         metrics=("entropy",),
-        own=Own(("d_k", "n_keys"), cases=12),
+        along=("d_k", "n_keys"),
+        cases=12,
         note="Colour: measured.",
         when={
             "Contours: exact values, or measured ones where these are unknown.": _IS_MAP,
@@ -216,7 +216,8 @@ FIGURES = (
         name="map",
         shows="Ratios of unscaled to scaled gradients over d_k and n_keys",
         metrics=("jacobian_norm_median", MEDIAN_GRADIENT, "jacobian_norm", "query_gradient_norm"),
-        own=Own(("d_k", "n_keys"), rules=BOTH),
+        rules=BOTH,
+        along=("d_k", "n_keys"),
         note=f"{JACOBIAN} {GRADIENT} divisor\u00a0·\u00a0query gradient lacks the factor 1/divisor of the "
         "chain rule.",
         when={
