@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from experiments.config.errors import Problem
 from experiments.config.sweep import Sweep
 from experiments.figures.shown import Shown
 from experiments.figures.words import listed, short, spoken
@@ -20,17 +19,13 @@ from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import Numbers
 from experiments.measuring.columns import as_json, axis_names, defaults
 from experiments.measuring.experiment import MEASURED
-from experiments.measuring.metric import FEW_DRAWS
 from experiments.tables.results import Results, SweepAxes
+from experiments.tables.written import is_few
 
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
 _PALE = "Wide pale lines: exact values."
 _FEW_AXES = 4  # that a title names
 _NONE = pd.Series(dtype=float)
-
-
-class FindingError(Problem):
-    """A table does not support the title of its figure."""
 
 
 class Ends(NamedTuple):
@@ -80,8 +75,8 @@ def finding_of(figure: str, results: Results) -> tuple[str, str] | None:
     numbers = finding_numbers(figure, results)
     if not finding or numbers is None:
         return None
-    columns = {name: results.measured[name] for name in results.axes.usual}
-    sizes = {name: Ends(values.min(), values.max()) for name, values in columns.items()}
+    table = results.measured[[*results.axes.usual]]
+    sizes = {name: Ends(values.min(), values.max()) for name, values in table.items()}
     return finding.title, finding.sentence.format(**sizes, **numbers).replace(" -", " −")
 
 
@@ -134,11 +129,10 @@ def plain_caption(figure: Figure, shown: Shown) -> str:
     tables[figure.lines.table if figure.lines else MEASURED] = shown.rows
     found += [figure.note, *(said for said, holds in figure.when.items() if holds(tables))]
     if READING in figure.note:
-        of_panels = [(panel.metric, part) for panel, part in shown.panels]
-        parts = of_panels or [(metric, shown.rows) for metric in figure.metrics]
+        parts = [(panel.metric, part) for panel, part in shown.panels]
         if any(part.get(f"{metric}_exact", _NONE).notna().any() for metric, part in parts):
             found.append(_PALE)
-        if any(metric in few.split() for metric, part in parts for few in part[FEW_DRAWS]):
+        if any(is_few(part, metric).any() for metric, part in parts):
             found.append(HOLLOW)
     return " ".join(filter(None, found))
 
@@ -146,11 +140,11 @@ def plain_caption(figure: Figure, shown: Shown) -> str:
 def extent(table: pd.DataFrame, axes: SweepAxes) -> str:
     """The axes of rows with their values, and their trials, as a sentence."""
     partial = _not_crossed(table, axes)
+    crossed = {name: list(table[name].unique()) for name in axes.among(table, *partial)}
     named = [
-        f"{name} = {listed(list(table[name].unique()))}"
-        for name in axes.among(table)
-        if name not in partial
-        and (name == "inputs" or list(table[name].unique()) != [axes.usual[name]])
+        f"{name} = {listed(values)}"
+        for name, values in crossed.items()
+        if name == "inputs" or values != [axes.usual[name]]
     ]
     if partial:
         named.append(f"{len(table[partial].drop_duplicates())} cases of {listed(partial)}")

@@ -22,15 +22,13 @@ from experiments.figures.style import (
     INK,
     Colour,
     Drawing,
-    in_colours,
+    colours_of,
     panels,
-    scaling_colours,
 )
 from experiments.figures.words import named, under, values_of
 from experiments.kinds.declarations import MEDIAN_TITLE
 from experiments.kinds.support import MEDIAN_GRADIENT
 from experiments.measuring.experiment import Floats
-from experiments.tables.results import SweepAxes
 
 _CHANGED = ("score_variance", "row_variance", "max_weight", MEDIAN_GRADIENT)
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
@@ -43,13 +41,19 @@ def assumptions(shown: Shown) -> Drawing:
     ones at the edge.
     """
     results = shown.results
-    table = shown.rows.assign(cell=labels(shown.rows, results.axes))
+    axes = results.axes
+    varied = axes.varied(shown.rows)
+    names = [
+        values_of(row, named(row, varied, axes)) or "textbook case"
+        for _, row in shown.rows.iterrows()
+    ]
+    table = shown.rows.assign(cell=names)
     cells = list(dict.fromkeys(table["cell"]))
-    colours = scaling_colours(table["scaling"])
+    colours = colours_of(table["scaling"])
     groups = table.groupby("scaling", sort=False)
     size = 11, 1.5 + 0.3 * len(cells)
-    figure, axes = panels(len(_CHANGED), len(_CHANGED), size, sharey=True)
-    for ax, metric in zip(axes, _CHANGED, strict=True):
+    figure, places = panels(len(_CHANGED), len(_CHANGED), size, sharey=True)
+    for ax, metric in zip(places, _CHANGED, strict=True):
         for i, (scaling, rows) in enumerate(groups):
             beside = _APART * (i - (len(groups) - 1) / 2)
             heights = np.array([cells.index(cell) for cell in rows["cell"]])
@@ -62,9 +66,9 @@ def assumptions(shown: Shown) -> Drawing:
         title = MEDIAN_TITLE if metric == MEDIAN_GRADIENT else results.metrics[metric].title
         ax.set_title(title, fontsize=9.5)
         ax.set_xlabel("over its value in the first row", fontsize=8.5)
-    axes[0].set_yticks(range(len(cells)), cells)
-    axes[0].invert_yaxis()
-    legend(axes[0])
+    places[0].set_yticks(range(len(cells)), cells)
+    places[0].invert_yaxis()
+    legend(places[0])
     return figure
 
 
@@ -72,17 +76,16 @@ def _plot_ratios(
     ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, color: Colour, label: str
 ) -> None:
     """A metric over its value in the first row, at heights; small ratios as numbers at the edge."""
-    if f"{metric}_exact" in rows:
-        exact = rows[f"{metric}_exact"]
-        ax.plot(
-            exact / exact.iloc[0],
-            at,
-            "|",
-            color=color,
-            markersize=9,
-            markeredgewidth=4,
-            alpha=0.3,
-        )
+    exact = rows[f"{metric}_exact"]
+    ax.plot(
+        exact / exact.iloc[0],
+        at,
+        "|",
+        color=color,
+        markersize=9,
+        markeredgewidth=4,
+        alpha=0.3,
+    )
     first = rows[metric].iloc[0]
     ratio = rows[metric] / first
     ax.errorbar(
@@ -109,25 +112,15 @@ def _plot_ratios(
         )
 
 
-def labels(table: pd.DataFrame, axes: SweepAxes) -> list[str]:
-    """The name of each row's cell: its sizes and the axes in which it is unusual, of those that
-    vary.
-
-    >>> labels(pd.DataFrame({"d_k": [4, 4], "key_std": [1.0, 2.0]}), SweepAxes({"d_k": None, "key_std": 1.0}))
-    ['textbook case', 'key std = 2']
-    """
-    varied = axes.varied(table)
-    rows = (row for _, row in table.iterrows())
-    return [values_of(row, named(row, varied, axes)) or "textbook case" for row in rows]
-
-
 def distribution(shown: Shown) -> Drawing:
     """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
     table = shown.rows
     histogram = shown.side_table("histogram")
+    colours = colours_of(table["d_k"])
     figure, [linear, logarithmic, right] = panels(3, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
     for ax in (linear, logarithmic):
-        for d_k, bins, colour in in_colours(histogram, "d_k"):
+        for d_k, bins in histogram.groupby("d_k"):
+            colour = colours[d_k]
             middle = (bins["low"] + bins["high"]) / 2
             plot_exact(ax, middle, bins["density_exact"], colour)
             seen = bins["count"] > 0
@@ -154,10 +147,10 @@ def distribution(shown: Shown) -> Drawing:
     logarithmic.legend(loc="upper right", fontsize=8.5, handlelength=0.5, borderpad=0)
     metric = "score_kurtosis"
     plot_exact(right, table["d_k"], table[f"{metric}_exact"], INK)
-    for _, rows, colour in in_colours(table, "d_k"):
-        plot_measured(right, rows, "d_k", metric, color=colour, marker="o", linestyle="")
+    for d_k, rows in table.groupby("d_k"):
+        plot_measured(right, rows, "d_k", metric, color=colours[d_k], marker="o", linestyle="")
     right.set_xlabel("d_k")
     right.set_title("excess kurtosis of q·k (band: 6/d_k)")
     scale_x(right, table, "d_k")
-    scale_y(right, table, f"{metric}_exact", may_be_log=True)
+    scale_y(right, table[f"{metric}_exact"].to_numpy())
     return figure

@@ -59,10 +59,11 @@ def figure_products(
 ) -> list[Product]:
     """The figures of sweeps."""
     products = []
-    for of, figure in ((each, figure) for each in drawn for figure in each.sweep.figures):
+    for of, figure in [(each, name) for each in drawn for name in each.sweep.figures]:
         stem = figure_path(results, of.name, figure, "")
-        old = [each for each in ON_REQUEST if stem.with_suffix(each).exists()]
-        asked = [each for each in ON_REQUEST if each in old or each[1:] in formats]
+        asked = [
+            each for each in ON_REQUEST if each[1:] in formats or stem.with_suffix(each).exists()
+        ]
         files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))
         inputs = (sidecar_path(results, of.name),)
         make: Callable[[], list[bytes]]

@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -26,10 +25,9 @@ from experiments.figures.style import (
     UNORDERED_COLOURS,
     Colour,
     Drawing,
+    colours_of,
     empty,
-    ordered_colours,
     panels,
-    scaling_colours,
 )
 from experiments.figures.words import is_number, latex, named, short, spoken, under, values_of
 from experiments.kinds.declarations import CASES, Lines, Panel
@@ -38,7 +36,7 @@ from experiments.measuring.experiment import Floats
 from experiments.measuring.metric import FEW_DRAWS, Metric
 from experiments.tables.crossings import NORM_STATISTICS, NORMS
 from experiments.tables.results import Results, SweepAxes
-from experiments.tables.written import significant
+from experiments.tables.written import is_few, significant
 
 _CROSSING = {
     f"{metric}{suffix}": (norm, statistic)
@@ -53,11 +51,11 @@ _LEAST_WIDTH = 6.0  # of a figure, for its caption
 _FEW_OTHERS = 2  # axes that labels always name
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
-_LOGARITHMIC = ("d_model", "learning_rate")  # even over a narrow range
 _LETTERS_PER_INCH = 12  # of ticks, with a space between them
 _CROSSING_INCHES = 2.31  # of the words beside a crossing
 _MARGIN_INCHES = 0.53
 _BELOW_WORDS = 0.85
+_LEGEND_POINTS = 8.5
 _LEGEND_LETTERS = 110  # of one point in an inch
 _LEGEND_LINE = 0.027  # its height in inches per point
 
@@ -65,22 +63,23 @@ _LEGEND_LINE = 0.027  # its height in inches per point
 def draw_lines(picture: Lines, shown: Shown) -> Drawing:
     """The picture of the rows shown."""
     if shown.rows.empty:
-        return empty(picture.size, f"No rule of this sweep has a value of {shown.x}.")
+        return empty(f"No rule of this sweep has a value of {shown.x}.")
     figure, places = _layout(picture, shown.panels)
     drawn = [
         (ax, panel, _as_drawn(part, panel, shown.metrics))
         for ax, (panel, part) in zip(places, shown.panels, strict=True)
     ]
-    colours = _colours(shown.rows, picture.by)
+    colours = colours_of(shown.rows[picture.by])
     for ax, panel, part in drawn:
         _plot_lines(ax, picture, panel.metric, part, shown, colours)
         if panel.equal:
-            ends = _end(part, shown.metrics[panel.metric], panel.equal)
-            _mark_equal(ax, ends, part, shown.x)
+            _mark_equal(ax, part, panel, shown)
         _name_panel(ax, picture, panel, part, shown)
     for ax, panel, part in drawn:  # once all panels of a row have their lines
-        alike = pd.concat([each for _, other, each in drawn if other == panel])
-        _scale(ax, alike, part, shown.x, panel, shown.metrics)
+        _scale_x(ax, part, shown.x)
+        alike = ax.get_shared_y_axes().get_siblings(ax)
+        shares = [(each.metric, rows) for other, each, rows in drawn if other in alike]
+        _scale_y(ax, panel, shares, shown.metrics)
         if shown.x == "d_k" and panel.metric in _CROSSING:
             _mark_crossing(ax, shown.results, *_CROSSING[panel.metric])
     if shown.x != picture.by:
@@ -152,8 +151,7 @@ def _layout(
     kinds = len({panel for panel, _ in parts})
     columns = picture.columns or count
     if not picture.facet_by:
-        share = "row" if any(panel.like for panel, _ in parts) else "none"
-        return panels(count, columns, picture.size, sharey=share)
+        return panels(count, columns, picture.size, sharey="row" if picture.shares else "none")
     if picture.facet_by == CASES:
         columns = min(columns, count)
         share = "col" if kinds > 1 else "all"
@@ -172,13 +170,12 @@ def _as_drawn(rows: pd.DataFrame, panel: Panel, metrics: Mapping[str, Metric]) -
     if ends[0] not in rows:
         rows = _with_ends(rows, panel)
     if panel.over:
+        exact = f"{metric}_exact"
         is_exact = panel.over == "exact"
-        whole = rows[f"{metric}_exact"] if is_exact else _end(rows, metrics[metric], panel.over)
-        columns = [metric, *ends, f"{metric}_exact"]
+        whole = rows[exact] if is_exact else _end(rows, metrics[metric], panel.over)
+        columns = [metric, *ends, exact]
         rows = rows.assign(**rows[columns].div(whole, axis=0))
-    if panel.top < math.inf:
-        rows = rows.assign(**rows[[metric, *ends]].clip(upper=panel.top))
-    return rows
+    return rows.assign(**rows[[metric, *ends]].clip(upper=panel.top))
 
 
 def _with_ends(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
@@ -202,7 +199,9 @@ def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, show
     metric = panel.title or shown.metrics[panel.metric].title
     first = rows.iloc[0]
     if picture.facet_by == CASES:
-        case = _case(first, picture, shown)
+        varied = shown.axes.varied(shown.rows, *along_cases(picture))
+        case = values_of(first, _named(first, varied, shown.axes))
+        case = case or ("defaults" if varied else "")
         parts = [metric, case]
         if case and len(picture.panels) == 1:
             parts = [case]
@@ -219,13 +218,6 @@ def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, show
     ax.set_title(", ".join(parts))
 
 
-def _case(row: pd.Series, picture: Lines, shown: Shown) -> str:
-    """The axes of a row by which cases differ, in words; empty for a single case."""
-    axes = shown.axes
-    varied = axes.varied(shown.rows, *along_cases(picture))
-    return values_of(row, _named(row, varied, axes)) or ("defaults" if varied else "")
-
-
 def _named(row: pd.Series, names: list[str], axes: SweepAxes) -> list[str]:
     """The axes that name a row: all of few; of more, those that tell it from others."""
     return names if len(names) <= _FEW_OTHERS else named(row, names, axes)
@@ -236,11 +228,12 @@ def _end(rows: pd.DataFrame, metric: Metric, end: str) -> pd.Series:
     return pd.Series(getattr(metric.limits(rows), end), rows.index, float)
 
 
-def _mark_equal(ax: Axes, values: pd.Series, rows: pd.DataFrame, x: str) -> None:
+def _mark_equal(ax: Axes, rows: pd.DataFrame, panel: Panel, shown: Shown) -> None:
     """The value of equal weights in each row: along n_keys, or the smallest and the largest one."""
+    values = _end(rows, shown.metrics[panel.metric], panel.equal)
     look = {"color": INK, "linestyle": ":", "linewidth": 1, "zorder": 0}
-    if x == "n_keys":
-        along = values.groupby(rows[x]).first()
+    if shown.x == "n_keys":
+        along = values.groupby(rows["n_keys"]).first()
         ax.plot(along.index, along, **look)
     else:
         for value in (values.min(), values.max()):
@@ -251,34 +244,25 @@ def _mark_crossing(ax: Axes, results: Results, norm: str, statistic: str) -> Non
     """The d_k where the norm unscaled equals that under d_k^1/2; its words stand left of its line,
     or above a shorter line where they would not fit.
     """
-    found = only_crossing(results, norm, statistic)
-    if found is None:
+    at = only_crossing(results, norm, statistic)
+    if at is None:
         return
-    is_exact = not math.isnan(found.crossing_exact)
-    at = found.crossing_exact if is_exact else found.crossing
     ax.margins(y=0.25)  # the words stand over the lines
     left, _ = ax.transAxes.inverted().transform(ax.transData.transform((at, 1)))
     # The layout, which comes later, leaves a margin.
     width = ax.figure.get_figwidth() / ax.get_gridspec().ncols - _MARGIN_INCHES
     fits = left * width > _CROSSING_INCHES
-    place = (at, ax.get_xaxis_transform(), "right") if fits else (0.01, ax.transAxes, "left")
-    x, across, side = place
+    x, across, side = (
+        (at, ax.get_xaxis_transform(), "right") if fits else (0.01, ax.transAxes, "left")
+    )
     height = 1 if fits else _BELOW_WORDS
     ax.axvline(at, ymax=height, color=INK, linestyle=":", linewidth=1, zorder=0)
-    number = f"{significant(at, 2):g} ({'exact' if is_exact else 'measured'})"
-    text = f"unscaled and d_k^1/2 cross at {number} "
+    text = f"unscaled and d_k^1/2 cross at {significant(at, 2):g} (exact) "
     ax.text(x, 1, text, transform=across, ha=side, va="top", fontsize=9)
 
 
-def _scale(
-    ax: Axes,
-    table: pd.DataFrame,
-    own: pd.DataFrame,
-    x: str,
-    panel: Panel,
-    metrics: Mapping[str, Metric],
-) -> None:
-    """The scales of a panel: x from its own rows, y shared along the row of panels."""
+def _scale_x(ax: Axes, table: pd.DataFrame, x: str) -> None:
+    """The scale of x of a panel, with its ticks and its name."""
     if x == "exponent":
         if table[x].between(0, 1).all():
             ax.set_xticks([*_EXPONENTS], _EXPONENTS.values())
@@ -287,47 +271,38 @@ def _scale(
         ax.set_xlabel(
             "exponent p of the divisor d_k^p" if ax.get_subplotspec().is_last_row() else ""
         )
-    elif not is_number(own, x):
-        _name_categories(ax, list(own[x].unique()), x)
+    elif not is_number(table, x):
+        _name_categories(ax, list(table[x].unique()), x)
     elif x == "layer":
         ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     else:
-        scale_x(ax, own, x, log=x in _LOGARITHMIC)
+        scale_x(ax, table, x)
+
+
+def _scale_y(
+    ax: Axes,
+    panel: Panel,
+    shares: Sequence[tuple[str, pd.DataFrame]],
+    metrics: Mapping[str, Metric],
+) -> None:
+    """The scale of y of a panel, from the metrics and rows of all panels that share it."""
     if panel.floor is not None:
         ax.set_ylim(bottom=panel.floor)
         return
-    shown = [name for name in (panel.metric, panel.like) if name]
-    may_be_log = all(name not in metrics or metrics[name].is_logarithmic for name in shown)
-    scale_y(ax, table, *shown, may_be_log=may_be_log)
+    values = np.concatenate([rows[metric] for metric, rows in shares])
+    may_be_log = all(name not in metrics or metrics[name].is_logarithmic for name, _ in shares)
+    scale_y(ax, values, may_be_log=may_be_log)
 
 
 def _name_categories(ax: Axes, names: Sequence[str], x: str) -> None:
-    """Ticks with names, aslant if they need more than the width of the panel, in the last row of
-    panels alone.
-    """
+    """Ticks with names aslant, in the last row of panels alone."""
     ax.set_xticks(range(len(names)), [latex(spoken(name)) for name in names])
-    if sum(map(len, names)) > _inches(ax) * _LETTERS_PER_INCH:
-        for label in ax.get_xticklabels():
-            label.set(rotation=35, ha="right", rotation_mode="anchor")
+    for label in ax.get_xticklabels():
+        label.set(rotation=35, ha="right", rotation_mode="anchor")
     ax.set_xlim(-0.5, len(names) - 0.5)
     is_last = ax.get_subplotspec().is_last_row()
     ax.tick_params(axis="x", labelbottom=is_last)
     ax.set_xlabel({"scaling": "divisor"}.get(x, spoken(x)) if is_last else "")
-
-
-def _inches(ax: Axes) -> float:
-    """The width of a panel."""
-    width: float = ax.get_window_extent().width / ax.figure.dpi
-    return width
-
-
-def _colours(table: pd.DataFrame, by: str) -> Mapping[object, Colour]:
-    """The colour of each value of `by` in a table."""
-    values = list(table[by].unique())
-    if by == "scaling":
-        known = scaling_colours(values)
-        return {value: known[value] for value in values}
-    return dict(zip(sorted(values), ordered_colours(len(values)), strict=True))
 
 
 def plot_exact(ax: Axes, at: pd.Series, values: pd.Series, colour: Colour) -> None:
@@ -353,13 +328,10 @@ def plot_measured(ax: Axes, rows: pd.DataFrame, x: str, metric: str, **look: obj
 
     `look` are keywords of Matplotlib's `errorbar`, with `color` and `marker`.
     """
-    at = rows[x].to_numpy()
-    values = rows[metric].to_numpy()
-    ax.errorbar(at, values, reach(rows, metric), capsize=2, elinewidth=1, **look)
+    ax.errorbar(rows[x], rows[metric], reach(rows, metric), capsize=2, elinewidth=1, **look)
     if FEW_DRAWS not in rows:
         return
-    has_few = [metric in names.split() for names in rows[FEW_DRAWS]]
-    hollow = rows[has_few]
+    hollow = rows[is_few(rows, metric)]
     if len(hollow):
         ax.plot(
             hollow[x],
@@ -385,19 +357,19 @@ def reach(rows: pd.DataFrame, metric: str) -> Floats:
     return np.stack([below, above]).clip(0)
 
 
-def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None:
-    """Ticks at the values of x; a logarithmic axis if their range is wide, and always with `log`,
-    for a power law.
+def scale_x(ax: Axes, table: pd.DataFrame, x: str) -> None:
+    """Ticks at the values of x; a logarithmic axis if their range is wide, and always for learning
+    rates.
 
     Ticks that would touch their left neighbour are left out.
     """
     values = np.sort(table[x].unique())
-    if log or spans_widely(values):
+    places = values
+    if x == "learning_rate" or spans_widely(values):
         ax.set_xscale("log", base=2)
-    points = np.column_stack([values, np.ones(len(values))])
-    places = ax.transScale.transform(points)[:, 0]
+        places = np.log2(values)
     texts = np.array([f"{value:g}" for value in values])
-    letters = _inches(ax) * _LETTERS_PER_INCH
+    letters = ax.get_window_extent().width / ax.figure.dpi * _LETTERS_PER_INCH
     longest = max(map(len, texts))
     most = max(3, letters / (1 + longest))
     nearest = (places[-1] - places[0]) / most
@@ -409,11 +381,9 @@ def scale_x(ax: Axes, table: pd.DataFrame, x: str, *, log: bool = False) -> None
     ax.xaxis.set_minor_locator(NullLocator())
 
 
-def scale_y(ax: Axes, table: pd.DataFrame, *metrics: str, may_be_log: bool) -> None:
-    """A y axis for some metrics, logarithmic if it may be and they are positive with a wide
-    range.
-    """
-    if may_be_log and spans_widely(table[list(metrics)].to_numpy()):
+def scale_y(ax: Axes, values: Floats, *, may_be_log: bool = True) -> None:
+    """A y axis for some values, logarithmic if it may be and they are positive with a wide range."""
+    if may_be_log and spans_widely(values):
         ax.set_yscale("log")
         plain_numbers(ax.yaxis)
     else:
@@ -444,15 +414,14 @@ def spans_widely(values: Floats) -> bool:
 def legend(ax: Axes, title: str = "") -> None:
     """A legend for the labelled lines of one axes above all axes; the figure grows."""
     figure = ax.figure
-    points = 0.85 * mpl.rcParams["font.size"]
     handles, labels = ax.get_legend_handles_labels()
-    letters = figure.get_figwidth() * _LEGEND_LETTERS / points
+    letters = figure.get_figwidth() * _LEGEND_LETTERS / _LEGEND_POINTS
     longest = max(map(len, labels))
     columns = max(1, int(letters / (longest + 8)))
     rows = math.ceil(len(labels) / columns)
     # full columns, because a legend fills one column after the other
     columns = math.ceil(len(labels) / rows)
-    height = _LEGEND_LINE * points * (rows + bool(title))
+    height = _LEGEND_LINE * _LEGEND_POINTS * (rows + bool(title))
     figure.set_figheight(figure.get_figheight() + height)
     figure.legend(
         handles,
@@ -461,7 +430,7 @@ def legend(ax: Axes, title: str = "") -> None:
         loc="outside upper left",
         ncols=columns,
         borderpad=0.3,
-        fontsize=points,
-        title_fontsize=points,
+        fontsize=_LEGEND_POINTS,
+        title_fontsize=_LEGEND_POINTS,
         alignment="left",
     )

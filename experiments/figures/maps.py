@@ -5,11 +5,9 @@ numbers or lines on them.
 """
 
 import itertools
-import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
@@ -24,8 +22,7 @@ from experiments.tables.derived import row_cells
 from sdpa import PairLaw
 
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
-_INCHES_PER_NUMBER = 0.6
-_PANEL_INCHES = 3.0
+_MOST_NUMBERS = 5  # beside each other on a map
 _CLEAR = 2.0  # cells between a point and the nearest number in its row
 _LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _LABEL_HEIGHT = 0.8  # share of a contour below its label
@@ -34,30 +31,31 @@ _LUMINANCE = (0.2126, 0.7152, 0.0722)  # of linear red, green and blue (WCAG 2)
 _DARK = 0.179  # white has more contrast than black on darker colours, and each at least 4.5 to 1
 _MAX_COLUMNS = 4
 _SIZES = ("d_k", "n_keys")
-_MAX_TICKS = 12
+_MOST_TICKS = 16
 
 
 def plot_plane(
     ax: Axes,
     values: pd.DataFrame,
-    every: int = 1,
     write: Callable[[float], str] | None = None,
+    most: int = _MOST_TICKS,
     **look: object,
 ) -> AxesImage:
-    """Values as colours in cells of equal size, with a tick and a number at every so many columns.
+    """Values as colours in cells of equal size, with ticks, and numbers at each of them.
 
     Args:
         values: of the map; the names of its columns and its index become those of the axes.
-        every: 1 for all columns.
         write: the number of a value; none for a map without numbers. Wide numbers at both ends stay
             on the map.
+        most: of its ticks along x.
         look: keywords of `imshow`.
     """
     image = ax.imshow(values, origin="lower", aspect="auto", **look)
     height, width = values.shape
+    every = -(-width // most)
     names = map(short, values.columns[::every])
     ax.set_xticks(range(0, width, every), names, fontsize=8)
-    beside = -(-height // _MAX_TICKS)
+    beside = -(-height // _MOST_TICKS)
     names = map(short, values.index[::beside])
     ax.set_yticks(range(0, height, beside), names)
     ax.tick_params(length=0)  # beside a number at the edge, a tick reads as its sign
@@ -67,9 +65,7 @@ def plot_plane(
         ax.set_ylabel(values.index.name)
     if not write:
         return image
-    ends = {0: ("left", -0.4), width - 1: ("right", 0.4)}
-    if every == 1:
-        ends = {}
+    ends = {0: ("left", -0.4), width - 1: ("right", 0.4)} if every > 1 else {}
     for (row, column), value in np.ndenumerate(values.to_numpy()):
         if column % every == 0 and np.isfinite(value):
             side, aside = ends.get(column, ("center", 0.0))
@@ -95,39 +91,32 @@ def pivoted(rows: pd.DataFrame, values: str) -> pd.DataFrame:
     return rows.pivot_table(index="n_keys", columns="d_k", values=values, dropna=False)
 
 
-def place(at: npt.ArrayLike, values: pd.Index) -> Floats:
+def place(at: pd.Series | Floats, values: pd.Index) -> Floats:
     """Places of numbers on an axis of cells, linear in the logarithm between the values; NaN
     outside them.
     """
-    at = np.asarray(at, dtype=float)
-    is_inside = (at >= values[0]) & (at <= values[-1])
-    at = np.where(is_inside, at, np.nan)
     logarithms = np.log(values.to_numpy(dtype=float))
-    return np.interp(np.log(at), logarithms, range(len(values)))
+    return np.interp(np.log(at), logarithms, range(len(values)), np.nan, np.nan)
 
 
 def ratio_map(shown: Shown) -> Drawing:
     """Unscaled gradient norms over scaled ones (d_k^1/2), and where they cross 1: maps by statistic
     and norm.
     """
-    size = 10, 6
     ratios = shown.side_table("ratios")
     crossings = shown.side_table("crossings")
     if ratios.empty:
-        reason = "No ratios: they need values unscaled and under d_k^1/2, and several d_k."
-        return empty(size, reason)
+        return empty("No ratios: they need values unscaled and under d_k^1/2, and several d_k.")
     kinds = [*itertools.product(NORM_STATISTICS, NORMS)]
-    figure, axes = panels(len(kinds), len(NORMS), size, sharex=True, sharey=True)
-    image: AxesImage | None = None
+    figure, axes = panels(len(kinds), len(NORMS), (10, 6), sharex=True, sharey=True)
     for ax, (statistic, norm) in zip(axes, kinds, strict=True):
         chosen = f"norm == {norm!r} and statistic == {statistic!r}"
         plane = pivoted(ratios.query(chosen), "ratio")
-        every = math.ceil(plane.shape[1] * _INCHES_PER_NUMBER / _PANEL_INCHES)
         image = plot_plane(
             ax,
             np.log(plane),
-            every,
             _ratio,
+            _MOST_NUMBERS,
             vmin=-_STRONGEST,
             vmax=_STRONGEST,
             cmap=DIVERGING,
@@ -138,7 +127,7 @@ def ratio_map(shown: Shown) -> Drawing:
             _plot_crossings(ax, equal.sort_values("n_keys"), plane)
         ax.set_title(f"{NORM_NAMES[norm]}, {statistic}")
     bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01, aspect=40)
-    ticks = [float(np.log(tick)) for tick in (1 / 16, 1 / 4, 1, 4, 16)]
+    ticks = np.log([1 / 16, 1 / 4, 1, 4, 16])
     bar.set_ticks(ticks, labels=["≤ 1/16", "1/4", "1", "4", "≥ 16"])
     return figure
 
@@ -160,10 +149,8 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
     Numbers that would overlap a point are left out.
     """
     y = place(crossings["n_keys"], shown.index)
-    measured = crossings["crossing"]
-    x = place(measured, shown.columns)
-    low = place(crossings["crossing_low"].fillna(measured), shown.columns)
-    high = place(crossings["crossing_high"].fillna(measured), shown.columns)
+    ends = ("crossing", "crossing_low", "crossing_high", "crossing_exact")
+    x, low, high, exact = (place(crossings[end], shown.columns) for end in ends)
     for text in [*ax.texts]:
         column, row = text.xy
         distances = np.hypot(x - column, 3 * (y - row))
@@ -172,7 +159,7 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
     ax.errorbar(
         x,
         y,
-        xerr=[x - low, high - x],
+        xerr=np.nan_to_num([x - low, high - x]),
         fmt="o",
         color=INK,
         markersize=3.5,
@@ -180,7 +167,6 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
         elinewidth=1,
     )
     ax.plot(x, y, color=INK, linewidth=1.2, alpha=0.35)
-    exact = place(crossings["crossing_exact"], shown.columns)
     ax.plot(exact, y, "--", color=INK, linewidth=1.2)
 
 
@@ -193,8 +179,6 @@ def phase(shown: Shown) -> Drawing:
     size = 10, 0.8 + 2.9 * -(-len(groups) // columns)
     figure, places = panels(len(groups), columns, size, sharex=True, sharey=True)
     whole = pivoted(shown.rows, "entropy")
-    every = -(-whole.shape[1] // _MAX_TICKS)
-    image: AxesImage | None = None
     entropy = shown.metrics["entropy"]
     of_rows = row_cells(shown.results.cells)
     for ax, cells in zip(places, groups, strict=True):
@@ -202,10 +186,10 @@ def phase(shown: Shown) -> Drawing:
         measured = cells["entropy"] * per_highest
         exact = cells["entropy_exact"] * per_highest
         plane = pivoted(cells.assign(share=measured), "share").reindex_like(whole)
-        image = plot_plane(ax, plane, every, cmap=SEQUENTIAL, vmin=0, vmax=1)
+        image = plot_plane(ax, plane, cmap=SEQUENTIAL, vmin=0, vmax=1)
         if min(plane.shape) > 1:
-            known = measured if exact.isna().any() else exact
-            shares = pivoted(cells.assign(share=known), "share").reindex_like(whole)
+            known = cells.assign(share=exact.fillna(measured))
+            shares = pivoted(known, "share").reindex_like(whole)
             _plot_contours(ax, shares)
             _plot_freezing(ax, of_rows[cells.index[0]], plane)
         first = cells.iloc[0]
@@ -217,14 +201,11 @@ def phase(shown: Shown) -> Drawing:
 
 def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
     """Lines of equal shares with their values, in units of cells."""
-    low = np.nanmin(shares)
-    high = np.nanmax(shares)
-    levels = [level for level in _LEVELS if low < level < high]
+    levels = [level for level in _LEVELS if np.nanmin(shares) < level < np.nanmax(shares)]
     if not levels:
         return
     colours = ["white" if level > _LIGHT_FROM else INK for level in levels]
-    known = np.ma.masked_invalid(shares)
-    lines = ax.contour(known, levels=levels, colors=colours, linewidths=0.9)
+    lines = ax.contour(shares.to_numpy(), levels=levels, colors=colours, linewidths=0.9)
     # Labels stand high on their lines, away from the line of freezing, which crosses contours of
     # short rows.
     places = []
@@ -262,11 +243,9 @@ def rows(shown: Shown) -> Drawing:
     columns = min(table["scaling"].nunique(), _MAX_COLUMNS)
     size = 9, 1.1 + 2.1 * -(-len(groups) // columns)
     figure, axes = panels(len(groups), columns, size, sharex=True, sharey=True)
-    ticks = max(1, table["key"].nunique() * columns // 24)
-    image: AxesImage | None = None
     for ax, ((d_k, scaling), drawn) in zip(axes, groups, strict=True):
         weights = drawn.pivot_table(index="query", columns="key", values="weight")
-        image = plot_plane(ax, weights, ticks, cmap="Blues", vmin=0, vmax=1)
+        image = plot_plane(ax, weights, most=32 // columns, cmap=SEQUENTIAL, vmin=0, vmax=1)
         largest = weights.max(axis=1).mean()
         ax.set_title(f"d_k = {d_k}, {scaling}\nmean of largest: {largest:.2f}")
     axes[0].invert_yaxis()

@@ -16,13 +16,12 @@ from PIL.PngImagePlugin import PngInfo
 
 from experiments.config.paths import DRAWN_ROWS
 from experiments.figures import curves, maps
-from experiments.figures.captions import FindingError, plain_caption, plain_title
+from experiments.figures.captions import plain_caption, plain_title
 from experiments.figures.lines import draw_lines
 from experiments.figures.shown import Shown, shown
 from experiments.figures.style import DPI, STYLE, Drawing
 from experiments.figures.words import latex
-from experiments.kinds.declarations import Figure, Finding
-from experiments.kinds.support import Tables
+from experiments.kinds.declarations import Figure
 from experiments.tables.results import Results
 
 _TITLE_POINTS = 13
@@ -31,8 +30,6 @@ _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
 _LINE = 1.35  # height of a line over the size of the font
 _MARGIN_INCHES = 0.09
 _JOINED = "\u00a0=\u00a0"
-
-Pixels = npt.NDArray[np.uint8]
 
 # Of figures that are not lines, by name.
 OWN_DRAWINGS: dict[str, Callable[[Shown], Drawing]] = {
@@ -78,30 +75,6 @@ def render_figure(
     return render(partial(draw, figure, drawn), title, caption, formats=formats)
 
 
-def render_finding(
-    finding: Finding,
-    tables: Tables,
-    plot: Callable[[], Drawing],
-    about: str = "",
-) -> list[bytes]:
-    """PNG and text of a picture of tables, under a title that they must support.
-
-    Args:
-        finding: title and sentence.
-        tables: give its numbers.
-        plot: as of `render`.
-        about: end of the caption.
-
-    Raises:
-        FindingError: the tables do not support the title.
-    """
-    numbers = finding.numbers(tables)
-    if numbers is None:
-        raise FindingError(f"the tables do not support: {finding.title}")
-    caption = f"{finding.sentence.format(**numbers)} {about}".strip()
-    return [*render(plot, finding.title, caption).values()]
-
-
 def render(
     plot: Callable[[], Drawing],
     title: str,
@@ -128,8 +101,10 @@ def render(
         }
         drawing.set_layout_engine("none")  # the PNG has settled it
         drawing.dpi = DPI  # of points drawn as an image; canvases change it
-        about = {".svg": {"Title": title, "Description": caption, "Date": None}}
-        about[".pdf"] = {"Title": title, "Subject": caption, "CreationDate": None}
+        about = {
+            ".svg": {"Title": title, "Description": caption, "Date": None},
+            ".pdf": {"Title": title, "Subject": caption, "CreationDate": None},
+        }
         for suffix in formats:
             drawn = io.BytesIO()
             drawing.savefig(drawn, format=suffix[1:], metadata=about[suffix])
@@ -171,7 +146,7 @@ def _png(drawing: Drawing, title: str, caption: str) -> bytes:
     return png.getvalue()
 
 
-def _strip(text: str, width: int, dpi: float, points: float) -> Pixels:
+def _strip(text: str, width: int, dpi: float, points: float) -> npt.NDArray[np.uint8]:
     """A text on white, over a width in pixels, as RGBA, (height, width, 4); its height follows from
     its lines.
     """

@@ -2,7 +2,6 @@
 its tests.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import pandas as pd
 
 from experiments.config.errors import counted
 from experiments.figures.words import listed
-from experiments.kinds.declarations import CASES, Figure, Lines, Own, Panel
+from experiments.kinds.declarations import CASES, Figure, Lines, Panel
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import Metric
 from experiments.tables.results import Results, SweepAxes
@@ -54,34 +53,34 @@ class Shown:
 
 def shown(figure: Figure, results: Results) -> Shown:
     """The rows of the results of a sweep that a declared figure shows."""
-    picture = figure.lines or figure.own
-    kind = picture.table if isinstance(picture, Lines) else MEASURED
+    lines = figure.lines
+    kind = lines.table if lines else MEASURED
     table = results.get(kind, pd.DataFrame()).reset_index(drop=True)
     if _TRIAL in table:
         table = table[table[_TRIAL] == 0]
     rows = table
-    if picture.rules:
-        is_meant = table["scaling"].isin(picture.rules)
+    if figure.rules:
+        is_meant = table["scaling"].isin(figure.rules)
         rows = table[is_meant] if is_meant.any() else table
     axes = results.axes
     x, panels = "", []
-    if isinstance(picture, Lines):
-        x = picture.x or [*axes.varied(rows, picture.by), "scaling"][0]
-        panels = _panels_of(picture, rows[rows[x].notna()], axes)
-        drawn = itertools.chain(*(part.index for _, part in panels))
-        rows = rows[rows.index.isin([*drawn])]
-    elif picture.along:
-        rows = _of_cases(picture, rows, axes)
+    if lines:
+        x = lines.x or [*axes.varied(rows, lines.by), "scaling"][0]
+        panels = _panels_of(lines, rows[rows[x].notna()], axes)
+        drawn = [index for _, part in panels for index in part.index]
+        rows = rows[rows.index.isin(drawn)]
+    elif figure.along:
+        rows = _of_cases(figure, rows, axes)
     left_out = _left_out(table, rows, axes)
     return Shown(results, rows, axes, results.metrics, left_out, x, panels)
 
 
-def _of_cases(picture: Own, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
+def _of_cases(figure: Figure, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     """The rows of the first cases, or of the first combination of the other axes."""
-    if picture.cases:
-        groups = cases(rows, axes, picture.along)
-        return pd.concat(groups[: picture.cases]).sort_index()
-    others = axes.varied(rows, *picture.along)
+    if figure.cases:
+        groups = cases(rows, axes, figure.along)
+        return pd.concat(groups[: figure.cases]).sort_index()
+    others = axes.varied(rows, *figure.along)
     is_first = (rows[others] == rows[others].iloc[0]).all(axis=1)
     return rows[is_first]
 
@@ -102,7 +101,7 @@ def _panels_of(
         pairs = [(panel, group) for group in _groups(rows, names)[:most] for panel in known]
     else:
         groups = _groups(rows, picture.facet_by)[:_MOST_RULES] if picture.facet_by else [rows]
-        pairs = [*itertools.product(known, groups)]
+        pairs = [(panel, group) for panel in known for group in groups]
     return [(panel, _of_panel(group, panel)) for panel, group in pairs]
 
 
@@ -119,7 +118,7 @@ def _of_panel(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     """The rows of a panel among those of its group."""
     if panel.only and len(rows):
         axis, choose = panel.only
-        value = choose(rows[axis].unique(), key=lambda value: (abs(value), value))
+        value = choose(rows[axis].unique(), key=abs)
         rows = rows[rows[axis] == value]
     if panel.over == "exact":
         rows = rows[rows["scaling"] == rows["scaling"].iloc[0]]  # all divide the same scores

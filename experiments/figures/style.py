@@ -4,7 +4,7 @@ Colours come from seaborn's palettes `colorblind` and `flare`. Each of the four 
 colour everywhere, so a reader who knows one figure can read the next.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
 from typing import TypeAlias
 
 import numpy as np
@@ -24,7 +24,12 @@ DPI = 150
 # The palettes are copied, because seaborn takes a second to load.
 _BLUE, _ORANGE, _GREEN, _RED = "#0173b2", "#de8f05", "#029e73", "#d55e00"
 _PINK, _BROWN, _GREY, _SKY = "#cc78bc", "#ca9161", "#949494", "#56b4e9"
-_COLOURS = {UNSCALED: _RED, "d_k^1/3": _ORANGE, SCALED: _BLUE, "d_k^2/3": _GREEN}
+RULE_COLOURS: Mapping[object, Colour] = {
+    UNSCALED: _RED,
+    "d_k^1/3": _ORANGE,
+    SCALED: _BLUE,
+    "d_k^2/3": _GREEN,
+}
 _OTHER_COLOURS = [_PINK, _BROWN, _GREY, _SKY]
 UNORDERED_COLOURS = [_BLUE, _RED, _GREEN, _PINK, _BROWN, _GREY]
 _ORDERED = LinearSegmentedColormap.from_list(
@@ -44,13 +49,10 @@ STYLE = {
     "figure.dpi": DPI,
     "font.sans-serif": ["Arial", "DejaVu Sans", "Liberation Sans", "Bitstream Vera Sans"],
     "font.size": 10,
-    "grid.color": ".8",
     "legend.frameon": False,
     "lines.linewidth": 1.4,
     "lines.markersize": 4,
     "lines.solid_capstyle": "round",
-    "patch.edgecolor": "w",
-    "patch.force_edgecolor": True,
     "text.color": INK,
     "xtick.color": INK,
     "ytick.color": INK,
@@ -71,39 +73,28 @@ def panels(
     return figure, axes[:count]
 
 
-def empty(size: tuple[float, float], reason: str) -> Drawing:
+def empty(reason: str) -> Drawing:
     """A figure without axes that says why it is empty."""
-    figure, [ax] = panels(1, 1, size)
+    figure, [ax] = panels(1, 1, (9, 4))
     ax.set_axis_off()
     ax.text(0, 0.5, reason, transform=ax.transAxes)
     return figure
 
 
-def scaling_colours(names: Iterable[str]) -> dict[str, Colour]:
-    """The colour of each scaling of a table: fixed for the four most common rules, by order for the
-    others.
+def colours_of(values: pd.Series) -> Mapping[object, Colour]:
+    """The colour of each value of a column: of scalings, fixed for the four most common rules and by
+    order for the others; of an ordered quantity, from light to dark.
     """
-    others = [name for name in dict.fromkeys(names) if name not in _COLOURS]
+    known = [*values.unique()]
+    if values.name != "scaling":
+        return dict(zip(sorted(known), _spread(_ORDERED, len(known)), strict=True))
+    others = [name for name in known if name not in RULE_COLOURS]
     is_few = len(others) <= len(_OTHER_COLOURS)
     colours = _OTHER_COLOURS if is_few else _spread(colormaps["viridis"], len(others) + 1)
-    return {**_COLOURS, **dict(zip(others, colours, strict=False))}
-
-
-def ordered_colours(count: int) -> list[Colour]:
-    """Colours for the values of an ordered quantity, light to dark."""
-    return _spread(_ORDERED, count)
+    return {**RULE_COLOURS, **dict(zip(others, colours, strict=False))}
 
 
 def _spread(colours: Colormap, count: int) -> list[Colour]:
     """Colours at equal distances, without both ends."""
     inner = colours(np.linspace(0, 1, count + 2)[1:-1])
     return [(red, green, blue) for red, green, blue, _ in inner]
-
-
-def in_colours(
-    table: pd.DataFrame, by: str | list[str]
-) -> Iterator[tuple[object, pd.DataFrame, Colour]]:
-    """The groups of a table, each as its value, its rows and its colour, light to dark."""
-    groups = table.groupby(by, sort=False)
-    for (value, rows), colour in zip(groups, ordered_colours(len(groups)), strict=True):
-        yield value, rows, colour

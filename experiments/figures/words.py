@@ -70,9 +70,13 @@ def values_of(row: pd.Series, names: Sequence[str]) -> str:
 
 
 def named(row: pd.Series, names: Sequence[str], axes: SweepAxes) -> list[str]:
-    """Those axes that tell a row from others: sizes, and axes with an unusual value."""
-    changed = axes.changed(row)
-    return [name for name in names if name in changed or axes.usual[name] is None]
+    """Those axes that tell a row from others: sizes, and axes with an unusual value.
+
+    >>> axes = SweepAxes({"d_k": None, "key_mean": 0.0, "key_std": 1.0})
+    >>> named(pd.Series({"d_k": 7, "key_mean": 2.0, "key_std": 1.0}), [*axes.usual], axes)
+    ['d_k', 'key_mean']
+    """
+    return [name for name in names if row[name] != axes.usual[name]]
 
 
 def _phrase(value: str) -> str:

@@ -38,7 +38,6 @@ class Panel:
             intervals, they reach two standard errors. A column `_law` gives lines without exact
             values, and points that no line joins.
         title: instead of the metric's.
-        like: a metric of another panel of its row, which then shares the y axis.
         floor: the lower end of the y axis, which then is linear; otherwise a wide range makes it
             logarithmic.
         top: the highest value; larger ones stand there.
@@ -52,7 +51,6 @@ class Panel:
 
     metric: str
     title: str = ""
-    like: str = ""
     floor: float | None = None
     top: float = math.inf
     equal: Literal["", "low", "high"] = ""
@@ -77,7 +75,8 @@ class Lines:
             the same, colours distinguish all other lines. `cases` for panels of each combination of
             the other axes, at most nine in all.
         columns: panels in a row; 0 for one row.
-        rules: the scaling rules to show, if the table has one of them; otherwise all.
+        shares: True for panels that share the y axis along their row; with `facet_by`, they always
+            do.
         table: its kind.
     """
 
@@ -87,25 +86,8 @@ class Lines:
     by: str = "scaling"
     facet_by: str = ""
     columns: int = 0
-    rules: tuple[str, ...] = ()
+    shares: bool = False
     table: str = MEASURED
-
-
-@dataclass(frozen=True)
-class Own:
-    """The rows of the measured table that a drawing of its own shows.
-
-    Attributes:
-        along: axes along which they differ; the others have their first combination. Empty for all
-            rows.
-        rules: as of `Lines`.
-        cases: the most combinations of the other axes and of the rules; 0 for the first combination
-            of the other axes under each rule.
-    """
-
-    along: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
-    cases: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,10 +124,13 @@ class Figure:
         metrics: the columns of the measured table that it shows, as the page orders them; by
             default those of the panels.
         lines: the picture, if it is one of lines.
-        own: what it shows, if it is not.
+        rules: the scaling rules to show, if the table has one of them; otherwise all.
+        along: without `lines`, axes along which the rows shown differ; the others have their first
+            combination. Empty for all rows.
+        cases: with `along`, the most combinations of the other axes and of the rules; 0 for the
+            first combination of the other axes under each rule.
         note: sentences of the plain caption on how to read the picture.
         when: further sentences for tables with what they speak of.
-        default: True for the figure of every sweep of its experiment that names none.
         finding: title and sentence for one sweep; any other sweep has the plain title.
     """
 
@@ -154,10 +139,11 @@ class Figure:
     of: str = ""  # set by the folder of its experiment
     metrics: tuple[str, ...] = ()
     lines: Lines | None = None
-    own: Own = Own()
+    rules: tuple[str, ...] = ()
+    along: tuple[str, ...] = ()
+    cases: int = 0
     note: str = ""
     when: When = field(default_factory=dict)
-    default: bool = False
     finding: Finding | None = None
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from experiments.measuring.experiment import MEASURED
+from experiments.tables.written import is_few
 from sdpa.scaling import SCALED, UNSCALED
 
 if TYPE_CHECKING:
@@ -31,15 +32,16 @@ def rows_of(tables: Tables, kind: str = MEASURED, **values: object) -> Table:
     return table
 
 
-def only_crossing(tables: Tables, norm: str, statistic: str) -> "pd.Series | None":
-    """The row of `crossings` where a norm unscaled equals that under d_k^1/2, with its interval; None
-    unless the sweep has exactly one, and knows it.
+def only_crossing(tables: Tables, norm: str, statistic: str) -> float | None:
+    """The exact d_k where a norm unscaled equals that under d_k^1/2; None unless the sweep has
+    exactly one, and measures it with its interval.
     """
     if "crossings" not in tables:  # a sweep of few d_k
         return None
     rows = rows_of(tables, "crossings", norm=norm, statistic=statistic, level=1.0)
-    known = rows.dropna(subset=["crossing", "crossing_low", "crossing_high"])
-    return known.iloc[0] if len(rows) == len(known) == 1 else None
+    ends = ["crossing", "crossing_low", "crossing_high", "crossing_exact"]
+    known = rows.dropna(subset=ends)
+    return known["crossing_exact"].item() if len(rows) == len(known) == 1 else None
 
 
 def widest(rows: Table) -> Table:
@@ -96,16 +98,7 @@ def knows(kind: str, column: str) -> Callable[[Tables], bool]:
 
 def has_few(metric: str) -> Callable[[Tables], bool]:
     """A condition of tables: some values of a metric rest on too few draws."""
-    return lambda tables: bool(tables[MEASURED]["few_draws"].str.contains(metric).any())
-
-
-def two_digits(number: float) -> float:
-    """A number rounded to the digits that sentences give of a crossing.
-
-    >>> two_digits(1618.3)
-    1600.0
-    """
-    return float(f"{number:.2g}")
+    return lambda tables: bool(is_few(tables[MEASURED], metric).any())
 
 
 def at_least(number: float, digits: int) -> float:

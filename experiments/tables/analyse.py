@@ -23,7 +23,7 @@ from experiments.tables.derived import add_exact
 from experiments.tables.layout import summary_columns, written_columns
 from experiments.tables.results import Results
 from experiments.tables.verdicts import Agreement
-from experiments.tables.written import IDENTITY, as_written
+from experiments.tables.written import IDENTITY
 
 # In the order of derivation: each table may use the earlier ones.
 DERIVED_TABLES = (
@@ -155,9 +155,10 @@ def agreement(sweeps: Iterable[Results]) -> Agreement:
             rows = derived.judge(one)
             tested = rows[rows["p_value"].notna()]
             untested -= tested["metric"].isin([*one.metrics]).sum()
-            values.append(tested[["metric", "z", "p_value"]].assign(where=_places(one, tested)))
-    found = [frame for frame in values if len(frame)]
-    return Agreement(pd.concat(found, ignore_index=True) if found else values[0], untested)
+            if len(tested):
+                found = tested[["metric", "z", "p_value"]]
+                values.append(found.assign(where=_places(one, tested)))
+    return Agreement(pd.concat(values[1:] or values, ignore_index=True), untested)
 
 
 def _places(results: Results, rows: pd.DataFrame) -> pd.Series:
@@ -165,5 +166,5 @@ def _places(results: Results, rows: pd.DataFrame) -> pd.Series:
     where = pd.Series(results.name, rows.index)
     others = [name for name in ("scaling", "layer") if name in rows]
     for name in [*results.axes.varied(rows), *others]:
-        where += f", {name} = " + rows[name].map(as_written).astype(str)
+        where += f", {name} = " + rows[name].astype(str)
     return where

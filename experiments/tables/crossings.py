@@ -18,6 +18,7 @@ from experiments.measuring.metric import FEW_DRAWS
 from experiments.tables.derived import Derived, Field, after_axes, columns_of_text, fold
 from experiments.tables.results import Results, SweepAxes
 from experiments.tables.slopes import fall_through_zero, interpolated
+from experiments.tables.written import is_few
 from sdpa.scaling import SCALED, UNSCALED
 
 NORM_STATISTICS = {"median": "_median", "r.m.s.": ""}
@@ -36,8 +37,11 @@ NORMS = {
     "query_gradient": ("query_gradient_norm", False),
     "undivided_query_gradient": ("query_gradient_norm", True),
 }
-_NAMES = "softmax Jacobian |J|_F", "query gradient |dL/dq|", "divisor · query gradient"
-NORM_NAMES = dict(zip(NORMS, _NAMES, strict=True))
+NORM_NAMES = {
+    "jacobian": "softmax Jacobian |J|_F",
+    "query_gradient": "query gradient |dL/dq|",
+    "undivided_query_gradient": "divisor · query gradient",
+}
 
 
 def norm_ratios(results: Results) -> pd.DataFrame:
@@ -87,8 +91,7 @@ def _ratio(
     if exact in unscaled:
         found["ratio_exact"] = factor * unscaled[exact] / scaled[exact]
     for name, rows in ((UNSCALED, unscaled), (SCALED, scaled)):
-        is_few = rows[FEW_DRAWS].str.split().map(lambda metrics: metric in metrics)
-        found.loc[is_few, FEW_DRAWS] += f" {name}"
+        found.loc[is_few(rows, metric), FEW_DRAWS] += f" {name}"
     found[FEW_DRAWS] = found[FEW_DRAWS].str.strip()
     # A norm too small for a double is 0 and has no ratio.
     known = (unscaled[metric] > 0) & (scaled[low] > 0) & np.isfinite(found["ratio_high"])
@@ -170,8 +173,7 @@ _CROSSING = columns_of_text(
     ratio_at_largest float? ratio at the largest d_k with a known ratio
     """
 )
-_METRICS = [metric for metric, _ in NORMS.values()]
-_NEEDS = ("d_k", "n_keys", "inputs", "scaling", "divisor", *_METRICS)
+_NEEDS = ("inputs", "jacobian_norm", "query_gradient_norm")
 TABLES = (
     Derived(
         "ratios",

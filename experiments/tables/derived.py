@@ -5,7 +5,7 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar, cast
+from typing import cast
 
 import pandas as pd
 
@@ -18,7 +18,6 @@ VERDICTS = "verdicts"  # the kind of the table of one verdict per measured value
 
 Field = float | str  # a value of a table
 ColumnsOf = Callable[[AnyExperiment], tuple[Column, ...]]
-_Cell = TypeVar("_Cell", bound=Cell)
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def fold(
     return pd.DataFrame(found, columns=[*by, *columns])
 
 
-def row_cells(cells: Iterable[_Cell]) -> list[_Cell]:
+def row_cells(cells: Iterable[Cell]) -> list[Cell]:
     """The cell of each row of a main table, with the row's own treatment alone.
 
     Its divisor follows from the rule of the sweep, not from the column `divisor`, which may hold a

@@ -68,9 +68,9 @@ def shown_metrics(experiment: AnyExperiment) -> list[str]:
     """The columns that the figures of an experiment show, those of its default figure first, and
     those of `_CARD`.
     """
-    figures = [FIGURES[name] for name in figures_of(experiment.name)]
-    figures.sort(key=lambda figure: not figure.default)
-    of_figures = [name for figure in figures for name in figure.metrics]
+    of_figures = [
+        metric for name in figures_of(experiment.name) for metric in FIGURES[name].metrics
+    ]
     return list(dict.fromkeys([*of_figures, *_CARD]))
 
 

@@ -47,15 +47,6 @@ class SweepAxes:
         """The axes with more than one value in a table, besides those shown."""
         return [name for name in self.among(table, *shown) if len(table[name].unique()) > 1]
 
-    def changed(self, row: pd.Series) -> list[str]:
-        """The axes of a row of a table that have another value than the usual one, in its order.
-
-        >>> SweepAxes({"d_k": None, "key_mean": 0.0}).changed(pd.Series({"d_k": 7, "key_mean": 2.0, "trials": 3}))
-        ['key_mean']
-        """
-        fixed = {name: usual for name, usual in self.usual.items() if usual is not None}
-        return [str(name) for name in row.index if name in fixed and row[name] != fixed[name]]
-
 
 class Results(dict[str, pd.DataFrame]):
     """The tables of a sweep by kind: the main one as `measured`, and the derived ones.

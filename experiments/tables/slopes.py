@@ -18,11 +18,6 @@ from sdpa.theory.integrals import lagrange
 _STEPS = 64  # places of an interpolated curve between neighbours, for the ends of its interval
 
 
-def shared_by_line(results: Results) -> list[str]:
-    """The columns that identify a line: the axes besides d_k, and the scaling."""
-    return [*results.axes.among(results.measured, "d_k"), "scaling"]
-
-
 def fit_slopes(results: Results) -> pd.DataFrame:
     """One row per scaling (and combination of the other axes) with at least two values of d_k;
     otherwise empty.
@@ -32,7 +27,9 @@ def fit_slopes(results: Results) -> pd.DataFrame:
     x)^2, has the variance sum (c e)^2. Points have equal weights, because estimated weights favour
     points whose error came out too small.
     """
-    return fold(results.measured, shared_by_line(results), _fit, names(_FITTED))
+    table = results.measured
+    line = [*results.axes.among(table, "d_k"), "scaling"]
+    return fold(table, line, _fit, names(_FITTED))
 
 
 def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
@@ -45,14 +42,12 @@ def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
     variances = cells["score_variance"].to_numpy()
     errors = cells["score_variance_se"].to_numpy()
     exact = cells["score_variance_exact"].to_numpy()
-    slope = float(coefficients @ np.log(variances))
     added = (coefficients * (errors / variances)) ** 2
-    error = float(np.sqrt(added.sum()))
     yield {
         "exponent": cells["exponent"].iloc[0],
         "points": len(cells),
-        "slope": slope,
-        "slope_se": error,
+        "slope": float(coefficients @ np.log(variances)),
+        "slope_se": float(np.sqrt(added.sum())),
         "slope_exact": float(coefficients @ np.log(exact)),
     }
 

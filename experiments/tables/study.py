@@ -41,10 +41,7 @@ class Study(Mapping[str, "Results"]):
         return sound, unsound
 
     def __getitem__(self, name: str) -> "Results":
-        sound, _ = self._read
-        if name not in sound:
-            raise KeyError(f"expected one of {', '.join(sound)}, got {name}")
-        return sound[name]
+        return self._read[0][name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._read[0])

@@ -24,7 +24,7 @@ from experiments.tables.derived import (
     columns_of_text,
     known_metrics,
 )
-from experiments.tables.written import significant
+from experiments.tables.written import is_few, significant
 from sdpa import LAWS
 
 ALARM = 1e-3  # the share of honest runs that may raise it
@@ -64,11 +64,10 @@ def _compared(rows: pd.DataFrame, metric: Metric, exact: Exact) -> pd.DataFrame:
     error = np.maximum((end - measured).abs() / t, exact.accuracy * size)
     z = ((measured - expected) / error.where(error > 0)).fillna(0.0)
     draws = [metric.effective_draws(rows, value, error) for value in (measured, expected)]
-    has_few = rows[FEW_DRAWS].str.split().map(lambda listed: metric.name in listed)
     heavy = [name for name, law in LAWS.items() if law.moments[1] > _HEAVIEST]
     is_heavy = rows.get("inputs", pd.Series("", rows.index)).isin(heavy)
     has_draws = np.minimum(*draws) >= max(MIN_TESTED_DRAWS, metric.min_draws)
-    is_tested = has_draws & ~has_few & ~is_heavy
+    is_tested = has_draws & ~is_few(rows, metric.name) & ~is_heavy
     if metric.kind == "quantile":
         is_tested &= expected > np.log(LEAST_MEDIAN)
     p_values = np.where(is_tested, 2 * special.stdtr(rows["trials"] - 1, -z.abs()), np.nan)

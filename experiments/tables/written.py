@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from experiments.measuring.columns import Column
+from experiments.measuring.metric import FEW_DRAWS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,13 +31,9 @@ def csv_bytes(table: "pd.DataFrame") -> bytes:
     return text.encode()
 
 
-def as_written(value: object) -> str:
-    """A value as the text of a field of a table.
-
-    >>> as_written(8), as_written(1 / 3), as_written("gaussian")
-    ('8', '0.3333333333', 'gaussian')
-    """
-    return value if isinstance(value, str) else DIGITS % value
+def is_few(table: "pd.DataFrame", metric: str) -> "pd.Series[bool]":
+    """True for each row in which a metric has too few draws for a reliable interval."""
+    return table[FEW_DRAWS].str.split().map(lambda metrics: metric in metrics)
 
 
 def significant(value: float, digits: int = 6) -> float:

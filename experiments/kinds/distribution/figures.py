@@ -27,7 +27,6 @@ FIGURES = (
         name="distribution",
         shows="Distribution of one score, measured and exact, and its excess kurtosis",
         metrics=("score_variance", "score_kurtosis"),
-        default=True,
         note="Points: measured, with 95% intervals for bins with at least 10 scores; pale lines: "
         "exact.",
         when={HOLLOW: has_few("score_kurtosis")},

@@ -32,7 +32,6 @@ FIGURES = (
     Figure(
         name="initialisation",
         shows="Variance of scaled scores and largest weight by scheme of initial weights",
-        default=True,
         lines=Lines(
             "scheme",
             (Panel("score_variance", "variance of a score"), Panel("max_weight", equal="low")),

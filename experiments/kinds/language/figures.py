@@ -47,7 +47,6 @@ FIGURES = (
         name="losses",
         shows="Loss of a trained decoder over the learning rate, by rule",
         metrics=("final_loss", "diverged"),
-        default=True,
         lines=Lines(
             "learning_rate",
             (Panel("final_loss", top=_TOP),),

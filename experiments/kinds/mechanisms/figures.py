@@ -17,7 +17,6 @@ from experiments.kinds.support import (
     Tables,
     at_least,
     at_most,
-    is_below,
     rows_of,
     widest,
 )
@@ -30,12 +29,10 @@ _MECHANISM = ["normalize", "softcap", "sink", "normalizer"]
 def _mechanisms(tables: Tables) -> Numbers:
     for _, rows in tables[MEASURED].groupby(_MECHANISM):
         plain, scaled = (rows[rows["scaling"] == rule].sort_values("d_k") for rule in BOTH)
-        first, last = plain.iloc[0], plain.iloc[-1]
-        grows = last["max_weight_low"] > A_TENTH * first["max_weight_high"]
-        if not grows or not all(
-            is_below(scaled[scaled["d_k"] == d_k], plain[plain["d_k"] == d_k], "max_weight")
-            for d_k in plain["d_k"]
-        ):
+        lows = plain["max_weight_low"].to_numpy()
+        highs = scaled["max_weight_high"].to_numpy()
+        grows = lows[-1] > A_TENTH * plain["max_weight_high"].iloc[0]
+        if not (grows and (highs < lows).all()):
             return None
     return {
         "least": at_least(widest(rows_of(tables, scaling=UNSCALED))["max_weight"].min(), 2),
@@ -47,14 +44,13 @@ FIGURES = (
     Figure(
         name="mechanisms",
         shows="Largest weight and gradient under each mechanism",
-        default=True,
         lines=Lines(
             "",
             (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT, MEDIAN_TITLE)),
             (5.0, 3.1),
             facet_by="scaling",
-            rules=BOTH,
         ),
+        rules=BOTH,
         note=f"{GRADIENT} {READING}",
         finding=Finding(
             sweep="mechanisms",

@@ -49,12 +49,11 @@ def _propagation(tables: Tables) -> Numbers:
     """None unless unscaled tokens become alike later, with a residual stream or without one."""
     layers = tables["by_layer"].set_index(["residual", "layer"])
     plain, root = (layers[layers["scaling"] == rule] for rule in BOTH)
-    low = plain["cosine"] - _ERRORS * plain["cosine_se"]
-    high = plain["cosine"] + _ERRORS * plain["cosine_se"]
-    apart = high < root["cosine"] - _ERRORS * root["cosine_se"]
-    layer = layers.index.get_level_values("layer")
+    reach = _ERRORS * plain["cosine_se"]
+    apart = plain["cosine"] + reach < root["cosine"] - _ERRORS * root["cosine_se"]
     later = apart.loc[:, slice(2, 4)].all()
-    if not (later and (low.loc[0.0, layer.max()] > _ALIKE).all()):
+    last = (plain["cosine"] - reach).loc[0.0].iloc[-1]
+    if not (later and last > _ALIKE):
         return None
     return {
         "root": root.loc[(0.0, 2), "cosine"],
@@ -69,7 +68,6 @@ FIGURES = (
         name="growth",
         shows="Gradient to the stream, and cosine of tokens, layer by layer",
         metrics=("stream_gradient_growth", f"first_{MEDIAN_GRADIENT}"),
-        default=True,
         lines=Lines(
             "layer",
             (

@@ -3,7 +3,6 @@
 from experiments.kinds.declarations import (
     Figure,
     Finding,
-    Own,
 )
 from experiments.kinds.support import (
     BOTH,
@@ -27,8 +26,7 @@ FIGURES = (
         name="rows",
         shows="Attention weights of a few queries under each scaling and d_k",
         metrics=("query", "key", "scaled_score", "weight"),
-        own=Own(("d_k",)),
-        default=True,
+        along=("d_k",),
         note="The first draw: an illustration that shows no trend; sweeps of the experiment "
         "saturation have means over many draws.",
         finding=Finding(

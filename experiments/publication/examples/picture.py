@@ -9,11 +9,11 @@ from experiments.figures.maps import ink_on
 from experiments.figures.rendering import render
 from experiments.figures.style import (
     INK,
+    RULE_COLOURS,
     SEQUENTIAL,
     UNORDERED_COLOURS,
     Drawing,
     panels,
-    scaling_colours,
 )
 from experiments.figures.words import latex
 from experiments.publication.examples.steps import Example, Step
@@ -105,7 +105,7 @@ def _lines(ax: Axes, step: str, quantity: str, tables: Tables) -> None:
     exact = over.get("exact", table.get(["exact"]))
     for column in columns:
         rule = column.split()[-1]
-        colour = scaling_colours([]).get(rule, INK)
+        colour = RULE_COLOURS.get(rule, INK)
         plot_exact(ax, at, exact.get(column, exact.iloc[:, 0]), colour)
         if "low" in over:
             ends = over["low"][column], over["high"][column]

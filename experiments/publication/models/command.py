@@ -79,7 +79,7 @@ def draw_model(results: Path, report: Reporter) -> None:
 
     Raises:
         TableError: a table is not the one that `measure_model` wrote.
-        FindingError: the tables do not support a sentence.
+        Problem: the tables do not support a sentence.
     """
     sidecar = model_path(results, _SIDECAR)
     written = json.loads(sidecar.read_bytes())["sha256"] if sidecar.exists() else {}

@@ -10,9 +10,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
+from experiments.config.errors import Problem
 from experiments.config.paths import model_path
-from experiments.figures.rendering import render_finding
-from experiments.figures.style import INK, Colour, Drawing, panels, scaling_colours
+from experiments.figures.rendering import render
+from experiments.figures.style import INK, RULE_COLOURS, Colour, Drawing, panels
 from experiments.kinds.declarations import Finding
 from experiments.kinds.support import BOTH, Numbers, Tables, rows_of
 from experiments.publication.models.smollm2 import DIVISOR, SEQUENCES
@@ -20,7 +21,7 @@ from experiments.publication.models.smollm2 import DIVISOR, SEQUENCES
 # Half the width of a 95% interval over the standard error, between as many sequences.
 REACH = float(stats.t.isf(0.025, SEQUENCES - 1))
 _STAGES = {"initial": "at the start", "trained": "after training"}
-_UNSCALED, _USED = (scaling_colours(())[rule] for rule in BOTH)
+_UNSCALED, _USED = (RULE_COLOURS[rule] for rule in BOTH)
 
 
 def read_model(results: Path) -> dict[str, pd.DataFrame]:
@@ -154,10 +155,14 @@ class ModelFigure(NamedTuple):
 
 
 def render_model(results: Path, name: str) -> list[bytes]:
-    """The files of a figure, PNG and text; `FindingError` if the tables do not support its title."""
-    figure = MODEL_FIGURES[name]
+    """The files of a figure, PNG and text; `Problem` if the tables do not support its title."""
+    plot, finding = MODEL_FIGURES[name]
     tables = read_model(results)
-    return render_finding(figure.finding, tables, partial(figure.draw, tables), _ABOUT)
+    numbers = finding.numbers(tables)
+    if numbers is None:
+        raise Problem(f"the tables do not support: {finding.title}")
+    caption = f"{finding.sentence.format(**numbers)} {_ABOUT}"
+    return [*render(partial(plot, tables), finding.title, caption).values()]
 
 
 _ABOUT = (

@@ -13,7 +13,7 @@ from experiments.config.errors import Problem, TableError
 from experiments.config.loader import load_config
 from experiments.config.paths import EXAMPLE_FOLDER, FULL, FULL_CONFIG, STORED_CONFIG, drawn_texts
 from experiments.kinds import experiment_names
-from experiments.kinds.figures import FIGURES, figures_of
+from experiments.kinds.figures import FIGURES, default_figures, figures_of
 from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.walk import spelled
 from experiments.publication.models.model_heads import QUANTITIES
@@ -111,7 +111,12 @@ def _model_columns(_: Source) -> str:
 def _figures(_: Source) -> str:
     """Every possible figure of a sweep; a sweep that names none gets the default one."""
     rows = [
-        (code(experiment), code(name), FIGURES[name].shows, "yes" * FIGURES[name].default)
+        (
+            code(experiment),
+            code(name),
+            FIGURES[name].shows,
+            "yes" * (name in default_figures(experiment)),
+        )
         for experiment in experiment_names()
         for name in figures_of(experiment)
     ]

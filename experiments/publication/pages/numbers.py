@@ -77,8 +77,11 @@ def _by_case(source: Source, figure: str, kind: str, field: Callable[[pd.Series]
         varied = axes.varied(table)
         for _, of_case in table.groupby(axes.among(table), sort=False):
             first = of_case.iloc[0]
-            named = {*varied, *axes.changed(first)}
-            shown = [name for name in axes.among(table) if name in named]
+            shown = [
+                name
+                for name in axes.among(table)
+                if name in varied or axes.usual[name] not in (None, first[name])
+            ]
             case = ", ".join(f"{code(name)} {short(first[name])}" for name in shown)
             fields = of_case.set_index("scaling").apply(field, axis=1)
             rows.append([code(results.name), case, *fields.reindex(rules, fill_value="")])

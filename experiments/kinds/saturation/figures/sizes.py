@@ -10,7 +10,6 @@ from experiments.kinds.declarations import (
     Figure,
     Finding,
     Lines,
-    Own,
     Panel,
 )
 from experiments.kinds.support import (
@@ -27,11 +26,11 @@ from experiments.kinds.support import (
     knows,
     rises,
     rows_of,
-    two_digits,
     varies,
     widest,
 )
 from experiments.measuring.experiment import MEASURED
+from experiments.tables.written import significant
 from sdpa.scaling import SCALED, UNSCALED
 
 _WITH_LN = "d_k^1/2/0.43/ln(n_keys)"
@@ -99,15 +98,17 @@ def _gradients(tables: Tables) -> Numbers:
 
 
 def _map(tables: Tables) -> Numbers:
-    medians = rows_of(tables, "crossings", statistic="median", level=1.0)
-    jacobian, query = (medians[medians["norm"] == norm] for norm in ("jacobian", "query_gradient"))
+    jacobian, query = (
+        rows_of(tables, "crossings", norm=norm, statistic="median", level=1.0)
+        for norm in ("jacobian", "query_gradient")
+    )
     known = jacobian.dropna(subset="crossing")  # that of four keys lies below the grid
     holds = query["crossing_exact"].notna().all() and all(
         rises(rows, "n_keys", "crossing") for rows in (known, query)
     )
     if not holds:
         return None
-    return {end: two_digits(at) for end, at in ends(query, "n_keys", "crossing_exact").items()}
+    return {end: significant(at, 2) for end, at in ends(query, "n_keys", "crossing_exact").items()}
 
 
 FIGURES = (
@@ -120,8 +121,8 @@ FIGURES = (
             (4.7, 4),
             by="d_k",
             facet_by="scaling",
-            rules=(SCALED, "d_k^1"),
         ),
+        rules=(SCALED, "d_k^1"),
         note=READING,
         finding=Finding(
             sweep="correlation",
@@ -137,7 +138,8 @@ FIGURES = (
         name="phase",
         shows="Where attention gathers on few keys: entropy over d_k and n_keys",
         metrics=("entropy",),
-        own=Own(("d_k", "n_keys"), cases=12),
+        along=("d_k", "n_keys"),
+        cases=12,
         note="Colour: measured.",
         when={
             "Contours: exact values, or measured ones where these are unknown.": _IS_MAP,
@@ -190,23 +192,14 @@ FIGURES = (
         lines=Lines(
             "d_k",
             (
-                Panel(
-                    "jacobian_norm_median", "softmax Jacobian |J|_F, median", like="jacobian_norm"
-                ),
-                Panel(
-                    "jacobian_norm",
-                    "softmax Jacobian |J|_F, root mean square",
-                    like="jacobian_norm_median",
-                ),
-                Panel(MEDIAN_GRADIENT, MEDIAN_TITLE, like="query_gradient_norm"),
-                Panel(
-                    "query_gradient_norm",
-                    "query gradient |dL/dq|, root mean square",
-                    like=MEDIAN_GRADIENT,
-                ),
+                Panel("jacobian_norm_median", "softmax Jacobian |J|_F, median"),
+                Panel("jacobian_norm", "softmax Jacobian |J|_F, root mean square"),
+                Panel(MEDIAN_GRADIENT, MEDIAN_TITLE),
+                Panel("query_gradient_norm", "query gradient |dL/dq|, root mean square"),
             ),
             (9, 6),
             columns=2,
+            shares=True,
         ),
         note=f"{JACOBIAN} {GRADIENT} {READING}",
         finding=Finding(
@@ -223,7 +216,8 @@ FIGURES = (
         name="map",
         shows="Ratios of unscaled to scaled gradients over d_k and n_keys",
         metrics=("jacobian_norm_median", MEDIAN_GRADIENT, "jacobian_norm", "query_gradient_norm"),
-        own=Own(("d_k", "n_keys"), rules=BOTH),
+        rules=BOTH,
+        along=("d_k", "n_keys"),
         note=f"{JACOBIAN} {GRADIENT} divisor\u00a0·\u00a0query gradient lacks the factor 1/divisor of the "
         "chain rule.",
         when={
@@ -239,7 +233,7 @@ FIGURES = (
             sentence="Unscaled, the median query gradient |dL/dq| falls below that under d_k^1/2 "
             "at d_k = {first:.0f} with {n_keys.least} keys, and at {last:,.0f} with {n_keys.most:,} "
             "(exact).",
-            needs={"d_k": (), "n_keys": (), "scaling": BOTH},
+            needs=_GRID,
             numbers=_map,
             reads=("crossings",),
         ),

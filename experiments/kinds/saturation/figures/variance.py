@@ -22,11 +22,11 @@ from experiments.kinds.support import (
     knows,
     only_crossing,
     rows_of,
-    two_digits,
     varies,
     widest,
 )
 from experiments.measuring.experiment import MEASURED
+from experiments.tables.written import significant
 from sdpa.scaling import SCALED, UNSCALED
 
 _FROM = 8  # d_k; in narrower heads, the length of dL/dq varies as that of few numbers
@@ -63,29 +63,24 @@ def _metrics(tables: Tables) -> Numbers:
         and alone_is_level(not_narrow, MEDIAN_GRADIENT)
     )
     falls_late = is_below(root, narrow, MEDIAN_GRADIENT) and is_below(wide, root, MEDIAN_GRADIENT)
-    found = only_crossing(tables, "query_gradient", "median")
+    at = only_crossing(tables, "query_gradient", "median")
     holds = is_level(root, "entropy") and alone and falls_late
-    if found is None or not (holds and found.crossing_exact > 0):
-        return None
-    return {"at": two_digits(found.crossing_exact)}
+    return {"at": significant(at, 2)} if at and holds else None
 
 
 def _assumptions(tables: Tables) -> Numbers:
     rows = rows_of(tables, scaling=SCALED)
     first, others = rows.iloc[0], rows.iloc[1:]
-    holds = (
-        others["max_weight_low"].max() / first["max_weight_high"] > A_TENTH
-        and others["max_weight_high"].min() / first["max_weight_low"] < 1 / A_TENTH
-    )
+    sharper = others["max_weight_low"].max() > A_TENTH * first["max_weight_high"]
+    flatter = first["max_weight_low"] > A_TENTH * others["max_weight_high"].min()
     ratios = others["max_weight"] / first["max_weight"]
-    return {"least": ratios.min(), "most": ratios.max()} if holds else None
+    return {"least": ratios.min(), "most": ratios.max()} if sharper and flatter else None
 
 
 FIGURES = (
     Figure(
         name="metrics",
         shows="Variance of scores, largest weight, entropy and query gradient",
-        default=True,
         lines=Lines(
             "",
             (
