@@ -214,7 +214,9 @@ def walk(
             examples.walk(example)
         elif q and k:
             folder = require_folder(out or SHIPPED_RESULTS / "walk")
-            examples.walk_own(q, k, v, scaling or "d_k^1/2", mask or "none", folder)
+            examples.walk_own(
+                [q, k, *([v] if v else [])], scaling or "d_k^1/2", mask or "none", folder
+            )
         elif of_own:
             raise UsageError(
                 "expected both queries and keys, as --q FILE --k FILE (make walk Q=FILE K=FILE)"

@@ -13,7 +13,6 @@ from experiments.publication.examples.examples import (
     BATCH,
     BITES,
     CAT_SCORES,
-    COMPARED,
     DOG,
     DOG_PRINTED,
     DOG_VALUES,
@@ -27,7 +26,7 @@ from experiments.publication.examples.examples import (
     SMALL,
     SWEPT,
     TENS,
-    article_draw,
+    article_draws,
     variances,
 )
 from sdpa import (
@@ -82,7 +81,7 @@ MODULE = ScaledDotProductAttention(32, 16, 16, rng=_RNG)
 X = _RNG.standard_normal((8, 32))
 OUTPUT, WEIGHTS = MODULE.attend(X)
 CAT = softmax(CAT_SCORES)
-DRAWN = np.transpose([article_draw(d_k) for d_k in COMPARED])
+DRAWN = article_draws()
 BARE, OF_NOTEBOOK = attention_weights(*NOTEBOOK, scaling="unscaled"), attention_weights(*NOTEBOOK)
 ORDER = [3, 1, 7, 0, 2, 6, 5, 4]
 LARGE = softmax(LARGE_SCORES)

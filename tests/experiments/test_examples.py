@@ -57,7 +57,8 @@ def files(folder, **texts):
 
 
 def test_own_matrices_are_those_of_plain_python(tmp_path):
-    steps = own_steps(**files(tmp_path, q=Q, k=K, v=V), scaling="d_k^1/2", mask="causal")
+    paths = files(tmp_path, q=Q, k=K, v=V).values()
+    steps = own_steps(*paths, scaling="d_k^1/2", mask="causal")
     q = [[1, -0.5], [2, 3], [-1, 0.25]]
     k = [[0.5, 1], [-1, 2], [0.1, -3]]
     v = [[1, 0], [0, 1], [2, 2]]
@@ -109,7 +110,7 @@ def test_bad_usage_exits_2_with_one_sentence(tmp_path, texts, words, problem):
 def test_the_command_prints_writes_and_draws(tmp_path):
     paths = files(tmp_path, q=Q, k=K, v=V)
     ran = call("walk", *options(paths), "--mask", "causal", "--out", str(tmp_path / "out"))
-    steps = own_steps(**paths, scaling="d_k^1/2", mask="causal")
+    steps = own_steps(*paths.values(), scaling="d_k^1/2", mask="causal")
     assert ran.stdout.startswith("Attention of your own matrices\nFrom: ")
     assert (tmp_path / "out" / "walk.csv").read_bytes() == csv_bytes(long_table("walk", steps))
     assert (tmp_path / "out" / "walk.png").stat().st_size > 10_000

@@ -259,25 +259,19 @@ def variance_sweep() -> list[Step]:
     return [step("variances", says, values, [str(d_k) for d_k in SWEPT], columns)]
 
 
-@cache
-def article_draw(d_k: int, kind: str = "") -> tuple[float, ...]:
-    """Deviations of scores unscaled and scaled, then mean largest weights; drawn, or `exact_`.
+def article_draws(kind: str = "") -> Floats:
+    """Deviations of scores unscaled and scaled, then mean largest weights, at each of `COMPARED`,
+    (4, 5); drawn, or `exact_`.
 
-    The draw is of five queries and keys, with seed 42.
+    A draw is of five queries and keys, with seed 42.
     """
-    found = compare_scaling(d_k, rng=np.random.RandomState(42))
-    both = (found.unscaled, found.scaled)
-    names = ("score_std", "max_weight")
-    return tuple(getattr(rule, f"{kind}{name}") for name in names for rule in both)
-
-
-def drawn_numbers(d_k: int, rng: np.random.Generator) -> Floats:
-    """The four numbers of `comparison`, of each of 2,000 draws, (4, 2000)."""
-    q, k = rng.standard_normal((2, 2000, 5, d_k))
-    unscaled = q @ k.mT
-    scores = np.array([unscaled, unscaled / math.sqrt(d_k)])
-    largest = softmax(scores).max(axis=-1)
-    return np.vstack([scores.std(axis=(-1, -2)), largest.mean(axis=-1)])
+    numbers = []
+    for d_k in COMPARED:
+        found = compare_scaling(d_k, rng=np.random.RandomState(42))
+        both = (found.unscaled, found.scaled)
+        names = (f"{kind}score_std", f"{kind}max_weight")
+        numbers.append([getattr(rule, name) for name in names for rule in both])
+    return np.transpose(numbers)
 
 
 @example(
@@ -288,17 +282,21 @@ def drawn_numbers(d_k: int, rng: np.random.Generator) -> Floats:
 def comparison() -> list[Step]:
     """One draw, which mixes trend and chance; exact expectations; and quantiles of many draws."""
     rng = np.random.default_rng(0)
-    numbers = [drawn_numbers(d_k, rng) for d_k in COMPARED]
+    numbers = []
+    for d_k in COMPARED:
+        q, k = rng.standard_normal((2, 2000, 5, d_k))
+        unscaled = q @ k.mT
+        scores = np.array([unscaled, unscaled / math.sqrt(d_k)])
+        largest = softmax(scores).max(axis=-1)
+        numbers.append([*scores.std(axis=(-1, -2)), *largest.mean(axis=-1)])
     low, high = np.quantile(numbers, (0.05, 0.95), axis=2).mT
-    drawn = [article_draw(d_k) for d_k in COMPARED]
-    exact = [article_draw(d_k, "exact_") for d_k in COMPARED]
     rows = ("deviation unscaled", "deviation d_k^1/2", "largest unscaled", "largest d_k^1/2")
     widths = [str(d_k) for d_k in COMPARED]
     tables = {
-        "drawn": ("The article's draw of 25 scores at each d_k, seed 42.", np.transpose(drawn)),
+        "drawn": ("The article's draw of 25 scores at each d_k, seed 42.", article_draws()),
         "exact": (
             "Exact, over all draws; the deviation is that of a score.",
-            np.transpose(exact),
+            article_draws("exact_"),
         ),
         "low": ("The 5% quantile of 2,000 draws.", low),
         "high": ("The 95% quantile of 2,000 draws.", high),

@@ -102,11 +102,11 @@ def _lines(ax: Axes, step: str, quantity: str, tables: Tables) -> None:
     at = table.index.astype(float)
     of_rules = [column for column in table if column.split()[0] == quantity]
     columns = [quantity] if quantity in table else of_rules
-    exact = over.get("exact", table.get(["exact"]))
     for column in columns:
         rule = column.split()[-1]
         colour = RULE_COLOURS.get(rule, INK)
-        plot_exact(ax, at, exact.get(column, exact.iloc[:, 0]), colour)
+        exact = over["exact"][column] if "exact" in over else table["exact"]
+        plot_exact(ax, at, exact, colour)
         if "low" in over:
             ends = over["low"][column], over["high"][column]
             ax.fill_between(at, *ends, color=colour, alpha=0.12, linewidth=0)

@@ -68,14 +68,14 @@ def walk(typed: str) -> None:
     tell(f"{text(example, example.steps())}\n\nfigure: {picture}")
 
 
-def walk_own(q: Path, k: Path, v: Path | None, scaling: str, mask: str, out: Path) -> None:
+def walk_own(paths: Sequence[Path], scaling: str, mask: str, out: Path) -> None:
     """Print attention of the matrices in these files; write walk.csv and walk.png."""
     from experiments.publication.examples.picture import draw
 
-    steps = own_steps(q, k, v, scaling=scaling, mask=mask)
+    steps = own_steps(*paths, scaling=scaling, mask=mask)
     example = Example(
         "Attention of your own matrices",
-        listed(q, k, v),
+        _listed(paths),
         "scores undivided_weights weights output",
         lambda: steps,
     )
@@ -103,34 +103,32 @@ def text(example: Example, steps: Sequence[Step]) -> str:
     return "\n".join(lines)
 
 
-def own_steps(q: Path, k: Path, v: Path | None, *, scaling: str, mask: str) -> list[Step]:
-    """Every step of attention on the matrices in these files; without values, up to the weights.
+def own_steps(*paths: Path, scaling: str, mask: str) -> list[Step]:
+    """Every step of attention on the q, k and v in these files; without v, up to the weights.
 
     Raises:
         ExampleError: a file holds no matrix, shapes do not match, or the rule or the mask is
             unknown.
     """
-    queries = read_matrix(q, "q")
-    keys = read_matrix(k, "k")
-    values = read_matrix(v, "v") if v else None
+    matrices = [read_matrix(path, letter) for path, letter in zip(paths, "qkv", strict=False)]
     try:
-        found = trace(queries, keys, values, scaling=scaling, mask=mask)
+        found = trace(*matrices, scaling=scaling, mask=mask)
     except ValueError as error:
-        raise ExampleError(f"{listed(q, k, v)}: {error}") from None
+        raise ExampleError(f"{_listed(paths)}: {error}") from None
+    rows = [[*matrix.index] for matrix in matrices]
+    columns = [[*matrix.columns] for matrix in matrices]
     steps = attention(
         found,
-        [*queries.index],
-        [*keys.index],
+        *rows[:2],
         rule=scaling,
-        widths=[*queries.columns],
-        outputs=() if values is None else [*values.columns],
+        widths=columns[0],
+        outputs=columns[-1],
     )
-    return list(steps.values())
+    return [*steps.values()]
 
 
-def listed(*paths: Path | None) -> str:
-    """The paths that are given, with commas."""
-    return ", ".join(str(path) for path in paths if path)
+def _listed(paths: Sequence[Path]) -> str:
+    return ", ".join(map(str, paths))
 
 
 def read_matrix(path: Path, letter: str) -> pd.DataFrame:

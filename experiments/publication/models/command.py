@@ -18,7 +18,6 @@ from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter
 from experiments.tables.written import csv_bytes
 
-TITLE = "SmolLM2-135M-Instruct"
 _SIDECAR = "model.json"
 _FIGURES = ("divisors", "layers")
 # Files that are made together, and the function of the network that returns their content.
@@ -46,7 +45,7 @@ def measure_model(results: Path, report: Reporter) -> None:
     build(results, products, report)
     written = {file: checksum(model_path(results, file)) for file in _SHIPPED}
     sidecar = {
-        "model": TITLE,
+        "model": "SmolLM2-135M-Instruct",
         "package": PACKAGE,
         "licence": "Apache-2.0",
         "theory": theory_source(),

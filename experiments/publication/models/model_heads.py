@@ -27,13 +27,11 @@ RUN_CASES = (*(("trained", text) for text in TEXTS), ("initial", "prose"))
 SAMPLED = (0, 15)  # layers
 _CASE = ["n_keys", "weights", "text", "keys", "scaling"]  # columns
 Lengths = tuple[int, ...]  # keys that the queries of a sequence see
-Doubles = npt.NDArray[np.float64]
 
 # At which a law is computed; those of heads lie between them.
 _SIGMAS = np.geomspace(1e-3, 1e3, 120)
-Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
 # Draws of variance 1 from laws of scores beside the Gaussian one.
-CONTROLS: dict[str, Draw] = {
+CONTROLS: dict[str, Callable[[np.random.Generator, tuple[int, int]], Floats]] = {
     "logistic": lambda rng, shape: rng.logistic(size=shape) * (np.sqrt(3) / np.pi),
     "uniform": lambda rng, shape: rng.uniform(-np.sqrt(3), np.sqrt(3), shape),
     "laplace": lambda rng, shape: rng.laplace(size=shape) / np.sqrt(2),
@@ -76,14 +74,13 @@ def by_head_and_layer(model: Pretrained) -> list[pd.DataFrame]:
         q, k = run.queries_and_keys(model.tokens(text, LENGTH))
         tables.append(heads_of_sequences(q, k).assign(weights=weights, text=text))
     found = pd.concat(tables).assign(keys="recorded", scaling=SCALED)
-    return [_means(found, "layer", "head"), _means(found, "layer")]
-
-
-def _means(found: pd.DataFrame, *by: str) -> pd.DataFrame:
-    """Means over groups, of the heads that `by` does not tell apart together."""
-    keys = [*_CASE, *by]
-    of_groups = found.groupby([*keys, "group"], sort=False)[[*QUANTITIES]].mean()
-    return with_errors(of_groups.reset_index(), keys)
+    # Means over groups, of the heads that a table does not tell apart together.
+    means = []
+    for by in (["layer", "head"], ["layer"]):
+        keys = [*_CASE, *by]
+        of_groups = found.groupby([*keys, "group"], sort=False)[[*QUANTITIES]].mean()
+        means.append(with_errors(of_groups.reset_index(), keys))
+    return means
 
 
 def heads_of_sequences(q: Floats, k: Floats) -> pd.DataFrame:
@@ -128,7 +125,7 @@ def _diagnosed(q: Floats, k: Floats) -> pd.DataFrame:
     return pd.DataFrame(diagnosis.columns())
 
 
-def law(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
+def law(spread: npt.ArrayLike, lengths: Lengths) -> Floats:
     """The mean entropy share of Gaussian rows of these lengths with given spreads.
 
     A spline goes through exact values; it is off by less than 1e-6.
@@ -145,7 +142,7 @@ def _spline(lengths: Lengths) -> CubicSpline:
     return CubicSpline(np.log(_SIGMAS), shares.mean(axis=1))
 
 
-def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
+def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> Floats:
     """Scores of the variance sigma^2 have the variance sigma^2 (1 - 1/n) within a row, whose mean
     is the spread squared.
     """
@@ -153,14 +150,14 @@ def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
     return np.asarray(np.asarray(spread, np.float64) / np.sqrt(within))
 
 
-def control(name: str, spread: npt.ArrayLike, lengths: Lengths) -> Doubles:
+def control(name: str, spread: npt.ArrayLike, lengths: Lengths) -> Floats:
     """The mean entropy share of rows of independent scores of another law, from simulated rows."""
     log_sigma = np.log(_sigma(spread, lengths))
     return np.asarray(np.interp(log_sigma, np.log(_SIGMAS), _simulated_shares(name, lengths)))
 
 
 @cache
-def _simulated_shares(name: str, lengths: Lengths) -> Doubles:
+def _simulated_shares(name: str, lengths: Lengths) -> Floats:
     longest = max(lengths)
     rng = np.random.default_rng([*name.encode(), longest])
     scores = CONTROLS[name](rng, (_CONTROL_ROWS, longest))
