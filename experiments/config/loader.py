@@ -100,7 +100,7 @@ def _checked(document: Document) -> Value:
     blocks = blocks if isinstance(blocks, dict) else {}
     for name, block in blocks.items():
         if isinstance(block, dict) and block.get("experiment") not in config_names():
-            note_experiment(document, name, block)
+            note_experiment(document, name)
             block["experiment"] = likely_experiment(block)  # whose rules its other keys follow
     try:
         checked = config_model().model_validate(document.value)

@@ -4,7 +4,7 @@ import re
 
 from pydantic_core import ErrorDetails
 
-from experiments.config.models import Value, config_names, kinds_of, sweep_model
+from experiments.config.models import config_names, kinds_of, sweep_model
 from experiments.config.yaml_text import Document
 from experiments.measuring.columns import axis_names
 from sdpa._names import did_you_mean, nearest
@@ -44,10 +44,10 @@ _OTHER_WORDS = {
 }
 
 
-def note_experiment(document: Document, name: str, block: dict[str, Value]) -> None:
+def note_experiment(document: Document, name: str) -> None:
     """Note that a sweep has no experiment, or an unknown one."""
     path = ("sweeps", name, "experiment")
-    if "experiment" not in block:
+    if "experiment" not in document.value["sweeps"][name]:
         document.fault(path, f"missing key; {_one_of(config_names())}")
         return
     given = document.written(path)
