@@ -6,15 +6,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from experiments.config.errors import UsageError
-from experiments.config.messages import note, note_experiment
-from experiments.config.models import (
-    Value,
-    config_model,
-    config_names,
-    given_keys,
-    kind_of,
-    likely_experiment,
-)
+from experiments.config.messages import note
+from experiments.config.models import Value, config_model, given_keys, kind_of
 from experiments.config.paths import SHIPPED_CONFIGS
 from experiments.config.rules import block_problems, impossible
 from experiments.config.sweep import Sweep
@@ -96,12 +89,6 @@ def _error(path: Path, faults: list[Fault]) -> ConfigError:
 def _checked(document: Document) -> Value:
     """The model of a document, which notes the faults of keys and blocks."""
     checked = None
-    blocks = document.value.get("sweeps")
-    blocks = blocks if isinstance(blocks, dict) else {}
-    for name, block in blocks.items():
-        if isinstance(block, dict) and block.get("experiment") not in config_names():
-            note_experiment(document, name)
-            block["experiment"] = likely_experiment(block)  # whose rules its other keys follow
     try:
         checked = config_model().model_validate(document.value)
     except ValidationError as error:
@@ -111,6 +98,8 @@ def _checked(document: Document) -> Value:
             # A key that is missing beside an unknown one is probably misspelt.
             if detail["type"] != "missing" or detail["loc"][:-1] not in unknown:
                 note(document, detail)
-    for path, message in block_problems(blocks):
-        document.fault(("sweeps", *path), message, of_key=True)
+    blocks = document.value.get("sweeps")
+    if isinstance(blocks, dict):
+        for path, message in block_problems(blocks):
+            document.fault(("sweeps", *path), message, of_key=True)
     return checked

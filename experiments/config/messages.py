@@ -44,17 +44,6 @@ _OTHER_WORDS = {
 }
 
 
-def note_experiment(document: Document, name: str) -> None:
-    """Note that a sweep has no experiment, or an unknown one."""
-    path = ("sweeps", name, "experiment")
-    if "experiment" not in document.value["sweeps"][name]:
-        document.fault(path, f"missing key; {_one_of(config_names())}")
-        return
-    given = document.written(path)
-    known = _one_of(config_names(), _OTHER_WORDS.get(given, given))
-    document.fault(path, f"got {given}, {known}")
-
-
 def note(document: Document, error: ErrorDetails) -> None:
     """Note one of pydantic's errors as a fault of the document."""
     kind = error["type"]
@@ -68,7 +57,11 @@ def note(document: Document, error: ErrorDetails) -> None:
         document.fault(path, f"got an unknown key{end}", of_key=True)
     elif kind == "missing":
         document.fault(path, "missing key")
+    elif kind == "union_tag_not_found":
+        document.fault((*path, "experiment"), f"missing key; {_one_of(config_names())}")
     else:
+        if kind == "union_tag_invalid":
+            path = (*path, "experiment")
         expected = _expected(error)
         if kind == "repeated":
             first = error["ctx"]["first"]
@@ -80,6 +73,9 @@ def note(document: Document, error: ErrorDetails) -> None:
 def _expected(error: ErrorDetails) -> str:
     """The values that a key takes, in our words."""
     kind = error["type"]
+    if kind == "union_tag_invalid":
+        given = error["ctx"]["tag"]
+        return _one_of(config_names(), _OTHER_WORDS.get(given, given))
     if kind == "literal_error":
         names = re.findall("'(.*?)'", error["ctx"]["expected"])
         return _one_of(names, error["input"])

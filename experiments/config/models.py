@@ -25,7 +25,6 @@ from experiments.kinds.figures import figures_of
 from experiments.measuring.columns import axis_names, cell_fields, defaults
 from experiments.measuring.experiment import AnyExperiment, load_experiment
 from experiments.measuring.intervals import MIN_TRIALS
-from sdpa._names import nearest
 
 NAME = "[A-Za-z][A-Za-z0-9_]{0,63}"  # of a sweep
 _MAX_TRIALS = 10**12
@@ -38,23 +37,6 @@ Fields = dict[str, Value]  # a type and a Field for each name, as pydantic's cre
 def config_names() -> list[str]:
     """Names of the experiments in a config."""
     return [name for name in experiment_names() if not load_experiment(name).extends]
-
-
-def likely_experiment(block: dict[str, Value]) -> str:
-    """The experiment that a block means: the one of a similar name, or that takes most of its keys; of
-    equals, the one that misses fewest.
-
-    >>> likely_experiment({"experiment": "saturaton"}), likely_experiment({"learning_rate": 0.01})
-    ('saturation', 'language')
-    """
-
-    def fit(name: str) -> tuple[int, int]:
-        fields = sweep_model(name).model_fields
-        missing = [key for key in fields.keys() - block.keys() if fields[key].is_required()]
-        return len(fields.keys() & block.keys()), -len(missing)
-
-    similar = nearest(str(block.get("experiment", "")), config_names())
-    return similar or max(config_names(), key=fit)
 
 
 def kinds_of(name: str) -> list[AnyExperiment]:

@@ -142,23 +142,12 @@ def test_a_planted_fault_is_refused_at_its_place(load, old, new, expected):
     assert re.match(expected, found)
 
 
-@pytest.mark.parametrize(
-    ("experiment", "place"),
-    [
-        ("experiment: sturation", "4:17:"),
-        ("experiment: [saturation]", "4:17:"),
-        ("n_queries: 3", "3:3:"),
-    ],
-)
-def test_all_faults_are_reported_at_once(load, experiment, place):
-    """Also beside an unknown experiment: a sweep counts as one of the experiment that has most of its
-    keys.
-    """
-    text = GOOD.replace("seed: 0", "seed: -1").replace("n_keys", "n_key")
-    text = text.replace("[4, 8]", "[0, x]")
-    text = text.replace("experiment: saturation", experiment)
+def test_all_faults_are_reported_at_once(load):
+    text = (
+        GOOD.replace("seed: 0", "seed: -1").replace("n_keys", "n_key").replace("[4, 8]", "[0, x]")
+    )
     places = [fault.split(" ")[0] for fault in faults(load, text)]
-    assert places == ["1:7:", place, "5:11:", "5:14:", "6:5:"]
+    assert places == ["1:7:", "5:11:", "5:14:", "6:5:"]
 
 
 @pytest.mark.parametrize("content", [b"", b"[1, 2]", b"\xff\xfe\x00"])
