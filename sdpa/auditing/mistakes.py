@@ -43,8 +43,6 @@ MISTAKES: dict[str, Callable[[Attention], Array]] = {
     "query heads read heads of values in turn (onnx/onnx#7274)": (
         lambda a: a.weights @ in_turn(a.v, a.groups)
     ),
-    "all heads read the first head of values": lambda a: a.weights @ a.v[:, :1],
-    "values of another batch entry": lambda a: a.weights @ np.roll(a.v, 1, axis=0),
     "the keys are the values, too (snu-comparch/InfiniGen#5)": lambda a: a.weights @ a.k,
     "a reshape without a transpose splits the heads (reczoo/FuxiCTR#30)": (
         lambda a: replace(a, q=_split(a.q), k=_split(a.k), v=_split(a.v)).output
@@ -56,7 +54,6 @@ MISTAKES: dict[str, Callable[[Attention], Array]] = {
         lambda a: softmax(a.masked, -2, a.sink) @ a.v
     ),
     "weights sum to 1 over heads": lambda a: softmax(a.masked, 1, a.sink) @ a.v,
-    "weights sum to 1 over batch entries": lambda a: softmax(a.masked, 0, a.sink) @ a.v,
     "the weights are transposed (ok1zjf/VASNet#25)": lambda a: a.weights.mT @ a.v,
     "the softmax is taken twice (zyy-2001/DisKT#6)": lambda a: softmax(a.weights) @ a.v,
     "no softmax (PaddlePaddle/PaddleOCR#4556)": lambda a: (a.scores * a.seen) @ a.v,
