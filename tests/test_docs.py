@@ -13,11 +13,11 @@ import pytest
 from experiments.config.loader import load_config
 from experiments.config.paths import STORED_CONFIG
 from experiments.kinds import experiment_names
+from experiments.kinds.support import significant
 from experiments.measuring.columns import cell_fields, defaults
 from experiments.measuring.experiment import load_experiment
 from experiments.publication.pages.blocks import BlockError, rewrite
 from experiments.tables.crossings import EQUAL
-from experiments.tables.written import significant
 from sdpa import PairLaw, Scaling
 from sdpa.theory import attention_expectations, largest_score_survival, limits
 from tests.shipped import IS_SHIPPED, OF_FULL, RESULTS, STUDY, shipped_only

@@ -16,11 +16,10 @@ from experiments.figures.shown import Shown
 from experiments.figures.words import listed, short, spoken
 from experiments.kinds.declarations import HOLLOW, READING, Figure, Finding, Needs
 from experiments.kinds.figures import FIGURES
-from experiments.kinds.support import Numbers
+from experiments.kinds.support import Numbers, is_few
 from experiments.measuring.columns import as_json, axis_names, defaults
 from experiments.measuring.experiment import MEASURED
 from experiments.tables.results import Results, SweepAxes
-from experiments.tables.written import is_few
 
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
 _PALE = "Wide pale lines: exact values."

@@ -31,12 +31,11 @@ from experiments.figures.style import (
 )
 from experiments.figures.words import is_number, latex, named, short, spoken, under, values_of
 from experiments.kinds.declarations import CASES, Lines, Panel
-from experiments.kinds.support import only_crossing
+from experiments.kinds.support import is_few, only_crossing, significant
 from experiments.measuring.experiment import Floats
 from experiments.measuring.metric import FEW_DRAWS, Metric
 from experiments.tables.crossings import NORM_STATISTICS, NORMS
 from experiments.tables.results import Results, SweepAxes
-from experiments.tables.written import is_few, significant
 
 _CROSSING = {
     f"{metric}{suffix}": (norm, statistic)

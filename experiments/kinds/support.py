@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from experiments.measuring.experiment import MEASURED
-from experiments.tables.written import is_few
+from experiments.measuring.metric import FEW_DRAWS
 from sdpa.scaling import SCALED, UNSCALED
 
 if TYPE_CHECKING:
@@ -114,3 +114,17 @@ def at_least(number: float, digits: int) -> float:
 def at_most(number: float, digits: int) -> float:
     """A number rounded up, for sentences with "at most"."""
     return -at_least(-number, digits)
+
+
+def is_few(table: "pd.DataFrame", metric: str) -> "pd.Series[bool]":
+    """True for each row in which a metric has too few draws for a reliable interval."""
+    return table[FEW_DRAWS].str.split().map(lambda metrics: metric in metrics)
+
+
+def significant(value: float, digits: int = 6) -> float:
+    """A number rounded to its first digits; further ones may differ between machines.
+
+    >>> significant(22 / 7, 3)
+    3.14
+    """
+    return float(f"{value:.{digits}g}")

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from experiments.kinds.support import is_few
 from experiments.measuring.columns import names
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.tables.derived import Derived, Field, after_axes, columns_of_text, fold
 from experiments.tables.results import Results, SweepAxes
 from experiments.tables.slopes import fall_through_zero, interpolated
-from experiments.tables.written import is_few
 from sdpa.scaling import SCALED, UNSCALED
 
 NORM_STATISTICS = {"median": "_median", "r.m.s.": ""}

@@ -13,6 +13,7 @@ import pandas as pd
 from scipy import special
 
 from experiments.config.errors import counted
+from experiments.kinds.support import is_few, significant
 from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import AnyExperiment
 from experiments.measuring.intervals import LEVEL
@@ -24,7 +25,6 @@ from experiments.tables.derived import (
     columns_of_text,
     known_metrics,
 )
-from experiments.tables.written import is_few, significant
 from sdpa import LAWS
 
 ALARM = 1e-3  # the share of honest runs that may raise it

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from experiments.measuring.columns import Column
-from experiments.measuring.metric import FEW_DRAWS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,17 +28,3 @@ def csv_bytes(table: "pd.DataFrame") -> bytes:
     """
     text: str = table.to_csv(index=False, float_format=DIGITS, lineterminator="\n")
     return text.encode()
-
-
-def is_few(table: "pd.DataFrame", metric: str) -> "pd.Series[bool]":
-    """True for each row in which a metric has too few draws for a reliable interval."""
-    return table[FEW_DRAWS].str.split().map(lambda metrics: metric in metrics)
-
-
-def significant(value: float, digits: int = 6) -> float:
-    """A number rounded to its first digits; further ones may differ between machines.
-
-    >>> significant(22 / 7, 3)
-    3.14
-    """
-    return float(f"{value:.{digits}g}")

@@ -12,10 +12,10 @@ from experiments.figures.captions import plain_caption
 from experiments.figures.rendering import draw, render_figure
 from experiments.figures.shown import shown
 from experiments.kinds.figures import FIGURES
+from experiments.kinds.support import significant
 from experiments.running.files import write_files
 from experiments.tables.results import Results
 from experiments.tables.stored import read_sweep
-from experiments.tables.written import significant
 from tests.command_line import SMALL
 from tests.shipped import CONFIG, RESULTS
 

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from experiments.kinds.distribution.cell import BINS, COUNTS, bin_edges
+from experiments.kinds.support import significant
 from experiments.measuring.columns import names
 from experiments.measuring.experiment import Floats
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.tables.derived import Derived, columns_of_text
-from experiments.tables.written import significant
 from sdpa import theory
 
 _COARSE = 64  # bins of a measurement per bin of the histogram

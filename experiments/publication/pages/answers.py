@@ -14,11 +14,10 @@ import pandas as pd
 
 from experiments.figures.captions import finding_numbers
 from experiments.kinds.figures import FIGURES
-from experiments.kinds.support import BOTH, MEDIAN_GRADIENT, ends, rows_of, widest
+from experiments.kinds.support import BOTH, MEDIAN_GRADIENT, ends, rows_of, significant, widest
 from experiments.publication.pages.parts import digits
 from experiments.tables.crossings import EQUAL
 from experiments.tables.results import Results
-from experiments.tables.written import significant
 from sdpa.scaling import SCALED, UNSCALED
 
 _MORE, _SAME, _LESS = 2.0, 1.0, 0.5  # the numbers of choices that compare

@@ -14,12 +14,12 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from experiments.kinds.support import significant
 from experiments.measuring.columns import axis_values
 from experiments.measuring.experiment import MEASURED, Cell, ScaledCell
 from experiments.measuring.sampling import SampledCell
 from experiments.tables.crossings import EQUAL
 from experiments.tables.results import Results
-from experiments.tables.written import significant
 from sdpa import PairLaw
 from sdpa.theory import GaussianRow, limits
 

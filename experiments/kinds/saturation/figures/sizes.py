@@ -26,11 +26,11 @@ from experiments.kinds.support import (
     knows,
     rises,
     rows_of,
+    significant,
     varies,
     widest,
 )
 from experiments.measuring.experiment import MEASURED
-from experiments.tables.written import significant
 from sdpa.scaling import SCALED, UNSCALED
 
 _WITH_LN = "d_k^1/2/0.43/ln(n_keys)"

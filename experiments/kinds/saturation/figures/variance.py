@@ -22,11 +22,11 @@ from experiments.kinds.support import (
     knows,
     only_crossing,
     rows_of,
+    significant,
     varies,
     widest,
 )
 from experiments.measuring.experiment import MEASURED
-from experiments.tables.written import significant
 from sdpa.scaling import SCALED, UNSCALED
 
 _FROM = 8  # d_k; in narrower heads, the length of dL/dq varies as that of few numbers
