@@ -155,8 +155,8 @@ def test_readme_states_what_one_layer_does():
         f"among 64 keys averages {weights['unscaled', 64]:.0%} at d_k = 64 and "
         f"{weights['unscaled', 512]:.0%} at 512. "
         f"With the division, it averages {from_4_on} at every d_k from 4 to 512.",
-        f"up to d_k = {exact[64]:.0f} (figure, lower right), and less than a tenth of that "
-        f"with it only above {tenth[64]:.0f}.",
+        f"up to d_k = {exact[64]:.0f} (figure, lower right). It is less than a tenth of that "
+        f"with the division only above {tenth[64]:.0f}.",
         f"only above {tenth[64]:.0f} ({tenth[4]:.0f} with 4 keys), because",
         f"up to d_k = {exact[64]:.0f} with 64 keys (exact; {equal_at['query_gradient', 4]:.0f} "
         f"with 4 keys, {exact[1024]:,.0f} with 1,024)",
@@ -273,7 +273,7 @@ def test_readme_counts_the_settings_of_training():
         f"trained in {len(worse)} settings, which differ in d_k ({widths.min()} to {widths.max()}),",
         f"the final loss is higher in {worse.sum()} settings, by {more.min():.2f} to {more.max():.2f} "
         f"nats per character. In {vanish[worse].sum()} of these,",
-        f"In the other {(worse & ~vanish).sum()} they have not,",
+        f"In {(worse & lasts).sum()} it has not, and in {(worse & ~vanish & ~lasts).sum()} the intervals",
         f"**True in {vanish[~is_small].sum()} of {n_unit} settings** from q and k of variance 1",
         f"**True in {vanish[is_small].sum()} of {n_small}** from small weights | "
         f"{lasts[is_small].sum()} of these do not, {(~vanish & ~lasts)[is_small].sum()} are undecided |",
