@@ -33,8 +33,12 @@ CAP, HEADS = {"softcap": 30}, {"n_heads": 4, "width": 256}
 SLOW, USUAL = {**LONG, "learning_rate": 0.001}, {**LONG, "learning_rate": 0.002}
 PATHS = [FULL / csv_name(f"language{sweep}", "measured") for sweep in SWEEPS]
 ROWS = pd.concat(map(pd.read_csv, PATHS))
-HISTORY = pd.read_csv(FULL / csv_name("language_long", "history"))
-HISTORY = HISTORY.pivot_table(index="scaling", columns="step", values="test_loss")
+HISTORY, SLOW_HISTORY = (
+    pd.read_csv(FULL / csv_name(f"language_long{end}", "history")).pivot_table(
+        index="scaling", columns="step", values="test_loss"
+    )
+    for end in ("", "_half")
+)
 
 
 def rates(mechanism="none", scaling=PLAIN, **axes):
@@ -77,9 +81,9 @@ def lead(mechanism, **case):
     return loss(mechanism, **case) - loss("none", HALF, **case)
 
 
-def excess(step):
+def excess(step, history=HISTORY):
     """Of the mean loss unscaled over that under the root, in runs of 4,000 steps."""
-    return HISTORY[step][PLAIN] / HISTORY[step][HALF] - 1
+    return history[step][PLAIN] / history[step][HALF] - 1
 
 
 PREDICTIONS = [
@@ -165,6 +169,9 @@ def test_docs_say_what_a_cap_of_30_and_four_heads_do():
     told = "the loss is {} unscaled and {} under √d<sub>k</sub>,".format(*wide)
     assert f"{told} {WIDE_EXCESS:.1%} apart ({EXCESS:.1%} in one head" in page
     assert {best("none", rule, **HEADS)["learning_rate"] for rule in (PLAIN, HALF)} == {0.001}
+    faster = {**HEADS, "learning_rate": 0.002}
+    apart = loss("none", **faster) / loss("none", HALF, **faster) - 1
+    assert f"(at 0.002: {apart:.1%})" in page
     assert median("none", **HEADS) < 1e-18
     assert loss("none", HALF, **HEADS) < 1.65 < loss("none", **HEADS)  # triples
 
@@ -273,6 +280,10 @@ def test_docs_say_that_the_unscaled_decoder_does_not_catch_up():
     better = loss(**LONG), loss("none", HALF, **LONG)
     told = f"{better[0] / better[1] - 1:.1%} above ({better[0]:.3f} and {better[1]:.3f}, medians"
     assert told in page
+    found = [f"{excess(step, SLOW_HISTORY):.1%}" for step in (400, 4000)]
+    assert "the excess is {} after 400 steps and {} after 4,000 (means)".format(*found) in page
+    gaps = [HISTORY[step][PLAIN] - HISTORY[step][HALF] for step in (400, 4000)]
+    assert "in nats it falls from {:.2f} to {:.2f}.".format(*gaps) in page
     root, plain = best("none", HALF, **USUAL), best(**USUAL)
     assert f"is {excess(400):.1%} above that under" in page
     assert f"and {excess(4000):.1%} after 4,000" in page
