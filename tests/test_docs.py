@@ -156,7 +156,7 @@ def test_readme_states_what_one_layer_does():
         f"{weights['unscaled', 512]:.0%} at 512. "
         f"With the division, it averages {from_4_on} at every d_k from 4 to 512.",
         f"up to d_k = {exact[64]:.0f} (figure, lower right). It is less than a tenth of that "
-        f"with the division only above {tenth[64]:.0f}.",
+        f"with the division only above {tenth[64]:.0f};",
         f"only above {tenth[64]:.0f} ({tenth[4]:.0f} with 4 keys), because",
         f"up to d_k = {exact[64]:.0f} with 64 keys (exact; {equal_at['query_gradient', 4]:.0f} "
         f"with 4 keys, {exact[1024]:,.0f} with 1,024)",
@@ -194,7 +194,8 @@ def test_readme_states_what_many_layers_do():
         f"causal mask (`config.full.yaml`) | {significant(by_mask['unscaled'], 2):,.0f}× "
         f"| {by_mask['d_k^1/2']:.1f}× |",
         f"√(2 layers) (`config.full.yaml`) | {by_depth['unscaled']:.1f}× | {by_depth['d_k^1/2']:.2f}× |",
-        f"SwiGLU MLPs double the growth ({of_swiglu['d_k^1/2']:.0f} for {explosion['d_k^1/2']:.0f}).",
+        f"SwiGLU MLPs double the growth of the first case of the table "
+        f"({of_swiglu['d_k^1/2']:.0f} for {explosion['d_k^1/2']:.0f}).",
     ):
         assert stated in text
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
@@ -270,6 +271,7 @@ def test_readme_counts_the_settings_of_training():
     n_ranked = (without["trials"] >= 9).sum()
     text = readme()
     for stated in (
+        f"with it in {worse.sum()} of {len(worse)} settings.",
         f"trained in {len(worse)} settings, which differ in d_k ({widths.min()} to {widths.max()}),",
         f"the final loss is higher in {worse.sum()} settings, by {more.min():.2f} to {more.max():.2f} "
         f"nats per character. In {vanish[worse].sum()} of these,",
@@ -300,7 +302,7 @@ def test_readme_states_what_training_does_to_gradients():
     unscaled, scaled = best.loc["unscaled"], best.loc["d_k^1/2"]
     text = readme()
     before, after = unscaled["spread_before"], unscaled["spread_after"]
-    assert f"without the division grows from {before:.0f} to {after:.0f})" in text
+    assert f"without the division grows from {before:.0f} to {after:.0f}." in text
     assert f"<10⁻⁷ | {scaled['query_gradient_median_after']:.2f} |" in text
     assert unscaled["query_gradient_median_after_high"] < 1e-7
     assert unscaled["query_gradient_after_low"] > scaled["query_gradient_after_high"]

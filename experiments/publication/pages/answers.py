@@ -68,7 +68,7 @@ def _gradients(results: Results) -> dict[str, float]:
 
 def _network(results: Results) -> dict[str, float]:
     deepest = rows_of(results, layers=results.measured["layers"].max())
-    return _both(deepest, "stream_gradient_growth", "layers", "d_k", "n_keys")
+    return _both(deepest, "stream_gradient_growth", "layers", "n_heads", "d_k", "n_keys")
 
 
 def _training(results: Results) -> dict[str, float]:
