@@ -75,7 +75,7 @@ def watch(job: Job) -> None:
 
 @command(app, *SWEEPS, *WORKERS)
 def run(job: Job) -> None:
-    """Measure the missing chunks of sweeps and write their tables."""
+    """Measure the missing chunks of sweeps and write their tables; make calls it results."""
     attempt(_measuring(job))
 
 
@@ -104,7 +104,7 @@ def _measuring(job: Job) -> list[Callable[[], object]]:
 
 @command(app, *SWEEPS, "format")
 def draw(job: Job) -> None:
-    """Draw the figures of sweeps from their tables."""
+    """Draw the figures of sweeps from their tables; make calls it figures."""
     _drawing(job)()
 
 

@@ -22,7 +22,7 @@ from experiments.measuring.experiment import MEASURED
 from experiments.tables.results import Results, SweepAxes
 
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
-_PALE = "Wide pale lines: exact values."
+_LINES = "Lines: exact values where these are known."
 _FEW_AXES = 4  # that a title names
 _NONE = pd.Series(dtype=float)
 
@@ -122,6 +122,7 @@ def plain_caption(figure: Figure, shown: Shown) -> str:
     found = []
     if len(shown.rows):
         found.append(f"Sweep {shown.results.name}: {extent(shown.rows, shown.axes)}")
+    found.append(_causal_lengths(shown.rows))
     if shown.left_out:
         found.append(f"Not drawn: {shown.left_out}.")
     tables = {kind: shown.side_table(kind) for kind in shown.results}
@@ -130,7 +131,7 @@ def plain_caption(figure: Figure, shown: Shown) -> str:
     if READING in figure.note:
         parts = [(panel.metric, part) for panel, part in shown.panels]
         if any(part.get(f"{metric}_exact", _NONE).notna().any() for metric, part in parts):
-            found.append(_PALE)
+            found.append(_LINES)
         if any(is_few(part, metric).any() for metric, part in parts):
             found.append(HOLLOW)
     return " ".join(filter(None, found))
@@ -150,6 +151,20 @@ def extent(table: pd.DataFrame, axes: SweepAxes) -> str:
     trials = table["trials"].agg(["min", "max"]).unique() if "trials" in table else []
     count = f"; {' to '.join(map(short, trials))} trials" if len(trials) else ""
     return f"{', '.join(named)}{count}." if named else ""
+
+
+def _causal_lengths(table: pd.DataFrame) -> str:
+    """The lengths of causal rows at the least and the largest number of keys, as a sentence.
+
+    >>> _causal_lengths(pd.DataFrame({"mask": "causal", "n_keys": [64, 256], "n_queries": 64}))
+    'Causal rows have 1 to 64, and 193 to 256 keys.'
+    """
+    if not {"mask", _ROWS} <= {*table}:
+        return ""
+    most = table[table["mask"] == "causal"].groupby("n_keys")[_ROWS].max()
+    ends = [f"{n_keys - queries + 1} to {n_keys}" for n_keys, queries in most.items()]
+    named = ", and ".join(dict.fromkeys([*ends[:1], *ends[-1:]]))
+    return f"Causal rows have {named} keys." if named else ""
 
 
 def _not_crossed(table: pd.DataFrame, axes: SweepAxes) -> list[str]:

@@ -77,15 +77,7 @@ def _plot_ratios(
 ) -> None:
     """A metric over its value in the first row, at heights; small ratios as numbers at the edge."""
     exact = rows[f"{metric}_exact"]
-    ax.plot(
-        exact / exact.iloc[0],
-        at,
-        "|",
-        color=color,
-        markersize=9,
-        markeredgewidth=4,
-        alpha=0.3,
-    )
+    ax.plot(exact / exact.iloc[0], at, "|", color=color, markersize=12)
     first = rows[metric].iloc[0]
     ratio = rows[metric] / first
     ax.errorbar(
@@ -150,7 +142,7 @@ def distribution(shown: Shown) -> Drawing:
     for d_k, rows in table.groupby("d_k"):
         plot_measured(right, rows, "d_k", metric, color=colours[d_k], marker="o", linestyle="")
     right.set_xlabel("d_k")
-    right.set_title("excess kurtosis of q·k (band: 6/d_k)")
+    right.set_title("excess kurtosis of q·k (line: 6/d_k)")
     scale_x(right, table, "d_k")
     scale_y(right, table[f"{metric}_exact"].to_numpy())
     return figure

@@ -1,5 +1,5 @@
-"""Lines along an axis: measured points with 95% intervals over pale lines of exact values, and one
-legend of lines.
+"""Lines along an axis: measured points with 95% intervals on lines of exact values, and one legend of
+lines.
 """
 
 import itertools
@@ -96,8 +96,8 @@ def _plot_lines(
     colours: Mapping[object, Colour],
 ) -> None:
     """One line along x per value of `by` (its colour) and combination of the other axes (its marker
-    and dashes): measured points with 95% intervals, joined if x is a number, over known exact
-    values as a pale band, or those of a law as a line.
+    and dashes): measured points with 95% intervals, on the line of exact values or of a law if these
+    are known; otherwise a line joins the points, if x is a number.
 
     Axes that x and `by` determine, as d_model does n_heads, distinguish no lines. If the title has
     `by`, colours are free.
@@ -123,11 +123,10 @@ def _plot_lines(
         else:
             words = value if by == "scaling" else f"{spoken(by)} = {short(value)}"
             label = ", ".join(filter(None, [words, values_of(first, _named(first, others, axes))]))
-        if f"{metric}_exact" in rows:
-            plot_exact(ax, rows[x], rows[f"{metric}_exact"], colour)
-        if has_law := f"{metric}_law" in rows:
-            ax.plot(rows[x], rows[f"{metric}_law"], color=colour)
         dashes = _STYLES[other % len(_STYLES)]
+        known = rows.filter(regex=f"^{metric}_(exact|law)$").dropna()
+        for exact in known:
+            plot_exact(ax, rows[x], rows[exact], colour, dashes)
         plot_measured(
             ax,
             rows,
@@ -135,7 +134,7 @@ def _plot_lines(
             metric,
             color=colour,
             marker=MARKERS[other % len(MARKERS)],
-            linestyle=dashes if is_joined and not has_law else "",
+            linestyle=dashes if is_joined and known.empty else "",
             label=label,
             zorder=2 + (dashes != "-"),
         )
@@ -304,22 +303,14 @@ def _name_categories(ax: Axes, names: Sequence[str], x: str) -> None:
     ax.set_xlabel({"scaling": "divisor"}.get(x, spoken(x)) if is_last else "")
 
 
-def plot_exact(ax: Axes, at: pd.Series, values: pd.Series, colour: Colour) -> None:
-    """Exact values: a pale line with gaps at NaN, or pale dashes if there is a single value or x is
-    not a number.
+def plot_exact(
+    ax: Axes, at: pd.Series, values: pd.Series, colour: Colour, dashes: str = "-"
+) -> None:
+    """Exact values: a thin line with gaps at NaN, or strokes if there is a single value or x is not a
+    number.
     """
-    joined = len(values) > 1 and np.asarray(at).dtype.kind in "iuf"
-    ax.plot(
-        at,
-        values,
-        "-" if joined else "_",
-        color=colour,
-        alpha=0.3,
-        zorder=1,
-        linewidth=5,
-        markersize=22,
-        markeredgewidth=5,
-    )
+    joined = values.count() > 1 and np.asarray(at).dtype.kind in "iuf"
+    ax.plot(at, values, dashes if joined else "_", color=colour, zorder=1, markersize=22)
 
 
 def plot_measured(ax: Axes, rows: pd.DataFrame, x: str, metric: str, **look: object) -> None:
@@ -357,14 +348,15 @@ def reach(rows: pd.DataFrame, metric: str) -> Floats:
 
 
 def scale_x(ax: Axes, table: pd.DataFrame, x: str) -> None:
-    """Ticks at the values of x; a logarithmic axis if their range is wide, and always for learning
-    rates.
+    """Ticks at the values of x; a logarithmic axis for sizes, which are whole numbers, for learning
+    rates, and if the range is wide.
 
     Ticks that would touch their left neighbour are left out.
     """
     values = np.sort(table[x].unique())
     places = values
-    if x == "learning_rate" or spans_widely(values):
+    is_size = values.dtype.kind in "iu" and values[0] > 0
+    if is_size or x == "learning_rate" or spans_widely(values):
         ax.set_xscale("log", base=2)
         places = np.log2(values)
     texts = np.array([f"{value:g}" for value in values])

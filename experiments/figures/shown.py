@@ -61,7 +61,7 @@ def shown(figure: Figure, results: Results) -> Shown:
     rows = table
     if figure.rules:
         is_meant = table["scaling"].isin(figure.rules)
-        rows = table[is_meant] if is_meant.any() else table
+        rows = table[is_meant] if {*figure.rules} <= {*table["scaling"]} else table
     axes = results.axes
     x, panels = "", []
     if lines:

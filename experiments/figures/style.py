@@ -1,11 +1,12 @@
 """The common style of all figures: panels and colours.
 
-Colours come from seaborn's palettes `colorblind` and `flare`. Each of the four most common rules has its own
-colour everywhere, so a reader who knows one figure can read the next.
+Colours come from seaborn's palettes `colorblind` and `flare`, and from Paul Tol's `muted`. A rule keeps its colour in
+every figure, so a reader who knows one can read the next.
 """
 
 from collections.abc import Mapping
 from typing import TypeAlias
+from zlib import crc32
 
 import numpy as np
 import pandas as pd
@@ -29,8 +30,10 @@ RULE_COLOURS: Mapping[object, Colour] = {
     "d_k^1/3": _ORANGE,
     SCALED: _BLUE,
     "d_k^2/3": _GREEN,
+    "d_k^1/4": _PINK,
+    "d_k^1": _BROWN,
 }
-_OTHER_COLOURS = [_PINK, _BROWN, _GREY, _SKY]
+_OTHER_COLOURS = [_SKY, _GREY, "#882255", "#332288", "#999933", "#44aa99"]
 UNORDERED_COLOURS = [_BLUE, _RED, _GREEN, _PINK, _BROWN, _GREY]
 _ORDERED = LinearSegmentedColormap.from_list(
     "ordered", ["#edb081", "#e5715e", "#c14168", "#863071", "#4b2362"]
@@ -82,16 +85,24 @@ def empty(reason: str) -> Drawing:
 
 
 def colours_of(values: pd.Series) -> Mapping[object, Colour]:
-    """The colour of each value of a column: of scalings, fixed for the four most common rules and by
-    order for the others; of an ordered quantity, from light to dark.
+    """The colour of each value of a column: of an ordered quantity, from light to dark; of scalings,
+    fixed for the most common rules, and for others by name, or the next free one.
     """
     known = [*values.unique()]
     if values.name != "scaling":
         return dict(zip(sorted(known), _spread(_ORDERED, len(known)), strict=True))
     others = [name for name in known if name not in RULE_COLOURS]
-    is_few = len(others) <= len(_OTHER_COLOURS)
-    colours = _OTHER_COLOURS if is_few else _spread(colormaps["viridis"], len(others) + 1)
-    return {**RULE_COLOURS, **dict(zip(others, colours, strict=False))}
+    if len(others) > len(_OTHER_COLOURS):
+        colours = _spread(colormaps["viridis"], len(others))
+        return {**RULE_COLOURS, **dict(zip(others, colours, strict=True))}
+    free = [*_OTHER_COLOURS]
+    found = dict(RULE_COLOURS)
+    for name in others:
+        place = crc32(name.encode()) % len(_OTHER_COLOURS)
+        wanted = _OTHER_COLOURS[place:] + _OTHER_COLOURS[:place]
+        found[name] = next(colour for colour in wanted if colour in free)
+        free.remove(found[name])
+    return found
 
 
 def _spread(colours: Colormap, count: int) -> list[Colour]:

@@ -61,8 +61,8 @@ class Panel:
 
 @dataclass(frozen=True)
 class Lines:
-    """A picture of metrics along an axis: points with 95% intervals, pale lines of exact values, a
-    panel per metric.
+    """A picture of metrics along an axis: points with 95% intervals, lines of exact values, a panel
+    per metric.
 
     Attributes:
         x: the axis, `exponent` or `scaling`; empty for the first axis with more than one value, or
@@ -124,7 +124,7 @@ class Figure:
         metrics: the columns of the measured table that it shows, as the page orders them; by
             default those of the panels.
         lines: the picture, if it is one of lines.
-        rules: the scaling rules to show, if the table has one of them; otherwise all.
+        rules: the scaling rules to show, if the table has them all; otherwise all of the table.
         along: without `lines`, axes along which the rows shown differ; the others have their first
             combination. Empty for all rows.
         cases: with `along`, the most combinations of the other axes and of the rules; 0 for the

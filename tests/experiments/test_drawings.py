@@ -13,8 +13,10 @@ from matplotlib.colors import to_hex
 from experiments.config.loader import load_config
 from experiments.figures import curves
 from experiments.figures.captions import HOLLOW, plain_caption
+from experiments.figures.lines import scale_x
 from experiments.figures.rendering import draw
 from experiments.figures.shown import shown
+from experiments.figures.style import colours_of, panels
 from experiments.figures.words import listed, under, values_of
 from experiments.kinds.declarations import READING
 from experiments.kinds.figures import FIGURES
@@ -45,8 +47,8 @@ SWEEPS = {
     "rules": (f"{LONG}, correlation: [0, -0.25, 0.5], {BOTH}", 12, "correlation = -0.25"),
     "mechanisms": (
         f"{WIDTHS}, n_keys: 8, variants: [{{}}, {{softcap: 50}}, {{sink: [0, 2]}}], scaling: {FIVE}",
-        32,
-        "d_k^1/4, d_k^1/3 and d_k^2/3",
+        64,
+        "d_k^2/3",
     ),
     "initialisation": (
         "experiment: initialisation, d_model: [16, 64], n_heads: 4, n_keys: 8, n_queries: 4, "
@@ -76,8 +78,8 @@ SWEEPS = {
     ),
     "correlation": (
         f"{WIDTHS}, n_keys: 8, correlation: [0, 0.5, 1], scaling: {FIVE}",
-        12,
-        "unscaled, d_k^1/4, d_k^1/3 and d_k^2/3",
+        48,
+        "d_k^2/3",
     ),
     "distribution": ("experiment: distribution, d_k: [1, 4, 16]", 3, ""),
     "map": (
@@ -215,13 +217,12 @@ def points_of(bars) -> np.ndarray:
 
 
 def others_of(ax) -> dict[str, set]:
-    """The points of an axes that are hollow, exact, or of a law."""
+    """The points of an axes that are hollow, or exact or of a law."""
     parts = {each for bars in ax.containers for each in (bars[0], *bars[1])}
-    found = {"hollow": set(), "exact": set(), "law": set()}
+    found = {"hollow": set(), "exact": set()}
     for line in {*ax.lines} - parts:
-        if line.get_linestyle() not in (":", "--"):
-            kind = "exact" if line.get_alpha() else "law"
-            kind = "hollow" if line.get_markerfacecolor() == "white" else kind
+        if line.get_zorder():  # that of dotted marks is 0
+            kind = "hollow" if line.get_markerfacecolor() == "white" else "exact"
             xy = zip(line.get_xdata(orig=False), line.get_ydata(), strict=True)
             found[kind] |= {(round(x, 6), round(y, 6)) for x, y in xy if not math.isnan(y)}
     return found
@@ -235,7 +236,7 @@ def expected_points(panel, rows: pd.DataFrame, x: str) -> tuple[list, dict[str, 
     if panel.over == "exact":
         rows = rows[rows["scaling"] == rows["scaling"].iloc[0]]
     names = [*dict.fromkeys(rows[x])]
-    points, others = [], {"hollow": set(), "exact": set(), "law": set()}
+    points, others = [], {"hollow": set(), "exact": set()}
     for _, row in rows.iterrows():
         at = names.index(row[x]) if isinstance(row[x], str) else row[x]
         y, low, high, exact, law = (
@@ -255,7 +256,7 @@ def expected_points(panel, rows: pd.DataFrame, x: str) -> tuple[list, dict[str, 
         for kind, height in (
             ("hollow", y if is_few else math.nan),
             ("exact", exact / per),
-            ("law", law),
+            ("exact", law),
         ):
             if not math.isnan(height):
                 others[kind].add((round(at, 6), round(height, 6)))
@@ -307,6 +308,19 @@ def test_each_line_has_the_colour_and_the_rows_of_its_label(name, made):
             if not picture.panels[0].over:
                 assert {*bars[0].get_ydata()} <= {*of_rule[metric]}
     assert [text.get_text() for text in drawing.legends[0].texts] == [*colours]
+
+
+def test_a_rule_keeps_its_colour_beside_others():
+    rules = ["8", "unscaled", "d_k^1/2/ln(n_keys)", "d_k^1/5", "d_k^1/2", "d_k^1/6", "16", "d_k^5"]
+    before, after = (colours_of(pd.Series(some, name="scaling")) for some in (rules[:3], rules))
+    assert before.items() <= after.items()
+    assert len({after[rule] for rule in rules}) == len(rules)
+
+
+def test_few_sizes_have_a_logarithmic_axis_with_ticks_at_them():
+    _, [ax] = panels(1, 1, (6, 4))
+    scale_x(ax, pd.DataFrame({"d_k": [64, 16, 32]}), "d_k")
+    assert (ax.get_xscale(), [*ax.get_xticks()]) == ("log", [16, 32, 64])
 
 
 def test_assumptions_are_ratios_to_the_first_row(made):

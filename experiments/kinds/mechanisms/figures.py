@@ -50,7 +50,6 @@ FIGURES = (
             (5.0, 3.1),
             facet_by="scaling",
         ),
-        rules=BOTH,
         note=f"{GRADIENT} {READING}",
         finding=Finding(
             sweep="mechanisms",

@@ -57,7 +57,7 @@ def draw(example: Example, steps: list[Step]) -> dict[str, bytes]:
     if example.draws.startswith("q "):
         notes.append("Arrows: queries solid, keys dashed.")
     if ":" in example.draws:
-        notes.append("Points: drawn. Pale lines: exact.")
+        notes.append("Points: drawn. Lines: exact.")
     else:
         notes.append("Maps: queries in rows, keys or values in columns; darker means more.")
     if "low" in tables:
@@ -110,7 +110,7 @@ def _lines(ax: Axes, step: str, quantity: str, tables: Tables) -> None:
         if "low" in over:
             ends = over["low"][column], over["high"][column]
             ax.fill_between(at, *ends, color=colour, alpha=0.12, linewidth=0)
-        ax.plot(at, table[column], "o-", color=colour, label=latex(rule))
+        ax.plot(at, table[column], "o", color=colour, label=latex(rule))
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter("{x:g}")
     ax.set_xlabel(latex("d_k"))

@@ -138,7 +138,7 @@ FIGURES = (
         note="Each point: a metric over its value in the first row, with the 95% interval of the "
         f"cell. An arrow: a smaller ratio. {GRADIENT}",
         when={
-            "Pale: of exact values.": knows(MEASURED, "max_weight_exact"),
+            "Strokes: of exact values.": knows(MEASURED, "max_weight_exact"),
         },
         finding=Finding(
             sweep="assumptions",
