@@ -235,10 +235,14 @@ def model(job: Job) -> None:
 
 @app.command()
 def readme() -> None:
-    """Rewrite the generated parts of README.md, docs/ and results/ from the tables."""
+    """Rewrite the generated parts of README.md, docs/ and results/ from the tables, and the figure of README.md
+    on training.
+    """
     with outcome():
         from experiments.publication.pages.blocks import rewrite
+        from experiments.publication.pages.settings import write_settings
 
+        write_settings(SHIPPED_RESULTS)
         pages = [Path("README.md"), *Path("docs").glob("*.md"), *SHIPPED_RESULTS.rglob("*.md")]
         texts = {path: path.read_text("utf-8") for path in pages}
         for path, text in rewrite(texts, SHIPPED_RESULTS).items():

@@ -17,6 +17,7 @@ from experiments.kinds.support import significant
 from experiments.measuring.columns import cell_fields, defaults
 from experiments.measuring.experiment import load_experiment
 from experiments.publication.pages.blocks import BlockError, rewrite
+from experiments.publication.pages.settings import settings
 from experiments.tables.crossings import EQUAL
 from sdpa import PairLaw, Scaling
 from sdpa.theory import attention_expectations, largest_score_survival, limits
@@ -243,23 +244,9 @@ def of_unit_start():
     return OF_FULL["language"].measured.query("initial == 'unit' and initial_divisor == 'unscaled'")
 
 
-def settings():
-    """Decoders without and with the division, each at its best rate, of most runs, by setting."""
-    runs = pd.concat(each.measured for name, each in OF_FULL.items() if "language" in name).query(
-        "steps == 400 and width == 64 and normalize == 'none' and softcap == 0 and "
-        "normalizer == 'softmax' and rate_divisor == 'unscaled' and initial_divisor == 'unscaled'"
-    )
-    axes = ["d_k", "layers", "n_heads", "warmup", "clip", "initial", "optimizer"]
-    best = runs.sort_values(["trials", "final_loss"], ascending=[False, True])
-    best = best.drop_duplicates([*axes, "scaling"]).set_index(axes)
-    without, scaled = (best[best["scaling"] == rule] for rule in RULES)
-    both = without.index.intersection(scaled.index)
-    return without.loc[both], scaled.loc[both]
-
-
 @shipped_only
 def test_readme_counts_the_settings_of_training():
-    without, scaled = settings()
+    without, scaled = settings(OF_FULL)
     worse = without["final_loss_low"] > scaled["final_loss_high"]
     more = (without["final_loss"] - scaled["final_loss"])[worse]
     median = "query_gradient_median_after"

@@ -95,13 +95,11 @@ def colours_of(values: pd.Series) -> Mapping[object, Colour]:
     if len(others) > len(_OTHER_COLOURS):
         colours = _spread(colormaps["viridis"], len(others))
         return {**RULE_COLOURS, **dict(zip(others, colours, strict=True))}
-    free = [*_OTHER_COLOURS]
     found = dict(RULE_COLOURS)
     for name in others:
         place = crc32(name.encode()) % len(_OTHER_COLOURS)
         wanted = _OTHER_COLOURS[place:] + _OTHER_COLOURS[:place]
-        found[name] = next(colour for colour in wanted if colour in free)
-        free.remove(found[name])
+        found[name] = next(colour for colour in wanted if colour not in found.values())
     return found
 
 

@@ -1,0 +1,72 @@
+"""The settings in which decoders were trained, from several sweeps of config.full.yaml, and a figure of
+what the division changes in their losses and gradients.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.config.loader import load_config
+from experiments.config.paths import FULL, FULL_CONFIG, figure_path
+from experiments.figures.lines import legend, reach
+from experiments.figures.rendering import render
+from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, panels
+from experiments.figures.words import values_of
+from experiments.kinds.support import BOTH
+from experiments.running.files import write_files
+from experiments.tables.study import Study
+
+_ENDS = (("", ""), ("_low", "_high"), ("_high", "_low"))
+_LOSS, _GRADIENT = "final_loss", "query_gradient_median_after"
+_COLOURS = UNORDERED_COLOURS[2:4]  # of no rule in the figure beside it
+_LEAST = 1e-10  # ratio on the axis
+_TITLE = "Losses are mostly higher without the division, vanished gradients or not"
+_CAPTION = (
+    "Points: settings of decoders of width 64, trained for 400 steps, each rule at its best learning "
+    "rate. Up: loss without the division minus that under d_k^1/2. Right: median |dL/dq| without it over "
+    "that under d_k^1/2, after training; those below 10⁻¹⁰ stand there. Left of the dotted line, a tenth, "
+    "the gradient has vanished. Bars: from end to end of both intervals."
+)
+
+
+def settings(full: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Decoders without and with the division, each at its best rate, of most runs, by setting."""
+    runs = pd.concat(each.measured for name, each in full.items() if "language" in name).query(
+        "steps == 400 and width == 64 and normalize == 'none' and softcap == 0 and "
+        "normalizer == 'softmax' and rate_divisor == 'unscaled' and initial_divisor == 'unscaled'"
+    )
+    axes = ["d_k", "layers", "n_heads", "warmup", "clip", "initial", "optimizer"]
+    best = runs.sort_values(["trials", "final_loss"], ascending=[False, True])
+    best = best.drop_duplicates([*axes, "scaling"]).set_index(axes)
+    without, scaled = (best[best["scaling"] == rule] for rule in BOTH)
+    both = without.index.intersection(scaled.index)
+    return without.loc[both], scaled.loc[both]
+
+
+def write_settings(results: Path) -> None:
+    """Write the figure of the shipped tables, PNG and text."""
+    full = Study(load_config(FULL_CONFIG), results / FULL)
+    files = render(lambda: _draw(*settings(full)), _TITLE, _CAPTION)
+    write_files(figure_path(results / FULL, "settings", "losses", ""), files)
+
+
+def _draw(without: pd.DataFrame, scaled: pd.DataFrame) -> Drawing:
+    table = pd.DataFrame(index=without.index).reset_index("initial")
+    for end, other in _ENDS:
+        gap = without[_LOSS + end] - scaled[_LOSS + other]
+        ratio = without[_GRADIENT + end] / scaled[_GRADIENT + other]
+        table[f"gap{end}"] = gap.to_numpy()
+        table[f"ratio{end}"] = ratio.clip(lower=_LEAST).to_numpy()
+    figure, [ax] = panels(1, 1, (7.5, 3.6))
+    for (_, rows), colour, form in zip(table.groupby("initial"), _COLOURS, "so", strict=True):
+        bars = reach(rows, "gap"), reach(rows, "ratio")
+        label = values_of(rows.iloc[0], ["initial"])
+        look = {"fmt": form, "color": colour, "label": label, "elinewidth": 0.7}
+        ax.errorbar(rows["ratio"], rows["gap"], *bars, **look)
+    ax.axhline(0, color=INK, linewidth=0.8)
+    ax.axvline(0.1, color=INK, linestyle=":")
+    ax.set_xscale("log")
+    ax.set_xlabel("median |dL/dq| after training, without the division over with it")
+    ax.set_ylabel("loss without minus with it (nats)")
+    legend(ax)
+    return figure
