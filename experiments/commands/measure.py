@@ -4,7 +4,7 @@ analysis of sweeps.
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from experiments.running.files import locked, write_atomically
 from experiments.running.fingerprint import commit, suite_source
 from experiments.running.store import Store
 from experiments.running.work import Work, Workers, find_work, unreached
-from experiments.running.workers import helpers
+from experiments.running.workers import helpers, steps
 from experiments.tables.reporter import Reporter
 from experiments.tables.stored import (
     is_made,
@@ -35,6 +35,7 @@ from sdpa.scaling import multiplies
 if TYPE_CHECKING:
     from experiments.tables.results import Results
 
+_LOOK_SECONDS = 1.0  # between looks at the rows with exact values
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 
 
@@ -163,10 +164,20 @@ def _write_tables(
     if not due:
         return
     from experiments.tables.analyse import results_of
+    from experiments.tables.derived import row_cells
 
-    with report.progress(len(due)) as advance, helpers(jobs, len(due)) as submit:
+    rows = sum(len(row_cells(sweep.cells)) for sweep in due)
+    seen = steps().value
+    with report.progress(rows) as advance, helpers(jobs, len(due)) as submit:
 
         def write(sweep: Sweep, made: "Future[Results]") -> None:
+            nonlocal seen
+            while not made.done():
+                with suppress(TimeoutError):
+                    made.exception(_LOOK_SECONDS)
+                now = steps().value
+                advance(f"tables of {sweep.name}", now - seen)
+                seen = now
             try:
                 found = made.result()
             except Exception as error:
@@ -175,7 +186,6 @@ def _write_tables(
                 report.flag(missed)
             for path, change in write_sweep(results, found).items():
                 report.made(path, change)
-            advance(f"tables of {sweep.name}", 1.0)
             raise_all(found.failed)
 
         futures = [(sweep, submit(results_of, records, sweep)) for sweep in due]

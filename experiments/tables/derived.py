@@ -12,6 +12,7 @@ import pandas as pd
 from experiments.measuring.columns import Column, Type, axis_columns, names, treatment_names
 from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell
 from experiments.measuring.metric import Exact, Metric
+from experiments.running.workers import count_step
 from experiments.tables.results import Results
 
 VERDICTS = "verdicts"  # the kind of the table of one verdict per measured value
@@ -105,9 +106,16 @@ def add_exact(
     """
     of_rows = row_cells(cells)
     table = measured.copy()
-    for metric, exact in known_metrics(experiment):
-        table[f"{metric.name}_exact"] = [float(exact.value(cell)) for cell in of_rows]
+    known = known_metrics(experiment)
+    found = [_exact_values(known, cell) for cell in of_rows]
+    for (metric, _), values in zip(known, zip(*found, strict=True), strict=True):
+        table[f"{metric.name}_exact"] = values
     return table[names(experiment.table_columns)]
+
+
+def _exact_values(known: Iterable[tuple[Metric, Exact]], cell: Cell) -> list[float]:
+    count_step()
+    return [float(exact.value(cell)) for _, exact in known]
 
 
 def columns_of_text(text: str) -> tuple[Column, ...]:

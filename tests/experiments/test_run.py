@@ -22,7 +22,7 @@ from experiments.measuring.intervals import MIN_TRIALS
 from experiments.running import workers
 from experiments.running.store import Store
 from experiments.running.work import PILOT_TRIALS, cell_chunks, find_work, unreached
-from experiments.running.workers import LocalWorkers
+from experiments.running.workers import LocalWorkers, count_step, helpers, steps
 from experiments.tables.analyse import tabulated
 from experiments.tables.reporter import Reporter
 from sdpa import Scaling
@@ -107,6 +107,15 @@ def count(store, *sweeps):
 
 
 @pytest.mark.usefixtures("in_this_process")
+def test_helpers_count_steps_for_the_process_that_waits():
+    before = steps().value
+    for tasks in (1, 4):  # in a thread, and in a process
+        with helpers(1, tasks) as submit:
+            for _ in range(tasks):
+                submit(count_step)
+    assert steps().value == before + 5
+
+
 def test_a_rerun_measures_what_is_missing_alone(store):
     measured(store, SMALL)
     cells = len(SMALL.cells)
