@@ -161,9 +161,9 @@ def _causal_lengths(table: pd.DataFrame) -> str:
     """
     if not {"mask", _ROWS} <= {*table}:
         return ""
-    most = table[table["mask"] == "causal"].groupby("n_keys")[_ROWS].max()
-    ends = [f"{n_keys - queries + 1} to {n_keys}" for n_keys, queries in most.items()]
-    named = ", and ".join(dict.fromkeys([*ends[:1], *ends[-1:]]))
+    causal = table.loc[table["mask"] == "causal", ["n_keys", _ROWS]].sort_values("n_keys")
+    lengths = [f"{n_keys - queries + 1} to {n_keys}" for n_keys, queries in causal.to_numpy()]
+    named = ", and ".join(dict.fromkeys([*lengths[:1], *lengths[-1:]]))
     return f"Causal rows have {named} keys." if named else ""
 
 

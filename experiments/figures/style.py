@@ -92,13 +92,11 @@ def colours_of(values: pd.Series) -> Mapping[object, Colour]:
     if values.name != "scaling":
         return dict(zip(sorted(known), _spread(_ORDERED, len(known)), strict=True))
     others = [name for name in known if name not in RULE_COLOURS]
-    if len(others) > len(_OTHER_COLOURS):
-        colours = _spread(colormaps["viridis"], len(others))
-        return {**RULE_COLOURS, **dict(zip(others, colours, strict=True))}
+    further = _spread(colormaps["viridis"], len(others))
     found = dict(RULE_COLOURS)
     for name in others:
         place = crc32(name.encode()) % len(_OTHER_COLOURS)
-        wanted = _OTHER_COLOURS[place:] + _OTHER_COLOURS[:place]
+        wanted = [*_OTHER_COLOURS[place:], *_OTHER_COLOURS[:place], *further]
         found[name] = next(colour for colour in wanted if colour not in found.values())
     return found
 

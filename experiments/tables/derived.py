@@ -104,18 +104,13 @@ def add_exact(
         measured: its measured main table.
         cells: of the sweep, in the order of the table.
     """
-    of_rows = row_cells(cells)
-    table = measured.copy()
     known = known_metrics(experiment)
-    found = [_exact_values(known, cell) for cell in of_rows]
-    for (metric, _), values in zip(known, zip(*found, strict=True), strict=True):
-        table[f"{metric.name}_exact"] = values
+    found = []
+    for cell in row_cells(cells):
+        found.append({f"{metric.name}_exact": float(exact.value(cell)) for metric, exact in known})
+        count_step()
+    table = measured.assign(**pd.DataFrame(found, measured.index))
     return table[names(experiment.table_columns)]
-
-
-def _exact_values(known: Iterable[tuple[Metric, Exact]], cell: Cell) -> list[float]:
-    count_step()
-    return [float(exact.value(cell)) for _, exact in known]
 
 
 def columns_of_text(text: str) -> tuple[Column, ...]:

@@ -59,7 +59,7 @@ def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
     assert mark.get_xdata() == pytest.approx([straight] * 2, rel=0.05)
     assert (
         ax.texts[0].get_text()
-        == f"unscaled and d_k^1/2 cross at {significant(mark.get_xdata()[0], 2):g} (exact) "
+        == f"unscaled and d_k^1/2 cross at {significant(mark.get_xdata()[0], 2):g} (exact)"
     )
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from experiments.config.loader import load_config
 from experiments.config.paths import FULL, FULL_CONFIG, figure_path
-from experiments.figures.lines import legend, reach
+from experiments.figures.lines import legend, plot_measured, reach
 from experiments.figures.rendering import render
 from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, panels
 from experiments.figures.words import values_of
@@ -59,10 +59,9 @@ def _draw(without: pd.DataFrame, scaled: pd.DataFrame) -> Drawing:
         table[f"ratio{end}"] = ratio.clip(lower=_LEAST).to_numpy()
     figure, [ax] = panels(1, 1, (7.5, 3.6))
     for (_, rows), colour, form in zip(table.groupby("initial"), _COLOURS, "so", strict=True):
-        bars = reach(rows, "gap"), reach(rows, "ratio")
         label = values_of(rows.iloc[0], ["initial"])
-        look = {"fmt": form, "color": colour, "label": label, "elinewidth": 0.7}
-        ax.errorbar(rows["ratio"], rows["gap"], *bars, **look)
+        look = {"color": colour, "marker": form, "linestyle": "", "label": label}
+        plot_measured(ax, rows, "ratio", "gap", xerr=reach(rows, "ratio"), **look)
     ax.axhline(0, color=INK, linewidth=0.8)
     ax.axvline(0.1, color=INK, linestyle=":")
     ax.set_xscale("log")
