@@ -93,8 +93,8 @@ def _plot_lines(
     colours: Mapping[object, Colour],
 ) -> None:
     """One line along x per value of `by` (its colour) and combination of the other axes (its marker
-    and dashes): measured points with 95% intervals, on the line of exact values or of a law if these
-    are known; otherwise a line joins the points, if x is a number.
+    and dashes): measured points with 95% intervals. If x is a number, a line goes through the exact
+    values or those of a law, and through the points where none is known.
 
     Axes that x and `by` determine, as d_model does n_heads, distinguish no lines. If the title has
     `by`, colours are free.
@@ -123,7 +123,8 @@ def _plot_lines(
         dashes = _STYLES[other % len(_STYLES)]
         known = rows.filter(regex=f"^{metric}_(exact|law)$").dropna()
         for exact in known:
-            plot_exact(ax, rows[x], rows[exact], colour, dashes)
+            through = rows[exact].fillna(rows[metric]) if is_joined else rows[exact]
+            plot_exact(ax, rows[x], through, colour, dashes)
         plot_measured(
             ax,
             rows,
