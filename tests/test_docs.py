@@ -156,7 +156,7 @@ def test_readme_states_what_one_layer_does():
         f"among 64 keys averages {weights['unscaled', 64]:.0%} at d_k = 64 and "
         f"{weights['unscaled', 512]:.0%} at 512. "
         f"With the division, it averages {from_4_on} at every d_k from 4 to 512.",
-        f"up to d_k = {exact[64]:.0f} (figure, lower right). It is less than a tenth of that "
+        f"up to d_k = {exact[64]:.0f} (first figure, lower right). It is less than a tenth of that "
         f"with the division only above {tenth[64]:.0f};",
         f"only above {tenth[64]:.0f} ({tenth[4]:.0f} with 4 keys), because",
         f"up to d_k = {exact[64]:.0f} with 64 keys (exact; {equal_at['query_gradient', 4]:.0f} "
