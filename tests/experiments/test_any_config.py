@@ -2,14 +2,16 @@
 true captions, and a page come out.
 """
 
+import functools
 import itertools
 import json
 import re
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.mathtext import MathTextParser
 from matplotlib.text import Text
 
 from experiments.commands.check import check
@@ -17,7 +19,7 @@ from experiments.commands.measure import measure
 from experiments.config.loader import load_config
 from experiments.config.models import config_names, kinds_of
 from experiments.figures.captions import plain_caption
-from experiments.figures.rendering import draw, typeset_drawing
+from experiments.figures.rendering import draw
 from experiments.figures.shown import Shown, shown
 from experiments.figures.style import Drawing
 from experiments.figures.words import latex, short, values_of
@@ -46,6 +48,7 @@ RULES = [
 ]
 OF_ROWS = {"d_k": WIDTHS, "n_keys": LENGTHS, "n_queries": [2], "scaling": RULES}
 DEVIATIONS = {"query_std": [0.1, 1, 30]}
+PRODUCTS = [[0, 0, 0, 0], [0, 1, 2, 3], [0, 2, 3, 1], [0, 3, 1, 2]]  # of that field, where + is ^
 # The values of each key, by experiment.
 CHOICES = {
     "distribution": {"d_k": WIDTHS},
@@ -53,7 +56,6 @@ CHOICES = {
     "saturation": OF_ROWS
     | {
         FURTHER: [
-            {},
             {"mask": ["none", "causal"]},
             DEVIATIONS,
             {"correlation": [0, 0.2, 0.5]},
@@ -103,26 +105,17 @@ CHOICES = {
 
 
 def covering(choices: dict[str, list]) -> list[dict[str, object]]:
-    """Points of a grid that have every value of each key beside every value of any other: each takes a
-    pair that is missing, and for other keys the value with most missing pairs.
+    """Points of a grid that have every value of each key beside every value of any other: the orthogonal
+    array of sixteen points over the field of four elements, for at most five keys of at most four values.
     """
-    keys = {key: [(key, place) for place in range(len(given))] for key, given in choices.items()}
-    pairs = itertools.combinations(keys.values(), 2)
-    missing = [{*pair} for two in pairs for pair in itertools.product(*two)]
-    missing = missing or [{place} for only in keys.values() for place in only]
-    points = []
-    while missing:
-        point = {*missing[0]}
-        for key, places in keys.items():
-            if key not in dict(point):
-                point.add(max(places, key=lambda place: _number_in(missing, {*point, place})))
-        missing = [pair for pair in missing if not pair <= point]
-        points.append({key: choices[key][place] for key, place in sorted(point)})
-    return points
-
-
-def _number_in(pairs: list[set], point: set) -> int:
-    return sum(pair <= point for pair in pairs)
+    varied = [key for key, given in choices.items() if len(given) > 1]
+    points = {}
+    for a, b in itertools.product(range(4), repeat=2):
+        columns = [a, b, *(a ^ PRODUCTS[c][b] for c in (1, 2, 3))]
+        places = dict(zip(varied, columns[: len(varied)], strict=True))
+        chosen = {key: places.get(key, 0) % len(given) for key, given in choices.items()}
+        points[(*chosen.values(),)] = {key: choices[key][place] for key, place in chosen.items()}
+    return [*points.values()]
 
 
 def grids(name: str) -> list[dict[str, object]]:
@@ -133,19 +126,22 @@ def grids(name: str) -> list[dict[str, object]]:
     return [common | point.pop(FURTHER, {}) | point for point in covering(CHOICES[name])]
 
 
-def assert_true(drawing: Drawing, caption: str, drawn: Shown) -> None:
+# The layout of a formula, once for all drawings with it.
+typeset = functools.cache(MathTextParser("path").parse)
+
+
+def assert_true(drawing: Drawing, texts: set[str], caption: str, drawn: Shown) -> None:
     """Each value of an axis in the caption is in the drawing: on an axis or in a text; of a range,
     both ends. An unusual value of one axis may stand without the usual ones of others.
     """
     axes = drawn.axes
     assert caption.endswith(".")
     assert not re.search(r"\bnan\b|\binf\b|\{|  ", caption), caption
-    texts = {" ".join(text.get_text().split()) for text in drawing.findobj(Text)}
     lines = [line for ax in drawing.axes for line in ax.lines]
     places = {f"{x:g}" for line in lines for x in line.get_xdata() if not isinstance(x, str)}
     sizes, *_ = caption.split("Not drawn")
     for name in axes.varied(drawn.results.measured):
-        listed = re.search(rf"\b{name} = (.+?)(?=, \w+ = |, \d+ cases of |;|\.)", sizes)
+        listed = re.search(rf"\b{name} = (.+?)(?=, \w+ = |, \d+ cases of |;|\.\s|\.$)", sizes)
         values = re.split(" and | to |, ", listed[1]) if listed else []
         usual = short(axes.usual[name])
         for value in [*{*values} - {usual}] if len(values) > 1 else ():
@@ -192,10 +188,15 @@ def test_every_small_grid_has_its_figures_and_its_page(tmp_path, name):
         assert sweep.figures == default_figures(name)
         for figure in map(FIGURES.get, {*sweep.figures, next(further)}):
             drawn = shown(figure, study[sweep.name])
-            drawing, caption = draw(figure, drawn), plain_caption(figure, drawn)
+            # Layout and formulas take most of the time.
+            with mpl.rc_context({"text.parse_math": False}):
+                drawing, caption = draw(figure, drawn), plain_caption(figure, drawn)
+                texts = {" ".join(text.get_text().split()) for text in drawing.findobj(Text)}
+                drawing.set_layout_engine("none")
+                drawing.draw_without_rendering()
+            for text in texts:
+                typeset(latex(text))
             if drawing.axes[0].axison:  # not empty, with the reason
-                assert_true(drawing, caption, drawn)
-            typeset_drawing(drawing).set_layout_engine("none")  # which takes most of the time
-            FigureCanvasAgg(drawing).draw()
+                assert_true(drawing, texts, caption, drawn)
     page = make_page(study, path).decode()
     assert all(f'id="sweep.{sweep}"' in page for sweep in sweeps)
