@@ -24,7 +24,7 @@ from experiments.figures.shown import Shown, shown
 from experiments.figures.style import Drawing
 from experiments.figures.words import latex, short, values_of
 from experiments.kinds import experiment_names
-from experiments.kinds.figures import FIGURES, default_figures, figures_of
+from experiments.kinds.figures import FIGURES, default_figures
 from experiments.kinds.language import cell as language
 from experiments.kinds.network import tables as network
 from experiments.measuring.columns import names
@@ -144,6 +144,7 @@ def assert_true(drawing: Drawing, texts: set[str], caption: str, drawn: Shown) -
         listed = re.search(rf"\b{name} = (.+?)(?=, \w+ = |, \d+ cases of |;|\.\s|\.$)", sizes)
         values = re.split(" and | to |, ", listed[1]) if listed else []
         usual = short(axes.usual[name])
+        assert {*values} <= {usual, *map(short, drawn.rows[name])}, f"{name} of no row: {caption}"
         for value in [*{*values} - {usual}] if len(values) > 1 else ():
             said = latex(values_of(pd.Series({name: value}), [name]))
             is_named = value in places | texts or any(said in latex(text) for text in texts)
@@ -183,10 +184,9 @@ def test_every_small_grid_has_its_figures_and_its_page(tmp_path, name):
     measure(config, config.sweeps, tmp_path, LocalWorkers(1), report=report)
     study = Study(config, tmp_path)
     check(study, config.sweeps, report=report)
-    further = itertools.cycle(figures_of(name))
     for sweep in config.sweeps:
         assert sweep.figures == default_figures(name)
-        for figure in map(FIGURES.get, {*sweep.figures, next(further)}):
+        for figure in map(FIGURES.get, sweep.figures):
             drawn = shown(figure, study[sweep.name])
             # Layout and formulas take most of the time.
             with mpl.rc_context({"text.parse_math": False}):
