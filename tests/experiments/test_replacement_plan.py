@@ -152,8 +152,9 @@ def lines_of(heading, path="training"):
 def test_every_prediction_has_the_outcome_that_the_docs_report(heading, predictions):
     outcomes = ["held" if prediction() else "failed" for prediction in predictions]
     said = lines_of(heading)
-    found = OUTCOME.findall(said)
-    assert [words.removesuffix(" within noise") for _, words in found] == outcomes
+    within = {19} if predictions is PREDICTIONS else {1, 6}
+    expected = {n: one + " within noise" * (n in within) for n, one in enumerate(outcomes, 1)}
+    assert {int(n): words for n, words in OUTCOME.findall(said)} == expected
     counts = map(outcomes.count, ("held", "failed"))
     assert f"{len(predictions)} predictions, {{}} held and {{}} failed".format(*counts) in said
 

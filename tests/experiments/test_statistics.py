@@ -12,6 +12,7 @@ from scipy import stats
 from experiments.kinds.saturation.cell import KERNEL, Cell
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import Limits, mean_interval, share_interval
+from experiments.measuring.moments import Moments, ScoreMoments
 from experiments.measuring.quantiles import MAX_BINS, Histograms
 from experiments.measuring.row_metrics import METRICS
 from tests.plain_rows import RULES
@@ -68,6 +69,20 @@ def test_standard_errors_are_the_jackknife_over_draws():
         for name in names:
             spread = np.std([rows[i][name] for rows in left_out]) * np.sqrt(39)
             assert row[f"{name}_se"] == pytest.approx(spread, rel=0.08, abs=1e-12), name
+
+
+def test_the_variance_of_scores_of_one_size_is_rarely_far_off():
+    """Each of 20 trials has one score of +-1, of variance 1: by the binomial law of positive ones,
+    Student's t of the error finds a difference with p < 1e-3 in fewer than 1 of 1,000 cases.
+    """
+    found, trials = 0.0, 20
+    for positive in range(1, trials):
+        signs = np.where(np.arange(trials) < positive, 1.0, -1.0)
+        moments = Moments.of(np.stack([signs**power for power in (1, 2, 3, 4)]))
+        value, error = ScoreMoments.of(moments).variance.with_error(moments)
+        far = abs(value - 1) > stats.t.isf(5e-4, trials - 1) * error
+        found += stats.binom.pmf(positive, trials, 0.5) * far
+    assert found < 1e-3
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.1, 5), (0.5, 23), (0.9, 41)])

@@ -64,6 +64,8 @@ def test_a_sound_record_in_the_place_of_another_is_not_taken_for_it(kept):
     kept.path(other).parent.mkdir(exist_ok=True)
     shutil.copy(kept.path(CHUNK), kept.path(other))
     assert kept.state(other) == "stale"
+    with pytest.raises(RecordError, match="got one that is stale"):
+        kept.read(other)
 
 
 @pytest.mark.parametrize("made_by", ["measuring_source", "versions"])

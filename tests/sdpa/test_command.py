@@ -55,7 +55,8 @@ def test_it_prints_and_writes_what_the_library_finds():
     for line, head in zip(lines, table.itertuples(), strict=True):
         spread, top = head.row_variance**0.5, f" {head.most_attended_share:.0%} "
         first = f"{head.head} {head.rows} {spread:.3g} {head.max_weight:.2f} "
-        assert " ".join(line.split()).startswith(f"{first}({head.max_weight_exact:.2f})")
+        entropy = f"({head.max_weight_exact:.2f}) {head.entropy_share:.2f} "
+        assert " ".join(line.split()).startswith(first + entropy)
         assert top in line
 
 

@@ -13,7 +13,7 @@ from scipy.integrate import quad, simpson
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from sdpa.theory import GaussianRow, largest_score_survival, score_survival
-from sdpa.theory.gaussian_rows import gaussian_rows
+from sdpa.theory.gaussian_rows import gaussian_rows, saturated_rows
 from sdpa.theory.query_lengths import largest_deviation_survival
 
 
@@ -49,6 +49,13 @@ def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, thre
     error = 1e-12 if sigma >= 0.4 else 1e-10  # as stated
     found = GaussianRow(sigma, 3).remainder_below(log1p(-threshold))
     assert found == pytest.approx(expected, rel=1e-9, abs=error)
+
+
+@pytest.mark.parametrize("n_keys", [2, 64, 1e6])
+def test_saturation_between_nodes_is_that_of_each_row(n_keys):
+    sigma = np.geomspace(0.2, 200, 13)
+    expected = [GaussianRow(each, n_keys).remainder_below(log1p(-0.99)) for each in sigma]
+    assert_allclose(saturated_rows(sigma, n_keys), expected, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize(
