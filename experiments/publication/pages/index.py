@@ -33,7 +33,7 @@ from experiments.publication.pages.parts import (
     digits,
     pictures,
     provenance,
-    shown,
+    source_files,
     typeset,
 )
 from experiments.publication.pages.statements import (
@@ -77,7 +77,7 @@ def write_page(
     """Write index.html from tables, figures and published statements if one of them changed."""
     folder = study.folder
     options = [study.config.text, config_path.as_posix(), *first]
-    sources = (*shown(study.config, folder),)
+    sources = (*source_files(study.config, folder),)
     path = folder / "index.html"
     page = Product((path,), lambda: [make_page(study, config_path, first)], sources, options)
     build(folder, [page], report, quietly=True)

@@ -85,7 +85,7 @@ def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
     }
 
 
-def shown(config: Config, results: Path) -> Iterator[Path]:
+def source_files(config: Config, results: Path) -> Iterator[Path]:
     """Every file whose content appears on the page."""
     yield table_path(results)
     for sweep in config.sweeps:
