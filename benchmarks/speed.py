@@ -25,7 +25,7 @@ from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import Floats, load_experiment
 from experiments.measuring.kernel import Kernel, RowMeasurement
 from experiments.measuring.row_metrics import METRICS
-from experiments.tables.written import DIGITS
+from experiments.tables.layout import DIGITS
 from sdpa import RowDiagnostics, Scaling, row_diagnostics, scaled_dot_product_attention
 
 Task = Callable[[], object]

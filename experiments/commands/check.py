@@ -25,11 +25,11 @@ from experiments.running.store import Store
 from experiments.running.work import find_work
 from experiments.running.workers import helpers
 from experiments.tables.changes import ROUNDING, change_of
+from experiments.tables.layout import csv_bytes, written_columns
 from experiments.tables.products import Product, build, ledger
 from experiments.tables.reporter import FLAGGED, Reporter
 from experiments.tables.stored import measured_part, read_sidecar, sound_contents
 from experiments.tables.study import Study
-from experiments.tables.written import csv_bytes
 
 NOTHING_JUDGED = (
     "no value is tested: this needs a known exact value, 20 trials and 400 effective draws"
@@ -147,7 +147,6 @@ class _Rows:
     def difference(self) -> str:
         """Measure the rows; the difference in words, empty without any."""
         from experiments.tables.analyse import tabulated
-        from experiments.tables.layout import written_columns
 
         experiment = self.sweep.experiment
         parts = Chunk.of_cell(experiment, self.cell, self.trials)

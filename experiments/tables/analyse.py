@@ -20,10 +20,9 @@ from experiments.running.store import Store
 from experiments.running.work import cell_chunks
 from experiments.tables import crossings, slopes, verdicts
 from experiments.tables.derived import add_exact
-from experiments.tables.layout import summary_columns, written_columns
+from experiments.tables.layout import IDENTITY, summary_columns, written_columns
 from experiments.tables.results import Results
 from experiments.tables.verdicts import Agreement
-from experiments.tables.written import IDENTITY
 
 # In the order of derivation: each table may use the earlier ones.
 DERIVED_TABLES = (

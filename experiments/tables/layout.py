@@ -1,23 +1,50 @@
-"""The columns of the two files with the main table of a sweep: `all_metrics`, and the summary.
+"""Tables as CSV: their digits, the columns that name their sweep, and those of the two files with
+the main table, `all_metrics` and the summary.
 
 The suite reads `all_metrics`; people read the summary, SWEEP.csv. Neither has the interval of a mean
 or of a root mean square, which follows from the value, its standard error and the trials
 (`experiments.measuring.intervals`).
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 
 from experiments.kinds.figures import FIGURES, figures_of
 from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import AnyExperiment
 from experiments.measuring.intervals import Limits, mean_interval
 from experiments.measuring.metric import FEW_DRAWS, Metric
-from experiments.tables.results import Results
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from experiments.tables.results import Results
+
+DIGITS = "%.10g"
+IDENTITY = (
+    Column("sweep", "str", "name of the sweep"),
+    Column(
+        "experiment",
+        "str",
+        "experiment of the sweep; `mechanisms` for one of `saturation` with row maps",
+    ),
+    Column("seed", "int", "root seed of the config"),
+)
 MOST_COLUMNS = 40  # of a summary
 # The metrics of the first figure, which every table of rows shows, whatever its figures do.
 _CARD = "score_variance", "max_weight", "entropy", "query_gradient_norm_median"
+
+
+def csv_bytes(table: "pd.DataFrame") -> bytes:
+    r"""A table as CSV: floats have ten significant digits, missing values are empty.
+
+    >>> import pandas as pd
+    >>> csv_bytes(pd.DataFrame({"d_k": [4, 8], "slope": [1 / 3, float("nan")]}))
+    b'd_k,slope\n4,0.3333333333\n8,\n'
+    """
+    text: str = table.to_csv(index=False, float_format=DIGITS, lineterminator="\n")
+    return text.encode()
 
 
 def written_columns(experiment: AnyExperiment) -> tuple[Column, ...]:
@@ -28,7 +55,7 @@ def written_columns(experiment: AnyExperiment) -> tuple[Column, ...]:
     return tuple(column for column in experiment.table_columns if column.name not in implied)
 
 
-def with_intervals(experiment: AnyExperiment, written: pd.DataFrame) -> pd.DataFrame:
+def with_intervals(experiment: AnyExperiment, written: "pd.DataFrame") -> "pd.DataFrame":
     """The main table from `all_metrics`: with the intervals of means and roots."""
     ends: dict[str, tuple[float, ...]] = {}
     for metric in _means(experiment):
@@ -44,7 +71,7 @@ def with_intervals(experiment: AnyExperiment, written: pd.DataFrame) -> pd.DataF
     return written.assign(**ends)[names(experiment.table_columns)]
 
 
-def summary_columns(results: Results) -> list[str]:
+def summary_columns(results: "Results") -> list[str]:
     """The columns of a summary: the axes that vary, rule and trials, and the metrics of the
     experiment's figures, those of the default figure first, as far as 40 columns hold them.
     """

@@ -23,8 +23,14 @@ from experiments.measuring.metric import FEW_DRAWS
 from experiments.running.files import checksum, write_atomically
 from experiments.running.fingerprint import commit, measuring_source, versions
 from experiments.tables.changes import Change, update
+from experiments.tables.layout import (
+    IDENTITY,
+    csv_bytes,
+    summary_columns,
+    with_intervals,
+    written_columns,
+)
 from experiments.tables.products import keep_record, ledger, record
-from experiments.tables.written import IDENTITY, csv_bytes
 
 if TYPE_CHECKING:
     from experiments.tables.results import Results
@@ -46,8 +52,6 @@ def write_sweep(
         found: the results of the sweep.
         origin: of values measured earlier: what their sidecar has beside its checksums.
     """
-    from experiments.tables.layout import summary_columns, written_columns
-
     sweep = found.sweep
     sidecar = sidecar_path(results, sweep.name)
     values = (sweep.name, sweep.experiment.name, sweep.seed)
@@ -142,7 +146,6 @@ def read_sweep(results: Path, sweep: Sweep) -> "Results":
     """
     import pandas as pd
 
-    from experiments.tables.layout import with_intervals, written_columns
     from experiments.tables.results import Results
 
     text = dict.fromkeys([FEW_DRAWS, *treatment_names(sweep.experiment.cell)], str)

@@ -12,7 +12,7 @@ from experiments.config.paths import EXAMPLE_FOLDER
 from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.steps import long_table
 from experiments.publication.examples.walk import ExampleError, own_steps, read_matrix
-from experiments.tables.written import csv_bytes
+from experiments.tables.layout import csv_bytes
 from tests.command_line import call
 from tests.plain_attention import attention
 from tests.shipped import RESULTS

@@ -14,9 +14,9 @@ from experiments.config.paths import DRAWN, EXAMPLE_FOLDER, SHIPPED_RESULTS
 from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.steps import Example, Step, attention, long_table, numbered
 from experiments.running.files import write_atomically, write_files
+from experiments.tables.layout import csv_bytes
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import WIDTH, Reporter, tell, wrapped
-from experiments.tables.written import csv_bytes
 from sdpa import trace
 
 _MOST = 12  # rows and columns

@@ -14,9 +14,9 @@ from experiments.publication.models.smollm2 import PACKAGE, Pretrained, pretrain
 from experiments.publication.models.texts import checksums
 from experiments.running.files import checksum, write_atomically
 from experiments.running.fingerprint import theory_source
+from experiments.tables.layout import csv_bytes
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter
-from experiments.tables.written import csv_bytes
 
 _SIDECAR = "model.json"
 _FIGURES = ("divisors", "layers")
