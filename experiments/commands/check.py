@@ -83,7 +83,9 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
     def check_all() -> None:
         if not whole:
             return
-        together = study.agreement(whole)
+        from experiments.tables.analyse import agreement
+
+        together = agreement(study[name] for name in whole)
         report.verdict("checked", f"{counted(len(whole), 'sweep')}, unaltered")
         if alarm := together.alarm():
             raise DisagreementError(alarm)

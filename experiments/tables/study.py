@@ -1,6 +1,6 @@
 """The tables of a config in a folder: what each command reads, once."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,6 @@ from experiments.tables.stored import read_sweep
 
 if TYPE_CHECKING:
     from experiments.tables.results import Results
-    from experiments.tables.verdicts import Agreement
 
 
 class Study(Mapping[str, "Results"]):
@@ -55,9 +54,3 @@ class Study(Mapping[str, "Results"]):
         if name in unsound:
             raise unsound[name]
         return sound[name]
-
-    def agreement(self, names: Iterable[str]) -> "Agreement":
-        """The tests of the values of sweeps against exact ones."""
-        from experiments.tables.analyse import agreement
-
-        return agreement(self[name] for name in names)

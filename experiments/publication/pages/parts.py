@@ -28,6 +28,7 @@ from experiments.config.paths import (
     sidecar_path,
 )
 from experiments.publication.pages.statements import table_path
+from experiments.tables.analyse import agreement
 from experiments.tables.stored import read_sidecar, why_stale
 from experiments.tables.study import Study
 
@@ -200,10 +201,10 @@ def provenance(study: Study) -> Provenance:
         cells = counted(len(sweep.cells), "cell")
         state = f"complete: {counted(len(table), 'row')} for {cells}"
         row["table"] = "; ".join(filter(None, [state, reason]))
-        row["check"] = study.agreement([sweep.name]).verdict() or "–"
+        row["check"] = agreement([study[sweep.name]]).verdict() or "–"
         if at := made.get("measured_at"):
             row["measured at"] = at["commit"][:_SHOWN_DIGITS] + ("" if at["clean"] else ", changed")
-    whole = study.agreement(study)
+    whole = agreement(study.values())
     missing = [sweep.name for sweep in study.config.sweeps if sweep.name not in study]
     return Provenance(
         versions, rows, missing, whole.verdict(), whole.untested_in_words(), whole.alarm()
