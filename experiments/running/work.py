@@ -1,20 +1,9 @@
 """The chunks that a run has to measure.
 
-A sweep names the number of trials of its cells, or a pilot finds it for the precision that the
-sweep requests. With e the largest relative standard error among the precise metrics in a pilot of
-200 trials, a precision p needs
-
-    trials = 1.4 * 200 (e / p)^2,   at least 20 and at most max_trials
-
-The suite discards the draws of the pilot and estimates from other draws. If the same draws also
-determined the number of trials, it would be smaller where they happen to lie close together, and
-the estimates would be biased.
-
 Workers, local processes or a cluster, measure and compress; only this process writes. The result
 does not depend on who measures a chunk or on which chunk finishes first.
 """
 
-import math
 from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
@@ -25,20 +14,11 @@ from experiments.config.errors import MeasurementError, counted
 from experiments.config.sweep import Sweep
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import axis_values, describe
-from experiments.measuring.experiment import MEASURED, Cell
-from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import relative_error
-from experiments.running.store import Stamp, Store
+from experiments.running.store import Stamp, Store, pilot_chunks
 
 if TYPE_CHECKING:
     import pandas as pd
-
-PILOT_TRIALS = 200
-# Far above the number of any chunk that is kept.
-_FIRST_PILOT_CHUNK = 2**31
-# Squared relative errors of pilots of 200 trials spread by 13 to 15% around their mean (measured
-# over 200 seeds at d_k = 4 and 64), and in 1 of 100 pilots lie so far below it.
-_MARGIN = 1.4
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +104,7 @@ def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
         if any(store.state(chunk) != "sound" for chunk in found):
             work.waiting.add(sweep.name)
         else:
-            found = [chunk for cell in cells for chunk in cell_chunks(store, sweep, cell)]
+            found = [chunk for cell in cells for chunk in store.chunks(sweep, cell)]
         work.total[sweep.name] = len(found)
         for chunk in found:
             state = store.state(chunk)
@@ -137,33 +117,6 @@ def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
             asked.setdefault(path, Task(chunk, store, [])).sweeps.append(sweep.name)
     work.todo = [*asked.values()]
     return work
-
-
-def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:
-    """The chunks of a cell's pilot, of 200 trials together; none for a sweep that names its number
-    of trials.
-    """
-    if sweep.precision is None:
-        return []
-    return list(Chunk.of_cell(sweep.experiment, cell, PILOT_TRIALS, _FIRST_PILOT_CHUNK))
-
-
-def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
-    """The chunks of a cell, in merge order; in a sweep with a precision, its trials follow from the
-    pilot, which must be in the store.
-
-    Of T trials the standard error is that of the pilot times sqrt(PILOT_TRIALS / T). No number
-    suffices if a value or an error of the pilot is 0.
-    """
-    experiment, trials = sweep.experiment, sweep.trials
-    if sweep.precision is not None:
-        pilot = store.merged(pilot_chunks(sweep, cell))
-        rows = experiment.tabulate(cell, pilot)[MEASURED]
-        error = relative_error(experiment.metrics, rows)
-        if math.isfinite(error):
-            wanted = math.ceil(_MARGIN * PILOT_TRIALS * (error / sweep.precision) ** 2)
-            trials = min(max(wanted, MIN_TRIALS), trials)
-    return list(Chunk.of_cell(experiment, cell, trials))
 
 
 def unreached(sweep: Sweep, table: "pd.DataFrame") -> str:

@@ -17,7 +17,6 @@ from experiments.kinds import parts
 from experiments.measuring.columns import Column, axis_names, axis_values, names
 from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell, Measurement, Row
 from experiments.running.store import Store
-from experiments.running.work import cell_chunks
 from experiments.tables import crossings, slopes, verdicts
 from experiments.tables.derived import add_exact
 from experiments.tables.layout import IDENTITY, summary_columns, written_columns
@@ -41,7 +40,7 @@ def results_of(store: Store, sweep: Sweep) -> Results:
         RecordError: a record is missing, damaged or stale.
     """
     cells = sweep.cells
-    measurements = (store.merged(cell_chunks(store, sweep, cell)) for cell in cells)
+    measurements = (store.measurement(sweep, cell) for cell in cells)
     try:
         return analyse(sweep, tabulated(sweep.experiment, cells, measurements))
     except MeasurementError as error:

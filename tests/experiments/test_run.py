@@ -20,8 +20,8 @@ from experiments.measuring.columns import defaults
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.running import workers
-from experiments.running.store import Store
-from experiments.running.work import PILOT_TRIALS, cell_chunks, find_work, unreached
+from experiments.running.store import PILOT_TRIALS, Store
+from experiments.running.work import find_work, unreached
 from experiments.running.workers import LocalWorkers, count_step, helpers, steps
 from experiments.tables.analyse import tabulated
 from experiments.tables.reporter import Reporter
@@ -64,7 +64,7 @@ def measured(store, sweep, jobs=1, report=None):
         measure_chunks(store, work, LocalWorkers(jobs), report)
         assert not +work.left
     assert work.is_complete(sweep)
-    found = (store.merged(cell_chunks(store, sweep, cell)) for cell in sweep.cells)
+    found = (store.measurement(sweep, cell) for cell in sweep.cells)
     return tabulated(EXPERIMENT, sweep.cells, found)[MEASURED]
 
 

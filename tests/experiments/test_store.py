@@ -18,7 +18,6 @@ from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import load_experiment
 from experiments.running import fingerprint, store
 from experiments.running.store import RecordError, Store, measure_record
-from experiments.running.work import cell_chunks
 from tests.experiments.test_every_experiment import CELLS
 from tests.plain_rows import RULES
 
@@ -155,7 +154,7 @@ def test_all_files_that_run_for_a_measurement_count(tiny, monkeypatch, experimen
     """An independent route: the hash follows imports, and this test what runs."""
     config, folder = tiny
     sweep = next(each for each in config.sweeps if each.experiment.name == experiment)
-    chunk = cell_chunks(Store(folder / STORE, sweep.seed), sweep, sweep.cells[0])[0]
+    chunk = Store(folder / STORE, sweep.seed).chunks(sweep, sweep.cells[0])[0]
     ran = files_that_run(lambda: chunk.measure(sweep.seed))
     assert fingerprint.ROOT / "experiments/measuring/chunk.py" in ran
     counted: list[Path] = []
