@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
-from experiments.config.errors import counted
+from experiments.config.errors import TableError, counted
 from experiments.config.loader import Config
 from experiments.config.paths import (
     DERIVED,
@@ -29,7 +29,7 @@ from experiments.config.paths import (
 )
 from experiments.publication.pages.statements import table_path
 from experiments.tables.analyse import agreement
-from experiments.tables.stored import read_sidecar, why_stale
+from experiments.tables.stored import read_sidecar
 from experiments.tables.study import Study
 
 FOLDER = Path(__file__).parent
@@ -188,20 +188,21 @@ def provenance(study: Study) -> Provenance:
         row = dict.fromkeys(_PROVENANCE, "–")
         row |= {"sweep": sweep.name, "experiment": sweep.experiment.name}
         rows.append(row)
-        reason = why_stale(study.folder, sweep)
-        if sweep.name not in study:
-            row["table"] = f"missing: {reason}"
+        try:
+            results = study.require(sweep.name)
+        except TableError as error:
+            row["table"] = f"missing: {error}"
             continue
         made = read_sidecar(sidecar_path(study.folder, sweep.name))
         versions |= made["versions"]
-        table = study[sweep.name].measured
+        table = results.measured
         trials = table.get("trials", pd.Series(sweep.trials))
         ends = dict.fromkeys((trials.min(), trials.max()))
         row["trials"] = " to ".join(f"{n:,}" for n in ends)
         cells = counted(len(sweep.cells), "cell")
         state = f"complete: {counted(len(table), 'row')} for {cells}"
-        row["table"] = "; ".join(filter(None, [state, reason]))
-        row["check"] = agreement([study[sweep.name]]).verdict() or "–"
+        row["table"] = "; ".join([state, *made.get("failed", [])])
+        row["check"] = agreement([results]).verdict() or "–"
         if at := made.get("measured_at"):
             row["measured at"] = at["commit"][:_SHOWN_DIGITS] + ("" if at["clean"] else ", changed")
     whole = agreement(study.values())
