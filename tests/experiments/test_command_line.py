@@ -162,20 +162,20 @@ def test_an_exception_in_one_part_is_a_line_and_stops_no_other(suite, monkeypatc
         patch.setattr(analyse, "DERIVED_TABLES", tables)
         patch.setattr(rendering, "render_figure", planted_in("variance", rendering.render_figure))
         patch.setattr(draw, "finding_of", planted_in("gradients", draw.finding_of))
-        patch.setattr(index, "questions", planted)
+        patch.setattr(index, "answers", planted)
         ended = suite("all", "--jobs", "1", text=drawn.replace("trials: 3", "trials: 4"))
     assert ended.returncode == 1
     parts = (
         "derived/mine/slopes.csv not made",
         f"{figure} not made",
         f"{titled} not made",
-        "page, section quiz",
+        "page, section answers",
     )
     lines = [f"{part}: KeyError: 'planted'" for part in parts]
     assert ended.stderr.splitlines()[:5] == [*lines, f"traceback: {notes}"]
     assert notes.read_text().count("in planted") == 4
     assert [path.stem for path in figures.glob("*.png")] == ["saturation"]
-    assert "Sections are missing.</strong> page, section quiz" in page.read_text()
+    assert "Sections are missing.</strong> page, section answers" in page.read_text()
     assert suite("check").returncode == 1
     printed(suite("all", "--jobs", "1"))
     assert all(path.exists() for path in (figure, titled, suite.folder / TABLES[2]))

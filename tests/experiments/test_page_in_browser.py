@@ -179,28 +179,6 @@ def test_every_control_works(visit):
     assert_shows(page, State(4, 16, 0.0, seed=2))
 
 
-def test_the_questions_are_answered_by_keyboard(visit):
-    page = visit()
-    page.locator("#quiz summary").press("Enter")
-    asked = page.locator("#quiz fieldset")
-    assert asked.count() == 8
-    assert page.locator("#quiz .told:visible").count() == 0
-    # The first choice of each but the last, which stays open, and the button.
-    for key in [*7 * ["Tab", "Space"], "Tab", "Tab", "Enter"]:
-        page.keyboard.press(key)
-    told = page.locator("#quiz .told:visible strong").all_text_contents()
-    right, first = (
-        asked.evaluate_all(
-            "(all, name) => all.map(one => one.querySelector(name).textContent.trim())", name
-        )
-        for name in ("label:has([data-right])", "label")
-    )
-    answered = zip(right[:7], first[:7], strict=True)
-    assert told == ["Right." if a == b else f"No: {a}." for a, b in answered]
-    score = page.locator("#score").text_content()
-    assert score == f"{told.count('Right.')} right, 1 open, of 8"
-
-
 def test_expectations_are_those_of_theory_and_draws_average_to_them(visit):
     """Means over 2,000 draws within four standard errors of theory: a right page fails in 1 of
     5,000 sets of seeds.

@@ -26,7 +26,7 @@ from experiments.figures.captions import extent, over
 from experiments.figures.words import short
 from experiments.kinds.figures import FIGURES
 from experiments.publication.pages import explorer
-from experiments.publication.pages.answers import ANSWERS, answers, questions
+from experiments.publication.pages.answers import ANSWERS, answers
 from experiments.publication.pages.parts import (
     FOLDER,
     LONGER,
@@ -141,7 +141,6 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
         sections=[section for section in others if section.experiment not in _DEEP],
         deep=[section for section in others if section.experiment in _DEEP],
         full=drawn[LONGER],
-        quiz=part("quiz", lambda: [*questions(study, known)], []),
         models=drawn[MODELS],
         examples=drawn[EXAMPLE_FOLDER],
         statements=part("statements", lambda: statements(results), []),

@@ -1,6 +1,6 @@
 "use strict";
 
-/* The search in published statements, the questions, and sections that open for printing and for links. */
+/* The search in published statements, and sections that open for printing and for links. */
 (() => {
   const search = document.getElementById("search");
   const plain = (text) => text.toLowerCase().replace(/[_^]/g, ""); // "d_k^1/2" finds d with an index and a power
@@ -16,20 +16,6 @@
       count += found;
     }
     document.getElementById("count").textContent = `${count} entries`;
-  });
-  const quiz = document.querySelector("#quiz form");
-  quiz?.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const asked = [...quiz.querySelectorAll("fieldset")];
-    const chosen = asked.map((question) => question.querySelector("input:checked"));
-    asked.forEach((question, i) => {
-      const told = question.querySelector(".told");
-      const right = question.querySelector("[data-right]").parentElement.textContent.trim();
-      told.hidden = !chosen[i];
-      told.firstElementChild.textContent = chosen[i] && "right" in chosen[i].dataset ? "Right." : `No: ${right}.`;
-    });
-    const score = chosen.filter((choice) => choice && "right" in choice.dataset).length;
-    document.getElementById("score").textContent = `${score} right, ${chosen.filter((choice) => !choice).length} open, of ${asked.length}`;
   });
   addEventListener("beforeprint", () => {
     for (const details of document.querySelectorAll("#strip details, .look, .sweep details")) details.open = true;
