@@ -106,7 +106,6 @@ def count(store, *sweeps):
     return len(find_work(store, sweeps).todo)
 
 
-@pytest.mark.usefixtures("in_this_process")
 def test_helpers_count_steps_for_the_process_that_waits():
     before = steps().value
     for tasks in (1, 4):  # in a thread, and in a process
@@ -116,6 +115,7 @@ def test_helpers_count_steps_for_the_process_that_waits():
     assert steps().value == before + 5
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_rerun_measures_what_is_missing_alone(store):
     measured(store, SMALL)
     cells = len(SMALL.cells)
