@@ -122,7 +122,6 @@ def plain_caption(figure: Figure, shown: Shown) -> str:
     found = []
     if len(shown.rows):
         found.append(f"Sweep {shown.results.name}: {extent(shown.rows, shown.axes)}")
-    found.append(_causal_lengths(shown.rows))
     if shown.left_out:
         found.append(f"Not drawn: {shown.left_out}.")
     tables = {kind: shown.side_table(kind) for kind in shown.results}
@@ -151,20 +150,6 @@ def extent(table: pd.DataFrame, axes: SweepAxes) -> str:
     trials = table["trials"].agg(["min", "max"]).unique() if "trials" in table else []
     count = f"; {' to '.join(map(short, trials))} trials" if len(trials) else ""
     return f"{', '.join(named)}{count}." if named else ""
-
-
-def _causal_lengths(table: pd.DataFrame) -> str:
-    """The lengths of causal rows at the least and the largest number of keys, as a sentence.
-
-    >>> _causal_lengths(pd.DataFrame({"mask": "causal", "n_keys": [64, 256], "n_queries": 64}))
-    'Causal rows have 1 to 64, and 193 to 256 keys.'
-    """
-    if not {"mask", _ROWS} <= {*table}:
-        return ""
-    causal = table.loc[table["mask"] == "causal", ["n_keys", _ROWS]].sort_values("n_keys")
-    lengths = [f"{n_keys - queries + 1} to {n_keys}" for n_keys, queries in causal.to_numpy()]
-    named = ", and ".join(dict.fromkeys([*lengths[:1], *lengths[-1:]]))
-    return f"Causal rows have {named} keys." if named else ""
 
 
 def _not_crossed(table: pd.DataFrame, axes: SweepAxes) -> list[str]:

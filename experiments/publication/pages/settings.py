@@ -64,8 +64,10 @@ def _draw(without: pd.DataFrame, scaled: pd.DataFrame) -> Drawing:
         plot_measured(ax, rows, "ratio", "gap", xerr=reach(rows, "ratio"), **look)
     ax.axhline(0, color=INK, linewidth=0.8)
     ax.axvline(0.1, color=INK, linestyle=":")
-    ax.set_xscale("log")
-    ax.set_xlabel("median |dL/dq| after training, without the division over with it")
-    ax.set_ylabel("loss without minus with it (nats)")
+    ax.set(
+        xscale="log",
+        xlabel="median |dL/dq| after training, without the division over with it",
+        ylabel="loss without minus with it (nats)",
+    )
     legend(ax)
     return figure

@@ -96,8 +96,9 @@ FIGURES = (
         finding=Finding(
             sweep="dimension",
             title="Of these divisors, only d_k^1/2 makes all widths nearly alike",
-            sentence="With {n_keys.most} keys, the median query gradient |dL/dq| is larger unscaled "
-            "than under d_k^1/2 up to d_k = {at:.0f} (exact), and smaller at {d_k.most}.",
+            sentence="Of independent standard normal q and k, with {n_keys.most} keys and no mask, the "
+            "median query gradient |dL/dq| is larger unscaled than under d_k^1/2 up to d_k = {at:.0f} "
+            "(exact), and smaller at {d_k.most}.",
             needs={"d_k": (), "scaling": POWER_RULES},
             numbers=_metrics,
             reads=("crossings",),

@@ -167,9 +167,9 @@ FIGURES = (
         finding=Finding(
             sweep="dimension",
             title="In short rows, only d_k^1/2 keeps the largest weight almost equal",
-            sentence="From d_k = {d_k.least} to {d_k.most}, the mean largest of {n_keys.most} "
-            "weights rises from {first:.3f} to {last:.3f} unscaled (exact), and stays within a "
-            "tenth under d_k^1/2.",
+            sentence="For independent standard normal q and k from d_k = {d_k.least} to {d_k.most}, the "
+            "mean largest of {n_keys.most} weights rises from {first:.3f} to {last:.3f} unscaled "
+            "(exact), and stays within a tenth under d_k^1/2.",
             needs={"d_k": (), "scaling": BOTH},
             numbers=_level_under_the_root_alone,
         ),
