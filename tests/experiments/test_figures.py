@@ -4,8 +4,6 @@ asked for.
 
 import numpy as np
 import pytest
-from matplotlib.container import ErrorbarContainer
-from matplotlib.figure import Figure
 
 from experiments.config.paths import drawn_texts, figure_path
 from experiments.figures.captions import plain_caption
@@ -22,37 +20,15 @@ from tests.shipped import CONFIG, RESULTS
 SHOWN = {name: sweep for sweep in CONFIG.sweeps for name in sweep.figures}
 
 
-@pytest.fixture
-def sources(tiny):
-    """All tables that a figure may be drawn from, each with its name: those of every sweep of its
-    experiment.
-    """
-    config, folder = tiny
-
-    def of(name: str) -> dict[str, Results]:
-        subject = FIGURES[name].of
-        sweeps = [sweep for sweep in config.sweeps if subject == sweep.experiment.name]
-        return {sweep.name: read_sweep(folder, sweep) for sweep in sweeps}
-
-    return of
-
-
 def shipped(name: str) -> Results:
     return read_sweep(RESULTS, SHOWN[name])
 
 
-def drawing(figure, results: Results) -> Figure:
-    return draw(figure, shown(figure, results))
-
-
-def intervals(ax) -> list[ErrorbarContainer]:
-    return [container for container in ax.containers if isinstance(container, ErrorbarContainer)]
-
-
 def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
     """By straight lines between the points of the picture, which the curve of the table bends."""
-    ax = drawing(FIGURES["metrics"], shipped("metrics")).axes[3]
-    lines = {bar.get_label(): np.log(bar[0].get_xydata()) for bar in intervals(ax)}
+    figure = FIGURES["metrics"]
+    ax = draw(figure, shown(figure, shipped("metrics"))).axes[3]
+    lines = {bars.get_label(): np.log(bars[0].get_xydata()) for bars in ax.containers}
     gap = lines["unscaled"] - lines["d_k^1/2"]
     straight = np.exp(np.interp(0, -gap[-2:, 1], lines["unscaled"][-2:, 0]))
     (mark,) = [line for line in ax.lines if line.get_linestyle() == ":"]
@@ -63,15 +39,15 @@ def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
     )
 
 
-def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, sources, tmp_path):
+def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, tmp_path):
     config, folder = drawn
-    for name in ("variance", "map"):
-        (where,) = [sweep.name for sweep in config.sweeps if name in sweep.figures][:1]
+    sweeps = {sweep.name: sweep for sweep in config.sweeps}
+    for where, name, axes in (("scaling", "variance", "d_k"), ("map", "map", "d_k and n_keys")):
         drawing = figure_path(folder, where, name, ".png")
-        write_files(tmp_path / name, render_figure(FIGURES[name], sources(name)[where]))
+        again = render_figure(FIGURES[name], read_sweep(folder, sweeps[where]))
+        write_files(tmp_path / name, again)
         assert (tmp_path / f"{name}.png").read_bytes() == drawing.read_bytes()
         title, caption = drawn_texts(drawing)
-        axes = {"variance": "d_k", "map": "d_k and n_keys"}[name]
         assert title.lower() == f"sweep {where} over {axes}: {FIGURES[name].shows.lower()}"
         assert f"Sweep {where}: d_k = " in caption
         assert all(text.encode() in drawing.read_bytes() for text in (title, caption))

@@ -23,8 +23,7 @@ FINDINGS = {
     if figure.finding
 }
 SWEEPS = {sweep.name: sweep for sweep in CONFIG.sweeps}
-# The axis whose values, or the columns whose contents, change places, so that the effect goes
-# elsewhere.
+# The axis whose values change places, so that the effect goes elsewhere.
 REVERSED = {
     "length/length": "n_keys",
     "crossing/map": "n_keys",
@@ -43,20 +42,12 @@ def tables_of(drawing: str) -> Results:
     return read_sweep(RESULTS, SWEEPS[sweep])
 
 
-def swapped(table: pd.DataFrame, what: str | tuple[str, str]) -> pd.DataFrame:
-    """A table with the values of an axis in reverse order, or with two metrics in each other's
-    place.
-    """
-    if isinstance(what, tuple):
-        ends = ("", "_low", "_high", "_se")
-        names = {
-            f"{one}{end}": f"{other}{end}" for one, other in (what, what[::-1]) for end in ends
-        }
-        return table.rename(columns=names)
-    if what not in table:
+def swapped(table: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """A table with the values of an axis in reverse order."""
+    if axis not in table:
         return table
-    values = sorted(table[what].unique())
-    return table.assign(**{what: table[what].map(dict(zip(values, values[::-1], strict=True)))})
+    values = sorted(table[axis].unique())
+    return table.assign(**{axis: table[axis].map(dict(zip(values, values[::-1], strict=True)))})
 
 
 def noisy(table: pd.DataFrame) -> pd.DataFrame:
