@@ -8,7 +8,8 @@ from scipy import stats
 from benchmarks import false_alarms, speed
 from experiments.config.loader import load_config
 from experiments.tables.verdicts import ALARM, MIN_TESTED_DRAWS
-from tests.shipped import RESULTS, ROOT
+from tests.prose import prose
+from tests.shipped import RESULTS
 
 
 def test_the_shipped_speed_is_what_the_docs_say():
@@ -20,7 +21,7 @@ def test_the_shipped_speed_is_what_the_docs_say():
     assert without.drop(4).max() <= 3.5
     assert without[4] <= 9
     shares = without.drop(4)
-    page = " ".join((ROOT / "experiments" / "README.md").read_text().split())
+    page = prose("experiments/README.md")
     assert (
         f"takes {shares.min():.1f} to {shares.max():.1f} times the floor, and {without[4]:.0f} "
         f"times"
@@ -50,7 +51,7 @@ def test_docs_state_the_false_alarms():
     runs, alarms = table[["runs", "alarms"]].sum().tolist()
     assert stats.binom.sf(alarms - 1, runs, ALARM) > 1e-3
     low, high = stats.binomtest(alarms, runs).proportion_ci()
-    words = " ".join((ROOT / "docs" / "methods.md").read_text("utf-8").split())
+    words = prose("docs/methods.md")
     assert (
         f"{len(table)} configs with odd corners raised {alarms} alarms in {runs:,} runs without a "
         f"fault: {alarms / runs:.2%}, with a 95% interval from {low:.2%} to {high:.2%}"

@@ -11,6 +11,7 @@ import typer
 from experiments.__main__ import app
 from tests.command_line import printed
 from tests.suite_process import ROOT, captured
+from tests.test_docs import PAGES
 
 ODD = "a näme"
 PROGRAM = f"""#!{sys.executable}
@@ -81,9 +82,9 @@ def test_what_would_be_ignored_is_refused_before_anything_runs(tree, words, mess
     assert message in ran.stderr
 
 
-def test_every_command_that_users_and_ci_run_is_one_of_make():
-    files = [ROOT / name for name in (".ci/run", "README.md", "CONTRIBUTING.md")]
-    text = "\n".join(path.read_text() for path in files)
+def test_every_command_of_pages_and_ci_is_one_of_make():
+    others = [(ROOT / name).read_text() for name in (".ci/run", "CONTRIBUTING.md")]
+    text = "\n".join([*others, *PAGES.values()])
     commands = set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE))
     assert commands >= {"all", "quick", "test-slow"}
     assert printed(make(ROOT, "--dry-run", *sorted(commands)))

@@ -10,12 +10,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sdpa
-from tests.suite_process import ROOT
-from tests.test_your_model import GROUPED
+from tests.test_your_model import GROUPED, run_blocks
 
 pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 
-PAGE = (ROOT / "docs" / "your-model.md").read_text(encoding="utf-8")
 HEADS, N, D_K = 4, 9, 8
 TRIANGLE = np.tri(N, dtype=bool)
 PADDED = TRIANGLE & (np.arange(N) < np.array([N, 6, 4])[:, None, None, None])
@@ -26,15 +24,6 @@ def torch():
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     return torch
-
-
-def run_recipe(section, names):
-    """Run the Python block of a section among these names."""
-    (block,) = re.findall(
-        rf"^### {section}\n.*?^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE
-    )
-    exec(block, names)
-    return names
 
 
 def attention(torch, **options):
@@ -141,14 +130,14 @@ def test_the_recipe_of_a_loop(torch, capsys):
     model = torch.nn.TransformerEncoderLayer(32, HEADS, 64)
     names = {"model": model, "optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
     names |= {"loss_of": torch.nn.functional.mse_loss, "batches": [torch.randn(2, N, 3, 32)] * 101}
-    run_recipe("A plain loop", names)
+    run_blocks("A plain loop", names)
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["0", "100"]
 
 
 @pytest.mark.parametrize("key_heads", [HEADS, 2])
 def test_the_recipe_of_transformers_gives_the_same_by_both_implementations(torch, key_heads):
     fused, eager = (
-        run_recipe("Transformers", llama(torch, name, key_heads))["logs"]
+        run_blocks("Transformers", llama(torch, name, key_heads))["logs"]
         for name in ("sdpa", "eager")
     )
     assert len(fused) == 3 * HEADS * 9

@@ -13,9 +13,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sdpa import attention_weights, causal_mask
-from tests.suite_process import ROOT
+from tests.prose import part
 
-PAGE = (ROOT / "docs" / "your-model.md").read_text(encoding="utf-8")
+PAGE = "docs/your-model.md"
 TORCH, TRANSFORMERS, JAX = "PyTorch", "Hugging Face Transformers", "JAX"  # the sections
 CLOSE = {"rtol": 0, "atol": 1e-5}
 N = 7  # positions
@@ -34,15 +34,18 @@ def _offline_in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 
-def run_recipe(section, names):
-    """Run the Python blocks of a section among these names, and add `saved`, the arrays of the file
-    that they write.
-    """
-    (text,) = re.findall(rf"^## {section}\n(.*?)^## ", PAGE, re.DOTALL | re.MULTILINE)
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+def run_blocks(heading, names):
+    """Run the Python blocks of a part of the page among these names."""
+    blocks = re.findall("^```python\n(.*?)^```", part(PAGE, heading), re.DOTALL | re.MULTILINE)
     assert blocks
     for block in blocks:
         exec(block, names)
+    return names
+
+
+def run_recipe(section, names):
+    """The same, and add `saved`, the arrays of the file that they write."""
+    run_blocks(section, names)
     with np.load("qk.npz", allow_pickle=False) as file:
         names["saved"] = dict(file)
     return names

@@ -11,7 +11,6 @@ import pytest
 from experiments.commands.measure import measure
 from experiments.config.loader import Config, load_config
 from experiments.figures.draw import draw_sweeps
-from experiments.kinds.figures import figures_of
 from experiments.publication.pages import explorer
 from experiments.running import workers as local
 from experiments.running.store import measure_record
@@ -20,33 +19,25 @@ from experiments.tables.reporter import Reporter
 from experiments.tables.study import Study
 from tests.command_line import Suite, call
 
-
-def _every(experiment: str) -> str:
-    """A line of a config with every figure of an experiment; empty if it has none."""
-    names = ", ".join(figures_of(experiment))
-    return f"figures: [{names}]" if names else ""
-
-
 _DRAWN = {"scaling": ("variance",), "single": ("variance",), "map": ("map",)}
 _RULES = "scaling: [unscaled, d_k^1/2]"
 TINY = f"""\
 seed: 0
 sweeps:
   scaling: {{experiment: saturation, d_k: [4, 64], n_keys: 8, n_queries: 5, scaling: [unscaled, d_k^1/3, d_k^1/2],
-    trials: 60, {_every("saturation")}}}
-  single: {{experiment: saturation, d_k: 16, n_keys: 8, scaling: d_k^1/2, trials: 20, {_every("saturation")}}}
+    trials: 60}}
+  single: {{experiment: saturation, d_k: 16, n_keys: 8, scaling: d_k^1/2, trials: 20}}
   laws: {{experiment: saturation, d_k: 4, n_keys: 8, inputs: [gaussian, uniform], {_RULES}, trials: 20}}
-  rows: {{experiment: rows, d_k: [4, 64], n_keys: 8, n_queries: 3, {_RULES}, trials: 2, {_every("rows")}}}
-  distribution: {{experiment: distribution, d_k: [1, 16], trials: 3000, {_every("distribution")}}}
+  rows: {{experiment: rows, d_k: [4, 64], n_keys: 8, n_queries: 3, {_RULES}, trials: 2}}
+  distribution: {{experiment: distribution, d_k: [1, 16], trials: 3000}}
   initialisation: {{experiment: initialisation, d_model: [16, 64], n_heads: 4, n_keys: 8, n_queries: 5,
-    scheme: [gpt2, xavier], {_RULES}, trials: 60, {_every("initialisation")}}}
-  mechanisms: {{experiment: saturation, d_k: 4, n_keys: 4, n_queries: 4, mask: window-2, scaling: unscaled, trials: 20,
-    {_every("mechanisms")}}}
+    scheme: [gpt2, xavier], {_RULES}, trials: 60}}
+  mechanisms: {{experiment: saturation, d_k: 4, n_keys: 4, n_queries: 4, mask: window-2, scaling: unscaled, trials: 20}}
   language: {{experiment: language, d_k: [4, 64], n_keys: 5, learning_rate: [0.01, 0.1], {_RULES},
-    initial: unit, layers: 1, width: 8, steps: 25, trials: 2, {_every("language")}}}
+    initial: unit, layers: 1, width: 8, steps: 25, trials: 2}}
   map: {{experiment: saturation, d_k: [2, 8, 24, 64], n_keys: [8, 20], {_RULES},
     trials: 25, figures: [map, phase]}}
-  network: {{experiment: network, d_k: 4, n_keys: 4, scaling: unscaled, trials: 20, {_every("network")}}}
+  network: {{experiment: network, d_k: 4, n_keys: 4, scaling: unscaled, trials: 20}}
 """
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from experiments.kinds import experiment_names
 from experiments.kinds.distribution import cell as distribution
-from experiments.kinds.figures import figures_of
 from experiments.kinds.initialisation import cell as initialisation
 from experiments.kinds.language import cell as language
 from experiments.kinds.mechanisms import cell as mechanisms
@@ -25,14 +24,6 @@ from sdpa.row_maps import NORMALIZERS
 from tests.plain_rows import RULES
 
 OTHER_RULES = (Scaling.parse("d_k^1/4"), RULES[1])
-
-
-def test_the_tiny_config_has_every_experiment_and_every_figure(tiny):
-    config, _ = tiny
-    assert {sweep.experiment.name for sweep in config.sweeps} == set(experiment_names())
-    for name in experiment_names():
-        sweeps = [sweep for sweep in config.sweeps if sweep.experiment.name == name]
-        assert {figure for sweep in sweeps for figure in sweep.figures} == {*figures_of(name)}
 
 
 SIZES = {"d_k": 5, "n_keys": 7, "n_queries": 3, "scaling": RULES}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.kinds.mechanisms.cell import KERNEL, Cell, MaskName, Sink
+from sdpa.masks import allowed_keys
 from sdpa.row_maps import NORMALIZERS
 from tests.plain_attention import entropy
 from tests.plain_rows import RULES
@@ -24,22 +25,11 @@ CHANGES = [
 ]
 
 
-# Keys before a query's own and after it that each mask shows.
-REACH = {
-    "none": (99, 99),
-    "causal": (99, 0),
-    "window-3": (2, 0),
-    "local-2": (2, 2),
-}
-
-
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 def test_the_rows_of_a_map_are_those_of_plain_loops(change):
     cell, rng = replace(CELL, **change), np.random.default_rng(0)
     q, k, g = (rng.standard_normal(shape) for shape in ((3, 5, 4), (3, 7, 4), (3, 5, 7)))
-    distance = np.arange(7) - np.arange(2, 7)[:, None]
-    back, ahead = REACH[cell.mask]
-    seen = (distance >= -back) & (distance <= ahead)
+    seen = allowed_keys(cell.mask, (5, 7))
     visible = cell.visible(slice(0, 5))
     assert seen.all() if visible is None else (seen == visible).all()
     scores = np.where(seen, q @ k.mT, -np.inf)

@@ -22,6 +22,7 @@ from experiments.publication.models.texts import checksums, windows
 from experiments.tables.reporter import Reporter
 from sdpa import diagnose_scores, softmax
 from sdpa.theory import GaussianRow
+from tests.prose import prose
 from tests.suite_process import ROOT
 
 
@@ -122,15 +123,15 @@ def test_laws_are_those_of_other_draws(name, sigma):
 def test_the_page_has_the_findings_and_the_numbers_of_the_tables():
     """Those of docs/training.md."""
     shipped = read_model(ROOT / SHIPPED_RESULTS)
-    page = " ".join((ROOT / "docs" / "training.md").read_text(encoding="utf-8").split())
+    page = prose("docs/training.md")
     findings = [figure.finding for figure in MODEL_FIGURES.values()]
     of_heads = shipped["by-head"].query("weights == 'trained'")
-    prose = of_heads.query("text == 'prose'")
-    apart = prose["entropy_share_distance"]
-    rest = prose["rest_distance"]
-    typical = prose.filter(like="distance").abs().median()
+    of_prose = of_heads.query("text == 'prose'")
+    apart = of_prose["entropy_share_distance"]
+    rest = of_prose["rest_distance"]
+    typical = of_prose.filter(like="distance").abs().median()
     of_texts = of_heads.groupby("text")["rest_distance"].agg(lambda x: x.abs().median())
-    differ = (rest.abs() > REACH * prose["rest_distance_se"]).sum()
+    differ = (rest.abs() > REACH * of_prose["rest_distance_se"]).sum()
     others = [f"{typical[f'rest_distance_{name}']:.2f}" for name in model_heads.CONTROLS]
     lengths = shipped["by-length"].set_index("n_keys")
     last = shipped["by-position"].query("first == 1024").set_index("rule")
@@ -140,12 +141,12 @@ def test_the_page_has_the_findings_and_the_numbers_of_the_tables():
         *(finding.sentence.format(**finding.numbers(shipped)) for finding in findings),
         f"without the first key, the median head is {typical['rest_distance']:.2f} from it.**",
         f"the median head is {apart.abs().median():.2f} from that of Gaussian rows",
-        f"of {len(prose)} heads, {(apart < -0.05).sum()} are lower by more than 0.05 and "
+        f"of {len(of_prose)} heads, {(apart < -0.05).sum()} are lower by more than 0.05 and "
         f"{(apart > 0.05).sum()} higher",
         f"the median distance is {typical['rest_distance']:.3f} ({of_texts.min():.3f} to "
         f"{of_texts.max():.3f} on five texts), from logistic, uniform and Laplace rows "
         f"{others[0]}, {others[1]} and {others[2]}; {differ} heads differ",
-        f"{(prose['first_key_weight'] > 0.5).sum()} heads give the first key more than half",
+        f"{(of_prose['first_key_weight'] > 0.5).sum()} heads give the first key more than half",
         f"rises from {lengths['spread'][16]:.2f} to {lengths['spread'][2048]:.2f}, and the entropy "
         f"share falls from {lengths['entropy_share'][16]:.2f} to "
         f"{lengths['entropy_share'][2048]:.2f}.",

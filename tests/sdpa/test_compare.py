@@ -10,12 +10,13 @@ from scipy.special import rel_entr
 from sdpa import compare
 from sdpa.diagnosis import COMPARED
 from sdpa.diagnosis.two_runs import divergence
+from tests.numerics import normals
 from tests.plain_attention import entropy, softmax_of_row
 
 
 def inputs(*shape):
     """Queries, keys and other keys."""
-    return 2 * np.random.default_rng(0).standard_normal((3, *shape))
+    return 2 * normals(3, *shape)
 
 
 def plain_comparison(pairs):

@@ -10,9 +10,9 @@ from scipy import special
 
 from sdpa import PairLaw, row_diagnostics
 from sdpa.theory import UnknownError, attention_expectations, attention_medians
-from tests.suite_process import ROOT
+from tests.prose import prose
 
-README = " ".join((ROOT / "results" / "README.md").read_text("utf-8").split())
+README = prose("results/README.md")
 
 
 def ratio(d_k, n_keys):

@@ -78,8 +78,7 @@ def plain_diagnosis(sequences, divisor):
 
 
 def inputs(shape_q, shape_k, scale=1.0):
-    rng = np.random.default_rng(0)
-    return scale * rng.standard_normal(shape_q), 0.3 + rng.standard_normal(shape_k)
+    return scale * normals(*shape_q), 0.3 + normals(*shape_k, seed=1)
 
 
 PADDED = np.ones((7, 11), bool)  # the last keys are padding, and query 1 sees a single key

@@ -10,7 +10,8 @@ from scipy.optimize import brentq, minimize_scalar
 
 from sdpa.theory import GaussianRow, attention_expectations, limits
 from sdpa.theory.gaussian_rows import gaussian_rows
-from tests.suite_process import ROOT
+from tests.numerics import is_mean
+from tests.prose import part, prose
 
 
 @pytest.mark.parametrize("n_keys", [3, 64])
@@ -19,8 +20,7 @@ def test_half_the_gaps_of_drawn_scores_are_below_the_median(n_keys):
     rows = 10**6 // n_keys + 20_000
     scores = np.random.default_rng(n_keys).standard_normal((rows, n_keys))
     first, second = -np.partition(-scores, 1, axis=1)[:, :2].T
-    below = (first - second < limits.median_gap(n_keys)).mean()
-    assert abs(below - 0.5) < 5 * 0.5 / sqrt(rows)
+    assert is_mean(first - second < limits.median_gap(n_keys), 0.5)
 
 
 def test_the_frozen_phase_is_that_of_drawn_poisson_dirichlet_weights():
@@ -40,18 +40,13 @@ def test_the_frozen_phase_is_that_of_drawn_poisson_dirichlet_weights():
         limits.frozen_max_weight(m): weights[:, 0],
     }
     for exact, rows in found.items():
-        assert abs(rows.mean() - exact) < 5 * rows.std() / sqrt(len(rows)) + 2e-3
-
-
-def part(heading):
-    """A part of docs/theory.md."""
-    text = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
-    return text.partition(f"## {heading}")[2].partition("\n## ")[0]
+        assert is_mean(rows, exact, within=2e-3)
 
 
 def rows_of(heading):
-    """The numbers of the last table of a part, row by row."""
-    table = re.findall(r"(?:^\|[ -].*\n)+", part(heading), re.MULTILINE)[-1].splitlines()[2:]
+    """The numbers of the last table of a part of docs/theory.md, row by row."""
+    text = part("docs/theory.md", heading)
+    table = re.findall(r"(?:^\|[ -].*\n)+", text, re.MULTILINE)[-1].splitlines()[2:]
     rows = [row.replace(",", "").strip("| ").split(" | ") for row in table]
     return [[re.findall(r"[\d.]+(?:e\+\d+)?", cell) for cell in row] for row in rows]
 
@@ -120,7 +115,7 @@ def test_formulas_of_others_are_as_far_from_exact_values_as_docs_say():
         power = (1 / (1 + 4 * 64 / multiplier**2) - 1) / 2
         return n**power / output(n, 64 / multiplier) - 1
 
-    page = " ".join(part("Formulas of others").split())
+    page = prose("docs/theory.md", "Formulas of others")
     counts = [4**i for i in range(4, 9)]
     model = [f"{above(n, 8.0):.0%}" for n in counts]
     lengths = [str(n) for n in counts]
@@ -151,4 +146,4 @@ def test_joint_norms_of_heads_differ_as_docs_say():
         ratios = squares.mean(axis=2) / squares.mean(axis=(1, 2))[:, None]
         assert ratios.std() == pytest.approx(deviations[-1], rel=0.05)
     said = "{:.3f} for 4 heads of 64, and {:.3f} for 12.".format(*deviations)
-    assert said in " ".join(part("QK-norm").split())
+    assert said in prose("docs/theory.md", "QK-norm")

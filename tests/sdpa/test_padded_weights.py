@@ -11,6 +11,7 @@ from scipy import special
 
 from sdpa.heads import FilesError, Layout, read_heads
 from sdpa.heads.table import table_of
+from sdpa.masks import allowed_keys
 from tests.command_line import sdpa
 from tests.numerics import normals
 
@@ -22,13 +23,11 @@ TOKENS = {
     "right": np.array([np.arange(N) < length for length in LENGTHS]),
     "none": np.ones((BATCH, N), bool),
 }
-BANDS = {"causal": (N, 0), "window-4": (3, 0), "local-3": (3, 3), "none": (N, N)}  # behind, ahead
 
 
 def sees(mask):
     """The keys of each query, (N, N)."""
-    behind, ahead = BANDS[mask]
-    return np.array([[-behind <= j - i <= ahead for j in range(N)] for i in range(N)])
+    return allowed_keys(mask, (N, N))
 
 
 def weights(side, mask):
