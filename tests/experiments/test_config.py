@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from experiments.config.loader import ConfigError, load_config
 from experiments.config.yaml_text import range_or_value
-from sdpa import Scaling
 from tests.shipped import ROOT
 
 GOOD = """\
@@ -40,19 +39,6 @@ def faults(load, text):
     lines = str(refused.value).splitlines()
     assert all(re.match(r".*config\.yaml:\d+:\d+: .", line) for line in lines)
     return [re.sub(r"^.*?config\.yaml:", "", line) for line in lines]
-
-
-def test_a_sweep_is_read_with_its_defaults(load):
-    config = load(GOOD)
-    (sweep,) = config.sweeps
-    assert (config.seed, sweep.name, sweep.trials) == (0, "one", 10)
-    assert sweep.experiment.name == "saturation"
-    assert sweep.figures == ("metrics",)
-    small, large = sweep.cells
-    assert (small.d_k, large.d_k) == (4, 8)
-    assert (small.n_keys, small.n_queries, small.key_std) == (16, 64, 1.0)
-    assert str(small.inputs) == "gaussian"
-    assert small.scaling == (Scaling.parse("unscaled"), Scaling.parse("d_k^1/2"))
 
 
 @pytest.mark.parametrize(

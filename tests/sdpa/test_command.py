@@ -13,11 +13,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from experiments.publication.pages.diagnosis import DIAGNOSIS_COLUMNS
-from sdpa import compare, diagnose
+from sdpa import Scaling, compare, diagnose
 from sdpa.command.words import advice
 from sdpa.heads import Layout, read_heads
 from sdpa.heads.table import table_of
-from sdpa.theory import attention_expectations
+from sdpa.theory import attention_expectations, divisor_for
 from tests.command_line import printed, sdpa
 from tests.numerics import normals
 from tests.suite_process import ROOT, captured
@@ -140,6 +140,23 @@ def test_advice_without_a_mask_holds_for_a_decoder_too():
     said = printed(sdpa("diagnose", *files))
     assert "for a decoder, add --mask causal" in said
     assert "No advice" in said
+
+
+def test_the_divisor_and_its_table_are_those_of_theory():
+    shown = printed(sdpa("design", "--d-k", "16", "--n-keys", "64", "--max-weight", "0.2"))
+    told = re.match(
+        r"divide the scores by ([\d.]+) for max_weight = 0.2 at d_k = 16 and n_keys = 64",
+        shown,
+    )
+    divisor = float(told[1])
+    exact = divisor_for("max_weight", 0.2, 16, 64)
+    assert divisor == pytest.approx(exact, rel=1e-3)
+    rule = re.search(r"the same as the rule (\S+) for scaling", shown)[1]
+    assert Scaling.parse(rule).divisor(16, 64) == pytest.approx(exact, rel=1e-3)
+    table = shown.split("\n\n")[-2].splitlines()[1:]
+    assert [int(line.split()[0]) for line in table] == [4, 16, 64, 256, 1024]
+    longest = attention_expectations(16, 1024, exact)
+    assert float(table[-1].split()[3]) == pytest.approx(longest.max_weight, rel=1e-3)
 
 
 def test_a_design_knows_the_rows_of_masks():
