@@ -84,8 +84,10 @@ CAT = softmax(CAT_SCORES)
 DRAWN = article_draws()
 BARE, OF_NOTEBOOK = attention_weights(*NOTEBOOK, scaling="unscaled"), attention_weights(*NOTEBOOK)
 ORDER = [3, 1, 7, 0, 2, 6, 5, 4]
-LARGE = softmax(LARGE_SCORES)
+LARGE, GENTLE = softmax(LARGE_SCORES), softmax(SMALL)
 SATURATED = [w for w in softmax(30 * normals(20_000, 16)) if w.max() > 0.99]
+ROWS = normals(40, 6)
+LENGTHS = np.linalg.norm(ABC.k, axis=1)
 UNIT = PairLaw(normalize="l2")
 
 ARITHMETIC: dict[str, Any] = {
@@ -133,8 +135,8 @@ ARITHMETIC: dict[str, Any] = {
     "lesson-17": np.outer(np.sqrt((64, 512)), (-2, 2)),
     "lesson-26": exp(sqrt(2 / 8) * optimize.brentq(lambda x: beyond(x, 8) - 0.5, 0, 9)) > 2,
     "lesson-30": [
-        (np.argsort(normals(40, 6)) == np.argsort(softmax(normals(40, 6)))).all(),
-        all((np.diag(softmax_jacobian(row)) > 0).all() for row in softmax(normals(40, 6))),
+        (np.argsort(ROWS) == np.argsort(softmax(ROWS))).all(),
+        all((np.diag(softmax_jacobian(row)) > 0).all() for row in softmax(ROWS)),
     ],
     "lesson-31": same(
         [derivative(softmax, normals(6), axis) for axis in np.eye(6)],
@@ -160,19 +162,19 @@ ARITHMETIC: dict[str, Any] = {
     "article-31": softmax([10, 1, 1, 1])[0],
     "article-32": softmax([10, 1, 1, 1])[1],
     "article-33": [
-        jacobian_norm(LARGE) < 0.1 * jacobian_norm(softmax(SMALL)),
-        jacobian_norm(np.array(SATURATED)).max() < 0.1 * jacobian_norm(softmax(SMALL)),
+        jacobian_norm(LARGE) < 0.1 * jacobian_norm(GENTLE),
+        jacobian_norm(np.array(SATURATED)).max() < 0.1 * jacobian_norm(GENTLE),
     ],
-    "article-34": entropy(LARGE) < 0.1 * entropy(softmax(SMALL)),
+    "article-34": entropy(LARGE) < 0.1 * entropy(GENTLE),
     "article-35": np.isfinite(softmax([1e4, 0, -1e4])).all(),
-    "article-36": softmax(SMALL),
-    "article-37": softmax(SMALL).max(),
-    "article-38": entropy(softmax(SMALL)),
+    "article-36": GENTLE,
+    "article-37": GENTLE.max(),
+    "article-38": entropy(GENTLE),
     "article-40": LARGE.round(6),
     "article-41": LARGE.max(),
     "article-42": entropy(LARGE),
     "article-45": [LARGE[0] > 0.9, LARGE[1:].max() < 0.1, entropy(LARGE) < 0.1],
-    "article-47": softmax(SMALL).min() > 0.1,
+    "article-47": GENTLE.min() > 0.1,
     "article-52": same(9 * np.var(normals(1000) / 3), np.var(normals(1000))),
     "article-67": SESSION.weights,
     "article-68": SESSION.weights.sum(axis=1),
@@ -193,15 +195,15 @@ ARITHMETIC: dict[str, Any] = {
     ),
     "article-88": [
         (np.diff(np.arctan2(*ABC.k.T[::-1])) > 0).all(),
-        len(set(np.linalg.norm(ABC.k, axis=1).round(6))) == 3,
+        len(set(LENGTHS.round(6))) == 3,
     ],
     "article-89": [
         same(ABC.v[:2] @ ABC.v[:2].T, np.eye(2), 0),
         same(ABC.v[2], ABC.v[:2].mean(axis=0), 0),
     ],
     "article-90": [
-        (ABC.scores[0] / np.linalg.norm(ABC.k, axis=1)).argmax() == 0,
-        (ABC.scores[2] / np.linalg.norm(ABC.k, axis=1)).argmax() == 2,
+        (ABC.scores[0] / LENGTHS).argmax() == 0,
+        (ABC.scores[2] / LENGTHS).argmax() == 2,
         np.ptp(ABC.scores[1]) < 1e-12,
     ],
     "article-94": ABC.scores[0],

@@ -212,7 +212,8 @@ def test_readme_states_the_losses_of_training():
     of_64 = trained.query("d_k == 64").set_index(["initial", "scaling"])["final_loss"]
     plain, scaled = of_64["unit"][RULES]
     small_plain, small_scaled = of_64["small"][RULES]
-    at_one_rate = of_unit_start().query("learning_rate == 0.001").set_index("scaling")["final_loss"]
+    of_unit, _ = of_unit_start()
+    at_one_rate = of_unit.query("learning_rate == 0.001").set_index("scaling")["final_loss"]
     own_rates = OF_FULL["language_rates"].measured.query("initial_divisor == 'd_k^1/4'")
     blind = OF_FULL["language_uniform"]["bands"].query("layers == 4")
     small_decoder = STUDY["language"]["bands"].query("initial == 'unit'")
@@ -239,8 +240,9 @@ def test_readme_states_the_losses_of_training():
 
 
 def of_unit_start():
-    """Decoders whose q and k start with variance 1."""
-    return OF_FULL["language"].measured.query("initial == 'unit' and initial_divisor == 'unscaled'")
+    """Decoders whose q and k start with variance 1; and those at the best rate, by rule."""
+    rows = OF_FULL["language"].measured.query("initial == 'unit' and initial_divisor == 'unscaled'")
+    return rows, rows.loc[rows.groupby("scaling")["final_loss"].idxmin()].set_index("scaling")
 
 
 @shipped_only
@@ -283,8 +285,7 @@ def test_readme_counts_the_settings_of_training():
 
 @shipped_only
 def test_readme_states_what_training_does_to_gradients():
-    rows = of_unit_start()
-    best = rows.loc[rows.groupby("scaling")["final_loss"].idxmin()].set_index("scaling")
+    _, best = of_unit_start()
     unscaled, scaled = best.loc["unscaled"], best.loc["d_k^1/2"]
     text = spoken("README.md")
     before, after = unscaled["spread_before"], unscaled["spread_after"]
@@ -339,9 +340,8 @@ def test_the_page_on_training_states_what_the_tables_show():
         assert rows.index.is_unique
         return rows["final_loss"].round(2).map("{:.2f}".format)
 
-    language = of_unit_start()
+    language, best = of_unit_start()
     by_rate = language.pivot_table("final_loss", "learning_rate", "scaling")
-    best = language.loc[language.groupby("scaling")["final_loss"].idxmin()].set_index("scaling")
     numbers = best.select_dtypes("number")
     ratio = numbers.loc["unscaled"] / numbers.loc["d_k^1/2"]
     starts = {

@@ -27,12 +27,6 @@ TABLES = (
 )
 
 
-@pytest.fixture
-def processes(tmp_path) -> Suite:
-    """Commands that are processes of their own, with workers."""
-    return Suite(tmp_path, in_a_process)
-
-
 def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
     for command in ("run", "draw", "check"):
         printed(suite(command))
@@ -105,11 +99,12 @@ def test_watch_runs_at_every_save_and_names_the_largest_changes(suite, monkeypat
     assert f"mine: {told}\n" in ended.stdout
 
 
-def test_a_second_run_writes_the_same_bytes(suite, processes):
+def test_a_second_run_writes_the_same_bytes(suite, tmp_path):
+    """In a process of its own, with workers."""
     suite("run")
     before = {path: path.read_bytes() for path in suite.folder.rglob("*.csv")}
     shutil.rmtree(suite.folder / ".cells")
-    again = processes("run", "--jobs", "2")
+    again = Suite(tmp_path, in_a_process)("run", "--jobs", "2")
     assert "tables: 4 unchanged\n" in again.stdout
     assert {path: path.read_bytes() for path in suite.folder.rglob("*.csv")} == before
     assert f"{suite.folder}/mine.csv: up to date\n" in suite("run", "-v").stdout

@@ -18,6 +18,7 @@ from experiments.tables.crossings import EQUAL, NORMS, TENTH, crossings, norm_ra
 from experiments.tables.results import SweepAxes
 from experiments.tables.slopes import fit_slopes
 from experiments.tables.stored import read_sweep
+from tests.experiments.test_verdicts import USUAL
 from tests.numerics import normals
 
 OF_ROWS, OF_RUNS = SweepAxes.of_cell(EXPERIMENT.cell), SweepAxes.of_cell(language.Cell)
@@ -76,7 +77,6 @@ def test_the_best_rate_has_the_least_loss_and_the_band_lies_around_it(losses, be
 
 
 # Crossings of uniform inputs have no laws, each of which takes half a second.
-USUAL = {axis: value for axis, value in OF_ROWS.usual.items() if value is not None}
 AXES = {"n_queries": 64, **USUAL, "inputs": "uniform", "trials": 100, "few_draws": ""}
 METRICS = (
     "jacobian_norm",

@@ -15,8 +15,8 @@ from experiments.figures import curves
 from experiments.figures.captions import HOLLOW, plain_caption
 from experiments.figures.lines import scale_x
 from experiments.figures.rendering import draw
-from experiments.figures.shown import shown
-from experiments.figures.style import colours_of, panels
+from experiments.figures.shown import Shown, shown
+from experiments.figures.style import Drawing, colours_of, panels
 from experiments.figures.words import listed, under, values_of
 from experiments.kinds.declarations import READING
 from experiments.kinds.figures import FIGURES
@@ -157,6 +157,17 @@ def made(tmp_path):
     return of
 
 
+@pytest.fixture
+def drawn(made):
+    """What is shown of the sweep of a figure, and its drawing."""
+
+    def of(name: str) -> tuple[Shown, Drawing]:
+        what = shown(FIGURES[name], made(name))
+        return what, draw(FIGURES[name], what)
+
+    return of
+
+
 def crossed(table: pd.DataFrame, **values) -> pd.DataFrame:
     """Each row with each combination of the values of further columns."""
     further = pd.DataFrame([*itertools.product(*values.values())], columns=[*values])
@@ -216,6 +227,10 @@ def points_of(bars) -> np.ndarray:
     return np.array([[*xy, *reach.get(xy[1 - along], unknown)] for xy in line.get_xydata()])
 
 
+def rounded(x: float, y: float) -> tuple[float, float]:
+    return round(x, 6), round(y, 6)
+
+
 def others_of(ax) -> dict[str, set]:
     """The points of an axes that are hollow, or exact or of a law."""
     parts = {each for bars in ax.containers for each in (bars[0], *bars[1])}
@@ -224,7 +239,7 @@ def others_of(ax) -> dict[str, set]:
         if line.get_zorder():  # that of dotted marks is 0
             kind = "hollow" if line.get_markerfacecolor() == "white" else "exact"
             xy = zip(line.get_xdata(orig=False), line.get_ydata(), strict=True)
-            found[kind] |= {(round(x, 6), round(y, 6)) for x, y in xy if not math.isnan(y)}
+            found[kind] |= {rounded(x, y) for x, y in xy if not math.isnan(y)}
     return found
 
 
@@ -259,15 +274,14 @@ def expected_points(panel, rows: pd.DataFrame, x: str) -> tuple[list, dict[str, 
             ("exact", law),
         ):
             if not math.isnan(height):
-                others[kind].add((round(at, 6), round(height, 6)))
+                others[kind].add(rounded(at, height))
     return sorted(points), others
 
 
 @pytest.mark.parametrize("name", OF_LINES)
-def test_lines_are_the_rows_shown(name, made):
+def test_lines_are_the_rows_shown(name, drawn):
     """Points, intervals, hollow points, exact values and laws, under the title of their metric."""
-    picture, what = FIGURES[name].lines, shown(FIGURES[name], made(name))
-    drawing = draw(FIGURES[name], what)
+    picture, (what, drawing) = FIGURES[name].lines, drawn(name)
     is_hollow = False
     for place, panel in enumerate(picture.panels):
         title = panel.title or what.results.metrics[panel.metric].title
@@ -279,7 +293,7 @@ def test_lines_are_the_rows_shown(name, made):
         found = np.concatenate([points_of(each) for each in bars])
         found = sorted(map(tuple, found[~np.isnan(found[:, 1])]))
         np.testing.assert_allclose(found, points, rtol=1e-9)
-        measured = {(round(at, 6), round(y, 6)) for at, y, *_ in points}
+        measured = {rounded(at, y) for at, y, *_ in points}
         joined = {"hollow": set(), "exact": measured}  # where no exact value is known
         seen = [others_of(ax) for ax in axes]
         for kind, expected in others.items():
@@ -298,9 +312,8 @@ def test_a_title_says_which_panels_have_medians():
 
 
 @pytest.mark.parametrize("name", OF_LINES)
-def test_each_line_has_the_colour_and_the_rows_of_its_label(name, made):
-    picture, what = FIGURES[name].lines, shown(FIGURES[name], made(name))
-    drawing = draw(FIGURES[name], what)
+def test_each_line_has_the_colour_and_the_rows_of_its_label(name, drawn):
+    picture, (what, drawing) = FIGURES[name].lines, drawn(name)
     colours, metric = {}, picture.panels[0].metric
     for bars in (bars for ax in drawing.axes for bars in ax.containers):
         colour = to_hex(bars[0].get_color())
@@ -326,9 +339,8 @@ def test_few_sizes_have_a_logarithmic_axis_with_ticks_at_them():
     assert (ax.get_xscale(), [*ax.get_xticks()]) == ("log", [16, 32, 64])
 
 
-def test_assumptions_are_ratios_to_the_first_row(made):
-    what = shown(FIGURES["assumptions"], made("assumptions"))
-    drawing = draw(FIGURES["assumptions"], what)
+def test_assumptions_are_ratios_to_the_first_row(drawn):
+    what, drawing = drawn("assumptions")
     cells = [text.get_text() for text in drawing.axes[0].get_yticklabels()]
     assert len(cells) == 9
     for ax, metric in zip(drawing.axes, curves._CHANGED, strict=True):
@@ -347,11 +359,10 @@ def test_assumptions_are_ratios_to_the_first_row(made):
                 assert cells[round(place)] == values_of(row, named)
 
 
-def test_a_distribution_has_the_densities_and_the_kurtosis(made):
-    results = made("distribution")
-    what = shown(FIGURES["distribution"], results)
-    *densities, right = draw(FIGURES["distribution"], what).axes
-    histogram = results["histogram"]
+def test_a_distribution_has_the_densities_and_the_kurtosis(drawn):
+    what, drawing = drawn("distribution")
+    *densities, right = drawing.axes
+    histogram = what.results["histogram"]
     middle = (histogram["low"] + histogram["high"]) / 2
     reach = 1.96 * histogram["density_se"].where(histogram["count"] >= 10, 0)
     density = histogram["density"]
@@ -364,19 +375,18 @@ def test_a_distribution_has_the_densities_and_the_kurtosis(made):
         found = np.concatenate([points_of(bars) for bars in ax.containers])
         np.testing.assert_allclose(found, expected)
     exact = zip(middle, histogram["density_exact"], strict=True)
-    known = {(round(x, 6), round(y, 6)) for x, y in exact if not math.isnan(y)}
+    known = {rounded(x, y) for x, y in exact if not math.isnan(y)}
     assert others_of(densities[0])["exact"] == known
 
 
-def test_maps_have_the_ratios_of_the_first_combination_and_their_crossings(made):
-    results = made("map")
-    drawing = draw(FIGURES["map"], shown(FIGURES["map"], results))
+def test_maps_have_the_ratios_of_the_first_combination_and_their_crossings(drawn):
+    what, drawing = drawn("map")
     names = {"softmax Jacobian |J|_F": "jacobian", "query gradient |dL/dq|": "query_gradient"}
     for ax in drawing.axes[:6]:
         norm, statistic = ax.get_title().split(", ")
         one = {"norm": names.get(norm, "undivided_query_gradient"), "statistic": statistic}
         ratios, crossings = (
-            rows_of(results, kind, query_std=1, **one) for kind in ("ratios", "crossings")
+            rows_of(what.results, kind, query_std=1, **one) for kind in ("ratios", "crossings")
         )
         plane = ratios.pivot_table(index="n_keys", columns="d_k", values="ratio").to_numpy()
         np.testing.assert_allclose(np.exp(ax.images[0].get_array()), plane)
@@ -393,9 +403,8 @@ def test_maps_have_the_ratios_of_the_first_combination_and_their_crossings(made)
         assert np.allclose(4 * 4 ** dashed.get_xdata(), equal["crossing_exact"])
 
 
-def test_phases_have_the_shares_of_each_case_and_the_line_of_freezing(made):
-    what = shown(FIGURES["phase"], made("phase"))
-    drawing = draw(FIGURES["phase"], what)
+def test_phases_have_the_shares_of_each_case_and_the_line_of_freezing(drawn):
+    what, drawing = drawn("phase")
     groups = what.rows.groupby(["query_std", "scaling"], sort=False)
     for ax, ((spread, rule), rows) in zip(drawing.axes[:-1], groups, strict=True):
         assert ax.get_title() == f"query std = {spread:g}, {under(rule)}"
@@ -412,11 +421,10 @@ def test_phases_have_the_shares_of_each_case_and_the_line_of_freezing(made):
             assert np.allclose(sigma[inside], np.sqrt(2 * np.log(n_keys[inside])))
 
 
-def test_rows_are_the_weights_of_the_first_draw(made):
-    what = shown(FIGURES["rows"], made("rows"))
-    first = made("rows").measured.query("trial == 0 and n_keys == 3")
+def test_rows_are_the_weights_of_the_first_draw(drawn):
+    what, drawing = drawn("rows")
+    first = what.results.measured.query("trial == 0 and n_keys == 3")
     groups = first.groupby(["d_k", "scaling"], sort=False)
-    drawing = draw(FIGURES["rows"], what)
     for ax, ((d_k, rule), rows) in zip(drawing.axes[:-1], groups, strict=True):
         weights = rows.pivot_table(index="query", columns="key", values="weight").to_numpy()
         np.testing.assert_allclose(ax.images[0].get_array(), weights)

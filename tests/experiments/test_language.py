@@ -18,12 +18,13 @@ SMALL = Cell(
 
 
 def _states(cell: Cell, seed: int = 0):
-    """The states of a run under the only rule of a cell."""
+    """The states of a run under the only rule of a cell, with copies of its decoder."""
     rng = np.random.default_rng(seed)
     start = cell.start(rng)
     places = rng.integers(10_000, size=(cell.steps + 1, cell.n_sequences))
     (design,) = cell.designs()
-    return train(cell, design, start, places)
+    for step, decoder, found in train(cell, design, start, places):
+        yield step, decoder.copy(), found
 
 
 def _losses(cell: Cell) -> np.ndarray:
@@ -62,19 +63,14 @@ def test_a_clipped_step_has_the_norm_of_the_limit():
     cell = replace(SMALL, optimizer="momentum", warmup=0, clip=0.01, learning_rate=1.0)
     moved = [
         np.concatenate([array.ravel() for _, array in decoder.arrays()])
-        for _, (_, decoder, _) in zip(range(2), _copies(cell), strict=False)
+        for _, (_, decoder, _) in zip(range(2), _states(cell), strict=False)
     ]
     assert np.linalg.norm(moved[1] - moved[0]) == pytest.approx(0.01, rel=1e-3)
 
 
-def _copies(cell: Cell):
-    for step, decoder, found in _states(cell):
-        yield step, decoder.copy(), found
-
-
 def test_the_learning_rate_rises_over_the_warmup():
     cell = replace(SMALL, warmup=4, optimizer="adam", learning_rate=0.004)
-    unembedding = [decoder.unembedding for _, decoder, _ in _copies(cell)]
+    unembedding = [decoder.unembedding for _, decoder, _ in _states(cell)]
     change = np.abs(np.diff(unembedding[:2], axis=0)).max()
     assert change == pytest.approx(0.001, rel=1e-3)  # a first step of Adam is the rate
 
