@@ -78,9 +78,6 @@ class Suite:
             for path in self.results.rglob("*.csv")
         }
 
-    def temporary_files(self) -> list[Path]:
-        return list(self.results.rglob("*.sdpa-part"))
-
 
 def ends_within(seconds: float, group: int) -> bool:
     """True if no process of a group is left after that time at most."""

@@ -124,9 +124,11 @@ def test_the_ranges_of_number_formats_are_those_of_the_law():
         assert beyond(float(median) - 0.05) > 0.5 > beyond(float(median) + 0.05)
 
 
-def spoken(page):
-    """A page in one line, without the signs of formulas."""
-    return prose(page).replace("$", "").replace("<sub>k</sub>", "_k")
+def assert_says(page, *statements):
+    """A page has these in one line, without the signs of its formulas."""
+    text = prose(page).replace("$", "").replace("<sub>k</sub>", "_k")
+    for stated in statements:
+        assert stated in text
 
 
 @shipped_only
@@ -150,8 +152,8 @@ def test_readme_states_what_one_layer_does():
     exact = {
         n: significant(limits.median_crossing("query_gradient_norm", n), 2) for n in (64, 1024)
     }
-    text = spoken("README.md")
-    for stated in (
+    assert_says(
+        "README.md",
         f"among 64 keys averages {weights['unscaled', 64]:.0%} at d_k = 64 and "
         f"{weights['unscaled', 512]:.0%} at 512. "
         f"With the division, it averages {from_4_on} at every d_k from 4 to 512.",
@@ -174,8 +176,7 @@ def test_readme_states_what_one_layer_does():
         f"is too weak ({weights['d_k^1/3', 512]:.0%} at 512)",
         f"too strong ({weights['d_k^2/3', 512]:.0%} at 512; equal weights would be {1 / 64:.1%})",
         f"is smaller unscaled from d_k = {equal_at['jacobian', 64]:.0f} on.",
-    ):
-        assert stated in text
+    )
 
 
 @shipped_only
@@ -188,16 +189,15 @@ def test_readme_states_what_many_layers_do():
     by_mask = growth(OF_FULL["networks"], f"{of_usual} and mask == 'causal' and mlp == 'none'")
     by_depth = growth(OF_FULL["starts"], f"{of_usual} and output_scale == 'depth'")
     of_swiglu = growth(OF_FULL["networks"], f"{of_usual} and mlp == 'swiglu' and mask == 'none'")
-    text = spoken("README.md")
-    for stated in (
+    assert_says(
+        "README.md",
         f"so that q and k have variance 1 | ≈1,000,000× | {explosion['d_k^1/2']:.0f}× |",
         f"causal mask (`config.full.yaml`) | {significant(by_mask['unscaled'], 2):,.0f}× "
         f"| {by_mask['d_k^1/2']:.1f}× |",
         f"√(2 layers) (`config.full.yaml`) | {by_depth['unscaled']:.1f}× | {by_depth['d_k^1/2']:.2f}× |",
         f"SwiGLU MLPs double the growth of the first case of the table "
         f"({of_swiglu['d_k^1/2']:.0f} for {explosion['d_k^1/2']:.0f}).",
-    ):
-        assert stated in text
+    )
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
 
 
@@ -218,8 +218,8 @@ def test_readme_states_the_losses_of_training():
     blind = OF_FULL["language_uniform"]["bands"].query("layers == 4")
     small_decoder = STUDY["language"]["bands"].query("initial == 'unit'")
     of_all = small_decoder.set_index("scaling")["final_loss"]
-    text = spoken("README.md")
-    for stated in (
+    assert_says(
+        "README.md",
         *(
             "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
@@ -234,8 +234,7 @@ def test_readme_states_the_losses_of_training():
         f"from variance 1, at {of_all['unscaled']:.2f} without and "
         f"{of_all['d_k^1/2']:.2f} with the division",
         *(f"ignores q and k ends at {loss:.1f}:" for loss in blind["final_loss"]),
-    ):
-        assert stated in text
+    )
     assert 0 < small_plain - small_scaled < (plain - scaled) / 2
 
 
@@ -257,8 +256,8 @@ def test_readme_counts_the_settings_of_training():
     widths = without.index.get_level_values("d_k")
     n_small, n_unit = is_small.sum(), (~is_small).sum()
     n_ranked = (without["trials"] >= 9).sum()
-    text = spoken("README.md")
-    for stated in (
+    assert_says(
+        "README.md",
         f"with it in {worse.sum()} of {len(worse)} settings.",
         f"trained in {len(worse)} settings, which differ in d_k ({widths.min()} to {widths.max()}),",
         f"the final loss is higher in {worse.sum()} settings, by {more.min():.2f} to {more.max():.2f} "
@@ -275,8 +274,7 @@ def test_readme_counts_the_settings_of_training():
         f"N(0, 0.02²) ({n_small}).",
         f"in the {n_ranked} settings of nine runs, and from the lowest to the highest of three runs "
         f"in {len(worse) - n_ranked}.",
-    ):
-        assert stated in text
+    )
     (exception,) = worse[~worse].reset_index()[["optimizer", "initial"]].to_numpy().tolist()
     assert exception == ["momentum", "small"]
     assert worse[vanish].all()
@@ -287,10 +285,12 @@ def test_readme_counts_the_settings_of_training():
 def test_readme_states_what_training_does_to_gradients():
     _, best = of_unit_start()
     unscaled, scaled = best.loc["unscaled"], best.loc["d_k^1/2"]
-    text = spoken("README.md")
     before, after = unscaled["spread_before"], unscaled["spread_after"]
-    assert f"without the division grows from {before:.0f} to {after:.0f}." in text
-    assert f"<10⁻⁷ | {scaled['query_gradient_median_after']:.2f} |" in text
+    assert_says(
+        "README.md",
+        f"without the division grows from {before:.0f} to {after:.0f}.",
+        f"<10⁻⁷ | {scaled['query_gradient_median_after']:.2f} |",
+    )
     assert unscaled["query_gradient_median_after_high"] < 1e-7
     assert unscaled["query_gradient_after_low"] > scaled["query_gradient_after_high"]
     # Of docs/training.md.
@@ -322,8 +322,9 @@ def test_the_page_on_networks_states_what_the_tables_show():
     median = by_rule["query_gradient_median"]
     share = median["unscaled"] / by_rule["query_gradient"]["unscaled"] ** 0.5
     assert (median["unscaled"] > median["d_k^1/2"]).all()
-    text = spoken("docs/network.md")
-    assert f"is {share.min():.2f} to {share.max():.2f} of its root mean square" in text
+    assert_says(
+        "docs/network.md", f"is {share.min():.2f} to {share.max():.2f} of its root mean square"
+    )
     for results in (STUDY["network"], OF_FULL["networks"], OF_FULL["llama"]):
         table = results.measured
         assert (table["trials"] < 100).all()
@@ -370,8 +371,8 @@ def test_the_page_on_training_states_what_the_tables_show():
     plain, root = "unscaled", "d_k^1/2"
     gain = float(blind) - float(unit[root])
     weights = numbers["max_weight_after"]
-    text = spoken("docs/training.md")
-    for stated in (
+    assert_says(
+        "docs/training.md",
         f"it ends at {unit[plain]} ({unit[root]}). Attention that cannot select ends at {blind}, so "
         f"that unscaled attention gains half of the {gain:.2f} nats",
         f"end at {narrow[plain]}, {unit[plain]} and at most {wide[plain]} ({narrow[root]}, "
@@ -392,8 +393,7 @@ def test_the_page_on_training_states_what_the_tables_show():
         f"(mean largest weight {weights[plain]:.2f} beside {weights[root]:.2f})",
         f"unscaled ends at {momentum[plain]} ({momentum[root]}). From the small one, it ends at "
         f"{momentum_small[plain]} ({momentum_small[root]}),",
-    ):
-        assert stated in text
+    )
     assert by_rate[plain][by_rate.index >= 0.008].min() > 2.32
     assert by_rate[root].max() < 2.19
     assert (float(blind) - float(unit[plain])) / gain == pytest.approx(0.5, abs=0.02)
@@ -410,10 +410,14 @@ def test_the_code_of_first_steps_runs(monkeypatch):
     assert [*eval(line, names)] == ["d_k^1/2", "d_k^1/3", "d_k^2/3", "unscaled"]
 
 
-@pytest.mark.parametrize("name", PAGES)
+WITH_LINKS = PAGES | {f"docs/{path.name}": path.read_text("utf-8") for path in DOCS.glob("*.ipynb")}
+
+
+@pytest.mark.parametrize("name", WITH_LINKS)
 def test_links_lead_somewhere(name):
     links = [
-        (ROOT / name).parent / link for link in re.findall(r"\]\((?!https:)([^)#]+)\)", PAGES[name])
+        (ROOT / name).parent / link
+        for link in re.findall(r"\]\((?!https:)([^)#]+)\)", WITH_LINKS[name])
     ]
     missing = [link.resolve() for link in links if not link.exists()]
     # Figures of sweeps are those of the shipped config; a user may have deleted a sweep.
@@ -430,12 +434,9 @@ def anchors(text):
 
 
 def test_links_lead_to_headings():
-    notebooks = {
-        f"docs/{path.name}": path.read_text(encoding="utf-8") for path in DOCS.glob("*.ipynb")
-    }
     wrong = [
         f"{name}: {page}#{anchor}"
-        for name, text in {**PAGES, **notebooks}.items()
+        for name, text in WITH_LINKS.items()
         for page, anchor in re.findall(r"\]\((?!https:)([\w/.-]*\.md)?#([^)]+)\)", text)
         if anchor
         not in anchors(

@@ -137,21 +137,18 @@ def made(tmp_path):
             bins = bins.assign(high=bins["low"] + [1, 0.5, 3] * 3, count=[1, 50, 900] * 3)
             tables["histogram"] = filled(bins, ["density"], rng)
         if name == "map":
-            norms = {"norm": ["jacobian", "query_gradient", "undivided_query_gradient"]}
-            points = table.query("scaling == 'unscaled'")[["d_k", "n_keys", "query_std"]]
-            ratios = crossed(points, **norms, statistic=["median", "r.m.s."])
-            tables["ratios"] = ratios.assign(ratio=8 * rng.random(len(ratios)))
-            rows = crossed(
-                points.query("d_k == 4"), **norms, statistic=["median", "r.m.s."], level=[1, 0.1]
-            )
-            at = 8 + 100 * rng.random(len(rows))
-            found = {
-                "crossing": at,
-                "crossing_low": 0.9 * at,
-                "crossing_high": 1.3 * at,
-                "crossing_exact": 1.1 * at,
+            norms = {
+                "norm": ["jacobian", "query_gradient", "undivided_query_gradient"],
+                "statistic": ["median", "r.m.s."],
             }
-            tables["crossings"] = rows.drop(columns="d_k").assign(**found)
+            points = table.query("scaling == 'unscaled'")[["d_k", "n_keys", "query_std"]]
+            ratios = crossed(points, **norms)
+            tables["ratios"] = ratios.assign(ratio=8 * rng.random(len(ratios)))
+            rows = crossed(points.query("d_k == 4"), **norms, level=[1, 0.1]).drop(columns="d_k")
+            at = 8 + 100 * rng.random(len(rows))
+            tables["crossings"] = rows.assign(
+                crossing=at, crossing_low=0.9 * at, crossing_high=1.3 * at, crossing_exact=1.1 * at
+            )
         return Results(sweep, tables)
 
     return of

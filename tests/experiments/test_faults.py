@@ -89,7 +89,7 @@ def test_6_kills_at_random_moments_lose_nothing_and_change_no_byte(tmp_path, com
     assert kept, "no run lived long enough to finish a chunk"
     assert suite.run("run")[0] == 0
     assert kept.items() <= suite.records().items()
-    assert suite.temporary_files() == []
+    assert not [*suite.results.rglob("*.sdpa-part")]
     assert suite.tables() == complete.tables()
 
 

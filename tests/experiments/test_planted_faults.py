@@ -1,6 +1,4 @@
-"""Faults of measuring that the check finds, in cells of the size of shipped ones, and one that it
-cannot find.
-"""
+"""Faults of measuring that the check finds, in cells of the size of shipped ones."""
 
 from dataclasses import replace
 
@@ -20,14 +18,6 @@ CELL = Cell(d_k=64, n_keys=64, mask="causal", scaling=(Scaling.parse("d_k^1/2"),
 SWEEP = Sweep("mine", EXPERIMENT, {}, trials=TRIALS, figures=(), seed=0)
 
 
-class OfOneQuery(Cell):
-    """All queries of a draw are the same."""
-
-    def draw(self, trials, rng):
-        keys, queries = super().draw(trials, rng)
-        return keys, lambda rows: np.repeat(queries(rows)[:, :1], rows.stop - rows.start, axis=1)
-
-
 @pytest.mark.parametrize(
     ("drawn", "is_found"),
     [
@@ -36,9 +26,8 @@ class OfOneQuery(Cell):
         (replace(CELL, scaling=(Scaling.parse("8.08"),)), True),
         (replace(CELL, key_std=1.02), True),
         (replace(CELL, key_mean=0.2), True),
-        (OfOneQuery(**vars(CELL)), False),  # which changes no expectation
     ],
-    ids=["none", "no mask", "divisor off by 1%", "wide keys", "keys with a mean", "one query"],
+    ids=["none", "no mask", "divisor off by 1%", "wide keys", "keys with a mean"],
 )
 def test_a_fault_raises_the_alarm(drawn, is_found):
     measurement = KERNEL.measure(drawn, TRIALS, np.random.default_rng(1))

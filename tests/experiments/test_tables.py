@@ -36,11 +36,11 @@ def copied(tiny, tmp_path):
     config, folder = tiny
     sweep = config.sweeps[0]
     write_sweep(tmp_path, read_sweep(folder, sweep))
-    return config, sweep, tmp_path
+    return sweep, tmp_path
 
 
 def test_a_flipped_byte_is_noticed_and_named(copied):
-    _, sweep, folder = copied
+    sweep, folder = copied
     for name in ("scaling.csv", "derived/scaling/all_metrics.csv"):
         content = (folder / name).read_bytes()
         (folder / name).write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
@@ -50,7 +50,7 @@ def test_a_flipped_byte_is_noticed_and_named(copied):
 
 
 def test_tables_of_another_config_or_layout_are_refused(copied):
-    _, sweep, folder = copied
+    sweep, folder = copied
     other = dataclasses.replace(sweep, values={**sweep.values, "d_k": (4, 64, 128)})
     with pytest.raises(TableError, match=r"scaling.* is from another config: got d_k"):
         read_sweep(folder, other)
@@ -62,7 +62,7 @@ def test_tables_of_another_config_or_layout_are_refused(copied):
 
 def test_tables_without_chunks_are_analysed_again(copied):
     """To the same bytes, also from intervals that no file has."""
-    _, sweep, folder = copied
+    sweep, folder = copied
     sidecar = folder / "scaling.json"
     earlier = json.loads(sidecar.read_bytes()) | {
         "source": "an earlier one",
@@ -115,7 +115,7 @@ def test_a_table_is_compared_with_the_one_before(of, to, kind, where):
 
 def test_values_keep_the_commit_that_measured_them(copied):
     """Also beside other exact values, but not if other source measures them."""
-    _, sweep, folder = copied
+    sweep, folder = copied
     tables, sidecar = read_sweep(folder, sweep), folder / "scaling.json"
     made = json.loads(sidecar.read_bytes())
     at = {"commit": "1" * 40, "clean": True}

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from sdpa import attention_weights, row_diagnostics, scaled_dot_product_attention
 from sdpa.positions import alibi_bias
 from sdpa.row_maps import NORMALIZERS, RowMap
-from tests.numerics import derivative
+from tests.numerics import derivative, normals
 
 D_K, N_KEYS, N_QUERIES = 4, 7, 3
 MAPS = [RowMap(0.0, 2.5), *(RowMap(1.5, None, name) for name in NORMALIZERS)]
@@ -42,10 +42,9 @@ def test_saturated_rows_keep_their_digits(row_map, n_keys, d_k):
     """Rows of gaps up to hundreds, and of two equal scores at the top: the plain map has the norms
     of the kernel, a weak sink those without it.
     """
-    rng = np.random.default_rng(5)
-    scores, keys = 200 * rng.standard_normal((50, n_keys)), rng.standard_normal((n_keys, d_k))
+    scores, keys = 200 * normals(50, n_keys), normals(n_keys, d_k, seed=1)
     scores[:5, :2] = scores[:5].max(axis=-1, keepdims=True)
-    gradients = rng.standard_normal(scores.shape)
+    gradients = normals(*scores.shape, seed=2)
     expected = row_diagnostics(scores, 1.0, keys, gradients=gradients)
     assert expected.jacobian_norm.min() < 1e-40
     found = row_map.rows(scores, keys, gradients=gradients)

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import sdpa
 from sdpa import row_diagnostics
+from tests.numerics import normals
 
 # n_keys and d_k: short rows and long ones, with vectors and with distances of keys.
 SIZES = [(7, 3), (7, 11), (40, 11), (40, 64)]
@@ -13,9 +14,8 @@ DIVISORS = (1.0, 2.5, 0.7)
 
 
 def inputs(n_keys, d_k, n_queries=5, spread=2.0):
-    rng = np.random.default_rng(10)
-    scores = spread * rng.standard_normal((2, n_queries, n_keys))
-    return scores, rng.standard_normal((2, n_keys, d_k))
+    scores = spread * normals(2, n_queries, n_keys, seed=10)
+    return scores, normals(2, n_keys, d_k, seed=11)
 
 
 def masked_inputs(n_keys, d_k, n_queries=5, spread=2.0):
@@ -54,7 +54,7 @@ def plain(scores, keys, divisor, gradients):
 )
 def test_equals_the_plain_definition(n_keys, d_k, n_queries, given, spread):
     scores, keys = given(n_keys, d_k, n_queries, spread)
-    gradients = np.random.default_rng(n_keys).standard_normal(scores.shape)
+    gradients = normals(*scores.shape, seed=n_keys)
     rows = row_diagnostics(scores, DIVISORS, keys, gradients=gradients)
     for i, divisor in enumerate(DIVISORS):
         for name, expected in plain(scores, keys, divisor, gradients).items():
