@@ -152,6 +152,7 @@ def test_variants_have_grids_of_their_own(load):
     ]
     assert sweep.parameters()["variants"][1] == {"n_keys": [5], "key_std": [2.0, 3.0]}
     assert "variants" not in load(GOOD).sweeps[0].parameters()
+    assert sweep.trials == 10
 
 
 @pytest.mark.parametrize(
