@@ -45,12 +45,13 @@ def test_slopes_are_those_of_another_fit(tiny):
 
 def rates_table(losses):
     """A main table of one rule: the losses by rate."""
-    rows = pd.DataFrame({"learning_rate": 0.01 * 2.0 ** np.arange(len(losses))})
+    places = np.arange(len(losses))
+    rows = pd.DataFrame({"learning_rate": 0.01 * 2.0**places})
     return rows.assign(
         final_loss=losses,
         final_loss_low=1.5,
         final_loss_high=9.5,
-        diverged=np.arange(len(losses)) / 9,
+        diverged=places / 9,
         trials=9,
         d_k=7,
         scaling="d_k^1/2",
