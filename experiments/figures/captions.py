@@ -6,6 +6,7 @@ that the finding speaks of; `draw` then says why. A plain caption has the sizes,
 the rows shown, those left out, and how to read the figure.
 """
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ import pandas as pd
 
 from experiments.config.sweep import Sweep
 from experiments.figures.shown import Shown
-from experiments.figures.words import listed, short, spoken
+from experiments.figures.words import is_number, listed, short, spoken
 from experiments.kinds.declarations import HOLLOW, READING, Figure, Finding, Needs
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import Numbers, is_few
@@ -22,9 +23,10 @@ from experiments.measuring.experiment import MEASURED
 from experiments.tables.results import Results, SweepAxes
 
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
-_LINES = "Lines: exact values where these are known."
+_LINES = "Lines: exact values."
 _FEW_AXES = 4  # that a title names
-_NONE = pd.Series(dtype=float)
+_JOINING = "Lines: exact values where these are known; elsewhere they join the points."
+_UNKNOWN = pd.Series([math.nan])
 
 
 class Ends(NamedTuple):
@@ -129,8 +131,10 @@ def plain_caption(figure: Figure, shown: Shown) -> str:
     found += [figure.note, *(said for said, holds in figure.when.items() if holds(tables))]
     if READING in figure.note:
         parts = [(panel.metric, part) for panel, part in shown.panels]
-        if any(part.get(f"{metric}_exact", _NONE).notna().any() for metric, part in parts):
-            found.append(_LINES)
+        exact = pd.concat([part.get(f"{metric}_exact", _UNKNOWN) for metric, part in parts])
+        joins = exact.isna().any() and is_number(shown.rows, shown.x)
+        if exact.notna().any():
+            found.append(_JOINING if joins else _LINES)
         if any(is_few(part, metric).any() for metric, part in parts):
             found.append(HOLLOW)
     return " ".join(filter(None, found))

@@ -28,7 +28,16 @@ from experiments.figures.style import (
     empty,
     panels,
 )
-from experiments.figures.words import is_number, latex, named, short, spoken, under, values_of
+from experiments.figures.words import (
+    is_number,
+    latex,
+    listed,
+    named,
+    short,
+    spoken,
+    under,
+    values_of,
+)
 from experiments.kinds.declarations import CASES, Lines, Panel
 from experiments.kinds.support import is_few, only_crossing, significant
 from experiments.measuring.experiment import Floats
@@ -62,7 +71,7 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
         return empty(f"No rule of this sweep has a value of {shown.x}.")
     figure, places = _layout(picture, shown.panels)
     drawn = [
-        (ax, panel, _as_drawn(part, panel, shown.metrics))
+        (ax, panel, _as_drawn(part, panel, shown))
         for ax, (panel, part) in zip(places, shown.panels, strict=True)
     ]
     colours = colours_of(shown.rows[picture.by])
@@ -93,8 +102,8 @@ def _plot_lines(
     colours: Mapping[object, Colour],
 ) -> None:
     """One line along x per value of `by` (its colour) and combination of the other axes (its marker
-    and dashes): measured points with 95% intervals. If x is a number, a line goes through the exact
-    values or those of a law, and through the points where none is known.
+    and dashes): measured points with 95% intervals, and a stroke at the exact value or that of a
+    law. If x is a number, a line goes through these, and through the points where none is known.
 
     Axes that x and `by` determine, as d_model does n_heads, distinguish no lines. If the title has
     `by`, colours are free.
@@ -107,6 +116,8 @@ def _plot_lines(
     per_point = table.groupby([x, by])
     varied = axes.varied(table, x)
     others = [name for name in varied if name != by and per_point[name].nunique().max() > 1]
+    told = [name for name in axes.among(table, x) if name in varied or axes.usual[name] is not None]
+    beside = [*table.filter(regex=f"^{metric}_(exact|law)$")]
     free = itertools.cycle(UNORDERED_COLOURS)
     combinations: dict[tuple[object, ...], int] = {}
     for (value, *combination), of_line in table.groupby([by, *others], sort=False):
@@ -116,12 +127,12 @@ def _plot_lines(
         colour = colours[value]
         if picture.facet_by == by:
             colour = next(free)
-            label = values_of(first, named(first, varied, axes)) or "softmax"
+            label = values_of(first, named(first, told, axes)) or "softmax"
         else:
             words = value if by == "scaling" else f"{spoken(by)} = {short(value)}"
             label = ", ".join(filter(None, [words, values_of(first, _named(first, others, axes))]))
         dashes = _STYLES[other % len(_STYLES)]
-        known = rows.filter(regex=f"^{metric}_(exact|law)$").dropna()
+        known = [exact for exact in beside if rows[exact].notna().any()]
         for exact in known:
             through = rows[exact].fillna(rows[metric]) if is_joined else rows[exact]
             plot_exact(ax, rows[x], through, colour, dashes)
@@ -132,11 +143,13 @@ def _plot_lines(
             metric,
             color=colour,
             marker=MARKERS[other % len(MARKERS)],
-            linestyle=dashes if is_joined and known.empty else "",
+            linestyle=dashes if is_joined and not known else "",
             label=label,
             zorder=2 + (dashes != "-"),
         )
-    ax.set_xlabel(spoken(x))
+    along = [name for name in varied if name not in (by, *others)]
+    also = f" (also differing: {listed([*map(spoken, along)])})" if along else ""
+    ax.set_xlabel(f"{spoken(x)}{also}")
 
 
 def _layout(
@@ -159,7 +172,7 @@ def _layout(
     return panels(count, columns, size, sharey=share)
 
 
-def _as_drawn(rows: pd.DataFrame, panel: Panel, metrics: Mapping[str, Metric]) -> pd.DataFrame:
+def _as_drawn(rows: pd.DataFrame, panel: Panel, shown: Shown) -> pd.DataFrame:
     """The rows of a panel, with its metric and the ends of its interval as it shows them."""
     metric = panel.metric
     ends = [f"{metric}_low", f"{metric}_high"]
@@ -168,9 +181,11 @@ def _as_drawn(rows: pd.DataFrame, panel: Panel, metrics: Mapping[str, Metric]) -
     if panel.over:
         exact = f"{metric}_exact"
         is_exact = panel.over == "exact"
-        whole = rows[exact] if is_exact else _end(rows, metrics[metric], panel.over)
+        whole = rows[exact] if is_exact else _end(rows, shown.metrics[metric], panel.over)
         columns = [metric, *ends, exact]
         rows = rows.assign(**rows[columns].div(whole, axis=0))
+    if shown.rows[metric].min() > panel.top:
+        return rows
     return rows.assign(**rows[[metric, *ends]].clip(upper=panel.top))
 
 
@@ -260,7 +275,9 @@ def _scale_x(ax: Axes, table: pd.DataFrame, x: str) -> None:
     elif not is_number(table, x):
         _name_categories(ax, list(table[x].unique()), x)
     elif x == "layer":
-        ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+        ax.xaxis.set_major_locator(
+            MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1)
+        )
     else:
         scale_x(ax, table, x)
 
@@ -272,10 +289,10 @@ def _scale_y(
     metrics: Mapping[str, Metric],
 ) -> None:
     """The scale of y of a panel, from the metrics and rows of all panels that share it."""
-    if panel.floor is not None:
+    values = np.concatenate([rows[metric] for metric, rows in shares])
+    if panel.floor is not None and np.nanmin(values) >= panel.floor:
         ax.set_ylim(bottom=panel.floor)
         return
-    values = np.concatenate([rows[metric] for metric, rows in shares])
     may_be_log = all(name not in metrics or metrics[name].is_logarithmic for name, _ in shares)
     scale_y(ax, values, may_be_log=may_be_log)
 
@@ -288,7 +305,7 @@ def _name_categories(ax: Axes, names: Sequence[str], x: str) -> None:
     ax.set_xlim(-0.5, len(names) - 0.5)
     is_last = ax.get_subplotspec().is_last_row()
     ax.tick_params(axis="x", labelbottom=is_last)
-    ax.set_xlabel({"scaling": "divisor"}.get(x, spoken(x)) if is_last else "")
+    ax.set_xlabel({"scaling": "divisor"}.get(x, ax.get_xlabel()) if is_last else "")
 
 
 def plot_exact(
@@ -306,7 +323,7 @@ def plot_measured(ax: Axes, rows: pd.DataFrame, x: str, metric: str, **look: obj
 
     `look` are keywords of Matplotlib's `errorbar`, with `color` and `marker`.
     """
-    ax.errorbar(rows[x], rows[metric], reach(rows, metric), capsize=2, elinewidth=1, **look)
+    ax.errorbar(rows[x], rows[metric], reach(rows, metric), elinewidth=1, **look)
     if FEW_DRAWS not in rows:
         return
     hollow = rows[is_few(rows, metric)]

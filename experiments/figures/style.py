@@ -46,6 +46,7 @@ STYLE = {
     "axes.labelcolor": INK,
     "axes.titlelocation": "left",
     "axes.titlesize": 10.5,
+    "axes.titley": 1.0,  # searching for a place takes a seventh of a drawing's time
     "axes.labelsize": 10,
     "axes.spines.right": False,
     "axes.spines.top": False,

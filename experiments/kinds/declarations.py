@@ -36,11 +36,11 @@ class Panel:
     Attributes:
         metric: its column; the column's interval and exact values belong to it. In a table without
             intervals, they reach two standard errors. A column `_law` gives lines without exact
-            values, and points that no line joins.
+            values.
         title: instead of the metric's.
-        floor: the lower end of the y axis, which then is linear; otherwise a wide range makes it
-            logarithmic.
-        top: the highest value; larger ones stand there.
+        floor: the lower end of the y axis, if no value is below it; the axis then is linear. Without
+            it, a wide range makes the axis logarithmic.
+        top: the highest value, unless all are above it; larger ones stand there.
         equal: the end of the metric's range that equal weights reach, to mark it.
         only: an axis, and `min` or `max` for the rows of its weakest or strongest value, which the
             title names, unless there is a panel for each case.

@@ -47,7 +47,7 @@ RULES = [
     ["unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^3/2"],
 ]
 OF_ROWS = {"d_k": WIDTHS, "n_keys": LENGTHS, "n_queries": [2], "scaling": RULES}
-DEVIATIONS = {"query_std": [0.1, 1, 30]}
+DEVIATIONS = {"query_std": [0.1, 30]}
 PRODUCTS = [[0, 0, 0, 0], [0, 1, 2, 3], [0, 2, 3, 1], [0, 3, 1, 2]]  # of that field, where + is ^
 # The values of each key, by experiment.
 CHOICES = {
@@ -58,7 +58,7 @@ CHOICES = {
         FURTHER: [
             {"mask": ["none", "causal"]},
             DEVIATIONS,
-            {"correlation": [0, 0.2, 0.5]},
+            {"correlation": [0, 0.5]},
             {"variants": [{"inputs": "lognormal"}, {"normalize": "l2", "key_mean": 9, "d_k": 1}]},
         ]
     },
@@ -81,9 +81,9 @@ CHOICES = {
     "language": {
         "d_k": WIDTHS,
         "n_keys": LENGTHS,
-        "learning_rate": [0.01, [0.01, 0.1], [0.001, 0.01, 1e6]],
+        "learning_rate": [0.01, [0.01, 1e6]],
         "scaling": RULES,
-        FURTHER: [{}, {"initial": ["unit", "small"]}, {"clip": [0, 1, 2]}],
+        FURTHER: [{}, {"initial": ["unit", "small"]}, {"clip": [0, 2]}],
         "layers": [1],
         "width": [2],
         "steps": [25],
@@ -91,13 +91,13 @@ CHOICES = {
     "network": {
         "d_k": WIDTHS,
         "n_keys": LENGTHS,
-        "layers": [1, [1, 2, 3]],
+        "layers": [1, [1, 3]],
         "scaling": RULES,
         FURTHER: [
             {},
             {"residual": [0, 1], "norm": ["pre", "post"]},
             {"mask": ["none", "causal"], "mlp": ["none", "swiglu"]},
-            {"token_cosine": [0, 0.5, 0.9]},
+            {"token_cosine": [0, 0.5]},
         ],
         "n_heads": [1],
     },
@@ -126,7 +126,7 @@ def grids(name: str) -> list[dict[str, object]]:
     return [common | point.pop(FURTHER, {}) | point for point in covering(CHOICES[name])]
 
 
-# The layout of a formula, once for all drawings with it.
+# The layout of a formula, once for all texts with it.
 typeset = functools.cache(MathTextParser("path").parse)
 
 
@@ -194,8 +194,8 @@ def test_every_small_grid_has_its_figures_and_its_page(tmp_path, name):
                 texts = {" ".join(text.get_text().split()) for text in drawing.findobj(Text)}
                 drawing.set_layout_engine("none")
                 drawing.draw_without_rendering()
-            for text in texts:
-                typeset(latex(text))
+            for formula in re.findall(r"\$[^$]+\$", latex(" ".join(texts))):
+                typeset(formula)
             if drawing.axes[0].axison:  # not empty, with the reason
                 assert_true(drawing, texts, caption, drawn)
     page = make_page(study, path).decode()

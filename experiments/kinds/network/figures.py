@@ -18,11 +18,10 @@ _ERRORS = 3  # standard errors between two cosines
 _ALIKE = 0.9  # the least cosine of tokens that are alike
 _COSINE = "cosine of two tokens"
 _BY_LAYER = "by_layer"  # the kind of the table
-_HAS_LAW = knows(_BY_LAYER, "cosine_law")
 _LAW: When = {
-    "Lines: law of many heads in a wide stream.": _HAS_LAW,
-    "No lines: the law is for d_k from 32 on, without a mask, RoPE or an MLP.": (
-        lambda tables: not _HAS_LAW(tables)
+    "Lines: law of many heads in a wide stream.": knows(_BY_LAYER, "cosine_law"),
+    "Lines join points where no law is known: d_k below 32, a mask, RoPE or an MLP.": (
+        lambda tables: bool(tables[_BY_LAYER]["cosine_law"].isna().any())
     ),
 }
 

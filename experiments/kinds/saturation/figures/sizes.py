@@ -143,7 +143,7 @@ FIGURES = (
         note="Colour: measured.",
         when={
             "Contours: exact values, or measured ones where these are unknown.": _IS_MAP,
-            "Dashed: where Gaussian rows of many keys freeze, σ = sqrt(2 ln n_keys), which is d_k = "
+            "Dashed, if in this range: where Gaussian rows of many keys freeze, σ = sqrt(2 ln n_keys), which is d_k = "
             "2 ln n_keys for unscaled rows; σ is the standard deviation of their scores.": _IS_MAP,
         },
         finding=Finding(
@@ -221,11 +221,13 @@ FIGURES = (
         note=f"{JACOBIAN} {GRADIENT} divisor\u00a0·\u00a0query gradient lacks the factor 1/divisor of the "
         "chain rule.",
         when={
-            "Colour and number: the unscaled norm over that under d_k^1/2; red: unscaled is "
-            "larger.": knows("ratios", "ratio"),
+            "Colour, and number where there is room: the unscaled norm over that under d_k^1/2; "
+            "red: unscaled is larger.": knows("ratios", "ratio"),
             "Points: where this ratio falls through 1, with 95% intervals up to the edge of the "
             "grid.": knows("crossings", "crossing"),
-            "Dashed: the same of exact values.": knows("crossings", "crossing_exact"),
+            "Dashed, from one n_keys to the next: the same of exact values.": knows(
+                "crossings", "crossing_exact"
+            ),
         },
         finding=Finding(
             sweep="crossing",
