@@ -116,7 +116,7 @@ def _plot_lines(
     per_point = table.groupby([x, by])
     varied = axes.varied(table, x)
     others = [name for name in varied if name != by and per_point[name].nunique().max() > 1]
-    told = [name for name in axes.among(table, x) if name in varied or axes.usual[name] is not None]
+    fixed = [name for name in axes.among(table, x, *varied) if axes.usual[name] is not None]
     beside = [*table.filter(regex=f"^{metric}_(exact|law)$")]
     free = itertools.cycle(UNORDERED_COLOURS)
     combinations: dict[tuple[object, ...], int] = {}
@@ -127,7 +127,7 @@ def _plot_lines(
         colour = colours[value]
         if picture.facet_by == by:
             colour = next(free)
-            label = values_of(first, named(first, told, axes)) or "softmax"
+            label = values_of(first, named(first, [*others, *fixed], axes)) or "softmax"
         else:
             words = value if by == "scaling" else f"{spoken(by)} = {short(value)}"
             label = ", ".join(filter(None, [words, values_of(first, _named(first, others, axes))]))

@@ -17,7 +17,7 @@ from experiments.figures.lines import scale_x
 from experiments.figures.rendering import draw
 from experiments.figures.shown import Shown, shown
 from experiments.figures.style import Drawing, colours_of, panels
-from experiments.figures.words import listed, under, values_of
+from experiments.figures.words import is_number, listed, under, values_of
 from experiments.kinds.declarations import READING
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.network.cell import OF_LAYER
@@ -290,8 +290,9 @@ def test_lines_are_the_rows_shown(name, drawn):
         found = np.concatenate([points_of(each) for each in bars])
         found = sorted(map(tuple, found[~np.isnan(found[:, 1])]))
         np.testing.assert_allclose(found, points, rtol=1e-9)
-        measured = {rounded(at, y) for at, y, *_ in points}
-        joined = {"hollow": set(), "exact": measured}  # where no exact value is known
+        joined = {"hollow": set(), "exact": set()}
+        if is_number(what.rows, what.x):  # lines go through points where no exact value is known
+            joined["exact"] = {rounded(at, y) for at, y, *_ in points}
         seen = [others_of(ax) for ax in axes]
         for kind, expected in others.items():
             told = set().union(*(each[kind] for each in seen))
@@ -321,6 +322,37 @@ def test_each_line_has_the_colour_and_the_rows_of_its_label(name, drawn):
             if not picture.panels[0].over:
                 assert {*bars[0].get_ydata()} <= {*of_rule[metric]}
     assert [text.get_text() for text in drawing.legends[0].texts] == [*colours]
+
+
+def test_words_name_a_lone_mechanism_and_what_changes_along_x(drawn, monkeypatch):
+    pairs = "d_k: 4, n_keys: 8, variants: [{}, {d_k: 16, n_keys: 32}]"
+    sweep = f"experiment: saturation, softcap: 20, n_queries: 4, {pairs}, {BOTH}"
+    monkeypatch.setitem(SWEEPS, "mechanisms", (sweep, 4, ""))
+    _, drawing = drawn("mechanisms")
+    assert [text.get_text() for text in drawing.legends[0].texts] == ["soft cap 20"]
+    assert drawing.axes[-1].get_xlabel() == "d_k (also differing: n_keys)"
+
+
+def test_without_exact_values_there_is_no_stroke(made):
+    figure, results = FIGURES["length"], made("length")
+    table = results["measured"].query("n_keys == 8").assign(entropy_exact=math.nan)
+    drawing = draw(figure, shown(figure, Results(results.sweep, {"measured": table})))
+    assert [bool(others_of(ax)["exact"]) for ax in drawing.axes] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "column", "shift"),
+    [("propagation", "by_layer", "cosine", -9), ("losses", "measured", "final_loss", 9)],
+)
+def test_a_bound_gives_way_to_values_beyond_it(name, kind, column, shift, made):
+    results = made(name)
+    results[kind][column] += shift
+    what = shown(FIGURES[name], results)
+    drawing = draw(FIGURES[name], what)
+    low, high = drawing.axes[0].get_ylim()
+    _, rows = what.panels[0]
+    assert low < rows[column].min() < rows[column].max() < high
+    assert "at the top" not in plain_caption(FIGURES[name], what)
 
 
 def test_a_rule_keeps_its_colour_beside_others():
